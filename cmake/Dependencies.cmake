@@ -1,0 +1,20 @@
+# The libraries that Millrace stands on, all from the distribution (scripts/setup installs them).
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(yaml-cpp REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(LibLZMA REQUIRED)
+find_package(ZLIB REQUIRED)
+pkg_check_modules(DPDK REQUIRED IMPORTED_TARGET libdpdk>=22.11)
+pkg_check_modules(HYPERSCAN REQUIRED IMPORTED_TARGET libhs)
+pkg_check_modules(PCAP REQUIRED IMPORTED_TARGET libpcap)
+find_library(IPSEC_MB IPSec_MB REQUIRED)
+
+add_library(millrace_dependencies INTERFACE)
+target_link_libraries(millrace_dependencies INTERFACE
+  PkgConfig::DPDK PkgConfig::HYPERSCAN PkgConfig::PCAP ${IPSEC_MB}
+  yaml-cpp fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json
+  LibLZMA::LibLZMA ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS})

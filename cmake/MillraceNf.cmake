@@ -1,0 +1,38 @@
+# Device halves are compiled a second time, at run time, for GPUs: their headers travel inside the
+# program. This embeds every header below the given folders of `root` into `target`, under the name
+# by which #include finds it.
+function(millrace_embed_device_sources target root)
+  set(patterns)
+  foreach(folder ${ARGN})
+    list(APPEND patterns ${root}/${folder}/*.hpp)
+  endforeach()
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${root} ${patterns})
+  set(generated ${CMAKE_CURRENT_BINARY_DIR}/${target}_device_sources.cpp)
+  set(text "#include \"millrace/nf/nf.hpp\"\nnamespace {\n")
+  set(calls "")
+  set(index 0)
+  foreach(header ${headers})
+    string(APPEND text "asm(\".section .rodata\\n.global millrace_${target}_${index}\\nmillrace_${target}_${index}:\\n.incbin \\\"${root}/${header}\\\"\\n.global millrace_${target}_${index}_end\\nmillrace_${target}_${index}_end:\\n.byte 0\\n.previous\\n\");\n")
+    string(APPEND text "extern \"C\" const char millrace_${target}_${index}[], millrace_${target}_${index}_end[];\n")
+    string(APPEND calls "    millrace::nf::register_device_source(\"${header}\", {millrace_${target}_${index}, static_cast<size_t>(millrace_${target}_${index}_end - millrace_${target}_${index})});\n")
+    math(EXPR index "${index} + 1")
+  endforeach()
+  string(APPEND text "const bool registered = [] {\n${calls}    return true;\n}();\n}  // namespace\n")
+  file(CONFIGURE OUTPUT ${generated} CONTENT "${text}" @ONLY)
+  list(TRANSFORM headers PREPEND ${root}/)
+  set_source_files_properties(${generated} PROPERTIES OBJECT_DEPENDS "${headers}")
+  target_sources(${target} PRIVATE ${generated})
+endfunction()
+
+# A network function outside of this tree, built as a plugin that `millrace --nf` loads:
+#     millrace_add_nf(NAME ROOT folder-that-includes-start-from FOLDER folder/of/the/nf)
+# compiles every .cpp of the folder and embeds its headers.
+function(millrace_add_nf name)
+  cmake_parse_arguments(NF "" "ROOT;FOLDER" "" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${NF_ROOT}/${NF_FOLDER}/*.cpp)
+  add_library(${name} MODULE ${sources})
+  set_target_properties(${name} PROPERTIES PREFIX "")
+  target_include_directories(${name} PRIVATE ${NF_ROOT} $<TARGET_PROPERTY:millrace,INTERFACE_INCLUDE_DIRECTORIES>)
+  target_link_libraries(${name} PRIVATE yaml-cpp)
+  millrace_embed_device_sources(${name} ${NF_ROOT} ${NF_FOLDER})
+endfunction()

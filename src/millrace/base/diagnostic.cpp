@@ -1,0 +1,87 @@
+#include "millrace/base/diagnostic.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <numeric>
+
+namespace millrace {
+namespace {
+
+std::string render_all(const std::vector<Diagnostic>& diagnostics) {
+    std::string text;
+    for (const Diagnostic& diagnostic : diagnostics) {
+        if (!text.empty()) text += '\n';
+        text += diagnostic.render();
+    }
+    return text;
+}
+
+std::string line_of(const Location& where) {
+    // Compressed files hold no lines that a person could be shown.
+    if (where.file.ends_with(".xz") || where.file.ends_with(".gz")) return {};
+    std::ifstream in(where.file);
+    std::string line;
+    for (uint32_t i = 0; i < where.line; ++i)
+        if (!std::getline(in, line)) return {};
+    for (char& c : line)
+        if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+    return line;
+}
+
+}  // namespace
+
+std::string Diagnostic::render() const {
+    std::string text = where.file;
+    if (where.line > 0) text += ":" + std::to_string(where.line);
+    if (where.line > 0 && where.column > 0) text += ":" + std::to_string(where.column);
+    if (!text.empty()) text += ": ";
+    text += severity == Severity::error ? "error: " : "warning: ";
+    text += message;
+    std::string line = where.line > 0 ? line_of(where) : std::string{};
+    if (!line.empty()) {
+        // A long line (a rule, a key) is cut around the caret.
+        constexpr uint32_t kWidth = 110;
+        uint32_t column = where.column > 0 ? where.column - 1 : 0;
+        if (line.size() > kWidth && column > kWidth / 2) {
+            const uint32_t cut = std::min<uint32_t>(column - kWidth / 2, static_cast<uint32_t>(line.size()) - 1);
+            line.erase(0, cut);
+            column -= cut;
+        }
+        if (line.size() > kWidth) line.resize(kWidth);
+        text += "\n    " + line;
+        if (where.column > 0 && column <= line.size()) text += "\n    " + std::string(column, ' ') + "^";
+    }
+    if (!hint.empty()) text += "\n    hint: " + hint;
+    return text;
+}
+
+ConfigError::ConfigError(Diagnostic diagnostic) : ConfigError(std::vector<Diagnostic>{std::move(diagnostic)}) {}
+
+ConfigError::ConfigError(std::vector<Diagnostic> diagnostics)
+    : std::runtime_error(render_all(diagnostics)), diagnostics_(std::move(diagnostics)) {}
+
+std::string closest_word(const std::string& word, const std::vector<std::string>& known) {
+    std::string best;
+    size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
+    for (const std::string& candidate : known) {
+        // Levenshtein distance, one row at a time.
+        std::vector<size_t> row(candidate.size() + 1);
+        std::iota(row.begin(), row.end(), 0);
+        for (size_t i = 1; i <= word.size(); ++i) {
+            size_t diagonal = row[0];
+            row[0] = i;
+            for (size_t j = 1; j <= candidate.size(); ++j) {
+                const size_t change = diagonal + (word[i - 1] == candidate[j - 1] ? 0 : 1);
+                diagonal = row[j];
+                row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
+            }
+        }
+        if (row.back() < best_distance) {
+            best_distance = row.back();
+            best = candidate;
+        }
+    }
+    return best;
+}
+
+}  // namespace millrace

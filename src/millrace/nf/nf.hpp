@@ -1,0 +1,248 @@
+// What a network function is to the rest of Millrace.
+//
+// An NF lives in one folder and has two halves. The device half (`device.hpp`) says what happens to
+// one packet; it is compiled by g++ for the cpu and sim devices and by NVRTC for GPUs:
+//
+//     struct Mirror {
+//         enum Outcome : uint32_t { kForward };
+//         static constexpr Fields reads = field::eth_dst | field::eth_src;
+//         static constexpr Fields writes = field::eth_dst | field::eth_src;
+//         static constexpr unsigned lanes = 1;            // how many it likes
+//         struct Tables {};                               // View<T>, MutableView<T> and scalars
+//         template <class Lanes>
+//         MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes);
+//     };
+//
+// The host half (`host.cpp`) is a class derived from `NetworkFunction` that reads the options from
+// YAML and fills the tables; `static const nf::Register<Mirror, MirrorHost> registration{…}` makes
+// both known. Optional: a CPU half that works on vectors of packets with a library.
+//
+// Order. Device code runs for many packets at once, in no order. An NF whose packets need one (ESP
+// sequence numbers, anti-replay) gives its device half
+//     static uint32_t order_key(const Packet&, const Tables&);      // < tables.tickets.size(), or kNoOrderKey
+// and a `MutableView<uint64_t> tickets` in its Tables: then `packet.ticket()` in `process` is the
+// number of packets with the same key that came before, counted over all batches. It may also give
+//     static Decision commit(Packet&, const Tables&, Decision);
+// which runs after `process`, one packet at a time in order of arrival, may change state, and
+// returns the final decision.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "millrace/base/config.hpp"
+#include "millrace/nf/image.hpp"
+#include "millrace/packet/lanes.hpp"
+#include "millrace/packet/packet.hpp"
+
+namespace millrace {
+inline constexpr uint32_t kNoOrderKey = 0xffffffffu;
+}
+
+namespace millrace::nf {
+
+/// Where an outcome leads unless the chain says otherwise (`on:` in the YAML).
+enum class Disposition { next, drop, punt };
+
+/// One outcome of an NF; its name is also the drop or punt reason, and the key under `on:`.
+struct Outcome {
+    std::string name;
+    Disposition disposition = Disposition::next;
+    std::string help;
+};
+
+/// What is known of a packet besides its bytes when its event reaches the host half.
+struct PacketInfo {
+    uint64_t number = 0;        ///< in its input, from 1
+    uint64_t timestamp_ns = 0;  ///< since the epoch, when it was received or captured
+    std::string_view in_port;
+    bool dropped = false;       ///< by this NF's decision on it
+};
+
+/// A counter that an NF reports; names are lower-case words joined with '-'.
+struct Statistic {
+    std::string name;
+    uint64_t value = 0;
+    std::string help;
+};
+
+/// What an NF's host half is told when it is made.
+struct Environment {
+    std::string node_name;                        ///< unique in its chain
+    std::string chain_name;
+    std::string output_folder;                    ///< for files that the NF writes (alerts)
+    std::vector<std::string> ports;               ///< names by port number, for NFs that choose a port
+    /// The same node of the generation before, or null: take its state over from here.
+    class NetworkFunction* previous = nullptr;
+    /// Told of what works but deserves a look, such as a rule that is not supported.
+    std::function<void(Diagnostic)> warn = [](Diagnostic) {};
+};
+
+/// The CPU half of an NF, for one worker: the same function over a vector of packets, by the field's
+/// best library. Gives byte-identical packets and equal decisions (outcome and detail).
+class CpuHalf {
+public:
+    virtual ~CpuHalf() = default;
+    /// Decides on `packets` (at most kCpuVector, in order of arrival) and changes their bytes.
+    /// `decisions[i]` belongs to `packets[i]`.
+    virtual void process(std::span<Packet* const> packets, Decision* decisions) = 0;
+};
+inline constexpr size_t kCpuVector = 256;
+
+/// The host half of an NF: one object per node of a chain and generation. Its constructor reads the
+/// options and throws ConfigError on any mistake.
+class NetworkFunction {
+public:
+    virtual ~NetworkFunction() = default;
+
+    /// The tables of this generation. Made once; constant afterwards.
+    virtual const Image& image() const = 0;
+    /// A CPU half for one worker, or null where the device half serves the CPU too.
+    virtual std::unique_ptr<CpuHalf> make_cpu_half() { return nullptr; }
+    /// What led to a decision, for people: "rule 17 (edge.rules:17)". Empty when there is nothing to say.
+    virtual std::string explain(const Decision&) const { return {}; }
+    /// An event that the device half or the CPU half emitted. Workers call it one at a time, in order of
+    /// arrival within a worker.
+    virtual void on_event(const Event&, const PacketInfo&) {}
+    virtual std::vector<Statistic> statistics() const { return {}; }
+    /// One or more lines on what was loaded ("1,016 rules, 312 KiB"), for `check` and `explain`.
+    virtual std::string summary() const { return {}; }
+    /// Writes out what is buffered. Called at the end of a run and now and then.
+    virtual void flush() {}
+};
+
+/// A device half compiled for the host with some number of lanes.
+using ProcessFunction = Decision (*)(Packet&, const void* tables);
+using OrderKeyFunction = uint32_t (*)(const Packet&, const void* tables);
+using TicketsFunction = MutableView<uint64_t> (*)(const void* tables);
+using CommitFunction = Decision (*)(Packet&, const void* tables, Decision);
+
+/// The numbers of lanes that device halves are compiled with for the host.
+inline constexpr unsigned kLaneCounts[] = {1, 8, 32};
+
+/// A kind of NF.
+struct Type {
+    std::string name;                ///< as in the YAML: "router"
+    std::string summary;             ///< one line
+    std::vector<Outcome> outcomes;   ///< by `Decision::outcome`
+    Fields reads, writes;            ///< of the device half
+    Fields cpu_reads, cpu_writes;    ///< of the CPU half; the same unless declared
+    uint32_t head_growth = 0;        ///< most bytes that a packet may grow at its head, at its tail
+    uint32_t tail_growth = 0;
+    unsigned lanes = 1;              ///< preferred lanes per packet
+    bool emits_events = false;
+    bool has_cpu_half = false;
+
+    ProcessFunction process[3] = {};  ///< by kLaneCounts
+    OrderKeyFunction order_key = nullptr;
+    TicketsFunction tickets = nullptr;
+    CommitFunction commit = nullptr;
+
+    std::string device_header;       ///< as #include names it: "millrace/nf/router/device.hpp"
+    std::string device_struct;       ///< "millrace::nf::router::Router"
+
+    std::unique_ptr<NetworkFunction> (*create)(const Config& options, const Environment&) = nullptr;
+
+    /// The device half for `lanes` lanes, one of kLaneCounts; null for any other number.
+    ProcessFunction process_with(unsigned lane_count) const {
+        for (size_t i = 0; i < std::size(kLaneCounts); ++i)
+            if (kLaneCounts[i] == lane_count) return process[i];
+        return nullptr;
+    }
+    bool ordered() const { return order_key != nullptr; }
+};
+
+/// All kinds that this program knows, by name. Throws std::logic_error when a name is taken.
+void register_type(Type type);
+const Type* find_type(std::string_view name);
+std::vector<const Type*> all_types();
+/// Loads a shared library that registers NFs of its own. Throws std::runtime_error when it can't be.
+void load_plugin(const std::string& path);
+
+/// A source file that device code may include, embedded at build time. By its #include name.
+void register_device_source(std::string include_name, std::string_view text);
+/// Null when there is none of that name.
+const std::string_view* find_device_source(std::string_view include_name);
+
+/// What an NF declares about itself besides its device half.
+struct Declaration {
+    std::string name;
+    std::string summary;
+    std::vector<Outcome> outcomes;
+    std::string device_header;
+    std::string device_struct;
+    uint32_t head_growth = 0;
+    uint32_t tail_growth = 0;
+    bool emits_events = false;
+    bool has_cpu_half = false;
+};
+
+namespace detail {
+template <class Device, unsigned L>
+Decision process(Packet& packet, const void* tables) {
+    return Device::process(packet, *static_cast<const typename Device::Tables*>(tables), Lanes<L>{});
+}
+template <class Device>
+concept HasOrderKey = requires(const Packet& packet, const typename Device::Tables& tables) {
+    { Device::order_key(packet, tables) } -> std::same_as<uint32_t>;
+    { tables.tickets[0] } -> std::same_as<uint64_t&>;
+};
+template <class Device>
+concept HasCommit = requires(Packet& packet, const typename Device::Tables& tables, Decision decision) {
+    { Device::commit(packet, tables, decision) } -> std::same_as<Decision>;
+};
+template <class Device>
+concept HasCpuFields = requires {
+    Device::cpu_reads;
+    Device::cpu_writes;
+};
+}  // namespace detail
+
+/// Makes an NF known: a namespace-scope constant of this type in the NF's host.cpp.
+template <class Device, class Host>
+struct Register {
+    explicit Register(Declaration declaration) {
+        Type type;
+        type.name = std::move(declaration.name);
+        type.summary = std::move(declaration.summary);
+        type.outcomes = std::move(declaration.outcomes);
+        type.device_header = std::move(declaration.device_header);
+        type.device_struct = std::move(declaration.device_struct);
+        type.head_growth = declaration.head_growth;
+        type.tail_growth = declaration.tail_growth;
+        type.emits_events = declaration.emits_events;
+        type.has_cpu_half = declaration.has_cpu_half;
+        type.reads = type.cpu_reads = Device::reads;
+        type.writes = type.cpu_writes = Device::writes;
+        if constexpr (detail::HasCpuFields<Device>) {
+            type.cpu_reads = Device::cpu_reads;
+            type.cpu_writes = Device::cpu_writes;
+        }
+        type.lanes = Device::lanes;
+        type.process[0] = detail::process<Device, 1>;
+        type.process[1] = detail::process<Device, 8>;
+        type.process[2] = detail::process<Device, 32>;
+        if constexpr (detail::HasOrderKey<Device>) {
+            type.order_key = [](const Packet& packet, const void* tables) {
+                return Device::order_key(packet, *static_cast<const typename Device::Tables*>(tables));
+            };
+            type.tickets = [](const void* tables) { return static_cast<const typename Device::Tables*>(tables)->tickets; };
+        }
+        if constexpr (detail::HasCommit<Device>) {
+            static_assert(detail::HasOrderKey<Device>, "a device half with commit() needs order_key()");
+            type.commit = [](Packet& packet, const void* tables, Decision decision) {
+                return Device::commit(packet, *static_cast<const typename Device::Tables*>(tables), decision);
+            };
+        }
+        type.create = [](const Config& options, const Environment& environment) -> std::unique_ptr<NetworkFunction> {
+            return std::make_unique<Host>(options, environment);
+        };
+        register_type(std::move(type));
+    }
+};
+
+}  // namespace millrace::nf

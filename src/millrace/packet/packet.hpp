@@ -1,0 +1,183 @@
+// A packet as device code sees it: the frame's bytes, its layers, and room to grow.
+#pragma once
+
+#include "millrace/packet/checksum.hpp"
+#include "millrace/packet/decision.hpp"
+#include "millrace/packet/fields.hpp"
+#include "millrace/packet/parse.hpp"
+
+namespace millrace {
+
+inline constexpr uint16_t kNoPort = 0xffff;
+
+/// One packet in some device's memory. The object is a handle: it owns nothing; whoever made it
+/// keeps the frame's memory, from `data() - headroom()` to `data() + length() + tailroom()`.
+/// Accessors do not check that the header in question exists: ask `layers()` first.
+class Packet {
+public:
+    Packet() = default;
+
+    /// A frame of `length` bytes at `data`, the first `present` of which are in this memory.
+    MILLRACE_DEVICE void attach(uint8_t* data, uint32_t length, uint32_t present, uint32_t headroom, uint32_t tailroom) {
+        data_ = data;
+        length_ = length;
+        present_ = present;
+        headroom_ = static_cast<uint16_t>(smaller(headroom, 0xffffu));
+        tailroom_ = static_cast<uint16_t>(smaller(tailroom, 0xffffu));
+    }
+
+    // --- the frame ---
+    MILLRACE_DEVICE uint8_t* data() const { return data_; }
+    MILLRACE_DEVICE uint32_t length() const { return length_; }
+    MILLRACE_DEVICE uint32_t present() const { return present_; }
+    MILLRACE_DEVICE uint32_t headroom() const { return headroom_; }
+    MILLRACE_DEVICE uint32_t tailroom() const { return tailroom_; }
+
+    // --- what is known about it ---
+    /// Parses the frame as it stands; the framework has done so before the first NF. An NF that
+    /// changes where headers lie calls it again.
+    MILLRACE_DEVICE void parse() { layers_ = millrace::parse(data_, length_, present_); }
+    MILLRACE_DEVICE const Layers& layers() const { return layers_; }
+    MILLRACE_DEVICE void set_layers(const Layers& layers) { layers_ = layers; }
+    /// Port on which it came in, and the one it shall leave by (kNoPort: the chain's output).
+    MILLRACE_DEVICE uint16_t in_port() const { return in_port_; }
+    MILLRACE_DEVICE void set_in_port(uint16_t port) { in_port_ = port; }
+    MILLRACE_DEVICE uint16_t out_port() const { return out_port_; }
+    MILLRACE_DEVICE void set_out_port(uint16_t port) { out_port_ = port; }
+    /// Its index in the batch.
+    MILLRACE_DEVICE uint32_t index() const { return index_; }
+    MILLRACE_DEVICE void set_index(uint32_t index) { index_ = index; }
+    /// For NFs with an order key: how many packets with this key came before, in all batches.
+    MILLRACE_DEVICE uint64_t ticket() const { return ticket_; }
+    MILLRACE_DEVICE void set_ticket(uint64_t ticket) { ticket_ = ticket; }
+
+    // --- growing and shrinking (declare field::length; all lanes call alike) ---
+    /// Makes room for `bytes` before the first byte; false, and nothing changed, when there is no room.
+    MILLRACE_DEVICE bool grow_front(uint32_t bytes) {
+        if (bytes > headroom_) return false;
+        data_ -= bytes;
+        headroom_ = static_cast<uint16_t>(headroom_ - bytes);
+        length_ += bytes;
+        present_ += bytes;
+        return true;
+    }
+    MILLRACE_DEVICE bool shrink_front(uint32_t bytes) {
+        if (bytes > present_) return false;
+        data_ += bytes;
+        headroom_ = static_cast<uint16_t>(smaller(headroom_ + bytes, 0xffffu));
+        length_ -= bytes;
+        present_ -= bytes;
+        return true;
+    }
+    /// Appends `bytes` behind the last byte; the whole frame must be in this memory.
+    MILLRACE_DEVICE bool grow_back(uint32_t bytes) {
+        if (bytes > tailroom_ || present_ != length_) return false;
+        tailroom_ = static_cast<uint16_t>(tailroom_ - bytes);
+        length_ += bytes;
+        present_ += bytes;
+        return true;
+    }
+    MILLRACE_DEVICE bool shrink_back(uint32_t bytes) {
+        if (bytes > length_ || present_ != length_) return false;
+        tailroom_ = static_cast<uint16_t>(smaller(tailroom_ + bytes, 0xffffu));
+        length_ -= bytes;
+        present_ -= bytes;
+        return true;
+    }
+
+    // --- header bytes, by layer ---
+    MILLRACE_DEVICE uint8_t* l3() const { return data_ + layers_.l3_offset; }
+    MILLRACE_DEVICE uint8_t* l4() const { return data_ + layers_.l4_offset; }
+    /// Bytes behind the last parsed header, without Ethernet padding.
+    MILLRACE_DEVICE uint8_t* payload() const { return data_ + layers_.payload_offset; }
+    MILLRACE_DEVICE uint32_t payload_bytes() const { return layers_.end - layers_.payload_offset; }
+
+    MILLRACE_DEVICE uint32_t ipv4_src() const { return load_be32(l3() + 12); }
+    MILLRACE_DEVICE uint32_t ipv4_dst() const { return load_be32(l3() + 16); }
+    MILLRACE_DEVICE uint8_t ip_ttl() const { return l3()[layers_.is_ipv4() ? 8 : 7]; }
+    MILLRACE_DEVICE uint16_t l4_src_port() const { return layers_.has_ports() ? load_be16(l4()) : 0; }
+    MILLRACE_DEVICE uint16_t l4_dst_port() const { return layers_.has_ports() ? load_be16(l4() + 2) : 0; }
+    MILLRACE_DEVICE uint8_t tcp_flags() const { return l4()[13]; }
+
+    // --- events ---
+    MILLRACE_DEVICE void set_events(EventBuffer* events, uint16_t node) {
+        events_ = events;
+        node_ = node;
+        if (node == 0) event_order_ = 0;
+    }
+    /// Tells the host something about this packet, such as an alert; call it inside `lanes.once`, and
+    /// only there. The host half's `on_event` gets it once the batch is done.
+    MILLRACE_DEVICE void emit(uint32_t code) {
+        if (events_ == nullptr) return;
+#if MILLRACE_GPU
+        const uint32_t at = atomicAdd(&events_->count, 1u);
+#else
+        const uint32_t at = events_->count++;
+#endif
+        if (at < events_->capacity) events_->events[at] = make_event(code);
+        ++event_order_;
+    }
+
+private:
+    MILLRACE_DEVICE Event make_event(uint32_t code) const {
+        Event event;
+        if (layers_.is_ipv4()) {
+            event.ip_version = 4;
+            copy_bytes(event.src, l3() + 12, 4);
+            copy_bytes(event.dst, l3() + 16, 4);
+        } else if (layers_.is_ipv6()) {
+            event.ip_version = 6;
+            copy_bytes(event.src, l3() + 8, 16);
+            copy_bytes(event.dst, l3() + 24, 16);
+        }
+        event.src_port = layers_.is_icmp() ? l4()[0] : l4_src_port();
+        event.dst_port = layers_.is_icmp() ? l4()[1] : l4_dst_port();
+        event.protocol = layers_.protocol;
+        event.vlan_id = layers_.vlan_id;
+        event.length = length_;
+        event.packet = index_;
+        event.code = code;
+        event.node = node_;
+        event.order = event_order_;
+        return event;
+    }
+
+    uint8_t* data_ = nullptr;
+    EventBuffer* events_ = nullptr;
+    uint64_t ticket_ = 0;
+    uint32_t length_ = 0;
+    uint32_t present_ = 0;
+    Layers layers_;
+    uint32_t index_ = 0;
+    uint16_t headroom_ = 0;
+    uint16_t tailroom_ = 0;
+    uint16_t in_port_ = kNoPort;
+    uint16_t out_port_ = kNoPort;
+    uint16_t node_ = 0;
+    uint16_t event_order_ = 0;
+};
+
+/// A hash of the packet's five-tuple: the same for every packet of a flow in one direction, equal on
+/// every device. Packets that are not IP, and later fragments without ports, hash what they have.
+MILLRACE_DEVICE uint32_t flow_hash(const Packet& packet) {
+    const Layers& layers = packet.layers();
+    uint64_t h = 0x9e3779b97f4a7c15ull ^ layers.protocol;
+    if (layers.is_ipv4()) {
+        h ^= load_raw<uint64_t>(packet.l3() + 12);
+    } else if (layers.is_ipv6()) {
+        for (unsigned i = 0; i < 4; ++i) h = (h ^ load_raw<uint64_t>(packet.l3() + 8 + 8 * i)) * 0xff51afd7ed558ccdull;
+    } else {
+        return 0;
+    }
+    // A datagram's fragments must share a hash, so ports count only where no packet of the flow is a fragment.
+    h *= 0x9fb21c651e98df25ull;
+    if (layers.has_ports() && !layers.is_fragment()) h ^= static_cast<uint64_t>(load_raw<uint32_t>(packet.l4())) << 16;
+    h ^= h >> 33;
+    h *= 0xff51afd7ed558ccdull;
+    h ^= h >> 33;
+    h *= 0xc4ceb9fe1a85ec53ull;
+    h ^= h >> 33;
+    return static_cast<uint32_t>(h);
+}
+
+}  // namespace millrace
