@@ -1,0 +1,45 @@
+#include "millrace/nf/nids/pattern/pattern_set.hpp"
+
+#include <fmt/format.h>
+
+namespace millrace::nf::nids::pattern {
+namespace {
+
+std::string with_commas(uint64_t value) {
+    const std::string digits = std::to_string(value);
+    std::string text;
+    for (size_t i = 0; i < digits.size(); ++i) {
+        if (i != 0 && (digits.size() - i) % 3 == 0) text += ',';
+        text += digits[i];
+    }
+    return text;
+}
+
+}  // namespace
+
+PatternSet::PatternSet(std::vector<std::string> patterns)
+    : patterns_(std::move(patterns)), automaton_(build_automaton(patterns_)) {}
+
+void PatternSet::attach(nf::Image& image, PatternTables& tables) const {
+    // Without a pattern there is nothing to search for, and views of nothing stay empty.
+    if (patterns_.empty()) return;
+    image.attach(tables.class_of, automaton_.class_of);
+    if (automaton_.wide->empty()) {
+        image.attach(tables.narrow, automaton_.narrow);
+    } else {
+        image.attach(tables.wide, automaton_.wide);
+    }
+    image.attach(tables.depth, automaton_.depth);
+    image.attach(tables.output_begin, automaton_.output_begin);
+    image.attach(tables.output_ids, automaton_.output_ids);
+    image.attach(tables.output_link, automaton_.output_link);
+    tables.stride = automaton_.stride;
+    tables.first_match = automaton_.first_match;
+}
+
+std::string PatternSet::summary() const {
+    return fmt::format("{} patterns, {} states of {} classes, {:.1f} MiB", with_commas(size()), with_commas(state_count()),
+                       automaton_.class_count, static_cast<double>(table_bytes()) / (1 << 20));
+}
+
+}  // namespace millrace::nf::nids::pattern

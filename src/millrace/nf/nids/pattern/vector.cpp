@@ -1,0 +1,59 @@
+// The vector engine's ordinary half: memory for what is found, and the check of the CPU.
+#include <stdexcept>
+
+#include "millrace/nf/nids/pattern/engines.hpp"
+#include "millrace/nf/nids/pattern/vector_avx512.hpp"
+
+namespace millrace::nf::nids::pattern {
+namespace {
+
+class VectorMatcher : public Matcher {
+public:
+    explicit VectorMatcher(std::shared_ptr<const PatternSet> set) : set_(std::move(set)) {
+        found_.reserve(avx512::kLaneCount);
+        for (unsigned i = 0; i < avx512::kLaneCount; ++i) found_.emplace_back(set_->size());
+    }
+
+    void scan(std::span<const Payload> payloads, PatternHits& hits) override {
+        hits.reset(payloads.size());
+        if (set_->size() == 0) return;
+        const Automaton& automaton = set_->automaton();
+        const bool narrow = automaton.wide->empty();
+        const avx512::Table table{automaton.class_of->data(), narrow ? automaton.narrow->data() : nullptr,
+                                  narrow ? nullptr : automaton.wide->data(), automaton.stride, automaton.first_match};
+        hits_ = &hits;
+        avx512::walk(table, payloads.data(), payloads.size(),
+                     {this, &VectorMatcher::on_match, &VectorMatcher::on_finish});
+    }
+    std::string_view name() const override { return "vector"; }
+
+private:
+    static void on_match(void* context, unsigned lane, uint32_t state) {
+        auto& self = *static_cast<VectorMatcher*>(context);
+        self.found_[lane].add_state(self.set_->automaton(), state);
+    }
+    static void on_finish(void* context, unsigned lane, size_t payload) {
+        auto& self = *static_cast<VectorMatcher*>(context);
+        self.found_[lane].finish(payload, *self.hits_);
+    }
+
+    std::shared_ptr<const PatternSet> set_;
+    std::vector<FoundIds> found_;
+    PatternHits* hits_ = nullptr;
+};
+
+}  // namespace
+
+bool has_avx512() {
+    // All that *_avx512.cpp files are compiled for.
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
+           __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("bmi2");
+}
+
+std::unique_ptr<Matcher> make_vector_matcher(std::shared_ptr<const PatternSet> set) {
+    if (!has_avx512()) throw std::runtime_error("this CPU lacks AVX-512 (F, BW, DQ, VL, VBMI and VBMI2), which the vector engine needs");
+    return std::make_unique<VectorMatcher>(std::move(set));
+}
+
+}  // namespace millrace::nf::nids::pattern

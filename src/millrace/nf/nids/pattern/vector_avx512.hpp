@@ -1,0 +1,34 @@
+// The border between the vector engine and its part that is compiled for AVX-512: plain C types only, so
+// that no inline function of a library is compiled for AVX-512 and then used by everyone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "millrace/nf/nids/pattern/payload.hpp"
+
+namespace millrace::nf::nids::pattern::avx512 {
+
+inline constexpr unsigned kGroups = 3;              ///< registers of states in flight: hides the latency of gathers
+inline constexpr unsigned kLaneCount = 16 * kGroups;
+
+/// The automaton's arrays; see PatternTables.
+struct Table {
+    const uint8_t* class_of;
+    const uint16_t* narrow;   ///< null when `wide` is used
+    const uint32_t* wide;
+    uint32_t stride;
+    uint32_t first_match;
+};
+
+/// Who is told what was found. Functions by address: they are compiled elsewhere.
+struct Sink {
+    void* context;
+    void (*match)(void* context, unsigned lane, uint32_t state);      ///< the lane's payload led to a match state
+    void (*finish)(void* context, unsigned lane, size_t payload);        ///< the lane is done with its payload
+};
+
+/// Walks all payloads; enter only when `has_avx512()`.
+void walk(const Table& table, const Payload* payloads, size_t count, const Sink& sink);
+
+}  // namespace millrace::nf::nids::pattern::avx512
