@@ -1,0 +1,137 @@
+#include "millrace/packet/packet.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "support/packet_arena.hpp"
+
+namespace millrace::test {
+namespace {
+
+uint32_t hash_of(const std::string& yaml) {
+    PacketArena arena;
+    return flow_hash(arena.add(build_packet(yaml)));
+}
+
+TEST(Packet, GrowsAtItsHeadAsFarAsThereIsRoom) {
+    PacketArena arena(16, 8);
+    Packet& packet = arena.add(bytes_of("abcdefghijklmnopqrst"));
+    EXPECT_FALSE(packet.grow_front(17));
+    EXPECT_EQ(packet.length(), 20u);
+    EXPECT_TRUE(packet.grow_front(16));
+    EXPECT_EQ(packet.length(), 36u);
+    EXPECT_EQ(packet.present(), 36u);
+    EXPECT_EQ(packet.headroom(), 0u);
+    EXPECT_EQ(packet.data()[16], 'a');
+    EXPECT_FALSE(packet.grow_front(1));
+    EXPECT_TRUE(packet.shrink_front(16));
+    EXPECT_EQ(packet.headroom(), 16u);
+    EXPECT_EQ(packet.data()[0], 'a');
+}
+
+TEST(Packet, GrowsAtItsTailAsFarAsThereIsRoom) {
+    PacketArena arena(16, 8);
+    Packet& packet = arena.add(bytes_of("abcdefghijklmnopqrst"));
+    EXPECT_FALSE(packet.grow_back(9));
+    EXPECT_TRUE(packet.grow_back(8));
+    EXPECT_EQ(packet.length(), 28u);
+    EXPECT_EQ(packet.tailroom(), 0u);
+    EXPECT_TRUE(packet.shrink_back(28));
+    EXPECT_EQ(packet.length(), 0u);
+    EXPECT_FALSE(packet.shrink_back(1));
+    EXPECT_FALSE(packet.shrink_front(1));
+}
+
+TEST(Packet, DoesNotTouchATailThatIsElsewhere) {
+    PacketArena arena;
+    Packet& packet = arena.add(bytes_of("abcdefghijklmnopqrst"), 10);
+    EXPECT_FALSE(packet.grow_back(1));
+    EXPECT_FALSE(packet.shrink_back(1));
+    EXPECT_FALSE(packet.shrink_front(11));
+    EXPECT_TRUE(packet.shrink_front(10));
+    EXPECT_EQ(packet.length(), 10u);
+    EXPECT_EQ(packet.present(), 0u);
+}
+
+TEST(Packet, ReadsItsHeaderFields) {
+    PacketArena arena;
+    const Packet& v4 = arena.add(build_packet("{vlan: 5, ipv4: {src: 192.0.2.1, dst: 192.0.2.2, ttl: 9}, "
+                                              "tcp: {src: 80, dst: 443, flags: SA}, payload: xyz, pad: 90}"));
+    EXPECT_EQ(v4.ipv4_src(), ipv4("192.0.2.1"));
+    EXPECT_EQ(v4.ipv4_dst(), ipv4("192.0.2.2"));
+    EXPECT_EQ(v4.ip_ttl(), 9);
+    EXPECT_EQ(v4.l4_src_port(), 80);
+    EXPECT_EQ(v4.l4_dst_port(), 443);
+    EXPECT_EQ(v4.tcp_flags(), 0x12);
+    EXPECT_EQ(v4.payload_bytes(), 3u);
+    EXPECT_EQ(v4.payload()[0], 'x');
+    const Packet& v6 = arena.add(build_packet("{ipv6: {hop-limit: 3}, icmpv6: {}}"));
+    EXPECT_EQ(v6.ip_ttl(), 3);
+    EXPECT_EQ(v6.l4_src_port(), 0) << "ICMP has no ports";
+}
+
+TEST(Packet, EmitsEventsWithTheAddressesOfTheMoment) {
+    PacketArena arena;
+    Packet& packet = arena.add(build_packet("{vlan: 7, ipv4: {src: 192.0.2.1}, udp: {src: 5, dst: 6}}"));
+    Event events[2];
+    EventBuffer buffer{events, 2, 0};
+    packet.emit(1);
+    EXPECT_EQ(buffer.count, 0u) << "nobody listens";
+    packet.set_events(&buffer, 3);
+    for (uint32_t code = 10; code < 13; ++code) packet.emit(code);
+    EXPECT_EQ(buffer.count, 3u) << "what does not fit is counted";
+    EXPECT_EQ(events[1].code, 11u);
+    EXPECT_EQ(events[1].node, 3);
+    EXPECT_EQ(events[0].src[0], 192);
+    EXPECT_EQ(events[0].dst_port, 6);
+    EXPECT_EQ(events[0].vlan_id, 7);
+    EXPECT_EQ(events[0].ip_version, 4);
+}
+
+TEST(FlowHash, IsTheSameForEveryPacketOfAFlow) {
+    EXPECT_EQ(hash_of("{ipv4: {ttl: 3, id: 1}, tcp: {src: 1, dst: 2, seq: 9, flags: S}}"),
+              hash_of("{vlan: 9, ipv4: {ttl: 64, id: 7, options: '01010101'}, tcp: {src: 1, dst: 2, options: '01010101'}, payload: x}"));
+    EXPECT_EQ(hash_of("{ipv6: {hop-limit: 3}, udp: {src: 1, dst: 2}}"),
+              hash_of("{ipv6: {hop-limit: 4, extensions: [{type: destination}]}, udp: {src: 1, dst: 2}, payload: x}"));
+}
+
+TEST(FlowHash, DependsOnEachPartOfTheFiveTuple) {
+    const std::set<uint32_t> hashes = {hash_of("{ipv4: {}, tcp: {src: 1, dst: 2}}"),
+                                       hash_of("{ipv4: {}, tcp: {src: 2, dst: 1}}"),
+                                       hash_of("{ipv4: {}, tcp: {src: 1, dst: 3}}"),
+                                       hash_of("{ipv4: {}, udp: {src: 1, dst: 2}}"),
+                                       hash_of("{ipv4: {src: 10.0.0.9}, tcp: {src: 1, dst: 2}}"),
+                                       hash_of("{ipv4: {dst: 10.0.0.9}, tcp: {src: 1, dst: 2}}"),
+                                       hash_of("{ipv6: {}, tcp: {src: 1, dst: 2}}"),
+                                       hash_of("{ipv6: {src: '::1'}, tcp: {src: 1, dst: 2}}"),
+                                       hash_of("{ipv6: {dst: '::1'}, tcp: {src: 1, dst: 2}}")};
+    EXPECT_EQ(hashes.size(), 9u);
+}
+
+TEST(FlowHash, IsTheSameForAllFragmentsOfADatagram) {
+    EXPECT_EQ(hash_of("{ipv4: {flags: MF}, udp: {src: 1, dst: 2, length: 900}, payload: x}"),
+              hash_of("{ipv4: {offset: 10, protocol: 17}, payload: y}"));
+    EXPECT_EQ(hash_of("{ipv6: {extensions: [{type: fragment, more: true}]}, udp: {src: 1, dst: 2, length: 900}}"),
+              hash_of("{ipv6: {next: 17, extensions: [{type: fragment, offset: 9}]}, payload: y}"));
+}
+
+TEST(FlowHash, SpreadsFlowsEvenly) {
+    std::map<uint32_t, unsigned> low, high;
+    PacketSpec spec;
+    spec.ipv4 = Ipv4Header{};
+    for (uint16_t port = 0; port < 16000; ++port) {
+        spec.udp = UdpHeader{port, 53, std::nullopt, std::nullopt};
+        PacketArena arena;
+        const uint32_t hash = flow_hash(arena.add(build(spec)));
+        ++low[hash % 16];
+        ++high[hash >> 28];
+    }
+    for (const auto* buckets : {&low, &high})
+        for (uint32_t bucket = 0; bucket < 16; ++bucket) EXPECT_NEAR(buckets->at(bucket), 1000, 150);
+}
+
+}  // namespace
+}  // namespace millrace::test
