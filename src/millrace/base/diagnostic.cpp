@@ -16,6 +16,19 @@ std::string render_all(const std::vector<Diagnostic>& diagnostics) {
     return text;
 }
 
+/// Overwrites the values of keys in a line of YAML: any mistake may stand in the same line as one.
+void mask_keys(std::string& line) {
+    for (const std::string_view name : {"key", "nonce"}) {
+        for (size_t at = line.find(name); at != std::string::npos; at = line.find(name, at)) {
+            at += name.size();
+            const size_t colon = line.find_first_not_of("\"' ", at);
+            if (colon == std::string::npos || line[colon] != ':') continue;
+            for (at = colon + 1; at < line.size() && line[at] != ',' && line[at] != '}' && line[at] != '#'; ++at)
+                if (line[at] != ' ') line[at] = '*';
+        }
+    }
+}
+
 std::string line_of(const Location& where) {
     // Compressed files hold no lines that a person could be shown.
     if (where.file.ends_with(".xz") || where.file.ends_with(".gz")) return {};
@@ -25,6 +38,7 @@ std::string line_of(const Location& where) {
         if (!std::getline(in, line)) return {};
     for (char& c : line)
         if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+    mask_keys(line);
     return line;
 }
 
@@ -37,7 +51,7 @@ std::string Diagnostic::render() const {
     if (!text.empty()) text += ": ";
     text += severity == Severity::error ? "error: " : "warning: ";
     text += message;
-    std::string line = where.line > 0 ? line_of(where) : std::string{};
+    std::string line = where.line > 0 && !secret ? line_of(where) : std::string{};
     if (!line.empty()) {
         // A long line (a rule, a key) is cut around the caret.
         constexpr uint32_t kWidth = 110;

@@ -22,9 +22,11 @@ struct Diagnostic {
     std::string message;
     std::string hint;
     Severity severity = Severity::error;
+    bool secret = false;  ///< the line holds key material: point to it, do not show it
 
     /// `file:line:column: error: message`, the offending line with a caret, and the hint.
-    /// Reads the file again for the line; leaves it out when it cannot.
+    /// Reads the file again for the line; leaves it out when it cannot, or when it is secret. What
+    /// stands behind `key:`, `auth-key:` or `nonce:` in a line is never shown.
     std::string render() const;
 };
 

@@ -39,10 +39,6 @@
 #include "millrace/packet/lanes.hpp"
 #include "millrace/packet/packet.hpp"
 
-namespace millrace {
-inline constexpr uint32_t kNoOrderKey = 0xffffffffu;
-}
-
 namespace millrace::nf {
 
 /// Where an outcome leads unless the chain says otherwise (`on:` in the YAML).
@@ -83,7 +79,8 @@ struct Environment {
 };
 
 /// The CPU half of an NF, for one worker: the same function over a vector of packets, by the field's
-/// best library. Gives byte-identical packets and equal decisions (outcome and detail).
+/// best library. Gives byte-identical packets and equal decisions (outcome and detail). Of an NF with
+/// an order it draws the tickets and commits itself, in order of arrival.
 class CpuHalf {
 public:
     virtual ~CpuHalf() = default;

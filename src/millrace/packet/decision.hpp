@@ -20,6 +20,9 @@ struct Decision {
 /// `detail` of a decision that no rule, route or SA led to.
 inline constexpr uint32_t kNoDetail = 0xffffffffu;
 
+/// The order key of a packet that needs no ticket; see nf/nf.hpp.
+inline constexpr uint32_t kNoOrderKey = 0xffffffffu;
+
 /// Something an NF tells the host about a packet besides its decision, such as an alert. It carries
 /// the addresses as they were when the NF saw the packet: a later NF may have encrypted them.
 /// `code` is the NF's own (a rule's index, say). Events of one packet keep the order in which they came.

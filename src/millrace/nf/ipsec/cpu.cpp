@@ -1,0 +1,227 @@
+// The CPU half, on intel-ipsec-mb. Routing, headers and checks are the device half's with one lane;
+// ciphers and hashes go to the library in bursts.
+//
+// Only its cipher and hash burst calls are used: the job calls of 1.3 share an error variable between
+// all threads, and its other burst calls miscount their queue when it wraps around.
+#include <intel-ipsec-mb.h>
+
+#include <array>
+#include <stdexcept>
+
+#include "millrace/nf/ipsec/host.hpp"
+
+namespace millrace::nf::ipsec {
+namespace {
+
+constexpr Lanes<1> kOneLane;
+
+/// Keys in the form that the library wants.
+struct alignas(64) MbKeys {
+    alignas(16) uint8_t encrypt[16 * 15] = {};
+    alignas(16) uint8_t decrypt[16 * 15] = {};
+    alignas(16) uint8_t inner[20] = {};
+    alignas(16) uint8_t outer[20] = {};
+};
+
+struct MbManager {
+    MbManager() : handle(alloc_mb_mgr(0)) {
+        if (handle == nullptr) throw std::bad_alloc();
+        init_mb_mgr_auto(handle, nullptr);
+        if (imb_get_errno(handle) != 0) {
+            const std::string why = imb_get_strerror(imb_get_errno(handle));
+            free_mb_mgr(handle);
+            throw std::runtime_error("intel-ipsec-mb does not start: " + why);
+        }
+    }
+    ~MbManager() { free_mb_mgr(handle); }
+    MbManager(const MbManager&) = delete;
+    MbManager& operator=(const MbManager&) = delete;
+    IMB_MGR* handle;
+};
+
+class IpsecCpuHalf : public CpuHalf {
+public:
+    IpsecCpuHalf(const Tables& tables, const Options& options, std::shared_ptr<SaState> state)
+        : tables_(tables), state_(std::move(state)), keys_(options.sas.size()) {
+        for (size_t i = 0; i < keys_.size(); ++i) expand(options.sas[i], keys_[i]);
+    }
+    ~IpsecCpuHalf() override {
+        if (!keys_.empty()) explicit_bzero(keys_.data(), keys_.size() * sizeof(MbKeys));
+    }
+
+    void process(std::span<Packet* const> packets, Decision* decisions) override {
+        for (size_t at = 0; at < packets.size(); at += kBurst) {
+            const size_t count = std::min(kBurst, packets.size() - at);
+            process_burst(packets.subspan(at, count), decisions + at);
+        }
+    }
+
+private:
+    static constexpr size_t kBurst = IMB_MAX_BURST_SIZE;
+
+    /// One packet of the burst that goes on.
+    struct Work {
+        Packet* packet;
+        Decision* decision;
+        const Sa* sa;
+        Esp esp;
+    };
+
+    void expand(const SaOptions& options, MbKeys& keys) const {
+        if (!options.key.bytes.empty())
+            IMB_AES_KEYEXP_128(manager_.handle, options.key.bytes.data(), keys.encrypt, keys.decrypt);
+        if (options.auth_key.bytes.empty()) return;
+        std::array<uint8_t, 64> block;
+        const auto fill = [&](uint8_t pad, uint8_t* state) {
+            block.fill(pad);
+            for (size_t i = 0; i < options.auth_key.bytes.size(); ++i)
+                block[i] = static_cast<uint8_t>(block[i] ^ options.auth_key.bytes[i]);
+            IMB_SHA1_ONE_BLOCK(manager_.handle, block.data(), state);
+        };
+        fill(0x36, keys.inner);
+        fill(0x5c, keys.outer);
+        explicit_bzero(block.data(), block.size());
+    }
+
+    const MbKeys& keys_of(const Work& work) const { return keys_[work.decision->detail]; }
+
+    void process_burst(std::span<Packet* const> packets, Decision* decisions) {
+        outbound_count_ = inbound_count_ = 0;
+        for (size_t i = 0; i < packets.size(); ++i) begin(*packets[i], decisions[i]);
+        drop_forged();
+        run_cipher(Cipher::aes_ctr, true);
+        run_cipher(Cipher::aes_cbc, true);
+        run_cipher(Cipher::aes_cbc, false);
+        run_hash(outbound_.data(), outbound_count_, nullptr);
+        for (size_t i = 0; i < outbound_count_; ++i) outbound_[i].packet->parse();
+        for (size_t i = 0; i < inbound_count_; ++i) finish(inbound_[i]);
+    }
+
+    /// Routes one packet; gives it its sequence number and headers, or finds its ESP.
+    void begin(Packet& packet, Decision& decision) {
+        const Route route = find_route(packet, tables_);
+        decision = {route.detail, route.outcome};
+        if (route.outcome != kProtected && route.outcome != kUnprotected) return;
+        const Sa& sa = tables_.sas[route.detail];
+        // Workers may share an SA: no two packets get the same number.
+        const uint64_t ticket = std::atomic_ref(tables_.tickets[sa.slot]).fetch_add(1, std::memory_order_relaxed);
+        packet.set_ticket(ticket);
+        if (route.outcome == kUnprotected) {
+            inbound_[inbound_count_++] = {&packet, &decision, &sa, received_esp(packet, sa)};
+        } else if (ticket >= kLastSequence) {
+            decision.outcome = kSequenceExhausted;
+        } else {
+            const Esp esp = encapsulate(packet, tables_, route, static_cast<uint32_t>(ticket + 1), kOneLane);
+            outbound_[outbound_count_++] = {&packet, &decision, &sa, esp};
+        }
+    }
+
+    /// Verifies the ICVs of all that came in, and keeps those that are right.
+    void drop_forged() {
+        run_hash(inbound_.data(), inbound_count_, tags_.data());
+        size_t kept = 0;
+        for (size_t i = 0; i < inbound_count_; ++i) {
+            Work& work = inbound_[i];
+            uint32_t difference = 0;
+            if (work.sa->auth != Auth::none)
+                for (uint32_t j = 0; j < kIcvBytes; ++j) difference |= static_cast<uint32_t>(tags_[i][j] ^ work.esp.icv()[j]);
+            if (difference != 0) work.decision->outcome = kBadIcv;
+            else inbound_[kept++] = work;
+        }
+        inbound_count_ = kept;
+    }
+
+    using Tag = std::array<uint8_t, 16>;
+
+    /// Hashes every packet of `works` that has an ICV: into `tags` by its index, or into the packet when null.
+    void run_hash(Work* works, size_t count, Tag* tags) {
+        size_t jobs = 0;
+        for (size_t i = 0; i < count; ++i) {
+            const Work& work = works[i];
+            if (work.sa->auth == Auth::none) continue;
+            IMB_JOB& job = jobs_[jobs++];
+            job = {};
+            job.src = work.esp.header;
+            job.msg_len_to_hash_in_bytes = work.esp.authentic_bytes();
+            job.auth_tag_output = tags == nullptr ? work.esp.icv() : tags[i].data();
+            job.auth_tag_output_len_in_bytes = kIcvBytes;
+            job.u.HMAC._hashed_auth_key_xor_ipad = keys_of(work).inner;
+            job.u.HMAC._hashed_auth_key_xor_opad = keys_of(work).outer;
+            job.hash_alg = IMB_AUTH_HMAC_SHA_1;
+        }
+        if (jobs == 0) return;
+        if (IMB_SUBMIT_HASH_BURST(manager_.handle, jobs_.data(), static_cast<uint32_t>(jobs), IMB_AUTH_HMAC_SHA_1) == jobs) return;
+        // The library refused the burst as a whole: no packet may leave without its ICV, or pass unverified.
+        for (size_t i = 0; i < count; ++i) {
+            const Work& work = works[i];
+            if (work.sa->auth == Auth::none) continue;
+            const crypto::Sha1 digest = crypto::hmac_sha1(work.sa->hmac, work.esp.header, work.esp.authentic_bytes());
+            uint8_t* tag = tags == nullptr ? work.esp.icv() : tags[i].data();
+            for (unsigned j = 0; j < kIcvBytes / 4; ++j) store_be32(tag + 4 * j, digest.h[j]);
+        }
+    }
+
+    /// Ciphers all packets that use `cipher` in that direction; in counter mode both are one.
+    void run_cipher(Cipher cipher, bool encrypting) {
+        size_t jobs = 0;
+        const auto add = [&](Work* works, size_t count) {
+            for (size_t i = 0; i < count; ++i)
+                if (works[i].sa->cipher == cipher) ciphered_[jobs++] = &works[i];
+        };
+        if (encrypting) add(outbound_.data(), outbound_count_);
+        if (!encrypting || cipher == Cipher::aes_ctr) add(inbound_.data(), inbound_count_);
+        if (jobs == 0) return;
+        for (size_t i = 0; i < jobs; ++i) fill_cipher_job(*ciphered_[i], jobs_[i], ivs_[i]);
+        const IMB_CIPHER_MODE mode = cipher == Cipher::aes_ctr ? IMB_CIPHER_CNTR : IMB_CIPHER_CBC;
+        const IMB_CIPHER_DIRECTION direction = encrypting ? IMB_DIR_ENCRYPT : IMB_DIR_DECRYPT;
+        if (IMB_SUBMIT_CIPHER_BURST(manager_.handle, jobs_.data(), static_cast<uint32_t>(jobs), mode, direction, IMB_KEY_128_BYTES) ==
+            jobs)
+            return;
+        for (size_t i = 0; i < jobs; ++i) {
+            if (encrypting) encrypt(ciphered_[i]->esp, *ciphered_[i]->sa, tables_.aes(), kOneLane);
+            else decrypt(ciphered_[i]->esp, *ciphered_[i]->sa, tables_.aes(), kOneLane);
+        }
+    }
+
+    void fill_cipher_job(const Work& work, IMB_JOB& job, Tag& iv) {
+        job = {};
+        if (work.sa->cipher == Cipher::aes_ctr) crypto::store_block(iv.data(), counter_block(*work.sa, work.esp.iv()));
+        else copy_bytes(iv.data(), work.esp.iv(), crypto::kAesBlockBytes);
+        job.enc_keys = keys_of(work).encrypt;
+        job.dec_keys = keys_of(work).decrypt;
+        job.key_len_in_bytes = IMB_KEY_128_BYTES;
+        job.src = work.esp.text();
+        job.dst = work.esp.text();
+        job.msg_len_to_cipher_in_bytes = work.esp.text_bytes;
+        job.iv = iv.data();
+        job.iv_len_in_bytes = iv.size();
+    }
+
+    /// Opens one packet that was verified and decrypted, and slides the anti-replay window.
+    void finish(const Work& work) {
+        work.decision->outcome = open_inner(*work.packet, tables_, *work.sa, work.esp, kOneLane);
+        std::atomic_flag& lock = state_->window_locks[work.sa->slot];
+        while (lock.test_and_set(std::memory_order_acquire)) {
+        }
+        *work.decision = Ipsec::commit(*work.packet, tables_, *work.decision);
+        lock.clear(std::memory_order_release);
+    }
+
+    const Tables& tables_;
+    std::shared_ptr<SaState> state_;
+    MbManager manager_;
+    std::vector<MbKeys> keys_;
+    std::array<Work, kBurst> outbound_, inbound_;
+    std::array<Work*, kBurst> ciphered_;
+    size_t outbound_count_ = 0, inbound_count_ = 0;
+    std::array<IMB_JOB, kBurst> jobs_;
+    std::array<Tag, kBurst> tags_, ivs_;
+};
+
+}  // namespace
+
+std::unique_ptr<CpuHalf> make_ipsec_cpu_half(const Tables& tables, const Options& options, std::shared_ptr<SaState> state) {
+    return std::make_unique<IpsecCpuHalf>(tables, options, std::move(state));
+}
+
+}  // namespace millrace::nf::ipsec

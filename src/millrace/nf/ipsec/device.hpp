@@ -1,0 +1,74 @@
+// IPsec gateway: ESP in tunnel mode (RFC 4303), both directions.
+#pragma once
+
+#include "millrace/nf/ipsec/inbound.hpp"
+#include "millrace/nf/ipsec/replay.hpp"
+
+namespace millrace::nf::ipsec {
+
+struct Ipsec {
+    using Tables = ipsec::Tables;
+
+    static constexpr Fields reads = field::everything;
+    static constexpr Fields writes = field::everything | field::length;
+    /// Blocks of AES spread over lanes, SHA-1 does not: 8 halve the time of a packet at little loss of throughput.
+    static constexpr unsigned lanes = 8;
+
+    /// The SA slot of a packet that gets a sequence number, or brings one.
+    MILLRACE_DEVICE static uint32_t order_key(const Packet& packet, const Tables& tables) {
+        const Route route = find_route(packet, tables);
+        return route.outcome == kProtected || route.outcome == kUnprotected ? tables.sas[route.detail].slot : kNoOrderKey;
+    }
+
+    template <class Lanes>
+    MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
+        const Route route = find_route(packet, tables);
+        if (route.outcome == kProtected) return protect(packet, tables, route, lanes);
+        if (route.outcome == kUnprotected) return unprotect(packet, tables, route, lanes);
+        return {route.detail, route.outcome};
+    }
+
+    /// Refuses replays. The window takes in every packet whose ICV was right, whatever was inside.
+    MILLRACE_DEVICE static Decision commit(Packet& packet, const Tables& tables, Decision decision) {
+        const uint8_t* sequence = nullptr;
+        if (is_opened(decision.outcome)) {
+            sequence = packet.data() - 4;
+        } else if (decision.outcome == kBadPadding || decision.outcome == kDummy || decision.outcome == kBadNextHeader) {
+            sequence = packet.l4() + 4;
+        }
+        if (sequence == nullptr) return decision;
+        const Sa& sa = tables.sas[decision.detail];
+        if (sa.replay_window == 0) return decision;
+        uint64_t* state = &tables.windows[static_cast<uint64_t>(sa.slot) * kWindowWords];
+        if (!accept_sequence(state, sa.replay_window, load_be32(sequence))) decision.outcome = kReplayed;
+        return decision;
+    }
+
+private:
+    /// Whether `decapsulate` has run.
+    MILLRACE_DEVICE static bool is_opened(uint32_t outcome) {
+        return outcome == kUnprotected || outcome == kMalformedInner || outcome == kSelectorMismatch || outcome == kBadEcn;
+    }
+
+    template <class Lanes>
+    MILLRACE_DEVICE static Decision protect(Packet& packet, const Tables& tables, const Route& route, Lanes lanes) {
+        if (packet.ticket() >= kLastSequence) return {route.detail, kSequenceExhausted};
+        const Sa& sa = tables.sas[route.detail];
+        const Esp esp = encapsulate(packet, tables, route, static_cast<uint32_t>(packet.ticket() + 1), lanes);
+        encrypt(esp, sa, tables.aes(), lanes);
+        authenticate(esp, sa, lanes);
+        packet.parse();
+        return {route.detail, kProtected};
+    }
+
+    template <class Lanes>
+    MILLRACE_DEVICE static Decision unprotect(Packet& packet, const Tables& tables, const Route& route, Lanes lanes) {
+        const Sa& sa = tables.sas[route.detail];
+        const Esp esp = received_esp(packet, sa);
+        if (forged(esp, sa, lanes)) return {route.detail, kBadIcv};
+        decrypt(esp, sa, tables.aes(), lanes);
+        return {route.detail, open_inner(packet, tables, sa, esp, lanes)};
+    }
+};
+
+}  // namespace millrace::nf::ipsec

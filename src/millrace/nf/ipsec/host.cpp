@@ -1,0 +1,166 @@
+#include "millrace/nf/ipsec/host.hpp"
+
+#include <bit>
+
+#include "millrace/nf/crypto/keys.hpp"
+
+namespace millrace::nf::ipsec {
+namespace {
+
+std::string hex(uint32_t value) {
+    char text[16];
+    std::snprintf(text, sizeof text, "0x%x", value);
+    return text;
+}
+
+void add_once(std::vector<Address>& addresses, const Address& address) {
+    for (const Address& known : addresses)
+        if (equal(known, address)) return;
+    addresses.push_back(address);
+}
+
+}  // namespace
+
+IpsecHost::IpsecHost(const Config& options, const Environment& environment) : options_(read_options(options, environment)) {
+    if (auto* before = dynamic_cast<IpsecHost*>(environment.previous)) state_ = before->state_;
+    if (state_ == nullptr) state_ = std::make_shared<SaState>(options_.slots);
+    attach_tables(options);
+}
+
+void IpsecHost::attach_tables(const Config& options) {
+    Tables& tables = image_.start<Tables>();
+    std::vector<Sa> sas;
+    std::vector<Selector> selectors;
+    std::vector<Address> local[2];
+    for (const SaOptions& configured : options_.sas) {
+        Sa sa = configured.sa;
+        const auto slot = state_->slot_of(configured.identity());
+        if (!slot)
+            options.fail("there is no room for the state of SA '" + configured.name + "': " + std::to_string(state_->slots()) +
+                             " SAs have been known since this node started",
+                         "restart the node with a larger 'sa-slots' and fresh keys");
+        sa.slot = *slot;
+        sa.first_selector = static_cast<uint32_t>(selectors.size());
+        sa.selector_count = static_cast<uint32_t>(configured.allow.size());
+        selectors.insert(selectors.end(), configured.allow.begin(), configured.allow.end());
+        add_once(local[sa.ipv6], sa.local);
+        sas.push_back(sa);
+    }
+    tables.mtu = options_.mtu;
+    tables.mtu_spares_fragmentable = options_.mtu_spares_fragmentable;
+    tables.default_action = options_.default_action;
+    image_.attach(tables.aes_encrypt, crypto::aes_encrypt_table());
+    image_.attach(tables.aes_decrypt, crypto::aes_decrypt_table());
+    image_.attach(tables.policies, make_policies());
+    image_.attach(tables.inbound, make_inbound_index(sas));
+    image_.attach(tables.sas, std::move(sas));
+    image_.attach(tables.selectors, std::move(selectors));
+    image_.attach(tables.local_ipv4, std::move(local[0]));
+    image_.attach(tables.local_ipv6, std::move(local[1]));
+    image_.attach_state(tables.tickets, state_->tickets, "sequence-numbers");
+    image_.attach_state(tables.windows, state_->windows, "replay-windows");
+}
+
+std::vector<Policy> IpsecHost::make_policies() const {
+    std::vector<Policy> policies;
+    for (uint32_t i = 0; i < options_.policies.size(); ++i) {
+        const PolicyOptions& policy = options_.policies[i];
+        for (const Selector& selector : policy.selectors) policies.push_back({selector, policy.sa, i, policy.action});
+        if (policy.action != Action::protect) continue;
+        // A flow that must be protected one way must not come in clear the other way (RFC 4301, section 5.2, step 3a).
+        for (const Selector& selector : policy.selectors)
+            policies.push_back({reversed(selector), 0, i | kReversed, Action::discard});
+    }
+    return policies;
+}
+
+std::vector<uint32_t> IpsecHost::make_inbound_index(const std::vector<Sa>& sas) const {
+    std::vector<uint32_t> index(std::bit_ceil(2 * sas.size() + 2));
+    for (uint32_t i = 0; i < sas.size(); ++i) {
+        if (!options_.sas[i].inbound) continue;
+        uint64_t at = spi_bucket(sas[i].spi, index.size());
+        while (index[at] != 0) at = (at + 1) & (index.size() - 1);
+        index[at] = i + 1;
+    }
+    return index;
+}
+
+std::unique_ptr<CpuHalf> IpsecHost::make_cpu_half() {
+    return make_ipsec_cpu_half(*static_cast<const Tables*>(image_.tables()), options_, state_);
+}
+
+std::string IpsecHost::explain(const Decision& decision) const {
+    if (decision.outcome == kBypass || decision.outcome == kDiscardedByPolicy) {
+        if (decision.detail == kDefaultPolicy) return "no policy matches";
+        const uint32_t number = decision.detail & ~kReversed;
+        if (number >= options_.policies.size()) return {};
+        const Location& where = options_.policies[number].where;
+        return "policy " + std::to_string(number + 1) + " (" + where.file + ":" + std::to_string(where.line) + ")" +
+               ((decision.detail & kReversed) != 0 ? ", in clear from where it must come protected" : "");
+    }
+    if (decision.detail >= options_.sas.size()) return {};
+    const SaOptions& sa = options_.sas[decision.detail];
+    return "sa " + sa.name + " spi " + hex(sa.sa.spi);
+}
+
+std::vector<Statistic> IpsecHost::statistics() const {
+    std::vector<Statistic> result;
+    for (const SaOptions& configured : options_.sas) {
+        const auto slot = state_->slot_of(configured.identity());
+        if (!slot) continue;
+        if (configured.inbound)
+            result.push_back({"sa-" + configured.name + "-highest-sequence", (*state_->windows)[*slot * kWindowWords],
+                              "highest sequence number that was accepted"});
+        result.push_back({"sa-" + configured.name + (configured.inbound ? "-received" : "-sequence"), (*state_->tickets)[*slot],
+                          configured.inbound ? "ESP packets that named this SA" : "sequence numbers given out"});
+    }
+    return result;
+}
+
+std::string IpsecHost::summary() const {
+    size_t inbound = 0;
+    for (const SaOptions& sa : options_.sas) inbound += sa.inbound;
+    return std::to_string(options_.sas.size() - inbound) + " outbound and " + std::to_string(inbound) + " inbound SAs, " +
+           std::to_string(options_.policies.size()) + " policies, " + std::to_string(image_.array_bytes() / 1024) + " KiB";
+}
+
+namespace {
+
+std::vector<nf::Outcome> outcomes() {
+    using enum Disposition;
+    // In the order of ipsec::Outcome.
+    return {{"protected", next, "encrypted, authenticated and put into its tunnel"},
+            {"unprotected", next, "verified, decrypted and taken out of its tunnel"},
+            {"bypass", next, "a policy lets it pass as it is"},
+            {"not-ip", next, "not IP: IPsec has no say"},
+            {"discarded-by-policy", drop, "a policy discards it, or none matches"},
+            {"no-sa", drop, "ESP for this gateway with an SPI or source that no inbound SA has"},
+            {"fragment", drop, "a fragment of an ESP packet: reassemble before this NF"},
+            {"malformed", drop, "the parser cannot read its headers"},
+            {"malformed-esp", drop, "too short for its SA, or not a whole number of blocks"},
+            {"bad-icv", drop, "the integrity check failed: forged, damaged, or another key"},
+            {"replayed", drop, "its sequence number came before, or lies behind the anti-replay window"},
+            {"bad-padding", drop, "decrypted, but its padding is not 1, 2, 3, …"},
+            {"dummy", drop, "a dummy packet that hides traffic (RFC 4303, section 2.6)"},
+            {"bad-next-header", drop, "decrypted, but neither IPv4 nor IPv6 is inside"},
+            {"malformed-inner", drop, "decrypted, but the inner headers cannot be read"},
+            {"selector-mismatch", drop, "decrypted, but its SA may not carry these addresses, protocol or ports"},
+            {"bad-ecn", drop, "congestion experienced outside, not ECN-capable inside (RFC 6040, section 4.2)"},
+            {"mtu-exceeded", drop, "would be longer than the MTU in its tunnel"},
+            {"no-room", drop, "the packet buffer has no room for the tunnel's headers"},
+            {"sequence-exhausted", drop, "its SA has used up all sequence numbers: it needs a new key"}};
+}
+
+const Register<Ipsec, IpsecHost> registration{{
+    .name = "ipsec",
+    .summary = "IPsec gateway: ESP tunnels with AES-128-CTR or AES-128-CBC and HMAC-SHA1-96",
+    .outcomes = outcomes(),
+    .device_header = "millrace/nf/ipsec/device.hpp",
+    .device_struct = "millrace::nf::ipsec::Ipsec",
+    .head_growth = kHeadGrowth,
+    .tail_growth = kTailGrowth,
+    .has_cpu_half = true,
+}};
+
+}  // namespace
+}  // namespace millrace::nf::ipsec

@@ -1,0 +1,177 @@
+// Which way a packet goes: into a tunnel, out of one, past, or nowhere (RFC 4301, section 5).
+#pragma once
+
+#include "millrace/nf/ipsec/model.hpp"
+
+namespace millrace::nf::ipsec {
+
+/// What is known before a byte was changed.
+struct Route {
+    uint32_t outcome = kMalformed;  ///< kProtected and kUnprotected: go on with SA `detail`
+    uint32_t detail = kNoDetail;
+    uint32_t head = 0;              ///< protect: bytes that come before the inner packet
+    uint32_t padding = 0;           ///< protect: bytes of padding, without the trailer
+};
+
+MILLRACE_DEVICE bool equal(const Address& a, const Address& b) {
+    return ((a.words[0] ^ b.words[0]) | (a.words[1] ^ b.words[1]) | (a.words[2] ^ b.words[2]) |
+            (a.words[3] ^ b.words[3])) == 0;
+}
+MILLRACE_DEVICE bool in_prefix(const Address& address, const Address& prefix, const Address& mask) {
+    uint32_t difference = 0;
+    for (unsigned i = 0; i < 4; ++i) difference |= (address.words[i] & mask.words[i]) ^ prefix.words[i];
+    return difference == 0;
+}
+
+MILLRACE_DEVICE Address load_address(const uint8_t* p, bool ipv6) {
+    Address address;
+    for (unsigned i = 0; i < 4; ++i)
+        if (i == 0 || ipv6) address.words[i] = load_raw<uint32_t>(p + 4 * i);
+    return address;
+}
+MILLRACE_DEVICE void store_address(uint8_t* p, const Address& address, bool ipv6) {
+    for (unsigned i = 0; i < 4; ++i)
+        if (i == 0 || ipv6) store_raw<uint32_t>(p + 4 * i, address.words[i]);
+}
+
+/// What selectors look at.
+struct Flow {
+    Address src, dst;
+    uint16_t src_port = 0, dst_port = 0;
+    uint8_t protocol = 0;
+    bool has_ports = false;
+    bool ipv6 = false;
+};
+
+/// The flow of an IP packet. No fragment has ports, not even a first one: all go by the same SA.
+MILLRACE_DEVICE Flow flow_of(const Packet& packet) {
+    const Layers& layers = packet.layers();
+    Flow flow;
+    flow.ipv6 = layers.is_ipv6();
+    const uint8_t* header = packet.l3();
+    flow.src = load_address(header + (flow.ipv6 ? 8 : 12), flow.ipv6);
+    flow.dst = load_address(header + (flow.ipv6 ? 24 : 16), flow.ipv6);
+    flow.protocol = layers.protocol;
+    flow.has_ports = layers.has_ports() && !layers.is_fragment();
+    if (flow.has_ports) {
+        flow.src_port = packet.l4_src_port();
+        flow.dst_port = packet.l4_dst_port();
+    }
+    return flow;
+}
+
+MILLRACE_DEVICE bool matches(const Selector& selector, const Flow& flow) {
+    if (selector.ipv6 != flow.ipv6) return false;
+    if (!in_prefix(flow.src, selector.src, selector.src_mask)) return false;
+    if (!in_prefix(flow.dst, selector.dst, selector.dst_mask)) return false;
+    if (!selector.any_protocol && selector.protocol != flow.protocol) return false;
+    if (selector.any_port) return true;
+    return flow.has_ports && flow.src_port >= selector.src_port_first && flow.src_port <= selector.src_port_last &&
+           flow.dst_port >= selector.dst_port_first && flow.dst_port <= selector.dst_port_last;
+}
+
+/// The bucket of an SPI in a table of `buckets` (a power of two).
+MILLRACE_DEVICE uint32_t spi_bucket(uint32_t spi, uint64_t buckets) {
+    return static_cast<uint32_t>((static_cast<uint64_t>(spi * 0x9e3779b1u) * buckets) >> 32);
+}
+
+/// The inbound SA of an SPI and an outer destination (RFC 4303, section 2.1); kNoDetail if there is none.
+MILLRACE_DEVICE uint32_t find_inbound(const Tables& tables, uint32_t spi, const Flow& outer) {
+    const uint64_t buckets = tables.inbound.size();
+    if (buckets == 0) return kNoDetail;
+    // The table is at most half full, so that the search ends.
+    for (uint64_t at = spi_bucket(spi, buckets); tables.inbound[at] != 0; at = (at + 1) & (buckets - 1)) {
+        const uint32_t index = tables.inbound[at] - 1;
+        const Sa& sa = tables.sas[index];
+        if (sa.spi == spi && sa.ipv6 == outer.ipv6 && equal(sa.local, outer.dst) &&
+            (sa.any_remote || equal(sa.remote, outer.src)))
+            return index;
+    }
+    return kNoDetail;
+}
+
+MILLRACE_DEVICE bool is_local(const Tables& tables, const Flow& flow) {
+    const View<Address>& own = flow.ipv6 ? tables.local_ipv6 : tables.local_ipv4;
+    for (uint64_t i = 0; i < own.size(); ++i)
+        if (equal(own[i], flow.dst)) return true;
+    return false;
+}
+
+/// An ESP packet that is addressed to this gateway.
+MILLRACE_DEVICE Route inbound_route(const Packet& packet, const Tables& tables, const Flow& outer) {
+    const Layers& layers = packet.layers();
+    Route route;
+    route.outcome = kFragment;
+    if (layers.is_fragment()) return route;
+    route.outcome = kMalformedEsp;
+    const uint32_t bytes = layers.end - layers.l4_offset;
+    if (bytes < kEspHeaderBytes || packet.present() != packet.length()) return route;
+    route.detail = find_inbound(tables, load_be32(packet.l4()), outer);
+    if (route.detail == kNoDetail) {
+        route.outcome = kNoSa;
+        return route;
+    }
+    const Sa& sa = tables.sas[route.detail];
+    const uint32_t around = kEspHeaderBytes + sa.iv_bytes() + sa.icv_bytes();
+    if (bytes < around + sa.alignment() || (bytes - around) % sa.alignment() != 0) return route;
+    route.outcome = kUnprotected;
+    return route;
+}
+
+/// Whether the outer header of `packet` in the tunnel of `sa` has its "don't fragment" bit set.
+MILLRACE_DEVICE bool outer_dont_fragment(const Packet& packet, const Sa& sa) {
+    if (sa.ipv6 || sa.dont_fragment == DontFragment::set) return true;
+    if (sa.dont_fragment == DontFragment::clear) return false;
+    return packet.layers().is_ipv6() || (load_be16(packet.l3() + 6) & 0x4000) != 0;
+}
+
+/// A packet that a policy sends into the tunnel of SA `index`: whether it fits.
+MILLRACE_DEVICE Route outbound_route(const Packet& packet, const Tables& tables, uint32_t index) {
+    const Layers& layers = packet.layers();
+    const Sa& sa = tables.sas[index];
+    Route route;
+    route.detail = index;
+    const uint32_t inner = layers.end - layers.l3_offset;
+    const uint32_t open = (inner + kEspTrailerBytes) & (sa.alignment() - 1);
+    route.padding = open == 0 ? 0 : sa.alignment() - open;
+    route.head = (sa.ipv6 ? ip::kIpv6Bytes : ip::kIpv4Bytes) + kEspHeaderBytes + sa.iv_bytes();
+    const uint32_t tail = route.padding + kEspTrailerBytes + sa.icv_bytes();
+    const uint32_t outer = route.head + inner + tail;
+    const bool too_long = tables.mtu != 0 && outer > tables.mtu &&
+                          !(tables.mtu_spares_fragmentable && !outer_dont_fragment(packet, sa));
+    const uint32_t longest = sa.ipv6 ? 0xffffu + ip::kIpv6Bytes : 0xffffu;
+    if (too_long || outer > longest) {
+        route.outcome = kMtuExceeded;
+        return route;
+    }
+    // Ethernet padding makes way for the trailer.
+    const uint32_t tailroom = smaller(packet.tailroom() + packet.length() - layers.end, 0xffffu);
+    const bool fits = packet.present() == packet.length() && packet.headroom() >= route.head && tailroom >= tail;
+    route.outcome = fits ? kProtected : kNoRoom;
+    return route;
+}
+
+/// Where a packet goes. Reads the packet and the tables, no state.
+MILLRACE_DEVICE Route find_route(const Packet& packet, const Tables& tables) {
+    const Layers& layers = packet.layers();
+    Route route;
+    if (layers.malformed != Malformed::no) return route;
+    route.outcome = kNotIp;
+    if (!layers.is_ip()) return route;
+    const Flow flow = flow_of(packet);
+    if (flow.protocol == ip::kProtocolEsp && is_local(tables, flow)) return inbound_route(packet, tables, flow);
+    Action action = tables.default_action;
+    route.detail = kDefaultPolicy;
+    for (uint64_t i = 0; i < tables.policies.size(); ++i) {
+        const Policy& policy = tables.policies[i];
+        if (!matches(policy.selector, flow)) continue;
+        if (policy.action == Action::protect) return outbound_route(packet, tables, policy.sa);
+        action = policy.action;
+        route.detail = policy.detail;
+        break;
+    }
+    route.outcome = action == Action::bypass ? kBypass : kDiscardedByPolicy;
+    return route;
+}
+
+}  // namespace millrace::nf::ipsec

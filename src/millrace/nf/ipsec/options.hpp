@@ -1,0 +1,80 @@
+// The options of the IPsec gateway, read from YAML and checked.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "millrace/base/config.hpp"
+#include "millrace/nf/ipsec/model.hpp"
+#include "millrace/nf/nf.hpp"
+
+namespace millrace::nf::ipsec {
+
+/// Key material, wiped when it goes.
+struct Secret {
+    std::vector<uint8_t> bytes;
+    Secret() = default;
+    explicit Secret(std::vector<uint8_t> b) : bytes(std::move(b)) {}
+    Secret(const Secret&) = default;
+    Secret(Secret&&) = default;
+    Secret& operator=(const Secret&) = default;
+    Secret& operator=(Secret&&) = default;
+    ~Secret();
+};
+
+/// One SA as it was configured.
+struct SaOptions {
+    std::string name;
+    bool inbound = false;
+    Sa sa;                      ///< without slot and selectors, which come with the tables
+    Secret key, auth_key;
+    std::vector<Selector> allow;
+    Config where;
+
+    /// What its sequence numbers belong to. Two SAs with the same identity must never both count from 1.
+    std::string identity() const;
+};
+
+struct PolicyOptions {
+    std::vector<Selector> selectors;
+    Action action = Action::discard;
+    uint32_t sa = 0;            ///< of `protect`
+    Location where;
+};
+
+struct Options {
+    std::vector<SaOptions> sas;
+    std::vector<PolicyOptions> policies;
+    uint32_t mtu = 1500;
+    bool mtu_spares_fragmentable = false;
+    Action default_action = Action::discard;
+    size_t slots = 4096;
+};
+
+/// Throws ConfigError; no error shows key material.
+Options read_options(const Config& options, const Environment& environment);
+
+/// The selectors of `src`, `dst`, `protocol`, `src-port`, `dst-port` of a map; other keys are left to the caller.
+std::vector<Selector> read_selectors(const Config& map);
+/// The same flow as seen from the other end.
+Selector reversed(const Selector& selector);
+
+/// The keys of `keys:` files: of each SA's name, its `key`, `nonce` and `auth-key`.
+class KeyFile {
+public:
+    KeyFile() = default;
+    /// `named` holds the file's name. Throws ConfigError when others than its owner can read it.
+    explicit KeyFile(const Config& named);
+    /// The hexadecimal digits of `field` of an SA: from its own map or from the file, not from both.
+    std::optional<Secret> find(const Config& sa, const std::string& sa_name, const std::string& field) const;
+    /// Refuses keys of SAs that do not exist.
+    void only_of(const std::vector<SaOptions>& sas) const;
+
+private:
+    std::optional<Config> keys_;
+};
+
+/// Throws an error that points at `place` without showing its line.
+[[noreturn]] void fail_secretly(const Config& place, const std::string& message, const std::string& hint = {});
+
+}  // namespace millrace::nf::ipsec

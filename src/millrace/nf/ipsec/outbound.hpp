@@ -1,0 +1,134 @@
+// Into a tunnel: outer header, ESP header, IV and trailer (RFC 4303, section 2; RFC 4301, section 5.1.2).
+#pragma once
+
+#include "millrace/nf/ipsec/lookup.hpp"
+
+namespace millrace::nf::ipsec {
+
+/// Where the parts of an ESP packet lie. They follow each other: ESP header, IV, text, ICV.
+struct Esp {
+    uint8_t* header = nullptr;
+    uint32_t iv_bytes = 0;
+    uint32_t text_bytes = 0;   ///< what is encrypted: inner packet, padding, trailer
+
+    MILLRACE_DEVICE uint8_t* iv() const { return header + kEspHeaderBytes; }
+    MILLRACE_DEVICE uint8_t* text() const { return header + kEspHeaderBytes + iv_bytes; }
+    MILLRACE_DEVICE uint8_t* icv() const { return text() + text_bytes; }
+    /// What the ICV covers, from the header on.
+    MILLRACE_DEVICE uint32_t authentic_bytes() const { return kEspHeaderBytes + iv_bytes + text_bytes; }
+};
+
+/// What the outer header takes over from the inner one.
+struct Inherited {
+    uint8_t traffic_class = 0;
+    bool dont_fragment = false;
+};
+
+MILLRACE_DEVICE uint8_t traffic_class(const uint8_t* header, bool ipv6) {
+    return ipv6 ? static_cast<uint8_t>(load_be16(header) >> 4) : header[1];
+}
+
+MILLRACE_DEVICE Inherited inherit(const Packet& packet, const Sa& sa) {
+    const uint8_t inner = traffic_class(packet.l3(), packet.layers().is_ipv6());
+    // ECN is copied whatever becomes of the DSCP (RFC 6040, section 4.1, normal mode).
+    const uint8_t outer = sa.copy_dscp ? inner : static_cast<uint8_t>(inner & 3);
+    return {outer, outer_dont_fragment(packet, sa)};
+}
+
+/// Writes the outer header; `bytes` is the length of the whole outer packet.
+MILLRACE_DEVICE void write_outer(uint8_t* header, const Sa& sa, const Inherited& inherited, uint32_t bytes,
+                                 uint32_t sequence) {
+    if (sa.ipv6) {
+        store_be32(header, 0x60000000u | static_cast<uint32_t>(inherited.traffic_class) << 20);
+        store_be16(header + 4, static_cast<uint16_t>(bytes - ip::kIpv6Bytes));
+        header[6] = ip::kProtocolEsp;
+        header[7] = sa.ttl;
+        store_address(header + 8, sa.local, true);
+        store_address(header + 24, sa.remote, true);
+        return;
+    }
+    header[0] = 0x45;
+    header[1] = inherited.traffic_class;
+    store_be16(header + 2, static_cast<uint16_t>(bytes));
+    // The sequence number is as unique an identification as 16 bits allow (RFC 6864, section 4.3).
+    store_be16(header + 4, static_cast<uint16_t>(sequence));
+    store_be16(header + 6, inherited.dont_fragment ? 0x4000 : 0);
+    header[8] = sa.ttl;
+    header[9] = ip::kProtocolEsp;
+    store_be16(header + 10, 0);
+    store_address(header + 12, sa.local, false);
+    store_address(header + 16, sa.remote, false);
+    store_be16(header + 10, checksum(header, ip::kIpv4Bytes));
+}
+
+/// Writes the IV of `sequence`. In CTR it is the number itself, which is unique (RFC 3686, section 4).
+/// In CBC it must not be predictable (RFC 3602, section 3): the number, encrypted under a key of its
+/// own (NIST SP 800-38A, appendix C).
+MILLRACE_DEVICE void write_iv(uint8_t* iv, const Sa& sa, const crypto::AesTables& aes, uint64_t sequence) {
+    if (sa.cipher == Cipher::aes_ctr) store_be64(iv, sequence);
+    if (sa.cipher == Cipher::aes_cbc) {
+        const crypto::AesBlock number{{0, 0, static_cast<uint32_t>(sequence >> 32), static_cast<uint32_t>(sequence)}};
+        crypto::store_block(iv, crypto::aes_encrypt(aes, sa.iv_keys, crypto::kAes128Rounds, number));
+    }
+}
+
+/// The first counter block of CTR (RFC 3686, section 4): nonce, IV, and a count from 1.
+MILLRACE_DEVICE crypto::AesBlock counter_block(const Sa& sa, const uint8_t* iv) {
+    return {{sa.nonce, load_be32(iv), load_be32(iv + 4), 1}};
+}
+
+/// Wraps the packet of `route` in everything but encryption and ICV, whose room stays unwritten.
+/// The route says that there is room. `packet.parse()` is left to the caller.
+template <class Lanes>
+MILLRACE_DEVICE Esp encapsulate(Packet& packet, const Tables& tables, const Route& route, uint32_t sequence,
+                                Lanes lanes) {
+    const Layers layers = packet.layers();
+    const Sa& sa = tables.sas[route.detail];
+    const Inherited inherited = inherit(packet, sa);
+    const uint32_t l2_bytes = layers.l3_offset;
+    const uint32_t inner_bytes = layers.end - l2_bytes;
+    const uint8_t next_header = layers.is_ipv6() ? ip::kProtocolIpv6 : ip::kProtocolIpv4;
+    packet.shrink_back(packet.length() - layers.end);
+    packet.grow_front(route.head);
+    packet.grow_back(route.padding + kEspTrailerBytes + sa.icv_bytes());
+    uint8_t* frame = packet.data();
+    Esp esp;
+    esp.header = frame + l2_bytes + route.head - kEspHeaderBytes - sa.iv_bytes();
+    esp.iv_bytes = sa.iv_bytes();
+    esp.text_bytes = inner_bytes + route.padding + kEspTrailerBytes;
+    lanes.once([&] {
+        // To lower addresses, first byte first: the two may overlap.
+        for (uint32_t i = 0; i < l2_bytes; ++i) frame[i] = frame[route.head + i];
+        store_be16(frame + l2_bytes - 2, sa.ipv6 ? eth::kTypeIpv6 : eth::kTypeIpv4);
+        write_outer(frame + l2_bytes, sa, inherited, packet.length() - l2_bytes, sequence);
+        store_be32(esp.header, sa.spi);
+        store_be32(esp.header + 4, sequence);
+        write_iv(esp.iv(), sa, tables.aes(), sequence);
+        uint8_t* padding = esp.text() + inner_bytes;
+        for (uint32_t i = 0; i < route.padding; ++i) padding[i] = static_cast<uint8_t>(i + 1);
+        padding[route.padding] = static_cast<uint8_t>(route.padding);
+        padding[route.padding + 1] = next_header;
+    });
+    return esp;
+}
+
+template <class Lanes>
+MILLRACE_DEVICE void encrypt(const Esp& esp, const Sa& sa, const crypto::AesTables& aes, Lanes lanes) {
+    if (sa.cipher == Cipher::aes_ctr) {
+        crypto::aes_ctr(aes, sa.keys, crypto::kAes128Rounds, counter_block(sa, esp.iv()), esp.text(), esp.text_bytes, lanes);
+    } else if (sa.cipher == Cipher::aes_cbc) {
+        crypto::aes_cbc_encrypt(aes, sa.keys, crypto::kAes128Rounds, esp.iv(), esp.text(),
+                                esp.text_bytes / crypto::kAesBlockBytes, lanes);
+    }
+}
+
+template <class Lanes>
+MILLRACE_DEVICE void authenticate(const Esp& esp, const Sa& sa, Lanes lanes) {
+    if (sa.auth == Auth::none) return;
+    lanes.once([&] {
+        const crypto::Sha1 digest = crypto::hmac_sha1(sa.hmac, esp.header, esp.authentic_bytes());
+        for (unsigned i = 0; i < kIcvBytes / 4; ++i) store_be32(esp.icv() + 4 * i, digest.h[i]);
+    });
+}
+
+}  // namespace millrace::nf::ipsec
