@@ -1,5 +1,7 @@
 #include "millrace/nf/nids/pattern/automaton.hpp"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
@@ -147,11 +149,22 @@ Numbering number_states(const Trie& trie) {
     return numbering;
 }
 
+/// Rows are read in no order: large pages spare most of the address translation. A wish, not a need.
+void ask_for_huge_pages(void* memory, size_t bytes) {
+    constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
+    const uintptr_t begin = (reinterpret_cast<uintptr_t>(memory) + kHugePage - 1) & ~(kHugePage - 1);
+    const uintptr_t end = (reinterpret_cast<uintptr_t>(memory) + bytes) & ~(kHugePage - 1);
+    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+}
+
 /// Fills the rows breadth first: a node's row is its suffix's row, but for its own children.
 template <class Entry>
 std::vector<Entry> fill_rows(const Trie& trie, const Numbering& numbering, const std::vector<uint8_t>& class_of,
                              uint32_t stride) {
-    std::vector<Entry> next(trie.nodes.size() * stride + kTablePadding);
+    std::vector<Entry> next;
+    next.reserve(trie.nodes.size() * stride + kTablePadding);
+    ask_for_huge_pages(next.data(), next.capacity() * sizeof(Entry));
+    next.resize(trie.nodes.size() * stride + kTablePadding);
     for (uint32_t i = 0; i < trie.nodes.size(); ++i) {
         const Trie::Node& node = trie.nodes[i];
         Entry* row = next.data() + static_cast<size_t>(numbering.state_of[i]) * stride;

@@ -28,13 +28,13 @@ public:
     std::string_view name() const override { return "vector"; }
 
 private:
-    static void on_match(void* context, unsigned lane, uint32_t state) {
+    static void on_match(void* context, unsigned slot, uint32_t state) {
         auto& self = *static_cast<VectorMatcher*>(context);
-        self.found_[lane].add_state(self.set_->automaton(), state);
+        self.found_[slot].add_state(self.set_->automaton(), state);
     }
-    static void on_finish(void* context, unsigned lane, size_t payload) {
+    static void on_finish(void* context, unsigned slot, size_t payload) {
         auto& self = *static_cast<VectorMatcher*>(context);
-        self.found_[lane].finish(payload, *self.hits_);
+        self.found_[slot].finish(payload, *self.hits_);
     }
 
     std::shared_ptr<const PatternSet> set_;

@@ -9,8 +9,9 @@
 
 namespace millrace::nf::nids::pattern::avx512 {
 
-inline constexpr unsigned kGroups = 3;              ///< registers of states in flight: hides the latency of gathers
-inline constexpr unsigned kLaneCount = 16 * kGroups;
+/// Most payloads side by side. More hide more of the memory's latency, as long as their own state stays
+/// in the first-level cache.
+inline constexpr unsigned kLaneCount = 128;
 
 /// The automaton's arrays; see PatternTables.
 struct Table {
@@ -21,11 +22,12 @@ struct Table {
     uint32_t first_match;
 };
 
-/// Who is told what was found. Functions by address: they are compiled elsewhere.
+/// Who is told what was found. Functions by address: they are compiled elsewhere. A payload keeps its
+/// slot, below kLaneCount, until it is finished.
 struct Sink {
     void* context;
-    void (*match)(void* context, unsigned lane, uint32_t state);      ///< the lane's payload led to a match state
-    void (*finish)(void* context, unsigned lane, size_t payload);        ///< the lane is done with its payload
+    void (*match)(void* context, unsigned slot, uint32_t state);      ///< its payload led to a match state
+    void (*finish)(void* context, unsigned slot, size_t payload);     ///< nothing more will be told of it
 };
 
 /// Walks all payloads; enter only when `has_avx512()`.
