@@ -72,7 +72,8 @@ std::vector<std::pair<Config, Config>> Config::entries() const {
     std::vector<std::pair<Config, Config>> result;
     std::set<std::string> seen;
     for (const auto& entry : node_) {
-        Config key(entry.first, file_, entry.first.Mark());
+        // YAML reads a bare `null` as nothing; where it is a key (a port's kind) it is a word.
+        Config key(entry.first.IsNull() ? YAML::Node("null") : YAML::Node(entry.first), file_, entry.first.Mark());
         if (!seen.insert(key.text()).second) key.fail("'" + key.text() + "' is given twice", "keep one of them");
         Config value(entry.second, file_, entry.first.Mark());
         result.emplace_back(std::move(key), std::move(value));

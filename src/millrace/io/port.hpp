@@ -1,0 +1,156 @@
+// Where packets come from and go to: the interface between workers and network ports, captures,
+// traffic sources and in-memory rings.
+#pragma once
+
+#include <rte_mbuf.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/base/config.hpp"
+#include "millrace/base/eal.hpp"
+#include "millrace/io/metadata.hpp"
+#include "millrace/io/pool.hpp"
+
+namespace millrace::io {
+
+/// Why a port lost a packet. The first group happens before `receive` could hand the packet over, the
+/// second after `send` took it.
+enum class PortDrop : uint8_t {
+    too_long,          ///< the frame does not fit into one packet buffer
+    too_short,         ///< a record without room for an Ethernet header
+    no_mbuf,           ///< the pool was empty when the frame came (network ports only: others wait)
+    missed,            ///< the NIC's queue was full
+    receive_error,     ///< the NIC found the frame damaged
+    read_error,        ///< the capture breaks off inside a record
+    unsupported_link,  ///< the record's link type has no Ethernet form
+    tx_full,           ///< `close` found it still waiting for the NIC or the peer
+    tx_error,          ///< the NIC refused it
+    too_many_segments, ///< a packet in more pieces than the port can write
+    write_error,       ///< the output file could not be written
+    kCount,
+};
+inline constexpr size_t kPortDrops = static_cast<size_t>(PortDrop::kCount);
+const char* drop_name(PortDrop drop);     ///< "too-long", …
+bool is_send_drop(PortDrop drop);
+
+/// What a port has counted since it was made. For every port:
+///   frames that its input held so far   = received_packets + drops on the receiving side
+///   packets that `send` took            = sent_packets + drops on the sending side
+struct PortCounters {
+    uint64_t received_packets = 0, received_bytes = 0;  ///< handed to workers by `receive`; frame bytes, no CRC
+    uint64_t sent_packets = 0, sent_bytes = 0;          ///< really sent, written or delivered
+    std::map<std::string, uint64_t> drops;              ///< by name; only those that happened
+    std::map<std::string, uint64_t> details;            ///< what is no loss but worth knowing: "padded", "snapped", "pool-empty"
+    uint64_t receive_drops() const;
+    uint64_t send_drops() const;
+};
+
+/// What a port is; constant once it is made.
+struct PortInfo {
+    std::string name;              ///< the key under `ports:`
+    std::string kind;              ///< "pcap", "dpdk", …
+    std::string detail;            ///< for people: the file or device
+    uint16_t index = 0;            ///< its place under `ports:`, the number that NFs use
+    uint16_t receive_queues = 0;   ///< 0: it never receives
+    uint16_t send_queues = 0;      ///< 0: it cannot send
+    std::array<uint8_t, 6> mac{};  ///< zero when it has none
+    uint32_t mtu = 1500;           ///< longest IP packet it sends
+    int numa_node = -1;            ///< of the device; -1: none or unknown
+};
+
+struct LinkState {
+    bool up = true;
+    uint32_t speed_mbps = 0;  ///< 0: unknown or unlimited
+};
+
+/// One port. A queue belongs to one thread at a time, for receiving and for sending separately;
+/// different queues may be used at once. Packets given out lie in the port's own pool and go back
+/// there with rte_pktmbuf_free, wherever they are freed.
+class Port {
+public:
+    virtual ~Port() = default;
+    Port(const Port&) = delete;
+    Port& operator=(const Port&) = delete;
+
+    const PortInfo& info() const { return info_; }
+    const std::string& name() const { return info_.name; }
+    uint16_t index() const { return info_.index; }
+    bool can_receive() const { return info_.receive_queues > 0; }
+    bool can_send() const { return info_.send_queues > 0; }
+
+    /// Fetches at most `count` packets of one segment each, with metadata (metadata.hpp), mbuf->port
+    /// set to `index()` and l2 flags unset; returns how many. Never blocks.
+    virtual uint16_t receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) = 0;
+
+    /// Takes the first packets of `mbufs` and sends them in order; returns how many it took. Those are
+    /// the port's from then on (it frees them); the caller keeps the rest and may try again.
+    virtual uint16_t send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) = 0;
+
+    /// True once no queue will ever receive anything any more (end of a capture or a counted source).
+    virtual bool exhausted() const { return !can_receive(); }
+    /// How much of a finite input was read, 0 to 1; negative when unknown.
+    virtual double progress() const { return -1; }
+    virtual LinkState link() const { return {}; }
+    virtual PortCounters counters() const;
+    /// Hands what is buffered to the file or the NIC.
+    virtual void flush() {}
+    /// No more sending or receiving; files are complete. Called again it does nothing. Workers must be
+    /// done with the port. An error that the port met on its way is in its counters.
+    virtual void close() {}
+    /// What went wrong while running, for people, such as where a capture breaks off; empty when nothing did.
+    virtual std::string trouble() const { return {}; }
+    /// Where received packets lie, for devices that pin memory; null when it is no pool of this port.
+    virtual const PacketPool* pool() const { return nullptr; }
+
+protected:
+    explicit Port(PortInfo info);
+
+    /// Counters of one queue and direction: written by the queue's thread alone, read by any.
+    struct alignas(64) QueueCounters {
+        std::atomic<uint64_t> packets{0}, bytes{0};
+        std::array<std::atomic<uint64_t>, kPortDrops> drops{};
+        static void add(std::atomic<uint64_t>& counter, uint64_t n) {
+            counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+        }
+        void count(uint64_t n, uint64_t n_bytes) {
+            add(packets, n);
+            add(bytes, n_bytes);
+        }
+        void drop(PortDrop reason, uint64_t n = 1) { add(drops[static_cast<size_t>(reason)], n); }
+    };
+    QueueCounters& receiving(uint16_t queue) { return receiving_[queue]; }
+    QueueCounters& sending(uint16_t queue) { return sending_[queue]; }
+    PortInfo info_;
+
+private:
+    std::unique_ptr<QueueCounters[]> receiving_, sending_;
+};
+
+/// What ports are made for.
+struct PortEnvironment {
+    uint16_t queues = 1;               ///< workers: queues a port gets unless its options say otherwise
+    uint32_t headroom_bytes = 128;     ///< free bytes before frames: what the chains may add in front (≥ 128)
+    uint32_t tailroom_bytes = 64;      ///< free bytes behind the longest frame: what the chains may append
+    uint32_t pool_packets = 16384;     ///< buffers of each receiving port, unless its `buffers` option says otherwise
+    size_t pool_memory_bytes = size_t{256} << 20;  ///< a pool of long frames gets fewer buffers to stay below
+    PoolOptions::Recycle recycle = PoolOptions::Recycle::address_order;
+    EalOptions eal;                    ///< used when EAL does not run yet
+    std::function<void(Diagnostic)> warn = [](Diagnostic) {};
+};
+
+/// Makes the ports of the YAML map `ports` (name → options; README.md lists them), in its order, so
+/// that `result[i]->index() == i`. Starts EAL. Throws ConfigError with file, line and column on any
+/// mistake, and then nothing stays open.
+std::vector<std::unique_ptr<Port>> make_ports(const Config& ports, const PortEnvironment& environment = {});
+
+/// The same without opening anything: what `millrace check` does. Files to read must exist.
+void check_ports(const Config& ports, const PortEnvironment& environment = {});
+
+}  // namespace millrace::io

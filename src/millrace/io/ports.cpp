@@ -1,0 +1,133 @@
+// From the YAML map `ports:` to ports.
+#include <algorithm>
+
+#include "millrace/io/port_plan.hpp"
+
+namespace millrace::io {
+namespace {
+
+const std::vector<std::string> kKinds = {"pcap", "output", "capture", "source", "sink", "null", "ring", "af_packet", "tap", "dpdk"};
+const std::vector<std::string> kShared = {"queues", "buffers", "max-frame"};
+constexpr int64_t kMostQueues = 64;
+
+struct Planned {
+    Config value;
+    std::string kind;
+    OpenPort open;
+};
+
+/// The entry that says what kind of port it is. A `pcap` with an `output` is one port of kind pcap.
+std::pair<Config, Config> find_kind(const Config& name, const Config& options) {
+    if (!options.is_map()) name.fail("port '" + name.text() + "' is not a map", "write it as " + name.text() + ": { pcap: traffic.pcap }");
+    std::vector<std::pair<Config, Config>> found;
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : options.entries()) {
+        keys.push_back(key.text());
+        if (std::find(kKinds.begin(), kKinds.end(), key.text()) != kKinds.end()) found.emplace_back(key, value);
+    }
+    if (found.size() == 2 && found[0].first.text() == "output") std::swap(found[0], found[1]);
+    if (found.size() == 2 && found[0].first.text() == "pcap" && found[1].first.text() == "output") found.pop_back();
+    if (found.size() > 1)
+        found[1].first.fail("port '" + name.text() + "' is a '" + found[0].first.text() + "' already", "make it two ports");
+    if (!found.empty()) return found[0];
+    for (const std::string& key : keys)
+        if (const std::string near = closest_word(key, kKinds); !near.empty())
+            options.fail("port '" + name.text() + "' does not say what it is", "did you mean '" + near + "' by '" + key + "'?");
+    std::string all;
+    for (const std::string& kind : kKinds) all += (all.empty() ? "" : ", ") + kind;
+    options.fail("port '" + name.text() + "' does not say what it is", "one of " + all);
+}
+
+PortPlan read_shared(const Config& name, const Config& options, uint16_t index, const PortEnvironment& environment) {
+    const auto [key, value] = find_kind(name, options);
+    PortPlan plan{.info = {}, .options = options, .value = value, .pool = {}, .warn = environment.warn};
+    plan.info.name = name.text();
+    plan.info.kind = key.text();
+    plan.info.index = index;
+    plan.queues = static_cast<uint16_t>(options.integer_or("queues", environment.queues, 1, kMostQueues));
+    plan.max_frame_bytes =
+        static_cast<uint32_t>(options.integer_or("max-frame", 0, 64, longest_frame(environment.headroom_bytes)));
+    plan.pool.headroom_bytes = std::max<uint32_t>(environment.headroom_bytes, RTE_PKTMBUF_HEADROOM);
+    plan.pool.tailroom_bytes = environment.tailroom_bytes;
+    plan.pool.recycle = environment.recycle;
+    plan.pool.packets = environment.pool_packets;
+    plan.pool_memory_bytes = environment.pool_memory_bytes;
+    if (const auto buffers = options.find("buffers")) {
+        const uint64_t count = buffers->size();
+        if (count < 64 || count > (uint64_t{1} << 24)) buffers->fail("'buffers' is out of range", "from 64 to 16Mi");
+        plan.pool.packets = static_cast<uint32_t>(count);
+        plan.buffers_given = true;
+    }
+    return plan;
+}
+
+OpenPort plan_kind(const PortPlan& plan, RingPlans& rings) {
+    const std::string& kind = plan.info.kind;
+    if (kind == "pcap" || kind == "output") return plan_pcap(plan);
+    if (kind == "capture") return plan_capture(plan);
+    if (kind == "source") return plan_source(plan);
+    if (kind == "sink") return plan_sink(plan);
+    if (kind == "null") return plan_null(plan);
+    if (kind == "ring") return rings.plan(plan);
+    return plan_ethdev(plan);
+}
+
+/// Plans every port and reports the mistakes of all at once.
+std::vector<Planned> plan_ports(const Config& ports, const PortEnvironment& environment) {
+    std::vector<Planned> planned;
+    std::vector<Diagnostic> mistakes;
+    RingPlans rings;
+    const auto entries = ports.entries();
+    if (entries.empty()) ports.fail("there are no ports", "name at least one, such as in: { pcap: traffic.pcap }");
+    uint16_t index = 0;
+    for (const auto& [name, options] : entries) {
+        try {
+            const PortPlan plan = read_shared(name, options, index++, environment);
+            planned.push_back({plan.value.is_null() ? options : plan.value, plan.info.kind, plan_kind(plan, rings)});
+        } catch (const ConfigError& e) {
+            mistakes.insert(mistakes.end(), e.diagnostics().begin(), e.diagnostics().end());
+        }
+    }
+    if (mistakes.empty()) rings.check_pairs();
+    if (!mistakes.empty()) throw ConfigError(std::move(mistakes));
+    return planned;
+}
+
+}  // namespace
+
+PoolOptions PortPlan::pool_for(uint32_t frame_bytes) const {
+    PoolOptions result = pool;
+    result.max_frame_bytes = std::min(std::max(frame_bytes, 60u), longest_frame(pool.headroom_bytes));
+    if (buffers_given) return result;
+    const size_t element = sizeof(rte_mbuf) + 128 + result.headroom_bytes + result.max_frame_bytes + result.tailroom_bytes;
+    const size_t fit = std::max<size_t>(pool_memory_bytes / element, 512);
+    result.packets = static_cast<uint32_t>(std::min<size_t>(result.packets, fit));
+    return result;
+}
+
+void PortPlan::only(std::vector<std::string> own) const {
+    own.push_back(info.kind);
+    own.insert(own.end(), kShared.begin(), kShared.end());
+    options.only(own);
+}
+
+std::vector<std::unique_ptr<Port>> make_ports(const Config& ports, const PortEnvironment& environment) {
+    const std::vector<Planned> planned = plan_ports(ports, environment);
+    start_eal(environment.eal);
+    register_metadata();
+    std::vector<std::unique_ptr<Port>> result;
+    for (const Planned& port : planned) {
+        try {
+            result.push_back(port.open());
+        } catch (const ConfigError&) {
+            throw;
+        } catch (const std::exception& e) {
+            port.value.fail(e.what());
+        }
+    }
+    return result;
+}
+
+void check_ports(const Config& ports, const PortEnvironment& environment) { plan_ports(ports, environment); }
+
+}  // namespace millrace::io

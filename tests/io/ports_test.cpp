@@ -1,0 +1,87 @@
+#include "io/support.hpp"
+
+#include "millrace/io/ring_port.hpp"
+
+namespace millrace::io {
+namespace {
+
+using test::mistake;
+using test::ports;
+using test::pump;
+
+TEST(Ports, AreMadeInTheOrderOfTheFileAndKnowTheirIndex) {
+    const auto made = ports("b: { sink: {} }\na: { source: { count: 1 } }\nc: { null: }\n");
+    ASSERT_EQ(made.size(), 3u);
+    EXPECT_EQ(made[0]->name(), "b");
+    EXPECT_EQ(made[1]->name(), "a");
+    EXPECT_EQ(made[1]->index(), 1);
+    EXPECT_TRUE(made[1]->can_receive());
+    EXPECT_FALSE(made[1]->can_send());
+    EXPECT_FALSE(made[2]->can_receive());
+    EXPECT_TRUE(made[2]->can_send());
+    EXPECT_EQ(made[2]->info().kind, "null");
+}
+
+TEST(Ports, SayWhereAndWhatIsWrong) {
+    EXPECT_NE(mistake("in: { sorce: {} }").find("did you mean 'source'"), std::string::npos);
+    EXPECT_NE(mistake("in:\n  queues: 1\n").find("ports.yaml:2:3"), std::string::npos);
+    EXPECT_NE(mistake("in: { sink: {}, null: {} }").find("make it two ports"), std::string::npos);
+    EXPECT_NE(mistake("in: { sink: { keeep: 3 } }").find("did you mean 'keep'"), std::string::npos);
+    EXPECT_NE(mistake("in: { sink: {}, queues: 0 }").find("out of range"), std::string::npos);
+    EXPECT_NE(mistake("in: { pcap: nowhere.pcap }").find("No such file"), std::string::npos);
+    EXPECT_NE(mistake("in: { pcap: /tmp }").find("directory"), std::string::npos);
+    EXPECT_NE(mistake("in: { ring: x }").find("one end only"), std::string::npos);
+    EXPECT_NE(mistake("a: { ring: x }\nb: { ring: x }\nc: { ring: x }").find("two ends already"), std::string::npos);
+    EXPECT_NE(mistake("a: { ring: x }\nb: { ring: x, queues: 2 }").find("differ"), std::string::npos);
+    EXPECT_NE(mistake("in: sink").find("is not a map"), std::string::npos);
+    EXPECT_NE(mistake("{}").find("no ports"), std::string::npos);
+    const std::string both = mistake("a: { sink: { x: 1 } }\nb: { null: {}, y: 2 }\n");
+    EXPECT_NE(both.find("'x'"), std::string::npos);
+    EXPECT_NE(both.find("'y'"), std::string::npos);
+}
+
+TEST(Ports, CheckingOpensNothing) {
+    const std::string output = (std::filesystem::temp_directory_path() / "millrace-never-written.pcap").string();
+    check_ports(Config::parse("out: { output: " + output + " }\nin: { source: {} }\n"));
+    EXPECT_FALSE(std::filesystem::exists(output));
+}
+
+TEST(RingPort, CarriesTheSamePacketsInOrderWithTheirMetadata) {
+    const auto made = ports("in: { source: { count: 1000 } }\na: { ring: wire }\nb: { ring: wire }\nout: { sink: { keep: 1000 } }\n");
+    EXPECT_FALSE(made[2]->exhausted());
+    EXPECT_EQ(pump(*made[0], *made[1]), 1000u);
+    made[1]->close();
+    EXPECT_FALSE(made[2]->exhausted()) << "the packets on the wire are still to come";
+    EXPECT_FALSE(made[2]->link().up);
+    EXPECT_EQ(pump(*made[2], *made[3]), 1000u);
+    EXPECT_TRUE(made[2]->exhausted());
+    uint64_t number = 0;
+    for (const SunkFrame& frame : dynamic_cast<SinkPort&>(*made[3]).sample()) EXPECT_EQ(frame.number, ++number);
+    EXPECT_EQ(made[1]->counters().sent_packets, 1000u);
+    EXPECT_EQ(made[2]->counters().received_bytes, made[1]->counters().sent_bytes);
+}
+
+TEST(RingPort, TakesOnlyWhatFitsAndLeavesTheRestToTheCaller) {
+    const auto made = ports("in: { source: { count: 100 } }\na: { ring: wire, slots: 40 }\nb: { ring: wire, slots: 40 }\n");
+    rte_mbuf* mbufs[100];
+    ASSERT_EQ(made[0]->receive(0, mbufs, 100), 100);
+    EXPECT_EQ(made[1]->send(0, mbufs, 100), 40);
+    EXPECT_EQ(made[1]->send(0, mbufs + 40, 60), 0);
+    rte_mbuf* out[100];
+    EXPECT_EQ(made[2]->receive(0, out, 100), 40);
+    EXPECT_EQ(out[39], mbufs[39]);
+    EXPECT_EQ(out[0]->port, 2);
+    rte_pktmbuf_free_bulk(mbufs, 100);
+}
+
+TEST(SinkPort, CountsAndKeepsNoMoreThanAsked) {
+    const auto made = ports("in: { source: { count: 500, size: 100 } }\nout: { sink: { keep: 7 } }\n");
+    pump(*made[0], *made[1]);
+    EXPECT_EQ(made[1]->counters().sent_packets, 500u);
+    EXPECT_EQ(made[1]->counters().sent_bytes, 50000u);
+    EXPECT_EQ(dynamic_cast<SinkPort&>(*made[1]).sample().size(), 7u);
+    EXPECT_EQ(made[0]->pool()->available(), made[0]->pool()->packets()) << "every buffer is back";
+}
+
+}  // namespace
+}  // namespace millrace::io
