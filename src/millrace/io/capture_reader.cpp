@@ -123,7 +123,7 @@ CaptureScan scan_capture(CaptureReader& reader, uint64_t limit_bytes) {
             break;
         }
     }
-    reader.rewind();
+    reader.restart();
     return scan;
 }
 

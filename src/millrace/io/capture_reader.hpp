@@ -39,6 +39,11 @@ public:
     bool next(CaptureRecord& record);
     /// Goes back to the first record; numbers go on counting. Throws ConfigError when the file is gone.
     void rewind();
+    /// Back to the first record, with the number 1.
+    void restart() {
+        rewind();
+        records_ = 0;
+    }
 
     /// Gives `record` an Ethernet header if its link type has none of its own (link_type.hpp), cutting
     /// off what stood there. False when this link type has no Ethernet form or the record is cut short.

@@ -24,6 +24,8 @@ public:
         present_ = present;
         headroom_ = static_cast<uint16_t>(smaller(headroom, 0xffffu));
         tailroom_ = static_cast<uint16_t>(smaller(tailroom, 0xffffu));
+        events_ = nullptr;
+        event_order_ = 0;
     }
 
     // --- the frame ---
@@ -103,7 +105,6 @@ public:
     MILLRACE_DEVICE void set_events(EventBuffer* events, uint16_t node) {
         events_ = events;
         node_ = node;
-        if (node == 0) event_order_ = 0;
     }
     /// Tells the host something about this packet, such as an alert; call it inside `lanes.once`, and
     /// only there. The host half's `on_event` gets it once the batch is done.

@@ -85,10 +85,7 @@ public:
             if (payloads[i].bytes == 0) continue;
             hs_scan(database_->get(), reinterpret_cast<const char*>(payloads[i].data), payloads[i].bytes, 0, scratch_,
                     &HyperscanMatcher::on_match, this);
-            if (found_.empty()) continue;
-            found_.sort();
-            hits.set(i, found_.list());
-            found_.clear();
+            found_.finish(i, hits);
         }
     }
     std::string_view name() const override { return "hyperscan"; }
@@ -96,13 +93,13 @@ public:
 private:
     static int on_match(unsigned id, unsigned long long, unsigned long long, unsigned, void* context) {
         auto& self = *static_cast<HyperscanMatcher*>(context);
-        for (uint32_t equal = id; equal != kNoPattern; equal = self.database_->next_equal(equal)) self.found_.insert(equal);
+        for (uint32_t equal = id; equal != kNoPattern; equal = self.database_->next_equal(equal)) self.found_.add(equal);
         return 0;
     }
 
     std::shared_ptr<const Database> database_;
     hs_scratch_t* scratch_ = nullptr;
-    NumberSet found_;
+    FoundIds found_;
 };
 
 }  // namespace

@@ -1,0 +1,340 @@
+#include "millrace/chain/configuration.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace millrace::chain {
+namespace {
+
+/// Reads one configuration, going on after a mistake so that all are found in one pass.
+class Loader {
+public:
+    Loader(const Config& root, const LoadOptions& options) : root_(root), options_(options) {}
+
+    Configuration load(const std::string& file) {
+        result_.file = file;
+        if (options_.previous != nullptr) result_.generation = options_.previous->generation + 1;
+        attempt([&] { root_.only({"version", "device", "output", "plugins", "ports", "chains", "classify"}); });
+        attempt([&] { read_head(); });
+        attempt([&] { read_ports(); });
+        attempt([&] { read_chains(); });
+        attempt([&] { read_classification(); });
+        if (mistakes_.empty()) {
+            attempt([&] { check_reached(); });
+            attempt([&] { check_cycles(); });
+        }
+        if (!mistakes_.empty()) throw ConfigError(std::move(mistakes_));
+        return std::move(result_);
+    }
+
+private:
+    template <class F>
+    void attempt(F&& f) {
+        try {
+            f();
+        } catch (const ConfigError& e) {
+            mistakes_.insert(mistakes_.end(), e.diagnostics().begin(), e.diagnostics().end());
+        }
+    }
+
+    void read_head() {
+        if (root_.at("version").integer() != 1) root_.at("version").fail("this version of the format is not known", "write 'version: 1'");
+        if (const auto device = root_.find("device")) {
+            static const std::vector<std::string> kDevices = {"cpu", "sim", "cuda"};
+            result_.device = kDevices[device->choice(kDevices)];
+        }
+        if (!options_.device.empty()) result_.device = options_.device;
+        result_.output_folder = options_.output_folder.empty() ? root_.text_or("output", "out") : options_.output_folder;
+        if (const auto plugins = root_.find("plugins")) {
+            for (const Config& plugin : plugins->items()) {
+                try {
+                    nf::load_plugin(plugin.path());
+                } catch (const std::runtime_error& e) {
+                    mistakes_.push_back(plugin.diagnostic(std::string("this plugin can't be loaded: ") + e.what()));
+                }
+            }
+        }
+    }
+
+    void read_ports() {
+        const auto ports = root_.find("ports");
+        if (!ports) root_.fail("'ports' is missing", "a chain needs at least a port to receive from");
+        for (const auto& [name, options] : ports->entries()) result_.port_names.push_back(name.text());
+        if (result_.port_names.empty()) ports->fail("there is no port here");
+        if (result_.port_names.size() >= kNoPort) ports->fail("too many ports");
+        result_.ports = *ports;
+    }
+
+    void read_chains() {
+        const auto chains = root_.find("chains");
+        if (!chains || chains->entries().empty()) (chains ? *chains : root_).fail("there is no chain here", "add one below 'chains:'");
+        for (const auto& [name, options] : chains->entries()) chain_names_.push_back(name.text());
+        size_t done = 0, total = 0;
+        for (const auto& [name, options] : chains->entries())
+            if (options.is_map() && options.has("nfs")) total += options.at("nfs").items().size();
+        for (const auto& [name, options] : chains->entries()) attempt([&] { read_chain(name, options, done, total); });
+    }
+
+    void read_chain(const Config& name, const Config& options, size_t& done, size_t total) {
+        options.only({"input", "output", "punt", "max-delay", "max-batch", "malformed", "nfs"});
+        auto program = std::make_shared<Program>();
+        program->name = name.text();
+        program->where = name.where();
+        program->port_names = std::make_shared<const std::vector<std::string>>(result_.port_names);
+        program->generation = result_.generation;
+        program->index = static_cast<uint16_t>(std::find(chain_names_.begin(), chain_names_.end(), name.text()) - chain_names_.begin());
+        if (const auto inputs = options.find("input"))
+            for (const Config& input : inputs->items())
+                attempt([&] { add_input(*program, input); });
+        if (const auto output = options.find("output")) attempt([&] { program->output = port_number(*output); });
+        if (const auto punt = options.find("punt")) attempt([&] { program->punt_port = port_number(*punt); });
+        if (const auto delay = options.find("max-delay")) attempt([&] { program->max_delay = delay->duration(); });
+        if (const auto batch = options.find("max-batch"))
+            attempt([&] { program->max_batch = static_cast<uint32_t>(batch->integer(1, 65536)); });
+        if (const auto malformed = options.find("malformed"))
+            attempt([&] { program->drop_malformed = malformed->choice({"drop", "pass"}) == 0; });
+        const std::vector<Config> nfs = options.has("nfs") ? options.at("nfs").items() : std::vector<Config>{};
+        std::vector<std::optional<Config>> edges;  // the `on:` maps, read once all names are known
+        for (const Config& nf : nfs) {
+            attempt([&] { edges.push_back(read_node(*program, nf)); });
+            if (options_.progress) options_.progress(program->name, ++done, total);
+        }
+        if (edges.size() == program->nodes.size())
+            for (size_t i = 0; i < edges.size(); ++i) attempt([&] { connect(*program, i, edges[i]); });
+        plan(*program);
+        result_.chains.push_back(std::move(program));
+    }
+
+    void add_input(Program& program, const Config& input) {
+        const uint16_t port = port_number(input);
+        const auto [first, fresh] = input_of_.emplace(port, program.name);
+        if (!fresh)
+            input.fail("port '" + input.text() + "' is used twice: it is the input of chain '" + first->second + "' already",
+                       "share a port between chains with 'classify:'");
+        program.inputs.push_back(port);
+    }
+
+    uint16_t port_number(const Config& value) const { return static_cast<uint16_t>(value.choice(result_.port_names)); }
+
+    /// Reads one entry of `nfs:`, makes the NF, and returns its `on:` map.
+    std::optional<Config> read_node(Program& program, const Config& entry) {
+        static const std::vector<std::string> kOwn = {"name", "on", "lanes"};
+        std::vector<std::string> kinds;
+        for (const nf::Type* type : nf::all_types()) kinds.push_back(type->name);
+
+        std::optional<Config> kind, options;
+        if (entry.is_scalar()) {
+            kind = entry;
+            options = Config::parse("{}", entry.where().file);
+        } else {
+            for (const auto& [key, value] : entry.entries()) {
+                if (std::find(kOwn.begin(), kOwn.end(), key.text()) != kOwn.end()) continue;
+                if (kind) key.fail("'" + kind->text() + "' and '" + key.text() + "' in one entry", "begin a new entry with '- '");
+                kind = key;
+                options = value;
+            }
+            if (!kind) entry.fail("this entry names no network function", "write it as '- firewall: {…}'");
+        }
+        const nf::Type* type = nf::find_type(kind->text());
+        if (type == nullptr) {
+            const std::string near = closest_word(kind->text(), kinds);
+            kind->fail("there is no network function '" + kind->text() + "'",
+                       near.empty() ? "'millrace nf list' shows them" : "did you mean '" + near + "'?");
+        }
+        Node node;
+        node.type = type;
+        node.where = kind->where();
+        node.lanes = options_.lanes != 0 ? options_.lanes : type->lanes;
+        node.name = kind->text();
+        if (!entry.is_scalar()) {
+            node.name = entry.text_or("name", node.name);
+            if (const auto lanes = entry.find("lanes")) node.lanes = static_cast<unsigned>(lanes->integer(1, 32));
+        }
+        if (type->process_with(node.lanes) == nullptr) entry.fail("lanes must be 1, 8 or 32");
+        for (const Node& other : program.nodes)
+            if (other.name == node.name)
+                kind->fail("two network functions of this chain are named '" + node.name + "'", "give one of them a 'name:'");
+        node.nf = make_nf(program, node, *options);
+        program.nodes.push_back(std::move(node));
+        return entry.is_scalar() ? std::nullopt : entry.find("on");
+    }
+
+    std::shared_ptr<nf::NetworkFunction> make_nf(const Program& program, const Node& node, const Config& options) {
+        nf::Environment environment;
+        environment.node_name = node.name;
+        environment.chain_name = program.name;
+        environment.output_folder = result_.output_folder;
+        environment.ports = result_.port_names;
+        environment.warn = [this](Diagnostic warning) {
+            warning.severity = Diagnostic::Severity::warning;
+            result_.warnings.push_back(std::move(warning));
+        };
+        if (options_.previous != nullptr) {
+            if (const Program* before = options_.previous->find_chain(program.name))
+                for (const Node& old : before->nodes)
+                    if (old.name == node.name && old.type == node.type) environment.previous = old.nf.get();
+        }
+        return node.type->create(options, environment);
+    }
+
+    void connect(Program& program, size_t index, const std::optional<Config>& on) {
+        Node& node = program.nodes[index];
+        const Target next = index + 1 < program.nodes.size() ? Target{Target::Kind::node, static_cast<uint16_t>(index + 1)}
+                                                             : Target{Target::Kind::output, 0};
+        std::vector<std::string> outcomes;
+        for (const nf::Outcome& outcome : node.type->outcomes) {
+            outcomes.push_back(outcome.name);
+            node.targets.push_back(outcome.disposition == nf::Disposition::next   ? next
+                                   : outcome.disposition == nf::Disposition::drop ? Target{Target::Kind::drop, 0}
+                                                                                  : Target{Target::Kind::punt, 0});
+        }
+        if (!on) return;
+        for (const auto& [outcome, where] : on->entries()) {
+            attempt([&] { node.targets[outcome.choice(outcomes)] = read_target(program, index, where, next); });
+        }
+    }
+
+    Target read_target(const Program& program, size_t index, const Config& where, Target next) const {
+        const std::string text = where.text();
+        const auto behind = [&](const char* word) { return text.substr(std::string(word).size()); };
+        if (text == "next") return next;
+        if (text == "output") return {Target::Kind::output, 0};
+        if (text == "drop") return {Target::Kind::drop, 0};
+        if (text == "punt") return {Target::Kind::punt, 0};
+        if (text.starts_with("port ")) {
+            const auto& names = result_.port_names;
+            const auto found = std::find(names.begin(), names.end(), behind("port "));
+            if (found == names.end()) where.fail("there is no port '" + behind("port ") + "'", near(behind("port "), names));
+            return {Target::Kind::port, static_cast<uint16_t>(found - names.begin())};
+        }
+        if (text.starts_with("chain ")) {
+            const auto found = std::find(chain_names_.begin(), chain_names_.end(), behind("chain "));
+            if (found == chain_names_.end()) where.fail("there is no chain '" + behind("chain ") + "'", near(behind("chain "), chain_names_));
+            return {Target::Kind::chain, static_cast<uint16_t>(found - chain_names_.begin())};
+        }
+        for (size_t i = 0; i < program.nodes.size(); ++i) {
+            if (program.nodes[i].name != text) continue;
+            if (i <= index) where.fail("'" + text + "' comes before '" + program.nodes[index].name + "' in this chain", "a packet can only go on to a later one");
+            return {Target::Kind::node, static_cast<uint16_t>(i)};
+        }
+        where.fail("'" + text + "' leads nowhere", "next, output, drop, punt, 'port NAME', 'chain NAME', or the name of a later network function");
+    }
+
+    static std::string near(const std::string& word, const std::vector<std::string>& known) {
+        const std::string found = closest_word(word, known);
+        return found.empty() ? std::string{} : "did you mean '" + found + "'?";
+    }
+
+    void plan(Program& program) const {
+        std::vector<FieldUse> uses;
+        for (const Node& node : program.nodes) {
+            FieldUse use;
+            if (result_.device == "cpu") {
+                use.host_reads = node.type->cpu_reads;
+                use.host_writes = node.type->cpu_writes;
+            } else {
+                use.device_reads = node.type->reads;
+                use.device_writes = node.type->writes;
+            }
+            uses.push_back(use);
+        }
+        program.plan = plan_fields(uses);
+    }
+
+    void read_classification() {
+        if (const auto table = root_.find("classify")) {
+            for (const Config& line : table->items()) {
+                attempt([&] {
+                    line.only({"match", "chain"});
+                    ClassificationRule rule;
+                    if (const auto match = line.find("match")) rule = ClassificationRule::read(*match, result_.port_names);
+                    rule.chain = static_cast<uint16_t>(line.at("chain").choice(chain_names_));
+                    result_.classification.add(rule);
+                });
+            }
+        }
+        // `input:` is the short form: every packet of that port, behind the table's own lines.
+        for (const auto& program : result_.chains)
+            for (const uint16_t port : program->inputs) {
+                ClassificationRule rule;
+                rule.port = port;
+                rule.chain = program->index;
+                result_.classification.add(rule);
+            }
+    }
+
+    /// Every NF and chain must be reachable; what nobody reaches is a slip.
+    void check_reached() {
+        std::set<uint16_t> reached_chains;
+        for (const ClassificationRule& rule : result_.classification.rules()) reached_chains.insert(rule.chain);
+        for (const auto& program : result_.chains) {
+            std::vector<bool> reached(program->nodes.size(), false);
+            if (!reached.empty()) reached[0] = true;
+            for (size_t i = 0; i < program->nodes.size(); ++i) {
+                const Node& node = program->nodes[i];
+                if (!reached[i]) {
+                    mistakes_.push_back({node.where, "no packet can reach '" + node.name + "'",
+                                         "every outcome of the network functions before it leads elsewhere; look at their 'on:'"});
+                    continue;
+                }
+                for (const Target& target : node.targets) {
+                    if (target.kind == Target::Kind::node) reached[target.value] = true;
+                    if (target.kind == Target::Kind::chain) reached_chains.insert(target.value);
+                }
+            }
+        }
+        for (const auto& program : result_.chains)
+            if (!reached_chains.contains(program->index))
+                mistakes_.push_back({program->where, "no packet can reach the chain '" + program->name + "'",
+                                     "give it an 'input:', a line under 'classify:', or an outcome 'chain " + program->name + "'"});
+    }
+
+    /// Chains that lead to each other in a circle could keep a packet for ever.
+    void check_cycles() {
+        enum { unseen, open, done };
+        std::vector<int> state(result_.chains.size(), unseen);
+        const std::function<void(size_t)> visit = [&](size_t at) {
+            state[at] = open;
+            for (const Node& node : result_.chains[at]->nodes)
+                for (const Target& target : node.targets) {
+                    if (target.kind != Target::Kind::chain) continue;
+                    if (state[target.value] == open) {
+                        mistakes_.push_back({node.where, "chain '" + result_.chains[at]->name + "' leads back to chain '" +
+                                                             result_.chains[target.value]->name + "': a packet could go round for ever",
+                                             "lead one of them to a port"});
+                    } else if (state[target.value] == unseen) {
+                        visit(target.value);
+                    }
+                }
+            state[at] = done;
+        };
+        for (size_t i = 0; i < state.size(); ++i)
+            if (state[i] == unseen) visit(i);
+    }
+
+    const Config& root_;
+    const LoadOptions& options_;
+    Configuration result_;
+    std::vector<std::string> chain_names_;
+    std::map<uint16_t, std::string> input_of_;
+    std::vector<Diagnostic> mistakes_;
+};
+
+}  // namespace
+
+const Program* Configuration::find_chain(std::string_view name) const {
+    for (const auto& program : chains)
+        if (program->name == name) return program.get();
+    return nullptr;
+}
+
+Configuration load_configuration(const std::string& path, const LoadOptions& options) {
+    return Loader(Config::load(path), options).load(path);
+}
+
+Configuration parse_configuration(const std::string& text, const std::string& file, const LoadOptions& options) {
+    return Loader(Config::parse(text, file), options).load(file);
+}
+
+}  // namespace millrace::chain

@@ -1,0 +1,46 @@
+// A configuration file: ports, chains, and which packets go to which chain.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/base/config.hpp"
+#include "millrace/chain/classification.hpp"
+#include "millrace/chain/program.hpp"
+
+namespace millrace::chain {
+
+/// One generation of everything that a configuration file says. Constant once loaded.
+struct Configuration {
+    std::string file;
+    std::string device = "cpu";               ///< "cpu", "sim" or "cuda"
+    std::string output_folder;                ///< alerts and relative output files go here
+    std::vector<std::string> port_names;      ///< by port number, in the order of the file
+    std::optional<Config> ports;              ///< the `ports:` map, for io::make_ports
+    std::vector<std::shared_ptr<const Program>> chains;
+    Classification classification;
+    std::vector<Diagnostic> warnings;
+    uint64_t generation = 1;
+
+    const Program* find_chain(std::string_view name) const;
+};
+
+/// What the command line may override, and what the generation before hands on.
+struct LoadOptions {
+    std::string device;                       ///< empty: as the file says
+    std::string output_folder;                ///< empty: as the file says
+    unsigned lanes = 0;                       ///< 0: as each NF prefers; else one of nf::kLaneCounts for all
+    const Configuration* previous = nullptr;  ///< its NFs of the same chain, name and kind hand their state on
+    std::function<void(const std::string& what, size_t done, size_t of)> progress;  ///< while NFs load
+};
+
+/// Reads and checks a configuration file and makes every NF. Throws ConfigError with every mistake
+/// that was found, not only the first.
+Configuration load_configuration(const std::string& path, const LoadOptions& options = {});
+/// The same from a text; `file` names it in errors and anchors relative paths.
+Configuration parse_configuration(const std::string& text, const std::string& file, const LoadOptions& options = {});
+
+}  // namespace millrace::chain

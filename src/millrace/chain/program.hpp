@@ -1,0 +1,71 @@
+// A chain ready to run: its network functions in order, their tables, and where each outcome leads.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/chain/field_plan.hpp"
+#include "millrace/nf/nf.hpp"
+#include "millrace/packet/target.hpp"
+
+namespace millrace::chain {
+
+using millrace::Target;
+
+/// One NF in a chain.
+struct Node {
+    std::string name;                         ///< unique in its chain
+    const nf::Type* type = nullptr;
+    std::shared_ptr<nf::NetworkFunction> nf;  ///< this generation's host half
+    std::vector<Target> targets;              ///< by the NF's outcome; nodes only lead forward
+    unsigned lanes = 1;
+    Location where;
+};
+
+/// One chain of one generation. Constant once made; shared by all workers.
+struct Program {
+    std::string name;
+    uint16_t index = 0;                       ///< among the chains of its configuration
+    uint64_t generation = 0;
+    std::vector<Node> nodes;
+    std::vector<uint16_t> inputs;             ///< ports whose packets come here without classification
+    uint16_t output = kNoPort;                ///< port for packets that reach the end; kNoPort: they are dropped as "no-output"
+    uint16_t punt_port = kNoPort;             ///< port for punted packets; kNoPort: they are counted and freed
+    bool drop_malformed = true;
+    std::chrono::nanoseconds max_delay{100'000};
+    uint32_t max_batch = 8192;
+    FieldPlan plan;
+    std::shared_ptr<const std::vector<std::string>> port_names;  ///< by port number, of the whole configuration
+    Location where;
+
+    uint32_t head_growth() const;             ///< most bytes that a packet can grow at its head in this chain
+    uint32_t tail_growth() const;
+    bool emits_events() const;
+    bool ordered() const;                     ///< whether any NF needs the packets' order
+};
+
+inline uint32_t Program::head_growth() const {
+    uint32_t bytes = 0;
+    for (const Node& node : nodes) bytes += node.type->head_growth;
+    return bytes;
+}
+inline uint32_t Program::tail_growth() const {
+    uint32_t bytes = 0;
+    for (const Node& node : nodes) bytes += node.type->tail_growth;
+    return bytes;
+}
+inline bool Program::emits_events() const {
+    for (const Node& node : nodes)
+        if (node.type->emits_events) return true;
+    return false;
+}
+inline bool Program::ordered() const {
+    for (const Node& node : nodes)
+        if (node.type->ordered()) return true;
+    return false;
+}
+
+}  // namespace millrace::chain

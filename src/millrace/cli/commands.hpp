@@ -1,0 +1,35 @@
+// The commands of `millrace`. Each adds itself to the command line; its callback returns the exit status.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <vector>
+
+#include "millrace/chain/configuration.hpp"
+
+namespace millrace::cli {
+
+/// Exit statuses, as the manual page lists them.
+inline constexpr int kOk = 0, kFailed = 1, kBadConfiguration = 2;
+
+/// What the command line asks of every configuration that it loads.
+struct LoadArguments {
+    std::string file;
+    std::string device;
+    std::string output;
+    unsigned lanes = 0;
+
+    void add_to(CLI::App& command);
+    chain::LoadOptions options() const;
+    /// Loads it; prints its warnings to standard error.
+    chain::Configuration load() const;
+};
+
+void add_run(CLI::App& app, int& status);
+void add_check(CLI::App& app, int& status);
+void add_explain(CLI::App& app, int& status);
+void add_nf(CLI::App& app, int& status);
+void add_doctor(CLI::App& app, int& status);
+
+}  // namespace millrace::cli

@@ -1,0 +1,113 @@
+// millrace explain: what a configuration would do, and what would cross the bus for it.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "millrace/cli/commands.hpp"
+#include "millrace/cli/table.hpp"
+#include "millrace/device/device.hpp"
+
+namespace millrace::cli {
+namespace {
+
+std::string target_text(const chain::Configuration& configuration, const chain::Program& program, const chain::Target& target) {
+    using Kind = chain::Target::Kind;
+    switch (target.kind) {
+        case Kind::node:
+            return program.nodes[target.value].name;
+        case Kind::output:
+            return program.output == kNoPort ? "output (no port: dropped)" : "port " + configuration.port_names[program.output];
+        case Kind::port:
+            return "port " + configuration.port_names[target.value];
+        case Kind::chain:
+            return "chain " + configuration.chains[target.value]->name;
+        case Kind::drop:
+            return "drop";
+        case Kind::punt:
+            return program.punt_port == kNoPort ? "punt" : "punt (port " + configuration.port_names[program.punt_port] + ")";
+    }
+    return {};
+}
+
+std::string prefix_text(uint32_t bytes) {
+    return bytes == chain::kWholeFrame ? "whole frames" : bytes == 0 ? "nothing" : fmt::format("the first {} bytes", bytes);
+}
+
+void explain_fields(const chain::Program& program) {
+    Table table({"nf", "reads", "writes", "grows by", "lanes", "CPU half"});
+    for (const chain::Node& node : program.nodes) {
+        const nf::Type& type = *node.type;
+        const uint32_t growth = type.head_growth + type.tail_growth;
+        table.add({node.name, chain::field_names(type.reads), chain::field_names(type.writes),
+                   growth == 0 ? "-" : fmt::format("{}+{} B", type.head_growth, type.tail_growth), std::to_string(node.lanes),
+                   type.has_cpu_half ? "yes" : "device half"});
+    }
+    std::cout << table.text() << "\n";
+}
+
+void explain_plan(const chain::Program& program) {
+    // What a device would need, whatever the configuration runs on.
+    std::vector<chain::FieldUse> uses;
+    for (const chain::Node& node : program.nodes) uses.push_back({{}, {}, node.type->reads, node.type->writes});
+    const chain::FieldPlan plan = chain::plan_fields(uses);
+    const Fields in = plan.to_device_total(), back = plan.to_host_total();
+    const uint32_t in_bytes = chain::prefix_bytes(in), back_bytes = back.empty() ? 0 : chain::prefix_bytes(back);
+    std::cout << "On a device, these fields would cross the bus:\n";
+    std::cout << "  to the device   " << chain::field_names(in) << "\n                  as " << prefix_text(in_bytes)
+              << ", because the NFs read them there or the parser needs them\n";
+    std::cout << "  back            " << chain::field_names(back) << "\n                  as " << prefix_text(back_bytes)
+              << (back.empty() ? ", because no NF writes to the packet\n" : ", because the NFs write them there\n");
+    std::cout << "  always          " << sizeof(device::FrameDescriptor) << " B a packet of descriptors in, " << sizeof(device::PacketResult)
+              << " B of results back\n\n";
+    Table table({"frame", "to the device", "back", "everything both ways"});
+    const uint32_t growth = program.head_growth() + program.tail_growth();
+    for (const uint32_t frame : {64u, 512u, 1518u}) {
+        const auto bytes = [&](uint32_t prefix) { return prefix == chain::kWholeFrame ? frame : std::min(frame, prefix); };
+        const uint32_t to = bytes(in_bytes) + static_cast<uint32_t>(sizeof(device::FrameDescriptor));
+        const uint32_t from = bytes(back_bytes) + (back_bytes == chain::kWholeFrame ? growth : 0) + static_cast<uint32_t>(sizeof(device::PacketResult));
+        table.add({fmt::format("{} B", frame), fmt::format("{} B", to), fmt::format("{} B", from), fmt::format("{} + {} B", frame, frame + growth)});
+    }
+    std::cout << table.text() << "\n";
+    std::string steps;
+    for (const device::Step& step : device::plan_steps(program, device::Mode::fused, back_bytes != 0 && back_bytes != chain::kWholeFrame)) {
+        static const char* const kNames[] = {"nodes", "tickets", "commit", "pack"};
+        steps += (steps.empty() ? "" : " → ") + std::string(kNames[static_cast<int>(step.kind)]);
+        if (step.kind == device::Step::Kind::nodes) {
+            steps += " [";
+            for (uint16_t i = step.first; i < step.last; ++i) steps += (i > step.first ? ", " : "") + program.nodes[i].name;
+            steps += "]";
+        }
+    }
+    std::cout << "Kernels of a batch: " << steps << "\n\n";
+}
+
+int explain(const LoadArguments& arguments) {
+    const chain::Configuration configuration = arguments.load();
+    for (const auto& program : configuration.chains) {
+        std::cout << "chain " << program->name << " on " << configuration.device << ", at most " << program->max_batch
+                  << " packets a batch, no packet waits longer than " << time_text(static_cast<uint64_t>(program->max_delay.count())) << "\n\n";
+        for (const chain::Node& node : program->nodes) {
+            std::cout << "  " << node.name << (node.name == node.type->name ? "" : " (" + node.type->name + ")") << ": "
+                      << node.type->summary << "\n";
+            if (const std::string summary = node.nf->summary(); !summary.empty()) std::cout << "    " << summary << "\n";
+            for (size_t i = 0; i < node.targets.size(); ++i)
+                std::cout << "    " << node.type->outcomes[i].name << " → " << target_text(configuration, *program, node.targets[i]) << "\n";
+        }
+        std::cout << "\n";
+        if (program->nodes.empty()) continue;
+        explain_fields(*program);
+        explain_plan(*program);
+    }
+    return kOk;
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, int& status) {
+    CLI::App* command = app.add_subcommand("explain", "Show the chains: what each NF reads and writes, what would cross the bus and why");
+    const auto arguments = std::make_shared<LoadArguments>();
+    arguments->add_to(*command);
+    command->callback([arguments, &status] { status = explain(*arguments); });
+}
+
+}  // namespace millrace::cli

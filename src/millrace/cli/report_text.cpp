@@ -1,0 +1,79 @@
+#include "millrace/cli/report_text.hpp"
+
+#include <fmt/format.h>
+
+#include "millrace/cli/table.hpp"
+
+namespace millrace::cli {
+namespace {
+
+std::string reasons(const std::map<std::string, uint64_t>& counts) {
+    std::string text;
+    for (const auto& [reason, packets] : counts) text += (text.empty() ? "" : ", ") + reason + " " + grouped(packets);
+    return text;
+}
+
+std::string ports_table(const exec::Report& report, double seconds) {
+    Table table({"port", "kind", "received", "bytes", "rate", "sent", "bytes", "rate", "drops"});
+    const auto rate = [&](uint64_t bytes) { return seconds > 0 && bytes > 0 ? bit_rate(static_cast<double>(bytes) * 8 / seconds) : ""; };
+    for (const exec::PortReport& port : report.ports) {
+        const io::PortCounters& c = port.counters;
+        table.add({port.name, port.kind, grouped(c.received_packets), grouped(c.received_bytes), rate(c.received_bytes),
+                   grouped(c.sent_packets), grouped(c.sent_bytes), rate(c.sent_bytes), reasons(c.drops)});
+    }
+    return table.text();
+}
+
+std::string nfs_table(const exec::ChainReport& chain) {
+    Table table({"nf", "packets", "bytes", "cycles/pkt", "outcomes"});
+    for (const exec::NodeReport& node : chain.nodes) {
+        std::string outcomes;
+        for (const exec::OutcomeReport& outcome : node.outcomes) {
+            if (outcome.packets == 0) continue;
+            outcomes += (outcomes.empty() ? "" : ", ") + outcome.name + " " + grouped(outcome.packets);
+            if (outcome.leads_to != "next") outcomes += " → " + outcome.leads_to;
+        }
+        const std::string kind = node.name == node.kind ? node.name : node.name + " (" + node.kind + ")";
+        table.add({kind, grouped(node.packets), node.bytes > 0 ? grouped(node.bytes) : "", 
+                   node.cycles_per_packet > 0 ? fmt::format("{:.0f}", node.cycles_per_packet) : "", outcomes});
+    }
+    return table.text();
+}
+
+std::string chain_text(const exec::ChainReport& chain, double seconds) {
+    std::string text = fmt::format("chain {}: {} in, {} sent, {} dropped, {} punted", chain.name, grouped(chain.received_packets),
+                                   grouped(chain.sent_packets), grouped(chain.dropped), grouped(chain.punted));
+    if (chain.passed_on > 0) text += ", " + grouped(chain.passed_on) + " to other chains";
+    if (chain.in_flight > 0) text += ", " + grouped(chain.in_flight) + " in flight";
+    text += "\n";
+    if (seconds > 0)
+        text += fmt::format("  rate      {}, {}\n", packet_rate(static_cast<double>(chain.received_packets) / seconds),
+                            bit_rate(static_cast<double>(chain.received_bytes) * 8 / seconds));
+    text += fmt::format("  latency   p50 {}, p95 {}, p99 {}, p99.9 {}, max {}\n", time_text(chain.latency.p50), time_text(chain.latency.p95),
+                        time_text(chain.latency.p99), time_text(chain.latency.p999), time_text(chain.latency.most));
+    if (!chain.drops.empty()) text += "  drops     " + reasons(chain.drops) + "\n";
+    if (!chain.punts.empty()) text += "  punts     " + reasons(chain.punts) + "\n";
+    if (chain.events > 0 || chain.events_lost > 0)
+        text += "  events    " + grouped(chain.events) + (chain.events_lost > 0 ? ", lost " + grouped(chain.events_lost) : "") + "\n";
+    if (chain.bytes_to_device > 0 && chain.received_packets > 0)
+        text += fmt::format("  bus       {:.1f} B a packet to the device, {:.1f} B back, {:.0f} packets a batch\n",
+                            static_cast<double>(chain.bytes_to_device) / static_cast<double>(chain.received_packets),
+                            static_cast<double>(chain.bytes_to_host) / static_cast<double>(chain.received_packets),
+                            chain.batches > 0 ? static_cast<double>(chain.received_packets) / static_cast<double>(chain.batches) : 0.0);
+    if (chain.retried_on_cpu > 0) text += "  on cpu    " + grouped(chain.retried_on_cpu) + " packets were decided on the CPU\n";
+    return text + "\n" + nfs_table(chain);
+}
+
+}  // namespace
+
+std::string report_text(const exec::Report& report, double seconds) {
+    std::string text = fmt::format("\n{} worker{} on {}, {:.2f} s\n\n", report.workers, report.workers == 1 ? "" : "s", report.engine, seconds);
+    text += ports_table(report, seconds) + "\n";
+    for (const exec::PortReport& port : report.ports)
+        if (!port.trouble.empty()) text += "port " + port.name + ": " + port.trouble + "\n";
+    if (report.unclassified_packets > 0) text += grouped(report.unclassified_packets) + " packets were for no chain\n";
+    for (const exec::ChainReport& chain : report.chains) text += chain_text(chain, seconds) + "\n";
+    return text;
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,13 @@
+// The closing table of a run.
+#pragma once
+
+#include <string>
+
+#include "millrace/exec/report.hpp"
+
+namespace millrace::cli {
+
+/// Ports, chains and NFs with packets, bytes, rates, drops by reason and latency.
+std::string report_text(const exec::Report& report, double seconds);
+
+}  // namespace millrace::cli

@@ -1,0 +1,185 @@
+#include "millrace/device/cuda/compiler.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "millrace/nf/nf.hpp"
+
+namespace millrace::device::cuda {
+namespace {
+
+// The parts of NVIDIA's C interfaces that are used, as their manuals give them.
+using NvrtcProgram = struct NvrtcProgramTag*;
+using JitLinkHandle = struct JitLinkTag*;
+constexpr int kJitLinkInputLtoIr = 3;
+
+/// Folders that may hold the libraries of CUDA wheels, system installations first.
+std::vector<std::string> library_folders() {
+    std::vector<std::string> folders = {""};
+    if (const char* own = std::getenv("MILLRACE_CUDA")) folders.insert(folders.begin(), std::string(own) + "/");
+    folders.push_back("/usr/local/cuda/lib64/");
+    std::error_code error;
+    for (const std::filesystem::path venv : {std::filesystem::path(".venv")}) {
+        for (const auto& python : std::filesystem::directory_iterator(venv / "lib", error))
+            for (const char* package : {"cu13/lib/", "cuda_nvrtc/lib/", "nvjitlink/lib/"})
+                folders.push_back((std::filesystem::absolute(python.path()) / "site-packages/nvidia" / package).string());
+    }
+    return folders;
+}
+
+void* open_library(const std::vector<std::string>& names) {
+    std::string looked;
+    for (const std::string& folder : library_folders()) {
+        for (const std::string& name : names)
+            if (void* library = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+        if (!folder.empty()) looked += " " + folder;
+    }
+    throw CompileError(fmt::format("{} was not found in the system's library folders nor in{}; install CUDA's NVRTC, or name its folder in MILLRACE_CUDA",
+                                   names.front(), looked));
+}
+
+/// The embedded headers that a source needs, those that they include in their turn too.
+void collect_headers(std::string_view text, std::map<std::string, std::string>& headers) {
+    constexpr std::string_view kInclude = "#include \"";
+    for (size_t at = text.find(kInclude); at != std::string_view::npos; at = text.find(kInclude, at + 1)) {
+        const size_t begin = at + kInclude.size(), end = text.find('"', begin);
+        if (end == std::string_view::npos) return;
+        const std::string name(text.substr(begin, end - begin));
+        if (headers.contains(name)) continue;
+        const std::string_view* source = nf::find_device_source(name);
+        if (source == nullptr) continue;  // NVRTC says what is missing, and where
+        headers.emplace(name, *source);
+        collect_headers(*source, headers);
+    }
+}
+
+}  // namespace
+
+struct Compiler::Libraries {
+    template <class F>
+    static void bind(void* library, F*& function, const char* name) {
+        function = reinterpret_cast<F*>(dlsym(library, name));
+        if (function == nullptr) throw CompileError(fmt::format("the library has no function {}: it is too old", name));
+    }
+
+    Libraries() {
+        // The linker's library must be there before NVRTC is asked for LTO-IR.
+        void* jitlink = open_library({"libnvJitLink.so.13", "libnvJitLink.so.12", "libnvJitLink.so"});
+        void* nvrtc = open_library({"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"});
+        bind(nvrtc, version, "nvrtcVersion");
+        bind(nvrtc, error_string, "nvrtcGetErrorString");
+        bind(nvrtc, create, "nvrtcCreateProgram");
+        bind(nvrtc, destroy, "nvrtcDestroyProgram");
+        bind(nvrtc, compile, "nvrtcCompileProgram");
+        bind(nvrtc, log_size, "nvrtcGetProgramLogSize");
+        bind(nvrtc, log, "nvrtcGetProgramLog");
+        bind(nvrtc, lto_size, "nvrtcGetLTOIRSize");
+        bind(nvrtc, lto, "nvrtcGetLTOIR");
+        bind(jitlink, link_create, "nvJitLinkCreate");
+        bind(jitlink, link_destroy, "nvJitLinkDestroy");
+        bind(jitlink, link_add, "nvJitLinkAddData");
+        bind(jitlink, link_complete, "nvJitLinkComplete");
+        bind(jitlink, cubin_size, "nvJitLinkGetLinkedCubinSize");
+        bind(jitlink, cubin, "nvJitLinkGetLinkedCubin");
+        bind(jitlink, link_log_size, "nvJitLinkGetErrorLogSize");
+        bind(jitlink, link_log, "nvJitLinkGetErrorLog");
+    }
+
+    int (*version)(int*, int*);
+    const char* (*error_string)(int);
+    int (*create)(NvrtcProgram*, const char*, const char*, int, const char* const*, const char* const*);
+    int (*destroy)(NvrtcProgram*);
+    int (*compile)(NvrtcProgram, int, const char* const*);
+    int (*log_size)(NvrtcProgram, size_t*);
+    int (*log)(NvrtcProgram, char*);
+    int (*lto_size)(NvrtcProgram, size_t*);
+    int (*lto)(NvrtcProgram, char*);
+    int (*link_create)(JitLinkHandle*, uint32_t, const char**);
+    int (*link_destroy)(JitLinkHandle*);
+    int (*link_add)(JitLinkHandle, int, const void*, size_t, const char*);
+    int (*link_complete)(JitLinkHandle);
+    int (*cubin_size)(JitLinkHandle, size_t*);
+    int (*cubin)(JitLinkHandle, void*);
+    int (*link_log_size)(JitLinkHandle, size_t*);
+    int (*link_log)(JitLinkHandle, char*);
+};
+
+Compiler::Compiler() : libraries_(std::make_unique<Libraries>()) {}
+Compiler::~Compiler() = default;
+
+std::string Compiler::version() const {
+    int major = 0, minor = 0;
+    libraries_->version(&major, &minor);
+    return fmt::format("NVRTC {}.{}", major, minor);
+}
+
+std::string Compiler::compile(const TranslationUnit& unit, const std::string& architecture) const {
+    const Libraries& l = *libraries_;
+    std::map<std::string, std::string> headers;
+    collect_headers(unit.text, headers);
+    std::vector<const char*> texts, names;
+    for (const auto& [name, text] : headers) {
+        names.push_back(name.c_str());
+        texts.push_back(text.c_str());
+    }
+    NvrtcProgram program = nullptr;
+    int result = l.create(&program, unit.text.c_str(), unit.name.c_str(), static_cast<int>(names.size()), texts.data(), names.data());
+    if (result != 0) throw CompileError(fmt::format("NVRTC refuses {}: {}", unit.name, l.error_string(result)));
+    const std::string arch = "--gpu-architecture=" + architecture;
+    const char* const options[] = {arch.c_str(), "--std=c++20", "-dlto", "--relocatable-device-code=true", "--device-as-default-execution-space",
+                                   "--extra-device-vectorization"};
+    result = l.compile(program, static_cast<int>(std::size(options)), options);
+    std::string output;
+    if (result != 0) {
+        size_t size = 0;
+        l.log_size(program, &size);
+        output.resize(size);
+        l.log(program, output.data());
+    } else {
+        size_t size = 0;
+        l.lto_size(program, &size);
+        output.resize(size);
+        l.lto(program, output.data());
+    }
+    l.destroy(&program);
+    if (result != 0) throw CompileError(fmt::format("{} does not compile for {}:\n{}", unit.name, architecture, output));
+    return output;
+}
+
+std::string Compiler::link(const std::vector<std::string>& units, const std::string& architecture) const {
+    const Libraries& l = *libraries_;
+    const std::string arch = "-arch=" + architecture;
+    const char* options[] = {arch.c_str(), "-lto"};
+    JitLinkHandle handle = nullptr;
+    int result = l.link_create(&handle, static_cast<uint32_t>(std::size(options)), options);
+    for (size_t i = 0; i < units.size() && result == 0; ++i)
+        result = l.link_add(handle, kJitLinkInputLtoIr, units[i].data(), units[i].size(), fmt::format("unit{}", i).c_str());
+    if (result == 0) result = l.link_complete(handle);
+    size_t size = 0;
+    std::string output;
+    if (result == 0) {
+        result = l.cubin_size(handle, &size);
+        output.resize(size);
+        if (result == 0) result = l.cubin(handle, output.data());
+    } else if (handle != nullptr && l.link_log_size(handle, &size) == 0) {
+        output.resize(size);
+        l.link_log(handle, output.data());
+    }
+    if (handle != nullptr) l.link_destroy(&handle);
+    if (result != 0) throw CompileError(fmt::format("the chain does not link for {} (nvJitLink error {}):\n{}", architecture, result, output));
+    return output;
+}
+
+std::string Compiler::build(const ChainSource& source, const std::string& architecture) const {
+    std::vector<std::string> units;
+    for (const TranslationUnit& unit : source.nfs) units.push_back(compile(unit, architecture));
+    units.push_back(compile(source.chain, architecture));
+    return link(units, architecture);
+}
+
+}  // namespace millrace::device::cuda

@@ -1,0 +1,109 @@
+// What the executor needs of a device: memory of its own, streams, copies, launches, events.
+//
+// A device works behind the caller's back: calls on a stream return at once and run later, in order
+// within the stream and in no order between streams, unless one waits for another's event. Addresses
+// are the device's; the host must not follow them. Every call says by its status whether the device
+// is still there; after `failed` or `lost` nothing more will come of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#include "millrace/chain/program.hpp"
+#include "millrace/device/kernel/batch.hpp"
+
+namespace millrace::device {
+
+/// An address in a device's memory; 0 is none.
+using Address = uint64_t;
+using StreamId = uint32_t;
+using EventId = uint64_t;
+
+enum class Status : uint8_t {
+    ok,       ///< done, or taken on
+    pending,  ///< an event has not come yet
+    failed,   ///< a copy or kernel went wrong; the device can't be used any more
+    lost,     ///< the device is gone
+};
+
+/// A device can't give what start-up needs (memory, a program that compiles).
+class DeviceError : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
+/// A piece of a copy between many places.
+struct CopyPiece {
+    void* host;
+    Address device;
+    uint32_t bytes;
+};
+
+/// State of an NF in the device's memory and the host's copy of it.
+struct StateArray {
+    Address address = 0;
+    void* host = nullptr;
+    uint64_t bytes = 0;
+};
+
+/// A program with its tables in the device's memory. Freed with the last reference, which must not be
+/// dropped while a batch of it is under way.
+class LoadedProgram {
+public:
+    virtual ~LoadedProgram() = default;
+    const chain::Program& program() const { return *program_; }
+    const std::vector<StateArray>& states() const { return states_; }
+
+protected:
+    explicit LoadedProgram(std::shared_ptr<const chain::Program> program) : program_(std::move(program)) {}
+    std::shared_ptr<const chain::Program> program_;
+    std::vector<StateArray> states_;
+};
+
+class Device {
+public:
+    virtual ~Device() = default;
+    virtual std::string describe() const = 0;
+
+    // --- at start ---
+    /// Throws DeviceError when there is not that much; `what` is for the message.
+    virtual Address allocate(size_t bytes, const std::string& what) = 0;
+    virtual void free(Address address) = 0;
+    /// Host memory that copies reach at full speed.
+    virtual void* allocate_host(size_t bytes) = 0;
+    virtual void free_host(void* memory) = 0;
+    virtual StreamId create_stream() = 0;
+    /// Brings a program's tables to the device and makes it ready to launch. Tables and state that an
+    /// earlier generation has there already are shared. Any thread.
+    virtual std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program) = 0;
+
+    // --- while packets flow; any thread, one at a time per stream ---
+    virtual Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) = 0;
+    virtual Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) = 0;
+    /// `rows` rows of `width` bytes; pitches are the distances between rows, in bytes.
+    virtual Status copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch,
+                                       size_t width, size_t rows) = 0;
+    virtual Status copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch,
+                                     size_t width, size_t rows) = 0;
+    /// Many small copies; `pieces` must stay until they are done.
+    virtual Status gather_to_device(StreamId stream, std::span<const CopyPiece> pieces) = 0;
+    virtual Status scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) = 0;
+    /// Runs one step. The pointers in `batch` are device addresses.
+    virtual Status launch(StreamId stream, const LoadedProgram& program, const Step& step, const BatchView& batch) = 0;
+    /// Sets `event` when all that was put on the stream so far is done.
+    virtual Status record(StreamId stream, EventId& event) = 0;
+    /// What is put on the stream from now on comes after `event`.
+    virtual Status wait(StreamId stream, EventId event) = 0;
+    /// ok when the event has come; pending, or what went wrong.
+    virtual Status query(EventId event) = 0;
+};
+
+/// The steps that run a program: as few as its ordered NFs allow (`fused`), or one for each NF.
+/// `prefix_back` adds the pack step.
+enum class Mode { fused, pipelined };
+std::vector<Step> plan_steps(const chain::Program& program, Mode mode, bool prefix_back);
+
+}  // namespace millrace::device

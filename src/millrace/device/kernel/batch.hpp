@@ -1,0 +1,79 @@
+// A batch in a device's memory: what every kernel of a chain gets.
+#pragma once
+
+#include "millrace/packet/packet.hpp"
+#include "millrace/packet/target.hpp"
+
+namespace millrace::device {
+
+/// Where one frame lies in the device's packet buffer, and how much of it has been brought there.
+struct FrameDescriptor {
+    uint32_t offset = 0;    ///< of the frame's first byte, from BatchView::frames
+    uint16_t length = 0;
+    uint16_t present = 0;   ///< bytes of its front that are in the packet buffer
+    uint16_t in_port = kNoPort;
+    uint16_t reserved = 0;
+};
+static_assert(sizeof(FrameDescriptor) == 12);
+
+/// `node` of packets that no NF decided on.
+inline constexpr uint16_t kParserNode = 0xfffe;  ///< the parser refused it; `outcome` is a Malformed
+inline constexpr uint16_t kNoNode = 0xfffd;      ///< the chain is empty
+inline constexpr uint16_t kHostDecides = 0xfffc; ///< headers lie behind the bytes that were brought: the host must decide
+
+/// What the chain made of one packet.
+struct PacketResult {
+    uint32_t offset = 0;
+    uint16_t length = 0;
+    uint16_t out_port = kNoPort;
+    Target target;
+    uint16_t node = kNoNode;
+    uint16_t outcome = 0;
+    uint32_t detail = kNoDetail;
+};
+static_assert(sizeof(PacketResult) == 20);
+
+/// `outcome` in BatchView::visits of a node that did not see the packet.
+inline constexpr uint32_t kNotVisited = 0xffffffffu;
+
+/// Limits of a chain on a device; a configuration beyond them is refused.
+inline constexpr uint32_t kMaxNodes = 16;
+inline constexpr uint32_t kMaxOutcomes = 32;
+
+/// The arrays of one batch, all in the device's memory, `count` elements each unless said otherwise.
+struct BatchView {
+    uint8_t* frames = nullptr;                      ///< the packet buffer
+    const FrameDescriptor* descriptors = nullptr;
+    Packet* packets = nullptr;                      ///< parsed packets, kept between the kernels of a batch
+    uint16_t* at = nullptr;                         ///< the node that each packet waits for
+    Decision* decisions = nullptr;                  ///< of the node that runs, where its commit comes later
+    PacketResult* results = nullptr;
+    EventBuffer* events = nullptr;                  ///< null when no NF emits any
+    Decision* visits = nullptr;                     ///< [node][packet]; null unless asked for
+    uint8_t* prefixes = nullptr;                    ///< [packet][prefix_bytes], filled by the pack step
+    uint32_t* outcome_counts = nullptr;             ///< [node][kMaxOutcomes] packets by what each node decided
+    uint32_t count = 0;
+    uint32_t prefix_bytes = 0;
+    uint16_t headroom = 0;                          ///< free bytes before and behind each frame
+    uint16_t tailroom = 0;
+};
+
+/// `at` of a packet that no later node will see.
+inline constexpr uint16_t kNowhere = 0xffff;
+
+/// One kernel of a chain. A fused chain without ordered NFs is a single step with begin and end.
+struct Step {
+    enum class Kind : uint8_t {
+        nodes,    ///< every packet through the nodes [first, last), in any order of packets
+        tickets,  ///< numbers the packets that wait for node `first`, by its order key, in order of arrival
+        commit,   ///< ends node `first` for one packet after the other, in order of arrival
+        pack,     ///< the first `prefix_bytes` of every frame, side by side, for the way back
+    };
+    Kind kind = Kind::nodes;
+    uint16_t first = 0, last = 0;
+    bool begin = false;        ///< attach and parse the frames first
+    bool end = false;          ///< write the results at last
+    bool hold_last = false;    ///< keep the decisions of node `last - 1` for its commit
+};
+
+}  // namespace millrace::device

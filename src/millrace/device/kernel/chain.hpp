@@ -1,0 +1,73 @@
+// What every kernel of a chain does to a packet besides calling its NFs: the same on simulated and real GPUs.
+#pragma once
+
+#include "millrace/device/kernel/batch.hpp"
+
+namespace millrace::device {
+
+/// Takes packet `i` into the batch: attaches the frame, parses it, and sends it to the first node,
+/// or says at once what becomes of it. `nodes` is how many NFs the chain has.
+MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t nodes, bool drop_malformed) {
+    const FrameDescriptor& frame = batch.descriptors[i];
+    Packet packet;
+    packet.attach(batch.frames + frame.offset, frame.length, frame.present, batch.headroom, batch.tailroom);
+    packet.set_in_port(frame.in_port);
+    packet.set_index(i);
+    packet.parse();
+    batch.packets[i] = packet;
+    PacketResult result;
+    batch.at[i] = kNowhere;
+    const Malformed malformed = packet.layers().malformed;
+    if (malformed == Malformed::beyond_present) {
+        result.node = kHostDecides;
+    } else if (malformed != Malformed::no && drop_malformed) {
+        result.target = Target{Target::Kind::drop, 0};
+        result.node = kParserNode;
+        result.outcome = static_cast<uint16_t>(malformed);
+    } else if (nodes > 0) {
+        batch.at[i] = 0;
+    }
+    batch.results[i] = result;
+    if (batch.visits != nullptr)
+        for (uint32_t node = 0; node < nodes; ++node)
+            batch.visits[static_cast<uint64_t>(node) * batch.count + i] = Decision{kNoDetail, kNotVisited};
+}
+
+/// Sends packet `i` where the outcome of `node` leads; `targets` has an entry for each outcome.
+MILLRACE_DEVICE void route_packet(const BatchView& batch, uint32_t i, uint32_t node, Decision decision, const Target* targets,
+                                  uint32_t outcomes) {
+    // An outcome that the NF did not declare would index past its targets.
+    if (decision.outcome >= outcomes) decision.outcome = 0;
+    const Target target = targets[decision.outcome];
+#if MILLRACE_GPU
+    atomicAdd(&batch.outcome_counts[node * kMaxOutcomes + decision.outcome], 1u);
+#else
+    ++batch.outcome_counts[node * kMaxOutcomes + decision.outcome];
+#endif
+    PacketResult& result = batch.results[i];
+    result.target = target;
+    result.node = static_cast<uint16_t>(node);
+    result.outcome = static_cast<uint16_t>(decision.outcome);
+    result.detail = decision.detail;
+    batch.at[i] = target.kind == Target::Kind::node ? target.value : kNowhere;
+    if (batch.visits != nullptr) batch.visits[static_cast<uint64_t>(node) * batch.count + i] = decision;
+}
+
+/// Writes down what has become of packet `i`'s frame.
+MILLRACE_DEVICE void end_packet(const BatchView& batch, uint32_t i) {
+    const Packet& packet = batch.packets[i];
+    PacketResult& result = batch.results[i];
+    result.offset = static_cast<uint32_t>(packet.data() - batch.frames);
+    result.length = static_cast<uint16_t>(packet.length());
+    result.out_port = packet.out_port();
+}
+
+/// Copies the head of packet `i`'s frame to its place among the heads that go back.
+MILLRACE_DEVICE void pack_packet(const BatchView& batch, uint32_t i) {
+    const PacketResult& result = batch.results[i];
+    const uint32_t present = smaller<uint32_t>(result.length, batch.descriptors[i].present);
+    copy_bytes(batch.prefixes + static_cast<uint64_t>(i) * batch.prefix_bytes, batch.frames + result.offset,
+               smaller(batch.prefix_bytes, present));
+}
+
+}  // namespace millrace::device

@@ -1,0 +1,92 @@
+#include "millrace/device/sim/kernels.hpp"
+
+#include <numeric>
+
+#include "millrace/device/kernel/chain.hpp"
+
+namespace millrace::device::sim {
+namespace {
+
+class Kernel {
+public:
+    Kernel(const chain::Program& program, const std::vector<const void*>& tables, const Step& step, const BatchView& batch)
+        : program_(program), tables_(tables), step_(step), batch_(batch) {}
+
+    void nodes(uint32_t i) {
+        if (step_.begin) begin_packet(batch_, i, static_cast<uint32_t>(program_.nodes.size()), program_.drop_malformed);
+        for (uint16_t index = step_.first; index < step_.last; ++index) {
+            if (batch_.at[i] != index) continue;
+            const chain::Node& node = program_.nodes[index];
+            Packet& packet = batch_.packets[i];
+            if (node.type->emits_events) packet.set_events(batch_.events, index);
+            const Decision decision = node.type->process_with(node.lanes)(packet, tables_[index]);
+            if (step_.hold_last && index + 1 == step_.last) {
+                batch_.decisions[i] = decision;
+            } else {
+                route(i, index, decision);
+            }
+        }
+        if (step_.end) end_packet(batch_, i);
+    }
+
+    void tickets(uint32_t i) {
+        if (batch_.at[i] != step_.first) return;
+        const nf::Type& type = *program_.nodes[step_.first].type;
+        const MutableView<uint64_t> counters = type.tickets(tables_[step_.first]);
+        const uint32_t key = type.order_key(batch_.packets[i], tables_[step_.first]);
+        if (key < counters.size()) batch_.packets[i].set_ticket(counters[key]++);
+    }
+
+    void commit(uint32_t i) {
+        if (batch_.at[i] != step_.first) return;
+        const nf::Type& type = *program_.nodes[step_.first].type;
+        route(i, step_.first, type.commit(batch_.packets[i], tables_[step_.first], batch_.decisions[i]));
+    }
+
+    void pack(uint32_t i) { pack_packet(batch_, i); }
+
+private:
+    void route(uint32_t i, uint16_t node, Decision decision) {
+        const std::vector<Target>& targets = program_.nodes[node].targets;
+        route_packet(batch_, i, node, decision, targets.data(), static_cast<uint32_t>(targets.size()));
+    }
+
+    const chain::Program& program_;
+    const std::vector<const void*>& tables_;
+    const Step& step_;
+    const BatchView& batch_;
+};
+
+/// An odd multiplier prime to `count` makes a permutation of [0, count).
+uint32_t stride_for(uint32_t count, uint32_t seed) {
+    uint32_t stride = (seed * 2654435761u | 1u) % count;
+    while (stride == 0 || std::gcd(stride, count) != 1) stride = (stride + 1) % count + (count == 1 ? 1 : 0);
+    return stride;
+}
+
+}  // namespace
+
+void run_step(const chain::Program& program, const std::vector<const void*>& tables, const Step& step,
+              const BatchView& batch, uint32_t seed) {
+    if (batch.count == 0) return;
+    Kernel kernel(program, tables, step, batch);
+    switch (step.kind) {
+        case Step::Kind::nodes: {
+            const uint32_t stride = batch.count == 1 ? 1 : stride_for(batch.count, seed);
+            uint64_t at = seed % batch.count;
+            for (uint32_t k = 0; k < batch.count; ++k, at = (at + stride) % batch.count) kernel.nodes(static_cast<uint32_t>(at));
+            break;
+        }
+        case Step::Kind::tickets:
+            for (uint32_t i = 0; i < batch.count; ++i) kernel.tickets(i);
+            break;
+        case Step::Kind::commit:
+            for (uint32_t i = 0; i < batch.count; ++i) kernel.commit(i);
+            break;
+        case Step::Kind::pack:
+            for (uint32_t i = 0; i < batch.count; ++i) kernel.pack(i);
+            break;
+    }
+}
+
+}  // namespace millrace::device::sim

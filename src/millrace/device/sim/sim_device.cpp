@@ -1,0 +1,305 @@
+#include "millrace/device/sim/sim_device.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "millrace/device/sim/kernels.hpp"
+
+namespace millrace::device::sim {
+namespace {
+
+// Addresses begin where no user program can have memory: following one on the host faults.
+constexpr Address kFirstAddress = Address{1} << 62;
+constexpr uint8_t kPoison = 0xa5;
+constexpr size_t kAlignment = 256;
+
+}  // namespace
+
+/// Tables relocated into device memory: one struct per node. The arrays are shared by address.
+class SimDevice::Loaded : public LoadedProgram {
+public:
+    Loaded(SimDevice& device, std::shared_ptr<const chain::Program> program) : LoadedProgram(std::move(program)), device_(device) {
+        const std::lock_guard lock(device_.mutex_);
+        for (const chain::Node& node : program_->nodes) {
+            std::vector<void*> addresses;
+            for (const nf::Image::Array& array : node.nf->image().arrays()) {
+                const Address address = device_.share_array(array);
+                used_.push_back(array.data);
+                // Device code runs on the host here, so its views get the host's way to the memory.
+                addresses.push_back(array.bytes == 0 ? nullptr : device_.memory(address, array.bytes));
+                if (array.is_state()) states_.push_back({address, const_cast<void*>(array.data), array.bytes});
+            }
+            tables_.push_back(node.nf->image().relocated(addresses));
+        }
+        for (const auto& table : tables_) table_pointers_.push_back(table.data());
+    }
+    ~Loaded() override {
+        const std::lock_guard lock(device_.mutex_);
+        for (const void* data : used_) device_.release_array(data);
+    }
+    const std::vector<const void*>& tables() const { return table_pointers_; }
+
+private:
+    SimDevice& device_;
+    std::vector<std::vector<std::byte>> tables_;
+    std::vector<const void*> table_pointers_;
+    std::vector<const void*> used_;
+};
+
+SimDevice::SimDevice(SimOptions options)
+    : options_(std::move(options)), random_(options_.seed), next_address_(kFirstAddress), faults_(options_.faults) {}
+
+SimDevice::~SimDevice() = default;
+
+std::string SimDevice::describe() const { return "simulated GPU, " + std::to_string(options_.memory_bytes >> 20) + " MiB"; }
+
+Address SimDevice::allocate(size_t bytes, const std::string& what) {
+    const std::lock_guard lock(mutex_);
+    return allocate_locked(bytes, what);
+}
+
+Address SimDevice::allocate_locked(size_t bytes, const std::string& what) {
+    if (allocated_bytes_ + bytes > options_.memory_bytes)
+        throw DeviceError("the simulated device has no " + std::to_string(bytes) + " bytes left for " + what + " (" +
+                          std::to_string(options_.memory_bytes - allocated_bytes_) + " are free)");
+    const Address address = next_address_;
+    allocations_.emplace(address, std::vector<uint8_t>(std::max<size_t>(bytes, 1), kPoison));
+    // A gap between allocations makes an access behind the end a fault and not a neighbour's data.
+    next_address_ += (bytes + 2 * kAlignment) / kAlignment * kAlignment + kAlignment;
+    allocated_bytes_ += std::max<size_t>(bytes, 1);
+    return address;
+}
+
+void SimDevice::free(Address address) {
+    const std::lock_guard lock(mutex_);
+    free_locked(address);
+}
+
+void SimDevice::free_locked(Address address) {
+    const auto found = allocations_.find(address);
+    if (found == allocations_.end()) return;
+    allocated_bytes_ -= std::min(allocated_bytes_, found->second.size());
+    allocations_.erase(found);
+}
+
+void* SimDevice::allocate_host(size_t bytes) { return std::aligned_alloc(kAlignment, (bytes + kAlignment) / kAlignment * kAlignment); }
+void SimDevice::free_host(void* memory) { std::free(memory); }
+
+StreamId SimDevice::create_stream() {
+    const std::lock_guard lock(mutex_);
+    streams_.emplace_back();
+    return static_cast<StreamId>(streams_.size() - 1);
+}
+
+std::shared_ptr<LoadedProgram> SimDevice::load(std::shared_ptr<const chain::Program> program) {
+    return std::make_shared<Loaded>(*this, std::move(program));
+}
+
+uint8_t* SimDevice::memory(Address address, size_t bytes) {
+    auto found = allocations_.upper_bound(address);
+    if (found == allocations_.begin()) return nullptr;
+    --found;
+    const Address offset = address - found->first;
+    if (offset > found->second.size() || bytes > found->second.size() - offset) return nullptr;
+    return found->second.data() + offset;
+}
+
+Address SimDevice::share_array(const nf::Image::Array& array) {
+    SharedArray& shared = arrays_[array.data];
+    if (shared.users++ == 0) {
+        shared.address = allocate_locked(array.bytes, array.is_state() ? "state '" + array.state_name + "'" : "tables");
+        if (array.bytes > 0) std::memcpy(memory(shared.address, array.bytes), array.data, array.bytes);
+    }
+    return shared.address;
+}
+
+void SimDevice::release_array(const void* data) {
+    const auto found = arrays_.find(data);
+    if (found == arrays_.end() || --found->second.users > 0) return;
+    free_locked(found->second.address);
+    arrays_.erase(found);
+}
+
+bool SimDevice::copy(void* host, Address address, size_t bytes, bool to_device) {
+    if (bytes == 0) return true;
+    uint8_t* device = memory(address, bytes);
+    if (device == nullptr) return false;
+    if (to_device) {
+        std::memcpy(device, host, bytes);
+        bytes_to_device_ += bytes;
+    } else {
+        std::memcpy(host, device, bytes);
+        bytes_to_host_ += bytes;
+    }
+    return true;
+}
+
+Status SimDevice::submit(StreamId stream, Operation operation) {
+    const std::lock_guard lock(mutex_);
+    if (state_ != Status::ok) return state_;
+    streams_.at(stream).push_back(std::move(operation));
+    return Status::ok;
+}
+
+Status SimDevice::copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) {
+    return submit(stream, {Operation::Kind::copy, [=, this] { return copy(const_cast<void*>(from), to, bytes, true); }});
+}
+Status SimDevice::copy_to_host(StreamId stream, void* to, Address from, size_t bytes) {
+    return submit(stream, {Operation::Kind::copy, [=, this] { return copy(to, from, bytes, false); }});
+}
+Status SimDevice::copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch,
+                                      size_t width, size_t rows) {
+    return submit(stream, {Operation::Kind::copy, [=, this] {
+                               for (size_t row = 0; row < rows; ++row) {
+                                   auto* host = const_cast<uint8_t*>(static_cast<const uint8_t*>(from)) + row * from_pitch;
+                                   if (!copy(host, to + row * to_pitch, width, true)) return false;
+                               }
+                               return true;
+                           }});
+}
+Status SimDevice::copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch,
+                                    size_t width, size_t rows) {
+    return submit(stream, {Operation::Kind::copy, [=, this] {
+                               for (size_t row = 0; row < rows; ++row)
+                                   if (!copy(static_cast<uint8_t*>(to) + row * to_pitch, from + row * from_pitch, width, false)) return false;
+                               return true;
+                           }});
+}
+Status SimDevice::gather_to_device(StreamId stream, std::span<const CopyPiece> pieces) {
+    return submit(stream, {Operation::Kind::copy, [=, this] {
+                               return std::all_of(pieces.begin(), pieces.end(), [this](const CopyPiece& piece) {
+                                   return copy(piece.host, piece.device, piece.bytes, true);
+                               });
+                           }});
+}
+Status SimDevice::scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) {
+    return submit(stream, {Operation::Kind::copy, [=, this] {
+                               return std::all_of(pieces.begin(), pieces.end(), [this](const CopyPiece& piece) {
+                                   return copy(piece.host, piece.device, piece.bytes, false);
+                               });
+                           }});
+}
+
+Status SimDevice::launch(StreamId stream, const LoadedProgram& program, const Step& step, const BatchView& batch) {
+    const auto& loaded = static_cast<const Loaded&>(program);
+    const auto run = [=, this, &loaded] {
+        BatchView view = batch;
+        const size_t count = batch.count, nodes = std::max<size_t>(loaded.program().nodes.size(), 1);
+        bool sound = true;
+        const auto translate = [&](auto*& pointer, size_t bytes) {
+            if (pointer == nullptr) return;
+            auto* real = memory(reinterpret_cast<Address>(pointer), bytes);
+            sound &= real != nullptr;
+            pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(real);
+        };
+        translate(view.frames, 1);
+        translate(view.descriptors, count * sizeof(FrameDescriptor));
+        translate(view.packets, count * sizeof(Packet));
+        translate(view.at, count * sizeof(uint16_t));
+        translate(view.decisions, count * sizeof(Decision));
+        translate(view.results, count * sizeof(PacketResult));
+        translate(view.events, sizeof(EventBuffer));
+        translate(view.visits, count * nodes * sizeof(Decision));
+        translate(view.prefixes, count * batch.prefix_bytes);
+        translate(view.outcome_counts, size_t{kMaxNodes} * kMaxOutcomes * sizeof(uint32_t));
+        if (!sound) return false;
+        Event* device_events = nullptr;
+        if (view.events != nullptr) {
+            device_events = view.events->events;
+            translate(view.events->events, size_t{view.events->capacity} * sizeof(Event));
+            if (!sound) return false;
+        }
+        run_step(loaded.program(), loaded.tables(), step, view, static_cast<uint32_t>(random_()));
+        if (view.events != nullptr) view.events->events = device_events;
+        return true;
+    };
+    return submit(stream, {Operation::Kind::kernel, run});
+}
+
+Status SimDevice::record(StreamId stream, EventId& event) {
+    {
+        const std::lock_guard lock(mutex_);
+        event = next_event_++;
+        events_[event] = false;
+    }
+    return submit(stream, {Operation::Kind::record, nullptr, event});
+}
+
+Status SimDevice::wait(StreamId stream, EventId event) { return submit(stream, {Operation::Kind::wait, nullptr, event}); }
+
+bool SimDevice::step(StreamId stream) {
+    std::deque<Operation>& queue = streams_[stream];
+    if (queue.empty()) return false;
+    Operation& operation = queue.front();
+    if (operation.kind == Operation::Kind::wait) {
+        const auto event = events_.find(operation.event);
+        if (event != events_.end() && !event->second) return false;
+        queue.pop_front();
+        return true;
+    }
+    if (operation.kind == Operation::Kind::record) {
+        events_[operation.event] = true;
+        queue.pop_front();
+        return true;
+    }
+    ++operations_;
+    for (auto fault = faults_.begin(); fault != faults_.end(); ++fault) {
+        if (operations_ <= fault->after_operations) continue;
+        const bool hits = fault->kind == Fault::Kind::device_lost || fault->kind == Fault::Kind::slow ||
+                          (fault->kind == Fault::Kind::copy_fails) == (operation.kind == Operation::Kind::copy);
+        if (!hits) continue;
+        if (fault->kind == Fault::Kind::slow) {
+            stalled_polls_ = fault->slow_polls;
+        } else {
+            state_ = fault->kind == Fault::Kind::device_lost ? Status::lost : Status::failed;
+        }
+        faults_.erase(fault);
+        return false;
+    }
+    if (!operation.run()) {
+        state_ = Status::failed;
+        return false;
+    }
+    queue.pop_front();
+    return true;
+}
+
+void SimDevice::advance() {
+    if (stalled_polls_ > 0) {
+        --stalled_polls_;
+        return;
+    }
+    // A few operations of streams picked at random: what no event orders happens in any order.
+    const unsigned budget = options_.lag == 0 ? 1u << 30 : 1 + static_cast<unsigned>(random_() % (2 * options_.lag));
+    unsigned idle = 0;
+    for (unsigned done = 0; done < budget && idle < 4 * streams_.size() && state_ == Status::ok && stalled_polls_ == 0;) {
+        if (step(static_cast<StreamId>(random_() % streams_.size()))) {
+            ++done;
+            idle = 0;
+        } else {
+            ++idle;
+        }
+    }
+}
+
+Status SimDevice::query(EventId event) {
+    const std::lock_guard lock(mutex_);
+    if (state_ != Status::ok) return state_;
+    const auto found = events_.find(event);
+    if (found == events_.end()) return Status::ok;
+    if (!found->second) advance();
+    if (state_ != Status::ok) return state_;
+    if (!found->second) return Status::pending;
+    events_.erase(found);
+    return Status::ok;
+}
+
+void SimDevice::inject(const Fault& fault) {
+    const std::lock_guard lock(mutex_);
+    Fault later = fault;
+    later.after_operations += operations_;
+    faults_.push_back(later);
+}
+
+}  // namespace millrace::device::sim

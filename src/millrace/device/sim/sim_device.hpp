@@ -1,0 +1,107 @@
+// A simulated GPU: memory of its own, copies that really copy, kernels that run the device halves.
+//
+// Its addresses can't be followed by the host (they are outside of the canonical range), its memory
+// starts out poisoned, streams run in an order of the seed's choosing, and faults can be injected.
+// So the whole path of a GPU runs, and goes wrong where a GPU's would, without one.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <random>
+#include <vector>
+
+#include "millrace/device/device.hpp"
+
+namespace millrace::device::sim {
+
+/// What shall go wrong, and after how many operations (copies and launches) of the device.
+struct Fault {
+    enum class Kind { copy_fails, kernel_fails, device_lost, slow };
+    Kind kind = Kind::device_lost;
+    uint64_t after_operations = 0;
+    uint64_t slow_polls = 1000;  ///< `slow`: how many polls the operation stays unfinished
+};
+
+struct SimOptions {
+    size_t memory_bytes = size_t{2} << 30;
+    uint32_t seed = 1;
+    /// How many polls pass, at most, before an operation is carried out: 0 runs it at the first look.
+    unsigned lag = 3;
+    std::vector<Fault> faults;
+};
+
+class SimDevice : public Device {
+public:
+    explicit SimDevice(SimOptions options = {});
+    ~SimDevice() override;
+
+    std::string describe() const override;
+    Address allocate(size_t bytes, const std::string& what) override;
+    void free(Address address) override;
+    void* allocate_host(size_t bytes) override;
+    void free_host(void* memory) override;
+    StreamId create_stream() override;
+    std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program) override;
+    Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) override;
+    Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) override;
+    Status copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch,
+                               size_t width, size_t rows) override;
+    Status copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch, size_t width,
+                             size_t rows) override;
+    Status gather_to_device(StreamId stream, std::span<const CopyPiece> pieces) override;
+    Status scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) override;
+    Status launch(StreamId stream, const LoadedProgram& program, const Step& step, const BatchView& batch) override;
+    Status record(StreamId stream, EventId& event) override;
+    Status wait(StreamId stream, EventId event) override;
+    Status query(EventId event) override;
+
+    /// Adds a fault while it runs.
+    void inject(const Fault& fault);
+    uint64_t bytes_to_device() const { return bytes_to_device_; }
+    uint64_t bytes_to_host() const { return bytes_to_host_; }
+
+private:
+    class Loaded;
+    struct Operation {
+        enum class Kind { copy, kernel, record, wait } kind;
+        std::function<bool()> run;  ///< false: a bad address
+        EventId event = 0;
+    };
+    struct SharedArray {
+        Address address = 0;
+        std::weak_ptr<const void> owner;
+        unsigned users = 0;
+    };
+
+    Status submit(StreamId stream, Operation operation);
+    /// Carries out what is due; called with the mutex held.
+    void advance();
+    bool step(StreamId stream);
+    /// The host's pointer to device memory [address, address + bytes), null when that is not allocated.
+    uint8_t* memory(Address address, size_t bytes);
+    Address allocate_locked(size_t bytes, const std::string& what);
+    void free_locked(Address address);
+    Address share_array(const nf::Image::Array& array);
+    void release_array(const void* data);
+    bool copy(void* host, Address address, size_t bytes, bool to_device);
+
+    const SimOptions options_;
+    mutable std::mutex mutex_;
+    std::mt19937 random_;
+    std::map<Address, std::vector<uint8_t>> allocations_;
+    size_t allocated_bytes_ = 0;
+    Address next_address_;
+    std::map<const void*, SharedArray> arrays_;
+    std::vector<std::deque<Operation>> streams_;
+    EventId next_event_ = 1;
+    std::map<EventId, bool> events_;
+    std::vector<Fault> faults_;
+    uint64_t operations_ = 0;
+    uint64_t stalled_polls_ = 0;
+    Status state_ = Status::ok;
+    uint64_t bytes_to_device_ = 0, bytes_to_host_ = 0;
+};
+
+}  // namespace millrace::device::sim

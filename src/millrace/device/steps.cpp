@@ -1,0 +1,38 @@
+#include "millrace/device/device.hpp"
+
+namespace millrace::device {
+
+std::vector<Step> plan_steps(const chain::Program& program, Mode mode, bool prefix_back) {
+    std::vector<Step> steps;
+    const uint16_t count = static_cast<uint16_t>(program.nodes.size());
+    uint16_t first = 0;
+    const auto run_up_to = [&](uint16_t last) {
+        if (last > first) steps.push_back({Step::Kind::nodes, first, last});
+        first = last;
+    };
+    for (uint16_t i = 0; i < count; ++i) {
+        const nf::Type& type = *program.nodes[i].type;
+        if (mode == Mode::pipelined) run_up_to(i);
+        if (!type.ordered()) continue;
+        // All that comes before must be decided before packets can be numbered. The first step also
+        // parses, so it is there even if it has no nodes.
+        if (steps.empty() || first < i) {
+            steps.push_back({Step::Kind::nodes, first, i});
+            first = i;
+        }
+        steps.push_back({Step::Kind::tickets, i, i});
+        if (type.commit != nullptr) {
+            run_up_to(static_cast<uint16_t>(i + 1));
+            steps.back().hold_last = true;
+            steps.push_back({Step::Kind::commit, i, static_cast<uint16_t>(i + 1)});
+        }
+    }
+    run_up_to(count);
+    if (steps.empty() || steps.back().kind != Step::Kind::nodes) steps.push_back({Step::Kind::nodes, count, count});
+    steps.front().begin = true;
+    steps.back().end = true;
+    if (prefix_back) steps.push_back({Step::Kind::pack, 0, 0});
+    return steps;
+}
+
+}  // namespace millrace::device

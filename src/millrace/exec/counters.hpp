@@ -1,0 +1,52 @@
+// What each worker counts for each chain. One writer (the worker), any number of readers.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "millrace/exec/fate.hpp"
+#include "millrace/exec/histogram.hpp"
+
+namespace millrace::exec {
+
+/// One NF of a chain.
+struct NodeCounters {
+    explicit NodeCounters(size_t outcomes) : by_outcome(outcomes) {}
+    Counter packets, bytes;              ///< that came in
+    Counter cycles;                      ///< of the CPU, spent in it (TSC)
+    std::vector<Counter> by_outcome;     ///< packets by what it decided
+};
+
+/// One chain, on one worker. Conservation: received = sent + dropped + punted + passed_on + in_flight.
+struct ChainCounters {
+    explicit ChainCounters(const chain::Program& program);
+    /// Whether it can go on counting for another generation of the chain.
+    bool fits(const chain::Program& program) const;
+
+    std::string chain;
+    std::vector<std::string> node_names;
+    std::vector<std::unique_ptr<NodeCounters>> nodes;
+    Counter received_packets, received_bytes;
+    Counter sent_packets, sent_bytes;
+    Counter passed_on;                                  ///< to other chains
+    Counter dropped_by_nf, punted;                      ///< as the nodes' outcomes say
+    std::vector<Counter> malformed = std::vector<Counter>(kMalformedCount);
+    std::vector<Counter> exit_drops = std::vector<Counter>(kExitDropCount);
+    Counter events, events_lost;
+    Counter batches, retried_on_cpu;
+    Counter bytes_to_device, bytes_to_host;
+    Histogram latency;                                  ///< from receive to send, ns
+
+    uint64_t dropped() const {
+        uint64_t total = dropped_by_nf.get();
+        for (const Counter& c : malformed) total += c.get();
+        for (const Counter& c : exit_drops) total += c.get();
+        return total;
+    }
+    /// Packets that came in and have not gone out in any way.
+    uint64_t in_flight() const {
+        return received_packets.get() - sent_packets.get() - dropped() - punted.get() - passed_on.get();
+    }
+};
+
+}  // namespace millrace::exec

@@ -1,0 +1,63 @@
+// The cpu device: run to completion on the worker's own core, in place, in vectors of 256 packets.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "millrace/exec/engine.hpp"
+
+namespace millrace::exec {
+
+/// How the cpu device runs NFs.
+struct CpuOptions {
+    bool use_cpu_halves = true;  ///< else the device halves, with the lanes that each node names
+};
+
+class CpuEngine : public Engine {
+public:
+    CpuEngine(Delivery& delivery, CpuOptions options = {});
+    ~CpuEngine() override;
+
+    void submit(std::shared_ptr<const chain::Program> program, ChainCounters& counters, rte_mbuf* const* mbufs,
+                size_t count) override;
+    /// Runs at most nf::kCpuVector packets through a chain and says what became of them, in place of
+    /// delivering them: for engines that hand packets to the CPU. Counts everything but their arrival.
+    void decide(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
+                size_t count, Fate* fates);
+    void poll() override {}
+    size_t in_flight() const override { return 0; }
+    void drain() override {}
+    std::string describe() const override { return "cpu, run to completion"; }
+
+private:
+    struct Halves;
+    void run_vector(const chain::Program& program, ChainCounters& counters, Halves& halves, rte_mbuf* const* mbufs, size_t count);
+    size_t route(const chain::Program& program, size_t index, ChainCounters& counters, size_t active);
+    size_t parse(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count);
+    void run_node(const chain::Program& program, size_t index, Halves& halves, size_t active);
+    void report_events(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs);
+    Halves& halves_for(const std::shared_ptr<const chain::Program>& program);
+
+    Delivery& delivery_;
+    const CpuOptions options_;
+    // The CPU halves of the generation that this worker runs now, by chain.
+    std::map<std::string, std::unique_ptr<Halves>> halves_;
+    std::vector<Packet> packets_;
+    std::vector<Fate> fates_;
+    std::vector<uint16_t> at_;              // the node that each packet waits for
+    std::vector<Packet*> active_;
+    std::vector<Decision> decisions_;
+    std::vector<Event> event_storage_;
+    EventBuffer events_;
+    std::vector<std::vector<Visit>> visits_;
+};
+
+/// Time-stamp counter cycles as nanoseconds. EAL must run.
+uint64_t to_nanoseconds(uint64_t cycles);
+
+/// Hands events to the host halves of the NFs that emitted them, in order of packets; `mbufs` and
+/// `fates` are the batch's. Workers take turns. Shared by all engines.
+void deliver_events(const chain::Program& program, std::span<Event> events, ChainCounters& counters,
+                    rte_mbuf* const* mbufs, const Fate* fates);
+
+}  // namespace millrace::exec

@@ -1,0 +1,115 @@
+// Chains on a device with memory of its own: batches, transfers by the field plan, several in flight.
+//
+// A packet waits in its chain's queue until a batch takes it (the adaptive batcher), crosses into
+// the shared packet buffer, goes through the program's steps, and comes back in its batch's turn.
+// Host buffers stay as they were until their batch has come back whole: if the device fails, its
+// batches run again on the CPU and nothing is lost.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "millrace/device/device.hpp"
+#include "millrace/exec/cpu_engine.hpp"
+
+namespace millrace::exec {
+
+/// How frames reach the device.
+enum class TransferIn {
+    packed,  ///< the host packs them into one run, one copy moves it
+    rows,    ///< a 2-D copy of evenly spaced buffers; packed where they are not
+    gather,  ///< a copy for each frame, straight from its buffer
+};
+/// How they come back.
+enum class TransferOut {
+    region,     ///< the whole region of the packet buffer, dropped packets and all (Gaviss, section 4.2)
+    selective,  ///< a copy for each packet that is still there
+};
+
+struct OffloadOptions {
+    unsigned depth = 4;                      ///< batches in flight
+    size_t batch_bytes = size_t{16} << 20;   ///< most packet-buffer bytes of one batch
+    device::Mode mode = device::Mode::fused;
+    TransferIn transfer_in = TransferIn::packed;
+    TransferOut transfer_out = TransferOut::region;
+    bool whole_frames = false;               ///< move every byte both ways, whatever the plan says
+    std::chrono::nanoseconds patience{std::chrono::seconds(5)};  ///< a batch that takes longer means that the device is gone
+};
+
+/// The ring of packet memory that all chains of a worker share on a device (Gaviss, section 4.1):
+/// one tail; what lies between the oldest batch in flight and the tail is in use. The paper sizes it
+/// S = T · max(L) · α; T · L is what is in flight, at most `depth` batches, and α covers the turn-over.
+class PacketRing {
+public:
+    explicit PacketRing(size_t bytes) : bytes_(bytes) {}
+    static constexpr size_t kNoRoom = SIZE_MAX;
+    /// `bytes` in one piece; its offset, or kNoRoom while batches in flight are in the way.
+    size_t take(size_t bytes);
+    /// Gives back the oldest piece.
+    void give_back();
+    size_t size() const { return bytes_; }
+
+private:
+    size_t bytes_;
+    size_t tail_ = 0;
+    std::deque<std::pair<size_t, size_t>> taken_;
+};
+
+class OffloadEngine : public Engine {
+public:
+    /// `max_batch` is the largest of all chains that will run. Throws device::DeviceError when the
+    /// device lacks memory.
+    OffloadEngine(std::shared_ptr<device::Device> device, Delivery& delivery, uint32_t max_batch, OffloadOptions options = {});
+    ~OffloadEngine() override;
+
+    void submit(std::shared_ptr<const chain::Program> program, ChainCounters& counters, rte_mbuf* const* mbufs,
+                size_t count) override;
+    void poll() override;
+    size_t in_flight() const override { return in_flight_; }
+    void drain() override;
+    std::string describe() const override;
+    /// Whether the device has failed and the CPU has taken over.
+    bool failed_over() const { return failed_; }
+
+private:
+    struct Queue;   // packets of one chain that wait for a batch
+    struct Slot;    // buffers of one batch, on both sides
+    struct Layout;  // where the frames of a batch lie in the packet buffer
+
+    Queue& queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters);
+    void prepare(Queue& queue);
+    bool batch_is_due(const Queue& queue, uint64_t now) const;
+    bool start_batch(Queue& queue);
+    Layout lay_out(const Queue& queue) const;
+    device::Status send(Slot& slot, const Layout& layout);
+    device::Status send_frames(Slot& slot, const Layout& layout);
+    device::Status run_steps(Slot& slot);
+    device::Status fetch(Slot& slot, const Layout& layout);
+    device::Status fetch_rest(Slot& slot);
+    bool finish_front();
+    void complete(Slot& slot);
+    bool apply(Slot& slot, size_t index, Fate& fate);
+    void count(const Slot& slot);
+    void fail_over(device::Status status);
+    void run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
+                    const std::vector<rte_mbuf*>& mbufs);
+
+    std::shared_ptr<device::Device> device_;
+    Delivery& delivery_;
+    const OffloadOptions options_;
+    const uint32_t max_batch_;
+    CpuEngine cpu_;
+    PacketRing ring_;
+    device::Address ring_address_ = 0;
+    std::vector<std::unique_ptr<Slot>> slots_;
+    std::deque<Slot*> flying_;               // in order of launch
+    std::vector<Slot*> idle_;
+    std::vector<std::unique_ptr<Queue>> queues_;
+    device::EventId last_ordered_ = 0;       // the last ordered step of any batch
+    size_t in_flight_ = 0;
+    bool failed_ = false;
+    std::vector<Fate> fates_;
+    std::vector<Visit> visits_;
+};
+
+}  // namespace millrace::exec

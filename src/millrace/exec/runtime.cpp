@@ -1,0 +1,166 @@
+#include "millrace/exec/runtime.hpp"
+
+#include <pthread.h>
+#include <rte_lcore.h>
+
+#include <algorithm>
+
+#include "millrace/device/sim/sim_device.hpp"
+#include "millrace/exec/worker.hpp"
+
+namespace millrace::exec {
+namespace {
+
+std::shared_ptr<device::Device> make_device(const chain::Configuration& configuration) {
+    if (configuration.device == "cpu") return nullptr;
+    if (configuration.device == "sim") return std::make_shared<device::sim::SimDevice>();
+    throw std::runtime_error("the device '" + configuration.device + "' is not part of this program; cpu and sim are");
+}
+
+void pin(std::thread& thread, unsigned core) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(core, &set);
+    if (pthread_setaffinity_np(thread.native_handle(), sizeof set, &set) != 0)
+        throw std::runtime_error("a worker can't be put on core " + std::to_string(core) + "; is there such a core?");
+}
+
+}  // namespace
+
+Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : options_(std::move(options)) {
+    io::PortEnvironment environment;
+    environment.queues = static_cast<uint16_t>(options_.workers);
+    environment.pool_packets = options_.pool_packets;
+    uint32_t head = 0, tail = 0;
+    for (const auto& program : configuration.chains) {
+        head += program->head_growth();
+        tail += program->tail_growth();
+    }
+    environment.headroom_bytes = std::max(128u, (head + 63) / 64 * 64);
+    environment.tailroom_bytes = std::max(64u, tail);
+    ports_ = io::make_ports(*configuration.ports, environment);
+    for (const auto& program : configuration.chains)
+        for (const uint16_t port : {program->output, program->punt_port})
+            if (port != kNoPort && !ports_[port]->can_send())
+                throw ConfigError(Diagnostic{program->where, "port '" + configuration.port_names[port] + "' can't send, and chain '" +
+                                                                 program->name + "' wants to send there",
+                                             "give it an output, or name another port"});
+    for (const auto& port : ports_) {
+        const bool shared = port->info().send_queues < options_.workers;
+        send_locks_.push_back(shared ? std::make_unique<std::mutex>() : nullptr);
+    }
+    device_ = options_.device ? options_.device : make_device(configuration);
+    if (!options_.verdict_file.empty()) verdicts_ = std::make_unique<VerdictLog>(options_.verdict_file, configuration.port_names);
+    configuration_ = std::make_shared<const chain::Configuration>(std::move(configuration));
+    generation_ = configuration_->generation;
+    if (device_)
+        for (const auto& program : configuration_->chains) loaded_.push_back(device_->load(program));
+    for (unsigned i = 0; i < options_.workers; ++i) workers_.push_back(std::make_unique<Worker>(*this, i));
+}
+
+Runtime::~Runtime() {
+    stop();
+    for (std::thread& thread : threads_)
+        if (thread.joinable()) thread.join();
+    workers_.clear();
+    for (const auto& port : ports_) port->close();
+}
+
+void Runtime::start() {
+    for (unsigned i = 0; i < workers_.size(); ++i) {
+        threads_.emplace_back([this, i] {
+            std::string trouble;
+            // DPDK's caches are per thread; a thread that it does not know works without them.
+            const bool registered = rte_thread_register() == 0;
+            try {
+                workers_[i]->run();
+            } catch (const std::exception& e) {
+                trouble = e.what();
+            }
+            if (registered) rte_thread_unregister();
+            worker_ended(trouble);
+        });
+        if (i < options_.cores.size()) pin(threads_.back(), options_.cores[i]);
+    }
+}
+
+void Runtime::stop() { stopping_ = true; }
+
+void Runtime::worker_ended(const std::string& trouble) {
+    {
+        const std::lock_guard lock(mutex_);
+        ++ended_;
+        if (!trouble.empty()) trouble_ = trouble;
+    }
+    changed_.notify_all();
+}
+
+bool Runtime::wait(std::chrono::milliseconds timeout) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, timeout, [this] { return ended_ == workers_.size(); });
+}
+
+std::string Runtime::trouble() const {
+    const std::lock_guard lock(mutex_);
+    return trouble_;
+}
+
+void Runtime::apply(chain::Configuration configuration) {
+    if (configuration.port_names != configuration_->port_names)
+        throw ConfigError(Diagnostic{{configuration.file, 0, 0}, "the ports can't change while packets flow",
+                                     "keep the names under 'ports:', or restart"});
+    auto next = std::make_shared<const chain::Configuration>(std::move(configuration));
+    std::vector<std::shared_ptr<device::LoadedProgram>> loaded;
+    if (device_)
+        for (const auto& program : next->chains) loaded.push_back(device_->load(program));
+    std::shared_ptr<const chain::Configuration> previous;
+    std::unique_lock lock(mutex_);
+    previous = std::exchange(configuration_, next);
+    loaded_.swap(loaded);
+    generation_.store(next->generation, std::memory_order_release);
+    // Workers that have ended take nothing any more.
+    while (ended_ < workers_.size()) {
+        const bool all = std::all_of(workers_.begin(), workers_.end(),
+                                     [&](const auto& worker) { return worker->generation() == next->generation; });
+        if (all || threads_.empty()) break;
+        changed_.wait_for(lock, std::chrono::milliseconds(10));
+    }
+}
+
+void Runtime::reload(const chain::LoadOptions& options) {
+    const auto current = configuration();
+    chain::LoadOptions with_state = options;
+    with_state.previous = current.get();
+    apply(chain::load_configuration(current->file, with_state));
+}
+
+std::shared_ptr<const chain::Configuration> Runtime::configuration() const {
+    const std::lock_guard lock(mutex_);
+    return configuration_;
+}
+
+double Runtime::progress() const {
+    double least = 2;
+    for (const auto& port : ports_) {
+        if (!port->can_receive()) continue;
+        const double progress = port->progress();
+        if (progress < 0) return -1;
+        least = std::min(least, progress);
+    }
+    return least > 1 ? -1 : least;
+}
+
+void Runtime::finish() {
+    if (std::exchange(finished_, true)) return;
+    for (std::thread& thread : threads_)
+        if (thread.joinable()) thread.join();
+    for (const auto& port : ports_) {
+        port->flush();
+        port->close();
+    }
+    for (const auto& program : configuration()->chains)
+        for (const chain::Node& node : program->nodes) node.nf->flush();
+    if (verdicts_) verdicts_->close();
+}
+
+}  // namespace millrace::exec

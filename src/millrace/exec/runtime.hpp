@@ -1,0 +1,86 @@
+// A configuration at work: its ports, its workers, and the change from one generation to the next.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "millrace/chain/configuration.hpp"
+#include "millrace/exec/offload_engine.hpp"
+#include "millrace/exec/verdict_log.hpp"
+#include "millrace/io/port.hpp"
+
+namespace millrace::exec {
+
+class Worker;
+
+struct RuntimeOptions {
+    unsigned workers = 1;
+    std::vector<unsigned> cores;       ///< worker i runs on cores[i]; not pinned where there is none
+    uint16_t burst = 256;              ///< packets asked of a port at once
+    CpuOptions cpu;
+    OffloadOptions offload;
+    std::string verdict_file;          ///< empty: no verdicts
+    std::shared_ptr<device::Device> device;  ///< to run on, in place of one made from the configuration's `device`
+    uint32_t pool_packets = 16384;
+};
+
+/// Runs chains on full-path workers: each receives, runs and sends on its own core. Packets of a flow
+/// keep their order because a flow stays on one queue, a queue on one worker, and engines deliver in
+/// order of arrival.
+class Runtime {
+public:
+    /// Makes ports, devices and workers; nothing runs yet. Throws ConfigError or std::runtime_error.
+    Runtime(chain::Configuration configuration, RuntimeOptions options = {});
+    ~Runtime();
+
+    void start();
+    /// Asks the workers to finish: they stop receiving, finish what is in flight, and end.
+    void stop();
+    /// Waits until every input is exhausted and every packet is out, or `stop` was called and is done.
+    /// False when `timeout` passed first.
+    bool wait(std::chrono::milliseconds timeout);
+    /// Brings in another generation: each worker takes it between two bursts. Returns when all have.
+    /// The ports must be the same. Throws ConfigError when it does not fit; then nothing has changed.
+    void apply(chain::Configuration configuration);
+    /// Reads the configuration file again, with the NFs' state handed on, and applies it.
+    void reload(const chain::LoadOptions& options = {});
+
+    std::shared_ptr<const chain::Configuration> configuration() const;
+    const std::vector<std::unique_ptr<io::Port>>& ports() const { return ports_; }
+    const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
+    const RuntimeOptions& options() const { return options_; }
+    /// 0 to 1 for inputs of known length, negative otherwise.
+    double progress() const;
+    /// Writes out what ports, NFs and logs hold back. After the workers have ended.
+    void finish();
+    /// What a worker died of; empty when all is well.
+    std::string trouble() const;
+
+private:
+    friend class Worker;
+    void take_generation(Worker& worker);
+    void worker_ended(const std::string& trouble);
+
+    RuntimeOptions options_;
+    std::shared_ptr<const chain::Configuration> configuration_;
+    std::vector<std::shared_ptr<device::LoadedProgram>> loaded_;  // keeps the tables of this generation on the device
+    std::vector<std::unique_ptr<io::Port>> ports_;
+    std::vector<std::unique_ptr<std::mutex>> send_locks_;          // by port, where workers share a queue
+    std::shared_ptr<device::Device> device_;
+    std::unique_ptr<VerdictLog> verdicts_;
+    std::vector<std::unique_ptr<Worker>> workers_;
+    std::vector<std::thread> threads_;
+    mutable std::mutex mutex_;
+    std::condition_variable changed_;
+    std::atomic<uint64_t> generation_{0};
+    std::atomic<bool> stopping_{false};
+    unsigned ended_ = 0;
+    std::string trouble_;
+    bool finished_ = false;
+};
+
+}  // namespace millrace::exec

@@ -1,0 +1,245 @@
+#include "millrace/exec/worker.hpp"
+
+#include <rte_pause.h>
+
+#include "millrace/exec/runtime.hpp"
+
+namespace millrace::exec {
+namespace {
+
+// A port that does not take packets for this many tries in a row has lost them.
+constexpr unsigned kSendTries = 200'000;
+
+std::unique_ptr<Engine> make_engine(Worker& worker, const std::shared_ptr<device::Device>& device,
+                                    const chain::Configuration& configuration, const RuntimeOptions& options) {
+    if (device == nullptr) return std::make_unique<CpuEngine>(worker, options.cpu);
+    uint32_t max_batch = 1;
+    for (const auto& program : configuration.chains) max_batch = std::max(max_batch, program->max_batch);
+    return std::make_unique<OffloadEngine>(device, worker, max_batch, options.offload);
+}
+
+}  // namespace
+
+/// Packets on their way to one port, with the counters of the chain that sends them.
+struct Worker::Outgoing {
+    std::vector<rte_mbuf*> mbufs;
+    std::vector<ChainCounters*> senders;
+};
+
+Worker::Worker(Runtime& runtime, unsigned index)
+    : runtime_(runtime), index_(index), outgoing_(runtime.ports_.size()), burst_(runtime.options_.burst) {
+    freed_.reserve(device::kMaxNodes * nf::kCpuVector);
+    take_generation();
+    engine_ = make_engine(*this, runtime.device_, *configuration_, runtime.options_);
+}
+
+Worker::~Worker() = default;
+
+ChainCounters& Worker::counters_for(const chain::Program& program) {
+    const std::lock_guard lock(counters_mutex_);
+    for (const auto& counters : all_counters_)
+        if (counters->fits(program)) return *counters;
+    all_counters_.push_back(std::make_unique<ChainCounters>(program));
+    return *all_counters_.back();
+}
+
+std::vector<const ChainCounters*> Worker::counters() const {
+    const std::lock_guard lock(counters_mutex_);
+    std::vector<const ChainCounters*> result;
+    for (const auto& counters : all_counters_) result.push_back(counters.get());
+    return result;
+}
+
+/// Between two bursts: from here on packets go through the new generation. What is in flight finishes
+/// in the old one, whose programs it holds.
+void Worker::take_generation() {
+    {
+        const std::lock_guard lock(runtime_.mutex_);
+        configuration_ = runtime_.configuration_;
+    }
+    chain_counters_.clear();
+    for (const auto& program : configuration_->chains) chain_counters_.push_back(&counters_for(*program));
+    passed_on_.resize(configuration_->chains.size());
+    classified_.resize(configuration_->chains.size());
+    taken_generation_.store(configuration_->generation, std::memory_order_release);
+    runtime_.changed_.notify_all();
+}
+
+void Worker::run() {
+    while (true) {
+        if (runtime_.generation_.load(std::memory_order_acquire) != configuration_->generation) {
+            // Packets between chains would meet another generation's chains.
+            submit_passed_on();
+            take_generation();
+        }
+        const bool stopping = runtime_.stopping_.load(std::memory_order_relaxed);
+        const size_t received = stopping ? 0 : receive_all();
+        engine_->poll();
+        submit_passed_on();
+        flush();
+        if (received == 0) {
+            if (engine_->in_flight() == 0 && (stopping || inputs_exhausted())) break;
+            rte_pause();
+        }
+    }
+    engine_->drain();
+    submit_passed_on();
+    flush();
+}
+
+size_t Worker::receive_all() {
+    size_t total = 0;
+    for (const auto& port : runtime_.ports_) {
+        if (index_ >= port->info().receive_queues || !configuration_->classification.uses_port(port->index())) continue;
+        const uint16_t count = port->receive(static_cast<uint16_t>(index_), burst_.data(), static_cast<uint16_t>(burst_.size()));
+        if (count > 0) classify(port->index(), burst_.data(), count);
+        total += count;
+    }
+    return total;
+}
+
+void Worker::classify(uint16_t port, rte_mbuf** mbufs, uint16_t count) {
+    const uint16_t chain = configuration_->classification.chain_of_port(port);
+    if (chain != chain::kNoChain) {
+        submit(chain, mbufs, count);
+        return;
+    }
+    for (uint16_t i = 0; i < count; ++i) {
+        Packet packet;
+        attach_mbuf(packet, mbufs[i]);
+        packet.parse();
+        const uint16_t own = configuration_->classification.chain_of(packet);
+        if (own == chain::kNoChain) {
+            unclassified_.add(1);
+            rte_pktmbuf_free(mbufs[i]);
+        } else {
+            classified_[own].push_back(mbufs[i]);
+        }
+    }
+    for (uint16_t own = 0; own < classified_.size(); ++own) {
+        if (classified_[own].empty()) continue;
+        submit(own, classified_[own].data(), classified_[own].size());
+        classified_[own].clear();
+    }
+}
+
+void Worker::submit(uint16_t chain, rte_mbuf* const* mbufs, size_t count) {
+    engine_->submit(configuration_->chains[chain], *chain_counters_[chain], mbufs, count);
+}
+
+void Worker::submit_passed_on() {
+    // Chains lead to each other without circles, so this ends.
+    for (bool any = true; any;) {
+        any = false;
+        for (uint16_t chain = 0; chain < passed_on_.size(); ++chain) {
+            if (passed_on_[chain].empty()) continue;
+            any = true;
+            const std::vector<rte_mbuf*> mbufs = std::move(passed_on_[chain]);
+            passed_on_[chain].clear();
+            submit(chain, mbufs.data(), mbufs.size());
+        }
+    }
+}
+
+void Worker::deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, const Fate* fates, size_t count) {
+    using Kind = chain::Target::Kind;
+    freed_.clear();
+    uint64_t dropped = 0;
+    const auto send_to = [&](uint16_t port, rte_mbuf* mbuf) {
+        outgoing_[port].mbufs.push_back(mbuf);
+        outgoing_[port].senders.push_back(&counters);
+    };
+    for (size_t i = 0; i < count; ++i) {
+        const Fate& fate = fates[i];
+        switch (fate.target.kind) {
+            case Kind::output: {
+                const uint16_t port = fate.out_port != kNoPort && fate.out_port < outgoing_.size() ? fate.out_port : program.output;
+                if (port == kNoPort) {
+                    counters.exit_drops[static_cast<size_t>(ExitDrop::no_output)].add(1);
+                    freed_.push_back(mbufs[i]);
+                } else {
+                    send_to(port, mbufs[i]);
+                }
+                break;
+            }
+            case Kind::port:
+                send_to(fate.target.value, mbufs[i]);
+                break;
+            case Kind::chain:
+                counters.passed_on.add(1);
+                passed_on_[fate.target.value].push_back(mbufs[i]);
+                break;
+            case Kind::punt:
+                counters.punted.add(1);
+                if (program.punt_port != kNoPort) {
+                    outgoing_[program.punt_port].mbufs.push_back(mbufs[i]);
+                    outgoing_[program.punt_port].senders.push_back(nullptr);
+                } else {
+                    freed_.push_back(mbufs[i]);
+                }
+                break;
+            case Kind::drop:
+            case Kind::node:
+                if (fate.node != kParserNode) ++dropped;
+                freed_.push_back(mbufs[i]);
+                break;
+        }
+    }
+    if (dropped > 0) counters.dropped_by_nf.add(dropped);
+    if (!freed_.empty()) rte_pktmbuf_free_bulk(freed_.data(), static_cast<unsigned>(freed_.size()));
+    for (uint16_t port = 0; port < outgoing_.size(); ++port)
+        if (outgoing_[port].mbufs.size() >= burst_.size()) send_out(port);
+}
+
+/// Sends what waits for a port; a packet that it does not take is dropped by name after many tries.
+void Worker::send_out(uint16_t port) {
+    Outgoing& outgoing = outgoing_[port];
+    io::Port& out = *runtime_.ports_[port];
+    std::unique_lock<std::mutex> shared_queue;
+    if (runtime_.send_locks_[port]) shared_queue = std::unique_lock(*runtime_.send_locks_[port]);
+    const uint16_t queue = static_cast<uint16_t>(out.info().send_queues == 0 ? 0 : index_ % out.info().send_queues);
+    size_t sent = 0;
+    const size_t total = outgoing.mbufs.size();
+    for (unsigned tries = 0; sent < total && tries < kSendTries;) {
+        // The port owns what it takes, so the lengths are counted before.
+        const uint16_t ask = static_cast<uint16_t>(std::min<size_t>(total - sent, 512));
+        uint32_t lengths[512];
+        for (uint16_t i = 0; i < ask; ++i) lengths[i] = outgoing.mbufs[sent + i]->data_len;
+        const uint16_t taken = out.can_send() ? out.send(queue, outgoing.mbufs.data() + sent, ask) : 0;
+        for (uint16_t i = 0; i < taken; ++i) {
+            ChainCounters* counters = outgoing.senders[sent + i];
+            if (counters == nullptr) continue;
+            counters->sent_packets.add(1);
+            counters->sent_bytes.add(lengths[i]);
+        }
+        sent += taken;
+        tries = taken > 0 ? 0 : tries + 1;
+        if (taken == 0) rte_pause();
+    }
+    for (size_t i = sent; i < total; ++i)
+        if (outgoing.senders[i] != nullptr) outgoing.senders[i]->exit_drops[static_cast<size_t>(ExitDrop::transmit_full)].add(1);
+    if (sent < total) rte_pktmbuf_free_bulk(outgoing.mbufs.data() + sent, static_cast<unsigned>(total - sent));
+    outgoing.mbufs.clear();
+    outgoing.senders.clear();
+}
+
+void Worker::flush() {
+    for (uint16_t port = 0; port < outgoing_.size(); ++port)
+        if (!outgoing_[port].mbufs.empty()) send_out(port);
+}
+
+bool Worker::inputs_exhausted() const {
+    for (const auto& port : runtime_.ports_) {
+        if (index_ >= port->info().receive_queues || !configuration_->classification.uses_port(port->index())) continue;
+        if (!port->exhausted()) return false;
+    }
+    return true;
+}
+
+bool Worker::wants_visits() const { return runtime_.verdicts_ != nullptr; }
+
+void Worker::visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const Visit> visits, const Fate& fate) {
+    runtime_.verdicts_->write(program, *mbuf, visits, fate);
+}
+
+}  // namespace millrace::exec

@@ -1,0 +1,67 @@
+// One core's share of the work: receive, classify, run, send.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "millrace/chain/configuration.hpp"
+#include "millrace/exec/engine.hpp"
+#include "millrace/io/port.hpp"
+
+namespace millrace::exec {
+
+class Runtime;
+
+class Worker : public Delivery {
+public:
+    Worker(Runtime& runtime, unsigned index);
+    ~Worker() override;
+
+    /// Works until the inputs are exhausted or the runtime stops. Its thread's main function.
+    void run();
+
+    /// The counters of every chain that this worker has run, for any thread.
+    std::vector<const ChainCounters*> counters() const;
+    /// Packets that no chain was for.
+    uint64_t unclassified_packets() const { return unclassified_.get(); }
+    unsigned index() const { return index_; }
+    std::string engine_text() const { return engine_->describe(); }
+    uint64_t generation() const { return taken_generation_.load(std::memory_order_acquire); }
+
+    void deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, const Fate* fates,
+                 size_t count) override;
+    bool wants_visits() const override;
+    void visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const Visit> visits, const Fate& fate) override;
+
+private:
+    friend class Runtime;
+    struct Outgoing;
+    void take_generation();
+    ChainCounters& counters_for(const chain::Program& program);
+    size_t receive_all();
+    void classify(uint16_t port, rte_mbuf** mbufs, uint16_t count);
+    void submit(uint16_t chain, rte_mbuf* const* mbufs, size_t count);
+    void submit_passed_on();
+    void send_out(uint16_t port);
+    void flush();
+    bool inputs_exhausted() const;
+
+    Runtime& runtime_;
+    const unsigned index_;
+    std::shared_ptr<const chain::Configuration> configuration_;
+    std::atomic<uint64_t> taken_generation_{0};
+    std::unique_ptr<Engine> engine_;
+    std::vector<ChainCounters*> chain_counters_;           // of the present generation, by chain
+    mutable std::mutex counters_mutex_;
+    std::vector<std::unique_ptr<ChainCounters>> all_counters_;
+    Counter unclassified_;
+    std::vector<std::vector<rte_mbuf*>> passed_on_;        // by chain
+    std::vector<std::vector<rte_mbuf*>> classified_;       // by chain, of one burst
+    std::vector<Outgoing> outgoing_;                       // by port
+    std::vector<rte_mbuf*> burst_;
+    std::vector<rte_mbuf*> freed_;
+};
+
+}  // namespace millrace::exec

@@ -1,0 +1,68 @@
+// Every kind of NF and every fused example chain compiles for three generations of GPUs. No GPU is needed.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "millrace/chain/configuration.hpp"
+#include "millrace/device/cuda/compiler.hpp"
+
+namespace millrace::device::cuda {
+namespace {
+
+std::unique_ptr<Compiler> make_compiler() {
+    // Wheels are looked for below the working directory, which ctest puts into the build folder.
+    std::filesystem::current_path(MILLRACE_SOURCE);
+    return std::make_unique<Compiler>();
+}
+
+class CompileChain : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+
+TEST_P(CompileChain, ForAnArchitecture) {
+    const auto& [name, architecture] = GetParam();
+    std::unique_ptr<Compiler> compiler;
+    try {
+        compiler = make_compiler();
+    } catch (const CompileError& e) {
+        GTEST_SKIP() << e.what();
+    }
+    chain::LoadOptions options;
+    options.device = "sim";
+    const chain::Configuration configuration = chain::load_configuration(std::string(MILLRACE_SOURCE) + "/examples/" + name, options);
+    for (const auto& program : configuration.chains) {
+        for (const Mode mode : {Mode::fused, Mode::pipelined}) {
+            const ChainSource source = make_chain_source(*program, plan_steps(*program, mode, true));
+            const std::string cubin = compiler->build(source, architecture);
+            // A cubin is an ELF file that holds the kernels by name.
+            ASSERT_TRUE(cubin.starts_with("\177ELF"));
+            for (const std::string& kernel : source.kernels) EXPECT_NE(cubin.find(kernel), std::string::npos) << kernel;
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Examples, CompileChain,
+                         testing::Combine(testing::Values("gateway.yaml", "branches.yaml"), testing::Values("sm_80", "sm_90", "sm_100")),
+                         [](const auto& info) {
+                             std::string name = std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
+                             for (char& c : name)
+                                 if (c == '.') c = '_';
+                             return name;
+                         });
+
+TEST(Compile, SaysWhatIsWrongWithASource) {
+    std::unique_ptr<Compiler> compiler;
+    try {
+        compiler = make_compiler();
+    } catch (const CompileError& e) {
+        GTEST_SKIP() << e.what();
+    }
+    try {
+        compiler->compile({"broken.cu", "#include \"millrace/packet/packet.hpp\"\nint f() { return undeclared; }\n"}, "sm_90");
+        FAIL() << "a broken source compiled";
+    } catch (const CompileError& e) {
+        EXPECT_NE(std::string(e.what()).find("undeclared"), std::string::npos) << e.what();
+    }
+}
+
+}  // namespace
+}  // namespace millrace::device::cuda
