@@ -173,6 +173,16 @@ TEST(PatternMatching, GivesTheSameForScansOfAnySize) {
     }
 }
 
+TEST(PatternMatching, ChoosesTheEngineByTheNumberOfPatterns) {
+    const auto chosen = [](size_t count) {
+        Strings patterns;
+        for (size_t i = 0; i < count; ++i) patterns.push_back("pattern " + std::to_string(i));
+        return std::string(make_matcher(std::make_shared<const PatternSet>(patterns), Engine::automatic)->name());
+    };
+    EXPECT_EQ(chosen(150), "hyperscan");
+    EXPECT_EQ(chosen(501), is_available(Engine::vector) ? "vector" : "scalar");
+}
+
 TEST(PatternSet, ReportsItsSize) {
     const PatternSet set({"abc", "abd"});
     EXPECT_EQ(set.state_count(), 5u);

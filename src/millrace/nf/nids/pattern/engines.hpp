@@ -14,37 +14,69 @@ std::unique_ptr<Matcher> make_vector_matcher(std::shared_ptr<const PatternSet> s
 std::unique_ptr<Matcher> make_scalar_matcher(std::shared_ptr<const PatternSet> set);
 bool has_avx512();
 
-/// The distinct ids of the payload that one lane is working on. A bit for each pattern keeps a payload
-/// that repeats a pattern from piling up ids; sorting is left to the end, as most have none.
-class FoundIds {
+/// Distinct small numbers, kept as bits so that repetitions cost next to nothing, and as a list so that
+/// forgetting a few is cheap.
+class NumberSet {
 public:
-    explicit FoundIds(size_t patterns) : seen_((patterns + 63) / 64) { ids_.reserve(patterns); }
+    explicit NumberSet(size_t limit) : words_((limit + 63) / 64) { list_.reserve(limit); }
 
-    void add(uint32_t id) {
-        uint64_t& word = seen_[id / 64];
-        const uint64_t bit = uint64_t{1} << (id % 64);
-        if ((word & bit) != 0) return;
+    /// Whether `number` is new.
+    bool insert(uint32_t number) {
+        uint64_t& word = words_[number / 64];
+        const uint64_t bit = uint64_t{1} << (number % 64);
+        if ((word & bit) != 0) return false;
         word |= bit;
-        ids_.push_back(id);
+        list_.push_back(number);
+        return true;
     }
-    /// Adds every pattern that ends in match state `state`.
-    void add_state(const Automaton& automaton, uint32_t state) {
-        for (uint32_t match = state - automaton.first_match; match != kNoPattern; match = (*automaton.output_link)[match])
-            for (uint32_t i = (*automaton.output_begin)[match]; i < (*automaton.output_begin)[match + 1]; ++i)
-                add((*automaton.output_ids)[i]);
+    bool empty() const { return list_.empty(); }
+    /// Bit n % 64 of word n / 64 tells whether n is in the set. Stays where it is for the set's life.
+    const uint64_t* bits() const { return words_.data(); }
+    /// In order of insertion.
+    const std::vector<uint32_t>& list() const { return list_; }
+    /// Brings the list into ascending order: many numbers are read off the bits, few are sorted.
+    void sort() {
+        if (list_.size() < words_.size() / 4) {
+            std::sort(list_.begin(), list_.end());
+            return;
+        }
+        list_.clear();
+        for (size_t i = 0; i < words_.size(); ++i)
+            for (uint64_t word = words_[i]; word != 0; word &= word - 1)
+                list_.push_back(static_cast<uint32_t>(64 * i) + static_cast<uint32_t>(__builtin_ctzll(word)));
     }
-    /// Hands the ids to `hits` and begins anew.
-    void finish(size_t payload, PatternHits& hits) {
-        if (ids_.empty()) return;
-        std::sort(ids_.begin(), ids_.end());
-        hits.set(payload, ids_);
-        for (const uint32_t id : ids_) seen_[id / 64] = 0;
-        ids_.clear();
+    void clear() {
+        for (const uint32_t number : list_) words_[number / 64] = 0;
+        list_.clear();
     }
 
 private:
-    std::vector<uint64_t> seen_;
-    std::vector<uint32_t> ids_;
+    std::vector<uint64_t> words_;
+    std::vector<uint32_t> list_;
+};
+
+/// What several payloads that are walked side by side have led to: match states first, which is quick;
+/// their patterns once, when a payload is done.
+class MatchCollector {
+public:
+    MatchCollector(const PatternSet& set, unsigned slots) : automaton_(set.automaton()), ids_(set.size()) {
+        matches_.reserve(slots);
+        for (unsigned i = 0; i < slots; ++i) matches_.emplace_back(automaton_.match_count());
+    }
+    /// The matches that the payload in `slot` has led to, as NumberSet::bits.
+    const uint64_t* bits(unsigned slot) const { return matches_[slot].bits(); }
+    void add(unsigned slot, uint32_t state) { matches_[slot].insert(state - automaton_.first_match); }
+    /// Records the patterns of the payload in `slot`, which is then free for another.
+    void finish(unsigned slot, size_t payload, PatternHits& hits) {
+        if (!matches_[slot].empty()) expand(matches_[slot], payload, hits);
+    }
+
+private:
+    void expand(NumberSet& matches, size_t payload, PatternHits& hits);
+
+    const Automaton& automaton_;
+    std::vector<NumberSet> matches_;  ///< by slot
+    NumberSet ids_;                   ///< of the payload being finished
 };
 
 }  // namespace millrace::nf::nids::pattern

@@ -85,7 +85,10 @@ public:
             if (payloads[i].bytes == 0) continue;
             hs_scan(database_->get(), reinterpret_cast<const char*>(payloads[i].data), payloads[i].bytes, 0, scratch_,
                     &HyperscanMatcher::on_match, this);
-            found_.finish(i, hits);
+            if (found_.empty()) continue;
+            found_.sort();
+            hits.set(i, found_.list());
+            found_.clear();
         }
     }
     std::string_view name() const override { return "hyperscan"; }
@@ -93,13 +96,13 @@ public:
 private:
     static int on_match(unsigned id, unsigned long long, unsigned long long, unsigned, void* context) {
         auto& self = *static_cast<HyperscanMatcher*>(context);
-        for (uint32_t equal = id; equal != kNoPattern; equal = self.database_->next_equal(equal)) self.found_.add(equal);
+        for (uint32_t equal = id; equal != kNoPattern; equal = self.database_->next_equal(equal)) self.found_.insert(equal);
         return 0;
     }
 
     std::shared_ptr<const Database> database_;
     hs_scratch_t* scratch_ = nullptr;
-    FoundIds found_;
+    NumberSet found_;
 };
 
 }  // namespace

@@ -8,6 +8,22 @@
 
 namespace millrace::nf::nids::pattern {
 
+namespace {
+
+/// Up to here Hyperscan's literal matchers keep ahead of the automaton; measured, see README.md.
+constexpr size_t kHyperscanBestWithVector = 150;
+constexpr size_t kHyperscanBestWithoutVector = 500;
+
+/// A rule and not a measurement at start: the same set is searched the same way on every start.
+Engine choose(size_t patterns) {
+    const bool vector = is_available(Engine::vector);
+    const size_t limit = vector ? kHyperscanBestWithVector : kHyperscanBestWithoutVector;
+    if (patterns <= limit && is_available(Engine::hyperscan)) return Engine::hyperscan;
+    return vector ? Engine::vector : Engine::scalar;
+}
+
+}  // namespace
+
 bool is_available(Engine engine) {
     switch (engine) {
         case Engine::hyperscan: return hs_valid_platform() == HS_SUCCESS;
@@ -19,14 +35,11 @@ bool is_available(Engine engine) {
 }
 
 std::unique_ptr<Matcher> make_matcher(std::shared_ptr<const PatternSet> set, Engine engine) {
-    switch (engine) {
+    switch (engine == Engine::automatic ? choose(set->size()) : engine) {
         case Engine::hyperscan: return make_hyperscan_matcher(std::move(set));
         case Engine::vector: return make_vector_matcher(std::move(set));
-        case Engine::scalar: return make_scalar_matcher(std::move(set));
-        case Engine::automatic: break;
+        default: return make_scalar_matcher(std::move(set));
     }
-    if (is_available(Engine::vector)) return make_vector_matcher(std::move(set));
-    return make_scalar_matcher(std::move(set));
 }
 
 }  // namespace millrace::nf::nids::pattern

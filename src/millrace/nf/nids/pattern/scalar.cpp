@@ -5,14 +5,11 @@
 namespace millrace::nf::nids::pattern {
 namespace {
 
-constexpr size_t kSideBySide = 8;
+constexpr unsigned kSideBySide = 8;
 
 class ScalarMatcher : public Matcher {
 public:
-    explicit ScalarMatcher(std::shared_ptr<const PatternSet> set) : set_(std::move(set)) {
-        found_.reserve(kSideBySide);
-        for (size_t i = 0; i < kSideBySide; ++i) found_.emplace_back(set_->size());
-    }
+    explicit ScalarMatcher(std::shared_ptr<const PatternSet> set) : set_(std::move(set)), found_(*set_, kSideBySide) {}
 
     void scan(std::span<const Payload> payloads, PatternHits& hits) override {
         hits.reset(payloads.size());
@@ -32,16 +29,18 @@ private:
         const uint8_t* end = nullptr;
         uint32_t state = 0;
         size_t payload = 0;
+        unsigned slot = 0;
     };
 
     template <class Entry>
     void walk(const Entry* next, std::span<const Payload> payloads, PatternHits& hits) {
         Lane lanes[kSideBySide];
+        for (unsigned i = 0; i < kSideBySide; ++i) lanes[i].slot = i;
         size_t active = 0;
         size_t taken = 0;
         const auto refill = [&](Lane& lane) {
             if (taken == payloads.size()) return false;
-            lane = {payloads[taken].data, payloads[taken].data + payloads[taken].bytes, 0, taken};
+            lane = {payloads[taken].data, payloads[taken].data + payloads[taken].bytes, 0, taken, lane.slot};
             ++taken;
             return true;
         };
@@ -60,12 +59,11 @@ private:
                     ++i;
                     continue;
                 }
-                found_[i].finish(lanes[i].payload, hits);
+                found_.finish(lanes[i].slot, lanes[i].payload, hits);
                 if (refill(lanes[i])) {
                     ++i;
                 } else if (--active != i) {
-                    lanes[i] = lanes[active];
-                    std::swap(found_[i], found_[active]);
+                    std::swap(lanes[i], lanes[active]);
                 }
             }
         }
@@ -91,7 +89,7 @@ private:
             }
             if (largest < first_match) continue;
             for (size_t i = 0; i < Count; ++i)
-                if (states[i] >= first_match) found_[first + i].add_state(automaton, states[i]);
+                if (states[i] >= first_match) found_.add(lanes[first + i].slot, states[i]);
         }
         for (size_t i = 0; i < Count; ++i) {
             lanes[first + i].state = states[i];
@@ -100,7 +98,7 @@ private:
     }
 
     std::shared_ptr<const PatternSet> set_;
-    std::vector<FoundIds> found_;
+    MatchCollector found_;
 };
 
 }  // namespace

@@ -9,9 +9,8 @@ namespace {
 
 class VectorMatcher : public Matcher {
 public:
-    explicit VectorMatcher(std::shared_ptr<const PatternSet> set) : set_(std::move(set)) {
-        found_.reserve(avx512::kLaneCount);
-        for (unsigned i = 0; i < avx512::kLaneCount; ++i) found_.emplace_back(set_->size());
+    explicit VectorMatcher(std::shared_ptr<const PatternSet> set) : set_(std::move(set)), found_(*set_, avx512::kLaneCount) {
+        for (unsigned slot = 0; slot < avx512::kLaneCount; ++slot) known_[slot] = found_.bits(slot);
     }
 
     void scan(std::span<const Payload> payloads, PatternHits& hits) override {
@@ -23,22 +22,22 @@ public:
                                   narrow ? nullptr : automaton.wide->data(), automaton.stride, automaton.first_match};
         hits_ = &hits;
         avx512::walk(table, payloads.data(), payloads.size(),
-                     {this, &VectorMatcher::on_match, &VectorMatcher::on_finish});
+                     {this, known_, &VectorMatcher::on_match, &VectorMatcher::on_finish});
     }
     std::string_view name() const override { return "vector"; }
 
 private:
     static void on_match(void* context, unsigned slot, uint32_t state) {
-        auto& self = *static_cast<VectorMatcher*>(context);
-        self.found_[slot].add_state(self.set_->automaton(), state);
+        static_cast<VectorMatcher*>(context)->found_.add(slot, state);
     }
     static void on_finish(void* context, unsigned slot, size_t payload) {
         auto& self = *static_cast<VectorMatcher*>(context);
-        self.found_[slot].finish(payload, *self.hits_);
+        self.found_.finish(slot, payload, *self.hits_);
     }
 
     std::shared_ptr<const PatternSet> set_;
-    std::vector<FoundIds> found_;
+    MatchCollector found_;
+    const uint64_t* known_[avx512::kLaneCount];
     PatternHits* hits_ = nullptr;
 };
 

@@ -106,19 +106,30 @@ inline __m512i step(const Table& table, __m512i state, __m512i stride, __m512i c
     }
 }
 
-/// Tells the sink of all match states that the lanes in `which` went through, bytes behind a payload's
-/// end left out. `passed` holds the states after each byte of the block.
-[[gnu::noinline]] void report(const Table& table, const Lanes& lanes, unsigned first, uint32_t which,
-                              const __m512i* passed, const Sink& sink) {
-    for (; which != 0; which &= which - 1) {
-        const unsigned bit = static_cast<unsigned>(__builtin_ctz(which));
-        const unsigned lane = first + bit;
-        const uint32_t bytes = lanes.left[lane] < kBlock ? lanes.left[lane] : kBlock;
-        for (uint32_t i = 0; i < bytes; ++i) {
-            const uint32_t state = reinterpret_cast<const uint32_t*>(passed + i)[bit];
-            if (state >= table.first_match) sink.match(sink.context, lanes.slot[lane], state);
-        }
+inline void tell(const Table& table, unsigned slot, uint32_t state, const Sink& sink) {
+    const uint32_t match = state - table.first_match;
+    if ((sink.known[slot][match / 64] >> (match % 64) & 1) == 0) sink.match(sink.context, slot, state);
+}
+
+/// Tells the sink of all match states that 16 lanes went through, bytes behind a payload's end left out.
+/// `passed` holds the states after each byte of the block. They are gathered into a list first, as
+/// branching on each would be mispredicted half of the time where matches abound.
+[[gnu::noinline]] void report(const Table& table, const Lanes& lanes, unsigned first, const __m512i* passed,
+                              const Sink& sink) {
+    const __m512i first_match = _mm512_set1_epi32(static_cast<int>(table.first_match));
+    const __m512i left = _mm512_load_si512(lanes.left + first);
+    const __m512i slots = _mm512_loadu_si512(lanes.slot + first);
+    uint32_t listed_states[16 * kBlock + 16];
+    uint32_t listed_slots[16 * kBlock + 16];
+    unsigned count = 0;
+    for (unsigned i = 0; i < kBlock; ++i) {
+        const __mmask16 inside = _mm512_cmpgt_epu32_mask(left, _mm512_set1_epi32(static_cast<int>(i)));
+        const __mmask16 which = _mm512_mask_cmpge_epu32_mask(inside, passed[i], first_match);
+        _mm512_storeu_si512(listed_states + count, _mm512_maskz_compress_epi32(which, passed[i]));
+        _mm512_storeu_si512(listed_slots + count, _mm512_maskz_compress_epi32(which, slots));
+        count += static_cast<unsigned>(__builtin_popcount(which));
     }
+    for (unsigned i = 0; i < count; ++i) tell(table, listed_slots[i], listed_states[i], sink);
 }
 
 /// Moves 16 lanes past the block; returns those whose payload ended in it.
@@ -167,8 +178,8 @@ template <bool Narrow, unsigned Groups>
     }
     for (unsigned g = 0; g < Groups; ++g) {
         _mm512_store_si512(lanes.states + 16 * g, state[g]);
-        const uint32_t hit = _mm512_cmpge_epu32_mask(largest[g], first_match);
-        if (hit != 0) [[unlikely]] report(table, lanes, 16 * g, hit, passed[g], sink);
+        if (_mm512_cmpge_epu32_mask(largest[g], first_match) != 0) [[unlikely]]
+            report(table, lanes, 16 * g, passed[g], sink);
         ended[g] = pass_block(lanes, 16 * g);
     }
 }
@@ -180,7 +191,7 @@ void finish_alone(const Table& table, const Lanes& lanes, unsigned lane, const S
     for (uint32_t i = 0; i < lanes.left[lane]; ++i) {
         const size_t index = static_cast<size_t>(state) * table.stride + table.class_of[lanes.at[lane][i]];
         state = Narrow ? table.narrow[index] : table.wide[index];
-        if (state >= table.first_match) sink.match(sink.context, lanes.slot[lane], state);
+        if (state >= table.first_match) tell(table, lanes.slot[lane], state, sink);
     }
     sink.finish(sink.context, lanes.slot[lane], lanes.payload[lane]);
 }

@@ -26,7 +26,8 @@ struct Table {
 /// slot, below kLaneCount, until it is finished.
 struct Sink {
     void* context;
-    void (*match)(void* context, unsigned slot, uint32_t state);      ///< its payload led to a match state
+    const uint64_t* const* known;   ///< by slot: a bit for each match (state less first_match) already told
+    void (*match)(void* context, unsigned slot, uint32_t state);      ///< its payload led to a new match state
     void (*finish)(void* context, unsigned slot, size_t payload);     ///< nothing more will be told of it
 };
 
