@@ -33,7 +33,7 @@ struct Node {
     bool behind = false;    ///< look
     bool folded = false;    ///< back_reference
     Greed greed = Greed::greedy;
-    Op assertion = kFail;
+    Op assertion = kSubjectStart;
     uint32_t group = 0;
     uint32_t least = 0, most = 0;
     size_t offset = 0;      ///< in the pattern, for messages

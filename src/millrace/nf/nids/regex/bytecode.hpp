@@ -12,7 +12,6 @@ namespace millrace::nf::nids::regex {
 
 enum Op : uint32_t {
     kMatch,           ///< the search ends here
-    kFail,            ///< goes back to the latest choice
     kLiteral,         ///< (bytes) then the bytes, four a word, the first one lowest
     kLiteralFolded,   ///< the same without regard to the case of A-Z; the bytes are lower case
     kAny,             ///< one byte
@@ -35,7 +34,7 @@ enum Op : uint32_t {
     kLookBegin,       ///< (register) := height of the stack, the next register := position
     kLookEnd,         ///< (register) drops the choices made since and goes back to the position
     kBranchBegin,     ///< (register) target: like kLookBegin; should what follows fail, goes on at the target
-    kNegativeEnd,     ///< (register) target: undoes all since kBranchBegin; goes on at the target, kNone: fails
+    kNegativeEnd,     ///< (register) undoes all since kBranchBegin and fails
     kBack,            ///< (bytes) steps back
     kSubjectStart,    ///< ^ \A
     kLineStart,       ///< ^ with m

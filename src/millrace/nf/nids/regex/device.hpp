@@ -37,6 +37,7 @@ struct Machine {
     };
     static constexpr uint32_t kKindShift = 28;
     static constexpr uint32_t kOperand = (1u << kKindShift) - 1;
+    static constexpr uint32_t kUndoLook = 4;  ///< entries that `restorable` looks at
     enum Kind : uint32_t { kChoiceEntry, kUndoEntry, kGreedyEntry, kLazyEntry, kBoundEntry };
 
     const uint8_t* data;
@@ -71,9 +72,18 @@ struct Machine {
         stack[height].value = value;
         ++height;
     }
-    /// Changes a register such that going back restores it. With no choice open, there is nowhere to go back to.
+    /// Whether going back to the latest choice restores the register already, as far as the top of the
+    /// stack shows. With no choice open, there is nowhere to go back to.
+    MILLRACE_DEVICE bool restorable(uint32_t index) const {
+        for (uint32_t i = height; i > 0 && height - i < kUndoLook; --i) {
+            if (stack[i - 1].what >> kKindShift != kUndoEntry) return false;
+            if ((stack[i - 1].what & kOperand) == index) return true;
+        }
+        return height == 0;
+    }
+    /// Changes a register such that going back restores it.
     MILLRACE_DEVICE void store(uint32_t index, uint32_t value) {
-        if (height != 0) push(kUndoEntry, index, registers[index]);
+        if (!restorable(index)) push(kUndoEntry, index, registers[index]);
         registers[index] = value;
     }
     /// Forgets the choices above `mark`, but not the former values of registers.
@@ -115,7 +125,7 @@ struct Machine {
         while (!admits(next, at) && at < most && in_set(set, data[at])) ++at;
         spend((at - from) / 16);
         if (!admits(next, at)) return false;
-        if (at < most) {
+        if (at < most && in_set(set, data[at])) {
             push(kBoundEntry, 0, most);
             push(kLazyEntry, run, at);
         }
@@ -143,8 +153,8 @@ struct Machine {
             const uint32_t bound = stack[--height].value;
             if (kind == kGreedyEntry) {
                 if (settle_greedy(operand, entry.value - 1, bound)) return true;
-            } else if (in_set(code[operand] >> 8, data[entry.value])) {
-                if (settle_lazy(operand, entry.value + 1, bound)) return true;
+            } else if (settle_lazy(operand, entry.value + 1, bound)) {
+                return true;
             }
         }
         return false;
@@ -265,13 +275,7 @@ struct Machine {
                 push(kChoiceEntry, code[pc + 1], position);
                 pc += 2;
                 return true;
-            case kNegativeEnd: {
-                const uint32_t target = code[pc + 1];
-                position = registers[operand + 1];
-                unwind(registers[operand]);
-                pc = target;
-                return target != kNone;
-            }
+            case kNegativeEnd: unwind(registers[operand]); return false;
             case kBack:
                 if (position < operand) return false;
                 position -= operand;
@@ -287,7 +291,6 @@ struct Machine {
     /// Carries out the instruction at `pc`; false when it doesn't match.
     MILLRACE_DEVICE bool step(uint32_t op, uint32_t operand) {
         switch (op) {
-            case kFail: return false;
             case kLiteral: return literal(operand, false);
             case kLiteralFolded: return literal(operand, true);
             case kAny:

@@ -213,8 +213,8 @@ private:
         const ByteSet& set = node.children[0].set;
         const bool shut_out = !follow.open && (set & follow.set).none();
         Op op = node.greed == Greed::lazy ? kRunLazy : kRunGreedy;
-        // Where the next byte can't be one of the run's, a shorter run can't help.
-        if (node.greed == Greed::possessive || (op == kRunGreedy && shut_out)) op = kRunPossessive;
+        // Where the next byte can't be one of the run's, there is one length only.
+        if (node.greed == Greed::possessive || shut_out) op = kRunPossessive;
         put(op, set_index_(set));
         put(node.least);
         put(node.most);
@@ -355,7 +355,6 @@ private:
         const uint32_t target = here() - 1;
         emit_look_body(node);
         put(kNegativeEnd, mark);
-        put(kNone);
         land(target);
     }
 
@@ -374,8 +373,10 @@ private:
             put(0);
             otherwise = here() - 1;
             emit_look_body(look);
-            put(look.negative ? kNegativeEnd : kLookEnd, mark);
+            // PCRE keeps what groups within the lookaround matched, even that of a negative one.
+            put(kLookEnd, mark);
             if (look.negative) {
+                put(kJump, 0);
                 put(0);
                 land(otherwise);
                 otherwise = here() - 1;
