@@ -94,6 +94,7 @@ const Case kCases[] = {
     {"a b # c", "x", "ab", 2},
     {"a\\ b[ ]c", "x", "a b c", 5},
     {"a {2}", "x", "aa", 2},
+    {"a\x85b\\\x85", "x", "ab\x85", 3},
     {"a(?#comment)b", "", "ab", 2},
     {"a(?i)b|c", "", "C", 1},
     {"(a(?i)b)c", "", "aBC", kMiss},

@@ -123,10 +123,11 @@ private:
         return node;
     }
 
-    /// White space and comments under flag x.
+    /// White space (as PCRE2 has it, with NEL) and comments under flag x.
     void skip_extended() {
+        const ByteSet space = *escape_class('s') | one_byte(0x85);
         while (options_.extended && !quoting_ && !done()) {
-            if (escape_class('s')->test(static_cast<uint8_t>(peek()))) {
+            if (space[static_cast<uint8_t>(peek())]) {
                 ++at_;
             } else if (peek() == '#') {
                 at_ = std::min(text_.find('\n', at_), text_.size());
