@@ -82,17 +82,34 @@ Member member(std::string_view text, size_t& at) {
 /// Whether a range goes on at `at`: a hyphen that isn't the last in the class.
 bool is_range(std::string_view text, size_t at) { return peek(text, at) == '-' && peek(text, at + 1) != ']'; }
 
-/// Takes `\E`s, which say nothing, and what stands between \Q and \E, into `set`.
+bool take(std::string_view text, size_t& at, std::string_view what) {
+    if (!text.substr(std::min(at, text.size())).starts_with(what)) return false;
+    at += what.size();
+    return true;
+}
+
+/// \E without \Q says nothing, wherever it stands.
+void skip_ends(std::string_view text, size_t& at) {
+    while (take(text, at, "\\E")) continue;
+}
+
+/// Takes what stands between \Q and \E into `set`.
 bool take_quoted(std::string_view text, size_t& at, ByteSet& set) {
-    if (text.substr(at).starts_with("\\E")) {
-        at += 2;
-        return true;
-    }
-    if (!text.substr(at).starts_with("\\Q")) return false;
-    at += 2;
+    const size_t offset = at;
+    if (!take(text, at, "\\Q")) return false;
     while (at < text.size() && !text.substr(at).starts_with("\\E")) set.set(static_cast<uint8_t>(text[at++]));
     at = std::min(at + 2, text.size());
+    skip_ends(text, at);
+    if (is_range(text, at)) throw Refusal{"a range that starts in \\Q", offset};
     return true;
+}
+
+/// What may stand before the first byte of a class. Returns whether the class is negated.
+bool class_start(std::string_view text, size_t& at) {
+    bool negated = false;
+    while (take(text, at, "\\E") || take(text, at, "\\Q\\E") || (!negated && take(text, at, "^")))
+        negated = negated || text[at - 1] == '^';
+    return negated;
 }
 
 }  // namespace
@@ -134,15 +151,16 @@ uint8_t escaped_byte(std::string_view text, size_t& at, bool in_class) {
 
 ByteSet byte_class(std::string_view text, size_t& at, bool caseless) {
     const size_t offset = at - 1;
-    const bool negated = peek(text, at) == '^';
-    if (negated) ++at;
+    const bool negated = class_start(text, at);
     ByteSet set;
     for (bool first = true;; first = false) {
+        skip_ends(text, at);
         if (at >= text.size()) throw Refusal{"class without ]", offset};
         if (take_quoted(text, at, set)) continue;
         if (text[at] == ']' && !first) break;
         const size_t from_offset = at;
         const Member from = member(text, at);
+        skip_ends(text, at);
         if (from.byte < 0) {
             set |= from.set;
             continue;
@@ -152,6 +170,8 @@ ByteSet byte_class(std::string_view text, size_t& at, bool caseless) {
             continue;
         }
         ++at;
+        skip_ends(text, at);
+        if (at >= text.size()) throw Refusal{"class without ]", offset};
         const Member to = member(text, at);
         if (to.byte < 0) throw Refusal{"a range that ends in a class", from_offset};
         if (to.byte < from.byte) throw Refusal{"a range out of order", from_offset};
