@@ -113,20 +113,20 @@ void CpuEngine::run_node(const chain::Program& program, size_t index, Halves& ha
     const nf::Type& type = *node.type;
     const void* tables = node.nf->image().tables();
     std::unique_lock<std::mutex> ordered_section;
+    if (type.commit != nullptr) ordered_section = std::unique_lock(commit_mutex(node.nf.get()));
+    if (nf::CpuHalf* half = halves.by_node[index].get()) {
+        half->process(std::span<Packet* const>(active_.data(), active), decisions_.data());
+        return;
+    }
     if (type.ordered()) {
-        if (type.commit != nullptr) ordered_section = std::unique_lock(commit_mutex(node.nf.get()));
         const MutableView<uint64_t> tickets = type.tickets(tables);
         for (size_t i = 0; i < active; ++i) {
             const uint32_t key = type.order_key(*active_[i], tables);
             if (key < tickets.size()) active_[i]->set_ticket(__atomic_fetch_add(&tickets[key], 1, __ATOMIC_RELAXED));
         }
     }
-    if (nf::CpuHalf* half = halves.by_node[index].get()) {
-        half->process(std::span<Packet* const>(active_.data(), active), decisions_.data());
-    } else {
-        const nf::ProcessFunction process = type.process_with(node.lanes);
-        for (size_t i = 0; i < active; ++i) decisions_[i] = process(*active_[i], tables);
-    }
+    const nf::ProcessFunction process = type.process_with(node.lanes);
+    for (size_t i = 0; i < active; ++i) decisions_[i] = process(*active_[i], tables);
     if (type.commit != nullptr)
         for (size_t i = 0; i < active; ++i) decisions_[i] = type.commit(*active_[i], tables, decisions_[i]);
 }

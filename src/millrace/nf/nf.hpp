@@ -85,7 +85,8 @@ class CpuHalf {
 public:
     virtual ~CpuHalf() = default;
     /// Decides on `packets` (at most kCpuVector, in order of arrival) and changes their bytes.
-    /// `decisions[i]` belongs to `packets[i]`.
+    /// `decisions[i]` belongs to `packets[i]`. An NF with an order key takes its tickets (atomically:
+    /// other workers take some too) and commits by itself, in the order of `packets`.
     virtual void process(std::span<Packet* const> packets, Decision* decisions) = 0;
 };
 inline constexpr size_t kCpuVector = 256;

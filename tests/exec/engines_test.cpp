@@ -1,0 +1,157 @@
+// The same answer everywhere: cpu and sim, any mode, transfer, batch size and number of lanes.
+#include <gtest/gtest.h>
+
+#include "millrace/device/sim/sim_device.hpp"
+#include "support/engine_runner.hpp"
+#include "support/test_chain.hpp"
+
+namespace millrace::test {
+namespace {
+
+using device::sim::Fault;
+using device::sim::SimDevice;
+using device::sim::SimOptions;
+
+/// Shows where two descriptions part, not all of them.
+void expect_same(const std::string& expected, const std::string& actual, const std::string& what) {
+    if (expected == actual) return;
+    const size_t at = static_cast<size_t>(std::mismatch(expected.begin(), expected.end(), actual.begin(), actual.end()).first - expected.begin());
+    const size_t from = at > 40 ? at - 40 : 0;
+    ADD_FAILURE() << what << ", " << expected.substr(0, expected.find(" frame ")) << "\nexpected …" << expected.substr(from, 160)
+                  << "\nactual   …" << actual.substr(from, 160);
+}
+
+void expect_equal(const EngineRun& expected, const EngineRun& actual, const std::string& what) {
+    ASSERT_EQ(expected.outcomes.size(), actual.outcomes.size()) << what;
+    for (size_t i = 0; i < expected.outcomes.size(); ++i)
+        expect_same(expected.outcomes[i].text(), actual.outcomes[i].text(), what);
+}
+
+TEST(Engines, GiveTheSameAnswerForEveryBatchSize) {
+    const size_t sizes[] = {0, 1, 31, 32, 33, 255, 256, 1023, 1024, 1025};
+    for (const size_t size : sizes) {
+        const std::vector<Frame> frames = random_frames(size, static_cast<unsigned>(size) + 1);
+        const EngineRun expected = run_on_cpu(make_test_chain("cpu"), frames, 256);
+        expect_conserved(expected, frames.size());
+        expect_equal(expected, run_on_cpu(make_test_chain("cpu"), frames, 31), "cpu in bursts of 31");
+        const EngineRun sim = run_on_device(std::make_shared<SimDevice>(), make_test_chain("sim"), frames, std::max<size_t>(size, 1));
+        expect_conserved(sim, frames.size());
+        expect_equal(expected, sim, "sim, " + std::to_string(size) + " packets");
+    }
+}
+
+TEST(Engines, GiveTheSameAnswerWithCpuHalvesAndDeviceHalvesOfAnyLanes) {
+    const std::vector<Frame> frames = random_frames(700, 7);
+    const EngineRun expected = run_on_cpu(make_test_chain("cpu"), frames, 256);
+    for (const unsigned lanes : {1u, 8u, 32u}) {
+        expect_equal(expected, run_on_cpu(make_test_chain("cpu", lanes), frames, 256, false), "device halves, lanes " + std::to_string(lanes));
+        expect_equal(expected, run_on_device(std::make_shared<SimDevice>(), make_test_chain("sim", lanes), frames, 300),
+                     "sim, lanes " + std::to_string(lanes));
+    }
+}
+
+TEST(Engines, GiveTheSameAnswerInEveryModeAndWithEveryTransfer) {
+    const std::vector<Frame> frames = random_frames(900, 11);
+    const EngineRun expected = run_on_cpu(make_test_chain("cpu"), frames, 256);
+    unsigned seed = 1;
+    for (const device::Mode mode : {device::Mode::fused, device::Mode::pipelined})
+        for (const exec::TransferIn in : {exec::TransferIn::packed, exec::TransferIn::rows, exec::TransferIn::gather})
+            for (const exec::TransferOut out : {exec::TransferOut::region, exec::TransferOut::selective})
+                for (const bool whole : {false, true}) {
+                    exec::OffloadOptions options;
+                    options.mode = mode;
+                    options.transfer_in = in;
+                    options.transfer_out = out;
+                    options.whole_frames = whole;
+                    SimOptions sim;
+                    sim.seed = ++seed;
+                    expect_equal(expected, run_on_device(std::make_shared<SimDevice>(sim), make_test_chain("sim"), frames, 200, options),
+                                 "variant " + std::to_string(seed));
+                }
+}
+
+TEST(Engines, MoveOnlyHeadsForAChainThatReadsOnlyHeads) {
+    const std::vector<Frame> frames(100, build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: {repeat: x, count: 1400}}"));
+    const EngineRun run = run_on_device(std::make_shared<SimDevice>(), make_configuration("[mirror]", "sim"), frames, 100);
+    expect_conserved(run, frames.size());
+    EXPECT_LT(run.counters->bytes_to_device.get(), frames.size() * 200);
+    expect_equal(run_on_cpu(make_configuration("[mirror]", "cpu"), frames, 100), run, "heads only");
+    exec::OffloadOptions options;
+    options.whole_frames = true;
+    const EngineRun whole = run_on_device(std::make_shared<SimDevice>(), make_configuration("[mirror]", "sim"), frames, 100, options);
+    EXPECT_GT(whole.counters->bytes_to_device.get(), frames.size() * 1400);
+}
+
+TEST(Engines, LetTheHostDecideWhenHeadersLieBehindTheHead) {
+    // IPv4 options and stacked VLAN tags push the TCP header out of the bytes that a mirror asks for.
+    std::vector<Frame> frames;
+    for (int i = 0; i < 40; ++i) {
+        frames.push_back(build_packet("{vlan: [1, 2, 3, 4], ipv4: {src: 10.0.0.1, dst: 10.0.0.2, options: \"" + std::string(80, '0') +
+                                      "\"}, tcp: {src: 1, dst: 2}, payload: hello}"));
+        frames.push_back(build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, tcp: {src: 1, dst: 2}, payload: hello}"));
+    }
+    const EngineRun run = run_on_device(std::make_shared<SimDevice>(), make_configuration("[mirror]", "sim"), frames, 80);
+    expect_conserved(run, frames.size());
+    EXPECT_EQ(run.counters->retried_on_cpu.get(), 40u);
+    expect_equal(run_on_cpu(make_configuration("[mirror]", "cpu"), frames, 80), run, "host decides");
+}
+
+TEST(Engines, LoseNothingWhenTheDeviceFails) {
+    const std::vector<Frame> frames = random_frames(1200, 13);
+    const EngineRun expected = run_on_cpu(make_test_chain("cpu"), frames, 256);
+    for (const Fault::Kind kind : {Fault::Kind::copy_fails, Fault::Kind::kernel_fails, Fault::Kind::device_lost, Fault::Kind::slow})
+        for (const uint64_t after : {0, 1, 5, 17, 40}) {
+            SimOptions sim;
+            sim.seed = static_cast<uint32_t>(after) + 3;
+            sim.faults = {{kind, after, 500}};
+            const EngineRun run = run_on_device(std::make_shared<SimDevice>(sim), make_test_chain("sim"), frames, 100);
+            expect_conserved(run, frames.size());
+            expect_equal(expected, run, "fault " + std::to_string(static_cast<int>(kind)) + " after " + std::to_string(after));
+            if (kind == Fault::Kind::device_lost) {
+                EXPECT_GT(run.counters->retried_on_cpu.get(), 0u);
+            }
+            if (kind == Fault::Kind::slow) {
+                EXPECT_EQ(run.counters->retried_on_cpu.get(), 0u);
+            }
+        }
+}
+
+TEST(Engines, GiveUpADeviceThatNeverAnswers) {
+    SimOptions sim;
+    sim.faults = {{Fault::Kind::slow, 3, UINT64_MAX / 2}};
+    exec::OffloadOptions options;
+    options.patience = std::chrono::milliseconds(20);
+    const std::vector<Frame> frames = random_frames(300, 17);
+    const EngineRun run = run_on_device(std::make_shared<SimDevice>(sim), make_test_chain("sim"), frames, 100, options);
+    expect_conserved(run, frames.size());
+    expect_equal(run_on_cpu(make_test_chain("cpu"), frames, 256), run, "a device that never answers");
+}
+
+TEST(Engines, SayWhatADeviceLacksMemoryFor) {
+    SimOptions sim;
+    sim.memory_bytes = 1 << 20;
+    EXPECT_THROW(run_on_device(std::make_shared<SimDevice>(sim), make_test_chain("sim"), {}, 1), device::DeviceError);
+}
+
+TEST(PacketRing, NeverHandsOutBytesThatAreInUse) {
+    exec::PacketRing ring(1000);
+    std::deque<std::pair<size_t, size_t>> taken;
+    Rng rng(5);
+    for (int i = 0; i < 20000; ++i) {
+        const size_t bytes = rng() % 400;
+        const size_t at = ring.take(bytes);
+        if (at == exec::PacketRing::kNoRoom || (rng() % 3 == 0 && !taken.empty())) {
+            if (at != exec::PacketRing::kNoRoom) taken.emplace_back(at, bytes);
+            ASSERT_FALSE(taken.empty()) << "an empty ring has no room for " << bytes;
+            ring.give_back();
+            taken.pop_front();
+            continue;
+        }
+        ASSERT_LE(at + bytes, 1000u);
+        for (const auto& [begin, size] : taken) ASSERT_TRUE(at + bytes <= begin || at >= begin + size) << at << " " << bytes;
+        taken.emplace_back(at, bytes);
+    }
+}
+
+}  // namespace
+}  // namespace millrace::test

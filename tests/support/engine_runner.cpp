@@ -1,0 +1,128 @@
+#include "support/engine_runner.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "millrace/base/eal.hpp"
+#include "millrace/io/metadata.hpp"
+
+namespace millrace::test {
+
+std::string Outcome::text() const {
+    std::string text = "packet " + std::to_string(number) + " target " + std::to_string(static_cast<int>(fate.target.kind)) + ":" +
+                       std::to_string(fate.target.value) + " by node " + std::to_string(fate.node) + " outcome " +
+                       std::to_string(fate.decision.outcome) + " detail " + std::to_string(fate.decision.detail) + " port " +
+                       std::to_string(fate.out_port) + " visits";
+    for (const exec::Visit& visit : visits)
+        text += " " + std::to_string(visit.node) + "/" + std::to_string(visit.decision.outcome) + "/" + std::to_string(visit.decision.detail);
+    return text + " frame " + hex_dump(frame);
+}
+
+void Collector::visits(const chain::Program&, rte_mbuf* mbuf, std::span<const exec::Visit> visits, const exec::Fate&) {
+    visits_.emplace_back(mbuf, std::vector<exec::Visit>(visits.begin(), visits.end()));
+}
+
+void Collector::deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const exec::Fate* fates, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+        Outcome outcome;
+        outcome.number = io::packet_number(mbufs[i]);
+        outcome.fate = fates[i];
+        const bool dropped = fates[i].target.kind == Target::Kind::drop;
+        // What an NF wanted for a packet that is dropped later is nobody's business.
+        if (dropped) outcome.fate.out_port = kNoPort;
+        const auto* data = rte_pktmbuf_mtod(mbufs[i], const uint8_t*);
+        if (!dropped) outcome.frame.assign(data, data + mbufs[i]->data_len);
+        const auto seen = std::find_if(visits_.begin(), visits_.end(), [&](const auto& entry) { return entry.first == mbufs[i]; });
+        if (seen != visits_.end()) {
+            outcome.visits = std::move(seen->second);
+            *seen = std::move(visits_.back());
+            visits_.pop_back();
+        }
+        outcomes.push_back(std::move(outcome));
+    }
+    rte_pktmbuf_free_bulk(const_cast<rte_mbuf**>(mbufs), static_cast<unsigned>(count));
+}
+
+chain::Configuration make_configuration(const std::string& nfs, const std::string& device, unsigned lanes, const std::string& anchor,
+                                        const chain::Configuration* previous) {
+    chain::LoadOptions options;
+    options.device = device;
+    options.lanes = lanes;
+    options.previous = previous;
+    options.output_folder = testing::TempDir();
+    return chain::parse_configuration("version: 1\nports: {in: {null: {}}, out: {null: {}}, third: {null: {}}}\n"
+                                      "chains:\n  test:\n    input: in\n    output: out\n    nfs: " + nfs + "\n",
+                                      anchor, options);
+}
+
+io::PacketPool& test_pool() {
+    static io::PacketPool* pool = [] {
+        start_eal();
+        io::register_metadata();
+        io::PoolOptions options;
+        options.packets = 8191;
+        options.max_frame_bytes = 9216;
+        options.headroom_bytes = 256;
+        options.tailroom_bytes = 128;
+        return new io::PacketPool("engine_test", options);
+    }();
+    return *pool;
+}
+
+rte_mbuf* make_mbuf(const Frame& frame, uint64_t number) {
+    rte_mbuf* mbuf = nullptr;
+    if (!test_pool().allocate(&mbuf, 1)) throw std::runtime_error("the test's pool is empty: packets were not freed");
+    std::copy(frame.begin(), frame.end(), rte_pktmbuf_mtod(mbuf, uint8_t*));
+    mbuf->data_len = static_cast<uint16_t>(frame.size());
+    mbuf->pkt_len = static_cast<uint32_t>(frame.size());
+    mbuf->port = 0;
+    io::set_packet_metadata(mbuf, 1'700'000'000'000'000'000ull + number * 1000, number);
+    return mbuf;
+}
+
+namespace {
+
+EngineRun run(exec::Engine& engine, Collector& collector, const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst) {
+    EngineRun result;
+    result.counters = std::make_unique<exec::ChainCounters>(*configuration.chains[0]);
+    std::vector<rte_mbuf*> mbufs;
+    for (size_t first = 0; first < frames.size() || first == 0; first += std::max<size_t>(burst, 1)) {
+        mbufs.clear();
+        for (size_t i = first; i < std::min(frames.size(), first + burst); ++i) mbufs.push_back(make_mbuf(frames[i], i));
+        engine.submit(configuration.chains[0], *result.counters, mbufs.data(), mbufs.size());
+        engine.poll();
+    }
+    engine.drain();
+    result.outcomes = std::move(collector.outcomes);
+    return result;
+}
+
+}  // namespace
+
+EngineRun run_on_cpu(const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst, bool cpu_halves) {
+    test_pool();
+    Collector collector;
+    exec::CpuOptions options;
+    options.use_cpu_halves = cpu_halves;
+    exec::CpuEngine engine(collector, options);
+    return run(engine, collector, configuration, frames, burst);
+}
+
+EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
+                        const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options) {
+    test_pool();
+    Collector collector;
+    options.batch_bytes = std::min(options.batch_bytes, size_t{4} << 20);
+    exec::OffloadEngine engine(std::move(device), collector, configuration.chains[0]->max_batch, options);
+    return run(engine, collector, configuration, frames, burst);
+}
+
+void expect_conserved(const EngineRun& run, size_t frames) {
+    EXPECT_EQ(run.counters->received_packets.get(), frames);
+    EXPECT_EQ(run.outcomes.size(), frames);
+    EXPECT_EQ(run.counters->events_lost.get(), 0u);
+    for (size_t i = 1; i < run.outcomes.size(); ++i) ASSERT_LT(run.outcomes[i - 1].number, run.outcomes[i].number) << "packets left out of order";
+}
+
+}  // namespace millrace::test

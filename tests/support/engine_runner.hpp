@@ -1,0 +1,64 @@
+// Runs frames through a chain on an engine, and keeps what became of each.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/chain/configuration.hpp"
+#include "millrace/exec/offload_engine.hpp"
+#include "millrace/io/pool.hpp"
+#include "support/packet_builder.hpp"
+
+namespace millrace::test {
+
+/// One packet after its chain. `number` is its place among the frames that went in.
+struct Outcome {
+    size_t number = 0;
+    exec::Fate fate;
+    Frame frame;                        ///< empty when dropped
+    std::vector<exec::Visit> visits;
+    std::string text() const;
+    friend bool operator==(const Outcome& a, const Outcome& b) { return a.text() == b.text(); }
+};
+
+/// Takes an engine's packets and frees them.
+class Collector : public exec::Delivery {
+public:
+    void deliver(const chain::Program& program, exec::ChainCounters& counters, rte_mbuf* const* mbufs, const exec::Fate* fates,
+                 size_t count) override;
+    bool wants_visits() const override { return true; }
+    void visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const exec::Visit> visits, const exec::Fate& fate) override;
+    std::vector<Outcome> outcomes;
+
+private:
+    std::vector<std::pair<const rte_mbuf*, std::vector<exec::Visit>>> visits_;
+};
+
+/// A chain from a YAML list of NFs, such as "[mirror, {router: {…}}]". Relative files are taken from
+/// the folder of `anchor`.
+chain::Configuration make_configuration(const std::string& nfs, const std::string& device, unsigned lanes = 0,
+                                        const std::string& anchor = "(test)", const chain::Configuration* previous = nullptr);
+
+/// Buffers for the frames of a test; one pool for a test program.
+io::PacketPool& test_pool();
+/// A buffer that holds `frame`, as received on port 0 as packet `number`.
+rte_mbuf* make_mbuf(const Frame& frame, uint64_t number);
+
+/// What went into an engine and came out, with the counters.
+struct EngineRun {
+    std::vector<Outcome> outcomes;
+    std::unique_ptr<exec::ChainCounters> counters;
+};
+
+/// Puts `frames` through the only chain of `configuration` on the cpu, `burst` at a time.
+EngineRun run_on_cpu(const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst,
+                     bool cpu_halves = true);
+/// The same on a device.
+EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
+                        const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options = {});
+
+/// Received = sent + dropped + …, for a run that nobody sent anything for: every packet has an outcome.
+void expect_conserved(const EngineRun& run, size_t frames);
+
+}  // namespace millrace::test
