@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <vector>
-#include <vector>
 
 namespace millrace {
 namespace {

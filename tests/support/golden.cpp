@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <memory>
 
 #include "support/nf_runner.hpp"
 
@@ -57,20 +57,44 @@ Config options_of(const Config& entry, const std::string& path) {
     return options->is_scalar() ? Config::parse(options->text(), path) : *options;
 }
 
-void run_entry(const Config& entry, const std::string& path, const std::string& type_name) {
+/// The NF of the entry before, kept for the next one: big tables take long to make.
+struct Instance {
+    std::unique_ptr<NfRunner> runner;
+    Location options;
+    std::vector<std::string> ports;
+};
+
+/// A new NF for this entry, or the one at hand when it has no state and the same options (an alias).
+NfRunner& instance_for(const Config& entry, const std::string& path, const std::string& type,
+                       const std::vector<std::string>& ports, Instance& last) {
+    const Config options = options_of(entry, path);
+    const Location where = entry.has("options") ? options.where() : Location{};
+    const bool same = last.runner != nullptr && !last.runner->stateful() && last.ports == ports &&
+                      last.options.line == where.line && last.options.column == where.column;
+    if (!same) {
+        last.runner = std::make_unique<NfRunner>(type, options,
+                                                 nf::Environment{.node_name = "golden",
+                                                                 .chain_name = "golden",
+                                                                 .output_folder = testing::TempDir(),
+                                                                 .ports = ports});
+        last.options = where;
+        last.ports = ports;
+    }
+    return *last.runner;
+}
+
+void run_entry(const Config& entry, const std::string& path, const std::string& type_name, Instance& instance) {
     entry.only({"name", "options", "ports", "packet", "in-port", "expect", "steps"});
     std::vector<std::string> ports = kTestPorts;
     if (const auto names = entry.find("ports")) {
         ports.clear();
         for (const Config& name : names->items()) ports.push_back(name.text());
     }
-    const nf::Environment environment{
-        .node_name = "golden", .chain_name = "golden", .output_folder = testing::TempDir(), .ports = ports};
     const nf::Type* type = nf::find_type(type_name);
     ASSERT_NE(type, nullptr) << "there is no network function '" << type_name << "'";
     for (const Engine engine : engines(*type)) {
         SCOPED_TRACE(engine.text());
-        NfRunner runner(type_name, options_of(entry, path), environment);
+        NfRunner& runner = instance_for(entry, path, type_name, ports, instance);
         if (const auto steps = entry.find("steps")) {
             size_t number = 0;
             for (const Config& step : steps->items()) {
@@ -94,10 +118,11 @@ void run_golden_file(const std::string& type, const std::string& path) {
     const Config table = Config::load(path);
     const std::vector<Config> entries = table.items();
     EXPECT_FALSE(entries.empty()) << path << " holds no packets";
+    Instance instance;
     for (const Config& entry : entries) {
         SCOPED_TRACE(path + ": " + entry.at("name").text());
         try {
-            run_entry(entry, path, type);
+            run_entry(entry, path, type, instance);
         } catch (const std::exception& e) {
             ADD_FAILURE() << e.what();
         }

@@ -22,7 +22,7 @@ namespace millrace::test {
 
 /// Runs `src/millrace/nf/<folder>/golden.yaml` (the folder is named as the type unless given): every
 /// entry with the device half of 1, 8 and 32 lanes and with the CPU half, on a new instance of the NF
-/// each. Failures are googletest's and name the entry and the engine.
+/// each if it has state. Failures are googletest's and name the entry and the engine.
 void run_golden(const std::string& type, const std::string& folder = {});
 /// The same for any file.
 void run_golden_file(const std::string& type, const std::string& path);

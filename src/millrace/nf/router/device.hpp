@@ -1,0 +1,115 @@
+// IP router (RFC 1812; RFC 8200): longest-prefix match, TTL, checksum, MAC addresses.
+#pragma once
+
+#include "millrace/nf/router/tables.hpp"
+#include "millrace/packet/lanes.hpp"
+#include "millrace/packet/packet.hpp"
+
+namespace millrace::nf::router {
+
+struct Router {
+    enum Outcome : uint32_t {
+        kForward,
+        kNotIp,
+        kBadChecksum,
+        kTtlExpired,
+        kNoRoute,
+        kLocal,
+        kMartian,
+        kMulticast,
+    };
+
+    static constexpr Fields reads = field::ethernet | field::ip | field::l4_ports;
+    static constexpr Fields writes = field::eth_dst | field::eth_src | field::ip_ttl | field::ip_checksum;
+    static constexpr unsigned lanes = 1;
+
+    using Tables = RouterTables;
+
+    /// What can be said before the lookup; kForward: look it up. For the CPU half, too.
+    MILLRACE_DEVICE static uint32_t check(const Packet& packet) {
+        const Layers& layers = packet.layers();
+        if (layers.is_ipv4()) return check_ipv4(packet.l3());
+        if (layers.is_ipv6()) return check_ipv6(packet.l3());
+        return kNotIp;
+    }
+
+    /// Decides on a packet that passed `check`, given its target, and rewrites it when it goes on.
+    template <class Lanes>
+    MILLRACE_DEVICE static Decision finish(Packet& packet, const Tables& tables, uint32_t target_number, Lanes lanes) {
+        if (target_number == kTargetNone) return {kNoDetail, kNoRoute};
+        if (target_number == kTargetLocal) return {kNoDetail, kLocal};
+        if (link_local(packet)) return {kNoDetail, kMartian};
+        if (packet.ip_ttl() <= 1) return {kNoDetail, kTtlExpired};
+        const Target target = tables.targets[target_number];
+        uint32_t number = target.first;
+        if (target.count > 1) {
+            // The high bits of the product spread a hash over any count without a division.
+            const uint64_t product = static_cast<uint64_t>(flow_hash(packet)) * target.count;
+            number = tables.members[target.first + static_cast<uint32_t>(product >> 32)];
+        }
+        const NextHop& next = tables.next_hops[number];
+        lanes.once([&] { rewrite(packet, next); });
+        if (next.port != kNoPort) packet.set_out_port(next.port);
+        return {number, kForward};
+    }
+
+    template <class Lanes>
+    MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
+        const uint32_t outcome = check(packet);
+        if (outcome != kForward) return {kNoDetail, outcome};
+        const uint32_t target = packet.layers().is_ipv4() ? lookup_ipv4(tables, packet.ipv4_dst())
+                                                          : lookup_ipv6(tables, packet.l3() + 24);
+        return finish(packet, tables, target, lanes);
+    }
+
+private:
+    /// RFC 1812 sections 5.2.2 (checksum) and 5.3.7 (martian addresses).
+    MILLRACE_DEVICE static uint32_t check_ipv4(const uint8_t* header) {
+        if (checksum(header, (header[0] & 15) * 4u) != 0) return kBadChecksum;
+        const uint8_t src = header[12];
+        const uint8_t dst = header[16];
+        // 0/8 is "this network", 127/8 the loopback; multicast and class E are nobody's address.
+        if (src == 0 || src == 127 || src >= 224) return kMartian;
+        if (dst == 0 || dst == 127 || dst >= 240) return kMartian;
+        return dst >= 224 ? kMulticast : kForward;
+    }
+
+    /// RFC 4291 sections 2.5.2, 2.5.3, 2.7; RFC 6890 table 20 for IPv4-mapped addresses.
+    MILLRACE_DEVICE static uint32_t check_ipv6(const uint8_t* header) {
+        if (header[8] == 0xff || never_on_the_wire(header + 8) || never_on_the_wire(header + 24)) return kMartian;
+        return header[24] == 0xff ? kMulticast : kForward;
+    }
+
+    /// ::, ::1 and ::ffff:0:0/96.
+    MILLRACE_DEVICE static bool never_on_the_wire(const uint8_t* address) {
+        if (load_raw<uint64_t>(address) != 0) return false;
+        const uint64_t low = load_be64(address + 8);
+        return low <= 1 || (low >> 32) == 0xffff;
+    }
+
+    /// Link-local addresses reach the router itself but are never forwarded (RFC 3927 section 2.7,
+    /// RFC 4291 section 2.5.6).
+    MILLRACE_DEVICE static bool link_local(const Packet& packet) {
+        const uint8_t* header = packet.l3();
+        if (packet.layers().is_ipv4())
+            return load_be16(header + 12) == 0xa9fe || load_be16(header + 16) == 0xa9fe;
+        return (load_be16(header + 8) & 0xffc0) == 0xfe80 || (load_be16(header + 24) & 0xffc0) == 0xfe80;
+    }
+
+    MILLRACE_DEVICE static void rewrite(Packet& packet, const NextHop& next) {
+        uint8_t* frame = packet.data();
+        if (next.flags & NextHop::kSetDst) copy_bytes(frame, next.dst, 6);
+        if (next.flags & NextHop::kSetSrc) copy_bytes(frame + 6, next.src, 6);
+        uint8_t* header = packet.l3();
+        if (packet.layers().is_ipv6()) {
+            --header[7];
+            return;
+        }
+        const uint16_t before = load_be16(header + 8);  // TTL and protocol
+        const uint16_t after = static_cast<uint16_t>(before - 0x100);
+        store_be16(header + 8, after);
+        store_be16(header + 10, checksum_update(load_be16(header + 10), before, after));
+    }
+};
+
+}  // namespace millrace::nf::router

@@ -1,0 +1,94 @@
+#include <mutex>
+
+#include "millrace/nf/nf.hpp"
+#include "millrace/nf/router/cpu.hpp"
+#include "millrace/nf/router/device.hpp"
+#include "millrace/nf/router/routes.hpp"
+
+namespace millrace::nf::router {
+namespace {
+
+class RouterHost : public NetworkFunction {
+public:
+    RouterHost(const Config& options, const Environment& environment)
+        : routes_(std::make_shared<Routes>(read_options(options, environment.ports))) {
+        // A table that is as it was stays where it is: devices then need not copy it again.
+        lookup_ = routes_;
+        if (const auto* previous = dynamic_cast<const RouterHost*>(environment.previous);
+            previous != nullptr && previous->lookup_->ipv4.rib() == routes_->ipv4.rib() &&
+            previous->lookup_->ipv6.rib() == routes_->ipv6.rib()) {
+            lookup_ = previous->lookup_;
+            fibs_ = previous->shared_fibs();
+        }
+        RouterTables& tables = image_.start<RouterTables>();
+        const auto attach = [this](auto& view, const auto& owner, const auto& array) {
+            using Array = std::remove_reference_t<decltype(array)>;
+            if (!array.empty()) image_.attach(view, std::shared_ptr<Array>(owner, &array));
+        };
+        attach(tables.ipv4_root, lookup_, lookup_->ipv4.root());
+        attach(tables.ipv4_groups, lookup_, lookup_->ipv4.groups());
+        attach(tables.ipv6_root, lookup_, lookup_->ipv6.root());
+        attach(tables.ipv6_groups, lookup_, lookup_->ipv6.groups());
+        attach(tables.targets, routes_, routes_->next_hops.targets());
+        attach(tables.members, routes_, routes_->next_hops.members());
+        attach(tables.next_hops, routes_, routes_->next_hops.next_hops());
+    }
+
+    const Image& image() const override { return image_; }
+
+    std::unique_ptr<CpuHalf> make_cpu_half() override {
+        const std::lock_guard lock(mutex_);
+        if (fibs_ == nullptr) fibs_ = std::make_shared<const Fibs>(lookup_->ipv4, lookup_->ipv6);
+        return make_cpu_router(*static_cast<const RouterTables*>(image_.tables()), fibs_);
+    }
+
+    std::string explain(const Decision& decision) const override {
+        const auto& names = routes_->next_hops.names();
+        if (decision.outcome != Router::kForward || decision.detail >= names.size()) return {};
+        return "via " + names[decision.detail];
+    }
+
+    std::vector<Statistic> statistics() const override {
+        return {{"routes-ipv4", lookup_->ipv4.rib().size(), "IPv4 prefixes, own addresses included"},
+                {"routes-ipv6", lookup_->ipv6.rib().size(), "IPv6 prefixes, own addresses included"},
+                {"next-hops", routes_->next_hops.names().size(), "next hops that were configured"},
+                {"table-bytes", image_.array_bytes(), "memory that the tables take on a device"}};
+    }
+
+    std::string summary() const override {
+        return std::to_string(lookup_->ipv4.rib().size()) + " IPv4 and " + std::to_string(lookup_->ipv6.rib().size()) +
+               " IPv6 routes, " + std::to_string(routes_->next_hops.names().size()) + " next hops, " +
+               std::to_string(image_.array_bytes() >> 10) + " KiB";
+    }
+
+private:
+    std::shared_ptr<const Fibs> shared_fibs() const {
+        const std::lock_guard lock(mutex_);
+        return fibs_;
+    }
+
+    std::shared_ptr<const Routes> routes_;
+    std::shared_ptr<const Routes> lookup_;  // whose LPM tables are used: these routes', or equal ones'
+    Image image_;
+    mutable std::mutex mutex_;
+    std::shared_ptr<const Fibs> fibs_;  // made when the first worker asks
+};
+
+const Register<Router, RouterHost> registration{{
+    .name = "router",
+    .summary = "forwards IPv4 and IPv6 by longest-prefix match",
+    .outcomes = {{"forward", Disposition::next, "sent on to a next hop"},
+                 {"not-ip", Disposition::punt, "neither IPv4 nor IPv6"},
+                 {"bad-checksum", Disposition::drop, "the IPv4 header checksum is wrong"},
+                 {"ttl-expired", Disposition::punt, "the TTL or hop limit has run out"},
+                 {"no-route", Disposition::drop, "no route leads to the destination"},
+                 {"local", Disposition::punt, "for an address of the router itself"},
+                 {"martian", Disposition::drop, "an address that no packet to be forwarded may have"},
+                 {"multicast", Disposition::drop, "for a multicast group"}},
+    .device_header = "millrace/nf/router/device.hpp",
+    .device_struct = "millrace::nf::router::Router",
+    .has_cpu_half = true,
+}};
+
+}  // namespace
+}  // namespace millrace::nf::router

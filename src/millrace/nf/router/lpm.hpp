@@ -1,0 +1,176 @@
+// The lookup tables of tables.hpp on the host: built, and changed route by route.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+#include "millrace/nf/router/rib.hpp"
+#include "millrace/nf/router/tables.hpp"
+
+namespace millrace::nf::router {
+
+/// Longest-prefix match by a table of 2^RootBits entries and groups of 256 below it, with each prefix
+/// expanded to the entries it covers (leaf pushing). Beside every entry stands the length of the
+/// prefix that it came from, so that a route can be added or taken away by visiting only the entries
+/// that it covers. Not safe for use by several threads while it is changed.
+template <class Entry, unsigned Bytes, unsigned RootBits>
+class Lpm {
+public:
+    using Address = typename Rib<Bytes>::Address;
+    using Route = typename Rib<Bytes>::Route;
+    static constexpr Entry kGroup = static_cast<Entry>(Entry{1} << (8 * sizeof(Entry) - 1));
+
+    /// Adds a route or changes its value (not 0, below kMaxTargets). `address` has zeros behind `length`.
+    /// True when the prefix is new. Throws std::length_error, with nothing changed, when a table is full.
+    bool insert(const Address& address, unsigned length, uint16_t value) {
+        if (root_.empty()) start();
+        // Groups on the way down that fail to come leave only empty groups behind: no answer changes.
+        const Range range = descend(address, length);
+        replace(range, Owner{static_cast<Entry>(value), owner(length)}, [&](uint8_t old) { return old <= owner(length); });
+        return rib_.set(address, length, value);
+    }
+
+    /// Takes a route away; what it covered falls to the next shorter prefix. False when there was none.
+    bool erase(const Address& address, unsigned length) {
+        if (!rib_.remove(address, length)) return false;
+        Owner next{0, 0};
+        if (const auto parent = rib_.covering(address, length))
+            next = {static_cast<Entry>(parent->value), owner(parent->length)};
+        replace(descend(address, length), next, [&](uint8_t old) { return old == owner(length); });
+        collapse(address, length);
+        return true;
+    }
+
+    /// Adds many routes, short ones first, which fills each entry fewest times.
+    void load(std::vector<Route> routes) {
+        std::stable_sort(routes.begin(), routes.end(), [](const Route& a, const Route& b) { return a.length < b.length; });
+        rib_.reserve(rib_.size() + routes.size());
+        for (const Route& route : routes) insert(route.address, route.length, route.value);
+    }
+
+    /// The value of the longest prefix that covers `address`, 0 when none does.
+    Entry lookup(const Address& address) const {
+        if (root_.empty()) return 0;
+        Entry entry = root_[root_index(address)];
+        for (unsigned i = RootBits / 8; (entry & kGroup) != 0; ++i) entry = groups_[at(entry, address[i])];
+        return entry;
+    }
+
+    const Rib<Bytes>& rib() const { return rib_; }
+    const std::vector<Entry>& root() const { return root_; }
+    const std::vector<Entry>& groups() const { return groups_; }
+    size_t groups_in_use() const { return groups_.size() / kGroupEntries - free_.size(); }
+
+private:
+    /// Lengths are kept one higher, so that 0 says "no route".
+    static uint8_t owner(unsigned length) { return static_cast<uint8_t>(length + 1); }
+    struct Owner {
+        Entry value;
+        uint8_t owner;
+    };
+    /// A run of entries in the root or in the groups.
+    struct Range {
+        bool in_groups;
+        size_t first, count;
+    };
+
+    void start() {
+        root_.assign(size_t{1} << RootBits, 0);
+        root_owner_.assign(size_t{1} << RootBits, 0);
+    }
+    static size_t root_index(const Address& address) {
+        size_t index = 0;
+        for (unsigned i = 0; i < RootBits / 8; ++i) index = index << 8 | address[i];
+        return index;
+    }
+    static size_t at(Entry group, size_t index) {
+        return static_cast<size_t>(static_cast<Entry>(group & ~kGroup)) * kGroupEntries + index;
+    }
+
+    /// The entries that a prefix covers on the level where it ends; makes the groups on the way.
+    Range descend(const Address& address, unsigned length) {
+        size_t index = root_index(address);
+        if (length <= RootBits) return {false, index, size_t{1} << (RootBits - length)};
+        if ((root_[index] & kGroup) == 0) {
+            const Entry group = make_group({root_[index], root_owner_[index]});
+            root_[index] = group;
+        }
+        Entry entry = root_[index];
+        unsigned byte = RootBits / 8;
+        for (; length > 8 * (byte + 1); ++byte) {
+            index = at(entry, address[byte]);
+            if ((groups_[index] & kGroup) == 0) {
+                const Entry group = make_group({groups_[index], groups_owner_[index]});
+                groups_[index] = group;
+            }
+            entry = groups_[index];
+        }
+        return {true, at(entry, address[byte]), size_t{1} << (8 * (byte + 1) - length)};
+    }
+
+    Entry make_group(Owner content) {
+        size_t number;
+        if (!free_.empty()) {
+            number = free_.back();
+            free_.pop_back();
+        } else {
+            number = groups_.size() / kGroupEntries;
+            if (number >= static_cast<size_t>(kGroup)) throw std::length_error("the routing table has no room for more long prefixes");
+            groups_.resize(groups_.size() + kGroupEntries);
+            groups_owner_.resize(groups_.size());
+        }
+        const auto first = static_cast<std::ptrdiff_t>(number * kGroupEntries);
+        std::fill_n(groups_.begin() + first, kGroupEntries, content.value);
+        std::fill_n(groups_owner_.begin() + first, kGroupEntries, content.owner);
+        return static_cast<Entry>(kGroup | number);
+    }
+
+    /// Gives the entries of `range`, and all below, whose owner `applies` to a new owner.
+    template <class Applies>
+    void replace(Range range, Owner next, Applies&& applies) {
+        std::vector<Entry>& entries = range.in_groups ? groups_ : root_;
+        std::vector<uint8_t>& owners = range.in_groups ? groups_owner_ : root_owner_;
+        for (size_t i = range.first; i < range.first + range.count; ++i) {
+            if ((entries[i] & kGroup) != 0) {
+                replace(Range{true, at(entries[i], 0), kGroupEntries}, next, applies);
+            } else if (applies(owners[i])) {
+                entries[i] = next.value;
+                owners[i] = next.owner;
+            }
+        }
+    }
+
+    /// Frees the groups on the way to a prefix in which nothing longer than their place is left.
+    void collapse(const Address& address, unsigned length) {
+        for (unsigned bits = (length + 7) / 8 * 8; bits > RootBits; bits -= 8) {
+            // The entry that points to the group which resolves the last 8 of `bits`.
+            size_t index = root_index(address);
+            bool in_groups = false;
+            for (unsigned byte = RootBits / 8; 8 * (byte + 1) < bits; ++byte) {
+                index = at(in_groups ? groups_[index] : root_[index], address[byte]);
+                in_groups = true;
+            }
+            Entry& entry = in_groups ? groups_[index] : root_[index];
+            const size_t first = at(entry, 0);
+            for (size_t i = first; i < first + kGroupEntries; ++i)
+                if ((groups_[i] & kGroup) != 0 || groups_owner_[i] > owner(bits - 8)) return;
+            // With no longer prefix in it, one prefix owns the whole group.
+            (in_groups ? groups_owner_ : root_owner_)[index] = groups_owner_[first];
+            free_.push_back(first / kGroupEntries);
+            entry = groups_[first];
+        }
+    }
+
+    Rib<Bytes> rib_;
+    std::vector<Entry> root_, groups_;
+    std::vector<uint8_t> root_owner_, groups_owner_;
+    std::vector<size_t> free_;
+};
+
+using Ipv4Lpm = Lpm<Ipv4Entry, 4, 24>;
+using Ipv6Lpm = Lpm<Ipv6Entry, 16, 16>;
+
+}  // namespace millrace::nf::router

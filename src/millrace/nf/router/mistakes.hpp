@@ -1,0 +1,31 @@
+// Collects mistakes, so that a person sees many at once but not thousands.
+#pragma once
+
+#include <vector>
+
+#include "millrace/base/diagnostic.hpp"
+
+namespace millrace::nf::router {
+
+class Mistakes {
+public:
+    static constexpr size_t kMost = 20;
+
+    /// Throws everything collected once there are kMost.
+    void add(Diagnostic mistake) {
+        found_.push_back(std::move(mistake));
+        if (found_.size() >= kMost) throw ConfigError(std::move(found_));
+    }
+    void add(const ConfigError& error) {
+        for (const Diagnostic& mistake : error.diagnostics()) add(mistake);
+    }
+    /// Throws if anything was collected.
+    void check() {
+        if (!found_.empty()) throw ConfigError(std::move(found_));
+    }
+
+private:
+    std::vector<Diagnostic> found_;
+};
+
+}  // namespace millrace::nf::router
