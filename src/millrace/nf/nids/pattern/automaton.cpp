@@ -3,11 +3,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <stdexcept>
 #include <string_view>
-
-#include "millrace/nf/nids/pattern/device.hpp"
 
 namespace millrace::nf::nids::pattern {
 namespace {
@@ -183,25 +182,49 @@ std::shared_ptr<const std::vector<T>> share(std::vector<T> values) {
 /// `ids[i]`: the ids of distinct pattern i.
 void fill_outputs(const Trie& trie, const Numbering& numbering, const std::vector<std::vector<uint32_t>>& ids,
                   Automaton& automaton) {
-    std::vector<uint32_t> begin, output, link;
+    std::vector<uint32_t> begin, output;
     for (const uint32_t i : numbering.node_of_match) {
         const Trie::Node& node = trie.nodes[i];
         begin.push_back(static_cast<uint32_t>(output.size()));
         if (node.pattern != kNoPattern) output.insert(output.end(), ids[node.pattern].begin(), ids[node.pattern].end());
         const uint32_t suffix = numbering.state_of[node.suffix];
-        link.push_back(suffix >= numbering.first_match ? suffix - numbering.first_match : kNoPattern);
+        automaton.output_link.push_back(suffix >= numbering.first_match ? suffix - numbering.first_match : kNoPattern);
     }
     begin.push_back(static_cast<uint32_t>(output.size()));
     automaton.output_begin = share(std::move(begin));
     automaton.output_ids = share(std::move(output));
-    automaton.output_link = share(std::move(link));
+}
+
+/// Sorts outputs into common and rare. Matches are in order of length: the first ones are the shortest.
+void fill_matches(Automaton& automaton) {
+    const std::vector<uint32_t>& begin = *automaton.output_begin;
+    const std::vector<uint32_t>& ids = *automaton.output_ids;
+    uint32_t common_matches = 0;
+    while (common_matches < automaton.match_count() && begin[common_matches + 1] <= kCommonIds) ++common_matches;
+    std::vector<uint32_t> common(ids.begin(), ids.begin() + begin[common_matches]);
+    std::sort(common.begin(), common.end());
+    std::vector<Match> matches(automaton.match_count());
+    for (uint32_t m = 0; m < matches.size(); ++m) {
+        const uint32_t link = automaton.output_link[m];
+        const Match suffix = link == kNoPattern ? Match{0, kNoPattern, kNoPattern} : matches[link];
+        matches[m] = {suffix.common, suffix.rare, suffix.rare};
+        if (m >= common_matches) {
+            if (begin[m] != begin[m + 1]) matches[m].rare = m;
+            continue;
+        }
+        for (uint32_t i = begin[m]; i < begin[m + 1]; ++i)
+            matches[m].common |= uint64_t{1} << (std::lower_bound(common.begin(), common.end(), ids[i]) - common.begin());
+    }
+    automaton.matches = share(std::move(matches));
+    automaton.common_ids = share(std::move(common));
 }
 
 }  // namespace
 
 uint64_t Automaton::bytes() const {
-    return class_of->size() + narrow->size() * sizeof(uint16_t) +
-           sizeof(uint32_t) * (wide->size() + depth->size() + output_begin->size() + output_ids->size() + output_link->size());
+    return class_of->size() + narrow->size() * sizeof(uint16_t) + matches->size() * sizeof(Match) +
+           sizeof(uint32_t) *
+               (wide->size() + depth->size() + output_begin->size() + output_ids->size() + common_ids->size());
 }
 
 Automaton build_automaton(const std::vector<std::string>& patterns) {
@@ -238,6 +261,7 @@ Automaton build_automaton(const std::vector<std::string>& patterns) {
     automaton.depth = share(std::move(depth));
     automaton.class_of = share(std::move(class_of));
     fill_outputs(trie, numbering, ids, automaton);
+    fill_matches(automaton);
     return automaton;
 }
 

@@ -1,11 +1,12 @@
 // The automaton of Aho and Corasick over a set of patterns, on the host.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "millrace/nf/nids/pattern/device.hpp"
 
 namespace millrace::nf::nids::pattern {
 
@@ -20,15 +21,19 @@ struct Automaton {
     std::shared_ptr<const std::vector<uint16_t>> narrow;        ///< empty when there are over 65,536 states
     std::shared_ptr<const std::vector<uint32_t>> wide;          ///< empty otherwise
     std::shared_ptr<const std::vector<uint32_t>> depth;
+    std::shared_ptr<const std::vector<Match>> matches;
     std::shared_ptr<const std::vector<uint32_t>> output_begin;
     std::shared_ptr<const std::vector<uint32_t>> output_ids;
-    std::shared_ptr<const std::vector<uint32_t>> output_link;
+    std::shared_ptr<const std::vector<uint32_t>> common_ids;
+    /// By match: the match of its longest proper suffix that is one, or kNoPattern. Always a smaller number.
+    std::vector<uint32_t> output_link;
     uint32_t class_count = 0;
     uint32_t stride = 0;        ///< entries a row, at least class_count
     uint32_t state_count = 0;
     uint32_t first_match = 0;   ///< state_count when there is no pattern
 
     uint32_t match_count() const { return state_count - first_match; }
+    /// Memory of the arrays that devices copy.
     uint64_t bytes() const;
 };
 

@@ -5,7 +5,7 @@ namespace millrace::nf::nids::pattern {
 void MatchCollector::expand(NumberSet& matches, size_t payload, PatternHits& hits) {
     const uint32_t* begin = automaton_.output_begin->data();
     const uint32_t* ids = automaton_.output_ids->data();
-    const uint32_t* link = automaton_.output_link->data();
+    const uint32_t* link = automaton_.output_link.data();
     // The list grows underway by the links that are not in it yet, and each is followed once.
     for (size_t i = 0; i < matches.list().size(); ++i) {
         const uint32_t match = matches.list()[i];

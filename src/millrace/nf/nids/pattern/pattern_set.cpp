@@ -30,9 +30,10 @@ void PatternSet::attach(nf::Image& image, PatternTables& tables) const {
         image.attach(tables.wide, automaton_.wide);
     }
     image.attach(tables.depth, automaton_.depth);
+    image.attach(tables.matches, automaton_.matches);
     image.attach(tables.output_begin, automaton_.output_begin);
     image.attach(tables.output_ids, automaton_.output_ids);
-    image.attach(tables.output_link, automaton_.output_link);
+    if (!automaton_.common_ids->empty()) image.attach(tables.common_ids, automaton_.common_ids);
     tables.stride = automaton_.stride;
     tables.first_match = automaton_.first_match;
 }
