@@ -50,31 +50,41 @@ MILLRACE_DEVICE void sha1_block(Sha1& state, uint32_t (&w)[16]) {
     state.h[0] += a, state.h[1] += b, state.h[2] += c, state.h[3] += d, state.h[4] += e;
 }
 
+namespace detail {
+/// Word `i` of the padded last block of which `left` bytes are message: then 0x80, then zeros.
+MILLRACE_DEVICE uint32_t sha1_last_word(const uint8_t* data, uint32_t left, uint32_t i) {
+    uint32_t word = 0;
+    for (unsigned j = 0; j < 4; ++j) {
+        const uint32_t at = 4 * i + j;
+        const uint32_t byte = at < left ? data[at] : at == left ? 0x80u : 0u;
+        word |= byte << (24 - 8 * j);
+    }
+    return word;
+}
+}  // namespace detail
+
 /// Takes in the last `count` bytes of a message of which `before` bytes (a multiple of 64) went in
 /// already; then `state` is the digest.
 MILLRACE_DEVICE void sha1_finish(Sha1& state, const uint8_t* data, uint32_t count, uint32_t before) {
-    uint32_t w[16];
-    uint32_t left = count;
-    for (; left >= kSha1BlockBytes; left -= kSha1BlockBytes, data += kSha1BlockBytes) {
-        for (unsigned i = 0; i < 16; ++i) w[i] = load_be32(data + 4 * i);
-        sha1_block(state, w);
-    }
-    for (unsigned i = 0; i < 16; ++i) {
-        w[i] = 0;
-        for (unsigned j = 0; j < 4; ++j) {
-            const uint32_t at = 4 * i + j;
-            const uint32_t byte = at < left ? data[at] : at == left ? 0x80u : 0u;
-            w[i] |= byte << (24 - 8 * j);
+    // One loop over whole and padded blocks alike, so that the rounds are in the program once.
+    const uint32_t blocks = (count + 8) / kSha1BlockBytes + 1;
+    for (uint32_t block = 0; block < blocks; ++block) {
+        const uint32_t at = block * kSha1BlockBytes;
+        uint32_t w[16];
+        if (at + kSha1BlockBytes <= count) {
+            for (unsigned i = 0; i < 16; ++i) w[i] = load_be32(data + at + 4 * i);
+        } else if (at <= count) {
+            for (unsigned i = 0; i < 16; ++i) w[i] = detail::sha1_last_word(data + at, count - at, i);
+        } else {
+            for (unsigned i = 0; i < 16; ++i) w[i] = 0;  // only the length did not fit before
         }
-    }
-    if (left >= kSha1BlockBytes - 8) {
+        if (block + 1 == blocks) {
+            const uint64_t bits = 8 * (static_cast<uint64_t>(before) + count);
+            w[14] = static_cast<uint32_t>(bits >> 32);
+            w[15] = static_cast<uint32_t>(bits);
+        }
         sha1_block(state, w);
-        for (unsigned i = 0; i < 14; ++i) w[i] = 0;
     }
-    const uint64_t bits = 8 * (static_cast<uint64_t>(before) + count);
-    w[14] = static_cast<uint32_t>(bits >> 32);
-    w[15] = static_cast<uint32_t>(bits);
-    sha1_block(state, w);
 }
 
 /// HMAC-SHA1 of `count` bytes; the first 12 bytes of the result are HMAC-SHA1-96 (RFC 2404).
