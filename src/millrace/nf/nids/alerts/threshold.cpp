@@ -1,0 +1,54 @@
+#include "millrace/nf/nids/alerts/threshold.hpp"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+namespace millrace::nf::nids {
+
+size_t ThresholdTable::Hash::operator()(const Key& key) const {
+    const std::string_view bytes(reinterpret_cast<const char*>(key.addresses.data()), key.addresses.size());
+    return std::hash<std::string_view>{}(bytes) ^ (static_cast<size_t>(key.gid) << 32 | key.sid) * 0x9e3779b97f4a7c15ull;
+}
+
+void ThresholdTable::make_room(uint64_t now_ns) {
+    std::erase_if(entries_, [&](const auto& entry) { return entry.second.end_ns < now_ns; });
+    if (entries_.size() < kMostEntries) return;
+    std::vector<uint64_t> ends;
+    ends.reserve(entries_.size());
+    for (const auto& [key, entry] : entries_) ends.push_back(entry.end_ns);
+    const auto middle = ends.begin() + static_cast<ptrdiff_t>(ends.size() / 2);
+    std::nth_element(ends.begin(), middle, ends.end());
+    const uint64_t oldest = *middle;
+    std::erase_if(entries_, [&](const auto& entry) { return entry.second.end_ns <= oldest; });
+}
+
+bool ThresholdTable::admits(const Rule& rule, const Event& event, uint64_t timestamp_ns) {
+    if (!rule.threshold) return true;
+    const Threshold& threshold = *rule.threshold;
+    Key key{rule.gid, rule.sid};
+    const bool src = threshold.track == Threshold::Track::by_src || threshold.track == Threshold::Track::by_both;
+    const bool dst = threshold.track == Threshold::Track::by_dst || threshold.track == Threshold::Track::by_both;
+    if (src) std::copy(std::begin(event.src), std::end(event.src), key.addresses.begin());
+    if (dst) std::copy(std::begin(event.dst), std::end(event.dst), key.addresses.begin() + 16);
+
+    if (entries_.size() >= kMostEntries && !entries_.contains(key)) make_room(timestamp_ns);
+    const auto [at, is_new] = entries_.try_emplace(key);
+    Entry& entry = at->second;
+    const Entry fresh{timestamp_ns + uint64_t{threshold.seconds} * 1'000'000'000, 0};
+    // A window begins with the alert that finds none, and its last instant belongs to it.
+    if (is_new || timestamp_ns > entry.end_ns) entry = fresh;
+    ++entry.count;
+    switch (threshold.type) {
+        case Threshold::Type::limit: return entry.count <= threshold.count;
+        case Threshold::Type::both: return entry.count == threshold.count;
+        case Threshold::Type::detection: return entry.count > threshold.count;
+        case Threshold::Type::threshold:
+            if (entry.count < threshold.count) return false;
+            entry = fresh;
+            return true;
+    }
+    return true;
+}
+
+}  // namespace millrace::nf::nids

@@ -1,0 +1,44 @@
+#include "millrace/nf/nids/cpu.hpp"
+
+namespace millrace::nf::nids {
+namespace {
+
+class NidsCpuHalf : public CpuHalf {
+public:
+    NidsCpuHalf(std::shared_ptr<const pattern::PatternSet> patterns, pattern::Engine engine, const NidsTables& tables)
+        : tables_(tables), payloads_(kCpuVector) {
+        hits_.reserve(kCpuVector, patterns->size());
+        matcher_ = pattern::make_matcher(std::move(patterns), engine);
+    }
+
+    void process(std::span<Packet* const> packets, Decision* decisions) override {
+        for (size_t i = 0; i < packets.size(); ++i) {
+            const bool concerns = Evaluation<Lanes<1>>::concerns(*packets[i]);
+            payloads_[i] = concerns ? pattern::Payload{packets[i]->payload(), packets[i]->payload_bytes()} : pattern::Payload{};
+        }
+        matcher_->scan(std::span(payloads_).first(packets.size()), hits_);
+        for (size_t i = 0; i < packets.size(); ++i) decisions[i] = evaluate(*packets[i], hits_[i]);
+    }
+
+private:
+    Decision evaluate(Packet& packet, std::span<const uint32_t> patterns) const {
+        if (!Evaluation<Lanes<1>>::concerns(packet)) return {kNoDetail, kClean};
+        Evaluation<Lanes<1>> evaluation(packet, tables_, {});
+        for (const uint32_t id : patterns) evaluation.pattern(id);
+        return evaluation.finish();
+    }
+
+    const NidsTables& tables_;
+    std::unique_ptr<pattern::Matcher> matcher_;
+    std::vector<pattern::Payload> payloads_;
+    pattern::PatternHits hits_;
+};
+
+}  // namespace
+
+std::unique_ptr<CpuHalf> make_cpu_half(std::shared_ptr<const pattern::PatternSet> patterns, pattern::Engine engine,
+                                       const NidsTables& tables) {
+    return std::make_unique<NidsCpuHalf>(std::move(patterns), engine, tables);
+}
+
+}  // namespace millrace::nf::nids

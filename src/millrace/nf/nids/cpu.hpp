@@ -1,0 +1,14 @@
+// The CPU half: a library finds the patterns of a whole vector, the device half's code confirms.
+#pragma once
+
+#include "millrace/nf/nids/compile/compiled_rules.hpp"
+#include "millrace/nf/nids/pattern/matcher.hpp"
+#include "millrace/nf/nf.hpp"
+
+namespace millrace::nf::nids {
+
+/// `tables` must live as long as the half.
+std::unique_ptr<CpuHalf> make_cpu_half(std::shared_ptr<const pattern::PatternSet> patterns, pattern::Engine engine,
+                                       const NidsTables& tables);
+
+}  // namespace millrace::nf::nids

@@ -1,0 +1,28 @@
+// Intrusion detection by Snort and Suricata rules: the device half.
+#pragma once
+
+#include "millrace/nf/nids/evaluate.hpp"
+
+namespace millrace::nf::nids {
+
+struct Nids {
+    static constexpr Fields reads = field::headers | field::payload;
+    static constexpr Fields writes = field::none;
+    static constexpr unsigned lanes = 32;
+
+    using Tables = NidsTables;
+
+    /// Looks for every rule's pattern in the payload at once, then confirms the rules whose pattern is there.
+    template <class Lanes>
+    MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
+        if (!Evaluation<Lanes>::concerns(packet)) return {kNoDetail, kClean};
+        Evaluation<Lanes> evaluation(packet, tables, lanes);
+        pattern::for_each_pattern(packet.payload(), packet.payload_bytes(), tables.patterns, lanes, [&](uint32_t id) {
+            evaluation.pattern(id);
+            return true;
+        });
+        return evaluation.finish();
+    }
+};
+
+}  // namespace millrace::nf::nids

@@ -1,0 +1,164 @@
+// Whether a packet's headers are those that a rule asks for.
+#pragma once
+
+#include "millrace/nf/nids/payload_buffers.hpp"
+
+namespace millrace::nf::nids {
+
+/// The tables that headers are checked against; a part of Nids::Tables.
+struct HeaderTables {
+    View<AddressSet> address_sets;
+    View<Range4> ranges4;
+    View<Range6> ranges6;
+    View<PortSet> port_sets;
+    View<PortRange> port_ranges;
+};
+
+namespace detail {
+
+/// An IPv6 address as two numbers.
+struct Address6 {
+    uint64_t part[2];
+};
+MILLRACE_DEVICE bool operator<(const Address6& a, const Address6& b) {
+    return a.part[0] != b.part[0] ? a.part[0] < b.part[0] : a.part[1] < b.part[1];
+}
+/// The ranges of an IPv6 set in the shape that first_range_reaching takes.
+struct Ranges6 {
+    struct Bounds {
+        Address6 high;
+    };
+    const View<Range6>& ranges;
+    MILLRACE_DEVICE Bounds operator[](uint32_t i) const { return {{{ranges[i].high[0], ranges[i].high[1]}}}; }
+};
+
+/// `address`: where the packet holds it.
+MILLRACE_DEVICE bool has_address(const HeaderTables& tables, uint32_t set, const uint8_t* address, bool ipv6) {
+    if (set == 0) return true;
+    const AddressSet& addresses = tables.address_sets[set];
+    if (!ipv6) {
+        const uint32_t value = load_be32(address);
+        const uint32_t i = first_range_reaching(tables.ranges4, addresses.first4, addresses.count4, value);
+        return i < addresses.count4 && tables.ranges4[addresses.first4 + i].low <= value;
+    }
+    const Address6 value{{load_be64(address), load_be64(address + 8)}};
+    const uint32_t i = first_range_reaching(Ranges6{tables.ranges6}, addresses.first6, addresses.count6, value);
+    if (i == addresses.count6) return false;
+    const Range6& range = tables.ranges6[addresses.first6 + i];
+    return !(value < Address6{{range.low[0], range.low[1]}});
+}
+
+MILLRACE_DEVICE bool has_port(const HeaderTables& tables, uint32_t set, uint16_t port) {
+    if (set == 0) return true;
+    const PortSet& ports = tables.port_sets[set];
+    const uint32_t i = first_range_reaching(tables.port_ranges, ports.first, ports.count, port);
+    return i < ports.count && tables.port_ranges[ports.first + i].low <= port;
+}
+
+MILLRACE_DEVICE bool has_endpoints(const CompiledRule& rule, const HeaderTables& tables, const Packet& packet) {
+    const bool ipv6 = packet.layers().is_ipv6();
+    const uint8_t* src = packet.l3() + (ipv6 ? 8 : 12);
+    const uint8_t* dst = packet.l3() + (ipv6 ? 24 : 16);
+    const uint16_t src_port = packet.l4_src_port(), dst_port = packet.l4_dst_port();
+    if (has_port(tables, rule.src_ports, src_port) && has_port(tables, rule.dst_ports, dst_port) &&
+        has_address(tables, rule.src, src, ipv6) && has_address(tables, rule.dst, dst, ipv6)) {
+        return true;
+    }
+    return (rule.header & CompiledRule::kBothWays) && has_port(tables, rule.src_ports, dst_port) &&
+           has_port(tables, rule.dst_ports, src_port) && has_address(tables, rule.src, dst, ipv6) &&
+           has_address(tables, rule.dst, src, ipv6);
+}
+
+MILLRACE_DEVICE uint16_t protocol_of(const Layers& layers) {
+    if (layers.is_tcp()) return CompiledRule::kTcp;
+    if (layers.is_udp()) return CompiledRule::kUdp;
+    return layers.is_icmp() ? CompiledRule::kIcmp : CompiledRule::kOther;
+}
+
+/// What one packet tells of its flow; see README.md. Of equal ports neither direction is ruled out.
+MILLRACE_DEVICE bool has_flow(uint16_t wanted, const Packet& packet) {
+    const Layers& layers = packet.layers();
+    if ((wanted & CompiledRule::kOnlyFragments) && !layers.is_fragment()) return false;
+    if ((wanted & CompiledRule::kNoFragments) && layers.is_fragment()) return false;
+    const uint16_t src = packet.l4_src_port(), dst = packet.l4_dst_port();
+    bool to_server = dst <= src, to_client = src <= dst;
+    if (layers.is_tcp()) {
+        const uint8_t flags = packet.tcp_flags();
+        const bool syn = flags & tcp::kSyn, ack = flags & tcp::kAck;
+        if ((wanted & CompiledRule::kEstablished) && (syn || !ack)) return false;
+        if ((wanted & CompiledRule::kNotEstablished) && !syn && ack) return false;
+        if (syn) {
+            to_server = !ack;
+            to_client = ack;
+        }
+    }
+    if ((wanted & CompiledRule::kToServer) && !to_server) return false;
+    return !(wanted & CompiledRule::kToClient) || to_client;
+}
+
+MILLRACE_DEVICE bool has_application(const CompiledRule& rule, const HeaderTables& tables, const Packet& packet,
+                                     PayloadBuffers& buffers) {
+    switch (rule.application) {
+        case Application::none: return true;
+        case Application::http: return buffers.http().kind != HttpHead::Kind::none;
+        case Application::tls: return buffers.is_tls();
+        case Application::ports:
+            return has_port(tables, rule.application_ports, packet.l4_src_port()) ||
+                   has_port(tables, rule.application_ports, packet.l4_dst_port());
+    }
+    return false;
+}
+
+}  // namespace detail
+
+MILLRACE_DEVICE bool header_matches(const CompiledRule& rule, const HeaderTables& tables, const Packet& packet,
+                                    PayloadBuffers& buffers) {
+    const Layers& layers = packet.layers();
+    if (!(rule.header & detail::protocol_of(layers))) return false;
+    if ((rule.header & CompiledRule::kIpv4Only) && !layers.is_ipv4()) return false;
+    if ((rule.header & CompiledRule::kIpv6Only) && !layers.is_ipv6()) return false;
+    return detail::has_endpoints(rule, tables, packet) && detail::has_flow(rule.header, packet) &&
+           detail::has_application(rule, tables, packet, buffers);
+}
+
+/// Reads a field; false where the packet has none.
+MILLRACE_DEVICE bool read_field(const Packet& packet, Field field, uint32_t& value) {
+    const Layers& layers = packet.layers();
+    const uint8_t* l3 = packet.l3();
+    const uint8_t* l4 = packet.l4();
+    const bool ipv4 = layers.is_ipv4();
+    switch (field) {
+        case Field::payload_bytes: value = packet.payload_bytes(); return true;
+        case Field::ip_ttl: value = packet.ip_ttl(); return true;
+        case Field::ip_tos: value = ipv4 ? l3[1] : (load_be16(l3) >> 4) & 0xffu; return true;
+        case Field::ip_id: value = ipv4 ? load_be16(l3 + 4) : 0u; return ipv4;
+        case Field::ip_protocol: value = layers.protocol; return true;
+        case Field::ip_fragment_offset: value = ipv4 ? load_be16(l3 + 6) & 0x1fffu : 0u; return ipv4;
+        case Field::ip_fragment_bits: value = ipv4 ? static_cast<uint32_t>(l3[6] >> 5) : 0u; return ipv4;
+        default: break;
+    }
+    if (field >= Field::tcp_seq && field <= Field::tcp_flags) {
+        if (!layers.is_tcp()) return false;
+        switch (field) {
+            case Field::tcp_seq: value = load_be32(l4 + 4); break;
+            case Field::tcp_ack: value = load_be32(l4 + 8); break;
+            case Field::tcp_window: value = load_be16(l4 + 14); break;
+            default: value = packet.tcp_flags(); break;
+        }
+        return true;
+    }
+    if (!layers.is_icmp()) return false;
+    switch (field) {
+        case Field::icmp_type: value = l4[0]; return true;
+        case Field::icmp_code: value = l4[1]; return true;
+        default: break;
+    }
+    // Only echoes, timestamps, information and address mask messages have an identifier (RFC 792, RFC 950, RFC 4443).
+    const uint8_t type = l4[0];
+    const bool has_id = ipv4 ? type == 0 || type == 8 || (type >= 13 && type <= 18) : type == 128 || type == 129;
+    if (!has_id) return false;
+    value = load_be16(l4 + (field == Field::icmp_id ? 4 : 6));
+    return true;
+}
+
+}  // namespace millrace::nf::nids

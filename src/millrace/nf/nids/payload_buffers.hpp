@@ -1,0 +1,307 @@
+// Where the buffers of application protocols lie in one packet's payload: HTTP/1, TLS, DNS.
+//
+// One packet is all there is: a head that ends in a later segment is seen as far as it goes, a second
+// request in the same packet is not looked at, and nothing is decoded or decompressed.
+#pragma once
+
+#include "millrace/nf/nids/tables.hpp"
+
+namespace millrace::nf::nids {
+
+/// Bytes [at, at + bytes) of a payload, or nothing.
+struct Part {
+    uint32_t at = 0;
+    uint32_t bytes = 0;
+    bool present = false;
+};
+
+/// A buffer as options look at it.
+struct Span {
+    const uint8_t* data = nullptr;
+    uint32_t bytes = 0;
+    bool present = false;
+};
+
+MILLRACE_DEVICE uint8_t to_lower(uint8_t c) { return c >= 'A' && c <= 'Z' ? static_cast<uint8_t>(c + 32) : c; }
+
+/// Start line and headers of an HTTP/1 message that begins with the payload (RFC 9112, section 2).
+struct HttpHead {
+    enum class Kind : uint8_t { none, request, response };
+    Kind kind = Kind::none;
+    uint32_t first_space = 0;   ///< end of the method or of the version
+    uint32_t second_space = 0;  ///< end of the URI or of the status code
+    uint32_t line_end = 0;      ///< end of the start line, without CR LF
+    uint32_t headers = 0;       ///< first byte of the header lines
+    uint32_t headers_end = 0;   ///< behind the last header line's LF
+    uint32_t body = 0;          ///< first byte of the body
+    bool complete = false;      ///< the empty line is in this packet
+};
+
+namespace detail {
+
+MILLRACE_DEVICE bool is_http_version(const uint8_t* data, uint32_t bytes) {
+    return bytes >= 7 && data[0] == 'H' && data[1] == 'T' && data[2] == 'T' && data[3] == 'P' && data[4] == '/' &&
+           data[5] >= '0' && data[5] <= '9' && data[6] == '.';
+}
+
+/// Length of the line at `at` without its LF; the rest when there is none.
+MILLRACE_DEVICE uint32_t line_bytes(const uint8_t* data, uint32_t bytes, uint32_t at) {
+    uint32_t end = at;
+    while (end < bytes && data[end] != '\n') ++end;
+    return end - at;
+}
+
+MILLRACE_DEVICE uint32_t without_cr(const uint8_t* data, uint32_t at, uint32_t bytes) {
+    return bytes > 0 && data[at + bytes - 1] == '\r' ? bytes - 1 : bytes;
+}
+
+MILLRACE_DEVICE bool find_start_line(const uint8_t* data, uint32_t bytes, HttpHead& head) {
+    if (bytes < 10) return false;
+    uint32_t space = 0;
+    const bool response = is_http_version(data, bytes);
+    if (response) {
+        while (space < 12 && space < bytes && data[space] != ' ') ++space;
+    } else {
+        while (space < 32 && space < bytes && ((data[space] >= 'A' && data[space] <= 'Z') || data[space] == '_')) ++space;
+    }
+    if (space == 0 || space >= bytes || data[space] != ' ') return false;
+    const uint32_t line = line_bytes(data, bytes, 0);
+    head.line_end = without_cr(data, 0, line);
+    if (space >= head.line_end) return false;
+    head.first_space = space;
+    if (response) {
+        head.second_space = smaller(space + 4, head.line_end);
+        head.kind = HttpHead::Kind::response;
+    } else {
+        uint32_t last = head.line_end;
+        while (last > space && data[last - 1] != ' ') --last;
+        if (last <= space + 1 || !is_http_version(data + last, head.line_end - last)) return false;
+        head.second_space = last - 1;
+        head.kind = HttpHead::Kind::request;
+    }
+    head.headers = smaller(line + 1, bytes);
+    return true;
+}
+
+}  // namespace detail
+
+MILLRACE_DEVICE HttpHead find_http_head(const uint8_t* data, uint32_t bytes) {
+    HttpHead head;
+    if (!detail::find_start_line(data, bytes, head)) return HttpHead{};
+    uint32_t at = head.headers;
+    while (at < bytes) {
+        const uint32_t line = detail::line_bytes(data, bytes, at);
+        if (detail::without_cr(data, at, line) == 0) {
+            head.complete = at + line < bytes;
+            head.headers_end = at;
+            head.body = smaller(at + line + 1, bytes);
+            return head;
+        }
+        at += line + 1;
+    }
+    head.headers_end = head.body = bytes;
+    return head;
+}
+
+/// The value of the first header line called `name` (lower case).
+MILLRACE_DEVICE Part find_header(const uint8_t* data, const HttpHead& head, const char* name) {
+    for (uint32_t at = head.headers; at < head.headers_end;) {
+        const uint32_t line = detail::line_bytes(data, head.headers_end, at);
+        const uint32_t end = at + detail::without_cr(data, at, line);
+        uint32_t i = at;
+        const char* letter = name;
+        while (i < end && *letter != 0 && to_lower(data[i]) == static_cast<uint8_t>(*letter)) {
+            ++i;
+            ++letter;
+        }
+        if (*letter == 0 && i < end && data[i] == ':') {
+            ++i;
+            while (i < end && (data[i] == ' ' || data[i] == '\t')) ++i;
+            uint32_t last = end;
+            while (last > i && (data[last - 1] == ' ' || data[last - 1] == '\t')) --last;
+            return {i, last - i, true};
+        }
+        at += line + 1;
+    }
+    return {};
+}
+
+/// The first host name of a TLS ClientHello (RFC 8446, section 4.1.2; RFC 6066, section 3) that the payload begins with.
+MILLRACE_DEVICE Part find_tls_sni(const uint8_t* data, uint32_t bytes) {
+    if (bytes < 44 || data[0] != 0x16 || data[1] != 3 || data[5] != 1) return {};
+    uint32_t at = 5 + 4 + 2 + 32;  // record, handshake header, version, random
+    at += 1u + data[at];           // session id
+    if (at + 2 > bytes) return {};
+    at += 2u + load_be16(data + at);  // cipher suites
+    if (at + 1 > bytes) return {};
+    at += 1u + data[at];  // compression methods
+    if (at + 2 > bytes) return {};
+    const uint32_t end = smaller(at + 2u + load_be16(data + at), bytes);
+    at += 2;
+    while (at + 4 <= end) {
+        const uint32_t type = load_be16(data + at);
+        const uint32_t length = load_be16(data + at + 2);
+        at += 4;
+        if (type == 0) {
+            if (length < 5 || at + 5 > end || data[at + 2] != 0) return {};
+            const uint32_t name = load_be16(data + at + 3);
+            if (at + 5 + name > end) return {};
+            return {at + 5, name, true};
+        }
+        at += length;
+    }
+    return {};
+}
+
+MILLRACE_DEVICE bool looks_like_tls(const uint8_t* data, uint32_t bytes) {
+    return bytes >= 5 && data[0] >= 0x14 && data[0] <= 0x17 && data[1] == 3 && data[2] <= 4;
+}
+
+/// Finds buffers in one payload; what several rules need is found once. Every lane has its own.
+class PayloadBuffers {
+public:
+    static constexpr uint32_t kScratchBytes = 512;
+
+    MILLRACE_DEVICE PayloadBuffers(const uint8_t* data, uint32_t bytes, bool tcp) : data_(data), bytes_(bytes), tcp_(tcp) {}
+
+    MILLRACE_DEVICE const uint8_t* data() const { return data_; }
+    MILLRACE_DEVICE uint32_t bytes() const { return bytes_; }
+    MILLRACE_DEVICE const HttpHead& http() {
+        if (!http_known_) {
+            if (tcp_) http_ = find_http_head(data_, bytes_);
+            http_known_ = true;
+        }
+        return http_;
+    }
+    MILLRACE_DEVICE bool is_tls() const { return tcp_ && looks_like_tls(data_, bytes_); }
+
+    /// The buffer as bytes; with `dot_prefix` a '.' stands before it (Suricata's `dotprefix`). Valid
+    /// until the next call: some buffers are put together in scratch memory.
+    MILLRACE_DEVICE Span find(Buffer buffer, bool dot_prefix) {
+        Span span;
+        if (buffer == Buffer::payload) {
+            span = {data_, bytes_, true};
+        } else if (buffer == Buffer::dns_query) {
+            span = dns_query();
+        } else if (buffer == Buffer::http_header_names) {
+            span = header_names();
+        } else {
+            const Part part = buffer == Buffer::tls_sni && tcp_ ? find_tls_sni(data_, bytes_) : http_part(buffer);
+            span = {data_ + part.at, part.bytes, part.present};
+        }
+        if (!dot_prefix || !span.present) return span;
+        if (span.bytes + 1 > kScratchBytes) return {};
+        for (uint32_t i = span.bytes; i > 0; --i) scratch_[i] = span.data[i - 1];
+        scratch_[0] = '.';
+        return {scratch_, span.bytes + 1, true};
+    }
+
+private:
+    MILLRACE_DEVICE Part http_part(Buffer buffer) {
+        const HttpHead& head = http();
+        if (buffer == Buffer::file_data_part && head.kind == HttpHead::Kind::none) return {0, bytes_, bytes_ > 0};
+        if (head.kind == HttpHead::Kind::none) return {};
+        const bool request = head.kind == HttpHead::Kind::request;
+        const uint32_t rest = bytes_ - head.body;
+        switch (buffer) {
+            case Buffer::http_method: return {0, head.first_space, request};
+            case Buffer::http_uri: return {head.first_space + 1, head.second_space - head.first_space - 1, request};
+            case Buffer::http_protocol:
+                return request ? Part{head.second_space + 1, head.line_end - head.second_space - 1, true}
+                               : Part{0, head.first_space, true};
+            case Buffer::http_request_line: return {0, head.line_end, request};
+            case Buffer::http_response_line: return {0, head.line_end, !request};
+            case Buffer::http_header: return {head.headers, head.headers_end - head.headers, true};
+            case Buffer::http_start: return {0, head.body, head.complete};
+            case Buffer::http_request_body: return {head.body, rest, request && rest > 0};
+            case Buffer::http_stat_code:
+                return {head.first_space + 1, head.second_space - head.first_space - 1, !request};
+            case Buffer::http_stat_msg: {
+                const uint32_t at = smaller(head.second_space + 1, head.line_end);
+                return {at, head.line_end - at, !request};
+            }
+            case Buffer::http_response_body:
+            case Buffer::file_data:
+            case Buffer::file_data_part: return {head.body, rest, !request && rest > 0};
+            default: return header_value(buffer, head);
+        }
+    }
+
+    MILLRACE_DEVICE Part header_value(Buffer buffer, const HttpHead& head) const {
+        const char* name = "";
+        switch (buffer) {
+            case Buffer::http_host:
+            case Buffer::http_host_raw: name = "host"; break;
+            case Buffer::http_user_agent: name = "user-agent"; break;
+            case Buffer::http_cookie: name = head.kind == HttpHead::Kind::request ? "cookie" : "set-cookie"; break;
+            case Buffer::http_referer: name = "referer"; break;
+            case Buffer::http_content_type: name = "content-type"; break;
+            case Buffer::http_content_len: name = "content-length"; break;
+            case Buffer::http_accept: name = "accept"; break;
+            case Buffer::http_accept_lang: name = "accept-language"; break;
+            case Buffer::http_accept_enc: name = "accept-encoding"; break;
+            case Buffer::http_connection: name = "connection"; break;
+            case Buffer::http_location: name = "location"; break;
+            case Buffer::http_server: name = "server"; break;
+            default: return {};
+        }
+        Part part = find_header(data_, head, name);
+        if (buffer == Buffer::http_host && part.present && data_[part.at] != '[') {
+            uint32_t length = 0;  // without the port
+            while (length < part.bytes && data_[part.at + length] != ':') ++length;
+            part.bytes = length;
+        }
+        return part;
+    }
+
+    /// The name of the first question, with dots, of a DNS query (RFC 1035, section 4.1).
+    MILLRACE_DEVICE Span dns_query() {
+        const uint32_t start = tcp_ ? 2 : 0;  // over TCP a length comes first (section 4.2.2)
+        if (bytes_ < start + 12 + 5) return {};
+        const uint8_t* message = data_ + start;
+        const uint32_t bytes = bytes_ - start;
+        if ((message[2] & 0x80) != 0 || load_be16(message + 4) == 0) return {};
+        uint32_t at = 12, length = 0;
+        while (at < bytes && message[at] != 0) {
+            const uint32_t label = message[at];
+            if (label > 63 || at + 1 + label >= bytes || length + label + 1 > 255) return {};
+            if (length > 0) scratch_[length++] = '.';
+            for (uint32_t i = 0; i < label; ++i) scratch_[length++] = message[at + 1 + i];
+            at += 1 + label;
+        }
+        if (at + 5 > bytes) return {};
+        return {scratch_, length, true};
+    }
+
+    /// CR LF, each header's name followed by CR LF, CR LF: Suricata's `http.header_names`.
+    MILLRACE_DEVICE Span header_names() {
+        const HttpHead& head = http();
+        if (head.kind == HttpHead::Kind::none || !head.complete) return {};
+        uint32_t length = 0;
+        scratch_[length++] = '\r';
+        scratch_[length++] = '\n';
+        for (uint32_t at = head.headers; at < head.headers_end;) {
+            const uint32_t line = detail::line_bytes(data_, head.headers_end, at);
+            for (uint32_t i = at; i < at + line && data_[i] != ':' && data_[i] != '\r'; ++i) {
+                if (length + 5 > kScratchBytes) return {};
+                scratch_[length++] = data_[i];
+            }
+            if (length + 4 > kScratchBytes) return {};
+            scratch_[length++] = '\r';
+            scratch_[length++] = '\n';
+            at += line + 1;
+        }
+        scratch_[length++] = '\r';
+        scratch_[length++] = '\n';
+        return {scratch_, length, true};
+    }
+
+    const uint8_t* data_;
+    uint32_t bytes_;
+    bool tcp_;
+    bool http_known_ = false;
+    HttpHead http_;
+    uint8_t scratch_[kScratchBytes];
+};
+
+}  // namespace millrace::nf::nids

@@ -1,0 +1,85 @@
+// Options that say what a rule is called and when its alerts are told.
+#include <algorithm>
+
+#include "millrace/nf/nids/rules/rule_builder.hpp"
+#include "millrace/nf/nids/rules/threshold_text.hpp"
+
+namespace millrace::nf::nids {
+namespace {
+
+uint32_t read_id(const Option& option) {
+    return static_cast<uint32_t>(read_integer({option.value, option.value_at}, 0, 0xffffffff));
+}
+
+void read_metadata(Rule& rule, const Option& option) {
+    for (const Word& entry : split_commas(option.value, option.value_at)) {
+        const size_t blank = entry.text.find(' ');
+        std::string key(entry.text.substr(0, blank));
+        std::string value(blank == std::string_view::npos ? std::string_view{} : trim(entry.text.substr(blank)));
+        if (!key.empty()) rule.metadata.emplace_back(std::move(key), std::move(value));
+    }
+}
+
+/// State that one packet sets and another asks for. Setting it is harmless, as no rule that asks is applied.
+void read_flow_state(RuleBuilder& builder, const Option& option) {
+    const auto words = split_commas(option.value, option.value_at);
+    const std::string_view verb = words[0].text;
+    const std::string keyword(option.keyword);
+    if (verb == "noalert") {
+        builder.rule.silent = true;
+    } else if (verb == "set" || verb == "setx" || verb == "unset" || verb == "toggle" || verb == "reset") {
+        builder.sets_flow_state = true;
+    } else if (verb == "isset" || verb == "isnotset") {
+        builder.rule.refuse(keyword + " " + std::string(verb) + ": needs the packets before");
+    } else {
+        throw RuleError{words[0].at, "'" + std::string(verb) + "' is nothing that " + keyword + " does",
+                        "it is set, unset, toggle, isset, isnotset or noalert"};
+    }
+}
+
+void read_flow_number(RuleBuilder& builder, const Option& option) {
+    const auto words = split_commas(option.value, option.value_at);
+    const std::string_view verb = words.size() > 1 ? words[1].text : std::string_view{};
+    const bool asks = verb != "=" && verb != "+" && verb != "-" && verb != "notset";
+    if (asks) builder.rule.refuse("flowint: needs the packets before");
+}
+
+}  // namespace
+
+bool read_description(RuleBuilder& builder, const Option& option) {
+    Rule& rule = builder.rule;
+    const std::string_view keyword = option.keyword;
+    if (keyword == "msg") {
+        rule.message = unquote(option.value);
+    } else if (keyword == "sid") {
+        rule.sid = read_id(option);
+    } else if (keyword == "gid") {
+        rule.gid = read_id(option);
+    } else if (keyword == "rev") {
+        rule.revision = read_id(option);
+    } else if (keyword == "priority") {
+        rule.priority = read_id(option);
+    } else if (keyword == "classtype") {
+        rule.class_type = std::string(option.value);
+    } else if (keyword == "reference") {
+        rule.references.emplace_back(option.value);
+    } else if (keyword == "metadata") {
+        read_metadata(rule, option);
+    } else if (keyword == "threshold" || keyword == "detection_filter") {
+        rule.threshold = read_threshold(option.value, option.value_at, keyword == "detection_filter");
+    } else if (keyword == "noalert") {
+        rule.silent = true;
+    } else if (keyword == "flowbits" || keyword == "xbits" || keyword == "hostbits") {
+        read_flow_state(builder, option);
+    } else if (keyword == "flowint") {
+        read_flow_number(builder, option);
+    } else {
+        // Told to people, or about what else to record: nothing that decides whether the rule matches.
+        static constexpr std::string_view kInformation[] = {"service", "rem",  "target", "tag",      "logto",
+                                                            "soid",    "prefilter", "requires", "session"};
+        return std::find(std::begin(kInformation), std::end(kInformation), keyword) != std::end(kInformation);
+    }
+    return true;
+}
+
+}  // namespace millrace::nf::nids

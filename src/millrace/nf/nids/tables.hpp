@@ -1,0 +1,165 @@
+// The compiled rules, flat, as every device holds them.
+//
+// A rule is a header (protocol, addresses, ports, flow), checked first, and a run of `Op`s, checked in
+// order. Rules are numbered in the order of the files; every index below is such a number or the
+// index of an array of this file. Offsets and lengths are bytes.
+#pragma once
+
+#include "millrace/packet/packet.hpp"
+#include "millrace/packet/view.hpp"
+
+namespace millrace::nf::nids {
+
+/// What the options of a rule look at. Everything but `payload` is found within one packet.
+enum class Buffer : uint8_t {
+    payload,
+    http_method,
+    http_uri,
+    http_protocol,
+    http_request_line,
+    http_header,
+    http_start,
+    http_request_body,
+    http_stat_code,
+    http_stat_msg,
+    http_response_line,
+    http_response_body,
+    http_header_names,
+    http_host,
+    http_host_raw,
+    http_user_agent,
+    http_cookie,
+    http_referer,
+    http_content_type,
+    http_content_len,
+    http_accept,
+    http_accept_lang,
+    http_accept_enc,
+    http_connection,
+    http_location,
+    http_server,
+    file_data,        ///< the body that begins in this packet
+    file_data_part,   ///< the body, or the whole payload where no HTTP head begins the packet
+    tls_sni,
+    dns_query,
+};
+
+/// A number that a packet's headers hold.
+enum class Field : uint8_t {
+    payload_bytes,
+    ip_ttl,
+    ip_tos,
+    ip_id,
+    ip_protocol,
+    ip_fragment_offset,
+    ip_fragment_bits,  ///< 4 reserved, 2 don't fragment, 1 more fragments
+    tcp_seq,
+    tcp_ack,
+    tcp_window,
+    tcp_flags,
+    icmp_type,
+    icmp_code,
+    icmp_id,
+    icmp_seq,
+};
+
+enum class OpKind : uint8_t {
+    select_buffer,  ///< `mode`: the Buffer; starts it with the cursor at 0
+    content,
+    regex,
+    data_at,
+    byte_test,
+    byte_jump,
+    byte_extract,
+    buffer_bytes,   ///< low <= size <= high
+    field_range,    ///< `mode`: the Field; low <= value <= high
+    field_mask,     ///< `mode`: the Field; `comparison` of value & mask with `value`
+    same_ip,
+};
+
+enum class Comparison : uint8_t { less, less_equal, equal, greater_equal, greater, not_equal, any_bit, xor_bits, none_bit };
+
+/// Step of a rule. Which members count depends on `kind`; a slot of kNoSlot says that the number is constant.
+struct Op {
+    static constexpr uint16_t kNegated = 1, kRelative = 2, kNocase = 4, kLimited = 8, kEndsWith = 16;
+    static constexpr uint16_t kDotPrefix = 32, kLittleEndian = 64, kFromBeginning = 128, kFromEnd = 256, kAlign = 512;
+    static constexpr uint16_t kHex = 1024, kDecimal = 2048, kOctal = 4096;
+    static constexpr uint16_t kString = kHex | kDecimal | kOctal;
+    /// Another occurrence may be tried when a later option fails, as that is relative to this one.
+    static constexpr uint16_t kRetry = 8192;
+    static constexpr uint8_t kNoSlot = 0xff;
+
+    OpKind kind = OpKind::content;
+    uint8_t mode = 0;
+    uint8_t count = 0;               ///< bytes that byte_* read
+    Comparison comparison = Comparison::equal;
+    uint16_t flags = 0;
+    uint8_t from_slot = kNoSlot;     ///< variable instead of `from`
+    uint8_t window_slot = kNoSlot;   ///< variable instead of `window`; of byte_extract the one written
+    int32_t from = 0;                ///< offset or distance
+    uint32_t window = 0;             ///< depth or within (kLimited)
+    uint32_t data = 0;               ///< content: first byte in `literals`; regex: program; byte_*: bit mask
+    uint32_t data_bytes = 0;         ///< content: length; byte_jump, byte_extract: multiplier
+    uint64_t value = 0;              ///< byte_test: operand; ranges: low << 32 | high; byte_jump: post offset (int32_t)
+};
+static_assert(sizeof(Op) == 32);
+
+/// Most operations of a rule, and variables that byte_extract may fill.
+inline constexpr uint32_t kMaxOps = 64;
+inline constexpr uint32_t kMaxSlots = 8;
+
+/// The protocol that a rule asks for beyond what the IP header says.
+enum class Application : uint8_t { none, http, tls, ports };
+
+/// Header of a compiled rule.
+struct CompiledRule {
+    static constexpr uint16_t kTcp = 1, kUdp = 2, kIcmp = 4, kOther = 8, kAnyProtocol = 15;
+    static constexpr uint16_t kIpv4Only = 16, kIpv6Only = 32;
+    static constexpr uint16_t kBothWays = 64;
+    static constexpr uint16_t kEstablished = 128, kNotEstablished = 256, kToServer = 512, kToClient = 1024;
+    static constexpr uint16_t kOnlyFragments = 2048, kNoFragments = 4096;
+    static constexpr uint8_t kPass = 1, kDrop = 2, kSilent = 4;
+
+    uint32_t first_op = 0;
+    uint16_t ops = 0;
+    uint16_t header = 0;  ///< what the headers must be
+    uint8_t action = 0;   ///< kPass, kDrop, kSilent: neither is an alert
+    Application application = Application::none;
+    uint32_t src = 0, dst = 0;              ///< address sets; 0 is any
+    uint32_t src_ports = 0, dst_ports = 0;  ///< port sets; 0 is any
+    uint32_t application_ports = 0;         ///< port set of either side, for Application::ports
+};
+
+struct AddressSet {
+    uint32_t first4 = 0, count4 = 0;  ///< ranges in `ranges4`
+    uint32_t first6 = 0, count6 = 0;
+};
+struct Range4 {
+    uint32_t low, high;
+};
+struct Range6 {
+    uint64_t low[2], high[2];  ///< most significant first
+};
+struct PortSet {
+    uint32_t first = 0, count = 0;  ///< ranges in `port_ranges`
+};
+struct PortRange {
+    uint16_t low, high;
+};
+
+/// The first of n sorted, disjoint ranges that ends at or behind `value`; n when none does.
+template <class Ranges, class T>
+MILLRACE_DEVICE uint32_t first_range_reaching(const Ranges& ranges, uint32_t first, uint32_t n, T value) {
+    uint32_t low = 0, high = n;
+    while (low < high) {
+        const uint32_t middle = (low + high) / 2;
+        if (ranges[first + middle].high < value) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+}  // namespace millrace::nf::nids
