@@ -86,7 +86,7 @@ void read_byte_test(RuleBuilder& builder, const Option& option) {
         {"&", Comparison::any_bit}, {"^", Comparison::xor_bits}};
     auto parts = need(option, 4);
     ByteTest test;
-    test.format.count = read_count(builder, parts[0], 1);
+    test.format.count = read_count(builder, parts[0], 0);
     std::string_view sign = parts[1].text;
     const auto lookup = [&](std::string_view text) {
         return std::find_if(std::begin(kComparisons), std::end(kComparisons), [&](const auto& c) { return c.first == text; });
@@ -104,6 +104,7 @@ void read_byte_test(RuleBuilder& builder, const Option& option) {
     for (size_t i = 4; i < parts.size(); ++i)
         if (!read_format(builder, test.format, words_of(parts[i]))) unknown(option, parts[i]);
     check_count(test.format, parts[0]);
+    if (test.format.count == 0 && test.format.string == 0) throw RuleError{parts[0].at, "only a string may have 0 bytes, that is: as many as are digits"};
     builder.add(test, option);
 }
 

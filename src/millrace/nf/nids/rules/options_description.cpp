@@ -44,6 +44,12 @@ void read_flow_number(RuleBuilder& builder, const Option& option) {
     if (asks) builder.rule.refuse("flowint: needs the packets before");
 }
 
+void read_rule_threshold(Rule& rule, const Option& option) {
+    for (const std::string_view word : {"backoff", "by_flow", "by_either"})
+        if (option.value.find(word) != std::string_view::npos) return rule.refuse("threshold " + std::string(word));
+    rule.threshold = read_threshold(option.value, option.value_at, option.keyword == "detection_filter");
+}
+
 }  // namespace
 
 bool read_description(RuleBuilder& builder, const Option& option) {
@@ -66,7 +72,7 @@ bool read_description(RuleBuilder& builder, const Option& option) {
     } else if (keyword == "metadata") {
         read_metadata(rule, option);
     } else if (keyword == "threshold" || keyword == "detection_filter") {
-        rule.threshold = read_threshold(option.value, option.value_at, keyword == "detection_filter");
+        read_rule_threshold(rule, option);
     } else if (keyword == "noalert") {
         rule.silent = true;
     } else if (keyword == "flowbits" || keyword == "xbits" || keyword == "hostbits") {
