@@ -1,0 +1,60 @@
+# The front door. `make help` lists what there is.
+BUILD   ?= build
+CONFIG  ?= examples/gateway.yaml
+JOBS    ?= $(shell nproc)
+PREFIX  ?= /usr/local
+SECONDS_EACH ?= 20
+
+CONFIGURE = cmake -G Ninja -DCMAKE_BUILD_TYPE=$(1) -S . -B
+CTEST     = ctest --output-on-failure --no-tests=error
+# DPDK and Hyperscan keep what they allocate until the program ends.
+SANITIZER_OPTIONS = ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1 \
+                    UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+                    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+
+.PHONY: help setup build run test sanitize tsan fuzz bench docs install clean
+.DEFAULT_GOAL := help
+
+help:      ## list these commands
+	@sed -n 's/^\([a-z]*\): .*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 20
+
+setup:     ## install what the build needs (Debian 12, Ubuntu 24.04)
+	@scripts/setup
+
+build: setup ## build the program into build/
+	@$(call CONFIGURE,Release) $(BUILD) > /dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target millrace-cli
+
+run: build ## run the example chain over the recorded traffic; CONFIG=file.yaml runs another one
+	@$(BUILD)/millrace run $(CONFIG)
+
+test: setup ## build and pass every test
+	@$(call CONFIGURE,Release) $(BUILD) > /dev/null
+	@cmake --build $(BUILD) -j $(JOBS)
+	@$(CTEST) --test-dir $(BUILD) --timeout 240 -j $(JOBS)
+
+sanitize: setup ## pass every test under AddressSanitizer and UndefinedBehaviorSanitizer
+	@$(call CONFIGURE,RelWithDebInfo) build-asan -DMILLRACE_SANITIZE=address,undefined > /dev/null
+	@cmake --build build-asan -j $(JOBS)
+	@$(SANITIZER_OPTIONS) $(CTEST) --test-dir build-asan --timeout 1200 -j $(JOBS)
+
+tsan: setup ## pass every test under ThreadSanitizer
+	@$(call CONFIGURE,RelWithDebInfo) build-tsan -DMILLRACE_SANITIZE=thread > /dev/null
+	@cmake --build build-tsan -j $(JOBS)
+	@$(SANITIZER_OPTIONS) $(CTEST) --test-dir build-tsan --timeout 1200 -j $(JOBS)
+
+fuzz: setup ## run every fuzzer for SECONDS_EACH (20) seconds
+	@scripts/fuzz build-fuzz $(SECONDS_EACH) $(JOBS)
+
+bench: build ## measure the example chain on this machine
+	@$(BUILD)/millrace bench $(CONFIG)
+
+docs: setup ## draw the pictures of docs/ anew and check every link
+	@.venv/bin/python docs/pictures/architecture.py docs/pictures/architecture.svg
+	@.venv/bin/python tests/tree/links.py .
+
+install: build ## install to PREFIX (/usr/local); packagers set DESTDIR
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean:     ## remove what was built, but not what was installed
+	@rm -rf build build-asan build-tsan build-fuzz out
