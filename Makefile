@@ -20,6 +20,7 @@ help:      ## list these commands
 
 setup:     ## install what the build needs (Debian 12, Ubuntu 24.04)
 	@scripts/setup
+	@chmod 600 examples/ipsec-keys.yaml  # git keeps no such mode
 
 build: setup ## build the program into build/
 	@$(call CONFIGURE,Release) $(BUILD) > /dev/null

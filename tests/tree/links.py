@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Links between the documents lead somewhere, headings included. usage: links.py ROOT"""
+import pathlib
+import re
+import subprocess
+import sys
+
+root = pathlib.Path(sys.argv[1]).resolve()
+
+
+def anchors(document):
+    """The names by which a page's headings are linked to."""
+    text = re.sub(r"```.*?```", "", document.read_text(), flags=re.S)
+    titles = re.findall(r"^#+ +(.+?) *$", text, flags=re.M)
+    return {re.sub(r"[^\w\- ]", "", title.replace("`", "").lower()).replace(" ", "-") for title in titles}
+
+
+listed = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard", "*.md"], capture_output=True, text=True)
+documents = [root / name for name in listed.stdout.split()] if listed.returncode == 0 else sorted(root.glob("**/*.md"))
+mistakes, count = [], 0
+for document in documents:
+    text = re.sub(r"```.*?```", "", document.read_text(), flags=re.S)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        count += 1
+        path, _, anchor = target.partition("#")
+        file = (document.parent / path).resolve() if path else document
+        if not file.exists():
+            mistakes.append(f"{document.relative_to(root)}: {target} leads nowhere")
+        elif anchor and file.suffix == ".md" and anchor not in anchors(file):
+            mistakes.append(f"{document.relative_to(root)}: {path or 'this page'} has no heading for #{anchor}")
+if not count:
+    mistakes.append("no links found at all")
+print("\n".join(mistakes) or f"{count} links in {len(documents)} documents lead somewhere")
+sys.exit(bool(mistakes))
