@@ -51,8 +51,8 @@ bench: build ## measure the example chain on this machine
 	@$(BUILD)/millrace bench $(CONFIG)
 
 docs: setup ## draw the pictures of docs/ anew and check every link
-	@.venv/bin/python docs/pictures/architecture.py docs/pictures/architecture.svg
-	@.venv/bin/python tests/tree/links.py .
+	@/usr/bin/python3 docs/pictures/architecture.py docs/pictures/architecture.svg
+	@/usr/bin/python3 tests/tree/links.py .
 
 install: build ## install to PREFIX (/usr/local); packagers set DESTDIR
 	@cmake --install $(BUILD) --prefix $(PREFIX)

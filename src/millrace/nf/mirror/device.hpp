@@ -1,4 +1,4 @@
-// Ethernet mirror (UCL thesis, chapter 5): swaps the MAC addresses and sends the frame back.
+// Ethernet mirror (UCL thesis, section 3.1): swaps the MAC addresses and sends the frame back.
 #pragma once
 
 #include "millrace/packet/lanes.hpp"
