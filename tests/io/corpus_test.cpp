@@ -66,35 +66,57 @@ protected:
 
 TEST_F(CorpusTest, EveryCaptureIsReadToItsEndOrToItsDamage) {
     MILLRACE_NEEDS_DATA("pcap/INDEX.tsv");
-    size_t captures = 0, equal = 0, refused = 0, damaged = 0;
-    std::map<std::string, int> reasons;
+    size_t captures = 0, equal = 0;
     for (const Indexed& expected : read_index()) {
         ++captures;
-        try {
-            CaptureReader reader(corpus->path(expected.file));
-            CaptureRecord record;
-            uint64_t packets = 0, bytes = 0, longest = 0;
-            while (reader.next(record)) {
-                ++packets;
-                bytes += record.bytes.size();
-                longest = std::max<uint64_t>(longest, record.bytes.size());
-            }
-            if (!reader.error().empty()) {
-                ++damaged;
-                EXPECT_LE(packets, expected.packets) << expected.file;
-                if (false) std::cout << "damaged: " << reader.error() << "  index: " << expected.packets << " read: " << packets << " " << expected.features << "\n";
-            } else if (packets == expected.packets && bytes == expected.bytes && longest == expected.longest) {
-                ++equal;
-            } else {
-                ADD_FAILURE() << expected.file << ": " << packets << " packets, " << bytes << " bytes; the index has " << expected.packets
-                              << " and " << expected.bytes;
-            }
-        } catch (const ConfigError& e) {
-            ++refused;
-            if (false) std::cout << "refused: " << expected.packets << " " << e.what() << "\n";
+        SCOPED_TRACE(expected.file);
+        CaptureReader reader(corpus->path(expected.file));
+        CaptureRecord record;
+        uint64_t packets = 0, bytes = 0, longest = 0;
+        while (reader.next(record)) {
+            ++packets;
+            bytes += record.bytes.size();
+            longest = std::max<uint64_t>(longest, record.bytes.size());
         }
+        if (packets == expected.packets && bytes == expected.bytes && longest == expected.longest && reader.error().empty()) {
+            ++equal;
+            continue;
+        }
+        // Two files break off inside a record. Of one, the index's maker read no record where libpcap and Wireshark read one.
+        EXPECT_NE(expected.features.find("FILE-TRUNCATED"), std::string::npos);
+        EXPECT_NE(reader.error().find("damaged behind record " + std::to_string(packets)), std::string::npos) << reader.error();
+        EXPECT_LE(packets, expected.packets + 1);
     }
-    std::cout << captures << " captures: " << equal << " equal, " << damaged << " damaged, " << refused << " refused\n";
+    EXPECT_EQ(captures, 1881u);
+    EXPECT_EQ(equal, 1879u);
+}
+
+TEST_F(CorpusTest, EveryCaptureComesThroughAPortAndIsAccountedFor) {
+    MILLRACE_NEEDS_DATA("pcap/INDEX.tsv");
+    uint64_t received = 0, dropped = 0;
+    for (const Indexed& expected : read_index()) {
+        // The large ones take their time and show nothing new.
+        if (expected.packets > 2000) continue;
+        SCOPED_TRACE(expected.file);
+        const auto made = test::ports("in: { pcap: '" + corpus->path(expected.file) + "', buffers: 64 }\nout: { sink: {} }\n");
+        const uint64_t moved = test::pump(*made[0], *made[1]);
+        const PortCounters in = made[0]->counters(), out = made[1]->counters();
+        const uint64_t damage = in.drops.contains("read-error") ? 1 : 0;
+        EXPECT_EQ(moved, in.received_packets);
+        if (damage == 0) {
+            EXPECT_EQ(in.received_packets + in.receive_drops(), expected.packets);
+        }
+        EXPECT_EQ(out.sent_packets, in.received_packets);
+        EXPECT_EQ(out.sent_bytes, in.received_bytes);
+        EXPECT_EQ(made[0]->trouble().empty(), damage == 0);
+        if (expected.link_types == "1" && damage == 0 && expected.longest < 65000) {
+            EXPECT_EQ(in.received_bytes, expected.bytes);
+        }
+        received += in.received_packets;
+        dropped += in.receive_drops();
+    }
+    EXPECT_GT(received, 60000u);
+    EXPECT_GT(dropped, 1000u) << "there are 802.11 captures among them";
 }
 
 }  // namespace

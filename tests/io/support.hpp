@@ -65,7 +65,7 @@ inline uint64_t pump(Port& from, Port& to, uint16_t burst = 32) {
 
 inline std::string run(const std::string& command) {
     std::string output;
-    FILE* pipe = popen((command + " 2>&1").c_str(), "r");
+    FILE* pipe = popen(("(" + command + ") 2>&1").c_str(), "r");
     char buffer[4096];
     size_t n = 0;
     while ((n = fread(buffer, 1, sizeof buffer, pipe)) > 0) output.append(buffer, n);

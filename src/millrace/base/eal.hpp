@@ -18,7 +18,7 @@ struct EalOptions {
     HugePages huge_pages = HugePages::off;
     unsigned memory_mib = 2048;          ///< without huge pages, this much address space is set aside at start
                                          ///< (two generations of a full routing table take 1.4 GiB of it)
-    std::vector<std::string> arguments;  ///< further EAL arguments, as DPDK's manual has them
+    std::vector<std::string> arguments{};  ///< further EAL arguments, as DPDK's manual has them
 };
 
 /// Starts the environment if it is not running; the first call decides how. Safe from any thread.

@@ -1,8 +1,10 @@
 #include "millrace/io/capture_input.hpp"
 
 #include <fcntl.h>
+#include <lzma.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -135,6 +137,28 @@ private:
     uint64_t size_ = 0;
 };
 
+class RejoinedStream : public ByteStream {
+public:
+    RejoinedStream(std::vector<uint8_t> head, std::unique_ptr<ByteStream> rest) : head_(std::move(head)), rest_(std::move(rest)) {}
+    int64_t read(uint8_t* out, size_t size) override {
+        if (done_ < head_.size()) {
+            const size_t n = std::min(size, head_.size() - done_);
+            std::memcpy(out, head_.data() + done_, n);
+            done_ += n;
+            return static_cast<int64_t>(n);
+        }
+        const int64_t n = rest_->read(out, size);
+        if (n < 0) error_ = rest_->error();
+        return n;
+    }
+    double progress() const override { return rest_->progress(); }
+
+private:
+    std::vector<uint8_t> head_;
+    std::unique_ptr<ByteStream> rest_;
+    size_t done_ = 0;
+};
+
 /// What stdio needs besides the stream: the position, which it asks for by a seek to nowhere.
 struct Cookie {
     ByteStream* stream;
@@ -184,6 +208,10 @@ std::unique_ptr<ByteStream> open_stream(const std::string& path) {
 }
 
 std::unique_ptr<ByteStream> memory_stream(std::span<const uint8_t> bytes) { return std::make_unique<MemoryStream>(bytes); }
+
+std::unique_ptr<ByteStream> rejoined_stream(std::vector<uint8_t> head, std::unique_ptr<ByteStream> rest) {
+    return std::make_unique<RejoinedStream>(std::move(head), std::move(rest));
+}
 
 FILE* as_file(ByteStream& stream) {
     auto* cookie = new Cookie{&stream};

@@ -1,9 +1,6 @@
 // A file, plain or packed, as a stream of bytes. Private to io/.
 #pragma once
 
-#include <lzma.h>
-#include <zlib.h>
-
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -30,6 +27,8 @@ protected:
 /// Opens `path` by the end of its name (.xz, .gz, else plain). Null, with errno set, when it cannot be opened.
 std::unique_ptr<ByteStream> open_stream(const std::string& path);
 std::unique_ptr<ByteStream> memory_stream(std::span<const uint8_t> bytes);
+/// `head`, which was read from `rest` before (and may have been changed), and then `rest`.
+std::unique_ptr<ByteStream> rejoined_stream(std::vector<uint8_t> head, std::unique_ptr<ByteStream> rest);
 
 /// A stdio file over `stream`, which must outlive it; ftello tells the position in the unpacked bytes.
 FILE* as_file(ByteStream& stream);

@@ -42,7 +42,7 @@ uint32_t longest_frame_of(CaptureReader& reader, const CaptureOptions& options, 
     if (plan.max_frame_bytes != 0) return plan.max_frame_bytes;
     const CaptureScan scan = scan_capture(reader, kMostScanned);
     uint32_t longest = options.pad ? scan.longest_wire_bytes : scan.longest_bytes;
-    if (!reader.is_ethernet()) longest += static_cast<uint32_t>(EthernetHead{}.bytes.size());
+    if (!scan.all_ethernet && options.synthesise) longest += static_cast<uint32_t>(EthernetHead{}.bytes.size());
     if (!scan.complete) longest = std::max(longest, kLeastUnread);
     const uint32_t most = longest_frame(plan.pool.headroom_bytes);
     if (longest > most)
@@ -54,7 +54,7 @@ uint32_t longest_frame_of(CaptureReader& reader, const CaptureOptions& options, 
 std::optional<PortDrop> make_ready(CaptureReader& reader, const CaptureOptions& options, uint32_t longest_bytes,
                                    const CaptureRecord& record, ReadyFrame& frame) {
     frame.record = record;
-    if (!reader.is_ethernet() && !(options.synthesise && reader.to_ethernet(frame.record))) return PortDrop::unsupported_link;
+    if (record.link_type != kEthernetLink && !(options.synthesise && reader.to_ethernet(frame.record))) return PortDrop::unsupported_link;
     const auto captured = static_cast<uint32_t>(frame.record.head.size() + frame.record.bytes.size());
     frame.padded = options.pad && frame.record.wire_bytes > captured;
     frame.snapped = !options.pad && frame.record.wire_bytes > captured;

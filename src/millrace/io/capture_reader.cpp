@@ -7,6 +7,8 @@
 #include <cstring>
 
 #include "millrace/io/capture_input.hpp"
+#include "millrace/io/pcapng_reader.hpp"
+#include "millrace/packet/bytes.hpp"
 
 namespace millrace::io {
 
@@ -14,8 +16,9 @@ struct CaptureReader::Input {
     std::span<const uint8_t> memory;  // when it is read from memory
     bool from_memory = false;
     std::unique_ptr<ByteStream> stream;
-    FILE* file = nullptr;
+    FILE* file = nullptr;     // for libpcap
     pcap_t* pcap = nullptr;
+    std::unique_ptr<PcapngReader> pcapng;
     uint64_t round_records = 0;  // since the file was last opened
 
     void close() {
@@ -23,10 +26,31 @@ struct CaptureReader::Input {
         else if (file != nullptr) fclose(file);
         pcap = nullptr;
         file = nullptr;
+        pcapng.reset();
         stream.reset();
     }
     ~Input() { close(); }
 };
+
+namespace {
+
+constexpr size_t kPcapHeaderBytes = 24, kPcapSnapLengthAt = 16;
+
+/// libpcap cuts records to the header's snap length. Captures whose records are longer exist, and their bytes
+/// are there, so the header is made to allow the most that libpcap takes.
+void lift_snap_length(std::vector<uint8_t>& head) {
+    constexpr uint32_t kMagics[] = {0xa1b2c3d4, 0xa1b23c4d, 0xa1b2cd34};  // us, ns, and Linux of the nineties
+    constexpr uint32_t kMost = 262144;
+    if (head.size() < kPcapHeaderBytes) return;
+    for (const uint32_t magic : kMagics) {
+        if (load_be32(head.data()) == magic) store_be32(head.data() + kPcapSnapLengthAt, kMost);
+        if (load_be32(head.data()) == __builtin_bswap32(magic)) store_be32(head.data() + kPcapSnapLengthAt, __builtin_bswap32(kMost));
+    }
+}
+
+bool is_pcapng(const std::vector<uint8_t>& head) { return head.size() >= 4 && load_be32(head.data()) == 0x0a0d0d0a; }
+
+}  // namespace
 
 CaptureReader::CaptureReader(const std::string& path, const Location& asked_from)
     : input_(std::make_unique<Input>()), name_(path), asked_from_(asked_from) {
@@ -51,36 +75,82 @@ void CaptureReader::open() {
     input_->round_records = 0;
     input_->stream = input_->from_memory ? memory_stream(input_->memory) : open_stream(name_);
     if (!input_->stream) fail(std::strerror(errno), "paths are taken from the folder of the file that names them");
-    input_->file = as_file(*input_->stream);
-    if (input_->file == nullptr) fail(std::strerror(errno), "");
-    char message[PCAP_ERRBUF_SIZE] = "";
-    input_->pcap = pcap_fopen_offline_with_tstamp_precision(input_->file, PCAP_TSTAMP_PRECISION_NANO, message);
-    if (input_->pcap == nullptr)
-        fail("is no capture that can be read: " + (input_->stream->error().empty() ? message : input_->stream->error()),
-             "pcap and pcapng are read, plain, .xz and .gz");
+    std::string why;
+    if (!open_format(why)) fail("is no capture that can be read: " + why, "pcap and pcapng are read, plain, .xz and .gz");
 }
 
-bool CaptureReader::next(CaptureRecord& record) {
-    if (!error_.empty()) return false;
+bool CaptureReader::open_format(std::string& why) {
+    std::vector<uint8_t> head(kPcapHeaderBytes);
+    size_t got = 0;
+    for (int64_t n = 1; n > 0 && got < head.size(); got += static_cast<size_t>(std::max<int64_t>(n, 0)))
+        n = input_->stream->read(head.data() + got, head.size() - got);
+    if (why = input_->stream->error(); !why.empty() && got < head.size()) return false;
+    head.resize(got);
+    lift_snap_length(head);
+    const bool pcapng = is_pcapng(head);
+    input_->stream = rejoined_stream(std::move(head), std::move(input_->stream));
+    if (pcapng) {
+        input_->pcapng = std::make_unique<PcapngReader>(*input_->stream);
+        if (input_->pcapng->open()) return true;
+        why = input_->pcapng->error();
+        return false;
+    }
+    input_->file = as_file(*input_->stream);
+    char message[PCAP_ERRBUF_SIZE] = "";
+    if (input_->file != nullptr)
+        input_->pcap = pcap_fopen_offline_with_tstamp_precision(input_->file, PCAP_TSTAMP_PRECISION_NANO, message);
+    else
+        why = std::strerror(errno);
+    if (input_->pcap != nullptr) return true;
+    if (why.empty()) why = input_->stream->error().empty() ? message : input_->stream->error();
+    return false;
+}
+
+bool CaptureReader::next_pcap(CaptureRecord& record, std::string& why) {
     pcap_pkthdr* header = nullptr;
     const u_char* bytes = nullptr;
     const int result = pcap_next_ex(input_->pcap, &header, &bytes);
-    if (result == PCAP_ERROR_BREAK) return false;
     if (result != 1) {
-        const std::string& unpacking = input_->stream->error();
-        error_ = name_ + ": damaged behind record " + std::to_string(input_->round_records) + ", near byte " +
-                 std::to_string(ftello(input_->file)) + ": " + (unpacking.empty() ? pcap_geterr(input_->pcap) : unpacking);
+        if (result != PCAP_ERROR_BREAK)
+            why = "near byte " + std::to_string(ftello(input_->file)) + ": " +
+                  (input_->stream->error().empty() ? pcap_geterr(input_->pcap) : input_->stream->error());
         return false;
     }
-    ++input_->round_records;
-    record.number = ++records_;
     // Times before the epoch or far behind our age are a damaged header: they must not overflow.
-    constexpr int64_t kMostSeconds = int64_t{1} << 34;
+    constexpr int64_t kMostSeconds = int64_t{1} << 33;
     const int64_t seconds = std::clamp<int64_t>(header->ts.tv_sec, 0, kMostSeconds);
     const int64_t nanoseconds = std::clamp<int64_t>(header->ts.tv_usec, 0, 999'999'999);
     record.timestamp_ns = static_cast<uint64_t>(seconds) * 1'000'000'000 + static_cast<uint64_t>(nanoseconds);
     record.bytes = {bytes, header->caplen};
     record.wire_bytes = std::max(header->len, header->caplen);
+    record.link_type = pcap_datalink(input_->pcap);
+    return true;
+}
+
+bool CaptureReader::next_pcapng(CaptureRecord& record, std::string& why) {
+    PcapngRecord read;
+    const PcapngReader::Result result = input_->pcapng->next(read);
+    if (result != PcapngReader::Result::record) {
+        if (result == PcapngReader::Result::damaged)
+            why = "in the block at byte " + std::to_string(input_->pcapng->position()) + ": " + input_->pcapng->error();
+        return false;
+    }
+    record.timestamp_ns = read.timestamp_ns;
+    record.bytes = read.bytes;
+    record.wire_bytes = read.wire_bytes;
+    record.link_type = read.link_type;
+    return true;
+}
+
+bool CaptureReader::next(CaptureRecord& record) {
+    if (!error_.empty()) return false;
+    std::string why;
+    if (!(input_->pcapng ? next_pcapng(record, why) : next_pcap(record, why))) {
+        if (!why.empty()) error_ = name_ + ": damaged behind record " + std::to_string(input_->round_records) + ", " + why;
+        return false;
+    }
+    ++input_->round_records;
+    record.number = ++records_;
     record.head = {};
     return true;
 }
@@ -91,23 +161,21 @@ void CaptureReader::rewind() {
 }
 
 bool CaptureReader::to_ethernet(CaptureRecord& record) {
-    if (is_ethernet()) return true;
-    if (!to_ethernet_head(link_type(), record.bytes, head_)) return false;
+    if (record.link_type == kEthernetLink) return true;
+    if (!to_ethernet_head(record.link_type, record.bytes, head_)) return false;
     record.bytes = record.bytes.subspan(head_.skip);
     record.wire_bytes = record.wire_bytes - head_.skip + static_cast<uint32_t>(head_.bytes.size());
     record.head = head_.bytes;
     return true;
 }
 
-int CaptureReader::link_type() const { return pcap_datalink(input_->pcap); }
+int CaptureReader::link_type() const { return input_->pcapng ? input_->pcapng->first_link_type() : pcap_datalink(input_->pcap); }
 
 std::string CaptureReader::link_type_name() const {
     const char* name = pcap_datalink_val_to_name(link_type());
     return name != nullptr ? name : std::to_string(link_type());
 }
 
-bool CaptureReader::is_ethernet() const { return link_type() == DLT_EN10MB; }
-uint32_t CaptureReader::snap_length() const { return static_cast<uint32_t>(std::max(pcap_snapshot(input_->pcap), 0)); }
 double CaptureReader::progress() const { return std::min(input_->stream->progress(), 1.0); }
 
 CaptureScan scan_capture(CaptureReader& reader, uint64_t limit_bytes) {
@@ -118,6 +186,7 @@ CaptureScan scan_capture(CaptureReader& reader, uint64_t limit_bytes) {
         scan.bytes += record.bytes.size();
         scan.longest_bytes = std::max(scan.longest_bytes, static_cast<uint32_t>(record.bytes.size()));
         scan.longest_wire_bytes = std::max(scan.longest_wire_bytes, record.wire_bytes);
+        scan.all_ethernet &= record.link_type == kEthernetLink;
         if (scan.bytes > limit_bytes) {
             scan.complete = false;
             break;

@@ -1,0 +1,50 @@
+#include "millrace/base/eal.hpp"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <rte_lcore.h>
+
+#include <chrono>
+
+namespace millrace {
+namespace {
+
+TEST(Eal, StartsOnceQuicklyAndLeavesTheThreadWhereItWas) {
+    cpu_set_t before, after;
+    pthread_getaffinity_np(pthread_self(), sizeof before, &before);
+    const auto begin = std::chrono::steady_clock::now();
+    start_eal();
+    // 120 ms on an idle machine; a busy one gets time.
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+    EXPECT_TRUE(eal_running());
+    EXPECT_FALSE(eal_has_huge_pages());
+    start_eal({.memory_mib = 1});
+    pthread_getaffinity_np(pthread_self(), sizeof after, &after);
+    EXPECT_TRUE(CPU_EQUAL(&before, &after));
+}
+
+TEST(WorkerThread, IsKnownToDpdkAndRunsWhereItIsTold) {
+    start_eal();
+    cpu_set_t allowed;
+    pthread_getaffinity_np(pthread_self(), sizeof allowed, &allowed);
+    int cpu = 0;
+    while (!CPU_ISSET(cpu, &allowed)) ++cpu;
+    unsigned lcore = LCORE_ID_ANY;
+    int ran_on = -1;
+    WorkerThread("worker with a long name", cpu, [&] {
+        lcore = rte_lcore_id();
+        ran_on = sched_getcpu();
+    }).join();
+    EXPECT_NE(lcore, LCORE_ID_ANY);
+    EXPECT_EQ(ran_on, cpu);
+}
+
+TEST(WorkerThread, RefusesACpuThatIsNotThere) {
+    bool ran = false;
+    EXPECT_THROW(WorkerThread("nowhere", 1023, [&] { ran = true; }), std::runtime_error);
+    EXPECT_THROW(WorkerThread("nowhere", 1 << 20, [&] { ran = true; }), std::runtime_error);
+    EXPECT_FALSE(ran);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,206 @@
+// Captures as ports: `pcap`, `output` and `capture`.
+#include <rte_cycles.h>
+
+#include <cstring>
+
+#include "io/support.hpp"
+#include "millrace/io/capture_reader.hpp"
+#include "millrace/io/capture_writer.hpp"
+#include "millrace/packet/packet.hpp"
+
+namespace millrace::io {
+namespace {
+
+using test::mistake;
+using test::ports;
+using test::pump;
+using test::TemporaryFolder;
+
+constexpr uint64_t kSecond = 1'000'000'000;
+
+/// A capture of `count` frames of 60, 61, … bytes, one a millisecond.
+std::string make_capture(const TemporaryFolder& folder, const std::string& name, int count, uint32_t wire_extra = 0) {
+    CaptureWriter writer(folder / name);
+    for (int i = 0; i < count; ++i)
+        writer.write(kSecond + static_cast<uint64_t>(i) * 1'000'000, std::vector<uint8_t>(60 + static_cast<size_t>(i), static_cast<uint8_t>(i)),
+                     wire_extra == 0 ? 0 : 60 + static_cast<uint32_t>(i) + wire_extra);
+    return folder / name;
+}
+
+/// What came out of the port `in` of the YAML, and its counters.
+std::vector<SunkFrame> fetch(const std::string& yaml, PortCounters* counters = nullptr, std::string* trouble = nullptr) {
+    const auto made = ports(yaml + "\nout: { sink: { keep: 100000 } }\n");
+    pump(*made[0], *made[1]);
+    EXPECT_TRUE(made[0]->exhausted());
+    EXPECT_EQ(made[0]->pool()->available(), made[0]->pool()->packets());
+    if (counters != nullptr) *counters = made[0]->counters();
+    if (trouble != nullptr) *trouble = made[0]->trouble();
+    return dynamic_cast<SinkPort&>(*made[1]).sample();
+}
+
+/// `pcap` and `capture` take the same options, the one beside the file and the other inside.
+std::string port(const std::string& kind, const std::string& path, const std::string& options, const std::string& shared = "") {
+    if (kind == "pcap") return "in: { pcap: " + path + (options.empty() ? "" : ", ") + options + shared + " }";
+    return "in: { capture: { pcap: " + path + (options.empty() ? "" : ", ") + options + " }" + shared + " }";
+}
+
+class CaptureKinds : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, CaptureKinds, testing::Values("pcap", "capture"));
+
+TEST_P(CaptureKinds, DeliverEveryFrameWithItsTimeAndNumberAndLoop) {
+    const TemporaryFolder folder;
+    const std::string path = make_capture(folder, "a.pcap", 50);
+    PortCounters counters;
+    const auto frames = fetch(port(GetParam(), path, "loop: 3"), &counters);
+    ASSERT_EQ(frames.size(), 150u);
+    for (size_t i = 0; i < 150; ++i) {
+        EXPECT_EQ(frames[i].number, i + 1);
+        EXPECT_EQ(frames[i].timestamp_ns, kSecond + i % 50 * 1'000'000);
+        EXPECT_EQ(frames[i].bytes, std::vector<uint8_t>(60 + i % 50, static_cast<uint8_t>(i % 50)));
+    }
+    EXPECT_EQ(counters.received_packets, 150u);
+    EXPECT_TRUE(counters.drops.empty());
+}
+
+TEST_P(CaptureKinds, PadCutFramesToTheirLengthOnTheWireIfAsked) {
+    const TemporaryFolder folder;
+    const std::string path = make_capture(folder, "a.pcapng", 5, 1000);
+    PortCounters counters;
+    EXPECT_EQ(fetch(port(GetParam(), path, ""), &counters)[0].bytes.size(), 60u);
+    EXPECT_EQ(counters.details["snapped"], 5u);
+    const auto padded = fetch(port(GetParam(), path, "pad: original"), &counters);
+    EXPECT_EQ(counters.details["padded"], 5u);
+    ASSERT_EQ(padded.size(), 5u);
+    std::vector<uint8_t> wanted(61, 1);
+    wanted.resize(1061);
+    EXPECT_EQ(padded[1].bytes, wanted);
+}
+
+TEST_P(CaptureKinds, CountWhatDoesNotFitOrHasNoEthernetForm) {
+    const TemporaryFolder folder;
+    const std::string path = make_capture(folder, "a.pcap", 50);
+    PortCounters counters;
+    EXPECT_EQ(fetch(port(GetParam(), path, "", ", max-frame: 79"), &counters).size(), 20u);
+    EXPECT_EQ(counters.drops["too-long"], 30u);
+    EXPECT_EQ(counters.receive_drops(), 30u);
+    {
+        CaptureWriter writer(folder / "huge.pcap");
+        writer.write(1, std::vector<uint8_t>(65407));
+        writer.write(1, std::vector<uint8_t>(65408));
+        writer.write(1, std::vector<uint8_t>(100000));
+    }
+    EXPECT_EQ(fetch(port(GetParam(), folder / "huge.pcap", ""), &counters).size(), 1u);
+    EXPECT_EQ(counters.drops["too-long"], 2u);
+
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(20);
+    file.put(105);  // 802.11
+    file.close();
+    EXPECT_TRUE(fetch(port(GetParam(), path, ""), &counters).empty());
+    EXPECT_EQ(counters.drops["unsupported-link"], 50u);
+    file.open(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(20);
+    file.put(101);  // raw IP: the bytes 0x40… and 0x60… count as IP
+    file.close();
+    EXPECT_TRUE(fetch(port(GetParam(), path, "ethernet: only"), &counters).empty());
+}
+
+TEST_P(CaptureKinds, DeliverWhatComesBeforeTheDamageAndSayWhereItIs) {
+    const TemporaryFolder folder;
+    const std::string path = make_capture(folder, "a.pcap", 50);
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) - 200);
+    PortCounters counters;
+    std::string trouble;
+    EXPECT_EQ(fetch(port(GetParam(), path, ""), &counters, &trouble).size(), 48u);
+    EXPECT_EQ(counters.drops["read-error"], 1u);
+    EXPECT_NE(trouble.find("behind record 48"), std::string::npos) << trouble;
+}
+
+TEST_P(CaptureKinds, KeepToTheTimesOfTheCapture) {
+    const TemporaryFolder folder;
+    const std::string path = make_capture(folder, "a.pcap", 30);
+    const uint64_t begin = rte_rdtsc();
+    EXPECT_EQ(fetch(port(GetParam(), path, "rate: original")).size(), 30u);
+    EXPECT_GE(static_cast<double>(rte_rdtsc() - begin) / static_cast<double>(rte_get_tsc_hz()), 0.029);
+}
+
+TEST_P(CaptureKinds, EndAtOnceWhenTheCaptureIsEmptyEvenInALoop) {
+    const TemporaryFolder folder;
+    EXPECT_TRUE(fetch(port(GetParam(), make_capture(folder, "empty.pcap", 0), "loop: forever")).empty());
+}
+
+TEST_P(CaptureKinds, WaitForBuffersAndLoseNothing) {
+    const TemporaryFolder folder;
+    const std::string path = make_capture(folder, "a.pcap", 500);
+    const auto made = ports(port(GetParam(), path, "", ", buffers: 64") + "\nout: { sink: {} }\n");
+    std::vector<rte_mbuf*> held(500);
+    uint16_t got = 0;
+    while (const uint16_t n = made[0]->receive(0, &held[got], 32)) got = static_cast<uint16_t>(got + n);
+    EXPECT_EQ(got, 64);
+    rte_pktmbuf_free_bulk(held.data(), got);
+    EXPECT_EQ(pump(*made[0], *made[1]), 436u);
+    EXPECT_EQ(made[0]->counters().received_packets, 500u);
+    EXPECT_DOUBLE_EQ(made[0]->progress(), 1);
+}
+
+TEST(CapturePort, KeepsAFlowOnOneQueue) {
+    const TemporaryFolder folder;
+    const auto traffic = ports("in: { source: { count: 2000, flows: 50 } }\nout: { output: " + (folder / "t.pcap") + " }\n");
+    pump(*traffic[0], *traffic[1]);
+    traffic[1]->close();
+    const auto made = ports("in: { capture: " + (folder / "t.pcap") + ", queues: 4 }\n");
+    std::map<uint32_t, uint16_t> queue_of;
+    uint64_t total = 0;
+    for (uint16_t queue = 0; queue < 4; ++queue) {
+        rte_mbuf* mbuf = nullptr;
+        for (; made[0]->receive(queue, &mbuf, 1) == 1; ++total, rte_pktmbuf_free(mbuf)) {
+            const auto [known, fresh] = queue_of.emplace(load_be32(rte_pktmbuf_mtod_offset(mbuf, uint8_t*, 26)), queue);
+            EXPECT_EQ(known->second, queue);
+        }
+    }
+    EXPECT_EQ(total, 2000u);
+    EXPECT_EQ(queue_of.size(), 50u);
+    EXPECT_TRUE(made[0]->exhausted());
+}
+
+TEST(PcapPort, WritesWhatItReadsSoThatBothFilesAreEqual) {
+    const TemporaryFolder folder;
+    const std::string path = make_capture(folder, "a.pcap", 200);
+    for (const std::string name : {"b.pcap", "b.pcapng"}) {
+        const auto made = ports("io: { pcap: " + path + ", output: " + (folder / name) + " }\n");
+        EXPECT_EQ(pump(*made[0], *made[0]), 200u);
+        made[0]->close();
+        EXPECT_EQ(made[0]->counters().sent_packets, 200u);
+        EXPECT_EQ(made[0]->counters().sent_bytes, made[0]->counters().received_bytes);
+        EXPECT_EQ(made[0]->trouble(), "");
+    }
+    EXPECT_EQ(test::run("cmp " + path + " " + (folder / "b.pcap")), "");
+    if (!test::have("capinfos")) GTEST_SKIP() << "no capinfos for the second opinion";
+    EXPECT_NE(test::run("capinfos -c -d -M -T -r " + (folder / "b.pcapng")).find("\t200\t"), std::string::npos);
+}
+
+TEST(PcapPort, CountsWhatAFullDiskSwallows) {
+    if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "needs /dev/full";
+    const auto made = ports("in: { source: { count: 5000, size: 1000 } }\nout: { output: /dev/full }\n");
+    pump(*made[0], *made[1]);
+    made[1]->close();
+    const PortCounters counters = made[1]->counters();
+    EXPECT_EQ(counters.sent_packets, 0u);
+    EXPECT_EQ(counters.drops.at("write-error"), 5000u);
+    EXPECT_NE(made[1]->trouble().find("No space left"), std::string::npos);
+}
+
+TEST(PcapPort, RefusesOptionsThatMakeNoSense) {
+    const TemporaryFolder folder;
+    const std::string path = make_capture(folder, "a.pcap", 1);
+    EXPECT_NE(mistake("a: { pcap: " + path + ", output: " + path + " }").find("read and written at once"), std::string::npos);
+    EXPECT_NE(mistake("a: { pcap: " + path + ", queues: 2 }").find("one queue"), std::string::npos);
+    EXPECT_NE(mistake("a: { pcap: " + path + ", loop: 0 }").find("out of range"), std::string::npos);
+    EXPECT_NE(mistake("a: { pcap: " + path + ", rate: 0 }").find("packets a second"), std::string::npos);
+    EXPECT_NE(mistake("a: { pcap: " + path + ", pad: yes }").find("is not one of"), std::string::npos);
+    test::write_text(folder / "text.pcap", "this is only some text that nobody captured");
+    EXPECT_NE(mistake("a: { pcap: " + (folder / "text.pcap") + " }").find("no capture"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::io

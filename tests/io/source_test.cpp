@@ -1,0 +1,258 @@
+// The traffic source and packet pools.
+#include <rte_cycles.h>
+
+#include <map>
+#include <set>
+
+#include "io/support.hpp"
+#include "millrace/io/capture_writer.hpp"
+#include "millrace/io/source_port.hpp"
+#include "millrace/packet/packet.hpp"
+
+namespace millrace::io {
+namespace {
+
+using test::mistake;
+using test::ports;
+using test::pump;
+
+std::vector<SunkFrame> frames_of(const std::string& source, const std::string& more = "") {
+    const auto made = ports("in: { source: " + source + more + " }\nout: { sink: { keep: 1000000 } }\n");
+    pump(*made[0], *made[1]);
+    EXPECT_EQ(made[0]->pool()->available(), made[0]->pool()->packets());
+    return dynamic_cast<SinkPort&>(*made[1]).sample();
+}
+
+Packet parsed(const SunkFrame& frame) {
+    Packet packet;
+    const auto length = static_cast<uint32_t>(frame.bytes.size());
+    packet.attach(const_cast<uint8_t*>(frame.bytes.data()), length, length, 0, 0);
+    packet.parse();
+    return packet;
+}
+
+/// The checksum over pseudo header and datagram (RFC 768, RFC 8200 section 8.1): 0 says that it is right.
+uint16_t l4_sum(const Packet& packet, const uint8_t* addresses, uint32_t address_bytes) {
+    const auto l4_bytes = static_cast<uint32_t>(packet.layers().end - packet.layers().l4_offset);
+    const uint32_t sum = checksum_add(packet.layers().protocol + l4_bytes, addresses, address_bytes);
+    return checksum_finish(checksum_add(sum, packet.l4(), l4_bytes));
+}
+
+void expect_valid_checksums(const SunkFrame& frame) {
+    const Packet packet = parsed(frame);
+    ASSERT_TRUE(packet.layers().has_ports());
+    if (packet.layers().is_ipv4()) {
+        EXPECT_EQ(checksum(packet.l3(), 20), 0);
+        EXPECT_EQ(l4_sum(packet, packet.l3() + 12, 8), 0);
+    } else {
+        EXPECT_EQ(l4_sum(packet, packet.l3() + 8, 32), 0);
+    }
+}
+
+TEST(SourcePort, EndsAfterItsCountAndKnowsHowFarItIs) {
+    const auto made = ports("in: { source: { count: 100 } }\n");
+    rte_mbuf* mbufs[64];
+    EXPECT_EQ(made[0]->receive(0, mbufs, 50), 50);
+    rte_pktmbuf_free_bulk(mbufs, 50);
+    EXPECT_DOUBLE_EQ(made[0]->progress(), 0.5);
+    EXPECT_FALSE(made[0]->exhausted());
+    EXPECT_EQ(made[0]->receive(0, mbufs, 64), 50);
+    rte_pktmbuf_free_bulk(mbufs, 50);
+    EXPECT_TRUE(made[0]->exhausted());
+    EXPECT_EQ(made[0]->receive(0, mbufs, 64), 0);
+}
+
+TEST(SourcePort, GivesTheSameFramesForTheSameSeedAndOthersForAnother) {
+    const auto one = frames_of("{ count: 3000, size: imix, flows: 100, seed: 7 }");
+    const auto same = frames_of("{ count: 3000, size: imix, flows: 100, seed: 7 }");
+    const auto other = frames_of("{ count: 3000, size: imix, flows: 100, seed: 8 }");
+    ASSERT_EQ(one.size(), 3000u);
+    size_t differing = 0;
+    for (size_t i = 0; i < one.size(); ++i) {
+        ASSERT_EQ(one[i].bytes, same[i].bytes);
+        EXPECT_EQ(one[i].number, i + 1);
+        EXPECT_NE(one[i].timestamp_ns, 0u);
+        differing += one[i].bytes != other[i].bytes ? 1 : 0;
+    }
+    EXPECT_GT(differing, 2900u);
+}
+
+TEST(SourcePort, MakesValidFramesOfEveryProtocolAndSize) {
+    for (const std::string options : {"protocol: udp", "protocol: tcp", "protocol: udp, addresses: { src: 2001:db8::/64, dst: 2001:db8:1::/48 }",
+                                      "protocol: tcp, addresses: { src: 2001:db8::/64, dst: '2001:db8:1::/48' }", "payload: text", "payload: zero",
+                                      "restore: headers"})
+        for (const std::string size : {"80", "111", "112", "113", "1514", "9000", "[64, { bytes: 1514, weight: 3 }]"}) {
+            if (size.starts_with('[') && options.find("2001") != std::string::npos) continue;  // 64 is too small for TCP over IPv6
+            const auto frames = frames_of("{ count: 100, size: " + size + ", " + options + " }", ", buffers: 256");
+            ASSERT_EQ(frames.size(), 100u);
+            for (const SunkFrame& frame : frames) {
+                if (!size.starts_with('[')) {
+                    ASSERT_EQ(frame.bytes.size(), std::stoul(size));
+                }
+                expect_valid_checksums(frame);
+                if (testing::Test::HasFailure()) FAIL() << options << ", size " << size;
+            }
+        }
+}
+
+TEST(SourcePort, HasAsManyFlowsAsAskedWithinItsAddressesAndPorts) {
+    const auto frames = frames_of("{ count: 5000, flows: 1000, addresses: { src: 10.1.2.0/26, dst: 172.16.0.0/24 }, ports: { src: 2000-2999, dst: 80 } }");
+    std::set<std::vector<uint8_t>> tuples;
+    std::map<std::vector<uint8_t>, int> share;
+    for (const SunkFrame& frame : frames) {
+        const Packet packet = parsed(frame);
+        EXPECT_EQ(packet.ipv4_src() >> 6, 0x0a010200u >> 6);
+        EXPECT_EQ(packet.ipv4_dst() >> 8, 0xac1000u);
+        EXPECT_GE(packet.l4_src_port(), 2000);
+        EXPECT_LE(packet.l4_src_port(), 2999);
+        EXPECT_EQ(packet.l4_dst_port(), 80);
+        const std::vector<uint8_t> tuple(packet.l3() + 12, packet.l4() + 4);
+        tuples.insert(tuple);
+        ++share[tuple];
+    }
+    EXPECT_EQ(tuples.size(), 1000u);
+    for (const auto& [tuple, n] : share) EXPECT_EQ(n, 5);
+}
+
+TEST(SourcePort, KeepsAFlowOnOneQueueAndNumbersPacketsOverAllQueues) {
+    const auto made = ports("in: { source: { count: 1001, flows: 10 }, queues: 4 }\n");
+    std::map<uint32_t, std::set<int>> queues_of_flow;
+    std::set<uint64_t> numbers;
+    for (uint16_t queue = 0; queue < 4; ++queue) {
+        rte_mbuf* mbuf = nullptr;
+        while (made[0]->receive(queue, &mbuf, 1) == 1) {
+            queues_of_flow[load_be32(rte_pktmbuf_mtod_offset(mbuf, uint8_t*, 26))].insert(queue);
+            numbers.insert(packet_number(mbuf));
+            rte_pktmbuf_free(mbuf);
+        }
+    }
+    EXPECT_TRUE(made[0]->exhausted());
+    EXPECT_EQ(queues_of_flow.size(), 10u);
+    for (const auto& [flow, queues] : queues_of_flow) EXPECT_EQ(queues.size(), 1u);
+    EXPECT_EQ(numbers.size(), 1001u);
+    EXPECT_EQ(*numbers.rbegin(), 1001u);
+}
+
+TEST(SourcePort, LeavesQueuesWithoutFlowsIdle) {
+    const auto made = ports("in: { source: { count: 10, flows: 1 }, queues: 3 }\n");
+    rte_mbuf* mbufs[16];
+    EXPECT_EQ(made[0]->receive(1, mbufs, 16), 0);
+    EXPECT_EQ(made[0]->receive(0, mbufs, 16), 10);
+    rte_pktmbuf_free_bulk(mbufs, 10);
+    EXPECT_TRUE(made[0]->exhausted());
+}
+
+TEST(SourcePort, RestoresFramesThatWereChanged) {
+    for (const std::string restore : {"all", "headers"}) {
+        const auto made = ports("in: { source: { count: 200, size: 400, restore: " + restore + " }, buffers: 64 }\n");
+        rte_mbuf* mbuf = nullptr;
+        std::vector<uint8_t> first;
+        for (int i = 0; i < 200; ++i) {
+            ASSERT_EQ(made[0]->receive(0, &mbuf, 1), 1);
+            ASSERT_EQ(mbuf->pkt_len, 400u);
+            ASSERT_EQ(mbuf->data_off, 128);
+            SunkFrame frame{1, 1, {rte_pktmbuf_mtod(mbuf, uint8_t*), rte_pktmbuf_mtod(mbuf, uint8_t*) + 400}};
+            expect_valid_checksums(frame);
+            // What an NF may do: change headers, grow and shrink.
+            const size_t changed = restore == "all" ? 400 : 100;
+            memset(rte_pktmbuf_mtod(mbuf, void*), 0xee, changed);
+            rte_pktmbuf_prepend(mbuf, 50);
+            mbuf->ol_flags = 3;
+            rte_pktmbuf_free(mbuf);
+        }
+    }
+}
+
+TEST(SourcePort, WaitsForBuffersAndLosesNothing) {
+    const auto made = ports("in: { source: { count: 300 }, buffers: 64 }\n");
+    std::vector<rte_mbuf*> held(300);
+    uint16_t got = 0;
+    while (const uint16_t n = made[0]->receive(0, &held[got], 32)) got = static_cast<uint16_t>(got + n);
+    EXPECT_EQ(got, 64);
+    EXPECT_GE(made[0]->counters().details.at("pool-empty"), 1u);
+    EXPECT_FALSE(made[0]->exhausted());
+    rte_pktmbuf_free_bulk(held.data(), got);
+    const auto sink = ports("out: { sink: {} }\n");
+    EXPECT_EQ(pump(*made[0], *sink[0]), 236u);
+    EXPECT_EQ(made[0]->counters().received_packets, 300u);
+}
+
+TEST(SourcePort, KeepsToItsRateAndItsTime) {
+    const auto made = ports("in: { source: { rate: 100k, count: 50ms } }\nout: { sink: {} }\n");
+    const uint64_t begin = rte_rdtsc();
+    const uint64_t sent = pump(*made[0], *made[1]);
+    const double seconds = static_cast<double>(rte_rdtsc() - begin) / static_cast<double>(rte_get_tsc_hz());
+    EXPECT_GE(seconds, 0.05);
+    EXPECT_LE(static_cast<double>(sent), 100e3 * seconds + 2);
+    EXPECT_GE(sent, 1500u) << "a busy machine may be late by some bursts of 10 ms";
+}
+
+TEST(SourcePort, TakesPayloadFromACapture) {
+    const test::TemporaryFolder folder;
+    const auto donor = frames_of("{ count: 20, size: 300, payload: text }");
+    {
+        CaptureWriter writer(folder / "donor.pcap");
+        for (const SunkFrame& frame : donor) writer.write(1, frame.bytes);
+    }
+    std::string stream;
+    for (const SunkFrame& frame : donor) stream.append(frame.bytes.begin() + 42, frame.bytes.end());
+    stream += stream;
+    for (const SunkFrame& frame : frames_of("{ count: 50, size: 200, payload: { pcap: " + (folder / "donor.pcap") + " } }"))
+        EXPECT_NE(stream.find(std::string(frame.bytes.begin() + 42, frame.bytes.end())), std::string::npos);
+}
+
+TEST(SourcePort, RefusesOptionsThatMakeNoSense) {
+    EXPECT_NE(mistake("in: { source: { size: 41 } }").find("out of range"), std::string::npos);
+    EXPECT_NE(mistake("in: { source: { size: 60, addresses: { src: '::/0', dst: '::/0' }, protocol: tcp } }").find("at least 74"), std::string::npos);
+    EXPECT_NE(mistake("in: { source: { size: [] } }").find("no frame size"), std::string::npos);
+    EXPECT_NE(mistake("in: { source: { flows: 2, addresses: { src: 10.0.0.1, dst: 10.0.0.2 }, ports: { src: 5 } } }").find("fewer source"), std::string::npos);
+    EXPECT_NE(mistake("in: { source: { ports: { src: 9-3 } } }").find("port range"), std::string::npos);
+    EXPECT_NE(mistake("in: { source: { ports: { src: 1-99999 } } }").find("port range"), std::string::npos);
+    EXPECT_NE(mistake("in: { source: { payload: { file: /no/such } } }").find("No such file"), std::string::npos);
+    EXPECT_NE(mistake("in: { source: { rate: 0 } }").find("packets a second"), std::string::npos);
+    EXPECT_NE(mistake("in: { source: { addresses: { src: 10.0.0.0/8, dst: '::1' } } }").find("different IP versions"), std::string::npos);
+}
+
+TEST(PacketPool, LiesAtAConstantStrideAndComesBackInAddressOrder) {
+    for (const uint32_t headroom : {128u, 256u})
+        for (const uint32_t longest : {60u, 1522u, 9018u, 65000u}) {
+            start_eal();
+            PacketPool pool("test", {.packets = 300, .max_frame_bytes = longest, .headroom_bytes = headroom});
+            std::vector<rte_mbuf*> mbufs(300);
+            for (int round = 0; round < 3; ++round) {
+                ASSERT_TRUE(pool.allocate(mbufs.data(), 300));
+                for (uint32_t i = 0; i < 300; ++i) {
+                    ASSERT_EQ(reinterpret_cast<uint8_t*>(mbufs[i]), pool.base() + size_t{i} * pool.stride_bytes());
+                    ASSERT_EQ(pool.index_of(mbufs[i]), i);
+                    ASSERT_EQ(pool.at(i), mbufs[i]);
+                    ASSERT_EQ(mbufs[i]->data_off, headroom);
+                    ASSERT_GE(rte_pktmbuf_tailroom(mbufs[i]), longest);
+                    ASSERT_GE(reinterpret_cast<uint8_t*>(mbufs[i]), pool.memory());
+                    ASSERT_LE(static_cast<uint8_t*>(mbufs[i]->buf_addr) + mbufs[i]->buf_len, pool.memory() + pool.memory_bytes());
+                }
+                rte_mbuf* none = nullptr;
+                EXPECT_FALSE(pool.allocate(&none, 1));
+                rte_pktmbuf_free_bulk(mbufs.data(), 300);
+            }
+        }
+}
+
+TEST(PacketPool, StaysUntilTheLastPacketIsBack) {
+    start_eal();
+    auto pool = std::make_unique<PacketPool>("late", PoolOptions{.packets = 64});
+    rte_mbuf* mbuf = nullptr;
+    ASSERT_TRUE(pool->allocate(&mbuf, 1));
+    pool.reset();
+    memset(rte_pktmbuf_mtod(mbuf, void*), 1, 60);
+    rte_pktmbuf_free(mbuf);
+}
+
+TEST(PacketPool, SaysWhatItCannotDo) {
+    start_eal();
+    EXPECT_THROW(PacketPool("p", {.headroom_bytes = 64}), std::runtime_error);
+    EXPECT_THROW(PacketPool("p", {.max_frame_bytes = 65500}), std::runtime_error);
+    EXPECT_THROW(PacketPool("p", {.packets = 0}), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace millrace::io
