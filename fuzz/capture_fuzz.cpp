@@ -1,0 +1,30 @@
+// Any bytes as a capture: the reader ends, stays in its bounds, and its records can become Ethernet frames.
+#include <cstdlib>
+
+#include "millrace/io/capture_reader.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+    using namespace millrace;
+    try {
+        io::CaptureReader reader({data, size}, "fuzz");
+        io::CaptureRecord record;
+        uint64_t number = 0;
+        volatile uint8_t sum = 0;
+        while (reader.next(record)) {
+            if (record.number != ++number || record.wire_bytes < record.bytes.size()) abort();
+            const bool is_ethernet = reader.to_ethernet(record);
+            if (is_ethernet && record.wire_bytes < record.head.size() + record.bytes.size()) abort();
+            for (const uint8_t byte : record.bytes) sum = static_cast<uint8_t>(sum + byte);
+        }
+        const double progress = reader.progress();
+        if (!(progress >= 0 && progress <= 1)) abort();
+        const bool damaged = !reader.error().empty();
+        reader.restart();
+        uint64_t again = 0;
+        while (reader.next(record)) ++again;
+        if (again != number || damaged == reader.error().empty()) abort();
+    } catch (const ConfigError&) {
+        // It is no capture.
+    }
+    return 0;
+}
