@@ -1,0 +1,117 @@
+// Rules in every form in which they are searched, for tests that compare them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "millrace/base/file.hpp"
+#include "millrace/nf/classify/acl.hpp"
+#include "millrace/nf/classify/classbench.hpp"
+#include "millrace/nf/classify/classifier_builder.hpp"
+#include "millrace/nf/classify/text_rules.hpp"
+#include "millrace/packet/lanes.hpp"
+#include "support/data.hpp"
+
+namespace millrace::nf::classify::test {
+
+inline RuleSet rules_of(const std::string& text) {
+    RuleSet rules;
+    load_text_rules(text, "test.rules", rules);
+    return rules;
+}
+
+inline RuleSet classbench_rules(const std::string& name, bool match_flags = false) {
+    const std::string path = millrace::test::data_path("classbench/" + name);
+    RuleSet rules;
+    load_classbench(read_file(path), path, {.match_flags = match_flags}, rules);
+    return rules;
+}
+
+/// The first rule that matches by going through all of them: the definition.
+class Linear {
+public:
+    explicit Linear(const RuleSet& rules) : rules_(rules), order_(rules.in_order()) {}
+    uint32_t find(const HeaderKey& key) const {
+        for (const uint32_t index : order_)
+            if (matches(rules_.boxes[index], key)) return rules_.boxes[index].rule;
+        return kNoRule;
+    }
+
+private:
+    const RuleSet& rules_;
+    std::vector<uint32_t> order_;
+};
+
+/// The bit vectors, with any number of lanes.
+class Vectors {
+public:
+    explicit Vectors(const RuleSet& rules) {
+        ClassifierBuilder builder(rules, uint64_t{1} << 30);
+        bytes_ = builder.bytes();
+        builder.attach(image_, image_.start<Classifier::Tables>());
+    }
+    template <unsigned Count>
+    uint32_t find(const HeaderKey& key) const {
+        return Classifier::find(*static_cast<const Classifier::Tables*>(image_.tables()), key, Lanes<Count>{});
+    }
+    uint64_t bytes() const { return bytes_; }
+
+private:
+    Image image_;
+    uint64_t bytes_ = 0;
+};
+
+struct TraceHeader {
+    HeaderKey key;
+    uint32_t rule = 0;  ///< the last column as it stands
+};
+
+/// A trace of `src dst sport dport proto [flags] rule` lines. Ports count whatever the protocol is, as
+/// the traces mean it; there are no TCP flags.
+inline std::vector<TraceHeader> classbench_trace(const std::string& name) {
+    const std::string text = read_file(millrace::test::data_path("classbench/" + name));
+    std::vector<TraceHeader> trace;
+    for_each_line(text, [&](std::string_view line, uint32_t) {
+        std::vector<uint64_t> columns;
+        std::string number;
+        for (const char c : std::string(line) + ' ') {
+            if (c >= '0' && c <= '9') {
+                number += c;
+            } else if (!number.empty()) {
+                columns.push_back(std::stoull(number));
+                number.clear();
+            }
+        }
+        if (columns.size() < 6) return;
+        TraceHeader header;
+        header.key.ip_version = 4;
+        header.key.src_high = columns[0] << 32;
+        header.key.dst_high = columns[1] << 32;
+        header.key.src_port = static_cast<uint16_t>(columns[2]);
+        header.key.dst_port = static_cast<uint16_t>(columns[3]);
+        header.key.protocol = static_cast<uint8_t>(columns[4]);
+        header.key.has = HeaderKey::kPorts;
+        header.rule = static_cast<uint32_t>(columns.back());
+        trace.push_back(header);
+    });
+    return trace;
+}
+
+inline std::string text_of(const HeaderKey& key) {
+    return fmt::format("v{} {:016x}{:016x} {} -> {:016x}{:016x} {} protocol {} flags {:x} has {}", key.ip_version, key.src_high,
+                       key.src_low, key.src_port, key.dst_high, key.dst_low, key.dst_port, key.protocol, key.tcp_flags, key.has);
+}
+
+/// What rte_acl finds for each of the keys, in vectors of 256.
+inline std::vector<uint32_t> acl_find(const Acl& acl, const std::vector<HeaderKey>& keys) {
+    std::vector<uint32_t> found(keys.size());
+    for (size_t i = 0; i < keys.size(); i += Acl::kMaxKeys)
+        acl.find({keys.data() + i, std::min(Acl::kMaxKeys, keys.size() - i)}, found.data() + i);
+    return found;
+}
+
+}  // namespace millrace::nf::classify::test
