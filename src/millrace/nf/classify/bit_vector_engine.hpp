@@ -1,5 +1,5 @@
 // Packet classification by bit vectors (Lakshman and Stiliadis, SIGCOMM 1998; G-NET's firewall,
-// section 6): each header field by itself leads to the vector of the rules that it satisfies; the
+// section 2): each header field by itself leads to the vector of the rules that it satisfies; the
 // first bit that all vectors share is the first match.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Firewall (G-NET, section 6): permits or denies a packet by the first rule that it matches.
+// Firewall (G-NET, section 2): permits or denies a packet by the first rule that it matches.
 #pragma once
 
 #include "millrace/nf/classify/classifier.hpp"
