@@ -4,6 +4,7 @@
 #include <set>
 
 #include "nf/ipsec/esp_oracle.hpp"
+#include "support/packet_arena.hpp"
 
 namespace millrace::test {
 namespace {
@@ -94,6 +95,22 @@ TEST(IpsecReplay, CountsEveryAuthenticPacketWhateverWasInside) {
         EXPECT_EQ(outcome_names(far, far.run({oracle.seal(inner, 141), oracle.seal(inner, 142)}, engine)),
                   (std::vector<std::string>{"replayed", "unprotected"}));
     }
+}
+
+TEST(IpsecReplay, KeepsTheOrderKeyOfAPacketThatIsOutOfItsTunnel) {
+    // A device may ask again before `commit`, when the packet shows no SPI any more.
+    const EspOracle oracle({});
+    NfRunner far("ipsec", far_end({.policy_extra = "policies: [{action: discard}]"}));
+    const void* tables = far.nf().image().tables();
+    PacketArena arena;
+    Packet& packet = arena.add(oracle.seal(inner_of(clear_frame(20)), 7));
+    const uint32_t key = far.type().order_key(packet, tables);
+    packet.set_ticket(0);
+    const Decision decision = far.type().process_with(8)(packet, tables);
+    EXPECT_EQ(outcome_name(far, decision), "unprotected");
+    EXPECT_EQ(far.type().order_key(packet, tables), key);
+    EXPECT_EQ(far.type().commit(packet, tables, decision), decision);
+    EXPECT_EQ(far.type().order_key(packet, tables), kNoOrderKey) << "a later gateway in the chain would be misled";
 }
 
 TEST(IpsecReplay, IsNotLookedForWhenSwitchedOff) {

@@ -199,6 +199,7 @@ private:
 
     /// Opens one packet that was verified and decrypted, and slides the anti-replay window.
     void finish(const Work& work) {
+        mark_verified(*work.packet, *work.sa, work.esp);
         work.decision->outcome = open_inner(*work.packet, tables_, *work.sa, work.esp, kOneLane);
         std::atomic_flag& lock = state_->window_locks[work.sa->slot];
         while (lock.test_and_set(std::memory_order_acquire)) {

@@ -25,6 +25,10 @@ inline constexpr uint32_t kTailGrowth = crypto::kAesBlockBytes - 1 + kEspTrailer
 /// The last sequence number: it never wraps around (RFC 4303, section 3.3.3).
 inline constexpr uint64_t kLastSequence = 0xffffffffu;
 
+/// Set in the ticket of a packet whose ICV was found right, beside the SA's slot (bits 32 to 62) and
+/// the sequence number (bits 0 to 31).
+inline constexpr uint64_t kVerified = uint64_t{1} << 63;
+
 // The anti-replay window of an SA is a ring of bits (RFC 6479): `top`, the highest sequence number
 // that was accepted, then words in which bit s % (64 * kRingWords) stands for s.
 inline constexpr uint32_t kRingWords = 17;
