@@ -42,8 +42,8 @@ const std::string& text(const std::string& name) {
     return content;
 }
 
-void search(benchmark::State& state, Engine engine, const std::string& patterns, size_t limit, const std::string& traffic,
-            uint32_t bytes) {
+void search(benchmark::State& state, Engine engine, const std::string& patterns, size_t limit,
+            const std::string& traffic, uint32_t bytes) {
     if (!is_available(engine)) {
         state.SkipWithError("this machine cannot run the engine");
         return;

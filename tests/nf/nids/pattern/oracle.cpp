@@ -11,7 +11,8 @@ uint8_t lower(char c) { return static_cast<uint8_t>(c >= 'A' && c <= 'Z' ? c - '
 
 bool occurs(const std::string& folded_pattern, const std::string& folded_payload) {
     return folded_payload.size() >= folded_pattern.size() &&
-           memmem(folded_payload.data(), folded_payload.size(), folded_pattern.data(), folded_pattern.size()) != nullptr;
+           memmem(folded_payload.data(), folded_payload.size(), folded_pattern.data(), folded_pattern.size()) !=
+               nullptr;
 }
 
 std::string lowered(const std::string& text) {

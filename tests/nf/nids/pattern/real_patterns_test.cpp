@@ -25,7 +25,8 @@ Strings hex_patterns(const std::string& name) {
     Strings patterns;
     for_each_line(read_file(data_path(name)), [&](std::string_view line, uint32_t) {
         const std::string_view word = line.substr(line.find_last_of(" \t") + 1);
-        if (!word.empty() && word.find_first_not_of("0123456789abcdefABCDEF") == word.npos) patterns.push_back(unhex(word));
+        const bool is_hex = word.find_first_not_of("0123456789abcdefABCDEF") == word.npos;
+        if (!word.empty() && is_hex) patterns.push_back(unhex(word));
     });
     return patterns;
 }
@@ -76,9 +77,11 @@ Strings real_payloads(const Strings& patterns, std::initializer_list<size_t> siz
                     std::string pattern = patterns[random() % patterns.size()];
                     if (pattern.size() > bytes) continue;
                     for (char& c : pattern)
-                        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) c = static_cast<char>(c ^ (random() % 2 * 0x20));
+                        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'))
+                            c = static_cast<char>(c ^ (random() % 2 * 0x20));
                     const size_t room = bytes - pattern.size();
-                    payload.replace(plant == 0 ? 0 : plant == 1 ? room : random() % (room + 1), pattern.size(), pattern);
+                    const size_t at = plant == 0 ? 0 : plant == 1 ? room : random() % (room + 1);
+                    payload.replace(at, pattern.size(), pattern);
                 }
                 payloads.push_back(payload);
             }

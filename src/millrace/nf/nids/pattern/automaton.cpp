@@ -49,7 +49,8 @@ Trie make_trie(const std::vector<std::string>& distinct) {
     for (uint32_t i = 0; i < distinct.size(); ++i) {
         const std::string& pattern = distinct[i];
         const std::string_view before = i == 0 ? std::string_view{} : std::string_view(distinct[i - 1]);
-        const size_t shared = std::mismatch(before.begin(), before.end(), pattern.begin(), pattern.end()).first - before.begin();
+        const auto differ = std::mismatch(before.begin(), before.end(), pattern.begin(), pattern.end());
+        const size_t shared = differ.first - before.begin();
         path.resize(shared + 1);
         for (size_t k = shared; k < pattern.size(); ++k) {
             Trie::Node node;
@@ -109,7 +110,8 @@ uint32_t number_classes(const std::vector<std::string>& distinct, std::vector<ui
     const auto give = [&](uint8_t byte) {
         if (used[byte] && number[byte] < 0) number[byte] = static_cast<int>(count++);
     };
-    for (const char c : std::string_view("etaoinsrlcdpumhgfb ./\"=-<>vwky0123\0x:;\r\n", 41)) give(static_cast<uint8_t>(c));
+    constexpr std::string_view kBusy("etaoinsrlcdpumhgfb ./\"=-<>vwky0123\0x:;\r\n", 40);
+    for (const char c : kBusy) give(static_cast<uint8_t>(c));
     const bool rest = std::any_of(used.begin(), used.end(), [](bool u) { return !u; });
     const uint32_t other = count;
     if (rest) ++count;
@@ -167,7 +169,8 @@ std::vector<Entry> fill_rows(const Trie& trie, const Numbering& numbering, const
     for (uint32_t i = 0; i < trie.nodes.size(); ++i) {
         const Trie::Node& node = trie.nodes[i];
         Entry* row = next.data() + static_cast<size_t>(numbering.state_of[i]) * stride;
-        if (i != 0) std::copy_n(next.data() + static_cast<size_t>(numbering.state_of[node.suffix]) * stride, stride, row);
+        const Entry* suffix_row = next.data() + static_cast<size_t>(numbering.state_of[node.suffix]) * stride;
+        if (i != 0) std::copy_n(suffix_row, stride, row);
         for (uint32_t c = node.first_child; c < node.first_child + node.child_count; ++c)
             row[class_of[trie.nodes[c].byte]] = static_cast<Entry>(numbering.state_of[c]);
     }
@@ -213,7 +216,8 @@ void fill_matches(Automaton& automaton) {
             continue;
         }
         for (uint32_t i = begin[m]; i < begin[m + 1]; ++i)
-            matches[m].common |= uint64_t{1} << (std::lower_bound(common.begin(), common.end(), ids[i]) - common.begin());
+            matches[m].common |= uint64_t{1}
+                                 << (std::lower_bound(common.begin(), common.end(), ids[i]) - common.begin());
     }
     automaton.matches = share(std::move(matches));
     automaton.common_ids = share(std::move(common));
@@ -254,8 +258,10 @@ Automaton build_automaton(const std::vector<std::string>& patterns) {
         throw std::length_error("the patterns need " + std::to_string(trie.nodes.size()) + " states of " +
                                 std::to_string(automaton.stride) + " entries; the table holds at most 2^31 entries");
     const bool is_narrow = automaton.state_count <= 65536;
-    automaton.narrow = share(is_narrow ? fill_rows<uint16_t>(trie, numbering, class_of, automaton.stride) : std::vector<uint16_t>{});
-    automaton.wide = share(is_narrow ? std::vector<uint32_t>{} : fill_rows<uint32_t>(trie, numbering, class_of, automaton.stride));
+    automaton.narrow = share(is_narrow ? fill_rows<uint16_t>(trie, numbering, class_of, automaton.stride)
+                                       : std::vector<uint16_t>{});
+    automaton.wide = share(is_narrow ? std::vector<uint32_t>{}
+                                     : fill_rows<uint32_t>(trie, numbering, class_of, automaton.stride));
     std::vector<uint32_t> depth(trie.nodes.size());
     for (size_t i = 0; i < trie.nodes.size(); ++i) depth[numbering.state_of[i]] = trie.nodes[i].depth;
     automaton.depth = share(std::move(depth));

@@ -35,8 +35,9 @@ public:
         }
         const std::vector<unsigned> flags(ids.size(), HS_FLAG_CASELESS | HS_FLAG_SINGLEMATCH);
         hs_compile_error_t* error = nullptr;
-        if (hs_compile_lit_multi(texts.data(), flags.data(), ids.data(), lengths.data(), static_cast<unsigned>(ids.size()),
-                                 HS_MODE_BLOCK, nullptr, &database_, &error) != HS_SUCCESS) {
+        if (hs_compile_lit_multi(texts.data(), flags.data(), ids.data(), lengths.data(),
+                                 static_cast<unsigned>(ids.size()), HS_MODE_BLOCK, nullptr, &database_,
+                                 &error) != HS_SUCCESS) {
             const std::string message = error == nullptr ? "no reason given" : error->message;
             hs_free_compile_error(error);
             throw std::runtime_error("Hyperscan cannot compile the patterns: " + message);
@@ -96,7 +97,8 @@ public:
 private:
     static int on_match(unsigned id, unsigned long long, unsigned long long, unsigned, void* context) {
         auto& self = *static_cast<HyperscanMatcher*>(context);
-        for (uint32_t equal = id; equal != kNoPattern; equal = self.database_->next_equal(equal)) self.found_.insert(equal);
+        for (uint32_t equal = id; equal != kNoPattern; equal = self.database_->next_equal(equal))
+            self.found_.insert(equal);
         return 0;
     }
 

@@ -39,8 +39,9 @@ void PatternSet::attach(nf::Image& image, PatternTables& tables) const {
 }
 
 std::string PatternSet::summary() const {
-    return fmt::format("{} patterns, {} states of {} classes, {:.1f} MiB", with_commas(size()), with_commas(state_count()),
-                       automaton_.class_count, static_cast<double>(table_bytes()) / (1 << 20));
+    return fmt::format("{} patterns, {} states of {} classes, {:.1f} MiB", with_commas(size()),
+                       with_commas(state_count()), automaton_.class_count,
+                       static_cast<double>(table_bytes()) / (1 << 20));
 }
 
 }  // namespace millrace::nf::nids::pattern

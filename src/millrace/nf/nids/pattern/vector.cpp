@@ -9,7 +9,8 @@ namespace {
 
 class VectorMatcher : public Matcher {
 public:
-    explicit VectorMatcher(std::shared_ptr<const PatternSet> set) : set_(std::move(set)), found_(*set_, avx512::kLaneCount) {
+    explicit VectorMatcher(std::shared_ptr<const PatternSet> set)
+        : set_(std::move(set)), found_(*set_, avx512::kLaneCount) {
         for (unsigned slot = 0; slot < avx512::kLaneCount; ++slot) known_[slot] = found_.bits(slot);
     }
 
@@ -45,13 +46,16 @@ private:
 
 bool has_avx512() {
     // All that *_avx512.cpp files are compiled for.
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vbmi") &&
            __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("bmi2");
 }
 
 std::unique_ptr<Matcher> make_vector_matcher(std::shared_ptr<const PatternSet> set) {
-    if (!has_avx512()) throw std::runtime_error("this CPU lacks AVX-512 (F, BW, DQ, VL, VBMI and VBMI2), which the vector engine needs");
+    if (!has_avx512())
+        throw std::runtime_error(
+            "this CPU lacks AVX-512 (F, BW, DQ, VL, VBMI and VBMI2), which the vector engine needs");
     return std::make_unique<VectorMatcher>(std::move(set));
 }
 

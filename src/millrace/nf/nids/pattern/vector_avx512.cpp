@@ -1,7 +1,8 @@
 // Aho and Corasick's automaton for many payloads side by side: each 32-bit element of a register holds the
 // state of one payload, and one gather moves 16 of them on by a byte. A payload that ends makes room for
-// the next, every 16 bytes; when there is no next, the rest close ranks in fewer registers. (Gathers over a deterministic automaton: Sitaridis, Polychroniou and Ross,
-// "SIMD-accelerated regular expression matching", DaMoN 2016.)
+// the next, every 16 bytes; when there is no next, the rest close ranks in fewer registers. (Gathers over a
+// deterministic automaton: Sitaridis, Polychroniou and Ross, "SIMD-accelerated regular expression
+// matching", DaMoN 2016.)
 #include "millrace/nf/nids/pattern/vector_avx512.hpp"
 
 // GCC 12 warns of the undefined values that its own intrinsics begin with (GCC bug 105593).
@@ -141,14 +142,16 @@ inline __mmask16 pass_block(Lanes& lanes, unsigned first) {
     for (unsigned half = 0; half < 2; ++half) {
         const __m512i at = _mm512_load_si512(lanes.at + first + 8 * half);
         const __mmask8 advances = static_cast<__mmask8>(more >> (8 * half));
-        _mm512_store_si512(lanes.at + first + 8 * half, _mm512_mask_add_epi64(at, advances, at, _mm512_set1_epi64(kBlock)));
+        const __m512i next = _mm512_mask_add_epi64(at, advances, at, _mm512_set1_epi64(kBlock));
+        _mm512_store_si512(lanes.at + first + 8 * half, next);
     }
     return _mm512_test_epi32_mask(left, left) & static_cast<__mmask16>(~more);
 }
 
 /// Takes the first 16 * Groups lanes a block further. `ended[g]` gets the lanes of group g that are done.
 template <bool Narrow, unsigned Groups>
-[[gnu::noinline]] void advance(const Table& table, const Classes& classes, Lanes& lanes, const Sink& sink, __mmask16* ended) {
+[[gnu::noinline]] void advance(const Table& table, const Classes& classes, Lanes& lanes, const Sink& sink,
+                               __mmask16* ended) {
     const __m512i stride = _mm512_set1_epi32(static_cast<int>(table.stride));
     const __m512i first_match = _mm512_set1_epi32(static_cast<int>(table.first_match));
     __m512i columns[Groups][4];
