@@ -25,7 +25,6 @@ struct BitVectors {
         View<Chunk> rows;      ///< vectors × chunks
         View<uint32_t> words;  ///< blocks × 32
         uint32_t chunks = 0;   ///< of each vector
-        uint32_t unused = 0;
     };
 
     /// The lowest bit that is set in all of the `Count` vectors, or kNoPosition. The lanes take a chunk each.

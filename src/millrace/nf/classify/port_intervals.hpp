@@ -11,7 +11,6 @@ struct PortIntervals {
         View<uint32_t> values;   ///< of each interval
         View<uint32_t> buckets;  ///< 257: the interval that holds port 256 * i; of the last, the last interval
         uint32_t no_ports = 0;   ///< value of a packet without ports
-        uint32_t unused = 0;
     };
 
     MILLRACE_DEVICE static uint32_t find(const Tables& tables, bool has_ports, uint16_t port) {

@@ -26,7 +26,6 @@ struct PrefixTrie {
         View<Node> nodes;
         View<uint32_t> leaves;  ///< values
         uint32_t top_bits = 0;  ///< 1 to 16
-        uint32_t unused = 0;
     };
 
     /// The 6 bits of an address from bit `offset` (0 is the first); zeros behind its end.

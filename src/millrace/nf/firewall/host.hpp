@@ -21,8 +21,6 @@ public:
     std::vector<Statistic> statistics() const override;
     std::string summary() const override;
 
-    const classify::RuleSet& rules() const { return rules_; }
-
 private:
     void load(const Config& options);
     /// Compiles the rules for the CPU; warns, and leaves `acl_` empty, when that is not to be.
