@@ -21,7 +21,7 @@ const char* const kOptions =
     "  - {name: out, direction: out, spi: 0x1002, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-128-cbc,\n"
     "     key: 8e24067817fae0d743d6ce1f32539163, auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}\n"
     "policies: [{action: protect, sa: out}]\n"
-    "mtu: 0\n";
+    "mtu: 0\nsa-slots: 8\n";
 
 struct Outcome {
     Decision decision;

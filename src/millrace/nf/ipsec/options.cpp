@@ -75,7 +75,7 @@ void set_cipher(SaOptions& options, const Config& map, const KeyFile& keys) {
     auto inverse = crypto::aes_inverse_schedule(schedule);
     // The key of the IVs of CBC is a block that no counter and no packet leads to but by chance.
     const crypto::AesBlock label{{0x6d696c6c, 0x72616365, 0x20657370, 0x20697620}};
-    Secret iv_key(std::vector<uint8_t>(crypto::kAesBlockBytes));
+    Secret iv_key{std::vector<uint8_t>(crypto::kAesBlockBytes)};
     crypto::store_block(iv_key.bytes.data(), crypto::aes_encrypt(crypto::host_aes_tables(), schedule.data(), crypto::kAes128Rounds, label));
     auto iv_schedule = crypto::aes_key_schedule(iv_key.bytes);
     std::copy(schedule.begin(), schedule.end(), sa.keys);
