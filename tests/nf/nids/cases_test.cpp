@@ -87,6 +87,7 @@ TEST(SuricataCases, AlertsAreThoseThatSuricataRaisesWherePacketsDecide) {
 
         // The rules of this case that one packet decides: no state, no threshold, nothing unsupported.
         RuleFile parsed = parse_rules(rules, name, Variables::defaults());
+        EXPECT_TRUE(parsed.errors.empty()) << name << ":" << parsed.errors[0].where.line << " " << parsed.errors[0].message;
         CompiledRules compiled = compile(std::move(parsed.rules), false);
         std::map<uint32_t, uint64_t> counts;
         bool others_silence = false;

@@ -100,6 +100,7 @@ public:
     MILLRACE_NIDS_CALL bool run(const CompiledRule& rule) {
         first_ = rule.first_op;
         searches_ = 0;
+        for (uint64_t& slot : slots_) slot = 0;
         buffer_ = {buffers_.data(), buffers_.bytes(), true};
         cursor_ = 0;
         uint32_t i = 0;
@@ -314,7 +315,7 @@ private:
     uint32_t searches_ = 0;
     uint16_t before_[kMaxOps];  ///< by option: the cursor that it began with
     uint16_t next_[kMaxOps];    ///< where another try of it begins
-    uint64_t slots_[kMaxSlots] = {};
+    uint64_t slots_[kMaxSlots];
 };
 
 }  // namespace millrace::nf::nids

@@ -99,6 +99,9 @@ TEST(RuleParser, ReadsListsWithNegationAsRanges) {
     EXPECT_EQ(ranges.v4, RangeList<uint32_t>({{0x0a000000, 0x0a00ffff}, {0x0a020000, 0x0affffff}}));
     ASSERT_EQ(ranges.v6.ranges().size(), 1u);
     EXPECT_EQ(ranges.v6.ranges()[0].high - ranges.v6.ranges()[0].low, 1u);
+    EXPECT_EQ(variables.addresses("10.0.0.1-10.0.0.9", 0).v4, RangeList<uint32_t>({{0x0a000001, 0x0a000009}}));
+    EXPECT_EQ(variables.addresses("2001:db8::1-2001:db8::ff", 0).v6.ranges().size(), 1u);
+    EXPECT_THROW(variables.addresses("10.0.0.9-10.0.0.1", 0), RuleError);
     EXPECT_TRUE(variables.addresses("[0.0.0.0/0,::/0]", 0).is_any());
 }
 

@@ -74,9 +74,13 @@ AddressRanges read_prefix(std::string_view text, size_t at) {
     if (text == "any") return AddressRanges::any();
     if (const size_t dash = text.find('-'); dash != std::string_view::npos) {
         const AddressRanges low = read_prefix(text.substr(0, dash), at), high = read_prefix(text.substr(dash + 1), at + dash + 1);
-        if (low.v4.empty() || high.v4.empty() || low.v4.ranges()[0].low > high.v4.ranges()[0].high)
-            throw RuleError{at, "'" + std::string(text) + "' is not a range of IPv4 addresses"};
-        return {RangeList<uint32_t>({{low.v4.ranges()[0].low, high.v4.ranges()[0].high}}), {}};
+        const auto between = [&](const auto& from, const auto& to) {
+            if (from.empty() || to.empty() || from.ranges()[0].low > to.ranges()[0].high)
+                throw RuleError{at, "'" + std::string(text) + "' is not a range of addresses"};
+            return std::decay_t<decltype(from)>({{from.ranges()[0].low, to.ranges()[0].high}});
+        };
+        if (low.v4.empty()) return {{}, between(low.v6, high.v6)};
+        return {between(low.v4, high.v4), {}};
     }
     std::string address(text);
     // Suricata and Snort take a network mask, too: 10.0.0.0/255.0.0.0.

@@ -45,7 +45,7 @@ void read_flow_number(RuleBuilder& builder, const Option& option) {
 }
 
 void read_rule_threshold(Rule& rule, const Option& option) {
-    for (const std::string_view word : {"backoff", "by_flow", "by_either"})
+    for (const std::string_view word : {"backoff", "by_flow", "by_either", "unique_on"})
         if (option.value.find(word) != std::string_view::npos) return rule.refuse("threshold " + std::string(word));
     rule.threshold = read_threshold(option.value, option.value_at, option.keyword == "detection_filter");
 }

@@ -78,7 +78,7 @@ void read_protocol(Rule& rule, const Word& word) {
     const auto found = std::find_if(std::begin(kProtocols), std::end(kProtocols), [&](const Protocol& p) { return p.name == name; });
     if (found == std::end(kProtocols)) {
         if (std::find(std::begin(kOtherProtocols), std::end(kOtherProtocols), name) == std::end(kOtherProtocols) &&
-            name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.") != std::string::npos)
+            name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.:") != std::string::npos)
             throw RuleError{word.at, "'" + name + "' is not a protocol"};
         rule.header |= CompiledRule::kAnyProtocol;
         rule.refuse("protocol " + name);
@@ -117,7 +117,10 @@ Action read_action(const Word& word) {
 
 void read_header(Rule& rule, const std::vector<Word>& words, const Variables& variables) {
     if (words.empty()) throw RuleError{0, "the rule's action is missing"};
-    rule.action = read_action(words[0]);
+    // Suricata's firewall mode: accept:hook, drop:flow.
+    const bool firewall = words[0].text.find(':') != std::string_view::npos || words[0].text == "accept";
+    if (firewall) rule.refuse("action " + std::string(words[0].text));
+    else rule.action = read_action(words[0]);
     if (words.size() == 1) {
         throw RuleError{words[0].at, "the protocol is missing"};
     }

@@ -63,9 +63,9 @@ size_t options_end(std::string_view text, size_t open) {
 }
 
 bool begins_rule(std::string_view line) {
-    static constexpr std::array<std::string_view, 13> kActions = {"alert", "log",     "pass",       "drop",      "reject",  "sdrop",    "block",
-                                                                  "rejectsrc", "rejectdst", "rejectboth", "activate", "dynamic", "rewrite"};
-    const std::string_view word = line.substr(0, line.find_first_of(" \t"));
+    static constexpr std::array<std::string_view, 14> kActions = {"alert", "log",     "pass",       "drop",      "reject",  "sdrop",    "block",
+                                                                  "rejectsrc", "rejectdst", "rejectboth", "activate", "dynamic", "rewrite", "accept"};
+    const std::string_view word = line.substr(0, line.find_first_of(" \t:"));
     return std::find(kActions.begin(), kActions.end(), word) != kActions.end();
 }
 
