@@ -50,7 +50,7 @@ struct StateArray {
 };
 
 /// A program with its tables in the device's memory. Freed with the last reference, which must not be
-/// dropped while a batch of it is under way.
+/// dropped while a batch of it is under way, and before the device itself goes.
 class LoadedProgram {
 public:
     virtual ~LoadedProgram() = default;

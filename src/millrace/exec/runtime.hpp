@@ -67,10 +67,10 @@ private:
 
     RuntimeOptions options_;
     std::shared_ptr<const chain::Configuration> configuration_;
-    std::vector<std::shared_ptr<device::LoadedProgram>> loaded_;  // keeps the tables of this generation on the device
     std::vector<std::unique_ptr<io::Port>> ports_;
     std::vector<std::unique_ptr<std::mutex>> send_locks_;          // by port, where workers share a queue
     std::shared_ptr<device::Device> device_;
+    std::vector<std::shared_ptr<device::LoadedProgram>> loaded_;   // keeps the tables of this generation on the device
     std::unique_ptr<VerdictLog> verdicts_;
     std::vector<std::unique_ptr<Worker>> workers_;
     std::vector<std::thread> threads_;
