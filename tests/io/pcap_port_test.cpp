@@ -143,6 +143,30 @@ TEST_P(CaptureKinds, WaitForBuffersAndLoseNothing) {
     EXPECT_DOUBLE_EQ(made[0]->progress(), 1);
 }
 
+TEST(PcapPort, WritesRelativeNamesIntoTheOutputFolderWhichItMakes) {
+    const TemporaryFolder folder;
+    PortEnvironment environment;
+    environment.output_folder = folder / "out/run";
+    const std::string yaml = "a: { output: a.pcap }\nb: { output: sub/b.pcapng }\nc: { output: " + (folder / "c.pcap") + " }\n";
+    check_ports(Config::parse(yaml, "elsewhere/ports.yaml"), environment);
+    EXPECT_FALSE(std::filesystem::exists(folder / "out")) << "checking makes nothing";
+    const auto made = make_ports(Config::parse(yaml, "elsewhere/ports.yaml"), environment);
+    for (const auto& one : made) one->close();
+    EXPECT_TRUE(std::filesystem::exists(folder / "out/run/a.pcap"));
+    EXPECT_TRUE(std::filesystem::exists(folder / "out/run/sub/b.pcapng"));
+    EXPECT_TRUE(std::filesystem::exists(folder / "c.pcap"));
+    EXPECT_EQ(made[0]->info().detail, "to " + (folder / "out/run/a.pcap"));
+}
+
+TEST(PcapPort, KnowsThatItWouldWriteTheCaptureThatItReadsInTheOutputFolder) {
+    const TemporaryFolder folder;
+    make_capture(folder, "a.pcap", 1);
+    PortEnvironment environment;
+    environment.output_folder = folder.path();
+    const Config yaml = Config::parse("a: { pcap: " + (folder / "a.pcap") + ", output: a.pcap }\n");
+    EXPECT_THROW(check_ports(yaml, environment), ConfigError);
+}
+
 TEST(CapturePort, KeepsAFlowOnOneQueue) {
     const TemporaryFolder folder;
     const auto traffic = ports("in: { source: { count: 2000, flows: 50 } }\nout: { output: " + (folder / "t.pcap") + " }\n");

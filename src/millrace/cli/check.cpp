@@ -14,7 +14,9 @@ int check(const LoadArguments& arguments) {
     std::optional<chain::Configuration> configuration;
     try {
         configuration = arguments.load();
-        io::check_ports(*configuration->ports);
+        io::PortEnvironment environment;
+        environment.output_folder = configuration->output_folder;
+        io::check_ports(*configuration->ports, environment);
     } catch (const ConfigError& e) {
         mistakes = e.diagnostics();
     }

@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
     cli::add_check(app, status);
     cli::add_explain(app, status);
     cli::add_nf(app, status);
-    // doctor
+    cli::add_doctor(app, status);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {

@@ -31,6 +31,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     io::PortEnvironment environment;
     environment.queues = static_cast<uint16_t>(options_.workers);
     environment.pool_packets = options_.pool_packets;
+    environment.output_folder = configuration.output_folder;
     uint32_t head = 0, tail = 0;
     for (const auto& program : configuration.chains) {
         head += program->head_growth();

@@ -33,7 +33,7 @@ CaptureWriter::CaptureWriter(const std::string& path, CaptureFormat format, cons
     if (fd_ < 0) {
         const std::string why = std::string("cannot be written: ") + std::strerror(errno);
         if (asked_from.file.empty()) throw ConfigError(Diagnostic{{path, 0, 0}, why, ""});
-        throw ConfigError(Diagnostic{asked_from, path + ": " + why, "paths are taken from the folder of the file that names them"});
+        throw ConfigError(Diagnostic{asked_from, path + ": " + why, "relative names are taken from the output folder: 'output:' or --output"});
     }
     buffer_.reserve(kBufferBytes + kSnapLength + 64);
     append_file_header();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 
 #include "millrace/io/clock.hpp"
 
@@ -169,7 +170,7 @@ OpenPort plan_pcap(const PortPlan& plan) {
     const auto output = plan.options.find("output");
     std::string output_path;
     if (output) {
-        output_path = output->path();
+        output_path = plan.output_path(*output);
         info.send_queues = plan.queues;
         info.mtu = 65535;
         info.detail += (info.detail.empty() ? "to " : ", to ") + output_path;
@@ -182,7 +183,13 @@ OpenPort plan_pcap(const PortPlan& plan) {
             opened->pool = plan.pool_for(longest_frame_of(*opened->reader, *input, plan));
         }
         std::unique_ptr<CaptureWriter> writer;
-        if (output) writer = std::make_unique<CaptureWriter>(output_path, capture_format(output_path), output->where());
+        if (output) {
+            // Folders are made below the output folder only; what then is missing, opening the file tells.
+            std::error_code ignored;
+            if (std::filesystem::path(output->text()).is_relative())
+                std::filesystem::create_directories(std::filesystem::path(output_path).parent_path(), ignored);
+            writer = std::make_unique<CaptureWriter>(output_path, capture_format(output_path), output->where());
+        }
         return std::make_unique<PcapPort>(info, std::move(opened), std::move(writer));
     };
 }

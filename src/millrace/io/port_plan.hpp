@@ -23,16 +23,18 @@ struct PortPlan {
     PoolOptions pool;
     std::function<void(Diagnostic)> warn;
     size_t pool_memory_bytes = 0;
+    std::string output_folder;     ///< where relative names of output files start, see PortEnvironment
 
     /// The pool for frames of that length: within the memory limit unless `buffers` was given.
     PoolOptions pool_for(uint32_t frame_bytes) const;
+    /// Where the file that `value` names is to be written.
+    std::string output_path(const Config& value) const;
     /// Refuses options other than these and the ones that all ports share.
     void only(std::vector<std::string> own) const;
 };
 
 /// Opens the planned port. Throws ConfigError or std::runtime_error.
 using OpenPort = std::function<std::unique_ptr<Port>()>;
-
 
 OpenPort plan_null(const PortPlan& plan);
 OpenPort plan_sink(const PortPlan& plan);

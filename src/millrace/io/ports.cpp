@@ -1,5 +1,6 @@
 // From the YAML map `ports:` to ports.
 #include <algorithm>
+#include <filesystem>
 
 #include "millrace/io/port_plan.hpp"
 
@@ -52,6 +53,7 @@ PortPlan read_shared(const Config& name, const Config& options, uint16_t index, 
     plan.pool.recycle = environment.recycle;
     plan.pool.packets = environment.pool_packets;
     plan.pool_memory_bytes = environment.pool_memory_bytes;
+    plan.output_folder = environment.output_folder;
     if (const auto buffers = options.find("buffers")) {
         const uint64_t count = buffers->size();
         if (count < 64 || count > (uint64_t{1} << 24)) buffers->fail("'buffers' is out of range", "from 64 to 16Mi");
@@ -103,6 +105,12 @@ PoolOptions PortPlan::pool_for(uint32_t frame_bytes) const {
     const size_t fit = std::max<size_t>(pool_memory_bytes / element, 512);
     result.packets = static_cast<uint32_t>(std::min<size_t>(result.packets, fit));
     return result;
+}
+
+std::string PortPlan::output_path(const Config& output) const {
+    if (output_folder.empty()) return output.path();
+    output.path();  // refuses an empty name
+    return (std::filesystem::path(output_folder) / output.text()).lexically_normal().string();
 }
 
 void PortPlan::only(std::vector<std::string> own) const {
