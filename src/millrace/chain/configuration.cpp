@@ -73,7 +73,7 @@ private:
         size_t done = 0, total = 0;
         for (const auto& [name, options] : chains->entries())
             if (options.is_map() && options.has("nfs")) total += options.at("nfs").items().size();
-        for (const auto& [name, options] : chains->entries()) attempt([&] { read_chain(name, options, done, total); });
+        for (const auto& entry : chains->entries()) attempt([&] { read_chain(entry.first, entry.second, done, total); });
     }
 
     void read_chain(const Config& name, const Config& options, size_t& done, size_t total) {
@@ -190,9 +190,8 @@ private:
                                                                                   : Target{Target::Kind::punt, 0});
         }
         if (!on) return;
-        for (const auto& [outcome, where] : on->entries()) {
-            attempt([&] { node.targets[outcome.choice(outcomes)] = read_target(program, index, where, next); });
-        }
+        for (const auto& entry : on->entries())
+            attempt([&] { node.targets[entry.first.choice(outcomes)] = read_target(program, index, entry.second, next); });
     }
 
     Target read_target(const Program& program, size_t index, const Config& where, Target next) const {

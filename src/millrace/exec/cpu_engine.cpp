@@ -189,7 +189,8 @@ void CpuEngine::run_vector(const chain::Program& program, ChainCounters& counter
     }
     for (size_t i = 0; i < count; ++i) {
         fates_[i].out_port = packets_[i].out_port();
-        if (!program.nodes.empty()) update_mbuf(mbufs[i], packets_[i]);
+        // A dropped packet stays what it was, as it does when a device drops it.
+        if (!program.nodes.empty() && fates_[i].target.kind != chain::Target::Kind::drop) update_mbuf(mbufs[i], packets_[i]);
         if (wants_visits) delivery_.visits(program, mbufs[i], visits_[i], fates_[i]);
     }
     counters.batches.add(1);

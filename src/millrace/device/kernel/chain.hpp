@@ -13,7 +13,8 @@ MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t n
     packet.attach(batch.frames + frame.offset, frame.length, frame.present, batch.headroom, batch.tailroom);
     packet.set_in_port(frame.in_port);
     packet.set_index(i);
-    packet.parse();
+    // A chain without NFs looks into no packet, so none is malformed to it; nor need a header be here.
+    if (nodes > 0) packet.parse();
     batch.packets[i] = packet;
     PacketResult result;
     batch.at[i] = kNowhere;
