@@ -8,7 +8,28 @@ namespace millrace::test {
 /// firewall → NIDS → router → IPsec, both directions, small tables.
 inline chain::Configuration make_test_chain(const std::string& device, unsigned lanes = 0, const chain::Configuration* previous = nullptr) {
     return make_configuration(R"(
-      - mirror
+      - firewall:
+          default: permit
+          rules: [deny tcp from any to any port 22-23, deny ip from 10.200.0.0/13, deny udp from any port 1024-2047 to 10.64.0.0/10]
+      - nids:
+          mode: ips
+          rule:
+            - 'alert ip any any -> any any (msg:"some bytes"; content:"|00 01|"; sid:1;)'
+            - 'alert tcp any any -> any any (msg:"letters"; content:"ab"; nocase; pcre:"/a[b-f]+/i"; sid:2;)'
+            - 'drop udp any any -> any any (msg:"three bytes"; content:"|7f 01|"; offset:4; sid:3;)'
+            - 'drop udp any any -> any 1:2000 (msg:"long one"; dsize:>900; sid:4;)'
+        on: {alert: next}
+      - router:
+          next-hops:
+            a: {mac: "02:00:00:00:00:0a", src-mac: "02:00:00:00:00:01", port: out}
+            b: {mac: "02:00:00:00:00:0b", src-mac: "02:00:00:00:00:01", port: third}
+            c: {mac: "02:00:00:00:00:0c", src-mac: "02:00:00:00:00:01"}
+          routes:
+            - {prefix: 10.0.0.0/8, via: a}
+            - {prefix: 10.32.0.0/11, via: [b, c]}
+            - {prefix: 10.99.0.0/16, via: c}
+            - {prefix: "2001:db8::/32", via: b}
+          local: [10.1.2.3/32]
       - ipsec:
           sas:
             - {name: east, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}

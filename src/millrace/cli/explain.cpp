@@ -51,7 +51,8 @@ void explain_plan(const chain::Program& program) {
     for (const chain::Node& node : program.nodes) uses.push_back({{}, {}, node.type->reads, node.type->writes});
     const chain::FieldPlan plan = chain::plan_fields(uses);
     const Fields in = plan.to_device_total(), back = plan.to_host_total();
-    const uint32_t in_bytes = chain::prefix_bytes(in), back_bytes = back.empty() ? 0 : chain::prefix_bytes(back);
+    const uint32_t back_bytes = back.empty() ? 0 : chain::prefix_bytes(back);
+    const uint32_t in_bytes = std::max(chain::prefix_bytes(in), back_bytes);  // what comes back must have been brought
     std::cout << "On a device, these fields would cross the bus:\n";
     std::cout << "  to the device   " << chain::field_names(in) << "\n                  as " << prefix_text(in_bytes)
               << ", because the NFs read them there or the parser needs them\n";

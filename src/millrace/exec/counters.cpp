@@ -2,18 +2,20 @@
 
 namespace millrace::exec {
 
+NodeCounters::NodeCounters(const chain::Node& node)
+    : name(node.name), kind(node.type->name), targets(node.targets), by_outcome(node.type->outcomes.size()) {
+    for (const nf::Outcome& outcome : node.type->outcomes) outcomes.push_back(outcome.name);
+}
+
 ChainCounters::ChainCounters(const chain::Program& program) : chain(program.name) {
-    for (const chain::Node& node : program.nodes) {
-        node_names.push_back(node.name);
-        nodes.push_back(std::make_unique<NodeCounters>(node.type->outcomes.size()));
-    }
+    for (const chain::Node& node : program.nodes) nodes.push_back(std::make_unique<NodeCounters>(node));
 }
 
 bool ChainCounters::fits(const chain::Program& program) const {
     if (program.name != chain || program.nodes.size() != nodes.size()) return false;
     for (size_t i = 0; i < nodes.size(); ++i) {
         const chain::Node& node = program.nodes[i];
-        if (node.name != node_names[i] || node.type->outcomes.size() != nodes[i]->by_outcome.size()) return false;
+        if (node.name != nodes[i]->name || node.type->name != nodes[i]->kind || node.targets != nodes[i]->targets) return false;
     }
     return true;
 }

@@ -11,7 +11,10 @@ namespace millrace::exec {
 
 /// One NF of a chain.
 struct NodeCounters {
-    explicit NodeCounters(size_t outcomes) : by_outcome(outcomes) {}
+    explicit NodeCounters(const chain::Node& node);
+    std::string name, kind;
+    std::vector<std::string> outcomes;   ///< their names
+    std::vector<Target> targets;         ///< where they lead
     Counter packets, bytes;              ///< that came in
     Counter cycles;                      ///< of the CPU, spent in it (TSC)
     std::vector<Counter> by_outcome;     ///< packets by what it decided
@@ -20,11 +23,10 @@ struct NodeCounters {
 /// One chain, on one worker. Conservation: received = sent + dropped + punted + passed_on + in_flight.
 struct ChainCounters {
     explicit ChainCounters(const chain::Program& program);
-    /// Whether it can go on counting for another generation of the chain.
+    /// Whether it can go on counting for another generation of the chain: one with the same NFs and outcomes.
     bool fits(const chain::Program& program) const;
 
     std::string chain;
-    std::vector<std::string> node_names;
     std::vector<std::unique_ptr<NodeCounters>> nodes;
     Counter received_packets, received_bytes;
     Counter sent_packets, sent_bytes;

@@ -97,7 +97,7 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
     ring_address_ = device_->allocate(ring_.size(), "the shared packet buffer");
     const size_t n = max_batch_;
     const size_t block = Slot::kHead + n * sizeof(device::FrameDescriptor) + n * sizeof(device::PacketResult);
-    const size_t work = n * (sizeof(Packet) + sizeof(uint16_t) + sizeof(Decision));
+    const size_t work = n * (sizeof(Packet) + sizeof(Decision) + sizeof(uint32_t) + sizeof(uint16_t));
     for (unsigned i = 0; i < options_.depth; ++i) {
         auto slot = std::make_unique<Slot>();
         slot->stream = device_->create_stream();
@@ -165,8 +165,8 @@ void OffloadEngine::prepare(Queue& queue) {
     };
     queue.prefix_in = prefix(program.plan.to_device_total());
     queue.prefix_back = program.plan.to_host_total().empty() ? 0 : prefix(program.plan.to_host_total());
-    // A head that was not brought can't be sent back.
-    if (queue.prefix_in != chain::kWholeFrame) queue.prefix_back = std::min(queue.prefix_back, queue.prefix_in);
+    // What comes back covers what lies on the host, so all of it must have been brought.
+    queue.prefix_in = std::max(queue.prefix_in, queue.prefix_back);
     const bool pack = queue.prefix_back != 0 && queue.prefix_back != chain::kWholeFrame;
     queue.steps = device::plan_steps(program, options_.mode, pack);
 }
@@ -297,7 +297,8 @@ Status OffloadEngine::send(Slot& slot, const Layout& layout) {
     view.results = device_pointer<device::PacketResult>(slot.device_block + Slot::kHead + n * sizeof(device::FrameDescriptor));
     view.packets = device_pointer<Packet>(slot.device_work);
     view.decisions = device_pointer<Decision>(slot.device_work + n * sizeof(Packet));
-    view.at = device_pointer<uint16_t>(slot.device_work + n * (sizeof(Packet) + sizeof(Decision)));
+    view.keys = device_pointer<uint32_t>(slot.device_work + n * (sizeof(Packet) + sizeof(Decision)));
+    view.at = device_pointer<uint16_t>(slot.device_work + n * (sizeof(Packet) + sizeof(Decision) + sizeof(uint32_t)));
     view.visits = nodes > 0 ? device_pointer<Decision>(slot.device_visits) : nullptr;
     view.prefixes = device_pointer<uint8_t>(slot.device_prefixes);
     view.prefix_bytes = slot.prefix_back == chain::kWholeFrame ? 0 : slot.prefix_back;

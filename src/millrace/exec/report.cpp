@@ -10,16 +10,17 @@ namespace {
 
 using Kind = chain::Target::Kind;
 
-std::string leads_to(const chain::Configuration& configuration, const chain::Program& program, size_t node, const chain::Target& target) {
+std::string leads_to(const chain::Configuration& configuration, const ChainCounters& chain, size_t node, const Target& target) {
+    const auto name = [&](const std::vector<std::string>& names) { return target.value < names.size() ? names[target.value] : "?"; };
     switch (target.kind) {
         case Kind::node:
-            return target.value == node + 1 ? "next" : program.nodes[target.value].name;
+            return target.value == node + 1 ? "next" : chain.nodes[target.value]->name;
         case Kind::output:
-            return node + 1 == program.nodes.size() ? "next" : "output";
+            return node + 1 == chain.nodes.size() ? "next" : "output";
         case Kind::port:
-            return "port " + configuration.port_names[target.value];
+            return "port " + name(configuration.port_names);
         case Kind::chain:
-            return "chain " + configuration.chains[target.value]->name;
+            return "chain " + (target.value < configuration.chains.size() ? configuration.chains[target.value]->name : "?");
         case Kind::drop:
             return "drop";
         case Kind::punt:
@@ -28,66 +29,91 @@ std::string leads_to(const chain::Configuration& configuration, const chain::Pro
     return {};
 }
 
-void add_node(ChainReport& report, const chain::Configuration& configuration, const chain::Program& program, size_t index,
-              const std::vector<const ChainCounters*>& counters) {
-    const chain::Node& node = program.nodes[index];
-    NodeReport into;
-    into.name = node.name;
-    into.kind = node.type->name;
-    uint64_t cycles = 0;
-    std::vector<uint64_t> packets(node.type->outcomes.size());
-    for (const ChainCounters* one : counters) {
-        into.packets += one->nodes[index]->packets.get();
-        into.bytes += one->nodes[index]->bytes.get();
-        cycles += one->nodes[index]->cycles.get();
-        for (size_t outcome = 0; outcome < packets.size(); ++outcome) packets[outcome] += one->nodes[index]->by_outcome[outcome].get();
-    }
-    if (into.packets > 0) into.cycles_per_packet = static_cast<double>(cycles) / static_cast<double>(into.packets);
-    for (size_t outcome = 0; outcome < packets.size(); ++outcome) {
-        const chain::Target& target = node.targets[outcome];
-        const std::string& name = node.type->outcomes[outcome].name;
-        into.outcomes.push_back({name, leads_to(configuration, program, index, target), packets[outcome]});
-        if (packets[outcome] == 0) continue;
-        if (target.kind == Kind::drop) report.drops[node.name + "." + name] += packets[outcome];
-        if (target.kind == Kind::punt) report.punts[node.name + "." + name] += packets[outcome];
-    }
-    into.statistics = node.nf->statistics();
-    report.nodes.push_back(std::move(into));
+/// The entry called `name`, made if there is none.
+template <class Entry>
+Entry& entry_of(std::vector<Entry>& entries, const std::string& name) {
+    const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.name == name; });
+    if (found != entries.end()) return *found;
+    entries.emplace_back();
+    entries.back().name = name;
+    return entries.back();
 }
 
-ChainReport chain_report(const Runtime& runtime, const chain::Configuration& configuration, const chain::Program& program) {
+void add_node(ChainReport& report, const chain::Configuration& configuration, const ChainCounters& counters, size_t index) {
+    const NodeCounters& node = *counters.nodes[index];
+    NodeReport& into = entry_of(report.nodes, node.name);
+    into.kind = node.kind;
+    // An average over what was added so far and what is added now.
+    const uint64_t packets = node.packets.get();
+    if (into.packets + packets > 0)
+        into.cycles_per_packet = (into.cycles_per_packet * static_cast<double>(into.packets) + static_cast<double>(node.cycles.get())) /
+                                 static_cast<double>(into.packets + packets);
+    into.packets += packets;
+    into.bytes += node.bytes.get();
+    for (size_t i = 0; i < node.outcomes.size(); ++i) {
+        OutcomeReport& outcome = entry_of(into.outcomes, node.outcomes[i]);
+        const uint64_t decided = node.by_outcome[i].get();
+        outcome.packets += decided;
+        outcome.leads_to = leads_to(configuration, counters, index, node.targets[i]);
+        if (decided == 0) continue;
+        if (node.targets[i].kind == Kind::drop) report.drops[node.name + "." + node.outcomes[i]] += decided;
+        if (node.targets[i].kind == Kind::punt) report.punts[node.name + "." + node.outcomes[i]] += decided;
+    }
+}
+
+void add_counters(ChainReport& report, const ChainCounters& counters) {
+    report.received_packets += counters.received_packets.get();
+    report.received_bytes += counters.received_bytes.get();
+    report.sent_packets += counters.sent_packets.get();
+    report.sent_bytes += counters.sent_bytes.get();
+    report.dropped += counters.dropped();
+    report.punted += counters.punted.get();
+    report.passed_on += counters.passed_on.get();
+    report.in_flight += counters.in_flight();
+    report.batches += counters.batches.get();
+    report.events += counters.events.get();
+    report.events_lost += counters.events_lost.get();
+    report.retried_on_cpu += counters.retried_on_cpu.get();
+    report.bytes_to_device += counters.bytes_to_device.get();
+    report.bytes_to_host += counters.bytes_to_host.get();
+    for (size_t i = 0; i < kMalformedCount; ++i)
+        if (const uint64_t n = counters.malformed[i].get(); n > 0) report.drops[std::string("parser.") + kMalformedNames[i]] += n;
+    for (size_t i = 0; i < kExitDropCount; ++i)
+        if (const uint64_t n = counters.exit_drops[i].get(); n > 0) report.drops[std::string("exit.") + kExitDropNames[i]] += n;
+}
+
+/// One chain, all workers, and all shapes that it had in earlier generations; the present one comes last,
+/// so that its `leads_to` stands.
+ChainReport chain_report(const Runtime& runtime, const chain::Configuration& configuration, const std::string& name) {
     ChainReport report;
-    report.name = program.name;
-    std::vector<const ChainCounters*> counters;
+    report.name = name;
+    const chain::Program* program = configuration.find_chain(name);
+    std::vector<const ChainCounters*> all;
     for (const auto& worker : runtime.workers())
-        for (const ChainCounters* one : worker->counters())
-            if (one->fits(program)) counters.push_back(one);
+        for (const ChainCounters* counters : worker->counters())
+            if (counters->chain == name) all.push_back(counters);
+    std::stable_partition(all.begin(), all.end(), [&](const ChainCounters* counters) { return program == nullptr || !counters->fits(*program); });
     std::array<uint64_t, Histogram::kBuckets> latency{};
-    for (const ChainCounters* one : counters) {
-        report.received_packets += one->received_packets.get();
-        report.received_bytes += one->received_bytes.get();
-        report.sent_packets += one->sent_packets.get();
-        report.sent_bytes += one->sent_bytes.get();
-        report.dropped += one->dropped();
-        report.punted += one->punted.get();
-        report.passed_on += one->passed_on.get();
-        report.in_flight += one->in_flight();
-        report.batches += one->batches.get();
-        report.events += one->events.get();
-        report.events_lost += one->events_lost.get();
-        report.retried_on_cpu += one->retried_on_cpu.get();
-        report.bytes_to_device += one->bytes_to_device.get();
-        report.bytes_to_host += one->bytes_to_host.get();
-        one->latency.add_to(latency);
-        for (size_t i = 0; i < kMalformedCount; ++i)
-            if (const uint64_t n = one->malformed[i].get(); n > 0) report.drops[std::string("parser.") + kMalformedNames[i]] += n;
-        for (size_t i = 0; i < kExitDropCount; ++i)
-            if (const uint64_t n = one->exit_drops[i].get(); n > 0) report.drops[std::string("exit.") + kExitDropNames[i]] += n;
+    for (const ChainCounters* counters : all) {
+        add_counters(report, *counters);
+        counters->latency.add_to(latency);
+        for (size_t i = 0; i < counters->nodes.size(); ++i) add_node(report, configuration, *counters, i);
     }
     report.latency = {Histogram::percentile(latency, 50), Histogram::percentile(latency, 95), Histogram::percentile(latency, 99),
                       Histogram::percentile(latency, 99.9), Histogram::percentile(latency, 100)};
-    for (size_t i = 0; i < program.nodes.size(); ++i) add_node(report, configuration, program, i, counters);
+    if (program != nullptr)
+        for (const chain::Node& node : program->nodes) entry_of(report.nodes, node.name).statistics = node.nf->statistics();
     return report;
+}
+
+/// The chains of the present configuration, then those of earlier ones.
+std::vector<std::string> chain_names(const Runtime& runtime, const chain::Configuration& configuration) {
+    std::vector<std::string> names;
+    for (const auto& program : configuration.chains) names.push_back(program->name);
+    for (const auto& worker : runtime.workers())
+        for (const ChainCounters* counters : worker->counters())
+            if (std::find(names.begin(), names.end(), counters->chain) == names.end()) names.push_back(counters->chain);
+    return names;
 }
 
 }  // namespace
@@ -119,7 +145,7 @@ Report make_report(const Runtime& runtime) {
         report.unclassified_packets += worker->unclassified_packets();
         report.engine = worker->engine_text();
     }
-    for (const auto& program : configuration->chains) report.chains.push_back(chain_report(runtime, *configuration, *program));
+    for (const std::string& name : chain_names(runtime, *configuration)) report.chains.push_back(chain_report(runtime, *configuration, name));
     for (const auto& port : runtime.ports())
         report.ports.push_back({port->name(), port->info().kind, port->info().detail, port->counters(), port->trouble()});
     return report;

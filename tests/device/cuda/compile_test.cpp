@@ -1,7 +1,6 @@
 // Every kind of NF and every fused example chain compiles for three generations of GPUs. No GPU is needed.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "millrace/chain/configuration.hpp"
@@ -10,22 +9,28 @@
 namespace millrace::device::cuda {
 namespace {
 
-std::unique_ptr<Compiler> make_compiler() {
-    // Wheels are looked for below the working directory, which ctest puts into the build folder.
-    std::filesystem::current_path(MILLRACE_SOURCE);
-    return std::make_unique<Compiler>();
+/// One compiler for all tests, so that each NF is compiled once for each architecture; null, and why, without NVRTC.
+std::pair<Compiler*, std::string> shared_compiler() {
+    static std::string why;
+    static const std::unique_ptr<Compiler> compiler = []() -> std::unique_ptr<Compiler> {
+        // Wheels are looked for below the working directory.
+        std::filesystem::current_path(MILLRACE_SOURCE);
+        try {
+            return std::make_unique<Compiler>();
+        } catch (const CompileError& e) {
+            why = e.what();
+            return nullptr;
+        }
+    }();
+    return {compiler.get(), why};
 }
 
 class CompileChain : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(CompileChain, ForAnArchitecture) {
     const auto& [name, architecture] = GetParam();
-    std::unique_ptr<Compiler> compiler;
-    try {
-        compiler = make_compiler();
-    } catch (const CompileError& e) {
-        GTEST_SKIP() << e.what();
-    }
+    const auto [compiler, why] = shared_compiler();
+    if (compiler == nullptr) GTEST_SKIP() << why;
     chain::LoadOptions options;
     options.device = "sim";
     const chain::Configuration configuration = chain::load_configuration(std::string(MILLRACE_SOURCE) + "/examples/" + name, options);
@@ -50,12 +55,8 @@ INSTANTIATE_TEST_SUITE_P(Examples, CompileChain,
                          });
 
 TEST(Compile, SaysWhatIsWrongWithASource) {
-    std::unique_ptr<Compiler> compiler;
-    try {
-        compiler = make_compiler();
-    } catch (const CompileError& e) {
-        GTEST_SKIP() << e.what();
-    }
+    const auto [compiler, why] = shared_compiler();
+    if (compiler == nullptr) GTEST_SKIP() << why;
     try {
         compiler->compile({"broken.cu", "#include \"millrace/packet/packet.hpp\"\nint f() { return undeclared; }\n"}, "sm_90");
         FAIL() << "a broken source compiled";

@@ -27,7 +27,7 @@ TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
             "    return Nf::order_key(*packet, *static_cast<const Tables*>(tables));\n}}\n",
             function_name(type, lanes, "order_key"));
         text += fmt::format(
-            "extern \"C\" __device__ millrace::MutableView<millrace::uint64_t> {}(const void* tables) {{\n"
+            "extern \"C\" __device__ millrace::MutableView<::uint64_t> {}(const void* tables) {{\n"
             "    return static_cast<const Tables*>(tables)->tickets;\n}}\n",
             function_name(type, lanes, "tickets"));
     }
@@ -85,8 +85,8 @@ std::string step_kernel(const chain::Program& program, const Step& step, const s
         if (step.kind == Step::Kind::tickets) {
             text += fmt::format("    number_packets(batch, tables[{0}], {0}, {1}, {2}(tables[{0}]));\n", step.first, function("order_key"), function("tickets"));
         } else {
-            text += fmt::format("    commit_packets(batch, tables[{0}], {0}, {1}, {2}, {3}, sizeof {3} / sizeof {3}[0]);\n", step.first,
-                                function("order_key"), function("commit"), targets_name(step.first));
+            text += fmt::format("    commit_packets(batch, tables[{0}], {0}, {1}, {2}, sizeof {2} / sizeof {2}[0]);\n", step.first,
+                                function("commit"), targets_name(step.first));
         }
     }
     return text + "}\n";

@@ -18,25 +18,35 @@ using NvrtcProgram = struct NvrtcProgramTag*;
 using JitLinkHandle = struct JitLinkTag*;
 constexpr int kJitLinkInputLtoIr = 3;
 
-/// Folders that may hold the libraries of CUDA wheels, system installations first.
+/// Folders that may hold the libraries: the user's, the system's, CUDA's, Python wheels.
 std::vector<std::string> library_folders() {
-    std::vector<std::string> folders = {""};
-    if (const char* own = std::getenv("MILLRACE_CUDA")) folders.insert(folders.begin(), std::string(own) + "/");
+    std::vector<std::string> folders;
+    if (const char* own = std::getenv("MILLRACE_CUDA")) folders.push_back(std::string(own) + "/");
+    folders.push_back("");
     folders.push_back("/usr/local/cuda/lib64/");
     std::error_code error;
-    for (const std::filesystem::path venv : {std::filesystem::path(".venv")}) {
-        for (const auto& python : std::filesystem::directory_iterator(venv / "lib", error))
-            for (const char* package : {"cu13/lib/", "cuda_nvrtc/lib/", "nvjitlink/lib/"})
-                folders.push_back((std::filesystem::absolute(python.path()) / "site-packages/nvidia" / package).string());
-    }
+    for (const auto& python : std::filesystem::directory_iterator(".venv/lib", error))
+        for (const char* package : {"cu13/lib/", "cuda_nvrtc/lib/", "nvjitlink/lib/"})
+            folders.push_back((std::filesystem::absolute(python.path()) / "site-packages/nvidia" / package).string());
     return folders;
+}
+
+/// NVRTC opens its built-in functions by name alone; from a folder of their own they must be there already.
+void load_companions(const std::string& folder) {
+    std::error_code error;
+    if (folder.empty()) return;
+    for (const auto& file : std::filesystem::directory_iterator(folder, error))
+        if (file.path().filename().string().starts_with("libnvrtc-builtins.so")) dlopen(file.path().c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
 void* open_library(const std::vector<std::string>& names) {
     std::string looked;
     for (const std::string& folder : library_folders()) {
         for (const std::string& name : names)
-            if (void* library = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+            if (void* library = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL)) {
+                load_companions(folder);
+                return library;
+            }
         if (!folder.empty()) looked += " " + folder;
     }
     throw CompileError(fmt::format("{} was not found in the system's library folders nor in{}; install CUDA's NVRTC, or name its folder in MILLRACE_CUDA",
@@ -175,9 +185,14 @@ std::string Compiler::link(const std::vector<std::string>& units, const std::str
     return output;
 }
 
-std::string Compiler::build(const ChainSource& source, const std::string& architecture) const {
+std::string Compiler::build(const ChainSource& source, const std::string& architecture) {
     std::vector<std::string> units;
-    for (const TranslationUnit& unit : source.nfs) units.push_back(compile(unit, architecture));
+    for (const TranslationUnit& unit : source.nfs) {
+        // An NF compiles to the same for every chain that it stands in.
+        std::string& compiled = compiled_nfs_[architecture + "\n" + unit.text];
+        if (compiled.empty()) compiled = compile(unit, architecture);
+        units.push_back(compiled);
+    }
     units.push_back(compile(source.chain, architecture));
     return link(units, architecture);
 }

@@ -1,6 +1,7 @@
 // From source to machine code for a GPU: NVRTC to LTO-IR, nvJitLink to a cubin. No GPU is needed.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +18,7 @@ public:
 
 /// NVIDIA's run-time compiler and linker, loaded when the first one is made. Looks for
 /// libnvrtc.so and libnvJitLink.so where the system keeps its libraries, in $MILLRACE_CUDA, and in
-/// the Python wheels of `.venv` in the working directory. Calls are safe from any thread.
+/// the Python wheels of `.venv` in the working directory. For one thread at a time.
 class Compiler {
 public:
     /// Throws CompileError when a library can't be found, saying where it was looked for.
@@ -29,12 +30,13 @@ public:
     std::string compile(const TranslationUnit& unit, const std::string& architecture) const;
     /// LTO-IR of several units to one cubin, inlined across them.
     std::string link(const std::vector<std::string>& units, const std::string& architecture) const;
-    /// A whole chain.
-    std::string build(const ChainSource& source, const std::string& architecture) const;
+    /// A whole chain. NFs that were compiled before are not compiled again.
+    std::string build(const ChainSource& source, const std::string& architecture);
 
 private:
     struct Libraries;
     std::unique_ptr<Libraries> libraries_;
+    std::map<std::string, std::string> compiled_nfs_;  // LTO-IR by architecture and source
 };
 
 }  // namespace millrace::device::cuda

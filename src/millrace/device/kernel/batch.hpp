@@ -47,6 +47,7 @@ struct BatchView {
     Packet* packets = nullptr;                      ///< parsed packets, kept between the kernels of a batch
     uint16_t* at = nullptr;                         ///< the node that each packet waits for
     Decision* decisions = nullptr;                  ///< of the node that runs, where its commit comes later
+    uint32_t* keys = nullptr;                       ///< order keys of the node that is being numbered
     PacketResult* results = nullptr;
     EventBuffer* events = nullptr;                  ///< null when no NF emits any
     Decision* visits = nullptr;                     ///< [node][packet]; null unless asked for

@@ -5,6 +5,16 @@
 
 namespace millrace::device {
 
+/// Whether the headers lie as chain::prefix_bytes counts on: at most one VLAN tag, no IPv4 options, no
+/// IPv6 extension headers.
+MILLRACE_DEVICE bool has_plain_layout(const Packet& packet) {
+    const Layers& layers = packet.layers();
+    if (layers.vlan_count > 1) return false;
+    if (layers.is_ipv4()) return (packet.l3()[0] & 15) * 4u == ip::kIpv4Bytes;
+    if (layers.is_ipv6()) return layers.l4_offset == layers.l3_offset + ip::kIpv6Bytes;
+    return true;
+}
+
 /// Takes packet `i` into the batch: attaches the frame, parses it, and sends it to the first node,
 /// or says at once what becomes of it. `nodes` is how many NFs the chain has.
 MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t nodes, bool drop_malformed) {
@@ -19,7 +29,9 @@ MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t n
     PacketResult result;
     batch.at[i] = kNowhere;
     const Malformed malformed = packet.layers().malformed;
-    if (malformed == Malformed::beyond_present) {
+    // Where only heads go back, what an NF writes behind them would be lost.
+    const bool behind_the_head = batch.prefix_bytes != 0 && malformed == Malformed::no && !has_plain_layout(packet);
+    if (malformed == Malformed::beyond_present || behind_the_head) {
         result.node = kHostDecides;
     } else if (malformed != Malformed::no && drop_malformed) {
         result.target = Target{Target::Kind::drop, 0};

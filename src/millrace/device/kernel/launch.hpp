@@ -6,6 +6,8 @@
 #pragma once
 
 #include "millrace/device/kernel/chain.hpp"
+#include "millrace/packet/lanes.hpp"
+#include "millrace/packet/view.hpp"
 
 #if MILLRACE_GPU
 
@@ -71,6 +73,7 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, const void* tables, 
         if (i < batch.count && batch.at[i] == node) key = order_key(&batch.packets[i], tables);
         if (key >= tickets.size()) key = 0xffffffffu;
         keys[threadIdx.x] = key;
+        if (i < batch.count) batch.keys[i] = key;
         __syncthreads();
         uint32_t before = 0, same = 0;
         if (key != 0xffffffffu) {
@@ -88,16 +91,17 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, const void* tables, 
 
 /// Ends `node` for its packets: those with the same key one after the other in order of arrival,
 /// different keys side by side. One block; the first packet of a key in a round takes all of the
-/// round's. Packets without a key stand for themselves.
-template <class OrderKey, class Commit>
-MILLRACE_DEVICE void commit_packets(const BatchView& batch, const void* tables, uint32_t node, OrderKey order_key, Commit commit,
-                                    const Target* targets, uint32_t outcomes) {
+/// round's. Packets without a key stand for themselves. The keys are those of `number_packets`: the NF
+/// may have changed the packet since.
+template <class Commit>
+MILLRACE_DEVICE void commit_packets(const BatchView& batch, const void* tables, uint32_t node, Commit commit, const Target* targets,
+                                    uint32_t outcomes) {
     __shared__ uint32_t keys[kOrderedThreads];
     __shared__ uint8_t waits[kOrderedThreads];
     for (uint32_t first = 0; first < batch.count; first += blockDim.x) {
         const uint32_t i = first + threadIdx.x;
         const bool mine = i < batch.count && batch.at[i] == node;
-        const uint32_t key = mine ? order_key(&batch.packets[i], tables) : 0xffffffffu;
+        const uint32_t key = mine ? batch.keys[i] : 0xffffffffu;
         keys[threadIdx.x] = key;
         waits[threadIdx.x] = mine;
         __syncthreads();

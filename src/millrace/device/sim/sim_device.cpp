@@ -197,6 +197,7 @@ Status SimDevice::launch(StreamId stream, const LoadedProgram& program, const St
         translate(view.descriptors, count * sizeof(FrameDescriptor));
         translate(view.packets, count * sizeof(Packet));
         translate(view.at, count * sizeof(uint16_t));
+        translate(view.keys, count * sizeof(uint32_t));
         translate(view.decisions, count * sizeof(Decision));
         translate(view.results, count * sizeof(PacketResult));
         translate(view.events, sizeof(EventBuffer));

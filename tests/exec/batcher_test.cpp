@@ -1,0 +1,115 @@
+// The adaptive batcher: an idle device gets packets at once, a busy one in batches, and none waits beyond max-delay.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "millrace/device/sim/sim_device.hpp"
+#include "millrace/io/metadata.hpp"
+#include "support/engine_runner.hpp"
+
+namespace millrace::test {
+namespace {
+
+using device::sim::Fault;
+using device::sim::SimDevice;
+using device::sim::SimOptions;
+
+class Batcher : public testing::Test {
+protected:
+    /// An engine on a device that does nothing for its first `slow_polls` polls.
+    void start(uint64_t slow_polls, uint32_t max_batch, std::chrono::nanoseconds max_delay, unsigned depth = 4) {
+        SimOptions sim;
+        sim.lag = 0;
+        if (slow_polls > 0) sim.faults = {{Fault::Kind::slow, 0, slow_polls}};
+        configuration_ = make_configuration("[mirror]", "sim");
+        auto program = std::make_shared<chain::Program>(*configuration_.chains[0]);
+        program->max_batch = max_batch;
+        program->max_delay = max_delay;
+        program_ = program;
+        counters_ = std::make_unique<exec::ChainCounters>(*program_);
+        exec::OffloadOptions options;
+        options.depth = depth;
+        options.batch_bytes = 1 << 20;
+        options.patience = std::chrono::milliseconds(200);
+        engine_ = std::make_unique<exec::OffloadEngine>(std::make_shared<SimDevice>(sim), collector_, 1024, options);
+    }
+    void submit(size_t packets) {
+        const Frame frame = build_packet("{ipv4: {}, udp: {src: 1, dst: 2}}");
+        std::vector<rte_mbuf*> mbufs;
+        for (size_t i = 0; i < packets; ++i) mbufs.push_back(make_mbuf(frame, ++number_));
+        engine_->submit(program_, *counters_, mbufs.data(), mbufs.size());
+    }
+    uint64_t batches() const { return counters_->batches.get(); }
+
+    chain::Configuration configuration_;
+    std::shared_ptr<const chain::Program> program_;
+    std::unique_ptr<exec::ChainCounters> counters_;
+    Collector collector_;
+    std::unique_ptr<exec::OffloadEngine> engine_;
+    uint64_t number_ = 0;
+};
+
+TEST_F(Batcher, SendsAPacketAtOnceWhenTheDeviceIsIdle) {
+    test_pool();
+    start(0, 1024, std::chrono::seconds(10));
+    submit(1);
+    engine_->poll();
+    engine_->poll();
+    EXPECT_EQ(collector_.outcomes.size(), 1u) << "a lone packet waited although the device was idle";
+}
+
+TEST_F(Batcher, GathersWhatComesWhileTheDeviceIsBusyIntoOneBatch) {
+    test_pool();
+    start(50, 1024, std::chrono::seconds(10));
+    submit(1);
+    engine_->poll();
+    for (int i = 0; i < 20; ++i) {
+        submit(10);
+        engine_->poll();
+    }
+    EXPECT_EQ(batches(), 0u);
+    while (engine_->in_flight() > 0) engine_->poll();
+    EXPECT_EQ(collector_.outcomes.size(), 201u);
+    EXPECT_EQ(batches(), 2u) << "the first packet, and all that came while it was away";
+}
+
+TEST_F(Batcher, SendsAFullBatchToABusyDevice) {
+    test_pool();
+    start(1000, 64, std::chrono::seconds(10));
+    submit(1);
+    engine_->poll();
+    submit(64 * 3 + 5);
+    engine_->poll();
+    while (engine_->in_flight() > 5) engine_->poll();
+    engine_->drain();
+    EXPECT_EQ(collector_.outcomes.size(), 64u * 3 + 6);
+    EXPECT_EQ(batches(), 5u);
+}
+
+TEST_F(Batcher, LetsNoPacketWaitBeyondMaxDelay) {
+    test_pool();
+    start(UINT64_MAX / 2, 1024, std::chrono::milliseconds(2), 2);
+    submit(1);
+    engine_->poll();
+    submit(3);
+    engine_->poll();
+    const uint64_t before = counters_->bytes_to_device.get();
+    std::this_thread::sleep_for(std::chrono::milliseconds(4));
+    engine_->poll();
+    EXPECT_GT(counters_->bytes_to_device.get(), before) << "packets older than max-delay stayed with the host";
+}
+
+TEST_F(Batcher, KeepsTheOrderOfArrivalAcrossBatches) {
+    test_pool();
+    start(0, 32, std::chrono::nanoseconds(0));
+    for (int i = 0; i < 100; ++i) {
+        submit(static_cast<size_t>(i % 40));
+        engine_->poll();
+    }
+    engine_->drain();
+    for (size_t i = 0; i < collector_.outcomes.size(); ++i) ASSERT_EQ(collector_.outcomes[i].number, i + 1);
+    EXPECT_EQ(collector_.outcomes.size(), number_);
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,123 @@
+// Routes, rules and whole chains change a hundred times under traffic: nothing is lost, and no packet is
+// processed half by one generation and half by another.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "millrace/device/sim/sim_device.hpp"
+#include "millrace/exec/report.hpp"
+#include "millrace/exec/runtime.hpp"
+
+namespace millrace::test {
+namespace {
+
+/// Generation g of the chain. The firewall's only rule is its line g, the router's only next hop has a
+/// MAC that ends in g: a packet's verdict shows which generation each NF was of. Even generations have a
+/// mirror in front of the chain.
+std::string configuration_text(unsigned g, unsigned packets) {
+    std::ostringstream text;
+    text << "version: 1\nports:\n  in: {source: {size: 128, flows: 64, count: " << packets << ", rate: 50000}}\n  out: {sink: {}}\n"
+         << "chains:\n  test:\n    input: in\n    output: out\n    max-delay: 50us\n    nfs:\n";
+    if (g % 2 == 0) text << "      - mirror\n";
+    text << "      - firewall: {default: permit, rules: [permit ip from 203.0.113." << g % 250 << "/32]}\n"
+         << "      - router:\n"
+         << "          next-hops: {hop" << g << ": {mac: \"02:00:00:00:00:01\", src-mac: \"02:00:00:00:00:02\"}}\n"
+         << "          routes: [{prefix: 0.0.0.0/0, via: hop" << g << "}, {prefix: \"::/0\", via: hop" << g << "}]\n"
+         << "        on: {martian: next, multicast: next, ttl-expired: next, local: next, bad-checksum: next}\n"
+         << "      - ipsec:\n"
+         << "          sas: [{name: tunnel, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-128-ctr, "
+            "key: 7e24067817fae0d743d6ce1f32539163, nonce: \"006cb6db\", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}]\n"
+         << "          policies: [{src: 0.0.0.0/0, dst: 0.0.0.0/0, action: protect, sa: tunnel}]\n          default: bypass\n";
+    return text.str();
+}
+
+chain::Configuration configuration(unsigned g, const std::string& device, unsigned packets, const chain::Configuration* previous) {
+    chain::LoadOptions options;
+    options.device = device;
+    options.previous = previous;
+    options.output_folder = testing::TempDir();
+    return chain::parse_configuration(configuration_text(g, packets), "(live change)", options);
+}
+
+class LiveChange : public testing::TestWithParam<const char*> {};
+
+TEST_P(LiveChange, LosesAndMixesNothingInAHundredGenerations) {
+    // More than will ever be asked for: the traffic flows until the last generation is at work.
+    constexpr unsigned kPackets = 100'000'000, kGenerations = 100;
+    const std::string verdicts = testing::TempDir() + "/live_change_" + GetParam() + ".json";
+    exec::RuntimeOptions options;
+    options.verdict_file = verdicts;
+    exec::Runtime runtime(configuration(1, GetParam(), kPackets, nullptr), options);
+    runtime.start();
+    for (unsigned g = 2; g <= kGenerations; ++g) {
+        const auto current = runtime.configuration();
+        runtime.apply(configuration(g, GetParam(), kPackets, current.get()));
+        EXPECT_EQ(runtime.configuration()->generation, g);
+        std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    }
+    runtime.stop();
+    ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));
+    runtime.finish();
+    EXPECT_EQ(runtime.trouble(), "");
+    const exec::Report report = exec::make_report(runtime);
+    EXPECT_TRUE(report.conserved());
+    uint64_t received = 0, sent = 0;
+    for (const exec::PortReport& port : report.ports) {
+        received += port.counters.received_packets;
+        sent += port.counters.sent_packets;
+    }
+    EXPECT_GT(received, 10'000u);
+    EXPECT_EQ(sent, received) << "no outcome of this chain drops";
+
+    // Every packet once, and each by NFs of one generation.
+    std::ifstream in(verdicts);
+    std::map<std::string, unsigned> hops;
+    size_t lines = 0;
+    for (std::string line; std::getline(in, line); ++lines) {
+        const auto verdict = nlohmann::json::parse(line);
+        std::string hop;
+        bool mirrored = false;
+        for (const auto& visit : verdict["path"]) {
+            if (visit["nf"] == "mirror") mirrored = true;
+            if (visit["nf"] == "router") hop = visit.value("by", "");
+        }
+        const size_t at = hop.find("hop");
+        ASSERT_NE(at, std::string::npos) << line;
+        const unsigned generation = static_cast<unsigned>(std::stoul(hop.substr(at + 3)));
+        ASSERT_EQ(mirrored, generation % 2 == 0) << "a packet of two generations: " << line;
+        ++hops[hop];
+    }
+    EXPECT_EQ(lines, received);
+    EXPECT_GT(hops.size(), 90u) << "the traffic met too few generations for the test to mean anything";
+    std::remove(verdicts.c_str());
+}
+
+TEST_P(LiveChange, KeepsSequenceNumbersAcrossGenerations) {
+    constexpr unsigned kPackets = 20'000;
+    const auto first = configuration(1, GetParam(), kPackets, nullptr);
+    const auto second = configuration(2, GetParam(), kPackets, &first);
+    const auto& before = *first.chains[0]->nodes.back().nf;
+    const auto& after = *second.chains[0]->nodes.back().nf;
+    // The same memory holds the counters of both generations: none can be used twice.
+    for (size_t i = 0; i < before.image().arrays().size(); ++i) {
+        if (!before.image().arrays()[i].is_state()) continue;
+        EXPECT_EQ(before.image().arrays()[i].data, after.image().arrays()[i].data) << before.image().arrays()[i].state_name;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(OnEveryDevice, LiveChange, testing::Values("cpu", "sim"), [](const auto& info) { return std::string(info.param); });
+
+TEST(LiveChangeRefuses, AConfigurationWithOtherPorts) {
+    exec::Runtime runtime(configuration(1, "cpu", 10, nullptr));
+    chain::LoadOptions options;
+    EXPECT_THROW(runtime.apply(chain::parse_configuration("version: 1\nports: {other: {null: {}}}\nchains: {c: {input: other, nfs: []}}\n", "(x)", options)),
+                 ConfigError);
+    EXPECT_EQ(runtime.configuration()->generation, 1u);
+}
+
+}  // namespace
+}  // namespace millrace::test
