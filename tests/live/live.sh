@@ -1,0 +1,196 @@
+#!/usr/bin/env bash
+# A client and a server that real programs talk between, with `millrace run` as the only way from one to the other:
+# three network namespaces, two pairs of virtual interfaces, firewall -> router on af_packet ports.
+# usage: live.sh MILLRACE DEVICE
+set -u
+millrace=$1 device=$2
+
+skip() { echo "SKIPPED: $*"; exit 77; }
+[[ $EUID -eq 0 ]] || skip "network namespaces need root"
+for tool in ip ethtool ping curl iperf3 python3; do command -v $tool > /dev/null || skip "there is no '$tool' on this machine"; done
+
+folder=$(mktemp -d /tmp/millrace-live-XXXXXX)
+client=mr-$$-client middle=mr-$$-middle server=mr-$$-server
+processes=()
+clean_up() {
+    local process name
+    for process in "${processes[@]}"; do kill -KILL "$process" 2> /dev/null; done
+    wait 2> /dev/null
+    for name in $client $middle $server; do ip netns del $name 2> /dev/null; done
+    rm -rf "$folder"
+}
+trap clean_up EXIT
+trap 'exit 1' INT TERM HUP
+
+in_client() { ip netns exec $client "$@"; }
+in_server() { ip netns exec $server "$@"; }
+
+failures=0
+passed() { echo "ok      $*"; }
+failed() { echo "FAILED  $*"; failures=$((failures + 1)); }
+# expect WHAT COMMAND...: the command succeeds;  refuse WHAT COMMAND...: it does not.
+expect() { local what=$1; shift; if "$@" > "$folder/last" 2>&1; then passed "$what"; else failed "$what: $*"; cat "$folder/last"; fi; }
+refuse() { local what=$1; shift; if "$@" > "$folder/last" 2>&1; then failed "$what: $*"; cat "$folder/last"; else passed "$what"; fi; }
+# within SECONDS COMMAND...: tries until it succeeds.
+within() {
+    local end=$((SECONDS + $1)); shift
+    until "$@" > /dev/null 2>&1; do ((SECONDS < end)) || return 1; sleep 0.1; done
+}
+
+make_network() {
+    ip netns add $client && ip netns add $middle && ip netns add $server || return 1
+    local name
+    for name in $client $middle $server; do  # IPv6 would only add chatter of its own
+        ip netns exec $name sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 2> /dev/null
+        ip -n $name link set lo up
+    done
+    ip -n $middle link add mr-lan type veth peer name eth0 netns $client || return 1
+    ip -n $middle link add mr-wan type veth peer name eth0 netns $server || return 1
+    ip -n $client link set eth0 address 02:00:00:00:10:10 && ip -n $server link set eth0 address 02:00:00:00:20:10
+    ip -n $client address add 10.0.10.10/24 dev eth0 && ip -n $client address add 10.0.10.66/24 dev eth0
+    ip -n $server address add 192.0.2.10/24 dev eth0
+    # Nobody is there to finish a checksum or to cut a segment.
+    local off="rx off tx off sg off tso off gso off gro off"
+    in_client ethtool -K eth0 $off > /dev/null && in_server ethtool -K eth0 $off > /dev/null || return 1
+    ip netns exec $middle ethtool -K mr-lan $off > /dev/null && ip netns exec $middle ethtool -K mr-wan $off > /dev/null || return 1
+    for name in mr-lan mr-wan; do ip -n $middle link set $name up || return 1; done
+    ip -n $client link set eth0 up && ip -n $server link set eth0 up || return 1
+    ip -n $client route add default via 10.0.10.1 && ip -n $server route add default via 192.0.2.1 || return 1
+    ip -n $client neigh replace 10.0.10.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent || return 1
+    ip -n $server neigh replace 192.0.2.1 lladdr 02:00:00:00:00:02 dev eth0 nud permanent
+}
+
+# configuration RULE...: writes the chain with these firewall rules.
+configuration() {
+    {
+        cat << 'YAML'
+version: 1
+ports:
+  lan: {af_packet: mr-lan}
+  wan: {af_packet: mr-wan}
+chains:
+  border:
+    input: [lan, wan]
+    output: wan
+    max-delay: 100us
+    nfs:
+      - firewall:
+          default: permit
+          rules:
+YAML
+        printf '            - %s\n' "$@"
+        cat << 'YAML'
+      - router:
+          routes:
+            - {prefix: 10.0.10.0/24, via: client}
+            - {prefix: 192.0.2.0/24, via: server}
+          next-hops:
+            client: {port: lan, mac: "02:00:00:00:10:10", src-mac: "02:00:00:00:00:01"}
+            server: {port: wan, mac: "02:00:00:00:20:10", src-mac: "02:00:00:00:00:02"}
+YAML
+    } > "$folder/next.yaml"
+    mv "$folder/next.yaml" "$folder/live.yaml"
+}
+
+start_servers() {
+    local port
+    for port in 8080 8081; do
+        mkdir "$folder/$port" && echo "the page of $port" > "$folder/$port/page.html"
+        in_server python3 -u -m http.server --directory "$folder/$port" $port > "$folder/$port.log" 2>&1 &
+        processes+=($!)
+    done
+    in_server iperf3 --server > "$folder/iperf3.log" 2>&1 &
+    processes+=($!)
+    within 10 in_server curl -sf http://192.0.2.10:8080/page.html && within 10 in_server curl -sf http://192.0.2.10:8081/page.html
+}
+
+# page PORT FROM: fetches the page of a port from one of the client's addresses.
+page() { in_client curl -sf --max-time 1 --interface "$2" "http://192.0.2.10:$1/page.html" | grep -q "the page of $1"; }
+
+# transfer SECONDS FILE: a TCP stream to the server; its figures go to the file.
+transfer() { in_client iperf3 --client 192.0.2.10 --time "$1" --interval 0.5 --json > "$2"; }
+
+# figures FILE: what iperf3 measured; fails when any half second moved nothing.
+figures() {
+    python3 - "$1" << 'PYTHON'
+import json, sys
+result = json.load(open(sys.argv[1]))
+if "error" in result: sys.exit("iperf3: " + result["error"])
+end = result["end"]
+# A last interval of some milliseconds says nothing.
+idle = [i["sum"]["start"] for i in result["intervals"] if i["sum"]["bytes"] == 0 and i["sum"]["seconds"] > 0.3]
+print(f"{end['sum_received']['bits_per_second'] / 1e6:.0f} Mb/s in {end['sum_received']['seconds']:.1f} s, "
+      f"{end['sum_sent'].get('retransmits', 0)} retransmissions")
+if idle or end["sum_received"]["bytes"] < 1_000_000: sys.exit(f"too little arrived; idle from second {idle}")
+PYTHON
+}
+
+# report CONDITION: holds for the closing table (r), its only chain (c).
+report() {
+    python3 - "$folder/report.json" "$1" << 'PYTHON'
+import json, sys
+r = json.load(open(sys.argv[1]))
+c = r["chains"][0]
+if not eval(sys.argv[2]): sys.exit(json.dumps(r, indent=1))
+PYTHON
+}
+
+log_says() { grep -q -- "$1" "$folder/millrace.log"; }
+
+make_network || { cat "$folder/last" 2> /dev/null; skip "this machine does not allow network namespaces with virtual interfaces"; }
+start_servers || { failed "the servers start"; cat "$folder"/*.log; exit 1; }
+refuse "without Millrace there is no way" in_client ping -c 1 -W 1 192.0.2.10
+
+configuration "deny tcp from any to any port 8081 name closed-port" "deny ip from 10.0.10.66/32 to any name banned-host"
+ip netns exec $middle "$millrace" run "$folder/live.yaml" --device "$device" --output "$folder/out" \
+    --json "$folder/report.json" > "$folder/millrace.out" 2> "$folder/millrace.log" &
+running=$!
+processes+=($running)
+within 15 in_client ping -c 1 -W 0.3 192.0.2.10 || { failed "Millrace comes up"; cat "$folder"/millrace.*; exit 1; }
+
+expect "ping from client to server" in_client ping -c 5 -i 0.05 -W 1 192.0.2.10
+expect "ping from server to client" in_server ping -c 5 -i 0.05 -W 1 10.0.10.10
+expect "full-size frames pass both ways" in_client ping -c 3 -i 0.05 -W 1 -M do -s 1472 192.0.2.10
+expect "a page arrives" page 8080 10.0.10.10
+refuse "a denied port does not answer" page 8081 10.0.10.10
+refuse "a denied host gets no page" page 8080 10.0.10.66
+refuse "a denied host gets no answer to pings" in_client ping -c 2 -i 0.1 -W 0.5 -I 10.0.10.66 192.0.2.10
+refuse "packets whose time is up get no answer" in_client ping -c 3 -i 0.05 -W 0.5 -t 1 192.0.2.10
+refuse "the server never heard of the denied host" grep -q 10.0.10.66 "$folder/8080.log"
+refuse "nor of the denied port's client" grep -q 10.0.10.10 "$folder/8081.log"
+
+expect "iperf3 moves data for 2 s" transfer 2 "$folder/first.json"
+expect "and never stands still" figures "$folder/first.json"
+echo "        $(figures "$folder/first.json")"
+
+transfer 4 "$folder/second.json" 2> /dev/null &
+stream=$!
+sleep 0.7
+cp "$folder/live.yaml" "$folder/good.yaml"
+echo "    speed: fast" >> "$folder/live.yaml"
+kill -HUP $running
+expect "a broken configuration is refused under load" within 5 log_says "nothing was changed"
+configuration "deny tcp from any to any port 8080 name closed-port"
+kill -HUP $running
+expect "a changed rule is taken in under load" within 5 log_says "generation 2 is at work"
+expect "what was closed is open" page 8081 10.0.10.10
+refuse "what was open is closed" page 8080 10.0.10.10
+expect "who was banned is welcome" in_client ping -c 2 -i 0.05 -W 1 -I 10.0.10.66 192.0.2.10
+if kill -0 $stream 2> /dev/null; then passed "all that while iperf3 was running"; else failed "iperf3 ended too early"; fi
+expect "iperf3 ends well" wait $stream
+expect "and never stood still" figures "$folder/second.json"
+echo "        $(figures "$folder/second.json")"
+
+kill -TERM $running
+wait $running
+status=$?
+if ((status == 0)); then passed "SIGTERM ends the run in order"; else failed "exit status $status after SIGTERM"; fi
+expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 1000'
+# Two lost SYNs or more, two pings.
+expect "the firewall's drops stand under firewall.deny" report 'c["drops"]["firewall.deny"] >= 5'
+expect "packets whose time was up stand under router.ttl-expired" report 'c["punts"]["router.ttl-expired"] == 3'
+expect "nothing else was dropped" report 'set(c["drops"]) <= {"firewall.deny", "router.multicast", "router.martian"}'
+expect "the report is of the second generation" report 'r["generation"] == 2'
+((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
+echo "$device: $failures failures, $SECONDS s"
+((failures == 0))
