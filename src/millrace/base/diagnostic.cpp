@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <numeric>
+#include <utility>
 
 namespace millrace {
 namespace {
@@ -78,19 +79,21 @@ std::string closest_word(const std::string& word, const std::vector<std::string>
     std::string best;
     size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
     for (const std::string& candidate : known) {
-        // Levenshtein distance, one row at a time.
-        std::vector<size_t> row(candidate.size() + 1);
+        // Levenshtein distance, one row at a time; two neighbours that changed places count as one slip.
+        std::vector<size_t> before, last, row(candidate.size() + 1);
         std::iota(row.begin(), row.end(), 0);
         for (size_t i = 1; i <= word.size(); ++i) {
-            size_t diagonal = row[0];
+            before = std::exchange(last, row);
             row[0] = i;
             for (size_t j = 1; j <= candidate.size(); ++j) {
-                const size_t change = diagonal + (word[i - 1] == candidate[j - 1] ? 0 : 1);
-                diagonal = row[j];
-                row[j] = std::min({row[j] + 1, row[j - 1] + 1, change});
+                const size_t change = last[j - 1] + (word[i - 1] == candidate[j - 1] ? 0 : 1);
+                row[j] = std::min({last[j] + 1, row[j - 1] + 1, change});
+                if (i > 1 && j > 1 && word[i - 1] == candidate[j - 2] && word[i - 2] == candidate[j - 1])
+                    row[j] = std::min(row[j], before[j - 2] + 1);
             }
         }
-        if (row.back() < best_distance) {
+        // Words that have nothing in common are no slips of one another, however short.
+        if (row.back() < best_distance && row.back() < std::max(word.size(), candidate.size())) {
             best_distance = row.back();
             best = candidate;
         }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 namespace millrace::chain {
 namespace {
@@ -15,6 +16,7 @@ public:
     Configuration load(const std::string& file) {
         result_.file = file;
         if (options_.previous != nullptr) result_.generation = options_.previous->generation + 1;
+        if (!root_.is_map() && !root_.is_null()) root_.fail("a configuration is a map ('key: value' lines)", "begin with 'version: 1'");
         attempt([&] { root_.only({"version", "device", "output", "plugins", "ports", "chains", "classify"}); });
         attempt([&] { read_head(); });
         attempt([&] { read_ports(); });
@@ -34,8 +36,17 @@ private:
         try {
             f();
         } catch (const ConfigError& e) {
-            mistakes_.insert(mistakes_.end(), e.diagnostics().begin(), e.diagnostics().end());
+            for (const Diagnostic& mistake : e.diagnostics()) add(mistake);
         }
+    }
+
+    /// Several steps may come upon the same mistake (a key given twice, say); it is told once.
+    void add(const Diagnostic& mistake) {
+        const bool known = std::any_of(mistakes_.begin(), mistakes_.end(), [&](const Diagnostic& other) {
+            return other.where.line == mistake.where.line && other.where.column == mistake.where.column &&
+                   other.where.file == mistake.where.file && other.message == mistake.message;
+        });
+        if (!known) mistakes_.push_back(mistake);
     }
 
     void read_head() {
@@ -51,7 +62,7 @@ private:
                 try {
                     nf::load_plugin(plugin.path());
                 } catch (const std::runtime_error& e) {
-                    mistakes_.push_back(plugin.diagnostic(std::string("this plugin can't be loaded: ") + e.what()));
+                    add(plugin.diagnostic(std::string("this plugin can't be loaded: ") + e.what()));
                 }
             }
         }
@@ -115,7 +126,15 @@ private:
         program.inputs.push_back(port);
     }
 
-    uint16_t port_number(const Config& value) const { return static_cast<uint16_t>(value.choice(result_.port_names)); }
+    uint16_t port_number(const Config& value) const { return index_of(value, value.text(), "port", result_.port_names); }
+    uint16_t chain_number(const Config& value) const { return index_of(value, value.text(), "chain", chain_names_); }
+
+    /// Which of `known` is `name`; a mistake at `value` if none is.
+    static uint16_t index_of(const Config& value, const std::string& name, const std::string& what, const std::vector<std::string>& known) {
+        const auto found = std::find(known.begin(), known.end(), name);
+        if (found == known.end()) value.fail("there is no " + what + " '" + name + "'", near_or_all(name, known));
+        return static_cast<uint16_t>(found - known.begin());
+    }
 
     /// Reads one entry of `nfs:`, makes the NF, and returns its `on:` map.
     std::optional<Config> read_node(Program& program, const Config& entry) {
@@ -149,15 +168,24 @@ private:
         node.name = kind->text();
         if (!entry.is_scalar()) {
             node.name = entry.text_or("name", node.name);
-            if (const auto lanes = entry.find("lanes")) node.lanes = static_cast<unsigned>(lanes->integer(1, 32));
+            if (const auto lanes = entry.find("lanes")) {
+                const auto own = static_cast<unsigned>(lanes->integer(1, 32));
+                if (type->process_with(own) == nullptr) lanes->fail("lanes must be 1, 8 or 32");
+                if (options_.lanes == 0) node.lanes = own;
+            }
         }
         if (type->process_with(node.lanes) == nullptr) entry.fail("lanes must be 1, 8 or 32");
-        for (const Node& other : program.nodes)
-            if (other.name == node.name)
-                kind->fail("two network functions of this chain are named '" + node.name + "'", "give one of them a 'name:'");
+        check_name(program, node.name, entry.is_map() && entry.has("name") ? entry.at("name") : *kind);
         node.nf = make_nf(program, node, *options);
         program.nodes.push_back(std::move(node));
         return entry.is_scalar() ? std::nullopt : entry.find("on");
+    }
+
+    static void check_name(const Program& program, const std::string& name, const Config& where) {
+        for (const Node& other : program.nodes)
+            if (other.name == name) where.fail("two network functions of this chain are named '" + name + "'", "give one of them a 'name:'");
+        if (name == "next" || name == "output" || name == "drop" || name == "punt" || name.starts_with("port ") || name.starts_with("chain "))
+            where.fail("'" + name + "' can't be a network function's name", "under 'on:' it means something else");
     }
 
     std::shared_ptr<nf::NetworkFunction> make_nf(const Program& program, const Node& node, const Config& options) {
@@ -191,7 +219,15 @@ private:
         }
         if (!on) return;
         for (const auto& entry : on->entries())
-            attempt([&] { node.targets[entry.first.choice(outcomes)] = read_target(program, index, entry.second, next); });
+            attempt([&] {
+                const std::string& outcome = entry.first.text();
+                const auto found = std::find(outcomes.begin(), outcomes.end(), outcome);
+                if (found == outcomes.end())
+                    entry.first.fail("'" + node.type->name + "' has no outcome '" + outcome + "'", near_or_all(outcome, outcomes));
+                const size_t at = static_cast<size_t>(found - outcomes.begin());
+                node.targets[at] = read_target(program, index, entry.second, next);
+                target_places_[{program.index, index, at}] = entry.second.where();
+            });
     }
 
     Target read_target(const Program& program, size_t index, const Config& where, Target next) const {
@@ -201,17 +237,8 @@ private:
         if (text == "output") return {Target::Kind::output, 0};
         if (text == "drop") return {Target::Kind::drop, 0};
         if (text == "punt") return {Target::Kind::punt, 0};
-        if (text.starts_with("port ")) {
-            const auto& names = result_.port_names;
-            const auto found = std::find(names.begin(), names.end(), behind("port "));
-            if (found == names.end()) where.fail("there is no port '" + behind("port ") + "'", near(behind("port "), names));
-            return {Target::Kind::port, static_cast<uint16_t>(found - names.begin())};
-        }
-        if (text.starts_with("chain ")) {
-            const auto found = std::find(chain_names_.begin(), chain_names_.end(), behind("chain "));
-            if (found == chain_names_.end()) where.fail("there is no chain '" + behind("chain ") + "'", near(behind("chain "), chain_names_));
-            return {Target::Kind::chain, static_cast<uint16_t>(found - chain_names_.begin())};
-        }
+        if (text.starts_with("port ")) return {Target::Kind::port, index_of(where, behind("port "), "port", result_.port_names)};
+        if (text.starts_with("chain ")) return {Target::Kind::chain, index_of(where, behind("chain "), "chain", chain_names_)};
         for (size_t i = 0; i < program.nodes.size(); ++i) {
             if (program.nodes[i].name != text) continue;
             if (i <= index) where.fail("'" + text + "' comes before '" + program.nodes[index].name + "' in this chain", "a packet can only go on to a later one");
@@ -220,9 +247,12 @@ private:
         where.fail("'" + text + "' leads nowhere", "next, output, drop, punt, 'port NAME', 'chain NAME', or the name of a later network function");
     }
 
-    static std::string near(const std::string& word, const std::vector<std::string>& known) {
+    static std::string near_or_all(const std::string& word, const std::vector<std::string>& known) {
         const std::string found = closest_word(word, known);
-        return found.empty() ? std::string{} : "did you mean '" + found + "'?";
+        if (!found.empty()) return "did you mean '" + found + "'?";
+        std::string all;
+        for (const std::string& name : known) all += (all.empty() ? "there is " : ", ") + name;
+        return all;
     }
 
     void plan(Program& program) const {
@@ -248,7 +278,7 @@ private:
                     line.only({"match", "chain"});
                     ClassificationRule rule;
                     if (const auto match = line.find("match")) rule = ClassificationRule::read(*match, result_.port_names);
-                    rule.chain = static_cast<uint16_t>(line.at("chain").choice(chain_names_));
+                    rule.chain = chain_number(line.at("chain"));
                     result_.classification.add(rule);
                 });
             }
@@ -273,7 +303,7 @@ private:
             for (size_t i = 0; i < program->nodes.size(); ++i) {
                 const Node& node = program->nodes[i];
                 if (!reached[i]) {
-                    mistakes_.push_back({node.where, "no packet can reach '" + node.name + "'",
+                    add({node.where, "no packet can reach '" + node.name + "'",
                                          "every outcome of the network functions before it leads elsewhere; look at their 'on:'"});
                     continue;
                 }
@@ -285,7 +315,7 @@ private:
         }
         for (const auto& program : result_.chains)
             if (!reached_chains.contains(program->index))
-                mistakes_.push_back({program->where, "no packet can reach the chain '" + program->name + "'",
+                add({program->where, "no packet can reach the chain '" + program->name + "'",
                                      "give it an 'input:', a line under 'classify:', or an outcome 'chain " + program->name + "'"});
     }
 
@@ -295,13 +325,16 @@ private:
         std::vector<int> state(result_.chains.size(), unseen);
         const std::function<void(size_t)> visit = [&](size_t at) {
             state[at] = open;
-            for (const Node& node : result_.chains[at]->nodes)
-                for (const Target& target : node.targets) {
+            const Program& program = *result_.chains[at];
+            for (size_t node = 0; node < program.nodes.size(); ++node)
+                for (size_t outcome = 0; outcome < program.nodes[node].targets.size(); ++outcome) {
+                    const Target& target = program.nodes[node].targets[outcome];
                     if (target.kind != Target::Kind::chain) continue;
                     if (state[target.value] == open) {
-                        mistakes_.push_back({node.where, "chain '" + result_.chains[at]->name + "' leads back to chain '" +
-                                                             result_.chains[target.value]->name + "': a packet could go round for ever",
-                                             "lead one of them to a port"});
+                        add({target_places_.at({program.index, node, outcome}),
+                             "chain '" + program.name + "' leads back to chain '" + result_.chains[target.value]->name +
+                                 "': a packet could go round for ever",
+                             "lead one of them to a port"});
                     } else if (state[target.value] == unseen) {
                         visit(target.value);
                     }
@@ -317,6 +350,7 @@ private:
     Configuration result_;
     std::vector<std::string> chain_names_;
     std::map<uint16_t, std::string> input_of_;
+    std::map<std::tuple<uint16_t, size_t, size_t>, Location> target_places_;  // of `on:`, by chain, node and outcome
     std::vector<Diagnostic> mistakes_;
 };
 
