@@ -115,8 +115,19 @@ std::string field_names(Fields fields) {
     if (fields.empty()) return "nothing";
     if (fields.contains(field::everything)) return "whole frame";
     std::string text;
+    const auto add = [&text](const char* name) { text += std::string(text.empty() ? "" : ", ") + name; };
+    // Whole layers by one name.
+    constexpr struct {
+        Fields fields;
+        const char* name;
+    } kLayers[] = {{field::ethernet, "eth.*"}, {field::ip, "ip.*"}, {field::l4, "l4.*"}};
+    for (const auto& layer : kLayers) {
+        if (!fields.contains(layer.fields)) continue;
+        add(layer.name);
+        fields = fields - layer.fields;
+    }
     for (unsigned bit = 0; bit < kFieldCount; ++bit)
-        if (fields.bits & (1u << bit)) text += std::string(text.empty() ? "" : ", ") + kFieldNames[bit];
+        if (fields.bits & (1u << bit)) add(kFieldNames[bit]);
     return text;
 }
 
