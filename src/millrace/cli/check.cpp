@@ -9,16 +9,34 @@
 namespace millrace::cli {
 namespace {
 
+/// The map `ports:` of a file that has other mistakes; nothing when it is not there, which loading has told.
+std::optional<Config> find_ports(const std::string& file) {
+    try {
+        const auto ports = Config::load(file).find("ports");
+        return ports && !ports->entries().empty() ? ports : std::nullopt;
+    } catch (const ConfigError&) {
+        return std::nullopt;
+    }
+}
+
 int check(const LoadArguments& arguments) {
     std::vector<Diagnostic> mistakes;
+    const auto attempt = [&](const auto& what) {
+        try {
+            what();
+        } catch (const ConfigError& e) {
+            mistakes.insert(mistakes.end(), e.diagnostics().begin(), e.diagnostics().end());
+        }
+    };
     std::optional<chain::Configuration> configuration;
-    try {
-        configuration = arguments.load();
-        io::PortEnvironment environment;
+    attempt([&] { configuration = arguments.load(); });
+    io::PortEnvironment environment;
+    if (configuration) {
         environment.output_folder = configuration->output_folder;
-        io::check_ports(*configuration->ports, environment);
-    } catch (const ConfigError& e) {
-        mistakes = e.diagnostics();
+        attempt([&] { io::check_ports(*configuration->ports, environment); });
+    } else if (const auto ports = find_ports(arguments.file)) {
+        // Mistakes of chains do not hide those of ports.
+        attempt([&] { io::check_ports(*ports, environment); });
     }
     if (!mistakes.empty()) throw ConfigError(mistakes);
     std::cout << fmt::format("{}: {} chain{}, {} port{}, device {}: sound\n", arguments.file, configuration->chains.size(),

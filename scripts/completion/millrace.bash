@@ -1,0 +1,53 @@
+# Completion of millrace's command line in bash. Installed where bash-completion looks; or: source millrace.bash
+
+_millrace() {
+    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
+    local commands="run check explain nf doctor" command="" sub="" i
+    for ((i = 1; i < COMP_CWORD; ++i)); do
+        if [[ ${COMP_WORDS[i]} == --nf ]]; then
+            ((++i))
+        elif [[ -z $command && " $commands " == *" ${COMP_WORDS[i]} "* ]]; then
+            command=${COMP_WORDS[i]}
+        elif [[ $command == nf && -z $sub ]]; then
+            sub=${COMP_WORDS[i]}
+        fi
+    done
+
+    case $previous in
+        -d | --device) mapfile -t COMPREPLY < <(compgen -W "cpu sim cuda" -- "$current"); return ;;
+        --lanes) mapfile -t COMPREPLY < <(compgen -W "1 8 32" -- "$current"); return ;;
+        --mode) mapfile -t COMPREPLY < <(compgen -W "fused pipelined" -- "$current"); return ;;
+        --transfer-in) mapfile -t COMPREPLY < <(compgen -W "packed rows gather" -- "$current"); return ;;
+        --transfer-out) mapfile -t COMPREPLY < <(compgen -W "region selective" -- "$current"); return ;;
+        -o | --output) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
+        --verdicts | --nf) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+        --cores | --for | --batches | -w | --workers) return ;;
+        --json) [[ $command == doctor ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; } ;;
+    esac
+
+    local options="--help"
+    case $command in
+        "") options+=" --version --nf" ;;
+        run) options+=" --device --output --lanes --workers --cores --verdicts --json --for --mode --transfer-in --transfer-out"
+             options+=" --whole-frames --device-halves --batches --quiet" ;;
+        check | explain) options+=" --device --output --lanes" ;;
+        doctor) options+=" --json" ;;
+    esac
+    if [[ $current == -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
+    elif [[ -z $command ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
+    elif [[ $command == nf ]]; then
+        if [[ -z $sub ]]; then
+            mapfile -t COMPREPLY < <(compgen -W "list show" -- "$current")
+        elif [[ $sub == show ]]; then
+            local names
+            names=$("${COMP_WORDS[0]}" nf list 2> /dev/null | tail -n +2 | cut -d' ' -f1)
+            mapfile -t COMPREPLY < <(compgen -W "$names" -- "$current")
+        fi
+    elif [[ $command != doctor ]]; then
+        # Configurations, and the folders that lead to them.
+        mapfile -t COMPREPLY < <(compgen -f -X '!*.y*ml' -- "$current"; compgen -d -- "$current")
+    fi
+}
+complete -o filenames -F _millrace millrace
