@@ -1,0 +1,157 @@
+// Recorded traffic of all kinds through the example's chain, with the whole program around it: on the cpu and on the
+// simulated device, which must write the same captures and the same verdicts.
+//
+// MILLRACE_ALL_CAPTURES=1 runs every capture of the data folder; unset, a sample.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <map>
+
+#include "millrace/base/file.hpp"
+#include "millrace/device/sim/sim_device.hpp"
+#include "millrace/exec/report.hpp"
+#include "millrace/io/capture_reader.hpp"
+#include "support/data.hpp"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The example's configuration, its tables built once; ports come anew for every capture.
+chain::Configuration load_gateway(const std::string& device, const std::string& output_folder) {
+    const std::string path = std::string(MILLRACE_SOURCE) + "/examples/gateway.yaml";
+    std::string text = read_file(path);
+    const size_t at = text.find("max-batch: 8192");
+    EXPECT_NE(at, std::string::npos);
+    text.replace(at, 15, "max-batch: 512");  // so that most captures make several batches
+    chain::LoadOptions options;
+    options.device = device;
+    options.output_folder = output_folder;
+    return chain::parse_configuration(text, path, options);
+}
+
+class Captures : public testing::Test {
+protected:
+    Captures() {
+        std::string pattern = (fs::temp_directory_path() / "millrace-captures-XXXXXX").string();
+        folder_ = mkdtemp(pattern.data());
+        for (const char* name : {"corpus", "cpu", "sim"}) fs::create_directories(folder_ / name);
+    }
+    ~Captures() override {
+        std::error_code error;
+        fs::remove_all(folder_, error);
+    }
+
+    /// Every file below the data folder's captures, archives unpacked.
+    std::vector<std::string> all_captures() const {
+        for (const auto& archive : fs::directory_iterator(data_path("pcap/corpus"))) {
+            const fs::path into = folder_ / "corpus" / archive.path().stem().stem();
+            fs::create_directories(into);
+            EXPECT_EQ(std::system(("tar -C " + into.string() + " -xJf " + archive.path().string()).c_str()), 0);
+        }
+        std::vector<std::string> files;
+        for (const fs::path& below : {fs::path(data_path("pcap/curated")), fs::path(data_path("pcap/mix")), folder_ / "corpus"})
+            for (const auto& entry : fs::recursive_directory_iterator(below))
+                if (entry.is_regular_file() && entry.path().extension() != ".tsv" && entry.path().extension() != ".json")
+                    files.push_back(entry.path());
+        std::sort(files.begin(), files.end());
+        return files;
+    }
+
+    /// Runs one capture; what it wrote lies in folder_/<device> afterwards.
+    exec::Report run(const chain::Configuration& gateway, const std::string& capture, const std::shared_ptr<device::Device>& device) {
+        const std::string own = (folder_ / gateway.device).string();
+        chain::Configuration configuration = gateway;
+        configuration.ports = Config::parse("lan: {pcap: '" + capture + "'}\nwan: {output: '" + own + "/wan.pcap'}\n", own + "/ports.yaml");
+        exec::RuntimeOptions options;
+        options.device = device;
+        options.verdict_file = own + "/verdicts.json";
+        options.pool_packets = 2048;
+        options.offload.batch_bytes = size_t{1} << 20;
+        options.offload.depth = 3;
+        exec::Runtime runtime(std::move(configuration), options);
+        runtime.start();
+        EXPECT_TRUE(runtime.wait(std::chrono::minutes(5)));
+        runtime.finish();
+        EXPECT_EQ(runtime.trouble(), "");
+        return exec::make_report(runtime);
+    }
+
+    fs::path folder_;
+};
+
+/// Whether two files are byte for byte the same, and where not.
+void expect_same_file(const fs::path& a, const fs::path& b) {
+    const std::string first = read_file(a.string(), {}, size_t{1} << 32), second = read_file(b.string(), {}, size_t{1} << 32);
+    if (first == second) return;
+    const auto [at, other] = std::mismatch(first.begin(), first.begin() + static_cast<ptrdiff_t>(std::min(first.size(), second.size())), second.begin());
+    const size_t offset = static_cast<size_t>(at - first.begin());
+    const size_t line = first.rfind('\n', offset) == std::string::npos ? 0 : first.rfind('\n', offset) + 1;
+    ADD_FAILURE() << a.filename() << ": " << first.size() << " and " << second.size() << " bytes, from byte " << offset
+                  << " on they differ\n  cpu: " << (a.extension() == ".json" ? first.substr(line, first.find('\n', offset) - line) : "")
+                  << "\n  sim: " << (a.extension() == ".json" ? second.substr(line, second.find('\n', offset) - line) : "");
+}
+
+TEST_F(Captures, GoThroughTheExamplesChainAlikeOnCpuAndDevice) {
+    MILLRACE_NEEDS_DATA("pcap/curated");
+    const bool all = std::getenv("MILLRACE_ALL_CAPTURES") != nullptr;
+    const chain::Configuration cpu = load_gateway("cpu", (folder_ / "cpu").string()), sim = load_gateway("sim", (folder_ / "sim").string());
+    const auto device = std::make_shared<device::sim::SimDevice>();
+    const auto tables = device->load(sim.chains[0]);  // they stay on the device from one capture to the next
+
+    const std::vector<std::string> files = all_captures();
+    size_t captures = 0, damaged = 0, no_captures = 0;
+    uint64_t packets = 0, sent = 0, dropped = 0, punted = 0, events = 0, port_drops = 0, by_host = 0;
+    std::map<std::string, uint64_t> drops;
+    for (size_t i = 0; i < files.size(); ++i) {
+        if (!all && (i % 8 != 0 || fs::file_size(files[i]) > 1'000'000)) continue;
+        SCOPED_TRACE(files[i]);
+        exec::Report expected;
+        try {
+            expected = run(cpu, files[i], nullptr);
+        } catch (const ConfigError&) {
+            EXPECT_THROW(io::CaptureReader{files[i]}, ConfigError) << "a capture that can be read can be run";
+            ++no_captures;
+            continue;
+        }
+        const exec::Report report = run(sim, files[i], device);
+        EXPECT_TRUE(expected.conserved());
+        EXPECT_TRUE(report.conserved());
+        expect_same_file(folder_ / "cpu/wan.pcap", folder_ / "sim/wan.pcap");
+        expect_same_file(folder_ / "cpu/verdicts.json", folder_ / "sim/verdicts.json");
+        const exec::ChainReport &a = expected.chains[0], &b = report.chains[0];
+        EXPECT_EQ(a.received_packets, b.received_packets);
+        EXPECT_EQ(a.in_flight + b.in_flight, 0u);
+        EXPECT_EQ(a.drops, b.drops);
+        EXPECT_EQ(a.punts, b.punts);
+        EXPECT_EQ(a.events, b.events);
+        EXPECT_EQ(a.events_lost + b.events_lost, 0u);
+        EXPECT_EQ(expected.ports[0].counters.drops, report.ports[0].counters.drops);
+        EXPECT_EQ(expected.ports[0].trouble, report.ports[0].trouble);
+        ++captures;
+        damaged += !report.ports[0].trouble.empty();
+        packets += b.received_packets;
+        sent += b.sent_packets;
+        dropped += b.dropped;
+        punted += b.punted;
+        events += b.events;
+        by_host += b.retried_on_cpu;
+        for (const auto& [reason, count] : report.ports[0].counters.drops) port_drops += count, drops["port." + reason] += count;
+        for (const auto& [reason, count] : b.drops) drops[reason] += count;
+        if (HasFailure()) return;
+    }
+    std::cout << captures << " captures (" << damaged << " damaged, " << no_captures << " files are none), " << packets << " packets: " << sent
+              << " sent, " << dropped << " dropped, " << punted << " punted; " << events << " alerts, " << by_host
+              << " decided by the host, " << port_drops << " not taken in\n";
+    for (const auto& [reason, count] : drops) std::cout << "  " << reason << ": " << count << "\n";
+    EXPECT_EQ(packets, sent + dropped + punted);
+    EXPECT_GT(captures, all ? 1800u : 100u);
+    EXPECT_GT(packets, 10'000u);
+}
+
+}  // namespace
+}  // namespace millrace::test
