@@ -7,7 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -63,10 +65,21 @@ protected:
     std::vector<StateArray> states_;
 };
 
+/// Keeps the ordered steps of all batches of a device in one order, whichever worker's they are: two of
+/// them must not number packets or commit at once, and the host's copy of state must never fall back
+/// behind what a packet that has left was numbered by. Locked once a batch, and only by ordered chains.
+struct OrderGate {
+    std::mutex mutex;
+    EventId last = 0;                              ///< behind the ordered steps of the latest batch; 0: none
+    uint64_t batches = 0;                          ///< that have passed
+    std::map<const void*, uint64_t> restored;      ///< by host copy of a state: the batch that it is of
+};
+
 class Device {
 public:
     virtual ~Device() = default;
     virtual std::string describe() const = 0;
+    OrderGate& order_gate() { return order_gate_; }
 
     // --- at start ---
     /// Throws DeviceError when there is not that much; `what` is for the message.
@@ -99,6 +112,9 @@ public:
     virtual Status wait(StreamId stream, EventId event) = 0;
     /// ok when the event has come; pending, or what went wrong.
     virtual Status query(EventId event) = 0;
+
+private:
+    OrderGate order_gate_;
 };
 
 /// The steps that run a program: as few as its ordered NFs allow (`fused`), or one for each NF.

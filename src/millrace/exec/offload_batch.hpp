@@ -59,6 +59,7 @@ struct OffloadEngine::Slot {
     uint32_t prefix_in = 0, prefix_back = 0;
     device::EventId done = 0;
     uint64_t launched = 0;
+    uint64_t order = 0;          // among the device's ordered batches, from 1; 0: not ordered
     bool fetching_rest = false;
     device::Status status = device::Status::ok;
 

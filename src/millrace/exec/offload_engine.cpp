@@ -159,6 +159,7 @@ bool OffloadEngine::start_batch(Queue& queue) {
     slot.prefix_in = queue.prefix_in;
     slot.prefix_back = queue.prefix_back;
     slot.fetching_rest = false;
+    slot.order = 0;
     slot.launched = rte_rdtsc();
     slot.mbufs.assign(queue.waiting.begin(), queue.waiting.begin() + static_cast<ptrdiff_t>(layout.packets));
     queue.waiting.erase(queue.waiting.begin(), queue.waiting.begin() + static_cast<ptrdiff_t>(layout.packets));
@@ -237,11 +238,7 @@ bool OffloadEngine::apply(Slot& slot, size_t index, Fate& fate) {
 void OffloadEngine::complete(Slot& slot) {
     flying_.pop_front();
     ring_.give_back();
-    size_t at = 0;
-    for (const device::StateArray& state : slot.loaded->states()) {
-        std::memcpy(state.host, slot.states.data() + at, state.bytes);
-        at += state.bytes;
-    }
+    restore_states(slot);
     const size_t n = slot.mbufs.size();
     ChainCounters& counters = *slot.counters;
     std::vector<uint32_t> retries;

@@ -84,6 +84,8 @@ private:
     device::Status send(Slot& slot, const Layout& layout);
     device::Status send_frames(Slot& slot, const Layout& layout);
     device::Status run_steps(Slot& slot);
+    device::Status fetch_states(Slot& slot);
+    void restore_states(const Slot& slot);
     device::Status fetch(Slot& slot, const Layout& layout);
     device::Status fetch_rest(Slot& slot);
     bool finish_front();
@@ -105,7 +107,6 @@ private:
     std::deque<Slot*> flying_;               // in order of launch
     std::vector<Slot*> idle_;
     std::vector<std::unique_ptr<Queue>> queues_;
-    device::EventId last_ordered_ = 0;       // the last ordered step of any batch
     size_t in_flight_ = 0;
     bool failed_ = false;
     std::vector<Fate> fates_;

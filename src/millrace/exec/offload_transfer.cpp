@@ -111,31 +111,55 @@ Status OffloadEngine::send_frames(Slot& slot, const Layout& layout) {
 }
 
 Status OffloadEngine::run_steps(Slot& slot) {
-    Status status = Status::ok;
-    bool waited = false;
-    for (const device::Step& step : slot.steps) {
-        // Ordered steps of one batch follow those of the batch before.
-        const bool ordered = step.kind == device::Step::Kind::tickets;
-        if (ordered && !waited && last_ordered_ != 0) {
-            status = device_->wait(slot.stream, last_ordered_);
-            waited = true;
-        }
-        if (status == Status::ok) status = device_->launch(slot.stream, *slot.loaded, step, slot.view);
-        if (status != Status::ok) return status;
-    }
-    // State comes back with every batch, so that the host's copy is what the last finished batch left.
+    const auto is_ordered = [](const device::Step& step) { return step.kind == device::Step::Kind::tickets || step.kind == device::Step::Kind::commit; };
+    const auto first = std::find_if(slot.steps.begin(), slot.steps.end(), is_ordered);
+    const auto behind = std::find_if(slot.steps.rbegin(), slot.steps.rend(), is_ordered).base();
+    const auto launch = [&](auto from, auto to) {
+        Status status = Status::ok;
+        for (auto step = from; step != to && status == Status::ok; ++step) status = device_->launch(slot.stream, *slot.loaded, *step, slot.view);
+        return status;
+    };
+    if (Status status = launch(slot.steps.begin(), first); status != Status::ok || first == slot.steps.end()) return status;
+    // The ordered part of one batch follows that of the batch before.
+    device::OrderGate& gate = device_->order_gate();
+    const std::lock_guard lock(gate.mutex);
+    Status status = gate.last != 0 ? device_->wait(slot.stream, gate.last) : Status::ok;
+    if (status == Status::ok) status = launch(first, behind);
+    if (status == Status::ok) status = fetch_states(slot);
+    if (status == Status::ok) status = device_->record(slot.stream, gate.last);
+    slot.order = ++gate.batches;
+    return status == Status::ok ? launch(behind, slot.steps.end()) : status;
+}
+
+/// State comes back with every batch, so that the host's copy is what the last finished batch left.
+Status OffloadEngine::fetch_states(Slot& slot) {
     size_t bytes = 0;
     for (const device::StateArray& state : slot.loaded->states()) bytes += state.bytes;
     slot.states.resize(bytes);
+    slot.counters->bytes_to_host.add(bytes);
     bytes = 0;
+    Status status = Status::ok;
     for (const device::StateArray& state : slot.loaded->states()) {
-        status = device_->copy_to_host(slot.stream, slot.states.data() + bytes, state.address, state.bytes);
-        if (status != Status::ok) return status;
+        if (status == Status::ok) status = device_->copy_to_host(slot.stream, slot.states.data() + bytes, state.address, state.bytes);
         bytes += state.bytes;
     }
-    slot.counters->bytes_to_host.add(bytes);
-    if (slot.program->ordered()) status = device_->record(slot.stream, last_ordered_);
     return status;
+}
+
+/// Makes the state that came back with a batch the host's, unless a later batch's is there already.
+void OffloadEngine::restore_states(const Slot& slot) {
+    if (slot.order == 0) return;
+    device::OrderGate& gate = device_->order_gate();
+    const std::lock_guard lock(gate.mutex);
+    size_t at = 0;
+    for (const device::StateArray& state : slot.loaded->states()) {
+        uint64_t& restored = gate.restored[state.host];
+        if (slot.order > restored) {
+            std::memcpy(state.host, slot.states.data() + at, state.bytes);
+            restored = slot.order;
+        }
+        at += state.bytes;
+    }
 }
 
 Status OffloadEngine::fetch(Slot& slot, const Layout& layout) {

@@ -41,7 +41,7 @@ std::pair<Config, Config> find_kind(const Config& name, const Config& options) {
 
 PortPlan read_shared(const Config& name, const Config& options, uint16_t index, const PortEnvironment& environment) {
     const auto [key, value] = find_kind(name, options);
-    PortPlan plan{.info = {}, .options = options, .value = value, .pool = {}, .warn = environment.warn};
+    PortPlan plan{.info = {}, .options = options, .value = value, .pool = {}, .warn = environment.warn, .output_folder = environment.output_folder};
     plan.info.name = name.text();
     plan.info.kind = key.text();
     plan.info.index = index;
@@ -53,7 +53,6 @@ PortPlan read_shared(const Config& name, const Config& options, uint16_t index, 
     plan.pool.recycle = environment.recycle;
     plan.pool.packets = environment.pool_packets;
     plan.pool_memory_bytes = environment.pool_memory_bytes;
-    plan.output_folder = environment.output_folder;
     if (const auto buffers = options.find("buffers")) {
         const uint64_t count = buffers->size();
         if (count < 64 || count > (uint64_t{1} << 24)) buffers->fail("'buffers' is out of range", "from 64 to 16Mi");
