@@ -1,7 +1,7 @@
 // Any bytes as a frame into the IPsec gateway: an SA without authentication, so that they get behind
 // decryption. The device half with 1 and 32 lanes and the CPU half must do the same.
-#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -33,8 +33,9 @@ struct Outcome {
 Outcome run(const nf::Type& type, const uint8_t* data, size_t size, unsigned lanes) {
     const auto gateway = type.create(Config::parse(kOptions), {});
     const void* tables = gateway->image().tables();
+    if (size > 65535) std::abort();
     std::vector<uint8_t> memory(kRoom + size + kRoom);
-    std::copy_n(data, size, memory.begin() + kRoom);
+    if (size > 0) std::memcpy(memory.data() + kRoom, data, size);
     Packet packet;
     packet.attach(memory.data() + kRoom, static_cast<uint32_t>(size), static_cast<uint32_t>(size), kRoom, kRoom);
     packet.parse();

@@ -1,4 +1,5 @@
 // The parser on any bytes: it reads nothing behind what is present, and what it finds lies in the frame.
+#include <cstdio>
 #include <cstdlib>
 #include <memory>
 
@@ -6,8 +7,10 @@
 
 namespace {
 
-void require(bool holds) {
-    if (!holds) std::abort();
+void require(bool holds, const char* what) {
+    if (holds) return;
+    std::fprintf(stderr, "%s\n", what);
+    std::abort();
 }
 
 }  // namespace
@@ -24,12 +27,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         packet.attach(frame.get(), length, bytes, 0, 0);
         packet.parse();
         const millrace::Layers& layers = packet.layers();
-        require(layers.end <= length);
-        require(!(layers.is_ipv4() && layers.is_ipv6()));
-        require(layers.is_tcp() + layers.is_udp() + layers.is_icmp() <= 1);
+        require(layers.end <= length, "the datagram ends behind the frame");
+        require(!(layers.is_ipv4() && layers.is_ipv6()), "IPv4 and IPv6");
+        require(layers.is_tcp() + layers.is_udp() + layers.is_icmp() <= 1, "two of TCP, UDP and ICMP");
+        // A chain may let malformed packets pass, so this holds for them, too.
+        require(layers.payload_offset <= layers.end, "the payload begins behind the end");
         if (layers.malformed != millrace::Malformed::no) continue;
-        require(layers.payload_offset <= layers.end);
-        if (layers.has_ports()) require(layers.l4_offset + 8u <= layers.payload_offset);
+        if (layers.has_ports()) require(layers.l4_offset + 8u <= layers.payload_offset, "no room for ports");
         millrace::flow_hash(packet);
     }
     return 0;

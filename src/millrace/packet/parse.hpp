@@ -102,11 +102,12 @@ MILLRACE_DEVICE void parse_ipv6(const ParseInput& in, Layers& layers) {
         layers.malformed = Malformed::bad_ipv6_version;
         return;
     }
-    layers.end = at + ip::kIpv6Bytes + load_be16(in.data + at + 4);
-    if (layers.end > in.length) {
+    const uint32_t end = at + ip::kIpv6Bytes + load_be16(in.data + at + 4);
+    if (end > in.length) {
         layers.malformed = Malformed::bad_ipv6_payload_length;
         return;
     }
+    layers.end = end;
     layers.flags |= Layers::kIpv6;
     uint8_t next = in.data[at + 6];
     at += ip::kIpv6Bytes;
@@ -151,7 +152,7 @@ MILLRACE_DEVICE void parse_ipv6(const ParseInput& in, Layers& layers) {
 
 /// Finds the headers of one frame. `length` is the frame's length in bytes, `present` how many bytes
 /// from its start are in this memory (the field plan may have brought only the headers). Never reads
-/// behind `present`. A frame that is not IP is well formed: its `ether_type` says what it is.
+/// behind `present`. Of any frame, malformed or not, `payload_offset <= end <= length`. A frame that is not IP is well formed: its `ether_type` says what it is.
 MILLRACE_DEVICE Layers parse(const uint8_t* data, uint32_t length, uint32_t present) {
     Layers layers;
     const detail::ParseInput in{data, length, present};
