@@ -33,13 +33,17 @@ std::string prefix_text(uint32_t bytes) {
     return bytes == chain::kWholeFrame ? "whole frames" : bytes == 0 ? "nothing" : fmt::format("the first {} bytes", bytes);
 }
 
+/// What a transfer is for, unless that is everything.
+std::string for_fields(Fields fields) {
+    return fields.contains(field::everything) ? std::string{} : ", for " + chain::field_names(fields);
+}
+
 void explain_fields(const chain::Program& program) {
-    Table table({"nf", "reads", "writes", "grows by", "lanes", "CPU half"});
+    Table table({"nf", "grows by", "lanes", "CPU half"});
     for (const chain::Node& node : program.nodes) {
         const nf::Type& type = *node.type;
         const uint32_t growth = type.head_growth + type.tail_growth;
-        table.add({node.name, chain::field_names(type.reads), chain::field_names(type.writes),
-                   growth == 0 ? "-" : fmt::format("{}+{} B", type.head_growth, type.tail_growth), std::to_string(node.lanes),
+        table.add({node.name, growth == 0 ? "-" : fmt::format("{}+{} B", type.head_growth, type.tail_growth), std::to_string(node.lanes),
                    type.has_cpu_half ? "yes" : "device half"});
     }
     std::cout << table.text() << "\n";
@@ -53,11 +57,14 @@ void explain_plan(const chain::Program& program) {
     const Fields in = plan.to_device_total(), back = plan.to_host_total();
     const uint32_t back_bytes = back.empty() ? 0 : chain::prefix_bytes(back);
     const uint32_t in_bytes = std::max(chain::prefix_bytes(in), back_bytes);  // what comes back must have been brought
-    std::cout << "On a device, these fields would cross the bus:\n";
-    std::cout << "  to the device   " << chain::field_names(in) << "\n                  as " << prefix_text(in_bytes)
-              << ", because the NFs read them there or the parser needs them\n";
-    std::cout << "  back            " << chain::field_names(back) << "\n                  as " << prefix_text(back_bytes)
-              << (back.empty() ? ", because no NF writes to the packet\n" : ", because the NFs write them there\n");
+    std::cout << "On a device, this would cross the bus:\n";
+    std::cout << "  to the device   " << prefix_text(in_bytes) << for_fields(in) << "\n";
+    std::cout << "                    the parser needs " << chain::field_names(field::parsed) << "\n";
+    for (const chain::Node& node : program.nodes)
+        if (!node.type->reads.empty()) std::cout << "                    " << node.name << " reads " << chain::field_names(node.type->reads) << "\n";
+    std::cout << "  back            " << prefix_text(back_bytes) << (back.empty() ? ": no NF writes to the packet" : for_fields(back)) << "\n";
+    for (const chain::Node& node : program.nodes)
+        if (!node.type->writes.empty()) std::cout << "                    " << node.name << " writes " << chain::field_names(node.type->writes) << "\n";
     std::cout << "  always          " << sizeof(device::FrameDescriptor) << " B a packet of descriptors in, " << sizeof(device::PacketResult)
               << " B of results back\n\n";
     Table table({"frame", "to the device", "back", "everything both ways"});

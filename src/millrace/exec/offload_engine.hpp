@@ -6,6 +6,7 @@
 // batches run again on the CPU and nothing is lost.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <vector>
 
@@ -108,7 +109,7 @@ private:
     std::vector<Slot*> idle_;
     std::vector<std::unique_ptr<Queue>> queues_;
     size_t in_flight_ = 0;
-    bool failed_ = false;
+    std::atomic<bool> failed_{false};        // read by reports, too
     std::vector<Fate> fates_;
     std::vector<Visit> visits_;
 };
