@@ -111,6 +111,35 @@ TEST_P(LiveChange, KeepsSequenceNumbersAcrossGenerations) {
 
 INSTANTIATE_TEST_SUITE_P(OnEveryDevice, LiveChange, testing::Values("cpu", "sim"), [](const auto& info) { return std::string(info.param); });
 
+TEST(LiveChangeRefuses, WhatRunningPortsAndDevicesCannotTakeUp) {
+    const std::string running = "version: 1\nports: {a: {source: {count: 10}}, b: {sink: {}}}\nchains: {c: {input: a, output: b, nfs: [mirror]}}\n";
+    const auto parse = [](std::string text, const std::string& from = "", const std::string& to = "") {
+        if (!from.empty()) text.replace(text.find(from), from.size(), to);
+        return chain::parse_configuration(text, "(x)", {});
+    };
+    exec::Runtime runtime(parse(running));
+    const auto refused = [&](const std::string& from, const std::string& to) {
+        try {
+            runtime.apply(parse(running, from, to));
+            return std::string();
+        } catch (const ConfigError& e) {
+            return std::string(e.what());
+        }
+    };
+    EXPECT_NE(refused("count: 10", "count: 11").find("the ports can't change"), std::string::npos);
+    EXPECT_NE(refused("ports:", "device: sim\nports:").find("the device can't change from cpu to sim"), std::string::npos);
+    EXPECT_NE(refused("output: b", "output: a").find("can't send"), std::string::npos);
+    std::string tunnels;  // each adds its own headers
+    for (int i = 0; i < 4; ++i)
+        tunnels += std::string(i > 0 ? ", " : "") + "{name: t" + std::to_string(i) +
+                   ", ipsec: {sas: [{name: s, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-128-ctr, "
+                   "key: 7e24067817fae0d743d6ce1f32539163, nonce: \"006cb6db\", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}], "
+                   "policies: [{dst: 0.0.0.0/0, action: protect, sa: s}], default: bypass}}";
+    EXPECT_NE(refused("[mirror]", "[" + tunnels + "]").find("made at the start"), std::string::npos);
+    EXPECT_EQ(runtime.configuration()->generation, 1u);
+    EXPECT_EQ(refused("[mirror]", "[]"), "") << "and takes what fits";
+}
+
 TEST(LiveChangeRefuses, AConfigurationWithOtherPorts) {
     exec::Runtime runtime(configuration(1, "cpu", 10, nullptr));
     chain::LoadOptions options;

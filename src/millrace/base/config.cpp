@@ -100,6 +100,8 @@ std::vector<Config> Config::items() const {
     return result;
 }
 
+std::string Config::written() const { return YAML::Dump(node_); }
+
 std::string Config::text() const {
     if (!is_scalar()) fail(is_null() ? "a value is missing here" : "a single value is wanted here");
     return node_.Scalar();

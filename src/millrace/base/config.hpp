@@ -34,6 +34,9 @@ public:
     /// `key:` with nothing behind it.
     bool is_null() const { return node_.IsNull() || !node_.IsDefined(); }
 
+    /// Written as YAML again, without comments: equal for equal values.
+    std::string written() const;
+
     // --- maps ---
     bool has(const std::string& key) const;
     /// The value of `key`, which must be there.

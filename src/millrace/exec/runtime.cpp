@@ -17,6 +17,28 @@ std::shared_ptr<device::Device> make_device(const chain::Configuration& configur
     throw std::runtime_error("the device '" + configuration.device + "' is not part of this program; cpu and sim are");
 }
 
+/// By how much all chains of a configuration together may make a frame grow: one may lead to the next.
+struct Growth {
+    uint32_t head = 0, tail = 0;
+};
+Growth growth_of(const chain::Configuration& configuration) {
+    Growth growth;
+    for (const auto& program : configuration.chains) {
+        growth.head += program->head_growth();
+        growth.tail += program->tail_growth();
+    }
+    return growth;
+}
+
+void check_outputs(const chain::Configuration& configuration, const std::vector<std::unique_ptr<io::Port>>& ports) {
+    for (const auto& program : configuration.chains)
+        for (const uint16_t port : {program->output, program->punt_port})
+            if (port != kNoPort && !ports[port]->can_send())
+                throw ConfigError(Diagnostic{program->where, "port '" + configuration.port_names[port] + "' can't send, and chain '" +
+                                                                 program->name + "' wants to send there",
+                                             "give it an output, or name another port"});
+}
+
 void pin(std::thread& thread, unsigned core) {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -32,20 +54,11 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     environment.queues = static_cast<uint16_t>(options_.workers);
     environment.pool_packets = options_.pool_packets;
     environment.output_folder = configuration.output_folder;
-    uint32_t head = 0, tail = 0;
-    for (const auto& program : configuration.chains) {
-        head += program->head_growth();
-        tail += program->tail_growth();
-    }
-    environment.headroom_bytes = std::max(128u, (head + 63) / 64 * 64);
-    environment.tailroom_bytes = std::max(64u, tail);
+    const Growth growth = growth_of(configuration);
+    environment.headroom_bytes = headroom_bytes_ = std::max(128u, (growth.head + 63) / 64 * 64);
+    environment.tailroom_bytes = tailroom_bytes_ = std::max(64u, growth.tail);
     ports_ = io::make_ports(*configuration.ports, environment);
-    for (const auto& program : configuration.chains)
-        for (const uint16_t port : {program->output, program->punt_port})
-            if (port != kNoPort && !ports_[port]->can_send())
-                throw ConfigError(Diagnostic{program->where, "port '" + configuration.port_names[port] + "' can't send, and chain '" +
-                                                                 program->name + "' wants to send there",
-                                             "give it an output, or name another port"});
+    check_outputs(configuration, ports_);
     for (const auto& port : ports_) {
         const bool shared = port->info().send_queues < options_.workers;
         send_locks_.push_back(shared ? std::make_unique<std::mutex>() : nullptr);
@@ -106,10 +119,25 @@ std::string Runtime::trouble() const {
     return trouble_;
 }
 
+void Runtime::check_change(const chain::Configuration& next) const {
+    const auto refuse = [&](const Location& where, const std::string& message, const std::string& hint) {
+        throw ConfigError(Diagnostic{where, message, hint});
+    };
+    const chain::Configuration& now = *configuration_;
+    const Location file{next.file, 0, 0};
+    if (next.port_names != now.port_names || (next.ports && now.ports && next.ports->written() != now.ports->written()))
+        refuse(next.ports ? next.ports->where() : file, "the ports can't change while packets flow", "keep what stands under 'ports:', or restart");
+    // Field plans are made for a device.
+    if (next.device != now.device)
+        refuse(file, "the device can't change from " + now.device + " to " + next.device + " while packets flow", "keep 'device:', or restart");
+    check_outputs(next, ports_);
+    const Growth growth = growth_of(next);
+    if (growth.head > headroom_bytes_ || growth.tail > tailroom_bytes_)
+        refuse(file, "these chains may make a frame grow by more than the ports' buffers, made at the start, have room for", "restart with it");
+}
+
 void Runtime::apply(chain::Configuration configuration) {
-    if (configuration.port_names != configuration_->port_names)
-        throw ConfigError(Diagnostic{{configuration.file, 0, 0}, "the ports can't change while packets flow",
-                                     "keep the names under 'ports:', or restart"});
+    check_change(configuration);
     auto next = std::make_shared<const chain::Configuration>(std::move(configuration));
     std::vector<std::shared_ptr<device::LoadedProgram>> loaded;
     if (device_)

@@ -64,10 +64,13 @@ private:
     friend class Worker;
     void take_generation(Worker& worker);
     void worker_ended(const std::string& trouble);
+    /// Throws ConfigError where packets could not go from the running configuration to this one.
+    void check_change(const chain::Configuration& next) const;
 
     RuntimeOptions options_;
     std::shared_ptr<const chain::Configuration> configuration_;
     std::vector<std::unique_ptr<io::Port>> ports_;
+    uint32_t headroom_bytes_ = 0, tailroom_bytes_ = 0;             // what the ports' buffers leave for the chains to grow
     std::vector<std::unique_ptr<std::mutex>> send_locks_;          // by port, where workers share a queue
     std::shared_ptr<device::Device> device_;
     std::vector<std::shared_ptr<device::LoadedProgram>> loaded_;   // keeps the tables of this generation on the device
