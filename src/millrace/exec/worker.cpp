@@ -73,11 +73,7 @@ void Worker::run() {
             take_generation();
         }
         const bool stopping = runtime_.stopping_.load(std::memory_order_relaxed);
-        const size_t received = stopping ? 0 : receive_all();
-        engine_->poll();
-        submit_passed_on();
-        flush();
-        if (received == 0) {
+        if (turn() == 0) {
             if (engine_->in_flight() == 0 && (stopping || inputs_exhausted())) break;
             rte_pause();
         }
@@ -85,6 +81,14 @@ void Worker::run() {
     engine_->drain();
     submit_passed_on();
     flush();
+}
+
+size_t Worker::turn() {
+    const size_t received = runtime_.stopping_.load(std::memory_order_relaxed) ? 0 : receive_all();
+    engine_->poll();
+    submit_passed_on();
+    flush();
+    return received;
 }
 
 size_t Worker::receive_all() {

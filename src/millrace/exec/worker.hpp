@@ -21,6 +21,9 @@ public:
 
     /// Works until the inputs are exhausted or the runtime stops. Its thread's main function.
     void run();
+    /// One turn of `run`: receives a burst from every port, runs what is ready, sends what is done. Returns how many
+    /// packets came in. For those who bring a loop of their own, such as benchmarks.
+    size_t turn();
 
     /// The counters of every chain that this worker has run, for any thread.
     std::vector<const ChainCounters*> counters() const;

@@ -18,6 +18,7 @@ public:
         mark_retries();
         if (out_.ops.size() > kMaxOps) rule_.refuse("more than " + std::to_string(kMaxOps) + " options");
         out_.pattern = fast_pattern_of(rule_);
+        leave_out_what_the_search_says();
         return std::move(out_);
     }
 
@@ -200,6 +201,22 @@ private:
                 if (starts_anew) break;
             }
         }
+    }
+
+    /// A content anywhere in the payload, in either case, that is the fast pattern itself: the search that led to
+    /// the rule has found it. Looking again would cost more than the search.
+    void leave_out_what_the_search_says() {
+        if (out_.ops.size() < 2) return;
+        const Op& select = out_.ops[out_.ops.size() - 2];
+        const Op& content = out_.ops.back();
+        if (select.kind != OpKind::select_buffer || select.mode != static_cast<uint8_t>(Buffer::payload) || select.flags != 0) return;
+        if (content.kind != OpKind::content || content.flags != Op::kNocase || content.from != 0 || content.from_slot != Op::kNoSlot) return;
+        const auto literal = out_.literals.begin() + content.data;
+        if (!std::equal(literal, out_.literals.end(), out_.pattern.begin(), out_.pattern.end(),
+                        [](uint8_t a, char b) { return a == static_cast<uint8_t>(b); }))
+            return;
+        out_.literals.erase(literal, out_.literals.end());
+        out_.ops.resize(out_.ops.size() - 2);
     }
 
     Rule& rule_;

@@ -1,0 +1,140 @@
+// What the framework costs: the example chain on one core of the cpu device against a bare loop around the same
+// libraries, over the same packets, in turns. docs/benchmarks/framework.md has the figures and what they mean.
+//
+//     taskset -c 1 framework_bench [--seconds N] [--json FILE] [--check]
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "measure.hpp"
+#include "millrace/base/eal.hpp"
+
+namespace {
+
+using namespace millrace;
+using namespace millrace::bench;
+
+struct Arguments {
+    double seconds = 4;         ///< for each frame length
+    std::string json_file;
+    bool check = false;         ///< briefly, and judge
+};
+
+/// A short run beside other tests on shared cores: it tells a broken or much slowed path, not a percent. The goal of
+/// 0.9 is judged by the full run.
+constexpr double kLowestRatioInCheck = 0.7;
+
+Arguments parse_arguments(int argc, char** argv) {
+    Arguments arguments;
+    for (int i = 1; i < argc; ++i) {
+        const std::string option = argv[i];
+        if (option == "--check") arguments.check = true, arguments.seconds = 0.3;
+        else if (option == "--seconds" && i + 1 < argc) arguments.seconds = std::atof(argv[++i]);
+        else if (option == "--json" && i + 1 < argc) arguments.json_file = argv[++i];
+        else throw std::runtime_error("unknown option " + option + "; there are --seconds N, --json FILE and --check");
+    }
+    return arguments;
+}
+
+/// A folder that goes when the program ends.
+class ScratchFolder {
+public:
+    ScratchFolder() {
+        std::string name = (std::filesystem::temp_directory_path() / "millrace-bench-XXXXXX").string();
+        if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+        path_ = name;
+    }
+    ~ScratchFolder() { std::filesystem::remove_all(path_); }
+    const std::string& path() const { return path_; }
+
+private:
+    std::string path_;
+};
+
+double rate(double cycles) { return tsc_hz() / cycles; }
+double gbps(double cycles, uint32_t frame_bytes) { return rate(cycles) * frame_bytes * 8e-9; }
+
+nlohmann::json json_of(const Cost& cost, uint32_t frame_bytes) {
+    nlohmann::json stages = nlohmann::json::object();
+    for (const auto& [name, cycles] : cost.stages) stages[name] = cycles;
+    return {{"cycles-per-packet", cost.best_cycles},
+            {"median-cycles-per-packet", cost.median_cycles},
+            {"packets-per-second", rate(cost.best_cycles)},
+            {"gbps", gbps(cost.best_cycles, frame_bytes)},
+            {"stage-cycles-per-packet", stages}};
+}
+
+void print(const Comparison& c) {
+    if (c.frame_bytes == 64)
+        std::cout << "frame        chain                         bare loop                     ratio   (median)\n";
+    if (!c.difference.empty()) {
+        std::cout << fmt::format("{:4} B  DIFFERENT: {}\n", c.frame_bytes, c.difference);
+        return;
+    }
+    const auto side = [&](const Cost& cost) {
+        return fmt::format("{:6.2f} Mpkt/s {:5.2f} Gb/s {:6.0f} c", rate(cost.best_cycles) * 1e-6,
+                           gbps(cost.best_cycles, c.frame_bytes), cost.best_cycles);
+    };
+    std::cout << fmt::format("{:4} B  {}  {}  {:5.3f}  ({:5.3f})  {} slices; {} of {} frames sent, equal\n", c.frame_bytes, side(c.chain),
+                             side(c.bare), c.ratio, c.median_ratio, c.slices, c.compared_out, c.compared_in);
+    for (const Cost* cost : {&c.chain, &c.bare}) {
+        std::cout << (cost == &c.chain ? "          chain:" : "          bare: ");
+        for (const auto& [name, cycles] : cost->stages) std::cout << fmt::format("  {} {:.0f}", name, cycles);
+        std::cout << "\n";
+    }
+    std::cout << std::flush;
+}
+
+int run(const Arguments& arguments) {
+    const char* folder = std::getenv("MILLRACE_DATA");
+    const ScratchFolder scratch;
+    start_eal();
+    const Workload workload = make_workload(MILLRACE_SOURCE "/examples", folder != nullptr ? folder : MILLRACE_DATA_DEFAULT, scratch.path());
+    std::cout << workload.patterns.size() << " patterns (" << workload.pattern_name << "), " << workload.text_name << "\n";
+    nlohmann::json sizes = nlohmann::json::array(), empty = nlohmann::json::array();
+    bool sound = true;
+    const std::vector<uint32_t> lengths =
+        arguments.check ? std::vector<uint32_t>{64, 512, 1518} : std::vector<uint32_t>{64, 128, 256, 512, 1024, 1518};
+    for (const uint32_t bytes : lengths) {
+        const Comparison c = compare(workload, bytes, arguments.seconds);
+        print(c);
+        sound &= c.difference.empty() && (!arguments.check || std::max(c.ratio, c.median_ratio) >= kLowestRatioInCheck);
+        sizes.push_back({{"frame-bytes", bytes}, {"chain", json_of(c.chain, bytes)}, {"bare", json_of(c.bare, bytes)},
+                         {"ratio", c.ratio}, {"median-ratio", c.median_ratio}, {"slices", c.slices},
+                         {"frames-in", c.compared_in}, {"frames-equal", c.compared_out}, {"difference", c.difference}});
+    }
+    for (const uint16_t burst : {uint16_t{32}, uint16_t{64}, uint16_t{256}}) {
+        const EmptyPath path = measure_empty_path(workload, burst, arguments.seconds / 4);
+        std::cout << fmt::format("source -> sink, bursts of {:3}: {:5.1f} cycles a packet (median {:.1f}), {:.1f} Mpkt/s\n", burst,
+                                 path.cost.best_cycles, path.cost.median_cycles, rate(path.cost.best_cycles) * 1e-6);
+        nlohmann::json entry = json_of(path.cost, 64);
+        entry["burst"] = burst;
+        empty.push_back(std::move(entry));
+    }
+    if (!arguments.json_file.empty()) {
+        std::ofstream out(arguments.json_file);
+        out << nlohmann::json{{"tsc-ghz", tsc_hz() * 1e-9}, {"patterns", workload.patterns.size()}, {"pattern-set", workload.pattern_name},
+                              {"payload", workload.text_name}, {"sizes", sizes}, {"empty-path", empty}}
+                   .dump(1)
+            << "\n";
+        if (!out.flush()) throw std::runtime_error(arguments.json_file + ": can't be written");
+    }
+    if (!sound) std::cout << "FAILED: the two sides differ, or the chain is below " << kLowestRatioInCheck << " of the bare loop\n";
+    return sound ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        return run(parse_arguments(argc, argv));
+    } catch (const std::exception& e) {
+        std::cerr << "framework_bench: " << e.what() << "\n";
+        return 2;
+    }
+}
