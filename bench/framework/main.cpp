@@ -98,7 +98,7 @@ int run(const Arguments& arguments) {
     std::cout << workload.patterns.size() << " patterns (" << workload.pattern_name << "), " << workload.text_name << "\n";
     nlohmann::json sizes = nlohmann::json::array(), empty = nlohmann::json::array();
     bool sound = true;
-    const std::vector<uint32_t> lengths =
+    const std::vector<uint32_t> lengths = std::getenv("ONLY") ? std::vector<uint32_t>{static_cast<uint32_t>(std::atoi(std::getenv("ONLY")))} :
         arguments.check ? std::vector<uint32_t>{64, 512, 1518} : std::vector<uint32_t>{64, 128, 256, 512, 1024, 1518};
     for (const uint32_t bytes : lengths) {
         const Comparison c = compare(workload, bytes, arguments.seconds);

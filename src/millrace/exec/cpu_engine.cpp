@@ -50,6 +50,7 @@ CpuEngine::CpuEngine(Delivery& delivery, CpuOptions options)
 CpuEngine::~CpuEngine() = default;
 
 CpuEngine::Halves& CpuEngine::halves_for(const std::shared_ptr<const chain::Program>& program) {
+    if (last_halves_ != nullptr && last_halves_->program == program) return *last_halves_;
     std::unique_ptr<Halves>& halves = halves_[program->name];
     if (!halves || halves->program != program) {
         // Once for each generation, between two vectors.
@@ -58,10 +59,11 @@ CpuEngine::Halves& CpuEngine::halves_for(const std::shared_ptr<const chain::Prog
         for (const chain::Node& node : program->nodes)
             halves->by_node.push_back(options_.use_cpu_halves ? node.nf->make_cpu_half() : nullptr);
     }
+    last_halves_ = halves.get();
     return *halves;
 }
 
-void CpuEngine::submit(std::shared_ptr<const chain::Program> program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count) {
+void CpuEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count) {
     Halves& halves = halves_for(program);
     for (size_t i = 0; i < count; i += kVector) {
         const size_t n = std::min(kVector, count - i);
@@ -82,19 +84,22 @@ void CpuEngine::decide(const std::shared_ptr<const chain::Program>& program, Cha
     std::copy_n(fates_.begin(), count, fates);
 }
 
-size_t CpuEngine::parse(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count) {
-    size_t well_formed = 0;
-    const chain::Target first = program.nodes.empty() ? chain::Target{chain::Target::Kind::output, 0}
-                                                      : chain::Target{chain::Target::Kind::node, 0};
+/// A chain without NFs: nobody looks at the packets.
+void CpuEngine::pass_through(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count) {
+    std::fill_n(fates_.begin(), count, Fate{{chain::Target::Kind::output, 0}, kNoNode, kNoPort, {}});
+    if (delivery_.wants_visits())
+        for (size_t i = 0; i < count; ++i) delivery_.visits(program, mbufs[i], {}, fates_[i]);
+    counters.batches.add(1);
+}
+
+CpuEngine::Active CpuEngine::parse(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count) {
+    Active active;
     for (size_t i = 0; i < count; ++i) {
         if (i + 4 < count) __builtin_prefetch(rte_pktmbuf_mtod(mbufs[i + 4], void*));
         Packet& packet = packets_[i];
         attach_mbuf(packet, mbufs[i]);
         packet.set_index(static_cast<uint32_t>(i));
         packet.set_ticket(0);
-        fates_[i] = Fate{first, kNoNode, kNoPort, {}};
-        at_[i] = first.kind == chain::Target::Kind::node ? 0 : kDone;
-        if (program.nodes.empty()) continue;
         packet.parse();
         const Malformed malformed = packet.layers().malformed;
         if (malformed != Malformed::no && program.drop_malformed) {
@@ -102,10 +107,12 @@ size_t CpuEngine::parse(const chain::Program& program, ChainCounters& counters, 
             at_[i] = kDone;
             counters.malformed[static_cast<size_t>(malformed)].add(1);
         } else {
-            ++well_formed;
+            at_[i] = 0;
+            active_[active.count++] = &packet;
+            active.bytes += packet.length();
         }
     }
-    return well_formed;
+    return active;
 }
 
 void CpuEngine::run_node(const chain::Program& program, size_t index, Halves& halves, size_t active) {
@@ -131,18 +138,21 @@ void CpuEngine::run_node(const chain::Program& program, size_t index, Halves& ha
         for (size_t i = 0; i < active; ++i) decisions_[i] = type.commit(*active_[i], tables, decisions_[i]);
 }
 
-/// Sends the packets that node `index` has decided on their way; returns how many leave the chain.
-size_t CpuEngine::route(const chain::Program& program, size_t index, ChainCounters& counters, size_t active) {
-    const std::vector<chain::Target>& targets = program.nodes[index].targets;
+/// Sends the packets that node `index` has decided on their way; `active_` keeps those that the next node is for.
+CpuEngine::Active CpuEngine::route(const chain::Program& program, size_t index, ChainCounters& counters, const Active& active) {
+    const chain::Target* targets = program.nodes[index].targets.data();
+    const size_t outcomes = program.nodes[index].targets.size();
     NodeCounters& node_counters = *counters.nodes[index];
     const bool wants_visits = delivery_.wants_visits();
-    size_t left = 0;
+    Active next;
+    next.elsewhere = active.elsewhere;
     // Runs of equal outcomes are counted together.
     uint32_t run_outcome = 0, run = 0;
-    for (size_t i = 0; i < active; ++i) {
-        const size_t packet = active_[i]->index();
+    for (size_t i = 0; i < active.count; ++i) {
+        Packet* packet = active_[i];
+        const size_t number = packet->index();
         // An outcome that the NF did not declare would index past its targets.
-        if (decisions_[i].outcome >= targets.size()) decisions_[i].outcome = 0;
+        if (decisions_[i].outcome >= outcomes) decisions_[i].outcome = 0;
         const Decision decision = decisions_[i];
         const chain::Target target = targets[decision.outcome];
         if (decision.outcome != run_outcome) {
@@ -151,46 +161,63 @@ size_t CpuEngine::route(const chain::Program& program, size_t index, ChainCounte
             run = 0;
         }
         ++run;
-        fates_[packet] = Fate{target, static_cast<uint16_t>(index), kNoPort, decision};
-        at_[packet] = target.kind == chain::Target::Kind::node ? target.value : kDone;
-        left += target.kind != chain::Target::Kind::node;
-        if (wants_visits) visits_[packet].push_back({static_cast<uint16_t>(index), decision});
+        fates_[number] = Fate{target, static_cast<uint16_t>(index), kNoPort, decision};
+        if (wants_visits) visits_[number].push_back({static_cast<uint16_t>(index), decision});
+        if (target.kind != chain::Target::Kind::node) {
+            at_[number] = kDone;
+            continue;
+        }
+        at_[number] = target.value;
+        if (target.value == index + 1) {
+            active_[next.count++] = packet;
+            next.bytes += packet->length();
+        } else {
+            ++next.elsewhere;
+        }
     }
     node_counters.by_outcome[run_outcome].add(run);
-    return left;
+    return next;
+}
+
+/// Collects the packets of a node that some came to by leaps, in order of arrival; `waiting` stand at this or later nodes.
+CpuEngine::Active CpuEngine::gather(size_t index, size_t count, size_t waiting) {
+    Active active;
+    for (size_t i = 0; i < count; ++i) {
+        if (at_[i] != index) continue;
+        active_[active.count++] = &packets_[i];
+        active.bytes += packets_[i].length();
+    }
+    active.elsewhere = waiting - active.count;
+    return active;
 }
 
 void CpuEngine::run_vector(const chain::Program& program, ChainCounters& counters, Halves& halves, rte_mbuf* const* mbufs, size_t count) {
-    size_t waiting = parse(program, counters, mbufs, count);
+    if (program.nodes.empty()) return pass_through(program, counters, mbufs, count);
     const bool wants_visits = delivery_.wants_visits();
     if (wants_visits)
         for (size_t i = 0; i < count; ++i) visits_[i].clear();
+    Active active = parse(program, counters, mbufs, count);
     uint64_t cycles = rte_rdtsc();
-    for (size_t index = 0; index < program.nodes.size() && waiting > 0; ++index) {
-        size_t active = 0;
-        uint64_t bytes = 0;
-        const bool emits = program.nodes[index].type->emits_events;
-        for (size_t i = 0; i < count; ++i) {
-            if (at_[i] != index) continue;
-            bytes += packets_[i].length();
-            if (emits) packets_[i].set_events(&events_, static_cast<uint16_t>(index));
-            active_[active++] = &packets_[i];
-        }
-        if (active == 0) continue;
+    for (size_t index = 0; index < program.nodes.size() && active.count + active.elsewhere > 0; ++index) {
+        if (active.elsewhere > 0) active = gather(index, count, active.count + active.elsewhere);
+        if (active.count == 0) continue;
+        NodeCounters& node_counters = *counters.nodes[index];
+        node_counters.packets.add(active.count);
+        node_counters.bytes.add(active.bytes);
+        if (program.nodes[index].type->emits_events)
+            for (size_t i = 0; i < active.count; ++i) active_[i]->set_events(&events_, static_cast<uint16_t>(index));
         events_.count = 0;
-        run_node(program, index, halves, active);
-        waiting -= route(program, index, counters, active);
+        run_node(program, index, halves, active.count);
+        active = route(program, index, counters, active);
         if (events_.count > 0) report_events(program, counters, mbufs);
-        counters.nodes[index]->packets.add(active);
-        counters.nodes[index]->bytes.add(bytes);
         const uint64_t now = rte_rdtsc();
-        counters.nodes[index]->cycles.add(now - cycles);
+        node_counters.cycles.add(now - cycles);
         cycles = now;
     }
     for (size_t i = 0; i < count; ++i) {
         fates_[i].out_port = packets_[i].out_port();
         // A dropped packet stays what it was, as it does when a device drops it.
-        if (!program.nodes.empty() && fates_[i].target.kind != chain::Target::Kind::drop) update_mbuf(mbufs[i], packets_[i]);
+        if (fates_[i].target.kind != chain::Target::Kind::drop) update_mbuf(mbufs[i], packets_[i]);
         if (wants_visits) delivery_.visits(program, mbufs[i], visits_[i], fates_[i]);
     }
     counters.batches.add(1);

@@ -18,7 +18,7 @@ public:
     CpuEngine(Delivery& delivery, CpuOptions options = {});
     ~CpuEngine() override;
 
-    void submit(std::shared_ptr<const chain::Program> program, ChainCounters& counters, rte_mbuf* const* mbufs,
+    void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
                 size_t count) override;
     /// Runs at most nf::kCpuVector packets through a chain and says what became of them, in place of
     /// delivering them: for engines that hand packets to the CPU. Counts everything but their arrival.
@@ -31,9 +31,17 @@ public:
 
 private:
     struct Halves;
+    /// The packets that one node has to decide on stand in `active_`.
+    struct Active {
+        size_t count = 0;
+        uint64_t bytes = 0;
+        size_t elsewhere = 0;  ///< packets that wait for later nodes
+    };
+    void pass_through(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count);
     void run_vector(const chain::Program& program, ChainCounters& counters, Halves& halves, rte_mbuf* const* mbufs, size_t count);
-    size_t route(const chain::Program& program, size_t index, ChainCounters& counters, size_t active);
-    size_t parse(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count);
+    Active route(const chain::Program& program, size_t index, ChainCounters& counters, const Active& active);
+    Active gather(size_t index, size_t count, size_t waiting);
+    Active parse(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count);
     void run_node(const chain::Program& program, size_t index, Halves& halves, size_t active);
     void report_events(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs);
     Halves& halves_for(const std::shared_ptr<const chain::Program>& program);
@@ -42,6 +50,7 @@ private:
     const CpuOptions options_;
     // The CPU halves of the generation that this worker runs now, by chain.
     std::map<std::string, std::unique_ptr<Halves>> halves_;
+    Halves* last_halves_ = nullptr;         // of the last vector
     std::vector<Packet> packets_;
     std::vector<Fate> fates_;
     std::vector<uint16_t> at_;              // the node that each packet waits for

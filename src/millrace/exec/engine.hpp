@@ -35,7 +35,7 @@ class Engine {
 public:
     virtual ~Engine() = default;
     /// Takes `count` packets into a chain. They reach `Delivery` in this order, now or in a later call.
-    virtual void submit(std::shared_ptr<const chain::Program> program, ChainCounters& counters, rte_mbuf* const* mbufs,
+    virtual void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
                         size_t count) = 0;
     /// Moves on what is under way. Never blocks.
     virtual void poll() = 0;

@@ -96,14 +96,14 @@ void OffloadEngine::prepare(Queue& queue) {
     queue.steps = device::plan_steps(program, options_.mode, pack);
 }
 
-void OffloadEngine::submit(std::shared_ptr<const chain::Program> program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count) {
+void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count) {
     if (failed_) {
-        cpu_.submit(std::move(program), counters, mbufs, count);
+        cpu_.submit(program, counters, mbufs, count);
         return;
     }
     Queue& queue = queue_for(program, counters);
     if (failed_) {
-        cpu_.submit(std::move(program), counters, mbufs, count);
+        cpu_.submit(program, counters, mbufs, count);
         return;
     }
     uint64_t bytes = 0;

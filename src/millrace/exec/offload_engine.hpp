@@ -63,7 +63,7 @@ public:
     OffloadEngine(std::shared_ptr<device::Device> device, Delivery& delivery, uint32_t max_batch, OffloadOptions options = {});
     ~OffloadEngine() override;
 
-    void submit(std::shared_ptr<const chain::Program> program, ChainCounters& counters, rte_mbuf* const* mbufs,
+    void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
                 size_t count) override;
     void poll() override;
     size_t in_flight() const override { return in_flight_; }

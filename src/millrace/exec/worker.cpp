@@ -20,10 +20,20 @@ std::unique_ptr<Engine> make_engine(Worker& worker, const std::shared_ptr<device
 
 }  // namespace
 
-/// Packets on their way to one port, with the counters of the chain that sends them.
+/// Packets on their way to one port, with the counters of the chains that send them.
 struct Worker::Outgoing {
+    struct Run {
+        ChainCounters* sender;  ///< null: nobody counts them as sent
+        size_t count;
+    };
     std::vector<rte_mbuf*> mbufs;
-    std::vector<ChainCounters*> senders;
+    std::vector<Run> runs;
+
+    void add(std::span<rte_mbuf* const> more, ChainCounters* sender) {
+        mbufs.insert(mbufs.end(), more.begin(), more.end());
+        if (!runs.empty() && runs.back().sender == sender) runs.back().count += more.size();
+        else runs.push_back({sender, more.size()});
+    }
 };
 
 Worker::Worker(Runtime& runtime, unsigned index)
@@ -146,85 +156,95 @@ void Worker::submit_passed_on() {
 }
 
 void Worker::deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, const Fate* fates, size_t count) {
-    using Kind = chain::Target::Kind;
-    freed_.clear();
-    uint64_t dropped = 0;
-    const auto send_to = [&](uint16_t port, rte_mbuf* mbuf) {
-        outgoing_[port].mbufs.push_back(mbuf);
-        outgoing_[port].senders.push_back(&counters);
-    };
-    for (size_t i = 0; i < count; ++i) {
-        const Fate& fate = fates[i];
-        switch (fate.target.kind) {
-            case Kind::output: {
-                const uint16_t port = fate.out_port != kNoPort && fate.out_port < outgoing_.size() ? fate.out_port : program.output;
-                if (port == kNoPort) {
-                    counters.exit_drops[static_cast<size_t>(ExitDrop::no_output)].add(1);
-                    freed_.push_back(mbufs[i]);
-                } else {
-                    send_to(port, mbufs[i]);
-                }
-                break;
-            }
-            case Kind::port:
-                send_to(fate.target.value, mbufs[i]);
-                break;
-            case Kind::chain:
-                counters.passed_on.add(1);
-                passed_on_[fate.target.value].push_back(mbufs[i]);
-                break;
-            case Kind::punt:
-                counters.punted.add(1);
-                if (program.punt_port != kNoPort) {
-                    outgoing_[program.punt_port].mbufs.push_back(mbufs[i]);
-                    outgoing_[program.punt_port].senders.push_back(nullptr);
-                } else {
-                    freed_.push_back(mbufs[i]);
-                }
-                break;
-            case Kind::drop:
-            case Kind::node:
-                if (fate.node != kParserNode) ++dropped;
-                freed_.push_back(mbufs[i]);
-                break;
-        }
+    // Neighbours mostly share their fate.
+    for (size_t first = 0, next = 0; first < count; first = next) {
+        const Fate& fate = fates[first];
+        next = first + 1;
+        while (next < count && fates[next].target == fate.target && fates[next].node == fate.node && fates[next].out_port == fate.out_port)
+            ++next;
+        deliver_alike(program, counters, {mbufs + first, next - first}, fate);
     }
-    if (dropped > 0) counters.dropped_by_nf.add(dropped);
-    if (!freed_.empty()) rte_pktmbuf_free_bulk(freed_.data(), static_cast<unsigned>(freed_.size()));
+    if (!freed_.empty()) {
+        rte_pktmbuf_free_bulk(freed_.data(), static_cast<unsigned>(freed_.size()));
+        freed_.clear();
+    }
     for (uint16_t port = 0; port < outgoing_.size(); ++port)
         if (outgoing_[port].mbufs.size() >= burst_.size()) send_out(port);
+}
+
+void Worker::deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs, const Fate& fate) {
+    using Kind = chain::Target::Kind;
+    const auto release = [&] { freed_.insert(freed_.end(), mbufs.begin(), mbufs.end()); };
+    switch (fate.target.kind) {
+        case Kind::output: {
+            const uint16_t port = fate.out_port != kNoPort && fate.out_port < outgoing_.size() ? fate.out_port : program.output;
+            if (port != kNoPort) {
+                outgoing_[port].add(mbufs, &counters);
+            } else {
+                counters.exit_drops[static_cast<size_t>(ExitDrop::no_output)].add(mbufs.size());
+                release();
+            }
+            break;
+        }
+        case Kind::port:
+            outgoing_[fate.target.value].add(mbufs, &counters);
+            break;
+        case Kind::chain: {
+            counters.passed_on.add(mbufs.size());
+            std::vector<rte_mbuf*>& next = passed_on_[fate.target.value];
+            next.insert(next.end(), mbufs.begin(), mbufs.end());
+            break;
+        }
+        case Kind::punt:
+            counters.punted.add(mbufs.size());
+            if (program.punt_port != kNoPort) outgoing_[program.punt_port].add(mbufs, nullptr);
+            else release();
+            break;
+        case Kind::drop:
+        case Kind::node:
+            if (fate.node != kParserNode) counters.dropped_by_nf.add(mbufs.size());
+            release();
+            break;
+    }
 }
 
 /// Sends what waits for a port; a packet that it does not take is dropped by name after many tries.
 void Worker::send_out(uint16_t port) {
     Outgoing& outgoing = outgoing_[port];
-    io::Port& out = *runtime_.ports_[port];
     std::unique_lock<std::mutex> shared_queue;
     if (runtime_.send_locks_[port]) shared_queue = std::unique_lock(*runtime_.send_locks_[port]);
-    const uint16_t queue = static_cast<uint16_t>(out.info().send_queues == 0 ? 0 : index_ % out.info().send_queues);
-    size_t sent = 0;
-    const size_t total = outgoing.mbufs.size();
-    for (unsigned tries = 0; sent < total && tries < kSendTries;) {
-        // The port owns what it takes, so the lengths are counted before.
-        const uint16_t ask = static_cast<uint16_t>(std::min<size_t>(total - sent, 512));
-        uint32_t lengths[512];
-        for (uint16_t i = 0; i < ask; ++i) lengths[i] = outgoing.mbufs[sent + i]->data_len;
-        const uint16_t taken = out.can_send() ? out.send(queue, outgoing.mbufs.data() + sent, ask) : 0;
-        for (uint16_t i = 0; i < taken; ++i) {
-            ChainCounters* counters = outgoing.senders[sent + i];
-            if (counters == nullptr) continue;
-            counters->sent_packets.add(1);
-            counters->sent_bytes.add(lengths[i]);
+    rte_mbuf** mbufs = outgoing.mbufs.data();
+    for (const Outgoing::Run& run : outgoing.runs) {
+        send_run(*runtime_.ports_[port], {mbufs, run.count}, run.sender);
+        mbufs += run.count;
+    }
+    outgoing.mbufs.clear();
+    outgoing.runs.clear();
+}
+
+void Worker::send_run(io::Port& port, std::span<rte_mbuf*> mbufs, ChainCounters* sender) {
+    const uint16_t queue = static_cast<uint16_t>(port.info().send_queues == 0 ? 0 : index_ % port.info().send_queues);
+    const auto bytes_of = [](std::span<rte_mbuf* const> some) {
+        uint64_t bytes = 0;
+        for (const rte_mbuf* mbuf : some) bytes += mbuf->data_len;
+        return bytes;
+    };
+    for (unsigned tries = 0; !mbufs.empty() && tries < kSendTries;) {
+        // The port owns what it takes, so bytes are counted before.
+        const auto asked = mbufs.first(std::min<size_t>(mbufs.size(), 512));
+        const uint64_t bytes = bytes_of(asked);
+        const uint16_t taken = port.can_send() ? port.send(queue, asked.data(), static_cast<uint16_t>(asked.size())) : 0;
+        if (sender != nullptr) {
+            sender->sent_packets.add(taken);
+            sender->sent_bytes.add(bytes - bytes_of(asked.subspan(taken)));
         }
-        sent += taken;
+        mbufs = mbufs.subspan(taken);
         tries = taken > 0 ? 0 : tries + 1;
         if (taken == 0) rte_pause();
     }
-    for (size_t i = sent; i < total; ++i)
-        if (outgoing.senders[i] != nullptr) outgoing.senders[i]->exit_drops[static_cast<size_t>(ExitDrop::transmit_full)].add(1);
-    if (sent < total) rte_pktmbuf_free_bulk(outgoing.mbufs.data() + sent, static_cast<unsigned>(total - sent));
-    outgoing.mbufs.clear();
-    outgoing.senders.clear();
+    if (mbufs.empty()) return;
+    if (sender != nullptr) sender->exit_drops[static_cast<size_t>(ExitDrop::transmit_full)].add(mbufs.size());
+    rte_pktmbuf_free_bulk(mbufs.data(), static_cast<unsigned>(mbufs.size()));
 }
 
 void Worker::flush() {
