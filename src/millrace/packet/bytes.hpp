@@ -58,4 +58,13 @@ MILLRACE_DEVICE void copy_bytes(uint8_t* to, const uint8_t* from, uint32_t count
 #endif
 }
 
+/// Copies `count` bytes to lower addresses; the two places may overlap.
+MILLRACE_DEVICE void move_bytes_down(uint8_t* to, const uint8_t* from, uint32_t count) {
+#if MILLRACE_GPU
+    for (uint32_t i = 0; i < count; ++i) to[i] = from[i];
+#else
+    __builtin_memmove(to, from, count);
+#endif
+}
+
 }  // namespace millrace

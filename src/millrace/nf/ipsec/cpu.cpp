@@ -44,6 +44,7 @@ public:
     IpsecCpuHalf(const Tables& tables, const Options& options, std::shared_ptr<SaState> state)
         : tables_(tables), state_(std::move(state)), keys_(options.sas.size()) {
         for (size_t i = 0; i < keys_.size(); ++i) expand(options.sas[i], keys_[i]);
+        prepare_jobs();
     }
     ~IpsecCpuHalf() override {
         if (!keys_.empty()) explicit_bzero(keys_.data(), keys_.size() * sizeof(MbKeys));
@@ -83,29 +84,67 @@ private:
         explicit_bzero(block.data(), block.size());
     }
 
+    /// What all jobs have in common; zeroing and filling them for every packet would cost more than the router does.
+    void prepare_jobs() {
+        for (size_t i = 0; i < kBurst; ++i) {
+            IMB_JOB& cipher = cipher_jobs_[i];
+            cipher = {};
+            cipher.key_len_in_bytes = IMB_KEY_128_BYTES;
+            cipher.iv = ivs_[i].data();
+            cipher.iv_len_in_bytes = ivs_[i].size();
+            IMB_JOB& hash = hash_jobs_[i];
+            hash = {};
+            hash.auth_tag_output_len_in_bytes = kIcvBytes;
+            hash.hash_alg = IMB_AUTH_HMAC_SHA_1;
+        }
+    }
+
     const MbKeys& keys_of(const Work& work) const { return keys_[work.decision->detail]; }
 
     void process_burst(std::span<Packet* const> packets, Decision* decisions) {
         outbound_count_ = inbound_count_ = 0;
-        for (size_t i = 0; i < packets.size(); ++i) begin(*packets[i], decisions[i]);
+        find_routes(packets, decisions);
+        for (size_t i = 0; i < packets.size(); ++i)
+            if (decisions[i].outcome == kProtected || decisions[i].outcome == kUnprotected) begin(*packets[i], routes_[i], decisions[i]);
         drop_forged();
         run_cipher(Cipher::aes_ctr, true);
         run_cipher(Cipher::aes_cbc, true);
         run_cipher(Cipher::aes_cbc, false);
         run_hash(outbound_.data(), outbound_count_, nullptr);
-        for (size_t i = 0; i < outbound_count_; ++i) outbound_[i].packet->parse();
+        for (size_t i = 0; i < outbound_count_; ++i) note_layers(outbound_[i]);
         for (size_t i = 0; i < inbound_count_; ++i) finish(inbound_[i]);
     }
 
-    /// Routes one packet; gives it its sequence number and headers, or finds its ESP.
-    void begin(Packet& packet, Decision& decision) {
-        const Route route = find_route(packet, tables_);
-        decision = {route.detail, route.outcome};
-        if (route.outcome != kProtected && route.outcome != kUnprotected) return;
+    /// Routes all packets and gives them their tickets, those of neighbours on one SA at once: other workers may share
+    /// it, and no two packets get the same number.
+    void find_routes(std::span<Packet* const> packets, Decision* decisions) {
+        uint32_t run_slot = kNoOrderKey;
+        size_t run = 0;
+        for (size_t i = 0; i < packets.size(); ++i) {
+            const Route& route = routes_[i] = find_route(*packets[i], tables_);
+            decisions[i] = {route.detail, route.outcome};
+            if (route.outcome != kProtected && route.outcome != kUnprotected) continue;
+            const uint32_t slot = tables_.sas[route.detail].slot;
+            if (slot != run_slot) {
+                draw_tickets(run_slot, run);
+                run_slot = slot;
+                run = 0;
+            }
+            ticketed_[run++] = packets[i];
+        }
+        draw_tickets(run_slot, run);
+    }
+
+    void draw_tickets(uint32_t slot, size_t count) {
+        if (count == 0) return;
+        const uint64_t first = std::atomic_ref(tables_.tickets[slot]).fetch_add(count, std::memory_order_relaxed);
+        for (size_t i = 0; i < count; ++i) ticketed_[i]->set_ticket(first + i);
+    }
+
+    /// Gives one packet its headers, or finds its ESP.
+    void begin(Packet& packet, const Route& route, Decision& decision) {
         const Sa& sa = tables_.sas[route.detail];
-        // Workers may share an SA: no two packets get the same number.
-        const uint64_t ticket = std::atomic_ref(tables_.tickets[sa.slot]).fetch_add(1, std::memory_order_relaxed);
-        packet.set_ticket(ticket);
+        const uint64_t ticket = packet.ticket();
         if (route.outcome == kUnprotected) {
             inbound_[inbound_count_++] = {&packet, &decision, &sa, received_esp(packet, sa)};
         } else if (ticket >= kLastSequence) {
@@ -114,6 +153,22 @@ private:
             const Esp esp = encapsulate(packet, tables_, route, static_cast<uint32_t>(ticket + 1), kOneLane);
             outbound_[outbound_count_++] = {&packet, &decision, &sa, esp};
         }
+    }
+
+    /// What the parser would find in the packet just made.
+    static void note_layers(const Work& work) {
+        const Layers before = work.packet->layers();
+        Layers layers;
+        layers.vlan_id = before.vlan_id;
+        layers.vlan_count = before.vlan_count;
+        layers.l3_offset = before.l3_offset;
+        layers.end = work.packet->length();
+        layers.ether_type = work.sa->ipv6 ? eth::kTypeIpv6 : eth::kTypeIpv4;
+        layers.flags = work.sa->ipv6 ? Layers::kIpv6 : Layers::kIpv4;
+        layers.protocol = ip::kProtocolEsp;
+        layers.l4_offset = static_cast<uint16_t>(before.l3_offset + (work.sa->ipv6 ? ip::kIpv6Bytes : ip::kIpv4Bytes));
+        layers.payload_offset = layers.l4_offset;
+        work.packet->set_layers(layers);
     }
 
     /// Verifies the ICVs of all that came in, and keeps those that are right.
@@ -139,18 +194,15 @@ private:
         for (size_t i = 0; i < count; ++i) {
             const Work& work = works[i];
             if (work.sa->auth == Auth::none) continue;
-            IMB_JOB& job = jobs_[jobs++];
-            job = {};
+            IMB_JOB& job = hash_jobs_[jobs++];
             job.src = work.esp.header;
             job.msg_len_to_hash_in_bytes = work.esp.authentic_bytes();
             job.auth_tag_output = tags == nullptr ? work.esp.icv() : tags[i].data();
-            job.auth_tag_output_len_in_bytes = kIcvBytes;
             job.u.HMAC._hashed_auth_key_xor_ipad = keys_of(work).inner;
             job.u.HMAC._hashed_auth_key_xor_opad = keys_of(work).outer;
-            job.hash_alg = IMB_AUTH_HMAC_SHA_1;
         }
         if (jobs == 0) return;
-        if (IMB_SUBMIT_HASH_BURST(manager_.handle, jobs_.data(), static_cast<uint32_t>(jobs), IMB_AUTH_HMAC_SHA_1) == jobs) return;
+        if (IMB_SUBMIT_HASH_BURST_NOCHECK(manager_.handle, hash_jobs_.data(), static_cast<uint32_t>(jobs), IMB_AUTH_HMAC_SHA_1) == jobs) return;
         // The library refused the burst as a whole: no packet may leave without its ICV, or pass unverified.
         for (size_t i = 0; i < count; ++i) {
             const Work& work = works[i];
@@ -171,10 +223,10 @@ private:
         if (encrypting) add(outbound_.data(), outbound_count_);
         if (!encrypting || cipher == Cipher::aes_ctr) add(inbound_.data(), inbound_count_);
         if (jobs == 0) return;
-        for (size_t i = 0; i < jobs; ++i) fill_cipher_job(*ciphered_[i], jobs_[i], ivs_[i]);
+        for (size_t i = 0; i < jobs; ++i) fill_cipher_job(*ciphered_[i], cipher_jobs_[i], ivs_[i]);
         const IMB_CIPHER_MODE mode = cipher == Cipher::aes_ctr ? IMB_CIPHER_CNTR : IMB_CIPHER_CBC;
         const IMB_CIPHER_DIRECTION direction = encrypting ? IMB_DIR_ENCRYPT : IMB_DIR_DECRYPT;
-        if (IMB_SUBMIT_CIPHER_BURST(manager_.handle, jobs_.data(), static_cast<uint32_t>(jobs), mode, direction, IMB_KEY_128_BYTES) ==
+        if (IMB_SUBMIT_CIPHER_BURST_NOCHECK(manager_.handle, cipher_jobs_.data(), static_cast<uint32_t>(jobs), mode, direction, IMB_KEY_128_BYTES) ==
             jobs)
             return;
         for (size_t i = 0; i < jobs; ++i) {
@@ -184,17 +236,13 @@ private:
     }
 
     void fill_cipher_job(const Work& work, IMB_JOB& job, Tag& iv) {
-        job = {};
         if (work.sa->cipher == Cipher::aes_ctr) crypto::store_block(iv.data(), counter_block(*work.sa, work.esp.iv()));
         else copy_bytes(iv.data(), work.esp.iv(), crypto::kAesBlockBytes);
         job.enc_keys = keys_of(work).encrypt;
         job.dec_keys = keys_of(work).decrypt;
-        job.key_len_in_bytes = IMB_KEY_128_BYTES;
         job.src = work.esp.text();
         job.dst = work.esp.text();
         job.msg_len_to_cipher_in_bytes = work.esp.text_bytes;
-        job.iv = iv.data();
-        job.iv_len_in_bytes = iv.size();
     }
 
     /// Opens one packet that was verified and decrypted, and slides the anti-replay window.
@@ -215,7 +263,9 @@ private:
     std::array<Work, kBurst> outbound_, inbound_;
     std::array<Work*, kBurst> ciphered_;
     size_t outbound_count_ = 0, inbound_count_ = 0;
-    std::array<IMB_JOB, kBurst> jobs_;
+    std::array<IMB_JOB, kBurst> cipher_jobs_, hash_jobs_;
+    std::array<Route, kBurst> routes_;
+    std::array<Packet*, kBurst> ticketed_;
     std::array<Tag, kBurst> tags_, ivs_;
 };
 

@@ -47,14 +47,13 @@ MILLRACE_DEVICE void write_outer(uint8_t* header, const Sa& sa, const Inherited&
         store_address(header + 24, sa.remote, true);
         return;
     }
-    header[0] = 0x45;
-    header[1] = inherited.traffic_class;
+    // Stored as the checksum reads it: a load across two stores has to wait for both.
+    store_be16(header, static_cast<uint16_t>(0x4500 | inherited.traffic_class));
     store_be16(header + 2, static_cast<uint16_t>(bytes));
     // The sequence number is as unique an identification as 16 bits allow (RFC 6864, section 4.3).
     store_be16(header + 4, static_cast<uint16_t>(sequence));
     store_be16(header + 6, inherited.dont_fragment ? 0x4000 : 0);
-    header[8] = sa.ttl;
-    header[9] = ip::kProtocolEsp;
+    store_be16(header + 8, static_cast<uint16_t>(sa.ttl << 8 | ip::kProtocolEsp));
     store_be16(header + 10, 0);
     store_address(header + 12, sa.local, false);
     store_address(header + 16, sa.remote, false);
@@ -97,8 +96,7 @@ MILLRACE_DEVICE Esp encapsulate(Packet& packet, const Tables& tables, const Rout
     esp.iv_bytes = sa.iv_bytes();
     esp.text_bytes = inner_bytes + route.padding + kEspTrailerBytes;
     lanes.once([&] {
-        // To lower addresses, first byte first: the two may overlap.
-        for (uint32_t i = 0; i < l2_bytes; ++i) frame[i] = frame[route.head + i];
+        move_bytes_down(frame, frame + route.head, l2_bytes);
         store_be16(frame + l2_bytes - 2, sa.ipv6 ? eth::kTypeIpv6 : eth::kTypeIpv4);
         write_outer(frame + l2_bytes, sa, inherited, packet.length() - l2_bytes, sequence);
         store_be32(esp.header, sa.spi);
