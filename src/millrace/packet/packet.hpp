@@ -38,7 +38,7 @@ public:
     // --- what is known about it ---
     /// Parses the frame as it stands; the framework has done so before the first NF. An NF that
     /// changes where headers lie calls it again.
-    MILLRACE_DEVICE void parse() { layers_ = millrace::parse(data_, length_, present_); }
+    MILLRACE_DEVICE void parse() { millrace::parse(data_, length_, present_, layers_); }
     MILLRACE_DEVICE const Layers& layers() const { return layers_; }
     MILLRACE_DEVICE void set_layers(const Layers& layers) { layers_ = layers; }
     /// Port on which it came in, and the one it shall leave by (kNoPort: the chain's output).

@@ -152,20 +152,22 @@ MILLRACE_DEVICE void parse_ipv6(const ParseInput& in, Layers& layers) {
 
 /// Finds the headers of one frame. `length` is the frame's length in bytes, `present` how many bytes
 /// from its start are in this memory (the field plan may have brought only the headers). Never reads
-/// behind `present`. Of any frame, malformed or not, `payload_offset <= end <= length`. A frame that is not IP is well formed: its `ether_type` says what it is.
-MILLRACE_DEVICE Layers parse(const uint8_t* data, uint32_t length, uint32_t present) {
-    Layers layers;
+/// behind `present`. Of any frame, malformed or not, `payload_offset <= end <= length`. A frame that is not IP is well
+/// formed: its `ether_type` says what it is. Written in place: a copy of what was just written field by field would
+/// have to wait for the fields.
+MILLRACE_DEVICE void parse(const uint8_t* data, uint32_t length, uint32_t present, Layers& layers) {
+    layers = {};
     const detail::ParseInput in{data, length, present};
     layers.end = length;
-    if (!in.has(eth::kHeaderBytes, Malformed::truncated_ethernet, layers)) return layers;
+    if (!in.has(eth::kHeaderBytes, Malformed::truncated_ethernet, layers)) return;
     uint32_t at = eth::kHeaderBytes;
     uint16_t type = load_be16(data + 12);
     while (type == eth::kTypeVlan || type == eth::kTypeQinq || type == eth::kTypeQinqOld) {
         if (layers.vlan_count == kMaxVlanTags) {
             layers.malformed = Malformed::too_many_vlans;
-            return layers;
+            return;
         }
-        if (!in.has(at + eth::kVlanBytes, Malformed::truncated_vlan, layers)) return layers;
+        if (!in.has(at + eth::kVlanBytes, Malformed::truncated_vlan, layers)) return;
         if (layers.vlan_count == 0) layers.vlan_id = load_be16(data + at) & 0x0fff;
         ++layers.vlan_count;
         type = load_be16(data + at + 2);
@@ -179,6 +181,10 @@ MILLRACE_DEVICE Layers parse(const uint8_t* data, uint32_t length, uint32_t pres
     } else if (type == eth::kTypeIpv6) {
         detail::parse_ipv6(in, layers);
     }
+}
+MILLRACE_DEVICE Layers parse(const uint8_t* data, uint32_t length, uint32_t present) {
+    Layers layers;
+    parse(data, length, present, layers);
     return layers;
 }
 

@@ -80,11 +80,12 @@ AclRule rule_of(const Box& box, bool ipv6, uint32_t position, uint32_t count) {
     return rule;
 }
 
-Input input_of(const HeaderKey& key) {
-    Input input{};
+/// Fills in a key. Of IPv4 the last 24 bytes stay unset: no field of its rules reads them.
+void fill(const HeaderKey& key, Input& input) {
     input.protocol = key.protocol;
     input.traits = key.has;
     input.tcp_flags = key.tcp_flags;
+    input.zeros[0] = input.zeros[1] = 0;
     store_be16(input.ports, key.src_port);
     store_be16(input.ports + 2, key.dst_port);
     if (key.ip_version == 4) {
@@ -96,7 +97,28 @@ Input input_of(const HeaderKey& key) {
         store_be64(input.addresses + 16, key.dst_high);
         store_be64(input.addresses + 24, key.dst_low);
     }
-    return input;
+}
+
+/// The same straight from the headers, which are in network order already: see key_of.
+void fill(const Packet* packet, Input& input) {
+    const Layers& layers = packet->layers();
+    input.protocol = layers.protocol;
+    uint32_t traits = 0, ports = 0;
+    if (layers.has_ports()) {
+        traits = HeaderKey::kPorts;
+        ports = load_raw<uint32_t>(packet->l4());
+    }
+    if (layers.is_tcp()) traits |= HeaderKey::kFlags | static_cast<uint32_t>(packet->tcp_flags()) << 8;
+    store_raw(&input.traits, traits);
+    store_raw(input.ports, ports);
+    if (layers.is_ipv4()) store_raw(input.addresses, load_raw<uint64_t>(packet->l3() + 12));
+    else copy_bytes(input.addresses, packet->l3() + 8, 32);
+}
+
+uint8_t version_of(const HeaderKey& key) { return key.ip_version; }
+uint8_t version_of(const Packet* packet) {
+    const Layers& layers = packet->layers();
+    return layers.is_ipv4() ? 4 : layers.is_ipv6() ? 6 : 0;
 }
 
 void require(int result, const char* what) {
@@ -154,13 +176,15 @@ Acl::Family Acl::compile(const RuleSet& rules, std::span<const uint32_t> order, 
     return family;
 }
 
-void Acl::find(std::span<const HeaderKey> keys, uint32_t* rules) const {
+template <class Key>
+void Acl::find_all(std::span<const Key> keys, uint32_t* rules) const {
     for (size_t i = 0; i < keys.size(); ++i) rules[i] = kNoRule;
     find_family(ipv4_, keys, 4, rules);
     find_family(ipv6_, keys, 6, rules);
 }
 
-void Acl::find_family(const Family& family, std::span<const HeaderKey> keys, uint8_t ip_version, uint32_t* rules) {
+template <class Key>
+void Acl::find_family(const Family& family, std::span<const Key> keys, uint8_t ip_version, uint32_t* rules) {
     if (!family.context) return;
     Input inputs[kMaxKeys];
     const uint8_t* data[kMaxKeys];
@@ -168,8 +192,8 @@ void Acl::find_family(const Family& family, std::span<const HeaderKey> keys, uin
     uint32_t origins[kMaxKeys];
     uint32_t count = 0;
     for (size_t i = 0; i < keys.size(); ++i) {
-        if (keys[i].ip_version != ip_version) continue;
-        inputs[count] = input_of(keys[i]);
+        if (version_of(keys[i]) != ip_version) continue;
+        fill(keys[i], inputs[count]);
         data[count] = reinterpret_cast<const uint8_t*>(&inputs[count]);
         origins[count++] = static_cast<uint32_t>(i);
     }
@@ -179,5 +203,8 @@ void Acl::find_family(const Family& family, std::span<const HeaderKey> keys, uin
     for (uint32_t i = 0; i < count; ++i)
         if (results[i] != 0) rules[origins[i]] = family.rules[results[i] - 1];
 }
+
+void Acl::find(std::span<const HeaderKey> keys, uint32_t* rules) const { find_all(keys, rules); }
+void Acl::find(std::span<Packet* const> packets, uint32_t* rules) const { find_all(packets, rules); }
 
 }  // namespace millrace::nf::classify

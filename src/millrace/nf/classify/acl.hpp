@@ -26,6 +26,8 @@ public:
 
     /// The index of the first rule that matches each key, kNoRule where none does or the key is not of IP.
     void find(std::span<const HeaderKey> keys, uint32_t* rules) const;
+    /// The same for parsed packets.
+    void find(std::span<Packet* const> packets, uint32_t* rules) const;
 
     /// `scalar`, `sse`, `avx2`, `avx512x16` or `avx512x32`: what classifies, the best that the CPU has.
     const std::string& method() const { return method_; }
@@ -40,7 +42,10 @@ private:
         std::vector<uint32_t> rules;  ///< index of the rule by position in order of match
     };
     Family compile(const RuleSet& rules, std::span<const uint32_t> order, bool ipv6, size_t max_bytes);
-    static void find_family(const Family& family, std::span<const HeaderKey> keys, uint8_t ip_version, uint32_t* rules);
+    template <class Key>
+    void find_all(std::span<const Key> keys, uint32_t* rules) const;
+    template <class Key>
+    static void find_family(const Family& family, std::span<const Key> keys, uint8_t ip_version, uint32_t* rules);
 
     Family ipv4_, ipv6_;
     std::string method_;

@@ -8,8 +8,7 @@ public:
     AclHalf(std::shared_ptr<const classify::Acl> acl, const Firewall::Tables& tables) : acl_(std::move(acl)), tables_(tables) {}
 
     void process(std::span<Packet* const> packets, Decision* decisions) override {
-        for (size_t i = 0; i < packets.size(); ++i) keys_[i] = classify::key_of(*packets[i]);
-        acl_->find({keys_, packets.size()}, rules_);
+        acl_->find(packets, rules_);
         for (size_t i = 0; i < packets.size(); ++i)
             decisions[i] = Firewall::decide(*packets[i], tables_, [&](const classify::HeaderKey&) { return rules_[i]; });
     }
@@ -17,7 +16,6 @@ public:
 private:
     std::shared_ptr<const classify::Acl> acl_;
     const Firewall::Tables& tables_;
-    classify::HeaderKey keys_[kCpuVector];
     uint32_t rules_[kCpuVector];
 };
 static_assert(kCpuVector <= classify::Acl::kMaxKeys);

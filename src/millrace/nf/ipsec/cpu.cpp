@@ -111,7 +111,7 @@ private:
         run_cipher(Cipher::aes_cbc, true);
         run_cipher(Cipher::aes_cbc, false);
         run_hash(outbound_.data(), outbound_count_, nullptr);
-        for (size_t i = 0; i < outbound_count_; ++i) note_layers(outbound_[i]);
+        for (size_t i = 0; i < outbound_count_; ++i) outbound_[i].packet->parse();
         for (size_t i = 0; i < inbound_count_; ++i) finish(inbound_[i]);
     }
 
@@ -153,22 +153,6 @@ private:
             const Esp esp = encapsulate(packet, tables_, route, static_cast<uint32_t>(ticket + 1), kOneLane);
             outbound_[outbound_count_++] = {&packet, &decision, &sa, esp};
         }
-    }
-
-    /// What the parser would find in the packet just made.
-    static void note_layers(const Work& work) {
-        const Layers before = work.packet->layers();
-        Layers layers;
-        layers.vlan_id = before.vlan_id;
-        layers.vlan_count = before.vlan_count;
-        layers.l3_offset = before.l3_offset;
-        layers.end = work.packet->length();
-        layers.ether_type = work.sa->ipv6 ? eth::kTypeIpv6 : eth::kTypeIpv4;
-        layers.flags = work.sa->ipv6 ? Layers::kIpv6 : Layers::kIpv4;
-        layers.protocol = ip::kProtocolEsp;
-        layers.l4_offset = static_cast<uint16_t>(before.l3_offset + (work.sa->ipv6 ? ip::kIpv6Bytes : ip::kIpv4Bytes));
-        layers.payload_offset = layers.l4_offset;
-        work.packet->set_layers(layers);
     }
 
     /// Verifies the ICVs of all that came in, and keeps those that are right.

@@ -17,9 +17,10 @@ MILLRACE_DEVICE bool equal(const Address& a, const Address& b) {
     return ((a.words[0] ^ b.words[0]) | (a.words[1] ^ b.words[1]) | (a.words[2] ^ b.words[2]) |
             (a.words[3] ^ b.words[3])) == 0;
 }
-MILLRACE_DEVICE bool in_prefix(const Address& address, const Address& prefix, const Address& mask) {
-    uint32_t difference = 0;
-    for (unsigned i = 0; i < 4; ++i) difference |= (address.words[i] & mask.words[i]) ^ prefix.words[i];
+MILLRACE_DEVICE bool in_prefix(const Address& address, const Address& prefix, const Address& mask, bool ipv6) {
+    uint32_t difference = (address.words[0] & mask.words[0]) ^ prefix.words[0];
+    if (!ipv6) return difference == 0;
+    for (unsigned i = 1; i < 4; ++i) difference |= (address.words[i] & mask.words[i]) ^ prefix.words[i];
     return difference == 0;
 }
 
@@ -62,8 +63,8 @@ MILLRACE_DEVICE Flow flow_of(const Packet& packet) {
 
 MILLRACE_DEVICE bool matches(const Selector& selector, const Flow& flow) {
     if (selector.ipv6 != flow.ipv6) return false;
-    if (!in_prefix(flow.src, selector.src, selector.src_mask)) return false;
-    if (!in_prefix(flow.dst, selector.dst, selector.dst_mask)) return false;
+    if (!in_prefix(flow.src, selector.src, selector.src_mask, flow.ipv6)) return false;
+    if (!in_prefix(flow.dst, selector.dst, selector.dst_mask, flow.ipv6)) return false;
     if (!selector.any_protocol && selector.protocol != flow.protocol) return false;
     if (selector.any_port) return true;
     return flow.has_ports && flow.src_port >= selector.src_port_first && flow.src_port <= selector.src_port_last &&
