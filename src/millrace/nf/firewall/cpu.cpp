@@ -10,7 +10,7 @@ public:
     void process(std::span<Packet* const> packets, Decision* decisions) override {
         acl_->find(packets, rules_);
         for (size_t i = 0; i < packets.size(); ++i)
-            decisions[i] = Firewall::decide(*packets[i], tables_, [&](const classify::HeaderKey&) { return rules_[i]; });
+            decisions[i] = Firewall::decide(*packets[i], tables_, [&] { return rules_[i]; });
     }
 
 private:

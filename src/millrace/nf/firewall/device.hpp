@@ -24,18 +24,16 @@ struct Firewall {
 
     template <class Lanes>
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
-        return decide(packet, tables, [&](const classify::HeaderKey& key) {
-            return classify::Classifier::find(tables.classifier, key, lanes);
-        });
+        return decide(packet, tables, [&] { return classify::Classifier::find(tables.classifier, classify::key_of(packet), lanes); });
     }
 
-    /// The decision on `packet`, where `find` gives the index of the first rule that matches a key.
+    /// The decision on `packet`, where `find` gives the index of the first rule that matches it.
     template <class Find>
     MILLRACE_DEVICE static Decision decide(const Packet& packet, const Tables& tables, Find&& find) {
         // Chains drop malformed packets first; should one come, what it hides is not let through.
         if (packet.layers().malformed != Malformed::no) return {kNoDetail, kDeny};
         if (!packet.layers().is_ip()) return {kNoDetail, tables.non_ip_outcome};
-        const uint32_t rule = find(classify::key_of(packet));
+        const uint32_t rule = find();
         if (rule == classify::kNoRule) return {kNoDetail, tables.default_outcome};
         return {rule, tables.actions[rule]};
     }

@@ -24,11 +24,11 @@ MILLRACE_DEVICE bool in_prefix(const Address& address, const Address& prefix, co
     return difference == 0;
 }
 
-MILLRACE_DEVICE Address load_address(const uint8_t* p, bool ipv6) {
-    Address address;
-    for (unsigned i = 0; i < 4; ++i)
-        if (i == 0 || ipv6) address.words[i] = load_raw<uint32_t>(p + 4 * i);
-    return address;
+/// Into an address that is all 0.
+MILLRACE_DEVICE void load_address(Address& address, const uint8_t* p, bool ipv6) {
+    address.words[0] = load_raw<uint32_t>(p);
+    if (!ipv6) return;
+    for (unsigned i = 1; i < 4; ++i) address.words[i] = load_raw<uint32_t>(p + 4 * i);
 }
 MILLRACE_DEVICE void store_address(uint8_t* p, const Address& address, bool ipv6) {
     for (unsigned i = 0; i < 4; ++i)
@@ -50,8 +50,9 @@ MILLRACE_DEVICE Flow flow_of(const Packet& packet) {
     Flow flow;
     flow.ipv6 = layers.is_ipv6();
     const uint8_t* header = packet.l3();
-    flow.src = load_address(header + (flow.ipv6 ? 8 : 12), flow.ipv6);
-    flow.dst = load_address(header + (flow.ipv6 ? 24 : 16), flow.ipv6);
+    // In place: a copy as a whole would have to wait for its parts.
+    load_address(flow.src, header + (flow.ipv6 ? 8 : 12), flow.ipv6);
+    load_address(flow.dst, header + (flow.ipv6 ? 24 : 16), flow.ipv6);
     flow.protocol = layers.protocol;
     flow.has_ports = layers.has_ports() && !layers.is_fragment();
     if (flow.has_ports) {

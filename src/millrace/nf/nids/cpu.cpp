@@ -6,7 +6,10 @@ namespace {
 class NidsCpuHalf : public CpuHalf {
 public:
     NidsCpuHalf(std::shared_ptr<const pattern::PatternSet> patterns, pattern::Engine engine, const NidsTables& tables)
-        : tables_(tables), payloads_(kCpuVector) {
+        : tables_(tables),
+          all_have_patterns_(tables.by_source.rules.empty() && tables.by_destination.rules.empty() && tables.only_ipv6.empty() &&
+                             tables.by_port.rules.empty()),
+          payloads_(kCpuVector) {
         hits_.reserve(kCpuVector, patterns->size());
         matcher_ = pattern::make_matcher(std::move(patterns), engine);
     }
@@ -22,6 +25,7 @@ public:
 
 private:
     Decision evaluate(Packet& packet, std::span<const uint32_t> patterns) const {
+        if (patterns.empty() && all_have_patterns_) return {kNoDetail, kClean};
         if (!Evaluation<Lanes<1>>::concerns(packet)) return {kNoDetail, kClean};
         Evaluation<Lanes<1>> evaluation(packet, tables_, {});
         for (const uint32_t id : patterns) evaluation.pattern(id);
@@ -29,6 +33,7 @@ private:
     }
 
     const NidsTables& tables_;
+    const bool all_have_patterns_;  ///< no rule has a say where no pattern is found
     std::unique_ptr<pattern::Matcher> matcher_;
     std::vector<pattern::Payload> payloads_;
     pattern::PatternHits hits_;
