@@ -47,8 +47,12 @@ tsan: setup ## pass every test under ThreadSanitizer
 fuzz: setup ## run every fuzzer for SECONDS_EACH (20) seconds
 	@scripts/fuzz build-fuzz $(SECONDS_EACH) $(JOBS)
 
-bench: build ## measure the example chain on this machine
-	@$(BUILD)/millrace bench $(CONFIG)
+bench: setup ## measure what the framework costs against a bare loop; figures go to docs/benchmarks/
+	@$(call CONFIGURE,Release) $(BUILD) > /dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target framework_bench
+	@taskset -c $$(($$(nproc) - 1)) $(BUILD)/bench/framework_bench --json docs/benchmarks/framework.json \
+	    --commit "$$(git describe --always --dirty 2> /dev/null)"
+	@/usr/bin/python3 docs/benchmarks/plot.py docs/benchmarks/framework.json docs/benchmarks/framework.svg
 
 docs: setup ## draw the pictures of docs/ anew and check every link
 	@/usr/bin/python3 docs/pictures/architecture.py docs/pictures/architecture.svg

@@ -12,7 +12,7 @@ namespace millrace::bench {
 struct Cost {
     double best_cycles = 0;    ///< a packet received, of the cheapest slice
     double median_cycles = 0;
-    std::vector<std::pair<std::string, double>> stages;  ///< cycles a packet that came there, of the median slice
+    std::vector<std::pair<std::string, double>> stages;  ///< cycles a packet that came there, of its cheapest slice
 };
 
 struct Comparison {
