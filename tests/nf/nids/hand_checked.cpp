@@ -504,6 +504,28 @@ const std::vector<HandCheckedCapture>& hand_checked_captures() {
              "icmp.type > 0 and icmp.seq == 9",
              "17"},
          }},
+        {"alerts held back by lines of their own", "examples:traffic.pcap",
+         "", "",
+         {
+            {"alert icmp any any -> any any (itype:8; sid:1701;)\n"
+             "suppress gen_id 1, sig_id 1701, track by_src, ip [10.0.10.0/24,!10.0.10.12]",
+             "icmp.type#1 == 8 and (not ip.src#1 == 10.0.10.0/24 or ip.src#1 == 10.0.10.12)",
+             "4129 4131 4133"},
+            {"alert icmp any any -> any any (itype:8; sid:1702;)\n"
+             "event_filter gen_id 1, sig_id 1702, type limit, track by_src, count 1, seconds 60",
+             "icmp.type#1 == 8; the first 1 of each ip.src in 60 s",
+             "4117 4123 4129 4135 4141 4147 4153 4159 4165 4171 4177 4183 4189 4195 4201 4207 4213 4219 4225 "
+             "4231"},
+            {"alert icmp any any -> any any (itype:8; sid:1703;)\n"
+             "suppress gen_id 1, sig_id 1703",
+             "every alert is suppressed",
+             ""},
+            {"alert icmpv6 any any -> any any (itype:128; sid:1704;)\n"
+             "suppress gen_id 1, sig_id 1704, track by_either, ip 2001:db8:10::10/124\n"
+             "suppress gen_id 1, sig_id 1704, track by_dst, ip 2001:db8:20::66",
+             "icmpv6.type#1 == 128 and not ipv6.addr == 2001:db8:10::10/124 and not ipv6.dst == 2001:db8:20::66",
+             "4337 4343 4349 4357"},
+         }},
     };
     return captures;
 }

@@ -8,7 +8,7 @@ namespace millrace::nf::nids {
 
 /// One rule, and what another program says of the capture.
 struct HandCheckedRule {
-    const char* rule;
+    const char* rule;  ///< and lines that hold back its alerts
     /// The display filter that found the packets, for `tshark -r CAPTURE -Y FILTER` with the preferences
     /// `-o ip.defragment:FALSE -o ipv6.defragment:FALSE -o tcp.desegment_tcp_streams:FALSE`; behind a ';' what was
     /// counted out of its packets by hand.

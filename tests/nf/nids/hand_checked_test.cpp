@@ -121,7 +121,11 @@ Alerts run(const HandCheckedCapture& expected, const Recording& recording, const
     std::filesystem::remove_all(folder);
     std::filesystem::create_directories(folder);
     std::string options = std::string(expected.options) + "\nengine: " + way.search + "\nrule:\n";
-    for (const HandCheckedRule& rule : expected.rules) options += "- |\n  " + std::string(rule.rule) + "\n";
+    for (const HandCheckedRule& rule : expected.rules) {
+        options += "- |\n";
+        std::istringstream lines(rule.rule);
+        for (std::string line; std::getline(lines, line);) options += "  " + line + "\n";
+    }
     Environment environment{
         .node_name = "nids", .chain_name = "chain", .output_folder = folder, .ports = test::kTestPorts};
     environment.warn = [&](Diagnostic warning) { ADD_FAILURE() << warning.render(); };

@@ -64,7 +64,7 @@ public:
         }
         if (event.code >= rules_.rules.size()) return;
         const Rule& rule = rules_.rules[event.code];
-        if (!log_->thresholds.admits(rule, event, info.timestamp_ns)) {
+        if (is_suppressed(rule, event) || !log_->thresholds.admits(rule, event, info.timestamp_ns)) {
             ++log_->suppressed;
             return;
         }
@@ -74,7 +74,7 @@ public:
 
     std::vector<Statistic> statistics() const override {
         return {{"alerts", log_->alerts, "alerts written"},
-                {"alerts-suppressed", log_->suppressed, "alerts that a threshold held back"},
+                {"alerts-suppressed", log_->suppressed, "alerts that a threshold or suppress line held back"},
                 {"alerts-beyond-limit", log_->beyond, "rules that matched behind the first 15 of a packet"},
                 {"eve-lines-lost", log_->eve.lost(), "alerts that could not be written"},
                 {"rules", rules_.rules.size(), "rules that are applied"},

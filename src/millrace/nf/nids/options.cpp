@@ -65,6 +65,7 @@ public:
         options_.only({"rules", "rule", "variables", "mode", "engine", "classification", "eve", "report", "disable", "on-error"});
         variables_ = read_variables(options_);
         read_rules();
+        apply_alert_filters(filters_, out_.rules, errors_, environment_.warn);
         const bool skip = options_.has("on-error") && options_.at("on-error").choice({"fail", "skip"}) == 1;
         if (!errors_.empty() && !skip) throw ConfigError(std::move(errors_));
         for (Diagnostic& error : errors_) {
@@ -100,6 +101,7 @@ private:
                 RuleFile parsed = parse_rules(text.text(), text.where().file, variables_);
                 // Places in the YAML: that of the text, as its own lines are not the file's.
                 for (Rule& rule : parsed.rules) rule.where = text.where();
+                for (AlertFilter& filter : parsed.filters) filter.where = text.where();
                 for (Diagnostic& error : parsed.errors) {
                     error.message += " (column " + std::to_string(error.where.column) + " of the rule)";
                     error.where = text.where();
@@ -111,6 +113,7 @@ private:
 
     void add(RuleFile file) {
         for (Rule& rule : file.rules) out_.rules.push_back(std::move(rule));
+        for (AlertFilter& filter : file.filters) filters_.push_back(std::move(filter));
         for (Diagnostic& error : file.errors) errors_.push_back(std::move(error));
     }
 
@@ -133,6 +136,7 @@ private:
     const Config& options_;
     const Environment& environment_;
     Variables variables_;
+    std::vector<AlertFilter> filters_;
     std::vector<Diagnostic> errors_;
     Options out_;
 };

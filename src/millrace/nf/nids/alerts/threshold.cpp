@@ -4,7 +4,25 @@
 #include <string_view>
 #include <vector>
 
+#include "millrace/packet/bytes.hpp"
+
 namespace millrace::nf::nids {
+namespace {
+
+bool contains(const AddressRanges& addresses, const uint8_t* address, uint8_t version) {
+    if (version == 4) return addresses.v4.contains(load_be32(address));
+    return version == 6 && addresses.v6.contains(Wide{load_be64(address)} << 64 | load_be64(address + 8));
+}
+
+}  // namespace
+
+bool is_suppressed(const Rule& rule, const Event& event) {
+    return std::any_of(rule.suppressions.begin(), rule.suppressions.end(), [&](const Suppression& suppression) {
+        if (!suppression.src && !suppression.dst) return true;
+        return (suppression.src && contains(suppression.addresses, event.src, event.ip_version)) ||
+               (suppression.dst && contains(suppression.addresses, event.dst, event.ip_version));
+    });
+}
 
 size_t ThresholdTable::Hash::operator()(const Key& key) const {
     const std::string_view bytes(reinterpret_cast<const char*>(key.addresses.data()), key.addresses.size());

@@ -10,6 +10,9 @@
 
 namespace millrace::nf::nids {
 
+/// Whether a `suppress` line holds back this alert of `rule`.
+bool is_suppressed(const Rule& rule, const Event& event);
+
 /// Counts alerts by rule and tracked address. Time is the packets'. Not for several threads at once.
 class ThresholdTable {
 public:

@@ -23,6 +23,11 @@ public:
 
     const std::vector<Range>& ranges() const { return ranges_; }
     bool empty() const { return ranges_.empty(); }
+    bool contains(T value) const {
+        const auto at = std::lower_bound(ranges_.begin(), ranges_.end(), value,
+                                         [](const Range& range, T v) { return range.high < v; });
+        return at != ranges_.end() && at->low <= value;
+    }
     bool is_all() const { return ranges_.size() == 1 && ranges_[0].low == 0 && ranges_[0].high == kLast; }
 
     RangeList operator|(const RangeList& other) const {

@@ -98,6 +98,12 @@ struct Threshold {
     uint32_t seconds = 1;
 };
 
+/// `suppress`: alerts that are never told.
+struct Suppression {
+    bool src = false, dst = false;  ///< which of the packet's addresses are looked at; neither: every alert
+    AddressRanges addresses;
+};
+
 enum class Action { alert, log, pass, drop, reject, silent_drop };
 
 struct Rule {
@@ -118,6 +124,7 @@ struct Rule {
     std::vector<std::string> references;
     std::vector<std::pair<std::string, std::string>> metadata;
     std::optional<Threshold> threshold;
+    std::vector<Suppression> suppressions;
     bool silent = false;  ///< noalert
 
     Location where;

@@ -10,6 +10,12 @@ RuleFile parse_rules(std::string_view text, const std::string& file, const Varia
     RuleFile out;
     for (const RuleText& rule_text : split_rules(text)) {
         try {
+            if (is_no_rule(rule_text.text)) {
+                AlertFilter filter = read_alert_filter(rule_text.text, variables);
+                filter.where = rule_text.location(file, 0);
+                out.filters.push_back(std::move(filter));
+                continue;
+            }
             Rule rule = parse_rule(rule_text.text, variables);
             rule.where = rule_text.location(file, 0);
             out.rules.push_back(std::move(rule));

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "millrace/nf/nids/rules/alert_filter.hpp"
 #include "millrace/nf/nids/rules/rule.hpp"
 
 namespace millrace::nf::nids {
@@ -13,6 +14,7 @@ namespace millrace::nf::nids {
 /// The rules of a text, and what is broken in it. Broken rules are left out of `rules`.
 struct RuleFile {
     std::vector<Rule> rules;
+    std::vector<AlertFilter> filters;  ///< of the lines between the rules; not applied yet
     std::vector<Diagnostic> errors;
 };
 /// `file` is what locations name.
