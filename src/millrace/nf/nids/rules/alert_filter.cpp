@@ -1,7 +1,8 @@
 #include "millrace/nf/nids/rules/alert_filter.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <string>
+#include <utility>
 
 #include "millrace/nf/nids/rules/rule_builder.hpp"
 #include "millrace/nf/nids/rules/threshold_text.hpp"
@@ -116,10 +117,10 @@ void apply_alert_filters(const std::vector<AlertFilter>& filters, std::vector<Ru
                     if (named) own[i] = true;
                 }
             }
-            if (!concerns)
-                warn({filter.where,
-                      "no rule has the gen_id " + std::to_string(filter.gid) + " and sig_id " + std::to_string(filter.sid),
-                      "the line has no effect", Diagnostic::Severity::warning});
+            if (concerns) continue;
+            const std::string gid = std::to_string(filter.gid), sid = std::to_string(filter.sid);
+            warn({filter.where, "no rule has the gen_id " + gid + " and sig_id " + sid, "the line has no effect",
+                  Diagnostic::Severity::warning});
         }
     }
 }
