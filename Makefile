@@ -10,7 +10,7 @@ CTEST     = ctest --output-on-failure --no-tests=error
 # DPDK and Hyperscan keep what they allocate until the program ends.
 SANITIZER_OPTIONS = ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1 \
                     UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
-                    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
+                    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$(CURDIR)/tests/tsan.supp
 
 .PHONY: help setup build run test sanitize tsan fuzz bench docs install clean
 .DEFAULT_GOAL := help

@@ -77,7 +77,7 @@ TEST(TextRules, GoBackIntoTheSameWords) {
 TEST(TextRules, PointAtTheWordThatIsWrong) {
     EXPECT_EQ(mistake_in("drop tcp"), "1: 'drop' is neither permit nor deny | did you mean 'deny'?");
     EXPECT_EQ(mistake_in("  permit tcpp from any"), "10: 'tcpp' is not a protocol | did you mean 'tcp'?");
-    EXPECT_EQ(mistake_in("permit tcp form any"), "12: 'form' is not expected here | known here: from, to, port, flags, priority, name; a comment begins with #");
+    EXPECT_EQ(mistake_in("permit tcp form any"), "12: 'form' is not expected here | did you mean 'from'?");
     EXPECT_EQ(mistake_in("permit tcp from 10.0.0.1/8"), "17: '10.0.0.1/8' has bits set behind its length | write 10.0.0.0/8");
     EXPECT_EQ(mistake_in("permit tcp from 10.0.0.256"),
               "17: '10.0.0.256' is not an IP address or prefix | write it as 192.0.2.0/24, 2001:db8::/32, or 'any'");
