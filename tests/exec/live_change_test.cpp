@@ -1,6 +1,7 @@
 // Routes, rules and whole chains change a hundred times under traffic: nothing is lost, and no packet is
 // processed half by one generation and half by another.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <map>
@@ -48,7 +49,7 @@ class LiveChange : public testing::TestWithParam<const char*> {};
 TEST_P(LiveChange, LosesAndMixesNothingInAHundredGenerations) {
     // More than will ever be asked for: the traffic flows until the last generation is at work.
     constexpr unsigned kPackets = 100'000'000, kGenerations = 100;
-    const std::string verdicts = testing::TempDir() + "/live_change_" + GetParam() + ".json";
+    const std::string verdicts = testing::TempDir() + "/live_change_" + GetParam() + std::to_string(getpid()) + ".json";
     exec::RuntimeOptions options;
     options.verdict_file = verdicts;
     exec::Runtime runtime(configuration(1, GetParam(), kPackets, nullptr), options);

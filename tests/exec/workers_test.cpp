@@ -1,5 +1,6 @@
 // Several workers at once: every packet counted once, packets of a flow in order, chains that lead to chains.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <map>
@@ -24,7 +25,7 @@ class Workers : public testing::TestWithParam<std::tuple<const char*, unsigned>>
 
 TEST_P(Workers, CountEveryPacketOnceAndKeepFlowsInOrder) {
     const auto [device, workers] = GetParam();
-    const std::string file = testing::TempDir() + "/workers_" + device + std::to_string(workers) + ".pcap";
+    const std::string file = testing::TempDir() + "/workers_" + device + std::to_string(workers) + "_" + std::to_string(getpid()) + ".pcap";
     exec::RuntimeOptions options;
     options.workers = workers;
     exec::Runtime runtime(configuration(R"(

@@ -145,6 +145,8 @@ void Runtime::apply(chain::Configuration configuration) {
     std::shared_ptr<const chain::Configuration> previous;
     std::unique_lock lock(mutex_);
     previous = std::exchange(configuration_, next);
+    // Freeing tables takes its time: it is this thread's job, at the next change, when no worker holds them any more.
+    previous.swap(retired_);
     loaded_.swap(loaded);
     generation_.store(next->generation, std::memory_order_release);
     // Workers that have ended take nothing any more.
@@ -157,6 +159,8 @@ void Runtime::apply(chain::Configuration configuration) {
 }
 
 void Runtime::reload(const chain::LoadOptions& options) {
+    // Room for the new tables first: never more than two generations at once.
+    retired_.reset();
     const auto current = configuration();
     chain::LoadOptions with_state = options;
     with_state.previous = current.get();

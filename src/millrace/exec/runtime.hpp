@@ -69,6 +69,7 @@ private:
 
     RuntimeOptions options_;
     std::shared_ptr<const chain::Configuration> configuration_;
+    std::shared_ptr<const chain::Configuration> retired_;          // the generation before
     std::vector<std::unique_ptr<io::Port>> ports_;
     uint32_t headroom_bytes_ = 0, tailroom_bytes_ = 0;             // what the ports' buffers leave for the chains to grow
     std::vector<std::unique_ptr<std::mutex>> send_locks_;          // by port, where workers share a queue
