@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <set>
 
+#include "millrace/base/cuda_libraries.hpp"
 #include "millrace/io/doctor_parts.hpp"
 
 namespace millrace::io::doctor {
@@ -74,9 +75,9 @@ void examine_drivers(Findings& findings) {
 /// A library loaded for the time of a look.
 class Library {
 public:
-    explicit Library(std::initializer_list<const char*> names) {
-        for (const char* name : names)
-            if (handle_ == nullptr && (handle_ = dlopen(name, RTLD_LAZY | RTLD_LOCAL)) != nullptr) name_ = name;
+    explicit Library(const std::vector<std::string>& names) {
+        for (const std::string& name : names)
+            if (handle_ == nullptr && (handle_ = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL)) != nullptr) name_ = name;
     }
     // It stays loaded: GPU drivers do not survive being unloaded.
     bool there() const { return handle_ != nullptr; }
@@ -119,7 +120,10 @@ void examine_network(Findings& findings) {
 
 void examine_gpu(Findings& findings) {
     examine_cuda(findings);
-    const Library nvrtc({"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"});
+    std::vector<std::string> names;
+    for (const std::string& folder : cuda_library_folders())
+        for (const char* name : {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"}) names.push_back(folder + name);
+    const Library nvrtc(names);
     int major = 0, minor = 0;
     if (auto* version_of = nvrtc.find<int(int*, int*)>("nvrtcVersion"); version_of != nullptr && version_of(&major, &minor) == 0)
         ok(findings, "gpu", "NVRTC", nvrtc.name() + ", " + std::to_string(major) + "." + std::to_string(minor));

@@ -3,11 +3,11 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <set>
 
+#include "millrace/base/cuda_libraries.hpp"
 #include "millrace/nf/nf.hpp"
 
 namespace millrace::device::cuda {
@@ -17,19 +17,6 @@ namespace {
 using NvrtcProgram = struct NvrtcProgramTag*;
 using JitLinkHandle = struct JitLinkTag*;
 constexpr int kJitLinkInputLtoIr = 3;
-
-/// Folders that may hold the libraries: the user's, the system's, CUDA's, Python wheels.
-std::vector<std::string> library_folders() {
-    std::vector<std::string> folders;
-    if (const char* own = std::getenv("MILLRACE_CUDA")) folders.push_back(std::string(own) + "/");
-    folders.push_back("");
-    folders.push_back("/usr/local/cuda/lib64/");
-    std::error_code error;
-    for (const auto& python : std::filesystem::directory_iterator(".venv/lib", error))
-        for (const char* package : {"cu13/lib/", "cuda_nvrtc/lib/", "nvjitlink/lib/"})
-            folders.push_back((std::filesystem::absolute(python.path()) / "site-packages/nvidia" / package).string());
-    return folders;
-}
 
 /// NVRTC opens its built-in functions by name alone; from a folder of their own they must be there already.
 void load_companions(const std::string& folder) {
@@ -41,7 +28,7 @@ void load_companions(const std::string& folder) {
 
 void* open_library(const std::vector<std::string>& names) {
     std::string looked;
-    for (const std::string& folder : library_folders()) {
+    for (const std::string& folder : cuda_library_folders()) {
         for (const std::string& name : names)
             if (void* library = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL)) {
                 load_companions(folder);
