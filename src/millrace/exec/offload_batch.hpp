@@ -61,7 +61,6 @@ struct OffloadEngine::Slot {
     uint64_t launched = 0;
     uint64_t order = 0;          // among the device's ordered batches, from 1; 0: not ordered
     bool fetching_rest = false;
-    device::Status status = device::Status::ok;
 
     static constexpr size_t kOutcomes = device::kMaxNodes * device::kMaxOutcomes;
     static constexpr size_t kHead = sizeof(EventBuffer) + kOutcomes * sizeof(uint32_t);

@@ -175,7 +175,6 @@ bool OffloadEngine::start_batch(Queue& queue) {
     Status status = send(slot, layout);
     if (status == Status::ok) status = run_steps(slot);
     if (status == Status::ok) status = fetch(slot, layout);
-    slot.status = status;
     if (status != Status::ok) fail_over(status);
     return true;
 }

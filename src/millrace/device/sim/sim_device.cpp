@@ -127,10 +127,8 @@ bool SimDevice::copy(void* host, Address address, size_t bytes, bool to_device) 
     if (device == nullptr) return false;
     if (to_device) {
         std::memcpy(device, host, bytes);
-        bytes_to_device_ += bytes;
     } else {
         std::memcpy(host, device, bytes);
-        bytes_to_host_ += bytes;
     }
     return true;
 }

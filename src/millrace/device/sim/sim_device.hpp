@@ -59,8 +59,6 @@ public:
 
     /// Adds a fault while it runs.
     void inject(const Fault& fault);
-    uint64_t bytes_to_device() const { return bytes_to_device_; }
-    uint64_t bytes_to_host() const { return bytes_to_host_; }
 
 private:
     class Loaded;
@@ -101,7 +99,6 @@ private:
     uint64_t operations_ = 0;
     uint64_t stalled_polls_ = 0;
     Status state_ = Status::ok;
-    uint64_t bytes_to_device_ = 0, bytes_to_host_ = 0;
 };
 
 }  // namespace millrace::device::sim
