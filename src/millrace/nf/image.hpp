@@ -52,6 +52,12 @@ public:
         attach(view, std::make_shared<const std::vector<T>>(std::move(array)));
     }
 
+    /// The same, where an array may have no elements: then `view` stays empty, and there is nothing to copy to a device.
+    template <class T>
+    void attach_some(View<T>& view, std::vector<T> array) {
+        if (!array.empty()) attach(view, std::move(array));
+    }
+
     /// Points `view` at state that device code changes. The vector is the host's copy of it: current
     /// whenever no batch is on a device. Hand the same vector to the next generation to keep it.
     template <class T>

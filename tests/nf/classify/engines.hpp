@@ -46,11 +46,11 @@ private:
     std::vector<uint32_t> order_;
 };
 
-/// The bit vectors, with any number of lanes.
-class Vectors {
+/// One engine of the device halves, with any number of lanes.
+class Searched {
 public:
-    explicit Vectors(const RuleSet& rules) {
-        ClassifierBuilder builder(rules, uint64_t{1} << 30);
+    explicit Searched(const RuleSet& rules, Engine engine = Engine::bit_vectors) : engine_(engine) {
+        ClassifierBuilder builder(rules, uint64_t{1} << 30, engine);
         bytes_ = builder.bytes();
         builder.attach(image_, image_.start<Classifier::Tables>());
     }
@@ -59,11 +59,21 @@ public:
         return Classifier::find(*static_cast<const Classifier::Tables*>(image_.tables()), key, Lanes<Count>{});
     }
     uint64_t bytes() const { return bytes_; }
+    const char* name() const { return kEngineNames[static_cast<size_t>(engine_)]; }
 
 private:
+    Engine engine_;
     Image image_;
     uint64_t bytes_ = 0;
 };
+
+/// The rules by every engine of the device halves.
+inline std::vector<Searched> every_engine(const RuleSet& rules) {
+    std::vector<Searched> engines;
+    for (const Engine engine : {Engine::linear, Engine::tuple, Engine::bloom, Engine::bit_vectors, Engine::merged})
+        engines.emplace_back(rules, engine);
+    return engines;
+}
 
 struct TraceHeader {
     HeaderKey key;
@@ -104,6 +114,15 @@ inline std::vector<TraceHeader> classbench_trace(const std::string& name) {
 inline std::string text_of(const HeaderKey& key) {
     return fmt::format("v{} {:016x}{:016x} {} -> {:016x}{:016x} {} protocol {} flags {:x} has {}", key.ip_version, key.src_high,
                        key.src_low, key.src_port, key.dst_high, key.dst_low, key.dst_port, key.protocol, key.tcp_flags, key.has);
+}
+
+/// Expects each engine with 1, 8 and 32 lanes to find `wanted`.
+inline void expect_found(const std::vector<Searched>& engines, const HeaderKey& key, uint32_t wanted) {
+    for (const Searched& engine : engines) {
+        ASSERT_EQ(engine.find<1>(key), wanted) << engine.name() << ", " << text_of(key);
+        ASSERT_EQ(engine.find<8>(key), wanted) << engine.name() << ", " << text_of(key);
+        ASSERT_EQ(engine.find<32>(key), wanted) << engine.name() << ", " << text_of(key);
+    }
 }
 
 /// What rte_acl finds for each of the keys, in vectors of 256.

@@ -97,6 +97,28 @@ TEST(Firewall, DecidesAlikeInEveryHalfOnRandomRulesAndTraffic) {
     }
 }
 
+TEST(Firewall, DecidesAlikeByEveryEngine) {
+    Rng rng(9);
+    for (const size_t rules : {1, 33, 1025}) {
+        const std::string file = scratch_file("engines.rules", random_rules(rng, rules));
+        const std::vector<Frame> frames = random_packets(rng, 1100, traffic_near_the_rules());
+        const NfResult wanted = NfRunner("firewall", "{file: " + file + ", engine: linear}").run(frames, {1});
+        for (const std::string engine : {"tuple", "bloom", "bit-vectors", "merged", "auto"}) {
+            const std::string options = "{file: " + file + ", engine: " + engine + "}";
+            EXPECT_EQ(NfRunner("firewall", options).run(frames, {8}).decisions, wanted.decisions) << engine;
+            check_halves_agree("firewall", options, frames);
+        }
+    }
+}
+
+TEST(Firewall, TellsWhichEngineSearchesAndWhy) {
+    const auto summary = [](const std::string& options) { return NfRunner("firewall", options).nf().summary(); };
+    EXPECT_NE(summary("{rules: [permit tcp], engine: bloom}").find("; IPv4 by bloom; IPv6 by bloom"), std::string::npos);
+    const std::string text = summary("{rules: ['permit tcp from 10.0.0.0/8'], engine: auto}");
+    EXPECT_NE(text.find(" million lookups a second on one core; "), std::string::npos) << text;
+    EXPECT_EQ(text.find("IPv6 by"), std::string::npos) << text;
+}
+
 TEST(Firewall, DecidesByManyOfTheRandomRulesOnTheRandomTraffic) {
     // What the comparison of the halves above is worth: rules are hit, and both outcomes occur.
     Rng rng(8);
@@ -197,7 +219,7 @@ TEST(Firewall, SaysSoWhenTheCpuCannotUseRteAcl) {
         EXPECT_EQ(firewall->make_cpu_half(), nullptr) << text;
         ASSERT_EQ(warnings.size(), 1u) << text;
         EXPECT_EQ(warnings[0].severity, Diagnostic::Severity::warning);
-        EXPECT_NE(warnings[0].message.find("the CPU searches the bit vectors instead"), std::string::npos);
+        EXPECT_NE(warnings[0].message.find("the CPU searches like the devices instead"), std::string::npos);
         EXPECT_EQ(warnings[0].where.file, "chain.yaml");
     }
 }
@@ -212,7 +234,7 @@ TEST(Firewall, WarnsOfPortsThatNoPacketHas) {
 
 TEST(Firewall, RefusesTablesBeyondItsLimit) {
     MILLRACE_NEEDS_DATA("classbench/cutsplit/fw1_1k");
-    const Diagnostic mistake = refusal_of("{classbench: " + data_path("classbench/cutsplit/fw1_1k") + ", max-table: 64Ki}");
+    const Diagnostic mistake = refusal_of("{classbench: " + data_path("classbench/cutsplit/fw1_1k") + ", engine: bit-vectors, max-table: 64Ki}");
     EXPECT_EQ(mistake.message, "the tables of these 761 rules take more than 64 KiB");
     EXPECT_EQ(mistake.where.file, "chain.yaml");
 }
@@ -221,6 +243,7 @@ TEST(Firewall, RefusesOptionsThatItDoesNotKnow) {
     EXPECT_EQ(refusal_of("defualt: permit").hint, "did you mean 'default'?");
     EXPECT_EQ(refusal_of("default: drop").message, "'drop' is not one of permit, deny");
     EXPECT_EQ(refusal_of("action: random").message, "'random' is not one of permit, deny, alternate, hash");
+    EXPECT_EQ(refusal_of("engine: trie").message, "'trie' is not one of linear, tuple, bloom, bit-vectors, merged, auto");
     EXPECT_EQ(refusal_of("file: no-such.rules").where.line, 1u);
 }
 

@@ -20,12 +20,6 @@ bool inside(const TriePrefix& inner, const TriePrefix& outer) {
     return inner.length >= outer.length && (inner.high & high_mask) == outer.high && (inner.low & low_mask) == outer.low;
 }
 
-/// Arrays of no elements stay detached: there is nothing to copy to a device.
-template <class T>
-void attach_some(Image& image, View<T>& view, std::vector<T> array) {
-    if (!array.empty()) image.attach(view, std::move(array));
-}
-
 }  // namespace
 
 BitVectorBuilder::BitVectorBuilder(const RuleSet& rules, std::span<const uint32_t> order, bool ipv6, uint64_t limit_bytes)
@@ -142,27 +136,27 @@ std::vector<uint32_t> BitVectorBuilder::build_bytes(ByteMatch Box::*field, bool 
 void BitVectorBuilder::attach(Image& image, BitVectorEngine::Tables& tables) {
     if (boxes_.empty()) return;
     const auto attach_trie = [&](PrefixTrie::Tables& to, TrieArrays& from) {
-        attach_some(image, to.top, std::move(from.top));
-        attach_some(image, to.nodes, std::move(from.nodes));
-        attach_some(image, to.leaves, std::move(from.leaves));
+        image.attach_some(to.top, std::move(from.top));
+        image.attach_some(to.nodes, std::move(from.nodes));
+        image.attach_some(to.leaves, std::move(from.leaves));
         to.top_bits = from.top_bits;
     };
     const auto attach_ports = [&](PortIntervals::Tables& to, PortArrays& from) {
-        attach_some(image, to.starts, std::move(from.starts));
-        attach_some(image, to.values, std::move(from.values));
-        attach_some(image, to.buckets, std::move(from.buckets));
+        image.attach_some(to.starts, std::move(from.starts));
+        image.attach_some(to.values, std::move(from.values));
+        image.attach_some(to.buckets, std::move(from.buckets));
         to.no_ports = from.no_ports;
     };
     attach_trie(tables.src, src_);
     attach_trie(tables.dst, dst_);
     attach_ports(tables.src_port, src_port_);
     attach_ports(tables.dst_port, dst_port_);
-    attach_some(image, tables.protocols, std::move(protocols_));
-    attach_some(image, tables.flags, std::move(flags_));
+    image.attach_some(tables.protocols, std::move(protocols_));
+    image.attach_some(tables.flags, std::move(flags_));
     tables.vectors.chunks = store_.chunks();
-    attach_some(image, tables.vectors.rows, store_.take_rows());
-    attach_some(image, tables.vectors.words, store_.take_words());
-    attach_some(image, tables.rules, std::move(rules_));
+    image.attach_some(tables.vectors.rows, store_.take_rows());
+    image.attach_some(tables.vectors.words, store_.take_words());
+    image.attach_some(tables.rules, std::move(rules_));
 }
 
 }  // namespace millrace::nf::classify

@@ -1,15 +1,49 @@
 // Builds the tables of Classifier from rules.
 #pragma once
 
+#include <variant>
+
 #include "millrace/nf/classify/bit_vector_builder.hpp"
 #include "millrace/nf/classify/classifier.hpp"
+#include "millrace/nf/classify/search_builder.hpp"
 
 namespace millrace::nf::classify {
 
+/// The rules of one family, by one engine.
+template <unsigned Words>
+class FamilyBuilder {
+public:
+    /// Of `order`, indexes into `rules.boxes` in order of match, those boxes that hold for the family. Without an `engine`
+    /// all are built and measured, and the fastest stays. Throws TablesTooLarge when tables take more than `limit_bytes`.
+    FamilyBuilder(const RuleSet& rules, std::span<const uint32_t> order, std::optional<Engine> engine, uint64_t limit_bytes);
+
+    /// Hands the arrays over to `image`; `family` is a part of its Tables. Call it once.
+    void attach(Image& image, Classifier::Family<Words>& family);
+    uint64_t bytes() const;
+    size_t boxes() const { return boxes_; }
+    const EngineChoice& choice() const { return choice_; }
+
+private:
+    using Builder = std::variant<BitVectorBuilder, SearchBuilder<Words>>;
+    Builder build(Engine engine) const;
+    Trial try_engine(Engine engine, std::span<const HeaderKey> keys) const;
+    void choose();
+
+    const RuleSet& rules_;
+    std::span<const uint32_t> order_;
+    uint64_t limit_bytes_;
+    std::vector<uint32_t> indexes_;  // of the rules, by position
+    std::vector<TernaryRule<Words>> ternary_;
+    size_t boxes_ = 0;
+    EngineChoice choice_;
+    std::optional<Builder> builder_;
+};
+
 class ClassifierBuilder {
 public:
-    /// Throws TablesTooLarge when the tables take more than `limit_bytes`.
-    ClassifierBuilder(const RuleSet& rules, uint64_t limit_bytes) : ClassifierBuilder(rules, rules.in_order(), limit_bytes) {}
+    /// Throws TablesTooLarge when the tables take more than `limit_bytes`. Without an `engine`, each family takes the fastest
+    /// on this machine. `rules` must outlive the builder.
+    ClassifierBuilder(const RuleSet& rules, uint64_t limit_bytes, std::optional<Engine> engine = Engine::bit_vectors);
 
     /// Hands the arrays over to `image`; `tables` is a part of its Tables. Call it once.
     void attach(Image& image, Classifier::Tables& tables) {
@@ -20,12 +54,13 @@ public:
     /// Boxes (rules by combination of their listed values) that hold for IPv4, for IPv6.
     size_t ipv4_boxes() const { return ipv4_.boxes(); }
     size_t ipv6_boxes() const { return ipv6_.boxes(); }
+    const EngineChoice& ipv4_choice() const { return ipv4_.choice(); }
+    const EngineChoice& ipv6_choice() const { return ipv6_.choice(); }
 
 private:
-    ClassifierBuilder(const RuleSet& rules, const std::vector<uint32_t>& order, uint64_t limit_bytes)
-        : ipv4_(rules, order, false, limit_bytes), ipv6_(rules, order, true, limit_bytes - ipv4_.bytes()) {}
-
-    BitVectorBuilder ipv4_, ipv6_;
+    std::vector<uint32_t> order_;
+    FamilyBuilder<4> ipv4_;
+    FamilyBuilder<10> ipv6_;
 };
 
 }  // namespace millrace::nf::classify

@@ -30,6 +30,16 @@ uint64_t size_or(const Config& options, const std::string& key, uint64_t otherwi
     return value ? value->size() : otherwise;
 }
 
+/// Nothing for `auto`.
+std::optional<classify::Engine> engine_of(const Config& options) {
+    const auto value = options.find("engine");
+    if (!value) return std::nullopt;
+    std::vector<std::string> names(std::begin(classify::kEngineNames), std::end(classify::kEngineNames));
+    names.push_back("auto");
+    const size_t chosen = value->choice(names);
+    return chosen + 1 == names.size() ? std::nullopt : std::optional(static_cast<classify::Engine>(chosen));
+}
+
 bool ports_never_seen(const classify::Box& box) {
     const classify::ByteMatch& protocol = box.protocol;
     return !(box.src_port.any() && box.dst_port.any()) && !protocol.contains(ip::kProtocolTcp) && !protocol.contains(ip::kProtocolUdp);
@@ -45,7 +55,7 @@ std::string bytes_text(uint64_t bytes) {
 
 FirewallHost::FirewallHost(const Config& options, const Environment& environment)
     : environment_(environment), where_(options.where()) {
-    options.only({"rules", "file", "classbench", "action", "match-flags", "default", "non-ip", "max-table", "max-acl-rules", "max-acl"});
+    options.only({"rules", "file", "classbench", "action", "match-flags", "default", "non-ip", "engine", "max-table", "max-acl-rules", "max-acl"});
     load(options);
     build(options);
     warn_of_ports_never_seen();
@@ -75,14 +85,15 @@ void FirewallHost::build(const Config& options) {
 
     const uint64_t max_table = size_or(options, "max-table", kDefaultMaxTable);
     try {
-        classify::ClassifierBuilder builder(rules_, max_table);
+        classify::ClassifierBuilder builder(rules_, max_table, engine_of(options));
+        choices_ = {builder.ipv4_choice(), builder.ipv6_choice()};
         table_bytes_ = builder.bytes();
         ipv4_boxes_ = builder.ipv4_boxes();
         ipv6_boxes_ = builder.ipv6_boxes();
         builder.attach(image_, tables.classifier);
     } catch (const classify::TablesTooLarge&) {
         options.fail(fmt::format("the tables of these {} rules take more than {}", rules_.rules.size(), bytes_text(max_table)),
-                     "allow more with 'max-table: 4Gi', or use fewer rules");
+                     "allow more with 'max-table: 4Gi', take another 'engine', or use fewer rules");
     }
     std::vector<uint8_t> actions;
     for (const classify::Rule& rule : rules_.rules)
@@ -107,7 +118,7 @@ void FirewallHost::warn_of_ports_never_seen() const {
 
 void FirewallHost::compile_acl() {
     const auto without = [&](const std::string& why, const std::string& hint) {
-        environment_.warn({where_, why + "; the CPU searches the bit vectors instead", hint, Diagnostic::Severity::warning});
+        environment_.warn({where_, why + "; the CPU searches like the devices instead", hint, Diagnostic::Severity::warning});
     };
     const size_t most = std::max(ipv4_boxes_, ipv6_boxes_);
     if (most > max_acl_rules_) {
@@ -147,9 +158,12 @@ std::vector<Statistic> FirewallHost::statistics() const {
 
 std::string FirewallHost::summary() const {
     const auto& tables = *static_cast<const Firewall::Tables*>(image_.tables());
-    return fmt::format("{} rules ({} boxes for IPv4, {} for IPv6), {} of bit vectors and tries; else {}, not IP {}",
-                       rules_.rules.size(), ipv4_boxes_, ipv6_boxes_, bytes_text(table_bytes_), kActions[tables.default_outcome],
-                       kActions[tables.non_ip_outcome]);
+    std::string engines;
+    const size_t boxes[] = {ipv4_boxes_, ipv6_boxes_};
+    for (size_t i = 0; i < 2; ++i)
+        if (boxes[i] > 0) engines += fmt::format("; IPv{} by {}", i == 0 ? 4 : 6, choices_[i].text());
+    return fmt::format("{} rules ({} boxes for IPv4, {} for IPv6), {} of tables; else {}, not IP {}{}", rules_.rules.size(), ipv4_boxes_,
+                       ipv6_boxes_, bytes_text(table_bytes_), kActions[tables.default_outcome], kActions[tables.non_ip_outcome], engines);
 }
 
 namespace {

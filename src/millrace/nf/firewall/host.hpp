@@ -1,6 +1,7 @@
 // The host half of the firewall: reads the options, holds the rules, makes the CPU half.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <mutex>
 
@@ -33,6 +34,7 @@ private:
     Environment environment_;
     Location where_;
     uint64_t table_bytes_ = 0;
+    std::array<classify::EngineChoice, 2> choices_;  // of IPv4, of IPv6
     size_t ipv4_boxes_ = 0, ipv6_boxes_ = 0;
     size_t max_acl_rules_ = 0;
     size_t max_acl_bytes_ = 0;

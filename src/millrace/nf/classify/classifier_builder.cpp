@@ -1,0 +1,116 @@
+#include "millrace/nf/classify/classifier_builder.hpp"
+
+#include <algorithm>
+
+#include "millrace/packet/lanes.hpp"
+
+namespace millrace::nf::classify {
+namespace {
+
+/// The 5-tuple that `ternary_key` makes that key of.
+template <unsigned Words>
+HeaderKey header_key(const TernaryKey<Words>& key) {
+    HeaderKey header;
+    header.ip_version = Words == 4 ? 4 : 6;
+    const auto half = [&](unsigned word) { return static_cast<uint64_t>(key.words[word]) << 32; };
+    if constexpr (Words == 4) {
+        header.src_high = half(0);
+        header.dst_high = half(1);
+    } else {
+        header.src_high = half(0) | key.words[1];
+        header.src_low = half(2) | key.words[3];
+        header.dst_high = half(4) | key.words[5];
+        header.dst_low = half(6) | key.words[7];
+    }
+    header.src_port = static_cast<uint16_t>(key.words[Words - 2] >> 16);
+    header.dst_port = static_cast<uint16_t>(key.words[Words - 2]);
+    header.protocol = static_cast<uint8_t>(key.words[Words - 1] >> 24);
+    header.tcp_flags = static_cast<uint8_t>(key.words[Words - 1] >> 16);
+    header.has = static_cast<uint8_t>(key.words[Words - 1]);
+    return header;
+}
+
+}  // namespace
+
+template <unsigned Words>
+FamilyBuilder<Words>::FamilyBuilder(const RuleSet& rules, std::span<const uint32_t> order, std::optional<Engine> engine, uint64_t limit_bytes)
+    : rules_(rules), order_(order), limit_bytes_(limit_bytes) {
+    ternary_ = ternary_rules<Words>(rules, order, indexes_);
+    boxes_ = ternary_.size();
+    if (engine) {
+        choice_.engine = *engine;
+    } else {
+        choose();
+    }
+    builder_ = build(choice_.engine);
+}
+
+template <unsigned Words>
+typename FamilyBuilder<Words>::Builder FamilyBuilder<Words>::build(Engine engine) const {
+    if (engine == Engine::bit_vectors) return BitVectorBuilder(rules_, order_, Words == 10, limit_bytes_);
+    return SearchBuilder<Words>(ternary_, engine, limit_bytes_);
+}
+
+template <unsigned Words>
+Trial FamilyBuilder<Words>::try_engine(Engine engine, std::span<const HeaderKey> keys) const {
+    Trial trial;
+    trial.engine = engine;
+    if (engine == Engine::linear && boxes_ > kMaxLinearTrial) {
+        trial.refusal = "not tried with more than " + std::to_string(kMaxLinearTrial) + " rules";
+        return trial;
+    }
+    try {
+        Builder builder = build(engine);
+        Image image;
+        auto& family = image.start<Classifier::Family<Words>>();
+        std::visit([&](auto& made) {
+            trial.bytes = made.bytes();
+            if constexpr (std::is_same_v<std::decay_t<decltype(made)>, BitVectorBuilder>) {
+                made.attach(image, family.vectors);
+            } else {
+                made.attach(image, family.search);
+            }
+        }, builder);
+        trial.lookups_per_second = measure_lookups(keys, [&](const HeaderKey& key) {
+            if (engine == Engine::bit_vectors) return BitVectorEngine::find(family.vectors, key, Lanes<1>{});
+            return Search<Words>::find(family.search, ternary_key<Words>(key), Lanes<1>{});
+        });
+    } catch (const TablesTooLarge& error) {
+        trial.refusal = error.what();
+    }
+    return trial;
+}
+
+template <unsigned Words>
+void FamilyBuilder<Words>::choose() {
+    if (boxes_ == 0) return;
+    std::vector<HeaderKey> keys;
+    for (const TernaryKey<Words>& key : sample_keys<Words>(ternary_, kTrialKeys)) keys.push_back(header_key(key));
+    for (const Engine engine : {Engine::linear, Engine::tuple, Engine::bloom, Engine::bit_vectors, Engine::merged})
+        choice_.trials.push_back(try_engine(engine, keys));
+    const auto best = std::max_element(choice_.trials.begin(), choice_.trials.end(),
+                                       [](const Trial& a, const Trial& b) { return a.lookups_per_second < b.lookups_per_second; });
+    choice_.engine = best->engine;
+}
+
+template <unsigned Words>
+void FamilyBuilder<Words>::attach(Image& image, Classifier::Family<Words>& family) {
+    family.search.engine = choice_.engine;
+    if (auto* vectors = std::get_if<BitVectorBuilder>(&*builder_)) return vectors->attach(image, family.vectors);
+    std::get<SearchBuilder<Words>>(*builder_).attach(image, family.search);
+    image.attach_some(family.rules, std::move(indexes_));
+}
+
+template <unsigned Words>
+uint64_t FamilyBuilder<Words>::bytes() const {
+    if (const auto* vectors = std::get_if<BitVectorBuilder>(&*builder_)) return vectors->bytes();
+    return std::get<SearchBuilder<Words>>(*builder_).bytes() + indexes_.size() * 4;
+}
+
+template class FamilyBuilder<4>;
+template class FamilyBuilder<10>;
+
+ClassifierBuilder::ClassifierBuilder(const RuleSet& rules, uint64_t limit_bytes, std::optional<Engine> engine)
+    : order_(rules.in_order()), ipv4_(rules, order_, engine, limit_bytes), ipv6_(rules, order_, engine, limit_bytes - ipv4_.bytes()) {}
+
+}  // namespace millrace::nf::classify

@@ -1,0 +1,73 @@
+// Rules as value and mask over a key of 32-bit words, the form that the hashing engines and the linear
+// search work on (Varvello et al., "Multi-Layer Packet Classification with Graphics Processing Units",
+// CoNEXT 2014, section 4).
+//
+// A key has the source and destination port in its last word but one, the small fields in its last
+// word. The words before them are the addresses (5-tuples) or what OpenFlow adds (nf/switch).
+#pragma once
+
+#include "millrace/nf/classify/key.hpp"
+
+namespace millrace::nf::classify {
+
+inline constexpr uint32_t kNoRule = 0xffffffffu;
+
+/// A key of `Words` words: 4 for IPv4's 5-tuple (128 bits), 10 for IPv6's (320 bits), 9 for the 12 fields of
+/// OpenFlow (288 bits).
+template <unsigned Words>
+struct TernaryKey {
+    uint32_t words[Words];
+};
+
+/// The last word: the protocol in bits 31 to 24, TCP flags or the type of service in 23 to 16, and
+/// what the packet has (HeaderKey::Has) in the lowest.
+MILLRACE_DEVICE constexpr uint32_t small_fields(uint8_t protocol, uint8_t flags, uint8_t has) {
+    return static_cast<uint32_t>(protocol) << 24 | static_cast<uint32_t>(flags) << 16 | has;
+}
+
+/// The words of a 5-tuple of IPv4 (4) or IPv6 (10).
+template <unsigned Words>
+MILLRACE_DEVICE TernaryKey<Words> ternary_key(const HeaderKey& key) {
+    static_assert(Words == 4 || Words == 10);
+    TernaryKey<Words> result;
+    const auto top = [](uint64_t half) { return static_cast<uint32_t>(half >> 32); };
+    if constexpr (Words == 4) {
+        result.words[0] = top(key.src_high);
+        result.words[1] = top(key.dst_high);
+    } else {
+        const uint64_t halves[] = {key.src_high, key.src_low, key.dst_high, key.dst_low};
+        for (unsigned i = 0; i < 4; ++i) {
+            result.words[2 * i] = top(halves[i]);
+            result.words[2 * i + 1] = static_cast<uint32_t>(halves[i]);
+        }
+    }
+    result.words[Words - 2] = static_cast<uint32_t>(key.src_port) << 16 | key.dst_port;
+    result.words[Words - 1] = small_fields(key.protocol, key.tcp_flags, key.has);
+    return result;
+}
+
+/// Matches the keys with `(key & mask) == value` whose ports lie in two ranges besides. Bits of `value`
+/// outside of `mask` are zero. Ranges that are prefixes are in value and mask; of the others, value and
+/// mask have the bits that all ports of the range share.
+template <unsigned Words>
+struct TernaryRule {
+    static constexpr unsigned kPorts = Words - 2;
+    static constexpr unsigned kSmall = Words - 1;
+
+    uint32_t value[Words] = {};
+    uint32_t mask[Words] = {};
+    uint32_t ports_low = 0;            ///< lowest source port in the upper half, destination port in the lower
+    uint32_t ports_high = 0xffffffffu;
+    uint32_t position = 0;             ///< in order of match, from 0: the lowest that matches wins
+
+    MILLRACE_DEVICE bool matches(const TernaryKey<Words>& key) const {
+        uint32_t differs = 0;
+        for (unsigned i = 0; i < Words; ++i) differs |= (key.words[i] & mask[i]) ^ value[i];
+        if (differs != 0) return false;
+        const uint32_t ports = key.words[kPorts];
+        return (ports >> 16) >= (ports_low >> 16) && (ports >> 16) <= (ports_high >> 16) && (ports & 0xffffu) >= (ports_low & 0xffffu) &&
+               (ports & 0xffffu) <= (ports_high & 0xffffu);
+    }
+};
+
+}  // namespace millrace::nf::classify

@@ -1,0 +1,135 @@
+#include "millrace/nf/classify/tuple_builder.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+
+#include "millrace/nf/classify/vector_store.hpp"
+
+namespace millrace::nf::classify {
+namespace {
+
+template <unsigned Words>
+TernaryKey<Words> key_of_value(const uint32_t (&value)[Words]) {
+    TernaryKey<Words> key;
+    std::copy_n(value, Words, key.words);
+    return key;
+}
+
+}  // namespace
+
+template <unsigned Words>
+TupleBuilder<Words>::TupleBuilder(std::span<const TernaryRule<Words>> rules, bool filters, uint64_t limit_bytes, const TuplePolicy& policy)
+    : policy_(policy), with_filters_(filters) {
+    std::map<std::array<uint32_t, Words>, std::vector<TernaryRule<Words>>> by_mask;
+    std::vector<TernaryRule<Words>> parts;
+    uint64_t count = 0;
+    for (const TernaryRule<Words>& rule : rules) {
+        parts.clear();
+        expand_ranges(rule, parts);
+        count += parts.size();
+        if (count * sizeof(typename Engine::Slot) > limit_bytes)
+            throw TablesTooLarge("the rules make more than " + std::to_string(count) + " tuples with their ranges as prefixes");
+        for (const TernaryRule<Words>& part : parts) by_mask[mask_of(part)].push_back(part);
+    }
+    for (auto& [mask, all] : by_mask) {
+        std::set<std::array<uint32_t, Words>> values;
+        std::erase_if(all, [&](const TernaryRule<Words>& rule) { return !values.insert(std::to_array(rule.value)).second; });
+        for (size_t first = 0; first < all.size(); first += policy_.max_class)
+            add_class(mask, std::span(all).subspan(first, std::min<size_t>(policy_.max_class, all.size() - first)));
+    }
+    if (bytes() > limit_bytes) throw TablesTooLarge("the tuple tables of these rules take " + std::to_string(bytes()) + " bytes");
+}
+
+template <unsigned Words>
+const HashFunction<Words>& TupleBuilder<Words>::function(uint32_t number) {
+    while (functions_.size() <= number) functions_.push_back(make_hash_function<Words>(static_cast<uint32_t>(functions_.size())));
+    return functions_[number];
+}
+
+template <unsigned Words>
+void TupleBuilder<Words>::add_class(const std::array<uint32_t, Words>& mask, std::span<const TernaryRule<Words>> rules) {
+    typename Engine::Class in{};
+    std::copy_n(mask.begin(), Words, in.mask);
+    in.first_slot = static_cast<uint32_t>(slots_.size());
+    in.subtable_slots = static_cast<uint32_t>(std::ceil(static_cast<double>(rules.size()) / (Engine::kSubtables * policy_.load)));
+    std::vector<typename Engine::Slot> slots;
+    while (!fill(in, rules, slots)) {
+        ++rehashes_;
+        ++in.function;
+        if (in.function % policy_.tries == 0) {
+            in.subtable_slots += 1 + in.subtable_slots / 8;
+            ++growths_;
+        }
+    }
+    slots_.insert(slots_.end(), slots.begin(), slots.end());
+    if (with_filters_) add_filter(in, rules);
+    classes_.push_back(in);
+}
+
+template <unsigned Words>
+bool TupleBuilder<Words>::fill(const typename Engine::Class& in, std::span<const TernaryRule<Words>> rules,
+                               std::vector<typename Engine::Slot>& slots) {
+    const HashFunction<Words>& hashing = function(in.function);
+    slots.assign(size_t{Engine::kSubtables} * in.subtable_slots, {{}, kNoRule});
+    for (const TernaryRule<Words>& rule : rules) {
+        typename Engine::Slot homeless{{}, rule.position};
+        std::copy_n(rule.value, Words, homeless.value);
+        for (uint32_t moves = 0;; ++moves) {
+            if (moves == policy_.max_moves) return false;
+            const uint32_t hash = hashing.hash(key_of_value(homeless.value), in.mask);
+            typename Engine::Slot* victim = nullptr;
+            for (unsigned i = 0; i < Engine::kSubtables; ++i) {
+                typename Engine::Slot& slot = slots[i * in.subtable_slots + spread(hashing.derive(i, hash), in.subtable_slots)];
+                if (slot.position == kNoRule) {
+                    victim = &slot;
+                    break;
+                }
+                // Turns take the subtables one after the other, so that two rules do not push each other around.
+                if (i == moves % Engine::kSubtables) victim = &slot;
+            }
+            std::swap(*victim, homeless);
+            if (homeless.position == kNoRule) break;
+        }
+    }
+    return true;
+}
+
+template <unsigned Words>
+void TupleBuilder<Words>::add_filter(typename Engine::Class& in, std::span<const TernaryRule<Words>> rules) {
+    const uint32_t bits = std::bit_ceil(std::max<uint32_t>(32, static_cast<uint32_t>(rules.size()) * policy_.filter_bits));
+    in.first_filter = static_cast<uint32_t>(filters_.size());
+    in.filter_shift = 32 - static_cast<uint32_t>(std::countr_zero(bits));
+    filters_.resize(filters_.size() + bits / 32);
+    const HashFunction<Words>& hashing = function(in.function);
+    for (const TernaryRule<Words>& rule : rules) {
+        const uint32_t hash = hashing.hash(key_of_value(rule.value), in.mask);
+        for (unsigned i = 0; i < Engine::kFilterHashes; ++i) {
+            const uint32_t bit = hashing.derive(Engine::kSubtables + i, hash) >> in.filter_shift;
+            filters_[in.first_filter + bit / 32] |= 1u << (bit % 32);
+        }
+    }
+}
+
+template <unsigned Words>
+uint64_t TupleBuilder<Words>::bytes() const {
+    return classes_.size() * sizeof(typename Engine::Class) + slots_.size() * sizeof(typename Engine::Slot) + filters_.size() * 4 +
+           functions_.size() * sizeof(HashFunction<Words>);
+}
+
+template <unsigned Words>
+void TupleBuilder<Words>::attach(Image& image, typename Engine::Tables& tables) {
+    image.attach_some(tables.classes, std::move(classes_));
+    image.attach_some(tables.slots, std::move(slots_));
+    image.attach_some(tables.filters, std::move(filters_));
+    image.attach_some(tables.functions, std::move(functions_));
+}
+
+template class TupleBuilder<4>;
+template class TupleBuilder<9>;
+template class TupleBuilder<10>;
+
+}  // namespace millrace::nf::classify
