@@ -124,7 +124,7 @@ TEST_F(Captures, GoThroughTheExamplesChainAlikeOnCpuAndDevice) {
     const bool all = std::getenv("MILLRACE_ALL_CAPTURES") != nullptr;
     const chain::Configuration cpu = load_gateway("cpu", (folder_ / "cpu").string()), sim = load_gateway("sim", (folder_ / "sim").string());
     const auto device = std::make_shared<device::sim::SimDevice>();
-    const auto tables = device->load(sim.chains[0]);  // they stay on the device from one capture to the next
+    const auto tables = device->load(sim.chains[0], {});  // they stay on the device from one capture to the next
 
     const std::vector<std::string> files = all_captures();
     size_t captures = 0, damaged = 0, no_captures = 0;

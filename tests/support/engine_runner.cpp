@@ -114,8 +114,14 @@ EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Con
     test_pool();
     Collector collector;
     options.batch_bytes = std::min(options.batch_bytes, size_t{4} << 20);
-    exec::OffloadEngine engine(std::move(device), collector, configuration.chains[0]->max_batch, options);
-    return run(engine, collector, configuration, frames, burst);
+    options.pinned = device->pin(test_pool().memory(), test_pool().memory_bytes());
+    EngineRun result;
+    {
+        exec::OffloadEngine engine(device, collector, configuration.chains[0]->max_batch, options);
+        result = run(engine, collector, configuration, frames, burst);
+    }
+    if (options.pinned) device->unpin(test_pool().memory());
+    return result;
 }
 
 void expect_conserved(const EngineRun& run, size_t frames) {

@@ -23,6 +23,8 @@ struct Node {
     std::vector<Target> targets;              ///< by the NF's outcome; nodes only lead forward
     unsigned lanes = 1;
     Location where;
+
+    nf::Growth growth() const { return nf->growth({type->head_growth, type->tail_growth}); }
 };
 
 /// One chain of one generation. Constant once made; shared by all workers.
@@ -49,12 +51,12 @@ struct Program {
 
 inline uint32_t Program::head_growth() const {
     uint32_t bytes = 0;
-    for (const Node& node : nodes) bytes += node.type->head_growth;
+    for (const Node& node : nodes) bytes += node.growth().head;
     return bytes;
 }
 inline uint32_t Program::tail_growth() const {
     uint32_t bytes = 0;
-    for (const Node& node : nodes) bytes += node.type->tail_growth;
+    for (const Node& node : nodes) bytes += node.growth().tail;
     return bytes;
 }
 inline bool Program::emits_events() const {

@@ -57,11 +57,14 @@ class LoadedProgram {
 public:
     virtual ~LoadedProgram() = default;
     const chain::Program& program() const { return *program_; }
+    const std::vector<Step>& steps() const { return steps_; }
     const std::vector<StateArray>& states() const { return states_; }
 
 protected:
-    explicit LoadedProgram(std::shared_ptr<const chain::Program> program) : program_(std::move(program)) {}
+    LoadedProgram(std::shared_ptr<const chain::Program> program, std::vector<Step> steps)
+        : program_(std::move(program)), steps_(std::move(steps)) {}
     std::shared_ptr<const chain::Program> program_;
+    std::vector<Step> steps_;
     std::vector<StateArray> states_;
 };
 
@@ -88,10 +91,13 @@ public:
     /// Host memory that copies reach at full speed.
     virtual void* allocate_host(size_t bytes) = 0;
     virtual void free_host(void* memory) = 0;
+    /// Lets copies reach memory of the host's own at full speed, and kernels read it. False where that can't be.
+    virtual bool pin(void* memory, size_t bytes) = 0;
+    virtual void unpin(void* memory) = 0;
     virtual StreamId create_stream() = 0;
-    /// Brings a program's tables to the device and makes it ready to launch. Tables and state that an
+    /// Brings a program's tables to the device and makes its steps ready to launch. Tables and state that an
     /// earlier generation has there already are shared. Any thread.
-    virtual std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program) = 0;
+    virtual std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) = 0;
 
     // --- while packets flow; any thread, one at a time per stream ---
     virtual Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) = 0;
@@ -102,10 +108,9 @@ public:
     virtual Status copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch,
                                      size_t width, size_t rows) = 0;
     /// Many small copies; `pieces` must stay until they are done.
-    virtual Status gather_to_device(StreamId stream, std::span<const CopyPiece> pieces) = 0;
     virtual Status scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) = 0;
-    /// Runs one step. The pointers in `batch` are device addresses.
-    virtual Status launch(StreamId stream, const LoadedProgram& program, const Step& step, const BatchView& batch) = 0;
+    /// Runs step `step` of the program. The pointers in `batch` are device addresses, but for the sources.
+    virtual Status launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) = 0;
     /// Sets `event` when all that was put on the stream so far is done.
     virtual Status record(StreamId stream, EventId& event) = 0;
     /// What is put on the stream from now on comes after `event`.
@@ -118,8 +123,12 @@ private:
 };
 
 /// The steps that run a program: as few as its ordered NFs allow (`fused`), or one for each NF.
-/// `prefix_back` adds the pack step.
 enum class Mode { fused, pipelined };
-std::vector<Step> plan_steps(const chain::Program& program, Mode mode, bool prefix_back);
+struct StepOptions {
+    Mode mode = Mode::fused;
+    bool gather = false;  ///< kernels fetch the frames
+    bool pack = false;    ///< only heads go back
+};
+std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& options);
 
 }  // namespace millrace::device

@@ -2,8 +2,10 @@
 
 namespace millrace::device {
 
-std::vector<Step> plan_steps(const chain::Program& program, Mode mode, bool prefix_back) {
+std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& options) {
     std::vector<Step> steps;
+    if (options.gather) steps.push_back({Step::Kind::gather});
+    const size_t before = steps.size();
     const uint16_t count = static_cast<uint16_t>(program.nodes.size());
     uint16_t first = 0;
     const auto run_up_to = [&](uint16_t last) {
@@ -12,26 +14,32 @@ std::vector<Step> plan_steps(const chain::Program& program, Mode mode, bool pref
     };
     for (uint16_t i = 0; i < count; ++i) {
         const nf::Type& type = *program.nodes[i].type;
-        if (mode == Mode::pipelined) run_up_to(i);
+        if (options.mode == Mode::pipelined) run_up_to(i);
         if (!type.ordered()) continue;
         // All that comes before must be decided before packets can be numbered. The first step also
         // parses, so it is there even if it has no nodes.
-        if (steps.empty() || first < i) {
+        if (steps.size() == before || first < i) {
             steps.push_back({Step::Kind::nodes, first, i});
             first = i;
         }
+        Step& last = steps.back();
+        if (last.kind == Step::Kind::nodes) {
+            last.keys_of_next = true;
+        } else {
+            steps.push_back({.kind = Step::Kind::nodes, .first = i, .last = i, .keys_of_next = true});
+        }
         steps.push_back({Step::Kind::tickets, i, i});
-        if (type.commit != nullptr) {
+        if (type.commit != nullptr && program.nodes[i].nf->commits()) {
             run_up_to(static_cast<uint16_t>(i + 1));
             steps.back().hold_last = true;
             steps.push_back({Step::Kind::commit, i, static_cast<uint16_t>(i + 1)});
         }
     }
     run_up_to(count);
-    if (steps.empty() || steps.back().kind != Step::Kind::nodes) steps.push_back({Step::Kind::nodes, count, count});
-    steps.front().begin = true;
+    if (steps.size() == before || steps.back().kind != Step::Kind::nodes) steps.push_back({Step::Kind::nodes, count, count});
+    steps[before].begin = true;
     steps.back().end = true;
-    if (prefix_back) steps.push_back({Step::Kind::pack, 0, 0});
+    if (options.pack) steps.push_back({Step::Kind::pack});
     return steps;
 }
 

@@ -17,57 +17,77 @@ struct OffloadEngine::Queue {
     std::shared_ptr<const chain::Program> program;
     std::shared_ptr<device::LoadedProgram> loaded;
     ChainCounters* counters = nullptr;
-    std::vector<device::Step> steps;
     uint32_t prefix_in = chain::kWholeFrame;   // bytes of each frame that go to the device
     uint32_t prefix_back = chain::kWholeFrame; // and come back; 0: none
-    std::vector<rte_mbuf*> waiting;
+    std::vector<rte_mbuf*> packets;            // those from `first` on wait for a batch
+    size_t first = 0;
     std::vector<std::pair<uint64_t, size_t>> bursts;  // arrival (TSC) and packets of each burst
+
+    size_t waiting() const { return packets.size() - first; }
+    void take(size_t count) {
+        first += count;
+        if (first < packets.size()) return;
+        packets.clear();
+        first = 0;
+    }
 };
 
-struct OffloadEngine::Layout {
-    size_t packets = 0;
-    size_t bytes = 0;            // of the packet buffer
-    uint32_t headroom = 0, tailroom = 0;
-    std::vector<uint32_t> offsets;  // of each frame's first byte
-    std::vector<uint32_t> present;
-};
-
-/// Everything that one batch needs, allocated once. Input and output blocks hold several arrays so
-/// that one copy moves each.
+/// Everything that one batch needs, allocated once.
+///
+/// On the device a block holds, for n packets: descriptors, the head (EventBuffer and outcome counts), results,
+/// events. The host writes descriptors and head with one copy and gets head, results and the first events
+/// with one.
 struct OffloadEngine::Slot {
+    static constexpr size_t kOutcomes = device::kMaxNodes * device::kMaxOutcomes;
+    static constexpr size_t kHead = sizeof(EventBuffer) + kOutcomes * sizeof(uint32_t);
+
     device::StreamId stream = 0;
     // Host side.
-    uint8_t* frames_in = nullptr;
-    uint8_t* frames_out = nullptr;
-    uint8_t* input = nullptr;    // EventBuffer, outcome counts, descriptors
-    uint8_t* output = nullptr;   // EventBuffer, outcome counts, results
-    Event* events = nullptr;
+    uint8_t* frames_in = nullptr;       // for packed transfers
+    FrameRegion* region = nullptr;      // what comes back lands here
+    uint8_t* block = nullptr;           // as the device's, without sources
+    uint64_t* sources = nullptr;
     Decision* visits = nullptr;
-    std::vector<uint8_t> states;
-    std::vector<device::CopyPiece> pieces_in, pieces_out;
+    uint8_t* states = nullptr;
+    size_t states_bytes = 0;
+    std::vector<device::CopyPiece> pieces;
     // Device side.
-    device::Address device_block = 0, device_events = 0, device_visits = 0, device_prefixes = 0, device_work = 0;
+    device::Address device_block = 0, device_sources = 0, device_visits = 0, device_prefixes = 0, device_work = 0;
     // The batch.
     std::shared_ptr<const chain::Program> program;
     std::shared_ptr<device::LoadedProgram> loaded;
     ChainCounters* counters = nullptr;
-    std::vector<device::Step> steps;
     std::vector<rte_mbuf*> mbufs;
     std::vector<std::pair<uint64_t, size_t>> bursts;
     device::BatchView view;
+    size_t count = 0;
     size_t ring_offset = 0, ring_bytes = 0;
+    size_t frame_bytes = 0;             // that are to be brought
+    uint32_t slot_bytes = 0;            // from one frame to the next in the packet buffer; 0: uneven
+    size_t runs = 0;                    // of buffers that lie at one distance from each other
+    ptrdiff_t pitch = 0;                // that distance in the first of them
+    uint32_t headroom = 0, tailroom = 0;
     uint32_t prefix_in = 0, prefix_back = 0;
+    bool gathered = false;
     device::EventId done = 0;
     uint64_t launched = 0;
-    uint64_t order = 0;          // among the device's ordered batches, from 1; 0: not ordered
+    uint64_t order = 0;                 // among the device's ordered batches, from 1; 0: not ordered
     bool fetching_rest = false;
 
-    static constexpr size_t kOutcomes = device::kMaxNodes * device::kMaxOutcomes;
-    static constexpr size_t kHead = sizeof(EventBuffer) + kOutcomes * sizeof(uint32_t);
-    EventBuffer& event_buffer(uint8_t* block) const { return *reinterpret_cast<EventBuffer*>(block); }
-    uint32_t* outcomes(uint8_t* block) const { return reinterpret_cast<uint32_t*>(block + sizeof(EventBuffer)); }
-    device::FrameDescriptor* descriptors() const { return reinterpret_cast<device::FrameDescriptor*>(input + kHead); }
-    device::PacketResult* results() const { return reinterpret_cast<device::PacketResult*>(output + kHead); }
+    size_t head_offset() const { return (count * sizeof(device::FrameDescriptor) + 15) / 16 * 16; }  // pointers are inside
+    size_t results_offset() const { return head_offset() + kHead; }
+    size_t events_offset() const { return results_offset() + count * sizeof(device::PacketResult); }
+    static constexpr size_t block_bytes(size_t n) {
+        return n * (sizeof(device::FrameDescriptor) + sizeof(device::PacketResult) + kEventsPerPacket * sizeof(Event)) + kHead + 64;
+    }
+
+    EventBuffer& event_buffer() const { return *reinterpret_cast<EventBuffer*>(block + head_offset()); }
+    uint32_t* outcomes() const { return reinterpret_cast<uint32_t*>(block + head_offset() + sizeof(EventBuffer)); }
+    device::FrameDescriptor* descriptors() const { return reinterpret_cast<device::FrameDescriptor*>(block); }
+    device::PacketResult* results() const { return reinterpret_cast<device::PacketResult*>(block + results_offset()); }
+    Event* events() const { return reinterpret_cast<Event*>(block + events_offset()); }
+    /// How many events the device has stored.
+    uint32_t stored_events() const { return std::min(event_buffer().count, event_buffer().capacity); }
 };
 
 }  // namespace millrace::exec

@@ -11,28 +11,32 @@ namespace millrace::exec {
 using device::Address;
 using device::Status;
 
+namespace {
+/// A region counts its packets in 16 bits.
+constexpr uint32_t kMostPackets = 65535;
+}  // namespace
+
 OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& delivery, uint32_t max_batch, OffloadOptions options)
     : device_(std::move(device)),
       delivery_(delivery),
       options_(options),
-      max_batch_(max_batch),
+      max_batch_(std::min(max_batch, kMostPackets)),
       cpu_(delivery),
       ring_(options.batch_bytes * (options.depth + 1)),
-      fates_(std::max<size_t>(max_batch, nf::kCpuVector)) {
+      regions_(std::make_shared<FrameRegions>(device_, 3 * options.depth, options.batch_bytes)),
+      fates_(std::max<size_t>(max_batch_, nf::kCpuVector)) {
     ring_address_ = device_->allocate(ring_.size(), "the shared packet buffer");
     const size_t n = max_batch_;
-    const size_t block = Slot::kHead + n * sizeof(device::FrameDescriptor) + n * sizeof(device::PacketResult);
     const size_t work = n * (sizeof(Packet) + sizeof(Decision) + sizeof(uint32_t) + sizeof(uint16_t));
     for (unsigned i = 0; i < options_.depth; ++i) {
         auto slot = std::make_unique<Slot>();
         slot->stream = device_->create_stream();
+        slot->region = regions_->take();
         slot->frames_in = static_cast<uint8_t*>(device_->allocate_host(options_.batch_bytes));
-        slot->frames_out = static_cast<uint8_t*>(device_->allocate_host(options_.batch_bytes));
-        slot->input = static_cast<uint8_t*>(device_->allocate_host(Slot::kHead + n * sizeof(device::FrameDescriptor)));
-        slot->output = static_cast<uint8_t*>(device_->allocate_host(Slot::kHead + n * sizeof(device::PacketResult)));
-        slot->events = static_cast<Event*>(device_->allocate_host(n * kEventsPerPacket * sizeof(Event)));
-        slot->device_block = device_->allocate(block, "batch descriptors and results");
-        slot->device_events = device_->allocate(n * kEventsPerPacket * sizeof(Event), "events");
+        slot->block = static_cast<uint8_t*>(device_->allocate_host(Slot::block_bytes(n)));
+        slot->sources = static_cast<uint64_t*>(device_->allocate_host(n * sizeof(uint64_t)));
+        slot->device_block = device_->allocate(Slot::block_bytes(n), "batch descriptors and results");
+        slot->device_sources = device_->allocate(n * sizeof(uint64_t), "addresses of frames");
         slot->device_work = device_->allocate(work, "parsed packets");
         slot->device_prefixes = device_->allocate(n * kMostPrefix, "packet heads");
         if (delivery_.wants_visits()) {
@@ -40,8 +44,7 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
             slot->device_visits = device_->allocate(n * device::kMaxNodes * sizeof(Decision), "decisions of every NF");
         }
         slot->mbufs.reserve(n);
-        slot->pieces_in.reserve(n);
-        slot->pieces_out.reserve(n);
+        slot->pieces.reserve(n);
         idle_.push_back(slot.get());
         slots_.push_back(std::move(slot));
     }
@@ -50,10 +53,11 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
 OffloadEngine::~OffloadEngine() {
     drain();
     for (const auto& slot : slots_) {
-        for (void* memory : {static_cast<void*>(slot->frames_in), static_cast<void*>(slot->frames_out), static_cast<void*>(slot->input),
-                             static_cast<void*>(slot->output), static_cast<void*>(slot->events), static_cast<void*>(slot->visits)})
+        regions_->give_back(*slot->region);
+        for (void* memory : {static_cast<void*>(slot->frames_in), static_cast<void*>(slot->block), static_cast<void*>(slot->sources),
+                             static_cast<void*>(slot->visits), static_cast<void*>(slot->states)})
             if (memory != nullptr) device_->free_host(memory);
-        for (const Address address : {slot->device_block, slot->device_events, slot->device_work, slot->device_prefixes, slot->device_visits})
+        for (const Address address : {slot->device_block, slot->device_sources, slot->device_work, slot->device_prefixes, slot->device_visits})
             if (address != 0) device_->free(address);
     }
     device_->free(ring_address_);
@@ -70,7 +74,7 @@ OffloadEngine::Queue& OffloadEngine::queue_for(const std::shared_ptr<const chain
     if (fresh) queues_.push_back(std::make_unique<Queue>());
     Queue& queue = fresh ? *queues_.back() : **found;
     // A new generation of the chain: what waits belongs to the old one and goes first.
-    while (!queue.waiting.empty() && !failed_)
+    while (queue.waiting() > 0 && !failed_)
         if (!start_batch(queue)) finish_front();
     queue.program = program;
     queue.counters = &counters;
@@ -78,22 +82,51 @@ OffloadEngine::Queue& OffloadEngine::queue_for(const std::shared_ptr<const chain
     return queue;
 }
 
+namespace {
+
+/// What of each frame crosses the bus: bytes at its front, or kWholeFrame.
+struct Prefixes {
+    uint32_t in, back;
+};
+
+Prefixes prefixes_of(const chain::Program& program, const OffloadOptions& options) {
+    const auto prefix = [&](Fields fields) {
+        const uint32_t bytes = options.whole_frames ? chain::kWholeFrame : chain::prefix_bytes(fields);
+        return bytes > kMostPrefix ? chain::kWholeFrame : bytes;
+    };
+    const uint32_t back = program.plan.to_host_total().empty() ? 0 : prefix(program.plan.to_host_total());
+    // What comes back covers what lies on the host, so all of it must have been brought.
+    return {std::max(prefix(program.plan.to_device_total()), back), back};
+}
+
+}  // namespace
+
+std::vector<device::Step> OffloadEngine::steps_of(const chain::Program& program, const OffloadOptions& options) {
+    const uint32_t back = prefixes_of(program, options).back;
+    const bool gather = options.pinned && (options.transfer_in == TransferIn::gather || options.transfer_in == TransferIn::automatic ||
+                                           options.transfer_in == TransferIn::rows);
+    return device::plan_steps(program, {options.mode, gather, back != 0 && back != chain::kWholeFrame});
+}
+
 /// Everything about a program that its batches need again and again.
 void OffloadEngine::prepare(Queue& queue) {
     const chain::Program& program = *queue.program;
     if (program.nodes.size() > device::kMaxNodes)
         throw device::DeviceError("chain '" + program.name + "' has more than " + std::to_string(device::kMaxNodes) + " network functions");
-    queue.loaded = device_->load(queue.program);
-    const auto prefix = [&](Fields fields) {
-        const uint32_t bytes = options_.whole_frames ? chain::kWholeFrame : chain::prefix_bytes(fields);
-        return bytes > kMostPrefix ? chain::kWholeFrame : bytes;
-    };
-    queue.prefix_in = prefix(program.plan.to_device_total());
-    queue.prefix_back = program.plan.to_host_total().empty() ? 0 : prefix(program.plan.to_host_total());
-    // What comes back covers what lies on the host, so all of it must have been brought.
-    queue.prefix_in = std::max(queue.prefix_in, queue.prefix_back);
-    const bool pack = queue.prefix_back != 0 && queue.prefix_back != chain::kWholeFrame;
-    queue.steps = device::plan_steps(program, options_.mode, pack);
+    queue.loaded = device_->load(queue.program, steps_of(program, options_));
+    const Prefixes prefixes = prefixes_of(program, options_);
+    queue.prefix_in = prefixes.in;
+    queue.prefix_back = prefixes.back;
+    size_t state_bytes = 0;
+    for (const device::StateArray& state : queue.loaded->states()) state_bytes += state.bytes;
+    for (const auto& slot : slots_) {
+        if (slot->states_bytes >= state_bytes) continue;
+        // One in flight would copy into what is freed here.
+        while (!flying_.empty() && !failed_) finish_front();
+        if (slot->states != nullptr) device_->free_host(slot->states);
+        slot->states = static_cast<uint8_t*>(device_->allocate_host(state_bytes));
+        slot->states_bytes = state_bytes;
+    }
 }
 
 void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count) {
@@ -110,7 +143,7 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
     for (size_t i = 0; i < count; ++i) bytes += mbufs[i]->data_len;
     counters.received_packets.add(count);
     counters.received_bytes.add(bytes);
-    queue.waiting.insert(queue.waiting.end(), mbufs, mbufs + count);
+    queue.packets.insert(queue.packets.end(), mbufs, mbufs + count);
     queue.bursts.emplace_back(rte_rdtsc(), count);
     in_flight_ += count;
 }
@@ -118,8 +151,8 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
 /// The adaptive batcher: an idle device gets what there is at once; a busy one gets the next batch
 /// when it is full or its oldest packet has waited long enough (GEN, section 3.2; GSwitch, section 5).
 bool OffloadEngine::batch_is_due(const Queue& queue, uint64_t now) const {
-    if (queue.waiting.empty() || idle_.empty()) return false;
-    if (flying_.empty() || queue.waiting.size() >= queue.program->max_batch) return true;
+    if (queue.waiting() == 0 || idle_.empty()) return false;
+    if (flying_.empty() || queue.waiting() >= std::min(queue.program->max_batch, max_batch_)) return true;
     return to_nanoseconds(now - queue.bursts.front().first) >= static_cast<uint64_t>(queue.program->max_delay.count());
 }
 
@@ -136,7 +169,7 @@ void OffloadEngine::poll() {
 void OffloadEngine::drain() {
     while (in_flight_ > 0 && !failed_) {
         for (const auto& queue : queues_)
-            while (!failed_ && !queue->waiting.empty() && start_batch(*queue)) {
+            while (!failed_ && queue->waiting() > 0 && start_batch(*queue)) {
             }
         finish_front();
     }
@@ -144,37 +177,33 @@ void OffloadEngine::drain() {
 
 bool OffloadEngine::start_batch(Queue& queue) {
     if (idle_.empty()) return false;
-    const Layout layout = lay_out(queue);
-    const size_t at = ring_.take(layout.bytes);
-    if (at == PacketRing::kNoRoom) return false;
     Slot& slot = *idle_.back();
-    idle_.pop_back();
-    flying_.push_back(&slot);
-    slot.ring_offset = at;
-    slot.ring_bytes = layout.bytes;
     slot.program = queue.program;
-    slot.loaded = queue.loaded;
-    slot.counters = queue.counters;
-    slot.steps = queue.steps;
     slot.prefix_in = queue.prefix_in;
     slot.prefix_back = queue.prefix_back;
+    if (!lay_out(queue, slot)) return false;
+    idle_.pop_back();
+    flying_.push_back(&slot);
+    slot.loaded = queue.loaded;
+    slot.counters = queue.counters;
     slot.fetching_rest = false;
     slot.order = 0;
     slot.launched = rte_rdtsc();
-    slot.mbufs.assign(queue.waiting.begin(), queue.waiting.begin() + static_cast<ptrdiff_t>(layout.packets));
-    queue.waiting.erase(queue.waiting.begin(), queue.waiting.begin() + static_cast<ptrdiff_t>(layout.packets));
+    queue.take(slot.count);
     slot.bursts.clear();
-    for (size_t left = layout.packets; left > 0;) {
-        auto& [arrival, packets] = queue.bursts.front();
+    size_t whole = 0;
+    for (size_t left = slot.count; left > 0;) {
+        auto& [arrival, packets] = queue.bursts[whole];
         const size_t taken = std::min(left, packets);
         slot.bursts.emplace_back(arrival, taken);
         packets -= taken;
         left -= taken;
-        if (packets == 0) queue.bursts.erase(queue.bursts.begin());
+        if (packets == 0) ++whole;
     }
-    Status status = send(slot, layout);
+    queue.bursts.erase(queue.bursts.begin(), queue.bursts.begin() + static_cast<ptrdiff_t>(whole));
+    Status status = send(slot);
     if (status == Status::ok) status = run_steps(slot);
-    if (status == Status::ok) status = fetch(slot, layout);
+    if (status == Status::ok) status = fetch(slot);
     if (status != Status::ok) fail_over(status);
     return true;
 }
@@ -190,7 +219,7 @@ bool OffloadEngine::finish_front() {
     }
     const bool has_rest = slot.prefix_back == chain::kWholeFrame && options_.transfer_out == TransferOut::selective;
     if (status == Status::ok && !slot.fetching_rest &&
-        (has_rest || std::min(slot.event_buffer(slot.output).count, slot.event_buffer(slot.output).capacity) > kEagerEvents)) {
+        (has_rest || slot.stored_events() > kEagerEvents)) {
         slot.fetching_rest = true;
         status = fetch_rest(slot);
         if (status == Status::ok) return false;
@@ -203,32 +232,66 @@ bool OffloadEngine::finish_front() {
     return true;
 }
 
+/// Lends the slot's region to those of its packets that go on, if another region is there for the next
+/// batch, and returns it; null if all are out, with packets that wait to be sent: then frames are copied home.
+FrameRegion* OffloadEngine::lend_region(Slot& slot) {
+    if (slot.prefix_back != chain::kWholeFrame) return nullptr;
+    const device::PacketResult* results = slot.results();
+    size_t going_on = 0;
+    for (size_t i = 0; i < slot.count; ++i) going_on += results[i].target.kind != Target::Kind::drop && results[i].node != device::kHostDecides;
+    if (going_on == 0) return nullptr;
+    FrameRegion* fresh = regions_->take();
+    if (fresh == nullptr) return nullptr;
+    slot.region->lend(static_cast<uint16_t>(going_on));
+    return std::exchange(slot.region, fresh);
+}
+
+namespace {
+
+/// Copies a frame into its mbuf's own buffer; false when it has no room for it.
+bool bring_home(rte_mbuf* mbuf, const uint8_t* frame, uint16_t length, int32_t data_off) {
+    if (RTE_MBUF_HAS_EXTBUF(mbuf)) {
+        // The buffer is empty, so the frame may lie anywhere in it.
+        rte_pktmbuf_detach(mbuf);
+        data_off = (mbuf->buf_len - length) / 2;
+    }
+    if (data_off < 0 || data_off + length > mbuf->buf_len) return false;
+    mbuf->data_off = static_cast<uint16_t>(data_off);
+    mbuf->data_len = length;
+    mbuf->pkt_len = length;
+    std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), frame, length);
+    return true;
+}
+
+}  // namespace
+
 /// Makes packet `index` what the device has made of it; false when the host must decide instead.
-bool OffloadEngine::apply(Slot& slot, size_t index, Fate& fate) {
+bool OffloadEngine::apply(Slot& slot, size_t index, FrameRegion* lent, Fate& fate) {
     const device::PacketResult& result = slot.results()[index];
     if (result.node == device::kHostDecides) return false;
     fate.target = result.target;
     fate.node = result.node;
     fate.out_port = result.out_port;
     fate.decision = {result.detail, result.outcome};
+    if (fate.target.kind == Target::Kind::drop) {
+        if (result.node == kParserNode && result.outcome < kMalformedCount) slot.counters->malformed[result.outcome].add(1);
+        return true;
+    }
     rte_mbuf* mbuf = slot.mbufs[index];
     const device::FrameDescriptor& descriptor = slot.descriptors()[index];
-    if (fate.target.kind == chain::Target::Kind::drop) return true;
-    auto* data = rte_pktmbuf_mtod(mbuf, uint8_t*);
     if (slot.prefix_back == chain::kWholeFrame) {
-        const int32_t moved = static_cast<int32_t>(result.offset) - static_cast<int32_t>(descriptor.offset);
-        const int32_t data_off = mbuf->data_off + moved;
-        if (data_off < 0 || data_off + result.length > mbuf->buf_len) {
+        const int32_t moved = static_cast<int32_t>(result.offset - descriptor.offset);
+        const size_t at = result.offset - slot.ring_offset;
+        if (lent != nullptr) {
+            const int32_t behind = static_cast<int32_t>(descriptor.length + slot.tailroom) - moved - static_cast<int32_t>(result.length);
+            lent->attach(mbuf, at, result.length, static_cast<uint16_t>(static_cast<int32_t>(slot.headroom) + moved),
+                                static_cast<uint16_t>(std::max(behind, 0)));
+        } else if (!bring_home(mbuf, slot.region->data() + at, result.length, mbuf->data_off + moved)) {
             // The port's buffers are smaller than the chain's growth; make_ports was told of it, so this is a slip of ours.
-            fate = Fate{{chain::Target::Kind::drop, 0}, kNoNode, kNoPort, {kNoDetail, static_cast<uint32_t>(ExitDrop::device_failed)}};
-            return true;
+            fate = Fate{{Target::Kind::drop, 0}, kNoNode, kNoPort, {kNoDetail, static_cast<uint32_t>(ExitDrop::device_failed)}};
         }
-        mbuf->data_off = static_cast<uint16_t>(data_off);
-        mbuf->data_len = result.length;
-        mbuf->pkt_len = result.length;
-        std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), slot.frames_out + (result.offset - slot.ring_offset), result.length);
     } else if (slot.prefix_back != 0) {
-        std::memcpy(data, slot.frames_out + index * slot.prefix_back,
+        std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), slot.region->data() + index * slot.prefix_back,
                     std::min<size_t>({slot.prefix_back, result.length, descriptor.present}));
     }
     return true;
@@ -238,12 +301,17 @@ void OffloadEngine::complete(Slot& slot) {
     flying_.pop_front();
     ring_.give_back();
     restore_states(slot);
-    const size_t n = slot.mbufs.size();
+    const size_t n = slot.count;
     ChainCounters& counters = *slot.counters;
-    std::vector<uint32_t> retries;
+    retries_.clear();
+    FrameRegion* lent = lend_region(slot);
+    constexpr size_t kAhead = 8;
     for (size_t i = 0; i < n; ++i) {
-        fates_[i] = Fate{};
-        if (!apply(slot, i, fates_[i])) retries.push_back(static_cast<uint32_t>(i));
+        if (i + kAhead < n) {
+            __builtin_prefetch(slot.mbufs[i + kAhead], 1);
+            __builtin_prefetch(reinterpret_cast<const uint8_t*>(slot.mbufs[i + kAhead]) + 64, 1);
+        }
+        if (!apply(slot, i, lent, fates_[i])) retries_.push_back(static_cast<uint32_t>(i));
     }
     if (slot.visits != nullptr) {
         for (size_t i = 0; i < n; ++i) {
@@ -257,11 +325,11 @@ void OffloadEngine::complete(Slot& slot) {
         }
     }
     count(slot);
-    EventBuffer& events = slot.event_buffer(slot.output);
-    const uint32_t stored = std::min(events.count, events.capacity);
-    counters.events_lost.add(events.count - stored);
-    if (stored > 0) deliver_events(*slot.program, std::span(slot.events, stored), counters, slot.mbufs.data(), fates_.data());
-    for (const uint32_t i : retries) {
+    const uint32_t stored = slot.stored_events();
+    counters.events_lost.add(slot.event_buffer().count - stored);
+    if (stored > 0) deliver_events(*slot.program, std::span(slot.events(), stored), counters, slot.mbufs.data(), fates_.data());
+    for (const uint32_t i : retries_) {
+        fates_[i] = Fate{};
         cpu_.decide(slot.program, counters, &slot.mbufs[i], 1, &fates_[i]);
         counters.retried_on_cpu.add(1);
     }
@@ -280,16 +348,12 @@ void OffloadEngine::complete(Slot& slot) {
 void OffloadEngine::count(const Slot& slot) {
     ChainCounters& counters = *slot.counters;
     for (size_t node = 0; node < counters.nodes.size(); ++node) {
-        const uint32_t* outcomes = slot.outcomes(slot.output) + node * device::kMaxOutcomes;
+        const uint32_t* outcomes = slot.outcomes() + node * device::kMaxOutcomes;
         NodeCounters& into = *counters.nodes[node];
         for (size_t outcome = 0; outcome < into.by_outcome.size() && outcome < device::kMaxOutcomes; ++outcome) {
             into.by_outcome[outcome].add(outcomes[outcome]);
             into.packets.add(outcomes[outcome]);
         }
-    }
-    for (size_t i = 0; i < slot.mbufs.size(); ++i) {
-        const device::PacketResult& result = slot.results()[i];
-        if (result.node == kParserNode && result.outcome < kMalformedCount) counters.malformed[result.outcome].add(1);
     }
 }
 
@@ -304,14 +368,14 @@ void OffloadEngine::fail_over(Status status) {
     flying_.clear();
     for (Slot* slot : flying) run_on_cpu(slot->program, *slot->counters, slot->mbufs);
     for (const auto& queue : queues_) {
-        run_on_cpu(queue->program, *queue->counters, queue->waiting);
-        queue->waiting.clear();
+        run_on_cpu(queue->program, *queue->counters, std::span(queue->packets).subspan(queue->first));
+        queue->take(queue->waiting());
     }
     in_flight_ = 0;
 }
 
 void OffloadEngine::run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
-                               const std::vector<rte_mbuf*>& mbufs) {
+                               std::span<rte_mbuf* const> mbufs) {
     for (size_t i = 0; i < mbufs.size(); i += nf::kCpuVector) {
         const size_t n = std::min(nf::kCpuVector, mbufs.size() - i);
         cpu_.decide(program, counters, mbufs.data() + i, n, fates_.data());

@@ -2,8 +2,9 @@
 //
 // A packet waits in its chain's queue until a batch takes it (the adaptive batcher), crosses into
 // the shared packet buffer, goes through the program's steps, and comes back in its batch's turn.
-// Host buffers stay as they were until their batch has come back whole: if the device fails, its
-// batches run again on the CPU and nothing is lost.
+// Receive buffers stay as they were until their batch has come back whole: if the device fails, its
+// batches run again on the CPU and nothing is lost. What comes back lies in pinned memory of its own,
+// and the packets' mbufs are pointed there: the CPU touches no frame.
 #pragma once
 
 #include <atomic>
@@ -12,14 +13,16 @@
 
 #include "millrace/device/device.hpp"
 #include "millrace/exec/cpu_engine.hpp"
+#include "millrace/exec/frame_region.hpp"
 
 namespace millrace::exec {
 
 /// How frames reach the device.
 enum class TransferIn {
-    packed,  ///< the host packs them into one run, one copy moves it
-    rows,    ///< a 2-D copy of evenly spaced buffers; packed where they are not
-    gather,  ///< a copy for each frame, straight from its buffer
+    automatic,  ///< of the three below the one that suits a batch
+    packed,     ///< the host packs them into one run, one copy moves it
+    rows,       ///< 2-D copies of evenly spaced buffers; gather, or packed, where they are not
+    gather,     ///< a kernel fetches them from their buffers; packed where it can't read those
 };
 /// How they come back.
 enum class TransferOut {
@@ -31,9 +34,10 @@ struct OffloadOptions {
     unsigned depth = 4;                      ///< batches in flight
     size_t batch_bytes = size_t{16} << 20;   ///< most packet-buffer bytes of one batch
     device::Mode mode = device::Mode::fused;
-    TransferIn transfer_in = TransferIn::packed;
+    TransferIn transfer_in = TransferIn::automatic;
     TransferOut transfer_out = TransferOut::region;
     bool whole_frames = false;               ///< move every byte both ways, whatever the plan says
+    bool pinned = false;                     ///< all receive buffers are known to the device (Device::pin)
     std::chrono::nanoseconds patience{std::chrono::seconds(5)};  ///< a batch that takes longer means that the device is gone
 };
 
@@ -69,33 +73,38 @@ public:
     size_t in_flight() const override { return in_flight_; }
     void drain() override;
     std::string describe() const override;
+    /// What the engine runs of a program; for those who load it ahead.
+    static std::vector<device::Step> steps_of(const chain::Program& program, const OffloadOptions& options);
     /// Whether the device has failed and the CPU has taken over.
     bool failed_over() const { return failed_; }
 
 private:
     struct Queue;   // packets of one chain that wait for a batch
     struct Slot;    // buffers of one batch, on both sides
-    struct Layout;  // where the frames of a batch lie in the packet buffer
 
     Queue& queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters);
     void prepare(Queue& queue);
     bool batch_is_due(const Queue& queue, uint64_t now) const;
     bool start_batch(Queue& queue);
-    Layout lay_out(const Queue& queue) const;
-    device::Status send(Slot& slot, const Layout& layout);
-    device::Status send_frames(Slot& slot, const Layout& layout);
+    bool lay_out(const Queue& queue, Slot& slot);
+    device::Status send(Slot& slot);
+    device::Status send_frames(Slot& slot);
+    device::Status send_rows(Slot& slot);
+    device::Status send_packed(Slot& slot);
+    TransferIn choose_transfer(const Slot& slot) const;
     device::Status run_steps(Slot& slot);
     device::Status fetch_states(Slot& slot);
     void restore_states(const Slot& slot);
-    device::Status fetch(Slot& slot, const Layout& layout);
+    device::Status fetch(Slot& slot);
     device::Status fetch_rest(Slot& slot);
     bool finish_front();
     void complete(Slot& slot);
-    bool apply(Slot& slot, size_t index, Fate& fate);
+    FrameRegion* lend_region(Slot& slot);
+    bool apply(Slot& slot, size_t index, FrameRegion* lent, Fate& fate);
     void count(const Slot& slot);
     void fail_over(device::Status status);
     void run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
-                    const std::vector<rte_mbuf*>& mbufs);
+                    std::span<rte_mbuf* const> mbufs);
 
     std::shared_ptr<device::Device> device_;
     Delivery& delivery_;
@@ -104,6 +113,7 @@ private:
     CpuEngine cpu_;
     PacketRing ring_;
     device::Address ring_address_ = 0;
+    std::shared_ptr<FrameRegions> regions_;
     std::vector<std::unique_ptr<Slot>> slots_;
     std::deque<Slot*> flying_;               // in order of launch
     std::vector<Slot*> idle_;
@@ -112,6 +122,7 @@ private:
     std::atomic<bool> failed_{false};        // read by reports, too
     std::vector<Fate> fates_;
     std::vector<Visit> visits_;
+    std::vector<uint32_t> retries_;
 };
 
 }  // namespace millrace::exec

@@ -22,104 +22,159 @@ T* device_pointer(Address address) {
 
 }  // namespace
 
-OffloadEngine::Layout OffloadEngine::lay_out(const Queue& queue) const {
-    Layout layout;
-    const size_t most = std::min<size_t>({queue.waiting.size(), queue.program->max_batch, max_batch_});
-    const bool whole = queue.prefix_in == chain::kWholeFrame;
-    layout.headroom = whole ? aligned(queue.program->head_growth()) : 0;
-    layout.tailroom = whole ? queue.program->tail_growth() : 0;
-    layout.offsets.reserve(most);
-    layout.present.reserve(most);
+/// Places the frames of the next batch and writes their descriptors, as many as fit; false when the packet
+/// buffer has no room now.
+bool OffloadEngine::lay_out(const Queue& queue, Slot& slot) {
+    const size_t most = std::min<size_t>({queue.waiting(), queue.program->max_batch, max_batch_});
+    const bool whole = slot.prefix_in == chain::kWholeFrame;
+    slot.headroom = whole ? aligned(queue.program->head_growth()) : 0;
+    slot.tailroom = whole ? queue.program->tail_growth() : 0;
+    slot.count = 0;
+    slot.frame_bytes = 0;
+    slot.runs = 0;
+    slot.pitch = 0;
+    slot.slot_bytes = 0;
+    slot.mbufs.clear();
+    rte_mbuf* const* waiting = queue.packets.data() + queue.first;
+    device::FrameDescriptor* descriptors = slot.descriptors();
+    uint32_t bytes = 0;
+    const uint8_t* expected = nullptr;
+    bool even = true;
+    constexpr size_t kAhead = 16;
     for (size_t i = 0; i < most; ++i) {
-        const uint32_t length = queue.waiting[i]->data_len;
-        const uint32_t present = whole ? length : std::min(length, queue.prefix_in);
-        const uint32_t slot = whole ? layout.headroom + aligned(length + layout.tailroom) : queue.prefix_in;
-        if (layout.bytes + slot > options_.batch_bytes) break;
-        layout.offsets.push_back(static_cast<uint32_t>(layout.bytes) + layout.headroom);
-        layout.present.push_back(present);
-        layout.bytes += slot;
+        if (i + kAhead < most) __builtin_prefetch(waiting[i + kAhead]);
+        rte_mbuf* mbuf = waiting[i];
+        const uint32_t length = mbuf->data_len;
+        const uint32_t present = whole ? length : std::min(length, slot.prefix_in);
+        const uint32_t room = whole ? slot.headroom + aligned(length + slot.tailroom) : aligned(slot.prefix_in);
+        if (bytes + room > options_.batch_bytes) break;
+        descriptors[i] = {bytes + slot.headroom, static_cast<uint16_t>(length), static_cast<uint16_t>(present), mbuf->port, 0};
+        const auto* data = rte_pktmbuf_mtod(mbuf, const uint8_t*);
+        slot.sources[i] = reinterpret_cast<uint64_t>(data);
+        if (i == 0) {
+            slot.slot_bytes = room;
+        } else if (i == 1) {
+            slot.pitch = data - reinterpret_cast<const uint8_t*>(slot.sources[0]);
+        }
+        slot.runs += i > 0 && data != expected;
+        expected = data + slot.pitch;
+        even &= room == slot.slot_bytes;
+        slot.frame_bytes += present;
+        bytes += room;
+        slot.mbufs.push_back(mbuf);
+        ++slot.count;
     }
-    layout.packets = layout.offsets.size();
-    return layout;
+    // The second frame begins no run of its own: it gives the first one its distance.
+    slot.runs = slot.count > 1 ? slot.runs : 1;
+    if (!even) slot.slot_bytes = 0;
+    const size_t at = ring_.take(bytes);
+    if (at == PacketRing::kNoRoom) return false;
+    slot.ring_offset = at;
+    slot.ring_bytes = bytes;
+    for (size_t i = 0; i < slot.count; ++i) descriptors[i].offset += static_cast<uint32_t>(at);
+    return true;
 }
 
-Status OffloadEngine::send(Slot& slot, const Layout& layout) {
-    const size_t nodes = slot.program->nodes.size();
-    EventBuffer& events = slot.event_buffer(slot.input);
-    events.events = device_pointer<Event>(slot.device_events);
-    events.capacity = slot.program->emits_events() ? static_cast<uint32_t>(layout.packets * kEventsPerPacket) : 0;
+Status OffloadEngine::send(Slot& slot) {
+    EventBuffer& events = slot.event_buffer();
+    events.events = device_pointer<Event>(slot.device_block + slot.events_offset());
+    events.capacity = slot.program->emits_events() ? static_cast<uint32_t>(slot.count * kEventsPerPacket) : 0;
     events.count = 0;
-    std::fill_n(slot.outcomes(slot.input), Slot::kOutcomes, 0u);
-    for (size_t i = 0; i < layout.packets; ++i) {
-        const rte_mbuf* mbuf = slot.mbufs[i];
-        slot.descriptors()[i] = {static_cast<uint32_t>(slot.ring_offset) + layout.offsets[i], mbuf->data_len,
-                                 static_cast<uint16_t>(layout.present[i]), mbuf->port, 0};
-    }
+    std::fill_n(slot.outcomes(), Slot::kOutcomes, 0u);
+    const size_t n = slot.count;
     device::BatchView& view = slot.view;
-    const size_t n = layout.packets;
     view = {};
     view.frames = device_pointer<uint8_t>(ring_address_);
-    view.events = device_pointer<EventBuffer>(slot.device_block);
-    view.outcome_counts = device_pointer<uint32_t>(slot.device_block + sizeof(EventBuffer));
-    view.descriptors = device_pointer<device::FrameDescriptor>(slot.device_block + Slot::kHead);
-    view.results = device_pointer<device::PacketResult>(slot.device_block + Slot::kHead + n * sizeof(device::FrameDescriptor));
+    view.descriptors = device_pointer<device::FrameDescriptor>(slot.device_block);
+    view.events = device_pointer<EventBuffer>(slot.device_block + slot.head_offset());
+    view.outcome_counts = device_pointer<uint32_t>(slot.device_block + slot.head_offset() + sizeof(EventBuffer));
+    view.results = device_pointer<device::PacketResult>(slot.device_block + slot.results_offset());
     view.packets = device_pointer<Packet>(slot.device_work);
     view.decisions = device_pointer<Decision>(slot.device_work + n * sizeof(Packet));
     view.keys = device_pointer<uint32_t>(slot.device_work + n * (sizeof(Packet) + sizeof(Decision)));
     view.at = device_pointer<uint16_t>(slot.device_work + n * (sizeof(Packet) + sizeof(Decision) + sizeof(uint32_t)));
-    view.visits = nodes > 0 ? device_pointer<Decision>(slot.device_visits) : nullptr;
+    view.visits = slot.program->nodes.empty() ? nullptr : device_pointer<Decision>(slot.device_visits);
     view.prefixes = device_pointer<uint8_t>(slot.device_prefixes);
     view.prefix_bytes = slot.prefix_back == chain::kWholeFrame ? 0 : slot.prefix_back;
     view.count = static_cast<uint32_t>(n);
-    view.headroom = static_cast<uint16_t>(layout.headroom);
-    view.tailroom = static_cast<uint16_t>(layout.tailroom);
-    if (const Status status = send_frames(slot, layout); status != Status::ok) return status;
-    const size_t input_bytes = Slot::kHead + n * sizeof(device::FrameDescriptor);
+    view.headroom = static_cast<uint16_t>(slot.headroom);
+    view.tailroom = static_cast<uint16_t>(slot.tailroom);
+    const size_t input_bytes = slot.results_offset();
     slot.counters->bytes_to_device.add(input_bytes);
-    return device_->copy_to_device(slot.stream, slot.device_block, slot.input, input_bytes);
+    const Status status = device_->copy_to_device(slot.stream, slot.device_block, slot.block, input_bytes);
+    return status == Status::ok ? send_frames(slot) : status;
 }
 
-Status OffloadEngine::send_frames(Slot& slot, const Layout& layout) {
-    const Address to = ring_address_ + slot.ring_offset;
-    uint64_t bytes = 0;
-    for (const uint32_t present : layout.present) bytes += present;
-    if (options_.transfer_in == TransferIn::gather) {
-        slot.pieces_in.clear();
-        for (size_t i = 0; i < layout.packets; ++i)
-            slot.pieces_in.push_back({rte_pktmbuf_mtod(slot.mbufs[i], void*), to + layout.offsets[i], layout.present[i]});
-        slot.counters->bytes_to_device.add(bytes);
-        return device_->gather_to_device(slot.stream, slot.pieces_in);
+/// Copy engines carry whole rows best; small frames and heads, and buffers in no order, are a kernel's
+/// (docs/benchmarks/transfer.md).
+TransferIn OffloadEngine::choose_transfer(const Slot& slot) const {
+    constexpr size_t kMostRuns = 8, kLeastRow = 192;
+    const bool rows_fit = slot.prefix_in == chain::kWholeFrame && slot.slot_bytes != 0 && slot.runs <= kMostRuns && slot.pitch > 0;
+    switch (options_.transfer_in) {
+        case TransferIn::packed: return TransferIn::packed;
+        case TransferIn::rows:
+            if (rows_fit) return TransferIn::rows;
+            break;
+        case TransferIn::gather: break;
+        case TransferIn::automatic:
+            if (options_.pinned && rows_fit && slot.frame_bytes >= kLeastRow * slot.count) return TransferIn::rows;
+            break;
     }
-    if (options_.transfer_in == TransferIn::rows && layout.packets > 1) {
-        const auto* first = rte_pktmbuf_mtod(slot.mbufs[0], const uint8_t*);
-        const ptrdiff_t pitch = rte_pktmbuf_mtod(slot.mbufs[1], const uint8_t*) - first;
-        const uint32_t to_pitch = layout.offsets[1] - layout.offsets[0];
-        bool even = pitch > 0;
-        for (size_t i = 1; i < layout.packets && even; ++i)
-            even = rte_pktmbuf_mtod(slot.mbufs[i], const uint8_t*) == first + static_cast<ptrdiff_t>(i) * pitch &&
-                   layout.offsets[i] - layout.offsets[i - 1] == to_pitch && layout.present[i] <= layout.present[0];
-        if (even && layout.present[0] <= to_pitch && layout.present[0] <= static_cast<size_t>(pitch)) {
-            slot.counters->bytes_to_device.add(uint64_t{layout.present[0]} * layout.packets);
-            return device_->copy_rows_to_device(slot.stream, to + layout.offsets[0], to_pitch, first, static_cast<size_t>(pitch),
-                                                layout.present[0], layout.packets);
-        }
+    return options_.pinned ? TransferIn::gather : TransferIn::packed;
+}
+
+Status OffloadEngine::send_frames(Slot& slot) {
+    const TransferIn transfer = choose_transfer(slot);
+    slot.gathered = transfer == TransferIn::gather;
+    if (transfer == TransferIn::packed) return send_packed(slot);
+    if (transfer == TransferIn::rows) return send_rows(slot);
+    slot.counters->bytes_to_device.add(slot.frame_bytes);
+    if (slot.runs == 1) {
+        slot.view.source = slot.sources[0];
+        slot.view.source_pitch = static_cast<uint64_t>(slot.pitch);
+        return Status::ok;
     }
-    for (size_t i = 0; i < layout.packets; ++i)
-        std::memcpy(slot.frames_in + layout.offsets[i], rte_pktmbuf_mtod(slot.mbufs[i], const void*), layout.present[i]);
-    slot.counters->bytes_to_device.add(layout.bytes);
-    return device_->copy_to_device(slot.stream, to, slot.frames_in, layout.bytes);
+    slot.view.sources = device_pointer<const uint64_t>(slot.device_sources);
+    slot.counters->bytes_to_device.add(slot.count * sizeof(uint64_t));
+    return device_->copy_to_device(slot.stream, slot.device_sources, slot.sources, slot.count * sizeof(uint64_t));
+}
+
+/// One 2-D copy for each run of buffers at one distance. A row is as long as the run's longest frame.
+Status OffloadEngine::send_rows(Slot& slot) {
+    const device::FrameDescriptor* descriptors = slot.descriptors();
+    Status status = Status::ok;
+    for (size_t first = 0, next = 0; first < slot.count && status == Status::ok; first = next) {
+        uint16_t width = descriptors[first].present;
+        for (next = first + 1; next < slot.count && slot.sources[next] == slot.sources[next - 1] + static_cast<uint64_t>(slot.pitch); ++next)
+            width = std::max(width, descriptors[next].present);
+        slot.counters->bytes_to_device.add(uint64_t{width} * (next - first));
+        status = device_->copy_rows_to_device(slot.stream, ring_address_ + descriptors[first].offset, slot.slot_bytes,
+                                              reinterpret_cast<const void*>(slot.sources[first]), static_cast<size_t>(slot.pitch), width, next - first);
+    }
+    return status;
+}
+
+Status OffloadEngine::send_packed(Slot& slot) {
+    const device::FrameDescriptor* descriptors = slot.descriptors();
+    for (size_t i = 0; i < slot.count; ++i)
+        std::memcpy(slot.frames_in + (descriptors[i].offset - slot.ring_offset), reinterpret_cast<const void*>(slot.sources[i]), descriptors[i].present);
+    slot.counters->bytes_to_device.add(slot.ring_bytes);
+    return device_->copy_to_device(slot.stream, ring_address_ + slot.ring_offset, slot.frames_in, slot.ring_bytes);
 }
 
 Status OffloadEngine::run_steps(Slot& slot) {
     const auto is_ordered = [](const device::Step& step) { return step.kind == device::Step::Kind::tickets || step.kind == device::Step::Kind::commit; };
-    const auto first = std::find_if(slot.steps.begin(), slot.steps.end(), is_ordered);
-    const auto behind = std::find_if(slot.steps.rbegin(), slot.steps.rend(), is_ordered).base();
+    const std::vector<device::Step>& steps = slot.loaded->steps();
+    const auto first = std::find_if(steps.begin(), steps.end(), is_ordered);
+    const auto behind = std::find_if(steps.rbegin(), steps.rend(), is_ordered).base();
     const auto launch = [&](auto from, auto to) {
         Status status = Status::ok;
-        for (auto step = from; step != to && status == Status::ok; ++step) status = device_->launch(slot.stream, *slot.loaded, *step, slot.view);
+        for (auto step = from; step != to && status == Status::ok; ++step)
+            if (step->kind != device::Step::Kind::gather || slot.gathered)
+                status = device_->launch(slot.stream, *slot.loaded, static_cast<size_t>(step - steps.begin()), slot.view);
         return status;
     };
-    if (Status status = launch(slot.steps.begin(), first); status != Status::ok || first == slot.steps.end()) return status;
+    if (Status status = launch(steps.begin(), first); status != Status::ok || first == steps.end()) return status;
     // The ordered part of one batch follows that of the batch before.
     device::OrderGate& gate = device_->order_gate();
     const std::lock_guard lock(gate.mutex);
@@ -128,21 +183,18 @@ Status OffloadEngine::run_steps(Slot& slot) {
     if (status == Status::ok) status = fetch_states(slot);
     if (status == Status::ok) status = device_->record(slot.stream, gate.last);
     slot.order = ++gate.batches;
-    return status == Status::ok ? launch(behind, slot.steps.end()) : status;
+    return status == Status::ok ? launch(behind, steps.end()) : status;
 }
 
 /// State comes back with every batch, so that the host's copy is what the last finished batch left.
 Status OffloadEngine::fetch_states(Slot& slot) {
     size_t bytes = 0;
-    for (const device::StateArray& state : slot.loaded->states()) bytes += state.bytes;
-    slot.states.resize(bytes);
-    slot.counters->bytes_to_host.add(bytes);
-    bytes = 0;
     Status status = Status::ok;
     for (const device::StateArray& state : slot.loaded->states()) {
-        if (status == Status::ok) status = device_->copy_to_host(slot.stream, slot.states.data() + bytes, state.address, state.bytes);
+        if (status == Status::ok) status = device_->copy_to_host(slot.stream, slot.states + bytes, state.address, state.bytes);
         bytes += state.bytes;
     }
+    slot.counters->bytes_to_host.add(bytes);
     return status;
 }
 
@@ -155,37 +207,32 @@ void OffloadEngine::restore_states(const Slot& slot) {
     for (const device::StateArray& state : slot.loaded->states()) {
         uint64_t& restored = gate.restored[state.host];
         if (slot.order > restored) {
-            std::memcpy(state.host, slot.states.data() + at, state.bytes);
+            std::memcpy(state.host, slot.states + at, state.bytes);
             restored = slot.order;
         }
         at += state.bytes;
     }
 }
 
-Status OffloadEngine::fetch(Slot& slot, const Layout& layout) {
-    const size_t n = layout.packets;
-    const Address results = slot.device_block + Slot::kHead + n * sizeof(device::FrameDescriptor);
-    Status status = device_->copy_to_host(slot.stream, slot.output, slot.device_block, Slot::kHead);
-    if (status == Status::ok)
-        status = device_->copy_to_host(slot.stream, slot.output + Slot::kHead, results, n * sizeof(device::PacketResult));
-    uint64_t bytes = Slot::kHead + n * sizeof(device::PacketResult);
-    if (status == Status::ok && slot.program->emits_events()) {
-        const size_t eager = std::min<size_t>(kEagerEvents, n * kEventsPerPacket) * sizeof(Event);
-        status = device_->copy_to_host(slot.stream, slot.events, slot.device_events, eager);
-        bytes += eager;
-    }
+/// Head, results and the first events in one copy, as they lie behind each other; then the frames.
+Status OffloadEngine::fetch(Slot& slot) {
+    const size_t n = slot.count;
+    const size_t eager = slot.program->emits_events() ? std::min<size_t>(kEagerEvents, n * kEventsPerPacket) : 0;
+    const size_t bytes = slot.events_offset() + eager * sizeof(Event) - slot.head_offset();
+    slot.counters->bytes_to_host.add(bytes);
+    Status status = device_->copy_to_host(slot.stream, slot.block + slot.head_offset(), slot.device_block + slot.head_offset(), bytes);
     if (status == Status::ok && slot.visits != nullptr && !slot.program->nodes.empty()) {
         const size_t visits = n * slot.program->nodes.size() * sizeof(Decision);
         status = device_->copy_to_host(slot.stream, slot.visits, slot.device_visits, visits);
+        slot.counters->bytes_to_host.add(visits);
     }
     if (status == Status::ok && slot.prefix_back == chain::kWholeFrame && options_.transfer_out == TransferOut::region) {
-        status = device_->copy_to_host(slot.stream, slot.frames_out, ring_address_ + slot.ring_offset, slot.ring_bytes);
-        bytes += slot.ring_bytes;
+        status = device_->copy_to_host(slot.stream, slot.region->data(), ring_address_ + slot.ring_offset, slot.ring_bytes);
+        slot.counters->bytes_to_host.add(slot.ring_bytes);
     } else if (status == Status::ok && slot.prefix_back != 0 && slot.prefix_back != chain::kWholeFrame) {
-        status = device_->copy_to_host(slot.stream, slot.frames_out, slot.device_prefixes, n * slot.prefix_back);
-        bytes += n * slot.prefix_back;
+        status = device_->copy_to_host(slot.stream, slot.region->data(), slot.device_prefixes, n * slot.prefix_back);
+        slot.counters->bytes_to_host.add(n * slot.prefix_back);
     }
-    slot.counters->bytes_to_host.add(bytes);
     if (status == Status::ok) status = device_->record(slot.stream, slot.done);
     return status;
 }
@@ -193,23 +240,23 @@ Status OffloadEngine::fetch(Slot& slot, const Layout& layout) {
 /// What could only be asked for once the results were here: more events, and the packets that are left.
 Status OffloadEngine::fetch_rest(Slot& slot) {
     Status status = Status::ok;
-    const EventBuffer& events = slot.event_buffer(slot.output);
-    const uint32_t stored = std::min(events.count, events.capacity);
-    if (stored > kEagerEvents) {
-        status = device_->copy_to_host(slot.stream, slot.events, slot.device_events, stored * sizeof(Event));
-        slot.counters->bytes_to_host.add(stored * sizeof(Event));
+    if (const size_t stored = slot.stored_events(); stored > kEagerEvents) {
+        const size_t bytes = (stored - kEagerEvents) * sizeof(Event);
+        status = device_->copy_to_host(slot.stream, reinterpret_cast<uint8_t*>(slot.events() + kEagerEvents),
+                                       slot.device_block + slot.events_offset() + kEagerEvents * sizeof(Event), bytes);
+        slot.counters->bytes_to_host.add(bytes);
     }
     if (status == Status::ok && slot.prefix_back == chain::kWholeFrame && options_.transfer_out == TransferOut::selective) {
-        slot.pieces_out.clear();
-        for (size_t i = 0; i < slot.mbufs.size(); ++i) {
+        slot.pieces.clear();
+        for (size_t i = 0; i < slot.count; ++i) {
             const device::PacketResult& result = slot.results()[i];
             if (result.target.kind == Target::Kind::drop || result.node == device::kHostDecides) continue;
             const size_t at = result.offset - slot.ring_offset;
             if (at + result.length > slot.ring_bytes) return Status::failed;
-            slot.pieces_out.push_back({slot.frames_out + at, ring_address_ + result.offset, result.length});
+            slot.pieces.push_back({slot.region->data() + at, ring_address_ + result.offset, result.length});
             slot.counters->bytes_to_host.add(result.length);
         }
-        status = device_->scatter_to_host(slot.stream, slot.pieces_out);
+        status = device_->scatter_to_host(slot.stream, slot.pieces);
     }
     if (status == Status::ok) status = device_->record(slot.stream, slot.done);
     return status;

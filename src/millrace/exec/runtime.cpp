@@ -5,24 +5,24 @@
 
 #include <algorithm>
 
+#include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/worker.hpp"
 
 namespace millrace::exec {
 namespace {
 
-std::shared_ptr<device::Device> make_device(const chain::Configuration& configuration) {
+std::shared_ptr<device::Device> make_device(const chain::Configuration& configuration, const RuntimeOptions& options) {
     if (configuration.device == "cpu") return nullptr;
     if (configuration.device == "sim") return std::make_shared<device::sim::SimDevice>();
-    throw std::runtime_error("the device '" + configuration.device + "' is not part of this program; cpu and sim are");
+    device::cuda::CudaOptions cuda;
+    cuda.kernels.keep = options.keep_kernels;
+    return std::make_shared<device::cuda::CudaDevice>(cuda);
 }
 
 /// By how much all chains of a configuration together may make a frame grow: one may lead to the next.
-struct Growth {
-    uint32_t head = 0, tail = 0;
-};
-Growth growth_of(const chain::Configuration& configuration) {
-    Growth growth;
+nf::Growth growth_of(const chain::Configuration& configuration) {
+    nf::Growth growth;
     for (const auto& program : configuration.chains) {
         growth.head += program->head_growth();
         growth.tail += program->tail_growth();
@@ -54,7 +54,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     environment.queues = static_cast<uint16_t>(options_.workers);
     environment.pool_packets = options_.pool_packets;
     environment.output_folder = configuration.output_folder;
-    const Growth growth = growth_of(configuration);
+    const nf::Growth growth = growth_of(configuration);
     environment.headroom_bytes = headroom_bytes_ = std::max(128u, (growth.head + 63) / 64 * 64);
     environment.tailroom_bytes = tailroom_bytes_ = std::max(64u, growth.tail);
     ports_ = io::make_ports(*configuration.ports, environment);
@@ -63,12 +63,13 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
         const bool shared = port->info().send_queues < options_.workers;
         send_locks_.push_back(shared ? std::make_unique<std::mutex>() : nullptr);
     }
-    device_ = options_.device ? options_.device : make_device(configuration);
+    device_ = options_.device ? options_.device : make_device(configuration, options_);
+    pin_packets();
     if (!options_.verdict_file.empty()) verdicts_ = std::make_unique<VerdictLog>(options_.verdict_file, configuration.port_names);
     configuration_ = std::make_shared<const chain::Configuration>(std::move(configuration));
     generation_ = configuration_->generation;
     if (device_)
-        for (const auto& program : configuration_->chains) loaded_.push_back(device_->load(program));
+        for (const auto& program : configuration_->chains) loaded_.push_back(load(program));
     for (unsigned i = 0; i < options_.workers; ++i) workers_.push_back(std::make_unique<Worker>(*this, i));
 }
 
@@ -78,6 +79,23 @@ Runtime::~Runtime() {
         if (thread.joinable()) thread.join();
     workers_.clear();
     for (const auto& port : ports_) port->close();
+    for (void* memory : pinned_) device_->unpin(memory);
+}
+
+/// Lets the device reach the ports' receive buffers.
+void Runtime::pin_packets() {
+    if (device_ == nullptr) return;
+    options_.offload.pinned = true;
+    for (const auto& port : ports_) {
+        const io::PacketPool* pool = port->pool();
+        if (pool == nullptr) continue;
+        if (device_->pin(pool->memory(), pool->memory_bytes())) pinned_.push_back(pool->memory());
+        else options_.offload.pinned = false;
+    }
+}
+
+std::shared_ptr<device::LoadedProgram> Runtime::load(const std::shared_ptr<const chain::Program>& program) {
+    return device_->load(program, OffloadEngine::steps_of(*program, options_.offload));
 }
 
 void Runtime::start() {
@@ -131,7 +149,7 @@ void Runtime::check_change(const chain::Configuration& next) const {
     if (next.device != now.device)
         refuse(file, "the device can't change from " + now.device + " to " + next.device + " while packets flow", "keep 'device:', or restart");
     check_outputs(next, ports_);
-    const Growth growth = growth_of(next);
+    const nf::Growth growth = growth_of(next);
     if (growth.head > headroom_bytes_ || growth.tail > tailroom_bytes_)
         refuse(file, "these chains may make a frame grow by more than the ports' buffers, made at the start, have room for", "restart with it");
 }
@@ -141,7 +159,7 @@ void Runtime::apply(chain::Configuration configuration) {
     auto next = std::make_shared<const chain::Configuration>(std::move(configuration));
     std::vector<std::shared_ptr<device::LoadedProgram>> loaded;
     if (device_)
-        for (const auto& program : next->chains) loaded.push_back(device_->load(program));
+        for (const auto& program : next->chains) loaded.push_back(load(program));
     std::shared_ptr<const chain::Configuration> previous;
     std::unique_lock lock(mutex_);
     previous = std::exchange(configuration_, next);

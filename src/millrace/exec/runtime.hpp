@@ -24,6 +24,7 @@ struct RuntimeOptions {
     CpuOptions cpu;
     OffloadOptions offload;
     std::string verdict_file;          ///< empty: no verdicts
+    std::string keep_kernels;          ///< folder for the source, PTX and cubin of each chain; empty: none
     std::shared_ptr<device::Device> device;  ///< to run on, in place of one made from the configuration's `device`
     uint32_t pool_packets = 16384;
 };
@@ -62,7 +63,8 @@ public:
 
 private:
     friend class Worker;
-    void take_generation(Worker& worker);
+    void pin_packets();
+    std::shared_ptr<device::LoadedProgram> load(const std::shared_ptr<const chain::Program>& program);
     void worker_ended(const std::string& trouble);
     /// Throws ConfigError where packets could not go from the running configuration to this one.
     void check_change(const chain::Configuration& next) const;
@@ -74,6 +76,7 @@ private:
     uint32_t headroom_bytes_ = 0, tailroom_bytes_ = 0;             // what the ports' buffers leave for the chains to grow
     std::vector<std::unique_ptr<std::mutex>> send_locks_;          // by port, where workers share a queue
     std::shared_ptr<device::Device> device_;
+    std::vector<void*> pinned_;                                    // packet memory that the device was told of
     std::vector<std::shared_ptr<device::LoadedProgram>> loaded_;   // keeps the tables of this generation on the device
     std::unique_ptr<VerdictLog> verdicts_;
     std::vector<std::unique_ptr<Worker>> workers_;

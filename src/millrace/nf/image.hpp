@@ -67,6 +67,7 @@ public:
     }
 
     const void* tables() const { return tables_; }
+    size_t tables_bytes() const { return tables_bytes_; }
     const std::vector<Array>& arrays() const { return arrays_; }
     /// Bytes of all read-only arrays and of all state.
     uint64_t array_bytes() const {

@@ -66,6 +66,11 @@ struct Statistic {
     std::string help;
 };
 
+/// By how many bytes a packet may grow.
+struct Growth {
+    uint32_t head = 0, tail = 0;
+};
+
 /// What an NF's host half is told when it is made.
 struct Environment {
     std::string node_name;                        ///< unique in its chain
@@ -99,6 +104,10 @@ public:
 
     /// The tables of this generation. Made once; constant afterwards.
     virtual const Image& image() const = 0;
+    /// Most bytes that a packet can grow with these tables, where that is less than the type says.
+    virtual Growth growth(const Growth& of_type) const { return of_type; }
+    /// Whether `commit` of the device half may change anything with these tables. Where not, devices leave it out.
+    virtual bool commits() const { return true; }
     /// A CPU half for one worker, or null where the device half serves the CPU too.
     virtual std::unique_ptr<CpuHalf> make_cpu_half() { return nullptr; }
     /// What led to a decision, for people: "rule 17 (edge.rules:17)". Empty when there is nothing to say.

@@ -20,14 +20,48 @@ MILLRACE_DEVICE uint64_t swap64(uint64_t v) {
     return (static_cast<uint64_t>(swap32(static_cast<uint32_t>(v))) << 32) | swap32(static_cast<uint32_t>(v >> 32));
 }
 
+#if MILLRACE_GPU
+// A GPU faults on a misaligned wide access. Aligned words that hold at least one of the bytes asked for are
+// always there to be read, as memory is handed out in whole words.
+namespace detail {
+MILLRACE_DEVICE uintptr_t address_of(const uint8_t* p) { return reinterpret_cast<uintptr_t>(p); }
+MILLRACE_DEVICE const uint32_t* word_at(const uint8_t* p) { return reinterpret_cast<const uint32_t*>(address_of(p) & ~uintptr_t{3}); }
+
+MILLRACE_DEVICE uint32_t load32(const uint8_t* p) {
+    const uint32_t* word = word_at(p);
+    const uint32_t shift = 8 * static_cast<uint32_t>(address_of(p) & 3);
+    return shift == 0 ? word[0] : __funnelshift_r(word[0], word[1], shift);
+}
+MILLRACE_DEVICE void store16(uint8_t* p, uint16_t v) {
+    if ((address_of(p) & 1) == 0) {
+        *reinterpret_cast<uint16_t*>(p) = v;
+    } else {
+        p[0] = static_cast<uint8_t>(v);
+        p[1] = static_cast<uint8_t>(v >> 8);
+    }
+}
+MILLRACE_DEVICE void store32(uint8_t* p, uint32_t v) {
+    if ((address_of(p) & 3) == 0) {
+        *reinterpret_cast<uint32_t*>(p) = v;
+    } else {
+        store16(p, static_cast<uint16_t>(v));
+        store16(p + 2, static_cast<uint16_t>(v >> 16));
+    }
+}
+}  // namespace detail
+#endif
+
 /// An integer exactly as it lies in memory.
 template <class T>
 MILLRACE_DEVICE T load_raw(const uint8_t* p) {
 #if MILLRACE_GPU
-    // A GPU faults on a misaligned wide access, so it is put together from bytes.
-    T v = 0;
-    for (unsigned i = 0; i < sizeof(T); ++i) v |= static_cast<T>(static_cast<T>(p[i]) << (8 * i));
-    return v;
+    if constexpr (sizeof(T) == 8) return detail::load32(p) | static_cast<T>(detail::load32(p + 4)) << 32;
+    if constexpr (sizeof(T) == 4) return static_cast<T>(detail::load32(p));
+    if constexpr (sizeof(T) == 2) {
+        if ((detail::address_of(p) & 1) == 0) return *reinterpret_cast<const T*>(p);
+        return static_cast<T>(p[0] | p[1] << 8);
+    }
+    return static_cast<T>(p[0]);
 #else
     T v;
     __builtin_memcpy(&v, p, sizeof v);
@@ -37,7 +71,16 @@ MILLRACE_DEVICE T load_raw(const uint8_t* p) {
 template <class T>
 MILLRACE_DEVICE void store_raw(uint8_t* p, T v) {
 #if MILLRACE_GPU
-    for (unsigned i = 0; i < sizeof(T); ++i) p[i] = static_cast<uint8_t>(v >> (8 * i));
+    if constexpr (sizeof(T) == 8) {
+        detail::store32(p, static_cast<uint32_t>(v));
+        detail::store32(p + 4, static_cast<uint32_t>(v >> 32));
+    } else if constexpr (sizeof(T) == 4) {
+        detail::store32(p, static_cast<uint32_t>(v));
+    } else if constexpr (sizeof(T) == 2) {
+        detail::store16(p, static_cast<uint16_t>(v));
+    } else {
+        p[0] = static_cast<uint8_t>(v);
+    }
 #else
     __builtin_memcpy(p, &v, sizeof v);
 #endif
@@ -46,6 +89,23 @@ MILLRACE_DEVICE void store_raw(uint8_t* p, T v) {
 MILLRACE_DEVICE uint16_t load_be16(const uint8_t* p) { return swap16(load_raw<uint16_t>(p)); }
 MILLRACE_DEVICE uint32_t load_be32(const uint8_t* p) { return swap32(load_raw<uint32_t>(p)); }
 MILLRACE_DEVICE uint64_t load_be64(const uint8_t* p) { return swap64(load_raw<uint64_t>(p)); }
+/// `Count` words of four bytes, one after the other.
+template <unsigned Count>
+MILLRACE_DEVICE void load_be32s(const uint8_t* p, uint32_t (&words)[Count]) {
+#if MILLRACE_GPU
+    const uint32_t* from = detail::word_at(p);
+    const uint32_t shift = 8 * static_cast<uint32_t>(detail::address_of(p) & 3);
+    uint32_t low = from[0];
+#pragma unroll
+    for (unsigned i = 0; i < Count; ++i) {
+        const uint32_t high = shift == 0 && i + 1 == Count ? 0 : from[i + 1];
+        words[i] = swap32(__funnelshift_r(low, high, shift));
+        low = high;
+    }
+#else
+    for (unsigned i = 0; i < Count; ++i) words[i] = load_be32(p + 4 * i);
+#endif
+}
 MILLRACE_DEVICE void store_be16(uint8_t* p, uint16_t v) { store_raw<uint16_t>(p, swap16(v)); }
 MILLRACE_DEVICE void store_be32(uint8_t* p, uint32_t v) { store_raw<uint32_t>(p, swap32(v)); }
 MILLRACE_DEVICE void store_be64(uint8_t* p, uint64_t v) { store_raw<uint64_t>(p, swap64(v)); }

@@ -36,11 +36,11 @@ TEST_P(CompileChain, ForAnArchitecture) {
     const chain::Configuration configuration = chain::load_configuration(std::string(MILLRACE_SOURCE) + "/examples/" + name, options);
     for (const auto& program : configuration.chains) {
         for (const Mode mode : {Mode::fused, Mode::pipelined}) {
-            const ChainSource source = make_chain_source(*program, plan_steps(*program, mode, true));
+            const ChainSource source = make_chain_source(*program, plan_steps(*program, {mode, true, true}));
             const std::string cubin = compiler->build(source, architecture);
             // A cubin is an ELF file that holds the kernels by name.
             ASSERT_TRUE(cubin.starts_with("\177ELF"));
-            for (const std::string& kernel : source.kernels) EXPECT_NE(cubin.find(kernel), std::string::npos) << kernel;
+            for (const Kernel& kernel : source.kernels) EXPECT_NE(cubin.find(kernel.name), std::string::npos) << kernel.name;
         }
     }
 }

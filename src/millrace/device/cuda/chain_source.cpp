@@ -60,45 +60,86 @@ std::string targets(const chain::Program& program, size_t index) {
     return text + "};\n";
 }
 
-std::string nodes_kernel(const chain::Program& program, const Step& step, const std::string& name) {
-    std::string text = fmt::format("extern \"C\" __global__ void __launch_bounds__({0}) {1}(BatchView batch, const void* const* tables) {{\n", kBlockThreads, name);
-    if (step.begin) text += fmt::format("    begin_block(batch, {}, {});\n", program.nodes.size(), program.drop_malformed);
+/// Tables of a node as an NF's functions take them.
+std::string tables(const TableLayout& layout, size_t node) { return fmt::format("tables.bytes + {}", layout.offsets[node]); }
+
+std::string kernel_head(const Kernel& kernel) {
+    return fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ BatchView batch, const __grid_constant__ ChainTables tables) {{\n",
+                       kernel.threads, kernel.name);
+}
+
+std::string open_counts(size_t nodes) {
+    return fmt::format("    __shared__ uint32_t outcomes[{0} * kMaxOutcomes];\n    const BlockCounts<{0}> counts(outcomes);\n", nodes);
+}
+constexpr const char* kCloseCounts = "    counts.flush(batch);\n";
+
+std::string nodes_kernel(const chain::Program& program, const TableLayout& layout, const Step& step, const Kernel& kernel) {
+    std::string text = kernel_head(kernel);
+    const size_t nodes = program.nodes.size();
+    if (step.first < step.last) text += open_counts(nodes);
+    if (step.begin)
+        text += fmt::format("    for_each_packet<{}>(batch, [&](uint32_t i) {{ begin_packet(batch, i, {}, {}); }});\n", kernel.packets, nodes, program.drop_malformed);
     for (uint16_t index = step.first; index < step.last; ++index) {
         const chain::Node& node = program.nodes[index];
-        text += fmt::format("    run_node<{}, {}, {}>(batch, tables[{}], {}, {}, {});\n", node.lanes, node.type->emits_events,
-                            step.hold_last && index + 1 == step.last, index, index,
-                            function_name(*node.type, node.lanes, "process"),
+        text += fmt::format("    run_node<{}, {}, {}, {}>(batch, counts.data(), {}, {}, {}, {});\n", kernel.packets, node.lanes, node.type->emits_events,
+                            step.hold_last && index + 1 == step.last, tables(layout, index), index, function_name(*node.type, node.lanes, "process"),
                             fmt::format("{}, sizeof {} / sizeof {}[0]", targets_name(index), targets_name(index), targets_name(index)));
     }
-    if (step.end) text += "    end_block(batch);\n";
+    if (step.keys_of_next) {
+        const chain::Node& node = program.nodes[step.last];
+        text += fmt::format("    for_each_packet<{}>(batch, [&](uint32_t i) {{ batch.keys[i] = batch.at[i] == {} ? {}(&batch.packets[i], {}) : kNoOrderKey; }});\n",
+                            kernel.packets, step.last, function_name(*node.type, node.lanes, "order_key"), tables(layout, step.last));
+    }
+    if (step.end) text += fmt::format("    for_each_packet<{}>(batch, [&](uint32_t i) {{ end_packet(batch, i); }});\n", kernel.packets);
+    if (step.first < step.last) text += kCloseCounts;
     return text + "}\n";
 }
 
-std::string step_kernel(const chain::Program& program, const Step& step, const std::string& name) {
-    if (step.kind == Step::Kind::nodes) return nodes_kernel(program, step, name);
-    std::string text = fmt::format("extern \"C\" __global__ void {}(BatchView batch, const void* const* tables) {{\n", name);
-    if (step.kind == Step::Kind::pack) {
-        text += "    pack_block(batch);\n";
-    } else {
-        const chain::Node& node = program.nodes[step.first];
-        const auto function = [&](const char* what) { return function_name(*node.type, node.lanes, what); };
-        if (step.kind == Step::Kind::tickets) {
-            text += fmt::format("    number_packets(batch, tables[{0}], {0}, {1}, {2}(tables[{0}]));\n", step.first, function("order_key"), function("tickets"));
-        } else {
-            text += fmt::format("    commit_packets(batch, tables[{0}], {0}, {1}, {2}, sizeof {2} / sizeof {2}[0]);\n", step.first,
-                                function("commit"), targets_name(step.first));
-        }
+std::string step_kernel(const chain::Program& program, const TableLayout& layout, const Step& step, const Kernel& kernel) {
+    const auto function = [&](const char* what) { return function_name(*program.nodes[step.first].type, program.nodes[step.first].lanes, what); };
+    switch (step.kind) {
+        case Step::Kind::nodes: return nodes_kernel(program, layout, step, kernel);
+        case Step::Kind::gather: return kernel_head(kernel) + fmt::format("    gather_block<{}>(batch);\n}}\n", kernel.packets);
+        case Step::Kind::pack: return kernel_head(kernel) + fmt::format("    pack_block<{}>(batch);\n}}\n", kernel.packets);
+        case Step::Kind::tickets:
+            return kernel_head(kernel) + fmt::format("    number_packets(batch, {}({}));\n}}\n", function("tickets"), tables(layout, step.first));
+        case Step::Kind::commit: break;
     }
-    return text + "}\n";
+    return kernel_head(kernel) + open_counts(program.nodes.size()) +
+           fmt::format("    commit_packets(batch, counts.data(), {0}, {1}, {2}, {3}, sizeof {3} / sizeof {3}[0]);\n", tables(layout, step.first),
+                       step.first, function("commit"), targets_name(step.first)) +
+           kCloseCounts + "}\n";
+}
+
+/// Copies take 8 threads a packet; so do kernels with an NF that likes several lanes, which then hold fewer packets a block.
+Kernel geometry(const chain::Program& program, const Step& step) {
+    Kernel kernel;
+    if (step.kind == Step::Kind::tickets || step.kind == Step::Kind::commit) return {.name = {}, .threads = 1024, .packets = 0};
+    unsigned lanes = step.kind == Step::Kind::nodes ? 1 : 8;
+    for (uint16_t index = step.first; index < step.last; ++index) lanes = std::max(lanes, program.nodes[index].lanes);
+    kernel.threads = lanes == 1 ? 128 : 256;
+    kernel.packets = kernel.threads / lanes;
+    return kernel;
 }
 
 }  // namespace
 
+TableLayout table_layout(const chain::Program& program) {
+    TableLayout layout;
+    for (const chain::Node& node : program.nodes) {
+        layout.offsets.push_back(layout.bytes);
+        layout.bytes += (node.nf->image().tables_bytes() + 15) / 16 * 16;
+    }
+    return layout;
+}
+
 ChainSource make_chain_source(const chain::Program& program, const std::vector<Step>& steps) {
     ChainSource source;
     std::set<std::string> written;
+    const TableLayout layout = table_layout(program);
     source.chain.name = program.name + ".cu";
     source.chain.text = "#include \"millrace/device/kernel/launch.hpp\"\nusing namespace millrace;\nusing namespace millrace::device;\n";
+    source.chain.text += fmt::format("struct alignas(16) ChainTables {{ unsigned char bytes[{}]; }};\n", std::max<size_t>(layout.bytes, 16));
     for (size_t i = 0; i < program.nodes.size(); ++i) {
         const chain::Node& node = program.nodes[i];
         TranslationUnit unit = nf_unit(*node.type, node.lanes);
@@ -109,8 +150,10 @@ ChainSource make_chain_source(const chain::Program& program, const std::vector<S
         source.chain.text += targets(program, i);
     }
     for (size_t i = 0; i < steps.size(); ++i) {
-        source.kernels.push_back(fmt::format("millrace_step_{}", i));
-        source.chain.text += step_kernel(program, steps[i], source.kernels.back());
+        Kernel kernel = geometry(program, steps[i]);
+        kernel.name = fmt::format("millrace_step_{}", i);
+        source.chain.text += step_kernel(program, layout, steps[i], kernel);
+        source.kernels.push_back(std::move(kernel));
     }
     return source;
 }

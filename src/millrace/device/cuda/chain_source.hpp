@@ -14,22 +14,32 @@ struct TranslationUnit {
     std::string text;
 };
 
-/// The source of a program and what its kernels are called.
+/// One kernel of a chain and how it is launched.
+struct Kernel {
+    std::string name;       ///< `millrace_step_0`, …
+    unsigned threads = 0;   ///< of a block
+    unsigned packets = 0;   ///< that a block works on; 0: one block works on the whole batch
+};
+
+/// Where each node's Tables lie among the bytes that every kernel gets as its second parameter.
+struct TableLayout {
+    std::vector<size_t> offsets;
+    size_t bytes = 0;
+};
+TableLayout table_layout(const chain::Program& program);
+
+/// The source of a program.
 struct ChainSource {
     /// One for each kind of NF and number of lanes that the chain uses. Depends on nothing else, so
     /// that what it compiles to serves every chain.
     std::vector<TranslationUnit> nfs;
-    /// The kernels, one for each step: `millrace_step_0`, … with the chain's constants built in.
+    /// The kernels, one for each step, with the chain's constants built in.
     TranslationUnit chain;
-    std::vector<std::string> kernels;
+    std::vector<Kernel> kernels;
 };
 
-/// Threads of a block, and packets that a block works on: NFs with several lanes per packet take the
-/// block's packets in turns.
-inline constexpr unsigned kBlockThreads = 128;
-
 /// Writes the source that runs `steps` of `program`. Every kernel has the parameters
-/// (BatchView batch, const void* const* tables), tables by node.
+/// (BatchView batch, ChainTables tables): by value, so that both lie in the GPU's constant memory.
 ChainSource make_chain_source(const chain::Program& program, const std::vector<Step>& steps);
 
 }  // namespace millrace::device::cuda

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <future>
 #include <map>
 #include <set>
 
@@ -40,7 +41,17 @@ void* open_library(const std::vector<std::string>& names) {
                                    names.front(), looked));
 }
 
-/// The embedded headers that a source needs, those that they include in their turn too.
+constexpr const char* kOptions[] = {"--std=c++20", "-dlto", "--relocatable-device-code=true", "--device-as-default-execution-space",
+                                    "--extra-device-vectorization"};
+
+}  // namespace
+
+std::string compile_options() {
+    std::string text;
+    for (const char* option : kOptions) text += std::string(option) + "\n";
+    return text;
+}
+
 void collect_headers(std::string_view text, std::map<std::string, std::string>& headers) {
     constexpr std::string_view kInclude = "#include \"";
     for (size_t at = text.find(kInclude); at != std::string_view::npos; at = text.find(kInclude, at + 1)) {
@@ -54,8 +65,6 @@ void collect_headers(std::string_view text, std::map<std::string, std::string>& 
         collect_headers(*source, headers);
     }
 }
-
-}  // namespace
 
 struct Compiler::Libraries {
     template <class F>
@@ -83,6 +92,8 @@ struct Compiler::Libraries {
         bind(jitlink, link_complete, "nvJitLinkComplete");
         bind(jitlink, cubin_size, "nvJitLinkGetLinkedCubinSize");
         bind(jitlink, cubin, "nvJitLinkGetLinkedCubin");
+        bind(jitlink, ptx_size, "nvJitLinkGetLinkedPtxSize");
+        bind(jitlink, ptx, "nvJitLinkGetLinkedPtx");
         bind(jitlink, link_log_size, "nvJitLinkGetErrorLogSize");
         bind(jitlink, link_log, "nvJitLinkGetErrorLog");
     }
@@ -102,6 +113,8 @@ struct Compiler::Libraries {
     int (*link_complete)(JitLinkHandle);
     int (*cubin_size)(JitLinkHandle, size_t*);
     int (*cubin)(JitLinkHandle, void*);
+    int (*ptx_size)(JitLinkHandle, size_t*);
+    int (*ptx)(JitLinkHandle, void*);
     int (*link_log_size)(JitLinkHandle, size_t*);
     int (*link_log)(JitLinkHandle, char*);
 };
@@ -128,9 +141,9 @@ std::string Compiler::compile(const TranslationUnit& unit, const std::string& ar
     int result = l.create(&program, unit.text.c_str(), unit.name.c_str(), static_cast<int>(names.size()), texts.data(), names.data());
     if (result != 0) throw CompileError(fmt::format("NVRTC refuses {}: {}", unit.name, l.error_string(result)));
     const std::string arch = "--gpu-architecture=" + architecture;
-    const char* const options[] = {arch.c_str(), "--std=c++20", "-dlto", "--relocatable-device-code=true", "--device-as-default-execution-space",
-                                   "--extra-device-vectorization"};
-    result = l.compile(program, static_cast<int>(std::size(options)), options);
+    std::vector<const char*> options(std::begin(kOptions), std::end(kOptions));
+    options.push_back(arch.c_str());
+    result = l.compile(program, static_cast<int>(options.size()), options.data());
     std::string output;
     if (result != 0) {
         size_t size = 0;
@@ -149,20 +162,27 @@ std::string Compiler::compile(const TranslationUnit& unit, const std::string& ar
 }
 
 std::string Compiler::link(const std::vector<std::string>& units, const std::string& architecture) const {
+    return link_to(Output::cubin, units, architecture);
+}
+
+std::string Compiler::link_to(Output output_kind, const std::vector<std::string>& units, const std::string& architecture) const {
     const Libraries& l = *libraries_;
     const std::string arch = "-arch=" + architecture;
-    const char* options[] = {arch.c_str(), "-lto"};
+    std::vector<const char*> options = {arch.c_str(), "-lto"};
+    if (output_kind == Output::ptx) options.push_back("-ptx");
+    const auto ask_size = output_kind == Output::ptx ? l.ptx_size : l.cubin_size;
+    const auto ask = output_kind == Output::ptx ? l.ptx : l.cubin;
     JitLinkHandle handle = nullptr;
-    int result = l.link_create(&handle, static_cast<uint32_t>(std::size(options)), options);
+    int result = l.link_create(&handle, static_cast<uint32_t>(options.size()), options.data());
     for (size_t i = 0; i < units.size() && result == 0; ++i)
         result = l.link_add(handle, kJitLinkInputLtoIr, units[i].data(), units[i].size(), fmt::format("unit{}", i).c_str());
     if (result == 0) result = l.link_complete(handle);
     size_t size = 0;
     std::string output;
     if (result == 0) {
-        result = l.cubin_size(handle, &size);
+        result = ask_size(handle, &size);
         output.resize(size);
-        if (result == 0) result = l.cubin(handle, output.data());
+        if (result == 0) result = ask(handle, output.data());
     } else if (handle != nullptr && l.link_log_size(handle, &size) == 0) {
         output.resize(size);
         l.link_log(handle, output.data());
@@ -172,16 +192,27 @@ std::string Compiler::link(const std::vector<std::string>& units, const std::str
     return output;
 }
 
-std::string Compiler::build(const ChainSource& source, const std::string& architecture) {
+std::vector<std::string> Compiler::compile_all(const ChainSource& source, const std::string& architecture) {
+    // An NF compiles to the same for every chain that it stands in; those that are new compile side by side.
+    const auto key = [&](const TranslationUnit& unit) { return architecture + "\n" + unit.text; };
+    std::vector<std::pair<std::string, std::future<std::string>>> fresh;
+    for (const TranslationUnit& unit : source.nfs)
+        if (!compiled_nfs_.contains(key(unit)))
+            fresh.emplace_back(key(unit), std::async(std::launch::async, [&, this] { return compile(unit, architecture); }));
+    const std::string chain = compile(source.chain, architecture);
+    for (auto& [name, unit] : fresh) compiled_nfs_[name] = unit.get();
     std::vector<std::string> units;
-    for (const TranslationUnit& unit : source.nfs) {
-        // An NF compiles to the same for every chain that it stands in.
-        std::string& compiled = compiled_nfs_[architecture + "\n" + unit.text];
-        if (compiled.empty()) compiled = compile(unit, architecture);
-        units.push_back(compiled);
-    }
-    units.push_back(compile(source.chain, architecture));
-    return link(units, architecture);
+    for (const TranslationUnit& unit : source.nfs) units.push_back(compiled_nfs_.at(key(unit)));
+    units.push_back(chain);
+    return units;
+}
+
+std::string Compiler::build(const ChainSource& source, const std::string& architecture) {
+    return link_to(Output::cubin, compile_all(source, architecture), architecture);
+}
+
+std::string Compiler::build_ptx(const ChainSource& source, const std::string& architecture) {
+    return link_to(Output::ptx, compile_all(source, architecture), architecture);
 }
 
 }  // namespace millrace::device::cuda

@@ -32,11 +32,21 @@ public:
     std::string link(const std::vector<std::string>& units, const std::string& architecture) const;
     /// A whole chain. NFs that were compiled before are not compiled again.
     std::string build(const ChainSource& source, const std::string& architecture);
+    /// The same as PTX, for people to read.
+    std::string build_ptx(const ChainSource& source, const std::string& architecture);
 
 private:
     struct Libraries;
+    enum class Output { cubin, ptx };
+    std::vector<std::string> compile_all(const ChainSource& source, const std::string& architecture);
+    std::string link_to(Output output, const std::vector<std::string>& units, const std::string& architecture) const;
     std::unique_ptr<Libraries> libraries_;
     std::map<std::string, std::string> compiled_nfs_;  // LTO-IR by architecture and source
 };
+
+/// The options that every unit is compiled with, besides the architecture.
+std::string compile_options();
+/// Adds the embedded headers that a source needs, those that they include in their turn too, by name.
+void collect_headers(std::string_view text, std::map<std::string, std::string>& headers);
 
 }  // namespace millrace::device::cuda

@@ -43,6 +43,11 @@ inline constexpr uint32_t kMaxOutcomes = 32;
 /// The arrays of one batch, all in the device's memory, `count` elements each unless said otherwise.
 struct BatchView {
     uint8_t* frames = nullptr;                      ///< the packet buffer
+    /// Where the host keeps each frame, for the gather step: addresses that the device's kernels can read.
+    /// Null where the frames lie `source_pitch` bytes apart from `source` on.
+    const uint64_t* sources = nullptr;
+    uint64_t source = 0;
+    uint64_t source_pitch = 0;
     const FrameDescriptor* descriptors = nullptr;
     Packet* packets = nullptr;                      ///< parsed packets, kept between the kernels of a batch
     uint16_t* at = nullptr;                         ///< the node that each packet waits for
@@ -65,8 +70,9 @@ inline constexpr uint16_t kNowhere = 0xffff;
 /// One kernel of a chain. A fused chain without ordered NFs is a single step with begin and end.
 struct Step {
     enum class Kind : uint8_t {
+        gather,   ///< brings the frames' present bytes from the host's memory into the packet buffer
         nodes,    ///< every packet through the nodes [first, last), in any order of packets
-        tickets,  ///< numbers the packets that wait for node `first`, by its order key, in order of arrival
+        tickets,  ///< numbers the packets that wait for node `first`, by their order keys, in order of arrival
         commit,   ///< ends node `first` for one packet after the other, in order of arrival
         pack,     ///< the first `prefix_bytes` of every frame, side by side, for the way back
     };
@@ -75,6 +81,8 @@ struct Step {
     bool begin = false;        ///< attach and parse the frames first
     bool end = false;          ///< write the results at last
     bool hold_last = false;    ///< keep the decisions of node `last - 1` for its commit
+    bool keys_of_next = false; ///< write the order keys of the packets that wait for node `last`
+    friend constexpr bool operator==(const Step&, const Step&) = default;
 };
 
 }  // namespace millrace::device

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "millrace/device/kernel/batch.hpp"
+#include "millrace/packet/lanes.hpp"
 
 namespace millrace::device {
 
@@ -46,16 +47,17 @@ MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t n
             batch.visits[static_cast<uint64_t>(node) * batch.count + i] = Decision{kNoDetail, kNotVisited};
 }
 
-/// Sends packet `i` where the outcome of `node` leads; `targets` has an entry for each outcome.
-MILLRACE_DEVICE void route_packet(const BatchView& batch, uint32_t i, uint32_t node, Decision decision, const Target* targets,
+/// Sends packet `i` where the outcome of `node` leads; `targets` has an entry for each outcome. `counts` is
+/// laid out as BatchView::outcome_counts.
+MILLRACE_DEVICE void route_packet(const BatchView& batch, uint32_t* counts, uint32_t i, uint32_t node, Decision decision, const Target* targets,
                                   uint32_t outcomes) {
     // An outcome that the NF did not declare would index past its targets.
     if (decision.outcome >= outcomes) decision.outcome = 0;
     const Target target = targets[decision.outcome];
 #if MILLRACE_GPU
-    atomicAdd(&batch.outcome_counts[node * kMaxOutcomes + decision.outcome], 1u);
+    atomicAdd(&counts[node * kMaxOutcomes + decision.outcome], 1u);
 #else
-    ++batch.outcome_counts[node * kMaxOutcomes + decision.outcome];
+    ++counts[node * kMaxOutcomes + decision.outcome];
 #endif
     PacketResult& result = batch.results[i];
     result.target = target;
@@ -76,11 +78,13 @@ MILLRACE_DEVICE void end_packet(const BatchView& batch, uint32_t i) {
 }
 
 /// Copies the head of packet `i`'s frame to its place among the heads that go back.
-MILLRACE_DEVICE void pack_packet(const BatchView& batch, uint32_t i) {
+template <class Lanes>
+MILLRACE_DEVICE void pack_packet(const BatchView& batch, uint32_t i, Lanes lanes) {
     const PacketResult& result = batch.results[i];
     const uint32_t present = smaller<uint32_t>(result.length, batch.descriptors[i].present);
-    copy_bytes(batch.prefixes + static_cast<uint64_t>(i) * batch.prefix_bytes, batch.frames + result.offset,
-               smaller(batch.prefix_bytes, present));
+    uint8_t* to = batch.prefixes + static_cast<uint64_t>(i) * batch.prefix_bytes;
+    const uint8_t* from = batch.frames + result.offset;
+    lanes.for_each(smaller(batch.prefix_bytes, present), [&](uint32_t k) { to[k] = from[k]; });
 }
 
 }  // namespace millrace::device

@@ -1,8 +1,9 @@
 // How the kernels of a chain spread packets over a GPU. Included by the generated source only.
 //
-// A block of threads owns as many consecutive packets as it has threads. It runs the nodes one after
-// the other; a node with L lanes per packet takes the block's packets in L rounds. Packets live in
-// global memory between the nodes, so lanes can be mapped anew for each.
+// A block of threads owns a few consecutive packets: as many as keep all its threads busy with an NF of
+// the chain's largest number of lanes. It runs the nodes one after the other; a node with fewer lanes per
+// packet leaves whole warps idle. Packets live in global memory between the nodes, so lanes can be mapped
+// anew for each.
 #pragma once
 
 #include "millrace/device/kernel/chain.hpp"
@@ -13,34 +14,80 @@
 
 namespace millrace::device {
 
-MILLRACE_DEVICE uint32_t block_first() { return blockIdx.x * blockDim.x; }
-MILLRACE_DEVICE uint32_t block_last(const BatchView& batch) { return smaller(block_first() + blockDim.x, batch.count); }
+/// The packets of this block: [first, last).
+struct BlockShare {
+    uint32_t first, last;
+};
+template <unsigned Packets>
+MILLRACE_DEVICE BlockShare block_share(const BatchView& batch) {
+    const uint32_t first = blockIdx.x * Packets;
+    return {first, smaller(first + Packets, batch.count)};
+}
 
-/// Parses the block's packets, one thread each.
-MILLRACE_DEVICE void begin_block(const BatchView& batch, uint32_t nodes, bool drop_malformed) {
-    const uint32_t i = block_first() + threadIdx.x;
-    if (i < batch.count) begin_packet(batch, i, nodes, drop_malformed);
+/// Runs `f(i)` for each of the block's packets, one thread a packet.
+template <unsigned Packets, class F>
+MILLRACE_DEVICE void for_each_packet(const BatchView& batch, F&& f) {
+    const BlockShare share = block_share<Packets>(batch);
+    for (uint32_t i = share.first + threadIdx.x; i < share.last; i += blockDim.x) f(i);
     __syncthreads();
 }
 
-MILLRACE_DEVICE void end_block(const BatchView& batch) {
-    const uint32_t i = block_first() + threadIdx.x;
-    if (i < batch.count) end_packet(batch, i);
+/// Counts of a block's outcomes, in its shared memory until the block ends: thousands of packets would
+/// queue up at one counter in the device's memory.
+template <unsigned Nodes>
+class BlockCounts {
+public:
+    MILLRACE_DEVICE explicit BlockCounts(uint32_t (&counts)[Nodes * kMaxOutcomes]) : counts_(counts) {
+        for (uint32_t i = threadIdx.x; i < Nodes * kMaxOutcomes; i += blockDim.x) counts_[i] = 0;
+        __syncthreads();
+    }
+    MILLRACE_DEVICE uint32_t* data() const { return counts_; }
+    MILLRACE_DEVICE void flush(const BatchView& batch) const {
+        __syncthreads();
+        for (uint32_t i = threadIdx.x; i < Nodes * kMaxOutcomes; i += blockDim.x)
+            if (counts_[i] != 0) atomicAdd(&batch.outcome_counts[i], counts_[i]);
+    }
+
+private:
+    uint32_t* counts_;
+};
+
+/// Fetches the block's frames from the host's memory, 8 threads a frame, 16 bytes a thread at a time.
+template <unsigned Packets>
+MILLRACE_DEVICE void gather_block(const BatchView& batch) {
+    constexpr uint32_t kThreads = 8;
+    const BlockShare share = block_share<Packets>(batch);
+    for (uint32_t i = share.first + threadIdx.x / kThreads; i < share.last; i += blockDim.x / kThreads) {
+        const FrameDescriptor& frame = batch.descriptors[i];
+        const auto* from = reinterpret_cast<const uint8_t*>(batch.sources != nullptr ? batch.sources[i] : batch.source + i * batch.source_pitch);
+        uint8_t* to = batch.frames + frame.offset;
+        const uint32_t rank = threadIdx.x % kThreads;
+        uint32_t done = 0;
+        if (((reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to)) & 15) == 0) {
+            for (uint32_t at = 16 * rank; at + 16 <= frame.present; at += 16 * kThreads)
+                *reinterpret_cast<uint4*>(to + at) = *reinterpret_cast<const uint4*>(from + at);
+            done = frame.present & ~15u;
+        }
+        for (uint32_t at = done + rank; at < frame.present; at += kThreads) to[at] = from[at];
+    }
 }
 
+/// Copies the heads that go back, 8 threads a packet.
+template <unsigned Packets>
 MILLRACE_DEVICE void pack_block(const BatchView& batch) {
-    const uint32_t i = block_first() + threadIdx.x;
-    if (i < batch.count) pack_packet(batch, i);
+    const BlockShare share = block_share<Packets>(batch);
+    const Lanes<8> lanes;
+    for (uint32_t i = share.first + threadIdx.x / 8; i < share.last; i += blockDim.x / 8) pack_packet(batch, i, lanes);
 }
 
 /// Runs one node for those of the block's packets that wait for it. All lanes of a packet work on
 /// copies of its handle; the first one's is kept, as uniform code has made them equal.
-template <unsigned LaneCount, bool EmitsEvents, bool Hold, class Process>
-MILLRACE_DEVICE void run_node(const BatchView& batch, const void* tables, uint32_t node, Process process, const Target* targets,
+template <unsigned Packets, unsigned LaneCount, bool EmitsEvents, bool Hold, class Process>
+MILLRACE_DEVICE void run_node(const BatchView& batch, uint32_t* counts, const void* tables, uint32_t node, Process process, const Target* targets,
                               uint32_t outcomes) {
-    const uint32_t last = block_last(batch);
+    const BlockShare share = block_share<Packets>(batch);
     const Lanes<LaneCount> lanes;
-    for (uint32_t i = block_first() + threadIdx.x / LaneCount; i < last; i += blockDim.x / LaneCount) {
+    for (uint32_t i = share.first + threadIdx.x / LaneCount; i < share.last; i += blockDim.x / LaneCount) {
         if (batch.at[i] != node) continue;
         Packet packet = batch.packets[i];
         if constexpr (EmitsEvents) packet.set_events(batch.events, static_cast<uint16_t>(node));
@@ -51,7 +98,7 @@ MILLRACE_DEVICE void run_node(const BatchView& batch, const void* tables, uint32
             if constexpr (Hold) {
                 batch.decisions[i] = decision;
             } else {
-                route_packet(batch, i, node, decision, targets, outcomes);
+                route_packet(batch, counts, i, node, decision, targets, outcomes);
             }
         });
     }
@@ -61,31 +108,57 @@ MILLRACE_DEVICE void run_node(const BatchView& batch, const void* tables, uint32
 /// Packets that one round of the ordered kernels takes; they run in one block of that many threads.
 inline constexpr uint32_t kOrderedThreads = 1024;
 
-/// Gives each packet that waits for `node` its ticket. One block; rounds of kOrderedThreads packets
-/// in order of arrival; within a round a packet counts those before it with the same key.
-template <class OrderKey>
-MILLRACE_DEVICE void number_packets(const BatchView& batch, const void* tables, uint32_t node, OrderKey order_key,
-                                    MutableView<uint64_t> tickets) {
+/// Gives each packet that has an order key its ticket. One block; rounds of kOrderedThreads packets in
+/// order of arrival. Within a round the packets of a key are counted by warp: a key's counts stand in a
+/// row of a table that the keys are hashed into, and a packet's place is the sum of those before its warp's.
+MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t> tickets) {
+    constexpr uint32_t kNone = 0xffffffffu, kWarps = kOrderedThreads / 32;
     __shared__ uint32_t keys[kOrderedThreads];
-    for (uint32_t first = 0; first < batch.count; first += blockDim.x) {
+    __shared__ uint32_t counts[kOrderedThreads][kWarps / 4];  // a byte for each warp
+    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    const auto key_of = [&](uint32_t i) {
+        const uint32_t key = i < batch.count ? batch.keys[i] : kNone;
+        return key < tickets.size() ? key : kNone;
+    };
+    uint32_t key = key_of(threadIdx.x);
+    for (uint32_t first = 0; first < batch.count; first += kOrderedThreads) {
         const uint32_t i = first + threadIdx.x;
-        uint32_t key = 0xffffffffu;
-        if (i < batch.count && batch.at[i] == node) key = order_key(&batch.packets[i], tables);
-        if (key >= tickets.size()) key = 0xffffffffu;
-        keys[threadIdx.x] = key;
-        if (i < batch.count) batch.keys[i] = key;
+        const uint32_t next_key = key_of(i + kOrderedThreads);
+        keys[threadIdx.x] = kNone;
+        for (uint32_t k = 0; k < kWarps / 4; ++k) counts[threadIdx.x][k] = 0;
         __syncthreads();
-        uint32_t before = 0, same = 0;
-        if (key != 0xffffffffu) {
-            for (uint32_t k = 0; k < blockDim.x; ++k) {
-                same += keys[k] == key;
-                before += k < threadIdx.x && keys[k] == key;
+        const uint32_t peers = __match_any_sync(0xffffffffu, key);
+        const uint32_t rank = __popc(peers & ((1u << lane) - 1));
+        const bool leads = key != kNone && rank == 0;
+        uint32_t row = 0;
+        if (leads) {
+            // Never more keys than rows, so there is one.
+            for (row = key * 2654435761u >> 22;; row = (row + 1) % kOrderedThreads) {
+                const uint32_t owner = atomicCAS(&keys[row], kNone, key);
+                if (owner == kNone || owner == key) break;
             }
-            batch.packets[i].set_ticket(tickets[key] + before);
+            reinterpret_cast<uint8_t*>(counts[row])[warp] = static_cast<uint8_t>(__popc(peers));
         }
         __syncthreads();
-        if (key != 0xffffffffu && before + 1 == same) tickets[key] += same;
+        uint32_t before = 0, total = 0;
+        uint64_t base = 0;
+        if (leads) {
+            base = tickets[key];
+            for (uint32_t k = 0; k < kWarps / 4; ++k) {
+                const uint32_t word = counts[row][k];
+                const uint32_t earlier = k < warp / 4 ? word : k == warp / 4 ? word & ((1u << (8 * (warp % 4))) - 1) : 0;
+                before = __dp4a(earlier, 0x01010101u, before);
+                total = __dp4a(word, 0x01010101u, total);
+            }
+        }
+        const uint32_t leader = peers != 0 ? __ffs(peers) - 1 : lane;
+        const uint64_t ticket = __shfl_sync(0xffffffffu, base + before, leader) + rank;
+        if (key != kNone) batch.packets[i].set_ticket(ticket);
         __syncthreads();
+        // The last warp that has the key carries its counter on.
+        if (leads && before + __popc(peers) == total) tickets[key] = base + total;
+        __syncthreads();
+        key = next_key;
     }
 }
 
@@ -94,7 +167,7 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, const void* tables, 
 /// round's. Packets without a key stand for themselves. The keys are those of `number_packets`: the NF
 /// may have changed the packet since.
 template <class Commit>
-MILLRACE_DEVICE void commit_packets(const BatchView& batch, const void* tables, uint32_t node, Commit commit, const Target* targets,
+MILLRACE_DEVICE void commit_packets(const BatchView& batch, uint32_t* counts, const void* tables, uint32_t node, Commit commit, const Target* targets,
                                     uint32_t outcomes) {
     __shared__ uint32_t keys[kOrderedThreads];
     __shared__ uint8_t waits[kOrderedThreads];
@@ -110,7 +183,7 @@ MILLRACE_DEVICE void commit_packets(const BatchView& batch, const void* tables, 
         if (leads) {
             for (uint32_t k = threadIdx.x; k < blockDim.x; ++k) {
                 if (k != threadIdx.x && !(waits[k] && keys[k] == key && key != 0xffffffffu)) continue;
-                route_packet(batch, first + k, node, commit(&batch.packets[first + k], tables, batch.decisions[first + k]), targets, outcomes);
+                route_packet(batch, counts, first + k, node, commit(&batch.packets[first + k], tables, batch.decisions[first + k]), targets, outcomes);
             }
         }
         __syncthreads();

@@ -1,5 +1,6 @@
 #include "millrace/device/sim/kernels.hpp"
 
+#include <cstring>
 #include <numeric>
 
 #include "millrace/device/kernel/chain.hpp"
@@ -11,6 +12,11 @@ class Kernel {
 public:
     Kernel(const chain::Program& program, const std::vector<const void*>& tables, const Step& step, const BatchView& batch)
         : program_(program), tables_(tables), step_(step), batch_(batch) {}
+
+    void gather(uint32_t i) {
+        const uint64_t from = batch_.sources != nullptr ? batch_.sources[i] : batch_.source + i * batch_.source_pitch;
+        std::memcpy(batch_.frames + batch_.descriptors[i].offset, reinterpret_cast<const void*>(from), batch_.descriptors[i].present);
+    }
 
     void nodes(uint32_t i) {
         if (step_.begin) begin_packet(batch_, i, static_cast<uint32_t>(program_.nodes.size()), program_.drop_malformed);
@@ -26,14 +32,16 @@ public:
                 route(i, index, decision);
             }
         }
+        if (step_.keys_of_next) {
+            const nf::Type& type = *program_.nodes[step_.last].type;
+            batch_.keys[i] = batch_.at[i] == step_.last ? type.order_key(batch_.packets[i], tables_[step_.last]) : kNoOrderKey;
+        }
         if (step_.end) end_packet(batch_, i);
     }
 
     void tickets(uint32_t i) {
-        if (batch_.at[i] != step_.first) return;
-        const nf::Type& type = *program_.nodes[step_.first].type;
-        const MutableView<uint64_t> counters = type.tickets(tables_[step_.first]);
-        const uint32_t key = type.order_key(batch_.packets[i], tables_[step_.first]);
+        const MutableView<uint64_t> counters = program_.nodes[step_.first].type->tickets(tables_[step_.first]);
+        const uint32_t key = batch_.keys[i];
         if (key < counters.size()) batch_.packets[i].set_ticket(counters[key]++);
     }
 
@@ -43,12 +51,12 @@ public:
         route(i, step_.first, type.commit(batch_.packets[i], tables_[step_.first], batch_.decisions[i]));
     }
 
-    void pack(uint32_t i) { pack_packet(batch_, i); }
+    void pack(uint32_t i) { pack_packet(batch_, i, Lanes<8>{}); }
 
 private:
     void route(uint32_t i, uint16_t node, Decision decision) {
         const std::vector<Target>& targets = program_.nodes[node].targets;
-        route_packet(batch_, i, node, decision, targets.data(), static_cast<uint32_t>(targets.size()));
+        route_packet(batch_, batch_.outcome_counts, i, node, decision, targets.data(), static_cast<uint32_t>(targets.size()));
     }
 
     const chain::Program& program_;
@@ -71,6 +79,9 @@ void run_step(const chain::Program& program, const std::vector<const void*>& tab
     if (batch.count == 0) return;
     Kernel kernel(program, tables, step, batch);
     switch (step.kind) {
+        case Step::Kind::gather:
+            for (uint32_t i = 0; i < batch.count; ++i) kernel.gather(i);
+            break;
         case Step::Kind::nodes: {
             const uint32_t stride = batch.count == 1 ? 1 : stride_for(batch.count, seed);
             uint64_t at = seed % batch.count;

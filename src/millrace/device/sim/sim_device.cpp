@@ -19,7 +19,8 @@ constexpr size_t kAlignment = 256;
 /// Tables relocated into device memory: one struct per node. The arrays are shared by address.
 class SimDevice::Loaded : public LoadedProgram {
 public:
-    Loaded(SimDevice& device, std::shared_ptr<const chain::Program> program) : LoadedProgram(std::move(program)), device_(device) {
+    Loaded(SimDevice& device, std::shared_ptr<const chain::Program> program, std::vector<Step> steps)
+        : LoadedProgram(std::move(program), std::move(steps)), device_(device) {
         const std::lock_guard lock(device_.mutex_);
         for (const chain::Node& node : program_->nodes) {
             std::vector<void*> addresses;
@@ -92,8 +93,8 @@ StreamId SimDevice::create_stream() {
     return static_cast<StreamId>(streams_.size() - 1);
 }
 
-std::shared_ptr<LoadedProgram> SimDevice::load(std::shared_ptr<const chain::Program> program) {
-    return std::make_shared<Loaded>(*this, std::move(program));
+std::shared_ptr<LoadedProgram> SimDevice::load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) {
+    return std::make_shared<Loaded>(*this, std::move(program), std::move(steps));
 }
 
 uint8_t* SimDevice::memory(Address address, size_t bytes) {
@@ -164,13 +165,6 @@ Status SimDevice::copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, 
                                return true;
                            }});
 }
-Status SimDevice::gather_to_device(StreamId stream, std::span<const CopyPiece> pieces) {
-    return submit(stream, {Operation::Kind::copy, [=, this] {
-                               return std::all_of(pieces.begin(), pieces.end(), [this](const CopyPiece& piece) {
-                                   return copy(piece.host, piece.device, piece.bytes, true);
-                               });
-                           }});
-}
 Status SimDevice::scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) {
     return submit(stream, {Operation::Kind::copy, [=, this] {
                                return std::all_of(pieces.begin(), pieces.end(), [this](const CopyPiece& piece) {
@@ -179,7 +173,7 @@ Status SimDevice::scatter_to_host(StreamId stream, std::span<const CopyPiece> pi
                            }});
 }
 
-Status SimDevice::launch(StreamId stream, const LoadedProgram& program, const Step& step, const BatchView& batch) {
+Status SimDevice::launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) {
     const auto& loaded = static_cast<const Loaded&>(program);
     const auto run = [=, this, &loaded] {
         BatchView view = batch;
@@ -192,6 +186,7 @@ Status SimDevice::launch(StreamId stream, const LoadedProgram& program, const St
             pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(real);
         };
         translate(view.frames, 1);
+        translate(view.sources, count * sizeof(uint64_t));
         translate(view.descriptors, count * sizeof(FrameDescriptor));
         translate(view.packets, count * sizeof(Packet));
         translate(view.at, count * sizeof(uint16_t));
@@ -209,7 +204,7 @@ Status SimDevice::launch(StreamId stream, const LoadedProgram& program, const St
             translate(view.events->events, size_t{view.events->capacity} * sizeof(Event));
             if (!sound) return false;
         }
-        run_step(loaded.program(), loaded.tables(), step, view, static_cast<uint32_t>(random_()));
+        run_step(loaded.program(), loaded.tables(), loaded.steps()[step], view, static_cast<uint32_t>(random_()));
         if (view.events != nullptr) view.events->events = device_events;
         return true;
     };

@@ -42,17 +42,18 @@ public:
     void free(Address address) override;
     void* allocate_host(size_t bytes) override;
     void free_host(void* memory) override;
+    bool pin(void*, size_t) override { return true; }
+    void unpin(void*) override {}
     StreamId create_stream() override;
-    std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program) override;
+    std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) override;
     Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) override;
     Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) override;
     Status copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch,
                                size_t width, size_t rows) override;
     Status copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch, size_t width,
                              size_t rows) override;
-    Status gather_to_device(StreamId stream, std::span<const CopyPiece> pieces) override;
     Status scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) override;
-    Status launch(StreamId stream, const LoadedProgram& program, const Step& step, const BatchView& batch) override;
+    Status launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) override;
     Status record(StreamId stream, EventId& event) override;
     Status wait(StreamId stream, EventId event) override;
     Status query(EventId event) override;

@@ -30,7 +30,9 @@ struct AesBlock {
 MILLRACE_DEVICE uint32_t rotate_right(uint32_t v, unsigned bits) { return (v >> bits) | (v << (32 - bits)); }
 
 MILLRACE_DEVICE AesBlock load_block(const uint8_t* p) {
-    return {{load_be32(p), load_be32(p + 4), load_be32(p + 8), load_be32(p + 12)}};
+    AesBlock block;
+    load_be32s(p, block.words);
+    return block;
 }
 MILLRACE_DEVICE void store_block(uint8_t* p, const AesBlock& block) {
     for (unsigned i = 0; i < 4; ++i) store_be32(p + 4 * i, block.words[i]);

@@ -72,7 +72,7 @@ MILLRACE_DEVICE void sha1_finish(Sha1& state, const uint8_t* data, uint32_t coun
         const uint32_t at = block * kSha1BlockBytes;
         uint32_t w[16];
         if (at + kSha1BlockBytes <= count) {
-            for (unsigned i = 0; i < 16; ++i) w[i] = load_be32(data + at + 4 * i);
+            load_be32s(data + at, w);
         } else if (at <= count) {
             for (unsigned i = 0; i < 16; ++i) w[i] = detail::sha1_last_word(data + at, count - at, i);
         } else {

@@ -85,6 +85,23 @@ std::vector<uint32_t> IpsecHost::make_inbound_index(const std::vector<Sa>& sas) 
     return index;
 }
 
+Growth IpsecHost::growth(const Growth&) const {
+    Growth growth;
+    for (const SaOptions& configured : options_.sas) {
+        if (configured.inbound) continue;
+        const Sa& sa = configured.sa;
+        growth.head = std::max(growth.head, (sa.ipv6 ? ip::kIpv6Bytes : ip::kIpv4Bytes) + kEspHeaderBytes + sa.iv_bytes());
+        growth.tail = std::max(growth.tail, sa.alignment() - 1 + kEspTrailerBytes + sa.icv_bytes());
+    }
+    return growth;
+}
+
+/// Only anti-replay does.
+bool IpsecHost::commits() const {
+    return std::any_of(options_.sas.begin(), options_.sas.end(),
+                       [](const SaOptions& configured) { return configured.inbound && configured.sa.replay_window > 0; });
+}
+
 std::unique_ptr<CpuHalf> IpsecHost::make_cpu_half() {
     return make_ipsec_cpu_half(*static_cast<const Tables*>(image_.tables()), options_, state_);
 }

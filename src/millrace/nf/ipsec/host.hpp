@@ -12,6 +12,8 @@ public:
     IpsecHost(const Config& options, const Environment& environment);
 
     const Image& image() const override { return image_; }
+    Growth growth(const Growth& of_type) const override;
+    bool commits() const override;
     std::unique_ptr<CpuHalf> make_cpu_half() override;
     std::string explain(const Decision& decision) const override;
     std::vector<Statistic> statistics() const override;

@@ -1,0 +1,376 @@
+#include "millrace/device/cuda/cuda_device.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace millrace::device::cuda {
+namespace {
+
+// Numbers of CUdevice_attribute and of flags, as the manual of the driver API gives them.
+constexpr int kComputeMajor = 75, kComputeMinor = 76;
+constexpr int kCanUseHostPointer = 91;
+constexpr unsigned kStreamNonBlocking = 1;
+constexpr unsigned kEventDisableTiming = 2;
+constexpr unsigned kHostPortable = 1, kHostMapped = 2;
+constexpr unsigned kMemoryHost = 1, kMemoryDevice = 2;
+
+constexpr int kOldestMajor = 7;
+
+/// Errors after which the GPU is not there any more, rather than a program of ours gone wrong.
+bool is_gone(Result result) {
+    constexpr Result kDeviceUnavailable = 46, kNoDevice = 100, kInvalidDevice = 101, kContextDestroyed = 709, kSystemNotReady = 802;
+    return result == kDeviceUnavailable || result == kNoDevice || result == kInvalidDevice || result == kContextDestroyed || result == kSystemNotReady;
+}
+
+const Driver& require_driver() {
+    std::string why;
+    const Driver* driver = Driver::get(&why);
+    if (driver == nullptr) throw DeviceError("device cuda: " + why + "; `millrace doctor` shows what this machine offers");
+    return *driver;
+}
+
+std::string step_text(const chain::Program& program, const Step& step) {
+    static const char* const kKinds[] = {"gather", "", "numbering for ", "commit of ", "packing"};
+    std::string text = "chain '" + program.name + "', " + kKinds[static_cast<size_t>(step.kind)];
+    const bool named = step.kind == Step::Kind::nodes || step.kind == Step::Kind::tickets || step.kind == Step::Kind::commit;
+    const uint16_t last = step.kind == Step::Kind::tickets ? static_cast<uint16_t>(step.first + 1) : step.last;
+    for (uint16_t i = step.first; named && i < last; ++i) text += (i > step.first ? " → " : "") + program.nodes[i].name;
+    return text;
+}
+
+}  // namespace
+
+struct CudaDevice::LoadedModule {
+    const CudaDevice& device;
+    Module module = nullptr;
+    ~LoadedModule() {
+        device.enter();
+        device.driver_.module_unload(module);
+    }
+};
+
+/// Tables relocated to the GPU, and the kernels that take them. The arrays are shared by address.
+class CudaDevice::Loaded : public LoadedProgram {
+public:
+    struct Launch {
+        Function function = nullptr;
+        unsigned threads = 0, packets = 0;
+        const std::string* name = nullptr;
+    };
+
+    Loaded(CudaDevice& device, std::shared_ptr<const chain::Program> program, std::vector<Step> steps)
+        : LoadedProgram(std::move(program), std::move(steps)), device_(device) {
+        const ChainSource source = make_chain_source(*program_, steps_);
+        module_ = device_.module_of(source);
+        for (size_t i = 0; i < steps_.size(); ++i) {
+            Launch launch{nullptr, source.kernels[i].threads, source.kernels[i].packets, nullptr};
+            if (const Result result = device_.driver_.module_function(&launch.function, module_->module, source.kernels[i].name.c_str()); result != kSuccess)
+                throw DeviceError("chain '" + program_->name + "': no kernel " + source.kernels[i].name + ": " + device_.driver_.text(result));
+            launch.name = &*device_.launch_names_.insert(step_text(*program_, steps_[i])).first;
+            launches_.push_back(launch);
+        }
+        bring_tables();
+    }
+    ~Loaded() override {
+        const std::lock_guard lock(device_.mutex_);
+        device_.enter();
+        for (const void* data : used_) device_.release_array(data);
+    }
+    const Launch& launch(size_t step) const { return launches_[step]; }
+    void* tables() const { return const_cast<std::byte*>(tables_.data()); }
+
+private:
+    void bring_tables() try {
+        const TableLayout layout = table_layout(*program_);
+        tables_.resize(std::max<size_t>(layout.bytes, 16));
+        for (size_t node = 0; node < program_->nodes.size(); ++node) {
+            const nf::Image& image = program_->nodes[node].nf->image();
+            std::vector<void*> addresses;
+            for (const nf::Image::Array& array : image.arrays()) {
+                const Address address = device_.share_array(array);
+                used_.push_back(array.data);
+                addresses.push_back(reinterpret_cast<void*>(address));
+                if (array.is_state()) states_.push_back({address, const_cast<void*>(array.data), array.bytes});
+            }
+            const std::vector<std::byte> bytes = image.relocated(addresses);
+            std::copy(bytes.begin(), bytes.end(), tables_.begin() + static_cast<ptrdiff_t>(layout.offsets[node]));
+        }
+    } catch (...) {
+        for (const void* data : used_) device_.release_array(data);
+        throw;
+    }
+
+    CudaDevice& device_;
+    std::shared_ptr<LoadedModule> module_;
+    std::vector<Launch> launches_;
+    std::vector<std::byte> tables_;
+    std::vector<const void*> used_;
+};
+
+int CudaDevice::count(std::string* why) {
+    const Driver* driver = Driver::get(why);
+    int count = 0;
+    if (driver == nullptr) return 0;
+    if (const Result result = driver->device_count(&count); result != kSuccess) {
+        if (why != nullptr) *why = driver->text(result);
+        return 0;
+    }
+    if (count == 0 && why != nullptr) *why = "the CUDA driver sees no GPU";
+    return count;
+}
+
+CudaDevice::CudaDevice(CudaOptions options) : driver_(require_driver()), options_(std::move(options)), kernels_(options_.kernels) {
+    std::string why;
+    const int there = count(&why);
+    if (options_.ordinal < 0 || options_.ordinal >= there)
+        throw DeviceError(there == 0 ? "device cuda: " + why : fmt::format("device cuda:{}: there is none; this machine has {}, numbered from 0", options_.ordinal, there));
+    const auto require = [&](Result result, const char* what) {
+        if (result != kSuccess) throw DeviceError(fmt::format("device cuda:{}: {}: {}", options_.ordinal, what, driver_.text(result)));
+    };
+    require(driver_.device_get(&device_, options_.ordinal), "it does not answer");
+    char name[128] = {};
+    require(driver_.device_name(name, sizeof name, device_), "it does not say its name");
+    name_ = name;
+    int major = 0, minor = 0, host_pointers = 0;
+    require(driver_.device_attribute(&major, kComputeMajor, device_), "it does not say its compute capability");
+    require(driver_.device_attribute(&minor, kComputeMinor, device_), "it does not say its compute capability");
+    require(driver_.device_attribute(&host_pointers, kCanUseHostPointer, device_), "it does not say how it reaches host memory");
+    if (major < kOldestMajor) throw DeviceError(fmt::format("device cuda:{}: {} has compute capability {}.{}; 7.0 is the least", options_.ordinal, name_, major, minor));
+    if (host_pointers == 0) throw DeviceError(fmt::format("device cuda:{}: {} can't read pinned host memory at the host's addresses", options_.ordinal, name_));
+    architecture_ = fmt::format("sm_{}{}", major, minor);
+    require(driver_.device_memory(&memory_bytes_, device_), "it does not say how much memory it has");
+    require(driver_.context_retain(&context_, device_), "no context can be made on it");
+    enter();
+}
+
+CudaDevice::~CudaDevice() {
+    enter();
+    for (size_t i = 0; i < stream_count_; ++i) {
+        for (const DriverEvent event : streams_[i]->events) driver_.event_destroy(event);
+        driver_.stream_destroy(streams_[i]->stream);
+    }
+    modules_.clear();
+    driver_.context_release(device_);
+}
+
+/// The driver's calls go to the context that the calling thread has made its own.
+void CudaDevice::enter() const {
+    static thread_local Context current = nullptr;
+    if (current == context_) return;
+    driver_.context_set(context_);
+    current = context_;
+}
+
+std::string CudaDevice::describe() const {
+    return fmt::format("{} (cuda:{}, {}, {} GiB)", name_, options_.ordinal, architecture_, memory_bytes_ >> 30);
+}
+
+/// Says once what went wrong, and with what under way.
+Status CudaDevice::check(Result result, const char* what, StreamId stream) {
+    if (result == kSuccess) return Status::ok;
+    Status expected = Status::ok;
+    if (!state_.compare_exchange_strong(expected, is_gone(result) ? Status::lost : Status::failed)) return expected;
+    std::string running;
+    for (size_t i = 0; i < stream_count_; ++i)
+        if (const std::string* name = streams_[i]->running; name != nullptr && (i == stream || running.find(*name) == std::string::npos))
+            running += (running.empty() ? "" : "; ") + *name;
+    spdlog::error("{}: {}: {}; under way or done last: {}", describe(), what, driver_.text(result), running.empty() ? "nothing" : running);
+    return state_;
+}
+
+Address CudaDevice::allocate(size_t bytes, const std::string& what) {
+    enter();
+    DevicePointer address = 0;
+    const Result result = driver_.allocate(&address, std::max<size_t>(bytes, 1));
+    if (result == kSuccess) return address;
+    size_t free_bytes = 0, total = 0;
+    driver_.memory_info(&free_bytes, &total);
+    throw DeviceError(fmt::format("{}: no {} MiB for {} ({} MiB are free): {}", describe(), (bytes >> 20) + 1, what, free_bytes >> 20, driver_.text(result)));
+}
+
+void CudaDevice::free(Address address) {
+    enter();
+    driver_.free(address);
+}
+
+void* CudaDevice::allocate_host(size_t bytes) {
+    enter();
+    void* memory = nullptr;
+    const Result result = driver_.host_allocate(&memory, std::max<size_t>(bytes, 1), kHostPortable | kHostMapped);
+    if (result != kSuccess) throw DeviceError(fmt::format("{}: no {} MiB of pinned host memory: {}", describe(), (bytes >> 20) + 1, driver_.text(result)));
+    return memory;
+}
+
+void CudaDevice::free_host(void* memory) {
+    enter();
+    driver_.host_free(memory);
+}
+
+bool CudaDevice::pin(void* memory, size_t bytes) {
+    enter();
+    const Result result = driver_.host_register(memory, bytes, kHostPortable | kHostMapped);
+    constexpr Result kAlreadyRegistered = 712;
+    if (result == kSuccess || result == kAlreadyRegistered) return true;
+    spdlog::warn("{}: {} MiB of packet memory can't be pinned: {}; frames are copied once more", describe(), bytes >> 20, driver_.text(result));
+    return false;
+}
+
+void CudaDevice::unpin(void* memory) {
+    enter();
+    driver_.host_unregister(memory);
+}
+
+StreamId CudaDevice::create_stream() {
+    const std::lock_guard lock(mutex_);
+    enter();
+    if (stream_count_ == kMostStreams) throw DeviceError(describe() + ": too many streams");
+    auto state = std::make_unique<StreamState>();
+    Result result = driver_.stream_create(&state->stream, kStreamNonBlocking);
+    for (DriverEvent& event : state->events)
+        if (result == kSuccess) result = driver_.event_create(&event, kEventDisableTiming);
+    if (result != kSuccess) throw DeviceError(fmt::format("{}: no stream: {}", describe(), driver_.text(result)));
+    streams_[stream_count_] = std::move(state);
+    return static_cast<StreamId>(stream_count_++);
+}
+
+std::shared_ptr<CudaDevice::LoadedModule> CudaDevice::module_of(const ChainSource& source) {
+    std::weak_ptr<LoadedModule>& known = modules_[fingerprint(source, architecture_)];
+    if (auto module = known.lock()) return module;
+    std::string cubin;
+    try {
+        cubin = kernels_.cubin(source, architecture_);
+    } catch (const CompileError& e) {
+        throw DeviceError(describe() + ": " + e.what());
+    }
+    auto module = std::make_shared<LoadedModule>(*this);
+    if (const Result result = driver_.module_load(&module->module, cubin.data()); result != kSuccess)
+        throw DeviceError(fmt::format("{}: the driver refuses the kernels of {}: {}", describe(), source.chain.name, driver_.text(result)));
+    known = module;
+    return module;
+}
+
+std::shared_ptr<LoadedProgram> CudaDevice::load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) {
+    const std::lock_guard lock(mutex_);
+    enter();
+    // Every worker asks for the same.
+    std::erase_if(loaded_, [](const auto& one) { return one.expired(); });
+    for (const auto& one : loaded_)
+        if (auto there = one.lock(); there != nullptr && &there->program() == program.get() && there->steps() == steps) return there;
+    auto loaded = std::make_shared<Loaded>(*this, std::move(program), std::move(steps));
+    loaded_.push_back(loaded);
+    return loaded;
+}
+
+Address CudaDevice::share_array(const nf::Image::Array& array) {
+    if (array.bytes == 0) return 0;
+    SharedArray& shared = arrays_[array.data];
+    if (shared.users++ == 0) {
+        shared.address = allocate(array.bytes, array.is_state() ? "state '" + array.state_name + "'" : "tables");
+        if (const Result result = driver_.copy_to_device(shared.address, array.data, array.bytes); result != kSuccess)
+            throw DeviceError(fmt::format("{}: tables can't be copied: {}", describe(), driver_.text(result)));
+    }
+    return shared.address;
+}
+
+void CudaDevice::release_array(const void* data) {
+    const auto found = arrays_.find(data);
+    if (found == arrays_.end() || --found->second.users > 0) return;
+    free(found->second.address);
+    arrays_.erase(found);
+}
+
+Status CudaDevice::copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) {
+    if (state_ != Status::ok || bytes == 0) return state_;
+    enter();
+    return check(driver_.copy_to_device_async(to, from, bytes, streams_[stream]->stream), "a copy to the GPU fails", stream);
+}
+
+Status CudaDevice::copy_to_host(StreamId stream, void* to, Address from, size_t bytes) {
+    if (state_ != Status::ok || bytes == 0) return state_;
+    enter();
+    return check(driver_.copy_to_host_async(to, from, bytes, streams_[stream]->stream), "a copy from the GPU fails", stream);
+}
+
+Status CudaDevice::copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                                       size_t rows) {
+    if (state_ != Status::ok || width == 0 || rows == 0) return state_;
+    enter();
+    Copy2D copy;
+    copy.source_kind = kMemoryHost;
+    copy.source_host = from;
+    copy.source_pitch = from_pitch;
+    copy.target_kind = kMemoryDevice;
+    copy.target_device = to;
+    copy.target_pitch = to_pitch;
+    copy.width_bytes = width;
+    copy.height = rows;
+    return check(driver_.copy_2d_async(&copy, streams_[stream]->stream), "a copy of rows to the GPU fails", stream);
+}
+
+Status CudaDevice::copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch, size_t width, size_t rows) {
+    if (state_ != Status::ok || width == 0 || rows == 0) return state_;
+    enter();
+    Copy2D copy;
+    copy.source_kind = kMemoryDevice;
+    copy.source_device = from;
+    copy.source_pitch = from_pitch;
+    copy.target_kind = kMemoryHost;
+    copy.target_host = to;
+    copy.target_pitch = to_pitch;
+    copy.width_bytes = width;
+    copy.height = rows;
+    return check(driver_.copy_2d_async(&copy, streams_[stream]->stream), "a copy of rows from the GPU fails", stream);
+}
+
+Status CudaDevice::scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) {
+    Status status = state_;
+    for (const CopyPiece& piece : pieces)
+        if (status == Status::ok) status = copy_to_host(stream, piece.host, piece.device, piece.bytes);
+    return status;
+}
+
+Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) {
+    if (state_ != Status::ok || batch.count == 0) return state_;
+    enter();
+    const auto& loaded = static_cast<const Loaded&>(program);
+    const Loaded::Launch& launch = loaded.launch(step);
+    const unsigned blocks = launch.packets == 0 ? 1 : (batch.count + launch.packets - 1) / launch.packets;
+    void* parameters[] = {const_cast<BatchView*>(&batch), loaded.tables()};
+    streams_[stream]->running = launch.name;
+    return check(driver_.launch(launch.function, blocks, 1, 1, launch.threads, 1, 1, 0, streams_[stream]->stream, parameters, nullptr),
+                 "a kernel can't be launched", stream);
+}
+
+// An event is its stream and its number there.
+constexpr unsigned kNumberBits = 48;
+
+DriverEvent CudaDevice::driver_event(EventId event) const {
+    const StreamState& state = *streams_[(event >> kNumberBits) - 1];
+    return state.events[event & (StreamState::kEvents - 1)];
+}
+
+Status CudaDevice::record(StreamId stream, EventId& event) {
+    if (state_ != Status::ok) return state_;
+    enter();
+    StreamState& state = *streams_[stream];
+    event = (EventId{stream} + 1) << kNumberBits | state.next;
+    return check(driver_.event_record(state.events[state.next++ & (StreamState::kEvents - 1)], state.stream), "an event can't be recorded", stream);
+}
+
+Status CudaDevice::wait(StreamId stream, EventId event) {
+    if (state_ != Status::ok) return state_;
+    enter();
+    return check(driver_.stream_wait(streams_[stream]->stream, driver_event(event), 0), "a stream can't wait", stream);
+}
+
+Status CudaDevice::query(EventId event) {
+    if (state_ != Status::ok) return state_;
+    enter();
+    const Result result = driver_.event_query(driver_event(event));
+    if (result == kNotReady) return Status::pending;
+    return check(result, "the GPU stopped", static_cast<StreamId>((event >> kNumberBits) - 1));
+}
+
+}  // namespace millrace::device::cuda

@@ -1,0 +1,95 @@
+// An NVIDIA GPU, through the CUDA driver (loaded at run time).
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "millrace/device/cuda/driver.hpp"
+#include "millrace/device/cuda/kernel_store.hpp"
+#include "millrace/device/device.hpp"
+
+namespace millrace::device::cuda {
+
+struct CudaOptions {
+    int ordinal = 0;  ///< among the GPUs that the driver shows (CUDA_VISIBLE_DEVICES)
+    KernelStoreOptions kernels;
+};
+
+class CudaDevice : public Device {
+public:
+    /// Throws DeviceError when there is no driver, no such GPU, or one that is too old.
+    explicit CudaDevice(CudaOptions options = {});
+    ~CudaDevice() override;
+    /// How many GPUs there are; 0, and why, where there are none.
+    static int count(std::string* why = nullptr);
+
+    std::string describe() const override;
+    Address allocate(size_t bytes, const std::string& what) override;
+    void free(Address address) override;
+    void* allocate_host(size_t bytes) override;
+    void free_host(void* memory) override;
+    bool pin(void* memory, size_t bytes) override;
+    void unpin(void* memory) override;
+    StreamId create_stream() override;
+    std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) override;
+    Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) override;
+    Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) override;
+    Status copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                               size_t rows) override;
+    Status copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch, size_t width, size_t rows) override;
+    Status scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) override;
+    Status launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) override;
+    Status record(StreamId stream, EventId& event) override;
+    Status wait(StreamId stream, EventId event) override;
+    Status query(EventId event) override;
+
+    /// "sm_90".
+    const std::string& architecture() const { return architecture_; }
+
+private:
+    class Loaded;
+    struct LoadedModule;
+    /// A stream and its latest events. An event that has been recorded over stands for a later one, so that
+    /// waiting for it takes longer but is right.
+    struct StreamState {
+        static constexpr uint64_t kEvents = 16;
+        Stream stream = nullptr;
+        std::array<DriverEvent, kEvents> events{};
+        uint64_t next = 0;
+        const std::string* running = nullptr;  ///< what was launched last
+    };
+    struct SharedArray {
+        Address address = 0;
+        unsigned users = 0;
+    };
+    static constexpr size_t kMostStreams = 4096;
+
+    void enter() const;
+    Status check(Result result, const char* what, StreamId stream);
+    DriverEvent driver_event(EventId event) const;
+    std::shared_ptr<LoadedModule> module_of(const ChainSource& source);
+    Address share_array(const nf::Image::Array& array);
+    void release_array(const void* data);
+
+    const Driver& driver_;
+    const CudaOptions options_;
+    std::string name_, architecture_;
+    size_t memory_bytes_ = 0;
+    DeviceOrdinal device_ = 0;
+    Context context_ = nullptr;
+    KernelStore kernels_;
+    std::atomic<Status> state_{Status::ok};
+    std::recursive_mutex mutex_;  // of all below; not taken while packets flow; a program may end while another loads
+    std::array<std::unique_ptr<StreamState>, kMostStreams> streams_;
+    size_t stream_count_ = 0;
+    std::map<const void*, SharedArray> arrays_;
+    std::map<std::string, std::weak_ptr<LoadedModule>> modules_;
+    std::vector<std::weak_ptr<Loaded>> loaded_;
+    std::set<std::string> launch_names_;
+};
+
+}  // namespace millrace::device::cuda

@@ -1,0 +1,94 @@
+#include "millrace/device/cuda/driver.hpp"
+
+#include <dlfcn.h>
+
+#include <stdexcept>
+
+namespace millrace::device::cuda {
+namespace {
+
+struct Loaded {
+    Driver driver{};
+    bool there = false;
+    std::string why;
+};
+
+template <class F>
+void bind(void* library, F& function, const char* name) {
+    function = reinterpret_cast<F>(dlsym(library, name));
+    if (function == nullptr) throw std::runtime_error(std::string("the CUDA driver has no function ") + name + ": it is too old");
+}
+
+void bind_all(void* library, Driver& d) {
+    bind(library, d.init, "cuInit");
+    bind(library, d.error_name, "cuGetErrorName");
+    bind(library, d.error_text, "cuGetErrorString");
+    bind(library, d.version, "cuDriverGetVersion");
+    bind(library, d.device_count, "cuDeviceGetCount");
+    bind(library, d.device_get, "cuDeviceGet");
+    bind(library, d.device_name, "cuDeviceGetName");
+    bind(library, d.device_attribute, "cuDeviceGetAttribute");
+    bind(library, d.device_memory, "cuDeviceTotalMem_v2");
+    bind(library, d.context_retain, "cuDevicePrimaryCtxRetain");
+    bind(library, d.context_release, "cuDevicePrimaryCtxRelease_v2");
+    bind(library, d.context_set, "cuCtxSetCurrent");
+    bind(library, d.memory_info, "cuMemGetInfo_v2");
+    bind(library, d.allocate, "cuMemAlloc_v2");
+    bind(library, d.free, "cuMemFree_v2");
+    bind(library, d.host_allocate, "cuMemHostAlloc");
+    bind(library, d.host_free, "cuMemFreeHost");
+    bind(library, d.host_register, "cuMemHostRegister_v2");
+    bind(library, d.host_unregister, "cuMemHostUnregister");
+    bind(library, d.stream_create, "cuStreamCreate");
+    bind(library, d.stream_destroy, "cuStreamDestroy_v2");
+    bind(library, d.stream_wait, "cuStreamWaitEvent");
+    bind(library, d.event_create, "cuEventCreate");
+    bind(library, d.event_destroy, "cuEventDestroy_v2");
+    bind(library, d.event_record, "cuEventRecord");
+    bind(library, d.event_query, "cuEventQuery");
+    bind(library, d.copy_to_device, "cuMemcpyHtoD_v2");
+    bind(library, d.copy_to_device_async, "cuMemcpyHtoDAsync_v2");
+    bind(library, d.copy_to_host_async, "cuMemcpyDtoHAsync_v2");
+    bind(library, d.copy_2d_async, "cuMemcpy2DAsync_v2");
+    bind(library, d.module_load, "cuModuleLoadData");
+    bind(library, d.module_unload, "cuModuleUnload");
+    bind(library, d.module_function, "cuModuleGetFunction");
+    bind(library, d.launch, "cuLaunchKernel");
+}
+
+Loaded load() {
+    Loaded loaded;
+    void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) {
+        loaded.why = "the CUDA driver's library, libcuda.so.1, is not installed";
+        return loaded;
+    }
+    try {
+        bind_all(library, loaded.driver);
+    } catch (const std::runtime_error& e) {
+        loaded.why = e.what();
+        return loaded;
+    }
+    if (const Result result = loaded.driver.init(0); result != kSuccess) {
+        loaded.why = "the CUDA driver does not start: " + loaded.driver.text(result);
+        return loaded;
+    }
+    loaded.there = true;
+    return loaded;
+}
+
+}  // namespace
+
+const Driver* Driver::get(std::string* why) {
+    static const Loaded loaded = load();
+    if (why != nullptr) *why = loaded.why;
+    return loaded.there ? &loaded.driver : nullptr;
+}
+
+std::string Driver::text(Result result) const {
+    const char *name = nullptr, *text = nullptr;
+    if (error_name(result, &name) != kSuccess || error_text(result, &text) != kSuccess) return "CUDA error " + std::to_string(result);
+    return std::string(name) + ": " + text;
+}
+
+}  // namespace millrace::device::cuda

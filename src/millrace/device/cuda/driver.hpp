@@ -1,0 +1,87 @@
+// The CUDA driver's interface, loaded at run time: this program runs where there is none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace millrace::device::cuda {
+
+// The types of the driver's C interface that are used, as NVIDIA's manual of the driver API gives them.
+using Result = int;
+using DeviceOrdinal = int;
+using DevicePointer = uint64_t;
+using Context = struct ContextTag*;
+using Stream = struct StreamTag*;
+using DriverEvent = struct EventTag*;
+using Module = struct ModuleTag*;
+using Function = struct FunctionTag*;
+
+inline constexpr Result kSuccess = 0;
+inline constexpr Result kOutOfMemory = 2;
+inline constexpr Result kNotReady = 600;
+
+/// CUDA_MEMCPY2D.
+struct Copy2D {
+    size_t source_x = 0, source_y = 0;
+    unsigned source_kind = 0;  ///< 1: host, 2: device
+    const void* source_host = nullptr;
+    DevicePointer source_device = 0;
+    void* source_array = nullptr;
+    size_t source_pitch = 0;
+    size_t target_x = 0, target_y = 0;
+    unsigned target_kind = 0;
+    void* target_host = nullptr;
+    DevicePointer target_device = 0;
+    void* target_array = nullptr;
+    size_t target_pitch = 0;
+    size_t width_bytes = 0;
+    size_t height = 0;
+};
+
+/// The driver's functions. One object for the process; null where there is no driver.
+struct Driver {
+    /// Loads the driver at the first call. Null without one; `why` then says what was missing.
+    static const Driver* get(std::string* why = nullptr);
+
+    /// "CUDA_ERROR_OUT_OF_MEMORY: out of memory".
+    std::string text(Result result) const;
+
+    Result (*init)(unsigned flags);
+    Result (*error_name)(Result, const char**);
+    Result (*error_text)(Result, const char**);
+    Result (*version)(int*);
+    Result (*device_count)(int*);
+    Result (*device_get)(DeviceOrdinal*, int);
+    Result (*device_name)(char*, int, DeviceOrdinal);
+    Result (*device_attribute)(int*, int, DeviceOrdinal);
+    Result (*device_memory)(size_t*, DeviceOrdinal);
+    Result (*context_retain)(Context*, DeviceOrdinal);
+    Result (*context_release)(DeviceOrdinal);
+    Result (*context_set)(Context);
+    Result (*memory_info)(size_t* free, size_t* total);
+    Result (*allocate)(DevicePointer*, size_t);
+    Result (*free)(DevicePointer);
+    Result (*host_allocate)(void**, size_t, unsigned flags);
+    Result (*host_free)(void*);
+    Result (*host_register)(void*, size_t, unsigned flags);
+    Result (*host_unregister)(void*);
+    Result (*stream_create)(Stream*, unsigned flags);
+    Result (*stream_destroy)(Stream);
+    Result (*stream_wait)(Stream, DriverEvent, unsigned flags);
+    Result (*event_create)(DriverEvent*, unsigned flags);
+    Result (*event_destroy)(DriverEvent);
+    Result (*event_record)(DriverEvent, Stream);
+    Result (*event_query)(DriverEvent);
+    Result (*copy_to_device)(DevicePointer, const void*, size_t);
+    Result (*copy_to_device_async)(DevicePointer, const void*, size_t, Stream);
+    Result (*copy_to_host_async)(void*, DevicePointer, size_t, Stream);
+    Result (*copy_2d_async)(const Copy2D*, Stream);
+    Result (*module_load)(Module*, const void*);
+    Result (*module_unload)(Module);
+    Result (*module_function)(Function*, Module, const char*);
+    Result (*launch)(Function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+                     unsigned shared_bytes, Stream, void** parameters, void** extra);
+};
+
+}  // namespace millrace::device::cuda

@@ -1,0 +1,46 @@
+// Machine code of chains: compiled once, kept in memory and on disk.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "millrace/device/cuda/compiler.hpp"
+
+namespace millrace::device::cuda {
+
+struct KernelStoreOptions {
+    /// Where cubins are kept from one run to the next; empty: `$XDG_CACHE_HOME/millrace`, else `~/.cache/millrace`.
+    std::string folder;
+    /// Where source, PTX and cubin of every chain are written for people to read; empty: nowhere.
+    std::string keep;
+};
+
+/// Gives the cubin of a chain. What names it is the content of all that goes into it (sources, headers,
+/// options, architecture), so a changed header never meets an old cubin, and NVRTC is only needed for a
+/// chain that was never compiled. Any thread.
+class KernelStore {
+public:
+    explicit KernelStore(KernelStoreOptions options = {});
+    /// Throws CompileError. A folder that can't be written is only warned of.
+    std::string cubin(const ChainSource& source, const std::string& architecture);
+    /// How many cubins were compiled, and how many came from disk.
+    unsigned compiled() const { return compiled_; }
+    unsigned from_disk() const { return from_disk_; }
+
+private:
+    std::string build(const ChainSource& source, const std::string& architecture);
+    void keep(const ChainSource& source, const std::string& architecture, const std::string& cubin);
+
+    KernelStoreOptions options_;
+    std::mutex mutex_;
+    std::unique_ptr<Compiler> compiler_;
+    std::map<std::string, std::string> cubins_;  // by fingerprint
+    unsigned compiled_ = 0, from_disk_ = 0;
+};
+
+/// What a chain's machine code depends on, as 40 hexadecimal digits.
+std::string fingerprint(const ChainSource& source, const std::string& architecture);
+
+}  // namespace millrace::device::cuda

@@ -1,0 +1,68 @@
+// Pinned host memory that whole batches come back into, lent to packets until they have left.
+#pragma once
+
+#include <rte_mbuf.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "millrace/device/device.hpp"
+
+namespace millrace::exec {
+
+class FrameRegions;
+
+/// Memory for the frames of one batch. Its packets' mbufs point into it ("external buffers" in DPDK's
+/// terms), so that no frame is copied after it has come back; the last one to be freed makes the region
+/// free again.
+class FrameRegion {
+public:
+    uint8_t* data() const { return data_; }
+    size_t bytes() const { return bytes_; }
+
+    /// Lends the region to `packets` packets; `attach` follows for each of them.
+    void lend(uint16_t packets);
+    /// Makes `mbuf`'s frame the `length` bytes at `offset`, with that much free room before and behind. The mbuf's own
+    /// buffer stays as it is and is its again when it is freed.
+    void attach(rte_mbuf* mbuf, size_t offset, uint16_t length, uint16_t headroom, uint16_t tailroom) {
+        if (RTE_MBUF_HAS_EXTBUF(mbuf)) rte_pktmbuf_detach(mbuf);  // from the region of the chain before
+        uint8_t* buffer = data_ + offset - headroom;
+        mbuf->buf_addr = buffer;
+        rte_mbuf_iova_set(mbuf, reinterpret_cast<rte_iova_t>(buffer));  // virtual addresses are IO addresses
+        mbuf->buf_len = static_cast<uint16_t>(headroom + length + tailroom);
+        mbuf->data_off = headroom;
+        mbuf->data_len = length;
+        mbuf->pkt_len = length;
+        mbuf->ol_flags |= RTE_MBUF_F_EXTERNAL;
+        mbuf->shinfo = &shared_;
+    }
+
+private:
+    friend class FrameRegions;
+    static void freed(void*, void* region);
+    uint8_t* data_ = nullptr;
+    size_t bytes_ = 0;
+    rte_mbuf_ext_shared_info shared_{};
+    std::atomic<bool> free_{true};
+    FrameRegions* regions_ = nullptr;
+    std::shared_ptr<FrameRegions> owner_;  // while it is lent
+};
+
+/// The regions of one engine. Packets may outlive the engine: then the regions do, too.
+class FrameRegions : public std::enable_shared_from_this<FrameRegions> {
+public:
+    FrameRegions(std::shared_ptr<device::Device> device, unsigned count, size_t bytes_each);
+    ~FrameRegions();
+    /// A region that no packet is in, the caller's until it lends it or gives it back; null when all are out.
+    FrameRegion* take();
+    void give_back(FrameRegion& region) { region.free_.store(true, std::memory_order_release); }
+
+private:
+    friend class FrameRegion;
+    std::shared_ptr<device::Device> device_;
+    std::vector<std::unique_ptr<FrameRegion>> regions_;
+    size_t next_ = 0;
+};
+
+}  // namespace millrace::exec
