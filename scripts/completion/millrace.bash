@@ -2,13 +2,13 @@
 
 _millrace() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="run check explain nf doctor" command="" sub="" i
+    local commands="run check explain nf doctor bench" command="" sub="" i
     for ((i = 1; i < COMP_CWORD; ++i)); do
         if [[ ${COMP_WORDS[i]} == --nf ]]; then
             ((++i))
         elif [[ -z $command && " $commands " == *" ${COMP_WORDS[i]} "* ]]; then
             command=${COMP_WORDS[i]}
-        elif [[ $command == nf && -z $sub ]]; then
+        elif [[ ( $command == nf || $command == bench ) && -z $sub ]]; then
             sub=${COMP_WORDS[i]}
         fi
     done
@@ -19,8 +19,11 @@ _millrace() {
         --mode) mapfile -t COMPREPLY < <(compgen -W "fused pipelined" -- "$current"); return ;;
         --transfer-in) mapfile -t COMPREPLY < <(compgen -W "packed rows gather" -- "$current"); return ;;
         --transfer-out) mapfile -t COMPREPLY < <(compgen -W "region selective" -- "$current"); return ;;
-        -o | --output) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
-        --verdicts | --nf) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+        -o | --output) [[ $command == bench ]] && { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; }
+            mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
+        --verdicts | --nf | --trace) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+        --fields) mapfile -t COMPREPLY < <(compgen -W "5 12" -- "$current"); return ;;
+        -n | --rules | -c | --classes | --full | --overlap | --seed | --packets) return ;;
         --cores | --for | --batches | -w | --workers) return ;;
         --json) [[ $command == doctor ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; } ;;
     esac
@@ -32,6 +35,7 @@ _millrace() {
              options+=" --whole-frames --device-halves --batches --quiet" ;;
         check | explain) options+=" --device --output --lanes" ;;
         doctor) options+=" --json" ;;
+        bench) [[ $sub == rules ]] && options+=" --rules --classes --full --overlap --fields --seed --output --trace --packets --measure" ;;
     esac
     if [[ $current == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
@@ -45,6 +49,8 @@ _millrace() {
             names=$("${COMP_WORDS[0]}" nf list 2> /dev/null | tail -n +2 | cut -d' ' -f1)
             mapfile -t COMPREPLY < <(compgen -W "$names" -- "$current")
         fi
+    elif [[ $command == bench ]]; then
+        [[ -n $sub ]] || mapfile -t COMPREPLY < <(compgen -W "rules" -- "$current")
     elif [[ $command != doctor ]]; then
         # Configurations, and the folders that lead to them.
         mapfile -t COMPREPLY < <(compgen -f -X '!*.y*ml' -- "$current"; compgen -d -- "$current")

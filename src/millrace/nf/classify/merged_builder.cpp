@@ -160,5 +160,6 @@ void MergedBuilder<Words>::attach(Image& image, typename Engine::Tables& tables)
 template class MergedBuilder<4>;
 template class MergedBuilder<9>;
 template class MergedBuilder<10>;
+template class MergedBuilder<15>;
 
 }  // namespace millrace::nf::classify

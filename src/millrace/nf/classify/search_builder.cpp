@@ -83,8 +83,10 @@ std::string EngineChoice::text() const {
 template class SearchBuilder<4>;
 template class SearchBuilder<9>;
 template class SearchBuilder<10>;
+template class SearchBuilder<15>;
 template std::vector<TernaryKey<4>> sample_keys(std::span<const TernaryRule<4>>, size_t);
 template std::vector<TernaryKey<9>> sample_keys(std::span<const TernaryRule<9>>, size_t);
 template std::vector<TernaryKey<10>> sample_keys(std::span<const TernaryRule<10>>, size_t);
+template std::vector<TernaryKey<15>> sample_keys(std::span<const TernaryRule<15>>, size_t);
 
 }  // namespace millrace::nf::classify

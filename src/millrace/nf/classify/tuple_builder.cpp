@@ -131,5 +131,6 @@ void TupleBuilder<Words>::attach(Image& image, typename Engine::Tables& tables) 
 template class TupleBuilder<4>;
 template class TupleBuilder<9>;
 template class TupleBuilder<10>;
+template class TupleBuilder<15>;
 
 }  // namespace millrace::nf::classify

@@ -1,0 +1,12 @@
+// millrace bench: what Millrace is measured with.
+#include "millrace/cli/commands.hpp"
+
+namespace millrace::cli {
+
+void add_bench(CLI::App& app, int& status) {
+    CLI::App* command = app.add_subcommand("bench", "Measure, and make what measurements need");
+    command->require_subcommand(1);
+    add_bench_rules(*command, status);
+}
+
+}  // namespace millrace::cli
