@@ -4,6 +4,7 @@ CONFIG  ?= examples/gateway.yaml
 JOBS    ?= $(shell nproc)
 PREFIX  ?= /usr/local
 SECONDS_EACH ?= 20
+VERSION = $(shell sed -n 's/^project.millrace VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 
 CONFIGURE = cmake -G Ninja -DCMAKE_BUILD_TYPE=$(1) -S . -B
 CTEST     = ctest --output-on-failure --no-tests=error
@@ -12,11 +13,11 @@ SANITIZER_OPTIONS = ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1 \
                     UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
                     TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$(CURDIR)/tests/tsan.supp
 
-.PHONY: help setup build run test sanitize tsan fuzz bench docs install clean
+.PHONY: help setup build run test sanitize tsan fuzz portable gpu-test bench docs install clean
 .DEFAULT_GOAL := help
 
 help:      ## list these commands
-	@sed -n 's/^\([a-z]*\): .*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 20
+	@sed -n 's/^\([a-z-]*\): .*## /  make \1 \t/p' $(MAKEFILE_LIST) | expand -t 20
 
 setup:     ## install what the build needs (Debian 12, Ubuntu 24.04)
 	@scripts/setup
@@ -47,6 +48,14 @@ tsan: setup ## pass every test under ThreadSanitizer
 fuzz: setup ## run every fuzzer for SECONDS_EACH (20) seconds
 	@scripts/fuzz build-fuzz $(SECONDS_EACH) $(JOBS)
 
+portable: setup ## one tarball with program, tests and benchmarks for machines with nothing installed, into build-portable/
+	@$(call CONFIGURE,Release) build-portable -DMILLRACE_PORTABLE=ON > /dev/null
+	@cmake --build build-portable -j $(JOBS)
+	@scripts/portable build-portable $(VERSION)
+
+gpu-test: ## pass the tests on this machine's GPU; ARGUMENTS="--sanitizer" or "--soak 480" for those
+	@scripts/gpu-test $(ARGUMENTS)
+
 bench: setup ## measure what the framework costs against a bare loop; figures go to docs/benchmarks/
 	@$(call CONFIGURE,Release) $(BUILD) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS) --target framework_bench
@@ -62,4 +71,4 @@ install: build ## install to PREFIX (/usr/local); packagers set DESTDIR
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
 clean:     ## remove what was built, but not what was installed
-	@rm -rf build build-asan build-tsan build-fuzz out
+	@rm -rf build build-asan build-tsan build-fuzz build-portable gpu-data out

@@ -14,7 +14,11 @@ pkg_check_modules(PCAP REQUIRED IMPORTED_TARGET libpcap)
 find_library(IPSEC_MB IPSec_MB REQUIRED)
 
 add_library(millrace_dependencies INTERFACE)
-target_link_libraries(millrace_dependencies INTERFACE
-  PkgConfig::DPDK PkgConfig::HYPERSCAN PkgConfig::PCAP ${IPSEC_MB}
-  yaml-cpp fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json
-  LibLZMA::LibLZMA ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS})
+if(MILLRACE_PORTABLE)
+  include(cmake/Portable.cmake)
+else()
+  target_link_libraries(millrace_dependencies INTERFACE
+    PkgConfig::DPDK PkgConfig::HYPERSCAN PkgConfig::PCAP ${IPSEC_MB}
+    yaml-cpp fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json
+    LibLZMA::LibLZMA ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS})
+endif()

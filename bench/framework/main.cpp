@@ -117,11 +117,17 @@ void print(const Comparison& c) {
     std::cout << std::flush;
 }
 
+/// A folder that the environment names, else the build's.
+std::string folder(const char* variable, const char* otherwise) {
+    const char* named = std::getenv(variable);
+    return named != nullptr ? named : otherwise;
+}
+
 int run(const Arguments& arguments) {
-    const char* folder = std::getenv("MILLRACE_DATA");
     const ScratchFolder scratch;
     start_eal();
-    const Workload workload = make_workload(MILLRACE_SOURCE "/examples", folder != nullptr ? folder : MILLRACE_DATA_DEFAULT, scratch.path());
+    const Workload workload = make_workload(folder("MILLRACE_SOURCE", MILLRACE_SOURCE_DEFAULT) + "/examples",
+                                            folder("MILLRACE_DATA", MILLRACE_DATA_DEFAULT), scratch.path());
     std::cout << workload.patterns.size() << " patterns (" << workload.pattern_name << "), " << workload.text_name << "\n";
     nlohmann::json sizes = nlohmann::json::array(), empty = nlohmann::json::array();
     bool sound = true;

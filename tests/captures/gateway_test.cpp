@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 /// The example's configuration with another batch and wider routes and policies. Its tables are built once; ports come
 /// anew for every capture.
 chain::Configuration load_gateway(const std::string& device, const std::string& output_folder) {
-    const std::string path = std::string(MILLRACE_SOURCE) + "/examples/gateway.yaml";
+    const std::string path = source_path("examples/gateway.yaml");
     std::string text = read_file(path);
     // Most captures shall make several batches, and most of their packets, which know nothing of the example's
     // networks, shall get as far as IPsec and into a tunnel.

@@ -5,11 +5,12 @@
 #include <filesystem>
 
 #include "cases/case.hpp"
+#include "support/data.hpp"
 
 namespace millrace::test {
 namespace {
 
-const std::string kFolder = std::string(MILLRACE_SOURCE) + "/tests/cases/";
+const std::string kFolder = source_path("tests/cases/");
 
 std::vector<std::string> all_cases() {
     std::vector<std::string> names;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/io/capture_reader.hpp"
+#include "support/data.hpp"
 #include "support/nf_runner.hpp"
 
 namespace millrace::test {
@@ -10,7 +11,7 @@ namespace {
 class ExampleFile : public testing::TestWithParam<const char*> {};
 
 TEST_P(ExampleFile, GivesEveryNetworkFunctionOptionsItTakesWithoutAWarning) {
-    const Config root = Config::load(std::string(MILLRACE_SOURCE) + "/examples/" + GetParam());
+    const Config root = Config::load(source_path("examples/") + GetParam());
     std::vector<std::string> ports;
     for (const auto& [name, port] : root.at("ports").entries()) ports.push_back(name.text());
     size_t made = 0;
@@ -31,7 +32,7 @@ TEST_P(ExampleFile, GivesEveryNetworkFunctionOptionsItTakesWithoutAWarning) {
 INSTANTIATE_TEST_SUITE_P(Examples, ExampleFile, testing::Values("gateway.yaml", "branches.yaml", "live.yaml"));
 
 TEST(ExampleTraffic, HasPacketsOfManyKindsInWholeFrames) {
-    io::CaptureReader reader(std::string(MILLRACE_SOURCE) + "/examples/traffic.pcap");
+    io::CaptureReader reader(source_path("examples/traffic.pcap"));
     size_t packets = 0, ipv4 = 0, ipv6 = 0, tagged = 0, fragments = 0, tcp = 0, udp = 0, icmp = 0, malformed = 0, wrong = 0;
     for (io::CaptureRecord record; reader.next(record);) {
         const auto length = static_cast<uint32_t>(record.bytes.size());

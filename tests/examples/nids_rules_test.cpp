@@ -5,13 +5,14 @@
 #include <set>
 
 #include "millrace/io/capture_reader.hpp"
+#include "support/data.hpp"
 #include "support/nf_runner.hpp"
 
 namespace millrace::test {
 namespace {
 
 std::vector<Frame> recorded_frames() {
-    io::CaptureReader reader(std::string(MILLRACE_SOURCE) + "/examples/traffic.pcap");
+    io::CaptureReader reader(source_path("examples/traffic.pcap"));
     std::vector<Frame> frames;
     for (io::CaptureRecord record; reader.next(record);) frames.emplace_back(record.bytes.begin(), record.bytes.end());
     EXPECT_EQ(reader.error(), "");
@@ -29,7 +30,7 @@ TEST(ExampleNidsRules, TripOnTheRecordedTrafficUnlessTheyAreMeantToStayQuiet) {
     nf::Environment environment{.node_name = "nids", .chain_name = "chain", .output_folder = folder, .ports = kTestPorts};
     std::vector<std::string> warnings;
     environment.warn = [&](Diagnostic warning) { warnings.push_back(warning.render()); };
-    NfRunner runner("nids", Config::parse("{rules: [" MILLRACE_SOURCE "/examples/nids.rules], mode: ips}"), environment);
+    NfRunner runner("nids", Config::parse("{rules: [" + source_path("examples/nids.rules") + "], mode: ips}"), environment);
     EXPECT_TRUE(warnings.empty()) << warnings.front();
 
     const NfResult result = runner.run(recorded_frames(), Engine{.lanes = 1});

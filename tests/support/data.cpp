@@ -9,4 +9,9 @@ std::string data_path(const std::string& name) {
     return std::string(folder != nullptr ? folder : MILLRACE_DATA_DEFAULT) + "/" + name;
 }
 
+std::string source_path(const std::string& name) {
+    const char* folder = std::getenv("MILLRACE_SOURCE");
+    return std::filesystem::path(folder != nullptr ? folder : MILLRACE_SOURCE_DEFAULT) / name;
+}
+
 }  // namespace millrace::test

@@ -11,6 +11,10 @@ namespace millrace::test {
 /// The file or folder `name` below MILLRACE_DATA (environment, else the build's default).
 std::string data_path(const std::string& name);
 
+/// The file or folder `name` of this source tree, or of what an unpacked tarball has of it: below MILLRACE_SOURCE
+/// (environment, else the tree that was built). An absolute name stays as it is.
+std::string source_path(const std::string& name);
+
 }  // namespace millrace::test
 
 /// Skips the test, saying so, where the data is not at hand.

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "support/data.hpp"
 #include "support/nf_runner.hpp"
 
 namespace millrace::test {
@@ -111,7 +112,7 @@ void run_entry(const Config& entry, const std::string& path, const std::string& 
 }  // namespace
 
 void run_golden(const std::string& type, const std::string& folder) {
-    run_golden_file(type, std::string(MILLRACE_SOURCE) + "/src/millrace/nf/" + (folder.empty() ? type : folder) + "/golden.yaml");
+    run_golden_file(type, source_path("src/millrace/nf/" + (folder.empty() ? type : folder) + "/golden.yaml"));
 }
 
 void run_golden_file(const std::string& type, const std::string& path) {

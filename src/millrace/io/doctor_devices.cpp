@@ -58,6 +58,10 @@ void examine_nics(Findings& findings) {
     note(findings, "network", "interfaces", interfaces.empty() ? "none" : interfaces);
 }
 
+#ifdef MILLRACE_LINKED_DRIVERS
+/// A portable program looks for no others.
+void examine_drivers(Findings& findings) { ok(findings, "network", "DPDK drivers", "within the program: " MILLRACE_LINKED_DRIVERS); }
+#else
 void examine_drivers(Findings& findings) {
     std::string names;
     size_t count = 0;
@@ -71,6 +75,7 @@ void examine_drivers(Findings& findings) {
     if (count != 0) ok(findings, "network", "DPDK drivers", std::to_string(count) + ": " + names);
     else missing(findings, "network", "DPDK drivers", "none in " RTE_EAL_PMD_PATH, "no dpdk, af_packet and tap ports", "install DPDK's driver packages");
 }
+#endif
 
 /// A library loaded for the time of a look.
 class Library {

@@ -5,6 +5,7 @@
 
 #include "millrace/chain/configuration.hpp"
 #include "millrace/device/cuda/compiler.hpp"
+#include "support/data.hpp"
 
 namespace millrace::device::cuda {
 namespace {
@@ -14,7 +15,7 @@ std::pair<Compiler*, std::string> shared_compiler() {
     static std::string why;
     static const std::unique_ptr<Compiler> compiler = []() -> std::unique_ptr<Compiler> {
         // Wheels are looked for below the working directory.
-        std::filesystem::current_path(MILLRACE_SOURCE);
+        std::filesystem::current_path(test::source_path(""));
         try {
             return std::make_unique<Compiler>();
         } catch (const CompileError& e) {
@@ -33,7 +34,7 @@ TEST_P(CompileChain, ForAnArchitecture) {
     if (compiler == nullptr) GTEST_SKIP() << why;
     chain::LoadOptions options;
     options.device = "sim";
-    const chain::Configuration configuration = chain::load_configuration(std::string(MILLRACE_SOURCE) + "/examples/" + name, options);
+    const chain::Configuration configuration = chain::load_configuration(test::source_path("examples/") + name, options);
     for (const auto& program : configuration.chains) {
         for (const Mode mode : {Mode::fused, Mode::pipelined}) {
             const ChainSource source = make_chain_source(*program, plan_steps(*program, {mode, true, true}));

@@ -2,7 +2,7 @@
 
     scapy_esp.py seal FILE   writes lines `CIPHER VERSION CLEAR ESP` (frames in hexadecimal) that scapy sealed
     scapy_esp.py open FILE   reads such lines, opens every ESP frame and compares; says what differs
-    scapy_esp.py             exits with 77 when scapy is not at hand
+    scapy_esp.py             exits with 0 when scapy is at hand
 """
 import sys
 

@@ -8,13 +8,14 @@
 #include <map>
 
 #include "nf/ipsec/gateway.hpp"
+#include "support/data.hpp"
 
 namespace millrace::test {
 namespace {
 
 /// Runs scapy_esp.py; its exit status.
 int scapy(const std::string& arguments) {
-    const std::string command = "/usr/bin/python3 -W ignore " MILLRACE_SOURCE "/tests/nf/ipsec/scapy_esp.py " + arguments;
+    const std::string command = "/usr/bin/python3 -W ignore " + test::source_path("tests/nf/ipsec/scapy_esp.py") + " " + arguments;
     const int status = std::system(command.c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -27,7 +28,7 @@ std::string hex(const Frame& frame) {
 }
 
 TEST(IpsecScapy, OpensAndVerifiesWhatTheGatewaySealed) {
-    if (scapy("") == 77) GTEST_SKIP() << "needs scapy: apt install python3-scapy";
+    if (scapy("") != 0) GTEST_SKIP() << "needs scapy: apt install python3-scapy";
     const std::string path = scratch("sealed");
     std::ofstream out(path);
     Rng rng(6);
@@ -54,7 +55,7 @@ TEST(IpsecScapy, OpensAndVerifiesWhatTheGatewaySealed) {
 }
 
 TEST(IpsecScapy, SealsWhatTheGatewayAccepts) {
-    if (scapy("") == 77) GTEST_SKIP() << "needs scapy: apt install python3-scapy";
+    if (scapy("") != 0) GTEST_SKIP() << "needs scapy: apt install python3-scapy";
     const std::string path = scratch("scapy");
     ASSERT_EQ(scapy("seal " + path), 0);
     std::map<std::pair<std::string, bool>, std::pair<std::vector<Frame>, std::vector<Frame>>> tunnels;

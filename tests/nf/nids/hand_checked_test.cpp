@@ -61,7 +61,7 @@ Recording read_recording(const std::string& capture) {
         reader = std::make_unique<io::CaptureReader>(file, name);
     } else {
         const bool own = begins(capture, "examples:", name);
-        const std::string path = own ? MILLRACE_SOURCE "/examples/" + name : test::data_path(capture);
+        const std::string path = own ? test::source_path("examples/" + name) : test::data_path(capture);
         reader = std::make_unique<io::CaptureReader>(path);
     }
     Recording recording;

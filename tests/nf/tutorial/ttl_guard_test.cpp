@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/nf/nf.hpp"
+#include "support/data.hpp"
 #include "support/golden.hpp"
 #include "support/nf_runner.hpp"
 
@@ -10,11 +11,11 @@ namespace {
 
 class TtlGuard : public testing::Test {
 protected:
-    static void SetUpTestSuite() { nf::load_plugin(std::string(MILLRACE_BUILD) + "/plugins/ttl-guard.so"); }
+    static void SetUpTestSuite() { nf::load_plugin(source_path(MILLRACE_PLUGINS "/ttl-guard.so")); }
 };
 
 TEST_F(TtlGuard, PassesItsGoldenPackets) {
-    run_golden_file("ttl-guard", std::string(MILLRACE_SOURCE) + "/examples/nf-ttl-guard/golden.yaml");
+    run_golden_file("ttl-guard", source_path("examples/nf-ttl-guard/golden.yaml"));
 }
 
 TEST_F(TtlGuard, DecidesAlikeWithAnyNumberOfLanes) {
