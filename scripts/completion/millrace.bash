@@ -17,7 +17,7 @@ _millrace() {
         -d | --device) mapfile -t COMPREPLY < <(compgen -W "cpu sim cuda" -- "$current"); return ;;
         --lanes) mapfile -t COMPREPLY < <(compgen -W "1 8 32" -- "$current"); return ;;
         --mode) mapfile -t COMPREPLY < <(compgen -W "fused pipelined" -- "$current"); return ;;
-        --transfer-in) mapfile -t COMPREPLY < <(compgen -W "packed rows gather" -- "$current"); return ;;
+        --transfer-in) mapfile -t COMPREPLY < <(compgen -W "auto packed rows gather" -- "$current"); return ;;
         --transfer-out) mapfile -t COMPREPLY < <(compgen -W "region selective" -- "$current"); return ;;
         -o | --output) [[ $command == bench ]] && { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; }
             mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
@@ -31,7 +31,7 @@ _millrace() {
     local options="--help"
     case $command in
         "") options+=" --version --nf" ;;
-        run) options+=" --device --output --lanes --workers --cores --verdicts --json --for --mode --transfer-in --transfer-out"
+        run) options+=" --device --output --lanes --workers --cores --verdicts --json --for --mode --transfer-in --transfer-out --keep-kernels"
              options+=" --whole-frames --device-halves --batches --quiet" ;;
         check | explain) options+=" --device --output --lanes" ;;
         doctor) options+=" --json" ;;

@@ -23,7 +23,7 @@ struct RunArguments {
     LoadArguments load;
     exec::RuntimeOptions runtime;
     std::string json_file;
-    std::string mode = "fused", transfer_in = "packed", transfer_out = "region";
+    std::string mode = "fused", transfer_in = "auto", transfer_out = "region";
     double seconds = 0;
     bool quiet = false;
     bool device_halves = false;
@@ -37,9 +37,10 @@ void add_options(CLI::App& command, RunArguments& arguments) {
     command.add_option("--json", arguments.json_file, "Write the closing table as JSON")->type_name("FILE");
     command.add_option("--for", arguments.seconds, "Stop after this many seconds")->type_name("SECONDS")->check(CLI::PositiveNumber);
     command.add_option("--mode", arguments.mode, "How a device runs the chain")->check(CLI::IsMember({"fused", "pipelined"}))->capture_default_str();
-    command.add_option("--transfer-in", arguments.transfer_in, "How frames reach the device")->check(CLI::IsMember({"packed", "rows", "gather"}))->capture_default_str();
+    command.add_option("--transfer-in", arguments.transfer_in, "How frames reach the device")->check(CLI::IsMember({"auto", "packed", "rows", "gather"}))->capture_default_str();
     command.add_option("--transfer-out", arguments.transfer_out, "How frames come back")->check(CLI::IsMember({"region", "selective"}))->capture_default_str();
     command.add_flag("--whole-frames", arguments.runtime.offload.whole_frames, "Move whole frames both ways, whatever the field plan says");
+    command.add_option("--keep-kernels", arguments.runtime.keep_kernels, "Write source, PTX and cubin of every chain into this folder (device cuda)")->option_text("DIR");
     command.add_flag("--device-halves", arguments.device_halves, "On the cpu device, run the device halves and not the CPU libraries");
     command.add_option("--batches", arguments.runtime.offload.depth, "Batches in flight on a device")->check(CLI::Range(1, 64))->capture_default_str();
     command.add_flag("-q,--quiet", arguments.quiet, "No progress and no closing table");
@@ -50,9 +51,10 @@ exec::RuntimeOptions runtime_options(const RunArguments& arguments) {
     exec::RuntimeOptions options = arguments.runtime;
     options.cpu.use_cpu_halves = !arguments.device_halves;
     options.offload.mode = arguments.mode == "fused" ? device::Mode::fused : device::Mode::pipelined;
-    options.offload.transfer_in = arguments.transfer_in == "packed" ? exec::TransferIn::packed
-                                  : arguments.transfer_in == "rows" ? exec::TransferIn::rows
-                                                                    : exec::TransferIn::gather;
+    options.offload.transfer_in = arguments.transfer_in == "packed"   ? exec::TransferIn::packed
+                                  : arguments.transfer_in == "rows"   ? exec::TransferIn::rows
+                                  : arguments.transfer_in == "gather" ? exec::TransferIn::gather
+                                                                      : exec::TransferIn::automatic;
     options.offload.transfer_out = arguments.transfer_out == "region" ? exec::TransferOut::region : exec::TransferOut::selective;
     return options;
 }

@@ -44,7 +44,7 @@ struct CopyPiece {
     uint32_t bytes;
 };
 
-/// State of an NF in the device's memory and the host's copy of it.
+/// State of an NF in the device's memory and the host's copy of it: the bytes that may change.
 struct StateArray {
     Address address = 0;
     void* host = nullptr;
@@ -63,6 +63,11 @@ public:
 protected:
     LoadedProgram(std::shared_ptr<const chain::Program> program, std::vector<Step> steps)
         : program_(std::move(program)), steps_(std::move(steps)) {}
+    void add_state(const nf::Image::Array& array, Address address) {
+        if (array.changing_bytes == 0) return;
+        if (states_.size() == kMaxStates) throw DeviceError("chain '" + program_->name + "': its NFs have more than " + std::to_string(kMaxStates) + " arrays of state");
+        states_.push_back({address, const_cast<void*>(array.data), array.changing_bytes});
+    }
     std::shared_ptr<const chain::Program> program_;
     std::vector<Step> steps_;
     std::vector<StateArray> states_;
@@ -75,7 +80,9 @@ struct OrderGate {
     std::mutex mutex;
     EventId last = 0;                              ///< behind the ordered steps of the latest batch; 0: none
     uint64_t batches = 0;                          ///< that have passed
-    std::map<const void*, uint64_t> restored;      ///< by host copy of a state: the batch that it is of
+    /// By host copy of a state and bytes from its start: the batch that they are of. Generations with more
+    /// state and with less may be under way side by side.
+    std::map<const void*, std::map<uint64_t, uint64_t>> restored;
 };
 
 class Device {

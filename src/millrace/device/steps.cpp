@@ -39,6 +39,11 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     if (steps.size() == before || steps.back().kind != Step::Kind::nodes) steps.push_back({Step::Kind::nodes, count, count});
     steps[before].begin = true;
     steps.back().end = true;
+    for (size_t i = steps.size(); i-- > 0;) {
+        if (steps[i].kind != Step::Kind::tickets && steps[i].kind != Step::Kind::commit) continue;
+        steps[i].snapshot = true;
+        break;
+    }
     if (options.pack) steps.push_back({Step::Kind::pack});
     return steps;
 }

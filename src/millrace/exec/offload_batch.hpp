@@ -19,6 +19,7 @@ struct OffloadEngine::Queue {
     ChainCounters* counters = nullptr;
     uint32_t prefix_in = chain::kWholeFrame;   // bytes of each frame that go to the device
     uint32_t prefix_back = chain::kWholeFrame; // and come back; 0: none
+    size_t state_bytes = 0;                    // of the NFs' state that comes back with each batch
     std::vector<rte_mbuf*> packets;            // those from `first` on wait for a batch
     size_t first = 0;
     std::vector<std::pair<uint64_t, size_t>> bursts;  // arrival (TSC) and packets of each burst
@@ -35,7 +36,7 @@ struct OffloadEngine::Queue {
 /// Everything that one batch needs, allocated once.
 ///
 /// On the device a block holds, for n packets: descriptors, the head (EventBuffer and outcome counts), results,
-/// events. The host writes descriptors and head with one copy and gets head, results and the first events
+/// the snapshot of the NFs' state, events. The host writes descriptors and head with one copy and gets head, results and the first events
 /// with one.
 struct OffloadEngine::Slot {
     static constexpr size_t kOutcomes = device::kMaxNodes * device::kMaxOutcomes;
@@ -48,8 +49,7 @@ struct OffloadEngine::Slot {
     uint8_t* block = nullptr;           // as the device's, without sources
     uint64_t* sources = nullptr;
     Decision* visits = nullptr;
-    uint8_t* states = nullptr;
-    size_t states_bytes = 0;
+    size_t block_bytes = 0;             // of the block, on both sides
     std::vector<device::CopyPiece> pieces;
     // Device side.
     device::Address device_block = 0, device_sources = 0, device_visits = 0, device_prefixes = 0, device_work = 0;
@@ -61,6 +61,7 @@ struct OffloadEngine::Slot {
     std::vector<std::pair<uint64_t, size_t>> bursts;
     device::BatchView view;
     size_t count = 0;
+    size_t state_bytes = 0;             // of the snapshot
     size_t ring_offset = 0, ring_bytes = 0;
     size_t frame_bytes = 0;             // that are to be brought
     uint32_t slot_bytes = 0;            // from one frame to the next in the packet buffer; 0: uneven
@@ -76,9 +77,10 @@ struct OffloadEngine::Slot {
 
     size_t head_offset() const { return (count * sizeof(device::FrameDescriptor) + 15) / 16 * 16; }  // pointers are inside
     size_t results_offset() const { return head_offset() + kHead; }
-    size_t events_offset() const { return results_offset() + count * sizeof(device::PacketResult); }
-    static constexpr size_t block_bytes(size_t n) {
-        return n * (sizeof(device::FrameDescriptor) + sizeof(device::PacketResult) + kEventsPerPacket * sizeof(Event)) + kHead + 64;
+    size_t snapshot_offset() const { return results_offset() + count * sizeof(device::PacketResult); }
+    size_t events_offset() const { return snapshot_offset() + state_bytes; }
+    static constexpr size_t block_bytes_for(size_t n, size_t state_bytes) {
+        return state_bytes + n * (sizeof(device::FrameDescriptor) + sizeof(device::PacketResult) + kEventsPerPacket * sizeof(Event)) + kHead + 64;
     }
 
     EventBuffer& event_buffer() const { return *reinterpret_cast<EventBuffer*>(block + head_offset()); }

@@ -33,9 +33,8 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
         slot->stream = device_->create_stream();
         slot->region = regions_->take();
         slot->frames_in = static_cast<uint8_t*>(device_->allocate_host(options_.batch_bytes));
-        slot->block = static_cast<uint8_t*>(device_->allocate_host(Slot::block_bytes(n)));
         slot->sources = static_cast<uint64_t*>(device_->allocate_host(n * sizeof(uint64_t)));
-        slot->device_block = device_->allocate(Slot::block_bytes(n), "batch descriptors and results");
+        allocate_block(*slot, 0);
         slot->device_sources = device_->allocate(n * sizeof(uint64_t), "addresses of frames");
         slot->device_work = device_->allocate(work, "parsed packets");
         slot->device_prefixes = device_->allocate(n * kMostPrefix, "packet heads");
@@ -55,7 +54,7 @@ OffloadEngine::~OffloadEngine() {
     for (const auto& slot : slots_) {
         regions_->give_back(*slot->region);
         for (void* memory : {static_cast<void*>(slot->frames_in), static_cast<void*>(slot->block), static_cast<void*>(slot->sources),
-                             static_cast<void*>(slot->visits), static_cast<void*>(slot->states)})
+                             static_cast<void*>(slot->visits)})
             if (memory != nullptr) device_->free_host(memory);
         for (const Address address : {slot->device_block, slot->device_sources, slot->device_work, slot->device_prefixes, slot->device_visits})
             if (address != 0) device_->free(address);
@@ -117,16 +116,22 @@ void OffloadEngine::prepare(Queue& queue) {
     const Prefixes prefixes = prefixes_of(program, options_);
     queue.prefix_in = prefixes.in;
     queue.prefix_back = prefixes.back;
-    size_t state_bytes = 0;
-    for (const device::StateArray& state : queue.loaded->states()) state_bytes += state.bytes;
+    queue.state_bytes = 0;
+    for (const device::StateArray& state : queue.loaded->states()) queue.state_bytes += state.bytes;
     for (const auto& slot : slots_) {
-        if (slot->states_bytes >= state_bytes) continue;
-        // One in flight would copy into what is freed here.
+        if (slot->block_bytes >= Slot::block_bytes_for(max_batch_, queue.state_bytes)) continue;
+        // A batch in flight uses what is freed here.
         while (!flying_.empty() && !failed_) finish_front();
-        if (slot->states != nullptr) device_->free_host(slot->states);
-        slot->states = static_cast<uint8_t*>(device_->allocate_host(state_bytes));
-        slot->states_bytes = state_bytes;
+        if (!failed_) allocate_block(*slot, queue.state_bytes);
     }
+}
+
+void OffloadEngine::allocate_block(Slot& slot, size_t state_bytes) {
+    if (slot.block != nullptr) device_->free_host(slot.block);
+    if (slot.device_block != 0) device_->free(slot.device_block);
+    slot.block_bytes = Slot::block_bytes_for(max_batch_, state_bytes);
+    slot.block = static_cast<uint8_t*>(device_->allocate_host(slot.block_bytes));
+    slot.device_block = device_->allocate(slot.block_bytes, "batch descriptors and results");
 }
 
 void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count) {
@@ -181,6 +186,7 @@ bool OffloadEngine::start_batch(Queue& queue) {
     slot.program = queue.program;
     slot.prefix_in = queue.prefix_in;
     slot.prefix_back = queue.prefix_back;
+    slot.state_bytes = queue.state_bytes;
     if (!lay_out(queue, slot)) return false;
     idle_.pop_back();
     flying_.push_back(&slot);

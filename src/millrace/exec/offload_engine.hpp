@@ -84,6 +84,7 @@ private:
 
     Queue& queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters);
     void prepare(Queue& queue);
+    void allocate_block(Slot& slot, size_t state_bytes);
     bool batch_is_due(const Queue& queue, uint64_t now) const;
     bool start_batch(Queue& queue);
     bool lay_out(const Queue& queue, Slot& slot);
@@ -93,7 +94,6 @@ private:
     device::Status send_packed(Slot& slot);
     TransferIn choose_transfer(const Slot& slot) const;
     device::Status run_steps(Slot& slot);
-    device::Status fetch_states(Slot& slot);
     void restore_states(const Slot& slot);
     device::Status fetch(Slot& slot);
     device::Status fetch_rest(Slot& slot);

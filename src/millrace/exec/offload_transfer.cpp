@@ -96,6 +96,9 @@ Status OffloadEngine::send(Slot& slot) {
     view.visits = slot.program->nodes.empty() ? nullptr : device_pointer<Decision>(slot.device_visits);
     view.prefixes = device_pointer<uint8_t>(slot.device_prefixes);
     view.prefix_bytes = slot.prefix_back == chain::kWholeFrame ? 0 : slot.prefix_back;
+    view.snapshot = device_pointer<uint32_t>(slot.device_block + slot.snapshot_offset());
+    const std::vector<device::StateArray>& states = slot.loaded->states();
+    for (size_t i = 0; i < states.size(); ++i) view.states[i] = {device_pointer<const uint32_t>(states[i].address), static_cast<uint32_t>(states[i].bytes / 4)};
     view.count = static_cast<uint32_t>(n);
     view.headroom = static_cast<uint16_t>(slot.headroom);
     view.tailroom = static_cast<uint16_t>(slot.tailroom);
@@ -180,37 +183,28 @@ Status OffloadEngine::run_steps(Slot& slot) {
     const std::lock_guard lock(gate.mutex);
     Status status = gate.last != 0 ? device_->wait(slot.stream, gate.last) : Status::ok;
     if (status == Status::ok) status = launch(first, behind);
-    if (status == Status::ok) status = fetch_states(slot);
     if (status == Status::ok) status = device_->record(slot.stream, gate.last);
     slot.order = ++gate.batches;
     return status == Status::ok ? launch(behind, steps.end()) : status;
 }
 
-/// State comes back with every batch, so that the host's copy is what the last finished batch left.
-Status OffloadEngine::fetch_states(Slot& slot) {
-    size_t bytes = 0;
-    Status status = Status::ok;
-    for (const device::StateArray& state : slot.loaded->states()) {
-        if (status == Status::ok) status = device_->copy_to_host(slot.stream, slot.states + bytes, state.address, state.bytes);
-        bytes += state.bytes;
-    }
-    slot.counters->bytes_to_host.add(bytes);
-    return status;
-}
-
-/// Makes the state that came back with a batch the host's, unless a later batch's is there already.
+/// State comes back with every batch, so that the host's copy is what the last finished batch left: makes it
+/// the host's, unless a later batch's is there already.
 void OffloadEngine::restore_states(const Slot& slot) {
     if (slot.order == 0) return;
     device::OrderGate& gate = device_->order_gate();
     const std::lock_guard lock(gate.mutex);
-    size_t at = 0;
+    const uint8_t* from = slot.block + slot.snapshot_offset();
     for (const device::StateArray& state : slot.loaded->states()) {
-        uint64_t& restored = gate.restored[state.host];
-        if (slot.order > restored) {
-            std::memcpy(state.host, slot.states + at, state.bytes);
-            restored = slot.order;
+        auto& restored = gate.restored[state.host];
+        uint64_t newer = 0;  // bytes at the start that a later batch has brought
+        for (const auto& [bytes, order] : restored)
+            if (order > slot.order) newer = bytes;
+        if (newer < state.bytes) {
+            std::memcpy(static_cast<uint8_t*>(state.host) + newer, from + newer, state.bytes - newer);
+            restored[state.bytes] = slot.order;
         }
-        at += state.bytes;
+        from += state.bytes;
     }
 }
 

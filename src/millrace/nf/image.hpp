@@ -1,6 +1,7 @@
 // The tables of one NF in one generation, in a form that any device can take in.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -27,6 +28,7 @@ public:
         uint64_t count;
         std::shared_ptr<const void> owner;   ///< keeps `data`; its identity is the array's
         std::string state_name;              ///< empty: a read-only array
+        uint64_t changing_bytes = 0;         ///< of state, from its start: what device code may change with these tables
         bool is_state() const { return !state_name.empty(); }
     };
 
@@ -59,11 +61,14 @@ public:
     }
 
     /// Points `view` at state that device code changes. The vector is the host's copy of it: current
-    /// whenever no batch is on a device. Hand the same vector to the next generation to keep it.
+    /// whenever no batch is on a device. Hand the same vector to the next generation to keep it. Only the first
+    /// `changing` elements come back from a device; the others stay as they are with these tables.
     template <class T>
-    void attach_state(MutableView<T>& view, std::shared_ptr<std::vector<T>> state, std::string name) {
+    void attach_state(MutableView<T>& view, std::shared_ptr<std::vector<T>> state, std::string name, uint64_t changing = UINT64_MAX) {
+        static_assert(sizeof(T) % 4 == 0, "devices copy state in words of four bytes");
         view = MutableView<T>(state->data(), state->size());
         add(&view, state->data(), state->size(), sizeof(T), state, std::move(name));
+        arrays_.back().changing_bytes = std::min<uint64_t>(changing, state->size()) * sizeof(T);
     }
 
     const void* tables() const { return tables_; }
@@ -92,7 +97,7 @@ private:
     void add(const void* view, const void* data, uint64_t count, size_t element, std::shared_ptr<const void> owner,
              std::string state_name) {
         const size_t offset = static_cast<size_t>(static_cast<const std::byte*>(view) - static_cast<const std::byte*>(tables_));
-        arrays_.push_back({offset, data, count * element, count, std::move(owner), std::move(state_name)});
+        arrays_.push_back({offset, data, count * element, count, std::move(owner), std::move(state_name), 0});
     }
 
     std::shared_ptr<void> storage_;

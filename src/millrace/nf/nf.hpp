@@ -17,6 +17,13 @@
 // YAML and fills the tables; `static const nf::Register<Mirror, MirrorHost> registration{…}` makes
 // both known. Optional: a CPU half that works on vectors of packets with a library.
 //
+// Work that no lanes can share, such as a hash over the payload, goes into
+//     static Decision finish(Packet&, const Tables&, Decision);
+// which runs after `process` with one lane a packet, and tables that all packets look into again and
+// again into the fast memory that a GPU's block of threads shares:
+//     static constexpr uint32_t block_bytes = …;
+//     static void stage(const Tables&, uint32_t* block);            // by all threads of a block, before `process`
+//
 // Order. Device code runs for many packets at once, in no order. An NF whose packets need one (ESP
 // sequence numbers, anti-replay) gives its device half
 //     static uint32_t order_key(const Packet&, const Tables&);      // < tables.tickets.size(), or kNoOrderKey
@@ -148,6 +155,8 @@ struct Type {
     OrderKeyFunction order_key = nullptr;
     TicketsFunction tickets = nullptr;
     CommitFunction commit = nullptr;
+    bool finishes = false;           ///< the device half has `finish`
+    uint32_t block_bytes = 0;        ///< of a GPU block's shared memory
 
     std::string device_header;       ///< as #include names it: "millrace/nf/router/device.hpp"
     std::string device_struct;       ///< "millrace::nf::router::Router"
@@ -189,9 +198,19 @@ struct Declaration {
 };
 
 namespace detail {
+template <class Device>
+concept HasFinish = requires(Packet& packet, const typename Device::Tables& tables, Decision decision) {
+    { Device::finish(packet, tables, decision) } -> std::same_as<Decision>;
+};
+template <class Device>
+concept HasBlockMemory = requires { Device::block_bytes; };
+
 template <class Device, unsigned L>
 Decision process(Packet& packet, const void* tables) {
-    return Device::process(packet, *static_cast<const typename Device::Tables*>(tables), Lanes<L>{});
+    const auto& own = *static_cast<const typename Device::Tables*>(tables);
+    const Decision decision = Device::process(packet, own, Lanes<L>{});
+    if constexpr (HasFinish<Device>) return Device::finish(packet, own, decision);
+    return decision;
 }
 template <class Device>
 concept HasOrderKey = requires(const Packet& packet, const typename Device::Tables& tables) {
@@ -230,6 +249,8 @@ struct Register {
             type.cpu_writes = Device::cpu_writes;
         }
         type.lanes = Device::lanes;
+        type.finishes = detail::HasFinish<Device>;
+        if constexpr (detail::HasBlockMemory<Device>) type.block_bytes = Device::block_bytes;
         type.process[0] = detail::process<Device, 1>;
         type.process[1] = detail::process<Device, 8>;
         type.process[2] = detail::process<Device, 32>;

@@ -15,6 +15,12 @@
 
 namespace millrace {
 
+#if MILLRACE_GPU
+extern __shared__ uint32_t millrace_block_memory[];
+/// What the threads of a block share, as large as the NF's `block_bytes`.
+MILLRACE_DEVICE uint32_t* block_memory() { return millrace_block_memory; }
+#endif
+
 template <unsigned Count>
 struct Lanes {
     static_assert(Count == 1 || Count == 2 || Count == 4 || Count == 8 || Count == 16 || Count == 32);

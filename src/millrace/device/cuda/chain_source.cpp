@@ -21,6 +21,18 @@ TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
         "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables) {{\n"
         "    return Nf::process(*packet, *static_cast<const Tables*>(tables), millrace::Lanes<{}>{{}});\n}}\n",
         function_name(type, lanes, "process"), lanes);
+    if (type.finishes) {
+        text += fmt::format(
+            "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, millrace::Decision decision) {{\n"
+            "    return Nf::finish(*packet, *static_cast<const Tables*>(tables), decision);\n}}\n",
+            function_name(type, lanes, "finish"));
+    }
+    if (type.block_bytes > 0) {
+        text += fmt::format(
+            "extern \"C\" __device__ void {}(const void* tables, unsigned* block) {{\n"
+            "    Nf::stage(*static_cast<const Tables*>(tables), block);\n}}\n",
+            function_name(type, lanes, "stage"));
+    }
     if (type.ordered()) {
         text += fmt::format(
             "extern \"C\" __device__ unsigned {}(const millrace::Packet* packet, const void* tables) {{\n"
@@ -46,6 +58,10 @@ std::string declarations(const chain::Node& node) {
         text += fmt::format("extern \"C\" __device__ unsigned {}(const Packet*, const void*);\n", function_name(*node.type, node.lanes, "order_key"));
         text += fmt::format("extern \"C\" __device__ MutableView<uint64_t> {}(const void*);\n", function_name(*node.type, node.lanes, "tickets"));
     }
+    if (node.type->finishes)
+        text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision);\n", function_name(*node.type, node.lanes, "finish"));
+    if (node.type->block_bytes > 0)
+        text += fmt::format("extern \"C\" __device__ void {}(const void*, unsigned*);\n", function_name(*node.type, node.lanes, "stage"));
     if (node.type->commit != nullptr)
         text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision);\n", function_name(*node.type, node.lanes, "commit"));
     return text;
@@ -64,8 +80,8 @@ std::string targets(const chain::Program& program, size_t index) {
 std::string tables(const TableLayout& layout, size_t node) { return fmt::format("tables.bytes + {}", layout.offsets[node]); }
 
 std::string kernel_head(const Kernel& kernel) {
-    return fmt::format("extern \"C\" __global__ void __launch_bounds__({}) {}(const __grid_constant__ BatchView batch, const __grid_constant__ ChainTables tables) {{\n",
-                       kernel.threads, kernel.name);
+    return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) {}(const __grid_constant__ BatchView batch, const __grid_constant__ ChainTables tables) {{\n",
+                       kernel.threads, kernel.packets == 0 ? 1 : 768 / kernel.threads, kernel.name);
 }
 
 std::string open_counts(size_t nodes) {
@@ -81,9 +97,15 @@ std::string nodes_kernel(const chain::Program& program, const TableLayout& layou
         text += fmt::format("    for_each_packet<{}>(batch, [&](uint32_t i) {{ begin_packet(batch, i, {}, {}); }});\n", kernel.packets, nodes, program.drop_malformed);
     for (uint16_t index = step.first; index < step.last; ++index) {
         const chain::Node& node = program.nodes[index];
-        text += fmt::format("    run_node<{}, {}, {}, {}>(batch, counts.data(), {}, {}, {}, {});\n", kernel.packets, node.lanes, node.type->emits_events,
-                            step.hold_last && index + 1 == step.last, tables(layout, index), index, function_name(*node.type, node.lanes, "process"),
-                            fmt::format("{}, sizeof {} / sizeof {}[0]", targets_name(index), targets_name(index), targets_name(index)));
+        const auto function = [&](const char* what) { return function_name(*node.type, node.lanes, what); };
+        const char* const at_last = step.hold_last && index + 1 == step.last ? "Then::hold" : "Then::route";
+        const std::string where = fmt::format("{0}, {1}, {{}}, {2}, sizeof {2} / sizeof {2}[0]", tables(layout, index), index, targets_name(index));
+        if (node.type->block_bytes > 0)
+            text += fmt::format("    {}({}, block_memory());\n    __syncthreads();\n", function("stage"), tables(layout, index));
+        text += fmt::format("    run_node<{}, {}, {}, {}>(batch, counts.data(), ", kernel.packets, node.lanes, node.type->emits_events,
+                            node.type->finishes ? "Then::hold" : at_last) + fmt::format(fmt::runtime(where), function("process")) + ");\n";
+        if (node.type->finishes)
+            text += fmt::format("    finish_node<{}, {}>(batch, counts.data(), ", kernel.packets, at_last) + fmt::format(fmt::runtime(where), function("finish")) + ");\n";
     }
     if (step.keys_of_next) {
         const chain::Node& node = program.nodes[step.last];
@@ -97,26 +119,31 @@ std::string nodes_kernel(const chain::Program& program, const TableLayout& layou
 
 std::string step_kernel(const chain::Program& program, const TableLayout& layout, const Step& step, const Kernel& kernel) {
     const auto function = [&](const char* what) { return function_name(*program.nodes[step.first].type, program.nodes[step.first].lanes, what); };
+    const std::string take_snapshot = step.snapshot ? "    __syncthreads();\n    snapshot_states(batch, threadIdx.x, blockDim.x);\n" : "";
     switch (step.kind) {
         case Step::Kind::nodes: return nodes_kernel(program, layout, step, kernel);
         case Step::Kind::gather: return kernel_head(kernel) + fmt::format("    gather_block<{}>(batch);\n}}\n", kernel.packets);
         case Step::Kind::pack: return kernel_head(kernel) + fmt::format("    pack_block<{}>(batch);\n}}\n", kernel.packets);
         case Step::Kind::tickets:
-            return kernel_head(kernel) + fmt::format("    number_packets(batch, {}({}));\n}}\n", function("tickets"), tables(layout, step.first));
+            return kernel_head(kernel) + fmt::format("    number_packets(batch, {}({}));\n", function("tickets"), tables(layout, step.first)) +
+                   take_snapshot + "}\n";
         case Step::Kind::commit: break;
     }
     return kernel_head(kernel) + open_counts(program.nodes.size()) +
            fmt::format("    commit_packets(batch, counts.data(), {0}, {1}, {2}, {3}, sizeof {3} / sizeof {3}[0]);\n", tables(layout, step.first),
                        step.first, function("commit"), targets_name(step.first)) +
-           kCloseCounts + "}\n";
+           kCloseCounts + take_snapshot + "}\n";
 }
 
 /// Copies take 8 threads a packet; so do kernels with an NF that likes several lanes, which then hold fewer packets a block.
 Kernel geometry(const chain::Program& program, const Step& step) {
     Kernel kernel;
-    if (step.kind == Step::Kind::tickets || step.kind == Step::Kind::commit) return {.name = {}, .threads = 1024, .packets = 0};
+    if (step.kind == Step::Kind::tickets || step.kind == Step::Kind::commit) return {.name = {}, .threads = 1024, .packets = 0, .block_bytes = 0};
     unsigned lanes = step.kind == Step::Kind::nodes ? 1 : 8;
-    for (uint16_t index = step.first; index < step.last; ++index) lanes = std::max(lanes, program.nodes[index].lanes);
+    for (uint16_t index = step.first; index < step.last; ++index) {
+        lanes = std::max(lanes, program.nodes[index].lanes);
+        kernel.block_bytes = std::max(kernel.block_bytes, program.nodes[index].type->block_bytes);
+    }
     kernel.threads = lanes == 1 ? 128 : 256;
     kernel.packets = kernel.threads / lanes;
     return kernel;

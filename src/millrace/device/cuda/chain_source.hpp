@@ -19,6 +19,7 @@ struct Kernel {
     std::string name;       ///< `millrace_step_0`, …
     unsigned threads = 0;   ///< of a block
     unsigned packets = 0;   ///< that a block works on; 0: one block works on the whole batch
+    uint32_t block_bytes = 0;  ///< of shared memory besides what the kernel declares
 };
 
 /// Where each node's Tables lie among the bytes that every kernel gets as its second parameter.

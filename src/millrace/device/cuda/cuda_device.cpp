@@ -16,6 +16,10 @@ constexpr unsigned kEventDisableTiming = 2;
 constexpr unsigned kHostPortable = 1, kHostMapped = 2;
 constexpr unsigned kMemoryHost = 1, kMemoryDevice = 2;
 
+// A kernel gets this much shared memory unasked, besides what it declares; more must be asked for.
+constexpr uint32_t kPlainBlockBytes = 32 << 10;
+constexpr int kMaxDynamicShared = 8;
+
 constexpr int kOldestMajor = 7;
 
 /// Errors after which the GPU is not there any more, rather than a program of ours gone wrong.
@@ -57,6 +61,7 @@ public:
     struct Launch {
         Function function = nullptr;
         unsigned threads = 0, packets = 0;
+        uint32_t block_bytes = 0;
         const std::string* name = nullptr;
     };
 
@@ -65,9 +70,13 @@ public:
         const ChainSource source = make_chain_source(*program_, steps_);
         module_ = device_.module_of(source);
         for (size_t i = 0; i < steps_.size(); ++i) {
-            Launch launch{nullptr, source.kernels[i].threads, source.kernels[i].packets, nullptr};
+            Launch launch{nullptr, source.kernels[i].threads, source.kernels[i].packets, source.kernels[i].block_bytes, nullptr};
             if (const Result result = device_.driver_.module_function(&launch.function, module_->module, source.kernels[i].name.c_str()); result != kSuccess)
                 throw DeviceError("chain '" + program_->name + "': no kernel " + source.kernels[i].name + ": " + device_.driver_.text(result));
+            if (launch.block_bytes > kPlainBlockBytes) {
+                const Result result = device_.driver_.function_set(launch.function, kMaxDynamicShared, static_cast<int>(launch.block_bytes));
+                if (result != kSuccess) throw DeviceError(fmt::format("{}: no {} bytes of shared memory for a block: {}", device_.describe(), launch.block_bytes, device_.driver_.text(result)));
+            }
             launch.name = &*device_.launch_names_.insert(step_text(*program_, steps_[i])).first;
             launches_.push_back(launch);
         }
@@ -92,7 +101,7 @@ private:
                 const Address address = device_.share_array(array);
                 used_.push_back(array.data);
                 addresses.push_back(reinterpret_cast<void*>(address));
-                if (array.is_state()) states_.push_back({address, const_cast<void*>(array.data), array.bytes});
+                add_state(array, address);
             }
             const std::vector<std::byte> bytes = image.relocated(addresses);
             std::copy(bytes.begin(), bytes.end(), tables_.begin() + static_cast<ptrdiff_t>(layout.offsets[node]));
@@ -339,7 +348,7 @@ Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t 
     const unsigned blocks = launch.packets == 0 ? 1 : (batch.count + launch.packets - 1) / launch.packets;
     void* parameters[] = {const_cast<BatchView*>(&batch), loaded.tables()};
     streams_[stream]->running = launch.name;
-    return check(driver_.launch(launch.function, blocks, 1, 1, launch.threads, 1, 1, 0, streams_[stream]->stream, parameters, nullptr),
+    return check(driver_.launch(launch.function, blocks, 1, 1, launch.threads, 1, 1, launch.block_bytes, streams_[stream]->stream, parameters, nullptr),
                  "a kernel can't be launched", stream);
 }
 

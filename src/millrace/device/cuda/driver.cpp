@@ -53,6 +53,7 @@ void bind_all(void* library, Driver& d) {
     bind(library, d.module_load, "cuModuleLoadData");
     bind(library, d.module_unload, "cuModuleUnload");
     bind(library, d.module_function, "cuModuleGetFunction");
+    bind(library, d.function_set, "cuFuncSetAttribute");
     bind(library, d.launch, "cuLaunchKernel");
 }
 

@@ -80,6 +80,7 @@ struct Driver {
     Result (*module_load)(Module*, const void*);
     Result (*module_unload)(Module);
     Result (*module_function)(Function*, Module, const char*);
+    Result (*function_set)(Function, int attribute, int value);
     Result (*launch)(Function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
                      unsigned shared_bytes, Stream, void** parameters, void** extra);
 };

@@ -40,6 +40,13 @@ inline constexpr uint32_t kNotVisited = 0xffffffffu;
 inline constexpr uint32_t kMaxNodes = 16;
 inline constexpr uint32_t kMaxOutcomes = 32;
 
+/// State of an NF in the device's memory.
+struct StateWords {
+    const uint32_t* words = nullptr;
+    uint32_t count = 0;
+};
+inline constexpr uint32_t kMaxStates = 8;
+
 /// The arrays of one batch, all in the device's memory, `count` elements each unless said otherwise.
 struct BatchView {
     uint8_t* frames = nullptr;                      ///< the packet buffer
@@ -58,6 +65,8 @@ struct BatchView {
     Decision* visits = nullptr;                     ///< [node][packet]; null unless asked for
     uint8_t* prefixes = nullptr;                    ///< [packet][prefix_bytes], filled by the pack step
     uint32_t* outcome_counts = nullptr;             ///< [node][kMaxOutcomes] packets by what each node decided
+    uint32_t* snapshot = nullptr;                   ///< takes the states, one behind the other, as the batch leaves them
+    StateWords states[kMaxStates];
     uint32_t count = 0;
     uint32_t prefix_bytes = 0;
     uint16_t headroom = 0;                          ///< free bytes before and behind each frame
@@ -81,6 +90,7 @@ struct Step {
     bool begin = false;        ///< attach and parse the frames first
     bool end = false;          ///< write the results at last
     bool hold_last = false;    ///< keep the decisions of node `last - 1` for its commit
+    bool snapshot = false;     ///< the last ordered step: takes the snapshot of the states
     bool keys_of_next = false; ///< write the order keys of the packets that wait for node `last`
     friend constexpr bool operator==(const Step&, const Step&) = default;
 };

@@ -77,6 +77,15 @@ MILLRACE_DEVICE void end_packet(const BatchView& batch, uint32_t i) {
     result.out_port = packet.out_port();
 }
 
+/// Copies the states for the host, word by word: `threads` of one block share the work.
+MILLRACE_DEVICE void snapshot_states(const BatchView& batch, uint32_t thread, uint32_t threads) {
+    uint32_t* to = batch.snapshot;
+    for (const StateWords& state : batch.states) {
+        for (uint32_t i = thread; i < state.count; i += threads) to[i] = state.words[i];
+        to += state.count;
+    }
+}
+
 /// Copies the head of packet `i`'s frame to its place among the heads that go back.
 template <class Lanes>
 MILLRACE_DEVICE void pack_packet(const BatchView& batch, uint32_t i, Lanes lanes) {

@@ -80,9 +80,29 @@ MILLRACE_DEVICE void pack_block(const BatchView& batch) {
     for (uint32_t i = share.first + threadIdx.x / 8; i < share.last; i += blockDim.x / 8) pack_packet(batch, i, lanes);
 }
 
+/// What follows `process`: the decision's target, or a function that takes the decision, kept until then.
+enum class Then { route, hold };
+
+/// Ends one node that has a `finish` for those of the block's packets that wait for it, one thread a packet.
+template <unsigned Packets, Then After, class Finish>
+MILLRACE_DEVICE void finish_node(const BatchView& batch, uint32_t* counts, const void* tables, uint32_t node, Finish finish,
+                                 const Target* targets, uint32_t outcomes) {
+    for_each_packet<Packets>(batch, [&](uint32_t i) {
+        if (batch.at[i] != node) return;
+        Packet packet = batch.packets[i];
+        const Decision decision = finish(&packet, tables, batch.decisions[i]);
+        batch.packets[i] = packet;
+        if constexpr (After == Then::hold) {
+            batch.decisions[i] = decision;
+        } else {
+            route_packet(batch, counts, i, node, decision, targets, outcomes);
+        }
+    });
+}
+
 /// Runs one node for those of the block's packets that wait for it. All lanes of a packet work on
 /// copies of its handle; the first one's is kept, as uniform code has made them equal.
-template <unsigned Packets, unsigned LaneCount, bool EmitsEvents, bool Hold, class Process>
+template <unsigned Packets, unsigned LaneCount, bool EmitsEvents, Then After, class Process>
 MILLRACE_DEVICE void run_node(const BatchView& batch, uint32_t* counts, const void* tables, uint32_t node, Process process, const Target* targets,
                               uint32_t outcomes) {
     const BlockShare share = block_share<Packets>(batch);
@@ -95,7 +115,7 @@ MILLRACE_DEVICE void run_node(const BatchView& batch, uint32_t* counts, const vo
         const Decision decision = process(&packet, tables);
         lanes.once([&] {
             batch.packets[i] = packet;
-            if constexpr (Hold) {
+            if constexpr (After != Then::route) {
                 batch.decisions[i] = decision;
             } else {
                 route_packet(batch, counts, i, node, decision, targets, outcomes);

@@ -29,7 +29,7 @@ public:
                 used_.push_back(array.data);
                 // Device code runs on the host here, so its views get the host's way to the memory.
                 addresses.push_back(array.bytes == 0 ? nullptr : device_.memory(address, array.bytes));
-                if (array.is_state()) states_.push_back({address, const_cast<void*>(array.data), array.bytes});
+                add_state(array, address);
             }
             tables_.push_back(node.nf->image().relocated(addresses));
         }
@@ -187,6 +187,12 @@ Status SimDevice::launch(StreamId stream, const LoadedProgram& program, size_t s
         };
         translate(view.frames, 1);
         translate(view.sources, count * sizeof(uint64_t));
+        size_t state_words = 0;
+        for (StateWords& state : view.states) {
+            translate(state.words, state.count * sizeof(uint32_t));
+            state_words += state.count;
+        }
+        translate(view.snapshot, state_words * sizeof(uint32_t));
         translate(view.descriptors, count * sizeof(FrameDescriptor));
         translate(view.packets, count * sizeof(Packet));
         translate(view.at, count * sizeof(uint16_t));

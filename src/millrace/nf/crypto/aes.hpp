@@ -15,12 +15,38 @@ inline constexpr uint32_t kAesBlockBytes = 16;
 inline constexpr uint32_t kAes128Rounds = 10;
 inline constexpr uint32_t kAes128Words = 4 * (kAes128Rounds + 1);  ///< round-key words of a schedule
 
-/// What device code needs besides a key.
+/// What device code needs besides a key. On a GPU `stage_aes` must have run in the block.
 struct AesTables {
     /// 256 words: the S-box and MixColumns of a byte in the first row: (2s, s, s, 3s). The other rows' are rotations.
     View<uint32_t> encrypt;
     /// 256 words: the inverse likewise, (14s, 9s, 13s, 11s); then 256 words with the inverse S-box.
     View<uint32_t> decrypt;
+};
+
+/// Words of a GPU block's memory that `stage_aes` fills: the encryption table 32 times, word beside word, so that
+/// each thread of a warp reads its own memory bank.
+inline constexpr uint32_t kAesCopies = 32;
+inline constexpr uint32_t kAesBlockMemory = 256 * kAesCopies;
+
+#if MILLRACE_GPU
+MILLRACE_DEVICE void stage_aes(const AesTables& tables, uint32_t* block) {
+    for (uint32_t i = threadIdx.x; i < kAesBlockMemory; i += blockDim.x) block[i] = tables.encrypt[i / kAesCopies];
+}
+#endif
+
+/// The encryption table as a thread reaches it.
+class AesEncryptTable {
+public:
+#if MILLRACE_GPU
+    MILLRACE_DEVICE explicit AesEncryptTable(const AesTables&) : own_(block_memory() + threadIdx.x % kAesCopies) {}
+    MILLRACE_DEVICE uint32_t operator[](uint32_t byte) const { return own_[byte * kAesCopies]; }
+#else
+    explicit AesEncryptTable(const AesTables& tables) : own_(tables.encrypt.data()) {}
+    MILLRACE_DEVICE uint32_t operator[](uint32_t byte) const { return own_[byte]; }
+#endif
+
+private:
+    const uint32_t* own_;
 };
 
 struct AesBlock {
@@ -44,12 +70,14 @@ MILLRACE_DEVICE AesBlock operator^(const AesBlock& a, const AesBlock& b) {
 namespace detail {
 
 /// One column of a full round; `a` to `d` are the words whose rows 0 to 3 come into it.
-MILLRACE_DEVICE uint32_t aes_column(const uint32_t* table, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+template <class Table>
+MILLRACE_DEVICE uint32_t aes_column(const Table& table, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     return table[a >> 24] ^ rotate_right(table[(b >> 16) & 255], 8) ^ rotate_right(table[(c >> 8) & 255], 16) ^
            rotate_right(table[d & 255], 24);
 }
 /// One column of the last round of encryption: the S-box is the second byte of the table's words.
-MILLRACE_DEVICE uint32_t aes_last_column(const uint32_t* table, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
+template <class Table>
+MILLRACE_DEVICE uint32_t aes_last_column(const Table& table, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     return ((table[a >> 24] >> 8) & 255) << 24 | ((table[(b >> 16) & 255] >> 8) & 255) << 16 |
            (table[(c >> 8) & 255] & 0xff00) | ((table[d & 255] >> 8) & 255);
 }
@@ -61,7 +89,7 @@ MILLRACE_DEVICE uint32_t aes_last_inverse_column(const uint32_t* box, uint32_t a
 
 /// Encrypts one block; `keys` holds 4 * (rounds + 1) words (FIPS 197, section 5.1).
 MILLRACE_DEVICE AesBlock aes_encrypt(const AesTables& tables, const uint32_t* keys, uint32_t rounds, const AesBlock& in) {
-    const uint32_t* table = tables.encrypt.data();
+    const AesEncryptTable table(tables);
     uint32_t s0 = in.words[0] ^ keys[0], s1 = in.words[1] ^ keys[1];
     uint32_t s2 = in.words[2] ^ keys[2], s3 = in.words[3] ^ keys[3];
     for (uint32_t round = 1; round < rounds; ++round) {

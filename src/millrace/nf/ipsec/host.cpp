@@ -53,12 +53,15 @@ void IpsecHost::attach_tables(const Config& options) {
     image_.attach(tables.aes_decrypt, crypto::aes_decrypt_table());
     image_.attach(tables.policies, make_policies());
     image_.attach(tables.inbound, make_inbound_index(sas));
-    image_.attach(tables.sas, std::move(sas));
+    const auto tables_sas = std::make_shared<const std::vector<Sa>>(std::move(sas));
+    image_.attach(tables.sas, tables_sas);
     image_.attach(tables.selectors, std::move(selectors));
     image_.attach(tables.local_ipv4, std::move(local[0]));
     image_.attach(tables.local_ipv6, std::move(local[1]));
-    image_.attach_state(tables.tickets, state_->tickets, "sequence-numbers");
-    image_.attach_state(tables.windows, state_->windows, "replay-windows");
+    uint64_t used = 0;
+    for (const Sa& sa : *tables_sas) used = std::max<uint64_t>(used, sa.slot + 1);
+    image_.attach_state(tables.tickets, state_->tickets, "sequence-numbers", used);
+    image_.attach_state(tables.windows, state_->windows, "replay-windows", commits() ? used * kWindowWords : 0);
 }
 
 std::vector<Policy> IpsecHost::make_policies() const {

@@ -120,13 +120,19 @@ MILLRACE_DEVICE void encrypt(const Esp& esp, const Sa& sa, const crypto::AesTabl
     }
 }
 
-template <class Lanes>
-MILLRACE_DEVICE void authenticate(const Esp& esp, const Sa& sa, Lanes lanes) {
+/// The ESP packet that a parsed packet is, which this SA has wrapped.
+MILLRACE_DEVICE Esp sent_esp(const Packet& packet, const Sa& sa) {
+    Esp esp;
+    esp.header = packet.payload();
+    esp.iv_bytes = sa.iv_bytes();
+    esp.text_bytes = packet.payload_bytes() - kEspHeaderBytes - sa.iv_bytes() - sa.icv_bytes();
+    return esp;
+}
+
+MILLRACE_DEVICE void authenticate(const Esp& esp, const Sa& sa) {
     if (sa.auth == Auth::none) return;
-    lanes.once([&] {
-        const crypto::Sha1 digest = crypto::hmac_sha1(sa.hmac, esp.header, esp.authentic_bytes());
-        for (unsigned i = 0; i < kIcvBytes / 4; ++i) store_be32(esp.icv() + 4 * i, digest.h[i]);
-    });
+    const crypto::Sha1 digest = crypto::hmac_sha1(sa.hmac, esp.header, esp.authentic_bytes());
+    for (unsigned i = 0; i < kIcvBytes / 4; ++i) store_be32(esp.icv() + 4 * i, digest.h[i]);
 }
 
 }  // namespace millrace::nf::ipsec

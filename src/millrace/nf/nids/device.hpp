@@ -8,7 +8,7 @@ namespace millrace::nf::nids {
 struct Nids {
     static constexpr Fields reads = field::headers | field::payload;
     static constexpr Fields writes = field::none;
-    static constexpr unsigned lanes = 32;
+    static constexpr unsigned lanes = 8;
 
     using Tables = NidsTables;
 
