@@ -1,5 +1,5 @@
-// Any frames through a whole chain: the cpu with CPU halves, the cpu with device halves, and the simulated device must
-// decide alike, packet by packet, and leave the same bytes.
+// Any frames through a whole chain: the cpu with CPU halves, the cpu with device halves, and the simulated device (a GPU
+// where MILLRACE_TEST_DEVICES names cuda) must decide alike, packet by packet, and leave the same bytes.
 //
 // Input: a byte that chooses mode, transfers and batches, then frames, each behind its length in two bytes.
 #include <rte_mbuf.h>
@@ -15,6 +15,7 @@
 
 #include "millrace/base/eal.hpp"
 #include "millrace/chain/configuration.hpp"
+#include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/offload_engine.hpp"
 #include "millrace/io/metadata.hpp"
@@ -178,12 +179,18 @@ void compare(const std::vector<std::string>& expected, const std::vector<std::st
     std::abort();
 }
 
+std::shared_ptr<device::Device> open_device() {
+    const char* devices = std::getenv("MILLRACE_TEST_DEVICES");
+    if (devices != nullptr && std::strstr(devices, "cuda") != nullptr) return std::make_shared<device::cuda::CudaDevice>();
+    return std::make_shared<device::sim::SimDevice>();
+}
+
 /// What stays from one input to the next, as building tables takes far longer than running a few frames. State (sequence
 /// numbers) goes on in all three alike; replay windows, on which an input's fate would depend, are ipsec_fuzz's.
 struct Gateways {
     chain::Configuration cpu = load("cpu", 0), halves = load("cpu", 32), on_device = load("sim", 0);
-    std::shared_ptr<device::sim::SimDevice> device = std::make_shared<device::sim::SimDevice>();
-    std::shared_ptr<device::LoadedProgram> loaded = device->load(on_device.chains[0]);
+    std::shared_ptr<device::Device> device = open_device();
+    std::shared_ptr<device::LoadedProgram> loaded = device->load(on_device.chains[0], exec::OffloadEngine::steps_of(*on_device.chains[0], {}));
     Record cpu_record{cpu}, halves_record{halves}, device_record{on_device};
     exec::CpuEngine cpu_engine{cpu_record}, halves_engine{halves_record, {.use_cpu_halves = false}};
     std::map<uint8_t, std::unique_ptr<exec::OffloadEngine>> engines;
@@ -214,7 +221,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::vector<std::string> expected = run(gateways.cpu_engine, gateways.cpu_record, gateways.cpu, frames, burst);
     compare(expected, run(gateways.halves_engine, gateways.halves_record, gateways.halves, frames, burst), "device halves on the cpu");
     exec::OffloadEngine& engine = gateways.engine(choice & 0xfa);
-    compare(expected, run(engine, gateways.device_record, gateways.on_device, frames, burst), "the simulated device");
+    compare(expected, run(engine, gateways.device_record, gateways.on_device, frames, burst), "the device");
     if (engine.failed_over()) std::abort();
     return 0;
 }

@@ -1,5 +1,5 @@
-// Recorded traffic of all kinds through the example's chain, with the whole program around it: on the cpu and on the
-// simulated device, which must write the same captures and the same verdicts.
+// Recorded traffic of all kinds through the example's chain, with the whole program around it: on the cpu and on a
+// device, which must write the same captures and the same verdicts.
 //
 // Frames that the recorder cut are filled up, as a cut frame is malformed and dropped at once.
 // MILLRACE_ALL_CAPTURES=1 runs every capture of the data folder; unset, a sample.
@@ -12,10 +12,10 @@
 #include <map>
 
 #include "millrace/base/file.hpp"
-#include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/report.hpp"
 #include "millrace/io/capture_reader.hpp"
 #include "support/data.hpp"
+#include "support/devices.hpp"
 
 namespace millrace::test {
 namespace {
@@ -47,12 +47,12 @@ chain::Configuration load_gateway(const std::string& device, const std::string& 
     return chain::parse_configuration(text, path, options);
 }
 
-class Captures : public testing::Test {
+class Captures : public testing::TestWithParam<std::string> {
 protected:
     Captures() {
         std::string pattern = (fs::temp_directory_path() / "millrace-captures-XXXXXX").string();
         folder_ = mkdtemp(pattern.data());
-        for (const char* name : {"corpus", "cpu", "sim"}) fs::create_directories(folder_ / name);
+        for (const std::string& name : {std::string("corpus"), std::string("cpu"), GetParam()}) fs::create_directories(folder_ / name);
     }
     ~Captures() override {
         std::error_code error;
@@ -104,7 +104,7 @@ void expect_same_verdicts(const std::string& a, const std::string& b) {
     const size_t before = first.substr(0, static_cast<size_t>(differ - first.begin())).rfind('\n');
     const size_t line = before == std::string::npos ? 0 : before + 1;
     ADD_FAILURE() << "verdicts differ\n  cpu: " << first.substr(line, first.find('\n', line) - line)
-                  << "\n  sim: " << second.substr(line, second.find('\n', line) - line);
+                  << "\n  there: " << second.substr(line, second.find('\n', line) - line);
 }
 
 /// The same frames in the same order. Times are left out: a frame recorded at time 0 is written with the time of the run.
@@ -112,19 +112,21 @@ void expect_same_frames(const std::string& a, const std::string& b) {
     io::CaptureReader first(a), second(b);
     io::CaptureRecord one, other;
     while (first.next(one)) {
-        ASSERT_TRUE(second.next(other)) << "sim sent fewer";
+        ASSERT_TRUE(second.next(other)) << "the device sent fewer";
         ASSERT_TRUE(std::equal(one.bytes.begin(), one.bytes.end(), other.bytes.begin(), other.bytes.end())) << "frame " << one.number;
     }
-    EXPECT_FALSE(second.next(other)) << "sim sent more";
+    EXPECT_FALSE(second.next(other)) << "the device sent more";
     EXPECT_EQ(first.error() + second.error(), "");
 }
 
-TEST_F(Captures, GoThroughTheExamplesChainAlikeOnCpuAndDevice) {
+TEST_P(Captures, GoThroughTheExamplesChainAlikeOnCpuAndDevice) {
+    MILLRACE_NEEDS_DEVICE(GetParam());
     MILLRACE_NEEDS_DATA("pcap/curated");
     const bool all = std::getenv("MILLRACE_ALL_CAPTURES") != nullptr;
-    const chain::Configuration cpu = load_gateway("cpu", (folder_ / "cpu").string()), sim = load_gateway("sim", (folder_ / "sim").string());
-    const auto device = std::make_shared<device::sim::SimDevice>();
-    const auto tables = device->load(sim.chains[0], {});  // they stay on the device from one capture to the next
+    const chain::Configuration cpu = load_gateway("cpu", (folder_ / "cpu").string());
+    const chain::Configuration there = load_gateway(GetParam(), (folder_ / GetParam()).string());
+    const auto device = open_device(GetParam());
+    const auto tables = device->load(there.chains[0], exec::OffloadEngine::steps_of(*there.chains[0], {}));  // they stay on the device from one capture to the next
 
     const std::vector<std::string> files = all_captures();
     size_t captures = 0, damaged = 0, no_captures = 0;
@@ -141,11 +143,11 @@ TEST_F(Captures, GoThroughTheExamplesChainAlikeOnCpuAndDevice) {
             ++no_captures;
             continue;
         }
-        const exec::Report report = run(sim, files[i], device);
+        const exec::Report report = run(there, files[i], device);
         EXPECT_TRUE(expected.conserved());
         EXPECT_TRUE(report.conserved());
-        expect_same_frames(folder_ / "cpu/wan.pcap", folder_ / "sim/wan.pcap");
-        expect_same_verdicts(folder_ / "cpu/verdicts.json", folder_ / "sim/verdicts.json");
+        expect_same_frames(folder_ / "cpu/wan.pcap", folder_ / GetParam() / "wan.pcap");
+        expect_same_verdicts(folder_ / "cpu/verdicts.json", folder_ / GetParam() / "verdicts.json");
         const exec::ChainReport &a = expected.chains[0], &b = report.chains[0];
         EXPECT_EQ(a.received_packets, b.received_packets);
         EXPECT_EQ(a.in_flight + b.in_flight, 0u);
@@ -175,6 +177,9 @@ TEST_F(Captures, GoThroughTheExamplesChainAlikeOnCpuAndDevice) {
     EXPECT_GT(captures, all ? 1800u : 100u);
     EXPECT_GT(packets, 10'000u);
 }
+
+INSTANTIATE_TEST_SUITE_P(OnEveryDevice, Captures, testing::ValuesIn(offload_devices()), device_test_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Captures);
 
 }  // namespace
 }  // namespace millrace::test

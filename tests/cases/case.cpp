@@ -9,6 +9,7 @@
 
 #include "millrace/io/capture_reader.hpp"
 #include "millrace/io/capture_writer.hpp"
+#include "support/devices.hpp"
 
 namespace millrace::test {
 namespace {
@@ -162,17 +163,22 @@ void check_conservation(const CaseRun& run) {
 }  // namespace
 
 const std::vector<Variant>& variants() {
-    static const std::vector<Variant> all = {
-        {.name = "cpu, CPU halves"},
-        {.name = "cpu, CPU halves, bursts of 3", .burst = 3},
-        {.name = "cpu, device halves, 1 lane", .cpu_halves = false, .lanes = 1},
-        {.name = "cpu, device halves, 8 lanes", .cpu_halves = false, .lanes = 8, .burst = 1},
-        {.name = "cpu, device halves, 32 lanes", .cpu_halves = false, .lanes = 32},
-        {.name = "sim, fused", .device = "sim"},
-        {.name = "sim, fused, bursts of 3", .device = "sim", .burst = 3},
-        {.name = "sim, pipelined", .device = "sim", .pipelined = true},
-        {.name = "sim, pipelined, bursts of 3", .device = "sim", .pipelined = true, .burst = 3},
-    };
+    static const std::vector<Variant> all = [] {
+        std::vector<Variant> variants = {
+            {.name = "cpu, CPU halves"},
+            {.name = "cpu, CPU halves, bursts of 3", .burst = 3},
+            {.name = "cpu, device halves, 1 lane", .cpu_halves = false, .lanes = 1},
+            {.name = "cpu, device halves, 8 lanes", .cpu_halves = false, .lanes = 8, .burst = 1},
+            {.name = "cpu, device halves, 32 lanes", .cpu_halves = false, .lanes = 32},
+        };
+        for (const std::string& device : offload_devices()) {
+            variants.push_back({.name = device + ", fused", .device = device});
+            variants.push_back({.name = device + ", fused, bursts of 3", .device = device, .burst = 3});
+            variants.push_back({.name = device + ", pipelined", .device = device, .pipelined = true});
+            variants.push_back({.name = device + ", pipelined, bursts of 3", .device = device, .pipelined = true, .burst = 3});
+        }
+        return variants;
+    }();
     return all;
 }
 
@@ -188,6 +194,7 @@ CaseRun run_case(const std::string& folder, const Variant& variant) {
     options.offload.mode = variant.pipelined ? device::Mode::pipelined : device::Mode::fused;
     options.offload.batch_bytes = size_t{1} << 20;
     options.burst = variant.burst;
+    options.device = open_device(variant.device);
     options.verdict_file = workplace / "verdicts.json";
     options.pool_packets = 1024;
     CaseRun run;

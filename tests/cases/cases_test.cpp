@@ -6,6 +6,7 @@
 
 #include "cases/case.hpp"
 #include "support/data.hpp"
+#include "support/devices.hpp"
 
 namespace millrace::test {
 namespace {
@@ -23,6 +24,7 @@ std::vector<std::string> all_cases() {
 class Case : public testing::TestWithParam<std::string> {};
 
 TEST_P(Case, EndsAsExpectedAndTheSameHoweverItRuns) {
+    for (const std::string& device : test_devices()) MILLRACE_NEEDS_DEVICE(device);
     const std::string folder = kFolder + GetParam();
     std::map<uint64_t, std::string> first;
     std::map<uint64_t, Frame> first_frames;

@@ -1,9 +1,10 @@
-// The same answer everywhere: cpu and sim, any mode, transfer, batch size and number of lanes.
+// The same answer everywhere: cpu and every device, any mode, transfer, batch size and number of lanes.
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "millrace/device/sim/sim_device.hpp"
+#include "support/devices.hpp"
 #include "support/engine_runner.hpp"
 #include "support/test_chain.hpp"
 
@@ -29,16 +30,27 @@ void expect_equal(const EngineRun& expected, const EngineRun& actual, const std:
         expect_same(expected.outcomes[i].text(), actual.outcomes[i].text(), what);
 }
 
-TEST(Engines, GiveTheSameAnswerForEveryBatchSize) {
+class Devices : public testing::TestWithParam<std::string> {
+protected:
+    void SetUp() override { MILLRACE_NEEDS_DEVICE(GetParam()); }
+    /// The device under test; simulated ones differ by `seed` in the order of their work.
+    std::shared_ptr<device::Device> device(uint32_t seed = 1) const {
+        SimOptions sim;
+        sim.seed = seed;
+        return GetParam() == "sim" ? std::make_shared<SimDevice>(sim) : open_device(GetParam());
+    }
+};
+
+TEST_P(Devices, GiveTheSameAnswerForEveryBatchSize) {
     const size_t sizes[] = {0, 1, 31, 32, 33, 255, 256, 1023, 1024, 1025};
     for (const size_t size : sizes) {
         const std::vector<Frame> frames = random_frames(size, static_cast<unsigned>(size) + 1);
         const EngineRun expected = run_on_cpu(make_test_chain("cpu"), frames, 256);
         expect_conserved(expected, frames.size());
         expect_equal(expected, run_on_cpu(make_test_chain("cpu"), frames, 31), "cpu in bursts of 31");
-        const EngineRun sim = run_on_device(std::make_shared<SimDevice>(), make_test_chain("sim"), frames, std::max<size_t>(size, 1));
-        expect_conserved(sim, frames.size());
-        expect_equal(expected, sim, "sim, " + std::to_string(size) + " packets");
+        const EngineRun run = run_on_device(device(), make_test_chain(GetParam()), frames, std::max<size_t>(size, 1));
+        expect_conserved(run, frames.size());
+        expect_equal(expected, run, std::to_string(size) + " packets");
     }
 }
 
@@ -53,22 +65,22 @@ TEST(Engines, MeetEveryKindOfEndInTheTestTraffic) {
     for (const auto& node : run.counters->nodes) EXPECT_GT(node->packets.get(), 500u) << node->name;
 }
 
-TEST(Engines, GiveTheSameAnswerWithCpuHalvesAndDeviceHalvesOfAnyLanes) {
+TEST_P(Devices, GiveTheSameAnswerWithCpuHalvesAndDeviceHalvesOfAnyLanes) {
     const std::vector<Frame> frames = random_frames(700, 7);
     const EngineRun expected = run_on_cpu(make_test_chain("cpu"), frames, 256);
     for (const unsigned lanes : {1u, 8u, 32u}) {
         expect_equal(expected, run_on_cpu(make_test_chain("cpu", lanes), frames, 256, false), "device halves, lanes " + std::to_string(lanes));
-        expect_equal(expected, run_on_device(std::make_shared<SimDevice>(), make_test_chain("sim", lanes), frames, 300),
-                     "sim, lanes " + std::to_string(lanes));
+        expect_equal(expected, run_on_device(device(), make_test_chain(GetParam(), lanes), frames, 300),
+                     "on the device, lanes " + std::to_string(lanes));
     }
 }
 
-TEST(Engines, GiveTheSameAnswerInEveryModeAndWithEveryTransfer) {
+TEST_P(Devices, GiveTheSameAnswerInEveryModeAndWithEveryTransfer) {
     const std::vector<Frame> frames = random_frames(900, 11);
     const EngineRun expected = run_on_cpu(make_test_chain("cpu"), frames, 256);
     unsigned seed = 1;
     for (const device::Mode mode : {device::Mode::fused, device::Mode::pipelined})
-        for (const exec::TransferIn in : {exec::TransferIn::packed, exec::TransferIn::rows, exec::TransferIn::gather})
+        for (const exec::TransferIn in : {exec::TransferIn::automatic, exec::TransferIn::packed, exec::TransferIn::rows, exec::TransferIn::gather})
             for (const exec::TransferOut out : {exec::TransferOut::region, exec::TransferOut::selective})
                 for (const bool whole : {false, true}) {
                     exec::OffloadOptions options;
@@ -76,26 +88,25 @@ TEST(Engines, GiveTheSameAnswerInEveryModeAndWithEveryTransfer) {
                     options.transfer_in = in;
                     options.transfer_out = out;
                     options.whole_frames = whole;
-                    SimOptions sim;
-                    sim.seed = ++seed;
-                    expect_equal(expected, run_on_device(std::make_shared<SimDevice>(sim), make_test_chain("sim"), frames, 200, options),
+                    ++seed;
+                    expect_equal(expected, run_on_device(device(seed), make_test_chain(GetParam()), frames, 200, options),
                                  "variant " + std::to_string(seed));
                 }
 }
 
-TEST(Engines, MoveOnlyHeadsForAChainThatReadsOnlyHeads) {
+TEST_P(Devices, MoveOnlyHeadsForAChainThatReadsOnlyHeads) {
     const std::vector<Frame> frames(100, build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: {repeat: x, count: 1400}}"));
-    const EngineRun run = run_on_device(std::make_shared<SimDevice>(), make_configuration("[mirror]", "sim"), frames, 100);
+    const EngineRun run = run_on_device(device(), make_configuration("[mirror]", GetParam()), frames, 100);
     expect_conserved(run, frames.size());
     EXPECT_LT(run.counters->bytes_to_device.get(), frames.size() * 200);
     expect_equal(run_on_cpu(make_configuration("[mirror]", "cpu"), frames, 100), run, "heads only");
     exec::OffloadOptions options;
     options.whole_frames = true;
-    const EngineRun whole = run_on_device(std::make_shared<SimDevice>(), make_configuration("[mirror]", "sim"), frames, 100, options);
+    const EngineRun whole = run_on_device(device(), make_configuration("[mirror]", GetParam()), frames, 100, options);
     EXPECT_GT(whole.counters->bytes_to_device.get(), frames.size() * 1400);
 }
 
-TEST(Engines, LetTheHostDecideWhenHeadersLieBehindTheHead) {
+TEST_P(Devices, LetTheHostDecideWhenHeadersLieBehindTheHead) {
     // IPv4 options and stacked VLAN tags push the TCP header out of the bytes that a mirror asks for.
     std::vector<Frame> frames;
     for (int i = 0; i < 40; ++i) {
@@ -105,7 +116,7 @@ TEST(Engines, LetTheHostDecideWhenHeadersLieBehindTheHead) {
         // Within the head, but where another chain's NF could write behind it.
         frames.push_back(build_packet("{vlan: [1, 2], ipv6: {}, udp: {src: 1, dst: 2}, payload: hello}"));
     }
-    const EngineRun run = run_on_device(std::make_shared<SimDevice>(), make_configuration("[mirror]", "sim"), frames, 80);
+    const EngineRun run = run_on_device(device(), make_configuration("[mirror]", GetParam()), frames, 80);
     expect_conserved(run, frames.size());
     EXPECT_EQ(run.counters->retried_on_cpu.get(), 80u);
     expect_equal(run_on_cpu(make_configuration("[mirror]", "cpu"), frames, 80), run, "host decides");
@@ -147,6 +158,9 @@ TEST(Engines, SayWhatADeviceLacksMemoryFor) {
     sim.memory_bytes = 1 << 20;
     EXPECT_THROW(run_on_device(std::make_shared<SimDevice>(sim), make_test_chain("sim"), {}, 1), device::DeviceError);
 }
+
+INSTANTIATE_TEST_SUITE_P(All, Devices, testing::ValuesIn(offload_devices()), device_test_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Devices);
 
 TEST(PacketRing, NeverHandsOutBytesThatAreInUse) {
     exec::PacketRing ring(1000);

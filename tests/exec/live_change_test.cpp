@@ -9,9 +9,9 @@
 #include <sstream>
 #include <thread>
 
-#include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/report.hpp"
 #include "millrace/exec/runtime.hpp"
+#include "support/devices.hpp"
 
 namespace millrace::test {
 namespace {
@@ -44,7 +44,10 @@ chain::Configuration configuration(unsigned g, const std::string& device, unsign
     return chain::parse_configuration(configuration_text(g, packets), "(live change)", options);
 }
 
-class LiveChange : public testing::TestWithParam<const char*> {};
+class LiveChange : public testing::TestWithParam<std::string> {
+protected:
+    void SetUp() override { MILLRACE_NEEDS_DEVICE(GetParam()); }
+};
 
 TEST_P(LiveChange, LosesAndMixesNothingInAHundredGenerations) {
     // More than will ever be asked for: the traffic flows until the last generation is at work.
@@ -52,6 +55,7 @@ TEST_P(LiveChange, LosesAndMixesNothingInAHundredGenerations) {
     const std::string verdicts = testing::TempDir() + "/live_change_" + GetParam() + std::to_string(getpid()) + ".json";
     exec::RuntimeOptions options;
     options.verdict_file = verdicts;
+    options.device = open_device(GetParam());
     exec::Runtime runtime(configuration(1, GetParam(), kPackets, nullptr), options);
     runtime.start();
     for (unsigned g = 2; g <= kGenerations; ++g) {
@@ -110,7 +114,7 @@ TEST_P(LiveChange, KeepsSequenceNumbersAcrossGenerations) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(OnEveryDevice, LiveChange, testing::Values("cpu", "sim"), [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(OnEveryDevice, LiveChange, testing::ValuesIn(test_devices()), device_test_name);
 
 TEST(LiveChangeRefuses, WhatRunningPortsAndDevicesCannotTakeUp) {
     const std::string running = "version: 1\nports: {a: {source: {count: 10}}, b: {sink: {}}}\nchains: {c: {input: a, output: b, nfs: [mirror]}}\n";

@@ -10,6 +10,7 @@
 #include "millrace/exec/runtime.hpp"
 #include "millrace/io/capture_reader.hpp"
 #include "millrace/packet/packet.hpp"
+#include "support/devices.hpp"
 
 namespace millrace::test {
 namespace {
@@ -21,13 +22,15 @@ chain::Configuration configuration(const std::string& text, const std::string& d
     return chain::parse_configuration(text, "(workers)", options);
 }
 
-class Workers : public testing::TestWithParam<std::tuple<const char*, unsigned>> {};
+class Workers : public testing::TestWithParam<std::tuple<std::string, unsigned>> {};
 
 TEST_P(Workers, CountEveryPacketOnceAndKeepFlowsInOrder) {
-    const auto [device, workers] = GetParam();
+    const auto& [device, workers] = GetParam();
+    MILLRACE_NEEDS_DEVICE(device);
     const std::string file = testing::TempDir() + "/workers_" + device + std::to_string(workers) + "_" + std::to_string(getpid()) + ".pcap";
     exec::RuntimeOptions options;
     options.workers = workers;
+    options.device = open_device(device);
     exec::Runtime runtime(configuration(R"(
 version: 1
 ports:
@@ -73,8 +76,8 @@ chains:
     std::remove(file.c_str());
 }
 
-INSTANTIATE_TEST_SUITE_P(OnEveryDevice, Workers, testing::Combine(testing::Values("cpu", "sim"), testing::Values(1u, 2u, 4u)),
-                         [](const auto& info) { return std::string(std::get<0>(info.param)) + std::to_string(std::get<1>(info.param)); });
+INSTANTIATE_TEST_SUITE_P(OnEveryDevice, Workers, testing::Combine(testing::ValuesIn(test_devices()), testing::Values(1u, 2u, 4u)),
+                         [](const auto& info) { return std::get<0>(info.param) + std::to_string(std::get<1>(info.param)); });
 
 TEST(WorkersStop, InOrderWhenAskedTo) {
     exec::RuntimeOptions options;

@@ -93,7 +93,7 @@ void run_entry(const Config& entry, const std::string& path, const std::string& 
     }
     const nf::Type* type = nf::find_type(type_name);
     ASSERT_NE(type, nullptr) << "there is no network function '" << type_name << "'";
-    for (const Engine engine : engines(*type)) {
+    for (const Engine& engine : engines(*type)) {
         SCOPED_TRACE(engine.text());
         NfRunner& runner = instance_for(entry, path, type_name, ports, instance);
         if (const auto steps = entry.find("steps")) {

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iostream>
 #include <stdexcept>
 
+#include "support/device_nf.hpp"
+#include "support/devices.hpp"
 #include "support/packet_arena.hpp"
 
 namespace millrace::test {
@@ -83,15 +86,35 @@ void expect_same(const NfResult& want, const NfResult& got, const std::vector<Fr
 
 }  // namespace
 
-std::vector<Engine> engines(const nf::Type& type) {
+std::vector<Engine> host_engines(const nf::Type& type) {
+    const bool every = std::ranges::find(test_devices(), "cpu") != test_devices().end();
     std::vector<Engine> all;
-    for (const unsigned lanes : nf::kLaneCounts) all.push_back({lanes});
+    for (const unsigned lanes : nf::kLaneCounts)
+        if (every || lanes == 1) all.push_back({lanes});
     if (type.has_cpu_half) all.push_back({0});
+    return all;
+}
+
+std::vector<Engine> engines(const nf::Type& type) {
+    static const std::vector<std::string> devices = [] {
+        std::vector<std::string> usable;
+        for (const std::string& name : offload_devices()) {
+            const std::string trouble = device_trouble(name);
+            if (trouble.empty()) usable.push_back(name);
+            else std::cerr << "The device " << name << " is left out: " << trouble << "\n";
+        }
+        return usable;
+    }();
+    std::vector<Engine> all = host_engines(type);
+    for (const std::string& device : devices)
+        for (const unsigned lanes : nf::kLaneCounts) all.push_back({lanes, device});
     return all;
 }
 
 NfRunner::NfRunner(const std::string& type, const Config& options, nf::Environment environment)
     : type_(&type_named(type)), nf_(type_->create(options, environment)) {}
+
+NfRunner::~NfRunner() = default;
 
 bool NfRunner::stateful() const {
     const auto& arrays = nf_->image().arrays();
@@ -99,6 +122,11 @@ bool NfRunner::stateful() const {
 }
 
 NfResult NfRunner::run(const std::vector<Frame>& frames, Engine engine, uint16_t in_port) {
+    if (!engine.device.empty()) {
+        std::unique_ptr<DeviceNf>& own = on_devices_[engine];
+        if (own == nullptr) own = std::make_unique<DeviceNf>(engine.device, *type_, nf_, engine.lanes);
+        return own->run(frames, in_port);
+    }
     PacketArena arena(std::max<uint32_t>(128, type_->head_growth), std::max<uint32_t>(128, type_->tail_growth));
     std::vector<Event> events(std::max<size_t>(4096, frames.size() * 16));
     EventBuffer buffer{events.data(), static_cast<uint32_t>(events.size()), 0};
@@ -141,7 +169,7 @@ void check_halves_agree(const std::string& type, const Config& options, const st
     for (const size_t size : sizes) {
         const std::vector<Frame> batch(frames.begin(), frames.begin() + static_cast<std::ptrdiff_t>(size));
         std::optional<NfResult> want;
-        for (const Engine engine : engines(shared->type())) {
+        for (const Engine& engine : engines(shared->type())) {
             SCOPED_TRACE(type + ", " + engine.text() + ", batch of " + std::to_string(size));
             if (shared->stateful()) shared = std::make_unique<NfRunner>(type, options, environment);
             NfResult got = shared->run(batch, engine);

@@ -1,7 +1,8 @@
-// Runs one network function alone, as an executor would: its device half with some number of lanes,
-// or its CPU half.
+// Runs one network function alone: its device half with some number of lanes, on the host as an executor would or on a
+// device by the executor, or its CPU half.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,11 +17,18 @@ inline constexpr uint32_t kRefused = 0xfffffffeu;
 
 /// Which half runs, and how.
 struct Engine {
-    unsigned lanes = 1;  ///< of the device half; 0: the CPU half
-    bool operator==(const Engine&) const = default;
-    std::string text() const { return lanes == 0 ? "CPU half" : "device half with " + std::to_string(lanes) + " lanes"; }
+    unsigned lanes = 1;       ///< of the device half; 0: the CPU half
+    std::string device = {};  ///< that it runs on, as a configuration names it; empty: the host
+    auto operator<=>(const Engine&) const = default;
+    std::string text() const {
+        const std::string half = lanes == 0 ? "CPU half" : "device half with " + std::to_string(lanes) + " lanes";
+        return device.empty() ? half : half + " on " + device;
+    }
 };
-/// The device half with every number of lanes, and the CPU half if the type has one.
+/// The device half on the host with every number of lanes (with one, where the tests aren't asked for cpu), and the CPU
+/// half if the type has one.
+std::vector<Engine> host_engines(const nf::Type& type);
+/// Those, and the device half on every device of the tests that this machine has, with every number of lanes.
 std::vector<Engine> engines(const nf::Type& type);
 
 /// What became of a run's packets, in their order.
@@ -34,6 +42,8 @@ struct NfResult {
 /// The ports that NFs are told of unless a test says otherwise.
 inline const std::vector<std::string> kTestPorts = {"port0", "port1", "port2", "port3"};
 
+class DeviceNf;
+
 /// One instance of an NF. State lives as long as the runner, so that runs follow one another.
 class NfRunner {
 public:
@@ -43,6 +53,7 @@ public:
                                                                                            .output_folder = ".",
                                                                                            .ports = kTestPorts});
     NfRunner(const std::string& type, const std::string& options_yaml) : NfRunner(type, Config::parse(options_yaml)) {}
+    ~NfRunner();
 
     const nf::Type& type() const { return *type_; }
     nf::NetworkFunction& nf() { return *nf_; }
@@ -56,8 +67,9 @@ public:
 
 private:
     const nf::Type* type_;
-    std::unique_ptr<nf::NetworkFunction> nf_;
+    std::shared_ptr<nf::NetworkFunction> nf_;
     std::unique_ptr<nf::CpuHalf> cpu_half_;
+    std::map<Engine, std::unique_ptr<DeviceNf>> on_devices_;
 };
 
 /// Expects that every engine gives the same bytes, lengths, decisions (outcome and detail), output

@@ -70,7 +70,7 @@ private:
 /// The rules by every engine of the device halves.
 inline std::vector<Searched> every_engine(const RuleSet& rules) {
     std::vector<Searched> engines;
-    for (const Engine engine : {Engine::linear, Engine::tuple, Engine::bloom, Engine::bit_vectors, Engine::merged})
+    for (const Engine& engine : {Engine::linear, Engine::tuple, Engine::bloom, Engine::bit_vectors, Engine::merged})
         engines.emplace_back(rules, engine);
     return engines;
 }

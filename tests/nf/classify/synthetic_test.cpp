@@ -84,7 +84,7 @@ TEST(Synthetic, IsSearchedAlikeByEveryEngine) {
     for (const uint32_t overlap : {1u, 8u}) {
         const auto set = make_synthetic({.rules = 4096, .classes = 256, .overlap = overlap, .packets = 2000});
         const Rules rules = ternary_rules(set);
-        for (const Engine engine : {Engine::linear, Engine::tuple, Engine::bloom, Engine::merged}) {
+        for (const Engine& engine : {Engine::linear, Engine::tuple, Engine::bloom, Engine::merged}) {
             Image image;
             auto& tables = image.start<Search<9>::Tables>();
             SearchBuilder<9>(rules, engine, 1 << 26).attach(image, tables);

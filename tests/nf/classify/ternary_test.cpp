@@ -195,7 +195,7 @@ TEST(EveryEngine, FindsTheFirstOfOverlappingRulesOfNineWords) {
     Random random(7);
     for (const size_t count : {0, 1, 31, 32, 33, 300, 1023, 1024, 1025}) {
         const auto rules = wide_rules(random, count);
-        for (const Engine engine : {Engine::linear, Engine::tuple, Engine::bloom, Engine::merged}) {
+        for (const Engine& engine : {Engine::linear, Engine::tuple, Engine::bloom, Engine::merged}) {
             Image image;
             auto& tables = image.start<Search<9>::Tables>();
             SearchBuilder<9>(rules, engine, 1 << 26).attach(image, tables);

@@ -36,7 +36,7 @@ private:
 std::vector<std::pair<std::string, Frame>> run_tight(const std::string& options, const Frame& frame, uint32_t headroom, uint32_t tailroom) {
     std::vector<std::pair<std::string, Frame>> results;
     for (const bool at_end : {false, true}) {
-        for (const Engine engine : engines(*nf::find_type("ipsec"))) {
+        for (const Engine& engine : host_engines(*nf::find_type("ipsec"))) {
             NfRunner runner("ipsec", options);
             const Guarded memory(headroom + frame.size() + tailroom, at_end);
             std::memcpy(memory.data() + headroom, frame.data(), frame.size());

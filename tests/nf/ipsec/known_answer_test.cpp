@@ -31,7 +31,7 @@ TEST(IpsecKnownAnswers, OpenTheVectorOfDpdkForAesCbcWithoutAuthentication) {
                                 ", local: " + std::to_string(esp[16]) + "." + std::to_string(esp[17]) + "." + std::to_string(esp[18]) + "." +
                                 std::to_string(esp[19]) + ", cipher: aes-128-cbc, auth: none, key: " +
                                 vector["key"]["data"].get<std::string>() + "}]";
-    for (const Engine engine : engines(*nf::find_type("ipsec"))) {
+    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
         NfRunner runner("ipsec", options);
         const NfResult result = runner.run({framed(esp)}, engine);
         EXPECT_EQ(outcome_name(runner, result.decisions[0]), "unprotected") << engine.text();
@@ -65,7 +65,7 @@ TEST(IpsecKnownAnswers, OpenEveryPacketOfACaptureBetweenTwoRealGateways) {
     pcap_close(reader);
     ASSERT_GT(frames.size(), 1u);
     const Frame ping = *parse_hex("08090a0b0c0d0e0f1011121314151617");  // named in the index of the captures
-    for (const Engine engine : engines(*nf::find_type("ipsec"))) {
+    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
         NfRunner runner("ipsec", options);
         const NfResult result = runner.run(frames, engine);
         size_t pings = 0;

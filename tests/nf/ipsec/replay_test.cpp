@@ -62,7 +62,7 @@ TEST(IpsecReplay, IsRefusedWithinABatchAndAcrossBatchesByEveryEngine) {
     const auto sealed = [&](uint32_t sequence) { return oracle.seal(inner_of(clear_frame(20)), sequence); };
     Frame forged = sealed(500);
     forged.back() ^= 1;
-    for (const Engine engine : engines(*nf::find_type("ipsec"))) {
+    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
         SCOPED_TRACE(engine.text());
         NfRunner far("ipsec", far_end({}));
         EXPECT_EQ(outcome_names(far, far.run({sealed(1), sealed(3), sealed(1), sealed(2), sealed(2), sealed(0)}, engine)),
@@ -86,7 +86,7 @@ TEST(IpsecReplay, CountsEveryAuthenticPacketWhateverWasInside) {
         oracle.seal(inner, {.sequence = 204, .traffic_class = 3}),
         oracle.seal(foreign, 205),
     };
-    for (const Engine engine : engines(*nf::find_type("ipsec"))) {
+    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
         SCOPED_TRACE(engine.text());
         NfRunner far("ipsec", far_end({.extra = "allow: [{src: 10.1.0.0/16}]"}));
         EXPECT_EQ(outcome_names(far, far.run(batch, engine)),

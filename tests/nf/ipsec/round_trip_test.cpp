@@ -16,7 +16,7 @@ TEST(IpsecRoundTrip, GivesBackEveryPacketThroughEveryTunnelWithEveryEngine) {
     for (Tunnel tunnel : all_tunnels()) {
         tunnel.policy_extra = "mtu: 0";
         std::vector<Frame> wanted;
-        for (const Engine out : engines(*nf::find_type("ipsec"))) {
+        for (const Engine& out : engines(*nf::find_type("ipsec"))) {
             SCOPED_TRACE(tunnel.text() + ", " + out.text());
             NfRunner near("ipsec", near_end(tunnel)), far("ipsec", far_end(tunnel));
             const NfResult sent = near.run(frames, out);

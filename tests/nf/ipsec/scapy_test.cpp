@@ -35,7 +35,7 @@ TEST(IpsecScapy, OpensAndVerifiesWhatTheGatewaySealed) {
     size_t count = 0;
     for (Tunnel tunnel : all_tunnels()) {
         tunnel.policy_extra = "mtu: 0";
-        for (const Engine engine : {Engine{8}, Engine{0}}) {
+        for (const Engine& engine : {Engine{8}, Engine{0}}) {
             NfRunner near("ipsec", near_end(tunnel));
             std::vector<Frame> frames;
             for (const size_t payload : {0, 1, 2, 3, 4, 5, 12, 13, 14, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 511, 1023, 1024, 1025, 1400, 1472, 1500})
@@ -71,7 +71,7 @@ TEST(IpsecScapy, SealsWhatTheGatewayAccepts) {
     for (const auto& [key, frames] : tunnels) {
         const Tunnel tunnel{.cipher = key.first, .ipv6 = key.second, .extra = {}, .policy_extra = {}};
         EXPECT_EQ(frames.first.size(), 96u);
-        for (const Engine engine : engines(*nf::find_type("ipsec"))) {
+        for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
             SCOPED_TRACE(tunnel.text() + ", " + engine.text());
             NfRunner far("ipsec", far_end(tunnel));
             const NfResult received = far.run(frames.second, engine);

@@ -24,7 +24,7 @@ std::string with_other(const std::string& options) {
 }
 
 TEST(IpsecSequence, StartsAtOneAndRisesByOneInOrderOfArrival) {
-    for (const Engine engine : engines(*nf::find_type("ipsec"))) {
+    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
         NfRunner near("ipsec", near_end({}));
         uint32_t wanted = 0;
         for (const size_t batch : {1u, 31u, 33u, 257u}) {
@@ -36,7 +36,7 @@ TEST(IpsecSequence, StartsAtOneAndRisesByOneInOrderOfArrival) {
 }
 
 TEST(IpsecSequence, IsNotSpentOnPacketsThatDoNotLeave) {
-    for (const Engine engine : engines(*nf::find_type("ipsec"))) {
+    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
         NfRunner near("ipsec", near_end({.policy_extra = "mtu: 500"}));
         const NfResult sent = near.run({clear_frame(10), clear_frame(600), clear_frame(10)}, engine);
         EXPECT_EQ(outcome_names(near, sent), (std::vector<std::string>{"protected", "mtu-exceeded", "protected"}));
@@ -80,7 +80,7 @@ TEST(IpsecSequence, StartsAnewWithANewKey) {
 }
 
 TEST(IpsecSequence, StopsBeforeItWrapsAround) {
-    for (const Engine engine : engines(*nf::find_type("ipsec"))) {
+    for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
         NfRunner near("ipsec", near_end({}));
         near.type().tickets(near.nf().image().tables())[0] = 0xfffffffdu;
         const std::vector<Frame> frames(4, clear_frame(8));

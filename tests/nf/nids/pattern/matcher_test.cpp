@@ -165,7 +165,7 @@ TEST(PatternMatching, GivesTheSameForScansOfAnySize) {
     for (int i = 0; i < 1025; ++i) payloads.push_back(random_text(random, random() % 90, "abcd"));
     const auto set = std::make_shared<const PatternSet>(patterns);
     const std::vector<Ids> expected = search_naively(patterns, payloads);
-    for (const Engine engine : {Engine::scalar, Engine::vector, Engine::hyperscan}) {
+    for (const Engine& engine : {Engine::scalar, Engine::vector, Engine::hyperscan}) {
         if (!is_available(engine)) continue;
         const auto matcher = make_matcher(set, engine);
         for (const size_t vector : {1, 2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 256, 1025})

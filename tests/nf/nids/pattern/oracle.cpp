@@ -99,7 +99,7 @@ void expect_all_agree(const std::vector<std::string>& patterns, const std::vecto
         reference = search_with(*make_matcher(set, Engine::scalar), payloads);
         expected = &reference;
     }
-    for (const Engine engine : {Engine::scalar, Engine::vector, Engine::hyperscan, Engine::automatic}) {
+    for (const Engine& engine : {Engine::scalar, Engine::vector, Engine::hyperscan, Engine::automatic}) {
         if (!is_available(engine)) continue;
         const auto matcher = make_matcher(set, engine);
         expect_equal(*expected, search_with(*matcher, payloads), std::string(matcher->name()));

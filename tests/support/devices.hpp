@@ -1,0 +1,34 @@
+// The devices that tests run on.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/device/device.hpp"
+
+namespace millrace::test {
+
+/// Names as in a configuration, from MILLRACE_TEST_DEVICES, a list with commas; cpu and sim unless it is set.
+const std::vector<std::string>& test_devices();
+/// Those of them that have memory of their own: all but cpu.
+std::vector<std::string> offload_devices();
+
+/// Why a device can't be used on this machine; empty when it can.
+std::string device_trouble(const std::string& name);
+
+/// The device of that name: for sim a new one, for cuda one that a test program shares, as it takes its time to open;
+/// null for cpu. Throws device::DeviceError.
+std::shared_ptr<device::Device> open_device(const std::string& name);
+
+/// The name of a parameterised test that has a device's as its parameter.
+inline std::string device_test_name(const testing::TestParamInfo<std::string>& info) { return info.param; }
+
+}  // namespace millrace::test
+
+/// Skips the test, saying so, on machines without the device.
+#define MILLRACE_NEEDS_DEVICE(name)                                                                                  \
+    if (const std::string trouble = ::millrace::test::device_trouble(name); !trouble.empty())                        \
+    GTEST_SKIP() << "needs the device " << (name) << ": " << trouble
