@@ -32,7 +32,7 @@ std::vector<SunkFrame> fetch(const std::string& yaml, PortCounters* counters = n
     const auto made = ports(yaml + "\nout: { sink: { keep: 100000 } }\n");
     pump(*made[0], *made[1]);
     EXPECT_TRUE(made[0]->exhausted());
-    EXPECT_EQ(made[0]->pool()->available(), made[0]->pool()->packets());
+    EXPECT_EQ(made[0]->pools()[0]->available(), made[0]->pools()[0]->packets());
     if (counters != nullptr) *counters = made[0]->counters();
     if (trouble != nullptr) *trouble = made[0]->trouble();
     return dynamic_cast<SinkPort&>(*made[1]).sample();

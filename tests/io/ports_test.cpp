@@ -80,7 +80,7 @@ TEST(SinkPort, CountsAndKeepsNoMoreThanAsked) {
     EXPECT_EQ(made[1]->counters().sent_packets, 500u);
     EXPECT_EQ(made[1]->counters().sent_bytes, 50000u);
     EXPECT_EQ(dynamic_cast<SinkPort&>(*made[1]).sample().size(), 7u);
-    EXPECT_EQ(made[0]->pool()->available(), made[0]->pool()->packets()) << "every buffer is back";
+    EXPECT_EQ(made[0]->pools()[0]->available(), made[0]->pools()[0]->packets()) << "every buffer is back";
 }
 
 }  // namespace

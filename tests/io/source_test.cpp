@@ -19,7 +19,7 @@ using test::pump;
 std::vector<SunkFrame> frames_of(const std::string& source, const std::string& more = "") {
     const auto made = ports("in: { source: " + source + more + " }\nout: { sink: { keep: 1000000 } }\n");
     pump(*made[0], *made[1]);
-    EXPECT_EQ(made[0]->pool()->available(), made[0]->pool()->packets());
+    EXPECT_EQ(made[0]->pools()[0]->available(), made[0]->pools()[0]->packets());
     return dynamic_cast<SinkPort&>(*made[1]).sample();
 }
 

@@ -19,12 +19,11 @@ FrameRegions::~FrameRegions() {
 }
 
 FrameRegion* FrameRegions::take() {
-    for (size_t tries = 0; tries < regions_.size(); ++tries) {
-        FrameRegion& region = *regions_[next_];
-        next_ = (next_ + 1) % regions_.size();
-        if (!region.free_.load(std::memory_order_acquire)) continue;
-        region.free_.store(false, std::memory_order_relaxed);
-        return &region;
+    // Always the first that is free: few regions that are used again and again stay in the last-level cache.
+    for (const auto& region : regions_) {
+        if (!region->free_.load(std::memory_order_acquire)) continue;
+        region->free_.store(false, std::memory_order_relaxed);
+        return region.get();
     }
     return nullptr;
 }

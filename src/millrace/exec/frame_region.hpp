@@ -62,7 +62,6 @@ private:
     friend class FrameRegion;
     std::shared_ptr<device::Device> device_;
     std::vector<std::unique_ptr<FrameRegion>> regions_;
-    size_t next_ = 0;
 };
 
 }  // namespace millrace::exec

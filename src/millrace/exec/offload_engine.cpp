@@ -1,6 +1,7 @@
 #include "millrace/exec/offload_batch.hpp"
 
 #include <rte_cycles.h>
+#include <rte_eal.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -241,7 +242,8 @@ bool OffloadEngine::finish_front() {
 /// Lends the slot's region to those of its packets that go on, if another region is there for the next
 /// batch, and returns it; null if all are out, with packets that wait to be sent: then frames are copied home.
 FrameRegion* OffloadEngine::lend_region(Slot& slot) {
-    if (slot.prefix_back != chain::kWholeFrame) return nullptr;
+    // A NIC that wants physical addresses could not send from a region.
+    if (slot.prefix_back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
     const device::PacketResult* results = slot.results();
     size_t going_on = 0;
     for (size_t i = 0; i < slot.count; ++i) going_on += results[i].target.kind != Target::Kind::drop && results[i].node != device::kHostDecides;

@@ -87,10 +87,10 @@ void Runtime::pin_packets() {
     if (device_ == nullptr) return;
     options_.offload.pinned = true;
     for (const auto& port : ports_) {
-        const io::PacketPool* pool = port->pool();
-        if (pool == nullptr) continue;
-        if (device_->pin(pool->memory(), pool->memory_bytes())) pinned_.push_back(pool->memory());
-        else options_.offload.pinned = false;
+        for (const io::PacketPool* pool : port->pools()) {
+            if (device_->pin(pool->memory(), pool->memory_bytes())) pinned_.push_back(pool->memory());
+            else options_.offload.pinned = false;
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 #include <rte_pause.h>
 
 #include "millrace/exec/runtime.hpp"
+#include "millrace/io/release.hpp"
 
 namespace millrace::exec {
 namespace {
@@ -165,7 +166,7 @@ void Worker::deliver(const chain::Program& program, ChainCounters& counters, rte
         deliver_alike(program, counters, {mbufs + first, next - first}, fate);
     }
     if (!freed_.empty()) {
-        rte_pktmbuf_free_bulk(freed_.data(), static_cast<unsigned>(freed_.size()));
+        io::release_packets(freed_.data(), freed_.size());
         freed_.clear();
     }
     for (uint16_t port = 0; port < outgoing_.size(); ++port)

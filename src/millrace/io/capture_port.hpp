@@ -24,7 +24,7 @@ public:
     double progress() const override;
     PortCounters counters() const override;
     std::string trouble() const override { return trouble_; }
-    const PacketPool* pool() const override { return &pool_; }
+    std::vector<const PacketPool*> pools() const override { return {&pool_}; }
 
 private:
     struct Frame {

@@ -37,7 +37,7 @@ public:
     LinkState link() const override;
     PortCounters counters() const override;
     void close() override;
-    const PacketPool* pool() const override { return pool_.get(); }
+    std::vector<const PacketPool*> pools() const override { return pool_ ? std::vector<const PacketPool*>{pool_.get()} : std::vector<const PacketPool*>(); }
     /// DPDK's number of the device.
     uint16_t device() const { return device_; }
 

@@ -35,7 +35,7 @@ public:
     void flush() override;
     void close() override;
     std::string trouble() const override;
-    const PacketPool* pool() const override { return pool_.get(); }
+    std::vector<const PacketPool*> pools() const override { return pool_ ? std::vector<const PacketPool*>{pool_.get()} : std::vector<const PacketPool*>(); }
 
 private:
     /// Makes `ready_` the next packet; false when there is none (any more, or yet).

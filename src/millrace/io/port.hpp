@@ -106,8 +106,8 @@ public:
     virtual void close() {}
     /// What went wrong while running, for people, such as where a capture breaks off; empty when nothing did.
     virtual std::string trouble() const { return {}; }
-    /// Where received packets lie, for devices that pin memory; null when it is no pool of this port.
-    virtual const PacketPool* pool() const { return nullptr; }
+    /// Where received packets lie, for devices that pin memory; none when it is no pool of this port.
+    virtual std::vector<const PacketPool*> pools() const { return {}; }
 
 protected:
     explicit Port(PortInfo info);

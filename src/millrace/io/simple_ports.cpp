@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "millrace/io/port_plan.hpp"
+#include "millrace/io/release.hpp"
 #include "millrace/io/sink_port.hpp"
 
 namespace millrace::io {
@@ -16,7 +17,7 @@ uint16_t SinkPort::send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) {
     for (uint16_t i = 0; i < count; ++i) bytes += rte_pktmbuf_pkt_len(mbufs[i]);
     if (Kept& kept = kept_[queue]; kept.frames.size() < keep_) keep(kept, mbufs, count);
     sending(queue).count(count, bytes);
-    rte_pktmbuf_free_bulk(mbufs, count);
+    release_packets(mbufs, count);
     return count;
 }
 

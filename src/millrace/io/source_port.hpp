@@ -20,6 +20,7 @@ struct SourceOptions {
     enum class Restore {
         all,      ///< the whole frame
         headers,  ///< the first 112 bytes; the payload stays as its last use left it
+        nothing,  ///< nothing, as where a NIC writes: for chains that leave receive buffers as they are
     };
     Restore restore = Restore::all;
 };
@@ -29,7 +30,9 @@ struct SourceOptions {
 /// with Restore::all the rest of the frame is copied too. With Restore::headers every buffer's payload
 /// was filled at start with the same bytes; checksums hold until an NF changes the payload, and the NF's
 /// changes are then still there when the buffer comes back. Use that when the payload's content does not
-/// matter and the copy would be what is measured.
+/// matter and the copy would be what is measured. With Restore::nothing every buffer holds one frame of its
+/// own from the start, and a receive sets lengths and metadata only; now and then a buffer is compared with
+/// its frame, and one that was changed is `trouble()`. Each queue has buffers of its own.
 class SourcePort : public Port {
 public:
     SourcePort(PortInfo info, const TrafficSpec& spec, const SourceOptions& options, const PoolOptions& pool);
@@ -38,24 +41,34 @@ public:
     bool exhausted() const override;
     double progress() const override;
     PortCounters counters() const override;
-    const PacketPool* pool() const override { return &pool_; }
+    std::vector<const PacketPool*> pools() const override;
+    std::string trouble() const override;
 
 private:
     struct alignas(64) Queue {
+        std::unique_ptr<PacketPool> pool;
         TrafficFrames frames;
-        size_t next = 0;           // template
+        size_t next = 0;           // template; with Restore::nothing, the buffer that comes next
+        std::vector<uint16_t> lengths;  // with Restore::nothing: of the frame in each buffer
         uint64_t sent = 0;
+        uint16_t index = 0;        // of the queue
         uint64_t limit = UINT64_MAX;
         uint64_t end_tsc = 0;      // 0: no end in time, or not begun
         Pacer pacer;
         std::atomic<bool> done{false};
         std::atomic<uint64_t> starved{0};
+        std::atomic<uint64_t> changed{0};  // buffers that someone wrote into
     };
-    void fill_payloads();
+    void fill_payloads(Queue& queue);
+    void fill_buffers(Queue& queue);
+    uint64_t hand_out(Queue& queue, rte_mbuf** mbufs, uint16_t count);
+    uint64_t write_out(Queue& queue, rte_mbuf** mbufs, uint16_t count);
+    void inspect(Queue& queue, const rte_mbuf* mbuf, size_t buffer);
     uint16_t allowed(Queue& queue, uint16_t count);
+    /// The number of the next packet of a queue.
+    uint64_t first_number(const Queue& queue) const { return uint64_t{queue.index} + 1 + queue.sent * active_queues_; }
 
     SourceOptions options_;
-    PacketPool pool_;
     uint16_t active_queues_;  // queues that have flows
     std::vector<std::unique_ptr<Queue>> queues_;
 };
