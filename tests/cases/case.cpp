@@ -58,6 +58,19 @@ void write_input(const std::string& yaml, const std::string& capture) {
     if (input.is_map()) fs::resize_file(capture, fs::file_size(capture) - static_cast<uintmax_t>(input.at("cut").integer(1, 65535)));
 }
 
+/// "tap wan": in the order of the alphabet.
+std::string joined(const std::set<std::string>& ports) {
+    std::string text;
+    for (const std::string& port : ports) text += (text.empty() ? "" : " ") + port;
+    return text;
+}
+
+/// One port, or the list of several.
+std::string ports_of(const nlohmann::json& verdict) {
+    const auto& to = verdict.at("to");
+    return to.is_array() ? joined(to.get<std::set<std::string>>()) : to.get<std::string>();
+}
+
 std::string text_of(const nlohmann::json& object, const char* key) { return object.at(key).get<std::string>(); }
 
 void read_verdicts(const std::string& path, const std::string& own_folder, CaseRun& run) {
@@ -69,7 +82,7 @@ void read_verdicts(const std::string& path, const std::string& own_folder, CaseR
         for (size_t at = line.find(own_folder); at != std::string::npos; at = line.find(own_folder)) line.erase(at, own_folder.size());
         packet.line = line;
         packet.end = text_of(verdict, "end");
-        packet.end += packet.end == "sent" ? " " + text_of(verdict, "to") : " " + text_of(verdict, "by") + "." + text_of(verdict, "reason");
+        packet.end += packet.end == "sent" ? " " + ports_of(verdict) : " " + text_of(verdict, "by") + "." + text_of(verdict, "reason");
         for (const auto& step : verdict.at("path")) {
             packet.path.push_back(text_of(step, "nf") + "." + text_of(step, "outcome"));
             packet.chains += text_of(step, "chain") + " ";
@@ -86,8 +99,11 @@ void read_capture(const std::string& path, const std::string& port, CaseRun& run
         uint64_t& last = before[run.packets[number].chains];
         EXPECT_LT(last, number) << "packets left by '" << port << "' out of order";
         last = number;
-        const bool fresh = run.sent.emplace(number, CaseRun::Sent{port, Frame(record.bytes.begin(), record.bytes.end())}).second;
-        EXPECT_TRUE(fresh) << "packet " << number << " left twice";
+        const Frame frame(record.bytes.begin(), record.bytes.end());
+        CaseRun::Sent& sent = run.sent[number];
+        EXPECT_TRUE(sent.ports.empty() || sent.frame == frame) << "packet " << number << " left with different bytes";
+        EXPECT_TRUE(sent.ports.insert(port).second) << "packet " << number << " left twice";
+        sent.frame = frame;
     }
     EXPECT_EQ(reader.error(), "");
 }
@@ -120,7 +136,7 @@ void check_packet(uint64_t number, const Config& expected, const CaseRun& run) {
     const auto sent = run.sent.find(number);
     if (end.starts_with("sent ")) {
         ASSERT_TRUE(sent != run.sent.end()) << "it is in no capture";
-        EXPECT_EQ(end.substr(5), sent->second.port);
+        EXPECT_EQ(end.substr(5), joined(sent->second.ports));
     } else if (end.starts_with("drop ")) {
         EXPECT_TRUE(sent == run.sent.end()) << "it was dropped and left";
     }
@@ -134,7 +150,7 @@ void check_packet(uint64_t number, const Config& expected, const CaseRun& run) {
     if (!expected.has("packet") && !expected.has("to") && !expected.has("length")) return;
     ASSERT_TRUE(sent != run.sent.end()) << "it is in no capture";
     if (const auto to = expected.find("to")) {
-        EXPECT_EQ(to->text(), sent->second.port);
+        EXPECT_EQ(to->text(), joined(sent->second.ports));
     }
     if (const auto length = expected.find("length")) {
         EXPECT_EQ(static_cast<size_t>(length->integer()), sent->second.frame.size());
@@ -153,7 +169,9 @@ void check_conservation(const CaseRun& run) {
         sent += port.counters.sent_packets;
     }
     EXPECT_EQ(received, run.packets.size() + run.report.unclassified_packets);
-    EXPECT_EQ(sent, run.sent.size());
+    size_t left = 0;
+    for (const auto& [number, packet] : run.sent) left += packet.ports.size();
+    EXPECT_EQ(sent, left);
     for (const exec::ChainReport& chain : run.report.chains) {
         EXPECT_EQ(chain.in_flight, 0u);
         EXPECT_EQ(chain.events_lost, 0u);

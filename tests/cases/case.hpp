@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,7 @@ struct CaseRun {
         std::string line;                ///< the whole verdict
     };
     struct Sent {
-        std::string port;
+        std::set<std::string> ports;  ///< one, or all of several
         Frame frame;
     };
     std::map<uint64_t, Packet> packets;  ///< by number

@@ -26,10 +26,10 @@ TEST_P(ExampleFile, GivesEveryNetworkFunctionOptionsItTakesWithoutAWarning) {
                 EXPECT_NO_THROW(NfRunner(key.text(), options, environment)) << key.text();
                 ++made;
             }
-    EXPECT_GE(made, 2u);
+    EXPECT_GE(made, 1u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Examples, ExampleFile, testing::Values("gateway.yaml", "branches.yaml", "live.yaml"));
+INSTANTIATE_TEST_SUITE_P(Examples, ExampleFile, testing::Values("gateway.yaml", "branches.yaml", "switch.yaml", "live.yaml"));
 
 TEST(ExampleTraffic, HasPacketsOfManyKindsInWholeFrames) {
     io::CaptureReader reader(source_path("examples/traffic.pcap"));

@@ -12,15 +12,15 @@ using device::kNoNode;
 using device::kParserNode;
 
 /// Why a packet did not leave although its chain wanted it to; indexes kExitDropNames.
-enum class ExitDrop : uint8_t { no_output, no_chain, transmit_full, device_failed };
-inline constexpr unsigned kExitDropCount = 4;
-inline constexpr const char* kExitDropNames[kExitDropCount] = {"no-output", "no-chain", "transmit-full", "device-failed"};
+enum class ExitDrop : uint8_t { no_output, no_chain, transmit_full, device_failed, no_buffer };
+inline constexpr unsigned kExitDropCount = 5;
+inline constexpr const char* kExitDropNames[kExitDropCount] = {"no-output", "no-chain", "transmit-full", "device-failed", "no-buffer"};
 
 /// Where a packet goes, and which NF said so by which outcome.
 struct Fate {
     chain::Target target;
     uint16_t node = kNoNode;
-    uint16_t out_port = kNoPort;  ///< an NF's choice for packets that reach the output
+    uint16_t out_port = kNoPort;  ///< an NF's choice for packets that reach the output: a port, or a set (kPortSet)
     Decision decision;
 };
 

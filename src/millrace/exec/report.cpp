@@ -66,6 +66,7 @@ void add_counters(ChainReport& report, const ChainCounters& counters) {
     report.received_bytes += counters.received_bytes.get();
     report.sent_packets += counters.sent_packets.get();
     report.sent_bytes += counters.sent_bytes.get();
+    report.copied += counters.copied.get();
     report.dropped += counters.dropped();
     report.punted += counters.punted.get();
     report.passed_on += counters.passed_on.get();
@@ -121,7 +122,7 @@ std::vector<std::string> chain_names(const Runtime& runtime, const chain::Config
 bool ChainReport::conserved() const {
     uint64_t reasons = 0;
     for (const auto& [reason, packets] : drops) reasons += packets;
-    return received_packets == sent_packets + dropped + punted + passed_on + in_flight && reasons == dropped &&
+    return received_packets + copied == sent_packets + dropped + punted + passed_on + in_flight && reasons == dropped &&
            static_cast<int64_t>(in_flight) >= 0;
 }
 
@@ -167,6 +168,7 @@ std::string report_json(const Report& report, double seconds) {
                       {"received-bytes", chain.received_bytes},
                       {"sent-packets", chain.sent_packets},
                       {"sent-bytes", chain.sent_bytes},
+                      {"copied", chain.copied},
                       {"dropped", chain.dropped},
                       {"punted", chain.punted},
                       {"passed-on", chain.passed_on},

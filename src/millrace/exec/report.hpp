@@ -31,14 +31,14 @@ struct LatencyReport {                      ///< nanoseconds from receive to sen
 struct ChainReport {
     std::string name;
     uint64_t received_packets = 0, received_bytes = 0, sent_packets = 0, sent_bytes = 0;
-    uint64_t dropped = 0, punted = 0, passed_on = 0, in_flight = 0;
+    uint64_t copied = 0, dropped = 0, punted = 0, passed_on = 0, in_flight = 0;
     uint64_t batches = 0, events = 0, events_lost = 0, retried_on_cpu = 0;
     uint64_t bytes_to_device = 0, bytes_to_host = 0;
     std::map<std::string, uint64_t> drops;  ///< by "nf.outcome", "parser.reason", "exit.reason"
     std::map<std::string, uint64_t> punts;
     LatencyReport latency;
     std::vector<NodeReport> nodes;
-    /// received = sent + dropped + punted + passed on + in flight, and the reasons add up.
+    /// received + copied = sent + dropped + punted + passed on + in flight, and the reasons add up.
     bool conserved() const;
 };
 

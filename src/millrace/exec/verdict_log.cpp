@@ -21,6 +21,12 @@ std::string ending(const chain::Program& program, const Fate& fate, const std::v
         case Kind::port:
             return "\"end\":\"sent\",\"to\":" + port_name(fate.target.value);
         case Kind::output: {
+            if (is_port_set(fate.out_port)) {
+                std::string names;
+                for (uint16_t i = 0; i < kPortSetPorts; ++i)
+                    if (fate.out_port >> i & 1) names += (names.empty() ? "" : ",") + port_name(i);
+                return "\"end\":\"sent\",\"to\":[" + names + "]";
+            }
             const uint16_t port = fate.out_port < ports.size() ? fate.out_port : program.output;
             if (port == kNoPort) return "\"end\":\"drop\",\"by\":\"output\",\"reason\":\"no-output\"";
             return "\"end\":\"sent\",\"to\":" + port_name(port);

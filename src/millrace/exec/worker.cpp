@@ -178,6 +178,10 @@ void Worker::deliver_alike(const chain::Program& program, ChainCounters& counter
     const auto release = [&] { freed_.insert(freed_.end(), mbufs.begin(), mbufs.end()); };
     switch (fate.target.kind) {
         case Kind::output: {
+            if (is_port_set(fate.out_port)) {
+                send_by_all(counters, mbufs, fate.out_port);
+                break;
+            }
             const uint16_t port = fate.out_port != kNoPort && fate.out_port < outgoing_.size() ? fate.out_port : program.output;
             if (port != kNoPort) {
                 outgoing_[port].add(mbufs, &counters);
@@ -206,6 +210,29 @@ void Worker::deliver_alike(const chain::Program& program, ChainCounters& counter
             if (fate.node != kParserNode) counters.dropped_by_nf.add(mbufs.size());
             release();
             break;
+    }
+}
+
+/// The last port of the set gets the packets themselves, the others copies: a port may change what it sends.
+void Worker::send_by_all(ChainCounters& counters, std::span<rte_mbuf* const> mbufs, uint16_t set) {
+    const uint32_t ports = set & (kPortSet - 1u) & ((uint32_t{1} << std::min<size_t>(outgoing_.size(), kPortSetPorts)) - 1);
+    if (ports == 0) {
+        counters.exit_drops[static_cast<size_t>(ExitDrop::no_output)].add(mbufs.size());
+        freed_.insert(freed_.end(), mbufs.begin(), mbufs.end());
+        return;
+    }
+    for (uint16_t port = 0; ports >> port != 0; ++port) {
+        if (!(ports >> port & 1)) continue;
+        if (ports >> port == 1) {
+            outgoing_[port].add(mbufs, &counters);
+            continue;
+        }
+        for (rte_mbuf* mbuf : mbufs) {
+            counters.copied.add(1);
+            rte_mbuf* const copy = rte_pktmbuf_copy(mbuf, mbuf->pool, 0, mbuf->pkt_len);
+            if (copy != nullptr) outgoing_[port].add({&copy, 1}, &counters);
+            else counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(1);
+        }
     }
 }
 

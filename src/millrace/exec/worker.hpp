@@ -48,6 +48,7 @@ private:
     void submit(uint16_t chain, rte_mbuf* const* mbufs, size_t count);
     void submit_passed_on();
     void deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs, const Fate& fate);
+    void send_by_all(ChainCounters& counters, std::span<rte_mbuf* const> mbufs, uint16_t set);
     void send_out(uint16_t port);
     void send_run(io::Port& port, std::span<rte_mbuf*> mbufs, ChainCounters* sender);
     void flush();

@@ -47,7 +47,7 @@ TEST_P(CompileChain, ForAnArchitecture) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Examples, CompileChain,
-                         testing::Combine(testing::Values("gateway.yaml", "branches.yaml"), testing::Values("sm_80", "sm_90", "sm_100")),
+                         testing::Combine(testing::Values("gateway.yaml", "branches.yaml", "switch.yaml"), testing::Values("sm_80", "sm_90", "sm_100")),
                          [](const auto& info) {
                              std::string name = std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
                              for (char& c : name)

@@ -1,7 +1,5 @@
 #include "millrace/nf/classify/classifier_builder.hpp"
 
-#include <algorithm>
-
 #include "millrace/packet/lanes.hpp"
 
 namespace millrace::nf::classify {
@@ -88,9 +86,7 @@ void FamilyBuilder<Words>::choose() {
     for (const TernaryKey<Words>& key : sample_keys<Words>(ternary_, kTrialKeys)) keys.push_back(header_key(key));
     for (const Engine engine : {Engine::linear, Engine::tuple, Engine::bloom, Engine::bit_vectors, Engine::merged})
         choice_.trials.push_back(try_engine(engine, keys));
-    const auto best = std::max_element(choice_.trials.begin(), choice_.trials.end(),
-                                       [](const Trial& a, const Trial& b) { return a.lookups_per_second < b.lookups_per_second; });
-    choice_.engine = best->engine;
+    choice_.take_fastest();
 }
 
 template <unsigned Words>

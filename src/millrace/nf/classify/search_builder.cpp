@@ -6,6 +6,7 @@
 #include <random>
 
 #include "millrace/nf/classify/vector_store.hpp"
+#include "millrace/packet/lanes.hpp"
 
 namespace millrace::nf::classify {
 
@@ -62,6 +63,12 @@ std::vector<TernaryKey<Words>> sample_keys(std::span<const TernaryRule<Words>> r
     return keys;
 }
 
+void EngineChoice::take_fastest() {
+    engine = std::max_element(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
+                 return a.lookups_per_second < b.lookups_per_second;
+             })->engine;
+}
+
 std::string EngineChoice::text() const {
     const std::string name = kEngineNames[static_cast<size_t>(engine)];
     std::string best, others, untried;
@@ -80,6 +87,35 @@ std::string EngineChoice::text() const {
     return best.empty() ? name : name + best + others + untried + ")";
 }
 
+template <unsigned Words>
+EngineChoice choose_engine(const std::vector<TernaryRule<Words>>& rules, uint64_t limit_bytes) {
+    EngineChoice choice;
+    if (rules.empty()) return choice;
+    const auto keys = sample_keys<Words>(rules, kTrialKeys);
+    for (const Engine engine : {Engine::linear, Engine::tuple, Engine::bloom, Engine::merged}) {
+        Trial trial{engine, 0, 0, {}};
+        if (engine == Engine::linear && rules.size() > kMaxLinearTrial) {
+            trial.refusal = "not tried with more than " + std::to_string(kMaxLinearTrial) + " rules";
+        } else {
+            try {
+                SearchBuilder<Words> builder(rules, engine, limit_bytes);
+                trial.bytes = builder.bytes();
+                Image image;
+                auto& tables = image.start<typename Search<Words>::Tables>();
+                builder.attach(image, tables);
+                trial.lookups_per_second = measure_lookups(keys, [&](const TernaryKey<Words>& key) { return Search<Words>::find(tables, key, Lanes<1>{}); });
+            } catch (const TablesTooLarge& error) {
+                trial.refusal = error.what();
+            }
+        }
+        choice.trials.push_back(std::move(trial));
+    }
+    choice.take_fastest();
+    return choice;
+}
+
+template EngineChoice choose_engine(const std::vector<TernaryRule<9>>&, uint64_t);
+template EngineChoice choose_engine(const std::vector<TernaryRule<15>>&, uint64_t);
 template class SearchBuilder<4>;
 template class SearchBuilder<9>;
 template class SearchBuilder<10>;

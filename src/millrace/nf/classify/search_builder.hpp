@@ -52,6 +52,8 @@ struct EngineChoice {
     std::vector<Trial> trials;  ///< empty where a person chose
     /// `merged (12.1 million lookups a second on one core; bit-vectors 8.3, tuple 2.2; linear not tried: …)`
     std::string text() const;
+    /// Makes the fastest of the trials, of which there are some, the engine.
+    void take_fastest();
 };
 
 /// Lookups beyond this many rules are not tried with the linear search: it cannot be the fastest.
@@ -81,5 +83,10 @@ double measure_lookups(const Keys& keys, Find find) {
     [[maybe_unused]] volatile uint32_t keep = sum;  // so that the lookups are not left out
     return static_cast<double>(done) / std::max(1e-9, seconds);
 }
+
+/// Builds and measures every engine but the bit vectors for `rules`, in order of position, and names the fastest: `linear`, and no
+/// trials, without rules. Throws TablesTooLarge when all take more than `limit_bytes`.
+template <unsigned Words>
+EngineChoice choose_engine(const std::vector<TernaryRule<Words>>& rules, uint64_t limit_bytes);
 
 }  // namespace millrace::nf::classify

@@ -1,0 +1,34 @@
+// Packets and bytes of each flow, kept when flows come and go.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace millrace::nf::flow_switch {
+
+/// The counters that the generations of one switch share, and which of them belongs to which flow. The generation before may
+/// still count while the next one is made, so a flow's counters stay where they are, and those of a flow that went are
+/// given to another one only when the generation that had it is certain to be over: with the next but one.
+class Counters {
+public:
+    using Values = std::vector<uint64_t>;
+
+    /// For the first generation, or the one behind `previous`. `flows` are the identities of its flows (match and priority),
+    /// all different; `most` flows at least find room in later generations without moving.
+    Counters(const Counters* previous, const std::vector<std::string>& flows, size_t most);
+
+    /// Where the packets of a flow are counted in `values()`; its bytes stand behind.
+    uint32_t index(const std::string& flow) const { return indexes_.at(flow); }
+    const std::shared_ptr<Values>& values() const { return values_; }
+
+private:
+    std::shared_ptr<Values> values_;
+    std::unordered_map<std::string, uint32_t> indexes_;
+    std::vector<uint32_t> leaving_;  // of flows of the generation before that this one does not have
+    std::vector<uint32_t> free_;
+};
+
+}  // namespace millrace::nf::flow_switch

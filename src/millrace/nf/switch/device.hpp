@@ -1,0 +1,170 @@
+// OpenFlow switch (GSwitch: Varvello et al., CoNEXT 2014, section 5): the first flow that matches says what becomes of a packet.
+#pragma once
+
+#include "millrace/nf/classify/flow_fields.hpp"
+#include "millrace/nf/classify/search.hpp"
+#include "millrace/nf/switch/action.hpp"
+
+namespace millrace::nf::flow_switch {
+
+struct Switch {
+    enum Outcome : uint32_t { kForward, kDrop, kController, kMiss, kTtlExpired, kNoRoom, kMalformed };
+
+    /// Tags come and go, so whole frames must be there.
+    static constexpr Fields reads = field::everything;
+    static constexpr Fields writes = field::ethernet | field::ip | field::l4 | field::length;
+    static constexpr unsigned lanes = 8;
+
+    struct Flow {
+        uint32_t first_action, actions;
+        uint32_t number;   ///< in order of loading: the decision's detail
+        uint32_t counter;  ///< of packets in `counters`; that of bytes follows
+    };
+    struct Bucket {
+        uint32_t first_action, actions;
+    };
+    struct Group {
+        uint32_t first_bucket, buckets;
+    };
+    struct Tables {
+        classify::Search<9>::Tables flows;         ///< for all packets but those of IPv6
+        classify::Search<15>::Tables ipv6_flows;
+        View<Flow> entries;                        ///< by position, shared by both
+        View<Action> actions;
+        View<Group> groups;
+        View<Bucket> buckets;                      ///< as often as their weights say
+        MutableView<uint64_t> counters;
+    };
+
+    template <class Lanes>
+    MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
+        // Chains drop malformed packets first; should one come, its headers are not to be trusted.
+        if (packet.layers().malformed != Malformed::no) return {kNoDetail, kMalformed};
+        const classify::FlowFields fields = classify::flow_fields_of(packet);
+        const uint32_t position = packet.layers().is_ipv6()
+                                      ? classify::Search<15>::find(tables.ipv6_flows, classify::ternary_key<15>(fields), lanes)
+                                      : classify::Search<9>::find(tables.flows, classify::ternary_key<9>(fields), lanes);
+        if (position == classify::kNoRule) return {kNoDetail, kMiss};
+        const Flow flow = tables.entries[position];
+        const uint64_t bytes = packet.length();
+        lanes.once([&] {
+            add(tables.counters[flow.counter], 1);
+            add(tables.counters[flow.counter + 1], bytes);
+        });
+        return {flow.number, run(packet, tables, flow, lanes)};
+    }
+
+private:
+    /// Other packets, other workers count at the same time.
+    MILLRACE_DEVICE static void add(uint64_t& counter, uint64_t amount) {
+#if MILLRACE_GPU
+        atomicAdd(reinterpret_cast<unsigned long long*>(&counter), static_cast<unsigned long long>(amount));
+#else
+        __atomic_fetch_add(&counter, amount, __ATOMIC_RELAXED);
+#endif
+    }
+
+    /// Does what the flow says, and returns the outcome.
+    template <class Lanes>
+    MILLRACE_DEVICE static uint32_t run(Packet& packet, const Tables& tables, const Flow& flow, Lanes lanes) {
+        uint32_t first = flow.first_action, count = flow.actions;
+        uint32_t outcome = kDrop;  // where nothing sends it on
+        for (uint32_t i = 0; i < count; ++i) {
+            const Action action = tables.actions[first + i];
+            switch (action.kind) {
+                case ActionKind::group: {
+                    const Group group = tables.groups[action.value];
+                    // The high bits of the product spread a hash over any count without a division.
+                    const uint64_t product = static_cast<uint64_t>(flow_hash(packet)) * group.buckets;
+                    const Bucket bucket = tables.buckets[group.first_bucket + static_cast<uint32_t>(product >> 32)];
+                    first = bucket.first_action;
+                    count = bucket.actions;
+                    i = 0xffffffffu;  // the bucket's first action comes next
+                    break;
+                }
+                case ActionKind::output:
+                    if (action.value != packet.in_port()) {
+                        packet.set_out_port(static_cast<uint16_t>(action.value));
+                        outcome = kForward;
+                    }
+                    break;
+                case ActionKind::output_set:
+                    if (send_by_all(packet, action)) outcome = kForward;
+                    break;
+                case ActionKind::controller:
+                    outcome = kController;
+                    break;
+                case ActionKind::push_vlan:
+                    if (action.high != 0 && packet.layers().vlan_count > 0) break;
+                    if (!push_vlan(packet, static_cast<uint16_t>(action.value), lanes)) return kNoRoom;
+                    break;
+                case ActionKind::pop_vlan:
+                    pop_vlan(packet, lanes);
+                    break;
+                case ActionKind::set_vlan_id:
+                case ActionKind::set_vlan_pcp:
+                    lanes.once([&] { change(packet, action); });
+                    packet.parse();
+                    break;
+                case ActionKind::dec_ttl:
+                    if (!packet.layers().is_ip()) break;
+                    if (packet.ip_ttl() <= 1) return kTtlExpired;
+                    [[fallthrough]];
+                default:
+                    lanes.once([&] { change(packet, action); });
+            }
+        }
+        return outcome;
+    }
+
+    /// Chooses the ports; false when none is left.
+    MILLRACE_DEVICE static bool send_by_all(Packet& packet, const Action& action) {
+        const uint32_t in_port = packet.in_port() < kPortSetPorts ? 1u << packet.in_port() : 0;
+        const uint32_t ports = (action.value & ~in_port) | (action.high != 0 ? in_port : 0);
+        if (ports == 0) return false;
+        if ((ports & (ports - 1)) == 0) {
+            uint16_t port = 0;
+            while (ports >> port != 1) ++port;
+            packet.set_out_port(port);
+        } else {
+            packet.set_out_port(static_cast<uint16_t>(kPortSet | ports));
+        }
+        return true;
+    }
+
+    template <class Lanes>
+    MILLRACE_DEVICE static bool push_vlan(Packet& packet, uint16_t type, Lanes lanes) {
+        const uint8_t tags = packet.layers().vlan_count;
+        if (tags == kMaxVlanTags || !packet.grow_front(eth::kVlanBytes)) return false;
+        lanes.once([&] { Edit::fill_tag(packet, type, tags > 0); });
+        packet.parse();
+        return true;
+    }
+
+    template <class Lanes>
+    MILLRACE_DEVICE static void pop_vlan(Packet& packet, Lanes lanes) {
+        if (packet.layers().vlan_count == 0) return;
+        lanes.once([&] { Edit::close_tag(packet); });
+        packet.shrink_front(eth::kVlanBytes);
+        packet.parse();
+    }
+
+    MILLRACE_DEVICE static void change(Packet& packet, const Action& action) {
+        switch (action.kind) {
+            case ActionKind::set_eth_dst: return Edit::set_mac(packet.data(), action.low);
+            case ActionKind::set_eth_src: return Edit::set_mac(packet.data() + 6, action.low);
+            case ActionKind::set_vlan_id: return Edit::set_tag(packet, 0x0fff, static_cast<uint16_t>(action.value));
+            case ActionKind::set_vlan_pcp: return Edit::set_tag(packet, 0xe000, static_cast<uint16_t>(action.value << 13));
+            case ActionKind::set_ip_src: return Edit::set_address(packet, action, true);
+            case ActionKind::set_ip_dst: return Edit::set_address(packet, action, false);
+            case ActionKind::set_tos: return Edit::set_tos(packet, static_cast<uint8_t>(action.value), static_cast<uint8_t>(action.high));
+            case ActionKind::set_ttl: return Edit::set_ttl(packet, static_cast<uint8_t>(action.value));
+            case ActionKind::dec_ttl: return Edit::set_ttl(packet, static_cast<uint8_t>(packet.ip_ttl() - 1));
+            case ActionKind::set_l4_src: return Edit::set_port(packet, 0, static_cast<uint16_t>(action.value));
+            case ActionKind::set_l4_dst: return Edit::set_port(packet, 2, static_cast<uint16_t>(action.value));
+            default: return;
+        }
+    }
+};
+
+}  // namespace millrace::nf::flow_switch

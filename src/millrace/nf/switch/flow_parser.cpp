@@ -1,0 +1,199 @@
+#include "millrace/nf/switch/flow_parser.hpp"
+
+#include <algorithm>
+
+#include "millrace/base/file.hpp"
+#include "millrace/nf/classify/mistakes.hpp"
+#include "millrace/nf/switch/match_parser.hpp"
+
+namespace millrace::nf::flow_switch {
+namespace {
+
+/// Sum of the weights of a group's buckets, each of which takes as many entries.
+constexpr size_t kMaxWeight = 4096;
+constexpr uint32_t kMaxGroup = 0xffffff00u;  // OFPG_MAX
+
+/// Calls `f` with each word between commas and blanks, until it returns false.
+template <class F>
+void for_each_word(std::string_view line, F&& f) {
+    constexpr std::string_view kBetween = ", \t";
+    for (size_t at = line.find_first_not_of(kBetween); at != std::string_view::npos; at = line.find_first_not_of(kBetween, at)) {
+        const size_t end = std::min(line.find_first_of(kBetween, at), line.size());
+        if (!f(Word{line.substr(at, end - at), at})) return;
+        at = end;
+    }
+}
+
+/// Words besides the match; false when `name` is none of them.
+bool read_setting(Word name, Word value, Flow& flow) {
+    if (name.text == "priority") {
+        flow.priority = static_cast<uint16_t>(parse_number(value, 0xffff));
+    } else if (name.text == "cookie") {
+        flow.cookie = parse_number(value, ~uint64_t{0});
+    } else if (name.text == "table") {
+        if (parse_number(value, 254) != 0) value.fail("the switch has one table, number 0", "leave 'table' out");
+    } else if (name.text == "idle_timeout" || name.text == "hard_timeout") {
+        if (parse_number(value, 0xffff) != 0) value.fail("flows of a file do not time out", "leave " + name.quoted() + " out, or write 0");
+    } else {
+        return false;
+    }
+    return true;
+}
+
+std::vector<std::string> known_words() {
+    return {"actions", "priority", "cookie", "in_port", "dl_src", "dl_dst", "dl_type", "dl_vlan", "dl_vlan_pcp", "vlan_vid", "nw_src", "nw_dst",
+            "nw_proto", "nw_tos", "tp_src", "tp_dst", "tcp_src", "tcp_dst", "udp_src", "udp_dst", "ip", "ipv6", "tcp", "udp", "icmp", "arp", "ipv6_src", "ipv6_dst"};
+}
+
+/// What says the type of a packet first, then its protocol, then all else.
+int rank_of(Word word) {
+    const std::string_view name = word.split('=').first.text;
+    if (name.size() == word.text.size() || name == "dl_type" || name == "eth_type") return 0;
+    return name == "nw_proto" || name == "ip_proto" || name == "arp_op" ? 1 : 2;
+}
+
+}  // namespace
+
+Flow parse_flow(std::string_view line, const PortNumbers& ports) {
+    Flow flow;
+    std::optional<Word> actions;
+    std::vector<Word> words;
+    for_each_word(line, [&](Word word) {
+        const Word name = word.split('=').first;
+        if (name.text != "actions" && name.text != "action") {
+            words.push_back(word);
+            return true;
+        }
+        const size_t begin = word.offset + name.text.size() + 1;
+        if (begin > line.size()) name.fail("'=' and the actions are missing", "write 'actions=drop' to drop the packets");
+        actions = Word{line.substr(begin), begin};
+        return false;
+    });
+    // Words come in any order, and fields ask what the others say of type and protocol.
+    std::stable_sort(words.begin(), words.end(), [](Word a, Word b) { return rank_of(a) < rank_of(b); });
+    for (const Word word : words) {
+        const auto [name, value] = word.split('=');
+        const bool alone = name.text.size() == word.text.size();
+        if ((!alone && read_setting(name, value, flow)) || read_match(name, value, ports, flow.match)) continue;
+        const std::string near = closest_word(std::string(name.text), known_words());
+        name.fail(name.quoted() + (alone ? " is not a word of a flow" : " is not a field that the switch looks at"),
+                  near.empty() ? "README.md of the switch lists the fields" : "did you mean '" + near + "'?");
+    }
+    if (!actions) Word{line, 0}.part(line.size()).fail("the flow has no actions", "write 'actions=output:1' or 'actions=drop' at its end");
+    flow.actions = parse_actions(actions->text, actions->offset, &flow.match, ports);
+    return flow;
+}
+
+Group parse_group(std::string_view line, const PortNumbers& ports) {
+    Group group;
+    bool has_id = false, one = false;
+    const size_t first_bucket = std::min(line.find("bucket="), line.size());
+    for_each_word(line.substr(0, first_bucket), [&](Word word) {
+        const auto [name, value] = word.split('=');
+        if (name.text == "group_id") {
+            group.id = static_cast<uint32_t>(parse_number(value, kMaxGroup));
+            has_id = true;
+        } else if (name.text == "type") {
+            if (value.text != "select" && value.text != "indirect")
+                value.fail("groups of type " + value.quoted() + " are not understood", "select and indirect are");
+            one = value.text == "indirect";
+        } else {
+            name.fail(name.quoted() + " is not a word of a group", "a group is group_id=1,type=select,bucket=output:1,bucket=output:2");
+        }
+        return true;
+    });
+    if (!has_id) Word{line, 0}.fail("the group has no number", "begin it with group_id=1");
+    size_t buckets = 0;
+    for (size_t at = first_bucket; at < line.size(); ++buckets) {
+        const size_t begin = at + std::string_view("bucket=").size();
+        const size_t next = std::min(line.find("bucket=", begin), line.size());
+        Word bucket = Word{line.substr(begin, next - begin), begin};
+        while (bucket.text.ends_with(',') || bucket.text.ends_with(' ')) bucket.text.remove_suffix(1);
+        uint64_t weight = 1;
+        for (bool settings = true; settings;) {
+            const auto [first, rest] = bucket.split(',');
+            settings = first.text.starts_with("weight:") || first.text.starts_with("weight=") || first.text.starts_with("bucket_id:");
+            if (first.text.starts_with("weight")) weight = parse_number(first.part(7), kMaxWeight);
+            if (settings) bucket = rest;
+        }
+        if (bucket.text.starts_with("actions=")) bucket = bucket.part(8);
+        const std::vector<Action> actions = parse_actions(bucket.text, bucket.offset, nullptr, ports);
+        for (const Action& action : actions)
+            if (action.kind == ActionKind::group) bucket.fail("a bucket cannot lead to a group");
+        if (group.buckets.size() + weight > kMaxWeight) bucket.fail("the weights of a group add up to " + std::to_string(kMaxWeight) + " at most");
+        group.buckets.insert(group.buckets.end(), weight, actions);
+        at = next;
+    }
+    if (group.buckets.empty()) Word{line, 0}.part(line.size()).fail("the group has no bucket with a weight", "write bucket=output:1");
+    if (one && buckets > 1) Word{line, 0}.fail("a group of type indirect has one bucket", "make it type=select");
+    return group;
+}
+
+namespace {
+
+/// Calls `read` with each line that says something and its number; collects the mistakes.
+template <class Read>
+void load(std::string_view text, const std::string& file, FlowSet& set, Read&& read) {
+    const uint32_t index = static_cast<uint32_t>(set.files.size());
+    set.files.push_back(file);
+    classify::Mistakes mistakes(file);
+    for_each_line(text, [&](std::string_view line, uint32_t number) {
+        const Word whole = Word{line.substr(0, std::min(line.find('#'), line.size())), 0}.trimmed();
+        if (whole.text.empty()) return;
+        try {
+            read(whole.text, index, number);
+        } catch (WordMistake mistake) {
+            mistake.offset += whole.offset;
+            mistakes.add(number, mistake);
+        }
+    });
+    mistakes.throw_if_any();
+}
+
+}  // namespace
+
+void load_flows(std::string_view text, const std::string& file, const PortNumbers& ports, FlowSet& set) {
+    load(text, file, set, [&](std::string_view line, uint32_t index, uint32_t number) {
+        Flow flow = parse_flow(line, ports);
+        flow.text = line;
+        flow.file = index;
+        flow.line = number;
+        set.flows.push_back(std::move(flow));
+    });
+}
+
+void load_groups(std::string_view text, const std::string& file, const PortNumbers& ports, FlowSet& set) {
+    load(text, file, set, [&](std::string_view line, uint32_t, uint32_t) {
+        Group group = parse_group(line, ports);
+        if (std::any_of(set.groups.begin(), set.groups.end(), [&](const Group& other) { return other.id == group.id; }))
+            throw WordMistake{0, "there are two groups " + std::to_string(group.id), "give one another number"};
+        set.groups.push_back(std::move(group));
+    });
+}
+
+PortNumbers::PortNumbers(std::vector<std::string> names, std::map<uint32_t, uint16_t> by_number)
+    : names_(std::move(names)), by_number_(std::move(by_number)) {}
+
+PortNumbers::PortNumbers(std::vector<std::string> names) : names_(std::move(names)) {
+    for (uint16_t i = 0; i < names_.size(); ++i) by_number_[i + 1u] = i;
+}
+
+std::optional<uint16_t> PortNumbers::find(std::string_view word) const {
+    const auto named = std::find(names_.begin(), names_.end(), word);
+    if (named != names_.end()) return static_cast<uint16_t>(named - names_.begin());
+    try {
+        const auto found = by_number_.find(static_cast<uint32_t>(parse_number({word, 0}, 0xffffffffu)));
+        if (found != by_number_.end()) return found->second;
+    } catch (const WordMistake&) {
+        // neither a name nor a number
+    }
+    return std::nullopt;
+}
+
+std::string PortNumbers::text() const {
+    std::string text;
+    for (const auto& [number, index] : by_number_) text += (text.empty() ? "" : ", ") + std::to_string(number) + " (" + names_[index] + ")";
+    return text;
+}
+
+}  // namespace millrace::nf::flow_switch

@@ -1,0 +1,254 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "millrace/base/file.hpp"
+#include "millrace/nf/classify/search_builder.hpp"
+#include "millrace/nf/classify/vector_store.hpp"
+#include "millrace/nf/nf.hpp"
+#include "millrace/nf/switch/counters.hpp"
+#include "millrace/nf/switch/device.hpp"
+#include "millrace/nf/switch/flow_parser.hpp"
+
+namespace millrace::nf::flow_switch {
+namespace {
+
+constexpr size_t kMaxFileBytes = size_t{256} << 20;
+constexpr uint64_t kDefaultMaxTable = uint64_t{1} << 30;
+constexpr size_t kMaxFlows = size_t{1} << 20;
+
+PortNumbers read_ports(const Config& options, const std::vector<std::string>& names) {
+    const auto map = options.find("ports");
+    if (!map) return PortNumbers(names);
+    std::map<uint32_t, uint16_t> by_number;
+    for (const auto& [number, name] : map->entries()) {
+        const auto found = std::find(names.begin(), names.end(), name.text());
+        if (found == names.end()) name.fail("there is no port '" + name.text() + "'", "name one of the configuration's 'ports:'");
+        by_number[static_cast<uint32_t>(number.integer(1, 0xfffffeff))] = static_cast<uint16_t>(found - names.begin());
+    }
+    return PortNumbers(names, std::move(by_number));
+}
+
+/// Nothing for `auto`. Bit vectors know 5-tuples only.
+std::optional<classify::Engine> engine_of(const Config& options) {
+    using classify::Engine;
+    const auto value = options.find("engine");
+    if (!value) return std::nullopt;
+    constexpr Engine kEngines[] = {Engine::linear, Engine::tuple, Engine::bloom, Engine::merged};
+    std::vector<std::string> names;
+    for (const Engine engine : kEngines) names.push_back(classify::kEngineNames[static_cast<size_t>(engine)]);
+    names.push_back("auto");
+    const size_t chosen = value->choice(names);
+    return chosen == std::size(kEngines) ? std::nullopt : std::optional(kEngines[chosen]);
+}
+
+/// The flows, in the order of `order`, that can match packets with keys of that many words.
+template <unsigned Words>
+std::vector<classify::TernaryRule<Words>> rules_of(const std::vector<Flow>& flows, const std::vector<uint32_t>& order) {
+    std::vector<classify::TernaryRule<Words>> rules;
+    for (uint32_t position = 0; position < order.size(); ++position) {
+        const auto& [value, mask] = flows[order[position]].match;
+        if (mask.eth_type == 0xffff && (value.eth_type == eth::kTypeIpv6) != (Words == 15)) continue;
+        classify::TernaryRule<Words> rule;
+        std::copy_n(classify::ternary_key<Words>(value).words, Words, rule.value);
+        std::copy_n(classify::ternary_key<Words>(mask).words, Words, rule.mask);
+        rule.position = position;
+        rules.push_back(rule);
+    }
+    return rules;
+}
+
+/// What makes a flow the same flow in another generation: its match and priority; of several such, the how-manieth it is.
+std::vector<std::string> identities(const std::vector<Flow>& flows) {
+    std::unordered_map<std::string, uint32_t> seen;
+    std::vector<std::string> result;
+    for (const Flow& flow : flows) {
+        const auto value = classify::ternary_key<15>(flow.match.value), mask = classify::ternary_key<15>(flow.match.mask);
+        std::string identity(reinterpret_cast<const char*>(&value), sizeof value);
+        identity.append(reinterpret_cast<const char*>(&mask), sizeof mask);
+        identity += std::to_string(flow.priority);
+        identity += "#" + std::to_string(seen[identity]++);
+        result.push_back(std::move(identity));
+    }
+    return result;
+}
+
+class SwitchHost : public NetworkFunction {
+public:
+    SwitchHost(const Config& options, const Environment& environment) {
+        options.only({"flows", "file", "groups", "ports", "engine", "max-table", "max-flows", "dump"});
+        load(options, read_ports(options, environment.ports));
+        const auto* previous = dynamic_cast<const SwitchHost*>(environment.previous);
+        const auto most = options.find("max-flows");
+        const std::vector<std::string> names = identities(flows_.flows);
+        counters_ = std::make_unique<Counters>(previous == nullptr ? nullptr : previous->counters_.get(), names, most ? most->size() : 0);
+        for (const std::string& name : names) counter_of_.push_back(counters_->index(name));
+        build(options);
+        if (const auto dump = options.find("dump")) dump_file_ = (std::filesystem::path(environment.output_folder) / dump->text()).string();
+    }
+
+    const Image& image() const override { return image_; }
+
+    std::string explain(const Decision& decision) const override {
+        if (decision.detail >= flows_.flows.size()) return decision.outcome == Switch::kMiss ? "no flow" : std::string{};
+        const Flow& flow = flows_.flows[decision.detail];
+        return fmt::format("flow {} ({}:{}) {}", decision.detail + 1, std::filesystem::path(flows_.files[flow.file]).filename().string(), flow.line, flow.text);
+    }
+
+    std::vector<Statistic> statistics() const override {
+        uint64_t packets = 0, bytes = 0, used = 0;
+        for (size_t i = 0; i < flows_.flows.size(); ++i) {
+            const auto [p, b] = counted(i);
+            packets += p;
+            bytes += b;
+            used += p > 0;
+        }
+        return {{"flows", flows_.flows.size(), "flows loaded"},
+                {"groups", flows_.groups.size(), "groups loaded"},
+                {"used-flows", used, "of the flows, those that matched a packet"},
+                {"flow-packets", packets, "packets that matched one of these flows"},
+                {"flow-bytes", bytes, "bytes of their frames, as they came in"},
+                {"table-bytes", table_bytes_, "memory of the search tables"}};
+    }
+
+    std::string summary() const override {
+        return fmt::format("{} flows, {} groups, {} KiB of tables; searched by {}; IPv6 by {}", flows_.flows.size(), flows_.groups.size(),
+                           table_bytes_ >> 10, choice_.text(), ipv6_choice_.text());
+    }
+
+    /// As `ovs-ofctl dump-flows` lists them.
+    void flush() override {
+        if (dump_file_.empty()) return;
+        std::ofstream out(dump_file_);
+        for (size_t i = 0; i < flows_.flows.size(); ++i) {
+            const auto [packets, bytes] = counted(i);
+            out << fmt::format("n_packets={}, n_bytes={}, {}\n", packets, bytes, flows_.flows[i].text);
+        }
+        if (!out) throw std::runtime_error("cannot write " + dump_file_);
+    }
+
+private:
+    void load(const Config& options, const PortNumbers& ports) {
+        if (const auto files = options.find("groups"))
+            for (const Config& file : files->items()) load_groups(read_file(file.path(), file.where(), kMaxFileBytes), file.path(), ports, flows_);
+        if (const auto list = options.find("flows")) load_inline(*list, ports);
+        if (const auto files = options.find("file"))
+            for (const Config& file : files->items()) load_flows(read_file(file.path(), file.where(), kMaxFileBytes), file.path(), ports, flows_);
+        if (flows_.flows.size() > kMaxFlows) options.fail("there are more than " + std::to_string(kMaxFlows) + " flows");
+        for (const Flow& flow : flows_.flows)
+            for (const Action& action : flow.actions)
+                if (action.kind == ActionKind::group && group_index(action.value) == flows_.groups.size())
+                    throw ConfigError(Diagnostic{{flows_.files[flow.file], flow.line, 1}, fmt::format("there is no group {}", action.value), "load it with 'groups:'"});
+    }
+
+    void load_inline(const Config& list, const PortNumbers& ports) {
+        const uint32_t file = static_cast<uint32_t>(flows_.files.size());
+        flows_.files.push_back(list.where().file);
+        for (const Config& item : list.items()) {
+            try {
+                Flow flow = parse_flow(item.text(), ports);
+                flow.text = item.text();
+                flow.file = file;
+                flow.line = item.where().line;
+                flows_.flows.push_back(std::move(flow));
+            } catch (const classify::WordMistake& mistake) {
+                item.fail(mistake.message, mistake.hint);
+            }
+        }
+    }
+
+    size_t group_index(uint32_t id) const {
+        const auto found = std::find_if(flows_.groups.begin(), flows_.groups.end(), [&](const Group& group) { return group.id == id; });
+        return static_cast<size_t>(found - flows_.groups.begin());
+    }
+
+    void build(const Config& options) {
+        auto& tables = image_.start<Switch::Tables>();
+        std::vector<uint32_t> order(flows_.flows.size());
+        std::iota(order.begin(), order.end(), 0u);
+        std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return flows_.flows[a].priority > flows_.flows[b].priority; });
+        const auto limit = options.find("max-table");
+        const uint64_t most = limit ? limit->size() : kDefaultMaxTable;
+        try {
+            const auto engine = engine_of(options);
+            choice_ = build_search(rules_of<9>(flows_.flows, order), engine, most, tables.flows);
+            ipv6_choice_ = build_search(rules_of<15>(flows_.flows, order), engine, most, tables.ipv6_flows);
+        } catch (const classify::TablesTooLarge& error) {
+            options.fail(error.what(), "allow more with 'max-table: 4Gi', take another 'engine', or use fewer flows");
+        }
+        attach_actions(tables, order);
+        image_.attach_state(tables.counters, counters_->values(), "counters");
+    }
+
+    template <unsigned Words>
+    classify::EngineChoice build_search(std::vector<classify::TernaryRule<Words>> rules, std::optional<classify::Engine> engine, uint64_t most,
+                                        typename classify::Search<Words>::Tables& tables) {
+        const classify::EngineChoice choice = engine ? classify::EngineChoice{*engine, {}} : classify::choose_engine<Words>(rules, most);
+        classify::SearchBuilder<Words> builder(std::move(rules), choice.engine, most);
+        table_bytes_ += builder.bytes();
+        builder.attach(image_, tables);
+        return choice;
+    }
+
+    void attach_actions(Switch::Tables& tables, const std::vector<uint32_t>& order) {
+        std::vector<Action> actions;
+        const auto append = [&](const std::vector<Action>& list) {
+            const uint32_t first = static_cast<uint32_t>(actions.size());
+            for (Action action : list) {
+                if (action.kind == ActionKind::group) action.value = static_cast<uint32_t>(group_index(action.value));
+                actions.push_back(action);
+            }
+            return first;
+        };
+        std::vector<Switch::Flow> entries;
+        for (const uint32_t number : order) {
+            const Flow& flow = flows_.flows[number];
+            entries.push_back({append(flow.actions), static_cast<uint32_t>(flow.actions.size()), number, counter_of_[number]});
+        }
+        std::vector<Switch::Group> groups;
+        std::vector<Switch::Bucket> buckets;
+        for (const Group& group : flows_.groups) {
+            groups.push_back({static_cast<uint32_t>(buckets.size()), static_cast<uint32_t>(group.buckets.size())});
+            for (const auto& bucket : group.buckets) buckets.push_back({append(bucket), static_cast<uint32_t>(bucket.size())});
+        }
+        image_.attach_some(tables.entries, std::move(entries));
+        image_.attach_some(tables.actions, std::move(actions));
+        image_.attach_some(tables.groups, std::move(groups));
+        image_.attach_some(tables.buckets, std::move(buckets));
+    }
+
+    /// Packets and bytes of a flow.
+    std::pair<uint64_t, uint64_t> counted(size_t flow) const {
+        uint64_t* const values = &(*counters_->values())[counter_of_[flow]];
+        return {__atomic_load_n(values, __ATOMIC_RELAXED), __atomic_load_n(values + 1, __ATOMIC_RELAXED)};
+    }
+
+    FlowSet flows_;
+    Image image_;
+    std::unique_ptr<Counters> counters_;
+    std::vector<uint32_t> counter_of_;  // by flow, in order of loading
+    classify::EngineChoice choice_, ipv6_choice_;
+    uint64_t table_bytes_ = 0;
+    std::string dump_file_;
+};
+
+const Register<Switch, SwitchHost> registration{{
+    .name = "switch",
+    .summary = "forwards packets by OpenFlow flows: matches on 12 fields, changes headers, sends by ports",
+    .outcomes = {{"forward", Disposition::next, "a flow sends it by a port or several"},
+                 {"drop", Disposition::drop, "a flow drops it, or sends it only where it came in"},
+                 {"controller", Disposition::punt, "a flow sends it to the controller"},
+                 {"miss", Disposition::drop, "no flow matches"},
+                 {"ttl-expired", Disposition::drop, "a flow decrements the TTL or hop limit, which has run out"},
+                 {"no-room", Disposition::drop, "a flow pushes a tag, and the packet has no room for it or four already"},
+                 {"malformed", Disposition::drop, "its headers do not hold, and the chain let it pass"}},
+    .device_header = "millrace/nf/switch/device.hpp",
+    .device_struct = "millrace::nf::flow_switch::Switch",
+    .head_growth = 8,
+}};
+
+}  // namespace
+}  // namespace millrace::nf::flow_switch
