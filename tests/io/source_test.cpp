@@ -80,7 +80,7 @@ TEST(SourcePort, GivesTheSameFramesForTheSameSeedAndOthersForAnother) {
 TEST(SourcePort, MakesValidFramesOfEveryProtocolAndSize) {
     for (const std::string options : {"protocol: udp", "protocol: tcp", "protocol: udp, addresses: { src: 2001:db8::/64, dst: 2001:db8:1::/48 }",
                                       "protocol: tcp, addresses: { src: 2001:db8::/64, dst: '2001:db8:1::/48' }", "payload: text", "payload: zero",
-                                      "restore: headers"})
+                                      "restore: headers", "restore: nothing"})
         for (const std::string size : {"80", "111", "112", "113", "1514", "9000", "[64, { bytes: 1514, weight: 3 }]"}) {
             if (size.starts_with('[') && options.find("2001") != std::string::npos) continue;  // 64 is too small for TCP over IPv6
             const auto frames = frames_of("{ count: 100, size: " + size + ", " + options + " }", ", buffers: 256");
@@ -211,6 +211,183 @@ TEST(SourcePort, RefusesOptionsThatMakeNoSense) {
     EXPECT_NE(mistake("in: { source: { payload: { file: /no/such } } }").find("No such file"), std::string::npos);
     EXPECT_NE(mistake("in: { source: { rate: 0 } }").find("packets a second"), std::string::npos);
     EXPECT_NE(mistake("in: { source: { addresses: { src: 10.0.0.0/8, dst: '::1' } } }").find("different IP versions"), std::string::npos);
+}
+
+TEST(SourcePort, LeavesFramesInTheirBuffersAndWritesNone) {
+    for (const std::string size : {"64", "[100, 113, { bytes: 1514, weight: 3 }]"}) {
+        const auto made = ports("in: { source: { count: 5000, size: " + size + ", flows: 100, restore: nothing }, queues: 2, buffers: 512 }\n");
+        const auto& source = dynamic_cast<SourcePort&>(*made[0]);
+        std::map<std::vector<uint8_t>, std::set<int>> queues_of;
+        size_t told = 0;
+        for (uint16_t queue = 0; queue < 2; ++queue) {
+            rte_mbuf* mbufs[33];
+            while (const uint16_t n = made[0]->receive(queue, mbufs, 33)) {
+                for (uint16_t i = 0; i < n; ++i) {
+                    const uint8_t* data = rte_pktmbuf_mtod(mbufs[i], const uint8_t*);
+                    EXPECT_EQ(mbufs[i]->pkt_len, mbufs[i]->data_len);
+                    EXPECT_EQ(mbufs[i]->data_off, 128);
+                    EXPECT_NE(packet_timestamp_ns(mbufs[i]), 0u);
+                    const SunkFrame frame{packet_number(mbufs[i]), 1, {data, data + mbufs[i]->data_len}};
+                    expect_valid_checksums(frame);
+                    queues_of[{data + 26, data + 38}].insert(queue);
+                    if (const auto known = source.frame_of(frame.number); !known.empty()) {
+                        EXPECT_EQ(known, frame.bytes);
+                        ++told;
+                    }
+                }
+                rte_pktmbuf_free_bulk(mbufs, n);
+            }
+        }
+        EXPECT_EQ(made[0]->counters().received_packets, 5000u);
+        EXPECT_EQ(queues_of.size(), 100u);
+        for (const auto& [flow, queues] : queues_of) EXPECT_EQ(queues.size(), 1u);
+        EXPECT_GE(told, 256u) << "the sample is known by its frames";
+        EXPECT_EQ(made[0]->trouble(), "");
+    }
+}
+
+TEST(SourcePort, NoticesThatSomebodyWroteIntoItsBuffers) {
+    for (const uint32_t at : {0u, 50u, 111u, 112u, 300u}) {
+        const auto made = ports("in: { source: { size: 301, restore: nothing }, buffers: 64 }\n");
+        rte_mbuf* mbufs[32];
+        for (int burst = 0; burst < 10'000 && !made[0]->exhausted(); ++burst) {
+            const uint16_t n = made[0]->receive(0, mbufs, 32);
+            for (uint16_t i = 0; i < n; ++i) ++rte_pktmbuf_mtod(mbufs[i], uint8_t*)[at];
+            rte_pktmbuf_free_bulk(mbufs, n);
+        }
+        EXPECT_TRUE(made[0]->exhausted()) << "it goes on with broken frames";
+        EXPECT_NE(made[0]->trouble().find("restore: all"), std::string::npos) << made[0]->trouble();
+    }
+    // What lies around the frame is the packet's to use.
+    const auto made = ports("in: { source: { size: 301, restore: nothing, count: 100000 }, buffers: 64 }\nout: { sink: {} }\n");
+    rte_mbuf* mbufs[32];
+    while (const uint16_t n = made[0]->receive(0, mbufs, 32)) {
+        for (uint16_t i = 0; i < n; ++i) {
+            rte_pktmbuf_prepend(mbufs[i], 20)[0] = 1;
+            rte_pktmbuf_append(mbufs[i], 20)[0] = 1;
+        }
+        rte_pktmbuf_free_bulk(mbufs, n);
+    }
+    EXPECT_EQ(made[0]->trouble(), "");
+}
+
+TEST(SourcePort, KnowsTheFrameOfEveryPacketThatItMakesAnew) {
+    for (const std::string restore : {"all", "headers"}) {
+        const auto made = ports("in: { source: { count: 3000, size: imix, flows: 30, restore: " + restore + " } }\nout: { sink: { keep: 5000 } }\n");
+        pump(*made[0], *made[1]);
+        for (const SunkFrame& frame : dynamic_cast<SinkPort&>(*made[1]).sample()) {
+            const auto known = dynamic_cast<SourcePort&>(*made[0]).frame_of(frame.number);
+            // With equal payloads only the first bytes are what the template says.
+            const size_t bytes = restore == "all" ? frame.bytes.size() : std::min<size_t>(frame.bytes.size(), 112);
+            ASSERT_TRUE(std::equal(known.begin(), known.begin() + static_cast<ptrdiff_t>(bytes), frame.bytes.begin()));
+            ASSERT_EQ(known.size(), frame.bytes.size());
+        }
+    }
+}
+
+TEST(SourcePort, ReplaysTheFramesOfACapture) {
+    const test::TemporaryFolder folder;
+    auto donor = frames_of("{ count: 300, size: imix, flows: 40, payload: text }");
+    {
+        CaptureWriter writer(folder / "donor.pcap");
+        for (const SunkFrame& frame : donor) writer.write(1, frame.bytes);
+        writer.write(1, std::vector<uint8_t>(1519, 1));  // longer than a buffer
+        writer.write(1, std::vector<uint8_t>(10, 1));
+    }
+    donor.push_back({301, 1, std::vector<uint8_t>(10, 1)});
+    const std::string replay = "replay: " + (folder / "donor.pcap");
+    const auto frames = frames_of("{ count: 602, " + replay + " }");
+    ASSERT_EQ(frames.size(), 602u);
+    for (size_t i = 0; i < frames.size(); ++i) EXPECT_EQ(frames[i].bytes, donor[i % 301].bytes) << i;
+
+    // Over several queues: the same frames, a flow on one of them; and from buffers that nobody writes.
+    for (const std::string restore : {"all", "nothing"}) {
+        const auto made = ports("in: { source: { count: 5000, " + replay + ", restore: " + restore + " }, queues: 3, buffers: 1200 }\nout: { sink: { keep: 5000 } }\n");
+        pump(*made[0], *made[1]);
+        std::multiset<std::vector<uint8_t>> sent, wanted;
+        for (const SunkFrame& frame : dynamic_cast<SinkPort&>(*made[1]).sample()) sent.insert(frame.bytes);
+        for (const SunkFrame& frame : donor) wanted.insert(frame.bytes);
+        EXPECT_EQ(sent.size(), 5000u);
+        EXPECT_EQ(std::set(sent.begin(), sent.end()), std::set(wanted.begin(), wanted.end()));
+        EXPECT_EQ(made[0]->trouble(), "");
+    }
+    EXPECT_NE(mistake("in: { source: { " + replay + ", flows: 3 } }").find("'replay' says what the frames are"), std::string::npos);
+    EXPECT_NE(mistake("in: { source: { " + replay + ", restore: headers } }").find("write all or nothing"), std::string::npos);
+    EXPECT_NE(mistake("in: { source: { replay: /no/such.pcap } }").find("No such file"), std::string::npos);
+}
+
+TEST(SourcePort, LosesWhatComesWhenItsDescriptorsAreFull) {
+    const auto made = ports("in: { source: { rate: 1M, descriptors: 64 } }\n");
+    rte_mbuf* mbufs[256];
+    EXPECT_LE(made[0]->receive(0, mbufs, 1), 1);
+    const uint64_t begin = rte_rdtsc();
+    while (rte_rdtsc() - begin < rte_get_tsc_hz() / 100) {
+    }
+    const uint16_t n = made[0]->receive(0, mbufs, 256);
+    EXPECT_EQ(n, 64);
+    // 10 ms at this rate are 10,000 packets.
+    const uint64_t missed = made[0]->counters().drops.at("missed");
+    EXPECT_GE(missed, 9'000u);
+    EXPECT_LE(missed, 1'000'000u);
+    for (uint16_t i = 1; i < n; ++i) {
+        const uint64_t apart = packet_timestamp_ns(mbufs[i]) - packet_timestamp_ns(mbufs[i - 1]);
+        EXPECT_EQ(apart, 1000u) << "packets bear the time at which they were due";
+    }
+}
+
+TEST(SourcePort, TakesUpAnotherRate) {
+    const auto made = ports("in: { source: { rate: 1k } }\n");
+    auto& source = dynamic_cast<SourcePort&>(*made[0]);
+    rte_mbuf* mbufs[256];
+    const auto count_for = [&](double seconds) {
+        uint64_t count = 0;
+        const uint64_t begin = rte_rdtsc();
+        while (static_cast<double>(rte_rdtsc() - begin) < seconds * static_cast<double>(rte_get_tsc_hz())) {
+            const uint16_t n = made[0]->receive(0, mbufs, 256);
+            rte_pktmbuf_free_bulk(mbufs, n);
+            count += n;
+        }
+        return count;
+    };
+    EXPECT_LE(count_for(0.02), 40u);
+    source.set_rate(1e6);
+    const uint64_t fast = count_for(0.05);
+    EXPECT_GE(fast, 10'000u);
+    EXPECT_LE(fast, 80'000u);
+    source.set_rate(0);
+    EXPECT_GT(count_for(0.02), fast) << "as fast as it is asked";
+}
+
+TEST(SinkPort, KeepsASampleOfAllThatPasses) {
+    const auto made = ports("in: { source: { count: 2000000, restore: nothing } }\nout: { sink: { keep: 1000, sample: true } }\n");
+    pump(*made[0], *made[1], 256);
+    const auto frames = dynamic_cast<SinkPort&>(*made[1]).sample();
+    EXPECT_GE(frames.size(), 256u + 15);
+    EXPECT_LE(frames.size(), 256u + 60);
+    uint64_t last = 0;
+    for (const SunkFrame& frame : frames) {
+        EXPECT_GT(frame.number, last);
+        EXPECT_EQ(frame.bytes, dynamic_cast<SourcePort&>(*made[0]).frame_of(frame.number));
+        last = frame.number;
+    }
+    EXPECT_GT(last, 1'000'000u);
+}
+
+TEST(SinkPort, TellsHowLongPacketsWereOnTheirWay) {
+    const auto made = ports("in: { source: { count: 1000 } }\nout: { sink: { latency: true } }\n");
+    rte_mbuf* mbufs[1000];
+    ASSERT_EQ(made[0]->receive(0, mbufs, 1000), 1000);
+    const uint64_t begin = rte_rdtsc();
+    while (rte_rdtsc() - begin < rte_get_tsc_hz() / 200) {
+    }
+    ASSERT_EQ(made[1]->send(0, mbufs, 1000), 1000);
+    std::array<uint64_t, Histogram::kBuckets> sums{};
+    dynamic_cast<SinkPort&>(*made[1]).add_latency_to(sums);
+    EXPECT_GE(Histogram::percentile(sums, 1), 5'000'000u);
+    EXPECT_LE(Histogram::percentile(sums, 99), 2'000'000'000u);
+    uint64_t count = 0;
+    for (const uint64_t n : sums) count += n;
+    EXPECT_EQ(count, 1000u);
 }
 
 TEST(PacketPool, LiesAtAConstantStrideAndComesBackInAddressOrder) {

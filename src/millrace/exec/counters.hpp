@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "millrace/base/histogram.hpp"
 #include "millrace/exec/fate.hpp"
-#include "millrace/exec/histogram.hpp"
 
 namespace millrace::exec {
 

@@ -51,6 +51,7 @@ PacketPool::PacketPool(const std::string& name, const PoolOptions& options) : op
     rte_pktmbuf_pool_init(pool_, &shape);
 
     stride_ = pool_->header_size + pool_->elt_size + pool_->trailer_size;
+    per_line_ = ((uint64_t{1} << 32) + stride_ / RTE_CACHE_LINE_SIZE - 1) / (stride_ / RTE_CACHE_LINE_SIZE);
     map_memory(unique, round_up(size_t{stride_} * options.packets + RTE_MEMPOOL_ALIGN, kHugePage));
     if (memory_ == nullptr) fail("no memory for " + std::to_string(memory_bytes_ >> 20) + " MiB of packets");
     const rte_iova_t iova = zone_ != nullptr ? static_cast<const rte_memzone*>(zone_)->iova : reinterpret_cast<rte_iova_t>(memory_);

@@ -1,5 +1,6 @@
 #include "millrace/io/source_port.hpp"
 
+#include <immintrin.h>
 #include <rte_prefetch.h>
 
 #include <algorithm>
@@ -12,31 +13,36 @@
 namespace millrace::io {
 namespace {
 
-constexpr uint16_t kPrefetchAhead = 6;
+using Restore = SourceOptions::Restore;
 
-/// A free mbuf made to hold one frame. Two wide stores cover every field that receivers set; nb_segs,
-/// next and refcnt are right in free mbufs.
-inline void dress(rte_mbuf* mbuf, uint32_t length, uint16_t headroom, uint16_t port) {
-    mbuf->data_off = headroom;
-    rte_mbuf_refcnt_set(mbuf, 1);
-    mbuf->nb_segs = 1;
-    mbuf->port = port;
-    mbuf->ol_flags = 0;
-    mbuf->packet_type = 0;
-    mbuf->pkt_len = length;
-    mbuf->data_len = static_cast<uint16_t>(length);
-    mbuf->vlan_tci = 0;
+constexpr uint16_t kPrefetchAhead = 12;
+constexpr uint64_t kBurstsBetweenLooks = 64;
+
+/// What receivers set in an mbuf, by two wide stores as NIC drivers do it: data_off, refcnt, nb_segs, port and ol_flags, which are
+/// the same in every mbuf of a queue, and packet_type, pkt_len, data_len, vlan_tci and the hash. `next` is right in free mbufs.
+inline __m128i same_fields(uint16_t headroom, uint16_t port) {
+    return _mm_set_epi64x(0, static_cast<int64_t>(uint64_t{headroom} | uint64_t{1} << 16 | uint64_t{1} << 32 | uint64_t{port} << 48));
+}
+static_assert(offsetof(rte_mbuf, refcnt) == offsetof(rte_mbuf, data_off) + 2 && offsetof(rte_mbuf, nb_segs) == offsetof(rte_mbuf, data_off) + 4 &&
+              offsetof(rte_mbuf, port) == offsetof(rte_mbuf, data_off) + 6 && offsetof(rte_mbuf, ol_flags) == offsetof(rte_mbuf, data_off) + 8);
+static_assert(offsetof(rte_mbuf, packet_type) == offsetof(rte_mbuf, data_off) + 16 && offsetof(rte_mbuf, pkt_len) == offsetof(rte_mbuf, packet_type) + 4 &&
+              offsetof(rte_mbuf, data_len) == offsetof(rte_mbuf, packet_type) + 8 && offsetof(rte_mbuf, vlan_tci) == offsetof(rte_mbuf, packet_type) + 10);
+
+inline void dress(rte_mbuf* mbuf, __m128i same, uint32_t length) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(&mbuf->data_off), same);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(&mbuf->packet_type), _mm_set_epi32(0, static_cast<int>(length), static_cast<int>(length), 0));
 }
 
 }  // namespace
 
 SourcePort::SourcePort(PortInfo info, const TrafficSpec& spec, const SourceOptions& options, const PoolOptions& pool)
-    : Port(std::move(info)), options_(options),
-      active_queues_(static_cast<uint16_t>(std::min<uint32_t>(info_.receive_queues, spec.flows))) {
-    const bool one_payload = options.restore == SourceOptions::Restore::headers;
+    : Port(std::move(info)),
+      options_(options),
+      rate_(options.packets_per_second),
+      active_queues_(spec.replay_file.empty() ? static_cast<uint16_t>(std::min<uint32_t>(info_.receive_queues, spec.flows)) : info_.receive_queues) {
+    const bool one_payload = options.restore == Restore::headers;
     for (uint16_t q = 0; q < info_.receive_queues; ++q) {
         auto queue = std::make_unique<Queue>();
-        queue->index = q;
         queue->done = q >= active_queues_;
         if (q < active_queues_) {
             PoolOptions own = pool;
@@ -44,46 +50,41 @@ SourcePort::SourcePort(PortInfo info, const TrafficSpec& spec, const SourceOptio
             queue->pool = std::make_unique<PacketPool>(info_.name, own);
             queue->frames = make_frames(spec, q, active_queues_, one_payload);
             if (one_payload) fill_payloads(*queue);
-            if (options.restore == SourceOptions::Restore::nothing) fill_buffers(*queue);
+            if (options.restore == Restore::nothing && !queue->frames.templates.empty()) fill_frames(*queue);
             if (options.count) queue->limit = *options.count / active_queues_ + (q < *options.count % active_queues_ ? 1 : 0);
-            queue->done = queue->limit == 0;
-            queue->pacer = Pacer(options.packets_per_second / active_queues_);
+            queue->done = queue->limit == 0 || queue->frames.templates.empty();
+            queue->rate = options.packets_per_second / active_queues_;
+            queue->pacer = Pacer(queue->rate, options.descriptors);
         }
         queues_.push_back(std::move(queue));
     }
 }
 
 void SourcePort::fill_payloads(Queue& queue) {
-    PacketPool& pool = *queue.pool;
-    std::vector<rte_mbuf*> all(pool.packets());
-    size_t taken = 0;
-    while (taken < all.size() && pool.allocate(&all[taken], 1)) ++taken;
+    const PacketPool& pool = *queue.pool;
     const TrafficFrames& frames = queue.frames;
     // Behind the headers the stream begins anew in every frame, so any long template shows all of it.
     const uint32_t from = frames.templates[0].payload_at;
     const uint32_t room = pool.max_frame_bytes();
-    for (size_t i = 0; i < taken; ++i)
-        if (room > FrameTemplate::kHeadBytes)
-            std::memcpy(rte_pktmbuf_mtod(all[i], uint8_t*) + FrameTemplate::kHeadBytes, &frames.stream[from],
-                        std::min<size_t>(room - FrameTemplate::kHeadBytes, frames.stream.size() - from));
-    rte_pktmbuf_free_bulk(all.data(), static_cast<unsigned>(taken));
+    if (room <= FrameTemplate::kHeadBytes) return;
+    const size_t bytes = std::min<size_t>(room - FrameTemplate::kHeadBytes, frames.stream.size() - from);
+    for (uint32_t i = 0; i < pool.packets(); ++i)
+        std::memcpy(reinterpret_cast<uint8_t*>(pool.at(i) + 1) + pool.headroom_bytes() + FrameTemplate::kHeadBytes, &frames.stream[from], bytes);
 }
 
-void SourcePort::fill_buffers(Queue& queue) {
-    PacketPool& pool = *queue.pool;
-    std::vector<rte_mbuf*> all(pool.packets());
-    size_t taken = 0;
-    while (taken < all.size() && pool.allocate(&all[taken], 1)) ++taken;
+void SourcePort::fill_frames(Queue& queue) {
+    const PacketPool& pool = *queue.pool;
     queue.lengths.resize(pool.packets());
     for (uint32_t i = 0; i < pool.packets(); ++i) {
-        const size_t frame = i % queue.frames.templates.size();
-        queue.lengths[i] = static_cast<uint16_t>(queue.frames.templates[frame].length);
-        queue.frames.write(frame, reinterpret_cast<uint8_t*>(pool.at(i) + 1) + pool.headroom_bytes());
+        const uint32_t made = template_in(queue, i);
+        queue.lengths[i] = static_cast<uint16_t>(queue.frames.templates[made].length);
+        queue.frames.write(made, reinterpret_cast<uint8_t*>(pool.at(i) + 1) + pool.headroom_bytes());
     }
-    rte_pktmbuf_free_bulk(all.data(), static_cast<unsigned>(taken));
+    queue.remembered.reserve(kMostRemembered);
 }
 
-uint16_t SourcePort::allowed(Queue& queue, uint16_t count) {
+uint16_t SourcePort::allowed(uint16_t queue_number, uint16_t count) {
+    Queue& queue = *queues_[queue_number];
     if (options_.duration_ns) {
         const uint64_t now = rte_rdtsc();
         if (queue.end_tsc == 0)
@@ -95,13 +96,67 @@ uint16_t SourcePort::allowed(Queue& queue, uint16_t count) {
         }
     }
     count = static_cast<uint16_t>(std::min<uint64_t>(count, queue.limit - queue.sent));
-    return queue.pacer.due(count);
+    if (const double rate = rate_.load(std::memory_order_relaxed) / active_queues_; rate != queue.rate) {
+        queue.rate = rate;
+        queue.pacer.set_rate(rate);
+    }
+    const uint16_t due = queue.pacer.due(count);
+    if (options_.descriptors != 0 && queue.pacer.given_up() != queue.given_up) {
+        receiving(queue_number).drop(PortDrop::missed, queue.pacer.given_up() - queue.given_up);
+        queue.given_up = queue.pacer.given_up();
+    }
+    return due;
+}
+
+template <SourceOptions::Restore restore>
+uint64_t SourcePort::dress_burst(uint16_t queue_number, rte_mbuf** mbufs, uint16_t count) {
+    Queue& queue = *queues_[queue_number];
+    const uint64_t first_due = wall_clock_ns() - queue.pacer.age_ns(0);
+    const uint64_t interval = queue.pacer.interval_ns();
+    const PacketPool& pool = *queue.pool;
+    const uint16_t* lengths = queue.lengths.data();
+    const auto headroom = static_cast<uint16_t>(pool.headroom_bytes());
+    const __m128i same = same_fields(headroom, info_.index);
+    const FrameTemplate* templates = queue.frames.templates.data();
+    const size_t n_templates = queue.frames.templates.size();
+    const uint8_t* stream = queue.frames.stream.data();
+    size_t next = queue.next;
+    uint64_t bytes = 0;
+    uint64_t number = uint64_t{queue_number} + 1 + queue.sent * active_queues_;
+    for (uint16_t i = 0; i < count; ++i) {
+        if (i + kPrefetchAhead < count) {
+            rte_mbuf* ahead = mbufs[i + kPrefetchAhead];
+            __builtin_prefetch(ahead, 1);
+            __builtin_prefetch(&ahead->dynfield1, 1);
+            if (restore != Restore::nothing) rte_prefetch0(reinterpret_cast<uint8_t*>(ahead + 1) + headroom);
+        }
+        rte_mbuf* mbuf = mbufs[i];
+        set_packet_metadata(mbuf, first_due + i * interval, number);
+        number += active_queues_;
+        if constexpr (restore == Restore::nothing) {
+            const uint32_t length = lengths[pool.index_of(mbuf)];
+            dress(mbuf, same, length);
+            bytes += length;
+            continue;
+        }
+        const FrameTemplate& frame = templates[next];
+        if (++next == n_templates) next = 0;
+        dress(mbuf, same, frame.length);
+        // The buffer follows the mbuf at a fixed distance: no need to load its address.
+        uint8_t* data = reinterpret_cast<uint8_t*>(mbuf + 1) + headroom;
+        std::memcpy(data, frame.head, FrameTemplate::kHeadBytes);
+        if (restore == Restore::all && frame.length > FrameTemplate::kHeadBytes)
+            std::memcpy(data + FrameTemplate::kHeadBytes, stream + frame.payload_at, frame.length - FrameTemplate::kHeadBytes);
+        bytes += frame.length;
+    }
+    queue.next = next;
+    return bytes;
 }
 
 uint16_t SourcePort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint16_t count) {
     Queue& queue = *queues_[queue_number];
     if (queue.done.load(std::memory_order_relaxed)) return 0;
-    count = allowed(queue, count);
+    count = allowed(queue_number, count);
     if (count == 0) return 0;
     while (!queue.pool->allocate_raw(mbufs, count)) {
         count /= 2;
@@ -110,7 +165,22 @@ uint16_t SourcePort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint16_t c
             return 0;
         }
     }
-    const uint64_t bytes = options_.restore == SourceOptions::Restore::nothing ? hand_out(queue, mbufs, count) : write_out(queue, mbufs, count);
+    uint64_t bytes = 0;
+    switch (options_.restore) {
+        case Restore::all: bytes = dress_burst<Restore::all>(queue_number, mbufs, count); break;
+        case Restore::headers: bytes = dress_burst<Restore::headers>(queue_number, mbufs, count); break;
+        case Restore::nothing:
+            bytes = dress_burst<Restore::nothing>(queue_number, mbufs, count);
+            if (queue.remembered.size() < kMostRemembered) remember(queue, mbufs, count);
+            if (queue.bursts++ % kBurstsBetweenLooks == 0) {
+                const rte_mbuf* looked_at = mbufs[queue.bursts / kBurstsBetweenLooks % count];
+                if (!is_intact(queue, looked_at)) {
+                    queue.changed_buffer.store(queue.pool->index_of(looked_at), std::memory_order_relaxed);
+                    queue.done.store(true, std::memory_order_release);
+                }
+            }
+            break;
+    }
     queue.sent += count;
     queue.pacer.took(count);
     receiving(queue_number).count(count, bytes);
@@ -118,86 +188,37 @@ uint16_t SourcePort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint16_t c
     return count;
 }
 
-/// Writes each packet's headers, and its payload if asked to.
-uint64_t SourcePort::write_out(Queue& queue, rte_mbuf** mbufs, uint16_t count) {
-    const uint64_t now = wall_clock_ns();
-    const auto headroom = static_cast<uint16_t>(queue.pool->headroom_bytes());
-    const bool whole = options_.restore == SourceOptions::Restore::all;
-    const FrameTemplate* templates = queue.frames.templates.data();
-    const size_t n_templates = queue.frames.templates.size();
-    const uint8_t* stream = queue.frames.stream.data();
-    size_t next = queue.next;
-    uint64_t bytes = 0;
-    uint64_t number = first_number(queue);
-    for (uint16_t i = 0; i < count; ++i) {
-        if (i + kPrefetchAhead < count) {
-            rte_mbuf* ahead = mbufs[i + kPrefetchAhead];
-            rte_prefetch0(ahead);
-            rte_prefetch0(&ahead->dynfield1);
-            rte_prefetch0(reinterpret_cast<uint8_t*>(ahead + 1) + headroom);
-        }
-        rte_mbuf* mbuf = mbufs[i];
-        const FrameTemplate& frame = templates[next];
-        if (++next == n_templates) next = 0;
-        dress(mbuf, frame.length, headroom, info_.index);
-        set_packet_metadata(mbuf, now, number);
-        number += active_queues_;
-        // The buffer follows the mbuf at a fixed distance: no need to load its address.
-        uint8_t* data = reinterpret_cast<uint8_t*>(mbuf + 1) + headroom;
-        std::memcpy(data, frame.head, FrameTemplate::kHeadBytes);
-        if (whole && frame.length > FrameTemplate::kHeadBytes)
-            std::memcpy(data + FrameTemplate::kHeadBytes, stream + frame.payload_at, frame.length - FrameTemplate::kHeadBytes);
-        bytes += frame.length;
+/// Which frames the sample's packets were.
+void SourcePort::remember(Queue& queue, rte_mbuf* const* mbufs, uint16_t count) {
+    for (uint16_t i = 0; i < count && queue.remembered.size() < kMostRemembered; ++i)
+        if (const uint64_t number = packet_number(mbufs[i]); in_sample(number))
+            queue.remembered.emplace_back(number, template_in(queue, queue.pool->index_of(mbufs[i])));
+}
+
+bool SourcePort::is_intact(const Queue& queue, const rte_mbuf* mbuf) {
+    const FrameTemplate& frame = queue.frames.templates[template_in(queue, queue.pool->index_of(mbuf))];
+    const uint8_t* data = reinterpret_cast<const uint8_t*>(mbuf + 1) + queue.pool->headroom_bytes();
+    return std::memcmp(data, frame.head, std::min(frame.length, FrameTemplate::kHeadBytes)) == 0 &&
+           (frame.length <= FrameTemplate::kHeadBytes ||
+            std::memcmp(data + FrameTemplate::kHeadBytes, &queue.frames.stream[frame.payload_at], frame.length - FrameTemplate::kHeadBytes) == 0);
+}
+
+std::vector<uint8_t> SourcePort::frame_of(uint64_t number) const {
+    if (number == 0) return {};
+    const uint64_t queue_number = (number - 1) % active_queues_;
+    const Queue& queue = *queues_[queue_number];
+    if (queue.frames.templates.empty()) return {};
+    size_t made = (number - 1) / active_queues_ % queue.frames.templates.size();
+    if (options_.restore == Restore::nothing) {
+        const auto found = std::find_if(queue.remembered.begin(), queue.remembered.end(), [&](const auto& entry) { return entry.first == number; });
+        if (found == queue.remembered.end()) return {};
+        made = found->second;
     }
-    queue.next = next;
-    return bytes;
-}
-
-/// Every buffer holds its frame already.
-uint64_t SourcePort::hand_out(Queue& queue, rte_mbuf** mbufs, uint16_t count) {
-    constexpr uint64_t kInspectEvery = 4096;
-    const uint64_t now = wall_clock_ns();
-    const PacketPool& pool = *queue.pool;
-    const auto headroom = static_cast<uint16_t>(pool.headroom_bytes());
-    uint64_t number = first_number(queue);
-    uint64_t bytes = 0;
-    size_t buffer = queue.next;
-    for (uint16_t i = 0; i < count; ++i) {
-        if (i + kPrefetchAhead < count) {
-            rte_prefetch0(mbufs[i + kPrefetchAhead]);
-            rte_prefetch0(&mbufs[i + kPrefetchAhead]->dynfield1);
-        }
-        // Buffers mostly come in order of address; only where they do not, their place must be computed.
-        if (buffer == pool.packets()) buffer = 0;
-        if (mbufs[i] != pool.at(static_cast<uint32_t>(buffer))) buffer = pool.index_of(mbufs[i]);
-        dress(mbufs[i], queue.lengths[buffer], headroom, info_.index);
-        set_packet_metadata(mbufs[i], now, number);
-        if ((queue.sent + i) % kInspectEvery == 0) inspect(queue, mbufs[i], buffer);
-        number += active_queues_;
-        bytes += queue.lengths[buffer++];
-    }
-    queue.next = buffer;
-    return bytes;
-}
-
-void SourcePort::inspect(Queue& queue, const rte_mbuf* mbuf, size_t buffer) {
-    std::vector<uint8_t> frame(queue.pool->max_frame_bytes() + FrameTemplate::kHeadBytes);
-    queue.frames.write(buffer % queue.frames.templates.size(), frame.data());
-    if (std::memcmp(frame.data(), rte_pktmbuf_mtod(mbuf, const uint8_t*), queue.lengths[buffer]) != 0) queue.changed.fetch_add(1, std::memory_order_relaxed);
-}
-
-std::string SourcePort::trouble() const {
-    uint64_t changed = 0;
-    for (const auto& queue : queues_) changed += queue->changed.load(std::memory_order_relaxed);
-    if (changed == 0) return {};
-    return "of the buffers looked at, " + std::to_string(changed) + " were changed by the chain, so they held no fresh frames: 'restore: nothing' needs a device that leaves receive buffers as they are";
-}
-
-std::vector<const PacketPool*> SourcePort::pools() const {
-    std::vector<const PacketPool*> pools;
-    for (const auto& queue : queues_)
-        if (queue->pool) pools.push_back(queue->pool.get());
-    return pools;
+    const uint32_t length = queue.frames.templates[made].length;
+    std::vector<uint8_t> frame(std::max(length, FrameTemplate::kHeadBytes));
+    queue.frames.write(made, frame.data());
+    frame.resize(length);
+    return frame;
 }
 
 bool SourcePort::exhausted() const {
@@ -216,13 +237,29 @@ PortCounters SourcePort::counters() const {
     return result;
 }
 
+std::string SourcePort::trouble() const {
+    for (const auto& queue : queues_)
+        if (const uint32_t buffer = queue->changed_buffer.load(std::memory_order_relaxed); buffer != UINT32_MAX)
+            return "'restore: nothing' asks that nobody writes into receive buffers, but buffer " + std::to_string(buffer) +
+                   " does not hold its frame any more; use 'restore: all' with what runs here";
+    return {};
+}
+
+std::vector<const PacketPool*> SourcePort::pools() const {
+    std::vector<const PacketPool*> pools;
+    for (const auto& queue : queues_)
+        if (queue->pool != nullptr) pools.push_back(queue->pool.get());
+    return pools;
+}
+
 OpenPort plan_source(const PortPlan& plan) {
     plan.only({});
     const Config& options = plan.value;
     std::vector<std::string> keys = TrafficSpec::keys();
-    keys.insert(keys.end(), {"count", "rate", "restore"});
+    keys.insert(keys.end(), {"count", "rate", "descriptors", "restore"});
     options.only(keys);
-    const TrafficSpec spec = TrafficSpec::read(options);
+    TrafficSpec spec = TrafficSpec::read(options);
+    if (plan.max_frame_bytes != 0) spec.replay_longest_bytes = std::max(plan.max_frame_bytes, FrameTemplate::kHeadBytes);
     SourceOptions source;
     if (const auto count = options.find("count"); count && count->text() != "forever") {
         if (count->text().ends_with('s')) source.duration_ns = static_cast<uint64_t>(count->duration().count());
@@ -232,11 +269,18 @@ OpenPort plan_source(const PortPlan& plan) {
         source.packets_per_second = static_cast<double>(rate->size());
         if (source.packets_per_second < 1) rate->fail("the rate is in packets a second", "write max, or such as 1M");
     }
-    if (const auto restore = options.find("restore"))
-        source.restore = static_cast<SourceOptions::Restore>(restore->choice({"all", "headers", "nothing"}));
+    source.descriptors = static_cast<uint32_t>(options.integer_or("descriptors", 0, 0, 1 << 20));
+    if (const auto restore = options.find("restore")) {
+        static constexpr Restore kNamed[] = {Restore::all, Restore::headers, Restore::nothing};
+        source.restore = kNamed[restore->choice({"all", "headers", "nothing"})];
+        if (source.restore == Restore::headers && !spec.replay_file.empty())
+            restore->fail("the payloads of a capture differ from frame to frame", "write all or nothing");
+    }
 
     const uint32_t longest = std::max(spec.longest_bytes(), FrameTemplate::kHeadBytes);
-    const PoolOptions pool = plan.pool_for(longest);
+    PortPlan shares = plan;
+    if (!plan.buffers_given) shares.pool.packets *= plan.queues;
+    const PoolOptions pool = shares.pool_for(longest);
     if (pool.max_frame_bytes < longest)
         options.at("size").fail("frames of " + std::to_string(longest) + " bytes do not fit into a packet buffer",
                                 "at most " + std::to_string(pool.max_frame_bytes));

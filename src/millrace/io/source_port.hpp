@@ -16,11 +16,14 @@ struct SourceOptions {
     std::optional<uint64_t> count;              ///< packets over all queues
     std::optional<uint64_t> duration_ns;        ///< from a queue's first call of `receive`
     double packets_per_second = 0;              ///< over all queues; 0: as fast as it is asked
+    /// With a rate: packets that may wait in a queue to be received; what comes beyond is lost as `missed`, as by a NIC with so
+    /// many descriptors. 0: none is lost, and 10 ms worth may wait.
+    uint32_t descriptors = 0;
     /// What is written into a buffer when it comes back into use. NFs change packets, so something must be.
     enum class Restore {
         all,      ///< the whole frame
         headers,  ///< the first 112 bytes; the payload stays as its last use left it
-        nothing,  ///< nothing, as where a NIC writes: for chains that leave receive buffers as they are
+        nothing,  ///< only lengths and metadata, as by a NIC: frames are written into the buffers at start
     };
     Restore restore = Restore::all;
 };
@@ -30,9 +33,11 @@ struct SourceOptions {
 /// with Restore::all the rest of the frame is copied too. With Restore::headers every buffer's payload
 /// was filled at start with the same bytes; checksums hold until an NF changes the payload, and the NF's
 /// changes are then still there when the buffer comes back. Use that when the payload's content does not
-/// matter and the copy would be what is measured. With Restore::nothing every buffer holds one frame of its
-/// own from the start, and a receive sets lengths and metadata only; now and then a buffer is compared with
-/// its frame, and one that was changed is `trouble()`. Each queue has buffers of its own.
+/// matter and the copy would be what is measured. With Restore::nothing each buffer holds one frame for good and the CPU
+/// touches none, which is right only while nothing writes into receive buffers, as when a device delivers from others. The
+/// source looks: now and then it compares a buffer with its frame, and ends with `trouble()` when they differ.
+///
+/// With a rate, a packet's time is that at which it was due, not that at which it was fetched.
 class SourcePort : public Port {
 public:
     SourcePort(PortInfo info, const TrafficSpec& spec, const SourceOptions& options, const PoolOptions& pool);
@@ -41,34 +46,49 @@ public:
     bool exhausted() const override;
     double progress() const override;
     PortCounters counters() const override;
-    std::vector<const PacketPool*> pools() const override;
     std::string trouble() const override;
+    std::vector<const PacketPool*> pools() const override;
+
+    /// Another rate over all queues from now on, 0 for as fast as it is asked. Any thread.
+    void set_rate(double packets_per_second) { rate_.store(packets_per_second, std::memory_order_relaxed); }
+    /// The frame that packet `number` was received as; empty where that is not known any more, which with
+    /// Restore::nothing it is for the sample (`in_sample`) only. Call it when no worker receives.
+    std::vector<uint8_t> frame_of(uint64_t number) const;
 
 private:
+    /// Packets of the sample that a queue remembers.
+    static constexpr size_t kMostRemembered = 8192;
     struct alignas(64) Queue {
         std::unique_ptr<PacketPool> pool;
         TrafficFrames frames;
-        size_t next = 0;           // template; with Restore::nothing, the buffer that comes next
         std::vector<uint16_t> lengths;  // with Restore::nothing: of the frame in each buffer
+        size_t next = 0;           // template
         uint64_t sent = 0;
-        uint16_t index = 0;        // of the queue
         uint64_t limit = UINT64_MAX;
         uint64_t end_tsc = 0;      // 0: no end in time, or not begun
         Pacer pacer;
+        double rate = 0;           // that the pacer keeps, of this queue
+        uint64_t given_up = 0;     // by the pacer, and counted
+        uint64_t bursts = 0;
+        std::vector<std::pair<uint64_t, uint32_t>> remembered;  // with Restore::nothing: number and template
         std::atomic<bool> done{false};
         std::atomic<uint64_t> starved{0};
-        std::atomic<uint64_t> changed{0};  // buffers that someone wrote into
+        std::atomic<uint32_t> changed_buffer{UINT32_MAX};       // one that was found changed
     };
-    void fill_payloads(Queue& queue);
-    void fill_buffers(Queue& queue);
-    uint64_t hand_out(Queue& queue, rte_mbuf** mbufs, uint16_t count);
-    uint64_t write_out(Queue& queue, rte_mbuf** mbufs, uint16_t count);
-    void inspect(Queue& queue, const rte_mbuf* mbuf, size_t buffer);
-    uint16_t allowed(Queue& queue, uint16_t count);
-    /// The number of the next packet of a queue.
-    uint64_t first_number(const Queue& queue) const { return uint64_t{queue.index} + 1 + queue.sent * active_queues_; }
+    static void fill_payloads(Queue& queue);
+    static void fill_frames(Queue& queue);
+    uint16_t allowed(uint16_t queue_number, uint16_t count);
+    template <SourceOptions::Restore restore>
+    uint64_t dress_burst(uint16_t queue_number, rte_mbuf** mbufs, uint16_t count);
+    static void remember(Queue& queue, rte_mbuf* const* mbufs, uint16_t count);
+    static bool is_intact(const Queue& queue, const rte_mbuf* mbuf);
+    /// The template whose frame lies in a buffer, with Restore::nothing.
+    static uint32_t template_in(const Queue& queue, uint32_t buffer) {
+        return static_cast<uint32_t>(buffer % queue.frames.templates.size());
+    }
 
     SourceOptions options_;
+    std::atomic<double> rate_;
     uint16_t active_queues_;  // queues that have flows
     std::vector<std::unique_ptr<Queue>> queues_;
 };

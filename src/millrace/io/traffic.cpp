@@ -11,15 +11,16 @@
 #include <random>
 
 #include "millrace/base/file.hpp"
-#include "millrace/io/capture_reader.hpp"
+#include "millrace/io/capture_options.hpp"
 #include "millrace/packet/headers.hpp"
-#include "millrace/packet/parse.hpp"
+#include "millrace/packet/packet.hpp"
 
 namespace millrace::io {
 namespace {
 
 constexpr size_t kStreamBytes = size_t{1} << 20;
 constexpr size_t kFewestTemplates = 1024;
+constexpr size_t kMostReplayedBytes = size_t{1} << 30;
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a state of one word, so that every flow has its own.
 class FlowRandom {
@@ -173,7 +174,40 @@ void TrafficFrames::write(size_t index, uint8_t* out) const {
         std::memcpy(out + FrameTemplate::kHeadBytes, &stream[frame.payload_at], frame.length - FrameTemplate::kHeadBytes);
 }
 
+namespace {
+
+/// Whole frames of a capture. The stream holds what is behind their heads.
+TrafficFrames replay_frames(const TrafficSpec& spec, unsigned queue, unsigned queues) {
+    CaptureOptions options;
+    options.path = spec.replay_file;
+    options.pad = true;
+    CaptureReader reader(spec.replay_file, spec.replay_where);
+    TrafficFrames result;
+    std::vector<uint8_t> frame;
+    ReadyFrame ready;
+    for (CaptureRecord record; reader.next(record);) {
+        if (make_ready(reader, options, spec.replay_longest_bytes, record, ready)) continue;
+        frame.assign(std::max(ready.length, FrameTemplate::kHeadBytes), 0);
+        copy_frame(ready, frame.data());
+        Packet packet;
+        packet.attach(frame.data(), ready.length, ready.length, 0, 0);
+        packet.parse();
+        if (flow_hash(packet) % queues != queue) continue;
+        FrameTemplate& made = result.templates.emplace_back();
+        std::memcpy(made.head, frame.data(), FrameTemplate::kHeadBytes);
+        made.length = ready.length;
+        made.payload_at = static_cast<uint32_t>(result.stream.size());
+        result.stream.insert(result.stream.end(), frame.begin() + FrameTemplate::kHeadBytes, frame.end());
+        if (result.stream.size() > kMostReplayedBytes)
+            throw ConfigError(Diagnostic{spec.replay_where, spec.replay_file + ": holds more than 1 GiB of frames", "cut it, as with editcap"});
+    }
+    return result;
+}
+
+}  // namespace
+
 TrafficFrames make_frames(const TrafficSpec& spec, unsigned queue, unsigned queues, bool one_payload) {
+    if (!spec.replay_file.empty()) return replay_frames(spec, queue, queues);
     TrafficFrames result;
     result.stream = make_stream(spec);
     const uint32_t header = spec.header_bytes();

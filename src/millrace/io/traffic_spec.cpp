@@ -1,4 +1,5 @@
 // The options of a `source` port.
+#include "millrace/io/capture_reader.hpp"
 #include "millrace/io/traffic.hpp"
 #include "millrace/packet/headers.hpp"
 
@@ -61,12 +62,20 @@ void read_payload(const Config& value, TrafficSpec& spec) {
 TrafficSpec::TrafficSpec() : src(*parse_prefix("10.0.0.0/8")), dst(*parse_prefix("192.168.0.0/16")) {}
 
 const std::vector<std::string>& TrafficSpec::keys() {
-    static const std::vector<std::string> kKeys = {"size", "flows", "protocol", "addresses", "ports", "macs", "payload", "seed"};
+    static const std::vector<std::string> kKeys = {"size", "flows", "protocol", "addresses", "ports", "macs", "payload", "seed", "replay"};
     return kKeys;
 }
 
 TrafficSpec TrafficSpec::read(const Config& options) {
     TrafficSpec spec;
+    if (const auto replay = options.find("replay")) {
+        for (const std::string& key : keys())
+            if (key != "replay" && options.has(key)) options.at(key).fail("'replay' says what the frames are", "leave one of them out");
+        spec.replay_file = replay->path();
+        spec.replay_where = replay->where();
+        CaptureReader(spec.replay_file, spec.replay_where);
+        return spec;
+    }
     if (const auto size = options.find("size")) spec.sizes = read_sizes(*size);
     if (const auto protocol = options.find("protocol"))
         spec.protocol = protocol->choice({"udp", "tcp"}) == 0 ? Protocol::udp : Protocol::tcp;
@@ -114,6 +123,7 @@ uint32_t TrafficSpec::header_bytes() const {
 }
 
 uint32_t TrafficSpec::longest_bytes() const {
+    if (!replay_file.empty()) return replay_longest_bytes;
     uint32_t longest = 0;
     for (const Size& size : sizes) longest = std::max(longest, size.bytes);
     return longest;

@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace millrace::exec {
+namespace millrace {
 
 /// A counter that one thread writes and any thread reads.
 class Counter {
@@ -62,4 +62,4 @@ private:
     std::array<Counter, kBuckets> counts_;
 };
 
-}  // namespace millrace::exec
+}  // namespace millrace
