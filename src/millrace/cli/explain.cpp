@@ -78,7 +78,7 @@ void explain_plan(const chain::Program& program) {
     std::cout << table.text() << "\n";
     std::string steps;
     for (const device::Step& step : device::plan_steps(program, {.pack = back_bytes != 0 && back_bytes != chain::kWholeFrame})) {
-        static const char* const kNames[] = {"gather", "nodes", "tickets", "commit", "pack"};
+        static const char* const kNames[] = {"gather", "nodes", "tickets", "commit", "pack", "snapshot"};
         steps += (steps.empty() ? "" : " → ") + std::string(kNames[static_cast<int>(step.kind)]);
         if (step.kind == device::Step::Kind::nodes) {
             steps += " [";

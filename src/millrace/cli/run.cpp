@@ -114,8 +114,9 @@ int run(const RunArguments& arguments) {
     const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
     runtime.start();
     Progress progress(arguments.quiet);
-    while (!runtime.wait(std::chrono::milliseconds(100))) {
-        progress.show(runtime, elapsed());
+    for (unsigned turn = 1; !runtime.wait(std::chrono::milliseconds(10)); ++turn) {
+        runtime.apply_changes();
+        if (turn % 10 == 0) progress.show(runtime, elapsed());
         if (stop_asked != 0 || (arguments.seconds > 0 && elapsed() >= arguments.seconds)) runtime.stop();
         if (reload_asked != 0) {
             reload_asked = 0;

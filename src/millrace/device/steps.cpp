@@ -2,6 +2,19 @@
 
 namespace millrace::device {
 
+namespace {
+
+bool changes_state_out_of_order(const chain::Program& program) {
+    for (const chain::Node& node : program.nodes) {
+        if (node.type->ordered() || node.nf == nullptr) continue;
+        for (const nf::Image::Array& array : node.nf->image().arrays())
+            if (array.changing_bytes > 0) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
 std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& options) {
     std::vector<Step> steps;
     if (options.gather) steps.push_back({Step::Kind::gather});
@@ -39,7 +52,9 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     if (steps.size() == before || steps.back().kind != Step::Kind::nodes) steps.push_back({Step::Kind::nodes, count, count});
     steps[before].begin = true;
     steps.back().end = true;
-    for (size_t i = steps.size(); i-- > 0;) {
+    // What NFs without an order change, such as counters, is complete when all have run.
+    if (changes_state_out_of_order(program)) steps.push_back({.kind = Step::Kind::snapshot, .snapshot = true});
+    for (size_t i = steps.size(); i-- > 0 && !steps.back().snapshot;) {
         if (steps[i].kind != Step::Kind::tickets && steps[i].kind != Step::Kind::commit) continue;
         steps[i].snapshot = true;
         break;

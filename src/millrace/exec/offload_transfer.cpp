@@ -166,7 +166,10 @@ Status OffloadEngine::send_packed(Slot& slot) {
 }
 
 Status OffloadEngine::run_steps(Slot& slot) {
-    const auto is_ordered = [](const device::Step& step) { return step.kind == device::Step::Kind::tickets || step.kind == device::Step::Kind::commit; };
+    const auto is_ordered = [](const device::Step& step) {
+        using Kind = device::Step::Kind;
+        return step.kind == Kind::tickets || step.kind == Kind::commit || step.kind == Kind::snapshot;
+    };
     const std::vector<device::Step>& steps = slot.loaded->steps();
     const auto first = std::find_if(steps.begin(), steps.end(), is_ordered);
     const auto behind = std::find_if(steps.rbegin(), steps.rend(), is_ordered).base();

@@ -8,6 +8,7 @@
 #include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/worker.hpp"
+#include "millrace/nf/changeable.hpp"
 
 namespace millrace::exec {
 namespace {
@@ -183,6 +184,29 @@ void Runtime::reload(const chain::LoadOptions& options) {
     chain::LoadOptions with_state = options;
     with_state.previous = current.get();
     apply(chain::load_configuration(current->file, with_state));
+}
+
+bool Runtime::apply_changes() {
+    const auto current = configuration();
+    chain::Configuration next = *current;
+    next.generation = current->generation + 1;
+    bool any = false;
+    for (auto& program : next.chains) {
+        std::shared_ptr<chain::Program> changed;
+        for (size_t i = 0; i < program->nodes.size(); ++i) {
+            auto* const changeable = dynamic_cast<nf::Changeable*>(program->nodes[i].nf.get());
+            auto made = changeable != nullptr ? changeable->next() : nullptr;
+            if (made == nullptr) continue;
+            if (changed == nullptr) changed = std::make_shared<chain::Program>(*program);
+            changed->nodes[i].nf = std::move(made);
+        }
+        if (changed == nullptr) continue;
+        changed->generation = next.generation;
+        program = std::move(changed);
+        any = true;
+    }
+    if (any) apply(std::move(next));
+    return any;
 }
 
 std::shared_ptr<const chain::Configuration> Runtime::configuration() const {

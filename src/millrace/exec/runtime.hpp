@@ -49,6 +49,9 @@ public:
     void apply(chain::Configuration configuration);
     /// Reads the configuration file again, with the NFs' state handed on, and applies it.
     void reload(const chain::LoadOptions& options = {});
+    /// Asks every NF that takes changes (nf::Changeable) for them, and brings in a generation with those NFs made anew.
+    /// False when nothing has changed. Throws as `apply` does.
+    bool apply_changes();
 
     std::shared_ptr<const chain::Configuration> configuration() const;
     const std::vector<std::unique_ptr<io::Port>>& ports() const { return ports_; }

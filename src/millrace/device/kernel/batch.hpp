@@ -84,13 +84,14 @@ struct Step {
         tickets,  ///< numbers the packets that wait for node `first`, by their order keys, in order of arrival
         commit,   ///< ends node `first` for one packet after the other, in order of arrival
         pack,     ///< the first `prefix_bytes` of every frame, side by side, for the way back
+        snapshot, ///< nothing but the snapshot of the states, where NFs without an order change some
     };
     Kind kind = Kind::nodes;
     uint16_t first = 0, last = 0;
     bool begin = false;        ///< attach and parse the frames first
     bool end = false;          ///< write the results at last
     bool hold_last = false;    ///< keep the decisions of node `last - 1` for its commit
-    bool snapshot = false;     ///< the last ordered step: takes the snapshot of the states
+    bool snapshot = false;     ///< the last step that changes state: takes the snapshot of the states
     bool keys_of_next = false; ///< write the order keys of the packets that wait for node `last`
     friend constexpr bool operator==(const Step&, const Step&) = default;
 };

@@ -94,6 +94,8 @@ void run_step(const chain::Program& program, const std::vector<const void*>& tab
         case Step::Kind::commit:
             for (uint32_t i = 0; i < batch.count; ++i) kernel.commit(i);
             break;
+        case Step::Kind::snapshot:
+            break;
         case Step::Kind::pack:
             for (uint32_t i = 0; i < batch.count; ++i) kernel.pack(i);
             break;

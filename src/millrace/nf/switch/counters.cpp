@@ -13,12 +13,12 @@ Counters::Counters(const Counters* previous, const std::vector<std::string>& flo
         free_ = previous->free_;
         free_.insert(free_.end(), previous->leaving_.begin(), previous->leaving_.end());
         for (const std::string& flow : flows) {
-            const auto known = previous->indexes_.find(flow);
-            if (known != previous->indexes_.end()) indexes_.insert(*known);
+            const auto known = previous->places_.find(flow);
+            if (known != previous->places_.end()) places_.insert(*known);
             else added.push_back(&flow);
         }
-        for (const auto& [flow, index] : previous->indexes_)
-            if (!indexes_.contains(flow)) leaving_.push_back(index);
+        for (const auto& [flow, place] : previous->places_)
+            if (!places_.contains(flow)) leaving_.push_back(place.index);
     }
     const size_t room = values_ == nullptr ? 0 : values_->size() / 2;
     if (values_ == nullptr || added.size() > free_.size()) {
@@ -32,8 +32,7 @@ Counters::Counters(const Counters* previous, const std::vector<std::string>& flo
     for (const std::string* flow : added) {
         const uint32_t index = free_.back();
         free_.pop_back();
-        (*values_)[index] = (*values_)[index + 1] = 0;
-        indexes_.emplace(*flow, index);
+        places_.emplace(*flow, Place{index, (*values_)[index], (*values_)[index + 1]});
     }
 }
 

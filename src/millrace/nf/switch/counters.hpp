@@ -20,13 +20,18 @@ public:
     /// all different; `most` flows at least find room in later generations without moving.
     Counters(const Counters* previous, const std::vector<std::string>& flows, size_t most);
 
-    /// Where the packets of a flow are counted in `values()`; its bytes stand behind.
-    uint32_t index(const std::string& flow) const { return indexes_.at(flow); }
+    /// Where a flow is counted, and what stood there when it came: counters of flows that went are not set back, as a device
+    /// has a copy of its own.
+    struct Place {
+        uint32_t index = 0;  ///< in `values()`: of its packets; its bytes stand behind
+        uint64_t packets = 0, bytes = 0;
+    };
+    const Place& place(const std::string& flow) const { return places_.at(flow); }
     const std::shared_ptr<Values>& values() const { return values_; }
 
 private:
     std::shared_ptr<Values> values_;
-    std::unordered_map<std::string, uint32_t> indexes_;
+    std::unordered_map<std::string, Place> places_;
     std::vector<uint32_t> leaving_;  // of flows of the generation before that this one does not have
     std::vector<uint32_t> free_;
 };

@@ -52,11 +52,9 @@ int rank_of(Word word) {
     return name == "nw_proto" || name == "ip_proto" || name == "arp_op" ? 1 : 2;
 }
 
-}  // namespace
-
-Flow parse_flow(std::string_view line, const PortNumbers& ports) {
+/// Reads all but the actions, whose place `actions` gets.
+Flow read_flow(std::string_view line, const PortNumbers& ports, std::optional<Word>& actions) {
     Flow flow;
-    std::optional<Word> actions;
     std::vector<Word> words;
     for_each_word(line, [&](Word word) {
         const Word name = word.split('=').first;
@@ -79,6 +77,21 @@ Flow parse_flow(std::string_view line, const PortNumbers& ports) {
         name.fail(name.quoted() + (alone ? " is not a word of a flow" : " is not a field that the switch looks at"),
                   near.empty() ? "README.md of the switch lists the fields" : "did you mean '" + near + "'?");
     }
+    return flow;
+}
+
+}  // namespace
+
+Flow parse_match(std::string_view line, const PortNumbers& ports) {
+    std::optional<Word> actions;
+    Flow flow = read_flow(line, ports, actions);
+    if (actions) actions->fail("what removes flows has no actions", "leave 'actions=' out");
+    return flow;
+}
+
+Flow parse_flow(std::string_view line, const PortNumbers& ports) {
+    std::optional<Word> actions;
+    Flow flow = read_flow(line, ports, actions);
     if (!actions) Word{line, 0}.part(line.size()).fail("the flow has no actions", "write 'actions=output:1' or 'actions=drop' at its end");
     flow.actions = parse_actions(actions->text, actions->offset, &flow.match, ports);
     return flow;

@@ -10,6 +10,8 @@ namespace millrace::nf::flow_switch {
 
 /// Reads one flow, without line, file and text. Throws classify::WordMistake.
 Flow parse_flow(std::string_view line, const PortNumbers& ports);
+/// The same without actions, which must not be there: what shall be removed.
+Flow parse_match(std::string_view line, const PortNumbers& ports);
 
 /// Reads a list of actions, as it stands behind `actions=` at `offset` of its line. `match` says which packets come: what
 /// asks for IP or TCP must be sure to get it. Without one (in a group) they leave other packets as they are. Throws WordMistake.

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -8,10 +9,10 @@
 #include "millrace/base/file.hpp"
 #include "millrace/nf/classify/search_builder.hpp"
 #include "millrace/nf/classify/vector_store.hpp"
-#include "millrace/nf/nf.hpp"
+#include "millrace/nf/changeable.hpp"
 #include "millrace/nf/switch/counters.hpp"
 #include "millrace/nf/switch/device.hpp"
-#include "millrace/nf/switch/flow_parser.hpp"
+#include "millrace/nf/switch/flow_changes.hpp"
 
 namespace millrace::nf::flow_switch {
 namespace {
@@ -61,33 +62,80 @@ std::vector<classify::TernaryRule<Words>> rules_of(const std::vector<Flow>& flow
     return rules;
 }
 
-/// What makes a flow the same flow in another generation: its match and priority; of several such, the how-manieth it is.
+/// The flows' identities; of several that are the same, each has the how-manieth it is behind.
 std::vector<std::string> identities(const std::vector<Flow>& flows) {
     std::unordered_map<std::string, uint32_t> seen;
     std::vector<std::string> result;
     for (const Flow& flow : flows) {
-        const auto value = classify::ternary_key<15>(flow.match.value), mask = classify::ternary_key<15>(flow.match.mask);
-        std::string identity(reinterpret_cast<const char*>(&value), sizeof value);
-        identity.append(reinterpret_cast<const char*>(&mask), sizeof mask);
-        identity += std::to_string(flow.priority);
+        std::string identity = identity_of(flow);
         identity += "#" + std::to_string(seen[identity]++);
         result.push_back(std::move(identity));
     }
     return result;
 }
 
-class SwitchHost : public NetworkFunction {
+/// The file that changes are appended to, and how far it has been read.
+struct ChangeFile {
+    std::string path;  ///< empty: there is none
+    std::streamoff read = 0;
+    uint32_t lines = 0;
+    uint64_t applied = 0, refused = 0;  ///< changes
+};
+
+class SwitchHost : public NetworkFunction, public Changeable {
 public:
-    SwitchHost(const Config& options, const Environment& environment) {
-        options.only({"flows", "file", "groups", "ports", "engine", "max-table", "max-flows", "dump"});
-        load(options, read_ports(options, environment.ports));
-        const auto* previous = dynamic_cast<const SwitchHost*>(environment.previous);
-        const auto most = options.find("max-flows");
-        const std::vector<std::string> names = identities(flows_.flows);
-        counters_ = std::make_unique<Counters>(previous == nullptr ? nullptr : previous->counters_.get(), names, most ? most->size() : 0);
-        for (const std::string& name : names) counter_of_.push_back(counters_->index(name));
-        build(options);
+    SwitchHost(const Config& options, const Environment& environment) : ports_(read_ports(options, environment.ports)), engine_(engine_of(options)) {
+        options.only({"flows", "file", "groups", "ports", "engine", "max-table", "max-flows", "dump", "changes"});
+        if (const auto limit = options.find("max-table")) max_table_ = limit->size();
+        if (const auto most = options.find("max-flows")) max_flows_ = most->size();
         if (const auto dump = options.find("dump")) dump_file_ = (std::filesystem::path(environment.output_folder) / dump->text()).string();
+        if (const auto changes = options.find("changes")) changes_.path = changes->path();
+        load(options, ports_);
+        if (!changes_.path.empty()) flows_.files.push_back(changes_.path);
+        const auto* previous = dynamic_cast<const SwitchHost*>(environment.previous);
+        try {
+            build(previous == nullptr ? nullptr : previous->counters_.get());
+        } catch (const classify::TablesTooLarge& error) {
+            options.fail(error.what(), "allow more with 'max-table: 4Gi', take another 'engine', or use fewer flows");
+        }
+    }
+
+    /// The generation behind `previous` with other flows. Throws TablesTooLarge.
+    SwitchHost(const SwitchHost& previous, std::vector<Flow> flows, ChangeFile changes)
+        : ports_(previous.ports_), engine_(previous.choice_.engine), max_table_(previous.max_table_), max_flows_(previous.max_flows_),
+          dump_file_(previous.dump_file_), changes_(std::move(changes)) {
+        // What was fastest is so still, nearly always; measuring would take longer than all else.
+        flows_.flows = std::move(flows);
+        flows_.groups = previous.flows_.groups;
+        flows_.files = previous.flows_.files;
+        build(previous.counters_.get());
+    }
+
+    std::shared_ptr<NetworkFunction> next() override {
+        if (changes_.path.empty()) return nullptr;
+        std::ifstream in(changes_.path, std::ios::binary);
+        in.seekg(changes_.read);
+        ChangeFile file = changes_;
+        std::optional<FlowTable> table;
+        for (std::string line; std::getline(in, line) && !in.eof();) {  // the last line may not be whole yet
+            file.read += static_cast<std::streamoff>(line.size()) + 1;
+            ++file.lines;
+            line.resize(std::min(line.find('#'), line.size()));
+            if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+            if (!table) table.emplace(flows_.flows);
+            change(line, file, *table);
+        }
+        if (!table) {
+            changes_ = file;
+            return nullptr;
+        }
+        try {
+            return std::make_shared<SwitchHost>(*this, table->take(), file);
+        } catch (const classify::TablesTooLarge& error) {
+            spdlog::warn("{}: {}; the flows stay as they were", file.path, error.what());
+            changes_ = file;
+            return nullptr;
+        }
     }
 
     const Image& image() const override { return image_; }
@@ -111,6 +159,8 @@ public:
                 {"used-flows", used, "of the flows, those that matched a packet"},
                 {"flow-packets", packets, "packets that matched one of these flows"},
                 {"flow-bytes", bytes, "bytes of their frames, as they came in"},
+                {"changes", changes_.applied, "flows added, changed and removed since the configuration was read"},
+                {"refused-changes", changes_.refused, "lines of changes that were wrong"},
                 {"table-bytes", table_bytes_, "memory of the search tables"}};
     }
 
@@ -131,6 +181,23 @@ public:
     }
 
 private:
+    /// One line of changes. A line that is wrong is told of, and leaves the flows as they are.
+    void change(std::string_view line, ChangeFile& file, FlowTable& table) const {
+        const size_t begin = line.find_first_not_of(" \t");
+        try {
+            FlowChange change = parse_change(line.substr(begin), ports_);
+            for (const Action& action : change.flow.actions)
+                if (action.kind == ActionKind::group && group_index(action.value) == flows_.groups.size())
+                    throw classify::WordMistake{0, fmt::format("there is no group {}", action.value), {}};
+            change.flow.line = file.lines;
+            change.flow.file = static_cast<uint32_t>(flows_.files.size() - 1);
+            file.applied += table.apply(change);
+        } catch (const classify::WordMistake& mistake) {
+            ++file.refused;
+            spdlog::warn("{}:{}:{}: {}", file.path, file.lines, begin + mistake.offset + 1, mistake.message);
+        }
+    }
+
     void load(const Config& options, const PortNumbers& ports) {
         if (const auto files = options.find("groups"))
             for (const Config& file : files->items()) load_groups(read_file(file.path(), file.where(), kMaxFileBytes), file.path(), ports, flows_);
@@ -165,29 +232,25 @@ private:
         return static_cast<size_t>(found - flows_.groups.begin());
     }
 
-    void build(const Config& options) {
+    /// Makes the tables of `flows_`. Throws TablesTooLarge.
+    void build(const Counters* previous) {
+        const std::vector<std::string> names = identities(flows_.flows);
+        counters_ = std::make_unique<Counters>(previous, names, max_flows_);
+        for (const std::string& name : names) counter_of_.push_back(counters_->place(name));
         auto& tables = image_.start<Switch::Tables>();
         std::vector<uint32_t> order(flows_.flows.size());
         std::iota(order.begin(), order.end(), 0u);
         std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return flows_.flows[a].priority > flows_.flows[b].priority; });
-        const auto limit = options.find("max-table");
-        const uint64_t most = limit ? limit->size() : kDefaultMaxTable;
-        try {
-            const auto engine = engine_of(options);
-            choice_ = build_search(rules_of<9>(flows_.flows, order), engine, most, tables.flows);
-            ipv6_choice_ = build_search(rules_of<15>(flows_.flows, order), engine, most, tables.ipv6_flows);
-        } catch (const classify::TablesTooLarge& error) {
-            options.fail(error.what(), "allow more with 'max-table: 4Gi', take another 'engine', or use fewer flows");
-        }
+        choice_ = build_search(rules_of<9>(flows_.flows, order), tables.flows);
+        ipv6_choice_ = build_search(rules_of<15>(flows_.flows, order), tables.ipv6_flows);
         attach_actions(tables, order);
         image_.attach_state(tables.counters, counters_->values(), "counters");
     }
 
     template <unsigned Words>
-    classify::EngineChoice build_search(std::vector<classify::TernaryRule<Words>> rules, std::optional<classify::Engine> engine, uint64_t most,
-                                        typename classify::Search<Words>::Tables& tables) {
-        const classify::EngineChoice choice = engine ? classify::EngineChoice{*engine, {}} : classify::choose_engine<Words>(rules, most);
-        classify::SearchBuilder<Words> builder(std::move(rules), choice.engine, most);
+    classify::EngineChoice build_search(std::vector<classify::TernaryRule<Words>> rules, typename classify::Search<Words>::Tables& tables) {
+        const classify::EngineChoice choice = engine_ ? classify::EngineChoice{*engine_, {}} : classify::choose_engine<Words>(rules, max_table_);
+        classify::SearchBuilder<Words> builder(std::move(rules), choice.engine, max_table_);
         table_bytes_ += builder.bytes();
         builder.attach(image_, tables);
         return choice;
@@ -206,7 +269,7 @@ private:
         std::vector<Switch::Flow> entries;
         for (const uint32_t number : order) {
             const Flow& flow = flows_.flows[number];
-            entries.push_back({append(flow.actions), static_cast<uint32_t>(flow.actions.size()), number, counter_of_[number]});
+            entries.push_back({append(flow.actions), static_cast<uint32_t>(flow.actions.size()), number, counter_of_[number].index});
         }
         std::vector<Switch::Group> groups;
         std::vector<Switch::Bucket> buckets;
@@ -222,17 +285,23 @@ private:
 
     /// Packets and bytes of a flow.
     std::pair<uint64_t, uint64_t> counted(size_t flow) const {
-        uint64_t* const values = &(*counters_->values())[counter_of_[flow]];
-        return {__atomic_load_n(values, __ATOMIC_RELAXED), __atomic_load_n(values + 1, __ATOMIC_RELAXED)};
+        const Counters::Place& place = counter_of_[flow];
+        uint64_t* const values = &(*counters_->values())[place.index];
+        return {__atomic_load_n(values, __ATOMIC_RELAXED) - place.packets, __atomic_load_n(values + 1, __ATOMIC_RELAXED) - place.bytes};
     }
 
+    PortNumbers ports_;
+    std::optional<classify::Engine> engine_;
+    uint64_t max_table_ = kDefaultMaxTable;
+    size_t max_flows_ = 0;
+    std::string dump_file_;
+    ChangeFile changes_;
     FlowSet flows_;
     Image image_;
     std::unique_ptr<Counters> counters_;
-    std::vector<uint32_t> counter_of_;  // by flow, in order of loading
+    std::vector<Counters::Place> counter_of_;  // by flow, in order of loading
     classify::EngineChoice choice_, ipv6_choice_;
     uint64_t table_bytes_ = 0;
-    std::string dump_file_;
 };
 
 const Register<Switch, SwitchHost> registration{{

@@ -1,0 +1,20 @@
+// Network functions whose tables change entry by entry while packets flow.
+#pragma once
+
+#include <memory>
+
+#include "millrace/nf/nf.hpp"
+
+namespace millrace::nf {
+
+/// A NetworkFunction derives from it, too, when it takes changes beside those of its configuration. Changes become a
+/// generation of their own: workers and devices never see tables half changed, and no packet waits for a lock.
+class Changeable {
+public:
+    virtual ~Changeable() = default;
+    /// The NF with all changes that have come since this one was made, for the generation after it; null when none have.
+    /// One thread calls it, beside the workers that use this one, and calls it on the newest only.
+    virtual std::shared_ptr<NetworkFunction> next() = 0;
+};
+
+}  // namespace millrace::nf
