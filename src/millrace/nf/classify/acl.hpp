@@ -6,6 +6,7 @@
 #include <string>
 
 #include "millrace/nf/classify/classifier.hpp"
+#include "millrace/nf/classify/header_classes.hpp"
 #include "millrace/nf/classify/rule.hpp"
 
 struct rte_acl_ctx;
@@ -18,7 +19,7 @@ public:
     /// Starts the EAL. `max_bytes` is for each family; 0 leaves it to rte_acl, which then compiles faster
     /// and in less memory than with any bound. Neither bounds what compiling takes: for some sets of
     /// 10,000 rules that is minutes or gigabytes (README.md), and it cannot be stopped.
-    /// Throws std::runtime_error with DPDK's reason when the rules cannot be compiled.
+    /// Throws std::runtime_error with the reason when the rules cannot be compiled.
     Acl(const RuleSet& rules, size_t max_bytes);
 
     /// The most keys of one call.
@@ -36,18 +37,15 @@ private:
     struct Free {
         void operator()(rte_acl_ctx* context) const;
     };
-    /// One family: null when it has no rules.
-    struct Family {
-        std::unique_ptr<rte_acl_ctx, Free> context;
-        std::vector<uint32_t> rules;  ///< index of the rule by position in order of match
-    };
-    Family compile(const RuleSet& rules, std::span<const uint32_t> order, bool ipv6, size_t max_bytes);
+    using Context = std::unique_ptr<rte_acl_ctx, Free>;  ///< of one family: null when it has no rules
+    Context compile(const RuleSet& rules, std::span<const uint32_t> order, bool ipv6, size_t max_bytes);
     template <class Key>
     void find_all(std::span<const Key> keys, uint32_t* rules) const;
-    template <class Key>
-    static void find_family(const Family& family, std::span<const Key> keys, uint8_t ip_version, uint32_t* rules);
+    template <class Input, class Key>
+    void find_family(const Context& context, std::span<const Key> keys, std::span<const uint32_t> origins, uint32_t* rules) const;
 
-    Family ipv4_, ipv6_;
+    HeaderClasses classes_;
+    Context ipv4_, ipv6_;
     std::string method_;
 };
 
