@@ -44,8 +44,8 @@ public:
     }
 
     /// Points `view`, a member of this image's Tables, at `array`. The image shares its ownership.
-    template <class T>
-    void attach(View<T>& view, std::shared_ptr<const std::vector<T>> array) {
+    template <class T, class Allocator>
+    void attach(View<T>& view, std::shared_ptr<const std::vector<T, Allocator>> array) {
         view = View<T>(array->data(), array->size());
         add(&view, array->data(), array->size(), sizeof(T), array, {});
     }

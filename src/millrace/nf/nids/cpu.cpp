@@ -20,12 +20,16 @@ public:
             payloads_[i] = concerns ? pattern::Payload{packets[i]->payload(), packets[i]->payload_bytes()} : pattern::Payload{};
         }
         matcher_->scan(std::span(payloads_).first(packets.size()), hits_);
-        for (size_t i = 0; i < packets.size(); ++i) decisions[i] = evaluate(*packets[i], hits_[i]);
+        if (all_have_patterns_) {
+            std::fill_n(decisions, packets.size(), Decision{kNoDetail, kClean});
+            if (hits_.empty()) return;
+        }
+        for (size_t i = 0; i < packets.size(); ++i)
+            if (!all_have_patterns_ || !hits_[i].empty()) decisions[i] = evaluate(*packets[i], hits_[i]);
     }
 
 private:
     Decision evaluate(Packet& packet, std::span<const uint32_t> patterns) const {
-        if (patterns.empty() && all_have_patterns_) return {kNoDetail, kClean};
         if (!Evaluation<Lanes<1>>::concerns(packet)) return {kNoDetail, kClean};
         Evaluation<Lanes<1>> evaluation(packet, tables_, {});
         for (const uint32_t id : patterns) evaluation.pattern(id);

@@ -1,7 +1,5 @@
 #include "millrace/nf/nids/pattern/automaton.hpp"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -150,22 +148,10 @@ Numbering number_states(const Trie& trie) {
     return numbering;
 }
 
-/// Rows are read in no order: large pages spare most of the address translation. A wish, not a need.
-void ask_for_huge_pages(void* memory, size_t bytes) {
-    constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
-    const uintptr_t begin = (reinterpret_cast<uintptr_t>(memory) + kHugePage - 1) & ~(kHugePage - 1);
-    const uintptr_t end = (reinterpret_cast<uintptr_t>(memory) + bytes) & ~(kHugePage - 1);
-    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-}
-
 /// Fills the rows breadth first: a node's row is its suffix's row, but for its own children.
 template <class Entry>
-std::vector<Entry> fill_rows(const Trie& trie, const Numbering& numbering, const std::vector<uint8_t>& class_of,
-                             uint32_t stride) {
-    std::vector<Entry> next;
-    next.reserve(trie.nodes.size() * stride + kTablePadding);
-    ask_for_huge_pages(next.data(), next.capacity() * sizeof(Entry));
-    next.resize(trie.nodes.size() * stride + kTablePadding);
+Table<Entry> fill_rows(const Trie& trie, const Numbering& numbering, const std::vector<uint8_t>& class_of, uint32_t stride) {
+    Table<Entry> next(trie.nodes.size() * stride + kTablePadding);
     for (uint32_t i = 0; i < trie.nodes.size(); ++i) {
         const Trie::Node& node = trie.nodes[i];
         Entry* row = next.data() + static_cast<size_t>(numbering.state_of[i]) * stride;
@@ -177,9 +163,9 @@ std::vector<Entry> fill_rows(const Trie& trie, const Numbering& numbering, const
     return next;
 }
 
-template <class T>
-std::shared_ptr<const std::vector<T>> share(std::vector<T> values) {
-    return std::make_shared<const std::vector<T>>(std::move(values));
+template <class T, class Allocator>
+std::shared_ptr<const std::vector<T, Allocator>> share(std::vector<T, Allocator> values) {
+    return std::make_shared<const std::vector<T, Allocator>>(std::move(values));
 }
 
 /// `ids[i]`: the ids of distinct pattern i.
@@ -259,8 +245,8 @@ Automaton build_automaton(const std::vector<std::string>& patterns) {
                                 std::to_string(automaton.stride) + " entries; the table holds at most 2^31 entries");
     const bool is_narrow = automaton.state_count <= 65536;
     automaton.narrow = share(is_narrow ? fill_rows<uint16_t>(trie, numbering, class_of, automaton.stride)
-                                       : std::vector<uint16_t>{});
-    automaton.wide = share(is_narrow ? std::vector<uint32_t>{}
+                                       : Table<uint16_t>{});
+    automaton.wide = share(is_narrow ? Table<uint32_t>{}
                                      : fill_rows<uint32_t>(trie, numbering, class_of, automaton.stride));
     std::vector<uint32_t> depth(trie.nodes.size());
     for (size_t i = 0; i < trie.nodes.size(); ++i) depth[numbering.state_of[i]] = trie.nodes[i].depth;

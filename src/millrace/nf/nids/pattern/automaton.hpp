@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "millrace/nf/nids/pattern/device.hpp"
+#include "millrace/nf/nids/pattern/table_memory.hpp"
 
 namespace millrace::nf::nids::pattern {
 
@@ -18,8 +19,8 @@ namespace millrace::nf::nids::pattern {
 /// State 0 is the root.
 struct Automaton {
     std::shared_ptr<const std::vector<uint8_t>> class_of;       ///< 256
-    std::shared_ptr<const std::vector<uint16_t>> narrow;        ///< empty when there are over 65,536 states
-    std::shared_ptr<const std::vector<uint32_t>> wide;          ///< empty otherwise
+    std::shared_ptr<const Table<uint16_t>> narrow;              ///< empty when there are over 65,536 states
+    std::shared_ptr<const Table<uint32_t>> wide;                ///< empty otherwise
     std::shared_ptr<const std::vector<uint32_t>> depth;
     std::shared_ptr<const std::vector<Match>> matches;
     std::shared_ptr<const std::vector<uint32_t>> output_begin;

@@ -1,0 +1,50 @@
+// Memory for tables whose rows are read in no order.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <vector>
+
+namespace millrace::nf::nids::pattern {
+
+/// Asks for large pages, from the first byte to the last, which spare most of the address translation. A wish, not a need;
+/// what is smaller than such a page is ordinary memory.
+template <class T>
+struct TableAllocator {
+    using value_type = T;
+    TableAllocator() = default;
+    template <class Other>
+    TableAllocator(const TableAllocator<Other>&) {}
+
+    T* allocate(size_t count) {
+        if (count * sizeof(T) < kLargePage) return static_cast<T*>(::operator new(count * sizeof(T)));
+        // A map of its own: what the heap gives again has small pages already. And from a large page's border on, or the
+        // first rows, the busiest, would lie on small ones.
+        const size_t bytes = mapped_bytes(count);
+        void* const map = mmap(nullptr, bytes + kLargePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (map == MAP_FAILED) throw std::bad_alloc();
+        const size_t before = (0 - reinterpret_cast<uintptr_t>(map)) % kLargePage;
+        uint8_t* const memory = static_cast<uint8_t*>(map) + before;
+        if (before > 0) munmap(map, before);
+        munmap(memory + bytes, kLargePage - before);
+        madvise(memory, bytes, MADV_HUGEPAGE);
+        return reinterpret_cast<T*>(memory);
+    }
+    void deallocate(T* memory, size_t count) {
+        if (count * sizeof(T) < kLargePage) ::operator delete(memory);
+        else munmap(memory, mapped_bytes(count));
+    }
+    friend bool operator==(const TableAllocator&, const TableAllocator&) { return true; }
+
+private:
+    static constexpr size_t kLargePage = size_t{2} << 20;
+    static size_t mapped_bytes(size_t count) { return (count * sizeof(T) + kLargePage - 1) / kLargePage * kLargePage; }
+};
+
+template <class T>
+using Table = std::vector<T, TableAllocator<T>>;
+
+}  // namespace millrace::nf::nids::pattern
