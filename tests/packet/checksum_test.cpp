@@ -31,6 +31,24 @@ TEST(Checksum, IsZeroOverAHeaderThatCarriesTheRightOne) {
     }
 }
 
+TEST(PlainIpv4Sum, IsRightWhereTheChecksumIs) {
+    Rng rng(3);
+    size_t right = 0;
+    for (int i = 0; i < 100000; ++i) {
+        uint8_t header[20];
+        // Bytes of all ones carry the most.
+        for (uint8_t& byte : header) byte = rng() % 3 == 0 ? 0xff : static_cast<uint8_t>(rng());
+        header[0] = 0x45;
+        store_be16(header + 10, 0);
+        store_be16(header + 10, checksum(header, sizeof header));
+        if (i % 2 == 0) header[rng() % 20] ^= static_cast<uint8_t>(rng() % 4);
+        right += is_plain_ipv4_sum_right(header);
+        ASSERT_EQ(is_plain_ipv4_sum_right(header), checksum(header, sizeof header) == 0);
+    }
+    EXPECT_GT(right, 50000u);
+    EXPECT_LT(right, 90000u);
+}
+
 TEST(Checksum, FoldsEveryCarryOfALongPacket) {
     const Frame ones(65534, 0xff);
     EXPECT_EQ(checksum(ones.data(), static_cast<uint32_t>(ones.size())), 0);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <set>
+#include <tuple>
 
 #include "support/packet_builder.hpp"
 
@@ -34,6 +35,40 @@ private:
     size_t page_;
     uint8_t* memory_;
 };
+
+/// Everything that is known of the layers.
+auto as_tuple(const Layers& l) {
+    return std::tuple(l.end, l.ether_type, l.vlan_id, l.l4_offset, l.payload_offset, l.l3_offset, l.protocol, l.flags, l.vlan_count, l.malformed);
+}
+
+/// The short way must say what the long one says, of plain frames and of those that are nearly plain.
+TEST(ParsePlain, FindsWhatParseAnyFinds) {
+    Rng rng(11);
+    RandomOptions options;
+    options.ipv6 = options.vlan = options.not_ip = 0;
+    options.max_payload = 60;
+    size_t plain = 0, malformed = 0;
+    for (int i = 0; i < 200000; ++i) {
+        Frame frame = random_packet(rng, options);
+        if (frame.size() > 47) {
+            // One of the bytes that the parser looks at, or the frame's end.
+            static constexpr uint8_t kPlaces[] = {12, 13, 14, 16, 17, 20, 21, 23, 38, 39, 46};
+            if (rng() % 3 == 0) frame[kPlaces[rng() % std::size(kPlaces)]] ^= static_cast<uint8_t>(1u << rng() % 8);
+            if (rng() % 8 == 0) frame.resize(frame.size() - rng() % 8);
+        }
+        const auto length = static_cast<uint32_t>(frame.size());
+        const uint32_t present = rng() % 4 == 0 ? static_cast<uint32_t>(rng() % (length + 1)) : length;
+        const detail::ParseInput in{frame.data(), length, present};
+        Layers short_way, long_way;
+        detail::parse_any(in, long_way);
+        malformed += long_way.malformed != Malformed::no;
+        if (!detail::parse_plain(in, short_way)) continue;
+        ++plain;
+        ASSERT_EQ(as_tuple(short_way), as_tuple(long_way)) << hex_dump(frame) << ", " << present << " present";
+    }
+    EXPECT_GT(plain, 20000u);
+    EXPECT_GT(malformed, 20000u);
+}
 
 TEST(Parse, RefusesAFrameShorterThanAnEthernetHeader) {
     for (uint32_t length = 0; length < 14; ++length) {

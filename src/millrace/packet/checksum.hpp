@@ -25,6 +25,15 @@ MILLRACE_DEVICE uint16_t checksum(const uint8_t* data, uint32_t count) {
     return checksum_finish(checksum_add(0, data, count));
 }
 
+/// Whether the checksum of a 20-byte IPv4 header is right. The sum may be taken in any byte order and by wider words
+/// (RFC 1071, section 2).
+MILLRACE_DEVICE bool is_plain_ipv4_sum_right(const uint8_t* header) {
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < 20; i += 4) sum += load_raw<uint32_t>(header + i);
+    sum = (sum & 0xffffffff) + (sum >> 32);
+    return checksum_finish(static_cast<uint32_t>((sum & 0xffff) + (sum >> 16))) == 0;
+}
+
 /// The checksum after a 16-bit word that it covers went from `from` to `to` (RFC 1624, equation 3).
 MILLRACE_DEVICE uint16_t checksum_update(uint16_t checksum, uint16_t from, uint16_t to) {
     uint32_t sum = static_cast<uint16_t>(~checksum) + static_cast<uint32_t>(static_cast<uint16_t>(~from)) + to;

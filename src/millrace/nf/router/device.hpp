@@ -65,7 +65,8 @@ struct Router {
 private:
     /// RFC 1812 sections 5.2.2 (checksum) and 5.3.7 (martian addresses).
     MILLRACE_DEVICE static uint32_t check_ipv4(const uint8_t* header) {
-        if (checksum(header, (header[0] & 15) * 4u) != 0) return kBadChecksum;
+        const bool right = header[0] == 0x45 ? is_plain_ipv4_sum_right(header) : checksum(header, (header[0] & 15) * 4u) == 0;
+        if (!right) return kBadChecksum;
         const uint8_t src = header[12];
         const uint8_t dst = header[16];
         // 0/8 is "this network", 127/8 the loopback; multicast and class E are nobody's address.
