@@ -17,7 +17,11 @@ MILLRACE_DEVICE uint32_t swap32(uint32_t v) {
 #endif
 }
 MILLRACE_DEVICE uint64_t swap64(uint64_t v) {
+#if MILLRACE_GPU
     return (static_cast<uint64_t>(swap32(static_cast<uint32_t>(v))) << 32) | swap32(static_cast<uint32_t>(v >> 32));
+#else
+    return __builtin_bswap64(v);
+#endif
 }
 
 #if MILLRACE_GPU

@@ -47,6 +47,8 @@ public:
     MILLRACE_DEVICE void parse() { millrace::parse(data_, length_, present_, layers_); }
     MILLRACE_DEVICE const Layers& layers() const { return layers_; }
     MILLRACE_DEVICE void set_layers(const Layers& layers) { layers_ = layers; }
+    /// For an NF that knows the layers without parsing.
+    MILLRACE_DEVICE Layers& layers_to_set() { return layers_; }
     /// Port on which it came in, and the one it shall leave by (kNoPort: the chain's output).
     MILLRACE_DEVICE uint16_t in_port() const { return in_port_; }
     MILLRACE_DEVICE void set_in_port(uint16_t port) { in_port_ = port; }
@@ -91,6 +93,15 @@ public:
         length_ -= bytes;
         present_ -= bytes;
         return true;
+    }
+    /// Both ends at once and unchecked: `front` more bytes at the head, and `length` bytes in all. The whole frame must be
+    /// in this memory, and have that room.
+    MILLRACE_DEVICE void reshape(uint32_t front, uint32_t length) {
+        const uint32_t space = headroom_ + length_ + tailroom_;
+        data_ -= front;
+        headroom_ = static_cast<uint16_t>(headroom_ - front);
+        tailroom_ = static_cast<uint16_t>(smaller(space - headroom_ - length, 0xffffu));
+        length_ = present_ = length;
     }
 
     // --- header bytes, by layer ---

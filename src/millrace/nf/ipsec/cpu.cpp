@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "millrace/nf/ipsec/host.hpp"
+#include "millrace/nf/ipsec/prepared_tunnel.hpp"
 
 namespace millrace::nf::ipsec {
 namespace {
@@ -44,6 +45,7 @@ public:
     IpsecCpuHalf(const Tables& tables, const Options& options, std::shared_ptr<SaState> state)
         : tables_(tables), state_(std::move(state)), keys_(options.sas.size()) {
         for (size_t i = 0; i < keys_.size(); ++i) expand(options.sas[i], keys_[i]);
+        for (const Sa& sa : tables.sas) tunnels_.emplace_back(sa);
         prepare_jobs();
     }
     ~IpsecCpuHalf() override {
@@ -59,6 +61,7 @@ public:
 
 private:
     static constexpr size_t kBurst = IMB_MAX_BURST_SIZE;
+    using Tag = std::array<uint8_t, 16>;
 
     /// One packet of the burst that goes on.
     struct Work {
@@ -96,16 +99,33 @@ private:
             hash = {};
             hash.auth_tag_output_len_in_bytes = kIcvBytes;
             hash.hash_alg = IMB_AUTH_HMAC_SHA_1;
+            IMB_JOB& both = tunnel_.jobs[i];
+            both = hash;
+            both.key_len_in_bytes = IMB_KEY_128_BYTES;
+            both.iv = tunnel_.ivs[i].data();
+            both.iv_len_in_bytes = tunnel_.ivs[i].size();
+            both.cipher_start_src_offset_in_bytes = kEspHeaderBytes + kCtrIvBytes;
+            tunnel_.sas[i] = kNoDetail;
         }
     }
 
     const MbKeys& keys_of(const Work& work) const { return keys_[work.decision->detail]; }
 
+    /// The jobs of packets whose tunnel is prepared: cipher and hash in one, which they stay ready for while the SA is
+    /// the same.
+    struct TunnelJobs {
+        std::array<IMB_JOB, kBurst> jobs;
+        std::array<Tag, kBurst> ivs;
+        std::array<uint32_t, kBurst> sas;   ///< that the job was last for
+        size_t count;
+    };
+
     void process_burst(std::span<Packet* const> packets, Decision* decisions) {
-        outbound_count_ = inbound_count_ = 0;
+        outbound_count_ = inbound_count_ = tunnel_.count = 0;
         find_routes(packets, decisions);
         for (size_t i = 0; i < packets.size(); ++i)
             if (decisions[i].outcome == kProtected || decisions[i].outcome == kUnprotected) begin(*packets[i], routes_[i], decisions[i]);
+        run_tunnels();
         drop_forged();
         run_cipher(Cipher::aes_ctr, true);
         run_cipher(Cipher::aes_cbc, true);
@@ -143,6 +163,14 @@ private:
 
     /// Gives one packet its headers, or finds its ESP.
     void begin(Packet& packet, const Route& route, Decision& decision) {
+        const uint64_t sequence = packet.ticket() + 1;
+        const PreparedTunnel& tunnel = tunnels_[route.detail];
+        if (route.outcome == kProtected && sequence <= kLastSequence && tunnel.serves(packet)) [[likely]]
+            add_tunnel_job(tunnel.encapsulate(packet, route, static_cast<uint32_t>(sequence)), route.detail, sequence);
+        else
+            begin_uncommon(packet, route, decision);
+    }
+    [[gnu::noinline]] void begin_uncommon(Packet& packet, const Route& route, Decision& decision) {
         const Sa& sa = tables_.sas[route.detail];
         const uint64_t ticket = packet.ticket();
         if (route.outcome == kUnprotected) {
@@ -153,6 +181,44 @@ private:
             const Esp esp = encapsulate(packet, tables_, route, static_cast<uint32_t>(ticket + 1), kOneLane);
             outbound_[outbound_count_++] = {&packet, &decision, &sa, esp};
         }
+    }
+
+    void add_tunnel_job(const Esp& esp, uint32_t sa, uint64_t sequence) {
+        const size_t at = tunnel_.count++;
+        IMB_JOB& job = tunnel_.jobs[at];
+        uint8_t* counter = tunnel_.ivs[at].data();
+        if (tunnel_.sas[at] != sa) {
+            tunnel_.sas[at] = sa;
+            job.enc_keys = keys_[sa].encrypt;
+            job.dec_keys = keys_[sa].decrypt;
+            job.u.HMAC._hashed_auth_key_xor_ipad = keys_[sa].inner;
+            job.u.HMAC._hashed_auth_key_xor_opad = keys_[sa].outer;
+            crypto::store_block(counter, counter_block(tables_.sas[sa], esp.iv()));
+        } else {
+            store_be64(counter + 4, sequence);
+        }
+        job.src = esp.header;
+        job.dst = esp.text();
+        job.msg_len_to_cipher_in_bytes = esp.text_bytes;
+        job.msg_len_to_hash_in_bytes = esp.authentic_bytes();
+        job.auth_tag_output = esp.icv();
+    }
+
+    /// Encrypts and authenticates all packets of prepared tunnels.
+    void run_tunnels() {
+        const auto count = static_cast<uint32_t>(tunnel_.count);
+        if (count == 0) return;
+        IMB_JOB* jobs = tunnel_.jobs.data();
+        const auto by_hand = [&](auto&& f) {
+            for (size_t i = 0; i < count; ++i)
+                f(Esp{const_cast<uint8_t*>(jobs[i].src), kCtrIvBytes, static_cast<uint32_t>(jobs[i].msg_len_to_cipher_in_bytes)},
+                  tables_.sas[tunnel_.sas[i]]);
+        };
+        // A burst that the library refuses is refused as a whole.
+        if (IMB_SUBMIT_CIPHER_BURST_NOCHECK(manager_.handle, jobs, count, IMB_CIPHER_CNTR, IMB_DIR_ENCRYPT, IMB_KEY_128_BYTES) != count)
+            by_hand([&](const Esp& esp, const Sa& sa) { encrypt(esp, sa, tables_.aes(), kOneLane); });
+        if (IMB_SUBMIT_HASH_BURST_NOCHECK(manager_.handle, jobs, count, IMB_AUTH_HMAC_SHA_1) != count)
+            by_hand([&](const Esp& esp, const Sa& sa) { authenticate(esp, sa); });
     }
 
     /// Verifies the ICVs of all that came in, and keeps those that are right.
@@ -169,8 +235,6 @@ private:
         }
         inbound_count_ = kept;
     }
-
-    using Tag = std::array<uint8_t, 16>;
 
     /// Hashes every packet of `works` that has an ICV: into `tags` by its index, or into the packet when null.
     void run_hash(Work* works, size_t count, Tag* tags) {
@@ -244,6 +308,8 @@ private:
     std::shared_ptr<SaState> state_;
     MbManager manager_;
     std::vector<MbKeys> keys_;
+    std::vector<PreparedTunnel> tunnels_;  ///< by SA
+    TunnelJobs tunnel_;
     std::array<Work, kBurst> outbound_, inbound_;
     std::array<Work*, kBurst> ciphered_;
     size_t outbound_count_ = 0, inbound_count_ = 0;

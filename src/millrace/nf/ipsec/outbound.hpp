@@ -18,28 +18,22 @@ struct Esp {
     MILLRACE_DEVICE uint32_t authentic_bytes() const { return kEspHeaderBytes + iv_bytes + text_bytes; }
 };
 
-/// What the outer header takes over from the inner one.
-struct Inherited {
-    uint8_t traffic_class = 0;
-    bool dont_fragment = false;
-};
-
+/// Traffic class of an IP header: DSCP and ECN.
 MILLRACE_DEVICE uint8_t traffic_class(const uint8_t* header, bool ipv6) {
     return ipv6 ? static_cast<uint8_t>(load_be16(header) >> 4) : header[1];
 }
 
-MILLRACE_DEVICE Inherited inherit(const Packet& packet, const Sa& sa) {
-    const uint8_t inner = traffic_class(packet.l3(), packet.layers().is_ipv6());
-    // ECN is copied whatever becomes of the DSCP (RFC 6040, section 4.1, normal mode).
-    const uint8_t outer = sa.copy_dscp ? inner : static_cast<uint8_t>(inner & 3);
-    return {outer, outer_dont_fragment(packet, sa)};
+/// That of the outer header. ECN is copied whatever becomes of the DSCP (RFC 6040, section 4.1, normal mode).
+MILLRACE_DEVICE uint32_t outer_traffic_class(const Packet& packet, const Sa& sa) {
+    const uint32_t inner = traffic_class(packet.l3(), packet.layers().is_ipv6());
+    return sa.copy_dscp ? inner : inner & 3;
 }
 
 /// Writes the outer header; `bytes` is the length of the whole outer packet.
-MILLRACE_DEVICE void write_outer(uint8_t* header, const Sa& sa, const Inherited& inherited, uint32_t bytes,
+MILLRACE_DEVICE void write_outer(uint8_t* header, const Sa& sa, uint32_t outer_class, bool dont_fragment, uint32_t bytes,
                                  uint32_t sequence) {
     if (sa.ipv6) {
-        store_be32(header, 0x60000000u | static_cast<uint32_t>(inherited.traffic_class) << 20);
+        store_be32(header, 0x60000000u | outer_class << 20);
         store_be16(header + 4, static_cast<uint16_t>(bytes - ip::kIpv6Bytes));
         header[6] = ip::kProtocolEsp;
         header[7] = sa.ttl;
@@ -48,11 +42,11 @@ MILLRACE_DEVICE void write_outer(uint8_t* header, const Sa& sa, const Inherited&
         return;
     }
     // Stored as the checksum reads it: a load across two stores has to wait for both.
-    store_be16(header, static_cast<uint16_t>(0x4500 | inherited.traffic_class));
+    store_be16(header, static_cast<uint16_t>(0x4500 | outer_class));
     store_be16(header + 2, static_cast<uint16_t>(bytes));
     // The sequence number is as unique an identification as 16 bits allow (RFC 6864, section 4.3).
     store_be16(header + 4, static_cast<uint16_t>(sequence));
-    store_be16(header + 6, inherited.dont_fragment ? 0x4000 : 0);
+    store_be16(header + 6, dont_fragment ? 0x4000 : 0);
     store_be16(header + 8, static_cast<uint16_t>(sa.ttl << 8 | ip::kProtocolEsp));
     store_be16(header + 10, 0);
     store_address(header + 12, sa.local, false);
@@ -83,7 +77,8 @@ MILLRACE_DEVICE Esp encapsulate(Packet& packet, const Tables& tables, const Rout
                                 Lanes lanes) {
     const Layers layers = packet.layers();
     const Sa& sa = tables.sas[route.detail];
-    const Inherited inherited = inherit(packet, sa);
+    const uint32_t outer_class = outer_traffic_class(packet, sa);
+    const bool dont_fragment = outer_dont_fragment(packet, sa);
     const uint32_t l2_bytes = layers.l3_offset;
     const uint32_t inner_bytes = layers.end - l2_bytes;
     const uint8_t next_header = layers.is_ipv6() ? ip::kProtocolIpv6 : ip::kProtocolIpv4;
@@ -98,7 +93,7 @@ MILLRACE_DEVICE Esp encapsulate(Packet& packet, const Tables& tables, const Rout
     lanes.once([&] {
         move_bytes_down(frame, frame + route.head, l2_bytes);
         store_be16(frame + l2_bytes - 2, sa.ipv6 ? eth::kTypeIpv6 : eth::kTypeIpv4);
-        write_outer(frame + l2_bytes, sa, inherited, packet.length() - l2_bytes, sequence);
+        write_outer(frame + l2_bytes, sa, outer_class, dont_fragment, packet.length() - l2_bytes, sequence);
         store_be32(esp.header, sa.spi);
         store_be32(esp.header + 4, sequence);
         write_iv(esp.iv(), sa, tables.aes(), sequence);
