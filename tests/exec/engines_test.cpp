@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "millrace/base/file.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
@@ -92,6 +93,30 @@ TEST_P(Devices, GiveTheSameAnswerInEveryModeAndWithEveryTransfer) {
                     expect_equal(expected, run_on_device(device(seed), make_test_chain(GetParam()), frames, 200, options),
                                  "variant " + std::to_string(seed));
                 }
+}
+
+/// The buffers of a vector serve the next one: what became of an earlier packet must not be told of a later one.
+TEST(Engines, TellEveryAlertWhetherItsOwnPacketWasDropped) {
+    const Frame dropped = build_packet("{ipv4: {}, udp: {src: 1, dst: 2}, payload: 'bad thing'}");
+    const Frame passed = build_packet("{ipv4: {}, udp: {src: 1, dst: 2}, payload: 'odd thing'}");
+    std::vector<Frame> frames(256, dropped);
+    frames.insert(frames.end(), 200, passed);
+    frames.insert(frames.end(), 3, dropped);
+    const std::string file = testing::TempDir() + "dropped-or-not.json";
+    {
+        const EngineRun run = run_on_cpu(make_configuration("[nids: {mode: ips, eve: \"" + file + R"(", rule: [
+            'drop udp any any -> any any (msg:"bad"; content:"bad"; sid:1;)',
+            'alert udp any any -> any any (msg:"odd"; content:"odd"; sid:2;)']}, mirror])", "cpu"), frames, 256);
+        EXPECT_EQ(run.counters->events.get(), frames.size());
+    }
+    size_t blocked = 0, allowed = 0;
+    for_each_line(read_file(file), [&](std::string_view line, uint32_t) {
+        blocked += line.find("\"blocked\"") != line.npos;
+        allowed += line.find("\"allowed\"") != line.npos;
+    });
+    EXPECT_EQ(blocked, 259u);
+    EXPECT_EQ(allowed, 200u);
+    std::remove(file.c_str());
 }
 
 TEST_P(Devices, MoveOnlyHeadsForAChainThatReadsOnlyHeads) {

@@ -100,6 +100,7 @@ CpuEngine::Active CpuEngine::parse(const chain::Program& program, ChainCounters&
         attach_mbuf(packet, mbufs[i]);
         packet.set_index(static_cast<uint32_t>(i));
         packet.set_ticket(0);
+        packet.set_events(&events_, 0);  // whose they are is known when they are reported
         packet.parse();
         const Malformed malformed = packet.layers().malformed;
         if (malformed != Malformed::no && program.drop_malformed) {
@@ -107,7 +108,6 @@ CpuEngine::Active CpuEngine::parse(const chain::Program& program, ChainCounters&
             at_[i] = kDone;
             counters.malformed[static_cast<size_t>(malformed)].add(1);
         } else {
-            at_[i] = 0;
             active_[active.count++] = &packet;
             active.bytes += packet.length();
         }
@@ -139,48 +139,60 @@ void CpuEngine::run_node(const chain::Program& program, size_t index, Halves& ha
 }
 
 /// Sends the packets that node `index` has decided on their way; `active_` keeps those that the next node is for.
-CpuEngine::Active CpuEngine::route(const chain::Program& program, size_t index, ChainCounters& counters, const Active& active) {
-    const chain::Target* targets = program.nodes[index].targets.data();
-    const size_t outcomes = program.nodes[index].targets.size();
+CpuEngine::Active CpuEngine::route(const chain::Program& program, size_t index, ChainCounters& counters, rte_mbuf* const* mbufs,
+                                   const Active& active) {
+    const chain::Node& node = program.nodes[index];
+    const chain::Target* targets = node.targets.data();
+    const size_t outcomes = node.targets.size();
+    const chain::Target next_node{chain::Target::Kind::node, static_cast<uint16_t>(index + 1)};
     NodeCounters& node_counters = *counters.nodes[index];
     const bool wants_visits = delivery_.wants_visits();
     Active next;
     next.elsewhere = active.elsewhere;
+    uint64_t bytes_left = 0;
     // Runs of equal outcomes are counted together.
-    uint32_t run_outcome = 0, run = 0;
+    uint32_t run_outcome = 0;
+    size_t run_begin = 0;
     for (size_t i = 0; i < active.count; ++i) {
-        Packet* packet = active_[i];
-        const size_t number = packet->index();
         // An outcome that the NF did not declare would index past its targets.
         if (decisions_[i].outcome >= outcomes) decisions_[i].outcome = 0;
-        const Decision decision = decisions_[i];
-        const chain::Target target = targets[decision.outcome];
-        if (decision.outcome != run_outcome) {
-            node_counters.by_outcome[run_outcome].add(run);
-            run_outcome = decision.outcome;
-            run = 0;
+        const uint32_t outcome = decisions_[i].outcome;
+        if (outcome != run_outcome) {
+            node_counters.by_outcome[run_outcome].add(i - run_begin);
+            run_outcome = outcome;
+            run_begin = i;
         }
-        ++run;
-        fates_[number] = Fate{target, static_cast<uint16_t>(index), kNoPort, decision};
-        if (wants_visits) visits_[number].push_back({static_cast<uint16_t>(index), decision});
-        if (target.kind != chain::Target::Kind::node) {
-            at_[number] = kDone;
+        Packet* packet = active_[i];
+        if (wants_visits) visits_[packet->index()].push_back({static_cast<uint16_t>(index), decisions_[i]});
+        // Most go on to the next node, and nothing is noted of them until they leave.
+        if (targets[outcome] == next_node) {
+            active_[next.count++] = packet;
             continue;
         }
-        at_[number] = target.value;
-        if (target.value == index + 1) {
-            active_[next.count++] = packet;
-            next.bytes += packet->length();
-        } else {
-            ++next.elsewhere;
-        }
+        bytes_left += packet->length();
+        if (targets[outcome].kind == chain::Target::Kind::node) ++next.elsewhere;
+        leave(*packet, mbufs, Fate{targets[outcome], static_cast<uint16_t>(index), packet->out_port(), decisions_[i]});
     }
-    node_counters.by_outcome[run_outcome].add(run);
+    node_counters.by_outcome[run_outcome].add(active.count - run_begin);
+    if (!(node.type->writes | node.type->cpu_writes).contains(field::length)) next.bytes = active.bytes - bytes_left;
+    else for (size_t i = 0; i < next.count; ++i) next.bytes += active_[i]->length();
     return next;
 }
 
-/// Collects the packets of a node that some came to by leaps, in order of arrival; `waiting` stand at this or later nodes.
-CpuEngine::Active CpuEngine::gather(size_t index, size_t count, size_t waiting) {
+/// Notes where a packet goes that does not go on to the next node.
+void CpuEngine::leave(const Packet& packet, rte_mbuf* const* mbufs, const Fate& fate) {
+    const size_t number = packet.index();
+    fates_[number] = fate;
+    at_[number] = fate.target.kind == chain::Target::Kind::node ? fate.target.value : kDone;
+    // A dropped packet stays what it was, as it does when a device drops it.
+    if (at_[number] == kDone && fate.target.kind != chain::Target::Kind::drop) update_mbuf(mbufs[number], packet);
+}
+
+/// Collects the packets of a node that some came to by leaps, in order of arrival: `from_before`, which come from the node
+/// before, and those of the vector's `count` that wait for it.
+CpuEngine::Active CpuEngine::gather(size_t index, size_t count, const Active& from_before) {
+    for (size_t i = 0; i < from_before.count; ++i) at_[active_[i]->index()] = static_cast<uint16_t>(index);
+    const size_t waiting = from_before.count + from_before.elsewhere;
     Active active;
     for (size_t i = 0; i < count; ++i) {
         if (at_[i] != index) continue;
@@ -199,32 +211,28 @@ void CpuEngine::run_vector(const chain::Program& program, ChainCounters& counter
     Active active = parse(program, counters, mbufs, count);
     uint64_t cycles = rte_rdtsc();
     for (size_t index = 0; index < program.nodes.size() && active.count + active.elsewhere > 0; ++index) {
-        if (active.elsewhere > 0) active = gather(index, count, active.count + active.elsewhere);
+        if (active.elsewhere > 0) active = gather(index, count, active);
         if (active.count == 0) continue;
         NodeCounters& node_counters = *counters.nodes[index];
         node_counters.packets.add(active.count);
         node_counters.bytes.add(active.bytes);
-        if (program.nodes[index].type->emits_events)
-            for (size_t i = 0; i < active.count; ++i) active_[i]->set_events(&events_, static_cast<uint16_t>(index));
-        events_.count = 0;
         run_node(program, index, halves, active.count);
-        active = route(program, index, counters, active);
-        if (events_.count > 0) report_events(program, counters, mbufs);
+        active = route(program, index, counters, mbufs, active);
+        if (events_.count > 0) report_events(program, index, counters, mbufs, active.count);
         const uint64_t now = rte_rdtsc();
         node_counters.cycles.add(now - cycles);
         cycles = now;
     }
-    for (size_t i = 0; i < count; ++i) {
-        fates_[i].out_port = packets_[i].out_port();
-        // A dropped packet stays what it was, as it does when a device drops it.
-        if (fates_[i].target.kind != chain::Target::Kind::drop) update_mbuf(mbufs[i], packets_[i]);
-        if (wants_visits) delivery_.visits(program, mbufs[i], visits_[i], fates_[i]);
-    }
+    if (wants_visits)
+        for (size_t i = 0; i < count; ++i) delivery_.visits(program, mbufs[i], visits_[i], fates_[i]);
     counters.batches.add(1);
 }
 
-void CpuEngine::report_events(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs) {
+/// Hands on the events of node `index`, behind which `active` packets go on.
+void CpuEngine::report_events(const chain::Program& program, size_t index, ChainCounters& counters, rte_mbuf* const* mbufs, size_t active) {
     const uint32_t stored = std::min(events_.count, events_.capacity);
+    for (uint32_t i = 0; i < stored; ++i) event_storage_[i].node = static_cast<uint16_t>(index);
+    for (size_t i = 0; i < active; ++i) fates_[active_[i]->index()] = {};
     counters.events_lost.add(events_.count - stored);
     deliver_events(program, std::span(event_storage_.data(), stored), counters, mbufs, fates_.data());
     events_.count = 0;

@@ -39,11 +39,12 @@ private:
     };
     void pass_through(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count);
     void run_vector(const chain::Program& program, ChainCounters& counters, Halves& halves, rte_mbuf* const* mbufs, size_t count);
-    Active route(const chain::Program& program, size_t index, ChainCounters& counters, const Active& active);
-    Active gather(size_t index, size_t count, size_t waiting);
+    Active route(const chain::Program& program, size_t index, ChainCounters& counters, rte_mbuf* const* mbufs, const Active& active);
+    void leave(const Packet& packet, rte_mbuf* const* mbufs, const Fate& fate);
+    Active gather(size_t index, size_t count, const Active& from_before);
     Active parse(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count);
     void run_node(const chain::Program& program, size_t index, Halves& halves, size_t active);
-    void report_events(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs);
+    void report_events(const chain::Program& program, size_t index, ChainCounters& counters, rte_mbuf* const* mbufs, size_t active);
     Halves& halves_for(const std::shared_ptr<const chain::Program>& program);
 
     Delivery& delivery_;
@@ -53,7 +54,7 @@ private:
     Halves* last_halves_ = nullptr;         // of the last vector
     std::vector<Packet> packets_;
     std::vector<Fate> fates_;
-    std::vector<uint16_t> at_;              // the node that each packet waits for
+    std::vector<uint16_t> at_;              // by packet that has left active_: the node that it waits for
     std::vector<Packet*> active_;
     std::vector<Decision> decisions_;
     std::vector<Event> event_storage_;
