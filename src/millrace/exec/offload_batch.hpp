@@ -13,6 +13,12 @@ inline constexpr uint32_t kEventsPerPacket = 4;
 /// Heads of frames longer than this are not worth a transfer of their own.
 inline constexpr uint32_t kMostPrefix = 128;
 
+/// Where a packet goes, by what decided on it.
+inline Target target_of(const chain::Program& program, const device::PacketResult& result) {
+    if (result.node < program.nodes.size()) return program.nodes[result.node].targets[result.outcome];
+    return result.node == kParserNode ? Target{Target::Kind::drop, 0} : Target{};
+}
+
 struct OffloadEngine::Queue {
     std::shared_ptr<const chain::Program> program;
     std::shared_ptr<device::LoadedProgram> loaded;

@@ -244,9 +244,11 @@ bool OffloadEngine::finish_front() {
 FrameRegion* OffloadEngine::lend_region(Slot& slot) {
     // A NIC that wants physical addresses could not send from a region.
     if (slot.prefix_back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
-    const device::PacketResult* results = slot.results();
     size_t going_on = 0;
-    for (size_t i = 0; i < slot.count; ++i) going_on += results[i].target.kind != Target::Kind::drop && results[i].node != device::kHostDecides;
+    for (size_t i = 0; i < slot.count; ++i) {
+        const device::PacketResult& result = slot.results()[i];
+        going_on += result.node != device::kHostDecides && target_of(*slot.program, result).kind != Target::Kind::drop;
+    }
     if (going_on == 0) return nullptr;
     FrameRegion* fresh = regions_->take();
     if (fresh == nullptr) return nullptr;
@@ -277,10 +279,10 @@ bool bring_home(rte_mbuf* mbuf, const uint8_t* frame, uint16_t length, int32_t d
 bool OffloadEngine::apply(Slot& slot, size_t index, FrameRegion* lent, Fate& fate) {
     const device::PacketResult& result = slot.results()[index];
     if (result.node == device::kHostDecides) return false;
-    fate.target = result.target;
+    fate.target = target_of(*slot.program, result);
     fate.node = result.node;
     fate.out_port = result.out_port;
-    fate.decision = {result.detail, result.outcome};
+    fate.decision = {kNoDetail, result.outcome};
     if (fate.target.kind == Target::Kind::drop) {
         if (result.node == kParserNode && result.outcome < kMalformedCount) slot.counters->malformed[result.outcome].add(1);
         return true;
@@ -329,6 +331,7 @@ void OffloadEngine::complete(Slot& slot) {
                 const Decision decision = slot.visits[size_t{node} * n + i];
                 if (decision.outcome != device::kNotVisited) visits_.push_back({node, decision});
             }
+            if (!visits_.empty()) fates_[i].decision.detail = visits_.back().decision.detail;
             delivery_.visits(*slot.program, slot.mbufs[i], visits_, fates_[i]);
         }
     }

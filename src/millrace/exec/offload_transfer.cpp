@@ -247,7 +247,7 @@ Status OffloadEngine::fetch_rest(Slot& slot) {
         slot.pieces.clear();
         for (size_t i = 0; i < slot.count; ++i) {
             const device::PacketResult& result = slot.results()[i];
-            if (result.target.kind == Target::Kind::drop || result.node == device::kHostDecides) continue;
+            if (result.node == device::kHostDecides || target_of(*slot.program, result).kind == Target::Kind::drop) continue;
             const size_t at = result.offset - slot.ring_offset;
             if (at + result.length > slot.ring_bytes) return Status::failed;
             slot.pieces.push_back({slot.region->data() + at, ring_address_ + result.offset, result.length});

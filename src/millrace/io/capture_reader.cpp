@@ -164,7 +164,9 @@ bool CaptureReader::to_ethernet(CaptureRecord& record) {
     if (record.link_type == kEthernetLink) return true;
     if (!to_ethernet_head(record.link_type, record.bytes, head_)) return false;
     record.bytes = record.bytes.subspan(head_.skip);
-    record.wire_bytes = record.wire_bytes - head_.skip + static_cast<uint32_t>(head_.bytes.size());
+    // A file may claim any length on the wire.
+    const uint64_t wire = uint64_t{record.wire_bytes} - head_.skip + head_.bytes.size();
+    record.wire_bytes = static_cast<uint32_t>(std::min<uint64_t>(wire, UINT32_MAX));
     record.head = head_.bytes;
     return true;
 }

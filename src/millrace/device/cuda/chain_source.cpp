@@ -139,7 +139,7 @@ std::string step_kernel(const chain::Program& program, const TableLayout& layout
 /// Copies take 8 threads a packet; so do kernels with an NF that likes several lanes, which then hold fewer packets a block.
 Kernel geometry(const chain::Program& program, const Step& step) {
     Kernel kernel;
-    if (step.kind == Step::Kind::tickets || step.kind == Step::Kind::commit || step.kind == Step::Kind::snapshot) return {.name = {}, .threads = 1024, .packets = 0, .block_bytes = 0};
+    if (step.kind == Step::Kind::tickets || step.kind == Step::Kind::commit || step.kind == Step::Kind::snapshot) return {.name = {}, .threads = 256, .packets = 0, .block_bytes = 0};
     unsigned lanes = step.kind == Step::Kind::nodes ? 1 : 8;
     for (uint16_t index = step.first; index < step.last; ++index) {
         lanes = std::max(lanes, program.nodes[index].lanes);

@@ -41,6 +41,8 @@ void* open_library(const std::vector<std::string>& names) {
                                    names.front(), looked));
 }
 
+/// So few that a block of the ordered kernels fits beside three blocks of 256 threads.
+constexpr const char* kRegisters = "-maxrregcount=72";
 constexpr const char* kOptions[] = {"--std=c++20", "-dlto", "--relocatable-device-code=true", "--device-as-default-execution-space",
                                     "--extra-device-vectorization"};
 
@@ -49,6 +51,7 @@ constexpr const char* kOptions[] = {"--std=c++20", "-dlto", "--relocatable-devic
 std::string compile_options() {
     std::string text;
     for (const char* option : kOptions) text += std::string(option) + "\n";
+    text += kRegisters;
     return text;
 }
 
@@ -168,7 +171,7 @@ std::string Compiler::link(const std::vector<std::string>& units, const std::str
 std::string Compiler::link_to(Output output_kind, const std::vector<std::string>& units, const std::string& architecture) const {
     const Libraries& l = *libraries_;
     const std::string arch = "-arch=" + architecture;
-    std::vector<const char*> options = {arch.c_str(), "-lto"};
+    std::vector<const char*> options = {arch.c_str(), "-lto", kRegisters};
     if (output_kind == Output::ptx) options.push_back("-ptx");
     const auto ask_size = output_kind == Output::ptx ? l.ptx_size : l.cubin_size;
     const auto ask = output_kind == Output::ptx ? l.ptx : l.cubin;

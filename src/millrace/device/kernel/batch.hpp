@@ -17,21 +17,20 @@ struct FrameDescriptor {
 static_assert(sizeof(FrameDescriptor) == 12);
 
 /// `node` of packets that no NF decided on.
-inline constexpr uint16_t kParserNode = 0xfffe;  ///< the parser refused it; `outcome` is a Malformed
-inline constexpr uint16_t kNoNode = 0xfffd;      ///< the chain is empty
-inline constexpr uint16_t kHostDecides = 0xfffc; ///< headers lie behind the bytes that were brought: the host must decide
+inline constexpr uint8_t kParserNode = 0xfe;  ///< the parser refused it; `outcome` is a Malformed
+inline constexpr uint8_t kNoNode = 0xfd;      ///< the chain is empty
+inline constexpr uint8_t kHostDecides = 0xfc; ///< headers lie behind the bytes that were brought: the host must decide
 
-/// What the chain made of one packet.
+/// What the chain made of one packet: which node decided on it last, and how. Where that leads, the host knows.
 struct PacketResult {
     uint32_t offset = 0;
     uint16_t length = 0;
     uint16_t out_port = kNoPort;
-    Target target;
-    uint16_t node = kNoNode;
-    uint16_t outcome = 0;
-    uint32_t detail = kNoDetail;
+    uint8_t node = kNoNode;
+    uint8_t outcome = 0;
+    uint16_t reserved = 0;
 };
-static_assert(sizeof(PacketResult) == 20);
+static_assert(sizeof(PacketResult) == 12);
 
 /// `outcome` in BatchView::visits of a node that did not see the packet.
 inline constexpr uint32_t kNotVisited = 0xffffffffu;

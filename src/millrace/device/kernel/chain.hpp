@@ -35,9 +35,8 @@ MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t n
     if (malformed == Malformed::beyond_present || behind_the_head) {
         result.node = kHostDecides;
     } else if (malformed != Malformed::no && drop_malformed) {
-        result.target = Target{Target::Kind::drop, 0};
         result.node = kParserNode;
-        result.outcome = static_cast<uint16_t>(malformed);
+        result.outcome = static_cast<uint8_t>(malformed);
     } else if (nodes > 0) {
         batch.at[i] = 0;
     }
@@ -60,10 +59,8 @@ MILLRACE_DEVICE void route_packet(const BatchView& batch, uint32_t* counts, uint
     ++counts[node * kMaxOutcomes + decision.outcome];
 #endif
     PacketResult& result = batch.results[i];
-    result.target = target;
-    result.node = static_cast<uint16_t>(node);
-    result.outcome = static_cast<uint16_t>(decision.outcome);
-    result.detail = decision.detail;
+    result.node = static_cast<uint8_t>(node);
+    result.outcome = static_cast<uint8_t>(decision.outcome);
     batch.at[i] = target.kind == Target::Kind::node ? target.value : kNowhere;
     if (batch.visits != nullptr) batch.visits[static_cast<uint64_t>(node) * batch.count + i] = decision;
 }

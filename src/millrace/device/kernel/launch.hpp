@@ -125,60 +125,76 @@ MILLRACE_DEVICE void run_node(const BatchView& batch, uint32_t* counts, const vo
     __syncthreads();
 }
 
-/// Packets that one round of the ordered kernels takes; they run in one block of that many threads.
-inline constexpr uint32_t kOrderedThreads = 1024;
+/// Threads of the ordered kernels, which are one block each. Few enough to fit beside the blocks that fill
+/// a multiprocessor: all batches wait for them.
+inline constexpr uint32_t kOrderedThreads = 256;
 
-/// Gives each packet that has an order key its ticket. One block; rounds of kOrderedThreads packets in
-/// order of arrival. Within a round the packets of a key are counted by warp: a key's counts stand in a
-/// row of a table that the keys are hashed into, and a packet's place is the sum of those before its warp's.
+/// Gives each packet that has an order key its ticket. One block; rounds of 1,024 packets in order of
+/// arrival, a thread taking every 256th. Within a round the packets of a key are counted by groups of 32:
+/// a key's counts stand in a row of a table that the keys are hashed into, and a packet's place is the sum
+/// of those before its group's.
 MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t> tickets) {
-    constexpr uint32_t kNone = 0xffffffffu, kWarps = kOrderedThreads / 32;
-    __shared__ uint32_t keys[kOrderedThreads];
-    __shared__ uint32_t counts[kOrderedThreads][kWarps / 4];  // a byte for each warp
-    const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    constexpr uint32_t kNone = 0xffffffffu, kShare = 4, kRound = kShare * kOrderedThreads, kGroups = kRound / 32;
+    __shared__ uint32_t keys[kRound];
+    __shared__ uint32_t counts[kRound][kGroups / 4];  // a byte for each group
+    const uint32_t lane = threadIdx.x % 32;
+    const auto group_of = [](uint32_t k) { return (k * kOrderedThreads + threadIdx.x) / 32; };
     const auto key_of = [&](uint32_t i) {
         const uint32_t key = i < batch.count ? batch.keys[i] : kNone;
         return key < tickets.size() ? key : kNone;
     };
-    uint32_t key = key_of(threadIdx.x);
-    for (uint32_t first = 0; first < batch.count; first += kOrderedThreads) {
-        const uint32_t i = first + threadIdx.x;
-        const uint32_t next_key = key_of(i + kOrderedThreads);
-        keys[threadIdx.x] = kNone;
-        for (uint32_t k = 0; k < kWarps / 4; ++k) counts[threadIdx.x][k] = 0;
+    uint32_t key[kShare], next_key[kShare], peers[kShare], row[kShare];
+    for (uint32_t k = 0; k < kShare; ++k) next_key[k] = key_of(k * kOrderedThreads + threadIdx.x);
+    for (uint32_t first = 0; first < batch.count; first += kRound) {
+#pragma unroll
+        for (uint32_t k = 0; k < kShare; ++k) {
+            key[k] = next_key[k];
+            next_key[k] = key_of(first + kRound + k * kOrderedThreads + threadIdx.x);
+            keys[k * kOrderedThreads + threadIdx.x] = kNone;
+            for (uint32_t w = 0; w < kGroups / 4; ++w) counts[k * kOrderedThreads + threadIdx.x][w] = 0;
+        }
         __syncthreads();
-        const uint32_t peers = __match_any_sync(0xffffffffu, key);
-        const uint32_t rank = __popc(peers & ((1u << lane) - 1));
-        const bool leads = key != kNone && rank == 0;
-        uint32_t row = 0;
-        if (leads) {
+#pragma unroll
+        for (uint32_t k = 0; k < kShare; ++k) {
+            peers[k] = __match_any_sync(0xffffffffu, key[k]);
+            row[k] = kNone;
+            if (key[k] == kNone || lane != __ffs(peers[k]) - 1u) continue;
             // Never more keys than rows, so there is one.
-            for (row = key * 2654435761u >> 22;; row = (row + 1) % kOrderedThreads) {
-                const uint32_t owner = atomicCAS(&keys[row], kNone, key);
-                if (owner == kNone || owner == key) break;
+            for (uint32_t at = key[k] * 2654435761u >> 22;; at = (at + 1) % kRound) {
+                const uint32_t owner = atomicCAS(&keys[at], kNone, key[k]);
+                if (owner != kNone && owner != key[k]) continue;
+                row[k] = at;
+                break;
             }
-            reinterpret_cast<uint8_t*>(counts[row])[warp] = static_cast<uint8_t>(__popc(peers));
+            reinterpret_cast<uint8_t*>(counts[row[k]])[group_of(k)] = static_cast<uint8_t>(__popc(peers[k]));
         }
         __syncthreads();
-        uint32_t before = 0, total = 0;
-        uint64_t base = 0;
-        if (leads) {
-            base = tickets[key];
-            for (uint32_t k = 0; k < kWarps / 4; ++k) {
-                const uint32_t word = counts[row][k];
-                const uint32_t earlier = k < warp / 4 ? word : k == warp / 4 ? word & ((1u << (8 * (warp % 4))) - 1) : 0;
-                before = __dp4a(earlier, 0x01010101u, before);
-                total = __dp4a(word, 0x01010101u, total);
+        uint64_t after[kShare];  // the counter behind this round, where this thread is to write it
+#pragma unroll
+        for (uint32_t k = 0; k < kShare; ++k) {
+            const uint32_t group = group_of(k);
+            uint32_t before = 0, total = 0;
+            uint64_t base = 0;
+            if (row[k] != kNone) {
+                base = tickets[key[k]];
+                for (uint32_t w = 0; w < kGroups / 4; ++w) {
+                    const uint32_t word = counts[row[k]][w];
+                    const uint32_t earlier = w < group / 4 ? word : w == group / 4 ? word & ((1u << (8 * (group % 4))) - 1) : 0;
+                    before = __dp4a(earlier, 0x01010101u, before);
+                    total = __dp4a(word, 0x01010101u, total);
+                }
             }
+            const uint64_t ticket = __shfl_sync(0xffffffffu, base + before, __ffs(peers[k]) - 1) + __popc(peers[k] & ((1u << lane) - 1));
+            if (key[k] != kNone) batch.packets[first + k * kOrderedThreads + threadIdx.x].set_ticket(ticket);
+            // The last group that has the key carries its counter on.
+            if (row[k] != kNone && before + __popc(peers[k]) != total) row[k] = kNone;
+            after[k] = base + total;
         }
-        const uint32_t leader = peers != 0 ? __ffs(peers) - 1 : lane;
-        const uint64_t ticket = __shfl_sync(0xffffffffu, base + before, leader) + rank;
-        if (key != kNone) batch.packets[i].set_ticket(ticket);
         __syncthreads();
-        // The last warp that has the key carries its counter on.
-        if (leads && before + __popc(peers) == total) tickets[key] = base + total;
+#pragma unroll
+        for (uint32_t k = 0; k < kShare; ++k)
+            if (row[k] != kNone) tickets[key[k]] = after[k];
         __syncthreads();
-        key = next_key;
     }
 }
 
