@@ -100,6 +100,7 @@ Status OffloadEngine::send(Slot& slot) {
     const std::vector<device::StateArray>& states = slot.loaded->states();
     for (size_t i = 0; i < states.size(); ++i) view.states[i] = {device_pointer<const uint32_t>(states[i].address), static_cast<uint32_t>(states[i].bytes / 4)};
     view.count = static_cast<uint32_t>(n);
+    view.mean_bytes = static_cast<uint32_t>(slot.frame_bytes / std::max<size_t>(n, 1));
     view.headroom = static_cast<uint16_t>(slot.headroom);
     view.tailroom = static_cast<uint16_t>(slot.tailroom);
     const size_t input_bytes = slot.results_offset();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
 #include <set>
 
 namespace millrace::device::cuda {
@@ -52,18 +54,18 @@ TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
     return {fmt::format("{}_{}.cu", type.name, lanes), text};
 }
 
-std::string declarations(const chain::Node& node) {
-    std::string text = fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*);\n", function_name(*node.type, node.lanes, "process"));
+std::string declarations(const chain::Node& node, unsigned lanes) {
+    std::string text = fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*);\n", function_name(*node.type, lanes, "process"));
     if (node.type->ordered()) {
-        text += fmt::format("extern \"C\" __device__ unsigned {}(const Packet*, const void*);\n", function_name(*node.type, node.lanes, "order_key"));
-        text += fmt::format("extern \"C\" __device__ MutableView<uint64_t> {}(const void*);\n", function_name(*node.type, node.lanes, "tickets"));
+        text += fmt::format("extern \"C\" __device__ unsigned {}(const Packet*, const void*);\n", function_name(*node.type, lanes, "order_key"));
+        text += fmt::format("extern \"C\" __device__ MutableView<uint64_t> {}(const void*);\n", function_name(*node.type, lanes, "tickets"));
     }
     if (node.type->finishes)
-        text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision);\n", function_name(*node.type, node.lanes, "finish"));
+        text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision);\n", function_name(*node.type, lanes, "finish"));
     if (node.type->block_bytes > 0)
-        text += fmt::format("extern \"C\" __device__ void {}(const void*, unsigned*);\n", function_name(*node.type, node.lanes, "stage"));
+        text += fmt::format("extern \"C\" __device__ void {}(const void*, unsigned*);\n", function_name(*node.type, lanes, "stage"));
     if (node.type->commit != nullptr)
-        text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision);\n", function_name(*node.type, node.lanes, "commit"));
+        text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision);\n", function_name(*node.type, lanes, "commit"));
     return text;
 }
 
@@ -84,12 +86,15 @@ std::string kernel_head(const Kernel& kernel) {
                        kernel.threads, kernel.packets == 0 ? 1 : 768 / kernel.threads, kernel.name);
 }
 
+/// How many lanes a node gets.
+using LaneChoice = std::function<unsigned(const chain::Node&)>;
+
 std::string open_counts(size_t nodes) {
     return fmt::format("    __shared__ uint32_t outcomes[{0} * kMaxOutcomes];\n    const BlockCounts<{0}> counts(outcomes);\n", nodes);
 }
 constexpr const char* kCloseCounts = "    counts.flush(batch);\n";
 
-std::string nodes_kernel(const chain::Program& program, const TableLayout& layout, const Step& step, const Kernel& kernel) {
+std::string nodes_kernel(const chain::Program& program, const TableLayout& layout, const Step& step, const Kernel& kernel, const LaneChoice& lanes) {
     std::string text = kernel_head(kernel);
     const size_t nodes = program.nodes.size();
     if (step.first < step.last) text += open_counts(nodes);
@@ -97,12 +102,12 @@ std::string nodes_kernel(const chain::Program& program, const TableLayout& layou
         text += fmt::format("    for_each_packet<{}>(batch, [&](uint32_t i) {{ begin_packet(batch, i, {}, {}); }});\n", kernel.packets, nodes, program.drop_malformed);
     for (uint16_t index = step.first; index < step.last; ++index) {
         const chain::Node& node = program.nodes[index];
-        const auto function = [&](const char* what) { return function_name(*node.type, node.lanes, what); };
+        const auto function = [&](const char* what) { return function_name(*node.type, lanes(node), what); };
         const char* const at_last = step.hold_last && index + 1 == step.last ? "Then::hold" : "Then::route";
         const std::string where = fmt::format("{0}, {1}, {{}}, {2}, sizeof {2} / sizeof {2}[0]", tables(layout, index), index, targets_name(index));
         if (node.type->block_bytes > 0)
             text += fmt::format("    {}({}, block_memory());\n    __syncthreads();\n", function("stage"), tables(layout, index));
-        text += fmt::format("    run_node<{}, {}, {}, {}>(batch, counts.data(), ", kernel.packets, node.lanes, node.type->emits_events,
+        text += fmt::format("    run_node<{}, {}, {}, {}>(batch, counts.data(), ", kernel.packets, lanes(node), node.type->emits_events,
                             node.type->finishes ? "Then::hold" : at_last) + fmt::format(fmt::runtime(where), function("process")) + ");\n";
         if (node.type->finishes)
             text += fmt::format("    finish_node<{}, {}>(batch, counts.data(), ", kernel.packets, at_last) + fmt::format(fmt::runtime(where), function("finish")) + ");\n";
@@ -110,18 +115,18 @@ std::string nodes_kernel(const chain::Program& program, const TableLayout& layou
     if (step.keys_of_next) {
         const chain::Node& node = program.nodes[step.last];
         text += fmt::format("    for_each_packet<{}>(batch, [&](uint32_t i) {{ batch.keys[i] = batch.at[i] == {} ? {}(&batch.packets[i], {}) : kNoOrderKey; }});\n",
-                            kernel.packets, step.last, function_name(*node.type, node.lanes, "order_key"), tables(layout, step.last));
+                            kernel.packets, step.last, function_name(*node.type, lanes(node), "order_key"), tables(layout, step.last));
     }
     if (step.end) text += fmt::format("    for_each_packet<{}>(batch, [&](uint32_t i) {{ end_packet(batch, i); }});\n", kernel.packets);
     if (step.first < step.last) text += kCloseCounts;
     return text + "}\n";
 }
 
-std::string step_kernel(const chain::Program& program, const TableLayout& layout, const Step& step, const Kernel& kernel) {
-    const auto function = [&](const char* what) { return function_name(*program.nodes[step.first].type, program.nodes[step.first].lanes, what); };
+std::string step_kernel(const chain::Program& program, const TableLayout& layout, const Step& step, const Kernel& kernel, const LaneChoice& lanes) {
+    const auto function = [&](const char* what) { return function_name(*program.nodes[step.first].type, lanes(program.nodes[step.first]), what); };
     const std::string take_snapshot = step.snapshot ? "    __syncthreads();\n    snapshot_states(batch, threadIdx.x, blockDim.x);\n" : "";
     switch (step.kind) {
-        case Step::Kind::nodes: return nodes_kernel(program, layout, step, kernel);
+        case Step::Kind::nodes: return nodes_kernel(program, layout, step, kernel, lanes);
         case Step::Kind::gather: return kernel_head(kernel) + fmt::format("    gather_block<{}>(batch);\n}}\n", kernel.packets);
         case Step::Kind::pack: return kernel_head(kernel) + fmt::format("    pack_block<{}>(batch);\n}}\n", kernel.packets);
         case Step::Kind::snapshot: return kernel_head(kernel) + take_snapshot + "}\n";
@@ -137,12 +142,12 @@ std::string step_kernel(const chain::Program& program, const TableLayout& layout
 }
 
 /// Copies take 8 threads a packet; so do kernels with an NF that likes several lanes, which then hold fewer packets a block.
-Kernel geometry(const chain::Program& program, const Step& step) {
+Kernel geometry(const chain::Program& program, const Step& step, const LaneChoice& choice) {
     Kernel kernel;
     if (step.kind == Step::Kind::tickets || step.kind == Step::Kind::commit || step.kind == Step::Kind::snapshot) return {.name = {}, .threads = 256, .packets = 0, .block_bytes = 0};
     unsigned lanes = step.kind == Step::Kind::nodes ? 1 : 8;
     for (uint16_t index = step.first; index < step.last; ++index) {
-        lanes = std::max(lanes, program.nodes[index].lanes);
+        lanes = std::max(lanes, choice(program.nodes[index]));
         kernel.block_bytes = std::max(kernel.block_bytes, program.nodes[index].type->block_bytes);
     }
     kernel.threads = lanes == 1 ? 128 : 256;
@@ -168,20 +173,32 @@ ChainSource make_chain_source(const chain::Program& program, const std::vector<S
     source.chain.name = program.name + ".cu";
     source.chain.text = "#include \"millrace/device/kernel/launch.hpp\"\nusing namespace millrace;\nusing namespace millrace::device;\n";
     source.chain.text += fmt::format("struct alignas(16) ChainTables {{ unsigned char bytes[{}]; }};\n", std::max<size_t>(layout.bytes, 16));
-    for (size_t i = 0; i < program.nodes.size(); ++i) {
-        const chain::Node& node = program.nodes[i];
-        TranslationUnit unit = nf_unit(*node.type, node.lanes);
-        if (written.insert(unit.name).second) {
-            source.chain.text += declarations(node);
+    const LaneChoice preferred = [](const chain::Node& node) { return node.lanes; };
+    const LaneChoice single = [](const chain::Node&) { return 1u; };
+    const auto add_nfs = [&](const LaneChoice& lanes) {
+        for (const chain::Node& node : program.nodes) {
+            TranslationUnit unit = nf_unit(*node.type, lanes(node));
+            if (!written.insert(unit.name).second) continue;
+            source.chain.text += declarations(node, lanes(node));
             source.nfs.push_back(std::move(unit));
         }
-        source.chain.text += targets(program, i);
-    }
-    for (size_t i = 0; i < steps.size(); ++i) {
-        Kernel kernel = geometry(program, steps[i]);
-        kernel.name = fmt::format("millrace_step_{}", i);
-        source.chain.text += step_kernel(program, layout, steps[i], kernel);
-        source.kernels.push_back(std::move(kernel));
+    };
+    const auto add_kernels = [&](const LaneChoice& lanes, const char* name, std::vector<Kernel>& kernels) {
+        for (size_t i = 0; i < steps.size(); ++i) {
+            Kernel kernel = geometry(program, steps[i], lanes);
+            kernel.name = fmt::format("millrace_{}_{}", name, i);
+            source.chain.text += step_kernel(program, layout, steps[i], kernel, lanes);
+            kernels.push_back(std::move(kernel));
+        }
+    };
+    for (size_t i = 0; i < program.nodes.size(); ++i) source.chain.text += targets(program, i);
+    add_nfs(preferred);
+    add_kernels(preferred, "step", source.kernels);
+    const bool shares = std::any_of(program.nodes.begin(), program.nodes.end(), [](const chain::Node& node) { return node.lanes > 1; });
+    const bool as_preferred = std::all_of(program.nodes.begin(), program.nodes.end(), [](const chain::Node& node) { return node.lanes == node.type->lanes; });
+    if (shares && as_preferred) {
+        add_nfs(single);
+        add_kernels(single, "short_step", source.short_kernels);
     }
     return source;
 }

@@ -22,6 +22,9 @@ struct Kernel {
     uint32_t block_bytes = 0;  ///< of shared memory besides what the kernel declares
 };
 
+/// Frames shorter than this on average are run with one lane a packet: there is too little in them to share.
+inline constexpr uint32_t kShortFrame = 256;
+
 /// Where each node's Tables lie among the bytes that every kernel gets as its second parameter.
 struct TableLayout {
     std::vector<size_t> offsets;
@@ -37,6 +40,8 @@ struct ChainSource {
     /// The kernels, one for each step, with the chain's constants built in.
     TranslationUnit chain;
     std::vector<Kernel> kernels;
+    /// The same steps for short frames; empty where they would be no different, or the lanes were asked for.
+    std::vector<Kernel> short_kernels;
 };
 
 /// Writes the source that runs `steps` of `program`. Every kernel has the parameters

@@ -69,17 +69,8 @@ public:
         : LoadedProgram(std::move(program), std::move(steps)), device_(device) {
         const ChainSource source = make_chain_source(*program_, steps_);
         module_ = device_.module_of(source);
-        for (size_t i = 0; i < steps_.size(); ++i) {
-            Launch launch{nullptr, source.kernels[i].threads, source.kernels[i].packets, source.kernels[i].block_bytes, nullptr};
-            if (const Result result = device_.driver_.module_function(&launch.function, module_->module, source.kernels[i].name.c_str()); result != kSuccess)
-                throw DeviceError("chain '" + program_->name + "': no kernel " + source.kernels[i].name + ": " + device_.driver_.text(result));
-            if (launch.block_bytes > kPlainBlockBytes) {
-                const Result result = device_.driver_.function_set(launch.function, kMaxDynamicShared, static_cast<int>(launch.block_bytes));
-                if (result != kSuccess) throw DeviceError(fmt::format("{}: no {} bytes of shared memory for a block: {}", device_.describe(), launch.block_bytes, device_.driver_.text(result)));
-            }
-            launch.name = &*device_.launch_names_.insert(step_text(*program_, steps_[i])).first;
-            launches_.push_back(launch);
-        }
+        launches_ = make_launches(source.kernels);
+        short_launches_ = make_launches(source.short_kernels);
         bring_tables();
     }
     ~Loaded() override {
@@ -87,10 +78,30 @@ public:
         device_.enter();
         for (const void* data : used_) device_.release_array(data);
     }
-    const Launch& launch(size_t step) const { return launches_[step]; }
+    const Launch& launch(size_t step, uint32_t mean_bytes) const {
+        return !short_launches_.empty() && mean_bytes < kShortFrame ? short_launches_[step] : launches_[step];
+    }
     void* tables() const { return const_cast<std::byte*>(tables_.data()); }
 
 private:
+    std::vector<Launch> make_launches(const std::vector<Kernel>& kernels) {
+        std::vector<Launch> launches;
+        const auto require = [&](Result result, const std::string& what) {
+            if (result != kSuccess) throw DeviceError(fmt::format("{}: chain '{}': {}: {}", device_.describe(), program_->name, what, device_.driver_.text(result)));
+        };
+        for (size_t i = 0; i < kernels.size(); ++i) {
+            const Kernel& kernel = kernels[i];
+            Launch launch{nullptr, kernel.threads, kernel.packets, kernel.block_bytes, nullptr};
+            require(device_.driver_.module_function(&launch.function, module_->module, kernel.name.c_str()), "no kernel " + kernel.name);
+            if (launch.block_bytes > kPlainBlockBytes)
+                require(device_.driver_.function_set(launch.function, kMaxDynamicShared, static_cast<int>(launch.block_bytes)),
+                        fmt::format("no {} bytes of shared memory for a block", launch.block_bytes));
+            launch.name = &*device_.launch_names_.insert(step_text(*program_, steps_[i])).first;
+            launches.push_back(launch);
+        }
+        return launches;
+    }
+
     void bring_tables() try {
         const TableLayout layout = table_layout(*program_);
         tables_.resize(std::max<size_t>(layout.bytes, 16));
@@ -113,7 +124,7 @@ private:
 
     CudaDevice& device_;
     std::shared_ptr<LoadedModule> module_;
-    std::vector<Launch> launches_;
+    std::vector<Launch> launches_, short_launches_;
     std::vector<std::byte> tables_;
     std::vector<const void*> used_;
 };
@@ -344,7 +355,7 @@ Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t 
     if (state_ != Status::ok || batch.count == 0) return state_;
     enter();
     const auto& loaded = static_cast<const Loaded&>(program);
-    const Loaded::Launch& launch = loaded.launch(step);
+    const Loaded::Launch& launch = loaded.launch(step, batch.mean_bytes);
     const unsigned blocks = launch.packets == 0 ? 1 : (batch.count + launch.packets - 1) / launch.packets;
     void* parameters[] = {const_cast<BatchView*>(&batch), loaded.tables()};
     streams_[stream]->running = launch.name;

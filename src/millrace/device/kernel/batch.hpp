@@ -67,6 +67,7 @@ struct BatchView {
     uint32_t* snapshot = nullptr;                   ///< takes the states, one behind the other, as the batch leaves them
     StateWords states[kMaxStates];
     uint32_t count = 0;
+    uint32_t mean_bytes = 0;                        ///< of the frames that were brought
     uint32_t prefix_bytes = 0;
     uint16_t headroom = 0;                          ///< free bytes before and behind each frame
     uint16_t tailroom = 0;

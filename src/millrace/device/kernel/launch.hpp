@@ -145,17 +145,14 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t
     };
     uint32_t key[kShare], next_key[kShare], peers[kShare], row[kShare];
     for (uint32_t k = 0; k < kShare; ++k) next_key[k] = key_of(k * kOrderedThreads + threadIdx.x);
+    for (uint32_t i = threadIdx.x; i < kRound; i += kOrderedThreads) keys[i] = kNone;
+    for (uint32_t i = threadIdx.x; i < kRound * (kGroups / 4); i += kOrderedThreads) counts[i / (kGroups / 4)][i % (kGroups / 4)] = 0;
+    __syncthreads();
     for (uint32_t first = 0; first < batch.count; first += kRound) {
 #pragma unroll
         for (uint32_t k = 0; k < kShare; ++k) {
             key[k] = next_key[k];
             next_key[k] = key_of(first + kRound + k * kOrderedThreads + threadIdx.x);
-            keys[k * kOrderedThreads + threadIdx.x] = kNone;
-            for (uint32_t w = 0; w < kGroups / 4; ++w) counts[k * kOrderedThreads + threadIdx.x][w] = 0;
-        }
-        __syncthreads();
-#pragma unroll
-        for (uint32_t k = 0; k < kShare; ++k) {
             peers[k] = __match_any_sync(0xffffffffu, key[k]);
             row[k] = kNone;
             if (key[k] == kNone || lane != __ffs(peers[k]) - 1u) continue;
@@ -192,8 +189,13 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t
         }
         __syncthreads();
 #pragma unroll
-        for (uint32_t k = 0; k < kShare; ++k)
-            if (row[k] != kNone) tickets[key[k]] = after[k];
+        for (uint32_t k = 0; k < kShare; ++k) {
+            if (row[k] == kNone) continue;
+            tickets[key[k]] = after[k];
+            // Leaves the table as it was: few of its rows are used.
+            keys[row[k]] = kNone;
+            for (uint32_t w = 0; w < kGroups / 4; ++w) counts[row[k]][w] = 0;
+        }
         __syncthreads();
     }
 }
