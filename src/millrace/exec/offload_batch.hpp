@@ -1,6 +1,7 @@
 // The buffers of a batch, as the parts of the offload engine share them.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "millrace/exec/offload_engine.hpp"
@@ -41,24 +42,28 @@ struct OffloadEngine::Queue {
 
 /// Everything that one batch needs, allocated once.
 ///
-/// On the device a block holds, for n packets: descriptors, the head (EventBuffer and outcome counts), results,
-/// the snapshot of the NFs' state, events. The host writes descriptors and head with one copy and gets head, results and the first events
-/// with one.
+/// A batch's piece of the packet ring holds, one behind the other: the descriptors, the head (EventBuffer and
+/// outcome counts), the frames, the results, the snapshot of the NFs' state, the events. So the host writes
+/// descriptors and head with one copy, and gets all from the head to the first events with one: a copy engine
+/// loses microseconds with each. Where only heads of frames go back, they stand in the frames' place, and the
+/// frames behind the events.
 struct OffloadEngine::Slot {
     static constexpr size_t kOutcomes = device::kMaxNodes * device::kMaxOutcomes;
     static constexpr size_t kHead = sizeof(EventBuffer) + kOutcomes * sizeof(uint32_t);
+    static constexpr size_t kAlign = 64;
+    static constexpr size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
     device::StreamId stream = 0;
     // Host side.
     uint8_t* frames_in = nullptr;       // for packed transfers
-    FrameRegion* region = nullptr;      // what comes back lands here
-    uint8_t* block = nullptr;           // as the device's, without sources
+    uint8_t* input = nullptr;           // descriptors and head
+    FrameRegion* region = nullptr;      // what comes back lands here, from the head on
+    Event* more_events = nullptr;       // where there are more than come back at once
     uint64_t* sources = nullptr;
     Decision* visits = nullptr;
-    size_t block_bytes = 0;             // of the block, on both sides
     std::vector<device::CopyPiece> pieces;
     // Device side.
-    device::Address device_block = 0, device_sources = 0, device_visits = 0, device_prefixes = 0, device_work = 0;
+    device::Address device_sources = 0, device_visits = 0, device_work = 0;
     // The batch.
     std::shared_ptr<const chain::Program> program;
     std::shared_ptr<device::LoadedProgram> loaded;
@@ -68,7 +73,8 @@ struct OffloadEngine::Slot {
     device::BatchView view;
     size_t count = 0;
     size_t state_bytes = 0;             // of the snapshot
-    size_t ring_offset = 0, ring_bytes = 0;
+    size_t ring_offset = 0;             // of the piece
+    size_t frames_bytes = 0;            // of the packet buffer
     size_t frame_bytes = 0;             // that are to be brought
     uint32_t slot_bytes = 0;            // from one frame to the next in the packet buffer; 0: uneven
     size_t runs = 0;                    // of buffers that lie at one distance from each other
@@ -80,22 +86,41 @@ struct OffloadEngine::Slot {
     uint64_t launched = 0;
     uint64_t order = 0;                 // among the device's ordered batches, from 1; 0: not ordered
     bool fetching_rest = false;
+    // Where things lie in the piece; `place` computes them.
+    size_t head_at = 0, back_at = 0, results_at = 0, snapshot_at = 0, events_at = 0, frames_at = 0, piece_bytes = 0;
 
-    size_t head_offset() const { return (count * sizeof(device::FrameDescriptor) + 15) / 16 * 16; }  // pointers are inside
-    size_t results_offset() const { return head_offset() + kHead; }
-    size_t snapshot_offset() const { return results_offset() + count * sizeof(device::PacketResult); }
-    size_t events_offset() const { return snapshot_offset() + state_bytes; }
-    static constexpr size_t block_bytes_for(size_t n, size_t state_bytes) {
-        return state_bytes + n * (sizeof(device::FrameDescriptor) + sizeof(device::PacketResult) + kEventsPerPacket * sizeof(Event)) + kHead + 64;
+    /// Lays the piece out for `count` packets.
+    void place() {
+        const bool whole = prefix_back == chain::kWholeFrame;
+        head_at = aligned(count * sizeof(device::FrameDescriptor));
+        back_at = aligned(head_at + kHead);
+        results_at = aligned(back_at + (whole ? frames_bytes : count * prefix_back));
+        snapshot_at = aligned(results_at + count * sizeof(device::PacketResult));
+        events_at = aligned(snapshot_at + state_bytes);
+        const size_t events_end = aligned(events_at + (program->emits_events() ? count * kEventsPerPacket * sizeof(Event) : 0));
+        frames_at = whole ? back_at : events_end;
+        piece_bytes = whole ? events_end : aligned(frames_at + frames_bytes);
+    }
+    /// Bytes of a piece besides its frames, at most.
+    static size_t most_beside_frames(size_t n, size_t state_bytes) {
+        return aligned(n * (sizeof(device::FrameDescriptor) + sizeof(device::PacketResult) + kMostPrefix + kEventsPerPacket * sizeof(Event)) + kHead + state_bytes) +
+               8 * kAlign;
+    }
+    /// Bytes of them that come back, at most.
+    static size_t most_back_beside_frames(size_t n, size_t state_bytes) {
+        return aligned(n * (sizeof(device::PacketResult) + kMostPrefix) + kHead + state_bytes + kEagerEvents * sizeof(Event)) + 8 * kAlign;
     }
 
-    EventBuffer& event_buffer() const { return *reinterpret_cast<EventBuffer*>(block + head_offset()); }
-    uint32_t* outcomes() const { return reinterpret_cast<uint32_t*>(block + head_offset() + sizeof(EventBuffer)); }
-    device::FrameDescriptor* descriptors() const { return reinterpret_cast<device::FrameDescriptor*>(block); }
-    device::PacketResult* results() const { return reinterpret_cast<device::PacketResult*>(block + results_offset()); }
-    Event* events() const { return reinterpret_cast<Event*>(block + events_offset()); }
-    /// How many events the device has stored.
-    uint32_t stored_events() const { return std::min(event_buffer().count, event_buffer().capacity); }
+    device::FrameDescriptor* descriptors() const { return reinterpret_cast<device::FrameDescriptor*>(input); }
+    EventBuffer& event_buffer(uint8_t* head) const { return *reinterpret_cast<EventBuffer*>(head); }
+    uint32_t* outcomes(uint8_t* head) const { return reinterpret_cast<uint32_t*>(head + sizeof(EventBuffer)); }
+    // What came back lies in the region as from the head on in the piece.
+    uint8_t* back(size_t at) const { return region->data() + (at - head_at); }
+    const device::PacketResult* results() const { return reinterpret_cast<const device::PacketResult*>(back(results_at)); }
+    /// How many events the device has stored, and how many it has emitted.
+    uint32_t stored_events() const { return std::min(event_buffer(back(head_at)).count, event_buffer(back(head_at)).capacity); }
+    uint32_t emitted_events() const { return event_buffer(back(head_at)).count; }
+    Event* events() const { return stored_events() > kEagerEvents ? more_events : reinterpret_cast<Event*>(back(events_at)); }
 };
 
 }  // namespace millrace::exec

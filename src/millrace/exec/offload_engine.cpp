@@ -15,6 +15,8 @@ using device::Status;
 namespace {
 /// A region counts its packets in 16 bits.
 constexpr uint32_t kMostPackets = 65535;
+/// State that there is room for from the start.
+constexpr size_t kUsualState = size_t{64} << 10;
 }  // namespace
 
 OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& delivery, uint32_t max_batch, OffloadOptions options)
@@ -23,22 +25,18 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
       options_(options),
       max_batch_(std::min(max_batch, kMostPackets)),
       cpu_(delivery),
-      ring_(options.batch_bytes * (options.depth + 1)),
-      regions_(std::make_shared<FrameRegions>(device_, 3 * options.depth, options.batch_bytes)),
       fates_(std::max<size_t>(max_batch_, nf::kCpuVector)) {
-    ring_address_ = device_->allocate(ring_.size(), "the shared packet buffer");
     const size_t n = max_batch_;
     const size_t work = n * (sizeof(Packet) + sizeof(Decision) + sizeof(uint32_t) + sizeof(uint16_t));
     for (unsigned i = 0; i < options_.depth; ++i) {
         auto slot = std::make_unique<Slot>();
         slot->stream = device_->create_stream();
-        slot->region = regions_->take();
         slot->frames_in = static_cast<uint8_t*>(device_->allocate_host(options_.batch_bytes));
+        slot->input = static_cast<uint8_t*>(device_->allocate_host(Slot::aligned(n * sizeof(device::FrameDescriptor)) + Slot::kHead));
+        slot->more_events = static_cast<Event*>(device_->allocate_host(n * kEventsPerPacket * sizeof(Event)));
         slot->sources = static_cast<uint64_t*>(device_->allocate_host(n * sizeof(uint64_t)));
-        allocate_block(*slot, 0);
         slot->device_sources = device_->allocate(n * sizeof(uint64_t), "addresses of frames");
         slot->device_work = device_->allocate(work, "parsed packets");
-        slot->device_prefixes = device_->allocate(n * kMostPrefix, "packet heads");
         if (delivery_.wants_visits()) {
             slot->visits = static_cast<Decision*>(device_->allocate_host(n * device::kMaxNodes * sizeof(Decision)));
             slot->device_visits = device_->allocate(n * device::kMaxNodes * sizeof(Decision), "decisions of every NF");
@@ -48,19 +46,32 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
         idle_.push_back(slot.get());
         slots_.push_back(std::move(slot));
     }
+    allocate_ring(kUsualState);
 }
 
 OffloadEngine::~OffloadEngine() {
     drain();
     for (const auto& slot : slots_) {
-        regions_->give_back(*slot->region);
-        for (void* memory : {static_cast<void*>(slot->frames_in), static_cast<void*>(slot->block), static_cast<void*>(slot->sources),
-                             static_cast<void*>(slot->visits)})
+        if (slot->region != nullptr) regions_->give_back(*slot->region);
+        for (void* memory : {static_cast<void*>(slot->frames_in), static_cast<void*>(slot->input), static_cast<void*>(slot->more_events),
+                             static_cast<void*>(slot->sources), static_cast<void*>(slot->visits)})
             if (memory != nullptr) device_->free_host(memory);
-        for (const Address address : {slot->device_block, slot->device_sources, slot->device_work, slot->device_prefixes, slot->device_visits})
+        for (const Address address : {slot->device_sources, slot->device_work, slot->device_visits})
             if (address != 0) device_->free(address);
     }
-    device_->free(ring_address_);
+    if (ring_address_ != 0) device_->free(ring_address_);
+}
+
+/// The packet ring, and what its pieces come back into, for chains with that much state. No batch may be in flight.
+void OffloadEngine::allocate_ring(size_t state_bytes) {
+    for (const auto& slot : slots_)
+        if (slot->region != nullptr) regions_->give_back(*std::exchange(slot->region, nullptr));
+    if (ring_address_ != 0) device_->free(std::exchange(ring_address_, 0));
+    most_state_ = state_bytes;
+    ring_ = PacketRing((options_.batch_bytes + Slot::most_beside_frames(max_batch_, state_bytes)) * (options_.depth + 1));
+    ring_address_ = device_->allocate(ring_.size(), "the shared packet buffer");
+    regions_ = std::make_shared<FrameRegions>(device_, 3 * options_.depth, options_.batch_bytes + Slot::most_back_beside_frames(max_batch_, state_bytes));
+    for (const auto& slot : slots_) slot->region = regions_->take();
 }
 
 std::string OffloadEngine::describe() const {
@@ -119,20 +130,9 @@ void OffloadEngine::prepare(Queue& queue) {
     queue.prefix_back = prefixes.back;
     queue.state_bytes = 0;
     for (const device::StateArray& state : queue.loaded->states()) queue.state_bytes += state.bytes;
-    for (const auto& slot : slots_) {
-        if (slot->block_bytes >= Slot::block_bytes_for(max_batch_, queue.state_bytes)) continue;
-        // A batch in flight uses what is freed here.
-        while (!flying_.empty() && !failed_) finish_front();
-        if (!failed_) allocate_block(*slot, queue.state_bytes);
-    }
-}
-
-void OffloadEngine::allocate_block(Slot& slot, size_t state_bytes) {
-    if (slot.block != nullptr) device_->free_host(slot.block);
-    if (slot.device_block != 0) device_->free(slot.device_block);
-    slot.block_bytes = Slot::block_bytes_for(max_batch_, state_bytes);
-    slot.block = static_cast<uint8_t*>(device_->allocate_host(slot.block_bytes));
-    slot.device_block = device_->allocate(slot.block_bytes, "batch descriptors and results");
+    if (queue.state_bytes <= most_state_) return;
+    while (!flying_.empty() && !failed_) finish_front();
+    if (!failed_) allocate_ring(queue.state_bytes);
 }
 
 void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count) {
@@ -240,7 +240,7 @@ bool OffloadEngine::finish_front() {
 }
 
 /// Lends the slot's region to those of its packets that go on, if another region is there for the next
-/// batch, and returns it; null if all are out, with packets that wait to be sent: then frames are copied home.
+/// batch, which it returns; null if all are out, with packets that wait to be sent: then frames are copied home.
 FrameRegion* OffloadEngine::lend_region(Slot& slot) {
     // A NIC that wants physical addresses could not send from a region.
     if (slot.prefix_back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
@@ -253,7 +253,7 @@ FrameRegion* OffloadEngine::lend_region(Slot& slot) {
     FrameRegion* fresh = regions_->take();
     if (fresh == nullptr) return nullptr;
     slot.region->lend(static_cast<uint16_t>(going_on));
-    return std::exchange(slot.region, fresh);
+    return fresh;
 }
 
 namespace {
@@ -276,7 +276,7 @@ bool bring_home(rte_mbuf* mbuf, const uint8_t* frame, uint16_t length, int32_t d
 }  // namespace
 
 /// Makes packet `index` what the device has made of it; false when the host must decide instead.
-bool OffloadEngine::apply(Slot& slot, size_t index, FrameRegion* lent, Fate& fate) {
+bool OffloadEngine::apply(Slot& slot, size_t index, bool lent, Fate& fate) {
     const device::PacketResult& result = slot.results()[index];
     if (result.node == device::kHostDecides) return false;
     fate.target = target_of(*slot.program, result);
@@ -291,17 +291,18 @@ bool OffloadEngine::apply(Slot& slot, size_t index, FrameRegion* lent, Fate& fat
     const device::FrameDescriptor& descriptor = slot.descriptors()[index];
     if (slot.prefix_back == chain::kWholeFrame) {
         const int32_t moved = static_cast<int32_t>(result.offset - descriptor.offset);
-        const size_t at = result.offset - slot.ring_offset;
-        if (lent != nullptr) {
+        // Offsets count from the ring's start, the region from the piece's head.
+        const size_t at = result.offset - slot.ring_offset - slot.head_at;
+        if (lent) {
             const int32_t behind = static_cast<int32_t>(descriptor.length + slot.tailroom) - moved - static_cast<int32_t>(result.length);
-            lent->attach(mbuf, at, result.length, static_cast<uint16_t>(static_cast<int32_t>(slot.headroom) + moved),
+            slot.region->attach(mbuf, at, result.length, static_cast<uint16_t>(static_cast<int32_t>(slot.headroom) + moved),
                                 static_cast<uint16_t>(std::max(behind, 0)));
         } else if (!bring_home(mbuf, slot.region->data() + at, result.length, mbuf->data_off + moved)) {
             // The port's buffers are smaller than the chain's growth; make_ports was told of it, so this is a slip of ours.
             fate = Fate{{Target::Kind::drop, 0}, kNoNode, kNoPort, {kNoDetail, static_cast<uint32_t>(ExitDrop::device_failed)}};
         }
     } else if (slot.prefix_back != 0) {
-        std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), slot.region->data() + index * slot.prefix_back,
+        std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), slot.back(slot.back_at) + index * slot.prefix_back,
                     std::min<size_t>({slot.prefix_back, result.length, descriptor.present}));
     }
     return true;
@@ -314,14 +315,14 @@ void OffloadEngine::complete(Slot& slot) {
     const size_t n = slot.count;
     ChainCounters& counters = *slot.counters;
     retries_.clear();
-    FrameRegion* lent = lend_region(slot);
+    FrameRegion* fresh = lend_region(slot);
     constexpr size_t kAhead = 8;
     for (size_t i = 0; i < n; ++i) {
         if (i + kAhead < n) {
             __builtin_prefetch(slot.mbufs[i + kAhead], 1);
             __builtin_prefetch(reinterpret_cast<const uint8_t*>(slot.mbufs[i + kAhead]) + 64, 1);
         }
-        if (!apply(slot, i, lent, fates_[i])) retries_.push_back(static_cast<uint32_t>(i));
+        if (!apply(slot, i, fresh != nullptr, fates_[i])) retries_.push_back(static_cast<uint32_t>(i));
     }
     if (slot.visits != nullptr) {
         for (size_t i = 0; i < n; ++i) {
@@ -337,7 +338,7 @@ void OffloadEngine::complete(Slot& slot) {
     }
     count(slot);
     const uint32_t stored = slot.stored_events();
-    counters.events_lost.add(slot.event_buffer().count - stored);
+    counters.events_lost.add(slot.emitted_events() - stored);
     if (stored > 0) deliver_events(*slot.program, std::span(slot.events(), stored), counters, slot.mbufs.data(), fates_.data());
     for (const uint32_t i : retries_) {
         fates_[i] = Fate{};
@@ -348,6 +349,7 @@ void OffloadEngine::complete(Slot& slot) {
     const uint64_t now = rte_rdtsc();
     for (const auto& [arrival, packets] : slot.bursts) counters.latency.record(to_nanoseconds(now - arrival), packets);
     in_flight_ -= n;
+    if (fresh != nullptr) slot.region = fresh;
     idle_.push_back(&slot);
     // Keeps the slot's program until here: its NFs were needed above.
     const auto program = std::move(slot.program);
@@ -359,7 +361,7 @@ void OffloadEngine::complete(Slot& slot) {
 void OffloadEngine::count(const Slot& slot) {
     ChainCounters& counters = *slot.counters;
     for (size_t node = 0; node < counters.nodes.size(); ++node) {
-        const uint32_t* outcomes = slot.outcomes() + node * device::kMaxOutcomes;
+        const uint32_t* outcomes = slot.outcomes(slot.back(slot.head_at)) + node * device::kMaxOutcomes;
         NodeCounters& into = *counters.nodes[node];
         for (size_t outcome = 0; outcome < into.by_outcome.size() && outcome < device::kMaxOutcomes; ++outcome) {
             into.by_outcome[outcome].add(outcomes[outcome]);

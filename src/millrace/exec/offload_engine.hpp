@@ -84,7 +84,7 @@ private:
 
     Queue& queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters);
     void prepare(Queue& queue);
-    void allocate_block(Slot& slot, size_t state_bytes);
+    void allocate_ring(size_t state_bytes);
     bool batch_is_due(const Queue& queue, uint64_t now) const;
     bool start_batch(Queue& queue);
     bool lay_out(const Queue& queue, Slot& slot);
@@ -100,7 +100,7 @@ private:
     bool finish_front();
     void complete(Slot& slot);
     FrameRegion* lend_region(Slot& slot);
-    bool apply(Slot& slot, size_t index, FrameRegion* lent, Fate& fate);
+    bool apply(Slot& slot, size_t index, bool lent, Fate& fate);
     void count(const Slot& slot);
     void fail_over(device::Status status);
     void run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
@@ -111,7 +111,8 @@ private:
     const OffloadOptions options_;
     const uint32_t max_batch_;
     CpuEngine cpu_;
-    PacketRing ring_;
+    PacketRing ring_{0};
+    size_t most_state_ = 0;                  // of the NFs, that pieces of the ring have room for
     device::Address ring_address_ = 0;
     std::shared_ptr<FrameRegions> regions_;
     std::vector<std::unique_ptr<Slot>> slots_;

@@ -67,45 +67,48 @@ bool OffloadEngine::lay_out(const Queue& queue, Slot& slot) {
     // The second frame begins no run of its own: it gives the first one its distance.
     slot.runs = slot.count > 1 ? slot.runs : 1;
     if (!even) slot.slot_bytes = 0;
-    const size_t at = ring_.take(bytes);
+    slot.frames_bytes = bytes;
+    slot.place();
+    const size_t at = ring_.take(slot.piece_bytes);
     if (at == PacketRing::kNoRoom) return false;
     slot.ring_offset = at;
-    slot.ring_bytes = bytes;
-    for (size_t i = 0; i < slot.count; ++i) descriptors[i].offset += static_cast<uint32_t>(at);
+    const auto frames = static_cast<uint32_t>(at + slot.frames_at);
+    for (size_t i = 0; i < slot.count; ++i) descriptors[i].offset += frames;
     return true;
 }
 
 Status OffloadEngine::send(Slot& slot) {
-    EventBuffer& events = slot.event_buffer();
-    events.events = device_pointer<Event>(slot.device_block + slot.events_offset());
+    const Address piece = ring_address_ + slot.ring_offset;
+    EventBuffer& events = slot.event_buffer(slot.input + slot.head_at);
+    events.events = device_pointer<Event>(piece + slot.events_at);
     events.capacity = slot.program->emits_events() ? static_cast<uint32_t>(slot.count * kEventsPerPacket) : 0;
     events.count = 0;
-    std::fill_n(slot.outcomes(), Slot::kOutcomes, 0u);
+    std::fill_n(slot.outcomes(slot.input + slot.head_at), Slot::kOutcomes, 0u);
     const size_t n = slot.count;
     device::BatchView& view = slot.view;
     view = {};
     view.frames = device_pointer<uint8_t>(ring_address_);
-    view.descriptors = device_pointer<device::FrameDescriptor>(slot.device_block);
-    view.events = device_pointer<EventBuffer>(slot.device_block + slot.head_offset());
-    view.outcome_counts = device_pointer<uint32_t>(slot.device_block + slot.head_offset() + sizeof(EventBuffer));
-    view.results = device_pointer<device::PacketResult>(slot.device_block + slot.results_offset());
+    view.descriptors = device_pointer<device::FrameDescriptor>(piece);
+    view.events = device_pointer<EventBuffer>(piece + slot.head_at);
+    view.outcome_counts = device_pointer<uint32_t>(piece + slot.head_at + sizeof(EventBuffer));
+    view.results = device_pointer<device::PacketResult>(piece + slot.results_at);
     view.packets = device_pointer<Packet>(slot.device_work);
     view.decisions = device_pointer<Decision>(slot.device_work + n * sizeof(Packet));
     view.keys = device_pointer<uint32_t>(slot.device_work + n * (sizeof(Packet) + sizeof(Decision)));
     view.at = device_pointer<uint16_t>(slot.device_work + n * (sizeof(Packet) + sizeof(Decision) + sizeof(uint32_t)));
     view.visits = slot.program->nodes.empty() ? nullptr : device_pointer<Decision>(slot.device_visits);
-    view.prefixes = device_pointer<uint8_t>(slot.device_prefixes);
+    view.prefixes = device_pointer<uint8_t>(piece + slot.back_at);
     view.prefix_bytes = slot.prefix_back == chain::kWholeFrame ? 0 : slot.prefix_back;
-    view.snapshot = device_pointer<uint32_t>(slot.device_block + slot.snapshot_offset());
+    view.snapshot = device_pointer<uint32_t>(piece + slot.snapshot_at);
     const std::vector<device::StateArray>& states = slot.loaded->states();
     for (size_t i = 0; i < states.size(); ++i) view.states[i] = {device_pointer<const uint32_t>(states[i].address), static_cast<uint32_t>(states[i].bytes / 4)};
     view.count = static_cast<uint32_t>(n);
     view.mean_bytes = static_cast<uint32_t>(slot.frame_bytes / std::max<size_t>(n, 1));
     view.headroom = static_cast<uint16_t>(slot.headroom);
     view.tailroom = static_cast<uint16_t>(slot.tailroom);
-    const size_t input_bytes = slot.results_offset();
+    const size_t input_bytes = slot.head_at + Slot::kHead;
     slot.counters->bytes_to_device.add(input_bytes);
-    const Status status = device_->copy_to_device(slot.stream, slot.device_block, slot.block, input_bytes);
+    const Status status = device_->copy_to_device(slot.stream, piece, slot.input, input_bytes);
     return status == Status::ok ? send_frames(slot) : status;
 }
 
@@ -160,10 +163,11 @@ Status OffloadEngine::send_rows(Slot& slot) {
 
 Status OffloadEngine::send_packed(Slot& slot) {
     const device::FrameDescriptor* descriptors = slot.descriptors();
+    const size_t frames = slot.ring_offset + slot.frames_at;
     for (size_t i = 0; i < slot.count; ++i)
-        std::memcpy(slot.frames_in + (descriptors[i].offset - slot.ring_offset), reinterpret_cast<const void*>(slot.sources[i]), descriptors[i].present);
-    slot.counters->bytes_to_device.add(slot.ring_bytes);
-    return device_->copy_to_device(slot.stream, ring_address_ + slot.ring_offset, slot.frames_in, slot.ring_bytes);
+        std::memcpy(slot.frames_in + (descriptors[i].offset - frames), reinterpret_cast<const void*>(slot.sources[i]), descriptors[i].present);
+    slot.counters->bytes_to_device.add(slot.frames_bytes);
+    return device_->copy_to_device(slot.stream, ring_address_ + frames, slot.frames_in, slot.frames_bytes);
 }
 
 Status OffloadEngine::run_steps(Slot& slot) {
@@ -198,7 +202,7 @@ void OffloadEngine::restore_states(const Slot& slot) {
     if (slot.order == 0) return;
     device::OrderGate& gate = device_->order_gate();
     const std::lock_guard lock(gate.mutex);
-    const uint8_t* from = slot.block + slot.snapshot_offset();
+    const uint8_t* from = slot.back(slot.snapshot_at);
     for (const device::StateArray& state : slot.loaded->states()) {
         auto& restored = gate.restored[state.host];
         uint64_t newer = 0;  // bytes at the start that a later batch has brought
@@ -212,24 +216,25 @@ void OffloadEngine::restore_states(const Slot& slot) {
     }
 }
 
-/// Head, results and the first events in one copy, as they lie behind each other; then the frames.
+/// All from the head to the first events, in one copy; the frames are among it, unless only those that are
+/// left shall come.
 Status OffloadEngine::fetch(Slot& slot) {
-    const size_t n = slot.count;
-    const size_t eager = slot.program->emits_events() ? std::min<size_t>(kEagerEvents, n * kEventsPerPacket) : 0;
-    const size_t bytes = slot.events_offset() + eager * sizeof(Event) - slot.head_offset();
-    slot.counters->bytes_to_host.add(bytes);
-    Status status = device_->copy_to_host(slot.stream, slot.block + slot.head_offset(), slot.device_block + slot.head_offset(), bytes);
+    const size_t eager = slot.program->emits_events() ? std::min<size_t>(kEagerEvents, slot.count * kEventsPerPacket) * sizeof(Event) : 0;
+    const auto fetch_range = [&](size_t from, size_t to) {
+        slot.counters->bytes_to_host.add(to - from);
+        return device_->copy_to_host(slot.stream, slot.back(from), ring_address_ + slot.ring_offset + from, to - from);
+    };
+    Status status = Status::ok;
+    if (slot.prefix_back == chain::kWholeFrame && options_.transfer_out == TransferOut::selective) {
+        status = fetch_range(slot.head_at, slot.back_at);
+        if (status == Status::ok) status = fetch_range(slot.results_at, slot.events_at + eager);
+    } else {
+        status = fetch_range(slot.head_at, slot.events_at + eager);
+    }
     if (status == Status::ok && slot.visits != nullptr && !slot.program->nodes.empty()) {
-        const size_t visits = n * slot.program->nodes.size() * sizeof(Decision);
+        const size_t visits = slot.count * slot.program->nodes.size() * sizeof(Decision);
         status = device_->copy_to_host(slot.stream, slot.visits, slot.device_visits, visits);
         slot.counters->bytes_to_host.add(visits);
-    }
-    if (status == Status::ok && slot.prefix_back == chain::kWholeFrame && options_.transfer_out == TransferOut::region) {
-        status = device_->copy_to_host(slot.stream, slot.region->data(), ring_address_ + slot.ring_offset, slot.ring_bytes);
-        slot.counters->bytes_to_host.add(slot.ring_bytes);
-    } else if (status == Status::ok && slot.prefix_back != 0 && slot.prefix_back != chain::kWholeFrame) {
-        status = device_->copy_to_host(slot.stream, slot.region->data(), slot.device_prefixes, n * slot.prefix_back);
-        slot.counters->bytes_to_host.add(n * slot.prefix_back);
     }
     if (status == Status::ok) status = device_->record(slot.stream, slot.done);
     return status;
@@ -238,11 +243,10 @@ Status OffloadEngine::fetch(Slot& slot) {
 /// What could only be asked for once the results were here: more events, and the packets that are left.
 Status OffloadEngine::fetch_rest(Slot& slot) {
     Status status = Status::ok;
+    const Address piece = ring_address_ + slot.ring_offset;
     if (const size_t stored = slot.stored_events(); stored > kEagerEvents) {
-        const size_t bytes = (stored - kEagerEvents) * sizeof(Event);
-        status = device_->copy_to_host(slot.stream, reinterpret_cast<uint8_t*>(slot.events() + kEagerEvents),
-                                       slot.device_block + slot.events_offset() + kEagerEvents * sizeof(Event), bytes);
-        slot.counters->bytes_to_host.add(bytes);
+        status = device_->copy_to_host(slot.stream, slot.more_events, piece + slot.events_at, stored * sizeof(Event));
+        slot.counters->bytes_to_host.add(stored * sizeof(Event));
     }
     if (status == Status::ok && slot.prefix_back == chain::kWholeFrame && options_.transfer_out == TransferOut::selective) {
         slot.pieces.clear();
@@ -250,8 +254,8 @@ Status OffloadEngine::fetch_rest(Slot& slot) {
             const device::PacketResult& result = slot.results()[i];
             if (result.node == device::kHostDecides || target_of(*slot.program, result).kind == Target::Kind::drop) continue;
             const size_t at = result.offset - slot.ring_offset;
-            if (at + result.length > slot.ring_bytes) return Status::failed;
-            slot.pieces.push_back({slot.region->data() + at, ring_address_ + result.offset, result.length});
+            if (at < slot.frames_at || at + result.length > slot.frames_at + slot.frames_bytes) return Status::failed;
+            slot.pieces.push_back({slot.back(at), piece + at, result.length});
             slot.counters->bytes_to_host.add(result.length);
         }
         status = device_->scatter_to_host(slot.stream, slot.pieces);

@@ -36,7 +36,7 @@ const Driver& require_driver() {
 }
 
 std::string step_text(const chain::Program& program, const Step& step) {
-    static const char* const kKinds[] = {"gather", "", "numbering for ", "commit of ", "packing"};
+    static const char* const kKinds[] = {"gather", "", "numbering for ", "commit of ", "packing", "snapshot of state"};
     std::string text = "chain '" + program.name + "', " + kKinds[static_cast<size_t>(step.kind)];
     const bool named = step.kind == Step::Kind::nodes || step.kind == Step::Kind::tickets || step.kind == Step::Kind::commit;
     const uint16_t last = step.kind == Step::Kind::tickets ? static_cast<uint16_t>(step.first + 1) : step.last;
