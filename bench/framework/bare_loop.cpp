@@ -28,7 +28,7 @@ io::PoolOptions pool_options() {
 }  // namespace
 
 BareLoop::BareLoop(const Workload& workload, uint32_t frame_bytes, size_t keep)
-    : pool_("bare", pool_options()), frames_(traffic(workload, frame_bytes)), keep_(keep) {
+    : pool_("bare", pool_options()), frames_(frames_of(workload, {.size = std::to_string(frame_bytes)})), keep_(keep) {
     build_acl(workload);
     build_matcher(workload);
     build_fib(workload);

@@ -13,7 +13,7 @@
 
 #include "millrace/io/pool.hpp"
 #include "millrace/nf/nids/pattern/matcher.hpp"
-#include "workload.hpp"
+#include "millrace/bench/workload.hpp"
 
 namespace millrace::bench {
 

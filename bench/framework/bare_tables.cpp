@@ -8,6 +8,7 @@
 
 #include "bare_loop.hpp"
 #include "millrace/base/file.hpp"
+#include "millrace/nf/classify/classbench.hpp"
 #include "millrace/nf/classify/text_rules.hpp"
 #include "millrace/packet/bytes.hpp"
 
@@ -68,7 +69,9 @@ AclRule acl_rule(const nf::classify::Box& box, nf::classify::Action action, int3
 
 void BareLoop::build_acl(const Workload& workload) {
     nf::classify::RuleSet rules;
-    nf::classify::load_text_rules(read_file(workload.firewall_file()), workload.firewall_file(), rules);
+    const std::string text = read_file(workload.rules_file);
+    if (workload.classbench) nf::classify::load_classbench(text, workload.rules_file, {}, rules);
+    else nf::classify::load_text_rules(text, workload.rules_file, rules);
     std::vector<AclRule> acl_rules;
     const std::vector<uint32_t> order = rules.in_order();
     for (size_t i = 0; i < order.size(); ++i) {
@@ -110,7 +113,7 @@ void BareLoop::build_fib(const Workload& workload) {
         throw std::runtime_error("bare loop: no next hop " + std::string(name));
     };
     routes.push_back({*parse_prefix("0.0.0.0/0"), hop_number(workload.default_hop)});
-    for_each_line(read_file(workload.route_file()), [&](std::string_view line, uint32_t) {
+    for_each_line(read_file(workload.route_file), [&](std::string_view line, uint32_t) {
         const size_t blank = line.find(' ');
         if (line.empty() || line[0] == ';' || blank == std::string_view::npos) return;
         const auto prefix = parse_prefix(line.substr(0, blank));

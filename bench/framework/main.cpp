@@ -126,9 +126,11 @@ std::string folder(const char* variable, const char* otherwise) {
 int run(const Arguments& arguments) {
     const ScratchFolder scratch;
     start_eal();
-    const Workload workload = make_workload(folder("MILLRACE_SOURCE", MILLRACE_SOURCE_DEFAULT) + "/examples",
-                                            folder("MILLRACE_DATA", MILLRACE_DATA_DEFAULT), scratch.path());
-    std::cout << workload.patterns.size() << " patterns (" << workload.pattern_name << "), " << workload.text_name << "\n";
+    const Workload workload = make_workload({.data = folder("MILLRACE_DATA", MILLRACE_DATA_DEFAULT),
+                                             .examples = folder("MILLRACE_SOURCE", MILLRACE_SOURCE_DEFAULT) + "/examples",
+                                             .scratch = scratch.path(),
+                                             .flows = 4096});
+    std::cout << workload.pattern_name << ", " << workload.payload_name << "\n";
     nlohmann::json sizes = nlohmann::json::array(), empty = nlohmann::json::array();
     bool sound = true;
     std::vector<uint32_t> lengths{64, 128, 256, 512, 1024, 1518};
@@ -157,7 +159,7 @@ int run(const Arguments& arguments) {
                               {"machine", {{"processor", processor()}, {"cores", std::thread::hardware_concurrency()}}},
                               {"load-average", {load_before, load_average()}}, {"seconds-each", arguments.seconds},
                               {"tsc-ghz", tsc_hz() * 1e-9}, {"patterns", workload.patterns.size()}, {"pattern-set", workload.pattern_name},
-                              {"payload", workload.text_name}, {"sizes", sizes}, {"empty-path", empty}}
+                              {"payload", workload.payload_name}, {"sizes", sizes}, {"empty-path", empty}}
                    .dump(1)
             << "\n";
         if (!out.flush()) throw std::runtime_error(arguments.json_file + ": can't be written");

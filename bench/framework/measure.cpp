@@ -30,6 +30,16 @@ double median(std::vector<double> values) {
     return values[values.size() / 2];
 }
 
+constexpr uint32_t kBuffers = 1024;
+const std::vector<std::string> kChainStages = {"firewall", "nids", "router", "ipsec"};
+
+/// Source, sink that keeps frames, and the chain between them.
+std::string yaml_of(const Workload& workload, const std::vector<std::string>& kinds, uint32_t frame_bytes, size_t keep) {
+    const std::string ports = fmt::format("  in: {{source: {}, buffers: {}, max-frame: 1600}}\n  out: {{sink: {{keep: {}}}}}\n",
+                                          source_options(workload, {.size = std::to_string(frame_bytes)}), kBuffers, keep);
+    return chain_yaml(workload, {.kinds = kinds}, ports);
+}
+
 /// The chain as it runs in production: ports, worker, engine, counters. Only the thread is the benchmark's.
 class ChainSide {
 public:
@@ -104,7 +114,6 @@ void compare_frames(ChainSide& chain, BareLoop& bare, Comparison& result) {
     result.compared_out = kKeep;
 }
 
-const std::vector<std::string> kChainStages = {"firewall", "nids", "router", "ipsec"};
 const std::vector<std::string> kBareStages = {"receive", "firewall", "nids", "router", "ipsec", "send"};
 
 }  // namespace
@@ -114,7 +123,7 @@ double tsc_hz() { return static_cast<double>(rte_get_tsc_hz()); }
 Comparison compare(const Workload& workload, uint32_t frame_bytes, double seconds) {
     Comparison result;
     result.frame_bytes = frame_bytes;
-    ChainSide chain(chain_yaml(workload, frame_bytes, false, kKeep), BareLoop::kBatch);
+    ChainSide chain(yaml_of(workload, kChainStages, frame_bytes, kKeep), BareLoop::kBatch);
     BareLoop bare(workload, frame_bytes, kKeep);
     compare_frames(chain, bare, result);
     if (!result.difference.empty()) return result;
@@ -139,7 +148,7 @@ Comparison compare(const Workload& workload, uint32_t frame_bytes, double second
 }
 
 EmptyPath measure_empty_path(const Workload& workload, uint16_t burst, double seconds) {
-    ChainSide chain(chain_yaml(workload, 64, true, 0), burst);
+    ChainSide chain(yaml_of(workload, {}, 64, 0), burst);
     Slices slices;
     const uint64_t end = rte_rdtsc() + static_cast<uint64_t>(seconds * tsc_hz());
     while (rte_rdtsc() < end || slices.cycles.size() < 3) slices.run(chain);

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "workload.hpp"
+#include "millrace/bench/workload.hpp"
 
 namespace millrace::bench {
 

@@ -21,10 +21,14 @@ _millrace() {
         --transfer-out) mapfile -t COMPREPLY < <(compgen -W "region selective" -- "$current"); return ;;
         -o | --output) [[ $command == bench ]] && { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; }
             mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
-        --verdicts | --nf | --trace) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+        --payload) mapfile -t COMPREPLY < <(compgen -W "http capture random" -- "$current"); return ;;
+        --restore) mapfile -t COMPREPLY < <(compgen -W "auto all headers nothing" -- "$current"); return ;;
+        --data) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
+        --verdicts | --nf | --trace | --config | --replay) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
         --fields) mapfile -t COMPREPLY < <(compgen -W "5 12" -- "$current"); return ;;
         -n | --rules | -c | --classes | --full | --overlap | --seed | --packets) return ;;
-        --cores | --for | --batches | -w | --workers) return ;;
+        --cores | --for | --batches | -w | --workers | --chain | --sizes | --warm-up | --max-batch | --max-delay | --burst | --buffers | --patterns) return ;;
+        --flows | --share | --shares | --most | --step | --descriptors) return ;;
         --json) [[ $command == doctor ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; } ;;
     esac
 
@@ -35,7 +39,18 @@ _millrace() {
              options+=" --whole-frames --device-halves --batches --quiet" ;;
         check | explain) options+=" --device --output --lanes" ;;
         doctor) options+=" --json" ;;
-        bench) [[ $sub == rules ]] && options+=" --rules --classes --full --overlap --fields --seed --output --trace --packets --measure" ;;
+        bench)
+            case $sub in
+                rules) options+=" --rules --classes --full --overlap --fields --seed --output --trace --packets --measure" ;;
+                transfer) options+=" --device --for --json" ;;
+                chain | nf | modes | latency)
+                    options+=" --chain --config --device --workers --cores --sizes --replay --for --warm-up --mode --transfer-in --transfer-out"
+                    options+=" --whole-frames --device-halves --batches --max-batch --max-delay --burst --buffers --many-rules --patterns --payload"
+                    options+=" --flows --data --restore --unchecked --json"
+                    [[ $sub == modes ]] && options+=" --share"
+                    [[ $sub == latency ]] && options+=" --shares --most --step --descriptors"
+                    ;;
+            esac ;;
     esac
     if [[ $current == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
@@ -50,7 +65,7 @@ _millrace() {
             mapfile -t COMPREPLY < <(compgen -W "$names" -- "$current")
         fi
     elif [[ $command == bench ]]; then
-        [[ -n $sub ]] || mapfile -t COMPREPLY < <(compgen -W "rules" -- "$current")
+        [[ -n $sub ]] || mapfile -t COMPREPLY < <(compgen -W "chain nf modes latency transfer rules" -- "$current")
     elif [[ $command != doctor ]]; then
         # Configurations, and the folders that lead to them.
         mapfile -t COMPREPLY < <(compgen -f -X '!*.y*ml' -- "$current"; compgen -d -- "$current")

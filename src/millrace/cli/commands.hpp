@@ -34,5 +34,10 @@ void add_doctor(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);
 /// Below `millrace bench`.
 void add_bench_rules(CLI::App& bench, int& status);
+void add_bench_chain(CLI::App& bench, int& status);
+void add_bench_nf(CLI::App& bench, int& status);
+void add_bench_modes(CLI::App& bench, int& status);
+void add_bench_latency(CLI::App& bench, int& status);
+void add_bench_transfer(CLI::App& bench, int& status);
 
 }  // namespace millrace::cli

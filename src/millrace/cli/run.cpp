@@ -9,6 +9,7 @@
 #include <iostream>
 
 #include "millrace/cli/commands.hpp"
+#include "millrace/cli/offload_arguments.hpp"
 #include "millrace/cli/report_text.hpp"
 #include "millrace/cli/table.hpp"
 #include "millrace/exec/report.hpp"
@@ -23,10 +24,9 @@ struct RunArguments {
     LoadArguments load;
     exec::RuntimeOptions runtime;
     std::string json_file;
-    std::string mode = "fused", transfer_in = "auto", transfer_out = "region";
+    OffloadArguments offload;
     double seconds = 0;
     bool quiet = false;
-    bool device_halves = false;
 };
 
 void add_options(CLI::App& command, RunArguments& arguments) {
@@ -36,26 +36,16 @@ void add_options(CLI::App& command, RunArguments& arguments) {
     command.add_option("--verdicts", arguments.runtime.verdict_file, "Write one JSON line per packet: what each NF decided, and why")->type_name("FILE");
     command.add_option("--json", arguments.json_file, "Write the closing table as JSON")->type_name("FILE");
     command.add_option("--for", arguments.seconds, "Stop after this many seconds")->type_name("SECONDS")->check(CLI::PositiveNumber);
-    command.add_option("--mode", arguments.mode, "How a device runs the chain")->check(CLI::IsMember({"fused", "pipelined"}))->capture_default_str();
-    command.add_option("--transfer-in", arguments.transfer_in, "How frames reach the device")->check(CLI::IsMember({"auto", "packed", "rows", "gather"}))->capture_default_str();
-    command.add_option("--transfer-out", arguments.transfer_out, "How frames come back")->check(CLI::IsMember({"region", "selective"}))->capture_default_str();
-    command.add_flag("--whole-frames", arguments.runtime.offload.whole_frames, "Move whole frames both ways, whatever the field plan says");
+    arguments.offload.add_to(command);
     command.add_option("--keep-kernels", arguments.runtime.keep_kernels, "Write source, PTX and cubin of every chain into this folder (device cuda)")->option_text("DIR");
-    command.add_flag("--device-halves", arguments.device_halves, "On the cpu device, run the device halves and not the CPU libraries");
-    command.add_option("--batches", arguments.runtime.offload.depth, "Batches in flight on a device")->check(CLI::Range(1, 64))->capture_default_str();
     command.add_flag("-q,--quiet", arguments.quiet, "No progress and no closing table");
     command.footer("SIGINT and SIGTERM end the run in order; SIGHUP reads the configuration again without losing a packet.");
 }
 
 exec::RuntimeOptions runtime_options(const RunArguments& arguments) {
     exec::RuntimeOptions options = arguments.runtime;
-    options.cpu.use_cpu_halves = !arguments.device_halves;
-    options.offload.mode = arguments.mode == "fused" ? device::Mode::fused : device::Mode::pipelined;
-    options.offload.transfer_in = arguments.transfer_in == "packed"   ? exec::TransferIn::packed
-                                  : arguments.transfer_in == "rows"   ? exec::TransferIn::rows
-                                  : arguments.transfer_in == "gather" ? exec::TransferIn::gather
-                                                                      : exec::TransferIn::automatic;
-    options.offload.transfer_out = arguments.transfer_out == "region" ? exec::TransferOut::region : exec::TransferOut::selective;
+    options.cpu = arguments.offload.cpu_options();
+    options.offload = arguments.offload.options();
     return options;
 }
 

@@ -30,6 +30,7 @@ public:
     uint16_t send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
     /// What was kept, queue by queue. Call it when no worker sends.
     std::vector<SunkFrame> sample() const;
+    bool times_packets() const { return options_.latency; }
     /// Adds the counts of all queues to `sums`. Any thread.
     void add_latency_to(std::array<uint64_t, Histogram::kBuckets>& sums) const;
 

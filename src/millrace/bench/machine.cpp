@@ -1,0 +1,77 @@
+#include "millrace/bench/machine.hpp"
+
+#include <dlfcn.h>
+#include <rte_cycles.h>
+
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include <millrace_commit.hpp>  // written at build time
+
+namespace millrace::bench {
+namespace {
+
+std::string today() {
+    const std::time_t now = std::time(nullptr);
+    char text[32];
+    std::tm parts{};
+    std::strftime(text, sizeof text, "%Y-%m-%d", gmtime_r(&now, &parts));
+    return text;
+}
+
+std::string processor() {
+    std::ifstream in("/proc/cpuinfo");
+    for (std::string line; std::getline(in, line);)
+        if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+    return "unknown";
+}
+
+double load_average() {
+    double load = 0;
+    std::ifstream("/proc/loadavg") >> load;
+    return load;
+}
+
+/// NVML's functions; it is loaded once and stays.
+struct Nvml {
+    using Device = void*;
+    Device device = nullptr;
+    int (*energy)(Device, unsigned long long*) = nullptr;
+
+    Nvml() {
+        void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+        if (library == nullptr) return;
+        const auto start = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
+        const auto handle = reinterpret_cast<int (*)(unsigned, Device*)>(dlsym(library, "nvmlDeviceGetHandleByIndex_v2"));
+        if (start == nullptr || handle == nullptr || start() != 0 || handle(0, &device) != 0) return;
+        energy = reinterpret_cast<int (*)(Device, unsigned long long*)>(dlsym(library, "nvmlDeviceGetTotalEnergyConsumption"));
+    }
+};
+
+}  // namespace
+
+std::string commit() { return MILLRACE_COMMIT; }
+
+nlohmann::json provenance() {
+    std::ifstream own("/proc/self/cmdline");
+    std::string command = "millrace", word;
+    std::getline(own, word, '\0');
+    while (std::getline(own, word, '\0')) command += " " + word;
+    return {{"command", command},
+            {"date", today()},
+            {"commit", commit()},
+            {"machine",
+             {{"processor", processor()}, {"cores", std::thread::hardware_concurrency()}, {"load-average", load_average()},
+              {"tsc-ghz", static_cast<double>(rte_get_tsc_hz()) * 1e-9}}}};
+}
+
+std::optional<double> gpu_joules() {
+    static const Nvml nvml;
+    unsigned long long millijoules = 0;
+    if (nvml.energy == nullptr || nvml.energy(nvml.device, &millijoules) != 0) return std::nullopt;
+    return static_cast<double>(millijoules) * 1e-3;
+}
+
+}  // namespace millrace::bench

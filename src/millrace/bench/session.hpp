@@ -1,0 +1,86 @@
+// One benchmark after the other with the same tables: chains are loaded once for each device and kept.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/bench/measure.hpp"
+#include "millrace/bench/reference.hpp"
+#include "millrace/bench/workload.hpp"
+
+namespace millrace::bench {
+
+/// What is measured, besides the chain and what comes in.
+struct SessionOptions {
+    WorkloadOptions workload;
+    std::string config;                ///< a configuration file in place of built-in chains
+    uint32_t max_batch = 8192;
+    std::string max_delay = "100us";
+    std::string restore = "auto";      ///< of the sources
+    double warm_up = 0.5, seconds = 2;
+    bool checked = true;               ///< hold a sample against the cpu
+    std::function<void(const std::string&)> progress = [](const std::string&) {};
+};
+
+/// A point to measure.
+struct Point {
+    std::string chain;                 ///< kinds joined by '+'; with a configuration file, any name
+    std::string device = "cpu";
+    Traffic traffic;
+    RunOptions run;
+    bool timed = false;                ///< sinks time packets
+};
+
+/// What was measured at a point.
+struct Result {
+    Point point;
+    Counts counts;
+    Ending ending;
+    Check check;
+    double bus_limit = 0;              ///< packets a second that the bus could carry; 0: no bus
+    double joules = 0;                 ///< of the GPU; 0: unknown
+    /// Empty when packets were conserved, nothing went wrong and the sample is right.
+    std::string mistake() const;
+    double share_of_bus() const { return bus_limit > 0 ? counts.packet_rate() / bus_limit : 0; }
+    /// Of all workers' cores, for a packet.
+    double cycles_per_packet() const;
+    nlohmann::json json() const;
+};
+
+class Session {
+public:
+    explicit Session(SessionOptions options);
+    ~Session();
+
+    Result measure(const Point& point);
+    /// A run of the point that the caller starts and finishes.
+    std::unique_ptr<Run> open(const Point& point);
+    /// Ends such a run: the counts are the caller's.
+    Result close(const Point& point, Run& run, const Counts& counts);
+    /// The device of that name, opened once; null for the cpu.
+    std::shared_ptr<device::Device> device(const std::string& name);
+    /// The most packets a second that the device's bus could carry of frames so long; 0 for the cpu.
+    double bus_limit(const std::string& device, double bytes_in, double bytes_out);
+    nlohmann::json inputs() const;
+
+private:
+    struct Loaded;
+    Loaded& loaded(const Point& point);
+    Reference& reference(const std::string& chain, bool cpu_halves);
+    chain::Configuration load(const std::string& chain, const std::string& device) const;
+    std::string restore_for(const Point& point, const chain::Configuration& configuration) const;
+
+    SessionOptions options_;
+    Workload workload_;
+    std::map<std::string, std::shared_ptr<device::Device>> devices_;
+    std::map<std::string, std::unique_ptr<Loaded>> loaded_;           // by chain and device
+    std::map<std::string, std::unique_ptr<Reference>> references_;    // by chain and halves
+    std::map<std::string, double> limits_;
+};
+
+}  // namespace millrace::bench

@@ -1,0 +1,25 @@
+#include "millrace/cli/offload_arguments.hpp"
+
+namespace millrace::cli {
+
+void OffloadArguments::add_to(CLI::App& command) {
+    command.add_option("--mode", mode, "How a device runs the chain")->check(CLI::IsMember({"fused", "pipelined"}))->capture_default_str();
+    command.add_option("--transfer-in", transfer_in, "How frames reach the device")->check(CLI::IsMember({"auto", "packed", "rows", "gather"}))->capture_default_str();
+    command.add_option("--transfer-out", transfer_out, "How frames come back")->check(CLI::IsMember({"region", "selective"}))->capture_default_str();
+    command.add_flag("--whole-frames", offload.whole_frames, "Move whole frames both ways, whatever the field plan says");
+    command.add_flag("--device-halves", device_halves, "On the cpu device, run the device halves and not the CPU libraries");
+    command.add_option("--batches", offload.depth, "Batches in flight on a device")->check(CLI::Range(1, 64))->capture_default_str();
+}
+
+exec::OffloadOptions OffloadArguments::options() const {
+    exec::OffloadOptions options = offload;
+    options.mode = mode == "fused" ? device::Mode::fused : device::Mode::pipelined;
+    options.transfer_in = transfer_in == "packed"   ? exec::TransferIn::packed
+                          : transfer_in == "rows"   ? exec::TransferIn::rows
+                          : transfer_in == "gather" ? exec::TransferIn::gather
+                                                    : exec::TransferIn::automatic;
+    options.transfer_out = transfer_out == "region" ? exec::TransferOut::region : exec::TransferOut::selective;
+    return options;
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,22 @@
+// How a device (or the cpu) runs chains, as the command line says it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+
+#include "millrace/exec/offload_engine.hpp"
+
+namespace millrace::cli {
+
+struct OffloadArguments {
+    std::string mode = "fused", transfer_in = "auto", transfer_out = "region";
+    exec::OffloadOptions offload;
+    bool device_halves = false;
+
+    void add_to(CLI::App& command);
+    exec::OffloadOptions options() const;
+    exec::CpuOptions cpu_options() const { return {.use_cpu_halves = !device_halves}; }
+};
+
+}  // namespace millrace::cli

@@ -1,0 +1,234 @@
+// Benchmarks measure what they say, and notice when what they measure is wrong.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "millrace/base/eal.hpp"
+#include "millrace/bench/bus.hpp"
+#include "millrace/bench/machine.hpp"
+#include "millrace/bench/session.hpp"
+#include "millrace/device/sim/sim_device.hpp"
+#include "millrace/io/capture_writer.hpp"
+#include "support/data.hpp"
+#include "support/devices.hpp"
+#include "support/packet_builder.hpp"
+
+namespace millrace::bench {
+namespace {
+
+class Sessions : public testing::Test {
+protected:
+    Sessions() {
+        std::string pattern = (std::filesystem::temp_directory_path() / "millrace-bench-test-XXXXXX").string();
+        scratch_ = mkdtemp(pattern.data());
+    }
+    ~Sessions() override {
+        std::error_code error;
+        std::filesystem::remove_all(scratch_, error);
+    }
+    SessionOptions options() const {
+        SessionOptions options;
+        options.workload.scratch = scratch_;
+        options.workload.examples = test::source_path("examples");
+        options.workload.flows = 500;
+        options.warm_up = 0.02;
+        options.seconds = 0.1;
+        return options;
+    }
+    static Point point(const std::string& chain, const std::string& device, const std::string& size = "200") {
+        Point point;
+        point.chain = chain;
+        point.device = device;
+        point.traffic.size = size;
+        point.run.buffers = 4096;
+        point.run.offload.batch_bytes = size_t{1} << 20;
+        return point;
+    }
+    std::string scratch_;
+};
+
+TEST_F(Sessions, MeasureChainsOnEveryDeviceAndFindTheirPacketsRight) {
+    Session session(options());
+    for (const std::string& device : test::test_devices()) {
+        MILLRACE_NEEDS_DEVICE(device);
+        for (const char* chain : {"firewall+nids+router+ipsec", "router", "none"})
+            for (const char* size : {"64", "imix"}) {
+                SCOPED_TRACE(device + " " + chain + " " + size);
+                const Result result = session.measure(point(chain, device, size));
+                EXPECT_EQ(result.mistake(), "");
+                EXPECT_GT(result.check.equal, 30u);
+                EXPECT_EQ(result.check.different, 0u);
+                EXPECT_GT(result.counts.packet_rate(), 0);
+                EXPECT_NEAR(result.counts.seconds, 0.1, 0.09);
+                EXPECT_EQ(result.bus_limit > 0, device != "cpu");
+                const nlohmann::json json = result.json();
+                EXPECT_GT(json.at("gbps").get<double>(), 0);
+                EXPECT_EQ(json.at("restore"), device != "cpu" && std::string(chain) != "router" ? "nothing" : std::string(chain).find("ipsec") != std::string::npos ? "all" : "headers");
+            }
+    }
+}
+
+TEST_F(Sessions, ReplayCapturesAndRunConfigurationFiles) {
+    {
+        io::CaptureWriter writer(scratch_ + "/replayed.pcap");
+        for (int i = 0; i < 300; ++i)
+            writer.write(1, test::build_packet("{ipv4: {src: 10.0.0." + std::to_string(i % 200) + ", dst: 64.0.0.1}, udp: {src: 5, dst: 6}, payload: hello}"));
+    }
+    std::ofstream(scratch_ + "/own.yaml") << "version: 1\nports: {a: {null: {}}, b: {null: {}}}\nchains:\n  first: {input: a, nfs: [mirror: {}], output: b}\n";
+    SessionOptions own = options();
+    own.config = scratch_ + "/own.yaml";
+    Session session(own);
+    Point replayed = point("own.yaml", "cpu");
+    replayed.traffic.replay = scratch_ + "/replayed.pcap";
+    const Result result = session.measure(replayed);
+    EXPECT_EQ(result.mistake(), "");
+    EXPECT_GT(result.check.equal, 30u);
+    EXPECT_NEAR(result.json().at("frame-bytes-in").get<double>(), 47, 0.1);
+
+    std::ofstream(scratch_ + "/both.yaml") << "version: 1\nports: {a: {null: {}}}\nchains:\n  first: {input: a, nfs: [mirror], output: a}\n";
+    own.config = scratch_ + "/both.yaml";
+    EXPECT_THROW(Session(own).measure(point("both.yaml", "cpu")), ConfigError);
+}
+
+TEST_F(Sessions, SayWhenSourcesHandOutFramesThatTheChainChanged) {
+    SessionOptions wrong = options();
+    wrong.restore = "nothing";
+    const Result result = Session(wrong).measure(point("firewall+nids+router+ipsec", "cpu"));
+    EXPECT_NE(result.mistake().find("restore: nothing"), std::string::npos) << result.mistake();
+}
+
+TEST_F(Sessions, CountWhatComesBeyondCapacityAsMissedAndTimeTheRest) {
+    Session session(options());
+    Point slow = point("router", "cpu");
+    slow.traffic.rate = 20e3;
+    slow.traffic.descriptors = 4096;
+    slow.timed = true;
+    const Result relaxed = session.measure(slow);
+    EXPECT_EQ(relaxed.mistake(), "");
+    EXPECT_NEAR(relaxed.counts.packet_rate(), 20e3, 15e3);
+    EXPECT_GT(relaxed.counts.latency_us(50), 0);
+    slow.traffic.rate = 2e9;
+    const Result flooded = session.measure(slow);
+    EXPECT_EQ(flooded.mistake(), "");
+    EXPECT_GT(flooded.counts.missed, flooded.counts.received_packets);
+    EXPECT_GT(flooded.counts.latency_us(50), relaxed.counts.latency_us(1));
+}
+
+TEST_F(Sessions, ChangeTheRateOfARunAtWork) {
+    Session session(options());
+    Point slow = point("none", "cpu");
+    slow.traffic.rate = 1e3;
+    auto run = session.open(slow);
+    run->start();
+    const Counts begin = run->counts();
+    run->sleep(0.1);
+    const Counts middle = run->counts();
+    run->set_rate(1e6);
+    run->sleep(0.1);
+    const Counts end = run->counts();
+    EXPECT_LT((middle - begin).packet_rate(), 20e3);
+    EXPECT_GT((end - middle).packet_rate(), 50e3);
+    EXPECT_EQ(session.close(slow, *run, end - begin).mistake(), "");
+}
+
+/// Frames through the whole chain, as they left.
+class References : public Sessions {
+protected:
+    References() {
+        const Workload workload = make_workload(options().workload);
+        chain::LoadOptions load;
+        load.output_folder = scratch_;
+        const std::string text = chain_yaml(workload, {.kinds = {"firewall", "nids", "router", "ipsec"}}, "  in: {source: {}}\n  out: {sink: {}}\n");
+        const auto configuration = chain::parse_configuration(text, "test.yaml", load);
+        Traffic traffic;
+        traffic.size = "150";
+        RunOptions run;
+        run.buffers = 512;
+        std::string sources = source_options(workload, traffic);
+        sources.insert(1, "count: 400, ");
+        bench::Run own(configuration, bench_ports(configuration, sources, "{keep: 400, sample: true}", run), run);
+        own.start();
+        own.sleep(0.1);
+        samples_ = own.finish().samples;
+        reference_ = std::make_unique<Reference>(chain::parse_configuration(text, "test.yaml", load), false);
+    }
+    std::vector<Sample> samples_;
+    std::unique_ptr<Reference> reference_;
+};
+
+TEST_F(References, KnowEveryPacketInAnyOrder) {
+    ASSERT_GT(samples_.size(), 100u);
+    std::reverse(samples_.begin(), samples_.end());
+    const Check right = check(*reference_, samples_);
+    EXPECT_EQ(right.equal, samples_.size()) << right.first_difference;
+}
+
+TEST_F(References, NoticeEveryByteThatIsWrong) {
+    ASSERT_GT(samples_.size(), 100u);
+    for (size_t i = 0; i < samples_[50].after.size(); ++i) {
+        Sample sample = samples_[50];
+        sample.after[i] ^= 0x10;
+        EXPECT_TRUE(reference_->differs(sample)) << "byte " << i;
+    }
+    Sample shorter = samples_[50], longer = samples_[50];
+    shorter.after.pop_back();
+    longer.after.push_back(0);
+    EXPECT_TRUE(reference_->differs(shorter));
+    EXPECT_TRUE(reference_->differs(longer));
+    Sample other = samples_[50];
+    other.before = samples_[51].before;
+    EXPECT_TRUE(reference_->differs(other));
+    other.before.assign(10, 0);
+    EXPECT_NE(reference_->differs(other).value_or("").find("the cpu drops it"), std::string::npos);
+}
+
+TEST(Workloads, AreMadeUpWhereThereAreNoPublishedFiles) {
+    std::string scratch = (std::filesystem::temp_directory_path() / "millrace-bench-test-XXXXXX").string();
+    ASSERT_NE(mkdtemp(scratch.data()), nullptr);
+    WorkloadOptions options;
+    options.scratch = scratch;
+    options.patterns = 50;
+    const Workload workload = make_workload(options);
+    EXPECT_EQ(workload.patterns.size(), 50u);
+    chain::LoadOptions load;
+    load.output_folder = scratch;
+    const auto configuration = chain::parse_configuration(
+        chain_yaml(workload, {.kinds = {"firewall", "nids", "router", "ipsec", "mirror"}}, "  in: {source: {}}\n  out: {sink: {}}\n"), "test.yaml", load);
+    EXPECT_EQ(configuration.chains[0]->nodes.size(), 5u);
+    EXPECT_TRUE(configuration.warnings.empty()) << configuration.warnings.front().render();
+    EXPECT_EQ(frames_of(workload, {.size = "500"}).templates.front().length, 500u);
+    EXPECT_THROW(chain_yaml(workload, {.kinds = {"nat"}}, ""), std::invalid_argument);
+    std::filesystem::remove_all(scratch);
+}
+
+TEST(Bus, CarriesEachWayAndBothAtOnce) {
+    device::sim::SimDevice device;
+    BusOptions options;
+    options.seconds = 0.02;
+    options.to_device_bytes = 1 << 16;
+    const BusRate in = measure_bus(device, options);
+    EXPECT_GT(in.to_device_gbs, 0);
+    EXPECT_EQ(in.to_host_gbs, 0);
+    EXPECT_NEAR(in.to_device_gbs, in.pieces_per_second * 65536e-9, in.to_device_gbs * 0.01);
+    options.to_host_bytes = 1 << 15;
+    const BusRate both = measure_bus(device, options);
+    // Neither way runs ahead, so the shorter pieces make half the bytes.
+    EXPECT_NEAR(both.to_host_gbs, both.to_device_gbs / 2, both.to_device_gbs * 0.2);
+    options.to_host_bytes = 0;
+    options.row_bytes = 64;
+    EXPECT_GT(measure_bus(device, options).to_device_gbs, 0);
+    EXPECT_GT(bus_limit(device, 64, 100, 0.02), bus_limit(device, 1518, 1570, 0.02));
+}
+
+TEST(Provenance, SaysWhereFiguresComeFrom) {
+    start_eal();
+    const nlohmann::json from = provenance();
+    EXPECT_EQ(from.at("command").get<std::string>().substr(0, 8), "millrace");
+    EXPECT_EQ(from.at("date").get<std::string>().size(), 10u);
+    EXPECT_GT(from.at("machine").at("tsc-ghz").get<double>(), 0.1);
+}
+
+}  // namespace
+}  // namespace millrace::bench
