@@ -205,6 +205,9 @@ struct Gateways {
         options.transfer_in = choice & 16 ? exec::TransferIn::gather : choice & 32 ? exec::TransferIn::rows : exec::TransferIn::packed;
         options.transfer_out = choice & 64 ? exec::TransferOut::selective : exec::TransferOut::region;
         options.whole_frames = (choice & 128) != 0;
+        options.pinned = device->pin(pool().memory(), pool().memory_bytes());
+        // A machine that is busy with other things is no lost device.
+        options.patience = std::chrono::hours(1);
         return *(own = std::make_unique<exec::OffloadEngine>(device, device_record, 64, options));
     }
 };

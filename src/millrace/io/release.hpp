@@ -14,6 +14,7 @@ inline void release_packets(rte_mbuf* const* mbufs, size_t count) {
     constexpr size_t kAtOnce = 256;
     rte_mbuf* free_ones[kAtOnce];
     size_t waiting = 0;
+    const bool virtual_addresses = rte_eal_iova_mode() == RTE_IOVA_VA;
     rte_mbuf_ext_shared_info* shared = nullptr;
     uint16_t shared_count = 0;
     const auto put = [&] {
@@ -25,7 +26,7 @@ inline void release_packets(rte_mbuf* const* mbufs, size_t count) {
             shared->free_cb(nullptr, shared->fcb_opaque);
         shared_count = 0;
     };
-    constexpr size_t kAhead = 8;
+    constexpr size_t kAhead = 16;  // the last-level cache takes as long as a dozen packets
     for (size_t i = 0; i < count; ++i) {
         if (i + kAhead < count) {
             rte_prefetch0(mbufs[i + kAhead]);
@@ -45,7 +46,7 @@ inline void release_packets(rte_mbuf* const* mbufs, size_t count) {
             // Its own buffer again, as rte_pktmbuf_detach makes it.
             const uint32_t head = static_cast<uint32_t>(sizeof(rte_mbuf)) + mbuf->priv_size;
             mbuf->buf_addr = reinterpret_cast<uint8_t*>(mbuf) + head;
-            rte_mbuf_iova_set(mbuf, rte_eal_iova_mode() == RTE_IOVA_VA ? reinterpret_cast<rte_iova_t>(mbuf->buf_addr) : rte_mempool_virt2iova(mbuf) + head);
+            rte_mbuf_iova_set(mbuf, virtual_addresses ? reinterpret_cast<rte_iova_t>(mbuf->buf_addr) : rte_mempool_virt2iova(mbuf) + head);
             mbuf->buf_len = rte_pktmbuf_data_room_size(mbuf->pool);
             mbuf->data_off = static_cast<uint16_t>(std::min<uint32_t>(RTE_PKTMBUF_HEADROOM, mbuf->buf_len));
             mbuf->data_len = 0;
