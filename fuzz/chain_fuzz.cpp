@@ -86,6 +86,7 @@ chains:
 /// What became of each packet, as text: comparing is one operation, and a difference can be shown.
 class Record : public exec::Delivery {
 public:
+    bool wants_visits() const override { return true; }  // for the details of decisions
     explicit Record(const chain::Configuration& configuration) : counters(*configuration.chains[0]) {}
     exec::ChainCounters counters;
     std::vector<std::string> outcomes;

@@ -21,7 +21,7 @@ struct Fate {
     chain::Target target;
     uint16_t node = kNoNode;
     uint16_t out_port = kNoPort;  ///< an NF's choice for packets that reach the output: a port, or a set (kPortSet)
-    Decision decision;
+    Decision decision;            ///< `detail` is known where visits are wanted (engine.hpp), and on the cpu
 };
 
 }  // namespace millrace::exec

@@ -203,7 +203,10 @@ Status CudaDevice::check(Result result, const char* what, StreamId stream) {
 Address CudaDevice::allocate(size_t bytes, const std::string& what) {
     enter();
     DevicePointer address = 0;
-    const Result result = driver_.allocate(&address, std::max<size_t>(bytes, 1));
+    const size_t whole = std::max<size_t>(bytes, 1);
+    Result result = driver_.allocate(&address, whole);
+    // What another program has left in it must not travel with a batch, in the gaps between frames.
+    if (result == kSuccess) result = driver_.clear(address, 0, whole);
     if (result == kSuccess) return address;
     size_t free_bytes = 0, total = 0;
     driver_.memory_info(&free_bytes, &total);

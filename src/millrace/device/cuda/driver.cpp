@@ -35,6 +35,7 @@ void bind_all(void* library, Driver& d) {
     bind(library, d.memory_info, "cuMemGetInfo_v2");
     bind(library, d.allocate, "cuMemAlloc_v2");
     bind(library, d.free, "cuMemFree_v2");
+    bind(library, d.clear, "cuMemsetD8_v2");
     bind(library, d.host_allocate, "cuMemHostAlloc");
     bind(library, d.host_free, "cuMemFreeHost");
     bind(library, d.host_register, "cuMemHostRegister_v2");

@@ -62,6 +62,7 @@ struct Driver {
     Result (*memory_info)(size_t* free, size_t* total);
     Result (*allocate)(DevicePointer*, size_t);
     Result (*free)(DevicePointer);
+    Result (*clear)(DevicePointer, unsigned char value, size_t bytes);
     Result (*host_allocate)(void**, size_t, unsigned flags);
     Result (*host_free)(void*);
     Result (*host_register)(void*, size_t, unsigned flags);
