@@ -1,5 +1,9 @@
 #!/usr/bin/python3
-"""Draws framework.svg from framework.json: plot.py IN.json OUT.svg"""
+"""Draws what a benchmark measured: plot.py IN.json [MORE.json...] OUT.svg
+
+The kind of figure follows from what the files hold: `make bench`, or millrace bench chain (nf), modes, latency, transfer.
+Several files of one kind are drawn together, such as a chain on the GPU and on the cpu.
+"""
 import json
 import sys
 
@@ -9,35 +13,160 @@ matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "millrace"
 import matplotlib.pyplot as plt
 
-with open(sys.argv[1]) as file:
-    figures = json.load(file)
-sizes = [entry for entry in figures["sizes"] if not entry["difference"]]
-places = range(len(sizes))
-labels = [str(entry["frame-bytes"]) for entry in sizes]
-stages = ["firewall", "nids", "router", "ipsec"]
-colors = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#bbbbbb"]
+COLORS = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb"]
+MARKERS = "os^Dv<>p"
 
-plot, (speed, cost) = plt.subplots(1, 2, figsize=(11, 4.2))
-speed.plot(places, [e["chain"]["gbps"] for e in sizes], marker="o", label="chain", color=colors[0])
-speed.plot(places, [e["bare"]["gbps"] for e in sizes], marker="s", label="bare loop", color=colors[1])
-for place, entry in zip(places, sizes):
-    speed.annotate(f"{entry['ratio']:.2f}", (place, entry["chain"]["gbps"]), textcoords="offset points", xytext=(6, -12))
-speed.set_xticks(places, labels)
-speed.set_xlabel("frame, bytes without CRC")
-speed.set_ylabel("Gb/s on one core (chain / bare loop at the points)")
-speed.set_ylim(bottom=0)
-speed.legend()
 
-# Two bars a size: the chain on the left, the bare loop on the right, what is no NF on top.
-for side, shift in (("chain", -0.2), ("bare", 0.2)):
-    below = [0.0] * len(sizes)
-    for name, color in zip(stages, colors):
-        heights = [e[side]["stage-cycles-per-packet"][name] / e["frame-bytes"] for e in sizes]
-        cost.bar([p + shift for p in places], heights, 0.36, bottom=below, color=color, label=name if side == "chain" else None)
-        below = [a + b for a, b in zip(below, heights)]
-cost.set_xticks(places, labels)
-cost.set_xlabel("frame, bytes; left the chain, right the bare loop")
-cost.set_ylabel("cycles a byte, by NF")
-cost.legend()
-plot.tight_layout()
-plot.savefig(sys.argv[2], metadata={"Date": None})
+def order(values):
+    """Distinct values, in the order in which they come."""
+    return list(dict.fromkeys(values))
+
+
+def size_of(traffic):
+    return int(traffic) if traffic.isdigit() else None
+
+
+def framework(files):
+    figures = files[0]
+    sizes = [entry for entry in figures["sizes"] if not entry["difference"]]
+    places = range(len(sizes))
+    labels = [str(entry["frame-bytes"]) for entry in sizes]
+    stages = ["firewall", "nids", "router", "ipsec"]
+    plot, (speed, cost) = plt.subplots(1, 2, figsize=(11, 4.2))
+    speed.plot(places, [e["chain"]["gbps"] for e in sizes], marker="o", label="chain", color=COLORS[0])
+    speed.plot(places, [e["bare"]["gbps"] for e in sizes], marker="s", label="bare loop", color=COLORS[1])
+    for place, entry in zip(places, sizes):
+        speed.annotate(f"{entry['ratio']:.2f}", (place, entry["chain"]["gbps"]), textcoords="offset points", xytext=(6, -12))
+    speed.set_xticks(places, labels)
+    speed.set_xlabel("frame, bytes without CRC")
+    speed.set_ylabel("Gb/s on one core (chain / bare loop at the points)")
+    speed.set_ylim(bottom=0)
+    speed.legend()
+    # Two bars a size: the chain on the left, the bare loop on the right, what is no NF on top.
+    for side, shift in (("chain", -0.2), ("bare", 0.2)):
+        below = [0.0] * len(sizes)
+        for name, color in zip(stages, [*COLORS[:4], COLORS[-1]]):
+            heights = [e[side]["stage-cycles-per-packet"][name] / e["frame-bytes"] for e in sizes]
+            cost.bar([p + shift for p in places], heights, 0.36, bottom=below, color=color, label=name if side == "chain" else None)
+            below = [a + b for a, b in zip(below, heights)]
+    cost.set_xticks(places, labels)
+    cost.set_xlabel("frame, bytes; left the chain, right the bare loop")
+    cost.set_ylabel("cycles a byte, by NF")
+    cost.legend()
+    return plot
+
+
+def chain(files):
+    """Throughput against frame size for each chain, the bus' limit dashed; other traffic as bars behind the sizes."""
+    results = [r for file in files for r in file["results"]]
+    chains = order(r["chain"] for r in results)
+    plot, axes = plt.subplots(1, len(chains), figsize=(4.6 * len(chains), 4.2), squeeze=False)
+    traffics = sorted(order(r["traffic"] for r in results), key=lambda t: (size_of(t) is None, size_of(t) or 0))
+    for axis, name in zip(axes[0], chains):
+        own = [r for r in results if r["chain"] == name]
+        for i, (device, workers) in enumerate(order((r["device"], r["workers"]) for r in own)):
+            points = [r for r in own if (r["device"], r["workers"]) == (device, workers)]
+            places = [traffics.index(r["traffic"]) for r in points]
+            label = f"{device}, {workers} worker{'s' if workers > 1 else ''}"
+            axis.plot(places, [r["gbps"] for r in points], marker=MARKERS[i % 8], label=label, color=COLORS[i % 7])
+        limits = {traffics.index(r["traffic"]): r["bus"]["limit-packets-per-second"] * r["frame-bytes-in"] * 8e-9 for r in own if "bus" in r}
+        if limits:
+            axis.plot(sorted(limits), [limits[p] for p in sorted(limits)], "--", color="#555555", label="limit of the bus")
+        axis.set_xticks(range(len(traffics)), [t.split("/")[-1] for t in traffics])
+        axis.set_xlabel("frame, bytes without CRC")
+        axis.set_ylabel("Gb/s of frames that came in")
+        axis.set_ylim(bottom=0)
+        axis.set_title(name.replace("+", " → "), fontsize=9)
+        axis.legend(fontsize=8)
+    return plot
+
+
+def modes(files):
+    """For each way to run the chain: throughput, bytes over the bus, p95 at the same load."""
+    figures = files[0]
+    rows = [dict(result, **way) for result, way in zip(figures["results"], figures["ways"])]
+    sizes = order(r["traffic"] for r in rows)
+    ways = order(r["way"] for r in rows)
+    plot, (speed, bus, late) = plt.subplots(1, 3, figsize=(16, 4.6))
+    width = 0.8 / len(ways)
+    for i, way in enumerate(ways):
+        for axis, same_load, value in ((speed, False, lambda r: r["packets-per-second"] * 1e-6),
+                                       (bus, False, lambda r: r["bytes-to-device-per-packet"] + r["bytes-to-host-per-packet"]),
+                                       (late, True, lambda r: r["latency-us"]["p95"])):
+            heights = [value(next(r for r in rows if (r["way"], r["traffic"], r["same-load"]) == (way, size, same_load))) for size in sizes]
+            axis.bar([p + (i - len(ways) / 2 + 0.5) * width for p in range(len(sizes))], heights, width, label=way, color=COLORS[i % 7],
+                     hatch="//" if i >= 7 else None)
+    for axis, label in ((speed, "Mpkt/s"), (bus, "bytes over the bus, a packet"), (late, f"p95 in us at {figures['share']:.0%} of what the slowest carries")):
+        axis.set_xticks(range(len(sizes)), sizes)
+        axis.set_xlabel("frame, bytes without CRC")
+        axis.set_ylabel(label)
+    late.set_yscale("log")
+    speed.legend(fontsize=7)
+    return plot
+
+
+def latency(files):
+    """How many packets were through after how long, by load; rates and batches around the step."""
+    curves = [c for file in files for c in file["curves"]]
+    steps = [s for file in files for s in file["steps"]]
+    plot, axes = plt.subplots(1, 1 + len(steps), figsize=(6 + 5.5 * len(steps), 4.4), squeeze=False)
+    cdf = axes[0][0]
+    devices = order((c["device"], c["chain"], c["traffic"]) for c in curves)
+    for c in curves:
+        shares = order(d["share"] for d in curves)
+        cdf.plot([p[0] for p in c["distribution"]], [p[1] for p in c["distribution"]], color=COLORS[shares.index(c["share"]) % 7],
+                 linestyle=["-", "--", ":", "-."][devices.index((c["device"], c["chain"], c["traffic"])) % 4],
+                 label=f"{c['device']}, {c['traffic']} B, {c['share']:.0%}: {c['offered-packets-per-second'] * 1e-6:.2f} Mpkt/s")
+    cdf.axhline(0.99, color="#bbbbbb", linewidth=0.8)
+    cdf.set_xscale("log")
+    cdf.set_xlabel("us from when the packet was due to the sink")
+    cdf.set_ylabel("share of packets")
+    cdf.legend(fontsize=7)
+    for axis, step in zip(axes[0][1:], steps):
+        times = [p["ms"] for p in step["series"]]
+        axis.plot(times, [p["received-packets-per-second"] * 1e-6 for p in step["series"]], color=COLORS[0], label="in")
+        axis.plot(times, [p["sent-packets-per-second"] * 1e-6 for p in step["series"]], color=COLORS[1], label="out")
+        axis.set_xlabel(f"ms around a step from {step['from-share']:.0%} to {step['to-share']:.0%}; {step['missed']} packets missed")
+        axis.set_ylabel("Mpkt/s")
+        axis.legend(loc="upper left", fontsize=8)
+        batches = axis.twinx()
+        batches.plot(times, [p["batch-packets"] for p in step["series"]], color=COLORS[2], linewidth=0.9)
+        batches.set_ylabel("packets in a batch (green)")
+        batches.set_ylim(bottom=0)
+        axis.set_title(f"{step['chain'].replace('+', ' → ')} on {step['device']}, {step['traffic']} B", fontsize=9)
+    return plot
+
+
+def transfer(files):
+    figures = files[0]
+    plot, (pieces, frames) = plt.subplots(1, 2, figsize=(11, 4.2))
+    for i, (key, label) in enumerate((("to-device-gbs", "to the device"), ("to-host-gbs", "back"), ("both-to-device-gbs", "to, both at once"),
+                                      ("both-to-host-gbs", "back, both at once"))):
+        pieces.plot([p["bytes"] for p in figures["pieces"]], [p[key] for p in figures["pieces"]], marker=MARKERS[i], color=COLORS[i], label=label)
+    pieces.set_xscale("log", base=2)
+    pieces.set_xlabel("bytes of a piece")
+    pieces.set_ylabel("GB/s each way")
+    pieces.legend()
+    for i, key in enumerate(("in-packed", "in-rows", "both-packed", "both-rows")):
+        frames.plot(range(len(figures["frames"])), [f[key + "-packets-per-second"] * f["frame-bytes"] * 1e-9 for f in figures["frames"]],
+                    marker=MARKERS[i], color=COLORS[i], label=key.replace("-", ", "))
+    frames.set_xticks(range(len(figures["frames"])), [f["frame-bytes"] for f in figures["frames"]])
+    frames.set_xlabel(f"frame, bytes; batches of {figures['frames'][0]['batch-packets']}")
+    frames.set_ylabel("GB/s each way")
+    frames.legend()
+    return plot
+
+
+def main():
+    files = []
+    for name in sys.argv[1:-1]:
+        with open(name) as file:
+            files.append(json.load(file))
+    kinds = {"sizes": framework, "curves": latency, "ways": modes, "pieces": transfer, "results": chain}
+    draw = next(draw for key, draw in kinds.items() if key in files[0])
+    plot = draw(files)
+    plot.tight_layout()
+    plot.savefig(sys.argv[-1], metadata={"Date": None})
+
+
+main()

@@ -83,7 +83,9 @@ nlohmann::json Result::json() const {
                  {"batch-packets", counts.batches > 0 ? packets / static_cast<double>(counts.batches) : 0},
                  {"bytes-to-device-per-packet", counts.per_packet(counts.bytes_to_device)}, {"bytes-to-host-per-packet", counts.per_packet(counts.bytes_to_host)},
                  {"retried-on-cpu", counts.retried_on_cpu}});
-    if (bus_limit > 0) json["bus"] = {{"limit-packets-per-second", bus_limit}, {"share", share_of_bus()}};
+    if (bus_limit > 0) json["bus"] = {{"limit-packets-per-second", bus_limit}, {"share", share_of_bus()},
+                                          {"crossing-limit-packets-per-second", crossing_limit},
+                                          {"crossing-share", crossing_limit > 0 ? counts.packet_rate() / crossing_limit : 0}};
     if (joules > 0) json["gpu-packets-per-joule"] = packets / joules;
     return json;
 }
@@ -113,7 +115,7 @@ double Session::bus_limit(const std::string& name, double bytes_in, double bytes
     if (own == nullptr || bytes_in <= 0) return 0;
     double& limit = limits_[fmt::format("{} {:.0f} {:.0f}", name, bytes_in, bytes_out)];
     if (limit == 0) {
-        options_.progress(fmt::format("the bus of {} for frames of {:.0f} bytes", name, bytes_in));
+        options_.progress(fmt::format("the bus of {} for {:.0f} bytes a packet there and {:.0f} back", name, bytes_in, bytes_out));
         limit = bench::bus_limit(*own, bytes_in, bytes_out, kBusSeconds);
     }
     return limit;
@@ -195,6 +197,8 @@ Result Session::close(const Point& point, Run& run, const Counts& counts) {
         result.check = check(reference(point.chain, point.device != "cpu" || !point.run.cpu.use_cpu_halves), result.ending.samples);
     }
     result.ending.samples.clear();
+    if (counts.received_packets > 0)
+        result.crossing_limit = bus_limit(point.device, counts.per_packet(counts.bytes_to_device), counts.per_packet(counts.bytes_to_host));
     if (counts.received_packets > 0)
         result.bus_limit = bus_limit(point.device, static_cast<double>(counts.received_bytes) / static_cast<double>(counts.received_packets),
                                      static_cast<double>(counts.sent_bytes) / static_cast<double>(counts.received_packets));

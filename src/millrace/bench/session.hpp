@@ -42,7 +42,8 @@ struct Result {
     Counts counts;
     Ending ending;
     Check check;
-    double bus_limit = 0;              ///< packets a second that the bus could carry; 0: no bus
+    double bus_limit = 0;              ///< packets a second whose frames the bus could carry both ways; 0: no bus
+    double crossing_limit = 0;         ///< packets a second of which the bus could carry what was counted to cross it
     double joules = 0;                 ///< of the GPU; 0: unknown
     /// Empty when packets were conserved, nothing went wrong and the sample is right.
     std::string mistake() const;
@@ -64,7 +65,7 @@ public:
     Result close(const Point& point, Run& run, const Counts& counts);
     /// The device of that name, opened once; null for the cpu.
     std::shared_ptr<device::Device> device(const std::string& name);
-    /// The most packets a second that the device's bus could carry of frames so long; 0 for the cpu.
+    /// The most packets a second that the device's bus could carry of so many bytes each; 0 for the cpu.
     double bus_limit(const std::string& device, double bytes_in, double bytes_out);
     nlohmann::json inputs() const;
 
