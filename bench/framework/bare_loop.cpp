@@ -147,7 +147,7 @@ void BareLoop::router() {
         const uint8_t src = ip[12], dst = ip[16];
         const bool martian = src == 0 || src == 127 || src >= 224 || dst == 0 || dst == 127 || dst >= 224 ||
                              load_be16(ip + 12) == 0xa9fe || load_be16(ip + 16) == 0xa9fe;
-        if (checksum(ip, 20) != 0 || martian || ip[8] <= 1) {
+        if (!is_plain_ipv4_sum_right(ip) || martian || ip[8] <= 1) {
             drop(i);
             continue;
         }

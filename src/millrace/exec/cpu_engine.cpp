@@ -138,6 +138,20 @@ void CpuEngine::run_node(const chain::Program& program, size_t index, Halves& ha
         for (size_t i = 0; i < active; ++i) decisions_[i] = type.commit(*active_[i], tables, decisions_[i]);
 }
 
+/// Notes where a packet goes that does not go on to the next node. (Field by field: a fate that is put together first and
+/// then copied has to wait for its parts.)
+inline void CpuEngine::leave(const Packet& packet, rte_mbuf* const* mbufs, chain::Target target, uint16_t node, const Decision& decision) {
+    const size_t number = packet.index();
+    Fate& fate = fates_[number];
+    fate.target = target;
+    fate.node = node;
+    fate.out_port = packet.out_port();
+    fate.decision = decision;
+    at_[number] = target.kind == chain::Target::Kind::node ? target.value : kDone;
+    // A dropped packet stays what it was, as it does when a device drops it.
+    if (target.kind != chain::Target::Kind::node && target.kind != chain::Target::Kind::drop) update_mbuf(mbufs[number], packet);
+}
+
 /// Sends the packets that node `index` has decided on their way; `active_` keeps those that the next node is for.
 CpuEngine::Active CpuEngine::route(const chain::Program& program, size_t index, ChainCounters& counters, rte_mbuf* const* mbufs,
                                    const Active& active) {
@@ -171,21 +185,12 @@ CpuEngine::Active CpuEngine::route(const chain::Program& program, size_t index, 
         }
         bytes_left += packet->length();
         if (targets[outcome].kind == chain::Target::Kind::node) ++next.elsewhere;
-        leave(*packet, mbufs, Fate{targets[outcome], static_cast<uint16_t>(index), packet->out_port(), decisions_[i]});
+        leave(*packet, mbufs, targets[outcome], static_cast<uint16_t>(index), decisions_[i]);
     }
     node_counters.by_outcome[run_outcome].add(active.count - run_begin);
     if (!(node.type->writes | node.type->cpu_writes).contains(field::length)) next.bytes = active.bytes - bytes_left;
     else for (size_t i = 0; i < next.count; ++i) next.bytes += active_[i]->length();
     return next;
-}
-
-/// Notes where a packet goes that does not go on to the next node.
-void CpuEngine::leave(const Packet& packet, rte_mbuf* const* mbufs, const Fate& fate) {
-    const size_t number = packet.index();
-    fates_[number] = fate;
-    at_[number] = fate.target.kind == chain::Target::Kind::node ? fate.target.value : kDone;
-    // A dropped packet stays what it was, as it does when a device drops it.
-    if (at_[number] == kDone && fate.target.kind != chain::Target::Kind::drop) update_mbuf(mbufs[number], packet);
 }
 
 /// Collects the packets of a node that some came to by leaps, in order of arrival: `from_before`, which come from the node

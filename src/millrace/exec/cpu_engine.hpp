@@ -40,7 +40,7 @@ private:
     void pass_through(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count);
     void run_vector(const chain::Program& program, ChainCounters& counters, Halves& halves, rte_mbuf* const* mbufs, size_t count);
     Active route(const chain::Program& program, size_t index, ChainCounters& counters, rte_mbuf* const* mbufs, const Active& active);
-    void leave(const Packet& packet, rte_mbuf* const* mbufs, const Fate& fate);
+    void leave(const Packet& packet, rte_mbuf* const* mbufs, chain::Target target, uint16_t node, const Decision& decision);
     Active gather(size_t index, size_t count, const Active& from_before);
     Active parse(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count);
     void run_node(const chain::Program& program, size_t index, Halves& halves, size_t active);

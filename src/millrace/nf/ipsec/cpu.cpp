@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "millrace/nf/ipsec/host.hpp"
+#include "millrace/nf/ipsec/prepared_policies.hpp"
 #include "millrace/nf/ipsec/prepared_tunnel.hpp"
 
 namespace millrace::nf::ipsec {
@@ -43,9 +44,9 @@ struct MbManager {
 class IpsecCpuHalf : public CpuHalf {
 public:
     IpsecCpuHalf(const Tables& tables, const Options& options, std::shared_ptr<SaState> state)
-        : tables_(tables), state_(std::move(state)), keys_(options.sas.size()) {
+        : tables_(tables), state_(std::move(state)), keys_(options.sas.size()), policies_(tables) {
         for (size_t i = 0; i < keys_.size(); ++i) expand(options.sas[i], keys_[i]);
-        for (const Sa& sa : tables.sas) tunnels_.emplace_back(sa);
+        for (const Sa& sa : tables.sas) tunnels_.emplace_back(sa, tables.mtu);
         prepare_jobs();
     }
     ~IpsecCpuHalf() override {
@@ -124,7 +125,7 @@ private:
         outbound_count_ = inbound_count_ = tunnel_.count = 0;
         find_routes(packets, decisions);
         for (size_t i = 0; i < packets.size(); ++i)
-            if (decisions[i].outcome == kProtected || decisions[i].outcome == kUnprotected) begin(*packets[i], routes_[i], decisions[i]);
+            if (decisions[i].outcome == kProtected || decisions[i].outcome == kUnprotected) begin(*packets[i], i, decisions[i]);
         run_tunnels();
         drop_forged();
         run_cipher(Cipher::aes_ctr, true);
@@ -137,13 +138,21 @@ private:
 
     /// Routes all packets and gives them their tickets, those of neighbours on one SA at once: other workers may share
     /// it, and no two packets get the same number.
-    void find_routes(std::span<Packet* const> packets, Decision* decisions) {
+    [[gnu::noinline]] void find_routes(std::span<Packet* const> packets, Decision* decisions) {
         uint32_t run_slot = kNoOrderKey;
         size_t run = 0;
         for (size_t i = 0; i < packets.size(); ++i) {
-            const Route& route = routes_[i] = find_route(*packets[i], tables_);
+            const Packet& packet = *packets[i];
+            const Route route = policies_.find(packet);
             decisions[i] = {route.detail, route.outcome};
-            if (route.outcome != kProtected && route.outcome != kUnprotected) continue;
+            by_tunnel_[i] = route.outcome == kProtected && tunnels_[route.detail].serves(packet);
+            if (!by_tunnel_[i]) [[unlikely]] {
+                if (route.outcome == kProtected) {
+                    routes_[i] = outbound_route(packet, tables_, route.detail);
+                    decisions[i] = {routes_[i].detail, routes_[i].outcome};
+                }
+                if (decisions[i].outcome != kProtected && decisions[i].outcome != kUnprotected) continue;
+            }
             const uint32_t slot = tables_.sas[route.detail].slot;
             if (slot != run_slot) {
                 draw_tickets(run_slot, run);
@@ -161,19 +170,18 @@ private:
         for (size_t i = 0; i < count; ++i) ticketed_[i]->set_ticket(first + i);
     }
 
-    /// Gives one packet its headers, or finds its ESP.
-    void begin(Packet& packet, const Route& route, Decision& decision) {
+    /// Gives one packet its headers, or finds its ESP. (A function of its own has registers enough.)
+    [[gnu::noinline]] void begin(Packet& packet, size_t i, Decision& decision) {
         const uint64_t sequence = packet.ticket() + 1;
-        const PreparedTunnel& tunnel = tunnels_[route.detail];
-        if (route.outcome == kProtected && sequence <= kLastSequence && tunnel.serves(packet)) [[likely]]
-            add_tunnel_job(tunnel.encapsulate(packet, route, static_cast<uint32_t>(sequence)), route.detail, sequence);
+        if (by_tunnel_[i] && sequence <= kLastSequence) [[likely]]
+            add_tunnel_job(tunnels_[decision.detail].encapsulate(packet, static_cast<uint32_t>(sequence)), decision.detail, sequence);
         else
-            begin_uncommon(packet, route, decision);
+            begin_uncommon(packet, routes_[i], decision);
     }
     [[gnu::noinline]] void begin_uncommon(Packet& packet, const Route& route, Decision& decision) {
-        const Sa& sa = tables_.sas[route.detail];
+        const Sa& sa = tables_.sas[decision.detail];
         const uint64_t ticket = packet.ticket();
-        if (route.outcome == kUnprotected) {
+        if (decision.outcome == kUnprotected) {
             inbound_[inbound_count_++] = {&packet, &decision, &sa, received_esp(packet, sa)};
         } else if (ticket >= kLastSequence) {
             decision.outcome = kSequenceExhausted;
@@ -308,13 +316,15 @@ private:
     std::shared_ptr<SaState> state_;
     MbManager manager_;
     std::vector<MbKeys> keys_;
+    PreparedPolicies policies_;
     std::vector<PreparedTunnel> tunnels_;  ///< by SA
     TunnelJobs tunnel_;
     std::array<Work, kBurst> outbound_, inbound_;
     std::array<Work*, kBurst> ciphered_;
     size_t outbound_count_ = 0, inbound_count_ = 0;
     std::array<IMB_JOB, kBurst> cipher_jobs_, hash_jobs_;
-    std::array<Route, kBurst> routes_;
+    std::array<bool, kBurst> by_tunnel_;   // by packet of the burst
+    std::array<Route, kBurst> routes_;     // of those that go into a tunnel that is not prepared
     std::array<Packet*, kBurst> ticketed_;
     std::array<Tag, kBurst> tags_, ivs_;
 };

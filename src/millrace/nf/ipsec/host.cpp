@@ -15,7 +15,7 @@ std::string hex(uint32_t value) {
 
 void add_once(std::vector<Address>& addresses, const Address& address) {
     for (const Address& known : addresses)
-        if (equal(known, address)) return;
+        if (equal(known.words, address.words, true)) return;
     addresses.push_back(address);
 }
 

@@ -13,22 +13,22 @@ struct Route {
     uint32_t padding = 0;           ///< protect: bytes of padding, without the trailer
 };
 
-MILLRACE_DEVICE bool equal(const Address& a, const Address& b) {
-    return ((a.words[0] ^ b.words[0]) | (a.words[1] ^ b.words[1]) | (a.words[2] ^ b.words[2]) |
-            (a.words[3] ^ b.words[3])) == 0;
+/// Addresses as words in a packet's order; of IPv4 only the first is there.
+MILLRACE_DEVICE bool equal(const uint32_t* a, const uint32_t* b, bool ipv6) {
+    if (!ipv6) return a[0] == b[0];
+    return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3])) == 0;
 }
-MILLRACE_DEVICE bool in_prefix(const Address& address, const Address& prefix, const Address& mask, bool ipv6) {
-    uint32_t difference = (address.words[0] & mask.words[0]) ^ prefix.words[0];
-    if (!ipv6) return difference == 0;
-    for (unsigned i = 1; i < 4; ++i) difference |= (address.words[i] & mask.words[i]) ^ prefix.words[i];
+MILLRACE_DEVICE bool in_prefix(const uint32_t* address, const Address& prefix, const Address& mask, bool ipv6) {
+    uint32_t difference = (address[0] & mask.words[0]) ^ prefix.words[0];
+    if (!ipv6) [[likely]] return difference == 0;
+    for (unsigned i = 1; i < 4; ++i) difference |= (address[i] & mask.words[i]) ^ prefix.words[i];
     return difference == 0;
 }
 
-/// Into an address that is all 0.
-MILLRACE_DEVICE void load_address(Address& address, const uint8_t* p, bool ipv6) {
-    address.words[0] = load_raw<uint32_t>(p);
-    if (!ipv6) return;
-    for (unsigned i = 1; i < 4; ++i) address.words[i] = load_raw<uint32_t>(p + 4 * i);
+MILLRACE_DEVICE void load_address(uint32_t* words, const uint8_t* p, bool ipv6) {
+    words[0] = load_raw<uint32_t>(p);
+    if (!ipv6) [[likely]] return;
+    for (unsigned i = 1; i < 4; ++i) words[i] = load_raw<uint32_t>(p + 4 * i);
 }
 MILLRACE_DEVICE void store_address(uint8_t* p, const Address& address, bool ipv6) {
     for (unsigned i = 0; i < 4; ++i)
@@ -37,10 +37,9 @@ MILLRACE_DEVICE void store_address(uint8_t* p, const Address& address, bool ipv6
 
 /// What selectors look at.
 struct Flow {
-    Address src, dst;
-    uint16_t src_port = 0, dst_port = 0;
+    uint32_t src[4], dst[4];         ///< see `equal`
+    const uint8_t* ports = nullptr;  ///< source and destination, where the packet holds them; null when it has none
     uint8_t protocol = 0;
-    bool has_ports = false;
     bool ipv6 = false;
 };
 
@@ -50,15 +49,10 @@ MILLRACE_DEVICE Flow flow_of(const Packet& packet) {
     Flow flow;
     flow.ipv6 = layers.is_ipv6();
     const uint8_t* header = packet.l3();
-    // In place: a copy as a whole would have to wait for its parts.
     load_address(flow.src, header + (flow.ipv6 ? 8 : 12), flow.ipv6);
     load_address(flow.dst, header + (flow.ipv6 ? 24 : 16), flow.ipv6);
     flow.protocol = layers.protocol;
-    flow.has_ports = layers.has_ports() && !layers.is_fragment();
-    if (flow.has_ports) {
-        flow.src_port = packet.l4_src_port();
-        flow.dst_port = packet.l4_dst_port();
-    }
+    if (layers.has_ports() && !layers.is_fragment()) flow.ports = packet.l4();
     return flow;
 }
 
@@ -68,8 +62,9 @@ MILLRACE_DEVICE bool matches(const Selector& selector, const Flow& flow) {
     if (!in_prefix(flow.dst, selector.dst, selector.dst_mask, flow.ipv6)) return false;
     if (!selector.any_protocol && selector.protocol != flow.protocol) return false;
     if (selector.any_port) return true;
-    return flow.has_ports && flow.src_port >= selector.src_port_first && flow.src_port <= selector.src_port_last &&
-           flow.dst_port >= selector.dst_port_first && flow.dst_port <= selector.dst_port_last;
+    if (flow.ports == nullptr) return false;
+    const uint16_t src = load_be16(flow.ports), dst = load_be16(flow.ports + 2);
+    return src >= selector.src_port_first && src <= selector.src_port_last && dst >= selector.dst_port_first && dst <= selector.dst_port_last;
 }
 
 /// The bucket of an SPI in a table of `buckets` (a power of two).
@@ -85,8 +80,8 @@ MILLRACE_DEVICE uint32_t find_inbound(const Tables& tables, uint32_t spi, const 
     for (uint64_t at = spi_bucket(spi, buckets); tables.inbound[at] != 0; at = (at + 1) & (buckets - 1)) {
         const uint32_t index = tables.inbound[at] - 1;
         const Sa& sa = tables.sas[index];
-        if (sa.spi == spi && sa.ipv6 == outer.ipv6 && equal(sa.local, outer.dst) &&
-            (sa.any_remote || equal(sa.remote, outer.src)))
+        if (sa.spi == spi && sa.ipv6 == outer.ipv6 && equal(sa.local.words, outer.dst, sa.ipv6) &&
+            (sa.any_remote || equal(sa.remote.words, outer.src, sa.ipv6)))
             return index;
     }
     return kNoDetail;
@@ -95,7 +90,7 @@ MILLRACE_DEVICE uint32_t find_inbound(const Tables& tables, uint32_t spi, const 
 MILLRACE_DEVICE bool is_local(const Tables& tables, const Flow& flow) {
     const View<Address>& own = flow.ipv6 ? tables.local_ipv6 : tables.local_ipv4;
     for (uint64_t i = 0; i < own.size(); ++i)
-        if (equal(own[i], flow.dst)) return true;
+        if (equal(own[i].words, flow.dst, flow.ipv6)) return true;
     return false;
 }
 
@@ -153,8 +148,24 @@ MILLRACE_DEVICE Route outbound_route(const Packet& packet, const Tables& tables,
     return route;
 }
 
-/// Where a packet goes. Reads the packet and the tables, no state.
-MILLRACE_DEVICE Route find_route(const Packet& packet, const Tables& tables) {
+/// What a policy that matches says. Of a packet that is to be protected only the SA is known, not yet whether it fits.
+MILLRACE_DEVICE Route policy_route(const Policy& policy) {
+    Route route;
+    route.outcome = policy.action == Action::protect ? kProtected : policy.action == Action::bypass ? kBypass : kDiscardedByPolicy;
+    route.detail = policy.action == Action::protect ? policy.sa : policy.detail;
+    return route;
+}
+
+/// What is done with a packet that no policy matches.
+MILLRACE_DEVICE Route default_route(const Tables& tables) {
+    Route route;
+    route.outcome = tables.default_action == Action::bypass ? kBypass : kDiscardedByPolicy;
+    route.detail = kDefaultPolicy;
+    return route;
+}
+
+/// What the policies say of a packet; see policy_route.
+MILLRACE_DEVICE Route find_policy(const Packet& packet, const Tables& tables) {
     const Layers& layers = packet.layers();
     Route route;
     if (layers.malformed != Malformed::no) return route;
@@ -162,18 +173,15 @@ MILLRACE_DEVICE Route find_route(const Packet& packet, const Tables& tables) {
     if (!layers.is_ip()) return route;
     const Flow flow = flow_of(packet);
     if (flow.protocol == ip::kProtocolEsp && is_local(tables, flow)) return inbound_route(packet, tables, flow);
-    Action action = tables.default_action;
-    route.detail = kDefaultPolicy;
-    for (uint64_t i = 0; i < tables.policies.size(); ++i) {
-        const Policy& policy = tables.policies[i];
-        if (!matches(policy.selector, flow)) continue;
-        if (policy.action == Action::protect) return outbound_route(packet, tables, policy.sa);
-        action = policy.action;
-        route.detail = policy.detail;
-        break;
-    }
-    route.outcome = action == Action::bypass ? kBypass : kDiscardedByPolicy;
-    return route;
+    for (uint64_t i = 0; i < tables.policies.size(); ++i)
+        if (matches(tables.policies[i].selector, flow)) return policy_route(tables.policies[i]);
+    return default_route(tables);
+}
+
+/// Where a packet goes. Reads the packet and the tables, no state.
+MILLRACE_DEVICE Route find_route(const Packet& packet, const Tables& tables) {
+    const Route route = find_policy(packet, tables);
+    return route.outcome == kProtected ? outbound_route(packet, tables, route.detail) : route;
 }
 
 }  // namespace millrace::nf::ipsec

@@ -10,24 +10,33 @@ namespace millrace::nf::ipsec {
 class PreparedTunnel {
 public:
     PreparedTunnel() = default;
-    explicit PreparedTunnel(const Sa& sa) : sa_(&sa), common_(!sa.ipv6 && sa.cipher == Cipher::aes_ctr && sa.auth == Auth::hmac_sha1_96) {
+    PreparedTunnel(const Sa& sa, uint32_t mtu)
+        : sa_(&sa), longest_(mtu == 0 ? 0xffffu : smaller(mtu, 0xffffu)), common_(!sa.ipv6 && sa.cipher == Cipher::aes_ctr && sa.auth == Auth::hmac_sha1_96) {
         store_address(addresses_, sa.local, false);
         store_address(addresses_ + 4, sa.remote, false);
         constant_sum_ = checksum_add(0x4500 + (sa.ttl << 8 | ip::kProtocolEsp), addresses_, sizeof addresses_);
     }
 
-    /// Whether it is for `packet`, which its SA is for.
-    bool serves(const Packet& packet) const { return common_ && packet.layers().l3_offset == eth::kHeaderBytes; }
+    /// Whether it can wrap `packet`, which its SA is for. False leaves the rest to `outbound_route`.
+    bool serves(const Packet& packet) const {
+        const Layers& layers = packet.layers();
+        if (!common_ || layers.l3_offset != eth::kHeaderBytes) return false;
+        const uint32_t text_bytes = text_bytes_of(layers.end - eth::kHeaderBytes);
+        const uint32_t room = packet.length() + packet.tailroom();
+        return kHeadBytes + text_bytes + kIcvBytes <= longest_ && packet.headroom() >= kHeadBytes && packet.present() == packet.length() &&
+               room >= eth::kHeaderBytes + text_bytes + kIcvBytes;
+    }
 
-    /// Wraps the packet of `route` in everything but encryption and ICV, whose room holds anything.
-    Esp encapsulate(Packet& packet, const Route& route, uint32_t sequence) const {
+    /// Wraps a packet that it serves in everything but encryption and ICV, whose room holds anything.
+    Esp encapsulate(Packet& packet, uint32_t sequence) const {
         const uint8_t next_header = packet.layers().is_ipv6() ? ip::kProtocolIpv6 : ip::kProtocolIpv4;
         const uint32_t outer_class = outer_traffic_class(packet, *sa_);
         const uint32_t fragment = outer_dont_fragment(packet, *sa_) ? 0x4000 : 0;
         const uint32_t end = packet.layers().end;
-        const uint32_t text_bytes = end - eth::kHeaderBytes + route.padding + kEspTrailerBytes;
+        const uint32_t inner_bytes = end - eth::kHeaderBytes;
+        const uint32_t text_bytes = text_bytes_of(inner_bytes);
         const uint32_t outer_bytes = kHeadBytes + text_bytes + kIcvBytes;
-        store_trailer(packet.data() + end, route.padding, next_header);
+        store_trailer(packet.data() + end, text_bytes - inner_bytes - kEspTrailerBytes, next_header);
         packet.reshape(kHeadBytes, eth::kHeaderBytes + outer_bytes);
         uint8_t* frame = packet.data();
         move_ethernet(frame);
@@ -39,6 +48,9 @@ public:
 
 private:
     static constexpr uint32_t kHeadBytes = ip::kIpv4Bytes + kEspHeaderBytes + kCtrIvBytes;
+
+    /// A whole number of four bytes (RFC 4303, section 2.4).
+    static uint32_t text_bytes_of(uint32_t inner_bytes) { return (inner_bytes + kEspTrailerBytes + 3) & ~3u; }
 
     /// Up to three bytes of padding and the two of the trailer, by a store of eight: the ICV behind them comes later.
     static void store_trailer(uint8_t* to, uint32_t padding, uint8_t next_header) {
@@ -81,6 +93,7 @@ private:
     }
 
     const Sa* sa_ = nullptr;
+    uint32_t longest_ = 0;       ///< outer packet
     bool common_ = false;
     uint8_t addresses_[8] = {};  ///< source, destination
     uint32_t constant_sum_ = 0;  ///< of the outer header but traffic class, length, identification and flags

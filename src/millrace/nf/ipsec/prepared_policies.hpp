@@ -1,0 +1,53 @@
+// The policies as the CPU searches them: for IPv4, addresses first and by one comparison a policy.
+#pragma once
+
+#include <vector>
+
+#include "millrace/nf/ipsec/lookup.hpp"
+
+namespace millrace::nf::ipsec {
+
+/// Finds what `find_policy` finds. The tables must stay.
+class PreparedPolicies {
+public:
+    explicit PreparedPolicies(const Tables& tables) : tables_(tables) {
+        for (const Policy& policy : tables.policies) {
+            const Selector& selector = policy.selector;
+            if (selector.ipv6) continue;
+            entries_.push_back({both(selector.src_mask, selector.dst_mask), both(selector.src, selector.dst), &policy,
+                                selector.any_protocol && selector.any_port});
+        }
+    }
+
+    Route find(const Packet& packet) const {
+        const Layers& layers = packet.layers();
+        // ESP may be for the gateway itself.
+        const bool common = layers.malformed == Malformed::no && layers.is_ipv4() && layers.protocol != ip::kProtocolEsp;
+        if (!common) [[unlikely]] return find_policy(packet, tables_);
+        const auto addresses = load_raw<uint64_t>(packet.l3() + 12);
+        for (const Entry& entry : entries_) {
+            if ((addresses & entry.mask) != entry.value) continue;
+            if (entry.any_else || matches(entry.policy->selector, flow_of(packet))) return policy_route(*entry.policy);
+        }
+        return default_route(tables_);
+    }
+
+private:
+    /// Source and destination as they lie side by side in an IPv4 header.
+    static uint64_t both(const Address& src, const Address& dst) {
+        uint8_t bytes[8];
+        store_address(bytes, src, false);
+        store_address(bytes + 4, dst, false);
+        return load_raw<uint64_t>(bytes);
+    }
+
+    struct Entry {
+        uint64_t mask, value;
+        const Policy* policy;
+        bool any_else;  ///< the addresses decide
+    };
+    const Tables& tables_;
+    std::vector<Entry> entries_;
+};
+
+}  // namespace millrace::nf::ipsec

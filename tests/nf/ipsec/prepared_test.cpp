@@ -1,0 +1,191 @@
+// What the CPU prepares, the tunnel and the policies, against what the device half does for each packet.
+#include "millrace/nf/ipsec/prepared_policies.hpp"
+#include "millrace/nf/ipsec/prepared_tunnel.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <tuple>
+
+#include "millrace/packet/lanes.hpp"
+#include "support/packet_builder.hpp"
+
+namespace millrace::test {
+namespace {
+
+using namespace nf::ipsec;
+
+/// A frame with room at both ends, all of it to be compared.
+struct Buffer {
+    static constexpr uint32_t kHeadroom = 128, kTailroom = 64;
+    explicit Buffer(const Frame& frame, uint32_t headroom = kHeadroom, uint32_t tailroom = kTailroom)
+        : bytes(headroom + frame.size() + tailroom, 0xa5) {
+        std::copy(frame.begin(), frame.end(), bytes.begin() + headroom);
+        const auto length = static_cast<uint32_t>(frame.size());
+        packet.attach(bytes.data() + headroom, length, length, headroom, tailroom);
+        packet.parse();
+    }
+    size_t offset(const uint8_t* place) const { return static_cast<size_t>(place - bytes.data()); }
+    auto shape(const Esp& esp) const {
+        const Layers& l = packet.layers();
+        return std::tuple(offset(packet.data()), packet.length(), packet.present(), packet.headroom(), packet.tailroom(), offset(esp.header),
+                          esp.iv_bytes, esp.text_bytes, l.end, l.ether_type, l.vlan_id, l.l4_offset, l.payload_offset, l.l3_offset, l.protocol,
+                          l.flags, l.vlan_count, l.malformed);
+    }
+    Frame bytes;
+    Packet packet;
+};
+
+Sa common_sa() {
+    Sa sa;
+    sa.local.words[0] = 0x010200c0;
+    sa.remote.words[0] = 0x016433c6;
+    sa.spi = 0x12345678;
+    sa.cipher = Cipher::aes_ctr;
+    sa.auth = Auth::hmac_sha1_96;
+    return sa;
+}
+
+TEST(PreparedTunnel, WritesWhatTheDeviceHalfWrites) {
+    Rng rng(5);
+    RandomOptions options;
+    options.max_payload = 200;
+    size_t prepared = 0, others = 0, of_ipv6 = 0;
+    for (int i = 0; i < 30000; ++i) {
+        Sa sa = common_sa();
+        sa.ttl = static_cast<uint8_t>(rng());
+        sa.copy_dscp = rng() % 2 == 0;
+        sa.dont_fragment = static_cast<DontFragment>(rng() % 3);
+        Tables tables;
+        tables.sas = View<Sa>(&sa, 1);
+        const Frame frame = random_packet(rng, options);
+        Buffer expected(frame), actual(frame);
+        if (!actual.packet.layers().is_ip() || actual.packet.layers().malformed != Malformed::no) continue;
+        const Route route = outbound_route(actual.packet, tables, 0);
+        ASSERT_EQ(route.outcome, kProtected);
+        const PreparedTunnel tunnel(sa, 0);
+        if (!tunnel.serves(actual.packet)) {
+            ++others;
+            ASSERT_GT(actual.packet.layers().vlan_count, 0);
+            continue;
+        }
+        ++prepared;
+        of_ipv6 += actual.packet.layers().is_ipv6();
+        const auto sequence = static_cast<uint32_t>(rng());
+        const Esp from_device = encapsulate(expected.packet, tables, route, sequence, Lanes<1>{});
+        expected.packet.parse();
+        const Esp esp = tunnel.encapsulate(actual.packet, sequence);
+        ASSERT_EQ(actual.shape(esp), expected.shape(from_device)) << hex_dump(frame);
+        // The ICV's room holds anything as yet.
+        std::fill_n(esp.icv(), kIcvBytes, uint8_t{0});
+        std::fill_n(from_device.icv(), kIcvBytes, uint8_t{0});
+        ASSERT_EQ(hex_dump(actual.bytes), hex_dump(expected.bytes));
+    }
+    EXPECT_GT(prepared, 5000u);
+    EXPECT_GT(others, 100u);
+    EXPECT_GT(of_ipv6, 500u);
+}
+
+/// What it does not serve goes by outbound_route, which may still let it pass; what it serves must fit.
+TEST(PreparedTunnel, ServesWhatFitsAndNothingElse) {
+    Rng rng(6);
+    size_t served = 0, refused = 0, spared = 0;
+    for (int i = 0; i < 20000; ++i) {
+        Sa sa = common_sa();
+        Tables tables;
+        tables.sas = View<Sa>(&sa, 1);
+        tables.mtu = rng() % 3 == 0 ? 0 : static_cast<uint32_t>(100 + rng() % 100);
+        tables.mtu_spares_fragmentable = rng() % 2 == 0;
+        const std::string size = std::to_string(rng() % 120);
+        const Frame frame = build_packet("{ipv4: {flags: " + std::string(rng() % 2 ? "[DF]" : "[]") + "}, udp: {src: 1, dst: 2}, payload: {repeat: x, count: " +
+                                         size + "}, pad: " + (rng() % 2 ? "60" : "0") + "}");
+        const Buffer buffer(frame, 30 + static_cast<uint32_t>(rng() % 12), static_cast<uint32_t>(rng() % 24));
+        const bool fits = outbound_route(buffer.packet, tables, 0).outcome == kProtected;
+        const uint32_t inner = buffer.packet.layers().end - 14;
+        const uint32_t outer = 20 + 8 + 8 + (inner + 2 + 3) / 4 * 4 + 12;
+        const bool serves = PreparedTunnel(sa, tables.mtu).serves(buffer.packet);
+        served += serves;
+        refused += !serves;
+        ASSERT_TRUE(fits || !serves);
+        if (fits && !serves) {
+            ++spared;
+            ASSERT_TRUE(tables.mtu_spares_fragmentable && tables.mtu != 0 && outer > tables.mtu);
+        }
+    }
+    EXPECT_GT(served, 2000u);
+    EXPECT_GT(refused, 2000u);
+    EXPECT_GT(spared, 100u);
+}
+
+TEST(PreparedPolicies, FindWhatEveryPolicyInTurnFinds) {
+    Rng rng(7);
+    std::map<uint32_t, size_t> outcomes;
+    for (int round = 0; round < 200; ++round) {
+        std::vector<Policy> policies;
+        for (uint32_t i = 0; i < round % 12u; ++i) {
+            Policy policy;
+            Selector& selector = policy.selector;
+            selector.ipv6 = rng() % 4 == 0;
+            const auto prefix = [&](Address& address, Address& mask) {
+                mask.words[0] = std::array<uint32_t, 4>{0, 0xff, 0xffff, 0xffffffff}[rng() % 4];
+                address.words[0] = (0x0a | static_cast<uint32_t>(rng() % 3) << 8 | static_cast<uint32_t>(rng()) << 16) & mask.words[0];
+            };
+            prefix(selector.src, selector.src_mask);
+            prefix(selector.dst, selector.dst_mask);
+            selector.any_protocol = rng() % 2 == 0;
+            selector.protocol = rng() % 2 == 0 ? 6 : 17;
+            selector.any_port = rng() % 2 == 0;
+            if (!selector.any_port) selector.dst_port_last = static_cast<uint16_t>(rng());
+            policy.action = static_cast<Action>(rng() % 3);
+            policy.sa = 0;
+            policy.detail = i;
+            policies.push_back(policy);
+        }
+        const Sa sa = common_sa();
+        Tables tables;
+        tables.sas = View<Sa>(&sa, 1);
+        tables.policies = View<Policy>(policies.data(), policies.size());
+        tables.local_ipv4 = View<Address>(&sa.local, 1);
+        tables.default_action = round % 2 == 0 ? Action::bypass : Action::discard;
+        const PreparedPolicies prepared(tables);
+        RandomOptions options;
+        options.max_payload = 20;
+        options.adjust = [](PacketSpec& spec, Rng& random) {
+            if (!spec.ipv4) return;
+            spec.ipv4->src = 0x0a000000u | static_cast<uint32_t>(random() % 3) << 16;
+            spec.ipv4->dst = random() % 20 == 0 ? 0xc0000201u : 0x0a000000u | static_cast<uint32_t>(random() % 3) << 16;
+            if (random() % 20 == 0) spec.ipv4->protocol = 50;
+        };
+        for (int i = 0; i < 200; ++i) {
+            const Frame frame = random_packet(rng, options);
+            const Buffer buffer(frame);
+            const Route expected = find_policy(buffer.packet, tables), actual = prepared.find(buffer.packet);
+            ASSERT_EQ(std::tuple(actual.outcome, actual.detail), std::tuple(expected.outcome, expected.detail)) << hex_dump(frame);
+            ++outcomes[actual.outcome];
+        }
+    }
+    for (const uint32_t outcome : {uint32_t{kProtected}, uint32_t{kBypass}, uint32_t{kDiscardedByPolicy}, uint32_t{kNotIp}, uint32_t{kMalformed}})
+        EXPECT_GT(outcomes[outcome], 100u) << outcome;
+    EXPECT_GT(outcomes[kNoSa] + outcomes[kMalformedEsp], 20u) << "ESP for the gateway itself";
+}
+
+TEST(PreparedTunnel, IsOnlyForWhatItKnows) {
+    const Buffer plain(build_packet("{ipv4: {}, tcp: {src: 1, dst: 2}}"));
+    EXPECT_TRUE(PreparedTunnel(common_sa(), 0).serves(plain.packet));
+    EXPECT_FALSE(PreparedTunnel().serves(plain.packet));
+    Sa sa = common_sa();
+    sa.ipv6 = true;
+    EXPECT_FALSE(PreparedTunnel(sa, 0).serves(plain.packet));
+    sa = common_sa();
+    sa.cipher = Cipher::aes_cbc;
+    EXPECT_FALSE(PreparedTunnel(sa, 0).serves(plain.packet));
+    sa = common_sa();
+    sa.auth = Auth::none;
+    EXPECT_FALSE(PreparedTunnel(sa, 0).serves(plain.packet));
+    const Buffer tagged(build_packet("{vlan: [{id: 7}], ipv4: {}, tcp: {src: 1, dst: 2}}"));
+    EXPECT_FALSE(PreparedTunnel(common_sa(), 0).serves(tagged.packet));
+}
+
+}  // namespace
+}  // namespace millrace::test
