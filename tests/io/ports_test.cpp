@@ -40,6 +40,43 @@ TEST(Ports, SayWhereAndWhatIsWrong) {
     EXPECT_NE(both.find("'y'"), std::string::npos);
 }
 
+/// The second writer would cut off what the first has written.
+TEST(Ports, RefuseAFileThatAnotherPortWrites) {
+    const test::TemporaryFolder folder;
+    const std::string capture = folder / "in.pcap", link = folder / "link.pcap", hard_link = folder / "hard.pcap";
+    {
+        const auto made = ports("in: { source: { count: 3 } }\nout: { output: " + capture + " }\n");
+        pump(*made[0], *made[1]);
+    }
+    std::filesystem::create_symlink(capture, link);
+    std::filesystem::create_hard_link(capture, hard_link);
+    const std::string twice = "a: { output: " + capture + " }\nb:\n  output: ";
+    EXPECT_EQ(mistake("a: { output: " + (folder / "x.pcap") + " }\nb:\n  output: " + (folder / "y.pcap") + "\n"), "");
+    EXPECT_EQ(mistake("a: { output: /dev/null }\nb: { output: /dev/null }\n"), "");
+    EXPECT_EQ(mistake("a: { pcap: " + capture + " }\nb: { pcap: " + capture + " }\n"), "") << "reading harms nobody";
+    for (const std::string& name : {capture, folder.path() + "/./in.pcap", folder.path() + "/../" + std::filesystem::path(folder.path()).filename().string() + "/in.pcap", link, hard_link}) {
+        const std::string text = mistake(twice + name + "\n");
+        EXPECT_NE(text.find("ports.yaml:3:11: "), std::string::npos) << text;
+        EXPECT_NE(text.find("port 'a' writes already"), std::string::npos) << text;
+        EXPECT_NE(text.find("a file of its own"), std::string::npos) << text;
+    }
+    const std::string absent = folder / "not-there-yet.pcap";
+    EXPECT_NE(mistake("a: { output: " + absent + " }\nb:\n  output: " + folder.path() + "/./not-there-yet.pcap\n").find("ports.yaml:3:11"), std::string::npos);
+    const std::string over_input = mistake("a: { capture: " + capture + " }\nb:\n  output: " + link + "\n");
+    EXPECT_NE(over_input.find("ports.yaml:3:11: "), std::string::npos) << over_input;
+    EXPECT_NE(over_input.find("port 'a' reads"), std::string::npos) << over_input;
+    const std::string from_output = mistake("a: { output: " + capture + " }\nb: { pcap: " + capture + " }\n");
+    EXPECT_NE(from_output.find("ports.yaml:2:12: "), std::string::npos) << from_output;
+    EXPECT_NE(mistake("a: { pcap: " + capture + ", output: " + capture + " }\n").find("read and written at once"), std::string::npos);
+
+    PortEnvironment environment;
+    environment.output_folder = folder.path();
+    const Config relative = Config::parse("a: { output: r.pcap }\nb: { output: " + (folder / "r.pcap") + " }\n", "ports.yaml");
+    EXPECT_THROW(check_ports(relative, environment), ConfigError) << "what check does";
+    EXPECT_THROW(make_ports(relative, environment), ConfigError) << "what run does";
+    EXPECT_FALSE(std::filesystem::exists(folder / "r.pcap"));
+}
+
 TEST(Ports, CheckingOpensNothing) {
     const std::string output = (std::filesystem::temp_directory_path() / "millrace-never-written.pcap").string();
     check_ports(Config::parse("out: { output: " + output + " }\nin: { source: {} }\n"));

@@ -110,14 +110,15 @@ PortCounters CapturePort::counters() const {
     return result;
 }
 
-OpenPort plan_capture(const PortPlan& plan) {
+OpenPort plan_capture(const PortPlan& plan, PortFiles& files) {
     plan.only({});
     std::vector<std::string> keys = CaptureOptions::keys();
     keys.push_back("pcap");
     if (!plan.value.is_scalar()) plan.value.only(keys);
-    const CaptureOptions options = plan.value.is_scalar() ? CaptureOptions::read(Config::parse("{}"), plan.value)
-                                                          : CaptureOptions::read(plan.value, plan.value.at("pcap"));
+    const Config file = plan.value.is_scalar() ? plan.value : plan.value.at("pcap");
+    const CaptureOptions options = CaptureOptions::read(plan.value.is_scalar() ? Config::parse("{}") : plan.value, file);
     CaptureReader(options.path, options.where);
+    files.reads(plan.info.name, file, options.path);
     PortInfo info = plan.info;
     info.receive_queues = plan.queues;
     info.detail = options.path;

@@ -150,7 +150,7 @@ std::string PcapPort::trouble() const {
     return text;
 }
 
-OpenPort plan_pcap(const PortPlan& plan) {
+OpenPort plan_pcap(const PortPlan& plan, PortFiles& files) {
     std::vector<std::string> keys = {"output"};
     std::optional<CaptureOptions> input;
     PortInfo info = plan.info;
@@ -164,6 +164,7 @@ OpenPort plan_pcap(const PortPlan& plan) {
         info.detail = input->path;
         // A broken name or file is told by `check` already.
         CaptureReader(input->path, input->where);
+        files.reads(info.name, plan.value, input->path);
     } else {
         plan.only(keys);
     }
@@ -174,7 +175,7 @@ OpenPort plan_pcap(const PortPlan& plan) {
         info.send_queues = plan.queues;
         info.mtu = 65535;
         info.detail += (info.detail.empty() ? "to " : ", to ") + output_path;
-        if (input && input->path == output_path) output->fail("a capture cannot be read and written at once", "name another file");
+        files.writes(info.name, *output, output_path);
     }
     return [plan, info, input, output, output_path]() -> std::unique_ptr<Port> {
         std::optional<PcapPort::Input> opened;

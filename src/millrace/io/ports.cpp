@@ -62,10 +62,10 @@ PortPlan read_shared(const Config& name, const Config& options, uint16_t index, 
     return plan;
 }
 
-OpenPort plan_kind(const PortPlan& plan, RingPlans& rings) {
+OpenPort plan_kind(const PortPlan& plan, RingPlans& rings, PortFiles& files) {
     const std::string& kind = plan.info.kind;
-    if (kind == "pcap" || kind == "output") return plan_pcap(plan);
-    if (kind == "capture") return plan_capture(plan);
+    if (kind == "pcap" || kind == "output") return plan_pcap(plan, files);
+    if (kind == "capture") return plan_capture(plan, files);
     if (kind == "source") return plan_source(plan);
     if (kind == "sink") return plan_sink(plan);
     if (kind == "null") return plan_null(plan);
@@ -78,13 +78,14 @@ std::vector<Planned> plan_ports(const Config& ports, const PortEnvironment& envi
     std::vector<Planned> planned;
     std::vector<Diagnostic> mistakes;
     RingPlans rings;
+    PortFiles files;
     const auto entries = ports.entries();
     if (entries.empty()) ports.fail("there are no ports", "name at least one, such as in: { pcap: traffic.pcap }");
     uint16_t index = 0;
     for (const auto& [name, options] : entries) {
         try {
             const PortPlan plan = read_shared(name, options, index++, environment);
-            planned.push_back({plan.value.is_null() ? options : plan.value, plan.info.kind, plan_kind(plan, rings)});
+            planned.push_back({plan.value.is_null() ? options : plan.value, plan.info.kind, plan_kind(plan, rings, files)});
         } catch (const ConfigError& e) {
             mistakes.insert(mistakes.end(), e.diagnostics().begin(), e.diagnostics().end());
         }
