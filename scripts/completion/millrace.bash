@@ -24,7 +24,7 @@ _millrace() {
         --payload) mapfile -t COMPREPLY < <(compgen -W "http capture random" -- "$current"); return ;;
         --restore) mapfile -t COMPREPLY < <(compgen -W "auto all headers nothing" -- "$current"); return ;;
         --data) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
-        --verdicts | --nf | --trace | --config | --replay) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+        --verdicts | --timeline | --nf | --trace | --config | --replay) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
         --fields) mapfile -t COMPREPLY < <(compgen -W "5 12" -- "$current"); return ;;
         -n | --rules | -c | --classes | --full | --overlap | --seed | --packets) return ;;
         --cores | --for | --batches | -w | --workers | --chain | --sizes | --warm-up | --max-batch | --max-delay | --burst | --buffers | --patterns) return ;;
@@ -35,7 +35,7 @@ _millrace() {
     local options="--help"
     case $command in
         "") options+=" --version --nf" ;;
-        run) options+=" --device --output --lanes --workers --cores --verdicts --json --for --mode --transfer-in --transfer-out --keep-kernels"
+        run) options+=" --device --output --lanes --workers --cores --verdicts --timeline --json --for --mode --transfer-in --transfer-out --keep-kernels"
              options+=" --whole-frames --device-halves --batches --quiet" ;;
         check | explain) options+=" --device --output --lanes" ;;
         doctor) options+=" --json" ;;

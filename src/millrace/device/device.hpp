@@ -101,7 +101,9 @@ public:
     /// Lets copies reach memory of the host's own at full speed, and kernels read it. False where that can't be.
     virtual bool pin(void* memory, size_t bytes) = 0;
     virtual void unpin(void* memory) = 0;
-    virtual StreamId create_stream() = 0;
+    /// `timed`: its events know when they came, which costs a little.
+    virtual StreamId create_stream(bool timed) = 0;
+    StreamId create_stream() { return create_stream(false); }
     /// Brings a program's tables to the device and makes its steps ready to launch. Tables and state that an
     /// earlier generation has there already are shared. Any thread.
     virtual std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) = 0;
@@ -124,6 +126,9 @@ public:
     virtual Status wait(StreamId stream, EventId event) = 0;
     /// ok when the event has come; pending, or what went wrong.
     virtual Status query(EventId event) = 0;
+    /// When an event of a timed stream came, in ns of the host's steady clock; 0 where that can't be told. To be asked
+    /// once of each event, in order within the stream, after a later one has come.
+    virtual uint64_t time_ns(EventId event) = 0;
 
 private:
     OrderGate order_gate_;
@@ -137,5 +142,7 @@ struct StepOptions {
     bool pack = false;    ///< only heads go back
 };
 std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& options);
+/// A step for people: "firewall → nids", "numbering for ipsec".
+std::string step_text(const chain::Program& program, const Step& step);
 
 }  // namespace millrace::device

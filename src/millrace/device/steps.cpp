@@ -63,4 +63,13 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     return steps;
 }
 
+std::string step_text(const chain::Program& program, const Step& step) {
+    static const char* const kKinds[] = {"gather", "", "numbering for ", "commit of ", "packing", "snapshot of state"};
+    std::string text = kKinds[static_cast<size_t>(step.kind)];
+    const bool named = step.kind == Step::Kind::nodes || step.kind == Step::Kind::tickets || step.kind == Step::Kind::commit;
+    const uint16_t last = step.kind == Step::Kind::tickets ? static_cast<uint16_t>(step.first + 1) : step.last;
+    for (uint16_t i = step.first; named && i < last; ++i) text += (i > step.first ? " → " : "") + program.nodes[i].name;
+    return text.empty() ? "parsing" : text;
+}
+
 }  // namespace millrace::device

@@ -31,6 +31,8 @@ std::mutex& event_mutex() {
 struct CpuEngine::Halves {
     std::shared_ptr<const chain::Program> program;
     std::vector<std::unique_ptr<nf::CpuHalf>> by_node;  // null: the device half runs
+    const std::string* chain_name = nullptr;            // for the timeline, and the nodes'
+    std::vector<const std::string*> node_names;
 };
 
 CpuEngine::CpuEngine(Delivery& delivery, CpuOptions options)
@@ -41,7 +43,9 @@ CpuEngine::CpuEngine(Delivery& delivery, CpuOptions options)
       at_(kVector),
       active_(kVector),
       decisions_(kVector),
-      event_storage_(kEventsPerVector) {
+      event_storage_(kEventsPerVector),
+      parsing_name_(name_in(options_.track, "parsing")),
+      vector_name_(name_in(options_.track, "on the cpu")) {
     events_.events = event_storage_.data();
     events_.capacity = static_cast<uint32_t>(event_storage_.size());
     if (delivery_.wants_visits()) visits_.resize(kVector);
@@ -58,6 +62,8 @@ CpuEngine::Halves& CpuEngine::halves_for(const std::shared_ptr<const chain::Prog
         halves->program = program;
         for (const chain::Node& node : program->nodes)
             halves->by_node.push_back(options_.use_cpu_halves ? node.nf->make_cpu_half() : nullptr);
+        halves->chain_name = name_in(options_.track, program->name);
+        for (const chain::Node& node : program->nodes) halves->node_names.push_back(name_in(options_.track, node.name));
     }
     last_halves_ = halves.get();
     return *halves;
@@ -213,7 +219,10 @@ void CpuEngine::run_vector(const chain::Program& program, ChainCounters& counter
     const bool wants_visits = delivery_.wants_visits();
     if (wants_visits)
         for (size_t i = 0; i < count; ++i) visits_[i].clear();
+    WorkTrace trace(options_.track, halves.chain_name);
     Active active = parse(program, counters, mbufs, count);
+    const uint64_t bytes = active.bytes;
+    trace.step(parsing_name_, count, bytes);
     uint64_t cycles = rte_rdtsc();
     for (size_t index = 0; index < program.nodes.size() && active.count + active.elsewhere > 0; ++index) {
         if (active.elsewhere > 0) active = gather(index, count, active);
@@ -221,16 +230,19 @@ void CpuEngine::run_vector(const chain::Program& program, ChainCounters& counter
         NodeCounters& node_counters = *counters.nodes[index];
         node_counters.packets.add(active.count);
         node_counters.bytes.add(active.bytes);
+        const Active before = active;
         run_node(program, index, halves, active.count);
         active = route(program, index, counters, mbufs, active);
         if (events_.count > 0) report_events(program, index, counters, mbufs, active.count);
         const uint64_t now = rte_rdtsc();
         node_counters.cycles.add(now - cycles);
         cycles = now;
+        trace.step(halves.node_names[index], before.count, before.bytes);
     }
     if (wants_visits)
         for (size_t i = 0; i < count; ++i) delivery_.visits(program, mbufs[i], visits_[i], fates_[i]);
     counters.batches.add(1);
+    trace.whole(vector_name_, count, bytes);
 }
 
 /// Hands on the events of node `index`, behind which `active` packets go on.

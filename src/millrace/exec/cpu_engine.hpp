@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "millrace/exec/engine.hpp"
+#include "millrace/exec/timeline.hpp"
 
 namespace millrace::exec {
 
 /// How the cpu device runs NFs.
 struct CpuOptions {
     bool use_cpu_halves = true;  ///< else the device halves, with the lanes that each node names
+    TimelineTrack* track = nullptr;  ///< what happens when is told there; null: nowhere
 };
 
 class CpuEngine : public Engine {
@@ -60,6 +62,7 @@ private:
     std::vector<Event> event_storage_;
     EventBuffer events_;
     std::vector<std::vector<Visit>> visits_;
+    const std::string *parsing_name_, *vector_name_;  // for the timeline
 };
 
 /// Time-stamp counter cycles as nanoseconds. EAL must run.

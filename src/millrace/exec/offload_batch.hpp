@@ -30,6 +30,8 @@ struct OffloadEngine::Queue {
     std::vector<rte_mbuf*> packets;            // those from `first` on wait for a batch
     size_t first = 0;
     std::vector<std::pair<uint64_t, size_t>> bursts;  // arrival (TSC) and packets of each burst
+    const std::string* chain_name = nullptr;          // for the timeline, and the steps'
+    std::vector<const std::string*> step_names;
 
     size_t waiting() const { return packets.size() - first; }
     void take(size_t count) {
@@ -86,6 +88,16 @@ struct OffloadEngine::Slot {
     uint64_t launched = 0;
     uint64_t order = 0;                 // among the device's ordered batches, from 1; 0: not ordered
     bool fetching_rest = false;
+    // For the timeline: what the stream has been given to do, up to when, and the host.
+    struct Mark {
+        const std::string* name;
+        device::EventId event;
+        uint64_t bytes;
+    };
+    std::vector<Mark> marks;
+    const std::string* chain_name = nullptr;
+    const std::string* const* step_names = nullptr;
+    uint64_t batch = 0, arrived_ns = 0, put_from_ns = 0, put_until_ns = 0;
     // Where things lie in the piece; `place` computes them.
     size_t head_at = 0, back_at = 0, results_at = 0, snapshot_at = 0, events_at = 0, frames_at = 0, piece_bytes = 0;
 

@@ -24,13 +24,13 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
       delivery_(delivery),
       options_(options),
       max_batch_(std::min(max_batch, kMostPackets)),
-      cpu_(delivery),
+      cpu_(delivery, {.track = options_.track}),
       fates_(std::max<size_t>(max_batch_, nf::kCpuVector)) {
     const size_t n = max_batch_;
     const size_t work = n * (sizeof(Packet) + sizeof(Decision) + sizeof(uint32_t) + sizeof(uint16_t));
     for (unsigned i = 0; i < options_.depth; ++i) {
         auto slot = std::make_unique<Slot>();
-        slot->stream = device_->create_stream();
+        slot->stream = device_->create_stream(options_.track != nullptr);
         slot->frames_in = static_cast<uint8_t*>(device_->allocate_host(options_.batch_bytes));
         slot->input = static_cast<uint8_t*>(device_->allocate_host(Slot::aligned(n * sizeof(device::FrameDescriptor)) + Slot::kHead));
         slot->more_events = static_cast<Event*>(device_->allocate_host(n * kEventsPerPacket * sizeof(Event)));
@@ -47,6 +47,7 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
         slots_.push_back(std::move(slot));
     }
     allocate_ring(kUsualState);
+    name_slices();
 }
 
 OffloadEngine::~OffloadEngine() {
@@ -125,6 +126,9 @@ void OffloadEngine::prepare(Queue& queue) {
     if (program.nodes.size() > device::kMaxNodes)
         throw device::DeviceError("chain '" + program.name + "' has more than " + std::to_string(device::kMaxNodes) + " network functions");
     queue.loaded = device_->load(queue.program, steps_of(program, options_));
+    queue.chain_name = name_in(options_.track, program.name);
+    queue.step_names.clear();
+    for (const device::Step& step : queue.loaded->steps()) queue.step_names.push_back(name_in(options_.track, device::step_text(program, step)));
     const Prefixes prefixes = prefixes_of(program, options_);
     queue.prefix_in = prefixes.in;
     queue.prefix_back = prefixes.back;
@@ -183,6 +187,7 @@ void OffloadEngine::drain() {
 
 bool OffloadEngine::start_batch(Queue& queue) {
     if (idle_.empty()) return false;
+    const uint64_t put_from_ns = options_.track != nullptr ? Timeline::now_ns() : 0;
     Slot& slot = *idle_.back();
     slot.program = queue.program;
     slot.prefix_in = queue.prefix_in;
@@ -196,6 +201,7 @@ bool OffloadEngine::start_batch(Queue& queue) {
     slot.fetching_rest = false;
     slot.order = 0;
     slot.launched = rte_rdtsc();
+    begin_trace(queue, slot, put_from_ns);
     queue.take(slot.count);
     slot.bursts.clear();
     size_t whole = 0;
@@ -211,6 +217,7 @@ bool OffloadEngine::start_batch(Queue& queue) {
     Status status = send(slot);
     if (status == Status::ok) status = run_steps(slot);
     if (status == Status::ok) status = fetch(slot);
+    if (options_.track != nullptr) slot.put_until_ns = Timeline::now_ns();
     if (status != Status::ok) fail_over(status);
     return true;
 }
@@ -237,137 +244,6 @@ bool OffloadEngine::finish_front() {
     }
     complete(slot);
     return true;
-}
-
-/// Lends the slot's region to those of its packets that go on, if another region is there for the next
-/// batch, which it returns; null if all are out, with packets that wait to be sent: then frames are copied home.
-FrameRegion* OffloadEngine::lend_region(Slot& slot) {
-    // A NIC that wants physical addresses could not send from a region.
-    if (slot.prefix_back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
-    size_t going_on = 0;
-    for (size_t i = 0; i < slot.count; ++i) {
-        const device::PacketResult& result = slot.results()[i];
-        going_on += result.node != device::kHostDecides && target_of(*slot.program, result).kind != Target::Kind::drop;
-    }
-    if (going_on == 0) return nullptr;
-    FrameRegion* fresh = regions_->take();
-    if (fresh == nullptr) return nullptr;
-    slot.region->lend(static_cast<uint16_t>(going_on));
-    return fresh;
-}
-
-namespace {
-
-/// Copies a frame into its mbuf's own buffer; false when it has no room for it.
-bool bring_home(rte_mbuf* mbuf, const uint8_t* frame, uint16_t length, int32_t data_off) {
-    if (RTE_MBUF_HAS_EXTBUF(mbuf)) {
-        // The buffer is empty, so the frame may lie anywhere in it.
-        rte_pktmbuf_detach(mbuf);
-        data_off = (mbuf->buf_len - length) / 2;
-    }
-    if (data_off < 0 || data_off + length > mbuf->buf_len) return false;
-    mbuf->data_off = static_cast<uint16_t>(data_off);
-    mbuf->data_len = length;
-    mbuf->pkt_len = length;
-    std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), frame, length);
-    return true;
-}
-
-}  // namespace
-
-/// Makes packet `index` what the device has made of it; false when the host must decide instead.
-bool OffloadEngine::apply(Slot& slot, size_t index, bool lent, Fate& fate) {
-    const device::PacketResult& result = slot.results()[index];
-    if (result.node == device::kHostDecides) return false;
-    fate.target = target_of(*slot.program, result);
-    fate.node = result.node;
-    fate.out_port = result.out_port;
-    fate.decision = {kNoDetail, result.outcome};
-    if (fate.target.kind == Target::Kind::drop) {
-        if (result.node == kParserNode && result.outcome < kMalformedCount) slot.counters->malformed[result.outcome].add(1);
-        return true;
-    }
-    rte_mbuf* mbuf = slot.mbufs[index];
-    const device::FrameDescriptor& descriptor = slot.descriptors()[index];
-    if (slot.prefix_back == chain::kWholeFrame) {
-        const int32_t moved = static_cast<int32_t>(result.offset - descriptor.offset);
-        // Offsets count from the ring's start, the region from the piece's head.
-        const size_t at = result.offset - slot.ring_offset - slot.head_at;
-        if (lent) {
-            const int32_t behind = static_cast<int32_t>(descriptor.length + slot.tailroom) - moved - static_cast<int32_t>(result.length);
-            slot.region->attach(mbuf, at, result.length, static_cast<uint16_t>(static_cast<int32_t>(slot.headroom) + moved),
-                                static_cast<uint16_t>(std::max(behind, 0)));
-        } else if (!bring_home(mbuf, slot.region->data() + at, result.length, mbuf->data_off + moved)) {
-            // The port's buffers are smaller than the chain's growth; make_ports was told of it, so this is a slip of ours.
-            fate = Fate{{Target::Kind::drop, 0}, kNoNode, kNoPort, {kNoDetail, static_cast<uint32_t>(ExitDrop::device_failed)}};
-        }
-    } else if (slot.prefix_back != 0) {
-        std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), slot.back(slot.back_at) + index * slot.prefix_back,
-                    std::min<size_t>({slot.prefix_back, result.length, descriptor.present}));
-    }
-    return true;
-}
-
-void OffloadEngine::complete(Slot& slot) {
-    flying_.pop_front();
-    ring_.give_back();
-    restore_states(slot);
-    const size_t n = slot.count;
-    ChainCounters& counters = *slot.counters;
-    retries_.clear();
-    FrameRegion* fresh = lend_region(slot);
-    constexpr size_t kAhead = 16;  // the last-level cache takes as long as a dozen packets
-    for (size_t i = 0; i < n; ++i) {
-        if (i + kAhead < n) {
-            __builtin_prefetch(slot.mbufs[i + kAhead], 1);
-            __builtin_prefetch(reinterpret_cast<const uint8_t*>(slot.mbufs[i + kAhead]) + 64, 1);
-        }
-        if (!apply(slot, i, fresh != nullptr, fates_[i])) retries_.push_back(static_cast<uint32_t>(i));
-    }
-    if (slot.visits != nullptr) {
-        for (size_t i = 0; i < n; ++i) {
-            if (slot.results()[i].node == device::kHostDecides) continue;
-            visits_.clear();
-            for (uint16_t node = 0; node < slot.program->nodes.size(); ++node) {
-                const Decision decision = slot.visits[size_t{node} * n + i];
-                if (decision.outcome != device::kNotVisited) visits_.push_back({node, decision});
-            }
-            if (!visits_.empty()) fates_[i].decision.detail = visits_.back().decision.detail;
-            delivery_.visits(*slot.program, slot.mbufs[i], visits_, fates_[i]);
-        }
-    }
-    count(slot);
-    const uint32_t stored = slot.stored_events();
-    counters.events_lost.add(slot.emitted_events() - stored);
-    if (stored > 0) deliver_events(*slot.program, std::span(slot.events(), stored), counters, slot.mbufs.data(), fates_.data());
-    for (const uint32_t i : retries_) {
-        fates_[i] = Fate{};
-        cpu_.decide(slot.program, counters, &slot.mbufs[i], 1, &fates_[i]);
-        counters.retried_on_cpu.add(1);
-    }
-    counters.batches.add(1);
-    const uint64_t now = rte_rdtsc();
-    for (const auto& [arrival, packets] : slot.bursts) counters.latency.record(to_nanoseconds(now - arrival), packets);
-    in_flight_ -= n;
-    if (fresh != nullptr) slot.region = fresh;
-    idle_.push_back(&slot);
-    // Keeps the slot's program until here: its NFs were needed above.
-    const auto program = std::move(slot.program);
-    slot.loaded = nullptr;
-    delivery_.deliver(*program, counters, slot.mbufs.data(), fates_.data(), n);
-}
-
-/// Adds up what the batch's packets met.
-void OffloadEngine::count(const Slot& slot) {
-    ChainCounters& counters = *slot.counters;
-    for (size_t node = 0; node < counters.nodes.size(); ++node) {
-        const uint32_t* outcomes = slot.outcomes(slot.back(slot.head_at)) + node * device::kMaxOutcomes;
-        NodeCounters& into = *counters.nodes[node];
-        for (size_t outcome = 0; outcome < into.by_outcome.size() && outcome < device::kMaxOutcomes; ++outcome) {
-            into.by_outcome[outcome].add(outcomes[outcome]);
-            into.packets.add(outcomes[outcome]);
-        }
-    }
 }
 
 /// The device is gone. Its batches in flight run again on the CPU, in order, from the host's buffers

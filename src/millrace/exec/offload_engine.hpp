@@ -37,6 +37,7 @@ struct OffloadOptions {
     TransferIn transfer_in = TransferIn::automatic;
     TransferOut transfer_out = TransferOut::region;
     bool whole_frames = false;               ///< move every byte both ways, whatever the plan says
+    TimelineTrack* track = nullptr;          ///< what happens when is told there; null: nowhere
     bool pinned = false;                     ///< all receive buffers are known to the device (Device::pin)
     std::chrono::nanoseconds patience{std::chrono::seconds(5)};  ///< a batch that takes longer means that the device is gone
 };
@@ -99,6 +100,10 @@ private:
     device::Status fetch_rest(Slot& slot);
     bool finish_front();
     void complete(Slot& slot);
+    void name_slices();
+    void begin_trace(const Queue& queue, Slot& slot, uint64_t put_from_ns);
+    void mark(Slot& slot, const std::string* name, uint64_t bytes = 0);
+    void trace(const Slot& slot, uint64_t applied_from_ns);
     FrameRegion* lend_region(Slot& slot);
     bool apply(Slot& slot, size_t index, bool lent, Fate& fate);
     void count(const Slot& slot);
@@ -124,6 +129,9 @@ private:
     std::vector<Fate> fates_;
     std::vector<Visit> visits_;
     std::vector<uint32_t> retries_;
+    struct Names {
+        const std::string *waiting, *put, *in, *order, *back, *rest, *applied;
+    } names_{};                              // for the timeline
 };
 
 }  // namespace millrace::exec

@@ -109,7 +109,9 @@ Status OffloadEngine::send(Slot& slot) {
     const size_t input_bytes = slot.head_at + Slot::kHead;
     slot.counters->bytes_to_device.add(input_bytes);
     const Status status = device_->copy_to_device(slot.stream, piece, slot.input, input_bytes);
-    return status == Status::ok ? send_frames(slot) : status;
+    const Status sent = status == Status::ok ? send_frames(slot) : status;
+    mark(slot, names_.in, input_bytes + slot.frame_bytes);
+    return sent;
 }
 
 /// Copy engines carry whole rows best; small frames and heads, and buffers in no order, are a kernel's
@@ -181,8 +183,11 @@ Status OffloadEngine::run_steps(Slot& slot) {
     const auto launch = [&](auto from, auto to) {
         Status status = Status::ok;
         for (auto step = from; step != to && status == Status::ok; ++step)
-            if (step->kind != device::Step::Kind::gather || slot.gathered)
-                status = device_->launch(slot.stream, *slot.loaded, static_cast<size_t>(step - steps.begin()), slot.view);
+            if (step->kind != device::Step::Kind::gather || slot.gathered) {
+                const auto index = static_cast<size_t>(step - steps.begin());
+                status = device_->launch(slot.stream, *slot.loaded, index, slot.view);
+                if (options_.track != nullptr) mark(slot, slot.step_names[index], slot.frame_bytes);
+            }
         return status;
     };
     if (Status status = launch(steps.begin(), first); status != Status::ok || first == steps.end()) return status;
@@ -190,6 +195,7 @@ Status OffloadEngine::run_steps(Slot& slot) {
     device::OrderGate& gate = device_->order_gate();
     const std::lock_guard lock(gate.mutex);
     Status status = gate.last != 0 ? device_->wait(slot.stream, gate.last) : Status::ok;
+    mark(slot, names_.order);
     if (status == Status::ok) status = launch(first, behind);
     if (status == Status::ok) status = device_->record(slot.stream, gate.last);
     slot.order = ++gate.batches;
@@ -220,8 +226,10 @@ void OffloadEngine::restore_states(const Slot& slot) {
 /// left shall come.
 Status OffloadEngine::fetch(Slot& slot) {
     const size_t eager = slot.program->emits_events() ? std::min<size_t>(kEagerEvents, slot.count * kEventsPerPacket) * sizeof(Event) : 0;
+    uint64_t bytes = 0;
     const auto fetch_range = [&](size_t from, size_t to) {
         slot.counters->bytes_to_host.add(to - from);
+        bytes += to - from;
         return device_->copy_to_host(slot.stream, slot.back(from), ring_address_ + slot.ring_offset + from, to - from);
     };
     Status status = Status::ok;
@@ -235,7 +243,9 @@ Status OffloadEngine::fetch(Slot& slot) {
         const size_t visits = slot.count * slot.program->nodes.size() * sizeof(Decision);
         status = device_->copy_to_host(slot.stream, slot.visits, slot.device_visits, visits);
         slot.counters->bytes_to_host.add(visits);
+        bytes += visits;
     }
+    mark(slot, names_.back, bytes);
     if (status == Status::ok) status = device_->record(slot.stream, slot.done);
     return status;
 }
@@ -260,6 +270,7 @@ Status OffloadEngine::fetch_rest(Slot& slot) {
         }
         status = device_->scatter_to_host(slot.stream, slot.pieces);
     }
+    mark(slot, names_.rest);
     if (status == Status::ok) status = device_->record(slot.stream, slot.done);
     return status;
 }

@@ -67,6 +67,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     device_ = options_.device ? options_.device : make_device(configuration, options_);
     pin_packets();
     if (!options_.verdict_file.empty()) verdicts_ = std::make_unique<VerdictLog>(options_.verdict_file, configuration.port_names);
+    if (!options_.timeline_file.empty()) timeline_ = std::make_unique<Timeline>(options_.timeline_file, options_.timeline_slices);
     configuration_ = std::make_shared<const chain::Configuration>(std::move(configuration));
     generation_ = configuration_->generation;
     if (device_)
@@ -236,6 +237,7 @@ void Runtime::finish() {
     for (const auto& program : configuration()->chains)
         for (const chain::Node& node : program->nodes) node.nf->flush();
     if (verdicts_) verdicts_->close();
+    if (timeline_) timeline_->write();
 }
 
 }  // namespace millrace::exec

@@ -24,6 +24,8 @@ struct RuntimeOptions {
     CpuOptions cpu;
     OffloadOptions offload;
     std::string verdict_file;          ///< empty: no verdicts
+    std::string timeline_file;         ///< for a trace of every batch; empty: none
+    size_t timeline_slices = size_t{1} << 17;  ///< that are kept of each worker
     std::string keep_kernels;          ///< folder for the source, PTX and cubin of each chain; empty: none
     std::shared_ptr<device::Device> device;  ///< to run on, in place of one made from the configuration's `device`
     uint32_t pool_packets = 16384;
@@ -82,6 +84,7 @@ private:
     std::vector<void*> pinned_;                                    // packet memory that the device was told of
     std::vector<std::shared_ptr<device::LoadedProgram>> loaded_;   // keeps the tables of this generation on the device
     std::unique_ptr<VerdictLog> verdicts_;
+    std::unique_ptr<Timeline> timeline_;
     std::vector<std::unique_ptr<Worker>> workers_;
     std::vector<std::thread> threads_;
     mutable std::mutex mutex_;

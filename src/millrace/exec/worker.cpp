@@ -12,11 +12,17 @@ namespace {
 constexpr unsigned kSendTries = 200'000;
 
 std::unique_ptr<Engine> make_engine(Worker& worker, const std::shared_ptr<device::Device>& device,
-                                    const chain::Configuration& configuration, const RuntimeOptions& options) {
-    if (device == nullptr) return std::make_unique<CpuEngine>(worker, options.cpu);
+                                    const chain::Configuration& configuration, const RuntimeOptions& options, TimelineTrack* track) {
+    if (device == nullptr) {
+        CpuOptions cpu = options.cpu;
+        cpu.track = track;
+        return std::make_unique<CpuEngine>(worker, cpu);
+    }
     uint32_t max_batch = 1;
     for (const auto& program : configuration.chains) max_batch = std::max(max_batch, program->max_batch);
-    return std::make_unique<OffloadEngine>(device, worker, max_batch, options.offload);
+    OffloadOptions offload = options.offload;
+    offload.track = track;
+    return std::make_unique<OffloadEngine>(device, worker, max_batch, offload);
 }
 
 }  // namespace
@@ -41,7 +47,8 @@ Worker::Worker(Runtime& runtime, unsigned index)
     : runtime_(runtime), index_(index), outgoing_(runtime.ports_.size()), burst_(runtime.options_.burst) {
     freed_.reserve(device::kMaxNodes * nf::kCpuVector);
     take_generation();
-    engine_ = make_engine(*this, runtime.device_, *configuration_, runtime.options_);
+    TimelineTrack* const track = runtime.timeline_ ? &runtime.timeline_->add_track(runtime.device_ ? runtime.device_->describe() : "cpu") : nullptr;
+    engine_ = make_engine(*this, runtime.device_, *configuration_, runtime.options_, track);
 }
 
 Worker::~Worker() = default;

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 
 namespace millrace::device::cuda {
 namespace {
@@ -28,20 +29,15 @@ bool is_gone(Result result) {
     return result == kDeviceUnavailable || result == kNoDevice || result == kInvalidDevice || result == kContextDestroyed || result == kSystemNotReady;
 }
 
+uint64_t steady_ns() {
+    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
+
 const Driver& require_driver() {
     std::string why;
     const Driver* driver = Driver::get(&why);
     if (driver == nullptr) throw DeviceError("device cuda: " + why + "; `millrace doctor` shows what this machine offers");
     return *driver;
-}
-
-std::string step_text(const chain::Program& program, const Step& step) {
-    static const char* const kKinds[] = {"gather", "", "numbering for ", "commit of ", "packing", "snapshot of state"};
-    std::string text = "chain '" + program.name + "', " + kKinds[static_cast<size_t>(step.kind)];
-    const bool named = step.kind == Step::Kind::nodes || step.kind == Step::Kind::tickets || step.kind == Step::Kind::commit;
-    const uint16_t last = step.kind == Step::Kind::tickets ? static_cast<uint16_t>(step.first + 1) : step.last;
-    for (uint16_t i = step.first; named && i < last; ++i) text += (i > step.first ? " → " : "") + program.nodes[i].name;
-    return text;
 }
 
 }  // namespace
@@ -96,7 +92,7 @@ private:
             if (launch.block_bytes > kPlainBlockBytes)
                 require(device_.driver_.function_set(launch.function, kMaxDynamicShared, static_cast<int>(launch.block_bytes)),
                         fmt::format("no {} bytes of shared memory for a block", launch.block_bytes));
-            launch.name = &*device_.launch_names_.insert(step_text(*program_, steps_[i])).first;
+            launch.name = &*device_.launch_names_.insert("chain '" + program_->name + "', " + step_text(*program_, steps_[i])).first;
             launches.push_back(launch);
         }
         return launches;
@@ -169,6 +165,7 @@ CudaDevice::~CudaDevice() {
     enter();
     for (size_t i = 0; i < stream_count_; ++i) {
         for (const DriverEvent event : streams_[i]->events) driver_.event_destroy(event);
+        if (streams_[i]->anchor != nullptr) driver_.event_destroy(streams_[i]->anchor);
         driver_.stream_destroy(streams_[i]->stream);
     }
     modules_.clear();
@@ -245,17 +242,27 @@ void CudaDevice::unpin(void* memory) {
     driver_.host_unregister(memory);
 }
 
-StreamId CudaDevice::create_stream() {
+StreamId CudaDevice::create_stream(bool timed) {
     const std::lock_guard lock(mutex_);
     enter();
     if (stream_count_ == kMostStreams) throw DeviceError(describe() + ": too many streams");
     auto state = std::make_unique<StreamState>();
     Result result = driver_.stream_create(&state->stream, kStreamNonBlocking);
     for (DriverEvent& event : state->events)
-        if (result == kSuccess) result = driver_.event_create(&event, kEventDisableTiming);
+        if (result == kSuccess) result = driver_.event_create(&event, timed ? 0 : kEventDisableTiming);
+    if (result == kSuccess && timed) result = make_anchor(*state);
     if (result != kSuccess) throw DeviceError(fmt::format("{}: no stream: {}", describe(), driver_.text(result)));
     streams_[stream_count_] = std::move(state);
     return static_cast<StreamId>(stream_count_++);
+}
+
+/// An event of the stream that has come at a time that the host knows to a few microseconds.
+Result CudaDevice::make_anchor(StreamState& state) const {
+    Result result = driver_.event_create(&state.anchor, 0);
+    if (result == kSuccess) result = driver_.event_record(state.anchor, state.stream);
+    while (result == kSuccess && (result = driver_.event_query(state.anchor)) == kNotReady) result = kSuccess;
+    state.anchor_ns = steady_ns();
+    return result;
 }
 
 std::shared_ptr<CudaDevice::LoadedModule> CudaDevice::module_of(const ChainSource& source) {
@@ -394,6 +401,23 @@ Status CudaDevice::query(EventId event) {
     const Result result = driver_.event_query(driver_event(event));
     if (result == kNotReady) return Status::pending;
     return check(result, "the GPU stopped", static_cast<StreamId>((event >> kNumberBits) - 1));
+}
+
+uint64_t CudaDevice::time_ns(EventId event) {
+    StreamState& state = *streams_[(event >> kNumberBits) - 1];
+    if (state_ != Status::ok || state.anchor == nullptr) return 0;
+    enter();
+    DriverEvent& own = state.events[event & (StreamState::kEvents - 1)];
+    float milliseconds = 0;
+    if (driver_.event_elapsed(&milliseconds, state.anchor, own) != kSuccess) return 0;
+    const uint64_t time = state.anchor_ns + static_cast<uint64_t>(static_cast<double>(milliseconds) * 1e6);
+    // A float counts long times coarsely: the event takes the anchor's place.
+    constexpr float kLong = 100;
+    if (milliseconds > kLong) {
+        std::swap(state.anchor, own);
+        state.anchor_ns = time;
+    }
+    return time;
 }
 
 }  // namespace millrace::device::cuda

@@ -34,7 +34,7 @@ public:
     void free_host(void* memory) override;
     bool pin(void* memory, size_t bytes) override;
     void unpin(void* memory) override;
-    StreamId create_stream() override;
+    StreamId create_stream(bool timed) override;
     std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) override;
     Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) override;
     Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) override;
@@ -46,6 +46,7 @@ public:
     Status record(StreamId stream, EventId& event) override;
     Status wait(StreamId stream, EventId event) override;
     Status query(EventId event) override;
+    uint64_t time_ns(EventId event) override;
 
     /// "sm_90".
     const std::string& architecture() const { return architecture_; }
@@ -56,11 +57,13 @@ private:
     /// A stream and its latest events. An event that has been recorded over stands for a later one, so that
     /// waiting for it takes longer but is right.
     struct StreamState {
-        static constexpr uint64_t kEvents = 16;
+        static constexpr uint64_t kEvents = 64;  // more than a batch of the most steps records
         Stream stream = nullptr;
         std::array<DriverEvent, kEvents> events{};
         uint64_t next = 0;
         const std::string* running = nullptr;  ///< what was launched last
+        DriverEvent anchor = nullptr;          ///< of a timed stream: what times are told from, and when it came
+        uint64_t anchor_ns = 0;
     };
     struct SharedArray {
         Address address = 0;
@@ -71,6 +74,7 @@ private:
     void enter() const;
     Status check(Result result, const char* what, StreamId stream);
     DriverEvent driver_event(EventId event) const;
+    Result make_anchor(StreamState& state) const;
     std::shared_ptr<LoadedModule> module_of(const ChainSource& source);
     Address share_array(const nf::Image::Array& array);
     void release_array(const void* data);

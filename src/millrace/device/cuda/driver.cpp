@@ -47,6 +47,7 @@ void bind_all(void* library, Driver& d) {
     bind(library, d.event_destroy, "cuEventDestroy_v2");
     bind(library, d.event_record, "cuEventRecord");
     bind(library, d.event_query, "cuEventQuery");
+    bind(library, d.event_elapsed, "cuEventElapsedTime");
     bind(library, d.copy_to_device, "cuMemcpyHtoD_v2");
     bind(library, d.copy_to_device_async, "cuMemcpyHtoDAsync_v2");
     bind(library, d.copy_to_host_async, "cuMemcpyDtoHAsync_v2");

@@ -74,6 +74,7 @@ struct Driver {
     Result (*event_destroy)(DriverEvent);
     Result (*event_record)(DriverEvent, Stream);
     Result (*event_query)(DriverEvent);
+    Result (*event_elapsed)(float* milliseconds, DriverEvent from, DriverEvent to);
     Result (*copy_to_device)(DevicePointer, const void*, size_t);
     Result (*copy_to_device_async)(DevicePointer, const void*, size_t, Stream);
     Result (*copy_to_host_async)(void*, DevicePointer, size_t, Stream);

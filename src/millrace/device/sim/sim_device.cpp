@@ -1,6 +1,7 @@
 #include "millrace/device/sim/sim_device.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -13,6 +14,10 @@ namespace {
 constexpr Address kFirstAddress = Address{1} << 62;
 constexpr uint8_t kPoison = 0xa5;
 constexpr size_t kAlignment = 256;
+
+uint64_t steady_ns() {
+    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+}
 
 }  // namespace
 
@@ -87,9 +92,10 @@ void SimDevice::free_locked(Address address) {
 void* SimDevice::allocate_host(size_t bytes) { return std::aligned_alloc(kAlignment, (bytes + kAlignment) / kAlignment * kAlignment); }
 void SimDevice::free_host(void* memory) { std::free(memory); }
 
-StreamId SimDevice::create_stream() {
+StreamId SimDevice::create_stream(bool timed) {
     const std::lock_guard lock(mutex_);
     streams_.emplace_back();
+    timed_.push_back(timed);
     return static_cast<StreamId>(streams_.size() - 1);
 }
 
@@ -240,6 +246,7 @@ bool SimDevice::step(StreamId stream) {
     }
     if (operation.kind == Operation::Kind::record) {
         events_[operation.event] = true;
+        if (timed_[stream]) times_[operation.event] = steady_ns();
         queue.pop_front();
         return true;
     }
@@ -293,6 +300,16 @@ Status SimDevice::query(EventId event) {
     if (!found->second) return Status::pending;
     events_.erase(found);
     return Status::ok;
+}
+
+uint64_t SimDevice::time_ns(EventId event) {
+    const std::lock_guard lock(mutex_);
+    const auto found = times_.find(event);
+    if (found == times_.end()) return 0;
+    const uint64_t time = found->second;
+    times_.erase(found);
+    events_.erase(event);
+    return time;
 }
 
 void SimDevice::inject(const Fault& fault) {

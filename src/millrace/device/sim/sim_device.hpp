@@ -44,7 +44,7 @@ public:
     void free_host(void* memory) override;
     bool pin(void*, size_t) override { return true; }
     void unpin(void*) override {}
-    StreamId create_stream() override;
+    StreamId create_stream(bool timed) override;
     std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) override;
     Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) override;
     Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) override;
@@ -57,6 +57,7 @@ public:
     Status record(StreamId stream, EventId& event) override;
     Status wait(StreamId stream, EventId event) override;
     Status query(EventId event) override;
+    uint64_t time_ns(EventId event) override;
 
     /// Adds a fault while it runs.
     void inject(const Fault& fault);
@@ -96,6 +97,8 @@ private:
     std::vector<std::deque<Operation>> streams_;
     EventId next_event_ = 1;
     std::map<EventId, bool> events_;
+    std::vector<bool> timed_;                    // by stream
+    std::map<EventId, uint64_t> times_;          // of events of timed streams
     std::vector<Fault> faults_;
     uint64_t operations_ = 0;
     uint64_t stalled_polls_ = 0;
