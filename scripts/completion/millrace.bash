@@ -14,7 +14,7 @@ _millrace() {
     done
 
     case $previous in
-        -d | --device) mapfile -t COMPREPLY < <(compgen -W "cpu sim cuda" -- "$current"); return ;;
+        -d | --device) mapfile -t COMPREPLY < <(compgen -W "cpu sim cuda cuda:0+cuda:1" -- "$current"); return ;;
         --lanes) mapfile -t COMPREPLY < <(compgen -W "1 8 32" -- "$current"); return ;;
         --mode) mapfile -t COMPREPLY < <(compgen -W "fused pipelined" -- "$current"); return ;;
         --transfer-in) mapfile -t COMPREPLY < <(compgen -W "auto packed rows gather" -- "$current"); return ;;

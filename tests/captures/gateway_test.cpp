@@ -81,7 +81,7 @@ protected:
         chain::Configuration configuration = gateway;
         configuration.ports = Config::parse("lan: {pcap: '" + capture + "', pad: original}\nwan: {output: '" + own + "/wan.pcap'}\n", own + "/ports.yaml");
         exec::RuntimeOptions options;
-        options.device = device;
+        if (device != nullptr) options.devices = {device};
         options.verdict_file = own + "/verdicts.json";
         options.pool_packets = 2048;
         options.offload.batch_bytes = size_t{1} << 20;

@@ -212,7 +212,7 @@ CaseRun run_case(const std::string& folder, const Variant& variant) {
     options.offload.mode = variant.pipelined ? device::Mode::pipelined : device::Mode::fused;
     options.offload.batch_bytes = size_t{1} << 20;
     options.burst = variant.burst;
-    options.device = open_device(variant.device);
+    options.devices = open_devices(variant.device);
     options.verdict_file = workplace / "verdicts.json";
     options.pool_packets = 1024;
     CaseRun run;

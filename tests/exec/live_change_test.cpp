@@ -55,7 +55,7 @@ TEST_P(LiveChange, LosesAndMixesNothingInAHundredGenerations) {
     const std::string verdicts = testing::TempDir() + "/live_change_" + GetParam() + std::to_string(getpid()) + ".json";
     exec::RuntimeOptions options;
     options.verdict_file = verdicts;
-    options.device = open_device(GetParam());
+    options.devices = open_devices(GetParam());
     exec::Runtime runtime(configuration(1, GetParam(), kPackets, nullptr), options);
     runtime.start();
     for (unsigned g = 2; g <= kGenerations; ++g) {

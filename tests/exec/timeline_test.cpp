@@ -39,7 +39,7 @@ std::unique_ptr<exec::Runtime> make_runtime(const std::string& device, uint64_t 
     load.device = device;
     load.output_folder = testing::TempDir();
     options.workers = 2;
-    options.device = open_device(device);
+    options.devices = open_devices(device);
     return std::make_unique<exec::Runtime>(chain::parse_configuration(configuration_text(packets), "(timeline)", load), options);
 }
 

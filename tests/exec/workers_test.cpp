@@ -30,7 +30,7 @@ TEST_P(Workers, CountEveryPacketOnceAndKeepFlowsInOrder) {
     const std::string file = testing::TempDir() + "/workers_" + device + std::to_string(workers) + "_" + std::to_string(getpid()) + ".pcap";
     exec::RuntimeOptions options;
     options.workers = workers;
-    options.device = open_device(device);
+    options.devices = open_devices(device);
     exec::Runtime runtime(configuration(R"(
 version: 1
 ports:
@@ -78,6 +78,9 @@ chains:
 
 INSTANTIATE_TEST_SUITE_P(OnEveryDevice, Workers, testing::Combine(testing::ValuesIn(test_devices()), testing::Values(1u, 2u, 4u)),
                          [](const auto& info) { return std::get<0>(info.param) + std::to_string(std::get<1>(info.param)); });
+INSTANTIATE_TEST_SUITE_P(OnPairs, Workers, testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(2u, 4u)), [](const auto& info) {
+    return device_test_name({std::get<0>(info.param), info.index}) + "with" + std::to_string(std::get<1>(info.param));
+});
 
 TEST(WorkersStop, InOrderWhenAskedTo) {
     exec::RuntimeOptions options;

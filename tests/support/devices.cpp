@@ -1,11 +1,13 @@
 #include "support/devices.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
+#include <map>
 #include <sstream>
 
 #include "millrace/device/cuda/cuda_device.hpp"
-#include "millrace/device/sim/sim_device.hpp"
+#include "millrace/device/open.hpp"
 
 namespace millrace::test {
 
@@ -30,18 +32,48 @@ std::vector<std::string> offload_devices() {
     return names;
 }
 
-std::string device_trouble(const std::string& name) {
-    std::string why;
-    if (name == "cuda" && device::cuda::CudaDevice::count(&why) == 0) return why.empty() ? "there is no GPU" : why;
+std::vector<std::string> device_pairs() {
+    std::vector<std::string> pairs;
+    for (const std::string& name : offload_devices()) pairs.push_back(name + ":0+" + name + ":1");
+    return pairs;
+}
+
+std::string device_trouble(const std::string& names) {
+    for (const chain::DeviceName& name : chain::parse_device_names(names)) {
+        std::string why;
+        if (name.kind != "cuda" || device::cuda::CudaDevice::count(&why) > static_cast<int>(name.number)) continue;
+        return !why.empty() ? why : name.number == 0 ? "there is no GPU" : "there is no cuda:" + std::to_string(name.number);
+    }
     return "";
 }
 
-std::shared_ptr<device::Device> open_device(const std::string& name) {
-    if (name == "cpu") return nullptr;
-    if (name == "sim") return std::make_shared<device::sim::SimDevice>();
+std::vector<std::shared_ptr<device::Device>> open_devices(const std::string& names) {
     // Never closed: the driver may be gone by the time that a program's last objects go.
-    static const auto& cuda = *new std::shared_ptr<device::Device>(std::make_shared<device::cuda::CudaDevice>());
-    return cuda;
+    static auto& gpus = *new std::map<unsigned, std::shared_ptr<device::Device>>;
+    std::vector<std::shared_ptr<device::Device>> devices;
+    for (const chain::DeviceName& name : chain::parse_device_names(names)) {
+        if (name.kind == "cpu") return {};
+        if (name.kind == "sim") {
+            devices.push_back(device::open_device(name));
+            continue;
+        }
+        auto& gpu = gpus[name.number];
+        if (gpu == nullptr) gpu = device::open_device(name);
+        devices.push_back(gpu);
+    }
+    return devices;
+}
+
+std::shared_ptr<device::Device> open_device(const std::string& name) {
+    const auto devices = open_devices(name);
+    return devices.empty() ? nullptr : devices.front();
+}
+
+std::string device_test_name(const testing::TestParamInfo<std::string>& info) {
+    std::string name;
+    for (const char c : info.param)
+        if (std::isalnum(static_cast<unsigned char>(c)) != 0) name += c;
+    return name;
 }
 
 }  // namespace millrace::test

@@ -16,15 +16,19 @@ const std::vector<std::string>& test_devices();
 /// Those of them that have memory of their own: all but cpu.
 std::vector<std::string> offload_devices();
 
-/// Why a device can't be used on this machine; empty when it can.
+/// Why a device, or one of several, can't be used on this machine; empty when it can.
 std::string device_trouble(const std::string& name);
 
 /// The device of that name: for sim a new one, for cuda one that a test program shares, as it takes its time to open;
 /// null for cpu. Throws device::DeviceError.
 std::shared_ptr<device::Device> open_device(const std::string& name);
+/// The same for several, "sim:0+sim:1"; none for cpu.
+std::vector<std::shared_ptr<device::Device>> open_devices(const std::string& names);
+/// Two devices at once of each kind that tests run on and that has memory of its own: "sim:0+sim:1".
+std::vector<std::string> device_pairs();
 
 /// The name of a parameterised test that has a device's as its parameter.
-inline std::string device_test_name(const testing::TestParamInfo<std::string>& info) { return info.param; }
+std::string device_test_name(const testing::TestParamInfo<std::string>& info);
 
 }  // namespace millrace::test
 

@@ -37,15 +37,15 @@ double load_average() {
 /// NVML's functions; it is loaded once and stays.
 struct Nvml {
     using Device = void*;
-    Device device = nullptr;
+    int (*by_bus_id)(const char*, Device*) = nullptr;
     int (*energy)(Device, unsigned long long*) = nullptr;
 
     Nvml() {
         void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
         if (library == nullptr) return;
         const auto start = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
-        const auto handle = reinterpret_cast<int (*)(unsigned, Device*)>(dlsym(library, "nvmlDeviceGetHandleByIndex_v2"));
-        if (start == nullptr || handle == nullptr || start() != 0 || handle(0, &device) != 0) return;
+        if (start == nullptr || start() != 0) return;
+        by_bus_id = reinterpret_cast<int (*)(const char*, Device*)>(dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2"));
         energy = reinterpret_cast<int (*)(Device, unsigned long long*)>(dlsym(library, "nvmlDeviceGetTotalEnergyConsumption"));
     }
 };
@@ -67,10 +67,11 @@ nlohmann::json provenance() {
               {"tsc-ghz", static_cast<double>(rte_get_tsc_hz()) * 1e-9}}}};
 }
 
-std::optional<double> gpu_joules() {
+std::optional<double> gpu_joules(const std::string& bus_id) {
     static const Nvml nvml;
+    Nvml::Device device = nullptr;
     unsigned long long millijoules = 0;
-    if (nvml.energy == nullptr || nvml.energy(nvml.device, &millijoules) != 0) return std::nullopt;
+    if (nvml.by_bus_id == nullptr || nvml.energy == nullptr || nvml.by_bus_id(bus_id.c_str(), &device) != 0 || nvml.energy(device, &millijoules) != 0) return std::nullopt;
     return static_cast<double>(millijoules) * 1e-3;
 }
 

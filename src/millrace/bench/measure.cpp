@@ -24,7 +24,7 @@ exec::RuntimeOptions runtime_options(const RunOptions& options) {
     result.burst = options.burst;
     result.cpu = options.cpu;
     result.offload = options.offload;
-    result.device = options.device;
+    result.devices = options.devices;
     return result;
 }
 

@@ -43,7 +43,7 @@ struct RunOptions {
     uint16_t burst = 256;
     exec::CpuOptions cpu;
     exec::OffloadOptions offload;
-    std::shared_ptr<device::Device> device;  ///< null: the cpu, or one of the configuration's own
+    std::vector<std::shared_ptr<device::Device>> devices;  ///< none: the cpu, or those of the configuration
     uint32_t buffers = 65536;                ///< of each worker
 };
 

@@ -4,6 +4,7 @@
 #include <rte_cycles.h>
 
 #include <algorithm>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -11,7 +12,7 @@
 #include "millrace/bench/bus.hpp"
 #include "millrace/bench/machine.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
-#include "millrace/device/sim/sim_device.hpp"
+#include "millrace/device/open.hpp"
 
 namespace millrace::bench {
 namespace {
@@ -101,22 +102,26 @@ Session::~Session() {
     references_.clear();
 }
 
-std::shared_ptr<device::Device> Session::device(const std::string& name) {
-    if (name == "cpu") return nullptr;
-    auto& device = devices_[name];
-    if (device != nullptr) return device;
-    if (name == "sim") device = std::make_shared<device::sim::SimDevice>();
-    else device = std::make_shared<device::cuda::CudaDevice>();
-    return device;
+std::vector<std::shared_ptr<device::Device>> Session::devices(const std::string& name) {
+    std::vector<std::shared_ptr<device::Device>> devices;
+    for (const chain::DeviceName& one : chain::parse_device_names(name)) {
+        auto& device = devices_[chain::text_of({one})];
+        if (device == nullptr) device = device::open_device(one);
+        if (device != nullptr) devices.push_back(device);
+    }
+    return devices;
 }
 
 double Session::bus_limit(const std::string& name, double bytes_in, double bytes_out) {
-    const auto own = device(name);
-    if (own == nullptr || bytes_in <= 0) return 0;
+    const auto own = devices(name);
+    if (own.empty() || bytes_in <= 0) return 0;
     double& limit = limits_[fmt::format("{} {:.0f} {:.0f}", name, bytes_in, bytes_out)];
     if (limit == 0) {
         options_.progress(fmt::format("the bus of {} for {:.0f} bytes a packet there and {:.0f} back", name, bytes_in, bytes_out));
-        limit = bench::bus_limit(*own, bytes_in, bytes_out, kBusSeconds);
+        std::vector<std::future<double>> shares;
+        for (const auto& device : own)
+            shares.push_back(std::async(std::launch::async, [&] { return bench::bus_limit(*device, bytes_in, bytes_out, kBusSeconds); }));
+        for (auto& share : shares) limit += share.get();
     }
     return limit;
 }
@@ -125,6 +130,18 @@ nlohmann::json Session::inputs() const {
     return {{"firewall", workload_.rules_name}, {"nids", workload_.pattern_name}, {"router", workload_.route_name}, {"ipsec", "one tunnel, AES-128-CTR and HMAC-SHA1-96"},
             {"payload", workload_.payload_name}, {"flows", workload_.flows}, {"max-batch", options_.max_batch}, {"max-delay", options_.max_delay},
             {"configuration", options_.config}};
+}
+
+/// That the GPUs of that name have used so far.
+std::optional<double> Session::joules(const std::string& name) {
+    std::optional<double> sum;
+    for (const auto& device : devices(name)) {
+        const auto* gpu = dynamic_cast<const device::cuda::CudaDevice*>(device.get());
+        const std::optional<double> own = gpu != nullptr ? gpu_joules(gpu->bus_id()) : std::nullopt;
+        if (!own) return std::nullopt;
+        sum = sum.value_or(0) + *own;
+    }
+    return sum;
 }
 
 chain::Configuration Session::load(const std::string& chain, const std::string& device) const {
@@ -149,9 +166,9 @@ Session::Loaded& Session::loaded(const Point& point) {
         loaded->configuration = load(point.chain, point.device);
     }
     loaded->programs.clear();
-    if (const auto own = device(point.device); own != nullptr)
+    for (const auto& device : devices(point.device))
         for (const auto& program : loaded->configuration.chains)
-            loaded->programs.push_back(own->load(program, exec::OffloadEngine::steps_of(*program, point.run.offload)));
+            loaded->programs.push_back(device->load(program, exec::OffloadEngine::steps_of(*program, point.run.offload)));
     return *loaded;
 }
 
@@ -180,7 +197,7 @@ std::unique_ptr<Run> Session::open(const Point& point) {
     Traffic traffic = point.traffic;
     traffic.restore = restore_for(point, own.configuration);
     RunOptions run = point.run;
-    run.device = device(point.device);
+    run.devices = devices(point.device);
     const std::string sink = fmt::format("{{keep: {}, sample: true, latency: {}}}", options_.checked ? kSamples : 0, point.timed);
     return std::make_unique<Run>(own.configuration, bench_ports(own.configuration, source_options(workload_, traffic), sink, run), run);
 }
@@ -210,11 +227,11 @@ Result Session::measure(const Point& point) {
     options_.progress(fmt::format("{} on {}, {}, {} worker{}", point.chain, point.device, point.traffic.text(), point.run.workers, point.run.workers == 1 ? "" : "s"));
     run->start();
     run->sleep(options_.warm_up);
-    const std::optional<double> energy = point.device == "cuda" ? gpu_joules() : std::nullopt;
+    const std::optional<double> energy = joules(point.device);
     const Counts before = run->counts();
     run->sleep(options_.seconds);
     const Counts after = run->counts();
-    const std::optional<double> spent = energy ? gpu_joules() : std::nullopt;
+    const std::optional<double> spent = energy ? joules(point.device) : std::nullopt;
     Result result = close(point, *run, after - before);
     if (spent) result.joules = *spent - *energy;
     return result;

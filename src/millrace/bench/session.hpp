@@ -63,14 +63,15 @@ public:
     std::unique_ptr<Run> open(const Point& point);
     /// Ends such a run: the counts are the caller's.
     Result close(const Point& point, Run& run, const Counts& counts);
-    /// The device of that name, opened once; null for the cpu.
-    std::shared_ptr<device::Device> device(const std::string& name);
-    /// The most packets a second that the device's bus could carry of so many bytes each; 0 for the cpu.
+    /// The devices of that name (chain::parse_device_names), each opened once; none for the cpu.
+    std::vector<std::shared_ptr<device::Device>> devices(const std::string& name);
+    /// The most packets a second that the devices' buses could carry at once of so many bytes each; 0 for the cpu.
     double bus_limit(const std::string& device, double bytes_in, double bytes_out);
     nlohmann::json inputs() const;
 
 private:
     struct Loaded;
+    std::optional<double> joules(const std::string& device);
     Loaded& loaded(const Point& point);
     Reference& reference(const std::string& chain, bool cpu_halves);
     chain::Configuration load(const std::string& chain, const std::string& device) const;

@@ -25,6 +25,7 @@ public:
         if (mistakes_.empty()) {
             attempt([&] { check_reached(); });
             attempt([&] { check_cycles(); });
+            attempt([&] { check_devices(); });
         }
         if (!mistakes_.empty()) throw ConfigError(std::move(mistakes_));
         return std::move(result_);
@@ -51,11 +52,7 @@ private:
 
     void read_head() {
         if (root_.at("version").integer() != 1) root_.at("version").fail("this version of the format is not known", "write 'version: 1'");
-        if (const auto device = root_.find("device")) {
-            static const std::vector<std::string> kDevices = {"cpu", "sim", "cuda"};
-            result_.device = kDevices[device->choice(kDevices)];
-        }
-        if (!options_.device.empty()) result_.device = options_.device;
+        attempt([&] { read_devices(); });
         result_.output_folder = options_.output_folder.empty() ? root_.text_or("output", "out") : options_.output_folder;
         if (const auto plugins = root_.find("plugins")) {
             for (const Config& plugin : plugins->items()) {
@@ -66,6 +63,20 @@ private:
                 }
             }
         }
+    }
+
+    void read_devices() {
+        if (const auto device = root_.find("device")) {
+            std::string text;
+            for (const Config& name : device->items()) text += (text.empty() ? "" : "+") + name.text();
+            try {
+                result_.devices = parse_device_names(text);
+            } catch (const std::invalid_argument& e) {
+                device->fail(e.what(), "such as 'device: cuda' or 'device: [cuda:0, cuda:1]'");
+            }
+        }
+        if (!options_.device.empty()) result_.devices = parse_device_names(options_.device);
+        result_.device = text_of(result_.devices);
     }
 
     void read_ports() {
@@ -291,6 +302,16 @@ private:
                 rule.chain = program->index;
                 result_.classification.add(rule);
             }
+    }
+
+    /// Ordered state is handed from device to device with the order; what packets change in no order can't be.
+    void check_devices() {
+        if (result_.devices.size() == 1) return;
+        for (const auto& program : result_.chains)
+            for (const Node& node : program->nodes)
+                if (node.changes_state_in_no_order())
+                    add({node.where, "'" + node.name + "' keeps state that packets change in no order, and several devices would each have their own",
+                         "give one device"});
     }
 
     /// Every NF and chain must be reachable; what nobody reaches is a slip.

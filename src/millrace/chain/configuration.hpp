@@ -9,6 +9,7 @@
 
 #include "millrace/base/config.hpp"
 #include "millrace/chain/classification.hpp"
+#include "millrace/chain/device_names.hpp"
 #include "millrace/chain/program.hpp"
 
 namespace millrace::chain {
@@ -16,7 +17,8 @@ namespace millrace::chain {
 /// One generation of everything that a configuration file says. Constant once loaded.
 struct Configuration {
     std::string file;
-    std::string device = "cpu";               ///< "cpu", "sim" or "cuda"
+    std::string device = "cpu";               ///< text of `devices`
+    std::vector<DeviceName> devices = {{"cpu", 0}};
     std::string output_folder;                ///< alerts and relative output files go here
     std::vector<std::string> port_names;      ///< by port number, in the order of the file
     std::optional<Config> ports;              ///< the `ports:` map, for io::make_ports
@@ -30,7 +32,7 @@ struct Configuration {
 
 /// What the command line may override, and what the generation before hands on.
 struct LoadOptions {
-    std::string device;                       ///< empty: as the file says
+    std::string device;                       ///< see parse_device_names; empty: as the file says
     std::string output_folder;                ///< empty: as the file says
     unsigned lanes = 0;                       ///< 0: as each NF prefers; else one of nf::kLaneCounts for all
     const Configuration* previous = nullptr;  ///< its NFs of the same chain, name and kind hand their state on

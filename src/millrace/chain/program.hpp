@@ -24,6 +24,8 @@ struct Node {
     unsigned lanes = 1;
     Location where;
 
+    /// Whether its device half changes state without having asked for an order.
+    bool changes_state_in_no_order() const;
     nf::Growth growth() const { return nf->growth({type->head_growth, type->tail_growth}); }
 };
 
@@ -49,6 +51,12 @@ struct Program {
     bool ordered() const;                     ///< whether any NF needs the packets' order
 };
 
+inline bool Node::changes_state_in_no_order() const {
+    if (type->ordered() || nf == nullptr) return false;
+    for (const nf::Image::Array& array : nf->image().arrays())
+        if (array.changing_bytes > 0) return true;
+    return false;
+}
 inline uint32_t Program::head_growth() const {
     uint32_t bytes = 0;
     for (const Node& node : nodes) bytes += node.growth().head;

@@ -6,8 +6,7 @@
 #include "millrace/base/eal.hpp"
 #include "millrace/bench/bus.hpp"
 #include "millrace/cli/bench_arguments.hpp"
-#include "millrace/device/cuda/cuda_device.hpp"
-#include "millrace/device/sim/sim_device.hpp"
+#include "millrace/device/open.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -69,9 +68,9 @@ nlohmann::json by_frame(device::Device& device, double seconds) {
 
 int bench_transfer(const Arguments& arguments) {
     start_eal();
-    std::shared_ptr<device::Device> device;
-    if (arguments.device == "sim") device = std::make_shared<device::sim::SimDevice>();
-    else device = std::make_shared<device::cuda::CudaDevice>();
+    const std::vector<chain::DeviceName> names = chain::parse_device_names(arguments.device);
+    const auto device = names.size() == 1 ? device::open_device(names.front()) : nullptr;
+    if (device == nullptr) throw std::runtime_error("this measures the bus of one device, such as cuda or cuda:1");
     std::cout << device->describe() << "\n\n";
     const nlohmann::json sizes = by_size(*device, arguments.seconds);
     const nlohmann::json frames = by_frame(*device, arguments.seconds);
@@ -84,7 +83,7 @@ int bench_transfer(const Arguments& arguments) {
 void add_bench_transfer(CLI::App& bench, int& status) {
     CLI::App* command = bench.add_subcommand("transfer", "What a device's bus carries, by the size of pieces and by frames");
     const auto arguments = std::make_shared<Arguments>();
-    command->add_option("-d,--device", arguments->device, "The device")->check(CLI::IsMember({"sim", "cuda"}))->capture_default_str();
+    command->add_option("-d,--device", arguments->device, "The device: sim, cuda, cuda:1")->check(device_check())->type_name("DEVICE")->capture_default_str();
     command->add_option("--for", arguments->seconds, "Seconds for each figure")->check(CLI::PositiveNumber)->capture_default_str();
     command->add_option("--json", arguments->json_file, "Write the figures as JSON")->type_name("FILE");
     command->callback([arguments, &status] { status = bench_transfer(*arguments); });

@@ -13,6 +13,9 @@ namespace millrace::cli {
 /// Exit statuses, as the manual page lists them.
 inline constexpr int kOk = 0, kFailed = 1, kBadConfiguration = 2;
 
+/// What `--device` takes: chain::parse_device_names.
+CLI::Validator device_check();
+
 /// What the command line asks of every configuration that it loads.
 struct LoadArguments {
     std::string file;

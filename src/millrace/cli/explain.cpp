@@ -89,6 +89,16 @@ void explain_plan(const chain::Program& program) {
     std::cout << "Kernels of a batch: " << steps << "\n\n";
 }
 
+/// How several devices share a chain.
+void explain_devices(const chain::Configuration& configuration, const chain::Program& program) {
+    std::cout << "Flows are spread over " << configuration.devices.size() << " devices: each worker drives one of them, dealt in turn.\n";
+    for (const chain::Node& node : program.nodes)
+        if (node.type->ordered())
+            std::cout << "  " << node.name << " numbers packets in one order over all devices: its state goes from batch to batch through the host's memory.\n";
+    if (program.ordered()) std::cout << "  When one device fails, the chain goes on on the CPU.\n\n";
+    else std::cout << "  When one device fails, its workers go on on the CPU.\n\n";
+}
+
 int explain(const LoadArguments& arguments) {
     const chain::Configuration configuration = arguments.load();
     for (const auto& program : configuration.chains) {
@@ -105,6 +115,7 @@ int explain(const LoadArguments& arguments) {
         if (program->nodes.empty()) continue;
         explain_fields(*program);
         explain_plan(*program);
+        if (configuration.devices.size() > 1) explain_devices(configuration, *program);
     }
     return kOk;
 }

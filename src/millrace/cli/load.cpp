@@ -4,9 +4,21 @@
 
 namespace millrace::cli {
 
+CLI::Validator device_check() {
+    const auto check = [](const std::string& text) {
+        try {
+            chain::parse_device_names(text);
+        } catch (const std::invalid_argument& e) {
+            return std::string(e.what());
+        }
+        return std::string();
+    };
+    return {check, ""};
+}
+
 void LoadArguments::add_to(CLI::App& command) {
     command.add_option("configuration", file, "The chain's YAML file")->required()->type_name("CHAIN.yaml");
-    command.add_option("-d,--device", device, "Run on this device, whatever the file says")->check(CLI::IsMember({"cpu", "sim", "cuda"}));
+    command.add_option("-d,--device", device, "Run on this device, whatever the file says: cpu, sim, cuda, cuda:1, or several, cuda:0+cuda:1")->check(device_check())->type_name("DEVICE");
     command.add_option("-o,--output", output, "Folder for alerts and output captures, in place of the file's 'output:'")->type_name("DIR");
     command.add_option("--lanes", lanes, "Lanes per packet for every device half")->check(CLI::IsMember({1, 8, 32}));
 }

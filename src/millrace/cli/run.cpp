@@ -31,7 +31,7 @@ struct RunArguments {
 
 void add_options(CLI::App& command, RunArguments& arguments) {
     arguments.load.add_to(command);
-    command.add_option("-w,--workers", arguments.runtime.workers, "Worker threads; each receives, runs and sends")->check(CLI::Range(1, 256));
+    command.add_option("-w,--workers", arguments.runtime.workers, "Worker threads, one for each device unless given; each receives, runs and sends")->check(CLI::Range(1, 256));
     command.add_option("--cores", arguments.runtime.cores, "Pin the workers to these cores, in order")->delimiter(',')->type_name("N,N,…");
     command.add_option("--verdicts", arguments.runtime.verdict_file, "Write one JSON line per packet: what each NF decided, and why")->type_name("FILE");
     command.add_option("--timeline", arguments.runtime.timeline_file, "Write when each batch was gathered, copied, run and applied, for ui.perfetto.dev")->type_name("FILE");

@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "millrace/chain/device_names.hpp"
 #include "millrace/chain/program.hpp"
 #include "millrace/device/kernel/batch.hpp"
 
@@ -48,7 +49,8 @@ struct CopyPiece {
 struct StateArray {
     Address address = 0;
     void* host = nullptr;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0, whole_bytes = 0;
+    std::weak_ptr<const void> owner;  ///< of the host's copy
 };
 
 /// A program with its tables in the device's memory. Freed with the last reference, which must not be
@@ -66,30 +68,21 @@ protected:
     void add_state(const nf::Image::Array& array, Address address) {
         if (array.changing_bytes == 0) return;
         if (states_.size() == kMaxStates) throw DeviceError("chain '" + program_->name + "': its NFs have more than " + std::to_string(kMaxStates) + " arrays of state");
-        states_.push_back({address, const_cast<void*>(array.data), array.changing_bytes});
+        states_.push_back({address, const_cast<void*>(array.data), array.changing_bytes, array.bytes, array.owner});
     }
     std::shared_ptr<const chain::Program> program_;
     std::vector<Step> steps_;
     std::vector<StateArray> states_;
 };
 
-/// Keeps the ordered steps of all batches of a device in one order, whichever worker's they are: two of
-/// them must not number packets or commit at once, and the host's copy of state must never fall back
-/// behind what a packet that has left was numbered by. Locked once a batch, and only by ordered chains.
-struct OrderGate {
-    std::mutex mutex;
-    EventId last = 0;                              ///< behind the ordered steps of the latest batch; 0: none
-    uint64_t batches = 0;                          ///< that have passed
-    /// By host copy of a state and bytes from its start: the batch that they are of. Generations with more
-    /// state and with less may be under way side by side.
-    std::map<const void*, std::map<uint64_t, uint64_t>> restored;
-};
+struct OrderGate;
 
 class Device {
 public:
+    Device();
     virtual ~Device() = default;
     virtual std::string describe() const = 0;
-    OrderGate& order_gate() { return order_gate_; }
+    const std::shared_ptr<OrderGate>& order_gate() const { return order_gate_; }
 
     // --- at start ---
     /// Throws DeviceError when there is not that much; `what` is for the message.
@@ -122,8 +115,8 @@ public:
     virtual Status launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) = 0;
     /// Sets `event` when all that was put on the stream so far is done.
     virtual Status record(StreamId stream, EventId& event) = 0;
-    /// What is put on the stream from now on comes after `event`.
-    virtual Status wait(StreamId stream, EventId event) = 0;
+    /// What is put on the stream from now on comes after `event` of the device `of`: this one, or another of its kind.
+    virtual Status wait(StreamId stream, Device& of, EventId event) = 0;
     /// ok when the event has come; pending, or what went wrong.
     virtual Status query(EventId event) = 0;
     /// When an event of a timed stream came, in ns of the host's steady clock; 0 where that can't be told. To be asked
@@ -131,7 +124,7 @@ public:
     virtual uint64_t time_ns(EventId event) = 0;
 
 private:
-    OrderGate order_gate_;
+    const std::shared_ptr<OrderGate> order_gate_;
 };
 
 /// The steps that run a program: as few as its ordered NFs allow (`fused`), or one for each NF.
@@ -140,6 +133,7 @@ struct StepOptions {
     Mode mode = Mode::fused;
     bool gather = false;  ///< kernels fetch the frames
     bool pack = false;    ///< only heads go back
+    bool shared_state = false;  ///< several devices share the program's state
 };
 std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& options);
 /// A step for people: "firewall → nids", "numbering for ipsec".

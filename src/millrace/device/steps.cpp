@@ -1,19 +1,8 @@
 #include "millrace/device/device.hpp"
 
+#include <algorithm>
+
 namespace millrace::device {
-
-namespace {
-
-bool changes_state_out_of_order(const chain::Program& program) {
-    for (const chain::Node& node : program.nodes) {
-        if (node.type->ordered() || node.nf == nullptr) continue;
-        for (const nf::Image::Array& array : node.nf->image().arrays())
-            if (array.changing_bytes > 0) return true;
-    }
-    return false;
-}
-
-}  // namespace
 
 std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& options) {
     std::vector<Step> steps;
@@ -53,12 +42,15 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     steps[before].begin = true;
     steps.back().end = true;
     // What NFs without an order change, such as counters, is complete when all have run.
-    if (changes_state_out_of_order(program)) steps.push_back({.kind = Step::Kind::snapshot, .snapshot = true});
+    const auto in_no_order = [](const chain::Node& node) { return node.changes_state_in_no_order(); };
+    if (std::any_of(program.nodes.begin(), program.nodes.end(), in_no_order)) steps.push_back({.kind = Step::Kind::snapshot, .snapshot = true});
     for (size_t i = steps.size(); i-- > 0 && !steps.back().snapshot;) {
         if (steps[i].kind != Step::Kind::tickets && steps[i].kind != Step::Kind::commit) continue;
         steps[i].snapshot = true;
         break;
     }
+    const auto numbering = std::find_if(steps.begin(), steps.end(), [](const Step& step) { return step.kind == Step::Kind::tickets; });
+    if (options.shared_state && numbering != steps.end()) numbering->take_states = true;
     if (options.pack) steps.push_back({Step::Kind::pack});
     return steps;
 }

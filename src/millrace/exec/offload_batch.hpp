@@ -27,6 +27,7 @@ struct OffloadEngine::Queue {
     uint32_t prefix_in = chain::kWholeFrame;   // bytes of each frame that go to the device
     uint32_t prefix_back = chain::kWholeFrame; // and come back; 0: none
     size_t state_bytes = 0;                    // of the NFs' state that comes back with each batch
+    std::vector<uint32_t*> shared_states;      // where other devices find each state
     std::vector<rte_mbuf*> packets;            // those from `first` on wait for a batch
     size_t first = 0;
     std::vector<std::pair<uint64_t, size_t>> bursts;  // arrival (TSC) and packets of each burst
@@ -69,6 +70,7 @@ struct OffloadEngine::Slot {
     // The batch.
     std::shared_ptr<const chain::Program> program;
     std::shared_ptr<device::LoadedProgram> loaded;
+    uint32_t* const* shared_states = nullptr;  // while it is put on the device
     ChainCounters* counters = nullptr;
     std::vector<rte_mbuf*> mbufs;
     std::vector<std::pair<uint64_t, size_t>> bursts;

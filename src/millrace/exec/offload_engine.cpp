@@ -23,6 +23,7 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
     : device_(std::move(device)),
       delivery_(delivery),
       options_(options),
+      gate_(options_.gate != nullptr ? options_.gate : device_->order_gate()),
       max_batch_(std::min(max_batch, kMostPackets)),
       cpu_(delivery, {.track = options_.track}),
       fates_(std::max<size_t>(max_batch_, nf::kCpuVector)) {
@@ -117,7 +118,7 @@ std::vector<device::Step> OffloadEngine::steps_of(const chain::Program& program,
     const uint32_t back = prefixes_of(program, options).back;
     const bool gather = options.pinned && (options.transfer_in == TransferIn::gather || options.transfer_in == TransferIn::automatic ||
                                            options.transfer_in == TransferIn::rows);
-    return device::plan_steps(program, {options.mode, gather, back != 0 && back != chain::kWholeFrame});
+    return device::plan_steps(program, {options.mode, gather, back != 0 && back != chain::kWholeFrame, options.gate != nullptr});
 }
 
 /// Everything about a program that its batches need again and again.
@@ -133,7 +134,11 @@ void OffloadEngine::prepare(Queue& queue) {
     queue.prefix_in = prefixes.in;
     queue.prefix_back = prefixes.back;
     queue.state_bytes = 0;
-    for (const device::StateArray& state : queue.loaded->states()) queue.state_bytes += state.bytes;
+    queue.shared_states.clear();
+    for (const device::StateArray& state : queue.loaded->states()) {
+        queue.state_bytes += state.bytes;
+        queue.shared_states.push_back(options_.gate != nullptr ? gate_->share(device_, state) : nullptr);
+    }
     if (queue.state_bytes <= most_state_) return;
     while (!flying_.empty() && !failed_) finish_front();
     if (!failed_) allocate_ring(queue.state_bytes);
@@ -197,6 +202,7 @@ bool OffloadEngine::start_batch(Queue& queue) {
     idle_.pop_back();
     flying_.push_back(&slot);
     slot.loaded = queue.loaded;
+    slot.shared_states = queue.shared_states.data();
     slot.counters = queue.counters;
     slot.fetching_rest = false;
     slot.order = 0;
@@ -228,7 +234,9 @@ bool OffloadEngine::finish_front() {
     Slot& slot = *flying_.front();
     Status status = device_->query(slot.done);
     if (status == Status::pending) {
-        if (to_nanoseconds(rte_rdtsc() - slot.launched) > static_cast<uint64_t>(options_.patience.count())) fail_over(Status::lost);
+        // What it waits for may never come when another device has failed.
+        const bool hopeless = slot.order != 0 && gate_->broken;
+        if (hopeless || to_nanoseconds(rte_rdtsc() - slot.launched) > static_cast<uint64_t>(options_.patience.count())) fail_over(Status::lost);
         return false;
     }
     const bool has_rest = slot.prefix_back == chain::kWholeFrame && options_.transfer_out == TransferOut::selective;
@@ -238,6 +246,7 @@ bool OffloadEngine::finish_front() {
         status = fetch_rest(slot);
         if (status == Status::ok) return false;
     }
+    if (status == Status::ok && !restore_states(slot)) status = Status::lost;
     if (status != Status::ok) {
         fail_over(status);
         return false;
@@ -251,8 +260,16 @@ bool OffloadEngine::finish_front() {
 void OffloadEngine::fail_over(Status status) {
     if (failed_) return;
     failed_ = true;
+    bool by_another = false;
+    {
+        // From here on no ordered batch comes back, from whichever device, and what has come back stands in the host's states.
+        const std::lock_guard lock(gate_->mutex);
+        by_another = gate_->broken.exchange(true);
+    }
     spdlog::error("{}: {}; its chains go on on the CPU, {} packets are run again", device_->describe(),
-                  status == Status::lost ? "the device is lost" : "a copy or a kernel has failed", in_flight_);
+                  by_another                ? "this device, or one that its state comes from, has failed"
+                  : status == Status::lost ? "the device is lost"
+                                            : "a copy or a kernel has failed", in_flight_);
     const std::deque<Slot*> flying = std::move(flying_);
     flying_.clear();
     for (Slot* slot : flying) run_on_cpu(slot->program, *slot->counters, slot->mbufs);

@@ -11,7 +11,7 @@
 #include <deque>
 #include <vector>
 
-#include "millrace/device/device.hpp"
+#include "millrace/device/order_gate.hpp"
 #include "millrace/exec/cpu_engine.hpp"
 #include "millrace/exec/frame_region.hpp"
 
@@ -38,6 +38,7 @@ struct OffloadOptions {
     TransferOut transfer_out = TransferOut::region;
     bool whole_frames = false;               ///< move every byte both ways, whatever the plan says
     TimelineTrack* track = nullptr;          ///< what happens when is told there; null: nowhere
+    std::shared_ptr<device::OrderGate> gate; ///< of all devices that run these chains; null: there is one
     bool pinned = false;                     ///< all receive buffers are known to the device (Device::pin)
     std::chrono::nanoseconds patience{std::chrono::seconds(5)};  ///< a batch that takes longer means that the device is gone
 };
@@ -95,7 +96,7 @@ private:
     device::Status send_packed(Slot& slot);
     TransferIn choose_transfer(const Slot& slot) const;
     device::Status run_steps(Slot& slot);
-    void restore_states(const Slot& slot);
+    bool restore_states(const Slot& slot);
     device::Status fetch(Slot& slot);
     device::Status fetch_rest(Slot& slot);
     bool finish_front();
@@ -114,6 +115,7 @@ private:
     std::shared_ptr<device::Device> device_;
     Delivery& delivery_;
     const OffloadOptions options_;
+    const std::shared_ptr<device::OrderGate> gate_;
     const uint32_t max_batch_;
     CpuEngine cpu_;
     PacketRing ring_{0};

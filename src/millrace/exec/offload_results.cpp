@@ -82,7 +82,6 @@ void OffloadEngine::complete(Slot& slot) {
     const uint64_t applied_from_ns = options_.track != nullptr ? Timeline::now_ns() : 0;
     flying_.pop_front();
     ring_.give_back();
-    restore_states(slot);
     const size_t n = slot.count;
     ChainCounters& counters = *slot.counters;
     retries_.clear();

@@ -101,7 +101,8 @@ Status OffloadEngine::send(Slot& slot) {
     view.prefix_bytes = slot.prefix_back == chain::kWholeFrame ? 0 : slot.prefix_back;
     view.snapshot = device_pointer<uint32_t>(piece + slot.snapshot_at);
     const std::vector<device::StateArray>& states = slot.loaded->states();
-    for (size_t i = 0; i < states.size(); ++i) view.states[i] = {device_pointer<const uint32_t>(states[i].address), static_cast<uint32_t>(states[i].bytes / 4)};
+    for (size_t i = 0; i < states.size(); ++i)
+        view.states[i] = {device_pointer<uint32_t>(states[i].address), slot.shared_states[i], static_cast<uint32_t>(states[i].bytes / 4)};
     view.count = static_cast<uint32_t>(n);
     view.mean_bytes = static_cast<uint32_t>(slot.frame_bytes / std::max<size_t>(n, 1));
     view.headroom = static_cast<uint16_t>(slot.headroom);
@@ -192,22 +193,26 @@ Status OffloadEngine::run_steps(Slot& slot) {
     };
     if (Status status = launch(steps.begin(), first); status != Status::ok || first == steps.end()) return status;
     // The ordered part of one batch follows that of the batch before.
-    device::OrderGate& gate = device_->order_gate();
+    device::OrderGate& gate = *gate_;
     const std::lock_guard lock(gate.mutex);
-    Status status = gate.last != 0 ? device_->wait(slot.stream, gate.last) : Status::ok;
+    if (gate.broken) return Status::lost;
+    Status status = gate.last != 0 ? device_->wait(slot.stream, *gate.last_device, gate.last) : Status::ok;
     mark(slot, names_.order);
     if (status == Status::ok) status = launch(first, behind);
     if (status == Status::ok) status = device_->record(slot.stream, gate.last);
+    gate.last_device = device_.get();
     slot.order = ++gate.batches;
     return status == Status::ok ? launch(behind, steps.end()) : status;
 }
 
 /// State comes back with every batch, so that the host's copy is what the last finished batch left: makes it
-/// the host's, unless a later batch's is there already.
-void OffloadEngine::restore_states(const Slot& slot) {
-    if (slot.order == 0) return;
-    device::OrderGate& gate = device_->order_gate();
+/// the host's, unless a later batch's is there already. False when the CPU has begun to number packets: then the
+/// batch must not be taken in any more.
+bool OffloadEngine::restore_states(const Slot& slot) {
+    if (slot.order == 0) return true;
+    device::OrderGate& gate = *gate_;
     const std::lock_guard lock(gate.mutex);
+    if (gate.broken) return false;
     const uint8_t* from = slot.back(slot.snapshot_at);
     for (const device::StateArray& state : slot.loaded->states()) {
         auto& restored = gate.restored[state.host];
@@ -220,6 +225,7 @@ void OffloadEngine::restore_states(const Slot& slot) {
         }
         from += state.bytes;
     }
+    return true;
 }
 
 /// All from the head to the first events, in one copy; the frames are among it, unless only those that are

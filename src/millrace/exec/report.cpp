@@ -144,7 +144,8 @@ Report make_report(const Runtime& runtime) {
     report.workers = static_cast<unsigned>(runtime.workers().size());
     for (const auto& worker : runtime.workers()) {
         report.unclassified_packets += worker->unclassified_packets();
-        report.engine = worker->engine_text();
+        const std::string text = worker->engine_text();
+        if (report.engine.find(text) == std::string::npos) report.engine += (report.engine.empty() ? "" : " + ") + text;
     }
     for (const std::string& name : chain_names(runtime, *configuration)) report.chains.push_back(chain_report(runtime, *configuration, name));
     for (const auto& port : runtime.ports())

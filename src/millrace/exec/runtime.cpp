@@ -1,25 +1,17 @@
 #include "millrace/exec/runtime.hpp"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <rte_lcore.h>
 
 #include <algorithm>
 
-#include "millrace/device/cuda/cuda_device.hpp"
-#include "millrace/device/sim/sim_device.hpp"
+#include "millrace/device/open.hpp"
 #include "millrace/exec/worker.hpp"
 #include "millrace/nf/changeable.hpp"
 
 namespace millrace::exec {
 namespace {
-
-std::shared_ptr<device::Device> make_device(const chain::Configuration& configuration, const RuntimeOptions& options) {
-    if (configuration.device == "cpu") return nullptr;
-    if (configuration.device == "sim") return std::make_shared<device::sim::SimDevice>();
-    device::cuda::CudaOptions cuda;
-    cuda.kernels.keep = options.keep_kernels;
-    return std::make_shared<device::cuda::CudaDevice>(cuda);
-}
 
 /// By how much all chains of a configuration together may make a frame grow: one may lead to the next.
 nf::Growth growth_of(const chain::Configuration& configuration) {
@@ -51,6 +43,11 @@ void pin(std::thread& thread, unsigned core) {
 }  // namespace
 
 Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : options_(std::move(options)) {
+    const size_t device_count = configuration.devices.size();
+    if (options_.workers == 0) options_.workers = static_cast<unsigned>(device_count);
+    if (options_.workers < device_count)
+        throw ConfigError(Diagnostic{{configuration.file, 0, 0}, fmt::format("{} want {} workers at least, as each worker drives one of them", configuration.device, device_count),
+                                     "give more with --workers, or fewer devices"});
     io::PortEnvironment environment;
     environment.queues = static_cast<uint16_t>(options_.workers);
     environment.pool_packets = options_.pool_packets;
@@ -64,14 +61,14 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
         const bool shared = port->info().send_queues < options_.workers;
         send_locks_.push_back(shared ? std::make_unique<std::mutex>() : nullptr);
     }
-    device_ = options_.device ? options_.device : make_device(configuration, options_);
+    devices_ = !options_.devices.empty() ? options_.devices : device::open_devices(configuration.devices, {options_.keep_kernels});
+    if (devices_.size() > 1) options_.offload.gate = std::make_shared<device::OrderGate>();
     pin_packets();
     if (!options_.verdict_file.empty()) verdicts_ = std::make_unique<VerdictLog>(options_.verdict_file, configuration.port_names);
     if (!options_.timeline_file.empty()) timeline_ = std::make_unique<Timeline>(options_.timeline_file, options_.timeline_slices);
     configuration_ = std::make_shared<const chain::Configuration>(std::move(configuration));
     generation_ = configuration_->generation;
-    if (device_)
-        for (const auto& program : configuration_->chains) loaded_.push_back(load(program));
+    loaded_ = load(*configuration_);
     for (unsigned i = 0; i < options_.workers; ++i) workers_.push_back(std::make_unique<Worker>(*this, i));
 }
 
@@ -81,23 +78,25 @@ Runtime::~Runtime() {
         if (thread.joinable()) thread.join();
     workers_.clear();
     for (const auto& port : ports_) port->close();
-    for (void* memory : pinned_) device_->unpin(memory);
+    for (const auto& [device, memory] : pinned_) device->unpin(memory);
 }
 
-/// Lets the device reach the ports' receive buffers.
+/// Lets the devices reach the ports' receive buffers.
 void Runtime::pin_packets() {
-    if (device_ == nullptr) return;
     options_.offload.pinned = true;
-    for (const auto& port : ports_) {
-        for (const io::PacketPool* pool : port->pools()) {
-            if (device_->pin(pool->memory(), pool->memory_bytes())) pinned_.push_back(pool->memory());
-            else options_.offload.pinned = false;
-        }
-    }
+    for (const auto& device : devices_)
+        for (const auto& port : ports_)
+            for (const io::PacketPool* pool : port->pools()) {
+                if (device->pin(pool->memory(), pool->memory_bytes())) pinned_.emplace_back(device, pool->memory());
+                else options_.offload.pinned = false;
+            }
 }
 
-std::shared_ptr<device::LoadedProgram> Runtime::load(const std::shared_ptr<const chain::Program>& program) {
-    return device_->load(program, OffloadEngine::steps_of(*program, options_.offload));
+std::vector<std::shared_ptr<device::LoadedProgram>> Runtime::load(const chain::Configuration& configuration) const {
+    std::vector<std::shared_ptr<device::LoadedProgram>> loaded;
+    for (const auto& device : devices_)
+        for (const auto& program : configuration.chains) loaded.push_back(device->load(program, OffloadEngine::steps_of(*program, options_.offload)));
+    return loaded;
 }
 
 void Runtime::start() {
@@ -159,9 +158,7 @@ void Runtime::check_change(const chain::Configuration& next) const {
 void Runtime::apply(chain::Configuration configuration) {
     check_change(configuration);
     auto next = std::make_shared<const chain::Configuration>(std::move(configuration));
-    std::vector<std::shared_ptr<device::LoadedProgram>> loaded;
-    if (device_)
-        for (const auto& program : next->chains) loaded.push_back(load(program));
+    std::vector<std::shared_ptr<device::LoadedProgram>> loaded = load(*next);
     std::shared_ptr<const chain::Configuration> previous;
     std::unique_lock lock(mutex_);
     previous = std::exchange(configuration_, next);

@@ -18,7 +18,7 @@ namespace millrace::exec {
 class Worker;
 
 struct RuntimeOptions {
-    unsigned workers = 1;
+    unsigned workers = 0;              ///< at least one for each device; 0: as many
     std::vector<unsigned> cores;       ///< worker i runs on cores[i]; not pinned where there is none
     uint16_t burst = 256;              ///< packets asked of a port at once
     CpuOptions cpu;
@@ -27,11 +27,12 @@ struct RuntimeOptions {
     std::string timeline_file;         ///< for a trace of every batch; empty: none
     size_t timeline_slices = size_t{1} << 17;  ///< that are kept of each worker
     std::string keep_kernels;          ///< folder for the source, PTX and cubin of each chain; empty: none
-    std::shared_ptr<device::Device> device;  ///< to run on, in place of one made from the configuration's `device`
+    std::vector<std::shared_ptr<device::Device>> devices;  ///< to run on, in place of those of the configuration; as many
     uint32_t pool_packets = 16384;
 };
 
-/// Runs chains on full-path workers: each receives, runs and sends on its own core. Packets of a flow
+/// Runs chains on full-path workers: each receives, runs and sends on its own core. With several devices each
+/// worker drives one of them. Packets of a flow
 /// keep their order because a flow stays on one queue, a queue on one worker, and engines deliver in
 /// order of arrival.
 class Runtime {
@@ -69,7 +70,7 @@ public:
 private:
     friend class Worker;
     void pin_packets();
-    std::shared_ptr<device::LoadedProgram> load(const std::shared_ptr<const chain::Program>& program);
+    std::vector<std::shared_ptr<device::LoadedProgram>> load(const chain::Configuration& configuration) const;
     void worker_ended(const std::string& trouble);
     /// Throws ConfigError where packets could not go from the running configuration to this one.
     void check_change(const chain::Configuration& next) const;
@@ -80,9 +81,9 @@ private:
     std::vector<std::unique_ptr<io::Port>> ports_;
     uint32_t headroom_bytes_ = 0, tailroom_bytes_ = 0;             // what the ports' buffers leave for the chains to grow
     std::vector<std::unique_ptr<std::mutex>> send_locks_;          // by port, where workers share a queue
-    std::shared_ptr<device::Device> device_;
-    std::vector<void*> pinned_;                                    // packet memory that the device was told of
-    std::vector<std::shared_ptr<device::LoadedProgram>> loaded_;   // keeps the tables of this generation on the device
+    std::vector<std::shared_ptr<device::Device>> devices_;         // dealt to the workers in turn; none: the cpu
+    std::vector<std::pair<std::shared_ptr<device::Device>, void*>> pinned_;  // packet memory that devices were told of
+    std::vector<std::shared_ptr<device::LoadedProgram>> loaded_;   // keeps the tables of this generation on the devices
     std::unique_ptr<VerdictLog> verdicts_;
     std::unique_ptr<Timeline> timeline_;
     std::vector<std::unique_ptr<Worker>> workers_;

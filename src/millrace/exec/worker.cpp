@@ -47,8 +47,9 @@ Worker::Worker(Runtime& runtime, unsigned index)
     : runtime_(runtime), index_(index), outgoing_(runtime.ports_.size()), burst_(runtime.options_.burst) {
     freed_.reserve(device::kMaxNodes * nf::kCpuVector);
     take_generation();
-    TimelineTrack* const track = runtime.timeline_ ? &runtime.timeline_->add_track(runtime.device_ ? runtime.device_->describe() : "cpu") : nullptr;
-    engine_ = make_engine(*this, runtime.device_, *configuration_, runtime.options_, track);
+    const auto device = runtime.devices_.empty() ? nullptr : runtime.devices_[index % runtime.devices_.size()];
+    TimelineTrack* const track = runtime.timeline_ ? &runtime.timeline_->add_track(device ? device->describe() : "cpu") : nullptr;
+    engine_ = make_engine(*this, device, *configuration_, runtime.options_, track);
 }
 
 Worker::~Worker() = default;

@@ -112,7 +112,7 @@ void examine_cuda(Findings& findings) {
         ok(findings, "gpu", "driver", "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10));
     for (int i = 0; i < count; ++i) {
         char name[128] = "";
-        if (name_of(name, sizeof name, i) == 0) ok(findings, "gpu", "GPU " + std::to_string(i), name);
+        if (name_of(name, sizeof name, i) == 0) ok(findings, "gpu", "cuda:" + std::to_string(i), name);
     }
 }
 

@@ -124,6 +124,7 @@ std::string nodes_kernel(const chain::Program& program, const TableLayout& layou
 
 std::string step_kernel(const chain::Program& program, const TableLayout& layout, const Step& step, const Kernel& kernel, const LaneChoice& lanes) {
     const auto function = [&](const char* what) { return function_name(*program.nodes[step.first].type, lanes(program.nodes[step.first]), what); };
+    const std::string take_states = step.take_states ? "    take_states(batch, threadIdx.x, blockDim.x);\n    __syncthreads();\n" : "";
     const std::string take_snapshot = step.snapshot ? "    __syncthreads();\n    snapshot_states(batch, threadIdx.x, blockDim.x);\n" : "";
     switch (step.kind) {
         case Step::Kind::nodes: return nodes_kernel(program, layout, step, kernel, lanes);
@@ -131,7 +132,7 @@ std::string step_kernel(const chain::Program& program, const TableLayout& layout
         case Step::Kind::pack: return kernel_head(kernel) + fmt::format("    pack_block<{}>(batch);\n}}\n", kernel.packets);
         case Step::Kind::snapshot: return kernel_head(kernel) + take_snapshot + "}\n";
         case Step::Kind::tickets:
-            return kernel_head(kernel) + fmt::format("    number_packets(batch, {}({}));\n", function("tickets"), tables(layout, step.first)) +
+            return kernel_head(kernel) + take_states + fmt::format("    number_packets(batch, {}({}));\n", function("tickets"), tables(layout, step.first)) +
                    take_snapshot + "}\n";
         case Step::Kind::commit: break;
     }

@@ -184,6 +184,11 @@ std::string CudaDevice::describe() const {
     return fmt::format("{} (cuda:{}, {}, {} GiB)", name_, options_.ordinal, architecture_, memory_bytes_ >> 30);
 }
 
+std::string CudaDevice::bus_id() const {
+    char text[32] = {};
+    return driver_.device_bus_id(text, sizeof text, device_) == kSuccess ? text : "";
+}
+
 /// Says once what went wrong, and with what under way.
 Status CudaDevice::check(Result result, const char* what, StreamId stream) {
     if (result == kSuccess) return Status::ok;
@@ -389,10 +394,10 @@ Status CudaDevice::record(StreamId stream, EventId& event) {
     return check(driver_.event_record(state.events[state.next++ & (StreamState::kEvents - 1)], state.stream), "an event can't be recorded", stream);
 }
 
-Status CudaDevice::wait(StreamId stream, EventId event) {
+Status CudaDevice::wait(StreamId stream, Device& of, EventId event) {
     if (state_ != Status::ok) return state_;
     enter();
-    return check(driver_.stream_wait(streams_[stream]->stream, driver_event(event), 0), "a stream can't wait", stream);
+    return check(driver_.stream_wait(streams_[stream]->stream, static_cast<CudaDevice&>(of).driver_event(event), 0), "a stream can't wait", stream);
 }
 
 Status CudaDevice::query(EventId event) {

@@ -44,12 +44,14 @@ public:
     Status scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) override;
     Status launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) override;
     Status record(StreamId stream, EventId& event) override;
-    Status wait(StreamId stream, EventId event) override;
+    Status wait(StreamId stream, Device& of, EventId event) override;
     Status query(EventId event) override;
     uint64_t time_ns(EventId event) override;
 
     /// "sm_90".
     const std::string& architecture() const { return architecture_; }
+    /// "00000000:17:00.0", as NVML has it; empty: unknown.
+    std::string bus_id() const;
 
 private:
     class Loaded;

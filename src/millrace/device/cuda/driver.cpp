@@ -29,6 +29,7 @@ void bind_all(void* library, Driver& d) {
     bind(library, d.device_name, "cuDeviceGetName");
     bind(library, d.device_attribute, "cuDeviceGetAttribute");
     bind(library, d.device_memory, "cuDeviceTotalMem_v2");
+    bind(library, d.device_bus_id, "cuDeviceGetPCIBusId");
     bind(library, d.context_retain, "cuDevicePrimaryCtxRetain");
     bind(library, d.context_release, "cuDevicePrimaryCtxRelease_v2");
     bind(library, d.context_set, "cuCtxSetCurrent");

@@ -56,6 +56,7 @@ struct Driver {
     Result (*device_name)(char*, int, DeviceOrdinal);
     Result (*device_attribute)(int*, int, DeviceOrdinal);
     Result (*device_memory)(size_t*, DeviceOrdinal);
+    Result (*device_bus_id)(char*, int length, DeviceOrdinal);
     Result (*context_retain)(Context*, DeviceOrdinal);
     Result (*context_release)(DeviceOrdinal);
     Result (*context_set)(Context);

@@ -41,7 +41,9 @@ inline constexpr uint32_t kMaxOutcomes = 32;
 
 /// State of an NF in the device's memory.
 struct StateWords {
-    const uint32_t* words = nullptr;
+    uint32_t* words = nullptr;
+    /// Where several devices share the state: the host's memory that one leaves it in for the next.
+    uint32_t* shared = nullptr;
     uint32_t count = 0;
 };
 inline constexpr uint32_t kMaxStates = 8;
@@ -91,7 +93,8 @@ struct Step {
     bool begin = false;        ///< attach and parse the frames first
     bool end = false;          ///< write the results at last
     bool hold_last = false;    ///< keep the decisions of node `last - 1` for its commit
-    bool snapshot = false;     ///< the last step that changes state: takes the snapshot of the states
+    bool take_states = false;  ///< the first step that changes state: begin with what another device has left
+    bool snapshot = false;     ///< the last step that changes state: takes the snapshot of the states, and leaves them for others
     bool keys_of_next = false; ///< write the order keys of the packets that wait for node `last`
     friend constexpr bool operator==(const Step&, const Step&) = default;
 };

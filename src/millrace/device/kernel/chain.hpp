@@ -78,9 +78,20 @@ MILLRACE_DEVICE void end_packet(const BatchView& batch, uint32_t i) {
 MILLRACE_DEVICE void snapshot_states(const BatchView& batch, uint32_t thread, uint32_t threads) {
     uint32_t* to = batch.snapshot;
     for (const StateWords& state : batch.states) {
-        for (uint32_t i = thread; i < state.count; i += threads) to[i] = state.words[i];
+        for (uint32_t i = thread; i < state.count; i += threads) {
+            const uint32_t word = state.words[i];
+            to[i] = word;
+            if (state.shared != nullptr) state.shared[i] = word;
+        }
         to += state.count;
     }
+}
+
+/// Brings the states that devices share up to what the batch before has left, wherever it ran.
+MILLRACE_DEVICE void take_states(const BatchView& batch, uint32_t thread, uint32_t threads) {
+    for (const StateWords& state : batch.states)
+        if (state.shared != nullptr)
+            for (uint32_t i = thread; i < state.count; i += threads) state.words[i] = state.shared[i];
 }
 
 /// Copies the head of packet `i`'s frame to its place among the heads that go back.

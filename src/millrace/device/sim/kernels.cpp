@@ -78,6 +78,7 @@ void run_step(const chain::Program& program, const std::vector<const void*>& tab
               const BatchView& batch, uint32_t seed) {
     if (batch.count == 0) return;
     Kernel kernel(program, tables, step, batch);
+    if (step.take_states) take_states(batch, 0, 1);
     switch (step.kind) {
         case Step::Kind::gather:
             for (uint32_t i = 0; i < batch.count; ++i) kernel.gather(i);

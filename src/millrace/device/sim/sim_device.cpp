@@ -58,7 +58,7 @@ SimDevice::SimDevice(SimOptions options)
 
 SimDevice::~SimDevice() = default;
 
-std::string SimDevice::describe() const { return "simulated GPU, " + std::to_string(options_.memory_bytes >> 20) + " MiB"; }
+std::string SimDevice::describe() const { return "simulated GPU (sim:" + std::to_string(options_.number) + ", " + std::to_string(options_.memory_bytes >> 20) + " MiB)"; }
 
 Address SimDevice::allocate(size_t bytes, const std::string& what) {
     const std::lock_guard lock(mutex_);
@@ -227,25 +227,33 @@ Status SimDevice::record(StreamId stream, EventId& event) {
     {
         const std::lock_guard lock(mutex_);
         event = next_event_++;
-        events_[event] = false;
+        events_[event] = std::make_shared<std::atomic<bool>>(false);
     }
     return submit(stream, {Operation::Kind::record, nullptr, event});
 }
 
-Status SimDevice::wait(StreamId stream, EventId event) { return submit(stream, {Operation::Kind::wait, nullptr, event}); }
+Status SimDevice::wait(StreamId stream, Device& of, EventId event) {
+    auto& other = static_cast<SimDevice&>(of);
+    std::shared_ptr<std::atomic<bool>> awaited;
+    {
+        const std::lock_guard lock(other.mutex_);
+        const auto found = other.events_.find(event);
+        if (found != other.events_.end()) awaited = found->second;
+    }
+    return awaited != nullptr ? submit(stream, {Operation::Kind::wait, nullptr, event, awaited}) : Status::ok;
+}
 
 bool SimDevice::step(StreamId stream) {
     std::deque<Operation>& queue = streams_[stream];
     if (queue.empty()) return false;
     Operation& operation = queue.front();
     if (operation.kind == Operation::Kind::wait) {
-        const auto event = events_.find(operation.event);
-        if (event != events_.end() && !event->second) return false;
+        if (!*operation.awaited) return false;
         queue.pop_front();
         return true;
     }
     if (operation.kind == Operation::Kind::record) {
-        events_[operation.event] = true;
+        *events_.at(operation.event) = true;
         if (timed_[stream]) times_[operation.event] = steady_ns();
         queue.pop_front();
         return true;
@@ -295,9 +303,9 @@ Status SimDevice::query(EventId event) {
     if (state_ != Status::ok) return state_;
     const auto found = events_.find(event);
     if (found == events_.end()) return Status::ok;
-    if (!found->second) advance();
+    if (!*found->second) advance();
     if (state_ != Status::ok) return state_;
-    if (!found->second) return Status::pending;
+    if (!*found->second) return Status::pending;
     events_.erase(found);
     return Status::ok;
 }

@@ -5,6 +5,7 @@
 // So the whole path of a GPU runs, and goes wrong where a GPU's would, without one.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <map>
@@ -25,6 +26,7 @@ struct Fault {
 };
 
 struct SimOptions {
+    unsigned number = 0;  ///< sim:0, sim:1, …
     size_t memory_bytes = size_t{2} << 30;
     uint32_t seed = 1;
     /// How many polls pass, at most, before an operation is carried out: 0 runs it at the first look.
@@ -55,7 +57,7 @@ public:
     Status scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) override;
     Status launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) override;
     Status record(StreamId stream, EventId& event) override;
-    Status wait(StreamId stream, EventId event) override;
+    Status wait(StreamId stream, Device& of, EventId event) override;
     Status query(EventId event) override;
     uint64_t time_ns(EventId event) override;
 
@@ -68,6 +70,7 @@ private:
         enum class Kind { copy, kernel, record, wait } kind;
         std::function<bool()> run;  ///< false: a bad address
         EventId event = 0;
+        std::shared_ptr<std::atomic<bool>> awaited = nullptr;  ///< of `wait`
     };
     struct SharedArray {
         Address address = 0;
@@ -96,7 +99,7 @@ private:
     std::map<const void*, SharedArray> arrays_;
     std::vector<std::deque<Operation>> streams_;
     EventId next_event_ = 1;
-    std::map<EventId, bool> events_;
+    std::map<EventId, std::shared_ptr<std::atomic<bool>>> events_;  // whether they have come
     std::vector<bool> timed_;                    // by stream
     std::map<EventId, uint64_t> times_;          // of events of timed streams
     std::vector<Fault> faults_;

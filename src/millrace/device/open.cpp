@@ -1,0 +1,28 @@
+#include "millrace/device/open.hpp"
+
+#include "millrace/device/cuda/cuda_device.hpp"
+#include "millrace/device/sim/sim_device.hpp"
+
+namespace millrace::device {
+
+std::shared_ptr<Device> open_device(const chain::DeviceName& name, const OpenOptions& options) {
+    if (name.kind == "cpu") return nullptr;
+    if (name.kind == "sim") {
+        sim::SimOptions simulated;
+        simulated.number = name.number;
+        return std::make_shared<sim::SimDevice>(simulated);
+    }
+    cuda::CudaOptions cuda;
+    cuda.ordinal = static_cast<int>(name.number);
+    cuda.kernels.keep = options.keep_kernels;
+    return std::make_shared<cuda::CudaDevice>(cuda);
+}
+
+std::vector<std::shared_ptr<Device>> open_devices(const std::vector<chain::DeviceName>& names, const OpenOptions& options) {
+    std::vector<std::shared_ptr<Device>> devices;
+    for (const chain::DeviceName& name : names)
+        if (auto device = open_device(name, options)) devices.push_back(std::move(device));
+    return devices;
+}
+
+}  // namespace millrace::device

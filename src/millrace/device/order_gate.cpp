@@ -1,0 +1,25 @@
+#include "millrace/device/order_gate.hpp"
+
+#include <cstring>
+
+namespace millrace::device {
+
+Device::Device() : order_gate_(std::make_shared<OrderGate>()) {}
+
+SharedState::SharedState(std::shared_ptr<Device> device, const StateArray& state)
+    : device_(std::move(device)), owner_(state.owner), memory_(device_->allocate_host(state.whole_bytes)) {
+    std::memcpy(memory_, state.host, state.whole_bytes);
+}
+
+SharedState::~SharedState() { device_->free_host(memory_); }
+
+uint32_t* OrderGate::share(const std::shared_ptr<Device>& device, const StateArray& state) {
+    const std::lock_guard lock(mutex);
+    // Another state may have come to lie where one was before.
+    std::erase_if(shared_, [](const auto& entry) { return entry.second->owner_.expired(); });
+    auto& shared = shared_[state.host];
+    if (shared == nullptr) shared = std::make_unique<SharedState>(device, state);
+    return shared->words();
+}
+
+}  // namespace millrace::device

@@ -1,0 +1,55 @@
+// The order of packets over batches, workers and devices.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "millrace/device/device.hpp"
+
+namespace millrace::device {
+
+/// A state in host memory that kernels reach, where each batch leaves it for the next one.
+class SharedState {
+public:
+    /// Begins as the host's copy is, all of it: a later generation may change more of it than this one.
+    SharedState(std::shared_ptr<Device> device, const StateArray& state);
+    ~SharedState();
+    SharedState(const SharedState&) = delete;
+    SharedState& operator=(const SharedState&) = delete;
+    uint32_t* words() const { return static_cast<uint32_t*>(memory_); }
+
+private:
+    friend struct OrderGate;
+    const std::shared_ptr<Device> device_;
+    const std::weak_ptr<const void> owner_;
+    void* const memory_;
+};
+
+/// Keeps the ordered steps of all batches in one order, whichever worker's and device's they are: two of
+/// them must not number packets or commit at once, and the host's copy of state must never fall back
+/// behind what a packet that has left was numbered by. Locked once or twice a batch, and only by ordered chains.
+///
+/// Several devices that run the same chains have one gate. State then goes from batch to batch through host memory: the
+/// ordered steps begin with taking what the batch before has left there, and end with leaving it for the next. When one of
+/// the devices fails, batches of the others may build upon what it can't bring back any more: all ordered chains go over to
+/// the CPU, from the host's copy.
+struct OrderGate {
+    std::mutex mutex;
+    Device* last_device = nullptr;
+    EventId last = 0;                              ///< behind the ordered steps of the latest batch; 0: none
+    uint64_t batches = 0;                          ///< that have passed
+    std::atomic<bool> broken{false};               ///< a device has failed; written under the mutex
+    /// By host copy of a state and bytes from its start: the batch that they are of. Generations with more
+    /// state and with less may be under way side by side.
+    std::map<const void*, std::map<uint64_t, uint64_t>> restored;
+
+    /// Where devices leave this state for each other; the same for all of them, as long as the state lives. Takes the mutex.
+    uint32_t* share(const std::shared_ptr<Device>& device, const StateArray& state);
+
+private:
+    std::map<const void*, std::unique_ptr<SharedState>> shared_;  // by host copy
+};
+
+}  // namespace millrace::device

@@ -1,0 +1,258 @@
+// A chain over several devices: the cpu's answer, one order of packets, and what happens when one device is lost.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+#include "millrace/device/sim/sim_device.hpp"
+#include "millrace/exec/report.hpp"
+#include "millrace/exec/runtime.hpp"
+#include "millrace/exec/worker.hpp"
+#include "support/devices.hpp"
+#include "support/test_chain.hpp"
+
+namespace millrace::test {
+namespace {
+
+using device::sim::Fault;
+using device::sim::SimDevice;
+using device::sim::SimOptions;
+using Devices = std::vector<std::shared_ptr<device::Device>>;
+
+constexpr const char* kKeys = R"(spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-128-ctr,
+    key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98)";
+
+chain::Configuration into_tunnel(const std::string& device) {
+    return make_configuration(std::string("[ipsec: {sas: [{name: tunnel, direction: out, ") + kKeys +
+                              "}], policies: [{dst: 0.0.0.0/0, action: protect, sa: tunnel}], default: bypass}]", device);
+}
+/// The far end of the same tunnel.
+chain::Configuration out_of_tunnel(const std::string& device) {
+    std::string keys = kKeys;
+    keys.replace(keys.find("192.0.2.1"), 9, "LOCAL").replace(keys.find("198.51.100.1"), 12, "192.0.2.1").replace(keys.find("LOCAL"), 5, "198.51.100.1");
+    return make_configuration("[ipsec: {sas: [{name: tunnel, direction: in, " + keys + ", allow: [{}]}]}]", device);
+}
+chain::Configuration without_order(const std::string& device) {
+    return make_configuration(R"([firewall: {default: permit, rules: [deny udp from any port 1024-2047 to any]},
+        nids: {mode: ips, rule: ['drop udp any any -> any any (msg:"three bytes"; content:"|7f 01|"; sid:3;)']}, mirror])", device);
+}
+
+/// Bursts of frames to the devices in turn, an engine each; each burst is a batch, so that batches are put on the devices in the
+/// order of the frames.
+EngineRun run_in_turns(const Devices& devices, const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst,
+                       exec::OffloadOptions options = {}) {
+    test_pool();
+    auto program = std::make_shared<chain::Program>(*configuration.chains[0]);
+    program->max_delay = std::chrono::nanoseconds(0);
+    const std::shared_ptr<const chain::Program> shared = program;
+    options.batch_bytes = size_t{1} << 20;
+    options.gate = std::make_shared<device::OrderGate>();
+    options.pinned = true;
+    for (const auto& device : devices) options.pinned &= device->pin(test_pool().memory(), test_pool().memory_bytes());
+    EngineRun result;
+    result.counters = std::make_unique<exec::ChainCounters>(*shared);
+    std::deque<Collector> collectors(devices.size());
+    {
+        std::vector<std::unique_ptr<exec::OffloadEngine>> engines;
+        for (size_t i = 0; i < devices.size(); ++i)
+            engines.push_back(std::make_unique<exec::OffloadEngine>(devices[i], collectors[i], program->max_batch, options));
+        const auto poll_until = [&](exec::OffloadEngine& engine, size_t most) {
+            while (engine.in_flight() > most)
+                for (const auto& each : engines) each->poll();
+        };
+        std::vector<rte_mbuf*> mbufs;
+        for (size_t first = 0, turn = 0; first < frames.size(); first += burst, ++turn) {
+            exec::OffloadEngine& engine = *engines[turn % engines.size()];
+            poll_until(engine, 2 * burst);
+            mbufs.clear();
+            for (size_t i = first; i < std::min(frames.size(), first + burst); ++i) mbufs.push_back(make_mbuf(frames[i], i));
+            engine.submit(shared, *result.counters, mbufs.data(), mbufs.size());
+            engine.poll();
+        }
+        for (const auto& engine : engines) poll_until(*engine, 0);
+    }
+    for (const auto& device : devices) device->unpin(test_pool().memory());
+    for (Collector& collector : collectors)
+        for (Outcome& outcome : collector.outcomes) result.outcomes.push_back(std::move(outcome));
+    std::sort(result.outcomes.begin(), result.outcomes.end(), [](const Outcome& a, const Outcome& b) { return a.number < b.number; });
+    return result;
+}
+
+void expect_equal(const EngineRun& expected, const EngineRun& actual, const std::string& what) {
+    ASSERT_EQ(expected.outcomes.size(), actual.outcomes.size()) << what;
+    for (size_t i = 0; i < expected.outcomes.size(); ++i) ASSERT_EQ(expected.outcomes[i].text(), actual.outcomes[i].text()) << what;
+}
+
+/// Every frame of the run as it left, some again and some late: as far as the window reaches, and farther.
+std::vector<Frame> with_replays(const EngineRun& run) {
+    std::vector<Frame> frames;
+    Rng rng(9);
+    for (const Outcome& outcome : run.outcomes) {
+        frames.push_back(outcome.frame);
+        if (frames.size() > 400 && rng() % 8 == 0) frames.push_back(frames[frames.size() - 1 - rng() % 400]);
+        if (frames.size() > 40 && rng() % 8 == 0) std::swap(frames.back(), frames[frames.size() - 1 - rng() % 40]);
+    }
+    return frames;
+}
+
+class SeveralDevices : public testing::TestWithParam<std::string> {
+protected:
+    void SetUp() override { MILLRACE_NEEDS_DEVICE(GetParam()); }
+};
+
+TEST_P(SeveralDevices, GiveTheCpusAnswerInEveryMode) {
+    const std::vector<Frame> frames = random_frames(1000, 21);
+    const EngineRun expected = run_on_cpu(make_test_chain("cpu"), frames, 256);
+    for (const device::Mode mode : {device::Mode::fused, device::Mode::pipelined})
+        for (const size_t burst : {1u, 33u, 100u}) {
+            exec::OffloadOptions options;
+            options.mode = mode;
+            const EngineRun run = run_in_turns(open_devices(GetParam()), make_test_chain(GetParam()), frames, burst, options);
+            expect_conserved(run, frames.size());
+            expect_equal(expected, run, "bursts of " + std::to_string(burst));
+        }
+}
+
+TEST_P(SeveralDevices, RefuseReplaysWhereverTheFirstOneWent) {
+    std::vector<Frame> plain;
+    for (int i = 0; i < 1500; ++i) plain.push_back(build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}"));
+    const EngineRun sealed = run_on_cpu(into_tunnel("cpu"), plain, 256);
+    const std::vector<Frame> frames = with_replays(sealed);
+    const EngineRun expected = run_on_cpu(out_of_tunnel("cpu"), frames, 256);
+    size_t refused = 0;
+    for (const Outcome& outcome : expected.outcomes) refused += outcome.fate.target.kind == Target::Kind::drop;
+    ASSERT_GT(refused, 50u);
+    ASSERT_LT(refused, frames.size() / 2);
+    const EngineRun run = run_in_turns(open_devices(GetParam()), out_of_tunnel(GetParam()), frames, 50);
+    expect_conserved(run, frames.size());
+    expect_equal(expected, run, "behind the tunnel");
+}
+
+INSTANTIATE_TEST_SUITE_P(Pairs, SeveralDevices, testing::ValuesIn(device_pairs()), device_test_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(SeveralDevices);
+
+/// Two simulated devices of which the second breaks down after some operations.
+Devices one_that_fails(Fault::Kind kind, uint64_t after) {
+    SimOptions sound, unsound;
+    sound.seed = static_cast<uint32_t>(after) + 3;
+    unsound.number = 1;
+    unsound.faults = {{kind, after, 500}};
+    return {std::make_shared<SimDevice>(sound), std::make_shared<SimDevice>(unsound)};
+}
+
+TEST(SeveralDevicesOneLost, LeaveTheOtherAtWorkWherePacketsNeedNoOrder) {
+    const std::vector<Frame> frames = random_frames(1200, 23);
+    const EngineRun expected = run_on_cpu(without_order("cpu"), frames, 256);
+    for (const Fault::Kind kind : {Fault::Kind::copy_fails, Fault::Kind::kernel_fails, Fault::Kind::device_lost})
+        for (const uint64_t after : {0, 5, 17, 40}) {
+            const EngineRun run = run_in_turns(one_that_fails(kind, after), without_order("sim:0+sim:1"), frames, 30);
+            expect_conserved(run, frames.size());
+            expect_equal(expected, run, "fault " + std::to_string(static_cast<int>(kind)) + " after " + std::to_string(after));
+            EXPECT_GT(run.counters->retried_on_cpu.get(), 0u);
+            EXPECT_LT(run.counters->retried_on_cpu.get(), frames.size() / 2) << "the other device gave up, too";
+        }
+}
+
+TEST(SeveralDevicesOneLost, NumberEveryPacketOnce) {
+    const std::vector<Frame> frames(1200, build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}"));
+    for (const Fault::Kind kind : {Fault::Kind::copy_fails, Fault::Kind::kernel_fails, Fault::Kind::device_lost})
+        for (const uint64_t after : {0, 5, 17, 40, 80}) {
+            const EngineRun run = run_in_turns(one_that_fails(kind, after), into_tunnel("sim:0+sim:1"), frames, 30);
+            expect_conserved(run, frames.size());
+            std::set<uint32_t> numbers;
+            for (const Outcome& outcome : run.outcomes) {
+                ASSERT_GT(outcome.frame.size(), 42u);
+                EXPECT_TRUE(numbers.insert(load_be32(outcome.frame.data() + 38)).second) << "a sequence number was used twice";
+            }
+            EXPECT_EQ(*numbers.begin(), 1u);
+            // Those of a batch that was lost when a later one had come back are missing.
+            EXPECT_LE(*numbers.rbegin(), frames.size() + run.counters->retried_on_cpu.get());
+        }
+}
+
+chain::Configuration parse(const std::string& text, const std::string& device) {
+    chain::LoadOptions options;
+    options.device = device;
+    options.output_folder = testing::TempDir();
+    return chain::parse_configuration(text, "(several devices)", options);
+}
+
+constexpr const char* kSource = "version: 1\nports: {in: {source: {size: 100, count: 30000}, queues: 4}, out: {sink: {}}}\nchains: {c: {input: in, output: out, nfs: [mirror]}}\n";
+
+TEST(SeveralDevicesOneLost, KeepOtherWorkersOnTheirDevice) {
+    exec::RuntimeOptions options;
+    options.workers = 4;
+    options.devices = one_that_fails(Fault::Kind::device_lost, 60);
+    exec::Runtime runtime(parse(kSource, "sim:0+sim:1"), options);
+    runtime.start();
+    ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));
+    runtime.finish();
+    const exec::Report report = exec::make_report(runtime);
+    EXPECT_TRUE(report.conserved());
+    EXPECT_EQ(report.chains[0].sent_packets, 30000u);
+    EXPECT_NE(report.engine.find("cpu, taken over from a failed device (simulated GPU (sim:1"), std::string::npos) << report.engine;
+    EXPECT_EQ(report.engine.find("device (simulated GPU (sim:0"), std::string::npos) << report.engine;
+    EXPECT_NE(report.engine.find("simulated GPU (sim:0"), std::string::npos) << report.engine;
+}
+
+TEST(SeveralDevicesRuntime, DealsWorkersToDevices) {
+    exec::RuntimeOptions options;
+    exec::Runtime runtime(parse(kSource, "sim:0+sim:1+sim:7"), options);
+    ASSERT_EQ(runtime.workers().size(), 3u) << "a worker for each device unless asked for more";
+    for (size_t i = 0; i < 3; ++i)
+        EXPECT_NE(runtime.workers()[i]->engine_text().find("sim:" + std::to_string(i < 2 ? i : 7)), std::string::npos);
+}
+
+TEST(SeveralDevicesRuntime, RefusesFewerWorkersThanDevices) {
+    exec::RuntimeOptions options;
+    options.workers = 1;
+    try {
+        exec::Runtime runtime(parse(kSource, "sim:0+sim:1"), options);
+        FAIL() << "the second device would have idled without a word";
+    } catch (const ConfigError& e) {
+        EXPECT_NE(std::string(e.what()).find("sim:0+sim:1 want 2 workers"), std::string::npos) << e.what();
+        EXPECT_NE(std::string(e.what()).find("--workers"), std::string::npos) << e.what();
+    }
+}
+
+TEST(SeveralDevicesRuntime, KeepsNumbersThroughChangesOfConfiguration) {
+    exec::RuntimeOptions options;
+    options.workers = 2;
+    const auto text = [](unsigned tunnels) {
+        std::string sas, policies;
+        for (unsigned i = 0; i < tunnels; ++i) {
+            const std::string n = std::to_string(i);
+            sas += "{name: t" + n + ", direction: out, spi: 0x100" + n + ", local: 192.0.2.1, remote: 198.51.100." + n + ", cipher: aes-128-ctr, "
+                   "key: 7e24067817fae0d743d6ce1f3253916" + n + ", nonce: \"006cb6db\", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98},";
+            policies = "{dst: " + (i == 0 ? "0.0.0.0/0" : "203.0.113." + n + "/32") + ", action: protect, sa: t" + n + "}," + policies;
+        }
+        return "version: 1\nports: {in: {source: {size: 100, count: 200000, rate: 400000}, queues: 2}, out: {sink: {}}}\n"
+               "chains: {c: {input: in, output: out, nfs: [ipsec: {sas: [" + sas + "], policies: [" + policies + "], default: bypass}]}}\n";
+    };
+    exec::Runtime runtime(parse(text(1), "sim:0+sim:1"), options);
+    runtime.start();
+    for (unsigned g = 0; g < 40; ++g) {
+        chain::LoadOptions load;
+        load.device = "sim:0+sim:1";
+        load.output_folder = testing::TempDir();
+        const auto current = runtime.configuration();
+        load.previous = current.get();
+        runtime.apply(chain::parse_configuration(text(1 + g % 3), "(several devices)", load));
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));
+    runtime.finish();
+    EXPECT_EQ(runtime.trouble(), "");
+    const exec::Report report = exec::make_report(runtime);
+    EXPECT_TRUE(report.conserved());
+    EXPECT_EQ(report.chains[0].retried_on_cpu, 0u);
+    // All packets go by the first tunnel, whose counter is the number of packets, if none was forgotten.
+    const auto& image = runtime.configuration()->chains[0]->nodes[0].nf->image();
+    const auto tickets = std::find_if(image.arrays().begin(), image.arrays().end(), [](const auto& array) { return array.state_name == "sequence-numbers"; });
+    ASSERT_NE(tickets, image.arrays().end());
+    EXPECT_EQ(*static_cast<const uint64_t*>(tickets->data), report.chains[0].sent_packets);
+    EXPECT_EQ(report.chains[0].sent_packets, 200000u);
+}
+
+}  // namespace
+}  // namespace millrace::test
