@@ -202,7 +202,7 @@ struct Gateways {
         exec::OffloadOptions options;
         options.depth = choice & 2 ? 1 : 3;
         options.batch_bytes = size_t{256} << 10;
-        options.mode = choice & 8 ? device::Mode::pipelined : device::Mode::fused;
+        options.mode = !(choice & 8) ? device::Mode::fused : choice & 4 ? device::Mode::no_sharing : device::Mode::pipelined;
         options.transfer_in = choice & 16 ? exec::TransferIn::gather : choice & 32 ? exec::TransferIn::rows : exec::TransferIn::packed;
         options.transfer_out = choice & 64 ? exec::TransferOut::selective : exec::TransferOut::region;
         options.whole_frames = (choice & 128) != 0;
@@ -224,7 +224,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const size_t burst = choice & 1 ? 7 : kMostFrames;
     const std::vector<std::string> expected = run(gateways.cpu_engine, gateways.cpu_record, gateways.cpu, frames, burst);
     compare(expected, run(gateways.halves_engine, gateways.halves_record, gateways.halves, frames, burst), "device halves on the cpu");
-    exec::OffloadEngine& engine = gateways.engine(choice & 0xfa);
+    exec::OffloadEngine& engine = gateways.engine(choice & (choice & 8 ? 0xfe : 0xfa));
     compare(expected, run(engine, gateways.device_record, gateways.on_device, frames, burst), "the device");
     if (engine.failed_over()) std::abort();
     return 0;

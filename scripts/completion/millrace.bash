@@ -16,7 +16,7 @@ _millrace() {
     case $previous in
         -d | --device) mapfile -t COMPREPLY < <(compgen -W "cpu sim cuda cuda:0+cuda:1" -- "$current"); return ;;
         --lanes) mapfile -t COMPREPLY < <(compgen -W "1 8 32" -- "$current"); return ;;
-        --mode) mapfile -t COMPREPLY < <(compgen -W "fused pipelined" -- "$current"); return ;;
+        --mode) mapfile -t COMPREPLY < <(compgen -W "fused pipelined no-sharing" -- "$current"); return ;;
         --transfer-in) mapfile -t COMPREPLY < <(compgen -W "auto packed rows gather" -- "$current"); return ;;
         --transfer-out) mapfile -t COMPREPLY < <(compgen -W "region selective" -- "$current"); return ;;
         -o | --output) [[ $command == bench ]] && { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; }

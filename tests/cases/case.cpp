@@ -190,10 +190,11 @@ const std::vector<Variant>& variants() {
             {.name = "cpu, device halves, 32 lanes", .cpu_halves = false, .lanes = 32},
         };
         for (const std::string& device : offload_devices()) {
-            variants.push_back({.name = device + ", fused", .device = device});
-            variants.push_back({.name = device + ", fused, bursts of 3", .device = device, .burst = 3});
-            variants.push_back({.name = device + ", pipelined", .device = device, .pipelined = true});
-            variants.push_back({.name = device + ", pipelined, bursts of 3", .device = device, .pipelined = true, .burst = 3});
+            for (const device::Mode mode : device::kModes) {
+                const std::string name = device + ", " + device::name_of(mode);
+                variants.push_back({.name = name, .device = device, .mode = mode});
+                variants.push_back({.name = name + ", bursts of 3", .device = device, .mode = mode, .burst = 3});
+            }
         }
         return variants;
     }();
@@ -209,7 +210,7 @@ CaseRun run_case(const std::string& folder, const Variant& variant) {
     load.output_folder = workplace / "out";
     exec::RuntimeOptions options;
     options.cpu.use_cpu_halves = variant.cpu_halves;
-    options.offload.mode = variant.pipelined ? device::Mode::pipelined : device::Mode::fused;
+    options.offload.mode = variant.mode;
     options.offload.batch_bytes = size_t{1} << 20;
     options.burst = variant.burst;
     options.devices = open_devices(variant.device);

@@ -17,10 +17,10 @@ struct Variant {
     std::string device = "cpu";
     bool cpu_halves = true;
     unsigned lanes = 0;       ///< 0: as each NF prefers
-    bool pipelined = false;
+    device::Mode mode = device::Mode::fused;
     uint16_t burst = 256;     ///< packets asked of a port at once; a few packets give several batches when it is small
 };
-/// cpu with CPU halves and with device halves of 1, 8 and 32 lanes, every device fused and pipelined, in one batch and in several.
+/// cpu with CPU halves and with device halves of 1, 8 and 32 lanes, every device in every mode, in one batch and in several.
 const std::vector<Variant>& variants();
 
 /// What became of the packets of a case, as its own output files tell.

@@ -80,7 +80,7 @@ TEST_P(Devices, GiveTheSameAnswerInEveryModeAndWithEveryTransfer) {
     const std::vector<Frame> frames = random_frames(900, 11);
     const EngineRun expected = run_on_cpu(make_test_chain("cpu"), frames, 256);
     unsigned seed = 1;
-    for (const device::Mode mode : {device::Mode::fused, device::Mode::pipelined})
+    for (const device::Mode mode : device::kModes)
         for (const exec::TransferIn in : {exec::TransferIn::automatic, exec::TransferIn::packed, exec::TransferIn::rows, exec::TransferIn::gather})
             for (const exec::TransferOut out : {exec::TransferOut::region, exec::TransferOut::selective})
                 for (const bool whole : {false, true}) {
@@ -129,6 +129,23 @@ TEST_P(Devices, MoveOnlyHeadsForAChainThatReadsOnlyHeads) {
     options.whole_frames = true;
     const EngineRun whole = run_on_device(device(), make_configuration("[mirror]", GetParam()), frames, 100, options);
     EXPECT_GT(whole.counters->bytes_to_device.get(), frames.size() * 1400);
+}
+
+TEST_P(Devices, MoveTheFramesForEachNfWhereNoneShare) {
+    const std::vector<Frame> frames(100, build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: {repeat: x, count: 1400}}"));
+    const std::string nfs = "[mirror, {name: again, mirror: {}}, {name: last, mirror: {}}]";
+    exec::OffloadOptions options;
+    options.whole_frames = true;
+    uint64_t once = 0;
+    for (const device::Mode mode : {device::Mode::pipelined, device::Mode::no_sharing}) {
+        options.mode = mode;
+        const EngineRun run = run_on_device(device(), make_configuration(nfs, GetParam()), frames, 100, options);
+        expect_conserved(run, frames.size());
+        expect_equal(run_on_cpu(make_configuration(nfs, "cpu"), frames, 100), run, device::name_of(mode));
+        const uint64_t bytes = run.counters->bytes_to_device.get();
+        if (mode == device::Mode::pipelined) once = bytes;
+        else EXPECT_GE(bytes, once + 2 * frames.size() * 1442) << "three NFs, so two more ways in";
+    }
 }
 
 TEST_P(Devices, LetTheHostDecideWhenHeadersLieBehindTheHead) {

@@ -116,7 +116,7 @@ TEST(RandomChains, GiveTheSamePacketsWithTheLeastTransfersAsWithAll) {
         const std::vector<Frame> frames = random_packets(rng, 120, traffic);
         const EngineRun expected = run_on_cpu(configuration, frames, 64, false);
         exec::OffloadOptions options;
-        options.mode = round % 2 == 0 ? device::Mode::fused : device::Mode::pipelined;
+        options.mode = device::kModes[static_cast<size_t>(round) % std::size(device::kModes)];
         const EngineRun planned = run_on_device(std::make_shared<device::sim::SimDevice>(), configuration, frames, 64, options);
         options.whole_frames = true;
         const EngineRun whole = run_on_device(std::make_shared<device::sim::SimDevice>(), configuration, frames, 64, options);

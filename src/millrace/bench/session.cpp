@@ -27,7 +27,6 @@ std::vector<std::string> split(const std::string& text, char by) {
     return parts;
 }
 
-const char* name_of(device::Mode mode) { return mode == device::Mode::fused ? "fused" : "pipelined"; }
 const char* name_of(exec::TransferIn in) {
     static const char* const kNames[] = {"auto", "packed", "rows", "gather"};
     return kNames[static_cast<int>(in)];

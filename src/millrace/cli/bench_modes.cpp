@@ -18,12 +18,14 @@ struct Way {
 const std::vector<Way> kWays = {
     {.name = "fused"},
     {.name = "pipelined", .mode = device::Mode::pipelined},
+    {.name = "no sharing", .mode = device::Mode::no_sharing},
     {.name = "fused, packed", .in = exec::TransferIn::packed},
     {.name = "fused, rows", .in = exec::TransferIn::rows},
     {.name = "fused, gather", .in = exec::TransferIn::gather},
     {.name = "fused, selective back", .out = exec::TransferOut::selective},
     {.name = "fused, whole frames", .whole = true},
     {.name = "pipelined, whole frames", .mode = device::Mode::pipelined, .whole = true},
+    {.name = "no sharing, whole frames", .mode = device::Mode::no_sharing, .whole = true},
 };
 
 /// Throughput of each way, then latency of all at the same load, a share of what the slowest carries.

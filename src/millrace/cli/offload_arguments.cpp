@@ -1,9 +1,11 @@
 #include "millrace/cli/offload_arguments.hpp"
 
+#include <algorithm>
+
 namespace millrace::cli {
 
 void OffloadArguments::add_to(CLI::App& command) {
-    command.add_option("--mode", mode, "How a device runs the chain")->check(CLI::IsMember({"fused", "pipelined"}))->capture_default_str();
+    command.add_option("--mode", mode, "How a device runs the chain")->check(CLI::IsMember(std::vector<std::string>(std::begin(device::kModeNames), std::end(device::kModeNames))))->capture_default_str();
     command.add_option("--transfer-in", transfer_in, "How frames reach the device")->check(CLI::IsMember({"auto", "packed", "rows", "gather"}))->capture_default_str();
     command.add_option("--transfer-out", transfer_out, "How frames come back")->check(CLI::IsMember({"region", "selective"}))->capture_default_str();
     command.add_flag("--whole-frames", offload.whole_frames, "Move whole frames both ways, whatever the field plan says");
@@ -13,7 +15,7 @@ void OffloadArguments::add_to(CLI::App& command) {
 
 exec::OffloadOptions OffloadArguments::options() const {
     exec::OffloadOptions options = offload;
-    options.mode = mode == "fused" ? device::Mode::fused : device::Mode::pipelined;
+    options.mode = *std::find_if(std::begin(device::kModes), std::end(device::kModes), [&](device::Mode one) { return mode == name_of(one); });
     options.transfer_in = transfer_in == "packed"   ? exec::TransferIn::packed
                           : transfer_in == "rows"   ? exec::TransferIn::rows
                           : transfer_in == "gather" ? exec::TransferIn::gather

@@ -127,8 +127,13 @@ private:
     const std::shared_ptr<OrderGate> order_gate_;
 };
 
-/// The steps that run a program: as few as its ordered NFs allow (`fused`), or one for each NF.
-enum class Mode { fused, pipelined };
+/// The steps that run a program: as few as its ordered NFs allow (`fused`), or one for each NF (`pipelined`), which
+/// moreover has the frames go to the host and come back in between, as where NFs share no memory (`no_sharing`: what G-NET
+/// and Gaviss compare with).
+enum class Mode { fused, pipelined, no_sharing };
+inline constexpr Mode kModes[] = {Mode::fused, Mode::pipelined, Mode::no_sharing};
+inline constexpr const char* kModeNames[] = {"fused", "pipelined", "no-sharing"};
+inline const char* name_of(Mode mode) { return kModeNames[static_cast<int>(mode)]; }
 struct StepOptions {
     Mode mode = Mode::fused;
     bool gather = false;  ///< kernels fetch the frames

@@ -1,6 +1,7 @@
 #include "millrace/device/device.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace millrace::device {
 
@@ -10,26 +11,23 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     const size_t before = steps.size();
     const uint16_t count = static_cast<uint16_t>(program.nodes.size());
     uint16_t first = 0;
-    const auto run_up_to = [&](uint16_t last) {
-        if (last > first) steps.push_back({Step::Kind::nodes, first, last});
+    bool crosses = false;
+    const auto add_nodes = [&](uint16_t last) {
+        steps.push_back({.kind = Step::Kind::nodes, .first = first, .last = last, .crosses = std::exchange(crosses, false)});
         first = last;
+    };
+    const auto run_up_to = [&](uint16_t last) {
+        if (last > first) add_nodes(last);
     };
     for (uint16_t i = 0; i < count; ++i) {
         const nf::Type& type = *program.nodes[i].type;
-        if (options.mode == Mode::pipelined) run_up_to(i);
+        if (options.mode != Mode::fused) run_up_to(i);
+        crosses = options.mode == Mode::no_sharing && i > 0;
         if (!type.ordered()) continue;
         // All that comes before must be decided before packets can be numbered. The first step also
         // parses, so it is there even if it has no nodes.
-        if (steps.size() == before || first < i) {
-            steps.push_back({Step::Kind::nodes, first, i});
-            first = i;
-        }
-        Step& last = steps.back();
-        if (last.kind == Step::Kind::nodes) {
-            last.keys_of_next = true;
-        } else {
-            steps.push_back({.kind = Step::Kind::nodes, .first = i, .last = i, .keys_of_next = true});
-        }
+        if (steps.size() == before || first < i || crosses || steps.back().kind != Step::Kind::nodes) add_nodes(i);
+        steps.back().keys_of_next = true;
         steps.push_back({Step::Kind::tickets, i, i});
         if (type.commit != nullptr && program.nodes[i].nf->commits()) {
             run_up_to(static_cast<uint16_t>(i + 1));

@@ -96,6 +96,7 @@ private:
     device::Status send_packed(Slot& slot);
     TransferIn choose_transfer(const Slot& slot) const;
     device::Status run_steps(Slot& slot);
+    device::Status cross(Slot& slot);
     bool restore_states(const Slot& slot);
     device::Status fetch(Slot& slot);
     device::Status fetch_rest(Slot& slot);
@@ -132,7 +133,7 @@ private:
     std::vector<Visit> visits_;
     std::vector<uint32_t> retries_;
     struct Names {
-        const std::string *waiting, *put, *in, *order, *back, *rest, *applied;
+        const std::string *waiting, *put, *in, *order, *away, *again, *back, *rest, *applied;
     } names_{};                              // for the timeline
 };
 

@@ -7,7 +7,7 @@ namespace millrace::exec {
 
 void OffloadEngine::name_slices() {
     const auto name = [&](const char* text) { return name_in(options_.track, text); };
-    names_ = {name("gathered"), name("put on the device"), name("copied in"), name("waiting for its turn"), name("copied back"), name("rest copied back"), name("applied")};
+    names_ = {name("gathered"), name("put on the device"), name("copied in"), name("waiting for its turn"), name("away to the host"), name("in again"), name("copied back"), name("rest copied back"), name("applied")};
 }
 
 /// Before the batch is taken from its queue; the worker has been at it since `put_from_ns`.

@@ -186,7 +186,8 @@ Status OffloadEngine::run_steps(Slot& slot) {
         for (auto step = from; step != to && status == Status::ok; ++step)
             if (step->kind != device::Step::Kind::gather || slot.gathered) {
                 const auto index = static_cast<size_t>(step - steps.begin());
-                status = device_->launch(slot.stream, *slot.loaded, index, slot.view);
+                if (step->crosses) status = cross(slot);
+                if (status == Status::ok) status = device_->launch(slot.stream, *slot.loaded, index, slot.view);
                 if (options_.track != nullptr) mark(slot, slot.step_names[index], slot.frame_bytes);
             }
         return status;
@@ -203,6 +204,19 @@ Status OffloadEngine::run_steps(Slot& slot) {
     gate.last_device = device_.get();
     slot.order = ++gate.batches;
     return status == Status::ok ? launch(behind, steps.end()) : status;
+}
+
+/// The frames go to where the results will come, and back from there, for the next NF.
+Status OffloadEngine::cross(Slot& slot) {
+    const Address frames = ring_address_ + slot.ring_offset + slot.frames_at;
+    uint8_t* const host = slot.region->data();
+    Status status = device_->copy_to_host(slot.stream, host, frames, slot.frames_bytes);
+    slot.counters->bytes_to_host.add(slot.frames_bytes);
+    mark(slot, names_.away, slot.frames_bytes);
+    if (status == Status::ok) status = device_->copy_to_device(slot.stream, frames, host, slot.frames_bytes);
+    slot.counters->bytes_to_device.add(slot.frames_bytes);
+    mark(slot, names_.again, slot.frames_bytes);
+    return status;
 }
 
 /// State comes back with every batch, so that the host's copy is what the last finished batch left: makes it
