@@ -162,7 +162,8 @@ uint16_t EthdevPort::send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) {
         const auto part = static_cast<uint16_t>(std::min<size_t>(count - taken, std::size(lengths)));
         for (uint16_t i = 0; i < part; ++i) {
             lengths[i] = mbufs[taken + i]->pkt_len;
-            mbufs[taken + i]->ol_flags = 0;
+            // Nothing for the NIC to do; where the frame lies stays known, as its memory is given back by that.
+            mbufs[taken + i]->ol_flags &= RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT;
         }
         const uint16_t n = rte_eth_tx_burst(device_, queue, mbufs + taken, part);
         uint64_t bytes = 0;
