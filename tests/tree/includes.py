@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Includes point one way: base <- packet <- nf <- chain <- device <- exec, io <- bench, control <- cli.
+"""Includes point one way: base <- packet <- nf <- chain <- device <- exec, io <- bench, control, openflow <- cli.
 
 An NF's folder knows base, packet, nf's own headers, the shared folders (classify, crypto) and itself; `packet` and
 the device halves know nothing of the host. usage: includes.py ROOT
@@ -8,7 +8,7 @@ import pathlib
 import re
 import sys
 
-RANK = {"base": 0, "packet": 0, "nf": 2, "chain": 3, "device": 4, "exec": 5, "io": 5, "bench": 6, "control": 6, "cli": 7}
+RANK = {"base": 0, "packet": 0, "nf": 2, "chain": 3, "device": 4, "exec": 5, "io": 5, "bench": 6, "control": 6, "openflow": 6, "cli": 7}
 SHARED = {"classify", "crypto"}
 root = pathlib.Path(sys.argv[1]) / "src" / "millrace"
 mistakes = []

@@ -274,8 +274,8 @@ private:
                 use.host_reads = node.type->cpu_reads;
                 use.host_writes = node.type->cpu_writes;
             } else {
-                use.device_reads = node.type->reads;
-                use.device_writes = node.type->writes;
+                use.device_reads = node.reads();
+                use.device_writes = node.writes();
             }
             uses.push_back(use);
         }

@@ -24,6 +24,8 @@ struct Node {
     unsigned lanes = 1;
     Location where;
 
+    Fields reads() const { return nf->reads(type->reads); }
+    Fields writes() const { return nf->writes(type->writes); }
     /// Whether its device half changes state without having asked for an order.
     bool changes_state_in_no_order() const;
     nf::Growth growth() const { return nf->growth({type->head_growth, type->tail_growth}); }

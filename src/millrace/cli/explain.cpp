@@ -52,7 +52,7 @@ void explain_fields(const chain::Program& program) {
 void explain_plan(const chain::Program& program) {
     // What a device would need, whatever the configuration runs on.
     std::vector<chain::FieldUse> uses;
-    for (const chain::Node& node : program.nodes) uses.push_back({{}, {}, node.type->reads, node.type->writes});
+    for (const chain::Node& node : program.nodes) uses.push_back({{}, {}, node.reads(), node.writes()});
     const chain::FieldPlan plan = chain::plan_fields(uses);
     const Fields in = plan.to_device_total(), back = plan.to_host_total();
     const uint32_t back_bytes = back.empty() ? 0 : chain::prefix_bytes(back);
@@ -61,10 +61,10 @@ void explain_plan(const chain::Program& program) {
     std::cout << "  to the device   " << prefix_text(in_bytes) << for_fields(in) << "\n";
     std::cout << "                    the parser needs " << chain::field_names(field::parsed) << "\n";
     for (const chain::Node& node : program.nodes)
-        if (!node.type->reads.empty()) std::cout << "                    " << node.name << " reads " << chain::field_names(node.type->reads) << "\n";
+        if (!node.reads().empty()) std::cout << "                    " << node.name << " reads " << chain::field_names(node.reads()) << "\n";
     std::cout << "  back            " << prefix_text(back_bytes) << (back.empty() ? ": no NF writes to the packet" : for_fields(back)) << "\n";
     for (const chain::Node& node : program.nodes)
-        if (!node.type->writes.empty()) std::cout << "                    " << node.name << " writes " << chain::field_names(node.type->writes) << "\n";
+        if (!node.writes().empty()) std::cout << "                    " << node.name << " writes " << chain::field_names(node.writes()) << "\n";
     std::cout << "  always          " << sizeof(device::FrameDescriptor) << " B a packet of descriptors in, " << sizeof(device::PacketResult)
               << " B of results back\n\n";
     Table table({"frame", "to the device", "back", "everything both ways"});

@@ -43,6 +43,7 @@ std::string nfs_table(const exec::ChainReport& chain) {
 std::string chain_text(const exec::ChainReport& chain, double seconds) {
     std::string text = fmt::format("chain {}: {} in, {} sent, {} dropped, {} punted", chain.name, grouped(chain.received_packets),
                                    grouped(chain.sent_packets), grouped(chain.dropped), grouped(chain.punted));
+    if (chain.injected + chain.submitted > 0) text += ", " + grouped(chain.injected + chain.submitted) + " put in by a controller";
     if (chain.copied > 0) text += ", " + grouped(chain.copied) + " copies for further ports";
     if (chain.passed_on > 0) text += ", " + grouped(chain.passed_on) + " to other chains";
     if (chain.in_flight > 0) text += ", " + grouped(chain.in_flight) + " in flight";

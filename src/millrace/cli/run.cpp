@@ -13,6 +13,7 @@
 #include "millrace/cli/report_text.hpp"
 #include "millrace/cli/table.hpp"
 #include "millrace/exec/report.hpp"
+#include "millrace/openflow/agent.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -55,10 +56,9 @@ class Progress {
 public:
     explicit Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
 
-    void show(const exec::Runtime& runtime, double seconds) {
-        if (quiet_) return;
-        if (!terminal_ && seconds < next_) return;
-        next_ = seconds + 5;
+    void show(const exec::Runtime& runtime, double seconds, bool last = false) {
+        if (quiet_ || (seconds < next_ && !(last && terminal_))) return;
+        next_ = seconds + (terminal_ ? 0.1 : 5);
         uint64_t packets = 0, bytes = 0;
         for (const auto& port : runtime.ports()) {
             packets += port->counters().received_packets;
@@ -80,12 +80,13 @@ public:
 
 private:
     bool quiet_, terminal_, shown_ = false;
-    double next_ = 5;
+    double next_ = terminal_ ? 0.1 : 5;
 };
 
-void reload(exec::Runtime& runtime, const RunArguments& arguments) {
+void reload(exec::Runtime& runtime, openflow::Agents& agents, const RunArguments& arguments) {
     try {
         runtime.reload(arguments.load.options());
+        agents.follow();
         std::cerr << "\nmillrace: generation " << runtime.configuration()->generation << " is at work\n";
     } catch (const std::exception& e) {
         std::cerr << "\n" << e.what() << "\nmillrace: nothing was changed\n";
@@ -103,19 +104,24 @@ int run(const RunArguments& arguments) {
     std::signal(SIGHUP, [](int) { reload_asked = 1; });
     const auto start = std::chrono::steady_clock::now();
     const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+    auto agents = std::make_unique<openflow::Agents>(runtime);
+    agents->follow();
     runtime.start();
     Progress progress(arguments.quiet);
-    for (unsigned turn = 1; !runtime.wait(std::chrono::milliseconds(10)); ++turn) {
-        runtime.apply_changes();
-        if (turn % 10 == 0) progress.show(runtime, elapsed());
+    // A controller waits for its changes; whoever appends to a file does not.
+    const auto pause = [&] { return std::chrono::milliseconds(agents->any() ? 1 : 10); };
+    for (bool changed = false; !runtime.wait(changed ? std::chrono::milliseconds(0) : pause());) {
+        changed = runtime.apply_changes();
+        progress.show(runtime, elapsed());
         if (stop_asked != 0 || (arguments.seconds > 0 && elapsed() >= arguments.seconds)) runtime.stop();
         if (reload_asked != 0) {
             reload_asked = 0;
-            reload(runtime, arguments);
+            reload(runtime, *agents, arguments);
         }
     }
     const double seconds = elapsed();
-    progress.show(runtime, seconds);
+    agents.reset();
+    progress.show(runtime, seconds, true);
     progress.end();
     runtime.finish();
 

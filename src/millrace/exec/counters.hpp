@@ -20,7 +20,7 @@ struct NodeCounters {
     std::vector<Counter> by_outcome;     ///< packets by what it decided
 };
 
-/// One chain, on one worker. Conservation: received + copied = sent + dropped + punted + passed_on + in_flight.
+/// One chain, on one worker. Conservation: received + injected + copied = sent + dropped + punted + passed_on + in_flight.
 struct ChainCounters {
     explicit ChainCounters(const chain::Program& program);
     /// Whether it can go on counting for another generation of the chain: one with the same NFs and outcomes.
@@ -30,7 +30,10 @@ struct ChainCounters {
     std::vector<std::unique_ptr<NodeCounters>> nodes;
     Counter received_packets, received_bytes;
     Counter sent_packets, sent_bytes;
+    Counter injected;                                   ///< put in at the chain's end, to be sent
+    Counter submitted;                                  ///< put in at its start; they count as received, too
     Counter copied;                                     ///< besides the packet itself, for those that leave by several ports
+    Counter punted_copies;                              ///< of these; they count as punted, too
     Counter passed_on;                                  ///< to other chains
     Counter dropped_by_nf, punted;                      ///< as the nodes' outcomes say
     std::vector<Counter> malformed = std::vector<Counter>(kMalformedCount);
@@ -48,7 +51,7 @@ struct ChainCounters {
     }
     /// Packets that came in and have not gone out in any way.
     uint64_t in_flight() const {
-        return received_packets.get() + copied.get() - sent_packets.get() - dropped() - punted.get() - passed_on.get();
+        return received_packets.get() + injected.get() + copied.get() - sent_packets.get() - dropped() - punted.get() - passed_on.get();
     }
 };
 

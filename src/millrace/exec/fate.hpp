@@ -12,16 +12,16 @@ using device::kNoNode;
 using device::kParserNode;
 
 /// Why a packet did not leave although its chain wanted it to; indexes kExitDropNames.
-enum class ExitDrop : uint8_t { no_output, no_chain, transmit_full, device_failed, no_buffer };
-inline constexpr unsigned kExitDropCount = 5;
-inline constexpr const char* kExitDropNames[kExitDropCount] = {"no-output", "no-chain", "transmit-full", "device-failed", "no-buffer"};
+enum class ExitDrop : uint8_t { no_output, no_chain, transmit_full, device_failed, no_buffer, punt_full };
+inline constexpr unsigned kExitDropCount = 6;
+inline constexpr const char* kExitDropNames[kExitDropCount] = {"no-output", "no-chain", "transmit-full", "device-failed", "no-buffer", "punt-full"};
 
 /// Where a packet goes, and which NF said so by which outcome.
 struct Fate {
     chain::Target target;
     uint16_t node = kNoNode;
     uint16_t out_port = kNoPort;  ///< an NF's choice for packets that reach the output: a port, or a set (kPortSet)
-    Decision decision;            ///< `detail` is known where visits are wanted (engine.hpp), and on the cpu
+    Decision decision;            ///< a device brings back the lower 16 bits of `detail`, unless visits are wanted (engine.hpp)
 };
 
 }  // namespace millrace::exec

@@ -52,7 +52,8 @@ bool OffloadEngine::apply(Slot& slot, size_t index, bool lent, Fate& fate) {
     fate.target = target_of(*slot.program, result);
     fate.node = result.node;
     fate.out_port = result.out_port;
-    fate.decision = {kNoDetail, result.outcome};
+    const bool known = result.node < slot.program->nodes.size() && result.detail != static_cast<uint16_t>(kNoDetail);
+    fate.decision = {known ? result.detail : kNoDetail, result.outcome};
     if (fate.target.kind == Target::Kind::drop) {
         if (result.node == kParserNode && result.outcome < kMalformedCount) slot.counters->malformed[result.outcome].add(1);
         return true;

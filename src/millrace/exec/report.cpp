@@ -66,6 +66,8 @@ void add_counters(ChainReport& report, const ChainCounters& counters) {
     report.received_bytes += counters.received_bytes.get();
     report.sent_packets += counters.sent_packets.get();
     report.sent_bytes += counters.sent_bytes.get();
+    report.injected += counters.injected.get();
+    report.submitted += counters.submitted.get();
     report.copied += counters.copied.get();
     report.dropped += counters.dropped();
     report.punted += counters.punted.get();
@@ -77,6 +79,7 @@ void add_counters(ChainReport& report, const ChainCounters& counters) {
     report.retried_on_cpu += counters.retried_on_cpu.get();
     report.bytes_to_device += counters.bytes_to_device.get();
     report.bytes_to_host += counters.bytes_to_host.get();
+    if (const uint64_t n = counters.punted_copies.get(); n > 0) report.punts["exit.copied"] += n;
     for (size_t i = 0; i < kMalformedCount; ++i)
         if (const uint64_t n = counters.malformed[i].get(); n > 0) report.drops[std::string("parser.") + kMalformedNames[i]] += n;
     for (size_t i = 0; i < kExitDropCount; ++i)
@@ -122,18 +125,19 @@ std::vector<std::string> chain_names(const Runtime& runtime, const chain::Config
 bool ChainReport::conserved() const {
     uint64_t reasons = 0;
     for (const auto& [reason, packets] : drops) reasons += packets;
-    return received_packets + copied == sent_packets + dropped + punted + passed_on + in_flight && reasons == dropped &&
+    return received_packets + injected + copied == sent_packets + dropped + punted + passed_on + in_flight && reasons == dropped &&
            static_cast<int64_t>(in_flight) >= 0;
 }
 
 bool Report::conserved() const {
-    uint64_t by_ports = 0, by_chains = unclassified_packets, passed_on = 0;
+    uint64_t by_ports = 0, by_chains = unclassified_packets, passed_on = 0, submitted = 0;
     for (const PortReport& port : ports) by_ports += port.counters.received_packets;
     for (const ChainReport& chain : chains) {
         by_chains += chain.received_packets;
         passed_on += chain.passed_on;
+        submitted += chain.submitted;
     }
-    return by_ports + passed_on == by_chains &&
+    return by_ports + passed_on + submitted == by_chains &&
            std::all_of(chains.begin(), chains.end(), [](const ChainReport& chain) { return chain.conserved(); });
 }
 
@@ -169,6 +173,8 @@ std::string report_json(const Report& report, double seconds) {
                       {"received-bytes", chain.received_bytes},
                       {"sent-packets", chain.sent_packets},
                       {"sent-bytes", chain.sent_bytes},
+                      {"injected", chain.injected},
+                      {"submitted", chain.submitted},
                       {"copied", chain.copied},
                       {"dropped", chain.dropped},
                       {"punted", chain.punted},

@@ -31,6 +31,7 @@ struct LatencyReport {                      ///< nanoseconds from receive to sen
 struct ChainReport {
     std::string name;
     uint64_t received_packets = 0, received_bytes = 0, sent_packets = 0, sent_bytes = 0;
+    uint64_t injected = 0, submitted = 0;   ///< put in at the chain's end, at its start; the latter are received, too
     uint64_t copied = 0, dropped = 0, punted = 0, passed_on = 0, in_flight = 0;
     uint64_t batches = 0, events = 0, events_lost = 0, retried_on_cpu = 0;
     uint64_t bytes_to_device = 0, bytes_to_host = 0;
@@ -38,7 +39,7 @@ struct ChainReport {
     std::map<std::string, uint64_t> punts;
     LatencyReport latency;
     std::vector<NodeReport> nodes;
-    /// received + copied = sent + dropped + punted + passed on + in flight, and the reasons add up.
+    /// received + injected + copied = sent + dropped + punted + passed on + in flight, and the reasons add up.
     bool conserved() const;
 };
 
@@ -56,7 +57,7 @@ struct Report {
     std::vector<ChainReport> chains;
     std::vector<PortReport> ports;
 
-    /// Every chain is conserved, and what the ports received is what the chains got. Exact once the
+    /// Every chain is conserved, and what the ports received and others put in is what the chains got. Exact once the
     /// workers have ended.
     bool conserved() const;
 };

@@ -8,6 +8,7 @@
 
 #include "millrace/device/open.hpp"
 #include "millrace/exec/worker.hpp"
+#include "millrace/io/metadata.hpp"
 #include "millrace/nf/changeable.hpp"
 
 namespace millrace::exec {
@@ -77,6 +78,7 @@ Runtime::~Runtime() {
     for (std::thread& thread : threads_)
         if (thread.joinable()) thread.join();
     workers_.clear();
+    for (Injection left; injections_.take(left);) rte_pktmbuf_free(left.packet);
     for (const auto& port : ports_) port->close();
     for (const auto& [device, memory] : pinned_) device->unpin(memory);
 }
@@ -205,6 +207,26 @@ bool Runtime::apply_changes() {
     }
     if (any) apply(std::move(next));
     return any;
+}
+
+bool Runtime::inject(uint16_t chain, std::span<const uint8_t> frame, uint16_t in_port, uint16_t out_port) {
+    for (const auto& port : ports_) {
+        // Any pool will do, but must be one that devices know.
+        for (const io::PacketPool* pool : port->pools()) {
+            if (frame.size() > pool->max_frame_bytes()) continue;
+            rte_mbuf* const packet = rte_pktmbuf_alloc(pool->mempool());
+            if (packet == nullptr) continue;
+            packet->data_off = static_cast<uint16_t>(pool->headroom_bytes());
+            packet->port = in_port;
+            packet->pkt_len = packet->data_len = static_cast<uint16_t>(frame.size());
+            std::copy(frame.begin(), frame.end(), rte_pktmbuf_mtod(packet, uint8_t*));
+            io::set_packet_metadata(packet, 0, 0);
+            if (injections_.put({packet, chain, out_port})) return true;
+            rte_pktmbuf_free(packet);
+            return false;
+        }
+    }
+    return false;
 }
 
 std::shared_ptr<const chain::Configuration> Runtime::configuration() const {

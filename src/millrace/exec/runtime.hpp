@@ -8,7 +8,9 @@
 #include <thread>
 #include <vector>
 
+#include "millrace/base/queue.hpp"
 #include "millrace/chain/configuration.hpp"
+#include "millrace/exec/injection.hpp"
 #include "millrace/exec/offload_engine.hpp"
 #include "millrace/exec/verdict_log.hpp"
 #include "millrace/io/port.hpp"
@@ -56,6 +58,11 @@ public:
     /// False when nothing has changed. Throws as `apply` does.
     bool apply_changes();
 
+    /// Puts in a packet that came by no port, for the chain with this index: a copy of `frame` that is said to have come in by
+    /// `in_port` (kNoPort: none) and leaves by `out_port` (Injection). Any thread. False when there is no room for it, in the
+    /// queue or in memory.
+    bool inject(uint16_t chain, std::span<const uint8_t> frame, uint16_t in_port, uint16_t out_port);
+
     std::shared_ptr<const chain::Configuration> configuration() const;
     const std::vector<std::unique_ptr<io::Port>>& ports() const { return ports_; }
     const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
@@ -84,6 +91,7 @@ private:
     std::vector<std::shared_ptr<device::Device>> devices_;         // dealt to the workers in turn; none: the cpu
     std::vector<std::pair<std::shared_ptr<device::Device>, void*>> pinned_;  // packet memory that devices were told of
     std::vector<std::shared_ptr<device::LoadedProgram>> loaded_;   // keeps the tables of this generation on the devices
+    BoundedQueue<Injection> injections_{1024};                     // for the first worker
     std::unique_ptr<VerdictLog> verdicts_;
     std::unique_ptr<Timeline> timeline_;
     std::vector<std::unique_ptr<Worker>> workers_;

@@ -25,7 +25,7 @@ std::string ending(const chain::Program& program, const Fate& fate, const std::v
                 std::string names;
                 for (uint16_t i = 0; i < kPortSetPorts; ++i)
                     if (fate.out_port >> i & 1) names += (names.empty() ? "" : ",") + port_name(i);
-                return "\"end\":\"sent\",\"to\":[" + names + "]";
+                return "\"end\":\"sent\",\"to\":[" + names + "]" + (fate.out_port & kPortSetPunt ? ",\"punted\":true" : "");
             }
             const uint16_t port = fate.out_port < ports.size() ? fate.out_port : program.output;
             if (port == kNoPort) return "\"end\":\"drop\",\"by\":\"output\",\"reason\":\"no-output\"";

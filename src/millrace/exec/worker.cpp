@@ -104,6 +104,7 @@ void Worker::run() {
 
 size_t Worker::turn() {
     const size_t received = runtime_.stopping_.load(std::memory_order_relaxed) ? 0 : receive_all();
+    if (index_ == 0) take_injected();
     engine_->poll();
     submit_passed_on();
     flush();
@@ -150,6 +151,28 @@ void Worker::submit(uint16_t chain, rte_mbuf* const* mbufs, size_t count) {
     engine_->submit(configuration_->chains[chain], *chain_counters_[chain], mbufs, count);
 }
 
+/// Packets that came by no port; few, so one at a time.
+void Worker::take_injected() {
+    constexpr unsigned kMost = 32;  // a turn: ports come first
+    Injection injection;
+    for (unsigned i = 0; i < kMost && runtime_.injections_.take(injection); ++i) {
+        rte_mbuf* packet = injection.packet;
+        if (injection.chain >= configuration_->chains.size()) {  // the configuration has changed meanwhile
+            rte_pktmbuf_free(packet);
+            continue;
+        }
+        ChainCounters& counters = *chain_counters_[injection.chain];
+        if (injection.out_port == kNoPort) {
+            counters.submitted.add(1);
+            submit(injection.chain, &packet, 1);
+            continue;
+        }
+        counters.injected.add(1);
+        const Fate fate{{chain::Target::Kind::output, 0}, kNoNode, injection.out_port, {}};
+        deliver(*configuration_->chains[injection.chain], counters, &packet, &fate, 1);
+    }
+}
+
 void Worker::submit_passed_on() {
     // Chains lead to each other without circles, so this ends.
     for (bool any = true; any;) {
@@ -171,7 +194,7 @@ void Worker::deliver(const chain::Program& program, ChainCounters& counters, rte
         next = first + 1;
         while (next < count && fates[next].target == fate.target && fates[next].node == fate.node && fates[next].out_port == fate.out_port)
             ++next;
-        deliver_alike(program, counters, {mbufs + first, next - first}, fate);
+        deliver_alike(program, counters, {mbufs + first, next - first}, fates + first);
     }
     if (!freed_.empty()) {
         io::release_packets(freed_.data(), freed_.size());
@@ -181,12 +204,16 @@ void Worker::deliver(const chain::Program& program, ChainCounters& counters, rte
         if (outgoing_[port].mbufs.size() >= burst_.size()) send_out(port);
 }
 
-void Worker::deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs, const Fate& fate) {
+/// The fates differ in their decisions' details at most.
+void Worker::deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs, const Fate* fates) {
     using Kind = chain::Target::Kind;
+    const Fate& fate = fates[0];
     const auto release = [&] { freed_.insert(freed_.end(), mbufs.begin(), mbufs.end()); };
     switch (fate.target.kind) {
         case Kind::output: {
             if (is_port_set(fate.out_port)) {
+                if (fate.out_port & kPortSetPunt)
+                    for (size_t i = 0; i < mbufs.size(); ++i) punt_copy(program, counters, mbufs[i], fates[i]);
                 send_by_all(counters, mbufs, fate.out_port);
                 break;
             }
@@ -209,6 +236,10 @@ void Worker::deliver_alike(const chain::Program& program, ChainCounters& counter
             break;
         }
         case Kind::punt:
+            if (nf::PuntTaker* const taker = program.nodes[fate.node].nf->punt_taker()) {
+                for (size_t i = 0; i < mbufs.size(); ++i) punt(counters, mbufs[i], *taker, fates[i].decision);
+                break;
+            }
             counters.punted.add(mbufs.size());
             if (program.punt_port != kNoPort) outgoing_[program.punt_port].add(mbufs, nullptr);
             else release();
@@ -221,9 +252,37 @@ void Worker::deliver_alike(const chain::Program& program, ChainCounters& counter
     }
 }
 
+void Worker::punt(ChainCounters& counters, rte_mbuf* mbuf, nf::PuntTaker& taker, const Decision& decision) {
+    if (taker.take(mbuf, decision)) {
+        counters.punted.add(1);
+    } else {
+        counters.exit_drops[static_cast<size_t>(ExitDrop::punt_full)].add(1);
+        freed_.push_back(mbuf);
+    }
+}
+
+/// A copy for whoever takes the punts of the NF that wanted it: the chain's first that has somebody; else for the punt port.
+void Worker::punt_copy(const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf, const Fate& fate) {
+    counters.copied.add(1);
+    rte_mbuf* const copy = rte_pktmbuf_copy(mbuf, mbuf->pool, 0, mbuf->pkt_len);
+    if (copy == nullptr) return counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(1);
+    copy->port = mbuf->port;
+    for (size_t node = 0; node < program.nodes.size(); ++node) {
+        nf::PuntTaker* const taker = program.nodes[node].nf->punt_taker();
+        if (taker == nullptr) continue;
+        const uint64_t before = counters.punted.get();
+        punt(counters, copy, *taker, fate.node == node ? fate.decision : Decision{kNoDetail, fate.decision.outcome});
+        return counters.punted_copies.add(counters.punted.get() - before);
+    }
+    counters.punted.add(1);
+    counters.punted_copies.add(1);
+    if (program.punt_port != kNoPort) outgoing_[program.punt_port].add({&copy, 1}, nullptr);
+    else freed_.push_back(copy);
+}
+
 /// The last port of the set gets the packets themselves, the others copies: a port may change what it sends.
 void Worker::send_by_all(ChainCounters& counters, std::span<rte_mbuf* const> mbufs, uint16_t set) {
-    const uint32_t ports = set & (kPortSet - 1u) & ((uint32_t{1} << std::min<size_t>(outgoing_.size(), kPortSetPorts)) - 1);
+    const uint32_t ports = set & ((uint32_t{1} << std::min<size_t>(outgoing_.size(), kPortSetPorts)) - 1);
     if (ports == 0) {
         counters.exit_drops[static_cast<size_t>(ExitDrop::no_output)].add(mbufs.size());
         freed_.insert(freed_.end(), mbufs.begin(), mbufs.end());

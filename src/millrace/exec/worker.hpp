@@ -47,8 +47,11 @@ private:
     void classify(uint16_t port, rte_mbuf** mbufs, uint16_t count);
     void submit(uint16_t chain, rte_mbuf* const* mbufs, size_t count);
     void submit_passed_on();
-    void deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs, const Fate& fate);
+    void deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs, const Fate* fates);
     void send_by_all(ChainCounters& counters, std::span<rte_mbuf* const> mbufs, uint16_t set);
+    void punt(ChainCounters& counters, rte_mbuf* mbuf, nf::PuntTaker& taker, const Decision& decision);
+    void punt_copy(const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf, const Fate& fate);
+    void take_injected();
     void send_out(uint16_t port);
     void send_run(io::Port& port, std::span<rte_mbuf*> mbufs, ChainCounters* sender);
     void flush();

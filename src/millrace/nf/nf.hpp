@@ -46,6 +46,8 @@
 #include "millrace/packet/lanes.hpp"
 #include "millrace/packet/packet.hpp"
 
+struct rte_mbuf;
+
 namespace millrace::nf {
 
 /// Where an outcome leads unless the chain says otherwise (`on:` in the YAML).
@@ -103,6 +105,15 @@ public:
 };
 inline constexpr size_t kCpuVector = 256;
 
+/// Takes the packets that an NF punts, in place of the chain's punt port: the way to a controller.
+class PuntTaker {
+public:
+    virtual ~PuntTaker() = default;
+    /// Takes a packet, and owns it from then on; or has no room for it. `decision` is the NF's on it; of its detail a device
+    /// brings back the lower 16 bits, and kNoDetail is none. Workers call it side by side.
+    virtual bool take(rte_mbuf* packet, const Decision& decision) = 0;
+};
+
 /// The host half of an NF: one object per node of a chain and generation. Its constructor reads the
 /// options and throws ConfigError on any mistake.
 class NetworkFunction {
@@ -113,10 +124,15 @@ public:
     virtual const Image& image() const = 0;
     /// Most bytes that a packet can grow with these tables, where that is less than the type says.
     virtual Growth growth(const Growth& of_type) const { return of_type; }
+    /// Fields that it reads and writes with these tables, where those are fewer than the type says.
+    virtual Fields reads(Fields of_type) const { return of_type; }
+    virtual Fields writes(Fields of_type) const { return of_type; }
     /// Whether `commit` of the device half may change anything with these tables. Where not, devices leave it out.
     virtual bool commits() const { return true; }
     /// A CPU half for one worker, or null where the device half serves the CPU too.
     virtual std::unique_ptr<CpuHalf> make_cpu_half() { return nullptr; }
+    /// Who takes the packets that this NF punts; null: they go to the chain's punt port.
+    virtual PuntTaker* punt_taker() { return nullptr; }
     /// What led to a decision, for people: "rule 17 (edge.rules:17)". Empty when there is nothing to say.
     virtual std::string explain(const Decision&) const { return {}; }
     /// An event that the device half or the CPU half emitted. Workers call it one at a time, in order of

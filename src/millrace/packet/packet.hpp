@@ -11,10 +11,12 @@ namespace millrace {
 inline constexpr uint16_t kNoPort = 0xffff;
 
 /// `out_port` of a packet that leaves by several ports: kPortSet with a bit for each of them, ports beyond the first
-/// kPortSetPorts cannot be among them. The executor sends a copy by each, all with the same bytes.
+/// kPortSetPorts cannot be among them. The executor sends a copy by each, all with the same bytes. With kPortSetPunt one more
+/// is punted.
 inline constexpr uint16_t kPortSet = 0x8000;
-inline constexpr unsigned kPortSetPorts = 14;
-MILLRACE_DEVICE constexpr bool is_port_set(uint16_t port) { return (port >> kPortSetPorts) == (kPortSet >> kPortSetPorts); }
+inline constexpr uint16_t kPortSetPunt = 0x2000;
+inline constexpr unsigned kPortSetPorts = 13;
+MILLRACE_DEVICE constexpr bool is_port_set(uint16_t port) { return port >> 14 == kPortSet >> 14; }
 
 /// One packet in some device's memory. The object is a handle: it owns nothing; whoever made it
 /// keeps the frame's memory, from `data() - headroom()` to `data() + length() + tailroom()`.

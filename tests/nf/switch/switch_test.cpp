@@ -158,6 +158,9 @@ TEST(Switch, SendsByAllPortsOfAFlow) {
     EXPECT_EQ(port_of("all", 0), kPortSet | 0b1110);
     EXPECT_EQ(port_of("flood,in_port", 2), kPortSet | 0b1111);
     EXPECT_EQ(port_of("in_port,output:1", 1), kPortSet | 0b0011);
+    EXPECT_EQ(port_of("output:2,controller", 0), kPortSet | kPortSetPunt | 0b0010);
+    EXPECT_EQ(port_of("flood,controller", 1), kPortSet | kPortSetPunt | 0b1101);
+    EXPECT_EQ(port_of("output:2,controller", 1), kNoPort);  // to the controller alone
     EXPECT_FALSE(is_port_set(kNoPort));
     EXPECT_FALSE(is_port_set(0));
     EXPECT_TRUE(is_port_set(kPortSet | 0x3fff));
@@ -300,16 +303,15 @@ TEST(Switch, SaysWhereAFlowIsWrong) {
         {"dl_src=1:2,actions=drop", "1:8: '1:2' is not a MAC address"},
         {"in_port=9,actions=drop", "1:9: there is no port '9'"},
         {"table=1,actions=drop", "1:7: the switch has one table, number 0"},
-        {"idle_timeout=5,actions=drop", "1:14: flows of a file do not time out"},
+        {"idle_timeout=65536,actions=drop", "1:14: '65536' is not a number from 0 to 65535"},
         {"priority=65536,actions=drop", "1:10: '65536' is not a number from 0 to 65535"},
         {"dl_vlan=4096,actions=drop", "1:9: '4096' is not a VLAN identifier from 0 to 4095, nor 0xffff for no tag"},
         {"actions=output:9", "1:16: there is no port '9'"},
         {"actions=normal", "1:9: 'normal' is not an action that the switch has"},
         {"actions=output:1,drop", "1:18: 'drop' stands with other actions"},
         {"actions=drop,output:1", "1:14: nothing can stand behind a group or drop"},
-        {"actions=output:1,output:1", "1:25: the packet leaves by '1' already"},
+        {"actions=output:1,output:1", "1:18: the packet leaves by this port already"},
         {"actions=output:1,mod_dl_src:02:00:00:00:00:01,output:2", "1:18: a packet leaves with the same bytes by all its ports"},
-        {"actions=output:1,controller", "1:9: a packet goes to the controller or to ports, not to both"},
         {"actions=dec_ttl,output:1", "1:9: 'dec_ttl' works on IP, and the flow may match other packets"},
         {"ip,actions=set_field:2001:db8::1->ipv6_src,output:1", "1:35: 'ipv6_src' works on IPv6, and the flow may match other packets"},
         {"ip,actions=set_field:10.0.0.1,output:1", "1:12: '->' and a field are missing"},

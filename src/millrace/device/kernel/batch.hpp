@@ -28,7 +28,7 @@ struct PacketResult {
     uint16_t out_port = kNoPort;
     uint8_t node = kNoNode;
     uint8_t outcome = 0;
-    uint16_t reserved = 0;
+    uint16_t detail = 0;  ///< the lower bits of that decision's
 };
 static_assert(sizeof(PacketResult) == 12);
 

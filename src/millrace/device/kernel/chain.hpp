@@ -61,6 +61,7 @@ MILLRACE_DEVICE void route_packet(const BatchView& batch, uint32_t* counts, uint
     PacketResult& result = batch.results[i];
     result.node = static_cast<uint8_t>(node);
     result.outcome = static_cast<uint8_t>(decision.outcome);
+    result.detail = static_cast<uint16_t>(decision.detail);
     batch.at[i] = target.kind == Target::Kind::node ? target.value : kNowhere;
     if (batch.visits != nullptr) batch.visits[static_cast<uint64_t>(node) * batch.count + i] = decision;
 }

@@ -27,6 +27,18 @@ public:
         uint64_t packets = 0, bytes = 0;
     };
     const Place& place(const std::string& flow) const { return places_.at(flow); }
+    /// Null when there is no such flow.
+    const Place* find(const std::string& flow) const {
+        const auto found = places_.find(flow);
+        return found == places_.end() ? nullptr : &found->second;
+    }
+    /// What a place has counted.
+    struct Counts {
+        uint64_t packets = 0, bytes = 0;
+    };
+    static Counts at(const Values& values, const Place& place) {
+        return {__atomic_load_n(&values[place.index], __ATOMIC_RELAXED) - place.packets, __atomic_load_n(&values[place.index + 1], __ATOMIC_RELAXED) - place.bytes};
+    }
     const std::shared_ptr<Values>& values() const { return values_; }
 
 private:

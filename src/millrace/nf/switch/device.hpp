@@ -51,29 +51,19 @@ struct Switch {
             add(tables.counters[flow.counter], 1);
             add(tables.counters[flow.counter + 1], bytes);
         });
-        return {flow.number, run(packet, tables, flow, lanes)};
+        return {flow.number, run(packet, tables, flow.first_action, flow.actions, lanes)};
     }
 
-private:
-    /// Other packets, other workers count at the same time.
-    MILLRACE_DEVICE static void add(uint64_t& counter, uint64_t amount) {
-#if MILLRACE_GPU
-        atomicAdd(reinterpret_cast<unsigned long long*>(&counter), static_cast<unsigned long long>(amount));
-#else
-        __atomic_fetch_add(&counter, amount, __ATOMIC_RELAXED);
-#endif
-    }
-
-    /// Does what the flow says, and returns the outcome.
+    /// Does what `count` actions say, and returns the outcome.
     template <class Lanes>
-    MILLRACE_DEVICE static uint32_t run(Packet& packet, const Tables& tables, const Flow& flow, Lanes lanes) {
-        uint32_t first = flow.first_action, count = flow.actions;
+    MILLRACE_DEVICE static uint32_t run(Packet& packet, const Tables& tables, uint32_t first, uint32_t count, Lanes lanes) {
         uint32_t outcome = kDrop;  // where nothing sends it on
         for (uint32_t i = 0; i < count; ++i) {
             const Action action = tables.actions[first + i];
             switch (action.kind) {
                 case ActionKind::group: {
                     const Group group = tables.groups[action.value];
+                    if (group.buckets == 0) return kDrop;
                     // The high bits of the product spread a hash over any count without a division.
                     const uint64_t product = static_cast<uint64_t>(flow_hash(packet)) * group.buckets;
                     const Bucket bucket = tables.buckets[group.first_bucket + static_cast<uint32_t>(product >> 32)];
@@ -92,7 +82,8 @@ private:
                     if (send_by_all(packet, action)) outcome = kForward;
                     break;
                 case ActionKind::controller:
-                    outcome = kController;
+                    if (outcome == kForward) punt_too(packet);
+                    else outcome = kController;
                     break;
                 case ActionKind::push_vlan:
                     if (action.high != 0 && packet.layers().vlan_count > 0) break;
@@ -117,6 +108,16 @@ private:
         return outcome;
     }
 
+private:
+    /// Other packets, other workers count at the same time.
+    MILLRACE_DEVICE static void add(uint64_t& counter, uint64_t amount) {
+#if MILLRACE_GPU
+        atomicAdd(reinterpret_cast<unsigned long long*>(&counter), static_cast<unsigned long long>(amount));
+#else
+        __atomic_fetch_add(&counter, amount, __ATOMIC_RELAXED);
+#endif
+    }
+
     /// Chooses the ports; false when none is left.
     MILLRACE_DEVICE static bool send_by_all(Packet& packet, const Action& action) {
         const uint32_t in_port = packet.in_port() < kPortSetPorts ? 1u << packet.in_port() : 0;
@@ -130,6 +131,12 @@ private:
             packet.set_out_port(static_cast<uint16_t>(kPortSet | ports));
         }
         return true;
+    }
+
+    /// The packet leaves by ports of a set, or one that could be in one, and is punted besides.
+    MILLRACE_DEVICE static void punt_too(Packet& packet) {
+        const uint16_t port = packet.out_port();
+        packet.set_out_port(static_cast<uint16_t>((is_port_set(port) ? port : kPortSet | 1u << port) | kPortSetPunt));
     }
 
     template <class Lanes>

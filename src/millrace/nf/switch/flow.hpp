@@ -1,6 +1,7 @@
 // Flows and groups as people write them.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -18,19 +19,48 @@ struct FlowMatch {
 };
 
 struct Flow {
+    /// `file` of flows that no file has.
+    static constexpr uint32_t kFromController = 0xffffffffu;
+
     FlowMatch match;
     uint16_t priority = 32768;    ///< the higher is tried first; among equals, the one loaded first
+    uint16_t idle_timeout = 0;    ///< s without a packet after which it goes; 0: none
+    uint16_t hard_timeout = 0;    ///< s after which it goes; 0: none
+    uint16_t flags = 0;           ///< OpenFlow's OFPFF_…
     uint64_t cookie = 0;
     std::vector<Action> actions;  ///< none: the packet is dropped
     std::string text;             ///< as written, without comment and outer blanks
+    std::string instructions;     ///< as a controller wrote them, in OpenFlow's bytes; else empty
     uint32_t file = 0;            ///< index in FlowSet::files
     uint32_t line = 0;
+
+    /// What the switch keeps of it.
+    struct Life {
+        std::chrono::steady_clock::time_point begin, last_used;
+        uint64_t packets_seen = 0;                  ///< when last looked at
+        uint64_t first_packets = 0, first_bytes = 0;  ///< what its counters had when it began, or was set to 0
+    } life;
+
+    /// OpenFlow 1.3.5, section 5.4: what becomes of packets that match no other flow.
+    bool is_table_miss() const;
 };
 
-/// What `group:N` chooses from: one list of actions for each unit of weight.
+/// What `group:N` chooses from: of several buckets each gets the share of the flows that its weight says.
 struct Group {
+    /// Sum of the weights of a group's buckets, each of which takes as many entries.
+    static constexpr size_t kMaxWeight = 4096;
+    static constexpr uint32_t kMaxId = 0xffffff00u;  ///< OFPG_MAX
+
+    struct Bucket {
+        uint16_t weight = 1;
+        std::vector<Action> actions;
+    };
     uint32_t id = 0;
-    std::vector<std::vector<Action>> buckets;
+    bool indirect = false;  ///< of type indirect, with its one bucket; else select
+    bool from_controller = false;
+    std::string wire;       ///< its buckets as the controller wrote them, in OpenFlow's bytes
+    std::chrono::steady_clock::time_point begin;
+    std::vector<Bucket> buckets;
 };
 
 struct FlowSet {
@@ -50,6 +80,10 @@ public:
     std::optional<uint16_t> find(std::string_view word) const;
     /// `1 (lan), 2 (wan)`, for people.
     std::string text() const;
+    /// OpenFlow's number of a port, kNone when it has none.
+    uint32_t number(uint16_t index) const;
+    static constexpr uint32_t kNone = 0xffffffffu;
+    const std::map<uint32_t, uint16_t>& by_number() const { return by_number_; }
     uint16_t count() const { return static_cast<uint16_t>(names_.size()); }
 
 private:

@@ -9,10 +9,6 @@
 namespace millrace::nf::flow_switch {
 namespace {
 
-/// Sum of the weights of a group's buckets, each of which takes as many entries.
-constexpr size_t kMaxWeight = 4096;
-constexpr uint32_t kMaxGroup = 0xffffff00u;  // OFPG_MAX
-
 /// Calls `f` with each word between commas and blanks, until it returns false.
 template <class F>
 void for_each_word(std::string_view line, F&& f) {
@@ -32,8 +28,10 @@ bool read_setting(Word name, Word value, Flow& flow) {
         flow.cookie = parse_number(value, ~uint64_t{0});
     } else if (name.text == "table") {
         if (parse_number(value, 254) != 0) value.fail("the switch has one table, number 0", "leave 'table' out");
-    } else if (name.text == "idle_timeout" || name.text == "hard_timeout") {
-        if (parse_number(value, 0xffff) != 0) value.fail("flows of a file do not time out", "leave " + name.quoted() + " out, or write 0");
+    } else if (name.text == "idle_timeout") {
+        flow.idle_timeout = static_cast<uint16_t>(parse_number(value, 0xffff));
+    } else if (name.text == "hard_timeout") {
+        flow.hard_timeout = static_cast<uint16_t>(parse_number(value, 0xffff));
     } else {
         return false;
     }
@@ -99,25 +97,25 @@ Flow parse_flow(std::string_view line, const PortNumbers& ports) {
 
 Group parse_group(std::string_view line, const PortNumbers& ports) {
     Group group;
-    bool has_id = false, one = false;
+    bool has_id = false;
     const size_t first_bucket = std::min(line.find("bucket="), line.size());
     for_each_word(line.substr(0, first_bucket), [&](Word word) {
         const auto [name, value] = word.split('=');
         if (name.text == "group_id") {
-            group.id = static_cast<uint32_t>(parse_number(value, kMaxGroup));
+            group.id = static_cast<uint32_t>(parse_number(value, Group::kMaxId));
             has_id = true;
         } else if (name.text == "type") {
             if (value.text != "select" && value.text != "indirect")
                 value.fail("groups of type " + value.quoted() + " are not understood", "select and indirect are");
-            one = value.text == "indirect";
+            group.indirect = value.text == "indirect";
         } else {
             name.fail(name.quoted() + " is not a word of a group", "a group is group_id=1,type=select,bucket=output:1,bucket=output:2");
         }
         return true;
     });
     if (!has_id) Word{line, 0}.fail("the group has no number", "begin it with group_id=1");
-    size_t buckets = 0;
-    for (size_t at = first_bucket; at < line.size(); ++buckets) {
+    size_t weights = 0;
+    for (size_t at = first_bucket; at < line.size();) {
         const size_t begin = at + std::string_view("bucket=").size();
         const size_t next = std::min(line.find("bucket=", begin), line.size());
         Word bucket = Word{line.substr(begin, next - begin), begin};
@@ -126,19 +124,20 @@ Group parse_group(std::string_view line, const PortNumbers& ports) {
         for (bool settings = true; settings;) {
             const auto [first, rest] = bucket.split(',');
             settings = first.text.starts_with("weight:") || first.text.starts_with("weight=") || first.text.starts_with("bucket_id:");
-            if (first.text.starts_with("weight")) weight = parse_number(first.part(7), kMaxWeight);
+            if (first.text.starts_with("weight")) weight = parse_number(first.part(7), Group::kMaxWeight);
             if (settings) bucket = rest;
         }
         if (bucket.text.starts_with("actions=")) bucket = bucket.part(8);
         const std::vector<Action> actions = parse_actions(bucket.text, bucket.offset, nullptr, ports);
         for (const Action& action : actions)
             if (action.kind == ActionKind::group) bucket.fail("a bucket cannot lead to a group");
-        if (group.buckets.size() + weight > kMaxWeight) bucket.fail("the weights of a group add up to " + std::to_string(kMaxWeight) + " at most");
-        group.buckets.insert(group.buckets.end(), weight, actions);
+        weights += weight;
+        if (weights > Group::kMaxWeight) bucket.fail("the weights of a group add up to " + std::to_string(Group::kMaxWeight) + " at most");
+        group.buckets.push_back({static_cast<uint16_t>(weight), actions});
         at = next;
     }
-    if (group.buckets.empty()) Word{line, 0}.part(line.size()).fail("the group has no bucket with a weight", "write bucket=output:1");
-    if (one && buckets > 1) Word{line, 0}.fail("a group of type indirect has one bucket", "make it type=select");
+    if (weights == 0) Word{line, 0}.part(line.size()).fail("the group has no bucket with a weight", "write bucket=output:1");
+    if (group.indirect && group.buckets.size() > 1) Word{line, 0}.fail("a group of type indirect has one bucket", "make it type=select");
     return group;
 }
 
@@ -201,6 +200,12 @@ std::optional<uint16_t> PortNumbers::find(std::string_view word) const {
         // neither a name nor a number
     }
     return std::nullopt;
+}
+
+uint32_t PortNumbers::number(uint16_t index) const {
+    for (const auto& [number, port] : by_number_)
+        if (port == index) return number;
+    return kNone;
 }
 
 std::string PortNumbers::text() const {

@@ -10,16 +10,17 @@
 #include "millrace/nf/classify/search_builder.hpp"
 #include "millrace/nf/classify/vector_store.hpp"
 #include "millrace/nf/changeable.hpp"
-#include "millrace/nf/switch/counters.hpp"
-#include "millrace/nf/switch/device.hpp"
-#include "millrace/nf/switch/flow_changes.hpp"
+#include "millrace/nf/switch/action_tables.hpp"
+#include "millrace/nf/switch/change_file.hpp"
+#include "millrace/nf/switch/control.hpp"
+#include "millrace/nf/switch/match_field.hpp"
+#include "millrace/nf/switch/words.hpp"
 
 namespace millrace::nf::flow_switch {
 namespace {
 
 constexpr size_t kMaxFileBytes = size_t{256} << 20;
 constexpr uint64_t kDefaultMaxTable = uint64_t{1} << 30;
-constexpr size_t kMaxFlows = size_t{1} << 20;
 
 PortNumbers read_ports(const Config& options, const std::vector<std::string>& names) {
     const auto map = options.find("ports");
@@ -31,6 +32,32 @@ PortNumbers read_ports(const Config& options, const std::vector<std::string>& na
         by_number[static_cast<uint32_t>(number.integer(1, 0xfffffeff))] = static_cast<uint16_t>(found - names.begin());
     }
     return PortNumbers(names, std::move(by_number));
+}
+
+/// tcp:HOST:PORT or ptcp:PORT[:ADDRESS], one or a list; and a number of up to 64 bits.
+Control::Address read_address(const Config& options, const Environment& environment) {
+    Control::Address address;
+    if (const auto list = options.find("controller")) {
+        for (const Config& item : list->items()) {
+            const std::string text = item.text();
+            if (!text.starts_with("tcp:") && !text.starts_with("ptcp:"))
+                item.fail("'" + text + "' is not the address of a controller", "write tcp:HOST:PORT to connect to it, or ptcp:PORT to wait for it");
+            address.controllers.push_back(text);
+        }
+    }
+    if (const auto id = options.find("datapath-id")) {
+        try {
+            address.datapath = parse_number({id->text(), 0}, ~uint64_t{0});
+        } catch (const WordMistake& mistake) {
+            id->fail(mistake.message, "write it as 0x1");
+        }
+    } else {
+        // The same in each run, and another one for another switch (FNV-1a).
+        uint64_t hash = 0xcbf29ce484222325ull;
+        for (const char c : environment.chain_name + "/" + environment.node_name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3ull;
+        address.datapath = hash & 0xffffffffffffull;
+    }
+    return address;
 }
 
 /// Nothing for `auto`. Bit vectors know 5-tuples only.
@@ -62,87 +89,83 @@ std::vector<classify::TernaryRule<Words>> rules_of(const std::vector<Flow>& flow
     return rules;
 }
 
-/// The flows' identities; of several that are the same, each has the how-manieth it is behind.
-std::vector<std::string> identities(const std::vector<Flow>& flows) {
-    std::unordered_map<std::string, uint32_t> seen;
-    std::vector<std::string> result;
-    for (const Flow& flow : flows) {
-        std::string identity = identity_of(flow);
-        identity += "#" + std::to_string(seen[identity]++);
-        result.push_back(std::move(identity));
-    }
-    return result;
-}
-
-/// The file that changes are appended to, and how far it has been read.
-struct ChangeFile {
-    std::string path;  ///< empty: there is none
-    std::streamoff read = 0;
-    uint32_t lines = 0;
-    uint64_t applied = 0, refused = 0;  ///< changes
-};
-
-class SwitchHost : public NetworkFunction, public Changeable {
+class SwitchHost : public NetworkFunction, public Changeable, public Controllable, public PuntTaker {
 public:
     SwitchHost(const Config& options, const Environment& environment) : ports_(read_ports(options, environment.ports)), engine_(engine_of(options)) {
-        options.only({"flows", "file", "groups", "ports", "engine", "max-table", "max-flows", "dump", "changes"});
+        options.only({"flows", "file", "groups", "ports", "engine", "max-table", "max-flows", "dump", "changes", "controller", "datapath-id"});
         if (const auto limit = options.find("max-table")) max_table_ = limit->size();
         if (const auto most = options.find("max-flows")) max_flows_ = most->size();
         if (const auto dump = options.find("dump")) dump_file_ = (std::filesystem::path(environment.output_folder) / dump->text()).string();
         if (const auto changes = options.find("changes")) changes_.path = changes->path();
+        address_ = read_address(options, environment);
         load(options, ports_);
         if (!changes_.path.empty()) flows_.files.push_back(changes_.path);
+        plain_ = changes_.path.empty() && address_.controllers.empty();
         const auto* previous = dynamic_cast<const SwitchHost*>(environment.previous);
+        if (previous != nullptr) {
+            control_ = previous->control_;
+            version_ = control_->keep_controlled(flows_);
+        }
         try {
             build(previous == nullptr ? nullptr : previous->counters_.get());
         } catch (const classify::TablesTooLarge& error) {
             options.fail(error.what(), "allow more with 'max-table: 4Gi', take another 'engine', or use fewer flows");
         }
+        if (previous != nullptr) return;
+        control_ = std::make_shared<Control>(ports_, flows_);
+        control_->set_address(address_);
+        adopted_ = true;
     }
 
-    /// The generation behind `previous` with other flows. Throws TablesTooLarge.
-    SwitchHost(const SwitchHost& previous, std::vector<Flow> flows, ChangeFile changes)
+    /// The generation behind `previous` with other flows and groups. Throws TablesTooLarge.
+    SwitchHost(const SwitchHost& previous, Control::Wanted wanted)
         : ports_(previous.ports_), engine_(previous.choice_.engine), max_table_(previous.max_table_), max_flows_(previous.max_flows_),
-          dump_file_(previous.dump_file_), changes_(std::move(changes)) {
+          dump_file_(previous.dump_file_), changes_(previous.changes_), address_(previous.address_), plain_(previous.plain_), control_(previous.control_),
+          version_(wanted.version), adopted_(true) {
         // What was fastest is so still, nearly always; measuring would take longer than all else.
-        flows_.flows = std::move(flows);
-        flows_.groups = previous.flows_.groups;
+        flows_.flows = std::move(wanted.flows);
+        flows_.groups = std::move(wanted.groups);
         flows_.files = previous.flows_.files;
         build(previous.counters_.get());
     }
 
     std::shared_ptr<NetworkFunction> next() override {
-        if (changes_.path.empty()) return nullptr;
-        std::ifstream in(changes_.path, std::ios::binary);
-        in.seekg(changes_.read);
-        ChangeFile file = changes_;
-        std::optional<FlowTable> table;
-        for (std::string line; std::getline(in, line) && !in.eof();) {  // the last line may not be whole yet
-            file.read += static_cast<std::streamoff>(line.size()) + 1;
-            ++file.lines;
-            line.resize(std::min(line.find('#'), line.size()));
-            if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-            if (!table) table.emplace(flows_.flows);
-            change(line, file, *table);
+        if (!std::exchange(adopted_, true)) {
+            control_->adopt(ports_, flows_, version_);
+            control_->set_address(address_);
         }
-        if (!table) {
-            changes_ = file;
-            return nullptr;
-        }
+        control_->at_work(version_, counters_);
+        changes_.read_on([this](std::string_view line) { change(line); });
+        if (control_->version() == version_) return nullptr;
         try {
-            return std::make_shared<SwitchHost>(*this, table->take(), file);
+            return std::make_shared<SwitchHost>(*this, control_->wanted());
         } catch (const classify::TablesTooLarge& error) {
-            spdlog::warn("{}: {}; the flows stay as they were", file.path, error.what());
-            changes_ = file;
+            spdlog::warn("switch: {}; the flows stay as they were", error.what());
+            version_ = control_->give_up(flows_.flows, flows_.groups);
             return nullptr;
         }
     }
+
+    std::shared_ptr<Control> control() const override { return control_; }
+
+    const Control::Address& wanted_address() const override { return address_; }
+
+    PuntTaker* punt_taker() override { return control_->listening() ? this : nullptr; }
+
+    bool take(rte_mbuf* packet, const Decision& decision) override {
+        const Flow* const flow = punting_flow(decision);
+        return control_->punts().put({packet, flow != nullptr ? flow->cookie : ~uint64_t{0}, decision.outcome, flow != nullptr && flow->is_table_miss() ? 1u : 0u});
+    }
+
+    Fields reads(Fields of_type) const override { return plain_ ? fields_used(flows_).reads : of_type; }
+    Fields writes(Fields of_type) const override { return plain_ ? fields_used(flows_).writes : of_type; }
 
     const Image& image() const override { return image_; }
 
     std::string explain(const Decision& decision) const override {
         if (decision.detail >= flows_.flows.size()) return decision.outcome == Switch::kMiss ? "no flow" : std::string{};
         const Flow& flow = flows_.flows[decision.detail];
+        if (flow.file == Flow::kFromController) return fmt::format("flow {} (controller) {}", decision.detail + 1, text_of(flow, ports_));
         return fmt::format("flow {} ({}:{}) {}", decision.detail + 1, std::filesystem::path(flows_.files[flow.file]).filename().string(), flow.line, flow.text);
     }
 
@@ -159,7 +182,7 @@ public:
                 {"used-flows", used, "of the flows, those that matched a packet"},
                 {"flow-packets", packets, "packets that matched one of these flows"},
                 {"flow-bytes", bytes, "bytes of their frames, as they came in"},
-                {"changes", changes_.applied, "flows added, changed and removed since the configuration was read"},
+                {"changes", control_->changed_flows(), "flows added, changed and removed while at work"},
                 {"refused-changes", changes_.refused, "lines of changes that were wrong"},
                 {"table-bytes", table_bytes_, "memory of the search tables"}};
     }
@@ -175,27 +198,34 @@ public:
         std::ofstream out(dump_file_);
         for (size_t i = 0; i < flows_.flows.size(); ++i) {
             const auto [packets, bytes] = counted(i);
-            out << fmt::format("n_packets={}, n_bytes={}, {}\n", packets, bytes, flows_.flows[i].text);
+            const Flow& flow = flows_.flows[i];
+            out << fmt::format("n_packets={}, n_bytes={}, {}\n", packets, bytes, flow.file == Flow::kFromController ? text_of(flow, ports_) : flow.text);
         }
         if (!out) throw std::runtime_error("cannot write " + dump_file_);
     }
 
 private:
-    /// One line of changes. A line that is wrong is told of, and leaves the flows as they are.
-    void change(std::string_view line, ChangeFile& file, FlowTable& table) const {
-        const size_t begin = line.find_first_not_of(" \t");
+    /// One line of changes. Throws WordMistake.
+    void change(std::string_view line) {
+        FlowChange change = parse_change(line, ports_);
+        change.flow.line = changes_.lines;
+        change.flow.file = static_cast<uint32_t>(flows_.files.size() - 1);
         try {
-            FlowChange change = parse_change(line.substr(begin), ports_);
-            for (const Action& action : change.flow.actions)
-                if (action.kind == ActionKind::group && group_index(action.value) == flows_.groups.size())
-                    throw classify::WordMistake{0, fmt::format("there is no group {}", action.value), {}};
-            change.flow.line = file.lines;
-            change.flow.file = static_cast<uint32_t>(flows_.files.size() - 1);
-            file.applied += table.apply(change);
-        } catch (const classify::WordMistake& mistake) {
-            ++file.refused;
-            spdlog::warn("{}:{}:{}: {}", file.path, file.lines, begin + mistake.offset + 1, mistake.message);
+            control_->change(std::move(change));
+        } catch (const Refusal& refusal) {
+            throw classify::WordMistake{0, refusal == Refusal::no_group ? "there is no such group" : "there are too many flows", {}};
         }
+    }
+
+    /// The flow that sent a packet to the controller. A device tells the lower 16 bits of its number only: with more flows than
+    /// that it is the first of those that may be meant.
+    const Flow* punting_flow(const Decision& decision) const {
+        for (size_t i = decision.detail; i < flows_.flows.size(); i += size_t{1} << 16) {
+            const Flow& flow = flows_.flows[i];
+            const auto punts = [](const Action& action) { return action.kind == ActionKind::controller || action.kind == ActionKind::group; };
+            if (decision.outcome == Switch::kTtlExpired || std::any_of(flow.actions.begin(), flow.actions.end(), punts)) return &flow;
+        }
+        return nullptr;
     }
 
     void load(const Config& options, const PortNumbers& ports) {
@@ -204,7 +234,7 @@ private:
         if (const auto list = options.find("flows")) load_inline(*list, ports);
         if (const auto files = options.find("file"))
             for (const Config& file : files->items()) load_flows(read_file(file.path(), file.where(), kMaxFileBytes), file.path(), ports, flows_);
-        if (flows_.flows.size() > kMaxFlows) options.fail("there are more than " + std::to_string(kMaxFlows) + " flows");
+        if (flows_.flows.size() > Control::kMaxFlows) options.fail("there are more than " + std::to_string(Control::kMaxFlows) + " flows");
         for (const Flow& flow : flows_.flows)
             for (const Action& action : flow.actions)
                 if (action.kind == ActionKind::group && group_index(action.value) == flows_.groups.size())
@@ -235,7 +265,7 @@ private:
     /// Makes the tables of `flows_`. Throws TablesTooLarge.
     void build(const Counters* previous) {
         const std::vector<std::string> names = identities(flows_.flows);
-        counters_ = std::make_unique<Counters>(previous, names, max_flows_);
+        counters_ = std::make_shared<Counters>(previous, names, max_flows_);
         for (const std::string& name : names) counter_of_.push_back(counters_->place(name));
         auto& tables = image_.start<Switch::Tables>();
         std::vector<uint32_t> order(flows_.flows.size());
@@ -257,37 +287,22 @@ private:
     }
 
     void attach_actions(Switch::Tables& tables, const std::vector<uint32_t>& order) {
-        std::vector<Action> actions;
-        const auto append = [&](const std::vector<Action>& list) {
-            const uint32_t first = static_cast<uint32_t>(actions.size());
-            for (Action action : list) {
-                if (action.kind == ActionKind::group) action.value = static_cast<uint32_t>(group_index(action.value));
-                actions.push_back(action);
-            }
-            return first;
-        };
+        ActionTables made(flows_.groups);
         std::vector<Switch::Flow> entries;
         for (const uint32_t number : order) {
             const Flow& flow = flows_.flows[number];
-            entries.push_back({append(flow.actions), static_cast<uint32_t>(flow.actions.size()), number, counter_of_[number].index});
-        }
-        std::vector<Switch::Group> groups;
-        std::vector<Switch::Bucket> buckets;
-        for (const Group& group : flows_.groups) {
-            groups.push_back({static_cast<uint32_t>(buckets.size()), static_cast<uint32_t>(group.buckets.size())});
-            for (const auto& bucket : group.buckets) buckets.push_back({append(bucket), static_cast<uint32_t>(bucket.size())});
+            entries.push_back({made.append(flow.actions), static_cast<uint32_t>(flow.actions.size()), number, counter_of_[number].index});
         }
         image_.attach_some(tables.entries, std::move(entries));
-        image_.attach_some(tables.actions, std::move(actions));
-        image_.attach_some(tables.groups, std::move(groups));
-        image_.attach_some(tables.buckets, std::move(buckets));
+        image_.attach_some(tables.actions, std::move(made.actions));
+        image_.attach_some(tables.groups, std::move(made.groups));
+        image_.attach_some(tables.buckets, std::move(made.buckets));
     }
 
-    /// Packets and bytes of a flow.
-    std::pair<uint64_t, uint64_t> counted(size_t flow) const {
-        const Counters::Place& place = counter_of_[flow];
-        uint64_t* const values = &(*counters_->values())[place.index];
-        return {__atomic_load_n(values, __ATOMIC_RELAXED) - place.packets, __atomic_load_n(values + 1, __ATOMIC_RELAXED) - place.bytes};
+    Counters::Counts counted(size_t flow) const {
+        const Counters::Counts counts = Counters::at(*counters_->values(), counter_of_[flow]);
+        const Flow::Life& life = flows_.flows[flow].life;
+        return {counts.packets - life.first_packets, counts.bytes - life.first_bytes};
     }
 
     PortNumbers ports_;
@@ -296,9 +311,14 @@ private:
     size_t max_flows_ = 0;
     std::string dump_file_;
     ChangeFile changes_;
+    Control::Address address_;
+    bool plain_ = false;      // nobody changes the flows
+    std::shared_ptr<Control> control_;
+    uint64_t version_ = 0;    // of the flows
+    bool adopted_ = false;    // the control knows of these flows
     FlowSet flows_;
     Image image_;
-    std::unique_ptr<Counters> counters_;
+    std::shared_ptr<Counters> counters_;
     std::vector<Counters::Place> counter_of_;  // by flow, in order of loading
     classify::EngineChoice choice_, ipv6_choice_;
     uint64_t table_bytes_ = 0;

@@ -1,0 +1,30 @@
+#include "millrace/nf/switch/change_file.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <fstream>
+
+#include "millrace/nf/classify/words.hpp"
+
+namespace millrace::nf::flow_switch {
+
+void ChangeFile::read_on(const std::function<void(std::string_view)>& f) {
+    if (path.empty()) return;
+    std::ifstream in(path, std::ios::binary);
+    in.seekg(read);
+    for (std::string line; std::getline(in, line) && !in.eof();) {  // the last line may not be whole yet
+        read += static_cast<std::streamoff>(line.size()) + 1;
+        ++lines;
+        line.resize(std::min(line.find('#'), line.size()));
+        const size_t begin = line.find_first_not_of(" \t\r");
+        if (begin == std::string::npos) continue;
+        try {
+            f(std::string_view(line).substr(begin));
+        } catch (const classify::WordMistake& mistake) {
+            ++refused;
+            spdlog::warn("{}:{}:{}: {}", path, lines, begin + mistake.offset + 1, mistake.message);
+        }
+    }
+}
+
+}  // namespace millrace::nf::flow_switch

@@ -1,0 +1,154 @@
+// A switch as those see it who control it while it works: its flows and groups, over all its generations.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "millrace/base/queue.hpp"
+#include "millrace/nf/switch/counters.hpp"
+#include "millrace/nf/switch/flow_changes.hpp"
+
+struct rte_mbuf;
+
+namespace millrace::nf::flow_switch {
+
+/// Why a change is refused.
+enum class Refusal { overlap, table_full, no_group, group_exists, no_group_to_modify, too_many_groups };
+
+/// Why a flow went; OpenFlow's numbers (ofp_flow_removed_reason).
+enum class Removal : uint8_t { idle_timeout, hard_timeout, asked, group_removed };
+
+/// A flow and what it has counted.
+struct FlowEntry {
+    Flow flow;
+    Counters::Counts counts;
+};
+
+struct RemovedFlow {
+    Flow flow;
+    Removal reason;
+    Counters::Counts counts;
+    std::chrono::steady_clock::duration age;
+};
+
+/// A packet that a flow sends to the controller. Whoever takes it out of the queue frees it.
+struct PuntedPacket {
+    rte_mbuf* packet = nullptr;
+    uint64_t cookie = 0;
+    uint32_t outcome = 0;     ///< of the switch
+    uint32_t table_miss = 0;  ///< 1: of the table-miss flow
+};
+
+/// Any thread may call anything. Changes are wanted from when they are made, and at work when Runtime::apply_changes has
+/// brought in a generation with them: `version` numbers them.
+class Control {
+public:
+    using Clock = std::chrono::steady_clock;
+    static constexpr size_t kMaxFlows = size_t{1} << 20;
+    static constexpr size_t kMaxGroups = 1024;
+
+    /// The switch's address book is this: who shall control it (as written under `controller`), and by which number it is known.
+    struct Address {
+        std::vector<std::string> controllers;
+        uint64_t datapath = 0;
+        friend bool operator==(const Address&, const Address&) = default;
+    };
+
+    Control(PortNumbers ports, FlowSet set);
+
+    PortNumbers ports() const;
+    Address address() const;
+    void set_address(Address address);
+
+    // --- for those who control it ---
+    /// All return the version that the change is in. Throws Refusal; then nothing has changed.
+    uint64_t change(FlowChange change, bool check_overlap = false, Clock::time_point now = Clock::now());
+    uint64_t add_group(Group group);
+    uint64_t modify_group(Group group);
+    /// Nothing: all. Flows that lead to a group go with it.
+    uint64_t remove_group(std::optional<uint32_t> id);
+
+    uint64_t version() const;
+    enum class Progress { waits, at_work, refused };
+    /// Refused are changes whose tables need more memory than `max-table` allows. The flows are then as before.
+    Progress progress(uint64_t version) const;
+
+    /// The flows within a match, in order.
+    std::vector<FlowEntry> flows(const FlowMatch& match, const FlowFilter& filter) const;
+    size_t flow_count() const;
+    /// Flows added, changed and removed so far.
+    uint64_t changed_flows() const;
+    std::vector<Group> groups() const;
+    /// Flows that have gone with the flag OFPFF_SEND_FLOW_REM, with what they counted at last.
+    std::vector<RemovedFlow> take_removed();
+    /// Does to a packet what a list of actions says, as a flow's would be done; returns the switch's outcome. Throws Refusal.
+    uint32_t run(Packet& packet, const std::vector<Action>& actions) const;
+
+    /// While somebody listens, packets for the controller go into the queue.
+    BoundedQueue<PuntedPacket>& punts() { return punts_; }
+    void listen(bool on) { listening_.fetch_add(on ? 1 : -1); }
+    bool listening() const { return listening_.load(std::memory_order_relaxed) > 0; }
+
+    // --- for the switch itself ---
+    /// The generation with this version and these counters is the one at work. Lets flows time out.
+    void at_work(uint64_t version, std::shared_ptr<const Counters> counters, Clock::time_point now = Clock::now());
+    struct Wanted {
+        std::vector<Flow> flows;
+        std::vector<Group> groups;
+        uint64_t version = 0;
+    };
+    Wanted wanted() const;
+    /// Gives up what is not at work yet: these are the flows and groups again.
+    /// Returns the version that is at work.
+    uint64_t give_up(std::vector<Flow> flows, std::vector<Group> groups);
+    /// Puts the controllers' flows and groups behind those that files say, and returns the version that has them.
+    uint64_t keep_controlled(FlowSet& set) const;
+    /// The configuration was read anew: `set` came from its files, and from `keep_controlled` with `version`.
+    void adopt(PortNumbers ports, FlowSet set, uint64_t version);
+
+private:
+    struct Going {
+        Flow flow;
+        Removal reason;
+        std::optional<Counters::Place> place;
+        std::shared_ptr<Counters::Values> values;
+        uint64_t version;
+        Clock::time_point end;
+    };
+    Counters::Counts counted(const std::string& identity) const;
+    static Counters::Counts since_reset(const Flow& flow, Counters::Counts counts);
+    void add_controlled(FlowSet& set) const;
+    void went(std::vector<Flow> flows, Removal reason, Clock::time_point now);
+    void expire(Clock::time_point now);
+    std::vector<Group>::iterator find_group(uint32_t id);
+
+    mutable std::mutex mutex_;
+    PortNumbers ports_;
+    Address address_;
+    mutable FlowTable table_;
+    std::vector<Group> groups_;
+    std::shared_ptr<const Counters> counters_;   // of the generation at work
+    uint64_t version_ = 0, at_work_ = 0;
+    uint64_t changed_flows_ = 0;
+    uint64_t refused_after_ = 0, refused_until_ = 0;
+    std::vector<Going> going_;
+    Clock::time_point expired_{};
+    std::atomic<int> listening_{0};
+    BoundedQueue<PuntedPacket> punts_{1024};
+};
+
+/// A NetworkFunction derives from it, too, when a controller can control it.
+class Controllable {
+public:
+    virtual ~Controllable() = default;
+    virtual std::shared_ptr<Control> control() const = 0;
+    /// As this generation's options say.
+    virtual const Control::Address& wanted_address() const = 0;
+};
+
+}  // namespace millrace::nf::flow_switch

@@ -1,0 +1,114 @@
+#include "millrace/openflow/agent.hpp"
+
+#include <poll.h>
+#include <rte_mbuf.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "millrace/nf/switch/device.hpp"
+#include "millrace/openflow/peer.hpp"
+#include "millrace/openflow/runtime_datapath.hpp"
+
+namespace millrace::openflow {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using flow_switch::Control;
+using flow_switch::PuntedPacket;
+
+/// Workers do not wake the agent, as that would take them a system call: it looks itself.
+constexpr int kTurnMs = 1, kIdleTurnMs = 20;
+constexpr unsigned kPacketsAtOnce = 256;
+
+PacketInReason reason_of(const PuntedPacket& punted) {
+    if (punted.outcome == flow_switch::Switch::kTtlExpired) return PacketInReason::invalid_ttl;
+    return punted.table_miss != 0 || punted.outcome == flow_switch::Switch::kMiss ? PacketInReason::no_match : PacketInReason::action;
+}
+
+}  // namespace
+
+Agent::Agent(std::unique_ptr<Datapath> datapath, const std::vector<std::string>& controllers) : datapath_(std::move(datapath)), roles_(std::make_unique<Roles>()) {
+    for (const std::string& controller : controllers) peers_.push_back(std::make_unique<Peer>(controller, *datapath_, *roles_));
+    datapath_->control().listen(true);
+    thread_ = std::thread([this] { run(); });
+}
+
+Agent::~Agent() {
+    stopping_ = true;
+    thread_.join();
+    datapath_->control().listen(false);
+    for (PuntedPacket left; datapath_->control().punts().take(left);) rte_pktmbuf_free(left.packet);
+}
+
+uint16_t Agent::listens_on() const {
+    for (const auto& peer : peers_)
+        if (const uint16_t port = peer->listens_on(); port != 0) return port;
+    return 0;
+}
+
+void Agent::run() {
+    Clock::time_point ports_seen{};
+    while (!stopping_) {
+        std::vector<pollfd> sockets;
+        bool connected = false;
+        for (const auto& peer : peers_) connected |= peer->prepare(Clock::now(), sockets);
+        ::poll(sockets.data(), sockets.size(), connected ? kTurnMs : kIdleTurnMs);
+        for (const auto& peer : peers_) peer->work(Clock::now(), sockets);
+        pass_on_packets();
+        for (const flow_switch::RemovedFlow& removed : datapath_->control().take_removed())
+            for (const auto& peer : peers_) peer->for_each_session([&](Session& session) { session.flow_removed(removed); });
+        if (Clock::now() - ports_seen >= std::chrono::milliseconds(500)) {
+            ports_seen = Clock::now();
+            watch_ports();
+        }
+    }
+}
+
+void Agent::pass_on_packets() {
+    const flow_switch::PortNumbers ports = datapath_->control().ports();
+    PuntedPacket punted;
+    for (unsigned i = 0; i < kPacketsAtOnce && datapath_->control().punts().take(punted); ++i) {
+        const rte_mbuf* const packet = punted.packet;
+        const uint32_t in_port = packet->port < ports.count() ? ports.number(packet->port) : port::kController;
+        const PacketIn message{{rte_pktmbuf_mtod(packet, const uint8_t*), packet->data_len}, in_port, reason_of(punted), punted.cookie};
+        bool taken = false;
+        for (const auto& peer : peers_) peer->for_each_session([&](Session& session) { taken |= session.packet_in(message); });
+        ++(taken ? packets_in_ : packets_lost_);
+        rte_pktmbuf_free(punted.packet);
+    }
+}
+
+/// Tells the controllers of links that came up or went down.
+void Agent::watch_ports() {
+    std::vector<PortView> now = datapath_->ports();
+    for (const PortView& port : now)
+        for (const PortView& before : last_ports_)
+            if (before.number == port.number && (before.up != port.up || before.speed_mbps != port.speed_mbps))
+                for (const auto& peer : peers_) peer->for_each_session([&](Session& session) { session.port_changed(port); });
+    last_ports_ = std::move(now);
+}
+
+void Agents::follow() {
+    std::vector<Entry> next;
+    const auto configuration = runtime_.configuration();
+    for (const auto& program : configuration->chains) {
+        for (const chain::Node& node : program->nodes) {
+            const auto* const controllable = dynamic_cast<const flow_switch::Controllable*>(node.nf.get());
+            if (controllable == nullptr || controllable->wanted_address().controllers.empty()) continue;
+            Entry entry{controllable->control(), controllable->wanted_address(), nullptr};
+            const auto same = std::find_if(agents_.begin(), agents_.end(), [&](const Entry& other) { return other.control == entry.control && other.address == entry.address; });
+            if (same != agents_.end()) {
+                entry.agent = std::move(same->agent);
+            } else {
+                // What listens on the same port must be gone first.
+                std::erase_if(agents_, [&](const Entry& other) { return other.control == entry.control; });
+                entry.agent = std::make_unique<Agent>(std::make_unique<RuntimeDatapath>(runtime_, entry.control, program->name, node.name), entry.address.controllers);
+            }
+            next.push_back(std::move(entry));
+        }
+    }
+    agents_ = std::move(next);
+}
+
+}  // namespace millrace::openflow

@@ -1,0 +1,65 @@
+// The OpenFlow agents of a runtime: sockets, and threads beside the packet path.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "millrace/chain/configuration.hpp"
+#include "millrace/exec/runtime.hpp"
+#include "millrace/openflow/datapath.hpp"
+
+namespace millrace::openflow {
+
+class Peer;
+struct Roles;
+
+/// Connects a switch with its controllers, in a thread of its own.
+class Agent {
+public:
+    /// `controllers` as under a switch's `controller`: tcp:HOST[:PORT] is connected to, again and again while nobody answers;
+    /// ptcp:[PORT][:ADDRESS] is listened on. Throws std::runtime_error where that cannot be.
+    Agent(std::unique_ptr<Datapath> datapath, const std::vector<std::string>& controllers);
+    ~Agent();
+
+    /// Packets that went to a controller, and those that found none.
+    uint64_t packets_in() const { return packets_in_; }
+    uint64_t packets_lost() const { return packets_lost_; }
+    /// The port that is listened on, for those who left the choice to the kernel with ptcp:0; 0: none.
+    uint16_t listens_on() const;
+
+private:
+    void run();
+    void pass_on_packets();
+    void watch_ports();
+
+    std::unique_ptr<Datapath> datapath_;
+    std::unique_ptr<Roles> roles_;
+    std::vector<std::unique_ptr<Peer>> peers_;
+    std::vector<PortView> last_ports_;
+    std::atomic<uint64_t> packets_in_{0}, packets_lost_{0};
+    std::atomic<bool> stopping_{false};
+    std::thread thread_;
+};
+
+/// An agent for each switch that names a controller.
+class Agents {
+public:
+    explicit Agents(exec::Runtime& runtime) : runtime_(runtime) {}
+    /// Starts and ends agents as the runtime's configuration says now. Throws std::runtime_error.
+    void follow();
+    bool any() const { return !agents_.empty(); }
+
+private:
+    struct Entry {
+        std::shared_ptr<nf::flow_switch::Control> control;
+        nf::flow_switch::Control::Address address;
+        std::unique_ptr<Agent> agent;
+    };
+    exec::Runtime& runtime_;
+    std::vector<Entry> agents_;
+};
+
+}  // namespace millrace::openflow

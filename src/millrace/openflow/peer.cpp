@@ -1,0 +1,200 @@
+#include "millrace/openflow/peer.hpp"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <stdexcept>
+
+namespace millrace::openflow {
+namespace {
+
+constexpr size_t kMostListened = 8;  // connections to one port
+
+struct FreeAddresses {
+    void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+/// Null with the reason where there are none.
+Addresses resolve(const std::string& host, const std::string& port, bool passive, std::string& reason) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = (passive ? AI_PASSIVE : 0) | AI_NUMERICSERV;
+    addrinfo* list = nullptr;
+    const int failed = ::getaddrinfo(host.empty() ? nullptr : host.c_str(), port.c_str(), &hints, &list);
+    if (failed != 0) reason = ::gai_strerror(failed);
+    return Addresses(failed == 0 ? list : nullptr);
+}
+
+/// HOST:PORT, [HOST]:PORT or HOST alone.
+std::pair<std::string, std::string> split(const std::string& text, const std::string& usual_port) {
+    if (text.starts_with('[')) {
+        const size_t end = text.find(']');
+        if (end == std::string::npos) throw std::runtime_error("controller '" + text + "': ']' is missing");
+        return {text.substr(1, end - 1), text.substr(end).starts_with("]:") ? text.substr(end + 2) : usual_port};
+    }
+    const size_t colon = text.rfind(':');
+    return colon == std::string::npos ? std::pair(text, usual_port) : std::pair(text.substr(0, colon), text.substr(colon + 1));
+}
+
+void send_at_once(int socket) {
+    const int on = 1;
+    ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+}  // namespace
+
+Socket::~Socket() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+Peer::Peer(const std::string& address, Datapath& datapath, Roles& roles) : address_(address), datapath_(datapath), roles_(roles) {
+    const std::string usual = std::to_string(kDefaultPort);
+    if (address.starts_with("tcp:")) {
+        std::tie(host_, port_) = split(address.substr(4), usual);
+        return;
+    }
+    if (!address.starts_with("ptcp:")) throw std::runtime_error("controller '" + address + "': write tcp:HOST:PORT or ptcp:PORT");
+    const std::string text = address.substr(5);
+    const size_t colon = text.find(':');
+    port_ = text.empty() ? usual : text.substr(0, colon);
+    if (colon != std::string::npos) host_ = text.substr(colon + 1);
+    if (host_.starts_with('[') && host_.ends_with(']')) host_ = host_.substr(1, host_.size() - 2);
+    std::string reason;
+    const Addresses found = resolve(host_.empty() ? "0.0.0.0" : host_, port_, true, reason);
+    if (found == nullptr) throw std::runtime_error("controller '" + address + "': " + reason);
+    listener_ = Socket(::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    const int on = 1;
+    ::setsockopt(listener_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (::bind(listener_.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(listener_.get(), kMostListened) != 0)
+        throw std::runtime_error("controller '" + address + "': " + std::strerror(errno));
+}
+
+uint16_t Peer::listens_on() const {
+    sockaddr_storage own{};
+    socklen_t bytes = sizeof own;
+    if (!listener_ || ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&own), &bytes) != 0) return 0;
+    return ntohs(own.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(own).sin6_port : reinterpret_cast<sockaddr_in&>(own).sin_port);
+}
+
+bool Peer::prepare(Clock::time_point now, std::vector<pollfd>& sockets) {
+    if (!listener_ && links_.empty() && now >= next_try_) connect(now);
+    if (listener_ && links_.size() < kMostListened) sockets.push_back({listener_.get(), POLLIN, 0});
+    bool connected = false;
+    for (const Link& link : links_) {
+        const bool sends = link.connecting || !link.session->output().empty();
+        const bool receives = !link.connecting && !link.session->busy() && !link.leaving;
+        sockets.push_back({link.socket.get(), static_cast<short>((receives ? POLLIN : 0) | (sends ? POLLOUT : 0)), 0});
+        connected |= !link.connecting;
+    }
+    return connected;
+}
+
+void Peer::connect(Clock::time_point now) {
+    next_try_ = now + wait_;
+    wait_ = std::min<std::chrono::milliseconds>(2 * wait_, kLongestWait);
+    std::string reason;
+    const Addresses found = resolve(host_, port_, false, reason);
+    if (found != nullptr) {
+        Socket socket(::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+        send_at_once(socket.get());
+        if (::connect(socket.get(), found->ai_addr, found->ai_addrlen) == 0 || errno == EINPROGRESS) {
+            links_.push_back({std::move(socket), nullptr, address_, now, true});
+            return;
+        }
+        reason = std::strerror(errno);
+    }
+    if (!std::exchange(told_, true)) spdlog::warn("controller {}: {}; trying on", address_, reason);
+}
+
+void Peer::accept(Clock::time_point now) {
+    Socket socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket) return;
+    send_at_once(socket.get());
+    links_.push_back({std::move(socket), std::make_unique<Session>(datapath_, roles_), address_, now});
+}
+
+void Peer::work(Clock::time_point now, const std::vector<pollfd>& sockets) {
+    const auto events_of = [&](int descriptor) {
+        const auto found = std::find_if(sockets.begin(), sockets.end(), [&](const pollfd& one) { return one.fd == descriptor; });
+        return found == sockets.end() ? short{0} : found->revents;
+    };
+    std::erase_if(links_, [&](Link& link) {
+        if (serve(link, now, events_of(link.socket.get()))) return false;
+        lost(link, now);
+        return true;
+    });
+    if (listener_ && events_of(listener_.get()) != 0) accept(now);
+}
+
+/// False: the connection is over.
+bool Peer::serve(Link& link, Clock::time_point now, short events) {
+    if (link.connecting) {
+        if (events == 0) return now - link.heard < kSilence;
+        return finish_connecting(link);
+    }
+    if ((events & (POLLIN | POLLERR | POLLHUP)) != 0 && !link.leaving && !receive(link, now)) return false;
+    if (!link.leaving && !link.session->turn()) link.leaving = true;
+    if (now - link.heard >= kTooSilent) return false;
+    if (now - link.heard >= kSilence && !std::exchange(link.asked, true) && link.session->greeted()) link.session->echo_request();
+    if (!send(link)) return false;
+    // What is leaving goes once it has said why.
+    return !link.leaving || !link.session->output().empty();
+}
+
+bool Peer::finish_connecting(Link& link) {
+    int failed = 0;
+    socklen_t bytes = sizeof failed;
+    ::getsockopt(link.socket.get(), SOL_SOCKET, SO_ERROR, &failed, &bytes);
+    if (failed != 0) {
+        if (!std::exchange(told_, true)) spdlog::warn("controller {}: {}; trying on", address_, std::strerror(failed));
+        return false;
+    }
+    link.connecting = false;
+    link.session = std::make_unique<Session>(datapath_, roles_);
+    return true;
+}
+
+bool Peer::receive(Link& link, Clock::time_point now) {
+    uint8_t buffer[65536];
+    for (unsigned i = 0; i < 16 && !link.session->busy(); ++i) {  // others want their turn, too
+        const ssize_t got = ::recv(link.socket.get(), buffer, sizeof buffer, 0);
+        if (got < 0) return errno == EAGAIN || errno == EINTR;
+        if (got == 0) return false;
+        const bool greeted = link.session->greeted();
+        link.heard = now;
+        link.asked = false;
+        if (!link.session->receive({buffer, static_cast<size_t>(got)})) {
+            link.leaving = true;
+            return true;
+        }
+        if (greeted || !link.session->greeted()) continue;
+        spdlog::info("controller {}: connected", link.whom);
+        wait_ = kFirstWait;
+        told_ = false;
+    }
+    return true;
+}
+
+bool Peer::send(Link& link) {
+    Bytes& output = link.session->output();
+    while (!output.empty()) {
+        const ssize_t sent = ::send(link.socket.get(), output.data(), output.size(), MSG_NOSIGNAL);
+        if (sent < 0) return errno == EAGAIN || errno == EINTR;
+        output.erase(output.begin(), output.begin() + sent);
+    }
+    return true;
+}
+
+void Peer::lost(const Link& link, Clock::time_point now) {
+    if (link.session != nullptr && link.session->greeted()) spdlog::warn("controller {}: the connection is over{}", link.whom, listener_ ? "" : "; trying on");
+    next_try_ = std::max(next_try_, now + kFirstWait);
+}
+
+}  // namespace millrace::openflow

@@ -1,0 +1,82 @@
+// One address under `controller`, and the connections that come of it.
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "millrace/openflow/session.hpp"
+
+namespace millrace::openflow {
+
+/// A file descriptor that is closed with its owner.
+class Socket {
+public:
+    explicit Socket(int descriptor = -1) : descriptor_(descriptor) {}
+    Socket(Socket&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+    Socket& operator=(Socket&& other) noexcept {
+        std::swap(descriptor_, other.descriptor_);
+        return *this;
+    }
+    ~Socket();
+    int get() const { return descriptor_; }
+    explicit operator bool() const { return descriptor_ >= 0; }
+
+private:
+    int descriptor_;
+};
+
+/// Used by one thread.
+class Peer {
+public:
+    using Clock = std::chrono::steady_clock;
+    static constexpr auto kFirstWait = std::chrono::milliseconds(250), kLongestWait = std::chrono::milliseconds(8000);
+    /// A controller that says nothing for so long is asked whether it is there, and then given up.
+    static constexpr auto kSilence = std::chrono::seconds(5), kTooSilent = std::chrono::seconds(15);
+
+    /// Throws std::runtime_error for an address that is none, or that cannot be listened on.
+    Peer(const std::string& address, Datapath& datapath, Roles& roles);
+
+    /// Begins what is due, and appends the sockets to be watched; true when somebody is connected.
+    bool prepare(Clock::time_point now, std::vector<pollfd>& sockets);
+    /// Takes what has come, and sends what there is.
+    void work(Clock::time_point now, const std::vector<pollfd>& sockets);
+    uint16_t listens_on() const;
+
+    template <class F>
+    void for_each_session(F&& f) {
+        for (Link& link : links_)
+            if (!link.connecting) f(*link.session);
+    }
+
+private:
+    struct Link {
+        Socket socket;
+        std::unique_ptr<Session> session;
+        std::string whom;
+        Clock::time_point heard;
+        bool connecting = false, asked = false, leaving = false;
+    };
+    void connect(Clock::time_point now);
+    void accept(Clock::time_point now);
+    bool finish_connecting(Link& link);
+    bool serve(Link& link, Clock::time_point now, short events);
+    bool receive(Link& link, Clock::time_point now);
+    bool send(Link& link);
+    void lost(const Link& link, Clock::time_point now);
+
+    std::string address_, host_, port_;
+    Datapath& datapath_;
+    Roles& roles_;
+    Socket listener_;
+    std::vector<Link> links_;
+    Clock::time_point next_try_{};
+    std::chrono::milliseconds wait_ = kFirstWait;
+    bool told_ = false;  // that nobody answers
+};
+
+}  // namespace millrace::openflow
