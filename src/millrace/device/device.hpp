@@ -17,6 +17,7 @@
 #include "millrace/chain/device_names.hpp"
 #include "millrace/chain/program.hpp"
 #include "millrace/device/kernel/batch.hpp"
+#include "millrace/packet/lanes.hpp"
 
 namespace millrace::device {
 
@@ -75,6 +76,35 @@ protected:
     std::vector<StateArray> states_;
 };
 
+/// What a task works on: `count` items in the device's memory, as words. How they lie is the task's business.
+struct TaskBatch {
+    const uint32_t* in = nullptr;
+    uint32_t* out = nullptr;
+    uint32_t count = 0;
+};
+
+/// A kernel beside those of chains: the same work on each item of an array, with tables of its own.
+struct Task {
+    std::string name;            ///< for messages
+    std::string device_header;   ///< by include name, for the device's compiler
+    std::string device_struct;   ///< with `run(const void* tables, const uint32_t* in, uint32_t* out, uint32_t count, uint32_t item, Lanes)`
+    unsigned lanes = 1;          ///< of an item
+    /// The same function for the host.
+    void (*run)(const void* tables, const TaskBatch& batch, uint32_t item) = nullptr;
+    unsigned in_words = 0, out_words = 0;  ///< of an item
+
+    template <class Work, unsigned LaneCount>
+    static void run_on_host(const void* tables, const TaskBatch& batch, uint32_t item) {
+        Work::run(tables, batch.in, batch.out, batch.count, item, Lanes<LaneCount>{});
+    }
+};
+
+/// A task with its tables in the device's memory. Freed with the last reference, as LoadedProgram.
+class LoadedTask {
+public:
+    virtual ~LoadedTask() = default;
+};
+
 struct OrderGate;
 
 class Device {
@@ -100,6 +130,8 @@ public:
     /// Brings a program's tables to the device and makes its steps ready to launch. Tables and state that an
     /// earlier generation has there already are shared. Any thread.
     virtual std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) = 0;
+    /// Brings an image's tables to the device and makes the task ready to launch. Any thread.
+    virtual std::shared_ptr<LoadedTask> load(const Task& task, const nf::Image& image) = 0;
 
     // --- while packets flow; any thread, one at a time per stream ---
     virtual Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) = 0;
@@ -113,6 +145,8 @@ public:
     virtual Status scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) = 0;
     /// Runs step `step` of the program. The pointers in `batch` are device addresses, but for the sources.
     virtual Status launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) = 0;
+    /// Runs a task; the pointers in `batch` are device addresses.
+    virtual Status launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) = 0;
     /// Sets `event` when all that was put on the stream so far is done.
     virtual Status record(StreamId stream, EventId& event) = 0;
     /// What is put on the stream from now on comes after `event` of the device `of`: this one, or another of its kind.

@@ -1,10 +1,13 @@
 #include "millrace/device/cuda/cuda_device.hpp"
 
+#include "millrace/device/cuda/task_source.hpp"
+
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 namespace millrace::device::cuda {
 namespace {
@@ -51,7 +54,40 @@ struct CudaDevice::LoadedModule {
     }
 };
 
-/// Tables relocated to the GPU, and the kernels that take them. The arrays are shared by address.
+/// An image's tables relocated to the GPU. The arrays are shared by address. Made and ended with the mutex held.
+class CudaDevice::LoadedImage {
+public:
+    LoadedImage(CudaDevice& device, const nf::Image& image) : device_(device) {
+        std::vector<void*> addresses;
+        try {
+            for (const nf::Image::Array& array : image.arrays()) {
+                addresses_.push_back(device_.share_array(array));
+                used_.push_back(array.data);
+                addresses.push_back(reinterpret_cast<void*>(addresses_.back()));
+            }
+        } catch (...) {
+            release();
+            throw;
+        }
+        tables_ = image.relocated(addresses);
+    }
+    ~LoadedImage() { release(); }
+    LoadedImage(const LoadedImage&) = delete;
+    LoadedImage& operator=(const LoadedImage&) = delete;
+    const std::vector<std::byte>& tables() const { return tables_; }
+    Address address(size_t array) const { return addresses_[array]; }
+
+private:
+    void release() {
+        for (const void* data : used_) device_.release_array(data);
+    }
+    CudaDevice& device_;
+    std::vector<std::byte> tables_;
+    std::vector<Address> addresses_;
+    std::vector<const void*> used_;
+};
+
+/// Tables of all nodes on the GPU, and the kernels that take them.
 class CudaDevice::Loaded : public LoadedProgram {
 public:
     struct Launch {
@@ -72,7 +108,7 @@ public:
     ~Loaded() override {
         const std::lock_guard lock(device_.mutex_);
         device_.enter();
-        for (const void* data : used_) device_.release_array(data);
+        images_.clear();
     }
     const Launch& launch(size_t step, uint32_t mean_bytes) const {
         return !short_launches_.empty() && mean_bytes < kShortFrame ? short_launches_[step] : launches_[step];
@@ -98,31 +134,58 @@ private:
         return launches;
     }
 
-    void bring_tables() try {
+    void bring_tables() {
         const TableLayout layout = table_layout(*program_);
         tables_.resize(std::max<size_t>(layout.bytes, 16));
         for (size_t node = 0; node < program_->nodes.size(); ++node) {
             const nf::Image& image = program_->nodes[node].nf->image();
-            std::vector<void*> addresses;
-            for (const nf::Image::Array& array : image.arrays()) {
-                const Address address = device_.share_array(array);
-                used_.push_back(array.data);
-                addresses.push_back(reinterpret_cast<void*>(address));
-                add_state(array, address);
-            }
-            const std::vector<std::byte> bytes = image.relocated(addresses);
+            images_.push_back(std::make_unique<LoadedImage>(device_, image));
+            for (size_t i = 0; i < image.arrays().size(); ++i) add_state(image.arrays()[i], images_.back()->address(i));
+            const std::vector<std::byte>& bytes = images_.back()->tables();
             std::copy(bytes.begin(), bytes.end(), tables_.begin() + static_cast<ptrdiff_t>(layout.offsets[node]));
         }
-    } catch (...) {
-        for (const void* data : used_) device_.release_array(data);
-        throw;
     }
 
     CudaDevice& device_;
     std::shared_ptr<LoadedModule> module_;
     std::vector<Launch> launches_, short_launches_;
     std::vector<std::byte> tables_;
-    std::vector<const void*> used_;
+    std::vector<std::unique_ptr<LoadedImage>> images_;
+};
+
+class CudaDevice::TaskLoaded : public LoadedTask {
+public:
+    TaskLoaded(CudaDevice& device, const Task& task, const nf::Image& image) : device_(device), name_(task.name) {
+        const TaskSource source = make_task_source(task, (image.tables_bytes() + kTableAlignment - 1) / kTableAlignment * kTableAlignment);
+        threads_ = source.threads;
+        items_ = source.items;
+        module_ = device_.module_of({.nfs = {}, .chain = source.unit, .kernels = {}, .short_kernels = {}});
+        if (const Result result = device_.driver_.module_function(&function_, module_->module, source.kernel.c_str()); result != kSuccess)
+            throw DeviceError(fmt::format("{}: {}: no kernel: {}", device_.describe(), name_, device_.driver_.text(result)));
+        image_.emplace(device_, image);
+        tables_ = image_->tables();
+        tables_.resize((tables_.size() + kTableAlignment - 1) / kTableAlignment * kTableAlignment);
+    }
+    ~TaskLoaded() override {
+        const std::lock_guard lock(device_.mutex_);
+        device_.enter();
+        image_.reset();
+    }
+    Result launch(const TaskBatch& batch, Stream stream) const {
+        void* parameters[] = {const_cast<const uint32_t**>(&batch.in), const_cast<uint32_t**>(&batch.out), const_cast<uint32_t*>(&batch.count),
+                              const_cast<std::byte*>(tables_.data())};
+        return device_.driver_.launch(function_, (batch.count + items_ - 1) / items_, 1, 1, threads_, 1, 1, 0, stream, parameters, nullptr);
+    }
+    const std::string& name() const { return name_; }
+
+private:
+    CudaDevice& device_;
+    const std::string name_;
+    unsigned threads_ = 0, items_ = 0;
+    std::shared_ptr<LoadedModule> module_;
+    Function function_ = nullptr;
+    std::optional<LoadedImage> image_;
+    std::vector<std::byte> tables_;
 };
 
 int CudaDevice::count(std::string* why) {
@@ -298,6 +361,12 @@ std::shared_ptr<LoadedProgram> CudaDevice::load(std::shared_ptr<const chain::Pro
     return loaded;
 }
 
+std::shared_ptr<LoadedTask> CudaDevice::load(const Task& task, const nf::Image& image) {
+    const std::lock_guard lock(mutex_);
+    enter();
+    return std::make_shared<TaskLoaded>(*this, task, image);
+}
+
 Address CudaDevice::share_array(const nf::Image::Array& array) {
     if (array.bytes == 0) return 0;
     SharedArray& shared = arrays_[array.data];
@@ -376,6 +445,14 @@ Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t 
     streams_[stream]->running = launch.name;
     return check(driver_.launch(launch.function, blocks, 1, 1, launch.threads, 1, 1, launch.block_bytes, streams_[stream]->stream, parameters, nullptr),
                  "a kernel can't be launched", stream);
+}
+
+Status CudaDevice::launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) {
+    if (state_ != Status::ok || batch.count == 0) return state_;
+    enter();
+    const auto& loaded = static_cast<const TaskLoaded&>(task);
+    streams_[stream]->running = &loaded.name();
+    return check(loaded.launch(batch, streams_[stream]->stream), "a task can't be launched", stream);
 }
 
 // An event is its stream and its number there.

@@ -36,6 +36,7 @@ public:
     void unpin(void* memory) override;
     StreamId create_stream(bool timed) override;
     std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) override;
+    std::shared_ptr<LoadedTask> load(const Task& task, const nf::Image& image) override;
     Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) override;
     Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) override;
     Status copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
@@ -43,6 +44,7 @@ public:
     Status copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch, size_t width, size_t rows) override;
     Status scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) override;
     Status launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) override;
+    Status launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) override;
     Status record(StreamId stream, EventId& event) override;
     Status wait(StreamId stream, Device& of, EventId event) override;
     Status query(EventId event) override;
@@ -54,7 +56,9 @@ public:
     std::string bus_id() const;
 
 private:
+    class LoadedImage;
     class Loaded;
+    class TaskLoaded;
     struct LoadedModule;
     /// A stream and its latest events. An event that has been recorded over stands for a later one, so that
     /// waiting for it takes longer but is right.

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "millrace/device/sim/kernels.hpp"
 
@@ -21,36 +22,75 @@ uint64_t steady_ns() {
 
 }  // namespace
 
-/// Tables relocated into device memory: one struct per node. The arrays are shared by address.
+/// An image's tables relocated into device memory. The arrays are shared by address. Made and ended with the mutex held.
+class SimDevice::LoadedImage {
+public:
+    LoadedImage(SimDevice& device, const nf::Image& image) : device_(device) {
+        std::vector<void*> addresses;
+        for (const nf::Image::Array& array : image.arrays()) {
+            addresses_.push_back(device_.share_array(array));
+            used_.push_back(array.data);
+            // Device code runs on the host here, so its views get the host's way to the memory.
+            addresses.push_back(array.bytes == 0 ? nullptr : device_.memory(addresses_.back(), array.bytes));
+        }
+        tables_ = image.relocated(addresses);
+    }
+    ~LoadedImage() {
+        for (const void* data : used_) device_.release_array(data);
+    }
+    LoadedImage(const LoadedImage&) = delete;
+    LoadedImage& operator=(const LoadedImage&) = delete;
+    const void* tables() const { return tables_.data(); }
+    Address address(size_t array) const { return addresses_[array]; }
+
+private:
+    SimDevice& device_;
+    std::vector<std::byte> tables_;
+    std::vector<Address> addresses_;
+    std::vector<const void*> used_;
+};
+
 class SimDevice::Loaded : public LoadedProgram {
 public:
     Loaded(SimDevice& device, std::shared_ptr<const chain::Program> program, std::vector<Step> steps)
         : LoadedProgram(std::move(program), std::move(steps)), device_(device) {
         const std::lock_guard lock(device_.mutex_);
         for (const chain::Node& node : program_->nodes) {
-            std::vector<void*> addresses;
-            for (const nf::Image::Array& array : node.nf->image().arrays()) {
-                const Address address = device_.share_array(array);
-                used_.push_back(array.data);
-                // Device code runs on the host here, so its views get the host's way to the memory.
-                addresses.push_back(array.bytes == 0 ? nullptr : device_.memory(address, array.bytes));
-                add_state(array, address);
-            }
-            tables_.push_back(node.nf->image().relocated(addresses));
+            const nf::Image& image = node.nf->image();
+            images_.push_back(std::make_unique<LoadedImage>(device_, image));
+            tables_.push_back(images_.back()->tables());
+            for (size_t i = 0; i < image.arrays().size(); ++i) add_state(image.arrays()[i], images_.back()->address(i));
         }
-        for (const auto& table : tables_) table_pointers_.push_back(table.data());
     }
     ~Loaded() override {
         const std::lock_guard lock(device_.mutex_);
-        for (const void* data : used_) device_.release_array(data);
+        images_.clear();
     }
-    const std::vector<const void*>& tables() const { return table_pointers_; }
+    const std::vector<const void*>& tables() const { return tables_; }
 
 private:
     SimDevice& device_;
-    std::vector<std::vector<std::byte>> tables_;
-    std::vector<const void*> table_pointers_;
-    std::vector<const void*> used_;
+    std::vector<std::unique_ptr<LoadedImage>> images_;
+    std::vector<const void*> tables_;
+};
+
+class SimDevice::TaskLoaded : public LoadedTask {
+public:
+    TaskLoaded(SimDevice& device, const Task& task, const nf::Image& image) : device_(device), task_(task) {
+        const std::lock_guard lock(device_.mutex_);
+        image_.emplace(device_, image);
+    }
+    ~TaskLoaded() override {
+        const std::lock_guard lock(device_.mutex_);
+        image_.reset();
+    }
+    const Task& task() const { return task_; }
+    const void* tables() const { return image_->tables(); }
+
+private:
+    SimDevice& device_;
+    const Task task_;
+    std::optional<LoadedImage> image_;
 };
 
 SimDevice::SimDevice(SimOptions options)
@@ -101,6 +141,10 @@ StreamId SimDevice::create_stream(bool timed) {
 
 std::shared_ptr<LoadedProgram> SimDevice::load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) {
     return std::make_shared<Loaded>(*this, std::move(program), std::move(steps));
+}
+
+std::shared_ptr<LoadedTask> SimDevice::load(const Task& task, const nf::Image& image) {
+    return std::make_shared<TaskLoaded>(*this, task, image);
 }
 
 uint8_t* SimDevice::memory(Address address, size_t bytes) {
@@ -221,6 +265,19 @@ Status SimDevice::launch(StreamId stream, const LoadedProgram& program, size_t s
         return true;
     };
     return submit(stream, {Operation::Kind::kernel, run});
+}
+
+Status SimDevice::launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) {
+    const auto& loaded = static_cast<const TaskLoaded&>(task);
+    return submit(stream, {Operation::Kind::kernel, [=, this, &loaded] {
+                               const size_t words = batch.count * sizeof(uint32_t);
+                               const TaskBatch view{reinterpret_cast<const uint32_t*>(memory(reinterpret_cast<Address>(batch.in), words * loaded.task().in_words)),
+                                                    reinterpret_cast<uint32_t*>(memory(reinterpret_cast<Address>(batch.out), words * loaded.task().out_words)),
+                                                    batch.count};
+                               if (view.in == nullptr || view.out == nullptr) return false;
+                               for (uint32_t i = 0; i < batch.count; ++i) loaded.task().run(loaded.tables(), view, i);
+                               return true;
+                           }});
 }
 
 Status SimDevice::record(StreamId stream, EventId& event) {

@@ -48,6 +48,7 @@ public:
     void unpin(void*) override {}
     StreamId create_stream(bool timed) override;
     std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) override;
+    std::shared_ptr<LoadedTask> load(const Task& task, const nf::Image& image) override;
     Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) override;
     Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) override;
     Status copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch,
@@ -56,6 +57,7 @@ public:
                              size_t rows) override;
     Status scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) override;
     Status launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) override;
+    Status launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) override;
     Status record(StreamId stream, EventId& event) override;
     Status wait(StreamId stream, Device& of, EventId event) override;
     Status query(EventId event) override;
@@ -66,6 +68,8 @@ public:
 
 private:
     class Loaded;
+    class LoadedImage;
+    class TaskLoaded;
     struct Operation {
         enum class Kind { copy, kernel, record, wait } kind;
         std::function<bool()> run;  ///< false: a bad address

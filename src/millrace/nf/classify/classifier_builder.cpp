@@ -3,32 +3,6 @@
 #include "millrace/packet/lanes.hpp"
 
 namespace millrace::nf::classify {
-namespace {
-
-/// The 5-tuple that `ternary_key` makes that key of.
-template <unsigned Words>
-HeaderKey header_key(const TernaryKey<Words>& key) {
-    HeaderKey header;
-    header.ip_version = Words == 4 ? 4 : 6;
-    const auto half = [&](unsigned word) { return static_cast<uint64_t>(key.words[word]) << 32; };
-    if constexpr (Words == 4) {
-        header.src_high = half(0);
-        header.dst_high = half(1);
-    } else {
-        header.src_high = half(0) | key.words[1];
-        header.src_low = half(2) | key.words[3];
-        header.dst_high = half(4) | key.words[5];
-        header.dst_low = half(6) | key.words[7];
-    }
-    header.src_port = static_cast<uint16_t>(key.words[Words - 2] >> 16);
-    header.dst_port = static_cast<uint16_t>(key.words[Words - 2]);
-    header.protocol = static_cast<uint8_t>(key.words[Words - 1] >> 24);
-    header.tcp_flags = static_cast<uint8_t>(key.words[Words - 1] >> 16);
-    header.has = static_cast<uint8_t>(key.words[Words - 1]);
-    return header;
-}
-
-}  // namespace
 
 template <unsigned Words>
 FamilyBuilder<Words>::FamilyBuilder(const RuleSet& rules, std::span<const uint32_t> order, std::optional<Engine> engine, uint64_t limit_bytes)
@@ -83,7 +57,7 @@ template <unsigned Words>
 void FamilyBuilder<Words>::choose() {
     if (boxes_ == 0) return;
     std::vector<HeaderKey> keys;
-    for (const TernaryKey<Words>& key : sample_keys<Words>(ternary_, kTrialKeys)) keys.push_back(header_key(key));
+    for (const TernaryKey<Words>& key : sample_keys<Words>(ternary_, kTrialKeys)) keys.push_back(header_key<Words>(key));
     for (const Engine engine : {Engine::linear, Engine::tuple, Engine::bloom, Engine::bit_vectors, Engine::merged})
         choice_.trials.push_back(try_engine(engine, keys));
     choice_.take_fastest();

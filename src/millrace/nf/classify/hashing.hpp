@@ -10,7 +10,7 @@ namespace millrace::nf::classify {
 /// follow (Dietzfelbinger, 1996). Both need no division, where the paper's `mod p` takes one.
 template <unsigned Words>
 struct HashFunction {
-    static constexpr unsigned kDerived = 5;
+    static constexpr unsigned kDerived = 3;
 
     uint64_t word[Words];
     uint64_t offset;

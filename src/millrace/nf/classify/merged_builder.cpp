@@ -146,7 +146,7 @@ void MergedBuilder<Words>::add_table(std::vector<Class>& classes, const Mask& ma
 template <unsigned Words>
 uint64_t MergedBuilder<Words>::bytes() const {
     return tables_.size() * sizeof(typename Engine::Table) + slots_.size() * sizeof(typename Engine::Slot) +
-           rules_.size() * sizeof(TernaryRule<Words>) + sizeof(HashFunction<Words>);
+           rules_.size() * sizeof(TernaryRule<Words>);
 }
 
 template <unsigned Words>
@@ -154,7 +154,7 @@ void MergedBuilder<Words>::attach(Image& image, typename Engine::Tables& tables)
     image.attach_some(tables.tables, std::move(tables_));
     image.attach_some(tables.slots, std::move(slots_));
     image.attach_some(tables.rules, std::move(rules_));
-    image.attach(tables.functions, std::vector<HashFunction<Words>>{hashing_});
+    tables.function = hashing_;
 }
 
 template class MergedBuilder<4>;

@@ -16,13 +16,13 @@ namespace millrace::nf::classify {
 template <unsigned Words>
 struct MergedEngine {
     /// The rules whose masked values share a hash: `count` of them from `first`, by position; none in a free slot.
-    struct Slot {
+    struct alignas(kTableAlignment) Slot {
         uint32_t fingerprint;
         uint32_t first;
         uint32_t count;
         uint32_t best;           ///< the position of the first of them
     };
-    struct Table {
+    struct alignas(kTableAlignment) Table {
         uint32_t mask[Words];
         uint32_t best;           ///< the lowest position of its rules
         uint32_t first_slot;
@@ -32,7 +32,7 @@ struct MergedEngine {
         View<Table> tables;      ///< by `best`
         View<Slot> slots;
         View<TernaryRule<Words>> rules;
-        View<HashFunction<Words>> functions;  ///< one
+        HashFunction<Words> function;
     };
 
     /// The lowest position that matches, or kNoRule.
@@ -53,7 +53,7 @@ struct MergedEngine {
 private:
     /// The lowest position below `bound` that matches, or kNoRule.
     MILLRACE_DEVICE static uint32_t find_in_table(const Tables& tables, const Table& in, const TernaryKey<Words>& key, uint32_t bound) {
-        const uint32_t hash = tables.functions[0].hash(key, in.mask);
+        const uint32_t hash = tables.function.hash(key, in.mask);
         for (uint32_t at = spread(hash, in.slots);; at = at + 1 == in.slots ? 0 : at + 1) {
             const Slot slot = tables.slots[in.first_slot + at];
             if (slot.count == 0) return kNoRule;

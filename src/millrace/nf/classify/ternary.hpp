@@ -46,11 +46,38 @@ MILLRACE_DEVICE TernaryKey<Words> ternary_key(const HeaderKey& key) {
     return result;
 }
 
+/// The 5-tuple that `ternary_key` makes that key of.
+template <unsigned Words>
+MILLRACE_DEVICE HeaderKey header_key(const TernaryKey<Words>& key) {
+    static_assert(Words == 4 || Words == 10);
+    HeaderKey header;
+    header.ip_version = Words == 4 ? 4 : 6;
+    const auto half = [&](unsigned word) { return static_cast<uint64_t>(key.words[word]) << 32; };
+    if constexpr (Words == 4) {
+        header.src_high = half(0);
+        header.dst_high = half(1);
+    } else {
+        header.src_high = half(0) | key.words[1];
+        header.src_low = half(2) | key.words[3];
+        header.dst_high = half(4) | key.words[5];
+        header.dst_low = half(6) | key.words[7];
+    }
+    header.src_port = static_cast<uint16_t>(key.words[Words - 2] >> 16);
+    header.dst_port = static_cast<uint16_t>(key.words[Words - 2]);
+    header.protocol = static_cast<uint8_t>(key.words[Words - 1] >> 24);
+    header.tcp_flags = static_cast<uint8_t>(key.words[Words - 1] >> 16);
+    header.has = static_cast<uint8_t>(key.words[Words - 1]);
+    return header;
+}
+
+/// How device tables are aligned: a GPU reads 16 bytes at a time, but only from there.
+inline constexpr size_t kTableAlignment = 16;
+
 /// Matches the keys with `(key & mask) == value` whose ports lie in two ranges besides. Bits of `value`
 /// outside of `mask` are zero. Ranges that are prefixes are in value and mask; of the others, value and
 /// mask have the bits that all ports of the range share.
 template <unsigned Words>
-struct TernaryRule {
+struct alignas(kTableAlignment) TernaryRule {
     static constexpr unsigned kPorts = Words - 2;
     static constexpr unsigned kSmall = Words - 1;
 

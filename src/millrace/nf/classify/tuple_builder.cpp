@@ -1,7 +1,6 @@
 #include "millrace/nf/classify/tuple_builder.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <map>
 #include <set>
@@ -38,52 +37,62 @@ TupleBuilder<Words>::TupleBuilder(std::span<const TernaryRule<Words>> rules, boo
     for (auto& [mask, all] : by_mask) {
         std::set<std::array<uint32_t, Words>> values;
         std::erase_if(all, [&](const TernaryRule<Words>& rule) { return !values.insert(std::to_array(rule.value)).second; });
-        for (size_t first = 0; first < all.size(); first += policy_.max_class)
-            add_class(mask, std::span(all).subspan(first, std::min<size_t>(policy_.max_class, all.size() - first)));
     }
+    for (uint32_t function = 0; !add_all(by_mask, function);) ++function;
+    std::stable_sort(classes_.begin(), classes_.end(), [](const auto& a, const auto& b) { return a.best < b.best; });
     if (bytes() > limit_bytes) throw TablesTooLarge("the tuple tables of these rules take " + std::to_string(bytes()) + " bytes");
 }
 
+/// Makes all tables with that function; false when it gives too many values of a class the same hash.
 template <unsigned Words>
-const HashFunction<Words>& TupleBuilder<Words>::function(uint32_t number) {
-    while (functions_.size() <= number) functions_.push_back(make_hash_function<Words>(static_cast<uint32_t>(functions_.size())));
-    return functions_[number];
+bool TupleBuilder<Words>::add_all(const Classes& classes, uint32_t function) {
+    function_ = make_hash_function<Words>(function);
+    classes_.clear();
+    slots_.clear();
+    filters_.clear();
+    for (const auto& [mask, all] : classes)
+        for (size_t first = 0; first < all.size(); first += policy_.max_class)
+            if (!add_class(mask, std::span(all).subspan(first, std::min<size_t>(policy_.max_class, all.size() - first)))) return false;
+    return true;
 }
 
 template <unsigned Words>
-void TupleBuilder<Words>::add_class(const std::array<uint32_t, Words>& mask, std::span<const TernaryRule<Words>> rules) {
+bool TupleBuilder<Words>::add_class(const std::array<uint32_t, Words>& mask, std::span<const TernaryRule<Words>> rules) {
     typename Engine::Class in{};
     std::copy_n(mask.begin(), Words, in.mask);
+    in.best = rules.front().position;
+    for (const TernaryRule<Words>& rule : rules) in.best = std::min(in.best, rule.position);
     in.first_slot = static_cast<uint32_t>(slots_.size());
     in.subtable_slots = static_cast<uint32_t>(std::ceil(static_cast<double>(rules.size()) / (Engine::kSubtables * policy_.load)));
     std::vector<typename Engine::Slot> slots;
-    while (!fill(in, rules, slots)) {
+    uint32_t growths = 0;
+    for (uint32_t tries = 1; !fill(in, rules, slots); ++tries) {
         ++rehashes_;
-        ++in.function;
-        if (in.function % policy_.tries == 0) {
-            in.subtable_slots += 1 + in.subtable_slots / 8;
-            ++growths_;
-        }
+        in.seed = tries * 0x9e3779b9u;
+        if (tries % policy_.tries != 0) continue;
+        if (++growths > policy_.max_growths) return false;
+        in.subtable_slots += 1 + in.subtable_slots / 8;
+        ++growths_;
     }
     slots_.insert(slots_.end(), slots.begin(), slots.end());
     if (with_filters_) add_filter(in, rules);
     classes_.push_back(in);
+    return true;
 }
 
 template <unsigned Words>
 bool TupleBuilder<Words>::fill(const typename Engine::Class& in, std::span<const TernaryRule<Words>> rules,
                                std::vector<typename Engine::Slot>& slots) {
-    const HashFunction<Words>& hashing = function(in.function);
     slots.assign(size_t{Engine::kSubtables} * in.subtable_slots, {{}, kNoRule});
     for (const TernaryRule<Words>& rule : rules) {
         typename Engine::Slot homeless{{}, rule.position};
         std::copy_n(rule.value, Words, homeless.value);
         for (uint32_t moves = 0;; ++moves) {
             if (moves == policy_.max_moves) return false;
-            const uint32_t hash = hashing.hash(key_of_value(homeless.value), in.mask);
+            const uint32_t hash = Engine::slot_hash(function_.hash(key_of_value(homeless.value), in.mask), in.seed);
             typename Engine::Slot* victim = nullptr;
             for (unsigned i = 0; i < Engine::kSubtables; ++i) {
-                typename Engine::Slot& slot = slots[i * in.subtable_slots + spread(hashing.derive(i, hash), in.subtable_slots)];
+                typename Engine::Slot& slot = slots[i * in.subtable_slots + spread(function_.derive(i, hash), in.subtable_slots)];
                 if (slot.position == kNoRule) {
                     victim = &slot;
                     break;
@@ -100,24 +109,18 @@ bool TupleBuilder<Words>::fill(const typename Engine::Class& in, std::span<const
 
 template <unsigned Words>
 void TupleBuilder<Words>::add_filter(typename Engine::Class& in, std::span<const TernaryRule<Words>> rules) {
-    const uint32_t bits = std::bit_ceil(std::max<uint32_t>(32, static_cast<uint32_t>(rules.size()) * policy_.filter_bits));
     in.first_filter = static_cast<uint32_t>(filters_.size());
-    in.filter_shift = 32 - static_cast<uint32_t>(std::countr_zero(bits));
-    filters_.resize(filters_.size() + bits / 32);
-    const HashFunction<Words>& hashing = function(in.function);
+    in.filter_words = static_cast<uint32_t>((rules.size() * policy_.filter_bits + 31) / 32);
+    filters_.resize(filters_.size() + in.filter_words);
     for (const TernaryRule<Words>& rule : rules) {
-        const uint32_t hash = hashing.hash(key_of_value(rule.value), in.mask);
-        for (unsigned i = 0; i < Engine::kFilterHashes; ++i) {
-            const uint32_t bit = hashing.derive(Engine::kSubtables + i, hash) >> in.filter_shift;
-            filters_[in.first_filter + bit / 32] |= 1u << (bit % 32);
-        }
+        const uint32_t hash = function_.hash(key_of_value(rule.value), in.mask);
+        filters_[in.first_filter + Engine::filter_word(hash, in.filter_words)] |= Engine::filter_bits(hash);
     }
 }
 
 template <unsigned Words>
 uint64_t TupleBuilder<Words>::bytes() const {
-    return classes_.size() * sizeof(typename Engine::Class) + slots_.size() * sizeof(typename Engine::Slot) + filters_.size() * 4 +
-           functions_.size() * sizeof(HashFunction<Words>);
+    return classes_.size() * sizeof(typename Engine::Class) + slots_.size() * sizeof(typename Engine::Slot) + filters_.size() * 4;
 }
 
 template <unsigned Words>
@@ -125,7 +128,7 @@ void TupleBuilder<Words>::attach(Image& image, typename Engine::Tables& tables) 
     image.attach_some(tables.classes, std::move(classes_));
     image.attach_some(tables.slots, std::move(slots_));
     image.attach_some(tables.filters, std::move(filters_));
-    image.attach_some(tables.functions, std::move(functions_));
+    tables.function = function_;
 }
 
 template class TupleBuilder<4>;

@@ -1,6 +1,7 @@
 // Builds the tables of TupleEngine: classes by mask, cuckoo tables, Bloom filters.
 #pragma once
 
+#include <map>
 #include <span>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct TuplePolicy {
     uint32_t filter_bits = 32;            ///< of a Bloom filter, for each rule
     uint32_t max_moves = 200;             ///< of rules to other slots, until the table counts as full
     uint32_t tries = 8;                   ///< with other hash functions, until the table grows
+    uint32_t max_growths = 16;            ///< of one table, until all begin anew with another hash of the masked words
 };
 
 template <unsigned Words>
@@ -39,18 +41,20 @@ public:
     size_t growths() const { return growths_; }
 
 private:
-    void add_class(const std::array<uint32_t, Words>& mask, std::span<const TernaryRule<Words>> rules);
+    using Classes = std::map<std::array<uint32_t, Words>, std::vector<TernaryRule<Words>>>;
+    bool add_all(const Classes& classes, uint32_t function);
+    /// False when the rules cannot be told apart by the hash of their values.
+    bool add_class(const std::array<uint32_t, Words>& mask, std::span<const TernaryRule<Words>> rules);
     /// False when the table took too many moves; the slots are then to be thrown away.
     bool fill(const typename Engine::Class& in, std::span<const TernaryRule<Words>> rules, std::vector<typename Engine::Slot>& slots);
     void add_filter(typename Engine::Class& in, std::span<const TernaryRule<Words>> rules);
-    const HashFunction<Words>& function(uint32_t number);
 
     TuplePolicy policy_;
     bool with_filters_;
     std::vector<typename Engine::Class> classes_;
     std::vector<typename Engine::Slot> slots_;
     std::vector<uint32_t> filters_;
-    std::vector<HashFunction<Words>> functions_;
+    HashFunction<Words> function_;
     size_t rehashes_ = 0, growths_ = 0;
 };
 
