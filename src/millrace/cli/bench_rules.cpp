@@ -6,6 +6,7 @@
 #include <functional>
 #include <iostream>
 
+#include "millrace/cli/bench_lookups.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/table.hpp"
 #include "millrace/nf/classify/classbench.hpp"
@@ -25,6 +26,7 @@ struct Arguments {
     SyntheticSpec spec;
     std::string output, trace;
     bool measure = false;
+    LookupArguments lookups;
 };
 
 std::string rules_text(const SyntheticSet& set, unsigned fields) {
@@ -90,17 +92,7 @@ Table measure_five_tuples(const SyntheticSet& set) {
     RuleSet rules;
     load_classbench(rules_text(set, 5), "rules", {}, rules);
     std::vector<HeaderKey> keys;
-    for (const auto& [fields, rule] : set.packets) {
-        HeaderKey key;
-        key.ip_version = 4;
-        key.src_high = fields.ip_src_high;
-        key.dst_high = fields.ip_dst_high;
-        key.src_port = fields.l4_src;
-        key.dst_port = fields.l4_dst;
-        key.protocol = fields.protocol;
-        key.has = fields.has;
-        keys.push_back(key);
-    }
+    for (const auto& [fields, rule] : set.packets) keys.push_back(five_tuple(fields));
     for (const Engine engine : {Engine::linear, Engine::tuple, Engine::bloom, Engine::bit_vectors, Engine::merged})
         measure_engine<HeaderKey>(table, engine, keys, [&](nf::Image& image, auto& find) {
             ClassifierBuilder builder(rules, kMaxTableBytes, engine);
@@ -114,6 +106,7 @@ Table measure_five_tuples(const SyntheticSet& set) {
 }
 
 int bench_rules(const Arguments& arguments) {
+    if (!arguments.lookups.figures.empty()) return bench_lookups(arguments.lookups);
     SyntheticSpec spec = arguments.spec;
     if (arguments.measure && spec.packets == 0) spec.packets = 8192;
     if (!arguments.trace.empty() && spec.packets == 0) spec.packets = spec.rules;
@@ -145,6 +138,17 @@ void add_bench_rules(CLI::App& bench, int& status) {
     command->add_option("--trace", arguments->trace, "Write headers that match the rules to this file, too")->type_name("FILE");
     command->add_option("--packets", spec.packets, "Headers of the trace; 0 is as many as rules, or 8192 with --measure")->capture_default_str();
     command->add_flag("--measure", arguments->measure, "Look the trace up by every engine on one core, and print how fast each is");
+    LookupArguments& lookups = arguments->lookups;
+    command->add_option("--figures", lookups.figures, "Measure these on a device instead: targets, the figures 5 to 10 of GSwitch's paper, changes")
+        ->delimiter(',')->check(CLI::IsMember(std::vector<std::string>(std::begin(kLookupFigures), std::end(kLookupFigures))));
+    command->add_option("-d,--device", lookups.device, "The device of --figures")->check(CLI::IsMember({"sim", "cuda"}))->capture_default_str();
+    command->add_option("--data", lookups.data, "The folder with classbench/ (MILLRACE_DATA)")->envname("MILLRACE_DATA")->type_name("DIR");
+    command->add_option("--for", lookups.seconds, "Seconds for each figure")->check(CLI::PositiveNumber)->capture_default_str();
+    command->add_option("--headers", lookups.headers, "Headers in memory, the trace over and over")->check(CLI::Range(16, 1 << 26))->capture_default_str();
+    command->add_option("--lanes", lookups.lanes, "Lanes of a header; several are tried each")->delimiter(',')->check(CLI::IsMember({1, 2, 4, 8, 32}))->capture_default_str();
+    command->add_option("--most-rules", lookups.most_rules, "Leave larger sets out")->capture_default_str();
+    command->add_option("--acl", lookups.acl_seconds, "Seconds that rte_acl gets to compile the sets; 0 leaves it out")->capture_default_str();
+    command->add_option("--json", lookups.json_file, "Write the figures as JSON")->type_name("FILE");
     command->callback([arguments, &status] {
         try {
             status = bench_rules(*arguments);

@@ -13,6 +13,7 @@
 #include "millrace/nf/classify/classbench.hpp"
 #include "millrace/nf/classify/classifier_builder.hpp"
 #include "millrace/nf/classify/text_rules.hpp"
+#include "millrace/nf/classify/trace.hpp"
 #include "millrace/packet/lanes.hpp"
 #include "support/data.hpp"
 
@@ -75,40 +76,9 @@ inline std::vector<Searched> every_engine(const RuleSet& rules) {
     return engines;
 }
 
-struct TraceHeader {
-    HeaderKey key;
-    uint32_t rule = 0;  ///< the last column as it stands
-};
-
-/// A trace of `src dst sport dport proto [flags] rule` lines. Ports count whatever the protocol is, as
-/// the traces mean it; there are no TCP flags.
 inline std::vector<TraceHeader> classbench_trace(const std::string& name) {
-    const std::string text = read_file(millrace::test::data_path("classbench/" + name));
-    std::vector<TraceHeader> trace;
-    for_each_line(text, [&](std::string_view line, uint32_t) {
-        std::vector<uint64_t> columns;
-        std::string number;
-        for (const char c : std::string(line) + ' ') {
-            if (c >= '0' && c <= '9') {
-                number += c;
-            } else if (!number.empty()) {
-                columns.push_back(std::stoull(number));
-                number.clear();
-            }
-        }
-        if (columns.size() < 6) return;
-        TraceHeader header;
-        header.key.ip_version = 4;
-        header.key.src_high = columns[0] << 32;
-        header.key.dst_high = columns[1] << 32;
-        header.key.src_port = static_cast<uint16_t>(columns[2]);
-        header.key.dst_port = static_cast<uint16_t>(columns[3]);
-        header.key.protocol = static_cast<uint8_t>(columns[4]);
-        header.key.has = HeaderKey::kPorts;
-        header.rule = static_cast<uint32_t>(columns.back());
-        trace.push_back(header);
-    });
-    return trace;
+    const std::string path = millrace::test::data_path("classbench/" + name);
+    return load_trace(read_file(path), path);
 }
 
 inline std::string text_of(const HeaderKey& key) {

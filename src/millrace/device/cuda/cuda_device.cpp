@@ -63,6 +63,7 @@ public:
             for (const nf::Image::Array& array : image.arrays()) {
                 addresses_.push_back(device_.share_array(array));
                 used_.push_back(array.data);
+                owners_.push_back(array.owner);
                 addresses.push_back(reinterpret_cast<void*>(addresses_.back()));
             }
         } catch (...) {
@@ -85,6 +86,7 @@ private:
     std::vector<std::byte> tables_;
     std::vector<Address> addresses_;
     std::vector<const void*> used_;
+    std::vector<std::shared_ptr<const void>> owners_;  // what names an array must not be an other's meanwhile
 };
 
 /// Tables of all nodes on the GPU, and the kernels that take them.
@@ -231,6 +233,7 @@ CudaDevice::~CudaDevice() {
         if (streams_[i]->anchor != nullptr) driver_.event_destroy(streams_[i]->anchor);
         driver_.stream_destroy(streams_[i]->stream);
     }
+    for (const Spare& spare : spares_) free(spare.address);
     modules_.clear();
     driver_.context_release(device_);
 }
@@ -367,11 +370,27 @@ std::shared_ptr<LoadedTask> CudaDevice::load(const Task& task, const nf::Image& 
     return std::make_shared<TaskLoaded>(*this, task, image);
 }
 
+CudaDevice::Spare CudaDevice::take_room(const nf::Image::Array& array) {
+    auto best = spares_.end();
+    for (auto spare = spares_.begin(); spare != spares_.end(); ++spare)
+        if (spare->room >= array.bytes && spare->room / 2 <= array.bytes && (best == spares_.end() || spare->room < best->room)) best = spare;
+    if (best != spares_.end()) {
+        const Spare taken = *best;
+        spares_.erase(best);
+        return taken;
+    }
+    // A generation is seldom larger than the one before by more than that.
+    const size_t room = array.bytes + array.bytes / 8;
+    return {allocate(room, array.is_state() ? "state '" + array.state_name + "'" : "tables"), room};
+}
+
 Address CudaDevice::share_array(const nf::Image::Array& array) {
     if (array.bytes == 0) return 0;
     SharedArray& shared = arrays_[array.data];
     if (shared.users++ == 0) {
-        shared.address = allocate(array.bytes, array.is_state() ? "state '" + array.state_name + "'" : "tables");
+        const Spare room = take_room(array);
+        shared.address = room.address;
+        shared.room = room.room;
         if (const Result result = driver_.copy_to_device(shared.address, array.data, array.bytes); result != kSuccess)
             throw DeviceError(fmt::format("{}: tables can't be copied: {}", describe(), driver_.text(result)));
     }
@@ -381,7 +400,11 @@ Address CudaDevice::share_array(const nf::Image::Array& array) {
 void CudaDevice::release_array(const void* data) {
     const auto found = arrays_.find(data);
     if (found == arrays_.end() || --found->second.users > 0) return;
-    free(found->second.address);
+    if (spares_.size() == kMostSpares) {
+        free(spares_.front().address);
+        spares_.erase(spares_.begin());
+    }
+    spares_.push_back({found->second.address, found->second.room});
     arrays_.erase(found);
 }
 

@@ -74,7 +74,15 @@ private:
     struct SharedArray {
         Address address = 0;
         unsigned users = 0;
+        size_t room = 0;
     };
+    /// Memory of tables that are used no more, for those of later generations: the driver frees nothing without waiting for all
+    /// that is under way.
+    struct Spare {
+        Address address = 0;
+        size_t room = 0;
+    };
+    static constexpr size_t kMostSpares = 64;
     static constexpr size_t kMostStreams = 4096;
 
     void enter() const;
@@ -83,6 +91,8 @@ private:
     Result make_anchor(StreamState& state) const;
     std::shared_ptr<LoadedModule> module_of(const ChainSource& source);
     Address share_array(const nf::Image::Array& array);
+    /// Room for an array, a spare one or new.
+    Spare take_room(const nf::Image::Array& array);
     void release_array(const void* data);
 
     const Driver& driver_;
@@ -97,6 +107,7 @@ private:
     std::array<std::unique_ptr<StreamState>, kMostStreams> streams_;
     size_t stream_count_ = 0;
     std::map<const void*, SharedArray> arrays_;
+    std::vector<Spare> spares_;  // the longest unused first
     std::map<std::string, std::weak_ptr<LoadedModule>> modules_;
     std::vector<std::weak_ptr<Loaded>> loaded_;
     std::set<std::string> launch_names_;

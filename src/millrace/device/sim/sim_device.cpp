@@ -30,6 +30,7 @@ public:
         for (const nf::Image::Array& array : image.arrays()) {
             addresses_.push_back(device_.share_array(array));
             used_.push_back(array.data);
+            owners_.push_back(array.owner);
             // Device code runs on the host here, so its views get the host's way to the memory.
             addresses.push_back(array.bytes == 0 ? nullptr : device_.memory(addresses_.back(), array.bytes));
         }
@@ -48,6 +49,7 @@ private:
     std::vector<std::byte> tables_;
     std::vector<Address> addresses_;
     std::vector<const void*> used_;
+    std::vector<std::shared_ptr<const void>> owners_;  // what names an array must not be an other's meanwhile
 };
 
 class SimDevice::Loaded : public LoadedProgram {

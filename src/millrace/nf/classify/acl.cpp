@@ -210,6 +210,23 @@ void Acl::find_all(std::span<const Key> keys, uint32_t* rules) const {
     if (ipv6_count > 0) find_family<Ipv6Input>(ipv6_, keys, {ipv6, ipv6_count}, rules);
 }
 
+std::vector<uint8_t> Acl::prepare(std::span<const HeaderKey> keys) const {
+    std::vector<uint8_t> prepared(keys.size() * sizeof(Ipv4Input));
+    for (size_t i = 0; i < keys.size(); ++i) {
+        Ipv4Input input{};
+        fill(keys[i], classes_, input);
+        std::memcpy(&prepared[i * sizeof input], &input, sizeof input);
+    }
+    return prepared;
+}
+
+void Acl::find(const std::vector<uint8_t>& prepared, size_t first, uint32_t count, uint32_t* rules) const {
+    const uint8_t* data[kMaxKeys];
+    for (uint32_t i = 0; i < count; ++i) data[i] = &prepared[(first + i) * sizeof(Ipv4Input)];
+    rte_acl_classify(ipv4_.get(), data, rules, count, 1);
+    for (uint32_t i = 0; i < count; ++i) rules[i] -= 1;
+}
+
 void Acl::find(std::span<const HeaderKey> keys, uint32_t* rules) const { find_all(keys, rules); }
 void Acl::find(std::span<Packet* const> packets, uint32_t* rules) const { find_all(packets, rules); }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "millrace/nf/classify/classifier.hpp"
 #include "millrace/nf/classify/header_classes.hpp"
@@ -29,6 +30,11 @@ public:
     void find(std::span<const HeaderKey> keys, uint32_t* rules) const;
     /// The same for parsed packets.
     void find(std::span<Packet* const> packets, uint32_t* rules) const;
+
+    /// IPv4 headers as rte_acl reads them, one behind the other, for who looks the same ones up again and again.
+    std::vector<uint8_t> prepare(std::span<const HeaderKey> keys) const;
+    /// Looks up `count` of them, at most kMaxKeys, from number `first` on.
+    void find(const std::vector<uint8_t>& prepared, size_t first, uint32_t count, uint32_t* rules) const;
 
     /// `scalar`, `sse`, `avx2`, `avx512x16` or `avx512x32`: what classifies, the best that the CPU has.
     const std::string& method() const { return method_; }

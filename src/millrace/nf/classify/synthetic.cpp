@@ -184,6 +184,18 @@ std::string mac_text_of(uint64_t mac) {
 
 }  // namespace
 
+HeaderKey five_tuple(const FlowFields& fields) {
+    HeaderKey key;
+    key.ip_version = 4;
+    key.src_high = fields.ip_src_high;
+    key.dst_high = fields.ip_dst_high;
+    key.src_port = fields.l4_src;
+    key.dst_port = fields.l4_dst;
+    key.protocol = fields.protocol;
+    key.has = fields.has;
+    return key;
+}
+
 std::string classbench_text(const SyntheticRule& rule) {
     const auto& [value, mask] = rule;
     const auto prefix = [](uint64_t address, uint64_t bits) { return fmt::format("{}/{}", ipv4_text(address), std::popcount(bits)); };

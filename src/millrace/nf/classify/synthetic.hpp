@@ -44,6 +44,8 @@ SyntheticSet make_synthetic(const SyntheticSpec& spec);
 /// The rules of a set of 12 fields as ternary rules, by position.
 std::vector<TernaryRule<9>> ternary_rules(const SyntheticSet& set);
 
+/// The 5-tuple of a header made up.
+HeaderKey five_tuple(const FlowFields& fields);
 /// A rule as a line of ClassBench (without line end), of a set of 5 fields.
 std::string classbench_text(const SyntheticRule& rule);
 /// The match of a rule as `ovs-ofctl` writes it: `in_port=1,dl_type=0x0800,nw_dst=10.0.0.0/8`. Empty for a rule that matches all.
