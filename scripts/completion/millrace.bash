@@ -41,7 +41,8 @@ _millrace() {
         doctor) options+=" --json" ;;
         bench)
             case $sub in
-                rules) options+=" --rules --classes --full --overlap --fields --seed --output --trace --packets --measure" ;;
+                rules) options+=" --rules --classes --full --overlap --fields --seed --output --trace --packets --measure --figures --device"
+                       options+=" --data --for --headers --lanes --engines --sets --most-rules --acl --json" ;;
                 transfer) options+=" --device --for --json" ;;
                 chain | nf | modes | latency)
                     options+=" --chain --config --device --workers --cores --sizes --replay --for --warm-up --mode --transfer-in --transfer-out"

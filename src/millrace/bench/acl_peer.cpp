@@ -82,8 +82,10 @@ void measure_in_child(const LookupSet& set, int in, int out, double seconds) {
     _exit(0);
 }
 
+}  // namespace
+
 /// One compiling process and the pipes to it.
-class Child {
+class AclPeers::Child {
 public:
     Child(const LookupSet& set, double seconds) {
         int to[2], from[2];
@@ -137,27 +139,27 @@ private:
     std::string heard_;
 };
 
-}  // namespace
+AclPeers::AclPeers(const std::vector<std::shared_ptr<LookupSet>>& sets, double seconds) : seconds_(seconds), begin_(Clock::now()) {
+    for (const auto& set : sets) children_.push_back(std::make_unique<Child>(*set, seconds));
+}
+AclPeers::~AclPeers() = default;
 
-std::vector<AclRate> measure_acl(const std::vector<std::shared_ptr<LookupSet>>& sets, double limit_seconds, double seconds) {
-    std::vector<AclRate> rates(sets.size());
-    std::vector<std::unique_ptr<Child>> children;
-    for (const auto& set : sets) children.push_back(std::make_unique<Child>(*set, seconds));
-    const auto begin = Clock::now();
-    for (size_t i = 0; i < sets.size(); ++i) {
-        const nlohmann::json built = children[i]->hear(limit_seconds - seconds_since(begin));
+std::vector<AclRate> AclPeers::measure(double limit_seconds) {
+    std::vector<AclRate> rates(children_.size());
+    for (size_t i = 0; i < rates.size(); ++i) {
+        const nlohmann::json built = children_[i]->hear(limit_seconds - seconds_since(begin_));
         if (built.contains("method")) {
             rates[i].build_seconds = built["build-seconds"];
             rates[i].method = built["method"];
         } else {
             rates[i].refusal = built.contains("refusal") ? built["refusal"].get<std::string>() : fmt::format("not compiled after {:.0f} s", limit_seconds);
-            children[i].reset();
+            children_[i].reset();
         }
     }
-    for (size_t i = 0; i < sets.size(); ++i) {
-        if (!children[i]) continue;
-        children[i]->let_go();
-        const nlohmann::json measured = children[i]->hear(30 + 4 * seconds);
+    for (size_t i = 0; i < rates.size(); ++i) {
+        if (!children_[i]) continue;
+        children_[i]->let_go();
+        const nlohmann::json measured = children_[i]->hear(30 + 4 * seconds_);
         if (measured.contains("all-cores")) {
             rates[i].one_core = measured["one-core"];
             rates[i].all_cores = measured["all-cores"];
@@ -167,7 +169,7 @@ std::vector<AclRate> measure_acl(const std::vector<std::shared_ptr<LookupSet>>& 
         } else {
             rates[i].refusal = "it died while it was measured";
         }
-        children[i].reset();
+        children_[i].reset();
     }
     return rates;
 }

@@ -1,6 +1,7 @@
 // rte_acl on the same rules and headers, on all cores: what a GPU has to beat.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,8 +20,21 @@ struct AclRate {
 };
 
 /// Compiles each set's rules in a process of its own, side by side, as that may take minutes and gigabytes and cannot be stopped
-/// otherwise. What is not done after `limit_seconds` is given up; the others are measured one after the other, `seconds` each,
-/// headers in the form that rte_acl reads. Call it before other threads run and before a device is opened.
-std::vector<AclRate> measure_acl(const std::vector<std::shared_ptr<LookupSet>>& sets, double limit_seconds, double seconds);
+/// otherwise.
+class AclPeers {
+public:
+    /// Begins. Make it before other threads run and before a device is opened. `seconds` is for each measurement.
+    AclPeers(const std::vector<std::shared_ptr<LookupSet>>& sets, double seconds);
+    ~AclPeers();
+    /// Gives up what is not compiled `limit_seconds` after the beginning, and measures the others one after the other, headers in
+    /// the form that rte_acl reads. Call it once.
+    std::vector<AclRate> measure(double limit_seconds);
+
+private:
+    class Child;
+    std::vector<std::unique_ptr<Child>> children_;
+    double seconds_;
+    std::chrono::steady_clock::time_point begin_;
+};
 
 }  // namespace millrace::bench

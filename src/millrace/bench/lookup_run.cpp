@@ -27,7 +27,7 @@ struct LookupRun::Slot {
     double due = 0;
 };
 
-LookupRun::LookupRun(device::Device& device, const LookupSet& set, const LookupOptions& options)
+LookupRun::LookupRun(device::Device& device, const LookupSet& set, const LookupOptions& options, std::vector<device::StreamId>& streams)
     : device_(device), options_(options), words_(set.words), headers_(set.count()) {
     const size_t batch_words = options_.batch * words_, bytes = batch_words * options_.batches * sizeof(uint32_t);
     keys_ = static_cast<uint32_t*>(device_.allocate_host(bytes));
@@ -40,7 +40,8 @@ LookupRun::LookupRun(device::Device& device, const LookupSet& set, const LookupO
     for (unsigned s = 0; s < options_.streams; ++s) {
         slots_.push_back(std::make_unique<Slot>());
         Slot& slot = *slots_.back();
-        slot.stream = device_.create_stream();
+        if (streams.size() <= s) streams.push_back(device_.create_stream());
+        slot.stream = streams[s];
         slot.keys = device_.allocate(batch_words * sizeof(uint32_t), "keys to look up");
         slot.rules = device_.allocate(options_.batch * sizeof(uint32_t), "rules found");
         slot.results = static_cast<uint32_t*>(device_.allocate_host(options_.batch * sizeof(uint32_t)));

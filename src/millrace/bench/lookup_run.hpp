@@ -20,11 +20,14 @@ struct LookupOptions {
 class LookupRun {
 public:
     /// Throws DeviceError. `set` must outlive it.
-    LookupRun(device::Device& device, const LookupSet& set, const LookupOptions& options);
+    /// Streams are taken from `streams`, which grows where there are too few: a device keeps those it has made.
+    LookupRun(device::Device& device, const LookupSet& set, const LookupOptions& options, std::vector<device::StreamId>& streams);
     ~LookupRun();
     LookupRun(const LookupRun&) = delete;
     LookupRun& operator=(const LookupRun&) = delete;
 
+    /// Keys of one launch.
+    uint32_t batch() const { return options_.batch; }
     /// Keys a second that are on the device already; results stay there.
     double kernel_rate(const device::LoadedTask& task);
     /// Keys a second that come over the bus and whose rules go back. `between`, if any, is called between batches and may

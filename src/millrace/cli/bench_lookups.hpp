@@ -13,6 +13,8 @@ struct LookupArguments {
     unsigned headers = 1 << 22;         ///< different places for them in memory
     double acl_seconds = 60;
     std::vector<unsigned> lanes{1};
+    std::vector<std::string> engines;   ///< only these; empty: all
+    std::string sets;                   ///< only sets with this in their name
     uint32_t most_rules = 1 << 18;      ///< larger sets are left out
 };
 

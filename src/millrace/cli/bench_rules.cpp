@@ -146,6 +146,9 @@ void add_bench_rules(CLI::App& bench, int& status) {
     command->add_option("--for", lookups.seconds, "Seconds for each figure")->check(CLI::PositiveNumber)->capture_default_str();
     command->add_option("--headers", lookups.headers, "Headers in memory, the trace over and over")->check(CLI::Range(16, 1 << 26))->capture_default_str();
     command->add_option("--lanes", lookups.lanes, "Lanes of a header; several are tried each")->delimiter(',')->check(CLI::IsMember({1, 2, 4, 8, 32}))->capture_default_str();
+    command->add_option("--engines", lookups.engines, "Measure these only")->delimiter(',')
+        ->check(CLI::IsMember(std::vector<std::string>(std::begin(kEngineNames), std::end(kEngineNames))));
+    command->add_option("--sets", lookups.sets, "Measure sets only that have this in their name")->type_name("TEXT");
     command->add_option("--most-rules", lookups.most_rules, "Leave larger sets out")->capture_default_str();
     command->add_option("--acl", lookups.acl_seconds, "Seconds that rte_acl gets to compile the sets; 0 leaves it out")->capture_default_str();
     command->add_option("--json", lookups.json_file, "Write the figures as JSON")->type_name("FILE");

@@ -28,6 +28,10 @@ struct HashFunction {
     }
 };
 
+/// A hash without what it has kept of the keys' structure: masked keys that differ in a few bits have hashes in rows, which
+/// would crowd a part of a table.
+MILLRACE_DEVICE uint32_t scatter(uint32_t hash) { return (hash ^ hash >> 15) * 0x9e3779b1u; }
+
 /// A hash spread evenly over [0, count).
 MILLRACE_DEVICE uint32_t spread(uint32_t hash, uint32_t count) {
     return static_cast<uint32_t>((static_cast<uint64_t>(hash) * count) >> 32);

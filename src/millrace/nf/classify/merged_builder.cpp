@@ -31,6 +31,19 @@ uint32_t hash_of(const HashFunction<Words>& hashing, const TernaryRule<Words>& r
     return static_cast<uint32_t>(sum >> 32);
 }
 
+template <unsigned Words>
+typename MergedEngine<Words>::Rule packed(const TernaryRule<Words>& rule) {
+    typename MergedEngine<Words>::Rule result{};
+    for (unsigned i = 0; i < Words; ++i) {
+        result.pairs[2 * i] = rule.value[i];
+        result.pairs[2 * i + 1] = rule.mask[i];
+    }
+    result.ports_low = rule.ports_low;
+    result.ports_high = rule.ports_high;
+    result.position = rule.position;
+    return result;
+}
+
 }  // namespace
 
 template <unsigned Words>
@@ -130,12 +143,12 @@ void MergedBuilder<Words>::add_table(std::vector<Class>& classes, const Mask& ma
     for (auto& [hash, members] : buckets) {
         std::sort(members.begin(), members.end());
         if (members.size() > max_bucket) members.resize(max_bucket);
-        uint32_t at = spread(hash, table.slots);
+        uint32_t at = spread(scatter(hash), table.slots);
         while (slots_[table.first_slot + at].count != 0) at = at + 1 == table.slots ? 0 : at + 1;
         slots_[table.first_slot + at] = {hash, static_cast<uint32_t>(rules_.size()), static_cast<uint32_t>(members.size()), all_[members.front()].position};
         table.best = std::min(table.best, all_[members.front()].position);
         for (const uint32_t index : members) {
-            rules_.push_back(all_[index]);
+            rules_.push_back(packed<Words>(all_[index]));
             taken[index] = true;
         }
     }
@@ -146,7 +159,7 @@ void MergedBuilder<Words>::add_table(std::vector<Class>& classes, const Mask& ma
 template <unsigned Words>
 uint64_t MergedBuilder<Words>::bytes() const {
     return tables_.size() * sizeof(typename Engine::Table) + slots_.size() * sizeof(typename Engine::Slot) +
-           rules_.size() * sizeof(TernaryRule<Words>);
+           rules_.size() * sizeof(typename Engine::Rule);
 }
 
 template <unsigned Words>

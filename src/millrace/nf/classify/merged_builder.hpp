@@ -50,7 +50,7 @@ private:
     std::vector<uint64_t> counts_;  // of rules by hash, for placed_with
     std::vector<typename Engine::Table> tables_;
     std::vector<typename Engine::Slot> slots_;
-    std::vector<TernaryRule<Words>> rules_;
+    std::vector<typename Engine::Rule> rules_;
 };
 
 }  // namespace millrace::nf::classify

@@ -15,6 +15,23 @@ namespace millrace::nf::classify {
 
 template <unsigned Words>
 struct MergedEngine {
+    static constexpr uint32_t kChunkWords = 4;
+
+    /// A rule as it is compared: each word's value and mask side by side, so that the first chunk of 16 bytes tells most rules
+    /// apart that share a slot.
+    struct alignas(kTableAlignment) Rule {
+        uint32_t pairs[2 * Words + (2 * Words % kChunkWords)];  ///< value, mask; at the end of an odd number of words a pair that all match
+        uint32_t ports_low, ports_high, position;
+
+        MILLRACE_DEVICE bool matches(const TernaryKey<Words>& key) const {
+            for (unsigned i = 0; i < Words; i += kChunkWords / 2) {
+                uint32_t differs = (key.words[i] & pairs[2 * i + 1]) ^ pairs[2 * i];
+                if (i + 1 < Words) differs |= (key.words[i + 1] & pairs[2 * i + 3]) ^ pairs[2 * i + 2];
+                if (differs != 0) return false;
+            }
+            return ports_match<Words>(key, ports_low, ports_high);
+        }
+    };
     /// The rules whose masked values share a hash: `count` of them from `first`, by position; none in a free slot.
     struct alignas(kTableAlignment) Slot {
         uint32_t fingerprint;
@@ -31,7 +48,7 @@ struct MergedEngine {
     struct Tables {
         View<Table> tables;      ///< by `best`
         View<Slot> slots;
-        View<TernaryRule<Words>> rules;
+        View<Rule> rules;
         HashFunction<Words> function;
     };
 
@@ -54,13 +71,13 @@ private:
     /// The lowest position below `bound` that matches, or kNoRule.
     MILLRACE_DEVICE static uint32_t find_in_table(const Tables& tables, const Table& in, const TernaryKey<Words>& key, uint32_t bound) {
         const uint32_t hash = tables.function.hash(key, in.mask);
-        for (uint32_t at = spread(hash, in.slots);; at = at + 1 == in.slots ? 0 : at + 1) {
+        for (uint32_t at = spread(scatter(hash), in.slots);; at = at + 1 == in.slots ? 0 : at + 1) {
             const Slot slot = tables.slots[in.first_slot + at];
             if (slot.count == 0) return kNoRule;
             if (slot.fingerprint != hash) continue;
             if (slot.best >= bound) return kNoRule;
             for (uint32_t i = 0; i < slot.count; ++i) {
-                const TernaryRule<Words>& rule = tables.rules[slot.first + i];
+                const Rule& rule = tables.rules[slot.first + i];
                 if (rule.position >= bound) return kNoRule;
                 if (rule.matches(key)) return rule.position;
             }

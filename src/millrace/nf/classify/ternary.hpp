@@ -73,6 +73,13 @@ MILLRACE_DEVICE HeaderKey header_key(const TernaryKey<Words>& key) {
 /// How device tables are aligned: a GPU reads 16 bytes at a time, but only from there.
 inline constexpr size_t kTableAlignment = 16;
 
+/// Whether a key's ports lie in two ranges, source ports in the upper halves.
+template <unsigned Words>
+MILLRACE_DEVICE bool ports_match(const TernaryKey<Words>& key, uint32_t low, uint32_t high) {
+    const uint32_t ports = key.words[Words - 2];
+    return (ports >> 16) >= (low >> 16) && (ports >> 16) <= (high >> 16) && (ports & 0xffffu) >= (low & 0xffffu) && (ports & 0xffffu) <= (high & 0xffffu);
+}
+
 /// Matches the keys with `(key & mask) == value` whose ports lie in two ranges besides. Bits of `value`
 /// outside of `mask` are zero. Ranges that are prefixes are in value and mask; of the others, value and
 /// mask have the bits that all ports of the range share.
@@ -90,10 +97,7 @@ struct alignas(kTableAlignment) TernaryRule {
     MILLRACE_DEVICE bool matches(const TernaryKey<Words>& key) const {
         uint32_t differs = 0;
         for (unsigned i = 0; i < Words; ++i) differs |= (key.words[i] & mask[i]) ^ value[i];
-        if (differs != 0) return false;
-        const uint32_t ports = key.words[kPorts];
-        return (ports >> 16) >= (ports_low >> 16) && (ports >> 16) <= (ports_high >> 16) && (ports & 0xffffu) >= (ports_low & 0xffffu) &&
-               (ports & 0xffffu) <= (ports_high & 0xffffu);
+        return differs == 0 && ports_match<Words>(key, ports_low, ports_high);
     }
 };
 

@@ -49,6 +49,7 @@ bool TupleBuilder<Words>::add_all(const Classes& classes, uint32_t function) {
     function_ = make_hash_function<Words>(function);
     classes_.clear();
     slots_.clear();
+    prints_.clear();
     filters_.clear();
     for (const auto& [mask, all] : classes)
         for (size_t first = 0; first < all.size(); first += policy_.max_class)
@@ -75,6 +76,7 @@ bool TupleBuilder<Words>::add_class(const std::array<uint32_t, Words>& mask, std
         ++growths_;
     }
     slots_.insert(slots_.end(), slots.begin(), slots.end());
+    for (const auto& slot : slots) prints_.push_back(slot.position == kNoRule ? 0 : function_.hash(key_of_value(slot.value), in.mask));
     if (with_filters_) add_filter(in, rules);
     classes_.push_back(in);
     return true;
@@ -120,13 +122,14 @@ void TupleBuilder<Words>::add_filter(typename Engine::Class& in, std::span<const
 
 template <unsigned Words>
 uint64_t TupleBuilder<Words>::bytes() const {
-    return classes_.size() * sizeof(typename Engine::Class) + slots_.size() * sizeof(typename Engine::Slot) + filters_.size() * 4;
+    return classes_.size() * sizeof(typename Engine::Class) + slots_.size() * (sizeof(typename Engine::Slot) + sizeof(uint32_t)) + filters_.size() * 4;
 }
 
 template <unsigned Words>
 void TupleBuilder<Words>::attach(Image& image, typename Engine::Tables& tables) {
     image.attach_some(tables.classes, std::move(classes_));
     image.attach_some(tables.slots, std::move(slots_));
+    image.attach_some(tables.prints, std::move(prints_));
     image.attach_some(tables.filters, std::move(filters_));
     tables.function = function_;
 }

@@ -53,6 +53,7 @@ private:
     bool with_filters_;
     std::vector<typename Engine::Class> classes_;
     std::vector<typename Engine::Slot> slots_;
+    std::vector<uint32_t> prints_;
     std::vector<uint32_t> filters_;
     HashFunction<Words> function_;
     size_t rehashes_ = 0, growths_ = 0;

@@ -17,7 +17,7 @@ namespace millrace::nf::classify {
 template <unsigned Words>
 struct TupleEngine {
     static constexpr unsigned kSubtables = 3;
-    static constexpr unsigned kFilterHashes = 2;
+    static constexpr uint32_t kTogether = 4;  ///< classes that a lane looks at before it waits for memory
     static_assert(kSubtables <= HashFunction<Words>::kDerived);
 
     struct alignas(kTableAlignment) Class {
@@ -36,6 +36,7 @@ struct TupleEngine {
     struct Tables {
         View<Class> classes;      ///< by `best`
         View<Slot> slots;
+        View<uint32_t> prints;    ///< of `slots`: the hash of each one's value, so that a miss costs four bytes
         View<uint32_t> filters;   ///< empty for tuple search
         HashFunction<Words> function;
     };
@@ -43,34 +44,54 @@ struct TupleEngine {
     /// The lowest position that matches, or kNoRule.
     template <class Lanes>
     MILLRACE_DEVICE static uint32_t find(const Tables& tables, const TernaryKey<Words>& key, Lanes lanes) {
-        // Several lanes agree on a result now and then only, as it costs them as much as a class.
-        constexpr uint32_t kGroup = Lanes::count == 1 ? 1 : 8 * Lanes::count;
+        // Several lanes agree on a result now and then only, as it costs them as much as some classes.
+        constexpr uint32_t kGroups = Lanes::count == 1 ? 1 : 2 * Lanes::count;
         const uint32_t count = static_cast<uint32_t>(tables.classes.size());
         uint32_t best = kNoRule;
-        for (uint32_t base = 0; base < count && tables.classes[base].best < best; base += kGroup) {
-            best = smaller(best, lanes.minimum(smaller(kGroup, count - base), [&](uint32_t i) {
-                return find_in_class(tables, tables.classes[base + i], key);
-            }));
+        for (uint32_t base = 0; base < count && tables.classes[base].best < best; base += kGroups * kTogether) {
+            const uint32_t groups = smaller(kGroups, (count - base + kTogether - 1) / kTogether);
+            best = smaller(best, lanes.minimum(groups, [&](uint32_t i) { return find_in_group(tables, base + i * kTogether, count, key); }));
         }
         return best;
     }
 
     /// The word of a class' filter that a hash leads to, and its two bits in that word: one access tells of both.
-    MILLRACE_DEVICE static uint32_t filter_word(uint32_t hash, uint32_t words) { return spread(hash, words); }
+    MILLRACE_DEVICE static uint32_t filter_word(uint32_t hash, uint32_t words) { return spread(scatter(hash), words); }
     MILLRACE_DEVICE static uint32_t filter_bits(uint32_t hash) { return 1u << (hash & 31) | 1u << (hash >> 5 & 31); }
     /// What the slots of a class with that `seed` are derived from.
     MILLRACE_DEVICE static uint32_t slot_hash(uint32_t hash, uint32_t seed) { return hash ^ seed; }
 
 private:
-    MILLRACE_DEVICE static uint32_t find_in_class(const Tables& tables, const Class& in, const TernaryKey<Words>& key) {
-        const uint32_t hash = tables.function.hash(key, in.mask);
-        if (!tables.filters.empty()) {
-            const uint32_t bits = filter_bits(hash);
-            if ((tables.filters[in.first_filter + filter_word(hash, in.filter_words)] & bits) != bits) return kNoRule;
+    /// The lowest position that matches in the classes [first, first + kTogether), or kNoRule. What all of them are asked first
+    /// is asked before any answer is waited for.
+    MILLRACE_DEVICE static uint32_t find_in_group(const Tables& tables, uint32_t first, uint32_t count, const TernaryKey<Words>& key) {
+        uint32_t hashes[kTogether], passed = 0;
+        for (uint32_t i = 0; i < kTogether; ++i) {
+            if (first + i >= count) continue;
+            const Class& in = tables.classes[first + i];
+            hashes[i] = tables.function.hash(key, in.mask);
+            passed |= static_cast<uint32_t>(tables.filters.empty() || passes(tables, in, hashes[i])) << i;
+        }
+        uint32_t best = kNoRule;
+        for (uint32_t i = 0; i < kTogether; ++i)
+            if (passed >> i & 1) best = smaller(best, find_in_class(tables, tables.classes[first + i], key, hashes[i]));
+        return best;
+    }
+
+    MILLRACE_DEVICE static bool passes(const Tables& tables, const Class& in, uint32_t hash) {
+        const uint32_t bits = filter_bits(hash);
+        return (tables.filters[in.first_filter + filter_word(hash, in.filter_words)] & bits) == bits;
+    }
+
+    MILLRACE_DEVICE static uint32_t find_in_class(const Tables& tables, const Class& in, const TernaryKey<Words>& key, uint32_t hash) {
+        uint32_t places[kSubtables], prints[kSubtables];
+        for (unsigned i = 0; i < kSubtables; ++i) {
+            places[i] = in.first_slot + i * in.subtable_slots + spread(tables.function.derive(i, slot_hash(hash, in.seed)), in.subtable_slots);
+            prints[i] = tables.prints[places[i]];
         }
         for (unsigned i = 0; i < kSubtables; ++i) {
-            const uint32_t at = spread(tables.function.derive(i, slot_hash(hash, in.seed)), in.subtable_slots);
-            const Slot& slot = tables.slots[in.first_slot + i * in.subtable_slots + at];
+            if (prints[i] != hash) continue;
+            const Slot& slot = tables.slots[places[i]];
             uint32_t differs = 0;
             for (unsigned k = 0; k < Words; ++k) differs |= (key.words[k] & in.mask[k]) ^ slot.value[k];
             if (differs == 0 && slot.position != kNoRule) return slot.position;
