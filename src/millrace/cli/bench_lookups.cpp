@@ -218,7 +218,7 @@ void Lookups::by_batch() {
             }
         }
     }
-    for (uint32_t classes = 1; classes <= 512; classes *= 2) measure_all("5c", made(256 * classes, classes), {}, false);
+    for (uint32_t classes = 1; classes <= 512; classes *= 2) measure_all("5c", made(256 * classes, classes), json::object(), false);
 }
 
 /// Figure 6(a): the same device halves on the CPU, by cores.
@@ -309,7 +309,8 @@ json Lookups::paced_row(const std::string& figure, const Set& set, Engine engine
                 if (try_at(offered)) break;
                 continue;
             }
-            double low = std::max(1.1 * least, 1.03 * best["per-second"].get<double>()), high = most;
+            // Not below where filling takes less than half the time, so that something is left for the rest.
+            double low = std::max(2.5 * least, 1.03 * best["per-second"].get<double>()), high = most;
             if (low > high || !try_at(low)) continue;
             for (int step = 0; step < 6 && high > 1.03 * low; ++step) {
                 const double middle = std::sqrt(low * high);
