@@ -170,12 +170,36 @@ ENGINES = ["linear", "tuple", "bloom", "merged", "bit-vectors"]
 WIRE_BITS = 84 * 8e-9
 
 
+def by_batch(places, rows, lines, limits):
+    """Figure 5: what a batch costs, and Bloom search by classes."""
+    axis = places.pop(0)
+    alone = [r for r in rows if r["figure"] == "5" and r["streams"] == 1]
+    lines(axis, "5(a) time of a batch, 1,024 rules in 128 classes", "headers of a batch", [(r["engine"], r["batch"], r["batch"] / r["kernel-per-second"] * 1e6) for r in alone])
+    moved = [r for r in alone if r["engine"] == "bloom"]
+    axis.plot([r["batch"] for r in moved], [r["batch"] * 1e6 * (1 / r["bus-per-second"] - 1 / r["kernel-per-second"]) for r in moved], "--", color="#555555",
+              label="both ways over the bus (the rest of a batch's time)")
+    axis.plot([8192, 8192], [170, 100], linestyle="none", marker="o", markersize=9, markerfacecolor="none", color="#000000", label="paper: Bloom, transfer")
+    axis.set_ylabel("us")
+    axis.legend(fontsize=7)
+    axis = places.pop(0)
+    lines(axis, "5(b) over the bus, four batches under way", "headers of a batch",
+          [(r["engine"], r["batch"], r["bus-per-second"] * WIRE_BITS) for r in rows if r["figure"] == "5" and r["streams"] == 4])
+    axis.axhline(limits["36"] * WIRE_BITS, linestyle="--", color="#555555", label="limit of the bus")
+    axis.set_ylabel("Gb/s")
+    axis.legend(fontsize=7)
+    axis = places.pop(0)
+    lines(axis, "5(c) 256 rules a class", "classes", [(r["engine"], r["classes"], r["kernel-per-second"] * WIRE_BITS) for r in rows if r["figure"] == "5c"])
+    axis.set_ylabel("Gb/s, kernel alone")
+    axis.legend(fontsize=7)
+
+
 def rules(files):
     """Figures 5 to 10 of GSwitch's paper, its values as hollow marks where its text has them."""
     figures = files[0]
     rows = [r for r in figures["lookups"] if "refusal" not in r]
     limits = figures["bus-limit-by-tuple-bytes"]
-    plot, axes = plt.subplots(4, 3, figsize=(16, 18))
+    batches = any(r["figure"] == "5" for r in rows)
+    plot, axes = plt.subplots(4 if batches else 3, 3, figsize=(16, 18 if batches else 13.5))
     color = {engine: COLORS[i] for i, engine in enumerate(ENGINES)}
 
     def lines(axis, title, label, points, log=True):
@@ -199,25 +223,8 @@ def rules(files):
         axis.legend(fontsize=7)
 
     places = list(axes.flat)
-    axis = places.pop(0)
-    alone = [r for r in rows if r["figure"] == "5" and r["streams"] == 1]
-    lines(axis, "5(a) time of a batch, 1,024 rules in 128 classes", "headers of a batch", [(r["engine"], r["batch"], r["batch"] / r["kernel-per-second"] * 1e6) for r in alone])
-    moved = [r for r in alone if r["engine"] == "bloom"]
-    axis.plot([r["batch"] for r in moved], [r["batch"] * 1e6 * (1 / r["bus-per-second"] - 1 / r["kernel-per-second"]) for r in moved], "--", color="#555555",
-              label="both ways over the bus (the rest of a batch's time)")
-    axis.plot([8192, 8192], [170, 100], linestyle="none", marker="o", markersize=9, markerfacecolor="none", color="#000000", label="paper: Bloom, transfer")
-    axis.set_ylabel("us")
-    axis.legend(fontsize=7)
-    axis = places.pop(0)
-    lines(axis, "5(b) over the bus, four batches under way", "headers of a batch",
-          [(r["engine"], r["batch"], r["bus-per-second"] * WIRE_BITS) for r in rows if r["figure"] == "5" and r["streams"] == 4])
-    axis.axhline(limits["36"] * WIRE_BITS, linestyle="--", color="#555555", label="limit of the bus")
-    axis.set_ylabel("Gb/s")
-    axis.legend(fontsize=7)
-    axis = places.pop(0)
-    lines(axis, "5(c) 256 rules a class", "classes", [(r["engine"], r["classes"], r["kernel-per-second"] * WIRE_BITS) for r in rows if r["figure"] == "5c"])
-    axis.set_ylabel("Gb/s, kernel alone")
-    axis.legend(fontsize=7)
+    if batches:
+        by_batch(places, rows, lines, limits)
     axis = places.pop(0)
     large = [r for r in rows if r["figure"] == "targets" and r["rules"] == 131072]
     speed = {r["engine"]: r["kernel-per-second"] for r in large}
