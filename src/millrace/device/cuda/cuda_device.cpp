@@ -46,6 +46,7 @@ const Driver& require_driver() {
 }  // namespace
 
 struct CudaDevice::LoadedModule {
+    explicit LoadedModule(const CudaDevice& its_device) : device(its_device) {}
     const CudaDevice& device;
     Module module = nullptr;
     ~LoadedModule() {
