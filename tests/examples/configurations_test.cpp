@@ -29,7 +29,7 @@ TEST_P(ExampleFile, GivesEveryNetworkFunctionOptionsItTakesWithoutAWarning) {
     EXPECT_GE(made, 1u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Examples, ExampleFile, testing::Values("gateway.yaml", "branches.yaml", "switch.yaml", "live.yaml"));
+INSTANTIATE_TEST_SUITE_P(Examples, ExampleFile, testing::Values("gateway.yaml", "branches.yaml", "switch.yaml", "openflow.yaml", "live.yaml"));
 
 TEST(ExampleTraffic, HasPacketsOfManyKindsInWholeFrames) {
     io::CaptureReader reader(source_path("examples/traffic.pcap"));

@@ -25,7 +25,7 @@ constexpr size_t kBucketBytes = 16;
 /// An action with its bytes, the header of 4 left out.
 struct RawAction {
     uint16_t type;
-    View body;
+    ByteView body;
 };
 
 /// The length of an action, by its type, where all are alike; SET_FIELD's are not.
@@ -36,14 +36,14 @@ constexpr struct {
 constexpr uint16_t kActions[] = {action::kOutput, action::kPushVlan, action::kPopVlan, action::kGroup, action::kSetNwTtl, action::kDecNwTtl, action::kSetField};
 constexpr uint16_t kInstructions[] = {instruction::kWriteActions, instruction::kApplyActions, instruction::kClearActions};
 
-std::vector<RawAction> split_actions(View bytes) {
+std::vector<RawAction> split_actions(ByteView bytes) {
     Reader reader(bytes, error::action_length);
     std::vector<RawAction> actions;
     while (reader.left() > 0) {
         const uint16_t type = reader.u16();
         const uint16_t length = reader.u16();
         if (length < 8 || length % 8 != 0) throw error::action_length;
-        const View body = reader.take(length - 4u);
+        const ByteView body = reader.take(length - 4u);
         if (type == action::kExperimenter) throw error::action_experimenter;
         const auto known = std::find_if(std::begin(kLengths), std::end(kLengths), [&](const auto& entry) { return entry.type == type; });
         if (known == std::end(kLengths) && type != action::kSetField) throw error::action_type;
@@ -53,7 +53,7 @@ std::vector<RawAction> split_actions(View bytes) {
     return actions;
 }
 
-void set_field(View body, ActionList& list) {
+void set_field(ByteView body, ActionList& list) {
     Reader reader(body, error::action_set_length);
     const OxmField oxm = read_oxm(reader, error::action_set_type, error::action_set_length);
     if (oxm.field->set == nullptr) throw error::action_set_type;
@@ -180,11 +180,11 @@ void write_action(Writer& writer, const Action& wanted, const FlowMatch* match, 
 
 }  // namespace
 
-std::vector<Action> read_actions(View bytes, const FlowMatch* match, const PortNumbers& ports, bool* to_table) {
+std::vector<Action> read_actions(ByteView bytes, const FlowMatch* match, const PortNumbers& ports, bool* to_table) {
     return make_list(split_actions(bytes), match, ports, to_table);
 }
 
-std::vector<Action> read_instructions(View bytes, const FlowMatch& match, const PortNumbers& ports) {
+std::vector<Action> read_instructions(ByteView bytes, const FlowMatch& match, const PortNumbers& ports) {
     Reader reader(bytes, error::instruction_length);
     std::vector<RawAction> applied, written;
     while (reader.left() > 0) {
@@ -214,7 +214,7 @@ std::vector<Action> read_instructions(View bytes, const FlowMatch& match, const 
     return make_list(applied, &match, ports, nullptr);
 }
 
-void read_buckets(View bytes, Group& group, const PortNumbers& ports) {
+void read_buckets(ByteView bytes, Group& group, const PortNumbers& ports) {
     group.from_controller = true;
     group.wire.assign(bytes.begin(), bytes.end());
     Reader reader(bytes, error::group_bucket);

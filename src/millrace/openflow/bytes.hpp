@@ -12,21 +12,21 @@
 namespace millrace::openflow {
 
 using Bytes = std::vector<uint8_t>;
-using View = std::span<const uint8_t>;
+using ByteView = std::span<const uint8_t>;
 
 /// Takes bytes from the front. Where there are too few it throws the Error that it was given.
 class Reader {
 public:
-    Reader(View bytes, Error too_short) : bytes_(bytes), too_short_(too_short) {}
+    Reader(ByteView bytes, Error too_short) : bytes_(bytes), too_short_(too_short) {}
 
     size_t left() const { return bytes_.size(); }
-    View take(size_t count) {
+    ByteView take(size_t count) {
         if (count > bytes_.size()) throw too_short_;
-        const View taken = bytes_.first(count);
+        const ByteView taken = bytes_.first(count);
         bytes_ = bytes_.subspan(count);
         return taken;
     }
-    View rest() { return take(left()); }
+    ByteView rest() { return take(left()); }
     void skip(size_t count) { take(count); }
     uint8_t u8() { return static_cast<uint8_t>(number(1)); }
     uint16_t u16() { return static_cast<uint16_t>(number(2)); }
@@ -42,7 +42,7 @@ public:
     Reader part(size_t count, Error too_short) { return {take(count), too_short}; }
 
 private:
-    View bytes_;
+    ByteView bytes_;
     Error too_short_;
 };
 
@@ -64,11 +64,11 @@ public:
         bytes_.resize(bytes_.size() + count);
         return *this;
     }
-    Writer& bytes(View more) {
+    Writer& bytes(ByteView more) {
         bytes_.insert(bytes_.end(), more.begin(), more.end());
         return *this;
     }
-    Writer& bytes(std::string_view more) { return bytes(View(reinterpret_cast<const uint8_t*>(more.data()), more.size())); }
+    Writer& bytes(std::string_view more) { return bytes(ByteView(reinterpret_cast<const uint8_t*>(more.data()), more.size())); }
     /// Cut, or filled with zeros; the last byte is zero.
     Writer& text(std::string_view text, size_t count) {
         text = text.substr(0, count - 1);

@@ -63,7 +63,7 @@ void Session::on_flow_mod(const Message& message) {
     change.flow.match = read_match(body, ports);
     change.flow.file = flow_switch::Flow::kFromController;
     if (!change.removes()) {
-        const View instructions = body.rest();
+        const ByteView instructions = body.rest();
         change.flow.actions = read_instructions(instructions, change.flow.match, ports);
         change.flow.instructions.assign(instructions.begin(), instructions.end());
     }
@@ -74,7 +74,7 @@ void Session::on_flow_mod(const Message& message) {
     const bool check_overlap = change.kind == FlowChange::Kind::add && (change.flow.flags & kCheckOverlap) != 0;
     try {
         const uint64_t version = control.change(std::move(change), check_overlap);
-        const View first = message.whole.first(std::min<size_t>(message.whole.size(), 64));
+        const ByteView first = message.whole.first(std::min<size_t>(message.whole.size(), 64));
         pending_.push_back({version, message.xid, Bytes(first.begin(), first.end())});
     } catch (const Refusal& refusal) {
         throw error_of(refusal);
@@ -111,7 +111,7 @@ void Session::on_port_mod(const Message& message) {
     Reader body(message.body, error::bad_length);
     const uint32_t number = body.u32();
     body.skip(4);
-    const View mac = body.take(6);
+    const ByteView mac = body.take(6);
     body.skip(2);
     body.skip(4);
     const uint32_t mask = body.u32();
@@ -148,7 +148,7 @@ void Session::on_packet_out(const Message& message) {
     const uint16_t in_index = index_of_in_port(in_port);
     bool to_table = false;
     const std::vector<flow_switch::Action> actions = read_actions(body.take(action_bytes), nullptr, datapath_.control().ports(), &to_table);
-    const View frame = body.rest();
+    const ByteView frame = body.rest();
     if (frame.size() < eth::kHeaderBytes) throw error::bad_packet;
     Bytes room(kHeadroom + frame.size());
     std::copy(frame.begin(), frame.end(), room.begin() + kHeadroom);
@@ -171,7 +171,7 @@ void Session::on_packet_out(const Message& message) {
 /// A packet that the controller sends goes where its actions say: to ports, and back to the controller.
 void Session::send_out(Packet& packet, uint32_t in_port, uint32_t outcome) {
     using flow_switch::Switch;
-    const View frame{packet.data(), packet.length()};
+    const ByteView frame{packet.data(), packet.length()};
     uint16_t to = packet.out_port();
     const bool both = is_port_set(to) && (to & kPortSetPunt) != 0;
     if (both) to = static_cast<uint16_t>(to & ~kPortSetPunt);

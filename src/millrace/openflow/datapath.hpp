@@ -36,7 +36,7 @@ public:
     virtual Lookups lookups() const = 0;
     /// Sends a packet by a port or a set of them; or, by kNoPort, runs it through the chain as if it had come in by `in_port`, an
     /// index or kNoPort. False when there is no room.
-    virtual bool inject(View frame, uint16_t in_port, uint16_t out_port) = 0;
+    virtual bool inject(ByteView frame, uint16_t in_port, uint16_t out_port) = 0;
 };
 
 }  // namespace millrace::openflow

@@ -236,7 +236,7 @@ constexpr struct {
 
 }  // namespace
 
-void answer_multipart(Datapath& datapath, uint32_t xid, View body, Bytes& output) {
+void answer_multipart(Datapath& datapath, uint32_t xid, ByteView body, Bytes& output) {
     Reader request(body, error::bad_length);
     const auto type = static_cast<Multipart>(request.u16());
     const uint16_t flags = request.u16();
@@ -262,7 +262,7 @@ void write_port(Writer& writer, const PortView& port) {
     } kSpeeds[] = {{10, 1u << 1}, {100, 1u << 3}, {1000, 1u << 5}, {10'000, 1u << 6}, {40'000, 1u << 7}, {100'000, 1u << 8}, {1'000'000, 1u << 9}};
     const auto speed = std::find_if(std::begin(kSpeeds), std::end(kSpeeds), [&](const auto& known) { return known.mbps == port.speed_mbps; });
     const uint32_t feature = speed != std::end(kSpeeds) ? speed->feature : port.speed_mbps != 0 ? 1u << 10 : 0;
-    writer.u32(port.number).zeros(4).bytes(View(port.mac)).zeros(2).text(port.name, 16).u32(0).u32(port.up ? kLive : kLinkDown);
+    writer.u32(port.number).zeros(4).bytes(ByteView(port.mac)).zeros(2).text(port.name, 16).u32(0).u32(port.up ? kLive : kLinkDown);
     writer.u32(feature).u32(0).u32(feature).u32(0).u32(port.speed_mbps * 1000).u32(port.speed_mbps * 1000);
 }
 

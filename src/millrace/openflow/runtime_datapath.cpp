@@ -46,7 +46,7 @@ Lookups RuntimeDatapath::lookups() const {
     return lookups;
 }
 
-bool RuntimeDatapath::inject(View frame, uint16_t in_port, uint16_t out_port) {
+bool RuntimeDatapath::inject(ByteView frame, uint16_t in_port, uint16_t out_port) {
     const auto configuration = runtime_.configuration();
     const chain::Program* const program = configuration->find_chain(chain_);
     return program != nullptr && runtime_.inject(program->index, frame, in_port, out_port);

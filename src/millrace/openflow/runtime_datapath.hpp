@@ -15,7 +15,7 @@ public:
     flow_switch::Control& control() override { return *control_; }
     std::vector<PortView> ports() const override;
     Lookups lookups() const override;
-    bool inject(View frame, uint16_t in_port, uint16_t out_port) override;
+    bool inject(ByteView frame, uint16_t in_port, uint16_t out_port) override;
 
 private:
     exec::Runtime& runtime_;

@@ -55,7 +55,7 @@ Session::~Session() {
     if (roles_.master == this) roles_.master = nullptr;
 }
 
-bool Session::receive(View bytes) {
+bool Session::receive(ByteView bytes) {
     input_.insert(input_.end(), bytes.begin(), bytes.end());
     return parse();
 }
@@ -77,12 +77,12 @@ bool Session::parse() {
         const size_t length = static_cast<size_t>(input_[done + 2]) << 8 | input_[done + 3];
         // Nobody can tell where the next message begins behind one without a length.
         if (length < kHeaderBytes) {
-            refuse({static_cast<Type>(input_[done + 1]), 0, View(input_).subspan(done, kHeaderBytes), {}}, error::bad_length);
+            refuse({static_cast<Type>(input_[done + 1]), 0, ByteView(input_).subspan(done, kHeaderBytes), {}}, error::bad_length);
             alive = false;
             break;
         }
         if (input_.size() - done < length) break;
-        alive = handle(View(input_).subspan(done, length));
+        alive = handle(ByteView(input_).subspan(done, length));
         done += length;
     }
     input_.erase(input_.begin(), input_.begin() + static_cast<ptrdiff_t>(done));
@@ -94,7 +94,7 @@ bool Session::refuse(const Message& message, Error error) {
     return true;
 }
 
-bool Session::handle(View bytes) {
+bool Session::handle(ByteView bytes) {
     Reader header(bytes, error::bad_length);
     const uint8_t version = header.u8(), type = header.u8();
     header.skip(2);
@@ -156,7 +156,7 @@ void Session::settle_changes() {
     }
 }
 
-void Session::reply(const Message& message, Type type, View body) {
+void Session::reply(const Message& message, Type type, ByteView body) {
     send(type, message.xid, [&](Writer& writer) { writer.bytes(body); });
 }
 

@@ -20,7 +20,7 @@ struct Roles {
 
 /// A packet that a flow or a packet-out sent to the controller.
 struct PacketIn {
-    View frame;
+    ByteView frame;
     uint32_t in_port = port::kAny;  ///< OpenFlow's number
     PacketInReason reason = PacketInReason::action;
     uint64_t cookie = 0;
@@ -40,7 +40,7 @@ public:
     Session& operator=(const Session&) = delete;
 
     /// Takes what the controller sent. False: the conversation is over once `output` has gone out.
-    bool receive(View bytes);
+    bool receive(ByteView bytes);
     /// Goes on with what waited for changes to be at work.
     bool turn();
     /// What is to be sent; the caller removes what it has sent.
@@ -61,14 +61,14 @@ private:
     struct Message {
         Type type;
         uint32_t xid;
-        View whole;    ///< with the header
-        View body;
+        ByteView whole;    ///< with the header
+        ByteView body;
     };
     struct Handler;
     static const Handler* handler_of(uint8_t type);
 
     bool parse();
-    bool handle(View bytes);
+    bool handle(ByteView bytes);
     bool greet(const Message& message);
     bool refuse(const Message& message, Error error);
     void settle_changes();
@@ -82,7 +82,7 @@ private:
         body(writer);
         writer.set_u16(begin + 2, writer.size() - begin);
     }
-    void reply(const Message& message, Type type, View body = {});
+    void reply(const Message& message, Type type, ByteView body = {});
 
     // By type of message; all throw Error.
     void on_error(const Message& message);
@@ -133,7 +133,7 @@ private:
 };
 
 /// Answers a multipart request: appends the messages to `output`. Throws Error.
-void answer_multipart(Datapath& datapath, uint32_t xid, View body, Bytes& output);
+void answer_multipart(Datapath& datapath, uint32_t xid, ByteView body, Bytes& output);
 /// Which flows a request or a change means, by OpenFlow's fields.
 flow_switch::FlowFilter read_filter(uint32_t out_port, uint32_t out_group, uint64_t cookie, uint64_t mask, const flow_switch::PortNumbers& ports);
 /// `ofp_port`.
