@@ -59,8 +59,7 @@ gpu-test: ## pass the tests on this machine's GPU; ARGUMENTS="--sanitizer" or "-
 bench: setup ## measure what the framework costs against a bare loop; figures go to docs/benchmarks/
 	@$(call CONFIGURE,Release) $(BUILD) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS) --target framework_bench
-	@taskset -c $$(($$(nproc) - 1)) $(BUILD)/bench/framework_bench --json docs/benchmarks/framework.json \
-	    --commit "$$(git describe --always --dirty 2> /dev/null)"
+	@taskset -c $$(($$(nproc) - 1)) $(BUILD)/bench/framework_bench --json docs/benchmarks/framework.json
 	@/usr/bin/python3 docs/benchmarks/plot.py docs/benchmarks/framework.json docs/benchmarks/framework.svg
 
 docs: setup ## draw the pictures of docs/ anew and check every link

@@ -27,19 +27,14 @@ io::PoolOptions pool_options() {
 
 }  // namespace
 
-BareLoop::BareLoop(const Workload& workload, uint32_t frame_bytes, size_t keep)
-    : pool_("bare", pool_options()), frames_(frames_of(workload, {.size = std::to_string(frame_bytes)})), keep_(keep) {
-    build_acl(workload);
-    build_matcher(workload);
-    build_fib(workload);
+BareLoop::BareLoop(const Workload& workload, std::shared_ptr<const BareTables> tables, const Traffic& traffic, size_t keep, unsigned loop, unsigned loops)
+    : pool_("bare", pool_options()), frames_(frames_of(workload, traffic, loop, loops)), tables_(std::move(tables)),
+      matcher_(make_matcher(tables_->patterns, nf::nids::pattern::Engine::automatic)), keep_(keep) {
+    hits_.reserve(kBatch, workload.patterns.size());
     build_crypto(workload);
 }
 
-BareLoop::~BareLoop() {
-    rte_acl_free(acl_);
-    rte_fib_free(fib_);
-    free_mb_mgr(crypto_);
-}
+BareLoop::~BareLoop() { free_mb_mgr(crypto_); }
 
 void BareLoop::mark(StageIndex stage, size_t packets) {
     const uint64_t now = rte_rdtsc();
@@ -109,7 +104,7 @@ void BareLoop::firewall() {
     uint32_t results[kBatch];
     // The classifier reads the headers where they lie.
     for (unsigned i = 0; i < count_; ++i) keys[i] = rte_pktmbuf_mtod(mbufs_[i], const uint8_t*) + kIpAt;
-    rte_acl_classify(acl_, keys, results, count_, 1);
+    rte_acl_classify(tables_->acl, keys, results, count_, 1);
     unsigned kept = 0;
     for (unsigned i = 0; i < count_; ++i) {
         if (results[i] == 2) drop(i);
@@ -131,7 +126,7 @@ void BareLoop::nids() {
     unsigned kept = 0;
     for (unsigned i = 0; i < count_; ++i) {
         bool drops = false, passes = false;
-        for (const uint32_t pattern : hits_[i]) (pattern_drops_[pattern] ? drops : passes) = true;
+        for (const uint32_t pattern : hits_[i]) (tables_->pattern_drops[pattern] ? drops : passes) = true;
         if (drops && !passes) drop(i);
         else mbufs_[kept++] = mbufs_[i];
     }
@@ -154,7 +149,7 @@ void BareLoop::router() {
         addresses[kept] = load_be32(ip + 16);
         mbufs_[kept++] = mbufs_[i];
     }
-    rte_fib_lookup_bulk(fib_, addresses, next_hops, static_cast<int>(kept));
+    rte_fib_lookup_bulk(tables_->fib, addresses, next_hops, static_cast<int>(kept));
     count_ = 0;
     for (unsigned i = 0; i < kept; ++i) {
         if (next_hops[i] == kLocalOrNone) {
@@ -162,7 +157,7 @@ void BareLoop::router() {
             continue;
         }
         uint8_t* data = rte_pktmbuf_mtod(mbufs_[i], uint8_t*);
-        std::memcpy(data, routes_[next_hops[i] - 1].macs, 12);
+        std::memcpy(data, tables_->routes[next_hops[i] - 1].macs, 12);
         uint8_t* ip = data + kIpAt;
         const uint16_t before = load_be16(ip + 8);
         const uint16_t after = static_cast<uint16_t>(before - 0x100);

@@ -23,14 +23,37 @@ struct Stage {
 };
 enum StageIndex { kReceive, kFirewall, kNids, kRouter, kIpsec, kSend, kStages };
 
+/// What many loops may look things up in at once.
+struct BareTables {
+    explicit BareTables(const Workload& workload);
+    ~BareTables();
+    BareTables(const BareTables&) = delete;
+    BareTables& operator=(const BareTables&) = delete;
+
+    struct Route {
+        uint8_t macs[12];
+    };
+    rte_acl_ctx* acl = nullptr;
+    rte_fib* fib = nullptr;
+    std::vector<Route> routes;
+    std::shared_ptr<const nf::nids::pattern::PatternSet> patterns;
+    std::vector<bool> pattern_drops;
+
+private:
+    void build_acl(const Workload& workload);
+    void build_fib(const Workload& workload);
+    void add_route(const Prefix& prefix, uint64_t next_hop);
+};
+
 /// Receives from templates in memory, batch by batch, and sends to nowhere. Knows of packets only what this
 /// traffic needs: whatever is not plain IPv4 with TCP or UDP and without options it drops.
 class BareLoop {
 public:
     static constexpr unsigned kBatch = 256;
 
-    /// `keep`: how many sent frames stay for comparison.
-    BareLoop(const Workload& workload, uint32_t frame_bytes, size_t keep);
+    /// `keep`: how many sent frames stay for comparison. `traffic` is of one loop of `loops`, which share its flows.
+    BareLoop(const Workload& workload, std::shared_ptr<const BareTables> tables, const Traffic& traffic, size_t keep, unsigned loop = 0,
+             unsigned loops = 1);
     ~BareLoop();
 
     /// One batch; returns the packets that came in.
@@ -46,19 +69,12 @@ public:
     const std::vector<Frame>& kept() const { return kept_; }
 
 private:
-    struct Route {
-        uint8_t macs[12];
-    };
     struct alignas(64) CryptoKeys {
         alignas(16) uint8_t encrypt[16 * 15];
         alignas(16) uint8_t decrypt[16 * 15];
         alignas(16) uint8_t inner[20], outer[20];
     };
-    void build_acl(const Workload& workload);
-    void build_matcher(const Workload& workload);
-    void build_fib(const Workload& workload);
     void build_crypto(const Workload& workload);
-    void add_route(const Prefix& prefix, uint64_t next_hop);
     void receive();
     void firewall();
     void nids();
@@ -78,13 +94,10 @@ private:
     rte_mbuf* dropped_[kBatch];
     unsigned dropped_count_ = 0;
 
-    rte_acl_ctx* acl_ = nullptr;
-    rte_fib* fib_ = nullptr;
-    std::vector<Route> routes_;
+    std::shared_ptr<const BareTables> tables_;
     std::unique_ptr<nf::nids::pattern::Matcher> matcher_;
     nf::nids::pattern::PatternHits hits_;
     nf::nids::pattern::Payload payloads_[kBatch];
-    std::vector<bool> pattern_drops_;
     IMB_MGR* crypto_ = nullptr;
     std::unique_ptr<CryptoKeys> keys_;
     alignas(64) uint8_t outer_[36];   // IPv4 and ESP header and IV of every packet, but for what changes

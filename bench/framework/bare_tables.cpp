@@ -67,7 +67,18 @@ AclRule acl_rule(const nf::classify::Box& box, nf::classify::Action action, int3
 
 }  // namespace
 
-void BareLoop::build_acl(const Workload& workload) {
+BareTables::BareTables(const Workload& workload)
+    : patterns(std::make_shared<const nf::nids::pattern::PatternSet>(workload.patterns)), pattern_drops(workload.pattern_drops) {
+    build_acl(workload);
+    build_fib(workload);
+}
+
+BareTables::~BareTables() {
+    rte_acl_free(acl);
+    rte_fib_free(fib);
+}
+
+void BareTables::build_acl(const Workload& workload) {
     nf::classify::RuleSet rules;
     const std::string text = read_file(workload.rules_file);
     if (workload.classbench) nf::classify::load_classbench(text, workload.rules_file, {}, rules);
@@ -84,54 +95,49 @@ void BareLoop::build_acl(const Workload& workload) {
     param.socket_id = SOCKET_ID_ANY;
     param.rule_size = static_cast<uint32_t>(RTE_ACL_RULE_SZ(kFields));
     param.max_rule_num = static_cast<uint32_t>(acl_rules.size());
-    acl_ = rte_acl_create(&param);
-    if (acl_ == nullptr) throw std::runtime_error("bare loop: rte_acl cannot hold the rules");
-    require(rte_acl_add_rules(acl_, reinterpret_cast<const rte_acl_rule*>(acl_rules.data()), static_cast<uint32_t>(acl_rules.size())),
+    acl = rte_acl_create(&param);
+    if (acl == nullptr) throw std::runtime_error("bare loop: rte_acl cannot hold the rules");
+    require(rte_acl_add_rules(acl, reinterpret_cast<const rte_acl_rule*>(acl_rules.data()), static_cast<uint32_t>(acl_rules.size())),
             "rules are refused");
     const rte_acl_config config = acl_config();
-    require(rte_acl_build(acl_, &config), "rules do not compile");
+    require(rte_acl_build(acl, &config), "rules do not compile");
     for (const auto method : {RTE_ACL_CLASSIFY_AVX512X32, RTE_ACL_CLASSIFY_AVX512X16, RTE_ACL_CLASSIFY_AVX2})
-        if (rte_acl_set_ctx_classify(acl_, method) == 0) break;
+        if (rte_acl_set_ctx_classify(acl, method) == 0) break;
 }
 
-void BareLoop::build_matcher(const Workload& workload) {
-    using namespace nf::nids::pattern;
-    matcher_ = make_matcher(std::make_shared<const PatternSet>(workload.patterns), Engine::automatic);
-    hits_.reserve(kBatch, workload.patterns.size());
-    pattern_drops_ = workload.pattern_drops;
+void BareTables::add_route(const Prefix& prefix, uint64_t next_hop) {
+    require(rte_fib_add(fib, prefix.ipv4(), prefix.length, next_hop), "a route is refused");
 }
 
-void BareLoop::add_route(const Prefix& prefix, uint64_t next_hop) {
-    require(rte_fib_add(fib_, prefix.ipv4(), prefix.length, next_hop), "a route is refused");
-}
-
-void BareLoop::build_fib(const Workload& workload) {
-    std::vector<std::pair<Prefix, uint64_t>> routes;
+void BareTables::build_fib(const Workload& workload) {
+    std::vector<std::pair<Prefix, uint64_t>> table;
     const auto hop_number = [&](std::string_view name) {
         for (size_t i = 0; i < workload.hops.size(); ++i)
             if (name == workload.hops[i].name) return i + 1;
         throw std::runtime_error("bare loop: no next hop " + std::string(name));
     };
-    routes.push_back({*parse_prefix("0.0.0.0/0"), hop_number(workload.default_hop)});
+    table.push_back({*parse_prefix("0.0.0.0/0"), hop_number(workload.default_hop)});
     for_each_line(read_file(workload.route_file), [&](std::string_view line, uint32_t) {
         const size_t blank = line.find(' ');
-        if (line.empty() || line[0] == ';' || blank == std::string_view::npos) return;
+        if (line.empty() || line[0] == ';') return;
         const auto prefix = parse_prefix(line.substr(0, blank));
-        if (prefix && !prefix->ipv6) routes.push_back({*prefix, hop_number(line.substr(blank + 1))});
+        if (!prefix || prefix->ipv6) return;
+        // The router chooses by a hash of its own where a file names no hop; for speed any will do.
+        table.push_back({*prefix, blank == std::string_view::npos ? 1 + table.size() % workload.hops.size() : hop_number(line.substr(blank + 1))});
     });
-    std::stable_sort(routes.begin(), routes.end(), [](const auto& a, const auto& b) { return a.first.length < b.first.length; });
+    std::stable_sort(table.begin(), table.end(), [](const auto& a, const auto& b) { return a.first.length < b.first.length; });
     rte_fib_conf conf{};
     conf.type = RTE_FIB_DIR24_8;
     conf.default_nh = 0;
-    conf.max_routes = static_cast<int>(routes.size() + 16);
+    conf.max_routes = static_cast<int>(table.size() + 16);
     conf.dir24_8.nh_sz = RTE_FIB_DIR24_8_2B;
-    conf.dir24_8.num_tbl8 = 4096;
-    fib_ = rte_fib_create(unique("fib").c_str(), -1, &conf);
-    if (fib_ == nullptr) throw std::runtime_error("bare loop: rte_fib cannot hold the routes");
-    for (const auto& [prefix, next_hop] : routes) add_route(prefix, next_hop);
-    rte_fib_select_lookup(fib_, RTE_FIB_LOOKUP_DIR24_8_VECTOR_AVX512);
+    conf.dir24_8.num_tbl8 = 32767;
+    fib = rte_fib_create(unique("fib").c_str(), -1, &conf);
+    if (fib == nullptr) throw std::runtime_error("bare loop: rte_fib cannot hold the routes");
+    for (const auto& [prefix, next_hop] : table) add_route(prefix, next_hop);
+    rte_fib_select_lookup(fib, RTE_FIB_LOOKUP_DIR24_8_VECTOR_AVX512);
     for (const Hop& hop : workload.hops) {
-        Route& route = routes_.emplace_back();
+        Route& route = routes.emplace_back();
         std::copy(hop.mac.begin(), hop.mac.end(), route.macs);
         std::copy(hop.src_mac.begin(), hop.src_mac.end(), route.macs + 6);
     }

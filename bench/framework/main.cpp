@@ -1,20 +1,23 @@
 // What the framework costs: the example chain on one core of the cpu device against a bare loop around the same
 // libraries, over the same packets, in turns. docs/benchmarks/framework.md has the figures and what they mean.
 //
-//     taskset -c 1 framework_bench [--seconds N] [--frame BYTES] [--json FILE] [--commit TEXT] [--check]
+//     taskset -c 1 framework_bench [--seconds N] [--frame BYTES] [--json FILE] [--check]
+//
+// With --threads N: bare loops alone, on N cores at once, over published rules and routes (those of `millrace bench chain`)
+// where there are any: the most that the CPU makes of the chain. The JSON can be drawn together with that of millrace bench.
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <thread>
 #include <utility>
 
 #include "measure.hpp"
 #include "millrace/base/eal.hpp"
+#include "millrace/bench/machine.hpp"
+#include "side_by_side.hpp"
 
 namespace {
 
@@ -25,7 +28,8 @@ struct Arguments {
     double seconds = 4;         ///< for each frame length
     uint32_t frame_bytes = 0;   ///< 0: all lengths
     std::string json_file;
-    std::string commit;         ///< noted in the file
+    unsigned threads = 0;       ///< of bare loops side by side; 0: chain and bare loop in turns
+    unsigned first_core = 0;    ///< of theirs
     bool check = false;         ///< briefly, and judge
 };
 
@@ -40,9 +44,10 @@ Arguments parse_arguments(int argc, char** argv) {
         if (option == "--check") arguments.check = true, arguments.seconds = 0.3;
         else if (option == "--seconds" && i + 1 < argc) arguments.seconds = std::atof(argv[++i]);
         else if (option == "--frame" && i + 1 < argc) arguments.frame_bytes = static_cast<uint32_t>(std::atoi(argv[++i]));
-        else if (option == "--commit" && i + 1 < argc) arguments.commit = argv[++i];
+        else if (option == "--threads" && i + 1 < argc) arguments.threads = static_cast<unsigned>(std::atoi(argv[++i]));
+        else if (option == "--first-core" && i + 1 < argc) arguments.first_core = static_cast<unsigned>(std::atoi(argv[++i]));
         else if (option == "--json" && i + 1 < argc) arguments.json_file = argv[++i];
-        else throw std::runtime_error("unknown option " + option + "; there are --seconds N, --frame BYTES, --json FILE, --commit TEXT, --check");
+        else throw std::runtime_error("unknown option " + option + "; there are --seconds N, --frame BYTES, --json FILE, --check, --threads N, --first-core N");
     }
     return arguments;
 }
@@ -64,26 +69,6 @@ private:
 
 double rate(double cycles) { return tsc_hz() / cycles; }
 double gbps(double cycles, uint32_t frame_bytes) { return rate(cycles) * frame_bytes * 8e-9; }
-
-std::string processor() {
-    std::ifstream in("/proc/cpuinfo");
-    for (std::string line; std::getline(in, line);)
-        if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-    return "unknown";
-}
-
-/// Programs that want a core, this one among them, over the last minute.
-double load_average() {
-    double load = 0;
-    return getloadavg(&load, 1) == 1 ? load : 0;
-}
-
-std::string today() {
-    const std::time_t now = std::time(nullptr);
-    char text[16];
-    std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
-    return text;
-}
 
 nlohmann::json json_of(const Cost& cost, uint32_t frame_bytes) {
     nlohmann::json stages = nlohmann::json::object();
@@ -123,7 +108,35 @@ std::string folder(const char* variable, const char* otherwise) {
     return named != nullptr ? named : otherwise;
 }
 
+void write_json(const Arguments& arguments, const nlohmann::json& content) {
+    if (arguments.json_file.empty()) return;
+    nlohmann::json whole = provenance();
+    whole.update(content);
+    std::ofstream out(arguments.json_file);
+    out << whole.dump(1) << "\n";
+    if (!out.flush()) throw std::runtime_error(arguments.json_file + ": can't be written");
+}
+
+int run_side_by_side(const Arguments& arguments) {
+    const ScratchFolder scratch;
+    start_eal();
+    const Workload workload = make_workload({.data = folder("MILLRACE_DATA", MILLRACE_DATA_DEFAULT), .scratch = scratch.path()});
+    nlohmann::json results = nlohmann::json::array();
+    for (const std::string size : {"64", "128", "256", "512", "1024", "1518", "imix"}) {
+        if (arguments.frame_bytes != 0 && size != std::to_string(arguments.frame_bytes)) continue;
+        const SideBySide all = measure_side_by_side(workload, {.size = size}, arguments.threads, arguments.first_core, arguments.seconds);
+        const double gbps = all.packets_per_second * all.frame_bytes * 8e-9;
+        std::cout << fmt::format("{:>4}  {:7.2f} Mpkt/s  {:6.2f} Gb/s on {} cores\n", size, all.packets_per_second * 1e-6, gbps, arguments.threads) << std::flush;
+        results.push_back({{"chain", "firewall+nids+router+ipsec"}, {"device", "bare loop"}, {"workers", arguments.threads}, {"traffic", size},
+                           {"packets-per-second", all.packets_per_second}, {"gbps", gbps}, {"frame-bytes-in", all.frame_bytes}});
+    }
+    write_json(arguments, {{"inputs", {{"firewall", workload.rules_name}, {"nids", workload.pattern_name}, {"router", workload.route_name}, {"payload", workload.payload_name}}},
+                           {"results", results}});
+    return 0;
+}
+
 int run(const Arguments& arguments) {
+    if (arguments.threads != 0) return run_side_by_side(arguments);
     const ScratchFolder scratch;
     start_eal();
     const Workload workload = make_workload({.data = folder("MILLRACE_DATA", MILLRACE_DATA_DEFAULT),
@@ -136,7 +149,6 @@ int run(const Arguments& arguments) {
     std::vector<uint32_t> lengths{64, 128, 256, 512, 1024, 1518};
     if (arguments.check) lengths = {64, 512, 1518};
     if (arguments.frame_bytes != 0) lengths = {arguments.frame_bytes};
-    const double load_before = load_average();
     for (const uint32_t bytes : lengths) {
         const Comparison c = compare(workload, bytes, arguments.seconds);
         print(c);
@@ -153,17 +165,8 @@ int run(const Arguments& arguments) {
         entry["burst"] = burst;
         empty.push_back(std::move(entry));
     }
-    if (!arguments.json_file.empty()) {
-        std::ofstream out(arguments.json_file);
-        out << nlohmann::json{{"command", "make bench"}, {"date", today()}, {"commit", arguments.commit},
-                              {"machine", {{"processor", processor()}, {"cores", std::thread::hardware_concurrency()}}},
-                              {"load-average", {load_before, load_average()}}, {"seconds-each", arguments.seconds},
-                              {"tsc-ghz", tsc_hz() * 1e-9}, {"patterns", workload.patterns.size()}, {"pattern-set", workload.pattern_name},
-                              {"payload", workload.payload_name}, {"sizes", sizes}, {"empty-path", empty}}
-                   .dump(1)
-            << "\n";
-        if (!out.flush()) throw std::runtime_error(arguments.json_file + ": can't be written");
-    }
+    write_json(arguments, {{"seconds-each", arguments.seconds}, {"patterns", workload.patterns.size()}, {"pattern-set", workload.pattern_name},
+                           {"payload", workload.payload_name}, {"sizes", sizes}, {"empty-path", empty}});
     if (!sound) std::cout << "FAILED: the two sides differ, or the chain is below " << kLowestRatioInCheck << " of the bare loop\n";
     return sound ? 0 : 1;
 }

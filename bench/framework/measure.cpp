@@ -124,7 +124,7 @@ Comparison compare(const Workload& workload, uint32_t frame_bytes, double second
     Comparison result;
     result.frame_bytes = frame_bytes;
     ChainSide chain(yaml_of(workload, kChainStages, frame_bytes, kKeep), BareLoop::kBatch);
-    BareLoop bare(workload, frame_bytes, kKeep);
+    BareLoop bare(workload, std::make_shared<const BareTables>(workload), {.size = std::to_string(frame_bytes)}, kKeep);
     compare_frames(chain, bare, result);
     if (!result.difference.empty()) return result;
     Slices chain_slices, bare_slices;

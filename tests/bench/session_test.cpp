@@ -225,7 +225,7 @@ TEST(Bus, CarriesEachWayAndBothAtOnce) {
 TEST(Provenance, SaysWhereFiguresComeFrom) {
     start_eal();
     const nlohmann::json from = provenance();
-    EXPECT_EQ(from.at("command").get<std::string>().substr(0, 8), "millrace");
+    EXPECT_EQ(from.at("command").get<std::string>().substr(0, 10), "test_bench");
     EXPECT_EQ(from.at("date").get<std::string>().size(), 10u);
     EXPECT_GT(from.at("machine").at("tsc-ghz").get<double>(), 0.1);
 }

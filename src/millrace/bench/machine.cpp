@@ -4,6 +4,7 @@
 #include <rte_cycles.h>
 
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -56,8 +57,9 @@ std::string commit() { return MILLRACE_COMMIT; }
 
 nlohmann::json provenance() {
     std::ifstream own("/proc/self/cmdline");
-    std::string command = "millrace", word;
-    std::getline(own, word, '\0');
+    std::string command, word;
+    std::getline(own, command, '\0');
+    command = std::filesystem::path(command).filename();
     while (std::getline(own, word, '\0')) command += " " + word;
     return {{"command", command},
             {"date", today()},

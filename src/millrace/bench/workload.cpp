@@ -181,14 +181,14 @@ std::string source_options(const Workload& w, const Traffic& traffic) {
     return text + ", restore: " + traffic.restore + "}";
 }
 
-io::TrafficFrames frames_of(const Workload& w, const Traffic& traffic) {
+io::TrafficFrames frames_of(const Workload& w, const Traffic& traffic, unsigned queue, unsigned queues) {
     Traffic plain = traffic;
     plain.rate = 0;
     plain.descriptors = 0;
     std::string options = source_options(w, plain);
     options.erase(options.rfind(", restore:"));
     const Config config = Config::parse(options + "}", "benchmark");
-    return io::make_frames(io::TrafficSpec::read(config), 0, 1, false);
+    return io::make_frames(io::TrafficSpec::read(config), queue, queues, false);
 }
 
 std::string chain_yaml(const Workload& w, const ChainOptions& options, const std::string& ports) {

@@ -11,9 +11,9 @@
 namespace millrace::bench {
 
 struct WorkloadOptions {
-    std::string data;         ///< a folder as docs/data.md describes; what it lacks is made up. Empty: all is
-    std::string examples;     ///< the folder of the examples, for their smaller rule set and routes in place of `data`'s; or empty
-    std::string scratch;      ///< a folder for the files that are made
+    std::string data = {};      ///< a folder as docs/data.md describes; what it lacks is made up. Empty: all is
+    std::string examples = {};  ///< the folder of the examples, for their smaller rule set and routes in place of `data`'s; or empty
+    std::string scratch = {};   ///< a folder for the files that are made
     bool many_rules = false;  ///< about 10,000 rules for the firewall in place of about 1,000
     size_t patterns = 0;      ///< of the NIDS, at most; 0: all of about 3,000
     std::string payload = "http";  ///< http, capture or random
@@ -63,8 +63,8 @@ struct Traffic {
 
 /// The `source` port's own options, on one line.
 std::string source_options(const Workload& workload, const Traffic& traffic);
-/// The frames that a source port with one queue makes of them.
-io::TrafficFrames frames_of(const Workload& workload, const Traffic& traffic);
+/// The frames that a source port with `queues` queues makes of them for one.
+io::TrafficFrames frames_of(const Workload& workload, const Traffic& traffic, unsigned queue = 0, unsigned queues = 1);
 
 /// A chain of `kinds` ("firewall", "nids", "router", "ipsec", "mirror") from port `in` to port `out`, with the ports that
 /// `ports` is the YAML of. Throws std::invalid_argument for a kind without built-in tables.
