@@ -82,7 +82,7 @@ struct OffloadEngine::Slot {
     size_t frame_bytes = 0;             // that are to be brought
     uint32_t slot_bytes = 0;            // from one frame to the next in the packet buffer; 0: uneven
     size_t runs = 0;                    // of buffers that lie at one distance from each other
-    ptrdiff_t pitch = 0;                // that distance in the first of them
+    ptrdiff_t pitch = 0;                // that distance
     uint32_t headroom = 0, tailroom = 0;
     uint32_t prefix_in = 0, prefix_back = 0;
     bool gathered = false;

@@ -15,6 +15,9 @@ constexpr uint32_t kAlign = 16;
 
 constexpr uint32_t aligned(uint32_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
+/// From one packet of a pool to the next, as io::PacketPool lays them out.
+ptrdiff_t stride_of(const rte_mempool& pool) { return ptrdiff_t{pool.header_size} + pool.elt_size + pool.trailer_size; }
+
 template <class T>
 T* device_pointer(Address address) {
     return reinterpret_cast<T*>(address);
@@ -32,10 +35,10 @@ bool OffloadEngine::lay_out(const Queue& queue, Slot& slot) {
     slot.count = 0;
     slot.frame_bytes = 0;
     slot.runs = 0;
-    slot.pitch = 0;
     slot.slot_bytes = 0;
     slot.mbufs.clear();
     rte_mbuf* const* waiting = queue.packets.data() + queue.first;
+    slot.pitch = most == 0 ? 0 : stride_of(*waiting[0]->pool);
     device::FrameDescriptor* descriptors = slot.descriptors();
     uint32_t bytes = 0;
     const uint8_t* expected = nullptr;
@@ -51,12 +54,8 @@ bool OffloadEngine::lay_out(const Queue& queue, Slot& slot) {
         descriptors[i] = {bytes + slot.headroom, static_cast<uint16_t>(length), static_cast<uint16_t>(present), mbuf->port, 0};
         const auto* data = rte_pktmbuf_mtod(mbuf, const uint8_t*);
         slot.sources[i] = reinterpret_cast<uint64_t>(data);
-        if (i == 0) {
-            slot.slot_bytes = room;
-        } else if (i == 1) {
-            slot.pitch = data - reinterpret_cast<const uint8_t*>(slot.sources[0]);
-        }
-        slot.runs += i > 0 && data != expected;
+        if (i == 0) slot.slot_bytes = room;
+        slot.runs += data != expected;
         expected = data + slot.pitch;
         even &= room == slot.slot_bytes;
         slot.frame_bytes += present;
@@ -64,8 +63,6 @@ bool OffloadEngine::lay_out(const Queue& queue, Slot& slot) {
         slot.mbufs.push_back(mbuf);
         ++slot.count;
     }
-    // The second frame begins no run of its own: it gives the first one its distance.
-    slot.runs = slot.count > 1 ? slot.runs : 1;
     if (!even) slot.slot_bytes = 0;
     slot.frames_bytes = bytes;
     slot.place();
@@ -115,11 +112,11 @@ Status OffloadEngine::send(Slot& slot) {
     return sent;
 }
 
-/// Copy engines carry whole rows best; small frames and heads, and buffers in no order, are a kernel's
-/// (docs/benchmarks/transfer.md).
+/// Copy engines carry whole rows best, many at a time; small frames and heads, and buffers in no order, are a
+/// kernel's (docs/benchmarks/gpu.md).
 TransferIn OffloadEngine::choose_transfer(const Slot& slot) const {
-    constexpr size_t kMostRuns = 8, kLeastRow = 192;
-    const bool rows_fit = slot.prefix_in == chain::kWholeFrame && slot.slot_bytes != 0 && slot.runs <= kMostRuns && slot.pitch > 0;
+    constexpr size_t kLeastRow = 192, kLeastRun = size_t{256} << 10;
+    const bool rows_fit = slot.prefix_in == chain::kWholeFrame && slot.slot_bytes != 0 && (slot.runs == 1 || slot.frame_bytes >= slot.runs * kLeastRun);
     switch (options_.transfer_in) {
         case TransferIn::packed: return TransferIn::packed;
         case TransferIn::rows:

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <stdexcept>
 
+#include "millrace/io/address_order.hpp"
 #include "millrace/io/metadata.hpp"
 
 namespace millrace::io {
@@ -38,14 +39,13 @@ PacketPool::PacketPool(const std::string& name, const PoolOptions& options) : op
     if (options.packets == 0) fail("it has no packets");
     register_metadata();
 
-    const bool ordered = options.recycle == PoolOptions::Recycle::address_order;
-    const unsigned cache = ordered ? 0 : std::min<unsigned>(RTE_MEMPOOL_CACHE_MAX_SIZE, options.packets / 2);
+    // Without a cache for each thread: it would give the buffers out in the order in which they came back.
     const std::string unique = unique_name(name);
     // With MEMPOOL_F_NO_IOVA_CONTIG elements lie back to back, not one to a small page.
-    pool_ = rte_mempool_create_empty(unique.c_str(), options.packets, static_cast<unsigned>(sizeof(rte_mbuf)) + room, cache,
+    pool_ = rte_mempool_create_empty(unique.c_str(), options.packets, static_cast<unsigned>(sizeof(rte_mbuf)) + room, 0,
                                      sizeof(rte_pktmbuf_pool_private), options.numa_node, RTE_MEMPOOL_F_NO_IOVA_CONTIG);
     if (pool_ == nullptr) fail(rte_strerror(rte_errno));
-    if (rte_mempool_set_ops_byname(pool_, "ring_mp_mc", nullptr) != 0) fail("DPDK's ring mempool driver is missing");
+    if (rte_mempool_set_ops_byname(pool_, address_order_ops(), nullptr) != 0) fail("its mempool driver is missing");
     rte_pktmbuf_pool_private shape{};
     shape.mbuf_data_room_size = static_cast<uint16_t>(room);
     rte_pktmbuf_pool_init(pool_, &shape);

@@ -18,22 +18,12 @@ struct PoolOptions {
     uint32_t headroom_bytes = 128;    ///< free bytes before each frame, at least RTE_PKTMBUF_HEADROOM
     uint32_t tailroom_bytes = 64;     ///< at least this much stays free behind the longest frame (ESP trailer)
     int numa_node = -1;               ///< -1: any
-    /// In which order buffers come back into use.
-    enum class Recycle {
-        /// First freed, first used: as long as packets are freed in order of arrival, bursts lie at
-        /// rising addresses, `stride` apart, which lets a GPU copy engine move a burst as a few strided
-        /// runs. Every buffer is cold in the CPU's caches when its turn comes.
-        address_order,
-        /// Last freed, first used, through a cache per thread: warm in the CPU's caches, in any order.
-        cache_hot,
-    };
-    Recycle recycle = Recycle::address_order;
 };
 
 /// An rte_mempool of single-segment mbufs in one piece of memory: element i begins at
-/// `base() + i * stride()` (its rte_mbuf structure; the frame's bytes follow at a constant distance).
-/// To drain it in address order, allocate from a pool with `Recycle::address_order` and free packets
-/// in the order in which they came.
+/// `base() + i * stride()` (its rte_mbuf structure; the frame's bytes follow at a constant distance). Free
+/// ones come into use in the order of their addresses, round and round, in whatever order they were freed: so
+/// a burst lies at rising addresses, `stride` apart, and a GPU's copy engine moves it as a few strided runs.
 ///
 /// The memory is EAL's huge pages when EAL has them (so that NICs can reach it); else it is mapped for
 /// itself, with transparent huge pages if the kernel gives them, and costs nothing from EAL's share.

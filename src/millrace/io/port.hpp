@@ -140,7 +140,6 @@ struct PortEnvironment {
     uint32_t tailroom_bytes = 64;      ///< free bytes behind the longest frame: what the chains may append
     uint32_t pool_packets = 16384;     ///< buffers of each receiving port, unless its `buffers` option says otherwise
     size_t pool_memory_bytes = size_t{128} << 20;  ///< a pool of long frames gets fewer buffers to stay below
-    PoolOptions::Recycle recycle = PoolOptions::Recycle::address_order;
     std::string output_folder;         ///< relative names of output files start here; empty: in the YAML file's folder
     EalOptions eal;                    ///< used when EAL does not run yet
     std::function<void(Diagnostic)> warn = [](Diagnostic) {};

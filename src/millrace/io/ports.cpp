@@ -50,7 +50,6 @@ PortPlan read_shared(const Config& name, const Config& options, uint16_t index, 
         static_cast<uint32_t>(options.integer_or("max-frame", 0, 64, longest_frame(environment.headroom_bytes)));
     plan.pool.headroom_bytes = std::max<uint32_t>(environment.headroom_bytes, RTE_PKTMBUF_HEADROOM);
     plan.pool.tailroom_bytes = environment.tailroom_bytes;
-    plan.pool.recycle = environment.recycle;
     plan.pool.packets = environment.pool_packets;
     plan.pool_memory_bytes = environment.pool_memory_bytes;
     if (const auto buffers = options.find("buffers")) {

@@ -1,0 +1,135 @@
+// Packet pools: elements in the order of their addresses, all or none, from any thread.
+#include "millrace/io/pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "millrace/base/eal.hpp"
+
+namespace millrace::io {
+namespace {
+
+class Pool : public ::testing::TestWithParam<uint32_t> {
+protected:
+    static void SetUpTestSuite() { start_eal(); }
+    static PacketPool make(uint32_t packets) {
+        PoolOptions options;
+        options.packets = packets;
+        return PacketPool("pool", options);
+    }
+    static std::vector<rte_mbuf*> get(PacketPool& pool, uint32_t count) {
+        std::vector<rte_mbuf*> mbufs(count);
+        EXPECT_TRUE(pool.allocate_raw(mbufs.data(), static_cast<uint16_t>(count)));
+        return mbufs;
+    }
+    static void put(PacketPool& pool, const std::vector<rte_mbuf*>& mbufs) {
+        if (!mbufs.empty()) rte_mempool_put_bulk(pool.mempool(), reinterpret_cast<void* const*>(mbufs.data()), static_cast<unsigned>(mbufs.size()));
+    }
+};
+
+TEST_P(Pool, GivesAllInOrderAndNoneWhenShort) {
+    const uint32_t n = GetParam();
+    PacketPool pool = make(n);
+    ASSERT_EQ(pool.available(), n);
+    std::vector<rte_mbuf*> all = get(pool, n);
+    for (uint32_t i = 0; i < n; ++i) ASSERT_EQ(all[i], pool.at(i));
+    rte_mbuf* one = nullptr;
+    EXPECT_FALSE(pool.allocate_raw(&one, 1));
+    std::shuffle(all.begin(), all.end(), std::mt19937(3));
+    rte_mbuf* const held = all.back();
+    all.pop_back();
+    put(pool, all);
+    std::vector<rte_mbuf*> more(n);
+    EXPECT_FALSE(pool.allocate_raw(more.data(), static_cast<uint16_t>(n)));
+    EXPECT_EQ(pool.available(), n - 1);  // what was taken for it is free again
+    std::vector<rte_mbuf*> rest = get(pool, n - 1);
+    EXPECT_TRUE(std::is_sorted(rest.begin(), rest.end()));
+    rest.push_back(held);
+    put(pool, rest);
+    EXPECT_EQ(pool.available(), n);
+}
+INSTANTIATE_TEST_SUITE_P(Sizes, Pool, ::testing::Values(1, 31, 32, 33, 63, 64, 65, 1023, 1024, 1025));
+
+TEST_F(Pool, GoesRoundAndLeavesOutWhatIsOut) {
+    PacketPool pool = make(256);
+    std::vector<rte_mbuf*> first = get(pool, 100), second = get(pool, 100);
+    put(pool, first);
+    // 200 to 255 and then again from 0 on.
+    std::vector<rte_mbuf*> third = get(pool, 100);
+    for (uint32_t i = 0; i < 100; ++i) EXPECT_EQ(third[i], pool.at((200 + i) % 256));
+    put(pool, second);
+    put(pool, {third.begin(), third.begin() + 56});
+    std::vector<rte_mbuf*> fourth = get(pool, 212);
+    for (uint32_t i = 0; i < 212; ++i) EXPECT_EQ(fourth[i], pool.at((44 + i) % 256));
+    put(pool, fourth);
+    put(pool, {third.begin() + 56, third.end()});
+    EXPECT_EQ(pool.available(), 256u);
+}
+
+TEST_F(Pool, KeepsBurstsTogetherWhereSomeAreFreedEarly) {
+    PacketPool pool = make(4096);
+    std::mt19937 random(5);
+    std::vector<std::vector<rte_mbuf*>> flying;
+    size_t breaks = 0, bursts = 0;
+    for (int round = 0; round < 2000; ++round) {
+        std::vector<rte_mbuf*> burst = get(pool, 256);
+        for (size_t i = 1; i < burst.size(); ++i) breaks += pool.index_of(burst[i]) != pool.index_of(burst[i - 1]) + 1;
+        ++bursts;
+        std::vector<rte_mbuf*> dropped;
+        std::erase_if(burst, [&](rte_mbuf* mbuf) {
+            const bool drop = random() % 50 == 0;
+            if (drop) dropped.push_back(mbuf);
+            return drop;
+        });
+        put(pool, dropped);
+        flying.push_back(std::move(burst));
+        if (flying.size() > 8) {
+            put(pool, flying.front());
+            flying.erase(flying.begin());
+        }
+    }
+    EXPECT_LE(breaks, bursts);  // going round
+    for (const auto& burst : flying) put(pool, burst);
+}
+
+TEST_F(Pool, ServesManyThreads) {
+    PacketPool pool = make(2000);
+    std::atomic<bool> twice{false};
+    std::vector<std::atomic<int>> held(2000);
+    std::vector<std::thread> threads;
+    for (unsigned t = 0; t < 4; ++t)
+        threads.emplace_back([&, t] {
+            std::mt19937 random(t);
+            std::vector<std::vector<rte_mbuf*>> own;
+            for (int round = 0; round < 4000; ++round) {
+                std::vector<rte_mbuf*> burst(1 + random() % 100);
+                if (pool.allocate_raw(burst.data(), static_cast<uint16_t>(burst.size()))) {
+                    for (const rte_mbuf* mbuf : burst)
+                        if (held[pool.index_of(mbuf)].fetch_add(1) != 0) twice = true;
+                    own.push_back(std::move(burst));
+                }
+                if (own.size() > 4 || (!own.empty() && random() % 3 == 0)) {
+                    std::swap(own[random() % own.size()], own.back());
+                    std::shuffle(own.back().begin(), own.back().end(), random);
+                    for (const rte_mbuf* mbuf : own.back()) held[pool.index_of(mbuf)].fetch_sub(1);
+                    put(pool, own.back());
+                    own.pop_back();
+                }
+            }
+            for (const auto& burst : own) {
+                for (const rte_mbuf* mbuf : burst) held[pool.index_of(mbuf)].fetch_sub(1);
+                put(pool, burst);
+            }
+        });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_FALSE(twice);
+    EXPECT_EQ(pool.available(), 2000u);
+}
+
+}  // namespace
+}  // namespace millrace::io
