@@ -46,28 +46,29 @@ public:
 
     /// All of `count` elements or none.
     bool get(void** elements, uint32_t count) {
-        uint32_t at = next_.load(std::memory_order_relaxed);
         uint32_t taken = 0;
-        // The word in which the walk begins is looked at again at its end, for the bits before `at`.
-        for (uint32_t step = 0; step <= words_ && taken < count; ++step) {
-            const uint32_t word = at / kBits;
-            uint64_t wanted = free_[word].load(std::memory_order_relaxed) & (~uint64_t{0} << at % kBits);
+        const auto claim = [&](uint32_t word, uint64_t wanted) {
             while (static_cast<uint32_t>(std::popcount(wanted)) > count - taken) wanted &= ~(uint64_t{1} << (kBits - 1 - std::countl_zero(wanted)));
-            if (wanted != 0) wanted &= free_[word].fetch_and(~wanted, std::memory_order_acquire);
-            uint32_t behind = (word + 1) * kBits;
-            for (; wanted != 0; wanted &= wanted - 1) {
-                const uint32_t number = word * kBits + static_cast<uint32_t>(std::countr_zero(wanted));
-                elements[taken++] = base_ + size_t{number} * stride_;
-                if (taken == count) behind = number + 1;
-            }
-            at = behind < words_ * kBits ? behind : 0;
+            // Another thread may have been faster with some of them.
+            wanted &= free_[word].fetch_and(~wanted, std::memory_order_acquire);
+            if (wanted == 0) return;
+            rest_.store(word * kBits + kBits - static_cast<uint32_t>(std::countl_zero(wanted)), std::memory_order_relaxed);
+            for (; wanted != 0; wanted &= wanted - 1)
+                elements[taken++] = base_ + size_t{word * kBits + static_cast<uint32_t>(std::countr_zero(wanted))} * stride_;
+        };
+        const auto walk = [&](uint64_t least) {
+            for (uint32_t word = 0; word < words_ && taken < count; ++word)
+                if (const uint64_t free = free_[word].load(std::memory_order_relaxed); free != 0 && (free & least) == least) claim(word, free);
+        };
+        const uint32_t rest = rest_.load(std::memory_order_relaxed);
+        if (rest % kBits != 0) {
+            const uint64_t behind = ~uint64_t{0} << rest % kBits;
+            if ((free_[rest / kBits].load(std::memory_order_relaxed) & behind) == behind) claim(rest / kBits, behind);
         }
-        if (taken < count) {
-            put(elements, taken);
-            return false;
-        }
-        next_.store(at, std::memory_order_relaxed);
-        return true;
+        walk(~uint64_t{0});
+        walk(0);
+        if (taken < count) put(elements, taken);
+        return taken == count;
     }
 
     uint32_t count() const {
@@ -87,7 +88,7 @@ private:
     const uint64_t per_line_;  // elements a cache line, times 2^32 and rounded up: dividing takes much longer
     const uint32_t words_;
     std::unique_ptr<std::atomic<uint64_t>[]> free_;
-    std::atomic<uint32_t> next_{0};
+    std::atomic<uint32_t> rest_{0};  // the last word that was taken from is whole from this element on
 };
 
 FreeMap& map_of(const rte_mempool* pool) { return *static_cast<FreeMap*>(pool->pool_data); }

@@ -22,8 +22,8 @@ struct PoolOptions {
 
 /// An rte_mempool of single-segment mbufs in one piece of memory: element i begins at
 /// `base() + i * stride()` (its rte_mbuf structure; the frame's bytes follow at a constant distance). Free
-/// ones come into use in the order of their addresses, round and round, in whatever order they were freed: so
-/// a burst lies at rising addresses, `stride` apart, and a GPU's copy engine moves it as a few strided runs.
+/// ones come into use lowest address first, in whatever order they were freed: so a burst lies at rising
+/// addresses, `stride` apart, and a GPU's copy engine moves it as a few strided runs.
 ///
 /// The memory is EAL's huge pages when EAL has them (so that NICs can reach it); else it is mapped for
 /// itself, with transparent huge pages if the kernel gives them, and costs nothing from EAL's share.

@@ -95,11 +95,11 @@ std::string open_counts(size_t nodes) {
 constexpr const char* kCloseCounts = "    counts.flush(batch);\n";
 
 std::string nodes_kernel(const chain::Program& program, const TableLayout& layout, const Step& step, const Kernel& kernel, const LaneChoice& lanes) {
-    std::string text = kernel_head(kernel);
+    std::string text = kernel_head(kernel) + "    __shared__ BlockPackets::Shared shared;\n    const BlockPackets block(batch, shared);\n";
     const size_t nodes = program.nodes.size();
     if (step.first < step.last) text += open_counts(nodes);
     if (step.begin)
-        text += fmt::format("    for_each_packet<{}>(batch, [&](uint32_t i) {{ begin_packet(batch, i, {}, {}); }});\n", kernel.packets, nodes, program.drop_malformed);
+        text += fmt::format("    block.for_each([&](uint32_t i) {{ begin_packet(batch, i, {}, {}); }});\n", nodes, program.drop_malformed);
     for (uint16_t index = step.first; index < step.last; ++index) {
         const chain::Node& node = program.nodes[index];
         const auto function = [&](const char* what) { return function_name(*node.type, lanes(node), what); };
@@ -107,17 +107,17 @@ std::string nodes_kernel(const chain::Program& program, const TableLayout& layou
         const std::string where = fmt::format("{0}, {1}, {{}}, {2}, sizeof {2} / sizeof {2}[0]", tables(layout, index), index, targets_name(index));
         if (node.type->block_bytes > 0)
             text += fmt::format("    {}({}, block_memory());\n    __syncthreads();\n", function("stage"), tables(layout, index));
-        text += fmt::format("    run_node<{}, {}, {}, {}>(batch, counts.data(), ", kernel.packets, lanes(node), node.type->emits_events,
+        text += fmt::format("    run_node<{}, {}, {}>(batch, block, counts.data(), ", lanes(node), node.type->emits_events,
                             node.type->finishes ? "Then::hold" : at_last) + fmt::format(fmt::runtime(where), function("process")) + ");\n";
         if (node.type->finishes)
-            text += fmt::format("    finish_node<{}, {}>(batch, counts.data(), ", kernel.packets, at_last) + fmt::format(fmt::runtime(where), function("finish")) + ");\n";
+            text += fmt::format("    finish_node<{}>(batch, block, counts.data(), ", at_last) + fmt::format(fmt::runtime(where), function("finish")) + ");\n";
     }
     if (step.keys_of_next) {
         const chain::Node& node = program.nodes[step.last];
-        text += fmt::format("    for_each_packet<{}>(batch, [&](uint32_t i) {{ batch.keys[i] = batch.at[i] == {} ? {}(&batch.packets[i], {}) : kNoOrderKey; }});\n",
-                            kernel.packets, step.last, function_name(*node.type, lanes(node), "order_key"), tables(layout, step.last));
+        text += fmt::format("    block.for_each([&](uint32_t i) {{ batch.keys[i] = batch.at[i] == {} ? {}(&batch.packets[i], {}) : kNoOrderKey; }});\n",
+                            step.last, function_name(*node.type, lanes(node), "order_key"), tables(layout, step.last));
     }
-    if (step.end) text += fmt::format("    for_each_packet<{}>(batch, [&](uint32_t i) {{ end_packet(batch, i); }});\n", kernel.packets);
+    if (step.end) text += "    block.for_each([&](uint32_t i) { end_packet(batch, i); });\n";
     if (step.first < step.last) text += kCloseCounts;
     return text + "}\n";
 }
@@ -128,8 +128,8 @@ std::string step_kernel(const chain::Program& program, const TableLayout& layout
     const std::string take_snapshot = step.snapshot ? "    __syncthreads();\n    snapshot_states(batch, threadIdx.x, blockDim.x);\n" : "";
     switch (step.kind) {
         case Step::Kind::nodes: return nodes_kernel(program, layout, step, kernel, lanes);
-        case Step::Kind::gather: return kernel_head(kernel) + fmt::format("    gather_block<{}>(batch);\n}}\n", kernel.packets);
-        case Step::Kind::pack: return kernel_head(kernel) + fmt::format("    pack_block<{}>(batch);\n}}\n", kernel.packets);
+        case Step::Kind::gather: return kernel_head(kernel) + "    gather_block(batch);\n}\n";
+        case Step::Kind::pack: return kernel_head(kernel) + "    pack_block(batch);\n}\n";
         case Step::Kind::snapshot: return kernel_head(kernel) + take_snapshot + "}\n";
         case Step::Kind::tickets:
             return kernel_head(kernel) + take_states + fmt::format("    number_packets(batch, {}({}));\n", function("tickets"), tables(layout, step.first)) +

@@ -38,6 +38,8 @@ inline constexpr uint32_t kNotVisited = 0xffffffffu;
 /// Limits of a chain on a device; a configuration beyond them is refused.
 inline constexpr uint32_t kMaxNodes = 16;
 inline constexpr uint32_t kMaxOutcomes = 32;
+/// Most packets that a block of a GPU's threads takes.
+inline constexpr uint32_t kMostBlockPackets = 128;
 
 /// State of an NF in the device's memory.
 struct StateWords {
@@ -70,6 +72,7 @@ struct BatchView {
     StateWords states[kMaxStates];
     uint32_t count = 0;
     uint32_t mean_bytes = 0;                        ///< of the frames that were brought
+    uint32_t block_packets = 0;                     ///< that each block of a GPU's threads takes; the device chooses it
     uint32_t prefix_bytes = 0;
     uint16_t headroom = 0;                          ///< free bytes before and behind each frame
     uint16_t tailroom = 0;

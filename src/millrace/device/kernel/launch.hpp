@@ -1,9 +1,9 @@
 // How the kernels of a chain spread packets over a GPU. Included by the generated source only.
 //
-// A block of threads owns a few consecutive packets: as many as keep all its threads busy with an NF of
-// the chain's largest number of lanes. It runs the nodes one after the other; a node with fewer lanes per
-// packet leaves whole warps idle. Packets live in global memory between the nodes, so lanes can be mapped
-// anew for each.
+// A block of threads owns a few consecutive packets, BatchView::block_packets of them. It runs the nodes one
+// after the other; a node with fewer lanes per packet leaves whole warps idle. Packets live in global memory
+// between the nodes, so lanes can be mapped anew for each. Warps take packets longest frame first, so that those
+// of a warp are of a length, and none is left with a long one at the end.
 #pragma once
 
 #include "millrace/device/kernel/chain.hpp"
@@ -14,23 +14,55 @@
 
 namespace millrace::device {
 
-/// The packets of this block: [first, last).
-struct BlockShare {
-    uint32_t first, last;
-};
-template <unsigned Packets>
-MILLRACE_DEVICE BlockShare block_share(const BatchView& batch) {
-    const uint32_t first = blockIdx.x * Packets;
-    return {first, smaller(first + Packets, batch.count)};
-}
+/// The packets of this block.
+class BlockPackets {
+public:
+    struct Shared {
+        uint16_t bytes[kMostBlockPackets];
+        uint8_t order[kMostBlockPackets];
+        uint32_t taken[kMaxNodes];  ///< by node: groups of packets that warps have taken
+    };
 
-/// Runs `f(i)` for each of the block's packets, one thread a packet.
-template <unsigned Packets, class F>
-MILLRACE_DEVICE void for_each_packet(const BatchView& batch, F&& f) {
-    const BlockShare share = block_share<Packets>(batch);
-    for (uint32_t i = share.first + threadIdx.x; i < share.last; i += blockDim.x) f(i);
-    __syncthreads();
-}
+    MILLRACE_DEVICE BlockPackets(const BatchView& batch, Shared& shared) : shared_(shared), first_(blockIdx.x * batch.block_packets) {
+        count_ = smaller(first_ + batch.block_packets, batch.count) - first_;
+        if (threadIdx.x < kMaxNodes) shared.taken[threadIdx.x] = 0;
+        for (uint32_t k = threadIdx.x; k < count_; k += blockDim.x) shared.bytes[k] = batch.descriptors[first_ + k].present;
+        __syncthreads();
+        for (uint32_t k = threadIdx.x; k < count_; k += blockDim.x) {
+            uint32_t place = 0;
+            for (uint32_t other = 0; other < count_; ++other)
+                place += shared.bytes[other] > shared.bytes[k] || (shared.bytes[other] == shared.bytes[k] && other < k);
+            shared.order[place] = static_cast<uint8_t>(k);
+        }
+        __syncthreads();
+    }
+
+    /// Runs `f(i)` for each packet, one thread a packet.
+    template <class F>
+    MILLRACE_DEVICE void for_each(F&& f) const {
+        for (uint32_t k = threadIdx.x; k < count_; k += blockDim.x) f(first_ + shared_.order[k]);
+        __syncthreads();
+    }
+    /// Runs `f(i)` for each packet in `LaneCount` neighbouring threads of a warp. Once for each node.
+    template <unsigned LaneCount, class F>
+    MILLRACE_DEVICE void share(uint32_t node, F&& f) const {
+        constexpr uint32_t kAtOnce = 32 / LaneCount;
+        while (true) {
+            uint32_t group = 0;
+            if (threadIdx.x % 32 == 0) group = atomicAdd(&shared_.taken[node], 1u);
+            group = __shfl_sync(0xffffffffu, group, 0);
+            if (group * kAtOnce >= count_) break;
+            const uint32_t k = group * kAtOnce + threadIdx.x % 32 / LaneCount;
+            if (k < count_) f(first_ + shared_.order[k]);
+            __syncwarp();
+        }
+        __syncthreads();
+    }
+
+private:
+    Shared& shared_;
+    uint32_t first_, count_;
+};
 
 /// Counts of a block's outcomes, in its shared memory until the block ends: thousands of packets would
 /// queue up at one counter in the device's memory.
@@ -52,42 +84,60 @@ private:
     uint32_t* counts_;
 };
 
-/// Fetches the block's frames from the host's memory, 8 threads a frame, 16 bytes a thread at a time.
-template <unsigned Packets>
+/// Threads that copy a frame together.
+inline constexpr uint32_t kCopyLanes = 8;
+
+/// Runs `f(i)` for each of the block's packets in kCopyLanes threads.
+template <class F>
+MILLRACE_DEVICE void for_each_copy(const BatchView& batch, F&& f) {
+    const uint32_t first = blockIdx.x * batch.block_packets;
+    const uint32_t last = smaller(first + batch.block_packets, batch.count);
+    for (uint32_t i = first + threadIdx.x / kCopyLanes; i < last; i += blockDim.x / kCopyLanes) f(i);
+}
+
+/// Fetches the block's frames from the host's memory. The bus takes long to answer: each thread asks for several
+/// words before it waits.
 MILLRACE_DEVICE void gather_block(const BatchView& batch) {
-    constexpr uint32_t kThreads = 8;
-    const BlockShare share = block_share<Packets>(batch);
-    for (uint32_t i = share.first + threadIdx.x / kThreads; i < share.last; i += blockDim.x / kThreads) {
+    constexpr uint32_t kWord = sizeof(uint4), kAsked = 4;
+    const uint32_t rank = threadIdx.x % kCopyLanes;
+    for_each_copy(batch, [&](uint32_t i) {
         const FrameDescriptor& frame = batch.descriptors[i];
         const auto* from = reinterpret_cast<const uint8_t*>(batch.sources != nullptr ? batch.sources[i] : batch.source + i * batch.source_pitch);
         uint8_t* to = batch.frames + frame.offset;
-        const uint32_t rank = threadIdx.x % kThreads;
-        uint32_t done = 0;
-        if (((reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to)) & 15) == 0) {
-            for (uint32_t at = 16 * rank; at + 16 <= frame.present; at += 16 * kThreads)
-                *reinterpret_cast<uint4*>(to + at) = *reinterpret_cast<const uint4*>(from + at);
-            done = frame.present & ~15u;
+        if (((reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to)) & (kWord - 1)) != 0) {
+            for (uint32_t at = rank; at < frame.present; at += kCopyLanes) to[at] = from[at];
+            return;
         }
-        for (uint32_t at = done + rank; at < frame.present; at += kThreads) to[at] = from[at];
-    }
+        // The last word may reach behind the frame: into what is free behind it, here as there.
+        const auto* words = reinterpret_cast<const uint4*>(from);
+        auto* into = reinterpret_cast<uint4*>(to);
+        const uint32_t count = (frame.present + kWord - 1) / kWord;
+        for (uint32_t at = rank; at < count; at += kCopyLanes * kAsked) {
+            uint4 asked[kAsked];
+#pragma unroll
+            for (uint32_t k = 0; k < kAsked; ++k)
+                if (at + k * kCopyLanes < count) asked[k] = __ldcs(words + at + k * kCopyLanes);
+#pragma unroll
+            for (uint32_t k = 0; k < kAsked; ++k)
+                if (at + k * kCopyLanes < count) into[at + k * kCopyLanes] = asked[k];
+        }
+    });
 }
 
-/// Copies the heads that go back, 8 threads a packet.
-template <unsigned Packets>
+/// Copies the heads that go back.
 MILLRACE_DEVICE void pack_block(const BatchView& batch) {
-    const BlockShare share = block_share<Packets>(batch);
-    const Lanes<8> lanes;
-    for (uint32_t i = share.first + threadIdx.x / 8; i < share.last; i += blockDim.x / 8) pack_packet(batch, i, lanes);
+    const Lanes<kCopyLanes> lanes;
+    for_each_copy(batch, [&](uint32_t i) { pack_packet(batch, i, lanes); });
 }
 
 /// What follows `process`: the decision's target, or a function that takes the decision, kept until then.
 enum class Then { route, hold };
 
 /// Ends one node that has a `finish` for those of the block's packets that wait for it, one thread a packet.
-template <unsigned Packets, Then After, class Finish>
-MILLRACE_DEVICE void finish_node(const BatchView& batch, uint32_t* counts, const void* tables, uint32_t node, Finish finish,
+template <Then After, class Finish>
+MILLRACE_DEVICE void finish_node(const BatchView& batch, const BlockPackets& block, uint32_t* counts, const void* tables, uint32_t node, Finish finish,
                                  const Target* targets, uint32_t outcomes) {
-    for_each_packet<Packets>(batch, [&](uint32_t i) {
+    block.for_each([&](uint32_t i) {
         if (batch.at[i] != node) return;
         Packet packet = batch.packets[i];
         const Decision decision = finish(&packet, tables, batch.decisions[i]);
@@ -102,13 +152,12 @@ MILLRACE_DEVICE void finish_node(const BatchView& batch, uint32_t* counts, const
 
 /// Runs one node for those of the block's packets that wait for it. All lanes of a packet work on
 /// copies of its handle; the first one's is kept, as uniform code has made them equal.
-template <unsigned Packets, unsigned LaneCount, bool EmitsEvents, Then After, class Process>
-MILLRACE_DEVICE void run_node(const BatchView& batch, uint32_t* counts, const void* tables, uint32_t node, Process process, const Target* targets,
-                              uint32_t outcomes) {
-    const BlockShare share = block_share<Packets>(batch);
+template <unsigned LaneCount, bool EmitsEvents, Then After, class Process>
+MILLRACE_DEVICE void run_node(const BatchView& batch, const BlockPackets& block, uint32_t* counts, const void* tables, uint32_t node, Process process,
+                              const Target* targets, uint32_t outcomes) {
     const Lanes<LaneCount> lanes;
-    for (uint32_t i = share.first + threadIdx.x / LaneCount; i < share.last; i += blockDim.x / LaneCount) {
-        if (batch.at[i] != node) continue;
+    block.share<LaneCount>(node, [&](uint32_t i) {
+        if (batch.at[i] != node) return;
         Packet packet = batch.packets[i];
         if constexpr (EmitsEvents) packet.set_events(batch.events, static_cast<uint16_t>(node));
         lanes.sync();
@@ -121,8 +170,7 @@ MILLRACE_DEVICE void run_node(const BatchView& batch, uint32_t* counts, const vo
                 route_packet(batch, counts, i, node, decision, targets, outcomes);
             }
         });
-    }
-    __syncthreads();
+    });
 }
 
 /// Threads of the ordered kernels, which are one block each. Few enough to fit beside the blocks that fill
