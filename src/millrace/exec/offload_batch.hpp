@@ -45,8 +45,8 @@ struct OffloadEngine::Queue {
 
 /// Everything that one batch needs, allocated once.
 ///
-/// A batch's piece of the packet ring holds, one behind the other: the descriptors, the head (EventBuffer and
-/// outcome counts), the frames, the results, the snapshot of the NFs' state, the events. So the host writes
+/// A batch's piece of the packet ring holds, one behind the other: the descriptors, where the frames lie on the host
+/// if that must be said of each, the head (EventBuffer and outcome counts), the frames, the results, the snapshot of the NFs' state, the events. So the host writes
 /// descriptors and head with one copy, and gets all from the head to the first events with one: a copy engine
 /// loses microseconds with each. Where only heads of frames go back, they stand in the frames' place, and the
 /// frames behind the events.
@@ -59,14 +59,14 @@ struct OffloadEngine::Slot {
     device::StreamId stream = 0;
     // Host side.
     uint8_t* frames_in = nullptr;       // for packed transfers
-    uint8_t* input = nullptr;           // descriptors and head
+    uint8_t* input = nullptr;           // all before the frames
     FrameRegion* region = nullptr;      // what comes back lands here, from the head on
     Event* more_events = nullptr;       // where there are more than come back at once
-    uint64_t* sources = nullptr;
+    std::vector<uint64_t> sources;      // where the frames lie
     Decision* visits = nullptr;
     std::vector<device::CopyPiece> pieces;
     // Device side.
-    device::Address device_sources = 0, device_visits = 0, device_work = 0;
+    device::Address device_visits = 0, device_work = 0;
     // The batch.
     std::shared_ptr<const chain::Program> program;
     std::shared_ptr<device::LoadedProgram> loaded;
@@ -85,7 +85,7 @@ struct OffloadEngine::Slot {
     ptrdiff_t pitch = 0;                // that distance
     uint32_t headroom = 0, tailroom = 0;
     uint32_t prefix_in = 0, prefix_back = 0;
-    bool gathered = false;
+    TransferIn transfer = TransferIn::packed;
     device::EventId done = 0;
     uint64_t launched = 0;
     uint64_t order = 0;                 // among the device's ordered batches, from 1; 0: not ordered
@@ -101,12 +101,15 @@ struct OffloadEngine::Slot {
     const std::string* const* step_names = nullptr;
     uint64_t batch = 0, arrived_ns = 0, put_from_ns = 0, put_until_ns = 0;
     // Where things lie in the piece; `place` computes them.
-    size_t head_at = 0, back_at = 0, results_at = 0, snapshot_at = 0, events_at = 0, frames_at = 0, piece_bytes = 0;
+    size_t sources_at = 0, head_at = 0, back_at = 0, results_at = 0, snapshot_at = 0, events_at = 0, frames_at = 0, piece_bytes = 0;
 
+    /// Whether the device has to know where each frame lies.
+    bool needs_sources() const { return transfer == TransferIn::gather && runs != 1; }
     /// Lays the piece out for `count` packets.
     void place() {
         const bool whole = prefix_back == chain::kWholeFrame;
-        head_at = aligned(count * sizeof(device::FrameDescriptor));
+        sources_at = aligned(count * sizeof(device::FrameDescriptor));
+        head_at = aligned(sources_at + (needs_sources() ? count * sizeof(uint64_t) : 0));
         back_at = aligned(head_at + kHead);
         results_at = aligned(back_at + (whole ? frames_bytes : count * prefix_back));
         snapshot_at = aligned(results_at + count * sizeof(device::PacketResult));
@@ -115,9 +118,11 @@ struct OffloadEngine::Slot {
         frames_at = whole ? back_at : events_end;
         piece_bytes = whole ? events_end : aligned(frames_at + frames_bytes);
     }
+    /// Bytes that the host writes besides the frames, at most.
+    static size_t most_input(size_t n) { return aligned(n * sizeof(device::FrameDescriptor)) + aligned(n * sizeof(uint64_t)) + kHead; }
     /// Bytes of a piece besides its frames, at most.
     static size_t most_beside_frames(size_t n, size_t state_bytes) {
-        return aligned(n * (sizeof(device::FrameDescriptor) + sizeof(device::PacketResult) + kMostPrefix + kEventsPerPacket * sizeof(Event)) + kHead + state_bytes) +
+        return aligned(n * (sizeof(device::FrameDescriptor) + sizeof(uint64_t) + sizeof(device::PacketResult) + kMostPrefix + kEventsPerPacket * sizeof(Event)) + kHead + state_bytes) +
                8 * kAlign;
     }
     /// Bytes of them that come back, at most.

@@ -33,10 +33,9 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
         auto slot = std::make_unique<Slot>();
         slot->stream = device_->create_stream(options_.track != nullptr);
         slot->frames_in = static_cast<uint8_t*>(device_->allocate_host(options_.batch_bytes));
-        slot->input = static_cast<uint8_t*>(device_->allocate_host(Slot::aligned(n * sizeof(device::FrameDescriptor)) + Slot::kHead));
+        slot->input = static_cast<uint8_t*>(device_->allocate_host(Slot::most_input(n)));
         slot->more_events = static_cast<Event*>(device_->allocate_host(n * kEventsPerPacket * sizeof(Event)));
-        slot->sources = static_cast<uint64_t*>(device_->allocate_host(n * sizeof(uint64_t)));
-        slot->device_sources = device_->allocate(n * sizeof(uint64_t), "addresses of frames");
+        slot->sources.resize(n);
         slot->device_work = device_->allocate(work, "parsed packets");
         if (delivery_.wants_visits()) {
             slot->visits = static_cast<Decision*>(device_->allocate_host(n * device::kMaxNodes * sizeof(Decision)));
@@ -56,9 +55,9 @@ OffloadEngine::~OffloadEngine() {
     for (const auto& slot : slots_) {
         if (slot->region != nullptr) regions_->give_back(*slot->region);
         for (void* memory : {static_cast<void*>(slot->frames_in), static_cast<void*>(slot->input), static_cast<void*>(slot->more_events),
-                             static_cast<void*>(slot->sources), static_cast<void*>(slot->visits)})
+                             static_cast<void*>(slot->visits)})
             if (memory != nullptr) device_->free_host(memory);
-        for (const Address address : {slot->device_sources, slot->device_work, slot->device_visits})
+        for (const Address address : {slot->device_work, slot->device_visits})
             if (address != 0) device_->free(address);
     }
     if (ring_address_ != 0) device_->free(ring_address_);

@@ -65,6 +65,7 @@ bool OffloadEngine::lay_out(const Queue& queue, Slot& slot) {
     }
     if (!even) slot.slot_bytes = 0;
     slot.frames_bytes = bytes;
+    slot.transfer = choose_transfer(slot);
     slot.place();
     const size_t at = ring_.take(slot.piece_bytes);
     if (at == PacketRing::kNoRoom) return false;
@@ -104,6 +105,13 @@ Status OffloadEngine::send(Slot& slot) {
     view.mean_bytes = static_cast<uint32_t>(slot.frame_bytes / std::max<size_t>(n, 1));
     view.headroom = static_cast<uint16_t>(slot.headroom);
     view.tailroom = static_cast<uint16_t>(slot.tailroom);
+    if (slot.needs_sources()) {
+        std::copy_n(slot.sources.begin(), n, reinterpret_cast<uint64_t*>(slot.input + slot.sources_at));
+        view.sources = device_pointer<const uint64_t>(piece + slot.sources_at);
+    } else {
+        view.source = slot.sources[0];
+        view.source_pitch = static_cast<uint64_t>(slot.pitch);
+    }
     const size_t input_bytes = slot.head_at + Slot::kHead;
     slot.counters->bytes_to_device.add(input_bytes);
     const Status status = device_->copy_to_device(slot.stream, piece, slot.input, input_bytes);
@@ -131,19 +139,10 @@ TransferIn OffloadEngine::choose_transfer(const Slot& slot) const {
 }
 
 Status OffloadEngine::send_frames(Slot& slot) {
-    const TransferIn transfer = choose_transfer(slot);
-    slot.gathered = transfer == TransferIn::gather;
-    if (transfer == TransferIn::packed) return send_packed(slot);
-    if (transfer == TransferIn::rows) return send_rows(slot);
+    if (slot.transfer == TransferIn::packed) return send_packed(slot);
+    if (slot.transfer == TransferIn::rows) return send_rows(slot);
     slot.counters->bytes_to_device.add(slot.frame_bytes);
-    if (slot.runs == 1) {
-        slot.view.source = slot.sources[0];
-        slot.view.source_pitch = static_cast<uint64_t>(slot.pitch);
-        return Status::ok;
-    }
-    slot.view.sources = device_pointer<const uint64_t>(slot.device_sources);
-    slot.counters->bytes_to_device.add(slot.count * sizeof(uint64_t));
-    return device_->copy_to_device(slot.stream, slot.device_sources, slot.sources, slot.count * sizeof(uint64_t));
+    return Status::ok;  // the first step fetches them
 }
 
 /// One 2-D copy for each run of buffers at one distance. A row is as long as the run's longest frame.
@@ -181,7 +180,7 @@ Status OffloadEngine::run_steps(Slot& slot) {
     const auto launch = [&](auto from, auto to) {
         Status status = Status::ok;
         for (auto step = from; step != to && status == Status::ok; ++step)
-            if (step->kind != device::Step::Kind::gather || slot.gathered) {
+            if (step->kind != device::Step::Kind::gather || slot.transfer == TransferIn::gather) {
                 const auto index = static_cast<size_t>(step - steps.begin());
                 if (step->crosses) status = cross(slot);
                 if (status == Status::ok) status = device_->launch(slot.stream, *slot.loaded, index, slot.view);

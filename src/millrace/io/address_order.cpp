@@ -22,6 +22,7 @@ public:
         : stride_(pool.header_size + pool.elt_size + pool.trailer_size),
           per_line_(((uint64_t{1} << 32) + stride_ / RTE_CACHE_LINE_SIZE - 1) / (stride_ / RTE_CACHE_LINE_SIZE)),
           words_((pool.size + kBits - 1) / kBits),
+          round_(pool.pool_config != nullptr),
           free_(std::make_unique<std::atomic<uint64_t>[]>(words_)) {}
 
     void put(void* const* elements, uint32_t count) {
@@ -56,11 +57,14 @@ public:
             for (; wanted != 0; wanted &= wanted - 1)
                 elements[taken++] = base_ + size_t{word * kBits + static_cast<uint32_t>(std::countr_zero(wanted))} * stride_;
         };
-        const auto walk = [&](uint64_t least) {
-            for (uint32_t word = 0; word < words_ && taken < count; ++word)
-                if (const uint64_t free = free_[word].load(std::memory_order_relaxed); free != 0 && (free & least) == least) claim(word, free);
-        };
         const uint32_t rest = rest_.load(std::memory_order_relaxed);
+        const uint32_t first = round_ && rest < words_ * kBits ? rest / kBits : 0;
+        const auto walk = [&](uint64_t least) {
+            for (uint32_t step = 0; step < words_ && taken < count; ++step) {
+                const uint32_t word = first + step < words_ ? first + step : first + step - words_;
+                if (const uint64_t free = free_[word].load(std::memory_order_relaxed); free != 0 && (free & least) == least) claim(word, free);
+            }
+        };
         if (rest % kBits != 0) {
             const uint64_t behind = ~uint64_t{0} << rest % kBits;
             if ((free_[rest / kBits].load(std::memory_order_relaxed) & behind) == behind) claim(rest / kBits, behind);
@@ -87,6 +91,7 @@ private:
     const uint32_t stride_;
     const uint64_t per_line_;  // elements a cache line, times 2^32 and rounded up: dividing takes much longer
     const uint32_t words_;
+    const bool round_;
     std::unique_ptr<std::atomic<uint64_t>[]> free_;
     std::atomic<uint32_t> rest_{0};  // the last word that was taken from is whole from this element on
 };

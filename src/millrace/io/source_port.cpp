@@ -47,6 +47,7 @@ SourcePort::SourcePort(PortInfo info, const TrafficSpec& spec, const SourceOptio
         if (q < active_queues_) {
             PoolOptions own = pool;
             own.packets = std::max(pool.packets / active_queues_, 1u);
+            own.all_in_turn = options.restore == Restore::nothing;  // each holds a frame of its own
             queue->pool = std::make_unique<PacketPool>(info_.name, own);
             queue->frames = make_frames(spec, q, active_queues_, one_payload);
             if (one_payload) fill_payloads(*queue);

@@ -83,7 +83,7 @@ std::string tables(const TableLayout& layout, size_t node) { return fmt::format(
 
 std::string kernel_head(const Kernel& kernel) {
     return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) {}(const __grid_constant__ BatchView batch, const __grid_constant__ ChainTables tables) {{\n",
-                       kernel.threads, kernel.packets == 0 ? 1 : 768 / kernel.threads, kernel.name);
+                       kernel.threads, kernel.most_blocks != 0 ? 1 : 768 / kernel.threads, kernel.name);
 }
 
 /// How many lanes a node gets.
@@ -128,8 +128,8 @@ std::string step_kernel(const chain::Program& program, const TableLayout& layout
     const std::string take_snapshot = step.snapshot ? "    __syncthreads();\n    snapshot_states(batch, threadIdx.x, blockDim.x);\n" : "";
     switch (step.kind) {
         case Step::Kind::nodes: return nodes_kernel(program, layout, step, kernel, lanes);
-        case Step::Kind::gather: return kernel_head(kernel) + "    gather_block(batch);\n}\n";
-        case Step::Kind::pack: return kernel_head(kernel) + "    pack_block(batch);\n}\n";
+        case Step::Kind::gather: return kernel_head(kernel) + "    gather_frames(batch);\n}\n";
+        case Step::Kind::pack: return kernel_head(kernel) + "    pack_heads(batch);\n}\n";
         case Step::Kind::snapshot: return kernel_head(kernel) + take_snapshot + "}\n";
         case Step::Kind::tickets:
             return kernel_head(kernel) + take_states + fmt::format("    number_packets(batch, {}({}));\n", function("tickets"), tables(layout, step.first)) +
@@ -142,10 +142,15 @@ std::string step_kernel(const chain::Program& program, const TableLayout& layout
            kCloseCounts + take_snapshot + "}\n";
 }
 
+/// Reads of the host's memory that are under way at once: enough to keep the bus busy for as long as it takes to
+/// answer, with a few batches at it. With many more of them the bus carries a quarter less (docs/benchmarks/gpu.md).
+constexpr unsigned kGatherThreads = 512, kGatherBlocks = 8;
+
 /// Copies take 8 threads a packet; so do kernels with an NF that likes several lanes, which then hold fewer packets a block.
 Kernel geometry(const chain::Program& program, const Step& step, const LaneChoice& choice) {
     Kernel kernel;
-    if (step.kind == Step::Kind::tickets || step.kind == Step::Kind::commit || step.kind == Step::Kind::snapshot) return {.name = {}, .threads = 256, .packets = 0, .block_bytes = 0};
+    if (step.kind == Step::Kind::tickets || step.kind == Step::Kind::commit || step.kind == Step::Kind::snapshot) return {.name = {}, .threads = 256, .packets = 0, .most_blocks = 1, .block_bytes = 0};
+    if (step.kind == Step::Kind::gather) return {.name = {}, .threads = kGatherThreads, .packets = kGatherThreads / 8, .most_blocks = kGatherBlocks, .block_bytes = 0};
     unsigned lanes = step.kind == Step::Kind::nodes ? 1 : 8;
     for (uint16_t index = step.first; index < step.last; ++index) {
         lanes = std::max(lanes, choice(program.nodes[index]));

@@ -19,6 +19,7 @@ struct Kernel {
     std::string name;       ///< `millrace_step_0`, …
     unsigned threads = 0;   ///< of a block
     unsigned packets = 0;   ///< that a block works on; 0: one block works on the whole batch
+    unsigned most_blocks = 0;  ///< that share the batch; 0: as many as it takes
     uint32_t block_bytes = 0;  ///< of shared memory besides what the kernel declares
 };
 

@@ -95,7 +95,7 @@ class CudaDevice::Loaded : public LoadedProgram {
 public:
     struct Launch {
         Function function = nullptr;
-        unsigned threads = 0, packets = 0;
+        unsigned threads = 0, packets = 0, most_blocks = 0;
         uint32_t block_bytes = 0;
         bool grows = false;
         const std::string* name = nullptr;
@@ -104,10 +104,8 @@ public:
         /// many, so more of them waste less of a multiprocessor; but a large batch still shall fill all multiprocessors,
         /// and long frames keep all threads busy anyway.
         uint32_t block_packets(const BatchView& batch) const {
-            static const uint32_t forced = getenv("MILLRACE_P") ? static_cast<uint32_t>(atoi(getenv("MILLRACE_P"))) : 0;
             constexpr uint32_t kBlockBytes = 48 << 10, kFewestBlocks = 96;
             if (!grows) return packets;
-            if (forced) return forced;
             const uint32_t wanted = std::min(kBlockBytes / std::max(batch.mean_bytes, 1u), batch.count / kFewestBlocks);
             return std::clamp(wanted / 32 * 32, packets, kMostBlockPackets);
         }
@@ -139,7 +137,7 @@ private:
         };
         for (size_t i = 0; i < kernels.size(); ++i) {
             const Kernel& kernel = kernels[i];
-            Launch launch{nullptr, kernel.threads, kernel.packets, kernel.block_bytes, steps_[i].kind == Step::Kind::nodes, nullptr};
+            Launch launch{nullptr, kernel.threads, kernel.packets, kernel.most_blocks, kernel.block_bytes, steps_[i].kind == Step::Kind::nodes, nullptr};
             require(device_.driver_.module_function(&launch.function, module_->module, kernel.name.c_str()), "no kernel " + kernel.name);
             if (launch.block_bytes > kPlainBlockBytes)
                 require(device_.driver_.function_set(launch.function, kMaxDynamicShared, static_cast<int>(launch.block_bytes)),
@@ -479,7 +477,8 @@ Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t 
     const Loaded::Launch& launch = loaded.launch(step, batch.mean_bytes);
     BatchView view = batch;
     view.block_packets = launch.block_packets(batch);
-    const unsigned blocks = launch.packets == 0 ? 1 : (batch.count + view.block_packets - 1) / view.block_packets;
+    unsigned blocks = launch.packets == 0 ? 1 : (batch.count + view.block_packets - 1) / view.block_packets;
+    if (launch.most_blocks != 0) blocks = std::min(blocks, launch.most_blocks);
     void* parameters[] = {&view, loaded.tables()};
     streams_[stream]->running = launch.name;
     return check(driver_.launch(launch.function, blocks, 1, 1, launch.threads, 1, 1, launch.block_bytes, streams_[stream]->stream, parameters, nullptr),

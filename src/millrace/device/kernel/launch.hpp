@@ -87,17 +87,16 @@ private:
 /// Threads that copy a frame together.
 inline constexpr uint32_t kCopyLanes = 8;
 
-/// Runs `f(i)` for each of the block's packets in kCopyLanes threads.
+/// Runs `f(i)` for each of the batch's packets in kCopyLanes threads, all blocks in turn.
 template <class F>
 MILLRACE_DEVICE void for_each_copy(const BatchView& batch, F&& f) {
-    const uint32_t first = blockIdx.x * batch.block_packets;
-    const uint32_t last = smaller(first + batch.block_packets, batch.count);
-    for (uint32_t i = first + threadIdx.x / kCopyLanes; i < last; i += blockDim.x / kCopyLanes) f(i);
+    const uint32_t at_once = gridDim.x * (blockDim.x / kCopyLanes);
+    for (uint32_t i = blockIdx.x * (blockDim.x / kCopyLanes) + threadIdx.x / kCopyLanes; i < batch.count; i += at_once) f(i);
 }
 
-/// Fetches the block's frames from the host's memory. The bus takes long to answer: each thread asks for several
+/// Fetches the frames from the host's memory. The bus takes long to answer: each thread asks for several
 /// words before it waits.
-MILLRACE_DEVICE void gather_block(const BatchView& batch) {
+MILLRACE_DEVICE void gather_frames(const BatchView& batch) {
     constexpr uint32_t kWord = sizeof(uint4), kAsked = 4;
     const uint32_t rank = threadIdx.x % kCopyLanes;
     for_each_copy(batch, [&](uint32_t i) {
@@ -125,7 +124,7 @@ MILLRACE_DEVICE void gather_block(const BatchView& batch) {
 }
 
 /// Copies the heads that go back.
-MILLRACE_DEVICE void pack_block(const BatchView& batch) {
+MILLRACE_DEVICE void pack_heads(const BatchView& batch) {
     const Lanes<kCopyLanes> lanes;
     for_each_copy(batch, [&](uint32_t i) { pack_packet(batch, i, lanes); });
 }
