@@ -28,7 +28,13 @@ struct OffloadEngine::Queue {
     uint32_t prefix_back = chain::kWholeFrame; // and come back; 0: none
     size_t state_bytes = 0;                    // of the NFs' state that comes back with each batch
     std::vector<uint32_t*> shared_states;      // where other devices find each state
-    std::vector<rte_mbuf*> packets;            // those from `first` on wait for a batch
+    /// What a batch has to know of a packet, taken down while the packet is in the CPU's caches.
+    struct Waiting {
+        rte_mbuf* mbuf;
+        const uint8_t* data;
+        uint16_t length, port;
+    };
+    std::vector<Waiting> packets;              // those from `first` on wait for a batch
     size_t first = 0;
     std::vector<std::pair<uint64_t, size_t>> bursts;  // arrival (TSC) and packets of each burst
     const std::string* chain_name = nullptr;          // for the timeline, and the steps'

@@ -154,10 +154,12 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
         return;
     }
     uint64_t bytes = 0;
-    for (size_t i = 0; i < count; ++i) bytes += mbufs[i]->data_len;
+    for (size_t i = 0; i < count; ++i) {
+        bytes += mbufs[i]->data_len;
+        queue.packets.push_back({mbufs[i], rte_pktmbuf_mtod(mbufs[i], const uint8_t*), mbufs[i]->data_len, mbufs[i]->port});
+    }
     counters.received_packets.add(count);
     counters.received_bytes.add(bytes);
-    queue.packets.insert(queue.packets.end(), mbufs, mbufs + count);
     queue.bursts.emplace_back(rte_rdtsc(), count);
     in_flight_ += count;
 }
@@ -273,7 +275,9 @@ void OffloadEngine::fail_over(Status status) {
     flying_.clear();
     for (Slot* slot : flying) run_on_cpu(slot->program, *slot->counters, slot->mbufs);
     for (const auto& queue : queues_) {
-        run_on_cpu(queue->program, *queue->counters, std::span(queue->packets).subspan(queue->first));
+        std::vector<rte_mbuf*> waiting;
+        for (size_t i = queue->first; i < queue->packets.size(); ++i) waiting.push_back(queue->packets[i].mbuf);
+        run_on_cpu(queue->program, *queue->counters, waiting);
         queue->take(queue->waiting());
     }
     in_flight_ = 0;

@@ -102,6 +102,8 @@ private:
     device::Status fetch_rest(Slot& slot);
     bool finish_front();
     void complete(Slot& slot);
+    void pass_on(Slot& slot, size_t first, size_t count, bool lent);
+    void tell_visits(const Slot& slot);
     void name_slices();
     void begin_trace(const Queue& queue, Slot& slot, uint64_t put_from_ns);
     void mark(Slot& slot, const std::string* name, uint64_t bytes = 0);

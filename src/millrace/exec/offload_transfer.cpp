@@ -37,22 +37,18 @@ bool OffloadEngine::lay_out(const Queue& queue, Slot& slot) {
     slot.runs = 0;
     slot.slot_bytes = 0;
     slot.mbufs.clear();
-    rte_mbuf* const* waiting = queue.packets.data() + queue.first;
-    slot.pitch = most == 0 ? 0 : stride_of(*waiting[0]->pool);
+    const Queue::Waiting* waiting = queue.packets.data() + queue.first;
+    slot.pitch = most == 0 ? 0 : stride_of(*waiting[0].mbuf->pool);
     device::FrameDescriptor* descriptors = slot.descriptors();
     uint32_t bytes = 0;
     const uint8_t* expected = nullptr;
     bool even = true;
-    constexpr size_t kAhead = 16;
     for (size_t i = 0; i < most; ++i) {
-        if (i + kAhead < most) __builtin_prefetch(waiting[i + kAhead]);
-        rte_mbuf* mbuf = waiting[i];
-        const uint32_t length = mbuf->data_len;
-        const uint32_t present = whole ? length : std::min(length, slot.prefix_in);
+        const auto [mbuf, data, length, port] = waiting[i];
+        const uint32_t present = whole ? length : std::min<uint32_t>(length, slot.prefix_in);
         const uint32_t room = whole ? slot.headroom + aligned(length + slot.tailroom) : aligned(slot.prefix_in);
         if (bytes + room > options_.batch_bytes) break;
-        descriptors[i] = {bytes + slot.headroom, static_cast<uint16_t>(length), static_cast<uint16_t>(present), mbuf->port, 0};
-        const auto* data = rte_pktmbuf_mtod(mbuf, const uint8_t*);
+        descriptors[i] = {bytes + slot.headroom, length, static_cast<uint16_t>(present), port, 0};
         slot.sources[i] = reinterpret_cast<uint64_t>(data);
         if (i == 0) slot.slot_bytes = room;
         slot.runs += data != expected;
