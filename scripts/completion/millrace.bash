@@ -16,6 +16,7 @@ _millrace() {
     case $previous in
         -d | --device) mapfile -t COMPREPLY < <(compgen -W "cpu sim cuda cuda:0+cuda:1" -- "$current"); return ;;
         --lanes) mapfile -t COMPREPLY < <(compgen -W "1 8 32" -- "$current"); return ;;
+        --threading) mapfile -t COMPREPLY < <(compgen -W "full-path master-worker" -- "$current"); return ;;
         --mode) mapfile -t COMPREPLY < <(compgen -W "fused pipelined no-sharing" -- "$current"); return ;;
         --transfer-in) mapfile -t COMPREPLY < <(compgen -W "auto packed rows gather" -- "$current"); return ;;
         --transfer-out) mapfile -t COMPREPLY < <(compgen -W "region selective" -- "$current"); return ;;
@@ -35,7 +36,7 @@ _millrace() {
     local options="--help"
     case $command in
         "") options+=" --version --nf" ;;
-        run) options+=" --device --output --lanes --workers --cores --verdicts --timeline --json --for --mode --transfer-in --transfer-out --keep-kernels"
+        run) options+=" --device --output --lanes --workers --cores --verdicts --timeline --json --for --threading --mode --transfer-in --transfer-out --keep-kernels"
              options+=" --whole-frames --device-halves --batches --quiet" ;;
         check | explain) options+=" --device --output --lanes" ;;
         doctor) options+=" --json" ;;
@@ -45,7 +46,7 @@ _millrace() {
                        options+=" --data --for --headers --lanes --engines --sets --most-rules --acl --json" ;;
                 transfer) options+=" --device --for --json" ;;
                 chain | nf | modes | latency)
-                    options+=" --chain --config --device --workers --cores --sizes --replay --for --warm-up --mode --transfer-in --transfer-out"
+                    options+=" --chain --config --device --workers --cores --sizes --replay --for --warm-up --threading --mode --transfer-in --transfer-out"
                     options+=" --whole-frames --device-halves --batches --max-batch --max-delay --burst --buffers --many-rules --patterns --payload"
                     options+=" --flows --data --restore --unchecked --json"
                     [[ $sub == modes ]] && options+=" --share"

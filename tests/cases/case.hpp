@@ -18,6 +18,7 @@ struct Variant {
     bool cpu_halves = true;
     unsigned lanes = 0;       ///< 0: as each NF prefers
     device::Mode mode = device::Mode::fused;
+    exec::Threading threading = exec::Threading::full_path;
     uint16_t burst = 256;     ///< packets asked of a port at once; a few packets give several batches when it is small
 };
 /// cpu with CPU halves and with device halves of 1, 8 and 32 lanes, every device in every mode, in one batch and in several.

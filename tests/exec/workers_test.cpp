@@ -6,11 +6,14 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "millrace/exec/hand_over_engine.hpp"
 #include "millrace/exec/report.hpp"
 #include "millrace/exec/runtime.hpp"
 #include "millrace/io/capture_reader.hpp"
 #include "millrace/packet/packet.hpp"
+#include "millrace/io/metadata.hpp"
 #include "support/devices.hpp"
+#include "support/engine_runner.hpp"
 
 namespace millrace::test {
 namespace {
@@ -22,14 +25,21 @@ chain::Configuration configuration(const std::string& text, const std::string& d
     return chain::parse_configuration(text, "(workers)", options);
 }
 
-class Workers : public testing::TestWithParam<std::tuple<std::string, unsigned>> {};
+class Workers : public testing::TestWithParam<std::tuple<std::string, unsigned, exec::Threading>> {};
+
+std::string test_name(const testing::TestParamInfo<Workers::ParamType>& info) {
+    const auto& [device, workers, threading] = info.param;
+    return device_test_name({device, info.index}) + "with" + std::to_string(workers) + (threading == exec::Threading::full_path ? "" : "andMaster");
+}
+constexpr exec::Threading kThreadings[] = {exec::Threading::full_path, exec::Threading::master_worker};
 
 TEST_P(Workers, CountEveryPacketOnceAndKeepFlowsInOrder) {
-    const auto& [device, workers] = GetParam();
+    const auto& [device, workers, threading] = GetParam();
     MILLRACE_NEEDS_DEVICE(device);
-    const std::string file = testing::TempDir() + "/workers_" + device + std::to_string(workers) + "_" + std::to_string(getpid()) + ".pcap";
+    const std::string file = testing::TempDir() + "/workers_" + test_name({GetParam(), 0}) + "_" + std::to_string(getpid()) + ".pcap";
     exec::RuntimeOptions options;
     options.workers = workers;
+    options.threading = threading;
     options.devices = open_devices(device);
     exec::Runtime runtime(configuration(R"(
 version: 1
@@ -76,15 +86,17 @@ chains:
     std::remove(file.c_str());
 }
 
-INSTANTIATE_TEST_SUITE_P(OnEveryDevice, Workers, testing::Combine(testing::ValuesIn(test_devices()), testing::Values(1u, 2u, 4u)),
-                         [](const auto& info) { return std::get<0>(info.param) + std::to_string(std::get<1>(info.param)); });
-INSTANTIATE_TEST_SUITE_P(OnPairs, Workers, testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(2u, 4u)), [](const auto& info) {
-    return device_test_name({std::get<0>(info.param), info.index}) + "with" + std::to_string(std::get<1>(info.param));
-});
+INSTANTIATE_TEST_SUITE_P(OnEveryDevice, Workers,
+                         testing::Combine(testing::ValuesIn(test_devices()), testing::Values(1u, 2u, 4u), testing::ValuesIn(kThreadings)), test_name);
+INSTANTIATE_TEST_SUITE_P(OnPairs, Workers, testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(2u, 4u), testing::ValuesIn(kThreadings)),
+                         test_name);
 
-TEST(WorkersStop, InOrderWhenAskedTo) {
+class WorkersStop : public testing::TestWithParam<exec::Threading> {};
+
+TEST_P(WorkersStop, InOrderWhenAskedTo) {
     exec::RuntimeOptions options;
     options.workers = 2;
+    options.threading = GetParam();
     exec::Runtime runtime(configuration("version: 1\nports: {in: {source: {size: 64}, queues: 2}, out: {sink: {}}}\n"
                                         "chains: {c: {input: in, output: out, nfs: [mirror]}}\n", "sim"), options);
     runtime.start();
@@ -96,6 +108,71 @@ TEST(WorkersStop, InOrderWhenAskedTo) {
     EXPECT_TRUE(report.conserved());
     EXPECT_GT(report.chains[0].sent_packets, 0u);
     EXPECT_EQ(report.chains[0].in_flight, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(InBothThreadings, WorkersStop, testing::ValuesIn(kThreadings));
+
+/// Counts packets whose flow they do not follow in order.
+class OrderWatch : public exec::Delivery {
+public:
+    void deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const exec::Fate*, size_t count) override {
+        for (size_t i = 0; i < count; ++i) wrong += io::packet_number(mbufs[i]) != ++seen;
+        rte_pktmbuf_free_bulk(const_cast<rte_mbuf**>(mbufs), static_cast<unsigned>(count));
+    }
+    uint64_t seen = 0, wrong = 0;
+};
+
+TEST(HandOver, KeepsTheOrderAndComesBackWithAllPacketsHoweverSlowTheWorkerIs) {
+    test_pool();
+    const chain::Configuration mirror = make_configuration("[mirror]", "sim");
+    exec::ChainCounters counters(*mirror.chains[0]);
+    OrderWatch watch;
+    exec::HandOverEngine engine(watch, [](exec::Delivery& delivery) {
+        exec::OffloadOptions options;
+        options.batch_bytes = 1 << 20;
+        return std::make_unique<exec::OffloadEngine>(open_device("sim"), delivery, 512, options);
+    }, std::nullopt);
+    const Frame frame = build_packet("{ipv4: {}, udp: {src: 1, dst: 2}}");
+    uint64_t number = 0;
+    // More than its lists hold, in bursts of all lengths.
+    for (size_t burst = 1; number < 60'000; burst = burst % 600 + 7) {
+        while (engine.in_flight() + burst > 6000) engine.poll();
+        std::vector<rte_mbuf*> mbufs;
+        for (size_t i = 0; i < burst; ++i) mbufs.push_back(make_mbuf(frame, ++number));
+        engine.submit(mirror.chains[0], counters, mbufs.data(), mbufs.size());
+    }
+    engine.drain();
+    EXPECT_EQ(watch.seen, number);
+    EXPECT_EQ(watch.wrong, 0u);
+    EXPECT_EQ(counters.received_packets.get(), number);
+}
+
+TEST(HandOver, TellsTheMasterWhatItsEngineDiedOf) {
+    struct Dying : exec::Engine {
+        void submit(const std::shared_ptr<const chain::Program>&, exec::ChainCounters&, rte_mbuf* const*, size_t) override {}
+        void poll() override { throw std::runtime_error("no memory left"); }
+        size_t in_flight() const override { return 0; }
+        void drain() override {}
+        std::string describe() const override { return "dying"; }
+    };
+    const chain::Configuration mirror = make_configuration("[mirror]", "cpu");
+    exec::ChainCounters counters(*mirror.chains[0]);
+    OrderWatch watch;
+    exec::HandOverEngine engine(watch, [](exec::Delivery&) { return std::make_unique<Dying>(); }, std::nullopt);
+    engine.submit(mirror.chains[0], counters, nullptr, 0);
+    EXPECT_THROW(
+        {
+            while (true) engine.poll();
+        },
+        std::runtime_error);
+}
+
+TEST(HandOver, RefusesACoreThatIsNotThere) {
+    const chain::Configuration mirror = make_configuration("[mirror]", "cpu");
+    exec::ChainCounters counters(*mirror.chains[0]);
+    OrderWatch watch;
+    exec::HandOverEngine engine(watch, [](exec::Delivery& delivery) { return std::make_unique<exec::CpuEngine>(delivery); }, 100'000);
+    EXPECT_THROW(engine.submit(mirror.chains[0], counters, nullptr, 0), std::runtime_error);
 }
 
 }  // namespace

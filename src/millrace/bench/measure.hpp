@@ -40,6 +40,7 @@ struct Counts {
 struct RunOptions {
     unsigned workers = 1;
     std::vector<unsigned> cores;
+    exec::Threading threading = exec::Threading::full_path;
     uint16_t burst = 256;
     exec::CpuOptions cpu;
     exec::OffloadOptions offload;

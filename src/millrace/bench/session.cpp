@@ -55,7 +55,8 @@ std::string Result::mistake() const {
 
 double Result::cycles_per_packet() const {
     const double rate = counts.packet_rate();
-    return rate > 0 ? point.run.workers * static_cast<double>(rte_get_tsc_hz()) / rate : 0;
+    const unsigned threads = point.run.workers + (point.run.threading == exec::Threading::master_worker ? 1 : 0);
+    return rate > 0 ? threads * static_cast<double>(rte_get_tsc_hz()) / rate : 0;
 }
 
 nlohmann::json Result::json() const {
@@ -65,7 +66,8 @@ nlohmann::json Result::json() const {
     for (const Counts::Node& node : counts.nodes)
         if (node.packets > 0 && node.cycles > 0) nodes[node.name] = static_cast<double>(node.cycles) / static_cast<double>(node.packets);
     nlohmann::json json = {
-        {"chain", point.chain}, {"device", point.device}, {"engine", ending.engine}, {"workers", point.run.workers}, {"traffic", point.traffic.text()},
+        {"chain", point.chain}, {"device", point.device}, {"engine", ending.engine}, {"workers", point.run.workers},
+        {"threading", exec::kThreadingNames[static_cast<int>(point.run.threading)]}, {"traffic", point.traffic.text()},
         {"restore", point.traffic.restore}, {"seconds", counts.seconds}, {"packets-per-second", counts.packet_rate()}, {"gbps", counts.bit_rate() * 1e-9},
         {"sent-packets-per-second", sent / counts.seconds}, {"sent-gbps", static_cast<double>(counts.sent_bytes) * 8e-9 / counts.seconds},
         {"missed-packets", counts.missed}, {"frame-bytes-in", packets > 0 ? static_cast<double>(counts.received_bytes) / packets : 0},

@@ -32,7 +32,7 @@ struct Node {
 };
 
 /// One chain of one generation. Constant once made; shared by all workers.
-struct Program {
+struct Program : std::enable_shared_from_this<Program> {
     std::string name;
     uint16_t index = 0;                       ///< among the chains of its configuration
     uint64_t generation = 0;

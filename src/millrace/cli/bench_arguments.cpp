@@ -69,6 +69,7 @@ bench::Point BenchArguments::point(const std::string& chain, const std::string& 
     point.run.burst = burst;
     point.run.cpu = offload.cpu_options();
     point.run.offload = offload.options();
+    point.run.threading = offload.threads();
     // In flight, and as many again on their way in and out; the cpu is best off with what fits its cache.
     point.run.buffers = buffers != 0 ? buffers : device == "cpu" ? 2048 : std::max(session.max_batch * (point.run.offload.depth + 2), 16384u);
     return point;

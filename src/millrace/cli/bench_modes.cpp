@@ -13,12 +13,14 @@ struct Way {
     exec::TransferIn in = exec::TransferIn::automatic;
     exec::TransferOut out = exec::TransferOut::region;
     bool whole = false;
+    exec::Threading threading = exec::Threading::full_path;
 };
 
 const std::vector<Way> kWays = {
     {.name = "fused"},
     {.name = "pipelined", .mode = device::Mode::pipelined},
     {.name = "no sharing", .mode = device::Mode::no_sharing},
+    {.name = "fused, master-worker", .threading = exec::Threading::master_worker},
     {.name = "fused, packed", .in = exec::TransferIn::packed},
     {.name = "fused, rows", .in = exec::TransferIn::rows},
     {.name = "fused, gather", .in = exec::TransferIn::gather},
@@ -45,6 +47,7 @@ int bench_modes(const BenchArguments& arguments, double share) {
                         point.run.offload.transfer_in = way.in;
                         point.run.offload.transfer_out = way.out;
                         point.run.offload.whole_frames = way.whole;
+                        point.run.threading = way.threading;
                         point.traffic.rate = rate;
                         point.timed = rate > 0;
                         const bench::Result result = session.measure(point);

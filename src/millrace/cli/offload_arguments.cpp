@@ -5,6 +5,8 @@
 namespace millrace::cli {
 
 void OffloadArguments::add_to(CLI::App& command) {
+    command.add_option("--threading", threading, "Whether each worker receives and sends, or a master for all of them")
+        ->check(CLI::IsMember(std::vector<std::string>(std::begin(exec::kThreadingNames), std::end(exec::kThreadingNames))))->capture_default_str();
     command.add_option("--mode", mode, "How a device runs the chain")->check(CLI::IsMember(std::vector<std::string>(std::begin(device::kModeNames), std::end(device::kModeNames))))->capture_default_str();
     command.add_option("--transfer-in", transfer_in, "How frames reach the device")->check(CLI::IsMember({"auto", "packed", "rows", "gather"}))->capture_default_str();
     command.add_option("--transfer-out", transfer_out, "How frames come back")->check(CLI::IsMember({"region", "selective"}))->capture_default_str();

@@ -5,17 +5,18 @@
 
 #include <string>
 
-#include "millrace/exec/offload_engine.hpp"
+#include "millrace/exec/runtime.hpp"
 
 namespace millrace::cli {
 
 struct OffloadArguments {
-    std::string mode = "fused", transfer_in = "auto", transfer_out = "region";
+    std::string threading = "full-path", mode = "fused", transfer_in = "auto", transfer_out = "region";
     exec::OffloadOptions offload;
     bool device_halves = false;
 
     void add_to(CLI::App& command);
     exec::OffloadOptions options() const;
+    exec::Threading threads() const { return threading == "full-path" ? exec::Threading::full_path : exec::Threading::master_worker; }
     exec::CpuOptions cpu_options() const { return {.use_cpu_halves = !device_halves}; }
 };
 

@@ -48,6 +48,7 @@ exec::RuntimeOptions runtime_options(const RunArguments& arguments) {
     exec::RuntimeOptions options = arguments.runtime;
     options.cpu = arguments.offload.cpu_options();
     options.offload = arguments.offload.options();
+    options.threading = arguments.offload.threads();
     return options;
 }
 

@@ -1,12 +1,11 @@
 #include "millrace/exec/runtime.hpp"
 
 #include <fmt/format.h>
-#include <pthread.h>
-#include <rte_lcore.h>
 
 #include <algorithm>
 
 #include "millrace/device/open.hpp"
+#include "millrace/exec/thread.hpp"
 #include "millrace/exec/worker.hpp"
 #include "millrace/io/metadata.hpp"
 #include "millrace/nf/changeable.hpp"
@@ -31,14 +30,6 @@ void check_outputs(const chain::Configuration& configuration, const std::vector<
                 throw ConfigError(Diagnostic{program->where, "port '" + configuration.port_names[port] + "' can't send, and chain '" +
                                                                  program->name + "' wants to send there",
                                              "give it an output, or name another port"});
-}
-
-void pin(std::thread& thread, unsigned core) {
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(core, &set);
-    if (pthread_setaffinity_np(thread.native_handle(), sizeof set, &set) != 0)
-        throw std::runtime_error("a worker can't be put on core " + std::to_string(core) + "; is there such a core?");
 }
 
 }  // namespace
@@ -101,30 +92,34 @@ std::vector<std::shared_ptr<device::LoadedProgram>> Runtime::load(const chain::C
     return loaded;
 }
 
+std::optional<unsigned> Runtime::core(size_t thread) const {
+    return thread < options_.cores.size() ? std::optional(options_.cores[thread]) : std::nullopt;
+}
+
 void Runtime::start() {
-    for (unsigned i = 0; i < workers_.size(); ++i) {
-        threads_.emplace_back([this, i] {
-            std::string trouble;
-            // DPDK's caches are per thread; a thread that it does not know works without them.
-            const bool registered = rte_thread_register() == 0;
-            try {
-                workers_[i]->run();
-            } catch (const std::exception& e) {
-                trouble = e.what();
-            }
-            if (registered) rte_thread_unregister();
-            worker_ended(trouble);
-        });
-        if (i < options_.cores.size()) pin(threads_.back(), options_.cores[i]);
+    std::vector<Worker*> all;
+    for (const auto& worker : workers_) all.push_back(worker.get());
+    if (options_.threading == Threading::master_worker) {
+        threads_.push_back(start_thread(core(all.size()), [this, all] { run(all); }));
+        return;
     }
+    for (size_t i = 0; i < all.size(); ++i) threads_.push_back(start_thread(core(i), [this, worker = all[i]] { run({worker}); }));
 }
 
 void Runtime::stop() { stopping_ = true; }
 
-void Runtime::worker_ended(const std::string& trouble) {
+/// A thread's main function: works for these workers until all have done.
+void Runtime::run(const std::vector<Worker*>& workers) {
+    std::string trouble;
+    try {
+        std::vector<Worker*> left = workers;
+        while (!left.empty()) std::erase_if(left, [](Worker* worker) { return !worker->advance(); });
+    } catch (const std::exception& e) {
+        trouble = e.what();
+    }
     {
         const std::lock_guard lock(mutex_);
-        ++ended_;
+        ended_ += static_cast<unsigned>(workers.size());
         if (!trouble.empty()) trouble_ = trouble;
     }
     changed_.notify_all();

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -19,9 +20,17 @@ namespace millrace::exec {
 
 class Worker;
 
+/// Who does what. Packets of a flow keep their order either way.
+enum class Threading {
+    full_path,      ///< each worker receives, runs and sends on its own core
+    master_worker,  ///< one thread receives and sends for all workers, which do nothing but run chains
+};
+inline constexpr const char* kThreadingNames[] = {"full-path", "master-worker"};
+
 struct RuntimeOptions {
     unsigned workers = 0;              ///< at least one for each device; 0: as many
-    std::vector<unsigned> cores;       ///< worker i runs on cores[i]; not pinned where there is none
+    std::vector<unsigned> cores;       ///< worker i runs on cores[i], a master behind the last; not pinned where there is none
+    Threading threading = Threading::full_path;
     uint16_t burst = 256;              ///< packets asked of a port at once
     CpuOptions cpu;
     OffloadOptions offload;
@@ -33,8 +42,8 @@ struct RuntimeOptions {
     uint32_t pool_packets = 16384;
 };
 
-/// Runs chains on full-path workers: each receives, runs and sends on its own core. With several devices each
-/// worker drives one of them. Packets of a flow
+/// Runs chains on workers: each receives, runs and sends on its own core, or has a master receive and send. With several
+/// devices each worker drives one of them. Packets of a flow
 /// keep their order because a flow stays on one queue, a queue on one worker, and engines deliver in
 /// order of arrival.
 class Runtime {
@@ -78,7 +87,8 @@ private:
     friend class Worker;
     void pin_packets();
     std::vector<std::shared_ptr<device::LoadedProgram>> load(const chain::Configuration& configuration) const;
-    void worker_ended(const std::string& trouble);
+    void run(const std::vector<Worker*>& workers);
+    std::optional<unsigned> core(size_t thread) const;
     /// Throws ConfigError where packets could not go from the running configuration to this one.
     void check_change(const chain::Configuration& next) const;
 

@@ -2,6 +2,7 @@
 
 #include <rte_pause.h>
 
+#include "millrace/exec/hand_over_engine.hpp"
 #include "millrace/exec/runtime.hpp"
 #include "millrace/io/release.hpp"
 
@@ -11,18 +12,18 @@ namespace {
 // A port that does not take packets for this many tries in a row has lost them.
 constexpr unsigned kSendTries = 200'000;
 
-std::unique_ptr<Engine> make_engine(Worker& worker, const std::shared_ptr<device::Device>& device,
+std::unique_ptr<Engine> make_engine(Delivery& delivery, const std::shared_ptr<device::Device>& device,
                                     const chain::Configuration& configuration, const RuntimeOptions& options, TimelineTrack* track) {
     if (device == nullptr) {
         CpuOptions cpu = options.cpu;
         cpu.track = track;
-        return std::make_unique<CpuEngine>(worker, cpu);
+        return std::make_unique<CpuEngine>(delivery, cpu);
     }
     uint32_t max_batch = 1;
     for (const auto& program : configuration.chains) max_batch = std::max(max_batch, program->max_batch);
     OffloadOptions offload = options.offload;
     offload.track = track;
-    return std::make_unique<OffloadEngine>(device, worker, max_batch, offload);
+    return std::make_unique<OffloadEngine>(device, delivery, max_batch, offload);
 }
 
 }  // namespace
@@ -49,7 +50,9 @@ Worker::Worker(Runtime& runtime, unsigned index)
     take_generation();
     const auto device = runtime.devices_.empty() ? nullptr : runtime.devices_[index % runtime.devices_.size()];
     TimelineTrack* const track = runtime.timeline_ ? &runtime.timeline_->add_track(device ? device->describe() : "cpu") : nullptr;
-    engine_ = make_engine(*this, device, *configuration_, runtime.options_, track);
+    const auto make = [&](Delivery& delivery) { return make_engine(delivery, device, *configuration_, runtime.options_, track); };
+    if (runtime.options_.threading == Threading::master_worker) engine_ = std::make_unique<HandOverEngine>(*this, make, runtime.core(index));
+    else engine_ = make(*this);
 }
 
 Worker::~Worker() = default;
@@ -84,22 +87,22 @@ void Worker::take_generation() {
     runtime_.changed_.notify_all();
 }
 
-void Worker::run() {
-    while (true) {
-        if (runtime_.generation_.load(std::memory_order_acquire) != configuration_->generation) {
-            // Packets between chains would meet another generation's chains.
-            submit_passed_on();
-            take_generation();
-        }
-        const bool stopping = runtime_.stopping_.load(std::memory_order_relaxed);
-        if (turn() == 0) {
-            if (engine_->in_flight() == 0 && (stopping || inputs_exhausted())) break;
-            rte_pause();
-        }
+bool Worker::advance() {
+    if (runtime_.generation_.load(std::memory_order_acquire) != configuration_->generation) {
+        // Packets between chains would meet another generation's chains.
+        submit_passed_on();
+        take_generation();
+    }
+    const bool stopping = runtime_.stopping_.load(std::memory_order_relaxed);
+    if (turn() > 0) return true;
+    if (engine_->in_flight() > 0 || !(stopping || inputs_exhausted())) {
+        rte_pause();
+        return true;
     }
     engine_->drain();
     submit_passed_on();
     flush();
+    return false;
 }
 
 size_t Worker::turn() {

@@ -19,9 +19,10 @@ public:
     Worker(Runtime& runtime, unsigned index);
     ~Worker() override;
 
-    /// Works until the inputs are exhausted or the runtime stops. Its thread's main function.
-    void run();
-    /// One turn of `run`: receives a burst from every port, runs what is ready, sends what is done. Returns how many
+    /// One round of work until the inputs are exhausted or the runtime stops; false when all has been sent and there will be
+    /// no more. Always on the same thread.
+    bool advance();
+    /// What a round does with packets: receives a burst from every port, runs what is ready, sends what is done. Returns how many
     /// packets came in. For those who bring a loop of their own, such as benchmarks.
     size_t turn();
 
