@@ -110,6 +110,32 @@ TEST_P(WorkersStop, InOrderWhenAskedTo) {
     EXPECT_EQ(report.chains[0].in_flight, 0u);
 }
 
+TEST(WorkersChange, DoesNotWaitForAWorkerThatHasNothingLeftToDo) {
+    exec::RuntimeOptions options;
+    options.workers = 2;
+    const std::string text = "version: 1\nports: {in: {source: {size: 64, count: 100000000, rate: 10000}, queues: 1}, out: {sink: {}}}\n"
+                             "chains: {c: {input: in, output: out, nfs: [mirror]}}\n";
+    exec::Runtime runtime(configuration(text, "cpu"), options);
+    runtime.start();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    chain::LoadOptions load;
+    load.output_folder = testing::TempDir();
+    const auto current = runtime.configuration();
+    load.previous = current.get();
+    std::atomic<bool> applied{false};
+    std::thread change([&] {
+        runtime.apply(chain::parse_configuration(text, "(workers)", load));
+        applied = true;
+    });
+    for (int i = 0; i < 200 && !applied; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_TRUE(applied) << "the second worker has no queue, and the change waits for it";
+    EXPECT_FALSE(runtime.wait(std::chrono::milliseconds(1))) << "the run was over already";
+    runtime.stop();
+    change.join();
+    ASSERT_TRUE(runtime.wait(std::chrono::seconds(20)));
+    runtime.finish();
+}
+
 INSTANTIATE_TEST_SUITE_P(InBothThreadings, WorkersStop, testing::ValuesIn(kThreadings));
 
 /// Counts packets whose flow they do not follow in order.

@@ -166,7 +166,7 @@ void Runtime::apply(chain::Configuration configuration) {
     // Workers that have ended take nothing any more.
     while (ended_ < workers_.size()) {
         const bool all = std::all_of(workers_.begin(), workers_.end(),
-                                     [&](const auto& worker) { return worker->generation() == next->generation; });
+                                     [&](const auto& worker) { return worker->generation() >= next->generation; });
         if (all || threads_.empty()) break;
         changed_.wait_for(lock, std::chrono::milliseconds(10));
     }

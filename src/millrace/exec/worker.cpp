@@ -102,6 +102,8 @@ bool Worker::advance() {
     engine_->drain();
     submit_passed_on();
     flush();
+    // Nobody is to wait for it to take another generation.
+    taken_generation_.store(UINT64_MAX, std::memory_order_release);
     return false;
 }
 

@@ -32,6 +32,7 @@ public:
     uint64_t unclassified_packets() const { return unclassified_.get(); }
     unsigned index() const { return index_; }
     std::string engine_text() const { return engine_->describe(); }
+    /// The latest generation that it works by; above all of them once it has ended.
     uint64_t generation() const { return taken_generation_.load(std::memory_order_acquire); }
 
     void deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, const Fate* fates,
