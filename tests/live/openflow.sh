@@ -117,8 +117,8 @@ wait $running
 status=$?
 if ((status == 0)); then passed "SIGTERM ends the run in order"; else failed "exit status $status after SIGTERM"; fi
 expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 100'
-expect "what the controller sent is counted" report 'c["injected"] >= 2'
-expect "what went to it is counted" report 'c["punts"]["switch.controller"] >= 2 and s["statistics"]["flows"] >= 3'
+expect "what the controller sent is counted" report 'c["injected"] >= 2 and s["statistics"]["packet-outs"] == c["injected"] and s["statistics"]["flows"] >= 3'
+expect "what went to it is counted" report 'c["punts"]["switch.controller"] == s["statistics"]["packet-ins"] + s["statistics"]["lost-packet-ins"] and s["statistics"]["packet-ins"] >= 2'
 expect "its flows are listed" grep -q "cookie=0x1ea4.*eth_dst=.*actions=output:" "$folder/out/flows.txt"
 ((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; echo "--- the controller said:"; tail -n 40 "$folder/controller.log"; }
 echo "$device: $failures failures, $SECONDS s"

@@ -87,10 +87,15 @@ private:
 void reload(exec::Runtime& runtime, openflow::Agents& agents, const RunArguments& arguments) {
     try {
         runtime.reload(arguments.load.options());
-        agents.follow();
         std::cerr << "\nmillrace: generation " << runtime.configuration()->generation << " is at work\n";
     } catch (const std::exception& e) {
         std::cerr << "\n" << e.what() << "\nmillrace: nothing was changed\n";
+        return;
+    }
+    try {
+        agents.follow();
+    } catch (const std::exception& e) {
+        std::cerr << "\n" << e.what() << "\nmillrace: that controller is left out\n";
     }
 }
 

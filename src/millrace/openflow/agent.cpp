@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <exception>
 
 #include "millrace/nf/switch/device.hpp"
 #include "millrace/openflow/peer.hpp"
@@ -28,8 +29,9 @@ PacketInReason reason_of(const PuntedPacket& punted) {
 
 }  // namespace
 
-Agent::Agent(std::unique_ptr<Datapath> datapath, const std::vector<std::string>& controllers) : datapath_(std::move(datapath)), roles_(std::make_unique<Roles>()) {
-    for (const std::string& controller : controllers) peers_.push_back(std::make_unique<Peer>(controller, *datapath_, *roles_));
+Agent::Agent(std::unique_ptr<Datapath> datapath, const std::vector<flow_switch::ControllerAddress>& controllers)
+    : datapath_(std::move(datapath)), roles_(std::make_unique<Roles>()) {
+    for (const flow_switch::ControllerAddress& controller : controllers) peers_.push_back(std::make_unique<Peer>(controller, *datapath_, *roles_));
     datapath_->control().listen(true);
     thread_ = std::thread([this] { run(); });
 }
@@ -67,6 +69,7 @@ void Agent::run() {
 
 void Agent::pass_on_packets() {
     const flow_switch::PortNumbers ports = datapath_->control().ports();
+    Control::Traffic& traffic = datapath_->control().traffic();
     PuntedPacket punted;
     for (unsigned i = 0; i < kPacketsAtOnce && datapath_->control().punts().take(punted); ++i) {
         const rte_mbuf* const packet = punted.packet;
@@ -74,7 +77,7 @@ void Agent::pass_on_packets() {
         const PacketIn message{{rte_pktmbuf_mtod(packet, const uint8_t*), packet->data_len}, in_port, reason_of(punted), punted.cookie};
         bool taken = false;
         for (const auto& peer : peers_) peer->for_each_session([&](Session& session) { taken |= session.packet_in(message); });
-        ++(taken ? packets_in_ : packets_lost_);
+        ++(taken ? traffic.packet_ins : traffic.lost_packet_ins);
         rte_pktmbuf_free(punted.packet);
     }
 }
@@ -89,26 +92,33 @@ void Agent::watch_ports() {
     last_ports_ = std::move(now);
 }
 
+/// The agent for a switch: the one that there is, or a new one.
+std::unique_ptr<Agent> Agents::agent_for(const Entry& wanted, const std::string& chain, const std::string& node) {
+    const auto same = std::find_if(agents_.begin(), agents_.end(), [&](const Entry& other) { return other.control == wanted.control; });
+    if (same != agents_.end() && same->address == wanted.address && same->agent != nullptr) return std::move(same->agent);
+    if (same != agents_.end()) same->agent.reset();  // it may listen on the same port
+    return std::make_unique<Agent>(std::make_unique<RuntimeDatapath>(runtime_, wanted.control, chain, node), wanted.address.controllers);
+}
+
 void Agents::follow() {
     std::vector<Entry> next;
+    std::exception_ptr trouble;
     const auto configuration = runtime_.configuration();
     for (const auto& program : configuration->chains) {
         for (const chain::Node& node : program->nodes) {
             const auto* const controllable = dynamic_cast<const flow_switch::Controllable*>(node.nf.get());
             if (controllable == nullptr || controllable->wanted_address().controllers.empty()) continue;
             Entry entry{controllable->control(), controllable->wanted_address(), nullptr};
-            const auto same = std::find_if(agents_.begin(), agents_.end(), [&](const Entry& other) { return other.control == entry.control && other.address == entry.address; });
-            if (same != agents_.end()) {
-                entry.agent = std::move(same->agent);
-            } else {
-                // What listens on the same port must be gone first.
-                std::erase_if(agents_, [&](const Entry& other) { return other.control == entry.control; });
-                entry.agent = std::make_unique<Agent>(std::make_unique<RuntimeDatapath>(runtime_, entry.control, program->name, node.name), entry.address.controllers);
+            try {
+                entry.agent = agent_for(entry, program->name, node.name);
+                next.push_back(std::move(entry));
+            } catch (const std::runtime_error&) {
+                trouble = std::current_exception();  // the others shall go on
             }
-            next.push_back(std::move(entry));
         }
     }
     agents_ = std::move(next);
+    if (trouble) std::rethrow_exception(trouble);
 }
 
 }  // namespace millrace::openflow

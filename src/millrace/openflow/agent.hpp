@@ -19,14 +19,10 @@ struct Roles;
 /// Connects a switch with its controllers, in a thread of its own.
 class Agent {
 public:
-    /// `controllers` as under a switch's `controller`: tcp:HOST[:PORT] is connected to, again and again while nobody answers;
-    /// ptcp:[PORT][:ADDRESS] is listened on. Throws std::runtime_error where that cannot be.
-    Agent(std::unique_ptr<Datapath> datapath, const std::vector<std::string>& controllers);
+    /// Throws std::runtime_error where an address cannot be listened on.
+    Agent(std::unique_ptr<Datapath> datapath, const std::vector<nf::flow_switch::ControllerAddress>& controllers);
     ~Agent();
 
-    /// Packets that went to a controller, and those that found none.
-    uint64_t packets_in() const { return packets_in_; }
-    uint64_t packets_lost() const { return packets_lost_; }
     /// The port that is listened on, for those who left the choice to the kernel with ptcp:0; 0: none.
     uint16_t listens_on() const;
 
@@ -39,7 +35,6 @@ private:
     std::unique_ptr<Roles> roles_;
     std::vector<std::unique_ptr<Peer>> peers_;
     std::vector<PortView> last_ports_;
-    std::atomic<uint64_t> packets_in_{0}, packets_lost_{0};
     std::atomic<bool> stopping_{false};
     std::thread thread_;
 };
@@ -48,7 +43,8 @@ private:
 class Agents {
 public:
     explicit Agents(exec::Runtime& runtime) : runtime_(runtime) {}
-    /// Starts and ends agents as the runtime's configuration says now. Throws std::runtime_error.
+    /// Starts and ends agents as the runtime's configuration says now. Throws std::runtime_error where one can't be started; the others
+    /// are.
     void follow();
     bool any() const { return !agents_.empty(); }
 
@@ -58,6 +54,8 @@ private:
         nf::flow_switch::Control::Address address;
         std::unique_ptr<Agent> agent;
     };
+    std::unique_ptr<Agent> agent_for(const Entry& wanted, const std::string& chain, const std::string& node);
+
     exec::Runtime& runtime_;
     std::vector<Entry> agents_;
 };

@@ -165,7 +165,12 @@ void Session::on_packet_out(const Message& message) {
     } catch (const Refusal& refusal) {
         throw error_of(refusal);
     }
-    if (to_table) datapath_.inject({packet.data(), packet.length()}, in_index, kNoPort);
+    if (to_table) inject({packet.data(), packet.length()}, in_index, kNoPort);
+}
+
+void Session::inject(ByteView frame, uint16_t in_port, uint16_t out_port) {
+    Control::Traffic& traffic = datapath_.control().traffic();
+    ++(datapath_.inject(frame, in_port, out_port) ? traffic.packet_outs : traffic.lost_packet_outs);
 }
 
 /// A packet that the controller sends goes where its actions say: to ports, and back to the controller.
@@ -175,7 +180,7 @@ void Session::send_out(Packet& packet, uint32_t in_port, uint32_t outcome) {
     uint16_t to = packet.out_port();
     const bool both = is_port_set(to) && (to & kPortSetPunt) != 0;
     if (both) to = static_cast<uint16_t>(to & ~kPortSetPunt);
-    if (outcome == Switch::kForward) datapath_.inject(frame, packet.in_port(), to);
+    if (outcome == Switch::kForward) inject(frame, packet.in_port(), to);
     if (outcome == Switch::kController || (outcome == Switch::kForward && both)) packet_in({frame, in_port, PacketInReason::action, ~uint64_t{0}});
 }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <stdexcept>
 
 namespace millrace::openflow {
@@ -32,17 +33,6 @@ Addresses resolve(const std::string& host, const std::string& port, bool passive
     return Addresses(failed == 0 ? list : nullptr);
 }
 
-/// HOST:PORT, [HOST]:PORT or HOST alone.
-std::pair<std::string, std::string> split(const std::string& text, const std::string& usual_port) {
-    if (text.starts_with('[')) {
-        const size_t end = text.find(']');
-        if (end == std::string::npos) throw std::runtime_error("controller '" + text + "': ']' is missing");
-        return {text.substr(1, end - 1), text.substr(end).starts_with("]:") ? text.substr(end + 2) : usual_port};
-    }
-    const size_t colon = text.rfind(':');
-    return colon == std::string::npos ? std::pair(text, usual_port) : std::pair(text.substr(0, colon), text.substr(colon + 1));
-}
-
 void send_at_once(int socket) {
     const int on = 1;
     ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -54,26 +44,16 @@ Socket::~Socket() {
     if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-Peer::Peer(const std::string& address, Datapath& datapath, Roles& roles) : address_(address), datapath_(datapath), roles_(roles) {
-    const std::string usual = std::to_string(kDefaultPort);
-    if (address.starts_with("tcp:")) {
-        std::tie(host_, port_) = split(address.substr(4), usual);
-        return;
-    }
-    if (!address.starts_with("ptcp:")) throw std::runtime_error("controller '" + address + "': write tcp:HOST:PORT or ptcp:PORT");
-    const std::string text = address.substr(5);
-    const size_t colon = text.find(':');
-    port_ = text.empty() ? usual : text.substr(0, colon);
-    if (colon != std::string::npos) host_ = text.substr(colon + 1);
-    if (host_.starts_with('[') && host_.ends_with(']')) host_ = host_.substr(1, host_.size() - 2);
+Peer::Peer(const flow_switch::ControllerAddress& address, Datapath& datapath, Roles& roles) : address_(address), datapath_(datapath), roles_(roles) {
+    if (!address.listens) return;
     std::string reason;
-    const Addresses found = resolve(host_.empty() ? "0.0.0.0" : host_, port_, true, reason);
-    if (found == nullptr) throw std::runtime_error("controller '" + address + "': " + reason);
+    const Addresses found = resolve(address.host.empty() ? "0.0.0.0" : address.host, address.port, true, reason);
+    if (found == nullptr) throw std::runtime_error("controller '" + address.text + "': " + reason);
     listener_ = Socket(::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     const int on = 1;
     ::setsockopt(listener_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (::bind(listener_.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(listener_.get(), kMostListened) != 0)
-        throw std::runtime_error("controller '" + address + "': " + std::strerror(errno));
+        throw std::runtime_error("controller '" + address.text + "': " + std::strerror(errno));
 }
 
 uint16_t Peer::listens_on() const {
@@ -100,24 +80,24 @@ void Peer::connect(Clock::time_point now) {
     next_try_ = now + wait_;
     wait_ = std::min<std::chrono::milliseconds>(2 * wait_, kLongestWait);
     std::string reason;
-    const Addresses found = resolve(host_, port_, false, reason);
+    const Addresses found = resolve(address_.host, address_.port, false, reason);
     if (found != nullptr) {
         Socket socket(::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
         send_at_once(socket.get());
         if (::connect(socket.get(), found->ai_addr, found->ai_addrlen) == 0 || errno == EINPROGRESS) {
-            links_.push_back({std::move(socket), nullptr, address_, now, true});
+            links_.push_back({.socket = std::move(socket), .session = nullptr, .heard = now, .connecting = true});
             return;
         }
         reason = std::strerror(errno);
     }
-    if (!std::exchange(told_, true)) spdlog::warn("controller {}: {}; trying on", address_, reason);
+    if (!std::exchange(told_, true)) spdlog::warn("controller {}: {}; trying on", address_.text, reason);
 }
 
 void Peer::accept(Clock::time_point now) {
     Socket socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket) return;
     send_at_once(socket.get());
-    links_.push_back({std::move(socket), std::make_unique<Session>(datapath_, roles_), address_, now});
+    links_.push_back({.socket = std::move(socket), .session = std::make_unique<Session>(datapath_, roles_), .heard = now});
 }
 
 void Peer::work(Clock::time_point now, const std::vector<pollfd>& sockets) {
@@ -153,7 +133,7 @@ bool Peer::finish_connecting(Link& link) {
     socklen_t bytes = sizeof failed;
     ::getsockopt(link.socket.get(), SOL_SOCKET, SO_ERROR, &failed, &bytes);
     if (failed != 0) {
-        if (!std::exchange(told_, true)) spdlog::warn("controller {}: {}; trying on", address_, std::strerror(failed));
+        if (!std::exchange(told_, true)) spdlog::warn("controller {}: {}; trying on", address_.text, std::strerror(failed));
         return false;
     }
     link.connecting = false;
@@ -175,7 +155,7 @@ bool Peer::receive(Link& link, Clock::time_point now) {
             return true;
         }
         if (greeted || !link.session->greeted()) continue;
-        spdlog::info("controller {}: connected", link.whom);
+        spdlog::info("controller {}: connected", address_.text);
         wait_ = kFirstWait;
         told_ = false;
     }
@@ -193,7 +173,7 @@ bool Peer::send(Link& link) {
 }
 
 void Peer::lost(const Link& link, Clock::time_point now) {
-    if (link.session != nullptr && link.session->greeted()) spdlog::warn("controller {}: the connection is over{}", link.whom, listener_ ? "" : "; trying on");
+    if (link.session != nullptr && link.session->greeted()) spdlog::warn("controller {}: the connection is over{}", address_.text, listener_ ? "" : "; trying on");
     next_try_ = std::max(next_try_, now + kFirstWait);
 }
 

@@ -38,8 +38,8 @@ public:
     /// A controller that says nothing for so long is asked whether it is there, and then given up.
     static constexpr auto kSilence = std::chrono::seconds(5), kTooSilent = std::chrono::seconds(15);
 
-    /// Throws std::runtime_error for an address that is none, or that cannot be listened on.
-    Peer(const std::string& address, Datapath& datapath, Roles& roles);
+    /// Throws std::runtime_error for an address that cannot be listened on.
+    Peer(const flow_switch::ControllerAddress& address, Datapath& datapath, Roles& roles);
 
     /// Begins what is due, and appends the sockets to be watched; true when somebody is connected.
     bool prepare(Clock::time_point now, std::vector<pollfd>& sockets);
@@ -57,9 +57,10 @@ private:
     struct Link {
         Socket socket;
         std::unique_ptr<Session> session;
-        std::string whom;
         Clock::time_point heard;
-        bool connecting = false, asked = false, leaving = false;
+        bool connecting = false;
+        bool asked = false;    ///< whether it is there
+        bool leaving = false;  ///< once it has been told why
     };
     void connect(Clock::time_point now);
     void accept(Clock::time_point now);
@@ -69,7 +70,7 @@ private:
     bool send(Link& link);
     void lost(const Link& link, Clock::time_point now);
 
-    std::string address_, host_, port_;
+    flow_switch::ControllerAddress address_;
     Datapath& datapath_;
     Roles& roles_;
     Socket listener_;

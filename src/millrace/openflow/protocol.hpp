@@ -8,7 +8,6 @@ namespace millrace::openflow {
 
 inline constexpr uint8_t kVersion = 4;          ///< OpenFlow 1.3
 inline constexpr size_t kHeaderBytes = 8;
-inline constexpr uint16_t kDefaultPort = 6653;
 inline constexpr uint32_t kNoBuffer = 0xffffffffu;
 
 /// ofp_type

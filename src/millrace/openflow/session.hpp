@@ -104,6 +104,7 @@ private:
     void on_get_async(const Message& message);
     void on_set_async(const Message& message);
 
+    void inject(ByteView frame, uint16_t in_port, uint16_t out_port);
     void send_out(Packet& packet, uint32_t in_port, uint32_t outcome);
     void become(Role role);
     bool wants(const uint32_t (&masks)[2], unsigned reason) const;

@@ -64,6 +64,22 @@ TEST(FlowFields, AreThoseThatFlowsLookAtAndChange) {
     EXPECT_EQ(changing.nf().reads(field::everything), field::everything);
 }
 
+TEST(ControllerAddress, IsAHostOrAPortToListenOn) {
+    const auto parsed = [](const char* text) -> std::string {
+        const auto address = parse_controller(text);
+        return !address ? "none" : (address->listens ? "at " : "to ") + address->host + " " + address->port;
+    };
+    EXPECT_EQ(parsed("tcp:127.0.0.1:6633"), "to 127.0.0.1 6633");
+    EXPECT_EQ(parsed("tcp:controller.example"), "to controller.example 6653");
+    EXPECT_EQ(parsed("tcp:[2001:db8::1]:6633"), "to 2001:db8::1 6633");
+    EXPECT_EQ(parsed("tcp:[2001:db8::1]"), "to 2001:db8::1 6653");
+    EXPECT_EQ(parsed("ptcp:"), "at  6653");
+    EXPECT_EQ(parsed("ptcp:6633"), "at  6633");
+    EXPECT_EQ(parsed("ptcp:6633:[::1]"), "at ::1 6633");
+    for (const char* wrong : {"", "tcp", "tcp:", "tcp::6633", "tcp:host:", "tcp:host:65536", "tcp:host:x", "tcp:::1", "tcp:[::1", "ptcp:x", "ptcp:1:::1", "udp:1.2.3.4", "ssl:host"})
+        EXPECT_EQ(parsed(wrong), "none") << wrong;
+}
+
 TEST(Control, NumbersVersionsAndSaysWhatIsAtWork) {
     Control control(kPorts, {});
     EXPECT_EQ(control.progress(0), Control::Progress::at_work);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "millrace/base/queue.hpp"
+#include "millrace/nf/switch/controller_address.hpp"
 #include "millrace/nf/switch/counters.hpp"
 #include "millrace/nf/switch/flow_changes.hpp"
 
@@ -52,9 +53,9 @@ public:
     static constexpr size_t kMaxFlows = size_t{1} << 20;
     static constexpr size_t kMaxGroups = 1024;
 
-    /// The switch's address book is this: who shall control it (as written under `controller`), and by which number it is known.
+    /// Who shall control the switch, and by which number it is known to them.
     struct Address {
-        std::vector<std::string> controllers;
+        std::vector<ControllerAddress> controllers;
         uint64_t datapath = 0;
         friend bool operator==(const Address&, const Address&) = default;
     };
@@ -93,6 +94,12 @@ public:
     BoundedQueue<PuntedPacket>& punts() { return punts_; }
     void listen(bool on) { listening_.fetch_add(on ? 1 : -1); }
     bool listening() const { return listening_.load(std::memory_order_relaxed) > 0; }
+
+    /// Packets to and from controllers.
+    struct Traffic {
+        std::atomic<uint64_t> packet_ins{0}, lost_packet_ins{0}, packet_outs{0}, lost_packet_outs{0};
+    };
+    Traffic& traffic() { return traffic_; }
 
     // --- for the switch itself ---
     /// The generation with this version and these counters is the one at work. Lets flows time out.
@@ -139,6 +146,7 @@ private:
     std::vector<Going> going_;
     Clock::time_point expired_{};
     std::atomic<int> listening_{0};
+    Traffic traffic_;
     BoundedQueue<PuntedPacket> punts_{1024};
 };
 

@@ -34,15 +34,15 @@ PortNumbers read_ports(const Config& options, const std::vector<std::string>& na
     return PortNumbers(names, std::move(by_number));
 }
 
-/// tcp:HOST:PORT or ptcp:PORT[:ADDRESS], one or a list; and a number of up to 64 bits.
+/// Controllers, one or a list; and a number of up to 64 bits.
 Control::Address read_address(const Config& options, const Environment& environment) {
     Control::Address address;
     if (const auto list = options.find("controller")) {
         for (const Config& item : list->items()) {
-            const std::string text = item.text();
-            if (!text.starts_with("tcp:") && !text.starts_with("ptcp:"))
-                item.fail("'" + text + "' is not the address of a controller", "write tcp:HOST:PORT to connect to it, or ptcp:PORT to wait for it");
-            address.controllers.push_back(text);
+            const auto controller = parse_controller(item.text());
+            if (!controller)
+                item.fail("'" + item.text() + "' is not the address of a controller", "write tcp:HOST:PORT to connect to it, or ptcp:PORT to wait for it");
+            address.controllers.push_back(*controller);
         }
     }
     if (const auto id = options.find("datapath-id")) {
@@ -184,6 +184,10 @@ public:
                 {"flow-bytes", bytes, "bytes of their frames, as they came in"},
                 {"changes", control_->changed_flows(), "flows added, changed and removed while at work"},
                 {"refused-changes", changes_.refused, "lines of changes that were wrong"},
+                {"packet-ins", control_->traffic().packet_ins, "packets that went to a controller"},
+                {"lost-packet-ins", control_->traffic().lost_packet_ins, "packets for a controller, while there was none or it did not read"},
+                {"packet-outs", control_->traffic().packet_outs, "packets that a controller sent: each by its ports, or through the chain"},
+                {"lost-packet-outs", control_->traffic().lost_packet_outs, "packets that a controller sent, and that were too long or too many"},
                 {"table-bytes", table_bytes_, "memory of the search tables"}};
     }
 
