@@ -339,6 +339,7 @@ TEST(Switch, SaysWhereAGroupIsWrong) {
         {"group_id=1,type=select", "1:23: the group has no bucket with a weight"},
         {"group_id=1,type=indirect,bucket=output:1,bucket=output:2", "1:1: a group of type indirect has one bucket"},
         {"group_id=1,type=select,bucket=weight:5000,output:1", "1:38: '5000' is not a number from 0 to 4096"},
+        {"group_id=1,type=select,bucket=weight", "1:31: 'weight' is not an action that the switch has"},
         {"group_id=1,type=select,bucket=group:2", "1:31: a bucket cannot lead to a group"},
         {"group_id=1,bucket=output:1\ngroup_id=1,bucket=output:2", "2:1: there are two groups 1"},
         {"group_id=1,colour=red,bucket=output:1", "1:12: 'colour' is not a word of a group"},

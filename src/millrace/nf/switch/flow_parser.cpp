@@ -124,7 +124,7 @@ Group parse_group(std::string_view line, const PortNumbers& ports) {
         for (bool settings = true; settings;) {
             const auto [first, rest] = bucket.split(',');
             settings = first.text.starts_with("weight:") || first.text.starts_with("weight=") || first.text.starts_with("bucket_id:");
-            if (first.text.starts_with("weight")) weight = parse_number(first.part(7), Group::kMaxWeight);
+            if (settings && first.text.starts_with("weight")) weight = parse_number(first.part(7), Group::kMaxWeight);
             if (settings) bucket = rest;
         }
         if (bucket.text.starts_with("actions=")) bucket = bucket.part(8);
