@@ -5,37 +5,14 @@
 set -u
 millrace=$1 device=$2
 
-skip() { echo "SKIPPED: $*"; exit 77; }
-[[ $EUID -eq 0 ]] || skip "network namespaces need root"
-for tool in ip ethtool ping curl iperf3 python3; do command -v $tool > /dev/null || skip "there is no '$tool' on this machine"; done
+# shellcheck source=tests/live/namespaces.sh
+. "$(dirname "${BASH_SOURCE[0]}")/namespaces.sh"
+need ip ethtool ping curl iperf3 python3
 
-folder=$(mktemp -d /tmp/millrace-live-XXXXXX)
 client=mr-$$-client middle=mr-$$-middle server=mr-$$-server
-processes=()
-clean_up() {
-    local process name
-    for process in "${processes[@]}"; do kill -KILL "$process" 2> /dev/null; done
-    wait 2> /dev/null
-    for name in $client $middle $server; do ip netns del $name 2> /dev/null; done
-    rm -rf "$folder"
-}
-trap clean_up EXIT
-trap 'exit 1' INT TERM HUP
-
+namespaces=("$client" "$middle" "$server")
 in_client() { ip netns exec $client "$@"; }
 in_server() { ip netns exec $server "$@"; }
-
-failures=0
-passed() { echo "ok      $*"; }
-failed() { echo "FAILED  $*"; failures=$((failures + 1)); }
-# expect WHAT COMMAND...: the command succeeds;  refuse WHAT COMMAND...: it does not.
-expect() { local what=$1; shift; if "$@" > "$folder/last" 2>&1; then passed "$what"; else failed "$what: $*"; cat "$folder/last"; fi; }
-refuse() { local what=$1; shift; if "$@" > "$folder/last" 2>&1; then failed "$what: $*"; cat "$folder/last"; else passed "$what"; fi; }
-# within SECONDS COMMAND...: tries until it succeeds.
-within() {
-    local end=$((SECONDS + $1)); shift
-    until "$@" > /dev/null 2>&1; do ((SECONDS < end)) || return 1; sleep 0.1; done
-}
 
 make_network() {
     ip netns add $client && ip netns add $middle && ip netns add $server || return 1

@@ -6,36 +6,15 @@ set -u
 millrace=$1 device=$2 python=$3
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-skip() { echo "SKIPPED: $*"; exit 77; }
-[[ $EUID -eq 0 ]] || skip "network namespaces need root"
-for tool in ip ethtool ping iperf3; do command -v $tool > /dev/null || skip "there is no '$tool' on this machine"; done
+# shellcheck source=tests/live/namespaces.sh
+. "$here/namespaces.sh"
+need ip ethtool ping iperf3
 "$python" -c "import os_ken" 2> /dev/null || skip "there is no os-ken for $python; scripts/setup installs it"
 
-folder=$(mktemp -d /tmp/millrace-openflow-XXXXXX)
 one=mr-$$-one middle=mr-$$-middle two=mr-$$-two
-processes=()
-clean_up() {
-    local process name
-    for process in "${processes[@]}"; do kill -KILL "$process" 2> /dev/null; done
-    wait 2> /dev/null
-    for name in $one $middle $two; do ip netns del $name 2> /dev/null; done
-    rm -rf "$folder"
-}
-trap clean_up EXIT
-trap 'exit 1' INT TERM HUP
-
+namespaces=("$one" "$middle" "$two")
 in_one() { ip netns exec $one "$@"; }
 in_two() { ip netns exec $two "$@"; }
-failures=0
-passed() { echo "ok      $*"; }
-failed() { echo "FAILED  $*"; failures=$((failures + 1)); }
-expect() { local what=$1; shift; if "$@" > "$folder/last" 2>&1; then passed "$what"; else failed "$what: $*"; cat "$folder/last"; fi; }
-refuse() { local what=$1; shift; if "$@" > "$folder/last" 2>&1; then failed "$what: $*"; cat "$folder/last"; else passed "$what"; fi; }
-# within SECONDS COMMAND...: tries until it succeeds.
-within() {
-    local end=$((SECONDS + $1)); shift
-    until "$@" > /dev/null 2>&1; do ((SECONDS < end)) || return 1; sleep 0.1; done
-}
 
 make_network() {
     local name
