@@ -113,6 +113,8 @@ public:
     virtual ~Device() = default;
     virtual std::string describe() const = 0;
     const std::shared_ptr<OrderGate>& order_gate() const { return order_gate_; }
+    /// ok, or what has become of it: then nothing can be loaded either.
+    virtual Status state() const = 0;
 
     // --- at start ---
     /// Throws DeviceError when there is not that much; `what` is for the message.

@@ -90,7 +90,14 @@ OffloadEngine::Queue& OffloadEngine::queue_for(const std::shared_ptr<const chain
         if (!start_batch(queue)) finish_front();
     queue.program = program;
     queue.counters = &counters;
-    if (!failed_) prepare(queue);
+    try {
+        if (!failed_) prepare(queue);
+    } catch (const device::DeviceError& e) {
+        spdlog::error("chain '{}': {}", program->name, e.what());
+        // The device still works: its batches may come back.
+        while (!flying_.empty() && !failed_) finish_front();
+        fail_over(Status::failed);
+    }
     return queue;
 }
 
@@ -270,7 +277,7 @@ void OffloadEngine::fail_over(Status status) {
     spdlog::error("{}: {}; its chains go on on the CPU, {} packets are run again", device_->describe(),
                   by_another                ? "this device, or one that its state comes from, has failed"
                   : status == Status::lost ? "the device is lost"
-                                            : "a copy or a kernel has failed", in_flight_);
+                                            : "a copy, a kernel or an allocation has failed", in_flight_);
     const std::deque<Slot*> flying = std::move(flying_);
     flying_.clear();
     for (Slot* slot : flying) run_on_cpu(slot->program, *slot->counters, slot->mbufs);

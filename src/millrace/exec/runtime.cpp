@@ -87,8 +87,11 @@ void Runtime::pin_packets() {
 
 std::vector<std::shared_ptr<device::LoadedProgram>> Runtime::load(const chain::Configuration& configuration) const {
     std::vector<std::shared_ptr<device::LoadedProgram>> loaded;
-    for (const auto& device : devices_)
+    for (const auto& device : devices_) {
+        // Of a device that has failed, the workers are on the CPU, which wants nothing.
+        if (device->state() != device::Status::ok) continue;
         for (const auto& program : configuration.chains) loaded.push_back(device->load(program, OffloadEngine::steps_of(*program, options_.offload)));
+    }
     return loaded;
 }
 

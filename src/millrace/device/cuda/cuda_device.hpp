@@ -28,6 +28,7 @@ public:
     static int count(std::string* why = nullptr);
 
     std::string describe() const override;
+    Status state() const override { return state_; }
     Address allocate(size_t bytes, const std::string& what) override;
     void free(Address address) override;
     void* allocate_host(size_t bytes) override;

@@ -102,6 +102,11 @@ SimDevice::~SimDevice() = default;
 
 std::string SimDevice::describe() const { return "simulated GPU (sim:" + std::to_string(options_.number) + ", " + std::to_string(options_.memory_bytes >> 20) + " MiB)"; }
 
+Status SimDevice::state() const {
+    const std::lock_guard lock(mutex_);
+    return state_;
+}
+
 Address SimDevice::allocate(size_t bytes, const std::string& what) {
     const std::lock_guard lock(mutex_);
     return allocate_locked(bytes, what);
@@ -142,6 +147,7 @@ StreamId SimDevice::create_stream(bool timed) {
 }
 
 std::shared_ptr<LoadedProgram> SimDevice::load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) {
+    if (state() != Status::ok) throw DeviceError(describe() + ": chain '" + program->name + "' can't be loaded: the device has failed");
     return std::make_shared<Loaded>(*this, std::move(program), std::move(steps));
 }
 

@@ -40,6 +40,7 @@ public:
     ~SimDevice() override;
 
     std::string describe() const override;
+    Status state() const override;
     Address allocate(size_t bytes, const std::string& what) override;
     void free(Address address) override;
     void* allocate_host(size_t bytes) override;
