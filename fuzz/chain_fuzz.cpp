@@ -203,8 +203,8 @@ struct Gateways {
         options.depth = choice & 2 ? 1 : 3;
         options.batch_bytes = size_t{256} << 10;
         options.mode = !(choice & 8) ? device::Mode::fused : choice & 4 ? device::Mode::no_sharing : device::Mode::pipelined;
-        options.transfer_in = choice & 16 ? exec::TransferIn::gather : choice & 32 ? exec::TransferIn::rows : exec::TransferIn::packed;
-        options.transfer_out = choice & 64 ? exec::TransferOut::selective : exec::TransferOut::region;
+        options.transfer_in = exec::kTransfersIn[1 + (choice >> 4 & 3)];
+        options.transfer_out = !(choice & 64) ? exec::TransferOut::region : choice & 128 ? exec::TransferOut::selective : exec::TransferOut::zero_copy;
         options.whole_frames = (choice & 128) != 0;
         options.pinned = device->pin(pool().memory(), pool().memory_bytes());
         // A machine that is busy with other things is no lost device.

@@ -18,8 +18,8 @@ _millrace() {
         --lanes) mapfile -t COMPREPLY < <(compgen -W "1 8 32" -- "$current"); return ;;
         --threading) mapfile -t COMPREPLY < <(compgen -W "full-path master-worker" -- "$current"); return ;;
         --mode) mapfile -t COMPREPLY < <(compgen -W "fused pipelined no-sharing" -- "$current"); return ;;
-        --transfer-in) mapfile -t COMPREPLY < <(compgen -W "auto packed rows gather" -- "$current"); return ;;
-        --transfer-out) mapfile -t COMPREPLY < <(compgen -W "region selective" -- "$current"); return ;;
+        --transfer-in) mapfile -t COMPREPLY < <(compgen -W "auto packed rows gather zero-copy" -- "$current"); return ;;
+        --transfer-out) mapfile -t COMPREPLY < <(compgen -W "auto region selective zero-copy" -- "$current"); return ;;
         -o | --output) [[ $command == bench ]] && { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; }
             mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
         --payload) mapfile -t COMPREPLY < <(compgen -W "http capture random" -- "$current"); return ;;

@@ -81,8 +81,8 @@ TEST_P(Devices, GiveTheSameAnswerInEveryModeAndWithEveryTransfer) {
     const EngineRun expected = run_on_cpu(make_test_chain("cpu"), frames, 256);
     unsigned seed = 1;
     for (const device::Mode mode : device::kModes)
-        for (const exec::TransferIn in : {exec::TransferIn::automatic, exec::TransferIn::packed, exec::TransferIn::rows, exec::TransferIn::gather})
-            for (const exec::TransferOut out : {exec::TransferOut::region, exec::TransferOut::selective})
+        for (const exec::TransferIn in : exec::kTransfersIn)
+            for (const exec::TransferOut out : exec::kTransfersOut)
                 for (const bool whole : {false, true}) {
                     exec::OffloadOptions options;
                     options.mode = mode;

@@ -41,6 +41,8 @@ Counts operator-(Counts later, const Counts& earlier) {
     for (auto member : {&Counts::received_packets, &Counts::received_bytes, &Counts::sent_packets, &Counts::sent_bytes, &Counts::dropped, &Counts::punted,
                         &Counts::missed, &Counts::bytes_to_device, &Counts::bytes_to_host, &Counts::batches, &Counts::retried_on_cpu})
         later.*member -= earlier.*member;
+    for (size_t i = 0; i < later.batches_in.size(); ++i) later.batches_in[i] -= earlier.batches_in[i];
+    for (size_t i = 0; i < later.batches_back.size(); ++i) later.batches_back[i] -= earlier.batches_back[i];
     for (size_t i = 0; i < later.latency.size(); ++i) later.latency[i] -= earlier.latency[i];
     for (size_t i = 0; i < later.nodes.size() && i < earlier.nodes.size(); ++i) {
         later.nodes[i].packets -= earlier.nodes[i].packets;
@@ -105,6 +107,8 @@ Counts Run::counts() const {
             counts.bytes_to_device += chain->bytes_to_device.get();
             counts.bytes_to_host += chain->bytes_to_host.get();
             counts.batches += chain->batches.get();
+            for (size_t i = 0; i < counts.batches_in.size(); ++i) counts.batches_in[i] += chain->batches_in[i].get();
+            for (size_t i = 0; i < counts.batches_back.size(); ++i) counts.batches_back[i] += chain->batches_back[i].get();
             counts.retried_on_cpu += chain->retried_on_cpu.get();
             if (!timed) chain->latency.add_to(counts.latency);
             for (const auto& node : chain->nodes) {

@@ -27,12 +27,6 @@ std::vector<std::string> split(const std::string& text, char by) {
     return parts;
 }
 
-const char* name_of(exec::TransferIn in) {
-    static const char* const kNames[] = {"auto", "packed", "rows", "gather"};
-    return kNames[static_cast<int>(in)];
-}
-const char* name_of(exec::TransferOut out) { return out == exec::TransferOut::region ? "region" : "selective"; }
-
 nlohmann::json latency_json(const Counts& counts) {
     return {{"p50", counts.latency_us(50)}, {"p95", counts.latency_us(95)}, {"p99", counts.latency_us(99)}, {"p99.9", counts.latency_us(99.9)}};
 }
@@ -85,6 +79,10 @@ nlohmann::json Result::json() const {
                  {"batch-packets", counts.batches > 0 ? packets / static_cast<double>(counts.batches) : 0},
                  {"bytes-to-device-per-packet", counts.per_packet(counts.bytes_to_device)}, {"bytes-to-host-per-packet", counts.per_packet(counts.bytes_to_host)},
                  {"retried-on-cpu", counts.retried_on_cpu}});
+    for (const exec::TransferIn way : exec::kTransfersIn)
+        if (const uint64_t n = counts.batches_in[static_cast<size_t>(way)]; n > 0) json["batches-in"][name_of(way)] = n;
+    for (const exec::TransferOut way : exec::kTransfersOut)
+        if (const uint64_t n = counts.batches_back[static_cast<size_t>(way)]; n > 0) json["batches-back"][name_of(way)] = n;
     if (bus_limit > 0) json["bus"] = {{"limit-packets-per-second", bus_limit}, {"share", share_of_bus()},
                                           {"crossing-limit-packets-per-second", crossing_limit},
                                           {"crossing-share", crossing_limit > 0 ? counts.packet_rate() / crossing_limit : 0}};

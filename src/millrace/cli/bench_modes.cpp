@@ -11,7 +11,7 @@ struct Way {
     std::string name;
     device::Mode mode = device::Mode::fused;
     exec::TransferIn in = exec::TransferIn::automatic;
-    exec::TransferOut out = exec::TransferOut::region;
+    exec::TransferOut out = exec::TransferOut::automatic;
     bool whole = false;
     exec::Threading threading = exec::Threading::full_path;
 };
@@ -24,6 +24,8 @@ const std::vector<Way> kWays = {
     {.name = "fused, packed", .in = exec::TransferIn::packed},
     {.name = "fused, rows", .in = exec::TransferIn::rows},
     {.name = "fused, gather", .in = exec::TransferIn::gather},
+    {.name = "fused, zero-copy", .in = exec::TransferIn::zero_copy},
+    {.name = "fused, zero-copy back", .out = exec::TransferOut::zero_copy},
     {.name = "fused, selective back", .out = exec::TransferOut::selective},
     {.name = "fused, whole frames", .whole = true},
     {.name = "pipelined, whole frames", .mode = device::Mode::pipelined, .whole = true},

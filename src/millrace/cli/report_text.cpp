@@ -62,6 +62,7 @@ std::string chain_text(const exec::ChainReport& chain, double seconds) {
                             static_cast<double>(chain.bytes_to_device) / static_cast<double>(chain.received_packets),
                             static_cast<double>(chain.bytes_to_host) / static_cast<double>(chain.received_packets),
                             chain.batches > 0 ? static_cast<double>(chain.received_packets) / static_cast<double>(chain.batches) : 0.0);
+    if (!chain.batches_in.empty()) text += "  ways      in: " + reasons(chain.batches_in) + "; back: " + reasons(chain.batches_back) + " batches\n";
     if (chain.retried_on_cpu > 0) text += "  on cpu    " + grouped(chain.retried_on_cpu) + " packets were decided on the CPU\n";
     return text + "\n" + nfs_table(chain);
 }

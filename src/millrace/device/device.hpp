@@ -112,6 +112,8 @@ public:
     Device();
     virtual ~Device() = default;
     virtual std::string describe() const = 0;
+    /// The same for all devices that are built alike: "NVIDIA H200".
+    virtual std::string model() const = 0;
     const std::shared_ptr<OrderGate>& order_gate() const { return order_gate_; }
     /// ok, or what has become of it: then nothing can be loaded either.
     virtual Status state() const = 0;

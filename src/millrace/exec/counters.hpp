@@ -1,11 +1,14 @@
 // What each worker counts for each chain. One writer (the worker), any number of readers.
 #pragma once
 
+#include <array>
+#include <iterator>
 #include <memory>
 #include <vector>
 
 #include "millrace/base/histogram.hpp"
 #include "millrace/exec/fate.hpp"
+#include "millrace/exec/transfer.hpp"
 
 namespace millrace::exec {
 
@@ -40,6 +43,8 @@ struct ChainCounters {
     std::vector<Counter> exit_drops = std::vector<Counter>(kExitDropCount);
     Counter events, events_lost;
     Counter batches, retried_on_cpu;
+    std::array<Counter, std::size(kTransfersIn)> batches_in;     ///< those of them that came in by each way
+    std::array<Counter, std::size(kTransfersOut)> batches_back;  ///< and went back
     Counter bytes_to_device, bytes_to_host;
     Histogram latency;                                  ///< from receive to send, ns
 

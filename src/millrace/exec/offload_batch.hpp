@@ -11,8 +11,6 @@ namespace millrace::exec {
 /// Events that come back with the results; more are fetched when there are more.
 inline constexpr uint32_t kEagerEvents = 64;
 inline constexpr uint32_t kEventsPerPacket = 4;
-/// Heads of frames longer than this are not worth a transfer of their own.
-inline constexpr uint32_t kMostPrefix = 128;
 
 /// Where a packet goes, by what decided on it.
 inline Target target_of(const chain::Program& program, const device::PacketResult& result) {
@@ -86,12 +84,14 @@ struct OffloadEngine::Slot {
     size_t ring_offset = 0;             // of the piece
     size_t frames_bytes = 0;            // of the packet buffer
     size_t frame_bytes = 0;             // that are to be brought
+    uint32_t widest = 0;                // the most of them that one frame has
     uint32_t slot_bytes = 0;            // from one frame to the next in the packet buffer; 0: uneven
     size_t runs = 0;                    // of buffers that lie at one distance from each other
     ptrdiff_t pitch = 0;                // that distance
     uint32_t headroom = 0, tailroom = 0;
     uint32_t prefix_in = 0, prefix_back = 0;
     TransferIn transfer = TransferIn::packed;
+    TransferOut way_back = TransferOut::region;
     device::EventId done = 0;
     uint64_t launched = 0;
     uint64_t order = 0;                 // among the device's ordered batches, from 1; 0: not ordered
@@ -108,19 +108,24 @@ struct OffloadEngine::Slot {
     uint64_t batch = 0, arrived_ns = 0, put_from_ns = 0, put_until_ns = 0;
     // Where things lie in the piece; `place` computes them.
     size_t sources_at = 0, head_at = 0, back_at = 0, results_at = 0, snapshot_at = 0, events_at = 0, frames_at = 0, piece_bytes = 0;
+    size_t heads_at = 0;                // of the region, as if it were of the piece
 
+    /// Whether kernels read the frames where they were received.
+    bool in_place() const { return transfer == TransferIn::zero_copy && prefix_back == 0; }
     /// Whether the device has to know where each frame lies.
-    bool needs_sources() const { return transfer == TransferIn::gather && runs != 1; }
+    bool needs_sources() const { return (transfer == TransferIn::gather || in_place()) && runs != 1; }
     /// Lays the piece out for `count` packets.
     void place() {
         const bool whole = prefix_back == chain::kWholeFrame;
         sources_at = aligned(count * sizeof(device::FrameDescriptor));
         head_at = aligned(sources_at + (needs_sources() ? count * sizeof(uint64_t) : 0));
         back_at = aligned(head_at + kHead);
-        results_at = aligned(back_at + (whole ? frames_bytes : count * prefix_back));
+        const bool straight_home = way_back == TransferOut::zero_copy;
+        results_at = aligned(back_at + (whole ? frames_bytes : straight_home ? 0 : count * prefix_back));
         snapshot_at = aligned(results_at + count * sizeof(device::PacketResult));
         events_at = aligned(snapshot_at + state_bytes);
         const size_t events_end = aligned(events_at + (program->emits_events() ? count * kEventsPerPacket * sizeof(Event) : 0));
+        heads_at = straight_home ? aligned(events_at + kEagerEvents * sizeof(Event)) : back_at;
         frames_at = whole ? back_at : events_end;
         piece_bytes = whole ? events_end : aligned(frames_at + frames_bytes);
     }

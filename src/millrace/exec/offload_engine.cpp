@@ -101,29 +101,9 @@ OffloadEngine::Queue& OffloadEngine::queue_for(const std::shared_ptr<const chain
     return queue;
 }
 
-namespace {
-
-/// What of each frame crosses the bus: bytes at its front, or kWholeFrame.
-struct Prefixes {
-    uint32_t in, back;
-};
-
-Prefixes prefixes_of(const chain::Program& program, const OffloadOptions& options) {
-    const auto prefix = [&](Fields fields) {
-        const uint32_t bytes = options.whole_frames ? chain::kWholeFrame : chain::prefix_bytes(fields);
-        return bytes > kMostPrefix ? chain::kWholeFrame : bytes;
-    };
-    const uint32_t back = program.plan.to_host_total().empty() ? 0 : prefix(program.plan.to_host_total());
-    // What comes back covers what lies on the host, so all of it must have been brought.
-    return {std::max(prefix(program.plan.to_device_total()), back), back};
-}
-
-}  // namespace
-
 std::vector<device::Step> OffloadEngine::steps_of(const chain::Program& program, const OffloadOptions& options) {
-    const uint32_t back = prefixes_of(program, options).back;
-    const bool gather = options.pinned && (options.transfer_in == TransferIn::gather || options.transfer_in == TransferIn::automatic ||
-                                           options.transfer_in == TransferIn::rows);
+    const uint32_t back = prefixes_of(program.plan, options.whole_frames).back;
+    const bool gather = options.pinned && options.transfer_in != TransferIn::packed;
     return device::plan_steps(program, {options.mode, gather, back != 0 && back != chain::kWholeFrame, options.gate != nullptr});
 }
 
@@ -136,7 +116,7 @@ void OffloadEngine::prepare(Queue& queue) {
     queue.chain_name = name_in(options_.track, program.name);
     queue.step_names.clear();
     for (const device::Step& step : queue.loaded->steps()) queue.step_names.push_back(name_in(options_.track, device::step_text(program, step)));
-    const Prefixes prefixes = prefixes_of(program, options_);
+    const Prefixes prefixes = prefixes_of(program.plan, options_.whole_frames);
     queue.prefix_in = prefixes.in;
     queue.prefix_back = prefixes.back;
     queue.state_bytes = 0;
@@ -247,7 +227,7 @@ bool OffloadEngine::finish_front() {
         if (hopeless || to_nanoseconds(rte_rdtsc() - slot.launched) > static_cast<uint64_t>(options_.patience.count())) fail_over(Status::lost);
         return false;
     }
-    const bool has_rest = slot.prefix_back == chain::kWholeFrame && options_.transfer_out == TransferOut::selective;
+    const bool has_rest = slot.way_back == TransferOut::selective;
     if (status == Status::ok && !slot.fetching_rest &&
         (has_rest || slot.stored_events() > kEagerEvents)) {
         slot.fetching_rest = true;

@@ -12,31 +12,21 @@
 #include <vector>
 
 #include "millrace/device/order_gate.hpp"
+#include "millrace/exec/cost_model.hpp"
 #include "millrace/exec/cpu_engine.hpp"
 #include "millrace/exec/frame_region.hpp"
 
 namespace millrace::exec {
-
-/// How frames reach the device.
-enum class TransferIn {
-    automatic,  ///< of the three below the one that suits a batch
-    packed,     ///< the host packs them into one run, one copy moves it
-    rows,       ///< 2-D copies of evenly spaced buffers; gather, or packed, where they are not
-    gather,     ///< a kernel fetches them from their buffers; packed where it can't read those
-};
-/// How they come back.
-enum class TransferOut {
-    region,     ///< the whole region of the packet buffer, dropped packets and all (Gaviss, section 4.2)
-    selective,  ///< a copy for each packet that is still there
-};
 
 struct OffloadOptions {
     unsigned depth = 4;                      ///< batches in flight
     size_t batch_bytes = size_t{16} << 20;   ///< most packet-buffer bytes of one batch
     device::Mode mode = device::Mode::fused;
     TransferIn transfer_in = TransferIn::automatic;
-    TransferOut transfer_out = TransferOut::region;
+    TransferOut transfer_out = TransferOut::automatic;
     bool whole_frames = false;               ///< move every byte both ways, whatever the plan says
+    std::shared_ptr<const TransferFigures> figures;  ///< what the automatic ways are chosen by; null: built_in_figures()
+    unsigned workers = 1;                    ///< that share the device, this one among them
     TimelineTrack* track = nullptr;          ///< what happens when is told there; null: nowhere
     std::shared_ptr<device::OrderGate> gate; ///< of all devices that run these chains; null: there is one
     bool pinned = false;                     ///< all receive buffers are known to the device (Device::pin)
@@ -94,7 +84,8 @@ private:
     device::Status send_frames(Slot& slot);
     device::Status send_rows(Slot& slot);
     device::Status send_packed(Slot& slot);
-    TransferIn choose_transfer(const Slot& slot) const;
+    void choose_transfer(Slot& slot) const;
+    void pack_frames(Slot& slot);
     device::Status run_steps(Slot& slot);
     device::Status cross(Slot& slot);
     bool restore_states(const Slot& slot);

@@ -73,7 +73,7 @@ bool OffloadEngine::apply(Slot& slot, size_t index, bool lent, Fate& fate) {
             fate = Fate{{Target::Kind::drop, 0}, kNoNode, kNoPort, {kNoDetail, static_cast<uint32_t>(ExitDrop::device_failed)}};
         }
     } else if (slot.prefix_back != 0) {
-        std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), slot.back(slot.back_at) + index * slot.prefix_back,
+        std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), slot.back(slot.heads_at) + index * slot.prefix_back,
                     std::min<size_t>({slot.prefix_back, result.length, descriptor.present}));
     }
     return true;
@@ -89,6 +89,8 @@ void OffloadEngine::complete(Slot& slot) {
     const uint32_t stored = slot.stored_events();
     counters.events_lost.add(slot.emitted_events() - stored);
     counters.batches.add(1);
+    counters.batches_in[static_cast<size_t>(slot.transfer)].add(1);
+    counters.batches_back[static_cast<size_t>(slot.way_back)].add(1);
     FrameRegion* fresh = lend_region(slot);
     // A few packets at a time go on, while the CPU has them in its nearest caches; all at once where others are told of them.
     constexpr size_t kAtOnce = 128;

@@ -34,6 +34,7 @@ bool OffloadEngine::lay_out(const Queue& queue, Slot& slot) {
     slot.tailroom = whole ? queue.program->tail_growth() : 0;
     slot.count = 0;
     slot.frame_bytes = 0;
+    slot.widest = 0;
     slot.runs = 0;
     slot.slot_bytes = 0;
     slot.mbufs.clear();
@@ -55,13 +56,14 @@ bool OffloadEngine::lay_out(const Queue& queue, Slot& slot) {
         expected = data + slot.pitch;
         even &= room == slot.slot_bytes;
         slot.frame_bytes += present;
+        slot.widest = std::max(slot.widest, present);
         bytes += room;
         slot.mbufs.push_back(mbuf);
         ++slot.count;
     }
     if (!even) slot.slot_bytes = 0;
     slot.frames_bytes = bytes;
-    slot.transfer = choose_transfer(slot);
+    choose_transfer(slot);
     slot.place();
     const size_t at = ring_.take(slot.piece_bytes);
     if (at == PacketRing::kNoRoom) return false;
@@ -91,8 +93,12 @@ Status OffloadEngine::send(Slot& slot) {
     view.keys = device_pointer<uint32_t>(slot.device_work + n * (sizeof(Packet) + sizeof(Decision)));
     view.at = device_pointer<uint16_t>(slot.device_work + n * (sizeof(Packet) + sizeof(Decision) + sizeof(uint32_t)));
     view.visits = slot.program->nodes.empty() ? nullptr : device_pointer<Decision>(slot.device_visits);
-    view.prefixes = device_pointer<uint8_t>(piece + slot.back_at);
     view.prefix_bytes = slot.prefix_back == chain::kWholeFrame ? 0 : slot.prefix_back;
+    view.prefixes = slot.way_back == TransferOut::zero_copy ? slot.back(slot.heads_at) : device_pointer<uint8_t>(piece + slot.back_at);
+    view.in_place = slot.in_place();
+    // Frames that the host has packed and not sent: their offsets lead there.
+    if (slot.transfer == TransferIn::zero_copy && !slot.in_place())
+        view.frames = device_pointer<uint8_t>(reinterpret_cast<Address>(slot.frames_in) - slot.ring_offset - slot.frames_at);
     view.snapshot = device_pointer<uint32_t>(piece + slot.snapshot_at);
     const std::vector<device::StateArray>& states = slot.loaded->states();
     for (size_t i = 0; i < states.size(); ++i)
@@ -116,29 +122,32 @@ Status OffloadEngine::send(Slot& slot) {
     return sent;
 }
 
-/// Copy engines carry whole rows best, many at a time; small frames and heads, and buffers in no order, are a
-/// kernel's (docs/benchmarks/gpu.md).
-TransferIn OffloadEngine::choose_transfer(const Slot& slot) const {
-    constexpr size_t kLeastRow = 192, kLeastRun = size_t{256} << 10;
-    const bool rows_fit = slot.prefix_in == chain::kWholeFrame && slot.slot_bytes != 0 && (slot.runs == 1 || slot.frame_bytes >= slot.runs * kLeastRun);
-    switch (options_.transfer_in) {
-        case TransferIn::packed: return TransferIn::packed;
-        case TransferIn::rows:
-            if (rows_fit) return TransferIn::rows;
-            break;
-        case TransferIn::gather: break;
-        case TransferIn::automatic:
-            if (options_.pinned && rows_fit && slot.frame_bytes >= kLeastRow * slot.count) return TransferIn::rows;
-            break;
-    }
-    return options_.pinned ? TransferIn::gather : TransferIn::packed;
+void OffloadEngine::choose_transfer(Slot& slot) const {
+    BatchShape shape;
+    shape.packets = slot.count;
+    shape.bytes_in = slot.frame_bytes;
+    shape.packed_bytes = slot.frames_bytes;
+    shape.row_bytes = slot.slot_bytes != 0 ? slot.widest : 0;
+    shape.runs = slot.runs;
+    shape.whole_back = slot.prefix_back == chain::kWholeFrame;
+    shape.bytes_back = shape.whole_back ? slot.frames_bytes : slot.count * slot.prefix_back;
+    shape.reachable = options_.pinned;
+    shape.changes = slot.prefix_back != 0;
+    shape.workers = options_.workers;
+    // Where each NF moves its own frames they are the device's.
+    if (options_.mode == device::Mode::no_sharing) shape.changes = shape.whole_back = true;
+    const TransferFigures& figures = options_.figures != nullptr ? *options_.figures : built_in_figures();
+    slot.transfer = way_in(figures, shape, options_.transfer_in);
+    shape.whole_back = slot.prefix_back == chain::kWholeFrame;
+    slot.way_back = way_out(figures, shape, options_.transfer_out);
 }
 
 Status OffloadEngine::send_frames(Slot& slot) {
     if (slot.transfer == TransferIn::packed) return send_packed(slot);
     if (slot.transfer == TransferIn::rows) return send_rows(slot);
+    if (slot.transfer == TransferIn::zero_copy && !slot.in_place()) pack_frames(slot);
     slot.counters->bytes_to_device.add(slot.frame_bytes);
-    return Status::ok;  // the first step fetches them
+    return Status::ok;  // the first step fetches them, or those that read them do
 }
 
 /// One 2-D copy for each run of buffers at one distance. A row is as long as the run's longest frame.
@@ -156,13 +165,17 @@ Status OffloadEngine::send_rows(Slot& slot) {
     return status;
 }
 
-Status OffloadEngine::send_packed(Slot& slot) {
+void OffloadEngine::pack_frames(Slot& slot) {
     const device::FrameDescriptor* descriptors = slot.descriptors();
     const size_t frames = slot.ring_offset + slot.frames_at;
     for (size_t i = 0; i < slot.count; ++i)
         std::memcpy(slot.frames_in + (descriptors[i].offset - frames), reinterpret_cast<const void*>(slot.sources[i]), descriptors[i].present);
+}
+
+Status OffloadEngine::send_packed(Slot& slot) {
+    pack_frames(slot);
     slot.counters->bytes_to_device.add(slot.frames_bytes);
-    return device_->copy_to_device(slot.stream, ring_address_ + frames, slot.frames_in, slot.frames_bytes);
+    return device_->copy_to_device(slot.stream, ring_address_ + slot.ring_offset + slot.frames_at, slot.frames_in, slot.frames_bytes);
 }
 
 Status OffloadEngine::run_steps(Slot& slot) {
@@ -245,7 +258,12 @@ Status OffloadEngine::fetch(Slot& slot) {
         return device_->copy_to_host(slot.stream, slot.back(from), ring_address_ + slot.ring_offset + from, to - from);
     };
     Status status = Status::ok;
-    if (slot.prefix_back == chain::kWholeFrame && options_.transfer_out == TransferOut::selective) {
+    if (slot.way_back == TransferOut::zero_copy) {
+        // A kernel brings the heads.
+        slot.counters->bytes_to_host.add(slot.count * slot.prefix_back);
+        bytes += slot.count * slot.prefix_back;
+    }
+    if (slot.way_back == TransferOut::selective) {
         status = fetch_range(slot.head_at, slot.back_at);
         if (status == Status::ok) status = fetch_range(slot.results_at, slot.events_at + eager);
     } else {
@@ -270,7 +288,7 @@ Status OffloadEngine::fetch_rest(Slot& slot) {
         status = device_->copy_to_host(slot.stream, slot.more_events, piece + slot.events_at, stored * sizeof(Event));
         slot.counters->bytes_to_host.add(stored * sizeof(Event));
     }
-    if (status == Status::ok && slot.prefix_back == chain::kWholeFrame && options_.transfer_out == TransferOut::selective) {
+    if (status == Status::ok && slot.way_back == TransferOut::selective) {
         slot.pieces.clear();
         for (size_t i = 0; i < slot.count; ++i) {
             const device::PacketResult& result = slot.results()[i];

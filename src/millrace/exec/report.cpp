@@ -79,6 +79,10 @@ void add_counters(ChainReport& report, const ChainCounters& counters) {
     report.retried_on_cpu += counters.retried_on_cpu.get();
     report.bytes_to_device += counters.bytes_to_device.get();
     report.bytes_to_host += counters.bytes_to_host.get();
+    for (const TransferIn way : kTransfersIn)
+        if (const uint64_t n = counters.batches_in[static_cast<size_t>(way)].get(); n > 0) report.batches_in[name_of(way)] += n;
+    for (const TransferOut way : kTransfersOut)
+        if (const uint64_t n = counters.batches_back[static_cast<size_t>(way)].get(); n > 0) report.batches_back[name_of(way)] += n;
     if (const uint64_t n = counters.punted_copies.get(); n > 0) report.punts["exit.copied"] += n;
     for (size_t i = 0; i < kMalformedCount; ++i)
         if (const uint64_t n = counters.malformed[i].get(); n > 0) report.drops[std::string("parser.") + kMalformedNames[i]] += n;
@@ -186,6 +190,8 @@ std::string report_json(const Report& report, double seconds) {
                       {"retried-on-cpu", chain.retried_on_cpu},
                       {"bytes-to-device", chain.bytes_to_device},
                       {"bytes-to-host", chain.bytes_to_host},
+                      {"batches-in", chain.batches_in},
+                      {"batches-back", chain.batches_back},
                       {"drops", chain.drops},
                       {"punts", chain.punts},
                       {"latency-ns",

@@ -29,6 +29,7 @@ public:
 
     std::string describe() const override;
     Status state() const override { return state_; }
+    std::string model() const override { return name_; }
     Address allocate(size_t bytes, const std::string& what) override;
     void free(Address address) override;
     void* allocate_host(size_t bytes) override;

@@ -53,7 +53,7 @@ inline constexpr uint32_t kMaxStates = 8;
 /// The arrays of one batch, all in the device's memory, `count` elements each unless said otherwise.
 struct BatchView {
     uint8_t* frames = nullptr;                      ///< the packet buffer
-    /// Where the host keeps each frame, for the gather step: addresses that the device's kernels can read.
+    /// Where the host keeps each frame, for the gather step and for batches in place: addresses that the device's kernels can read.
     /// Null where the frames lie `source_pitch` bytes apart from `source` on.
     const uint64_t* sources = nullptr;
     uint64_t source = 0;
@@ -66,7 +66,7 @@ struct BatchView {
     PacketResult* results = nullptr;
     EventBuffer* events = nullptr;                  ///< null when no NF emits any
     Decision* visits = nullptr;                     ///< [node][packet]; null unless asked for
-    uint8_t* prefixes = nullptr;                    ///< [packet][prefix_bytes], filled by the pack step
+    uint8_t* prefixes = nullptr;                    ///< [packet][prefix_bytes], filled by the pack step; may be the host's memory
     uint32_t* outcome_counts = nullptr;             ///< [node][kMaxOutcomes] packets by what each node decided
     uint32_t* snapshot = nullptr;                   ///< takes the states, one behind the other, as the batch leaves them
     StateWords states[kMaxStates];
@@ -76,6 +76,10 @@ struct BatchView {
     uint32_t prefix_bytes = 0;
     uint16_t headroom = 0;                          ///< free bytes before and behind each frame
     uint16_t tailroom = 0;
+    bool in_place = false;                          ///< no kernel writes to frames: they are read where the host keeps them
+
+    /// Where the host keeps frame `i`.
+    MILLRACE_DEVICE uint64_t source_of(uint32_t i) const { return sources != nullptr ? sources[i] : source + i * source_pitch; }
 };
 
 /// `at` of a packet that no later node will see.

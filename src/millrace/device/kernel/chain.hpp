@@ -21,7 +21,8 @@ MILLRACE_DEVICE bool has_plain_layout(const Packet& packet) {
 MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t nodes, bool drop_malformed) {
     const FrameDescriptor& frame = batch.descriptors[i];
     Packet packet;
-    packet.attach(batch.frames + frame.offset, frame.length, frame.present, batch.headroom, batch.tailroom);
+    uint8_t* const data = batch.in_place ? reinterpret_cast<uint8_t*>(batch.source_of(i)) : batch.frames + frame.offset;
+    packet.attach(data, frame.length, frame.present, batch.headroom, batch.tailroom);
     packet.set_in_port(frame.in_port);
     packet.set_index(i);
     // A chain without NFs looks into no packet, so none is malformed to it; nor need a header be here.

@@ -101,7 +101,7 @@ MILLRACE_DEVICE void gather_frames(const BatchView& batch) {
     const uint32_t rank = threadIdx.x % kCopyLanes;
     for_each_copy(batch, [&](uint32_t i) {
         const FrameDescriptor& frame = batch.descriptors[i];
-        const auto* from = reinterpret_cast<const uint8_t*>(batch.sources != nullptr ? batch.sources[i] : batch.source + i * batch.source_pitch);
+        const auto* from = reinterpret_cast<const uint8_t*>(batch.source_of(i));
         uint8_t* to = batch.frames + frame.offset;
         if (((reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to)) & (kWord - 1)) != 0) {
             for (uint32_t at = rank; at < frame.present; at += kCopyLanes) to[at] = from[at];
@@ -125,8 +125,20 @@ MILLRACE_DEVICE void gather_frames(const BatchView& batch) {
 
 /// Copies the heads that go back.
 MILLRACE_DEVICE void pack_heads(const BatchView& batch) {
+    constexpr uint32_t kWord = sizeof(uint4);
     const Lanes<kCopyLanes> lanes;
-    for_each_copy(batch, [&](uint32_t i) { pack_packet(batch, i, lanes); });
+    const uint32_t rank = threadIdx.x % kCopyLanes;
+    for_each_copy(batch, [&](uint32_t i) {
+        const uint8_t* from = batch.frames + batch.results[i].offset;
+        uint8_t* to = batch.prefixes + static_cast<uint64_t>(i) * batch.prefix_bytes;
+        if (((reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to) | batch.prefix_bytes) & (kWord - 1)) != 0) {
+            pack_packet(batch, i, lanes);
+            return;
+        }
+        // The last word may reach behind what was brought: into the room of its own frame.
+        const uint32_t words = (smaller(batch.prefix_bytes, static_cast<uint32_t>(batch.descriptors[i].present)) + kWord - 1) / kWord;
+        for (uint32_t k = rank; k < words; k += kCopyLanes) reinterpret_cast<uint4*>(to)[k] = reinterpret_cast<const uint4*>(from)[k];
+    });
 }
 
 /// What follows `process`: the decision's target, or a function that takes the decision, kept until then.

@@ -14,8 +14,7 @@ public:
         : program_(program), tables_(tables), step_(step), batch_(batch) {}
 
     void gather(uint32_t i) {
-        const uint64_t from = batch_.sources != nullptr ? batch_.sources[i] : batch_.source + i * batch_.source_pitch;
-        std::memcpy(batch_.frames + batch_.descriptors[i].offset, reinterpret_cast<const void*>(from), batch_.descriptors[i].present);
+        std::memcpy(batch_.frames + batch_.descriptors[i].offset, reinterpret_cast<const void*>(batch_.source_of(i)), batch_.descriptors[i].present);
     }
 
     void nodes(uint32_t i) {

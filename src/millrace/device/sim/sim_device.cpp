@@ -238,7 +238,8 @@ Status SimDevice::launch(StreamId stream, const LoadedProgram& program, size_t s
         const size_t count = batch.count, nodes = std::max<size_t>(loaded.program().nodes.size(), 1);
         bool sound = true;
         const auto translate = [&](auto*& pointer, size_t bytes) {
-            if (pointer == nullptr) return;
+            // Kernels may follow the host's addresses.
+            if (pointer == nullptr || reinterpret_cast<Address>(pointer) < kFirstAddress) return;
             auto* real = memory(reinterpret_cast<Address>(pointer), bytes);
             sound &= real != nullptr;
             pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(real);

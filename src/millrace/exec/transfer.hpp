@@ -1,0 +1,45 @@
+// The ways in which a batch's frames cross the bus.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "millrace/chain/program.hpp"
+
+namespace millrace::exec {
+
+/// How frames reach the device: whole, or their regions of interest (the head that holds the fields which the
+/// chain reads, Prefixes) where the field plan asks for no more. Where a way can't be taken, another is.
+enum class TransferIn : uint8_t {
+    automatic,  ///< the one of the others that the cost model finds cheapest for a batch
+    packed,     ///< the host packs them side by side into one run, one copy moves it (UCLouvain thesis: coalescent regions of interest)
+    rows,       ///< 2-D copies of evenly spaced buffers; gather, or packed, where they are not
+    gather,     ///< a kernel fetches them from their buffers; packed where it can't read those
+    zero_copy,  ///< the chain's kernels read them where the host has them; gather, or packed, where the chain changes more than heads
+};
+inline constexpr TransferIn kTransfersIn[] = {TransferIn::automatic, TransferIn::packed, TransferIn::rows, TransferIn::gather, TransferIn::zero_copy};
+inline constexpr const char* kTransferInNames[] = {"auto", "packed", "rows", "gather", "zero-copy"};
+inline const char* name_of(TransferIn way) { return kTransferInNames[static_cast<size_t>(way)]; }
+
+/// How they come back.
+enum class TransferOut : uint8_t {
+    automatic,  ///< region or zero_copy, whichever the cost model finds cheaper
+    region,     ///< the whole region of the packet buffer, dropped packets and all (Gaviss, section 4.2)
+    selective,  ///< a copy for each packet that is still there; region where only heads come back
+    zero_copy,  ///< a kernel writes the heads straight into the host's memory; region where whole frames come back
+};
+inline constexpr TransferOut kTransfersOut[] = {TransferOut::automatic, TransferOut::region, TransferOut::selective, TransferOut::zero_copy};
+inline constexpr const char* kTransferOutNames[] = {"auto", "region", "selective", "zero-copy"};
+inline const char* name_of(TransferOut way) { return kTransferOutNames[static_cast<size_t>(way)]; }
+
+/// Heads of frames longer than this are not worth a transfer of their own.
+inline constexpr uint32_t kMostPrefix = 128;
+
+/// What of each frame crosses the bus: bytes at its front, or chain::kWholeFrame; 0: none.
+struct Prefixes {
+    uint32_t in, back;
+};
+/// By the program's field plan; `whole_frames`: every byte both ways, whatever the plan says.
+Prefixes prefixes_of(const chain::FieldPlan& plan, bool whole_frames);
+
+}  // namespace millrace::exec

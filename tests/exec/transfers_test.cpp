@@ -1,0 +1,120 @@
+// Every way of transfer, for chains of each kind: that change whole frames, heads, or nothing.
+#include <gtest/gtest.h>
+
+#include "millrace/device/sim/sim_device.hpp"
+#include "support/devices.hpp"
+#include "support/engine_runner.hpp"
+#include "support/test_chain.hpp"
+
+namespace millrace::test {
+namespace {
+
+using device::sim::Fault;
+using device::sim::SimDevice;
+using device::sim::SimOptions;
+using exec::TransferIn;
+using exec::TransferOut;
+
+struct Chain {
+    const char* name;
+    const char* nfs;
+};
+constexpr Chain kChains[] = {
+    {"reads heads", "[firewall: {default: permit, rules: [deny udp from any to any, deny tcp from any port 1-30000 to any]}]"},
+    {"reads frames", R"([nids: {mode: ips, rule: ['drop ip any any -> any any (msg:"zeros"; content:"|00 01|"; sid:1;)']}])"},
+    {"changes heads", "[mirror]"},
+    {"reads and changes heads", R"([firewall: {default: permit, rules: [deny udp from any to any]}, router: {next-hops: {
+        a: {mac: "02:00:00:00:00:0a", src-mac: "02:00:00:00:00:01", port: out}}, routes: [{prefix: 10.0.0.0/9, via: a}]}])"},
+    {"reads frames and changes heads", R"([nids: {mode: ids, rule: ['alert ip any any -> any any (msg:"zeros"; content:"|00 01|"; sid:1;)']}, mirror])"},
+};
+
+void expect_equal(const EngineRun& expected, const EngineRun& actual, const std::string& what) {
+    ASSERT_EQ(expected.outcomes.size(), actual.outcomes.size()) << what;
+    for (size_t i = 0; i < expected.outcomes.size(); ++i) ASSERT_EQ(expected.outcomes[i].text(), actual.outcomes[i].text()) << what;
+}
+
+exec::OffloadOptions ways(TransferIn in, TransferOut out) {
+    exec::OffloadOptions options;
+    options.transfer_in = in;
+    options.transfer_out = out;
+    options.batch_bytes = size_t{512} << 10;
+    return options;
+}
+
+std::string text_of(const Chain& chain, TransferIn in, TransferOut out) { return std::string(chain.name) + ", " + name_of(in) + ", " + name_of(out); }
+
+class Transfers : public testing::TestWithParam<std::string> {
+protected:
+    void SetUp() override { MILLRACE_NEEDS_DEVICE(GetParam()); }
+};
+
+TEST_P(Transfers, GiveTheSameAnswerForEveryKindOfChain) {
+    unsigned seed = 1;
+    for (const Chain& chain : kChains) {
+        const chain::Configuration on_cpu = make_configuration(chain.nfs, "cpu"), on_device = make_configuration(chain.nfs, GetParam());
+        for (const size_t size : {1, 31, 32, 33, 1025}) {
+            const std::vector<Frame> frames = random_frames(size, static_cast<unsigned>(size));
+            const EngineRun expected = run_on_cpu(on_cpu, frames, 256);
+            for (const TransferIn in : exec::kTransfersIn)
+                for (const TransferOut out : exec::kTransfersOut) {
+                    SimOptions sim;
+                    sim.seed = ++seed;
+                    const auto device = GetParam() == "sim" ? std::make_shared<SimDevice>(sim) : open_device(GetParam());
+                    const EngineRun run = run_on_device(device, on_device, frames, 300, ways(in, out));
+                    expect_conserved(run, size);
+                    expect_equal(expected, run, text_of(chain, in, out));
+                }
+        }
+    }
+}
+
+TEST_P(Transfers, AreTakenAsAskedForAndCounted) {
+    // Frames of one length, so that they can go as rows; buffers come in no order, so that there are several runs.
+    const std::vector<Frame> frames(500, build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, tcp: {src: 40000, dst: 2}, payload: {repeat: x, count: 300}}"));
+    for (const Chain& chain : kChains)
+        for (const TransferIn in : exec::kTransfersIn)
+            for (const TransferOut out : exec::kTransfersOut) {
+                const EngineRun run = run_on_device(open_device(GetParam()), make_configuration(chain.nfs, GetParam()), frames, 250, ways(in, out));
+                uint64_t batches_in = 0, batches_back = 0;
+                for (const Counter& counter : run.counters->batches_in) batches_in += counter.get();
+                for (const Counter& counter : run.counters->batches_back) batches_back += counter.get();
+                EXPECT_EQ(batches_in, run.counters->batches.get());
+                EXPECT_EQ(batches_back, run.counters->batches.get());
+                EXPECT_EQ(run.counters->batches_in[static_cast<size_t>(TransferIn::automatic)].get(), 0u);
+                if (in != TransferIn::automatic) {
+                    EXPECT_EQ(run.counters->batches_in[static_cast<size_t>(in)].get(), batches_in) << text_of(chain, in, out);
+                }
+                const bool heads_back = std::string(chain.name).find("changes") != std::string::npos;
+                const TransferOut expected = out == TransferOut::zero_copy && heads_back ? out : TransferOut::region;
+                if (out != TransferOut::automatic) {
+                    EXPECT_EQ(run.counters->batches_back[static_cast<size_t>(expected)].get(), batches_back) << text_of(chain, in, out);
+                }
+            }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Transfers, testing::ValuesIn(offload_devices()), device_test_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Transfers);
+
+TEST(TransferFaults, LeaveReceiveBuffersAsTheyWereWhateverTheWay) {
+    const std::vector<Frame> frames = random_frames(600, 19);
+    for (const Chain& chain : kChains) {
+        const EngineRun expected = run_on_cpu(make_configuration(chain.nfs, "cpu"), frames, 256);
+        size_t failures = 0, runs = 0;
+        for (const TransferIn in : exec::kTransfersIn)
+            for (const TransferOut out : exec::kTransfersOut)
+                for (const Fault::Kind kind : {Fault::Kind::copy_fails, Fault::Kind::kernel_fails, Fault::Kind::device_lost}) {
+                    if (in == TransferIn::automatic || out == TransferOut::automatic) continue;
+                    SimOptions sim;
+                    sim.seed = static_cast<uint32_t>(++runs);
+                    sim.faults = {{kind, runs * 7 % 13}};
+                    const EngineRun run = run_on_device(std::make_shared<SimDevice>(sim), make_configuration(chain.nfs, "sim"), frames, 100, ways(in, out));
+                    expect_conserved(run, frames.size());
+                    expect_equal(expected, run, text_of(chain, in, out) + ", run " + std::to_string(runs));
+                    failures += run.counters->retried_on_cpu.get() > 100;
+                }
+        EXPECT_GT(failures, runs / 2) << chain.name;
+    }
+}
+
+}  // namespace
+}  // namespace millrace::test
