@@ -81,6 +81,30 @@ def chain(files):
     return plot
 
 
+def kernels(files):
+    """What the kernels of a batch take for each packet, by NF, stacked; one plot for each size of a batch."""
+    rows = [k for file in files for k in file["kernels"]]
+    names = order(p["name"] for r in rows for p in r["parts"])
+    colors = dict(zip(names, [*COLORS, "#999933", "#882255", "#117733", "#332288"]))
+    batches = order((r["chain"], r["batch-packets"]) for r in rows)
+    plot, axes = plt.subplots(1, len(batches), figsize=(0.8 + 3.4 * len(batches), 4.4), squeeze=False)
+    for axis, (chain_name, batch) in zip(axes[0], batches):
+        own = [r for r in rows if (r["chain"], r["batch-packets"]) == (chain_name, batch)]
+        below = [0.0] * len(own)
+        for name in names:
+            heights = [sum(p["ns-per-packet"] for p in r["parts"] if p["name"] == name) * batch * 1e-3 for r in own]
+            axis.bar(range(len(own)), heights, 0.7, bottom=below, color=colors[name], label=name)
+            below = [a + b for a, b in zip(below, heights)]
+        for place, (r, height) in enumerate(zip(own, below)):
+            axis.annotate(f"{r['kernel-packets-per-second'] * 1e-6:.0f} M/s", (place, height), ha="center", va="bottom", fontsize=7)
+        axis.set_xticks(range(len(own)), [r["traffic"].split("/")[-1] for r in own])
+        axis.set_xlabel("frame, bytes without CRC")
+        axis.set_ylabel("us of a batch alone; above: side by side")
+        axis.set_title(f"{chain_name.replace('+', ' → ')}\n{batch} packets", fontsize=8)
+    axes[0][-1].legend(fontsize=7)
+    return plot
+
+
 def modes(files):
     """For each way to run the chain: throughput, bytes over the bus, p95 at the same load."""
     figures = files[0]
@@ -276,7 +300,7 @@ def main():
     for name in sys.argv[1:-1]:
         with open(name) as file:
             files.append(json.load(file))
-    kinds = {"sizes": framework, "curves": latency, "ways": modes, "pieces": transfer, "results": chain, "lookups": rules}
+    kinds = {"sizes": framework, "curves": latency, "ways": modes, "pieces": transfer, "kernels": kernels, "results": chain, "lookups": rules}
     draw = next(draw for key, draw in kinds.items() if key in files[0])
     plot = draw(files)
     plot.tight_layout()

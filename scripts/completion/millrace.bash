@@ -49,6 +49,7 @@ _millrace() {
                     options+=" --chain --config --device --workers --cores --sizes --replay --for --warm-up --threading --mode --transfer-in --transfer-out"
                     options+=" --whole-frames --device-halves --batches --max-batch --max-delay --burst --buffers --many-rules --patterns --payload"
                     options+=" --flows --data --restore --unchecked --json"
+                    [[ $sub == chain || $sub == nf ]] && options+=" --kernels --kernels-only"
                     [[ $sub == modes ]] && options+=" --share"
                     [[ $sub == latency ]] && options+=" --shares --most --step --descriptors"
                     ;;

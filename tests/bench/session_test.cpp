@@ -70,6 +70,35 @@ TEST_F(Sessions, MeasureChainsOnEveryDeviceAndFindTheirPacketsRight) {
     }
 }
 
+TEST_F(Sessions, TellWhatEachNfTakesOfTheKernels) {
+    Session session(options());
+    for (const std::string& device : test::offload_devices()) {
+        MILLRACE_NEEDS_DEVICE(device);
+        for (const device::Mode mode : {device::Mode::fused, device::Mode::pipelined})
+            for (const char* size : {"64", "imix"}) {
+                SCOPED_TRACE(device + " " + device::name_of(mode) + " " + size);
+                Point one = point("firewall+nids+router+ipsec", device, size);
+                one.run.offload.mode = mode;
+                const KernelTimes times = session.time_kernels(one, 33);
+                EXPECT_EQ(times.batch, 33u);
+                EXPECT_GE(times.frame_bytes, 64);
+                double whole = 0;
+                std::map<std::string, double> parts;
+                for (const KernelTimes::Part& part : times.parts) {
+                    whole += part.ns_per_packet * 33e-3;
+                    parts[part.name] = part.ns_per_packet;
+                }
+                EXPECT_EQ(parts.size(), times.parts.size()) << "each part once";
+                EXPECT_NEAR(whole, times.batch_us, times.batch_us * 1e-6);
+                for (const char* name : {"parsing", "firewall", "nids", "router", "ipsec", "numbering for ipsec", "results"}) EXPECT_GT(parts[name], 0) << name;
+                EXPECT_GT(times.kernel_rate, 0);
+                EXPECT_GT(times.bus_rate, 0);
+                EXPECT_GT(parts["nids"] + parts["ipsec"], parts["parsing"]) << "a search and a cipher cost more than a look at the headers";
+            }
+    }
+    EXPECT_THROW(session.time_kernels(point("router", "cpu"), 10), std::invalid_argument);
+}
+
 TEST_F(Sessions, ReplayCapturesAndRunConfigurationFiles) {
     {
         io::CaptureWriter writer(scratch_ + "/replayed.pcap");

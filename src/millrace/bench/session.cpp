@@ -99,6 +99,7 @@ Session::Session(SessionOptions options) : options_(std::move(options)) {
 Session::~Session() {
     loaded_.clear();
     references_.clear();
+    kernel_runs_.clear();
 }
 
 std::vector<std::shared_ptr<device::Device>> Session::devices(const std::string& name) {
@@ -219,6 +220,16 @@ Result Session::close(const Point& point, Run& run, const Counts& counts) {
         result.bus_limit = bus_limit(point.device, static_cast<double>(counts.received_bytes) / static_cast<double>(counts.received_packets),
                                      static_cast<double>(counts.sent_bytes) / static_cast<double>(counts.received_packets));
     return result;
+}
+
+KernelTimes Session::time_kernels(const Point& point, uint32_t batch) {
+    const auto own = devices(point.device);
+    if (own.empty()) throw std::invalid_argument("the cpu has no kernels to time; name a device such as cuda or sim");
+    auto& run = kernel_runs_[point.device];
+    if (run == nullptr) run = std::make_unique<KernelRun>(*own.front());
+    const auto& chains = loaded(point).configuration.chains;
+    options_.progress(fmt::format("kernels of {} on {}, {} packets of {}", point.chain, point.device, batch, point.traffic.text()));
+    return run->measure(chains.front(), frames_of(workload_, point.traffic), {.mode = point.run.offload.mode, .batch = batch});
 }
 
 Result Session::measure(const Point& point) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/bench/kernel_run.hpp"
 #include "millrace/bench/measure.hpp"
 #include "millrace/bench/reference.hpp"
 #include "millrace/bench/workload.hpp"
@@ -63,6 +64,8 @@ public:
     std::unique_ptr<Run> open(const Point& point);
     /// Ends such a run: the counts are the caller's.
     Result close(const Point& point, Run& run, const Counts& counts);
+    /// The kernels alone of the point's first chain and device, which must not be the cpu, on the point's frames.
+    KernelTimes time_kernels(const Point& point, uint32_t batch);
     /// The devices of that name (chain::parse_device_names), each opened once; none for the cpu.
     std::vector<std::shared_ptr<device::Device>> devices(const std::string& name);
     /// The most packets a second that the devices' buses could carry at once of so many bytes each; 0 for the cpu.
@@ -82,6 +85,7 @@ private:
     std::map<std::string, std::shared_ptr<device::Device>> devices_;
     std::map<std::string, std::unique_ptr<Loaded>> loaded_;           // by chain and device
     std::map<std::string, std::unique_ptr<Reference>> references_;    // by chain and halves
+    std::map<std::string, std::unique_ptr<KernelRun>> kernel_runs_;   // by device
     std::map<std::string, double> limits_;
 };
 

@@ -177,6 +177,7 @@ struct StepOptions {
     bool gather = false;  ///< kernels fetch the frames
     bool pack = false;    ///< only heads go back
     bool shared_state = false;  ///< several devices share the program's state
+    bool timed = false;         ///< steps with nodes tell what each part of them takes
 };
 std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& options);
 /// A step for people: "firewall → nids", "numbering for ipsec".

@@ -50,6 +50,7 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     const auto numbering = std::find_if(steps.begin(), steps.end(), [](const Step& step) { return step.kind == Step::Kind::tickets; });
     if (options.shared_state && numbering != steps.end()) numbering->take_states = true;
     if (options.pack) steps.push_back({Step::Kind::pack});
+    for (Step& step : steps) step.timed = options.timed && step.kind == Step::Kind::nodes;
     return steps;
 }
 

@@ -36,8 +36,10 @@ TEST_P(CompileChain, ForAnArchitecture) {
     options.device = "sim";
     const chain::Configuration configuration = chain::load_configuration(test::source_path("examples/") + name, options);
     for (const auto& program : configuration.chains) {
-        for (const Mode mode : {Mode::fused, Mode::pipelined}) {
-            const ChainSource source = make_chain_source(*program, plan_steps(*program, {mode, true, true}));
+        for (const StepOptions& steps : {StepOptions{.mode = Mode::fused, .gather = true, .pack = true}, StepOptions{.mode = Mode::pipelined, .gather = true, .pack = true},
+                                         StepOptions{.mode = Mode::fused, .timed = true}}) {
+            const ChainSource source = make_chain_source(*program, plan_steps(*program, steps));
+            EXPECT_EQ(source.chain.text.find("timer") != std::string::npos, steps.timed) << "what is not asked for costs nothing";
             const std::string cubin = compiler->build(source, architecture);
             // A cubin is an ELF file that holds the kernels by name.
             ASSERT_TRUE(cubin.starts_with("\177ELF"));

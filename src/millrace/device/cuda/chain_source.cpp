@@ -95,11 +95,14 @@ std::string open_counts(size_t nodes) {
 constexpr const char* kCloseCounts = "    counts.flush(batch);\n";
 
 std::string nodes_kernel(const chain::Program& program, const TableLayout& layout, const Step& step, const Kernel& kernel, const LaneChoice& lanes) {
-    std::string text = kernel_head(kernel) + "    __shared__ BlockPackets::Shared shared;\n    const BlockPackets block(batch, shared);\n";
+    const auto lap = [&](uint32_t part) { return step.timed ? fmt::format("    timer.lap({});\n", part) : ""; };
+    std::string text = kernel_head(kernel) + (step.timed ? "    BlockTimer timer(batch);\n" : "") +
+                       "    __shared__ BlockPackets::Shared shared;\n    const BlockPackets block(batch, shared);\n";
     const size_t nodes = program.nodes.size();
     if (step.first < step.last) text += open_counts(nodes);
+    text += lap(kSortPart);
     if (step.begin)
-        text += fmt::format("    block.for_each([&](uint32_t i) {{ begin_packet(batch, i, {}, {}); }});\n", nodes, program.drop_malformed);
+        text += fmt::format("    block.for_each([&](uint32_t i) {{ begin_packet(batch, i, {}, {}); }});\n", nodes, program.drop_malformed) + lap(kBeginPart);
     for (uint16_t index = step.first; index < step.last; ++index) {
         const chain::Node& node = program.nodes[index];
         const auto function = [&](const char* what) { return function_name(*node.type, lanes(node), what); };
@@ -111,6 +114,7 @@ std::string nodes_kernel(const chain::Program& program, const TableLayout& layou
                             node.type->finishes ? "Then::hold" : at_last) + fmt::format(fmt::runtime(where), function("process")) + ");\n";
         if (node.type->finishes)
             text += fmt::format("    finish_node<{}>(batch, block, counts.data(), ", at_last) + fmt::format(fmt::runtime(where), function("finish")) + ");\n";
+        text += lap(index);
     }
     if (step.keys_of_next) {
         const chain::Node& node = program.nodes[step.last];
@@ -119,7 +123,7 @@ std::string nodes_kernel(const chain::Program& program, const TableLayout& layou
     }
     if (step.end) text += "    block.for_each([&](uint32_t i) { end_packet(batch, i); });\n";
     if (step.first < step.last) text += kCloseCounts;
-    return text + "}\n";
+    return text + lap(kEndPart) + "}\n";
 }
 
 std::string step_kernel(const chain::Program& program, const TableLayout& layout, const Step& step, const Kernel& kernel, const LaneChoice& lanes) {

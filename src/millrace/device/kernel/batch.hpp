@@ -50,6 +50,12 @@ struct StateWords {
 };
 inline constexpr uint32_t kMaxStates = 8;
 
+/// What of a timed step is told of besides its nodes, which go by their numbers.
+inline constexpr uint32_t kSortPart = kMaxNodes;       ///< packets are put in order of their lengths
+inline constexpr uint32_t kBeginPart = kMaxNodes + 1;  ///< frames are parsed
+inline constexpr uint32_t kEndPart = kMaxNodes + 2;    ///< order keys and results are written
+inline constexpr uint32_t kPartCount = kMaxNodes + 3;
+
 /// The arrays of one batch, all in the device's memory, `count` elements each unless said otherwise.
 struct BatchView {
     uint8_t* frames = nullptr;                      ///< the packet buffer
@@ -69,6 +75,7 @@ struct BatchView {
     uint8_t* prefixes = nullptr;                    ///< [packet][prefix_bytes], filled by the pack step; may be the host's memory
     uint32_t* outcome_counts = nullptr;             ///< [node][kMaxOutcomes] packets by what each node decided
     uint32_t* snapshot = nullptr;                   ///< takes the states, one behind the other, as the batch leaves them
+    uint64_t* part_times = nullptr;                 ///< [kPartCount] of a timed step: what each part has taken, in ticks of the device
     StateWords states[kMaxStates];
     uint32_t count = 0;
     uint32_t mean_bytes = 0;                        ///< of the frames that were brought
@@ -104,6 +111,7 @@ struct Step {
     bool take_states = false;  ///< the first step that changes state: begin with what another device has left
     bool snapshot = false;     ///< the last step that changes state: takes the snapshot of the states, and leaves them for others
     bool keys_of_next = false; ///< write the order keys of the packets that wait for node `last`
+    bool timed = false;        ///< of kind `nodes`: add what each part takes to BatchView::part_times
     friend constexpr bool operator==(const Step&, const Step&) = default;
 };
 

@@ -84,6 +84,22 @@ private:
     uint32_t* counts_;
 };
 
+/// Tells what each part of a step takes: the cycles of a block from one barrier to the next, all blocks' together.
+class BlockTimer {
+public:
+    MILLRACE_DEVICE explicit BlockTimer(const BatchView& batch) : times_(batch.part_times), last_(clock64()) {}
+    /// What came since the last call was `part`. Behind a barrier.
+    MILLRACE_DEVICE void lap(uint32_t part) {
+        const long long now = clock64();
+        if (threadIdx.x == 0) atomicAdd(reinterpret_cast<unsigned long long*>(times_ + part), static_cast<unsigned long long>(now - last_));
+        last_ = now;
+    }
+
+private:
+    uint64_t* times_;
+    long long last_;
+};
+
 /// Threads that copy a frame together.
 inline constexpr uint32_t kCopyLanes = 8;
 

@@ -1,5 +1,6 @@
 #include "millrace/device/sim/kernels.hpp"
 
+#include <chrono>
 #include <cstring>
 #include <numeric>
 
@@ -18,7 +19,9 @@ public:
     }
 
     void nodes(uint32_t i) {
+        if (step_.timed) last_ = std::chrono::steady_clock::now();
         if (step_.begin) begin_packet(batch_, i, static_cast<uint32_t>(program_.nodes.size()), program_.drop_malformed);
+        lap(kBeginPart);
         for (uint16_t index = step_.first; index < step_.last; ++index) {
             if (batch_.at[i] != index) continue;
             const chain::Node& node = program_.nodes[index];
@@ -30,12 +33,14 @@ public:
             } else {
                 route(i, index, decision);
             }
+            lap(index);
         }
         if (step_.keys_of_next) {
             const nf::Type& type = *program_.nodes[step_.last].type;
             batch_.keys[i] = batch_.at[i] == step_.last ? type.order_key(batch_.packets[i], tables_[step_.last]) : kNoOrderKey;
         }
         if (step_.end) end_packet(batch_, i);
+        lap(kEndPart);
     }
 
     void tickets(uint32_t i) {
@@ -53,6 +58,13 @@ public:
     void pack(uint32_t i) { pack_packet(batch_, i, Lanes<8>{}); }
 
 private:
+    /// What came since the last call was `part`.
+    void lap(uint32_t part) {
+        if (!step_.timed) return;
+        const auto now = std::chrono::steady_clock::now();
+        batch_.part_times[part] += static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now - last_).count());
+        last_ = now;
+    }
     void route(uint32_t i, uint16_t node, Decision decision) {
         const std::vector<Target>& targets = program_.nodes[node].targets;
         route_packet(batch_, batch_.outcome_counts, i, node, decision, targets.data(), static_cast<uint32_t>(targets.size()));
@@ -62,6 +74,7 @@ private:
     const std::vector<const void*>& tables_;
     const Step& step_;
     const BatchView& batch_;
+    std::chrono::steady_clock::time_point last_;
 };
 
 /// An odd multiplier prime to `count` makes a permutation of [0, count).

@@ -261,6 +261,7 @@ Status SimDevice::launch(StreamId stream, const LoadedProgram& program, size_t s
         translate(view.events, sizeof(EventBuffer));
         translate(view.visits, count * nodes * sizeof(Decision));
         translate(view.prefixes, count * batch.prefix_bytes);
+        translate(view.part_times, kPartCount * sizeof(uint64_t));
         translate(view.outcome_counts, size_t{kMaxNodes} * kMaxOutcomes * sizeof(uint32_t));
         if (!sound) return false;
         Event* device_events = nullptr;
