@@ -2,7 +2,7 @@
 
 _millrace() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="run check explain nf doctor bench" command="" sub="" i
+    local commands="run check explain nf doctor profile bench" command="" sub="" i
     for ((i = 1; i < COMP_CWORD; ++i)); do
         if [[ ${COMP_WORDS[i]} == --nf ]]; then
             ((++i))
@@ -38,8 +38,10 @@ _millrace() {
         "") options+=" --version --nf" ;;
         run) options+=" --device --output --lanes --workers --cores --verdicts --timeline --json --for --threading --mode --transfer-in --transfer-out --keep-kernels"
              options+=" --whole-frames --device-halves --batches --quiet" ;;
-        check | explain) options+=" --device --output --lanes" ;;
+        check) options+=" --device --output --lanes" ;;
+        explain) options+=" --device --output --lanes --workers" ;;
         doctor) options+=" --json" ;;
+        profile) options+=" --device --for --json" ;;
         bench)
             case $sub in
                 rules) options+=" --rules --classes --full --overlap --fields --seed --output --trace --packets --measure --figures --device"
@@ -69,7 +71,7 @@ _millrace() {
         fi
     elif [[ $command == bench ]]; then
         [[ -n $sub ]] || mapfile -t COMPREPLY < <(compgen -W "chain nf modes latency transfer rules" -- "$current")
-    elif [[ $command != doctor ]]; then
+    elif [[ $command != doctor && $command != profile ]]; then
         # Configurations, and the folders that lead to them.
         mapfile -t COMPREPLY < <(compgen -f -X '!*.y*ml' -- "$current"; compgen -d -- "$current")
     fi

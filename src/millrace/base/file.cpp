@@ -1,9 +1,11 @@
 #include "millrace/base/file.hpp"
 
 #include <lzma.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -84,6 +86,31 @@ std::string resolve_path(const std::string& path, const std::string& from_file) 
     const std::filesystem::path p(path);
     if (p.is_absolute() || from_file.empty()) return path;
     return (std::filesystem::path(from_file).parent_path() / p).lexically_normal().string();
+}
+
+bool write_file(const std::string& path, std::string_view bytes) {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    fs::create_directories(fs::path(path).parent_path(), error);
+    const std::string fresh = path + "." + std::to_string(getpid());
+    bool written = false;
+    {
+        std::ofstream out(fresh, std::ios::binary);
+        out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+        out.flush();
+        written = out.good();
+    }
+    error.clear();
+    if (written) fs::rename(fresh, path, error);
+    if (written && !error) return true;
+    fs::remove(fresh, error);
+    return false;
+}
+
+std::string cache_folder() {
+    if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') return std::string(cache) + "/millrace";
+    if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return std::string(home) + "/.cache/millrace";
+    return {};
 }
 
 }  // namespace millrace

@@ -2,10 +2,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "millrace/cli/commands.hpp"
+#include "millrace/device/open.hpp"
+#include "millrace/exec/transfer_figures.hpp"
 #include "millrace/io/doctor.hpp"
 
 namespace millrace::cli {
@@ -54,6 +57,14 @@ std::string findings_json(const std::vector<io::Finding>& findings) {
     return list.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+/// By what figures chains on the GPU choose their ways across the bus.
+void add_figures(std::vector<io::Finding>& findings) {
+    const std::string model = device::model_of({"cuda", 0});
+    if (model.empty()) return;
+    const auto behind = std::find_if(findings.rbegin(), findings.rend(), [](const io::Finding& finding) { return finding.group == "gpu"; }).base();
+    findings.insert(behind, {"gpu", "figures of transfers", State::note, exec::figures_of(model)->source, "", ""});
+}
+
 }  // namespace
 
 void add_doctor(CLI::App& app, int& status) {
@@ -62,7 +73,8 @@ void add_doctor(CLI::App& app, int& status) {
     command->add_flag("--json", *json, "Print the findings as JSON");
     command->footer("Changes nothing and needs no rights. Exit status: 0, whatever it finds.");
     command->callback([json, &status] {
-        const std::vector<io::Finding> findings = io::examine_machine();
+        std::vector<io::Finding> findings = io::examine_machine();
+        add_figures(findings);
         if (*json) std::cout << findings_json(findings) << "\n";
         else std::cout << findings_text(findings, isatty(STDOUT_FILENO) != 0);
         status = kOk;

@@ -4,8 +4,10 @@
 #include <iostream>
 
 #include "millrace/cli/commands.hpp"
+#include "millrace/cli/explain_transfers.hpp"
 #include "millrace/cli/table.hpp"
-#include "millrace/device/device.hpp"
+#include "millrace/device/open.hpp"
+#include "millrace/exec/transfer_figures.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -49,14 +51,17 @@ void explain_fields(const chain::Program& program) {
     std::cout << table.text() << "\n";
 }
 
-void explain_plan(const chain::Program& program) {
-    // What a device would need, whatever the configuration runs on.
+/// What a device would need, whatever the configuration runs on.
+chain::FieldPlan device_plan(const chain::Program& program) {
     std::vector<chain::FieldUse> uses;
     for (const chain::Node& node : program.nodes) uses.push_back({{}, {}, node.reads(), node.writes()});
-    const chain::FieldPlan plan = chain::plan_fields(uses);
+    return chain::plan_fields(uses);
+}
+
+void explain_plan(const chain::Program& program) {
+    const chain::FieldPlan plan = device_plan(program);
     const Fields in = plan.to_device_total(), back = plan.to_host_total();
-    const uint32_t back_bytes = back.empty() ? 0 : chain::prefix_bytes(back);
-    const uint32_t in_bytes = std::max(chain::prefix_bytes(in), back_bytes);  // what comes back must have been brought
+    const auto [in_bytes, back_bytes] = exec::prefixes_of(plan, false);
     std::cout << "On a device, this would cross the bus:\n";
     std::cout << "  to the device   " << prefix_text(in_bytes) << for_fields(in) << "\n";
     std::cout << "                    the parser needs " << chain::field_names(field::parsed) << "\n";
@@ -99,7 +104,7 @@ void explain_devices(const chain::Configuration& configuration, const chain::Pro
     else std::cout << "  When one device fails, its workers go on on the CPU.\n\n";
 }
 
-int explain(const LoadArguments& arguments) {
+int explain(const LoadArguments& arguments, unsigned workers) {
     const chain::Configuration configuration = arguments.load();
     for (const auto& program : configuration.chains) {
         std::cout << "chain " << program->name << " on " << configuration.device << ", at most " << program->max_batch
@@ -115,6 +120,9 @@ int explain(const LoadArguments& arguments) {
         if (program->nodes.empty()) continue;
         explain_fields(*program);
         explain_plan(*program);
+        // Of several devices all are of a kind.
+        const chain::DeviceName& device = configuration.devices.front();
+        if (device.kind != "cpu") std::cout << transfers_text(*program, device_plan(*program), *exec::figures_of(device::model_of(device)), workers);
         if (configuration.devices.size() > 1) explain_devices(configuration, *program);
     }
     return kOk;
@@ -126,7 +134,9 @@ void add_explain(CLI::App& app, int& status) {
     CLI::App* command = app.add_subcommand("explain", "Show the chains: what each NF reads and writes, what would cross the bus and why");
     const auto arguments = std::make_shared<LoadArguments>();
     arguments->add_to(*command);
-    command->callback([arguments, &status] { status = explain(*arguments); });
+    const auto workers = std::make_shared<unsigned>(1);
+    command->add_option("-w,--workers", *workers, "Worker threads that share a device: what they cost of CPUs counts less")->check(CLI::Range(1, 256))->capture_default_str();
+    command->callback([arguments, workers, &status] { status = explain(*arguments, *workers); });
 }
 
 }  // namespace millrace::cli

@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
     cli::add_explain(app, status);
     cli::add_nf(app, status);
     cli::add_doctor(app, status);
+    cli::add_profile(app, status);
     cli::add_bench(app, status);
     try {
         app.parse(argc, argv);

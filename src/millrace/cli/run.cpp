@@ -66,11 +66,7 @@ public:
             bytes += port->counters().received_bytes;
         }
         const double progress = runtime.progress();
-        std::string bar;
-        if (progress >= 0) {
-            const size_t full = static_cast<size_t>(progress * 30);
-            bar = fmt::format("[{}{}] {:3.0f} %  ", std::string(full, '='), std::string(30 - full, ' '), progress * 100);
-        }
+        const std::string bar = progress >= 0 ? progress_bar(progress) : "";
         const std::string rate = seconds > 0 ? bit_rate(static_cast<double>(bytes) * 8 / seconds) : "";
         std::cerr << (terminal_ ? "\r" : "") << bar << grouped(packets) << " packets  " << rate << (terminal_ ? "\x1b[K" : "\n") << std::flush;
         shown_ = true;

@@ -47,6 +47,12 @@ std::string Table::text() const {
     return text;
 }
 
+std::string progress_bar(double share) {
+    constexpr size_t kWidth = 30;
+    const size_t full = static_cast<size_t>(share * kWidth);
+    return fmt::format("[{}{}] {:3.0f} %  ", std::string(full, '='), std::string(kWidth - full, ' '), share * 100);
+}
+
 std::string grouped(uint64_t n) {
     std::string digits = std::to_string(n);
     for (size_t i = digits.size(); i > 3;) {

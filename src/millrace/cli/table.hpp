@@ -18,6 +18,8 @@ private:
     std::vector<std::vector<std::string>> rows_;
 };
 
+/// A bar for `share` of 1, and the share: "[=====     ]  50 %  ".
+std::string progress_bar(double share);
 /// 1234567 as "1,234,567".
 std::string grouped(uint64_t n);
 /// Bits a second as "12.3 Gb/s".

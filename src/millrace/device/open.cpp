@@ -18,6 +18,11 @@ std::shared_ptr<Device> open_device(const chain::DeviceName& name, const OpenOpt
     return std::make_shared<cuda::CudaDevice>(cuda);
 }
 
+std::string model_of(const chain::DeviceName& name) {
+    if (name.kind == "sim") return sim::SimDevice::kModel;
+    return name.kind == "cuda" ? cuda::CudaDevice::model_of(name.number) : "";
+}
+
 std::vector<std::shared_ptr<Device>> open_devices(const std::vector<chain::DeviceName>& names, const OpenOptions& options) {
     std::vector<std::shared_ptr<Device>> devices;
     for (const chain::DeviceName& name : names)

@@ -11,10 +11,6 @@ using device::Status;
 
 namespace {
 
-constexpr uint32_t kAlign = 16;
-
-constexpr uint32_t aligned(uint32_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
-
 /// From one packet of a pool to the next, as io::PacketPool lays them out.
 ptrdiff_t stride_of(const rte_mempool& pool) { return ptrdiff_t{pool.header_size} + pool.elt_size + pool.trailer_size; }
 
@@ -30,7 +26,7 @@ T* device_pointer(Address address) {
 bool OffloadEngine::lay_out(const Queue& queue, Slot& slot) {
     const size_t most = std::min<size_t>({queue.waiting(), queue.program->max_batch, max_batch_});
     const bool whole = slot.prefix_in == chain::kWholeFrame;
-    slot.headroom = whole ? aligned(queue.program->head_growth()) : 0;
+    slot.headroom = whole ? frame_aligned(queue.program->head_growth()) : 0;
     slot.tailroom = whole ? queue.program->tail_growth() : 0;
     slot.count = 0;
     slot.frame_bytes = 0;
@@ -47,7 +43,7 @@ bool OffloadEngine::lay_out(const Queue& queue, Slot& slot) {
     for (size_t i = 0; i < most; ++i) {
         const auto [mbuf, data, length, port] = waiting[i];
         const uint32_t present = whole ? length : std::min<uint32_t>(length, slot.prefix_in);
-        const uint32_t room = whole ? slot.headroom + aligned(length + slot.tailroom) : aligned(slot.prefix_in);
+        const uint32_t room = whole ? frame_room(length, slot.headroom, slot.tailroom) : frame_aligned(slot.prefix_in);
         if (bytes + room > options_.batch_bytes) break;
         descriptors[i] = {bytes + slot.headroom, length, static_cast<uint16_t>(present), port, 0};
         slot.sources[i] = reinterpret_cast<uint64_t>(data);

@@ -6,6 +6,7 @@
 
 #include "millrace/device/open.hpp"
 #include "millrace/exec/thread.hpp"
+#include "millrace/exec/transfer_figures.hpp"
 #include "millrace/exec/worker.hpp"
 #include "millrace/io/metadata.hpp"
 #include "millrace/nf/changeable.hpp"
@@ -55,6 +56,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     }
     devices_ = !options_.devices.empty() ? options_.devices : device::open_devices(configuration.devices, {options_.keep_kernels});
     if (devices_.size() > 1) options_.offload.gate = std::make_shared<device::OrderGate>();
+    if (!devices_.empty() && options_.offload.figures == nullptr) options_.offload.figures = figures_of(devices_.front()->model());
     if (!devices_.empty()) options_.offload.workers = std::max(options_.workers / static_cast<unsigned>(devices_.size()), 1u);
     pin_packets();
     if (!options_.verdict_file.empty()) verdicts_ = std::make_unique<VerdictLog>(options_.verdict_file, configuration.port_names);

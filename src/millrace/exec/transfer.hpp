@@ -35,6 +35,11 @@ inline const char* name_of(TransferOut way) { return kTransferOutNames[static_ca
 /// Heads of frames longer than this are not worth a transfer of their own.
 inline constexpr uint32_t kMostPrefix = 128;
 
+/// Bytes of the packet buffer that a frame takes, of which `present` cross the bus, with so much room before and behind it.
+constexpr uint32_t kFrameAlign = 16;
+constexpr uint32_t frame_aligned(uint32_t bytes) { return (bytes + kFrameAlign - 1) / kFrameAlign * kFrameAlign; }
+constexpr uint32_t frame_room(uint32_t present, uint32_t headroom, uint32_t tailroom) { return frame_aligned(headroom) + frame_aligned(present + tailroom); }
+
 /// What of each frame crosses the bus: bytes at its front, or chain::kWholeFrame; 0: none.
 struct Prefixes {
     uint32_t in, back;

@@ -214,6 +214,15 @@ int CudaDevice::count(std::string* why) {
     return count;
 }
 
+std::string CudaDevice::model_of(unsigned ordinal) {
+    if (static_cast<int>(ordinal) >= count()) return {};
+    const Driver& driver = *Driver::get();
+    DeviceOrdinal device = 0;
+    char name[128] = {};
+    const bool known = driver.device_get(&device, static_cast<int>(ordinal)) == kSuccess && driver.device_name(name, sizeof name, device) == kSuccess;
+    return known ? name : "";
+}
+
 CudaDevice::CudaDevice(CudaOptions options) : driver_(require_driver()), options_(std::move(options)), kernels_(options_.kernels) {
     std::string why;
     const int there = count(&why);

@@ -26,6 +26,8 @@ public:
     ~CudaDevice() override;
     /// How many GPUs there are; 0, and why, where there are none.
     static int count(std::string* why = nullptr);
+    /// What model() will say of one that is not open; empty where there is none.
+    static std::string model_of(unsigned ordinal);
 
     std::string describe() const override;
     Status state() const override { return state_; }

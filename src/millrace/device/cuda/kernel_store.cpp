@@ -2,11 +2,8 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "millrace/base/file.hpp"
 #include "millrace/nf/crypto/sha1.hpp"
@@ -23,29 +20,9 @@ std::string sha1_text(const std::string& bytes) {
     return text;
 }
 
-std::string default_folder() {
-    if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') return std::string(cache) + "/millrace";
-    if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return std::string(home) + "/.cache/millrace";
-    return {};
-}
-
-/// All at once or not at all: another process may read the file meanwhile.
 void write_whole(const fs::path& path, const std::string& bytes) {
-    std::error_code error;
-    fs::create_directories(path.parent_path(), error);
-    const fs::path fresh = path.string() + fmt::format(".{}", getpid());
-    bool written = false;
-    {
-        std::ofstream out(fresh, std::ios::binary);
-        out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-        out.flush();
-        written = out.good();
-    }
-    if (written) fs::rename(fresh, path, error);
-    if (!written || error) {
+    if (!write_file(path.string(), bytes))
         spdlog::warn("{}: compiled kernels can't be kept there; they will be compiled again at the next start", path.parent_path().string());
-        fs::remove(fresh, error);
-    }
 }
 
 // A cubin on disk begins with its own digest: a file cut short is compiled anew.
@@ -81,7 +58,7 @@ std::string fingerprint(const ChainSource& source, const std::string& architectu
 }
 
 KernelStore::KernelStore(KernelStoreOptions options) : options_(std::move(options)) {
-    if (options_.folder.empty()) options_.folder = default_folder();
+    if (options_.folder.empty()) options_.folder = cache_folder();
 }
 
 std::string KernelStore::cubin(const ChainSource& source, const std::string& architecture) {

@@ -11,7 +11,7 @@
 namespace millrace::device::cuda {
 
 struct KernelStoreOptions {
-    /// Where cubins are kept from one run to the next; empty: `$XDG_CACHE_HOME/millrace`, else `~/.cache/millrace`.
+    /// Where cubins are kept from one run to the next; empty: cache_folder().
     std::string folder;
     /// Where source, PTX and cubin of every chain are written for people to read; empty: nowhere.
     std::string keep;

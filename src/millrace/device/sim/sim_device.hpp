@@ -41,7 +41,8 @@ public:
 
     std::string describe() const override;
     Status state() const override;
-    std::string model() const override { return "simulated GPU"; }
+    static constexpr const char* kModel = "simulated GPU";
+    std::string model() const override { return kModel; }
     Address allocate(size_t bytes, const std::string& what) override;
     void free(Address address) override;
     void* allocate_host(size_t bytes) override;

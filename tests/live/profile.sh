@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# `millrace profile` measures, keeps what it has measured, and mends a file that is no good; `explain` and `run` take it from there.
+# usage: profile.sh MILLRACE SOURCE
+set -u
+millrace=$(realpath "$1") source=$2
+folder=$(mktemp -d /tmp/millrace-profile-XXXXXX)
+trap 'rm -rf "$folder"' EXIT
+export XDG_CACHE_HOME=$folder/cache
+kept=$XDG_CACHE_HOME/millrace/bus-simulated-gpu.json
+cd "$folder" || exit 1
+fail() { echo "FAILED: $1"; cat said; exit 1; }
+explain() { "$millrace" explain "$source/examples/gateway.yaml" --device sim --output "$folder" > said 2>&1 || fail "explain ends with $?"; }
+
+explain
+grep -q "by built-in figures" said || fail "without a profile, explain does not say that its figures are built in"
+"$millrace" profile --device sim --for 0.0005 --json figures.json > said 2>&1 || fail "profile ends with $?"
+grep -q "Kept in $kept" said || fail "profile does not say where its figures are"
+grep -q '"samples"' figures.json || fail "no measurements are in the JSON"
+explain
+grep -q "by $kept" said || fail "explain does not take the figures of the profile"
+for frames in "64 B" "128 B" "256 B" "512 B" "1024 B" "1518 B" IMIX; do
+    [[ $(grep -c "^ *$frames  " said) -ge 2 ]] || fail "explain says nothing of frames of $frames"
+done
+grep -qE "would cost .*(more|as much)" said || fail "explain gives no reason"
+"$millrace" run "$source/examples/gateway.yaml" --device sim --output "$folder/out" > said 2>&1 || fail "run ends with $?"
+grep -q "ways  *in: .*; back: region .* batches" said || fail "run does not say by which ways its batches went"
+
+# What is no profile of this device is refused with its place, and stops nothing.
+sed -i 's/"device": "[^"]*"/"device": "NVIDIA H200"/' "$kept"
+explain
+grep -q "bus-simulated-gpu.json:3:12.*NVIDIA H200" said || fail "a profile of another device is not refused with its place"
+grep -q "millrace profile" said || fail "the remedy is not named"
+grep -q "by built-in figures" said || fail "the figures are not built in then"
+"$millrace" profile --device sim --for 0.0005 > said 2>&1 || fail "profile ends with $?"
+explain
+grep -q "by $kept" said || fail "profile does not mend the file"
+
+if "$millrace" profile --device cpu > said 2>&1; then fail "the cpu has no bus"; fi
+if XDG_CACHE_HOME=/dev/null "$millrace" profile --device sim --for 0.0005 > said 2>&1; then fail "figures that can't be kept went unnoticed"; fi
+grep -q XDG_CACHE_HOME said || fail "the message does not say what would help"
+echo "profiles are measured, kept, refused and mended"
