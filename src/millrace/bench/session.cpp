@@ -159,17 +159,22 @@ chain::Configuration Session::load(const std::string& chain, const std::string& 
     return chain::parse_configuration(chain_yaml(workload_, own, "  in: {source: {}}\n  out: {sink: {}}\n"), "benchmark.yaml", load);
 }
 
-Session::Loaded& Session::loaded(const Point& point) {
+Session::Loaded& Session::configured(const Point& point) {
     auto& loaded = loaded_[point.chain + " on " + point.device];
     if (loaded == nullptr) {
         loaded = std::make_unique<Loaded>();
         loaded->configuration = load(point.chain, point.device);
     }
-    loaded->programs.clear();
-    for (const auto& device : devices(point.device))
-        for (const auto& program : loaded->configuration.chains)
-            loaded->programs.push_back(device->load(program, exec::OffloadEngine::steps_of(*program, point.run.offload)));
     return *loaded;
+}
+
+Session::Loaded& Session::loaded(const Point& point) {
+    Loaded& loaded = configured(point);
+    loaded.programs.clear();
+    for (const auto& device : devices(point.device))
+        for (const auto& program : loaded.configuration.chains)
+            loaded.programs.push_back(device->load(program, exec::OffloadEngine::steps_of(*program, point.run.offload)));
+    return loaded;
 }
 
 Reference& Session::reference(const std::string& chain, bool cpu_halves) {
@@ -227,7 +232,7 @@ KernelTimes Session::time_kernels(const Point& point, uint32_t batch) {
     if (own.empty()) throw std::invalid_argument("the cpu has no kernels to time; name a device such as cuda or sim");
     auto& run = kernel_runs_[point.device];
     if (run == nullptr) run = std::make_unique<KernelRun>(*own.front());
-    const auto& chains = loaded(point).configuration.chains;
+    const auto& chains = configured(point).configuration.chains;
     options_.progress(fmt::format("kernels of {} on {}, {} packets of {}", point.chain, point.device, batch, point.traffic.text()));
     return run->measure(chains.front(), frames_of(workload_, point.traffic), {.mode = point.run.offload.mode, .batch = batch});
 }

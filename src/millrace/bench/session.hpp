@@ -75,7 +75,8 @@ public:
 private:
     struct Loaded;
     std::optional<double> joules(const std::string& device);
-    Loaded& loaded(const Point& point);
+    Loaded& configured(const Point& point);
+    Loaded& loaded(const Point& point);  // and on its devices
     Reference& reference(const std::string& chain, bool cpu_halves);
     chain::Configuration load(const std::string& chain, const std::string& device) const;
     std::string restore_for(const Point& point, const chain::Configuration& configuration) const;

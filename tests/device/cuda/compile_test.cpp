@@ -43,7 +43,9 @@ TEST_P(CompileChain, ForAnArchitecture) {
             const std::string cubin = compiler->build(source, architecture);
             // A cubin is an ELF file that holds the kernels by name.
             ASSERT_TRUE(cubin.starts_with("\177ELF"));
-            for (const Kernel& kernel : source.kernels) EXPECT_NE(cubin.find(kernel.name), std::string::npos) << kernel.name;
+            EXPECT_EQ(source.few_kernels.size(), source.kernels.size());
+            for (const auto* kernels : {&source.kernels, &source.short_kernels, &source.few_kernels})
+                for (const Kernel& kernel : *kernels) EXPECT_NE(cubin.find(kernel.name), std::string::npos) << kernel.name;
         }
     }
 }

@@ -97,8 +97,10 @@ constexpr const char* kCloseCounts = "    counts.flush(batch);\n";
 std::string nodes_kernel(const chain::Program& program, const TableLayout& layout, const Step& step, const Kernel& kernel, const LaneChoice& lanes) {
     const auto lap = [&](uint32_t part) { return step.timed ? fmt::format("    timer.lap({});\n", part) : ""; };
     std::string text = kernel_head(kernel) + (step.timed ? "    BlockTimer timer(batch);\n" : "") +
-                       "    __shared__ BlockPackets::Shared shared;\n    const BlockPackets block(batch, shared);\n";
+                       "    __shared__ BlockPackets::Shared shared;\n    BlockPackets block(batch, shared);\n";
     const size_t nodes = program.nodes.size();
+    bool shared = false;
+    for (uint16_t index = step.first; index < step.last; ++index) shared |= lanes(program.nodes[index]) > 1;
     if (step.first < step.last) text += open_counts(nodes);
     text += lap(kSortPart);
     if (step.begin)
@@ -110,6 +112,10 @@ std::string nodes_kernel(const chain::Program& program, const TableLayout& layou
         const std::string where = fmt::format("{0}, {1}, {{}}, {2}, sizeof {2} / sizeof {2}[0]", tables(layout, index), index, targets_name(index));
         if (node.type->block_bytes > 0)
             text += fmt::format("    {}({}, block_memory());\n    __syncthreads();\n", function("stage"), tables(layout, index));
+        // All wait for the first. Where every NF has one lane a packet, as for short frames, idle lanes cost less than looking
+        // for them: 1 to 2 % of the packets a second, whatever share is dropped. With more lanes 11 % more packets go
+        // through when half of them are dropped first, 2 % when a quarter is, and 0.6 % fewer when none is (docs/benchmarks/gpu.md).
+        if (shared && (index > step.first || !step.begin)) text += fmt::format("    block.find_waiting(batch, {});\n", index);
         text += fmt::format("    run_node<{}, {}, {}>(batch, block, counts.data(), ", lanes(node), node.type->emits_events,
                             node.type->finishes ? "Then::hold" : at_last) + fmt::format(fmt::runtime(where), function("process")) + ");\n";
         if (node.type->finishes)
@@ -162,6 +168,7 @@ Kernel geometry(const chain::Program& program, const Step& step, const LaneChoic
     }
     kernel.threads = lanes == 1 ? 128 : 256;
     kernel.packets = kernel.threads / lanes;
+    kernel.spread = lanes == 1 ? 1024 : lanes == 32 ? kFewPackets : 0;
     return kernel;
 }
 
@@ -185,6 +192,7 @@ ChainSource make_chain_source(const chain::Program& program, const std::vector<S
     source.chain.text += fmt::format("struct alignas(16) ChainTables {{ unsigned char bytes[{}]; }};\n", std::max<size_t>(layout.bytes, 16));
     const LaneChoice preferred = [](const chain::Node& node) { return node.lanes; };
     const LaneChoice single = [](const chain::Node&) { return 1u; };
+    const LaneChoice most = [](const chain::Node& node) { return node.lanes > 1 ? 32u : 1u; };
     const auto add_nfs = [&](const LaneChoice& lanes) {
         for (const chain::Node& node : program.nodes) {
             TranslationUnit unit = nf_unit(*node.type, lanes(node));
@@ -209,6 +217,8 @@ ChainSource make_chain_source(const chain::Program& program, const std::vector<S
     if (shares && as_preferred) {
         add_nfs(single);
         add_kernels(single, "short_step", source.short_kernels);
+        add_nfs(most);
+        add_kernels(most, "few_step", source.few_kernels);
     }
     return source;
 }

@@ -19,12 +19,17 @@ struct Kernel {
     std::string name;       ///< `millrace_step_0`, …
     unsigned threads = 0;   ///< of a block
     unsigned packets = 0;   ///< that a block works on; 0: one block works on the whole batch
+    unsigned spread = 0;    ///< batches of up to so many packets are spread over all multiprocessors; 0: none
     unsigned most_blocks = 0;  ///< that share the batch; 0: as many as it takes
     uint32_t block_bytes = 0;  ///< of shared memory besides what the kernel declares
 };
 
 /// Frames shorter than this on average are run with one lane a packet: there is too little in them to share.
 inline constexpr uint32_t kShortFrame = 256;
+
+/// Batches of up to so many packets are run with 32 lanes a packet by every NF that takes several: what one packet takes is
+/// then what the batch takes, and there are multiprocessors enough.
+inline constexpr uint32_t kFewPackets = 256;
 
 /// Where each node's Tables lie among the bytes that every kernel gets as its second parameter.
 struct TableLayout {
@@ -43,6 +48,8 @@ struct ChainSource {
     std::vector<Kernel> kernels;
     /// The same steps for short frames; empty where they would be no different, or the lanes were asked for.
     std::vector<Kernel> short_kernels;
+    /// The same steps for batches of few packets; empty likewise.
+    std::vector<Kernel> few_kernels;
 };
 
 /// Writes the source that runs `steps` of `program`. Every kernel has the parameters

@@ -95,7 +95,7 @@ class CudaDevice::Loaded : public LoadedProgram {
 public:
     struct Launch {
         Function function = nullptr;
-        unsigned threads = 0, packets = 0, most_blocks = 0;
+        unsigned threads = 0, packets = 0, spread = 0, most_blocks = 0;
         uint32_t block_bytes = 0;
         bool grows = false;
         const std::string* name = nullptr;
@@ -104,8 +104,9 @@ public:
         /// many, so more of them waste less of a multiprocessor; but a large batch still shall fill all multiprocessors,
         /// and long frames keep all threads busy anyway.
         uint32_t block_packets(const BatchView& batch) const {
-            constexpr uint32_t kBlockBytes = 48 << 10, kFewestBlocks = 96;
+            constexpr uint32_t kBlockBytes = 48 << 10, kFewestBlocks = 96, kMultiprocessors = 132;
             if (!grows) return packets;
+            if (batch.count <= spread) return std::max((batch.count + kMultiprocessors - 1) / kMultiprocessors, 1u);
             const uint32_t wanted = std::min(kBlockBytes / std::max(batch.mean_bytes, 1u), batch.count / kFewestBlocks);
             return std::clamp(wanted / 32 * 32, packets, kMostBlockPackets);
         }
@@ -117,6 +118,7 @@ public:
         module_ = device_.module_of(source);
         launches_ = make_launches(source.kernels);
         short_launches_ = make_launches(source.short_kernels);
+        few_launches_ = make_launches(source.few_kernels);
         bring_tables();
     }
     ~Loaded() override {
@@ -124,7 +126,8 @@ public:
         device_.enter();
         images_.clear();
     }
-    const Launch& launch(size_t step, uint32_t mean_bytes) const {
+    const Launch& launch(size_t step, uint32_t mean_bytes, uint32_t count) const {
+        if (!few_launches_.empty() && count <= kFewPackets) return few_launches_[step];
         return !short_launches_.empty() && mean_bytes < kShortFrame ? short_launches_[step] : launches_[step];
     }
     void* tables() const { return const_cast<std::byte*>(tables_.data()); }
@@ -137,7 +140,7 @@ private:
         };
         for (size_t i = 0; i < kernels.size(); ++i) {
             const Kernel& kernel = kernels[i];
-            Launch launch{nullptr, kernel.threads, kernel.packets, kernel.most_blocks, kernel.block_bytes, steps_[i].kind == Step::Kind::nodes, nullptr};
+            Launch launch{nullptr, kernel.threads, kernel.packets, kernel.spread, kernel.most_blocks, kernel.block_bytes, steps_[i].kind == Step::Kind::nodes, nullptr};
             require(device_.driver_.module_function(&launch.function, module_->module, kernel.name.c_str()), "no kernel " + kernel.name);
             if (launch.block_bytes > kPlainBlockBytes)
                 require(device_.driver_.function_set(launch.function, kMaxDynamicShared, static_cast<int>(launch.block_bytes)),
@@ -162,7 +165,7 @@ private:
 
     CudaDevice& device_;
     std::shared_ptr<LoadedModule> module_;
-    std::vector<Launch> launches_, short_launches_;
+    std::vector<Launch> launches_, short_launches_, few_launches_;
     std::vector<std::byte> tables_;
     std::vector<std::unique_ptr<LoadedImage>> images_;
 };
@@ -173,7 +176,7 @@ public:
         const TaskSource source = make_task_source(task, (image.tables_bytes() + kTableAlignment - 1) / kTableAlignment * kTableAlignment);
         threads_ = source.threads;
         items_ = source.items;
-        module_ = device_.module_of({.nfs = {}, .chain = source.unit, .kernels = {}, .short_kernels = {}});
+        module_ = device_.module_of({.nfs = {}, .chain = source.unit, .kernels = {}, .short_kernels = {}, .few_kernels = {}});
         if (const Result result = device_.driver_.module_function(&function_, module_->module, source.kernel.c_str()); result != kSuccess)
             throw DeviceError(fmt::format("{}: {}: no kernel: {}", device_.describe(), name_, device_.driver_.text(result)));
         image_.emplace(device_, image);
@@ -281,11 +284,16 @@ Status CudaDevice::check(Result result, const char* what, StreamId stream) {
     if (result == kSuccess) return Status::ok;
     Status expected = Status::ok;
     if (!state_.compare_exchange_strong(expected, is_gone(result) ? Status::lost : Status::failed)) return expected;
+    // The stream that the error was met on first; kernels of others may have run as well.
     std::string running;
-    for (size_t i = 0; i < stream_count_; ++i)
-        if (const std::string* name = streams_[i]->running; name != nullptr && (i == stream || running.find(*name) == std::string::npos))
-            running += (running.empty() ? "" : "; ") + *name;
-    spdlog::error("{}: {}: {}; under way or done last: {}", describe(), what, driver_.text(result), running.empty() ? "nothing" : running);
+    for (size_t i = 0; i < stream_count_; ++i) {
+        const StreamState& state = *streams_[(stream + i) % stream_count_];
+        const uint64_t launches = state.launches, kept = launches - std::min(launches, StreamState::kLaunches);
+        for (uint64_t k = std::max(state.launches_done.load(), kept); k < launches; ++k)
+            if (const std::string& name = *state.launched[k % StreamState::kLaunches].load(); running.find(name) == std::string::npos)
+                running += (running.empty() ? "" : "; ") + name;
+    }
+    spdlog::error("{}: {}: {}; under way: {}", describe(), what, driver_.text(result), running.empty() ? "no kernel" : running);
     return state_;
 }
 
@@ -483,13 +491,13 @@ Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t 
     if (state_ != Status::ok || batch.count == 0) return state_;
     enter();
     const auto& loaded = static_cast<const Loaded&>(program);
-    const Loaded::Launch& launch = loaded.launch(step, batch.mean_bytes);
+    const Loaded::Launch& launch = loaded.launch(step, batch.mean_bytes, batch.count);
     BatchView view = batch;
     view.block_packets = launch.block_packets(batch);
     unsigned blocks = launch.packets == 0 ? 1 : (batch.count + view.block_packets - 1) / view.block_packets;
     if (launch.most_blocks != 0) blocks = std::min(blocks, launch.most_blocks);
     void* parameters[] = {&view, loaded.tables()};
-    streams_[stream]->running = launch.name;
+    streams_[stream]->launching(*launch.name);
     return check(driver_.launch(launch.function, blocks, 1, 1, launch.threads, 1, 1, launch.block_bytes, streams_[stream]->stream, parameters, nullptr),
                  "a kernel can't be launched", stream);
 }
@@ -498,7 +506,7 @@ Status CudaDevice::launch(StreamId stream, const LoadedTask& task, const TaskBat
     if (state_ != Status::ok || batch.count == 0) return state_;
     enter();
     const auto& loaded = static_cast<const TaskLoaded&>(task);
-    streams_[stream]->running = &loaded.name();
+    streams_[stream]->launching(loaded.name());
     return check(loaded.launch(batch, streams_[stream]->stream), "a task can't be launched", stream);
 }
 
@@ -515,6 +523,7 @@ Status CudaDevice::record(StreamId stream, EventId& event) {
     enter();
     StreamState& state = *streams_[stream];
     event = (EventId{stream} + 1) << kNumberBits | state.next;
+    state.launches_before[state.next & (StreamState::kEvents - 1)] = state.launches;
     return check(driver_.event_record(state.events[state.next++ & (StreamState::kEvents - 1)], state.stream), "an event can't be recorded", stream);
 }
 
@@ -529,6 +538,8 @@ Status CudaDevice::query(EventId event) {
     enter();
     const Result result = driver_.event_query(driver_event(event));
     if (result == kNotReady) return Status::pending;
+    StreamState& state = *streams_[(event >> kNumberBits) - 1];
+    if (result == kSuccess) state.launches_done = state.launches_before[event & (StreamState::kEvents - 1)];
     return check(result, "the GPU stopped", static_cast<StreamId>((event >> kNumberBits) - 1));
 }
 

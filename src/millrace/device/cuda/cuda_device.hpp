@@ -71,7 +71,12 @@ private:
         Stream stream = nullptr;
         std::array<DriverEvent, kEvents> events{};
         uint64_t next = 0;
-        const std::string* running = nullptr;  ///< what was launched last
+        static constexpr uint64_t kLaunches = 32;
+        std::array<std::atomic<const std::string*>, kLaunches> launched{};  ///< the latest, and how many before each event
+        std::array<uint64_t, kEvents> launches_before{};
+        std::atomic<uint64_t> launches{0};
+        std::atomic<uint64_t> launches_done{0};  ///< that an event has told of
+        void launching(const std::string& name) { launched[launches++ % kLaunches] = &name; }
         DriverEvent anchor = nullptr;          ///< of a timed stream: what times are told from, and when it came
         uint64_t anchor_ns = 0;
     };

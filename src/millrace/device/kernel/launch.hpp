@@ -20,6 +20,8 @@ public:
     struct Shared {
         uint16_t bytes[kMostBlockPackets];
         uint8_t order[kMostBlockPackets];
+        uint8_t waiting[kMostBlockPackets];  ///< those that wait for a node, in that order
+        uint32_t waiting_of_warp[kMostBlockPackets / 32];
         uint32_t taken[kMaxNodes];  ///< by node: groups of packets that warps have taken
     };
 
@@ -35,15 +37,40 @@ public:
             shared.order[place] = static_cast<uint8_t>(k);
         }
         __syncthreads();
+        list_ = shared.order;
+        waiting_ = count_;
     }
 
+    /// Finds the packets that wait for `node`, for `each_waiting` and `share`, so that the others leave no lanes idle. In order of
+    /// length, as they were. Without it those get all packets, and must look which of them wait.
+    MILLRACE_DEVICE void find_waiting(const BatchView& batch, uint32_t node) {
+        const uint32_t k = threadIdx.x;
+        const bool waits = k < count_ && batch.at[first_ + shared_.order[k]] == node;
+        waiting_ = static_cast<uint32_t>(__syncthreads_count(waits));
+        list_ = shared_.order;
+        if (waiting_ == count_ || waiting_ == 0) return;
+        const uint32_t warp = k / 32, same = __ballot_sync(0xffffffffu, waits);
+        if (k % 32 == 0 && warp < kMostBlockPackets / 32) shared_.waiting_of_warp[warp] = __popc(same);
+        __syncthreads();
+        uint32_t place = __popc(same & ((1u << k % 32) - 1));
+        for (uint32_t before = 0; before < warp && before < kMostBlockPackets / 32; ++before) place += shared_.waiting_of_warp[before];
+        if (waits) shared_.waiting[place] = shared_.order[k];
+        list_ = shared_.waiting;
+        __syncthreads();
+    }
+    /// Runs `f(i)` for each packet that waits, one thread a packet.
+    template <class F>
+    MILLRACE_DEVICE void each_waiting(F&& f) const {
+        for (uint32_t k = threadIdx.x; k < waiting_; k += blockDim.x) f(first_ + list_[k]);
+        __syncthreads();
+    }
     /// Runs `f(i)` for each packet, one thread a packet.
     template <class F>
     MILLRACE_DEVICE void for_each(F&& f) const {
         for (uint32_t k = threadIdx.x; k < count_; k += blockDim.x) f(first_ + shared_.order[k]);
         __syncthreads();
     }
-    /// Runs `f(i)` for each packet in `LaneCount` neighbouring threads of a warp. Once for each node.
+    /// Runs `f(i)` for each packet that waits in `LaneCount` neighbouring threads of a warp. Once for each node.
     template <unsigned LaneCount, class F>
     MILLRACE_DEVICE void share(uint32_t node, F&& f) const {
         constexpr uint32_t kAtOnce = 32 / LaneCount;
@@ -51,9 +78,9 @@ public:
             uint32_t group = 0;
             if (threadIdx.x % 32 == 0) group = atomicAdd(&shared_.taken[node], 1u);
             group = __shfl_sync(0xffffffffu, group, 0);
-            if (group * kAtOnce >= count_) break;
+            if (group * kAtOnce >= waiting_) break;
             const uint32_t k = group * kAtOnce + threadIdx.x % 32 / LaneCount;
-            if (k < count_) f(first_ + shared_.order[k]);
+            if (k < waiting_) f(first_ + list_[k]);
             __syncwarp();
         }
         __syncthreads();
@@ -62,6 +89,8 @@ public:
 private:
     Shared& shared_;
     uint32_t first_, count_;
+    const uint8_t* list_ = nullptr;
+    uint32_t waiting_ = 0;
 };
 
 /// Counts of a block's outcomes, in its shared memory until the block ends: thousands of packets would
@@ -164,7 +193,7 @@ enum class Then { route, hold };
 template <Then After, class Finish>
 MILLRACE_DEVICE void finish_node(const BatchView& batch, const BlockPackets& block, uint32_t* counts, const void* tables, uint32_t node, Finish finish,
                                  const Target* targets, uint32_t outcomes) {
-    block.for_each([&](uint32_t i) {
+    block.each_waiting([&](uint32_t i) {
         if (batch.at[i] != node) return;
         Packet packet = batch.packets[i];
         const Decision decision = finish(&packet, tables, batch.decisions[i]);
