@@ -202,7 +202,7 @@ struct Gateways {
         exec::OffloadOptions options;
         options.depth = choice & 2 ? 1 : 3;
         options.batch_bytes = size_t{256} << 10;
-        options.mode = !(choice & 8) ? device::Mode::fused : choice & 4 ? device::Mode::no_sharing : device::Mode::pipelined;
+        options.mode = choice & 8 ? (choice & 4 ? device::Mode::no_sharing : device::Mode::pipelined) : choice & 4 ? device::Mode::persistent : device::Mode::fused;
         options.transfer_in = exec::kTransfersIn[1 + (choice >> 4 & 3)];
         options.transfer_out = !(choice & 64) ? exec::TransferOut::region : choice & 128 ? exec::TransferOut::selective : exec::TransferOut::zero_copy;
         options.whole_frames = (choice & 128) != 0;

@@ -17,7 +17,7 @@ _millrace() {
         -d | --device) mapfile -t COMPREPLY < <(compgen -W "cpu sim cuda cuda:0+cuda:1" -- "$current"); return ;;
         --lanes) mapfile -t COMPREPLY < <(compgen -W "1 8 32" -- "$current"); return ;;
         --threading) mapfile -t COMPREPLY < <(compgen -W "full-path master-worker" -- "$current"); return ;;
-        --mode) mapfile -t COMPREPLY < <(compgen -W "fused pipelined no-sharing" -- "$current"); return ;;
+        --mode) mapfile -t COMPREPLY < <(compgen -W "fused pipelined no-sharing persistent" -- "$current"); return ;;
         --transfer-in) mapfile -t COMPREPLY < <(compgen -W "auto packed rows gather zero-copy" -- "$current"); return ;;
         --transfer-out) mapfile -t COMPREPLY < <(compgen -W "auto region selective zero-copy" -- "$current"); return ;;
         -o | --output) [[ $command == bench ]] && { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; }

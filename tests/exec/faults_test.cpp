@@ -76,10 +76,12 @@ private:
 };
 
 /// Puts the frames through the chain on `device` and says how that went.
-std::string run_wild(const std::shared_ptr<device::Device>& device, const std::string& name, int64_t target) {
+std::string run_wild(const std::shared_ptr<device::Device>& device, const std::string& name, int64_t target, device::Mode mode) {
     const std::vector<Frame> frames = frames_with_a_mark();
     const EngineRun expected = run_on_cpu(make_configuration(chain_text(target), "cpu"), frames, 100);
-    const EngineRun run = run_on_device(device, make_configuration(chain_text(target), name), frames, 100);
+    exec::OffloadOptions options;
+    options.mode = mode;
+    const EngineRun run = run_on_device(device, make_configuration(chain_text(target), name), frames, 100, options);
     size_t right = 0;
     for (size_t i = 0; i < std::min(expected.outcomes.size(), run.outcomes.size()); ++i) right += run.outcomes[i] == expected.outcomes[i];
     const bool all = right == frames.size() && run.outcomes.size() == frames.size() && run.counters->received_packets.get() == frames.size();
@@ -88,17 +90,17 @@ std::string run_wild(const std::shared_ptr<device::Device>& device, const std::s
 }
 
 /// The whole life of a program whose GPU faults; it ends the process. A fault poisons the process, so it must be one of its own.
-[[noreturn]] void live_through_a_fault(int64_t target) {
+[[noreturn]] void live_through_a_fault(int64_t target, device::Mode mode) {
     alarm(120);  // nothing may hang, at the end neither
     {
         const Log log;
         std::string first, second = "works";
         {
             auto device = std::make_shared<device::cuda::CudaDevice>();
-            first = run_wild(device, "cuda", target);
+            first = run_wild(device, "cuda", target, mode);
         }
         try {
-            second = run_wild(std::make_shared<device::cuda::CudaDevice>(), "cuda", target);
+            second = run_wild(std::make_shared<device::cuda::CudaDevice>(), "cuda", target, mode);
         } catch (const device::DeviceError& e) {
             second = std::string("is refused: ") + e.what();
         }
@@ -113,19 +115,21 @@ protected:
 };
 
 TEST_P(Faults, OfAnNfThatWritesOutOfBoundsLoseNothing) {
+    constexpr device::Mode kWays[] = {device::Mode::fused, device::Mode::persistent};
     if (GetParam() == "sim") {
         device::sim::SimOptions options;
-        options.faults = {{device::sim::Fault::Kind::kernel_fails, 40}};
+        options.faults = {{device::sim::Fault::Kind::kernel_fails, 10}};
         const Log log;
-        EXPECT_EQ(run_wild(std::make_shared<device::sim::SimDevice>(options), "sim", 0), "every packet right, some on the CPU");
+        for (const device::Mode mode : kWays)
+            EXPECT_EQ(run_wild(std::make_shared<device::sim::SimDevice>(options), "sim", 0, mode), "every packet right, some on the CPU");
         EXPECT_NE(log.text().find("a copy, a kernel or an allocation has failed; its chains go on on the CPU"), std::string::npos) << log.text();
         return;
     }
     testing::GTEST_FLAG(death_test_style) = "threadsafe";
     // In the first page, and where no program has memory.
-    for (const int64_t target : {int64_t{64}, -(int64_t{1} << 20)})
-        EXPECT_EXIT(live_through_a_fault(target), testing::ExitedWithCode(0),
-                    "CUDA_ERROR_[A-Z_]+.*under way:.*chain 'test', wild.*go on on the CPU.*"
+    for (const auto& [target, mode] : {std::pair{int64_t{64}, kWays[0]}, {-(int64_t{1} << 20), kWays[0]}, {int64_t{64}, kWays[1]}})
+        EXPECT_EXIT(live_through_a_fault(target, mode), testing::ExitedWithCode(0),
+                    "CUDA_ERROR_[A-Z_]+.*under way:.*chain 'test', (wild|resident kernel).*go on on the CPU.*"
                     "every packet right, some on the CPU.*a second device of this process (every packet right|is refused)");
 }
 

@@ -51,23 +51,31 @@ chain::Configuration configuration(unsigned g, const std::string& device, unsign
     return chain::parse_configuration(configuration_text(g, packets), "(live change)", options);
 }
 
-class LiveChange : public testing::TestWithParam<std::string> {
+class LiveChange : public testing::TestWithParam<std::tuple<std::string, device::Mode>> {
 protected:
-    void SetUp() override { MILLRACE_NEEDS_DEVICE(GetParam()); }
+    void SetUp() override { MILLRACE_NEEDS_DEVICE(device()); }
+    const std::string& device() const { return std::get<0>(GetParam()); }
+    device::Mode mode() const { return std::get<1>(GetParam()); }
 };
+
+std::string test_name(const testing::TestParamInfo<LiveChange::ParamType>& info) {
+    const auto& [device, mode] = info.param;
+    return device_test_name({device, info.index}) + (mode == device::Mode::fused ? "" : device::name_of(mode));
+}
 
 TEST_P(LiveChange, LosesAndMixesNothingInAHundredGenerations) {
     // More than will ever be asked for: the traffic flows until the last generation is at work.
     constexpr unsigned kPackets = 100'000'000;
-    const std::string verdicts = testing::TempDir() + "/live_change_" + GetParam() + std::to_string(getpid()) + ".json";
+    const std::string verdicts = testing::TempDir() + "/live_change_" + device() + device::name_of(mode()) + std::to_string(getpid()) + ".json";
     exec::RuntimeOptions options;
     options.verdict_file = verdicts;
-    options.devices = open_devices(GetParam());
-    exec::Runtime runtime(configuration(1, GetParam(), kPackets, nullptr), options);
+    options.offload.mode = mode();
+    options.devices = open_devices(device());
+    exec::Runtime runtime(configuration(1, device(), kPackets, nullptr), options);
     runtime.start();
     for (unsigned g = 2; g <= kGenerations; ++g) {
         const auto current = runtime.configuration();
-        runtime.apply(configuration(g, GetParam(), kPackets, current.get()));
+        runtime.apply(configuration(g, device(), kPackets, current.get()));
         EXPECT_EQ(runtime.configuration()->generation, g);
         std::this_thread::sleep_for(std::chrono::milliseconds(3));
     }
@@ -110,8 +118,8 @@ TEST_P(LiveChange, LosesAndMixesNothingInAHundredGenerations) {
 
 TEST_P(LiveChange, KeepsSequenceNumbersAcrossGenerations) {
     constexpr unsigned kPackets = 20'000;
-    const auto first = configuration(1, GetParam(), kPackets, nullptr);
-    const auto second = configuration(2, GetParam(), kPackets, &first);
+    const auto first = configuration(1, device(), kPackets, nullptr);
+    const auto second = configuration(2, device(), kPackets, &first);
     const auto& before = *first.chains[0]->nodes.back().nf;
     const auto& after = *second.chains[0]->nodes.back().nf;
     // The same memory holds the counters of both generations: none can be used twice.
@@ -121,7 +129,8 @@ TEST_P(LiveChange, KeepsSequenceNumbersAcrossGenerations) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(OnEveryDevice, LiveChange, testing::ValuesIn(test_devices()), device_test_name);
+INSTANTIATE_TEST_SUITE_P(OnEveryDevice, LiveChange, testing::Combine(testing::ValuesIn(test_devices()), testing::Values(device::Mode::fused)), test_name);
+INSTANTIATE_TEST_SUITE_P(OnLists, LiveChange, testing::Combine(testing::ValuesIn(offload_devices()), testing::Values(device::Mode::persistent)), test_name);
 
 TEST(LiveChangeRefuses, WhatRunningPortsAndDevicesCannotTakeUp) {
     const std::string running = "version: 1\nports: {a: {source: {count: 10}}, b: {sink: {}}}\nchains: {c: {input: a, output: b, nfs: [mirror]}}\n";

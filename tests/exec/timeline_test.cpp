@@ -113,6 +113,23 @@ TEST_P(Timelines, TellOfEveryBatchWhatHappenedToItInOrder) {
     }
 }
 
+TEST_P(Timelines, TellOfTheKernelThatStays) {
+    if (GetParam() == "cpu") GTEST_SKIP() << "a device's mode";
+    exec::RuntimeOptions options;
+    options.timeline_file = file_name(GetParam() + "_persistent");
+    options.offload.mode = device::Mode::persistent;
+    const auto runtime = make_runtime(GetParam(), kPackets, options);
+    runtime->start();
+    ASSERT_TRUE(runtime->wait(std::chrono::seconds(120)));
+    runtime->finish();
+    const Sums all = sums(read(options.timeline_file));
+    for (const char* name : {"gathered", "put on the device", "resident kernel", "applied"}) {
+        ASSERT_TRUE(all.slices.contains(name)) << name;
+        EXPECT_EQ(all.slices.at(name), exec::make_report(*runtime).chains[0].batches) << name;
+        EXPECT_EQ(all.packets.at(name), kPackets) << name;
+    }
+}
+
 TEST_P(Timelines, KeepTheLatestSlicesAndSayHowManyWereLeftOut) {
     exec::RuntimeOptions options;
     options.timeline_file = file_name(GetParam() + "_few");

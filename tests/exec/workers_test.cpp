@@ -25,21 +25,23 @@ chain::Configuration configuration(const std::string& text, const std::string& d
     return chain::parse_configuration(text, "(workers)", options);
 }
 
-class Workers : public testing::TestWithParam<std::tuple<std::string, unsigned, exec::Threading>> {};
+class Workers : public testing::TestWithParam<std::tuple<std::string, unsigned, exec::Threading, device::Mode>> {};
 
 std::string test_name(const testing::TestParamInfo<Workers::ParamType>& info) {
-    const auto& [device, workers, threading] = info.param;
-    return device_test_name({device, info.index}) + "with" + std::to_string(workers) + (threading == exec::Threading::full_path ? "" : "andMaster");
+    const auto& [device, workers, threading, mode] = info.param;
+    return device_test_name({device, info.index}) + "with" + std::to_string(workers) + (threading == exec::Threading::full_path ? "" : "andMaster") +
+           (mode == device::Mode::fused ? "" : device::name_of(mode));
 }
 constexpr exec::Threading kThreadings[] = {exec::Threading::full_path, exec::Threading::master_worker};
 
 TEST_P(Workers, CountEveryPacketOnceAndKeepFlowsInOrder) {
-    const auto& [device, workers, threading] = GetParam();
+    const auto& [device, workers, threading, mode] = GetParam();
     MILLRACE_NEEDS_DEVICE(device);
     const std::string file = testing::TempDir() + "/workers_" + test_name({GetParam(), 0}) + "_" + std::to_string(getpid()) + ".pcap";
     exec::RuntimeOptions options;
     options.workers = workers;
     options.threading = threading;
+    options.offload.mode = mode;
     options.devices = open_devices(device);
     exec::Runtime runtime(configuration(R"(
 version: 1
@@ -87,16 +89,22 @@ chains:
 }
 
 INSTANTIATE_TEST_SUITE_P(OnEveryDevice, Workers,
-                         testing::Combine(testing::ValuesIn(test_devices()), testing::Values(1u, 2u, 4u), testing::ValuesIn(kThreadings)), test_name);
-INSTANTIATE_TEST_SUITE_P(OnPairs, Workers, testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(2u, 4u), testing::ValuesIn(kThreadings)),
-                         test_name);
+                         testing::Combine(testing::ValuesIn(test_devices()), testing::Values(1u, 2u, 4u), testing::ValuesIn(kThreadings),
+                                          testing::Values(device::Mode::fused)), test_name);
+INSTANTIATE_TEST_SUITE_P(OnPairs, Workers, testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(2u, 4u), testing::ValuesIn(kThreadings),
+                                          testing::Values(device::Mode::fused)), test_name);
+INSTANTIATE_TEST_SUITE_P(OnLists, Workers, testing::Combine(testing::ValuesIn(offload_devices()), testing::Values(1u, 2u, 4u), testing::ValuesIn(kThreadings),
+                                                            testing::Values(device::Mode::persistent)), test_name);
+INSTANTIATE_TEST_SUITE_P(OnListsOfPairs, Workers, testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(4u), testing::Values(exec::Threading::full_path),
+                                                                   testing::Values(device::Mode::persistent)), test_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Workers);
 
-class WorkersStop : public testing::TestWithParam<exec::Threading> {};
+class WorkersStop : public testing::TestWithParam<std::tuple<exec::Threading, device::Mode>> {};
 
 TEST_P(WorkersStop, InOrderWhenAskedTo) {
     exec::RuntimeOptions options;
     options.workers = 2;
-    options.threading = GetParam();
+    std::tie(options.threading, options.offload.mode) = GetParam();
     exec::Runtime runtime(configuration("version: 1\nports: {in: {source: {size: 64}, queues: 2}, out: {sink: {}}}\n"
                                         "chains: {c: {input: in, output: out, nfs: [mirror]}}\n", "sim"), options);
     runtime.start();
@@ -136,7 +144,8 @@ TEST(WorkersChange, DoesNotWaitForAWorkerThatHasNothingLeftToDo) {
     runtime.finish();
 }
 
-INSTANTIATE_TEST_SUITE_P(InBothThreadings, WorkersStop, testing::ValuesIn(kThreadings));
+INSTANTIATE_TEST_SUITE_P(InBothThreadings, WorkersStop,
+                         testing::Combine(testing::ValuesIn(kThreadings), testing::Values(device::Mode::fused, device::Mode::persistent)));
 
 /// Counts packets whose flow they do not follow in order.
 class OrderWatch : public exec::Delivery {

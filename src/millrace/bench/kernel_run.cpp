@@ -220,8 +220,10 @@ double KernelRun::bus_rate(const Batches& batches, const device::LoadedProgram& 
 }
 
 KernelTimes KernelRun::measure(const std::shared_ptr<const chain::Program>& program, const io::TrafficFrames& frames, const KernelOptions& options) {
-    const auto loaded = device_.load(program, device::plan_steps(*program, {.mode = options.mode}));
-    const auto timed = device_.load(program, device::plan_steps(*program, {.mode = options.mode, .timed = true}));
+    // A resident kernel's steps are those of fused.
+    const device::Mode mode = options.mode == device::Mode::persistent ? device::Mode::fused : options.mode;
+    const auto loaded = device_.load(program, device::plan_steps(*program, {.mode = mode}));
+    const auto timed = device_.load(program, device::plan_steps(*program, {.mode = mode, .timed = true}));
     Batches batches;
     for (const device::StreamId stream : streams_)
         batches.push_back(std::make_unique<Batch>(device_, stream, *program, frames, options.batch, loaded->states(), loaded->steps().size()));

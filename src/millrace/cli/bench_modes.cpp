@@ -20,6 +20,7 @@ const std::vector<Way> kWays = {
     {.name = "fused"},
     {.name = "pipelined", .mode = device::Mode::pipelined},
     {.name = "no sharing", .mode = device::Mode::no_sharing},
+    {.name = "persistent", .mode = device::Mode::persistent},
     {.name = "fused, master-worker", .threading = exec::Threading::master_worker},
     {.name = "fused, packed", .in = exec::TransferIn::packed},
     {.name = "fused, rows", .in = exec::TransferIn::rows},

@@ -91,7 +91,7 @@ void explain_plan(const chain::Program& program) {
             steps += "]";
         }
     }
-    std::cout << "Kernels of a batch: " << steps << "\n\n";
+    std::cout << "Kernels of a batch: " << steps << "; with --mode persistent, steps of one kernel that stays\n\n";
 }
 
 /// How several devices share a chain.

@@ -16,7 +16,7 @@
 
 #include "millrace/chain/device_names.hpp"
 #include "millrace/chain/program.hpp"
-#include "millrace/device/kernel/batch.hpp"
+#include "millrace/device/kernel/resident.hpp"
 #include "millrace/packet/lanes.hpp"
 
 namespace millrace::device {
@@ -105,6 +105,19 @@ public:
     virtual ~LoadedTask() = default;
 };
 
+/// A kernel that stays on the device and runs all steps of a program's batches, in the order in which they are put on its list.
+/// One thread at a time; ended by its destructor, which waits, but not for ever. Ends before the device does.
+class Resident {
+public:
+    virtual ~Resident() = default;
+    /// Puts a batch on the list, which must have a free place, and says its number there. The batch's memory must stay until it is done.
+    virtual Status put(const ResidentBatch& batch, uint64_t& number) = 0;
+    /// ok when the batch is done, whose place is then free; pending, or what went wrong. To be asked in the order of the batches.
+    virtual Status query(uint64_t number) = 0;
+    /// Lets the kernel end as soon as it can, whatever is on the list. Does not wait.
+    virtual void stop() = 0;
+};
+
 struct OrderGate;
 
 class Device {
@@ -134,6 +147,9 @@ public:
     /// Brings a program's tables to the device and makes its steps ready to launch. Tables and state that an
     /// earlier generation has there already are shared. Any thread.
     virtual std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) = 0;
+    /// Starts a resident kernel for a program whose steps are resident, with `depth` places on its list. Throws DeviceError
+    /// when the device has no room for one more. Any thread.
+    virtual std::shared_ptr<Resident> start_resident(std::shared_ptr<LoadedProgram> program, unsigned depth) = 0;
     /// Brings an image's tables to the device and makes the task ready to launch. Any thread.
     virtual std::shared_ptr<LoadedTask> load(const Task& task, const nf::Image& image) = 0;
 
@@ -167,10 +183,10 @@ private:
 
 /// The steps that run a program: as few as its ordered NFs allow (`fused`), or one for each NF (`pipelined`), which
 /// moreover has the frames go to the host and come back in between, as where NFs share no memory (`no_sharing`: what G-NET
-/// and Gaviss compare with).
-enum class Mode { fused, pipelined, no_sharing };
-inline constexpr Mode kModes[] = {Mode::fused, Mode::pipelined, Mode::no_sharing};
-inline constexpr const char* kModeNames[] = {"fused", "pipelined", "no-sharing"};
+/// and Gaviss compare with); or those of `fused`, run by a kernel that stays on the device (`persistent`).
+enum class Mode { fused, pipelined, no_sharing, persistent };
+inline constexpr Mode kModes[] = {Mode::fused, Mode::pipelined, Mode::no_sharing, Mode::persistent};
+inline constexpr const char* kModeNames[] = {"fused", "pipelined", "no-sharing", "persistent"};
 inline const char* name_of(Mode mode) { return kModeNames[static_cast<int>(mode)]; }
 struct StepOptions {
     Mode mode = Mode::fused;

@@ -22,4 +22,16 @@ uint32_t* OrderGate::share(const std::shared_ptr<Device>& device, const StateArr
     return shared->words();
 }
 
+std::shared_ptr<uint64_t> OrderGate::turn_word(const std::shared_ptr<Device>& device) {
+    const std::lock_guard lock(mutex);
+    auto word = turn_word_.lock();
+    if (word == nullptr) {
+        auto* const memory = static_cast<uint64_t*>(device->allocate_host(sizeof(uint64_t)));
+        *memory = turns;
+        word = {memory, [device](uint64_t* one) { device->free_host(one); }};
+        turn_word_ = word;
+    }
+    return word;
+}
+
 }  // namespace millrace::device

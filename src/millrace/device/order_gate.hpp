@@ -40,6 +40,7 @@ struct OrderGate {
     Device* last_device = nullptr;
     EventId last = 0;                              ///< behind the ordered steps of the latest batch; 0: none
     uint64_t batches = 0;                          ///< that have passed
+    uint64_t turns = 0;                            ///< of those, that resident kernels keep in order by themselves
     std::atomic<bool> broken{false};               ///< a device has failed; written under the mutex
     /// By host copy of a state and bytes from its start: the batch that they are of. Generations with more
     /// state and with less may be under way side by side.
@@ -47,8 +48,12 @@ struct OrderGate {
 
     /// Where devices leave this state for each other; the same for all of them, as long as the state lives. Takes the mutex.
     uint32_t* share(const std::shared_ptr<Device>& device, const StateArray& state);
+    /// Where resident kernels leave the last turn that is through: a word of host memory that kernels of all devices reach, for
+    /// as long as somebody has it. Takes the mutex.
+    std::shared_ptr<uint64_t> turn_word(const std::shared_ptr<Device>& device);
 
 private:
+    std::weak_ptr<uint64_t> turn_word_;
     std::map<const void*, std::unique_ptr<SharedState>> shared_;  // by host copy
 };
 

@@ -21,7 +21,7 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     };
     for (uint16_t i = 0; i < count; ++i) {
         const nf::Type& type = *program.nodes[i].type;
-        if (options.mode != Mode::fused) run_up_to(i);
+        if (options.mode == Mode::pipelined || options.mode == Mode::no_sharing) run_up_to(i);
         crosses = options.mode == Mode::no_sharing && i > 0;
         if (!type.ordered()) continue;
         // All that comes before must be decided before packets can be numbered. The first step also
@@ -43,7 +43,7 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     const auto in_no_order = [](const chain::Node& node) { return node.changes_state_in_no_order(); };
     if (std::any_of(program.nodes.begin(), program.nodes.end(), in_no_order)) steps.push_back({.kind = Step::Kind::snapshot, .snapshot = true});
     for (size_t i = steps.size(); i-- > 0 && !steps.back().snapshot;) {
-        if (steps[i].kind != Step::Kind::tickets && steps[i].kind != Step::Kind::commit) continue;
+        if (!steps[i].in_order()) continue;
         steps[i].snapshot = true;
         break;
     }
@@ -51,6 +51,7 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     if (options.shared_state && numbering != steps.end()) numbering->take_states = true;
     if (options.pack) steps.push_back({Step::Kind::pack});
     for (Step& step : steps) step.timed = options.timed && step.kind == Step::Kind::nodes;
+    for (Step& step : steps) step.resident = options.mode == Mode::persistent;
     return steps;
 }
 

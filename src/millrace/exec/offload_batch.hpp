@@ -21,6 +21,7 @@ inline Target target_of(const chain::Program& program, const device::PacketResul
 struct OffloadEngine::Queue {
     std::shared_ptr<const chain::Program> program;
     std::shared_ptr<device::LoadedProgram> loaded;
+    std::shared_ptr<device::Resident> resident;  // what runs its batches; null: launches
     ChainCounters* counters = nullptr;
     uint32_t prefix_in = chain::kWholeFrame;   // bytes of each frame that go to the device
     uint32_t prefix_back = chain::kWholeFrame; // and come back; 0: none
@@ -74,6 +75,8 @@ struct OffloadEngine::Slot {
     // The batch.
     std::shared_ptr<const chain::Program> program;
     std::shared_ptr<device::LoadedProgram> loaded;
+    std::shared_ptr<device::Resident> resident;
+    uint64_t number = 0;                // on the resident kernel's list
     uint32_t* const* shared_states = nullptr;  // while it is put on the device
     ChainCounters* counters = nullptr;
     std::vector<rte_mbuf*> mbufs;

@@ -47,11 +47,14 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
         slots_.push_back(std::move(slot));
     }
     allocate_ring(kUsualState);
+    if (options_.mode == device::Mode::persistent) turn_word_ = gate_->turn_word(device_);
     name_slices();
 }
 
 OffloadEngine::~OffloadEngine() {
     drain();
+    queues_.clear();
+    for (const auto& slot : slots_) slot->resident = nullptr;
     for (const auto& slot : slots_) {
         if (slot->region != nullptr) regions_->give_back(*slot->region);
         for (void* memory : {static_cast<void*>(slot->frames_in), static_cast<void*>(slot->input), static_cast<void*>(slot->more_events),
@@ -113,6 +116,7 @@ void OffloadEngine::prepare(Queue& queue) {
     if (program.nodes.size() > device::kMaxNodes)
         throw device::DeviceError("chain '" + program.name + "' has more than " + std::to_string(device::kMaxNodes) + " network functions");
     queue.loaded = device_->load(queue.program, steps_of(program, options_));
+    queue.resident = options_.mode == device::Mode::persistent ? device_->start_resident(queue.loaded, options_.depth) : nullptr;
     queue.chain_name = name_in(options_.track, program.name);
     queue.step_names.clear();
     for (const device::Step& step : queue.loaded->steps()) queue.step_names.push_back(name_in(options_.track, device::step_text(program, step)));
@@ -155,7 +159,8 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
 /// when it is full or its oldest packet has waited long enough (GEN, section 3.2; GSwitch, section 5).
 bool OffloadEngine::batch_is_due(const Queue& queue, uint64_t now) const {
     if (queue.waiting() == 0 || idle_.empty()) return false;
-    if (flying_.empty() || queue.waiting() >= std::min(queue.program->max_batch, max_batch_)) return true;
+    const size_t idle_below = options_.mode == device::Mode::persistent ? std::min<size_t>(options_.depth, device::kMostTeams) : 1;
+    if (flying_.size() < idle_below || queue.waiting() >= std::min(queue.program->max_batch, max_batch_)) return true;
     return to_nanoseconds(now - queue.bursts.front().first) >= static_cast<uint64_t>(queue.program->max_delay.count());
 }
 
@@ -190,6 +195,7 @@ bool OffloadEngine::start_batch(Queue& queue) {
     idle_.pop_back();
     flying_.push_back(&slot);
     slot.loaded = queue.loaded;
+    slot.resident = queue.resident;
     slot.shared_states = queue.shared_states.data();
     slot.counters = queue.counters;
     slot.fetching_rest = false;
@@ -209,8 +215,8 @@ bool OffloadEngine::start_batch(Queue& queue) {
     }
     queue.bursts.erase(queue.bursts.begin(), queue.bursts.begin() + static_cast<ptrdiff_t>(whole));
     Status status = send(slot);
-    if (status == Status::ok) status = run_steps(slot);
-    if (status == Status::ok) status = fetch(slot);
+    if (status == Status::ok && slot.resident == nullptr) status = run_steps(slot);
+    if (status == Status::ok && slot.resident == nullptr) status = fetch(slot);
     if (options_.track != nullptr) slot.put_until_ns = Timeline::now_ns();
     if (status != Status::ok) fail_over(status);
     return true;
@@ -220,7 +226,8 @@ bool OffloadEngine::start_batch(Queue& queue) {
 bool OffloadEngine::finish_front() {
     if (flying_.empty() || failed_) return false;
     Slot& slot = *flying_.front();
-    Status status = device_->query(slot.done);
+    const bool on_list = slot.resident != nullptr && !slot.fetching_rest;
+    Status status = on_list ? slot.resident->query(slot.number) : device_->query(slot.done);
     if (status == Status::pending) {
         // What it waits for may never come when another device has failed.
         const bool hopeless = slot.order != 0 && gate_->broken;
@@ -254,6 +261,7 @@ void OffloadEngine::fail_over(Status status) {
         const std::lock_guard lock(gate_->mutex);
         by_another = gate_->broken.exchange(true);
     }
+    stop_residents();
     spdlog::error("{}: {}; its chains go on on the CPU, {} packets are run again", device_->describe(),
                   by_another                ? "this device, or one that its state comes from, has failed"
                   : status == Status::lost ? "the device is lost"

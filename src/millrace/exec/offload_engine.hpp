@@ -86,9 +86,13 @@ private:
     device::Status send_packed(Slot& slot);
     void choose_transfer(Slot& slot) const;
     void pack_frames(Slot& slot);
+    TransferIn resident_transfer(TransferIn chosen) const;
+    device::Status put_on_list(Slot& slot, size_t input_bytes);
+    void stop_residents();
     device::Status run_steps(Slot& slot);
     device::Status cross(Slot& slot);
     bool restore_states(const Slot& slot);
+    void list_back(const Slot& slot, std::vector<device::CopyPiece>& pieces) const;
     device::Status fetch(Slot& slot);
     device::Status fetch_rest(Slot& slot);
     bool finish_front();
@@ -113,6 +117,7 @@ private:
     const uint32_t max_batch_;
     CpuEngine cpu_;
     PacketRing ring_{0};
+    std::shared_ptr<uint64_t> turn_word_;    // where resident kernels keep ordered batches in order
     size_t most_state_ = 0;                  // of the NFs, that pieces of the ring have room for
     device::Address ring_address_ = 0;
     std::shared_ptr<FrameRegions> regions_;
@@ -126,7 +131,7 @@ private:
     std::vector<Visit> visits_;
     std::vector<uint32_t> retries_;
     struct Names {
-        const std::string *waiting, *put, *in, *order, *away, *again, *back, *rest, *applied;
+        const std::string *waiting, *put, *in, *order, *away, *again, *back, *rest, *resident, *applied;
     } names_{};                              // for the timeline
 };
 

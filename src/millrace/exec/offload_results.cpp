@@ -104,6 +104,7 @@ void OffloadEngine::complete(Slot& slot) {
     idle_.push_back(&slot);
     slot.program = nullptr;
     slot.loaded = nullptr;
+    slot.resident = nullptr;
 }
 
 /// Applies the results of packets [first, first + count) and delivers them.

@@ -7,7 +7,7 @@ namespace millrace::exec {
 
 void OffloadEngine::name_slices() {
     const auto name = [&](const char* text) { return name_in(options_.track, text); };
-    names_ = {name("gathered"), name("put on the device"), name("copied in"), name("waiting for its turn"), name("away to the host"), name("in again"), name("copied back"), name("rest copied back"), name("applied")};
+    names_ = {name("gathered"), name("put on the device"), name("copied in"), name("waiting for its turn"), name("away to the host"), name("in again"), name("copied back"), name("rest copied back"), name("resident kernel"), name("applied")};
 }
 
 /// Before the batch is taken from its queue; the worker has been at it since `put_from_ns`.
@@ -25,7 +25,7 @@ void OffloadEngine::begin_trace(const Queue& queue, Slot& slot, uint64_t put_fro
 /// What the stream does from the mark before to this one. An event more or less is no reason to give up a device, so that a
 /// failure shows elsewhere.
 void OffloadEngine::mark(Slot& slot, const std::string* name, uint64_t bytes) {
-    if (options_.track == nullptr) return;
+    if (options_.track == nullptr || slot.resident != nullptr) return;
     device::EventId event = 0;
     if (device_->record(slot.stream, event) == device::Status::ok) slot.marks.push_back({name, event, bytes});
 }
@@ -51,6 +51,7 @@ void OffloadEngine::trace(const Slot& slot, uint64_t applied_from_ns) {
         if (mark.name != nullptr && before != 0 && time != 0) add(mark.name, Place::stream, mark.bytes, before, time);
         before = time;
     }
+    if (slot.resident != nullptr) add(names_.resident, Place::stream, slot.frame_bytes, slot.put_until_ns, applied_from_ns);
     add(names_.applied, Place::worker, slot.frame_bytes, applied_from_ns, Timeline::now_ns());
 }
 

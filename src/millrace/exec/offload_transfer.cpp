@@ -112,6 +112,7 @@ Status OffloadEngine::send(Slot& slot) {
     }
     const size_t input_bytes = slot.head_at + Slot::kHead;
     slot.counters->bytes_to_device.add(input_bytes);
+    if (slot.resident != nullptr) return put_on_list(slot, input_bytes);
     const Status status = device_->copy_to_device(slot.stream, piece, slot.input, input_bytes);
     const Status sent = status == Status::ok ? send_frames(slot) : status;
     mark(slot, names_.in, input_bytes + slot.frame_bytes);
@@ -133,7 +134,7 @@ void OffloadEngine::choose_transfer(Slot& slot) const {
     // Where each NF moves its own frames they are the device's.
     if (options_.mode == device::Mode::no_sharing) shape.changes = shape.whole_back = true;
     const TransferFigures& figures = options_.figures != nullptr ? *options_.figures : built_in_figures();
-    slot.transfer = way_in(figures, shape, options_.transfer_in);
+    slot.transfer = resident_transfer(way_in(figures, shape, options_.transfer_in));
     shape.whole_back = slot.prefix_back == chain::kWholeFrame;
     slot.way_back = way_out(figures, shape, options_.transfer_out);
 }
@@ -161,6 +162,7 @@ Status OffloadEngine::send_rows(Slot& slot) {
     return status;
 }
 
+/// Lays the frames side by side in the host's memory, as they shall lie in the device's.
 void OffloadEngine::pack_frames(Slot& slot) {
     const device::FrameDescriptor* descriptors = slot.descriptors();
     const size_t frames = slot.ring_offset + slot.frames_at;
@@ -175,10 +177,7 @@ Status OffloadEngine::send_packed(Slot& slot) {
 }
 
 Status OffloadEngine::run_steps(Slot& slot) {
-    const auto is_ordered = [](const device::Step& step) {
-        using Kind = device::Step::Kind;
-        return step.kind == Kind::tickets || step.kind == Kind::commit || step.kind == Kind::snapshot;
-    };
+    const auto is_ordered = [](const device::Step& step) { return step.in_order(); };
     const std::vector<device::Step>& steps = slot.loaded->steps();
     const auto first = std::find_if(steps.begin(), steps.end(), is_ordered);
     const auto behind = std::find_if(steps.rbegin(), steps.rend(), is_ordered).base();
@@ -243,34 +242,32 @@ bool OffloadEngine::restore_states(const Slot& slot) {
     return true;
 }
 
-/// All from the head to the first events, in one copy; the frames are among it, unless only those that are
-/// left shall come.
-Status OffloadEngine::fetch(Slot& slot) {
+/// What comes back: all from the head to the first events, in one piece; the frames are among it, unless only those that are
+/// left shall come. Then what every NF decided, where that is wanted.
+void OffloadEngine::list_back(const Slot& slot, std::vector<device::CopyPiece>& pieces) const {
     const size_t eager = slot.program->emits_events() ? std::min<size_t>(kEagerEvents, slot.count * kEventsPerPacket) * sizeof(Event) : 0;
-    uint64_t bytes = 0;
-    const auto fetch_range = [&](size_t from, size_t to) {
-        slot.counters->bytes_to_host.add(to - from);
-        bytes += to - from;
-        return device_->copy_to_host(slot.stream, slot.back(from), ring_address_ + slot.ring_offset + from, to - from);
-    };
-    Status status = Status::ok;
-    if (slot.way_back == TransferOut::zero_copy) {
-        // A kernel brings the heads.
-        slot.counters->bytes_to_host.add(slot.count * slot.prefix_back);
-        bytes += slot.count * slot.prefix_back;
-    }
+    const auto add = [&](size_t from, size_t to) { pieces.push_back({slot.back(from), ring_address_ + slot.ring_offset + from, static_cast<uint32_t>(to - from)}); };
+    pieces.clear();
     if (slot.way_back == TransferOut::selective) {
-        status = fetch_range(slot.head_at, slot.back_at);
-        if (status == Status::ok) status = fetch_range(slot.results_at, slot.events_at + eager);
+        add(slot.head_at, slot.back_at);
+        add(slot.results_at, slot.events_at + eager);
     } else {
-        status = fetch_range(slot.head_at, slot.events_at + eager);
+        add(slot.head_at, slot.events_at + eager);
     }
-    if (status == Status::ok && slot.visits != nullptr && !slot.program->nodes.empty()) {
-        const size_t visits = slot.count * slot.program->nodes.size() * sizeof(Decision);
-        status = device_->copy_to_host(slot.stream, slot.visits, slot.device_visits, visits);
-        slot.counters->bytes_to_host.add(visits);
-        bytes += visits;
+    if (slot.visits != nullptr && !slot.program->nodes.empty())
+        pieces.push_back({slot.visits, slot.device_visits, static_cast<uint32_t>(slot.count * slot.program->nodes.size() * sizeof(Decision))});
+}
+
+Status OffloadEngine::fetch(Slot& slot) {
+    list_back(slot, slot.pieces);
+    // Or a kernel brings the heads.
+    uint64_t bytes = slot.way_back == TransferOut::zero_copy ? slot.count * slot.prefix_back : 0;
+    Status status = Status::ok;
+    for (const device::CopyPiece& piece : slot.pieces) {
+        if (status == Status::ok) status = device_->copy_to_host(slot.stream, piece.host, piece.device, piece.bytes);
+        bytes += piece.bytes;
     }
+    slot.counters->bytes_to_host.add(bytes);
     mark(slot, names_.back, bytes);
     if (status == Status::ok) status = device_->record(slot.stream, slot.done);
     return status;

@@ -89,15 +89,14 @@ std::string kernel_head(const Kernel& kernel) {
 /// How many lanes a node gets.
 using LaneChoice = std::function<unsigned(const chain::Node&)>;
 
-std::string open_counts(size_t nodes) {
-    return fmt::format("    __shared__ uint32_t outcomes[{0} * kMaxOutcomes];\n    const BlockCounts<{0}> counts(outcomes);\n", nodes);
-}
+std::string declare_counts(size_t nodes) { return fmt::format("    __shared__ uint32_t outcomes[{} * kMaxOutcomes];\n", nodes); }
+std::string open_counts(size_t nodes) { return fmt::format("    const BlockCounts<{}> counts(outcomes);\n", nodes); }
 constexpr const char* kCloseCounts = "    counts.flush(batch);\n";
 
-std::string nodes_kernel(const chain::Program& program, const TableLayout& layout, const Step& step, const Kernel& kernel, const LaneChoice& lanes) {
+/// Takes the packets of `share`, which the text before has declared, through a step.
+std::string nodes_text(const chain::Program& program, const TableLayout& layout, const Step& step, const LaneChoice& lanes, const chain::Node* staged = nullptr) {
     const auto lap = [&](uint32_t part) { return step.timed ? fmt::format("    timer.lap({});\n", part) : ""; };
-    std::string text = kernel_head(kernel) + (step.timed ? "    BlockTimer timer(batch);\n" : "") +
-                       "    __shared__ BlockPackets::Shared shared;\n    BlockPackets block(batch, shared);\n";
+    std::string text = "    BlockPackets block(batch, shared, share);\n";
     const size_t nodes = program.nodes.size();
     bool shared = false;
     for (uint16_t index = step.first; index < step.last; ++index) shared |= lanes(program.nodes[index]) > 1;
@@ -110,7 +109,7 @@ std::string nodes_kernel(const chain::Program& program, const TableLayout& layou
         const auto function = [&](const char* what) { return function_name(*node.type, lanes(node), what); };
         const char* const at_last = step.hold_last && index + 1 == step.last ? "Then::hold" : "Then::route";
         const std::string where = fmt::format("{0}, {1}, {{}}, {2}, sizeof {2} / sizeof {2}[0]", tables(layout, index), index, targets_name(index));
-        if (node.type->block_bytes > 0)
+        if (node.type->block_bytes > 0 && &node != staged)
             text += fmt::format("    {}({}, block_memory());\n    __syncthreads();\n", function("stage"), tables(layout, index));
         // All wait for the first. Where every NF has one lane a packet, as for short frames, idle lanes cost less than looking
         // for them: 1 to 2 % of the packets a second, whatever share is dropped. With more lanes 11 % more packets go
@@ -129,27 +128,85 @@ std::string nodes_kernel(const chain::Program& program, const TableLayout& layou
     }
     if (step.end) text += "    block.for_each([&](uint32_t i) { end_packet(batch, i); });\n";
     if (step.first < step.last) text += kCloseCounts;
-    return text + lap(kEndPart) + "}\n";
+    return text + lap(kEndPart);
+}
+
+constexpr const char* kTakeStates = "    take_states(batch, threadIdx.x, blockDim.x);\n    __syncthreads();\n";
+constexpr const char* kTakeSnapshot = "    __syncthreads();\n    snapshot_states(batch, threadIdx.x, blockDim.x);\n";
+
+/// What one block does with the whole batch, in a step that has an order.
+std::string ordered_text(const chain::Program& program, const TableLayout& layout, const Step& step, const LaneChoice& lanes) {
+    const auto function = [&](const char* what) { return function_name(*program.nodes[step.first].type, lanes(program.nodes[step.first]), what); };
+    std::string text;
+    if (step.take_states) text += kTakeStates;
+    if (step.kind == Step::Kind::tickets) text += fmt::format("    number_packets(batch, {}({}));\n", function("tickets"), tables(layout, step.first));
+    if (step.kind == Step::Kind::commit)
+        text += open_counts(program.nodes.size()) +
+                fmt::format("    commit_packets(batch, counts.data(), {0}, {1}, {2}, {3}, sizeof {3} / sizeof {3}[0]);\n", tables(layout, step.first),
+                            step.first, function("commit"), targets_name(step.first)) +
+                kCloseCounts;
+    if (step.snapshot) text += kTakeSnapshot;
+    return text;
 }
 
 std::string step_kernel(const chain::Program& program, const TableLayout& layout, const Step& step, const Kernel& kernel, const LaneChoice& lanes) {
-    const auto function = [&](const char* what) { return function_name(*program.nodes[step.first].type, lanes(program.nodes[step.first]), what); };
-    const std::string take_states = step.take_states ? "    take_states(batch, threadIdx.x, blockDim.x);\n    __syncthreads();\n" : "";
-    const std::string take_snapshot = step.snapshot ? "    __syncthreads();\n    snapshot_states(batch, threadIdx.x, blockDim.x);\n" : "";
+    std::string text = kernel_head(kernel);
+    const size_t nodes = program.nodes.size();
     switch (step.kind) {
-        case Step::Kind::nodes: return nodes_kernel(program, layout, step, kernel, lanes);
-        case Step::Kind::gather: return kernel_head(kernel) + "    gather_frames(batch);\n}\n";
-        case Step::Kind::pack: return kernel_head(kernel) + "    pack_heads(batch);\n}\n";
-        case Step::Kind::snapshot: return kernel_head(kernel) + take_snapshot + "}\n";
+        case Step::Kind::nodes:
+            if (step.timed) text += "    BlockTimer timer(batch);\n";
+            text += "    __shared__ BlockPackets::Shared shared;\n    const uint32_t share = blockIdx.x;\n";
+            if (step.first < step.last) text += declare_counts(nodes);
+            return text + nodes_text(program, layout, step, lanes) + "}\n";
+        case Step::Kind::gather: return text + "    gather_frames(batch);\n}\n";
+        case Step::Kind::pack: return text + "    pack_heads(batch);\n}\n";
+        case Step::Kind::commit: text += declare_counts(nodes); break;
         case Step::Kind::tickets:
-            return kernel_head(kernel) + take_states + fmt::format("    number_packets(batch, {}({}));\n", function("tickets"), tables(layout, step.first)) +
-                   take_snapshot + "}\n";
-        case Step::Kind::commit: break;
+        case Step::Kind::snapshot: break;
     }
-    return kernel_head(kernel) + open_counts(program.nodes.size()) +
-           fmt::format("    commit_packets(batch, counts.data(), {0}, {1}, {2}, {3}, sizeof {3} / sizeof {3}[0]);\n", tables(layout, step.first),
-                       step.first, function("commit"), targets_name(step.first)) +
-           kCloseCounts + take_snapshot + "}\n";
+    return text + ordered_text(program, layout, step, lanes) + "}\n";
+}
+
+/// Numbering wants as many.
+constexpr unsigned kResidentThreads = 256;
+
+/// All steps as one kernel that stays. A share of the packets is one block's from the first step to the last, so that blocks
+/// meet only around what has an order.
+std::string resident_kernel(const chain::Program& program, const TableLayout& layout, const std::vector<Step>& steps, const Kernel& kernel, const LaneChoice& lanes) {
+    std::vector<const chain::Node*> staging;
+    for (const chain::Node& node : program.nodes)
+        if (node.type->block_bytes > 0) staging.push_back(&node);
+    // What only one NF uses may stay there from batch to batch.
+    const chain::Node* const staged = staging.size() == 1 ? staging.front() : nullptr;
+    std::string text = fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 2) {}(const __grid_constant__ ResidentList list, const __grid_constant__ ChainTables tables) {{\n",
+                                   kernel.threads, kernel.name);
+    text += "    __shared__ ResidentKernel::Shared own;\n    __shared__ BlockPackets::Shared shared;\n" + declare_counts(std::max<size_t>(program.nodes.size(), 1));
+    text += "    ResidentKernel resident(list, own);\n    const BatchView& batch = resident.batch();\n";
+    if (staged != nullptr)
+        text += fmt::format("    {}({}, block_memory());\n", function_name(*staged->type, lanes(*staged), "stage"), tables(layout, static_cast<size_t>(staged - program.nodes.data())));
+    text += "    while (resident.next()) {\n";
+    const auto is_ordered = [](const Step& step) { return step.in_order(); };
+    const auto first = std::find_if(steps.begin(), steps.end(), is_ordered);
+    const auto behind = std::find_if(steps.rbegin(), steps.rend(), is_ordered).base();
+    for (auto step = steps.begin(); step != steps.end(); ++step) {
+        switch (step->kind) {
+            case Step::Kind::gather: text += "    if (resident.gathers()) resident.for_each_copy([&](uint32_t i) { gather_frame(batch, i); });\n"; break;
+            case Step::Kind::pack: text += "    resident.for_each_copy([&](uint32_t i) { pack_head(batch, i); });\n"; break;
+            case Step::Kind::nodes:
+                text += "    resident.for_each_share([&](uint32_t share) {\n" + nodes_text(program, layout, *step, lanes, staged) + "    });\n";
+                break;
+            case Step::Kind::tickets:
+            case Step::Kind::commit:
+            case Step::Kind::snapshot:
+                text += "    resident.sync();\n    if (resident.leads()) {\n";
+                if (step == first) text += "    resident.await_turn();\n";
+                text += ordered_text(program, layout, *step, lanes);
+                if (step + 1 == behind) text += "    resident.pass_turn();\n";
+                text += "    }\n    resident.sync();\n";
+                break;
+        }
+    }
+    return text + "    resident.finish();\n    }\n}\n";
 }
 
 /// Reads of the host's memory that are under way at once: enough to keep the bus busy for as long as it takes to
@@ -188,7 +245,8 @@ ChainSource make_chain_source(const chain::Program& program, const std::vector<S
     std::set<std::string> written;
     const TableLayout layout = table_layout(program);
     source.chain.name = program.name + ".cu";
-    source.chain.text = "#include \"millrace/device/kernel/launch.hpp\"\nusing namespace millrace;\nusing namespace millrace::device;\n";
+    const bool resident = !steps.empty() && steps.front().resident;
+    source.chain.text = fmt::format("#include \"millrace/device/kernel/{}.hpp\"\nusing namespace millrace;\nusing namespace millrace::device;\n", resident ? "resident" : "launch");
     source.chain.text += fmt::format("struct alignas(16) ChainTables {{ unsigned char bytes[{}]; }};\n", std::max<size_t>(layout.bytes, 16));
     const LaneChoice preferred = [](const chain::Node& node) { return node.lanes; };
     const LaneChoice single = [](const chain::Node&) { return 1u; };
@@ -210,10 +268,22 @@ ChainSource make_chain_source(const chain::Program& program, const std::vector<S
         }
     };
     for (size_t i = 0; i < program.nodes.size(); ++i) source.chain.text += targets(program, i);
+    const bool as_preferred = std::all_of(program.nodes.begin(), program.nodes.end(), [](const chain::Node& node) { return node.lanes == node.type->lanes; });
+    // Its batches are small, so that it runs them as those of few packets are run.
+    if (resident) {
+        // A block of its own is worth it for few packets already: the blocks are there.
+        constexpr unsigned kLeastPackets = 8;
+        const LaneChoice& lanes = as_preferred ? most : preferred;
+        add_nfs(lanes);
+        Kernel kernel{.name = "millrace_resident", .threads = kResidentThreads, .packets = kLeastPackets, .spread = 0, .most_blocks = 0, .block_bytes = 0};
+        for (const chain::Node& node : program.nodes) kernel.block_bytes = std::max(kernel.block_bytes, node.type->block_bytes);
+        source.chain.text += resident_kernel(program, layout, steps, kernel, lanes);
+        source.kernels.push_back(std::move(kernel));
+        return source;
+    }
     add_nfs(preferred);
     add_kernels(preferred, "step", source.kernels);
     const bool shares = std::any_of(program.nodes.begin(), program.nodes.end(), [](const chain::Node& node) { return node.lanes > 1; });
-    const bool as_preferred = std::all_of(program.nodes.begin(), program.nodes.end(), [](const chain::Node& node) { return node.lanes == node.type->lanes; });
     if (shares && as_preferred) {
         add_nfs(single);
         add_kernels(single, "short_step", source.short_kernels);

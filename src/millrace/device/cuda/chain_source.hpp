@@ -43,7 +43,7 @@ struct ChainSource {
     /// One for each kind of NF and number of lanes that the chain uses. Depends on nothing else, so
     /// that what it compiles to serves every chain.
     std::vector<TranslationUnit> nfs;
-    /// The kernels, one for each step, with the chain's constants built in.
+    /// The kernels, one for each step, or one that stays and runs them all (Step::resident), with the chain's constants built in.
     TranslationUnit chain;
     std::vector<Kernel> kernels;
     /// The same steps for short frames; empty where they would be no different, or the lanes were asked for.
@@ -53,7 +53,8 @@ struct ChainSource {
 };
 
 /// Writes the source that runs `steps` of `program`. Every kernel has the parameters
-/// (BatchView batch, ChainTables tables): by value, so that both lie in the GPU's constant memory.
+/// (BatchView batch, ChainTables tables), a resident one (ResidentList list, ChainTables tables): by value, so that both lie in
+/// the GPU's constant memory.
 ChainSource make_chain_source(const chain::Program& program, const std::vector<Step>& steps);
 
 }  // namespace millrace::device::cuda

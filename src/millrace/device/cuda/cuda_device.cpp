@@ -13,6 +13,7 @@ namespace millrace::device::cuda {
 namespace {
 
 // Numbers of CUdevice_attribute and of flags, as the manual of the driver API gives them.
+constexpr int kMultiprocessors = 16;
 constexpr int kComputeMajor = 75, kComputeMinor = 76;
 constexpr int kCanUseHostPointer = 91;
 constexpr unsigned kStreamNonBlocking = 1;
@@ -46,12 +47,12 @@ const Driver& require_driver() {
 }  // namespace
 
 struct CudaDevice::LoadedModule {
-    explicit LoadedModule(const CudaDevice& its_device) : device(its_device) {}
-    const CudaDevice& device;
+    explicit LoadedModule(CudaDevice& its_device) : device(its_device) {}
+    CudaDevice& device;
     Module module = nullptr;
     ~LoadedModule() {
         device.enter();
-        device.driver_.module_unload(module);
+        if (const ResidentKernels::Pause pause(device.resident_); pause) device.driver_.module_unload(module);
     }
 };
 
@@ -131,6 +132,11 @@ public:
         return !short_launches_.empty() && mean_bytes < kShortFrame ? short_launches_[step] : launches_[step];
     }
     void* tables() const { return const_cast<std::byte*>(tables_.data()); }
+    /// Of a program whose steps are resident.
+    ResidentFunction resident() const {
+        const Launch& own = launches_.front();
+        return {own.function, own.threads, own.packets, own.block_bytes, tables(), own.name};
+    }
 
 private:
     std::vector<Launch> make_launches(const std::vector<Kernel>& kernels) {
@@ -142,10 +148,10 @@ private:
             const Kernel& kernel = kernels[i];
             Launch launch{nullptr, kernel.threads, kernel.packets, kernel.spread, kernel.most_blocks, kernel.block_bytes, steps_[i].kind == Step::Kind::nodes, nullptr};
             require(device_.driver_.module_function(&launch.function, module_->module, kernel.name.c_str()), "no kernel " + kernel.name);
-            if (launch.block_bytes > kPlainBlockBytes)
+            if (launch.block_bytes > (steps_[i].resident ? 0 : kPlainBlockBytes))
                 require(device_.driver_.function_set(launch.function, kMaxDynamicShared, static_cast<int>(launch.block_bytes)),
                         fmt::format("no {} bytes of shared memory for a block", launch.block_bytes));
-            launch.name = &*device_.launch_names_.insert("chain '" + program_->name + "', " + step_text(*program_, steps_[i])).first;
+            launch.name = &*device_.launch_names_.insert("chain '" + program_->name + "', " + (steps_[i].resident ? "resident kernel" : step_text(*program_, steps_[i]))).first;
             launches.push_back(launch);
         }
         return launches;
@@ -242,6 +248,7 @@ CudaDevice::CudaDevice(CudaOptions options) : driver_(require_driver()), options
     require(driver_.device_attribute(&major, kComputeMajor, device_), "it does not say its compute capability");
     require(driver_.device_attribute(&minor, kComputeMinor, device_), "it does not say its compute capability");
     require(driver_.device_attribute(&host_pointers, kCanUseHostPointer, device_), "it does not say how it reaches host memory");
+    require(driver_.device_attribute(&multiprocessors_, kMultiprocessors, device_), "it does not say how many multiprocessors it has");
     if (major < kOldestMajor) throw DeviceError(fmt::format("device cuda:{}: {} has compute capability {}.{}; 7.0 is the least", options_.ordinal, name_, major, minor));
     if (host_pointers == 0) throw DeviceError(fmt::format("device cuda:{}: {} can't read pinned host memory at the host's addresses", options_.ordinal, name_));
     architecture_ = fmt::format("sm_{}{}", major, minor);
@@ -252,6 +259,9 @@ CudaDevice::CudaDevice(CudaOptions options) : driver_(require_driver()), options
 
 CudaDevice::~CudaDevice() {
     enter();
+    resident_.close();
+    // A kernel that does not end would keep all of this waiting for ever.
+    if (const ResidentKernels::Pause pause(resident_); !pause) return;
     for (size_t i = 0; i < stream_count_; ++i) {
         for (const DriverEvent event : streams_[i]->events) driver_.event_destroy(event);
         if (streams_[i]->anchor != nullptr) driver_.event_destroy(streams_[i]->anchor);
@@ -301,6 +311,8 @@ Address CudaDevice::allocate(size_t bytes, const std::string& what) {
     enter();
     DevicePointer address = 0;
     const size_t whole = std::max<size_t>(bytes, 1);
+    const ResidentKernels::Pause pause(resident_);
+    if (!pause) throw DeviceError(fmt::format("{}: no memory for {}: the GPU does not answer", describe(), what));
     Result result = driver_.allocate(&address, whole);
     // What another program has left in it must not travel with a batch, in the gaps between frames.
     if (result == kSuccess) result = driver_.clear(address, 0, whole);
@@ -312,12 +324,14 @@ Address CudaDevice::allocate(size_t bytes, const std::string& what) {
 
 void CudaDevice::free(Address address) {
     enter();
-    driver_.free(address);
+    if (const ResidentKernels::Pause pause(resident_); pause) driver_.free(address);
 }
 
 void* CudaDevice::allocate_host(size_t bytes) {
     enter();
     void* memory = nullptr;
+    const ResidentKernels::Pause pause(resident_);
+    if (!pause) throw DeviceError(describe() + ": no pinned host memory: the GPU does not answer");
     const Result result = driver_.host_allocate(&memory, std::max<size_t>(bytes, 1), kHostPortable | kHostMapped);
     if (result != kSuccess) throw DeviceError(fmt::format("{}: no {} MiB of pinned host memory: {}", describe(), (bytes >> 20) + 1, driver_.text(result)));
     return memory;
@@ -325,11 +339,13 @@ void* CudaDevice::allocate_host(size_t bytes) {
 
 void CudaDevice::free_host(void* memory) {
     enter();
-    driver_.host_free(memory);
+    if (const ResidentKernels::Pause pause(resident_); pause) driver_.host_free(memory);
 }
 
 bool CudaDevice::pin(void* memory, size_t bytes) {
     enter();
+    const ResidentKernels::Pause pause(resident_);
+    if (!pause) return false;
     const Result result = driver_.host_register(memory, bytes, kHostPortable | kHostMapped);
     constexpr Result kAlreadyRegistered = 712;
     if (result == kSuccess || result == kAlreadyRegistered) return true;
@@ -339,7 +355,7 @@ bool CudaDevice::pin(void* memory, size_t bytes) {
 
 void CudaDevice::unpin(void* memory) {
     enter();
-    driver_.host_unregister(memory);
+    if (const ResidentKernels::Pause pause(resident_); pause) driver_.host_unregister(memory);
 }
 
 StreamId CudaDevice::create_stream(bool timed) {
@@ -375,6 +391,8 @@ std::shared_ptr<CudaDevice::LoadedModule> CudaDevice::module_of(const ChainSourc
         throw DeviceError(describe() + ": " + e.what());
     }
     auto module = std::make_shared<LoadedModule>(*this);
+    const ResidentKernels::Pause pause(resident_);
+    if (!pause) throw DeviceError(describe() + ": no kernels can be loaded: the GPU does not answer");
     if (const Result result = driver_.module_load(&module->module, cubin.data()); result != kSuccess)
         throw DeviceError(fmt::format("{}: the driver refuses the kernels of {}: {}", describe(), source.chain.name, driver_.text(result)));
     known = module;
@@ -391,6 +409,13 @@ std::shared_ptr<LoadedProgram> CudaDevice::load(std::shared_ptr<const chain::Pro
     auto loaded = std::make_shared<Loaded>(*this, std::move(program), std::move(steps));
     loaded_.push_back(loaded);
     return loaded;
+}
+
+std::shared_ptr<Resident> CudaDevice::start_resident(std::shared_ptr<LoadedProgram> program, unsigned depth) {
+    const std::lock_guard lock(mutex_);
+    enter();
+    const ResidentFunction function = static_cast<const Loaded&>(*program).resident();
+    return resident_.start(std::move(program), function, depth);
 }
 
 std::shared_ptr<LoadedTask> CudaDevice::load(const Task& task, const nf::Image& image) {

@@ -10,6 +10,7 @@
 
 #include "millrace/device/cuda/driver.hpp"
 #include "millrace/device/cuda/kernel_store.hpp"
+#include "millrace/device/cuda/resident.hpp"
 #include "millrace/device/device.hpp"
 
 namespace millrace::device::cuda {
@@ -40,6 +41,7 @@ public:
     void unpin(void* memory) override;
     StreamId create_stream(bool timed) override;
     std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) override;
+    std::shared_ptr<Resident> start_resident(std::shared_ptr<LoadedProgram> program, unsigned depth) override;
     std::shared_ptr<LoadedTask> load(const Task& task, const nf::Image& image) override;
     Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) override;
     Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) override;
@@ -60,6 +62,7 @@ public:
     std::string bus_id() const;
 
 private:
+    friend class ResidentKernels;
     class LoadedImage;
     class Loaded;
     class TaskLoaded;
@@ -108,11 +111,13 @@ private:
     const CudaOptions options_;
     std::string name_, architecture_;
     size_t memory_bytes_ = 0;
+    int multiprocessors_ = 0;
     DeviceOrdinal device_ = 0;
     Context context_ = nullptr;
     KernelStore kernels_;
     std::atomic<Status> state_{Status::ok};
-    std::recursive_mutex mutex_;  // of all below; not taken while packets flow; a program may end while another loads
+    ResidentKernels resident_{*this, driver_};
+    std::recursive_mutex mutex_;  // of all below, before that of resident kernels; not taken while packets flow; a program may end while another loads
     std::array<std::unique_ptr<StreamState>, kMostStreams> streams_;
     size_t stream_count_ = 0;
     std::map<const void*, SharedArray> arrays_;

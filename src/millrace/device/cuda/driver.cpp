@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <stdexcept>
 
 namespace millrace::device::cuda {
@@ -43,6 +44,7 @@ void bind_all(void* library, Driver& d) {
     bind(library, d.host_unregister, "cuMemHostUnregister");
     bind(library, d.stream_create, "cuStreamCreate");
     bind(library, d.stream_destroy, "cuStreamDestroy_v2");
+    bind(library, d.stream_query, "cuStreamQuery");
     bind(library, d.stream_wait, "cuStreamWaitEvent");
     bind(library, d.event_create, "cuEventCreate");
     bind(library, d.event_destroy, "cuEventDestroy_v2");
@@ -73,6 +75,10 @@ Loaded load() {
         loaded.why = e.what();
         return loaded;
     }
+    // A kernel that stays on the GPU holds up what comes behind it in the same of the hardware's queues, of which the driver
+    // takes 8 unless told otherwise; and code that is brought there when it first runs would wait for it.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     if (const Result result = loaded.driver.init(0); result != kSuccess) {
         loaded.why = "the CUDA driver does not start: " + loaded.driver.text(result);
         return loaded;

@@ -112,6 +112,9 @@ struct Step {
     bool snapshot = false;     ///< the last step that changes state: takes the snapshot of the states, and leaves them for others
     bool keys_of_next = false; ///< write the order keys of the packets that wait for node `last`
     bool timed = false;        ///< of kind `nodes`: add what each part takes to BatchView::part_times
+    bool resident = false;     ///< a resident kernel runs it, with all others of the program
+    /// Whether batches must do it one after the other.
+    constexpr bool in_order() const { return kind == Kind::tickets || kind == Kind::commit || kind == Kind::snapshot; }
     friend constexpr bool operator==(const Step&, const Step&) = default;
 };
 

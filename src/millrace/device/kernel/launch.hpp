@@ -25,7 +25,8 @@ public:
         uint32_t taken[kMaxNodes];  ///< by node: groups of packets that warps have taken
     };
 
-    MILLRACE_DEVICE BlockPackets(const BatchView& batch, Shared& shared) : shared_(shared), first_(blockIdx.x * batch.block_packets) {
+    /// Share `share` of the batch.
+    MILLRACE_DEVICE BlockPackets(const BatchView& batch, Shared& shared, uint32_t share) : shared_(shared), first_(share * batch.block_packets) {
         count_ = smaller(first_ + batch.block_packets, batch.count) - first_;
         if (threadIdx.x < kMaxNodes) shared.taken[threadIdx.x] = 0;
         for (uint32_t k = threadIdx.x; k < count_; k += blockDim.x) shared.bytes[k] = batch.descriptors[first_ + k].present;
@@ -139,51 +140,55 @@ MILLRACE_DEVICE void for_each_copy(const BatchView& batch, F&& f) {
     for (uint32_t i = blockIdx.x * (blockDim.x / kCopyLanes) + threadIdx.x / kCopyLanes; i < batch.count; i += at_once) f(i);
 }
 
-/// Fetches the frames from the host's memory. The bus takes long to answer: each thread asks for several
-/// words before it waits.
-MILLRACE_DEVICE void gather_frames(const BatchView& batch) {
+/// Fetches packet `i`'s frame from the host's memory, in kCopyLanes threads. The bus takes long to answer: each thread asks for
+/// several words before it waits.
+MILLRACE_DEVICE void gather_frame(const BatchView& batch, uint32_t i) {
     constexpr uint32_t kWord = sizeof(uint4), kAsked = 4;
     const uint32_t rank = threadIdx.x % kCopyLanes;
-    for_each_copy(batch, [&](uint32_t i) {
-        const FrameDescriptor& frame = batch.descriptors[i];
-        const auto* from = reinterpret_cast<const uint8_t*>(batch.source_of(i));
-        uint8_t* to = batch.frames + frame.offset;
-        if (((reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to)) & (kWord - 1)) != 0) {
-            for (uint32_t at = rank; at < frame.present; at += kCopyLanes) to[at] = from[at];
-            return;
-        }
-        // The last word may reach behind the frame: into what is free behind it, here as there.
-        const auto* words = reinterpret_cast<const uint4*>(from);
-        auto* into = reinterpret_cast<uint4*>(to);
-        const uint32_t count = (frame.present + kWord - 1) / kWord;
-        for (uint32_t at = rank; at < count; at += kCopyLanes * kAsked) {
-            uint4 asked[kAsked];
+    const FrameDescriptor& frame = batch.descriptors[i];
+    const auto* from = reinterpret_cast<const uint8_t*>(batch.source_of(i));
+    uint8_t* to = batch.frames + frame.offset;
+    if (((reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to)) & (kWord - 1)) != 0) {
+        for (uint32_t at = rank; at < frame.present; at += kCopyLanes) to[at] = from[at];
+        return;
+    }
+    // The last word may reach behind the frame: into what is free behind it, here as there.
+    const auto* words = reinterpret_cast<const uint4*>(from);
+    auto* into = reinterpret_cast<uint4*>(to);
+    const uint32_t count = (frame.present + kWord - 1) / kWord;
+    for (uint32_t at = rank; at < count; at += kCopyLanes * kAsked) {
+        uint4 asked[kAsked];
 #pragma unroll
-            for (uint32_t k = 0; k < kAsked; ++k)
-                if (at + k * kCopyLanes < count) asked[k] = __ldcs(words + at + k * kCopyLanes);
+        for (uint32_t k = 0; k < kAsked; ++k)
+            if (at + k * kCopyLanes < count) asked[k] = __ldcs(words + at + k * kCopyLanes);
 #pragma unroll
-            for (uint32_t k = 0; k < kAsked; ++k)
-                if (at + k * kCopyLanes < count) into[at + k * kCopyLanes] = asked[k];
-        }
-    });
+        for (uint32_t k = 0; k < kAsked; ++k)
+            if (at + k * kCopyLanes < count) into[at + k * kCopyLanes] = asked[k];
+    }
 }
 
-/// Copies the heads that go back.
-MILLRACE_DEVICE void pack_heads(const BatchView& batch) {
+/// Fetches all frames.
+MILLRACE_DEVICE void gather_frames(const BatchView& batch) {
+    for_each_copy(batch, [&](uint32_t i) { gather_frame(batch, i); });
+}
+
+/// Copies the head of packet `i` that goes back, in kCopyLanes threads.
+MILLRACE_DEVICE void pack_head(const BatchView& batch, uint32_t i) {
     constexpr uint32_t kWord = sizeof(uint4);
-    const Lanes<kCopyLanes> lanes;
-    const uint32_t rank = threadIdx.x % kCopyLanes;
-    for_each_copy(batch, [&](uint32_t i) {
-        const uint8_t* from = batch.frames + batch.results[i].offset;
-        uint8_t* to = batch.prefixes + static_cast<uint64_t>(i) * batch.prefix_bytes;
-        if (((reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to) | batch.prefix_bytes) & (kWord - 1)) != 0) {
-            pack_packet(batch, i, lanes);
-            return;
-        }
-        // The last word may reach behind what was brought: into the room of its own frame.
-        const uint32_t words = (smaller(batch.prefix_bytes, static_cast<uint32_t>(batch.descriptors[i].present)) + kWord - 1) / kWord;
-        for (uint32_t k = rank; k < words; k += kCopyLanes) reinterpret_cast<uint4*>(to)[k] = reinterpret_cast<const uint4*>(from)[k];
-    });
+    const uint8_t* from = batch.frames + batch.results[i].offset;
+    uint8_t* to = batch.prefixes + static_cast<uint64_t>(i) * batch.prefix_bytes;
+    if (((reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to) | batch.prefix_bytes) & (kWord - 1)) != 0) {
+        pack_packet(batch, i, Lanes<kCopyLanes>{});
+        return;
+    }
+    // The last word may reach behind what was brought: into the room of its own frame.
+    const uint32_t words = (smaller(batch.prefix_bytes, static_cast<uint32_t>(batch.descriptors[i].present)) + kWord - 1) / kWord;
+    for (uint32_t k = threadIdx.x % kCopyLanes; k < words; k += kCopyLanes) reinterpret_cast<uint4*>(to)[k] = reinterpret_cast<const uint4*>(from)[k];
+}
+
+/// Copies all heads.
+MILLRACE_DEVICE void pack_heads(const BatchView& batch) {
+    for_each_copy(batch, [&](uint32_t i) { pack_head(batch, i); });
 }
 
 /// What follows `process`: the decision's target, or a function that takes the decision, kept until then.

@@ -232,49 +232,51 @@ Status SimDevice::scatter_to_host(StreamId stream, std::span<const CopyPiece> pi
 }
 
 Status SimDevice::launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) {
+    return submit(stream, {Operation::Kind::kernel, [=, this, &program] { return run(program, step, batch); }});
+}
+
+/// With the mutex held. False: a bad address.
+bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& batch) {
     const auto& loaded = static_cast<const Loaded&>(program);
-    const auto run = [=, this, &loaded] {
-        BatchView view = batch;
-        const size_t count = batch.count, nodes = std::max<size_t>(loaded.program().nodes.size(), 1);
-        bool sound = true;
-        const auto translate = [&](auto*& pointer, size_t bytes) {
-            // Kernels may follow the host's addresses.
-            if (pointer == nullptr || reinterpret_cast<Address>(pointer) < kFirstAddress) return;
-            auto* real = memory(reinterpret_cast<Address>(pointer), bytes);
-            sound &= real != nullptr;
-            pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(real);
-        };
-        translate(view.frames, 1);
-        translate(view.sources, count * sizeof(uint64_t));
-        size_t state_words = 0;
-        for (StateWords& state : view.states) {
-            translate(state.words, state.count * sizeof(uint32_t));
-            state_words += state.count;
-        }
-        translate(view.snapshot, state_words * sizeof(uint32_t));
-        translate(view.descriptors, count * sizeof(FrameDescriptor));
-        translate(view.packets, count * sizeof(Packet));
-        translate(view.at, count * sizeof(uint16_t));
-        translate(view.keys, count * sizeof(uint32_t));
-        translate(view.decisions, count * sizeof(Decision));
-        translate(view.results, count * sizeof(PacketResult));
-        translate(view.events, sizeof(EventBuffer));
-        translate(view.visits, count * nodes * sizeof(Decision));
-        translate(view.prefixes, count * batch.prefix_bytes);
-        translate(view.part_times, kPartCount * sizeof(uint64_t));
-        translate(view.outcome_counts, size_t{kMaxNodes} * kMaxOutcomes * sizeof(uint32_t));
-        if (!sound) return false;
-        Event* device_events = nullptr;
-        if (view.events != nullptr) {
-            device_events = view.events->events;
-            translate(view.events->events, size_t{view.events->capacity} * sizeof(Event));
-            if (!sound) return false;
-        }
-        run_step(loaded.program(), loaded.tables(), loaded.steps()[step], view, static_cast<uint32_t>(random_()));
-        if (view.events != nullptr) view.events->events = device_events;
-        return true;
+    BatchView view = batch;
+    const size_t count = batch.count, nodes = std::max<size_t>(loaded.program().nodes.size(), 1);
+    bool sound = true;
+    const auto translate = [&](auto*& pointer, size_t bytes) {
+        // Kernels may follow the host's addresses.
+        if (pointer == nullptr || reinterpret_cast<Address>(pointer) < kFirstAddress) return;
+        auto* real = memory(reinterpret_cast<Address>(pointer), bytes);
+        sound &= real != nullptr;
+        pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(real);
     };
-    return submit(stream, {Operation::Kind::kernel, run});
+    translate(view.frames, 1);
+    translate(view.sources, count * sizeof(uint64_t));
+    size_t state_words = 0;
+    for (StateWords& state : view.states) {
+        translate(state.words, state.count * sizeof(uint32_t));
+        state_words += state.count;
+    }
+    translate(view.snapshot, state_words * sizeof(uint32_t));
+    translate(view.descriptors, count * sizeof(FrameDescriptor));
+    translate(view.packets, count * sizeof(Packet));
+    translate(view.at, count * sizeof(uint16_t));
+    translate(view.keys, count * sizeof(uint32_t));
+    translate(view.decisions, count * sizeof(Decision));
+    translate(view.results, count * sizeof(PacketResult));
+    translate(view.events, sizeof(EventBuffer));
+    translate(view.visits, count * nodes * sizeof(Decision));
+    translate(view.prefixes, count * batch.prefix_bytes);
+    translate(view.part_times, kPartCount * sizeof(uint64_t));
+    translate(view.outcome_counts, size_t{kMaxNodes} * kMaxOutcomes * sizeof(uint32_t));
+    if (!sound) return false;
+    Event* device_events = nullptr;
+    if (view.events != nullptr) {
+        device_events = view.events->events;
+        translate(view.events->events, size_t{view.events->capacity} * sizeof(Event));
+        if (!sound) return false;
+    }
+    run_step(loaded.program(), loaded.tables(), loaded.steps()[step], view, static_cast<uint32_t>(random_()));
+    if (view.events != nullptr) view.events->events = device_events;
+    return true;
 }
 
 Status SimDevice::launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) {
@@ -310,6 +312,25 @@ Status SimDevice::wait(StreamId stream, Device& of, EventId event) {
     return awaited != nullptr ? submit(stream, {Operation::Kind::wait, nullptr, event, awaited}) : Status::ok;
 }
 
+/// Counts an operation; whether a fault keeps it from being carried out, now or for ever.
+bool SimDevice::goes_wrong(Operation::Kind kind) {
+    ++operations_;
+    for (auto fault = faults_.begin(); fault != faults_.end(); ++fault) {
+        if (operations_ <= fault->after_operations) continue;
+        const bool hits = fault->kind == Fault::Kind::device_lost || fault->kind == Fault::Kind::slow ||
+                          (fault->kind == Fault::Kind::copy_fails) == (kind == Operation::Kind::copy);
+        if (!hits) continue;
+        if (fault->kind == Fault::Kind::slow) {
+            stalled_polls_ = fault->slow_polls;
+        } else {
+            state_ = fault->kind == Fault::Kind::device_lost ? Status::lost : Status::failed;
+        }
+        faults_.erase(fault);
+        return true;
+    }
+    return false;
+}
+
 bool SimDevice::step(StreamId stream) {
     std::deque<Operation>& queue = streams_[stream];
     if (queue.empty()) return false;
@@ -325,20 +346,7 @@ bool SimDevice::step(StreamId stream) {
         queue.pop_front();
         return true;
     }
-    ++operations_;
-    for (auto fault = faults_.begin(); fault != faults_.end(); ++fault) {
-        if (operations_ <= fault->after_operations) continue;
-        const bool hits = fault->kind == Fault::Kind::device_lost || fault->kind == Fault::Kind::slow ||
-                          (fault->kind == Fault::Kind::copy_fails) == (operation.kind == Operation::Kind::copy);
-        if (!hits) continue;
-        if (fault->kind == Fault::Kind::slow) {
-            stalled_polls_ = fault->slow_polls;
-        } else {
-            state_ = fault->kind == Fault::Kind::device_lost ? Status::lost : Status::failed;
-        }
-        faults_.erase(fault);
-        return false;
-    }
+    if (goes_wrong(operation.kind)) return false;
     if (!operation.run()) {
         state_ = Status::failed;
         return false;

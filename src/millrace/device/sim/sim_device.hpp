@@ -51,6 +51,7 @@ public:
     void unpin(void*) override {}
     StreamId create_stream(bool timed) override;
     std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) override;
+    std::shared_ptr<Resident> start_resident(std::shared_ptr<LoadedProgram> program, unsigned depth) override;
     std::shared_ptr<LoadedTask> load(const Task& task, const nf::Image& image) override;
     Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) override;
     Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) override;
@@ -73,6 +74,7 @@ private:
     class Loaded;
     class LoadedImage;
     class TaskLoaded;
+    class ResidentTeams;
     struct Operation {
         enum class Kind { copy, kernel, record, wait } kind;
         std::function<bool()> run;  ///< false: a bad address
@@ -89,6 +91,8 @@ private:
     /// Carries out what is due; called with the mutex held.
     void advance();
     bool step(StreamId stream);
+    bool goes_wrong(Operation::Kind kind);
+    bool run(const LoadedProgram& program, size_t step, const BatchView& batch);
     /// The host's pointer to device memory [address, address + bytes), null when that is not allocated.
     uint8_t* memory(Address address, size_t bytes);
     Address allocate_locked(size_t bytes, const std::string& what);
