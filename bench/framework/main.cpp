@@ -5,6 +5,7 @@
 //
 // With --threads N: bare loops alone, on N cores at once, over published rules and routes (those of `millrace bench chain`)
 // where there are any: the most that the CPU makes of the chain. The JSON can be drawn together with that of millrace bench.
+// With --batches N: what a packet costs N workers whose batches go through a device that takes no time.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -17,6 +18,7 @@
 #include "measure.hpp"
 #include "millrace/base/eal.hpp"
 #include "millrace/bench/machine.hpp"
+#include "offload_path.hpp"
 #include "side_by_side.hpp"
 
 namespace {
@@ -30,6 +32,7 @@ struct Arguments {
     std::string json_file;
     unsigned threads = 0;       ///< of bare loops side by side; 0: chain and bare loop in turns
     unsigned first_core = 0;    ///< of theirs
+    unsigned batch_workers = 0; ///< whose batches go through a device that takes no time; 0: chain and bare loop in turns
     bool check = false;         ///< briefly, and judge
 };
 
@@ -45,9 +48,10 @@ Arguments parse_arguments(int argc, char** argv) {
         else if (option == "--seconds" && i + 1 < argc) arguments.seconds = std::atof(argv[++i]);
         else if (option == "--frame" && i + 1 < argc) arguments.frame_bytes = static_cast<uint32_t>(std::atoi(argv[++i]));
         else if (option == "--threads" && i + 1 < argc) arguments.threads = static_cast<unsigned>(std::atoi(argv[++i]));
+        else if (option == "--batches" && i + 1 < argc) arguments.batch_workers = static_cast<unsigned>(std::atoi(argv[++i]));
         else if (option == "--first-core" && i + 1 < argc) arguments.first_core = static_cast<unsigned>(std::atoi(argv[++i]));
         else if (option == "--json" && i + 1 < argc) arguments.json_file = argv[++i];
-        else throw std::runtime_error("unknown option " + option + "; there are --seconds N, --frame BYTES, --json FILE, --check, --threads N, --first-core N");
+        else throw std::runtime_error("unknown option " + option + "; there are --seconds N, --frame BYTES, --json FILE, --check, --threads N, --first-core N, --batches N");
     }
     return arguments;
 }
@@ -135,7 +139,22 @@ int run_side_by_side(const Arguments& arguments) {
     return 0;
 }
 
+int run_batches(const Arguments& arguments) {
+    start_eal();
+    nlohmann::json results = nlohmann::json::array();
+    for (const uint32_t batch : {1024u, 2048u, 4096u, 8192u})
+        for (const uint32_t buffers : {6 * batch, 49152u}) {
+            const OffloadPath path{arguments.batch_workers, std::max(arguments.frame_bytes, 64u), batch, buffers, arguments.seconds / 8};
+            const double cycles = measure_offload_path(path);
+            std::cout << fmt::format("{} B, batches of {:4}, {:5} buffers, {} workers: {:5.1f} cycles a packet\n", path.frame_bytes, batch, buffers, path.workers, cycles) << std::flush;
+            results.push_back({{"frame-bytes", path.frame_bytes}, {"batch", batch}, {"buffers", buffers}, {"workers", path.workers}, {"cycles-per-packet", cycles}});
+        }
+    write_json(arguments, {{"results", results}});
+    return 0;
+}
+
 int run(const Arguments& arguments) {
+    if (arguments.batch_workers != 0) return run_batches(arguments);
     if (arguments.threads != 0) return run_side_by_side(arguments);
     const ScratchFolder scratch;
     start_eal();

@@ -1,0 +1,17 @@
+// What a packet costs the CPU on its way through a device that takes no time.
+#pragma once
+
+#include <cstdint>
+
+namespace millrace::bench {
+
+struct OffloadPath {
+    unsigned workers = 1;
+    uint32_t frame_bytes = 64, batch_packets = 4096, buffers = 16384;  ///< buffers of each worker
+    double seconds = 0.5;
+};
+/// Time stamp cycles of a worker's own CPU time for a packet, from the source over batches and results into the sink.
+/// Throws std::runtime_error when packets are lost.
+double measure_offload_path(const OffloadPath& path);
+
+}  // namespace millrace::bench
