@@ -20,6 +20,7 @@ _millrace() {
         --mode) mapfile -t COMPREPLY < <(compgen -W "fused pipelined no-sharing persistent" -- "$current"); return ;;
         --transfer-in) mapfile -t COMPREPLY < <(compgen -W "auto packed rows gather zero-copy" -- "$current"); return ;;
         --transfer-out) mapfile -t COMPREPLY < <(compgen -W "auto region selective zero-copy" -- "$current"); return ;;
+        --graphs) mapfile -t COMPREPLY < <(compgen -W "auto on off" -- "$current"); return ;;
         -o | --output) [[ $command == bench ]] && { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; }
             mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
         --payload) mapfile -t COMPREPLY < <(compgen -W "http capture random" -- "$current"); return ;;
@@ -36,7 +37,7 @@ _millrace() {
     local options="--help"
     case $command in
         "") options+=" --version --nf" ;;
-        run) options+=" --device --output --lanes --workers --cores --verdicts --timeline --json --for --threading --mode --transfer-in --transfer-out --keep-kernels"
+        run) options+=" --device --output --lanes --workers --cores --verdicts --timeline --json --for --threading --mode --transfer-in --transfer-out --graphs --keep-kernels"
              options+=" --whole-frames --device-halves --batches --quiet" ;;
         check) options+=" --device --output --lanes" ;;
         explain) options+=" --device --output --lanes --workers" ;;
@@ -48,7 +49,7 @@ _millrace() {
                        options+=" --data --for --headers --lanes --engines --sets --most-rules --acl --json" ;;
                 transfer) options+=" --device --for --json" ;;
                 chain | nf | modes | latency)
-                    options+=" --chain --config --device --workers --cores --sizes --replay --for --warm-up --threading --mode --transfer-in --transfer-out"
+                    options+=" --chain --config --device --workers --cores --sizes --replay --for --warm-up --threading --mode --transfer-in --transfer-out --graphs"
                     options+=" --whole-frames --device-halves --batches --max-batch --max-delay --burst --buffers --many-rules --patterns --payload"
                     options+=" --flows --data --restore --unchecked --json"
                     [[ $sub == chain || $sub == nf ]] && options+=" --kernels --kernels-only"

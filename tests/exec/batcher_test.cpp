@@ -73,6 +73,25 @@ TEST_F(Batcher, GathersWhatComesWhileTheDeviceIsBusyIntoOneBatch) {
     EXPECT_EQ(batches(), 2u) << "the first packet, and all that came while it was away";
 }
 
+TEST_F(Batcher, SpreadsFewPacketsOverBatchesAtEvenDistances) {
+    test_pool();
+    start(0, 1024, std::chrono::seconds(10));
+    submit(1);
+    engine_->poll();
+    while (engine_->in_flight() > 0) engine_->poll();
+    // It is known now how long a batch is away, which is next to nothing: others go while the first is on its way.
+    submit(1);
+    engine_->poll();
+    for (int i = 0; i < 3; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        submit(10);
+        engine_->poll();
+    }
+    engine_->drain();
+    EXPECT_EQ(collector_.outcomes.size(), 32u);
+    EXPECT_GE(batches(), 4u) << "packets waited for a device that had room";
+}
+
 TEST_F(Batcher, SendsAFullBatchToABusyDevice) {
     test_pool();
     start(1000, 64, std::chrono::seconds(10));

@@ -154,6 +154,10 @@ public:
     virtual std::shared_ptr<LoadedTask> load(const Task& task, const nf::Image& image) = 0;
 
     // --- while packets flow; any thread, one at a time per stream ---
+    /// What is put on the stream from now on need not begin before `submit`: a device may be told of all of it at once. What
+    /// host memory it is to read must stay as it is until then, too, and whoever waits for its events must do so after `submit`.
+    virtual void hold(StreamId) {}
+    virtual Status submit(StreamId) { return Status::ok; }
     virtual Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) = 0;
     virtual Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) = 0;
     /// `rows` rows of `width` bytes; pitches are the distances between rows, in bytes.

@@ -21,8 +21,12 @@ public:
     uint8_t* data() const { return data_; }
     size_t bytes() const { return bytes_; }
 
-    /// Lends the region to `packets` packets; `attach` follows for each of them.
+    /// Lends the region to `packets` packets; `attach` follows for each of them, or `take_back`.
     void lend(uint16_t packets);
+    /// That many of them did without.
+    void take_back(uint16_t packets) {
+        if (packets > 0 && rte_mbuf_ext_refcnt_update(&shared_, static_cast<int16_t>(-static_cast<int>(packets))) == 0) freed(nullptr, this);
+    }
     /// Makes `mbuf`'s frame the `length` bytes at `offset`, with that much free room before and behind. The mbuf's own
     /// buffer stays as it is and is its again when it is freed.
     void attach(rte_mbuf* mbuf, size_t offset, uint16_t length, uint16_t headroom, uint16_t tailroom) {

@@ -156,11 +156,14 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
 }
 
 /// The adaptive batcher: an idle device gets what there is at once; a busy one gets the next batch
-/// when it is full or its oldest packet has waited long enough (GEN, section 3.2; GSwitch, section 5).
+/// when it is full or its oldest packet has waited long enough (GEN, section 3.2; GSwitch, section 5). A device with
+/// few packets has room for more: it gets batches at even distances, as many in the time that one is away as it takes.
 bool OffloadEngine::batch_is_due(const Queue& queue, uint64_t now) const {
     if (queue.waiting() == 0 || idle_.empty()) return false;
     const size_t idle_below = options_.mode == device::Mode::persistent ? std::min<size_t>(options_.depth, device::kMostTeams) : 1;
     if (flying_.size() < idle_below || queue.waiting() >= std::min(queue.program->max_batch, max_batch_)) return true;
+    constexpr size_t kFew = 1024;  // that a GPU takes about as long for as for one
+    if (away_ != 0 && flying_packets_ < kFew && now - flying_.back()->launched >= away_ / options_.depth) return true;
     return to_nanoseconds(now - queue.bursts.front().first) >= static_cast<uint64_t>(queue.program->max_delay.count());
 }
 
@@ -194,6 +197,7 @@ bool OffloadEngine::start_batch(Queue& queue) {
     if (!lay_out(queue, slot)) return false;
     idle_.pop_back();
     flying_.push_back(&slot);
+    flying_packets_ += slot.count;
     slot.loaded = queue.loaded;
     slot.resident = queue.resident;
     slot.shared_states = queue.shared_states.data();
@@ -214,9 +218,14 @@ bool OffloadEngine::start_batch(Queue& queue) {
         if (packets == 0) ++whole;
     }
     queue.bursts.erase(queue.bursts.begin(), queue.bursts.begin() + static_cast<ptrdiff_t>(whole));
+    if (uses_graphs() && slot.resident == nullptr) device_->hold(slot.stream);
     Status status = send(slot);
-    if (status == Status::ok && slot.resident == nullptr) status = run_steps(slot);
-    if (status == Status::ok && slot.resident == nullptr) status = fetch(slot);
+    if (slot.resident == nullptr) {
+        std::unique_lock<std::mutex> in_order;
+        if (status == Status::ok) status = run_steps(slot, in_order);
+        if (status == Status::ok) status = fetch(slot);
+        if (status == Status::ok) status = device_->submit(slot.stream);
+    }
     if (options_.track != nullptr) slot.put_until_ns = Timeline::now_ns();
     if (status != Status::ok) fail_over(status);
     return true;
@@ -268,6 +277,7 @@ void OffloadEngine::fail_over(Status status) {
                                             : "a copy, a kernel or an allocation has failed", in_flight_);
     const std::deque<Slot*> flying = std::move(flying_);
     flying_.clear();
+    flying_packets_ = 0;
     for (Slot* slot : flying) run_on_cpu(slot->program, *slot->counters, slot->mbufs);
     for (const auto& queue : queues_) {
         std::vector<rte_mbuf*> waiting;

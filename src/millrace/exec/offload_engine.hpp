@@ -18,6 +18,14 @@
 
 namespace millrace::exec {
 
+/// Whether a device is told of a batch by one graph in place of a call for each copy and kernel.
+enum class Graphs {
+    automatic,  ///< where one worker has the device for itself: several would wait for each other (docs/benchmarks/gpu.md)
+    on,
+    off,
+};
+inline constexpr const char* kGraphsNames[] = {"auto", "on", "off"};
+
 struct OffloadOptions {
     unsigned depth = 4;                      ///< batches in flight
     size_t batch_bytes = size_t{16} << 20;   ///< most packet-buffer bytes of one batch
@@ -27,6 +35,7 @@ struct OffloadOptions {
     bool whole_frames = false;               ///< move every byte both ways, whatever the plan says
     std::shared_ptr<const TransferFigures> figures;  ///< what the automatic ways are chosen by; null: built_in_figures()
     unsigned workers = 1;                    ///< that share the device, this one among them
+    Graphs graphs = Graphs::automatic;
     TimelineTrack* track = nullptr;          ///< what happens when is told there; null: nowhere
     std::shared_ptr<device::OrderGate> gate; ///< of all devices that run these chains; null: there is one
     bool pinned = false;                     ///< all receive buffers are known to the device (Device::pin)
@@ -67,6 +76,8 @@ public:
     std::string describe() const override;
     /// What the engine runs of a program; for those who load it ahead.
     static std::vector<device::Step> steps_of(const chain::Program& program, const OffloadOptions& options);
+    /// Whether batches go to the device as graphs.
+    bool uses_graphs() const { return options_.graphs == Graphs::on || (options_.graphs == Graphs::automatic && options_.workers == 1); }
     /// Whether the device has failed and the CPU has taken over.
     bool failed_over() const { return failed_; }
 
@@ -89,7 +100,7 @@ private:
     TransferIn resident_transfer(TransferIn chosen) const;
     device::Status put_on_list(Slot& slot, size_t input_bytes);
     void stop_residents();
-    device::Status run_steps(Slot& slot);
+    device::Status run_steps(Slot& slot, std::unique_lock<std::mutex>& in_order);
     device::Status cross(Slot& slot);
     bool restore_states(const Slot& slot);
     void list_back(const Slot& slot, std::vector<device::CopyPiece>& pieces) const;
@@ -97,14 +108,23 @@ private:
     device::Status fetch_rest(Slot& slot);
     bool finish_front();
     void complete(Slot& slot);
-    void pass_on(Slot& slot, size_t first, size_t count, bool lent);
+    /// How frames that have come back become their packets' own.
+    enum class Return {
+        lent,     ///< mbufs point into the region
+        home,     ///< copied into the receive buffers
+        heads,    ///< only heads came, and are copied there
+        nothing,  ///< nothing came
+    };
+    void pass_on(Slot& slot, size_t first, size_t count, Return way);
     void tell_visits(const Slot& slot);
     void name_slices();
     void begin_trace(const Queue& queue, Slot& slot, uint64_t put_from_ns);
     void mark(Slot& slot, const std::string* name, uint64_t bytes = 0);
     void trace(const Slot& slot, uint64_t applied_from_ns);
     FrameRegion* lend_region(Slot& slot);
-    bool apply(Slot& slot, size_t index, bool lent, Fate& fate);
+    static Fate fate_of(const Slot& slot, const device::PacketResult& result);
+    template <Return way>
+    void apply(Slot& slot, size_t first, size_t count);
     void count(const Slot& slot);
     void fail_over(device::Status status);
     void run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
@@ -126,6 +146,8 @@ private:
     std::vector<Slot*> idle_;
     std::vector<std::unique_ptr<Queue>> queues_;
     size_t in_flight_ = 0;
+    size_t flying_packets_ = 0;
+    uint64_t away_ = 0;                      // TSC cycles that a batch takes from here until it is back, smoothed
     std::atomic<bool> failed_{false};        // read by reports, too
     std::vector<Fate> fates_;
     std::vector<Visit> visits_;

@@ -9,20 +9,13 @@
 
 namespace millrace::exec {
 
-/// Lends the slot's region to those of its packets that go on, if another region is there for the next
-/// batch, which it returns; null if all are out, with packets that wait to be sent: then frames are copied home.
+/// Lends the slot's region to all of its packets, if another region is there for the next batch, which it returns; null if all
+/// are out, with packets that wait to be sent: then frames are copied home.
 FrameRegion* OffloadEngine::lend_region(Slot& slot) {
     // A NIC that wants physical addresses could not send from a region.
     if (slot.prefix_back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
-    size_t going_on = 0;
-    for (size_t i = 0; i < slot.count; ++i) {
-        const device::PacketResult& result = slot.results()[i];
-        going_on += result.node != device::kHostDecides && target_of(*slot.program, result).kind != Target::Kind::drop;
-    }
-    if (going_on == 0) return nullptr;
     FrameRegion* fresh = regions_->take();
-    if (fresh == nullptr) return nullptr;
-    slot.region->lend(static_cast<uint16_t>(going_on));
+    if (fresh != nullptr) slot.region->lend(static_cast<uint16_t>(slot.count));
     return fresh;
 }
 
@@ -45,38 +38,65 @@ bool bring_home(rte_mbuf* mbuf, const uint8_t* frame, uint16_t length, int32_t d
 
 }  // namespace
 
-/// Makes packet `index` what the device has made of it; false when the host must decide instead.
-bool OffloadEngine::apply(Slot& slot, size_t index, bool lent, Fate& fate) {
-    const device::PacketResult& result = slot.results()[index];
-    if (result.node == device::kHostDecides) return false;
-    fate.target = target_of(*slot.program, result);
-    fate.node = result.node;
-    fate.out_port = result.out_port;
+/// What becomes of a packet with that result.
+Fate OffloadEngine::fate_of(const Slot& slot, const device::PacketResult& result) {
     const bool known = result.node < slot.program->nodes.size() && result.detail != static_cast<uint16_t>(kNoDetail);
-    fate.decision = {known ? result.detail : kNoDetail, result.outcome};
-    if (fate.target.kind == Target::Kind::drop) {
-        if (result.node == kParserNode && result.outcome < kMalformedCount) slot.counters->malformed[result.outcome].add(1);
-        return true;
-    }
-    rte_mbuf* mbuf = slot.mbufs[index];
-    const device::FrameDescriptor& descriptor = slot.descriptors()[index];
-    if (slot.prefix_back == chain::kWholeFrame) {
-        const int32_t moved = static_cast<int32_t>(result.offset - descriptor.offset);
-        // Offsets count from the ring's start, the region from the piece's head.
-        const size_t at = result.offset - slot.ring_offset - slot.head_at;
-        if (lent) {
-            const int32_t behind = static_cast<int32_t>(descriptor.length + slot.tailroom) - moved - static_cast<int32_t>(result.length);
-            slot.region->attach(mbuf, at, result.length, static_cast<uint16_t>(static_cast<int32_t>(slot.headroom) + moved),
-                                static_cast<uint16_t>(std::max(behind, 0)));
-        } else if (!bring_home(mbuf, slot.region->data() + at, result.length, mbuf->data_off + moved)) {
-            // The port's buffers are smaller than the chain's growth; make_ports was told of it, so this is a slip of ours.
-            fate = Fate{{Target::Kind::drop, 0}, kNoNode, kNoPort, {kNoDetail, static_cast<uint32_t>(ExitDrop::device_failed)}};
+    return {target_of(*slot.program, result), result.node, result.out_port, {known ? result.detail : kNoDetail, result.outcome}};
+}
+
+/// Makes packets [first, first + count) what the device has made of them, and tells their fates; those that the host must
+/// decide on are put down in retries_.
+template <OffloadEngine::Return way>
+void OffloadEngine::apply(Slot& slot, size_t first, size_t count) {
+    constexpr size_t kAhead = 16;  // the last-level cache takes as long as a dozen packets
+    const device::PacketResult* const results = slot.results();
+    const device::FrameDescriptor* const descriptors = slot.descriptors();
+    rte_mbuf* const* const mbufs = slot.mbufs.data();
+    FrameRegion& region = *slot.region;
+    // Offsets count from the ring's start, the region from the piece's head.
+    const size_t before_region = slot.ring_offset + slot.head_at;
+    const uint32_t headroom = slot.headroom, tailroom = slot.tailroom;
+    uint32_t gone = 0;
+    Fate fate;
+    const device::PacketResult* alike = nullptr;  // the result that `fate` is of
+    for (size_t i = first; i < first + count; ++i) {
+        if (i + kAhead < slot.count) {
+            __builtin_prefetch(mbufs[i + kAhead], 1);
+            __builtin_prefetch(reinterpret_cast<const uint8_t*>(mbufs[i + kAhead]) + 64, 1);
         }
-    } else if (slot.prefix_back != 0) {
-        std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), slot.back(slot.heads_at) + index * slot.prefix_back,
-                    std::min<size_t>({slot.prefix_back, result.length, descriptor.present}));
+        const device::PacketResult& result = results[i];
+        if (alike == nullptr || !alike->same_fate(result)) {
+            fate = fate_of(slot, result);
+            alike = &result;
+        }
+        Fate& own = fates_[i - first] = fate;
+        if (result.node == device::kHostDecides) {
+            retries_.push_back(static_cast<uint32_t>(i - first));
+            ++gone;
+            continue;
+        }
+        if (fate.target.kind == Target::Kind::drop) {
+            if (result.node == kParserNode && result.outcome < kMalformedCount) slot.counters->malformed[result.outcome].add(1);
+            ++gone;
+            continue;
+        }
+        rte_mbuf* const mbuf = mbufs[i];
+        const device::FrameDescriptor& descriptor = descriptors[i];
+        const int32_t moved = static_cast<int32_t>(result.offset - descriptor.offset);
+        if constexpr (way == Return::lent) {
+            const int32_t behind = static_cast<int32_t>(descriptor.length + tailroom) - moved - static_cast<int32_t>(result.length);
+            region.attach(mbuf, result.offset - before_region, result.length, static_cast<uint16_t>(static_cast<int32_t>(headroom) + moved),
+                          static_cast<uint16_t>(std::max(behind, 0)));
+        } else if constexpr (way == Return::home) {
+            // The port's buffers are smaller than the chain's growth; make_ports was told of it, so this is a slip of ours.
+            if (!bring_home(mbuf, region.data() + (result.offset - before_region), result.length, mbuf->data_off + moved))
+                own = Fate{{Target::Kind::drop, 0}, kNoNode, kNoPort, {kNoDetail, static_cast<uint32_t>(ExitDrop::device_failed)}};
+        } else if constexpr (way == Return::heads) {
+            std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), slot.back(slot.heads_at) + i * slot.prefix_back,
+                        std::min<size_t>({slot.prefix_back, result.length, descriptor.present}));
+        }
     }
-    return true;
+    if constexpr (way == Return::lent) region.take_back(static_cast<uint16_t>(gone));
 }
 
 void OffloadEngine::complete(Slot& slot) {
@@ -84,6 +104,9 @@ void OffloadEngine::complete(Slot& slot) {
     flying_.pop_front();
     ring_.give_back();
     const size_t n = slot.count;
+    flying_packets_ -= n;
+    constexpr uint64_t kSmooth = 8;
+    away_ += (rte_rdtsc() - slot.launched) / kSmooth - away_ / kSmooth;
     ChainCounters& counters = *slot.counters;
     count(slot);
     const uint32_t stored = slot.stored_events();
@@ -95,7 +118,11 @@ void OffloadEngine::complete(Slot& slot) {
     // A few packets at a time go on, while the CPU has them in its nearest caches; all at once where others are told of them.
     constexpr size_t kAtOnce = 128;
     const size_t share = stored > 0 || slot.visits != nullptr ? n : kAtOnce;
-    for (size_t first = 0; first < n; first += share) pass_on(slot, first, std::min(share, n - first), fresh != nullptr);
+    const Return way = fresh != nullptr                            ? Return::lent
+                       : slot.prefix_back == chain::kWholeFrame ? Return::home
+                       : slot.prefix_back != 0                  ? Return::heads
+                                                                : Return::nothing;
+    for (size_t first = 0; first < n; first += share) pass_on(slot, first, std::min(share, n - first), way);
     const uint64_t now = rte_rdtsc();
     for (const auto& [arrival, packets] : slot.bursts) counters.latency.record(to_nanoseconds(now - arrival), packets);
     trace(slot, applied_from_ns);
@@ -108,17 +135,15 @@ void OffloadEngine::complete(Slot& slot) {
 }
 
 /// Applies the results of packets [first, first + count) and delivers them.
-void OffloadEngine::pass_on(Slot& slot, size_t first, size_t count, bool lent) {
+void OffloadEngine::pass_on(Slot& slot, size_t first, size_t count, Return way) {
     ChainCounters& counters = *slot.counters;
     rte_mbuf** mbufs = slot.mbufs.data() + first;
     retries_.clear();
-    constexpr size_t kAhead = 16;  // the last-level cache takes as long as a dozen packets
-    for (size_t i = 0; i < count; ++i) {
-        if (first + i + kAhead < slot.count) {
-            __builtin_prefetch(mbufs[i + kAhead], 1);
-            __builtin_prefetch(reinterpret_cast<const uint8_t*>(mbufs[i + kAhead]) + 64, 1);
-        }
-        if (!apply(slot, first + i, lent, fates_[i])) retries_.push_back(static_cast<uint32_t>(i));
+    switch (way) {
+        case Return::lent: apply<Return::lent>(slot, first, count); break;
+        case Return::home: apply<Return::home>(slot, first, count); break;
+        case Return::heads: apply<Return::heads>(slot, first, count); break;
+        case Return::nothing: apply<Return::nothing>(slot, first, count); break;
     }
     if (slot.visits != nullptr) tell_visits(slot);
     if (const uint32_t stored = slot.stored_events(); stored > 0)

@@ -176,7 +176,8 @@ Status OffloadEngine::send_packed(Slot& slot) {
     return device_->copy_to_device(slot.stream, ring_address_ + slot.ring_offset + slot.frames_at, slot.frames_in, slot.frames_bytes);
 }
 
-Status OffloadEngine::run_steps(Slot& slot) {
+/// `in_order` is to be held, if it is, until the batch has been submitted.
+Status OffloadEngine::run_steps(Slot& slot, std::unique_lock<std::mutex>& in_order) {
     const auto is_ordered = [](const device::Step& step) { return step.in_order(); };
     const std::vector<device::Step>& steps = slot.loaded->steps();
     const auto first = std::find_if(steps.begin(), steps.end(), is_ordered);
@@ -195,7 +196,7 @@ Status OffloadEngine::run_steps(Slot& slot) {
     if (Status status = launch(steps.begin(), first); status != Status::ok || first == steps.end()) return status;
     // The ordered part of one batch follows that of the batch before.
     device::OrderGate& gate = *gate_;
-    const std::lock_guard lock(gate.mutex);
+    in_order = std::unique_lock(gate.mutex);
     if (gate.broken) return Status::lost;
     Status status = gate.last != 0 ? device_->wait(slot.stream, *gate.last_device, gate.last) : Status::ok;
     mark(slot, names_.order);
@@ -203,6 +204,7 @@ Status OffloadEngine::run_steps(Slot& slot) {
     if (status == Status::ok) status = device_->record(slot.stream, gate.last);
     gate.last_device = device_.get();
     slot.order = ++gate.batches;
+    if (!uses_graphs()) in_order.unlock();
     return status == Status::ok ? launch(behind, steps.end()) : status;
 }
 

@@ -263,6 +263,7 @@ CudaDevice::~CudaDevice() {
     // A kernel that does not end would keep all of this waiting for ever.
     if (const ResidentKernels::Pause pause(resident_); !pause) return;
     for (size_t i = 0; i < stream_count_; ++i) {
+        streams_[i]->calls.reset();
         for (const DriverEvent event : streams_[i]->events) driver_.event_destroy(event);
         if (streams_[i]->anchor != nullptr) driver_.event_destroy(streams_[i]->anchor);
         driver_.stream_destroy(streams_[i]->stream);
@@ -367,6 +368,7 @@ StreamId CudaDevice::create_stream(bool timed) {
     for (DriverEvent& event : state->events)
         if (result == kSuccess) result = driver_.event_create(&event, timed ? 0 : kEventDisableTiming);
     if (result == kSuccess && timed) result = make_anchor(*state);
+    if (!timed) state->calls = std::make_unique<BatchCalls>(driver_, context_);
     if (result != kSuccess) throw DeviceError(fmt::format("{}: no stream: {}", describe(), driver_.text(result)));
     streams_[stream_count_] = std::move(state);
     return static_cast<StreamId>(stream_count_++);
@@ -462,22 +464,43 @@ void CudaDevice::release_array(const void* data) {
     arrays_.erase(found);
 }
 
+void CudaDevice::hold(StreamId stream) { streams_[stream]->held = streams_[stream]->calls != nullptr; }
+
+Status CudaDevice::submit(StreamId stream) {
+    StreamState& state = *streams_[stream];
+    if (!std::exchange(state.held, false) || state_ != Status::ok) return state_;
+    enter();
+    const char* what = "";
+    const Result result = state.calls->submit(state.stream, what);
+    return check(result, what, stream);
+}
+
 Status CudaDevice::copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) {
     if (state_ != Status::ok || bytes == 0) return state_;
     enter();
-    return check(driver_.copy_to_device_async(to, from, bytes, streams_[stream]->stream), "a copy to the GPU fails", stream);
+    StreamState& state = *streams_[stream];
+    if (state.held) return state.calls->copy_to_device(to, from, bytes), Status::ok;
+    return check(driver_.copy_to_device_async(to, from, bytes, state.stream), "a copy to the GPU fails", stream);
 }
 
 Status CudaDevice::copy_to_host(StreamId stream, void* to, Address from, size_t bytes) {
     if (state_ != Status::ok || bytes == 0) return state_;
     enter();
-    return check(driver_.copy_to_host_async(to, from, bytes, streams_[stream]->stream), "a copy from the GPU fails", stream);
+    StreamState& state = *streams_[stream];
+    if (state.held) return state.calls->copy_to_host(to, from, bytes), Status::ok;
+    return check(driver_.copy_to_host_async(to, from, bytes, state.stream), "a copy from the GPU fails", stream);
+}
+
+Status CudaDevice::copy_rows(StreamId stream, const Copy2D& rows, const char* what) {
+    if (state_ != Status::ok || rows.width_bytes == 0 || rows.height == 0) return state_;
+    enter();
+    StreamState& state = *streams_[stream];
+    if (state.held) return state.calls->copy_rows(rows), Status::ok;
+    return check(driver_.copy_2d_async(&rows, state.stream), what, stream);
 }
 
 Status CudaDevice::copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                                        size_t rows) {
-    if (state_ != Status::ok || width == 0 || rows == 0) return state_;
-    enter();
     Copy2D copy;
     copy.source_kind = kMemoryHost;
     copy.source_host = from;
@@ -487,12 +510,10 @@ Status CudaDevice::copy_rows_to_device(StreamId stream, Address to, size_t to_pi
     copy.target_pitch = to_pitch;
     copy.width_bytes = width;
     copy.height = rows;
-    return check(driver_.copy_2d_async(&copy, streams_[stream]->stream), "a copy of rows to the GPU fails", stream);
+    return copy_rows(stream, copy, "a copy of rows to the GPU fails");
 }
 
 Status CudaDevice::copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch, size_t width, size_t rows) {
-    if (state_ != Status::ok || width == 0 || rows == 0) return state_;
-    enter();
     Copy2D copy;
     copy.source_kind = kMemoryDevice;
     copy.source_device = from;
@@ -502,7 +523,7 @@ Status CudaDevice::copy_rows_to_host(StreamId stream, void* to, size_t to_pitch,
     copy.target_pitch = to_pitch;
     copy.width_bytes = width;
     copy.height = rows;
-    return check(driver_.copy_2d_async(&copy, streams_[stream]->stream), "a copy of rows from the GPU fails", stream);
+    return copy_rows(stream, copy, "a copy of rows from the GPU fails");
 }
 
 Status CudaDevice::scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) {
@@ -521,9 +542,18 @@ Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t 
     view.block_packets = launch.block_packets(batch);
     unsigned blocks = launch.packets == 0 ? 1 : (batch.count + view.block_packets - 1) / view.block_packets;
     if (launch.most_blocks != 0) blocks = std::min(blocks, launch.most_blocks);
+    StreamState& state = *streams_[stream];
+    state.launching(*launch.name);
+    if (state.held) {
+        KernelCall kernel;
+        kernel.function = launch.function;
+        kernel.grid_x = blocks;
+        kernel.block_x = launch.threads;
+        kernel.shared_bytes = launch.block_bytes;
+        return state.calls->launch(kernel, view, loaded.tables()), Status::ok;
+    }
     void* parameters[] = {&view, loaded.tables()};
-    streams_[stream]->launching(*launch.name);
-    return check(driver_.launch(launch.function, blocks, 1, 1, launch.threads, 1, 1, launch.block_bytes, streams_[stream]->stream, parameters, nullptr),
+    return check(driver_.launch(launch.function, blocks, 1, 1, launch.threads, 1, 1, launch.block_bytes, state.stream, parameters, nullptr),
                  "a kernel can't be launched", stream);
 }
 
@@ -549,13 +579,18 @@ Status CudaDevice::record(StreamId stream, EventId& event) {
     StreamState& state = *streams_[stream];
     event = (EventId{stream} + 1) << kNumberBits | state.next;
     state.launches_before[state.next & (StreamState::kEvents - 1)] = state.launches;
-    return check(driver_.event_record(state.events[state.next++ & (StreamState::kEvents - 1)], state.stream), "an event can't be recorded", stream);
+    const DriverEvent own = state.events[state.next++ & (StreamState::kEvents - 1)];
+    if (state.held) return state.calls->record(own), Status::ok;
+    return check(driver_.event_record(own, state.stream), "an event can't be recorded", stream);
 }
 
 Status CudaDevice::wait(StreamId stream, Device& of, EventId event) {
     if (state_ != Status::ok) return state_;
     enter();
-    return check(driver_.stream_wait(streams_[stream]->stream, static_cast<CudaDevice&>(of).driver_event(event), 0), "a stream can't wait", stream);
+    StreamState& state = *streams_[stream];
+    const DriverEvent other = static_cast<CudaDevice&>(of).driver_event(event);
+    if (state.held) return state.calls->wait(other, &of != this), Status::ok;
+    return check(driver_.stream_wait(state.stream, other, 0), "a stream can't wait", stream);
 }
 
 Status CudaDevice::query(EventId event) {

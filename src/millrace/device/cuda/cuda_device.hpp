@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "millrace/device/cuda/batch_calls.hpp"
 #include "millrace/device/cuda/driver.hpp"
 #include "millrace/device/cuda/kernel_store.hpp"
 #include "millrace/device/cuda/resident.hpp"
@@ -43,6 +44,8 @@ public:
     std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) override;
     std::shared_ptr<Resident> start_resident(std::shared_ptr<LoadedProgram> program, unsigned depth) override;
     std::shared_ptr<LoadedTask> load(const Task& task, const nf::Image& image) override;
+    void hold(StreamId stream) override;
+    Status submit(StreamId stream) override;
     Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) override;
     Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) override;
     Status copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
@@ -82,6 +85,8 @@ private:
         void launching(const std::string& name) { launched[launches++ % kLaunches] = &name; }
         DriverEvent anchor = nullptr;          ///< of a timed stream: what times are told from, and when it came
         uint64_t anchor_ns = 0;
+        std::unique_ptr<BatchCalls> calls;     ///< of a batch that is held back; null where a stream is timed, as its events come in between
+        bool held = false;
     };
     struct SharedArray {
         Address address = 0;
@@ -99,6 +104,7 @@ private:
 
     void enter() const;
     Status check(Result result, const char* what, StreamId stream);
+    Status copy_rows(StreamId stream, const Copy2D& rows, const char* what);
     DriverEvent driver_event(EventId event) const;
     Result make_anchor(StreamState& state) const;
     std::shared_ptr<LoadedModule> module_of(const ChainSource& source);

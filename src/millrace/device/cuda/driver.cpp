@@ -60,6 +60,19 @@ void bind_all(void* library, Driver& d) {
     bind(library, d.module_function, "cuModuleGetFunction");
     bind(library, d.function_set, "cuFuncSetAttribute");
     bind(library, d.launch, "cuLaunchKernel");
+    bind(library, d.graph_create, "cuGraphCreate");
+    bind(library, d.graph_destroy, "cuGraphDestroy");
+    bind(library, d.graph_add_kernel, "cuGraphAddKernelNode_v2");
+    bind(library, d.graph_add_copy, "cuGraphAddMemcpyNode");
+    bind(library, d.graph_add_record, "cuGraphAddEventRecordNode");
+    bind(library, d.graph_add_wait, "cuGraphAddEventWaitNode");
+    bind(library, d.graph_instantiate, "cuGraphInstantiateWithFlags");
+    bind(library, d.graph_set_kernel, "cuGraphExecKernelNodeSetParams_v2");
+    bind(library, d.graph_set_copy, "cuGraphExecMemcpyNodeSetParams");
+    bind(library, d.graph_set_record, "cuGraphExecEventRecordNodeSetEvent");
+    bind(library, d.graph_set_wait, "cuGraphExecEventWaitNodeSetEvent");
+    bind(library, d.graph_launch, "cuGraphLaunch");
+    bind(library, d.graph_program_destroy, "cuGraphExecDestroy");
 }
 
 Loaded load() {

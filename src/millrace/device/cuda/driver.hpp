@@ -16,6 +16,9 @@ using Stream = struct StreamTag*;
 using DriverEvent = struct EventTag*;
 using Module = struct ModuleTag*;
 using Function = struct FunctionTag*;
+using Graph = struct GraphTag*;
+using GraphNode = struct GraphNodeTag*;
+using GraphProgram = struct GraphProgramTag*;  // CUgraphExec
 
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kOutOfMemory = 2;
@@ -37,6 +40,36 @@ struct Copy2D {
     size_t target_pitch = 0;
     size_t width_bytes = 0;
     size_t height = 0;
+};
+
+/// CUDA_MEMCPY3D, of which a graph's copies use one dimension.
+struct Copy3D {
+    size_t source_x = 0, source_y = 0, source_z = 0, source_level = 0;
+    unsigned source_kind = 0;  ///< as in Copy2D
+    const void* source_host = nullptr;
+    DevicePointer source_device = 0;
+    void* source_array = nullptr;
+    void* reserved0 = nullptr;
+    size_t source_pitch = 0, source_height = 0;
+    size_t target_x = 0, target_y = 0, target_z = 0, target_level = 0;
+    unsigned target_kind = 0;
+    void* target_host = nullptr;
+    DevicePointer target_device = 0;
+    void* target_array = nullptr;
+    void* reserved1 = nullptr;
+    size_t target_pitch = 0, target_height = 0;
+    size_t width_bytes = 0, height = 1, depth = 1;
+};
+
+/// CUDA_KERNEL_NODE_PARAMS (its second version).
+struct KernelCall {
+    Function function = nullptr;
+    unsigned grid_x = 1, grid_y = 1, grid_z = 1, block_x = 1, block_y = 1, block_z = 1;
+    unsigned shared_bytes = 0;
+    void** parameters = nullptr;
+    void** extra = nullptr;
+    void* kernel = nullptr;
+    Context context = nullptr;
 };
 
 /// The driver's functions. One object for the process; null where there is no driver.
@@ -87,6 +120,19 @@ struct Driver {
     Result (*function_set)(Function, int attribute, int value);
     Result (*launch)(Function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
                      unsigned shared_bytes, Stream, void** parameters, void** extra);
+    Result (*graph_create)(Graph*, unsigned flags);
+    Result (*graph_destroy)(Graph);
+    Result (*graph_add_kernel)(GraphNode*, Graph, const GraphNode* after, size_t count, const KernelCall*);
+    Result (*graph_add_copy)(GraphNode*, Graph, const GraphNode* after, size_t count, const Copy3D*, Context);
+    Result (*graph_add_record)(GraphNode*, Graph, const GraphNode* after, size_t count, DriverEvent);
+    Result (*graph_add_wait)(GraphNode*, Graph, const GraphNode* after, size_t count, DriverEvent);
+    Result (*graph_instantiate)(GraphProgram*, Graph, unsigned long long flags);
+    Result (*graph_set_kernel)(GraphProgram, GraphNode, const KernelCall*);
+    Result (*graph_set_copy)(GraphProgram, GraphNode, const Copy3D*, Context);
+    Result (*graph_set_record)(GraphProgram, GraphNode, DriverEvent);
+    Result (*graph_set_wait)(GraphProgram, GraphNode, DriverEvent);
+    Result (*graph_launch)(GraphProgram, Stream);
+    Result (*graph_program_destroy)(GraphProgram);
 };
 
 }  // namespace millrace::device::cuda

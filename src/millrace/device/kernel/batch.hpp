@@ -29,6 +29,11 @@ struct PacketResult {
     uint8_t node = kNoNode;
     uint8_t outcome = 0;
     uint16_t detail = 0;  ///< the lower bits of that decision's
+
+    /// Whether the other packet goes the same way for the same reason.
+    MILLRACE_DEVICE bool same_fate(const PacketResult& other) const {
+        return out_port == other.out_port && node == other.node && outcome == other.outcome && detail == other.detail;
+    }
 };
 static_assert(sizeof(PacketResult) == 12);
 
