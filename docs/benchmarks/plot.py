@@ -218,9 +218,11 @@ def by_batch(places, rows, lines, limits):
 
 
 def rules(files):
-    """Figures 5 to 10 of GSwitch's paper, its values as hollow marks where its text has them."""
+    """Figures 5 to 10 of GSwitch's paper, its values as hollow marks where its text has them. Of a figure that several files
+    have, the last file's points are drawn."""
     figures = files[0]
-    rows = [r for r in figures["lookups"] if "refusal" not in r]
+    last = {(key, r["figure"]): file for file in files for key in ("lookups", "paced") for r in file[key]}
+    rows, paced = ([r for file in files for r in file[key] if last[key, r["figure"]] is file and "refusal" not in r] for key in ("lookups", "paced"))
     limits = figures["bus-limit-by-tuple-bytes"]
     batches = any(r["figure"] == "5" for r in rows)
     plot, axes = plt.subplots(4 if batches else 3, 3, figsize=(16, 18 if batches else 13.5))
@@ -272,7 +274,7 @@ def rules(files):
     kernel("7c", "7(c) by classes that match a header, 1,024 rules", "classes that match")
     kernel("8", "8 by fields, 1,024 rules in 128 classes", "fields", log=False)
     axis = places.pop(0)
-    nine = [r for r in figures["paced"] if r["figure"] == "9"]
+    nine = [r for r in paced if r["figure"] == "9"]
     for i, rate in enumerate(order(r["input-gbps"] for r in nine)):
         own = [r for r in nine if r["input-gbps"] == rate]
         axis.plot([r["packet-bytes"] for r in own], [r["gbps"] for r in own], marker=MARKERS[i], color=COLORS[i], label=f"{rate:.0f} Gb/s offered")
@@ -284,7 +286,7 @@ def rules(files):
     axis.grid(alpha=0.3)
     axis.legend(fontsize=7)
     axis = places.pop(0)
-    ten = [r for r in figures["paced"] if r["figure"] == "10" and r["per-second"] > 0]
+    ten = [r for r in paced if r["figure"] == "10" and r["per-second"] > 0]
     small = [r for r in ten if r["set"] == ten[0]["set"]]
     lines(axis, f"10 {ten[0]['set']}, 64 B, by the bound on the delay", "us, p99 of what a batch's first packet waits", [(r["engine"], r["delay-us"], r["per-second"] * WIRE_BITS) for r in small])
     axis.axhline(limits["16"] * WIRE_BITS, linestyle="--", color="#555555", label="limit of the bus")
