@@ -20,7 +20,6 @@ _millrace() {
         --mode) mapfile -t COMPREPLY < <(compgen -W "fused pipelined no-sharing persistent" -- "$current"); return ;;
         --transfer-in) mapfile -t COMPREPLY < <(compgen -W "auto packed rows gather zero-copy" -- "$current"); return ;;
         --transfer-out) mapfile -t COMPREPLY < <(compgen -W "auto region selective zero-copy" -- "$current"); return ;;
-        --graphs) mapfile -t COMPREPLY < <(compgen -W "auto on off" -- "$current"); return ;;
         -o | --output) [[ $command == bench ]] && { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; }
             mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
         --payload) mapfile -t COMPREPLY < <(compgen -W "http capture random" -- "$current"); return ;;

@@ -12,8 +12,7 @@ void OffloadArguments::add_to(CLI::App& command) {
     command.add_option("--transfer-out", transfer_out, "How frames come back")->check(CLI::IsMember(std::vector<std::string>(std::begin(exec::kTransferOutNames), std::end(exec::kTransferOutNames))))->capture_default_str();
     command.add_flag("--whole-frames", offload.whole_frames, "Move whole frames both ways, whatever the field plan says");
     command.add_flag("--device-halves", device_halves, "On the cpu device, run the device halves and not the CPU libraries");
-    command.add_option("--graphs", graphs, "Whether a CUDA graph tells the device of a batch; auto: with one worker")
-        ->check(CLI::IsMember(std::vector<std::string>(std::begin(exec::kGraphsNames), std::end(exec::kGraphsNames))))->capture_default_str();
+    command.add_flag("--graphs", offload.graphs, "Tell a GPU of each batch by one CUDA graph, and not by a call for each copy and kernel");
     command.add_option("--batches", offload.depth, "Batches in flight on a device")->check(CLI::Range(1, 64))->capture_default_str();
 }
 
@@ -22,7 +21,6 @@ exec::OffloadOptions OffloadArguments::options() const {
     options.mode = *std::find_if(std::begin(device::kModes), std::end(device::kModes), [&](device::Mode one) { return mode == name_of(one); });
     options.transfer_in = *std::find_if(std::begin(exec::kTransfersIn), std::end(exec::kTransfersIn), [&](exec::TransferIn one) { return transfer_in == name_of(one); });
     options.transfer_out = *std::find_if(std::begin(exec::kTransfersOut), std::end(exec::kTransfersOut), [&](exec::TransferOut one) { return transfer_out == name_of(one); });
-    options.graphs = static_cast<exec::Graphs>(std::find(std::begin(exec::kGraphsNames), std::end(exec::kGraphsNames), graphs) - std::begin(exec::kGraphsNames));
     return options;
 }
 

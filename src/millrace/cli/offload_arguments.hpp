@@ -10,7 +10,7 @@
 namespace millrace::cli {
 
 struct OffloadArguments {
-    std::string threading = "full-path", mode = "fused", transfer_in = "auto", transfer_out = "auto", graphs = "auto";
+    std::string threading = "full-path", mode = "fused", transfer_in = "auto", transfer_out = "auto";
     exec::OffloadOptions offload;
     bool device_halves = false;
 

@@ -218,7 +218,7 @@ bool OffloadEngine::start_batch(Queue& queue) {
         if (packets == 0) ++whole;
     }
     queue.bursts.erase(queue.bursts.begin(), queue.bursts.begin() + static_cast<ptrdiff_t>(whole));
-    if (uses_graphs() && slot.resident == nullptr) device_->hold(slot.stream);
+    if (options_.graphs && slot.resident == nullptr) device_->hold(slot.stream);
     Status status = send(slot);
     if (slot.resident == nullptr) {
         std::unique_lock<std::mutex> in_order;

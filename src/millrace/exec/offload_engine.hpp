@@ -18,14 +18,6 @@
 
 namespace millrace::exec {
 
-/// Whether a device is told of a batch by one graph in place of a call for each copy and kernel.
-enum class Graphs {
-    automatic,  ///< where one worker has the device for itself: several would wait for each other (docs/benchmarks/gpu.md)
-    on,
-    off,
-};
-inline constexpr const char* kGraphsNames[] = {"auto", "on", "off"};
-
 struct OffloadOptions {
     unsigned depth = 4;                      ///< batches in flight
     size_t batch_bytes = size_t{16} << 20;   ///< most packet-buffer bytes of one batch
@@ -35,7 +27,7 @@ struct OffloadOptions {
     bool whole_frames = false;               ///< move every byte both ways, whatever the plan says
     std::shared_ptr<const TransferFigures> figures;  ///< what the automatic ways are chosen by; null: built_in_figures()
     unsigned workers = 1;                    ///< that share the device, this one among them
-    Graphs graphs = Graphs::automatic;
+    bool graphs = false;                     ///< one graph tells the device of a batch, and not a call for each copy and kernel
     TimelineTrack* track = nullptr;          ///< what happens when is told there; null: nowhere
     std::shared_ptr<device::OrderGate> gate; ///< of all devices that run these chains; null: there is one
     bool pinned = false;                     ///< all receive buffers are known to the device (Device::pin)
@@ -76,8 +68,6 @@ public:
     std::string describe() const override;
     /// What the engine runs of a program; for those who load it ahead.
     static std::vector<device::Step> steps_of(const chain::Program& program, const OffloadOptions& options);
-    /// Whether batches go to the device as graphs.
-    bool uses_graphs() const { return options_.graphs == Graphs::on || (options_.graphs == Graphs::automatic && options_.workers == 1); }
     /// Whether the device has failed and the CPU has taken over.
     bool failed_over() const { return failed_; }
 

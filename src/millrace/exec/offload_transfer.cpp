@@ -204,7 +204,7 @@ Status OffloadEngine::run_steps(Slot& slot, std::unique_lock<std::mutex>& in_ord
     if (status == Status::ok) status = device_->record(slot.stream, gate.last);
     gate.last_device = device_.get();
     slot.order = ++gate.batches;
-    if (!uses_graphs()) in_order.unlock();
+    if (!options_.graphs) in_order.unlock();
     return status == Status::ok ? launch(behind, steps.end()) : status;
 }
 
