@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Draws what a benchmark measured: plot.py IN.json [MORE.json...] OUT.svg
 
-The kind of figure follows from what the files hold: `make bench`, or millrace bench chain (nf), modes, latency, transfer, rules.
+The kind of figure follows from what the files hold: `make bench`, or millrace bench chain (nf), modes, latency, transfer, rules, or millrace profile.
 Several files of one kind are drawn together, such as a chain on the GPU and on the cpu.
 """
 import json
@@ -106,25 +106,28 @@ def kernels(files):
 
 
 def modes(files):
-    """For each way to run the chain: throughput, bytes over the bus, p95 at the same load."""
+    """For each way to run the chain: throughput, bytes over the bus and, where it was measured, p95 at the same load."""
     figures = files[0]
     rows = [dict(result, **way) for result, way in zip(figures["results"], figures["ways"])]
     sizes = order(r["traffic"] for r in rows)
     ways = order(r["way"] for r in rows)
-    plot, (speed, bus, late) = plt.subplots(1, 3, figsize=(16, 4.6))
+    loaded = any(r["same-load"] for r in rows)
+    plot, (speed, bus, *late) = plt.subplots(1, 3 if loaded else 2, figsize=(16 if loaded else 11, 4.6))
     width = 0.8 / len(ways)
     for i, way in enumerate(ways):
         for axis, same_load, value in ((speed, False, lambda r: r["packets-per-second"] * 1e-6),
                                        (bus, False, lambda r: r["bytes-to-device-per-packet"] + r["bytes-to-host-per-packet"]),
-                                       (late, True, lambda r: r["latency-us"]["p95"])):
+                                       *((axis, True, lambda r: r["latency-us"]["p95"]) for axis in late)):
             heights = [value(next(r for r in rows if (r["way"], r["traffic"], r["same-load"]) == (way, size, same_load))) for size in sizes]
             axis.bar([p + (i - len(ways) / 2 + 0.5) * width for p in range(len(sizes))], heights, width, label=way, color=COLORS[i % 7],
                      hatch="//" if i >= 7 else None)
-    for axis, label in ((speed, "Mpkt/s"), (bus, "bytes over the bus, a packet"), (late, f"p95 in us at {figures['share']:.0%} of what the slowest carries")):
+    for axis, label in ((speed, "Mpkt/s"), (bus, "bytes over the bus, a packet"),
+                        *((axis, f"p95 in us at {figures['share']:.0%} of what the slowest carries") for axis in late)):
         axis.set_xticks(range(len(sizes)), sizes)
         axis.set_xlabel("frame, bytes without CRC")
         axis.set_ylabel(label)
-    late.set_yscale("log")
+    for axis in late:
+        axis.set_yscale("log")
     speed.legend(fontsize=7)
     return plot
 
@@ -178,6 +181,35 @@ def transfer(files):
     frames.set_xlabel(f"frame, bytes; batches of {figures['frames'][0]['batch-packets']}")
     frames.set_ylabel("GB/s each way")
     frames.legend()
+    return plot
+
+
+def profile(files):
+    """What each way takes for a frame of a batch: measured, and as the cost model has it."""
+    figures = files[0]
+    samples = figures["samples"]
+    largest = max(s["items"] for s in samples)
+    plot, (copies, frames) = plt.subplots(1, 2, figsize=(11, 4.4))
+    for i, way in enumerate(("copy-in", "copy-out")):
+        own = [s for s in samples if s["way"] == way and not s["both-ways"]]
+        copies.plot([s["bytes"] for s in own], [s["measured-ns"] / 1000 for s in own], linestyle="none", marker=MARKERS[i], color=COLORS[i], label=way)
+        copies.plot([s["bytes"] for s in own], [s["fitted-ns"] / 1000 for s in own], color=COLORS[i], linewidth=0.9)
+    copies.set_xscale("log", base=2)
+    copies.set_xlabel("bytes of a copy")
+    copies.set_ylabel("us of the bus, a copy; lines: the model")
+    for i, (way, both) in enumerate((("rows", False), ("gather", False), ("gather", True), ("zero-copy", False), ("heads-out", False), ("pack", False))):
+        own = [s for s in samples if (s["way"], s["both-ways"], s["items"]) == (way, both, largest)]
+        own.sort(key=lambda s: s["bytes"])
+        lengths = [s["bytes"] / s["items"] for s in own]
+        frames.plot(lengths, [s["measured-ns"] / s["items"] for s in own], linestyle="none", marker=MARKERS[i], color=COLORS[i],
+                    label=way + (", as much going back" if both else " (CPU)" if way == "pack" else ""))
+        frames.plot(lengths, [s["fitted-ns"] / s["items"] for s in own], color=COLORS[i], linewidth=0.9)
+    frames.set_xscale("log", base=2)
+    frames.set_xlabel(f"bytes of a frame; batches of {largest}")
+    frames.set_ylabel("ns a frame")
+    for axis in (copies, frames):
+        axis.set_yscale("log")
+        axis.legend(fontsize=8)
     return plot
 
 
@@ -302,7 +334,7 @@ def main():
     for name in sys.argv[1:-1]:
         with open(name) as file:
             files.append(json.load(file))
-    kinds = {"sizes": framework, "curves": latency, "ways": modes, "pieces": transfer, "kernels": kernels, "results": chain, "lookups": rules}
+    kinds = {"sizes": framework, "curves": latency, "ways": modes, "pieces": transfer, "kernels": kernels, "results": chain, "lookups": rules, "samples": profile}
     draw = next(draw for key, draw in kinds.items() if key in files[0])
     plot = draw(files)
     plot.tight_layout()

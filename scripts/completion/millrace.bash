@@ -52,7 +52,7 @@ _millrace() {
                     options+=" --whole-frames --device-halves --batches --max-batch --max-delay --burst --buffers --many-rules --patterns --payload"
                     options+=" --flows --data --restore --unchecked --json"
                     [[ $sub == chain || $sub == nf ]] && options+=" --kernels --kernels-only"
-                    [[ $sub == modes ]] && options+=" --share"
+                    [[ $sub == modes ]] && options+=" --share --transfers"
                     [[ $sub == latency ]] && options+=" --shares --most --step --descriptors"
                     ;;
             esac ;;

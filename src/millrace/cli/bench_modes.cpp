@@ -33,8 +33,11 @@ const std::vector<Way> kWays = {
     {.name = "no sharing, whole frames", .mode = device::Mode::no_sharing, .whole = true},
 };
 
-/// Throughput of each way, then latency of all at the same load, a share of what the slowest carries.
-int bench_modes(const BenchArguments& arguments, double share) {
+/// Ways that differ from the first by their transfers alone.
+bool only_transfers(const Way& way) { return way.mode == device::Mode::fused && way.threading == exec::Threading::full_path; }
+
+/// Throughput of each way, then latency of all at the same load, a share of what the slowest carries; or only the throughput by way of transfer.
+int bench_modes(const BenchArguments& arguments, double share, bool transfers) {
     const ScratchFolder scratch;
     bench::Session session(arguments.session_options(scratch.path()));
     BenchOutput output(arguments.json_file);
@@ -58,8 +61,10 @@ int bench_modes(const BenchArguments& arguments, double share) {
                         ways.push_back({{"way", way.name}, {"same-load", rate > 0}});
                         if (rate == 0 && (slowest == 0 || result.counts.packet_rate() < slowest)) slowest = result.counts.packet_rate();
                     };
-                    for (const Way& way : kWays) measure(way, 0);
-                    for (const Way& way : kWays) measure(way, slowest * share);
+                    for (const Way& way : kWays)
+                        if (!transfers || only_transfers(way)) measure(way, 0);
+                    for (const Way& way : kWays)
+                        if (!transfers) measure(way, slowest * share);
                 }
     return output.finish(session, {{"ways", ways}, {"share", share}});
 }
@@ -75,7 +80,9 @@ void add_bench_modes(CLI::App& bench, int& status) {
     arguments->add_to(*command);
     const auto share = std::make_shared<double>(0.8);
     command->add_option("--share", *share, "The load for latencies, as a share of what the slowest way carries")->check(CLI::Range(0.001, 1.0))->capture_default_str();
-    command->callback([arguments, share, &status] { status = bench_modes(*arguments, *share); });
+    const auto transfers = std::make_shared<bool>(false);
+    command->add_flag("--transfers", *transfers, "Only the throughput, of the fused chain by each way of transfer");
+    command->callback([arguments, share, transfers, &status] { status = bench_modes(*arguments, *share, *transfers); });
 }
 
 }  // namespace millrace::cli
