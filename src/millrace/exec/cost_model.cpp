@@ -37,17 +37,18 @@ const TransferFigures& built_in_figures() {
         TransferFigures f;
         f.device = "NVIDIA H200";
         f.source = "built-in figures of an NVIDIA H200; `millrace profile` measures yours";
-        f.copy_in = {2500, 0, 0.0181};
-        f.copy_out = {2000, 0, 0.0181};
-        f.rows = {2500, 3.1, 0.0182};
-        f.gather = {3000, 1.5, 0.0201};
-        f.zero_copy = {3000, 6, 0.05};
-        f.heads_out = {0, 3, 0.03};
+        // docs/benchmarks/gpu/profile.json; the last from docs/benchmarks/gpu.md, 85 cycles.
+        f.copy_in = {3480, 0, 0.0172};
+        f.copy_out = {3130, 0, 0.0165};
+        f.rows = {2780, 2.59, 0.0183};
+        f.gather = {4600, 0.98, 0.0204};
+        f.zero_copy = {4600, 4.28, 0.157};
+        f.heads_out = {5010, 0.018, 0.0112};
         f.copy_both = 1.10;
-        f.gather_both = 1.36;
-        f.pack = {0, 12, 0.1};
-        f.call_ns = 2500;
-        f.launch_ns = 2500;
+        f.gather_both = 1.42;
+        f.pack = {0, 6.25, 0.189};
+        f.call_ns = 1140;
+        f.launch_ns = 2450;
         f.packet_ns = 40;
         return f;
     }();
