@@ -41,6 +41,7 @@ public:
     std::shared_ptr<device::LoadedProgram> load(std::shared_ptr<const chain::Program> program, std::vector<device::Step> steps) override {
         return std::make_shared<Loaded>(std::move(program), std::move(steps));
     }
+    std::shared_ptr<device::Resident> start_resident(std::shared_ptr<device::LoadedProgram>, unsigned) override { return nullptr; }
     std::shared_ptr<device::LoadedTask> load(const device::Task&, const nf::Image&) override { return nullptr; }
     Status copy_to_device(device::StreamId stream, Address, const void* from, size_t) override {
         batches_[stream].descriptors = static_cast<const device::FrameDescriptor*>(from);
