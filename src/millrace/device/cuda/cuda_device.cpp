@@ -1,13 +1,12 @@
 #include "millrace/device/cuda/cuda_device.hpp"
 
-#include "millrace/device/cuda/task_source.hpp"
+#include "millrace/device/cuda/loaded.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 
 namespace millrace::device::cuda {
 namespace {
@@ -20,10 +19,6 @@ constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDisableTiming = 2;
 constexpr unsigned kHostPortable = 1, kHostMapped = 2;
 constexpr unsigned kMemoryHost = 1, kMemoryDevice = 2;
-
-// A kernel gets this much shared memory unasked, besides what it declares; more must be asked for.
-constexpr uint32_t kPlainBlockBytes = 32 << 10;
-constexpr int kMaxDynamicShared = 8;
 
 constexpr int kOldestMajor = 7;
 
@@ -45,171 +40,6 @@ const Driver& require_driver() {
 }
 
 }  // namespace
-
-struct CudaDevice::LoadedModule {
-    explicit LoadedModule(CudaDevice& its_device) : device(its_device) {}
-    CudaDevice& device;
-    Module module = nullptr;
-    ~LoadedModule() {
-        device.enter();
-        if (const ResidentKernels::Pause pause(device.resident_); pause) device.driver_.module_unload(module);
-    }
-};
-
-/// An image's tables relocated to the GPU. The arrays are shared by address. Made and ended with the mutex held.
-class CudaDevice::LoadedImage {
-public:
-    LoadedImage(CudaDevice& device, const nf::Image& image) : device_(device) {
-        std::vector<void*> addresses;
-        try {
-            for (const nf::Image::Array& array : image.arrays()) {
-                addresses_.push_back(device_.share_array(array));
-                used_.push_back(array.data);
-                owners_.push_back(array.owner);
-                addresses.push_back(reinterpret_cast<void*>(addresses_.back()));
-            }
-        } catch (...) {
-            release();
-            throw;
-        }
-        tables_ = image.relocated(addresses);
-    }
-    ~LoadedImage() { release(); }
-    LoadedImage(const LoadedImage&) = delete;
-    LoadedImage& operator=(const LoadedImage&) = delete;
-    const std::vector<std::byte>& tables() const { return tables_; }
-    Address address(size_t array) const { return addresses_[array]; }
-
-private:
-    void release() {
-        for (const void* data : used_) device_.release_array(data);
-    }
-    CudaDevice& device_;
-    std::vector<std::byte> tables_;
-    std::vector<Address> addresses_;
-    std::vector<const void*> used_;
-    std::vector<std::shared_ptr<const void>> owners_;  // what names an array must not be an other's meanwhile
-};
-
-/// Tables of all nodes on the GPU, and the kernels that take them.
-class CudaDevice::Loaded : public LoadedProgram {
-public:
-    struct Launch {
-        Function function = nullptr;
-        unsigned threads = 0, packets = 0, spread = 0, most_blocks = 0;
-        uint32_t block_bytes = 0;
-        bool grows = false;
-        const std::string* name = nullptr;
-
-        /// How many packets a block takes. What a block does with one thread a packet takes as long for few packets as for
-        /// many, so more of them waste less of a multiprocessor; but a large batch still shall fill all multiprocessors,
-        /// and long frames keep all threads busy anyway.
-        uint32_t block_packets(const BatchView& batch) const {
-            constexpr uint32_t kBlockBytes = 48 << 10, kFewestBlocks = 96, kMultiprocessors = 132;
-            if (!grows) return packets;
-            if (batch.count <= spread) return std::max((batch.count + kMultiprocessors - 1) / kMultiprocessors, 1u);
-            const uint32_t wanted = std::min(kBlockBytes / std::max(batch.mean_bytes, 1u), batch.count / kFewestBlocks);
-            return std::clamp(wanted / 32 * 32, packets, kMostBlockPackets);
-        }
-    };
-
-    Loaded(CudaDevice& device, std::shared_ptr<const chain::Program> program, std::vector<Step> steps)
-        : LoadedProgram(std::move(program), std::move(steps)), device_(device) {
-        const ChainSource source = make_chain_source(*program_, steps_);
-        module_ = device_.module_of(source);
-        launches_ = make_launches(source.kernels);
-        short_launches_ = make_launches(source.short_kernels);
-        few_launches_ = make_launches(source.few_kernels);
-        bring_tables();
-    }
-    ~Loaded() override {
-        const std::lock_guard lock(device_.mutex_);
-        device_.enter();
-        images_.clear();
-    }
-    const Launch& launch(size_t step, uint32_t mean_bytes, uint32_t count) const {
-        if (!few_launches_.empty() && count <= kFewPackets) return few_launches_[step];
-        return !short_launches_.empty() && mean_bytes < kShortFrame ? short_launches_[step] : launches_[step];
-    }
-    void* tables() const { return const_cast<std::byte*>(tables_.data()); }
-    /// Of a program whose steps are resident.
-    ResidentFunction resident() const {
-        const Launch& own = launches_.front();
-        return {own.function, own.threads, own.packets, own.block_bytes, tables(), own.name};
-    }
-
-private:
-    std::vector<Launch> make_launches(const std::vector<Kernel>& kernels) {
-        std::vector<Launch> launches;
-        const auto require = [&](Result result, const std::string& what) {
-            if (result != kSuccess) throw DeviceError(fmt::format("{}: chain '{}': {}: {}", device_.describe(), program_->name, what, device_.driver_.text(result)));
-        };
-        for (size_t i = 0; i < kernels.size(); ++i) {
-            const Kernel& kernel = kernels[i];
-            Launch launch{nullptr, kernel.threads, kernel.packets, kernel.spread, kernel.most_blocks, kernel.block_bytes, steps_[i].kind == Step::Kind::nodes, nullptr};
-            require(device_.driver_.module_function(&launch.function, module_->module, kernel.name.c_str()), "no kernel " + kernel.name);
-            if (launch.block_bytes > (steps_[i].resident ? 0 : kPlainBlockBytes))
-                require(device_.driver_.function_set(launch.function, kMaxDynamicShared, static_cast<int>(launch.block_bytes)),
-                        fmt::format("no {} bytes of shared memory for a block", launch.block_bytes));
-            launch.name = &*device_.launch_names_.insert("chain '" + program_->name + "', " + (steps_[i].resident ? "resident kernel" : step_text(*program_, steps_[i]))).first;
-            launches.push_back(launch);
-        }
-        return launches;
-    }
-
-    void bring_tables() {
-        const TableLayout layout = table_layout(*program_);
-        tables_.resize(std::max<size_t>(layout.bytes, 16));
-        for (size_t node = 0; node < program_->nodes.size(); ++node) {
-            const nf::Image& image = program_->nodes[node].nf->image();
-            images_.push_back(std::make_unique<LoadedImage>(device_, image));
-            for (size_t i = 0; i < image.arrays().size(); ++i) add_state(image.arrays()[i], images_.back()->address(i));
-            const std::vector<std::byte>& bytes = images_.back()->tables();
-            std::copy(bytes.begin(), bytes.end(), tables_.begin() + static_cast<ptrdiff_t>(layout.offsets[node]));
-        }
-    }
-
-    CudaDevice& device_;
-    std::shared_ptr<LoadedModule> module_;
-    std::vector<Launch> launches_, short_launches_, few_launches_;
-    std::vector<std::byte> tables_;
-    std::vector<std::unique_ptr<LoadedImage>> images_;
-};
-
-class CudaDevice::TaskLoaded : public LoadedTask {
-public:
-    TaskLoaded(CudaDevice& device, const Task& task, const nf::Image& image) : device_(device), name_(task.name) {
-        const TaskSource source = make_task_source(task, (image.tables_bytes() + kTableAlignment - 1) / kTableAlignment * kTableAlignment);
-        threads_ = source.threads;
-        items_ = source.items;
-        module_ = device_.module_of({.nfs = {}, .chain = source.unit, .kernels = {}, .short_kernels = {}, .few_kernels = {}});
-        if (const Result result = device_.driver_.module_function(&function_, module_->module, source.kernel.c_str()); result != kSuccess)
-            throw DeviceError(fmt::format("{}: {}: no kernel: {}", device_.describe(), name_, device_.driver_.text(result)));
-        image_.emplace(device_, image);
-        tables_ = image_->tables();
-        tables_.resize((tables_.size() + kTableAlignment - 1) / kTableAlignment * kTableAlignment);
-    }
-    ~TaskLoaded() override {
-        const std::lock_guard lock(device_.mutex_);
-        device_.enter();
-        image_.reset();
-    }
-    Result launch(const TaskBatch& batch, Stream stream) const {
-        void* parameters[] = {const_cast<const uint32_t**>(&batch.in), const_cast<uint32_t**>(&batch.out), const_cast<uint32_t*>(&batch.count),
-                              const_cast<std::byte*>(tables_.data())};
-        return device_.driver_.launch(function_, (batch.count + items_ - 1) / items_, 1, 1, threads_, 1, 1, 0, stream, parameters, nullptr);
-    }
-    const std::string& name() const { return name_; }
-
-private:
-    CudaDevice& device_;
-    const std::string name_;
-    unsigned threads_ = 0, items_ = 0;
-    std::shared_ptr<LoadedModule> module_;
-    Function function_ = nullptr;
-    std::optional<LoadedImage> image_;
-    std::vector<std::byte> tables_;
-};
 
 int CudaDevice::count(std::string* why) {
     const Driver* driver = Driver::get(why);
