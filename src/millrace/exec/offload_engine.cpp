@@ -162,8 +162,9 @@ bool OffloadEngine::batch_is_due(const Queue& queue, uint64_t now) const {
     if (queue.waiting() == 0 || idle_.empty()) return false;
     const size_t idle_below = options_.mode == device::Mode::persistent ? std::min<size_t>(options_.depth, device::kMostTeams) : 1;
     if (flying_.size() < idle_below || queue.waiting() >= std::min(queue.program->max_batch, max_batch_)) return true;
-    constexpr size_t kFew = 1024;  // that a GPU takes about as long for as for one
-    if (away_ != 0 && flying_packets_ < kFew && now - flying_.back()->launched >= away_ / options_.depth) return true;
+    // So few that the worker has time for as many batches, and that a GPU takes about as long for as for one.
+    constexpr size_t kFew = 128;
+    if (away_ != 0 && flying_packets_ + queue.waiting() <= kFew && now - flying_.back()->launched >= away_ / options_.depth) return true;
     return to_nanoseconds(now - queue.bursts.front().first) >= static_cast<uint64_t>(queue.program->max_delay.count());
 }
 

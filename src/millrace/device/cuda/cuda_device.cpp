@@ -147,6 +147,7 @@ Address CudaDevice::allocate(size_t bytes, const std::string& what) {
     Result result = driver_.allocate(&address, whole);
     // What another program has left in it must not travel with a batch, in the gaps between frames.
     if (result == kSuccess) result = driver_.clear(address, 0, whole);
+    if (result == kSuccess) result = driver_.stream_synchronize(nullptr);  // our streams would not wait for it
     if (result == kSuccess) return address;
     size_t free_bytes = 0, total = 0;
     driver_.memory_info(&free_bytes, &total);
@@ -277,7 +278,10 @@ Address CudaDevice::share_array(const nf::Image::Array& array) {
         const Spare room = take_room(array);
         shared.address = room.address;
         shared.room = room.room;
-        if (const Result result = driver_.copy_to_device(shared.address, array.data, array.bytes); result != kSuccess)
+        Result result = driver_.copy_to_device(shared.address, array.data, array.bytes);
+        // Pageable memory has only been read when that returns; it arrives a little later, and our streams would not wait for it.
+        if (result == kSuccess) result = driver_.stream_synchronize(nullptr);
+        if (result != kSuccess)
             throw DeviceError(fmt::format("{}: tables can't be copied: {}", describe(), driver_.text(result)));
     }
     return shared.address;

@@ -104,6 +104,7 @@ struct Driver {
     Result (*stream_create)(Stream*, unsigned flags);
     Result (*stream_destroy)(Stream);
     Result (*stream_query)(Stream);
+    Result (*stream_synchronize)(Stream);
     Result (*stream_wait)(Stream, DriverEvent, unsigned flags);
     Result (*event_create)(DriverEvent*, unsigned flags);
     Result (*event_destroy)(DriverEvent);

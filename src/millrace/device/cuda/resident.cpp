@@ -35,8 +35,7 @@ public:
     ~Kernel() override { all_.end(*this); }
 
     Status put(const ResidentBatch& batch, uint64_t& number) override {
-        // The numbers up to which kernels run before a pause must fit together.
-        const std::lock_guard lock(all_.mutex_);
+        const std::lock_guard lock(all_.posting_);
         number = list_.put(batch);
         return all_.device_.state();
     }
@@ -85,7 +84,10 @@ public:
     Status launch() {
         end_before(~uint64_t{0});
         if (stopped_) return Status::ok;
-        for (unsigned team = 0; team < list_.teams(); ++team) place_.control->first[team] = list_.first_of(team);
+        {
+            const std::lock_guard lock(all_.posting_);
+            for (unsigned team = 0; team < list_.teams(); ++team) place_.control->first[team] = list_.first_of(team);
+        }
         ResidentList list{place_.entries, place_.control, all_.heartbeat_, reinterpret_cast<ResidentMeeting*>(place_.meetings),
                           static_cast<uint64_t>(kLonely.count()), place_.depth, list_.teams(), function_.least_packets};
         void* parameters[] = {&list, function_.tables};
@@ -202,7 +204,10 @@ bool ResidentKernels::await_end(const std::vector<Kernel*>& kernels) {
 
 void ResidentKernels::pause() {
     if (pauses_++ > 0) return;
-    for (Kernel* kernel : kernels_) kernel->end_behind_list();
+    {
+        const std::lock_guard lock(posting_);
+        for (Kernel* kernel : kernels_) kernel->end_behind_list();
+    }
     await_end(kernels_);
 }
 

@@ -75,7 +75,7 @@ private:
 
     CudaDevice& device_;
     const Driver& driver_;
-    std::recursive_mutex mutex_;       // of all below; after the device's; taken for each batch, too
+    std::recursive_mutex mutex_;       // of all below; after the device's
     unsigned pauses_ = 0;              // inside each other
     unsigned blocks_ = 0;              // of all kernels
     bool stuck_ = false;
@@ -83,6 +83,9 @@ private:
     std::vector<Place> free_places_;
     uint32_t* heartbeat_ = nullptr;
     std::thread heart_;
+    // Of what stands on the lists, after all others: the batches up to which kernels run before a pause must fit together. Batches
+    // are put on lists during a pause, too, so that one pause after the other does not keep them from the device.
+    std::mutex posting_;
     std::mutex heart_mutex_;
     std::condition_variable heart_stops_;
     bool heart_stopped_ = false;
