@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "millrace/cli/bench_arguments.hpp"
+#include "millrace/device/cuda/driver.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -38,6 +39,7 @@ bool only_transfers(const Way& way) { return way.mode == device::Mode::fused && 
 
 /// Throughput of each way, then latency of all at the same load, a share of what the slowest carries; or only the throughput by way of transfer.
 int bench_modes(const BenchArguments& arguments, double share, bool transfers) {
+    if (!transfers) device::cuda::Driver::expect_residents();
     const ScratchFolder scratch;
     bench::Session session(arguments.session_options(scratch.path()));
     BenchOutput output(arguments.json_file);

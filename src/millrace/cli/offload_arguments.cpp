@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "millrace/device/cuda/driver.hpp"
+
 namespace millrace::cli {
 
 void OffloadArguments::add_to(CLI::App& command) {
@@ -19,6 +21,7 @@ void OffloadArguments::add_to(CLI::App& command) {
 exec::OffloadOptions OffloadArguments::options() const {
     exec::OffloadOptions options = offload;
     options.mode = *std::find_if(std::begin(device::kModes), std::end(device::kModes), [&](device::Mode one) { return mode == name_of(one); });
+    if (options.mode == device::Mode::persistent) device::cuda::Driver::expect_residents();
     options.transfer_in = *std::find_if(std::begin(exec::kTransfersIn), std::end(exec::kTransfersIn), [&](exec::TransferIn one) { return transfer_in == name_of(one); });
     options.transfer_out = *std::find_if(std::begin(exec::kTransfersOut), std::end(exec::kTransfersOut), [&](exec::TransferOut one) { return transfer_out == name_of(one); });
     return options;

@@ -89,10 +89,6 @@ Loaded load() {
         loaded.why = e.what();
         return loaded;
     }
-    // A kernel that stays on the GPU holds up what comes behind it in the same of the hardware's queues, of which the driver
-    // takes 8 unless told otherwise; and code that is brought there when it first runs would wait for it.
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     if (const Result result = loaded.driver.init(0); result != kSuccess) {
         loaded.why = "the CUDA driver does not start: " + loaded.driver.text(result);
         return loaded;
@@ -102,6 +98,13 @@ Loaded load() {
 }
 
 }  // namespace
+
+void Driver::expect_residents() {
+    // A kernel that stays on the GPU holds up what comes behind it in the same of the hardware's queues, of which the driver
+    // takes 8 unless told otherwise; and code that is brought there when it first runs would wait for it.
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+}
 
 const Driver* Driver::get(std::string* why) {
     static const Loaded loaded = load();
