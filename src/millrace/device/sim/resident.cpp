@@ -39,6 +39,8 @@ public:
         stopped_ = true;
         bell_.fetch_add(1, std::memory_order_release);
         bell_.notify_all();
+        // The step at work ends first: it may read packets that are the host's again from here on.
+        const std::lock_guard lock(device_.mutex_);
     }
 
 private:
@@ -90,7 +92,7 @@ private:
         while (!stopped_) {
             {
                 const std::lock_guard lock(device_.mutex_);
-                if (device_.state_ != Status::ok) return false;
+                if (stopped_ || device_.state_ != Status::ok) return false;
                 if (device_.stalled_polls_ == 0 && !device_.goes_wrong(kind)) {
                     if (run()) return true;
                     device_.state_ = Status::failed;
