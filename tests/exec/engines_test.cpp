@@ -104,6 +104,14 @@ TEST_P(Devices, GiveTheSameAnswerInEveryModeAndWithEveryTransfer) {
                     expect_equal(expected, run_on_device(device(seed), make_test_chain(GetParam()), frames, 200, options),
                                  "variant " + std::to_string(seed));
                 }
+    for (const device::Mode mode : {device::Mode::fused, device::Mode::pipelined})
+        for (const exec::TransferIn in : {exec::TransferIn::gather, exec::TransferIn::rows}) {
+            exec::OffloadOptions options;
+            options.mode = mode;
+            options.transfer_in = in;
+            options.graphs = true;
+            expect_equal(expected, run_on_device(device(++seed), make_test_chain(GetParam()), frames, 200, options), "graphs, variant " + std::to_string(seed));
+        }
 }
 
 /// The buffers of a vector serve the next one: what became of an earlier packet must not be told of a later one.
@@ -219,6 +227,22 @@ TEST(Engines, SayWhatADeviceLacksMemoryFor) {
     SimOptions sim;
     sim.memory_bytes = 1 << 20;
     EXPECT_THROW(run_on_device(std::make_shared<SimDevice>(sim), make_test_chain("sim"), {}, 1), device::DeviceError);
+}
+
+TEST(Engines, LoadAChainWhoseTablesOnceFoundNoRoom) {
+    SimOptions sim;
+    sim.memory_bytes = size_t{256} << 20;
+    const auto device = std::make_shared<SimDevice>(sim);
+    const chain::Configuration configuration = make_test_chain("sim");
+    exec::OffloadOptions options;
+    options.batch_bytes = 1 << 20;
+    const auto steps = exec::OffloadEngine::steps_of(*configuration.chains[0], options);
+    // Room for its first tables, and not for all.
+    const device::Address others = device->allocate(sim.memory_bytes - (size_t{64} << 10), "others");
+    EXPECT_THROW(device->load(configuration.chains[0], steps), device::DeviceError);
+    device->free(others);
+    const std::vector<Frame> frames = random_frames(300, 17);
+    expect_equal(run_on_cpu(make_test_chain("cpu"), frames, 256), run_on_device(device, configuration, frames, 100, options), "with room");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Devices, testing::ValuesIn(offload_devices()), device_test_name);

@@ -164,7 +164,7 @@ bool OffloadEngine::batch_is_due(const Queue& queue, uint64_t now) const {
     if (flying_.size() < idle_below || queue.waiting() >= std::min(queue.program->max_batch, max_batch_)) return true;
     // So few that the worker has time for as many batches, and that a GPU takes about as long for as for one.
     constexpr size_t kFew = 128;
-    if (away_ != 0 && flying_packets_ + queue.waiting() <= kFew && now - flying_.back()->launched >= away_ / options_.depth) return true;
+    if (away_ != 0 && in_flight_ <= kFew && now - flying_.back()->launched >= away_ / options_.depth) return true;
     return to_nanoseconds(now - queue.bursts.front().first) >= static_cast<uint64_t>(queue.program->max_delay.count());
 }
 
@@ -198,7 +198,6 @@ bool OffloadEngine::start_batch(Queue& queue) {
     if (!lay_out(queue, slot)) return false;
     idle_.pop_back();
     flying_.push_back(&slot);
-    flying_packets_ += slot.count;
     slot.loaded = queue.loaded;
     slot.resident = queue.resident;
     slot.shared_states = queue.shared_states.data();
@@ -278,7 +277,6 @@ void OffloadEngine::fail_over(Status status) {
                                             : "a copy, a kernel or an allocation has failed", in_flight_);
     const std::deque<Slot*> flying = std::move(flying_);
     flying_.clear();
-    flying_packets_ = 0;
     for (Slot* slot : flying) run_on_cpu(slot->program, *slot->counters, slot->mbufs);
     for (const auto& queue : queues_) {
         std::vector<rte_mbuf*> waiting;

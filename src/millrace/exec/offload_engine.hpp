@@ -136,7 +136,6 @@ private:
     std::vector<Slot*> idle_;
     std::vector<std::unique_ptr<Queue>> queues_;
     size_t in_flight_ = 0;
-    size_t flying_packets_ = 0;
     uint64_t away_ = 0;                      // TSC cycles that a batch takes from here until it is back, smoothed
     std::atomic<bool> failed_{false};        // read by reports, too
     std::vector<Fate> fates_;

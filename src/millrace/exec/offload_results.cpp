@@ -104,7 +104,6 @@ void OffloadEngine::complete(Slot& slot) {
     flying_.pop_front();
     ring_.give_back();
     const size_t n = slot.count;
-    flying_packets_ -= n;
     constexpr uint64_t kSmooth = 8;
     away_ += (rte_rdtsc() - slot.launched) / kSmooth - away_ / kSmooth;
     ChainCounters& counters = *slot.counters;

@@ -274,7 +274,7 @@ CudaDevice::Spare CudaDevice::take_room(const nf::Image::Array& array) {
 Address CudaDevice::share_array(const nf::Image::Array& array) {
     if (array.bytes == 0) return 0;
     SharedArray& shared = arrays_[array.data];
-    if (shared.users++ == 0) {
+    if (shared.users == 0) {
         const Spare room = take_room(array);
         shared.address = room.address;
         shared.room = room.room;
@@ -284,6 +284,7 @@ Address CudaDevice::share_array(const nf::Image::Array& array) {
         if (result != kSuccess)
             throw DeviceError(fmt::format("{}: tables can't be copied: {}", describe(), driver_.text(result)));
     }
+    ++shared.users;
     return shared.address;
 }
 

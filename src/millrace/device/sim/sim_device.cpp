@@ -25,7 +25,7 @@ uint64_t steady_ns() {
 /// An image's tables relocated into device memory. The arrays are shared by address. Made and ended with the mutex held.
 class SimDevice::LoadedImage {
 public:
-    LoadedImage(SimDevice& device, const nf::Image& image) : device_(device) {
+    LoadedImage(SimDevice& device, const nf::Image& image) : LoadedImage(device) {
         std::vector<void*> addresses;
         for (const nf::Image::Array& array : image.arrays()) {
             addresses_.push_back(device_.share_array(array));
@@ -45,6 +45,8 @@ public:
     Address address(size_t array) const { return addresses_[array]; }
 
 private:
+    // From here on the destructor gives back what was shared, also where there is no memory for the next array.
+    explicit LoadedImage(SimDevice& device) : device_(device) {}
     SimDevice& device_;
     std::vector<std::byte> tables_;
     std::vector<Address> addresses_;
@@ -166,10 +168,11 @@ uint8_t* SimDevice::memory(Address address, size_t bytes) {
 
 Address SimDevice::share_array(const nf::Image::Array& array) {
     SharedArray& shared = arrays_[array.data];
-    if (shared.users++ == 0) {
+    if (shared.users == 0) {
         shared.address = allocate_locked(array.bytes, array.is_state() ? "state '" + array.state_name + "'" : "tables");
         if (array.bytes > 0) std::memcpy(memory(shared.address, array.bytes), array.data, array.bytes);
     }
+    ++shared.users;
     return shared.address;
 }
 
