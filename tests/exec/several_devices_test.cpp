@@ -8,7 +8,7 @@
 #include "millrace/exec/report.hpp"
 #include "millrace/exec/runtime.hpp"
 #include "millrace/exec/worker.hpp"
-#include "support/devices.hpp"
+#include "exec/in_turns.hpp"
 #include "support/test_chain.hpp"
 
 namespace millrace::test {
@@ -17,82 +17,10 @@ namespace {
 using device::sim::Fault;
 using device::sim::SimDevice;
 using device::sim::SimOptions;
-using Devices = std::vector<std::shared_ptr<device::Device>>;
 
-constexpr const char* kKeys = R"(spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-128-ctr,
-    key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98)";
-
-chain::Configuration into_tunnel(const std::string& device) {
-    return make_configuration(std::string("[ipsec: {sas: [{name: tunnel, direction: out, ") + kKeys +
-                              "}], policies: [{dst: 0.0.0.0/0, action: protect, sa: tunnel}], default: bypass}]", device);
-}
-/// The far end of the same tunnel.
-chain::Configuration out_of_tunnel(const std::string& device) {
-    std::string keys = kKeys;
-    keys.replace(keys.find("192.0.2.1"), 9, "LOCAL").replace(keys.find("198.51.100.1"), 12, "192.0.2.1").replace(keys.find("LOCAL"), 5, "198.51.100.1");
-    return make_configuration("[ipsec: {sas: [{name: tunnel, direction: in, " + keys + ", allow: [{}]}]}]", device);
-}
 chain::Configuration without_order(const std::string& device) {
     return make_configuration(R"([firewall: {default: permit, rules: [deny udp from any port 1024-2047 to any]},
         nids: {mode: ips, rule: ['drop udp any any -> any any (msg:"three bytes"; content:"|7f 01|"; sid:3;)']}, mirror])", device);
-}
-
-/// Bursts of frames to the devices in turn, an engine each; each burst is a batch, so that batches are put on the devices in the
-/// order of the frames.
-EngineRun run_in_turns(const Devices& devices, const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst,
-                       exec::OffloadOptions options = {}) {
-    test_pool();
-    auto program = std::make_shared<chain::Program>(*configuration.chains[0]);
-    program->max_delay = std::chrono::nanoseconds(0);
-    const std::shared_ptr<const chain::Program> shared = program;
-    options.batch_bytes = size_t{1} << 20;
-    options.gate = std::make_shared<device::OrderGate>();
-    options.pinned = true;
-    for (const auto& device : devices) options.pinned &= device->pin(test_pool().memory(), test_pool().memory_bytes());
-    EngineRun result;
-    result.counters = std::make_unique<exec::ChainCounters>(*shared);
-    std::deque<Collector> collectors(devices.size());
-    {
-        std::vector<std::unique_ptr<exec::OffloadEngine>> engines;
-        for (size_t i = 0; i < devices.size(); ++i)
-            engines.push_back(std::make_unique<exec::OffloadEngine>(devices[i], collectors[i], program->max_batch, options));
-        const auto poll_until = [&](exec::OffloadEngine& engine, size_t most) {
-            while (engine.in_flight() > most)
-                for (const auto& each : engines) each->poll();
-        };
-        std::vector<rte_mbuf*> mbufs;
-        for (size_t first = 0, turn = 0; first < frames.size(); first += burst, ++turn) {
-            exec::OffloadEngine& engine = *engines[turn % engines.size()];
-            poll_until(engine, 2 * burst);
-            mbufs.clear();
-            for (size_t i = first; i < std::min(frames.size(), first + burst); ++i) mbufs.push_back(make_mbuf(frames[i], i));
-            engine.submit(shared, *result.counters, mbufs.data(), mbufs.size());
-            engine.poll();
-        }
-        for (const auto& engine : engines) poll_until(*engine, 0);
-    }
-    for (const auto& device : devices) device->unpin(test_pool().memory());
-    for (Collector& collector : collectors)
-        for (Outcome& outcome : collector.outcomes) result.outcomes.push_back(std::move(outcome));
-    std::sort(result.outcomes.begin(), result.outcomes.end(), [](const Outcome& a, const Outcome& b) { return a.number < b.number; });
-    return result;
-}
-
-void expect_equal(const EngineRun& expected, const EngineRun& actual, const std::string& what) {
-    ASSERT_EQ(expected.outcomes.size(), actual.outcomes.size()) << what;
-    for (size_t i = 0; i < expected.outcomes.size(); ++i) ASSERT_EQ(expected.outcomes[i].text(), actual.outcomes[i].text()) << what;
-}
-
-/// Every frame of the run as it left, some again and some late: as far as the window reaches, and farther.
-std::vector<Frame> with_replays(const EngineRun& run) {
-    std::vector<Frame> frames;
-    Rng rng(9);
-    for (const Outcome& outcome : run.outcomes) {
-        frames.push_back(outcome.frame);
-        if (frames.size() > 400 && rng() % 8 == 0) frames.push_back(frames[frames.size() - 1 - rng() % 400]);
-        if (frames.size() > 40 && rng() % 8 == 0) std::swap(frames.back(), frames[frames.size() - 1 - rng() % 40]);
-    }
-    return frames;
 }
 
 /// Batches by launches, and on the list of a kernel that stays.
@@ -196,7 +124,7 @@ constexpr const char* kSource = "version: 1\nports: {in: {source: {size: 100, co
 TEST(SeveralDevicesOneLost, KeepOtherWorkersOnTheirDevice) {
     exec::RuntimeOptions options;
     options.workers = 4;
-    options.devices = one_that_fails(Fault::Kind::device_lost, 60);
+    options.devices = one_that_fails(Fault::Kind::device_lost, 20);
     exec::Runtime runtime(parse(kSource, "sim:0+sim:1"), options);
     runtime.start();
     ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));

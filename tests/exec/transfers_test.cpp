@@ -28,11 +28,6 @@ constexpr Chain kChains[] = {
     {"reads frames and changes heads", R"([nids: {mode: ids, rule: ['alert ip any any -> any any (msg:"zeros"; content:"|00 01|"; sid:1;)']}, mirror])"},
 };
 
-void expect_equal(const EngineRun& expected, const EngineRun& actual, const std::string& what) {
-    ASSERT_EQ(expected.outcomes.size(), actual.outcomes.size()) << what;
-    for (size_t i = 0; i < expected.outcomes.size(); ++i) ASSERT_EQ(expected.outcomes[i].text(), actual.outcomes[i].text()) << what;
-}
-
 exec::OffloadOptions ways(TransferIn in, TransferOut out) {
     exec::OffloadOptions options;
     options.transfer_in = in;

@@ -131,4 +131,22 @@ void expect_conserved(const EngineRun& run, size_t frames) {
     for (size_t i = 1; i < run.outcomes.size(); ++i) ASSERT_LT(run.outcomes[i - 1].number, run.outcomes[i].number) << "packets left out of order";
 }
 
+namespace {
+
+/// Shows where two descriptions part, not all of them.
+void expect_same(const std::string& expected, const std::string& actual, const std::string& what) {
+    if (expected == actual) return;
+    const size_t at = static_cast<size_t>(std::mismatch(expected.begin(), expected.end(), actual.begin(), actual.end()).first - expected.begin());
+    const size_t from = at > 40 ? at - 40 : 0;
+    ADD_FAILURE() << what << ", " << expected.substr(0, expected.find(" frame ")) << "\nexpected …" << expected.substr(from, 160)
+                  << "\nactual   …" << actual.substr(from, 160);
+}
+
+}  // namespace
+
+void expect_equal(const EngineRun& expected, const EngineRun& actual, const std::string& what) {
+    ASSERT_EQ(expected.outcomes.size(), actual.outcomes.size()) << what;
+    for (size_t i = 0; i < expected.outcomes.size(); ++i) expect_same(expected.outcomes[i].text(), actual.outcomes[i].text(), what);
+}
+
 }  // namespace millrace::test

@@ -60,5 +60,7 @@ EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Con
 
 /// Received = sent + dropped + …, for a run that nobody sent anything for: every packet has an outcome.
 void expect_conserved(const EngineRun& run, size_t frames);
+/// The same became of every packet.
+void expect_equal(const EngineRun& expected, const EngineRun& actual, const std::string& what);
 
 }  // namespace millrace::test

@@ -39,7 +39,7 @@ chain::Configuration with_ports(chain::Configuration configuration, const std::s
 Counts operator-(Counts later, const Counts& earlier) {
     later.seconds -= earlier.seconds;
     for (auto member : {&Counts::received_packets, &Counts::received_bytes, &Counts::sent_packets, &Counts::sent_bytes, &Counts::dropped, &Counts::punted,
-                        &Counts::missed, &Counts::bytes_to_device, &Counts::bytes_to_host, &Counts::batches, &Counts::retried_on_cpu})
+                        &Counts::missed, &Counts::bytes_to_device, &Counts::bytes_to_host, &Counts::batches, &Counts::retried_on_cpu, &Counts::kept_on_cpu})
         later.*member -= earlier.*member;
     for (size_t i = 0; i < later.batches_in.size(); ++i) later.batches_in[i] -= earlier.batches_in[i];
     for (size_t i = 0; i < later.batches_back.size(); ++i) later.batches_back[i] -= earlier.batches_back[i];
@@ -110,6 +110,7 @@ Counts Run::counts() const {
             for (size_t i = 0; i < counts.batches_in.size(); ++i) counts.batches_in[i] += chain->batches_in[i].get();
             for (size_t i = 0; i < counts.batches_back.size(); ++i) counts.batches_back[i] += chain->batches_back[i].get();
             counts.retried_on_cpu += chain->retried_on_cpu.get();
+            counts.kept_on_cpu += chain->kept_on_cpu.get();
             if (!timed) chain->latency.add_to(counts.latency);
             for (const auto& node : chain->nodes) {
                 const auto same = std::find_if(counts.nodes.begin(), counts.nodes.end(), [&](const Counts::Node& own) { return own.name == node->name; });

@@ -22,7 +22,7 @@ struct Counts {
     double seconds = 0;                               ///< a moment, or the span
     uint64_t received_packets = 0, received_bytes = 0, sent_packets = 0, sent_bytes = 0;
     uint64_t dropped = 0, punted = 0, missed = 0;     ///< missed: lost by sources for want of descriptors
-    uint64_t bytes_to_device = 0, bytes_to_host = 0, batches = 0, retried_on_cpu = 0;
+    uint64_t bytes_to_device = 0, bytes_to_host = 0, batches = 0, retried_on_cpu = 0, kept_on_cpu = 0;
     std::array<uint64_t, std::size(exec::kTransfersIn)> batches_in{};      ///< by the way that they took
     std::array<uint64_t, std::size(exec::kTransfersOut)> batches_back{};
     LatencyCounts latency{};                          ///< from when a packet was due to the sink, if sinks time packets; else within the engine

@@ -78,7 +78,7 @@ nlohmann::json Result::json() const {
                  {"whole-frames", offload.whole_frames}, {"batches-in-flight", offload.depth},
                  {"batch-packets", counts.batches > 0 ? packets / static_cast<double>(counts.batches) : 0},
                  {"bytes-to-device-per-packet", counts.per_packet(counts.bytes_to_device)}, {"bytes-to-host-per-packet", counts.per_packet(counts.bytes_to_host)},
-                 {"retried-on-cpu", counts.retried_on_cpu}});
+                 {"retried-on-cpu", counts.retried_on_cpu}, {"kept-on-cpu", counts.kept_on_cpu}});
     for (const exec::TransferIn way : exec::kTransfersIn)
         if (const uint64_t n = counts.batches_in[static_cast<size_t>(way)]; n > 0) json["batches-in"][name_of(way)] = n;
     for (const exec::TransferOut way : exec::kTransfersOut)
@@ -104,10 +104,10 @@ Session::~Session() {
 
 std::vector<std::shared_ptr<device::Device>> Session::devices(const std::string& name) {
     std::vector<std::shared_ptr<device::Device>> devices;
-    for (const chain::DeviceName& one : chain::parse_device_names(name)) {
-        auto& device = devices_[chain::text_of({one})];
+    for (const chain::DeviceName& one : chain::parse_device_names(name).devices) {
+        auto& device = devices_[chain::text_of({.devices = {one}})];
         if (device == nullptr) device = device::open_device(one);
-        if (device != nullptr) devices.push_back(device);
+        devices.push_back(device);
     }
     return devices;
 }
@@ -186,15 +186,16 @@ Reference& Session::reference(const std::string& chain, bool cpu_halves) {
 /// What sources must write so that every frame is a fresh one, and no more.
 std::string Session::restore_for(const Point& point, const chain::Configuration& configuration) const {
     if (options_.restore != "auto") return options_.restore;
+    const bool on_cpu = chain::parse_device_names(point.device).cpu;
     bool payload = !point.traffic.replay.empty(), in_place = false;
     for (const auto& program : configuration.chains) {
         const Fields back = program->plan.to_host_total();
         const uint32_t bytes = back.empty() ? 0 : chain::prefix_bytes(back);
         // A device hands whole frames back in other memory, and heads in the receive buffers.
-        in_place |= point.device == "cpu" || (bytes != 0 && bytes <= 128 && !point.run.offload.whole_frames);
+        in_place |= on_cpu || (bytes != 0 && bytes <= 128 && !point.run.offload.whole_frames);
         for (const chain::Node& node : program->nodes) payload |= chain::prefix_bytes(node.type->cpu_writes) == chain::kWholeFrame && !node.type->cpu_writes.empty();
     }
-    return !in_place ? "nothing" : point.device == "cpu" && payload ? "all" : point.traffic.replay.empty() ? "headers" : "all";
+    return !in_place ? "nothing" : on_cpu && payload ? "all" : point.traffic.replay.empty() ? "headers" : "all";
 }
 
 std::unique_ptr<Run> Session::open(const Point& point) {

@@ -70,13 +70,13 @@ private:
             std::string text;
             for (const Config& name : device->items()) text += (text.empty() ? "" : "+") + name.text();
             try {
-                result_.devices = parse_device_names(text);
+                result_.runs_on = parse_device_names(text);
             } catch (const std::invalid_argument& e) {
-                device->fail(e.what(), "such as 'device: cuda' or 'device: [cuda:0, cuda:1]'");
+                device->fail(e.what(), "such as 'device: cuda', 'device: [cuda:0, cuda:1]' or 'device: [cuda, cpu]'");
             }
         }
-        if (!options_.device.empty()) result_.devices = parse_device_names(options_.device);
-        result_.device = text_of(result_.devices);
+        if (!options_.device.empty()) result_.runs_on = parse_device_names(options_.device);
+        result_.device = text_of(result_.runs_on);
     }
 
     void read_ports() {
@@ -306,7 +306,7 @@ private:
 
     /// Ordered state is handed from device to device with the order; what packets change in no order can't be.
     void check_devices() {
-        if (result_.devices.size() == 1) return;
+        if (result_.runs_on.devices.size() <= 1) return;
         for (const auto& program : result_.chains)
             for (const Node& node : program->nodes)
                 if (node.changes_state_in_no_order())

@@ -17,8 +17,8 @@ namespace millrace::chain {
 /// One generation of everything that a configuration file says. Constant once loaded.
 struct Configuration {
     std::string file;
-    std::string device = "cpu";               ///< text of `devices`
-    std::vector<DeviceName> devices = {{"cpu", 0}};
+    std::string device = "cpu";               ///< text of `runs_on`
+    DeviceNames runs_on = {{}, true};
     std::string output_folder;                ///< alerts and relative output files go here
     std::vector<std::string> port_names;      ///< by port number, in the order of the file
     std::optional<Config> ports;              ///< the `ports:` map, for io::make_ports

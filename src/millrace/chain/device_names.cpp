@@ -22,23 +22,31 @@ DeviceName parse_name(std::string_view text) {
 
 }  // namespace
 
-std::vector<DeviceName> parse_device_names(std::string_view text) {
-    std::vector<DeviceName> names;
+DeviceNames parse_device_names(std::string_view text) {
+    DeviceNames names;
+    std::vector<DeviceName>& devices = names.devices;
     for (size_t begin = 0, end = 0; end != text.npos; begin = end + 1) {
         end = text.find('+', begin);
         const std::string_view part = text.substr(begin, end == text.npos ? text.npos : end - begin);
         const DeviceName name = parse_name(part);
-        if (!names.empty() && name.kind != names.front().kind) throw std::invalid_argument("devices of one chain are of one kind, and '" + std::string(part) + "' is of another");
-        if (std::find(names.begin(), names.end(), name) != names.end()) throw std::invalid_argument("'" + std::string(part) + "' is named twice");
-        names.push_back(name);
+        const bool cpu = name.kind == "cpu";
+        if (!cpu && !devices.empty() && name.kind != devices.front().kind)
+            throw std::invalid_argument("devices of one chain are of one kind, besides the cpu, and '" + std::string(part) + "' is of another");
+        if (cpu ? names.cpu : std::find(devices.begin(), devices.end(), name) != devices.end())
+            throw std::invalid_argument("'" + std::string(part) + "' is named twice");
+        if (cpu) names.cpu = true;
+        else devices.push_back(name);
     }
     return names;
 }
 
-std::string text_of(const std::vector<DeviceName>& names) {
-    if (names.size() == 1 && names.front().number == 0) return names.front().kind;
+std::string text_of(const DeviceNames& names) {
     std::string text;
-    for (const DeviceName& name : names) text += (text.empty() ? "" : "+") + name.kind + ":" + std::to_string(name.number);
+    for (const DeviceName& name : names.devices) {
+        text += (text.empty() ? "" : "+") + name.kind;
+        if (names.devices.size() > 1 || name.number != 0) text += ":" + std::to_string(name.number);
+    }
+    if (names.cpu) text += text.empty() ? "cpu" : "+cpu";
     return text;
 }
 

@@ -20,7 +20,7 @@ const std::vector<std::string> kSizes = {"64", "128", "256", "512", "1024", "151
 void BenchArguments::add_to(CLI::App& command) {
     command.add_option("--chain", chains, "Network functions in order, such as firewall+nids+router+ipsec; may be given again")->type_name("NF+NF…");
     command.add_option("--config", session.config, "The chains of this configuration, with sources and a sink in place of its ports")->type_name("FILE");
-    command.add_option("-d,--device", devices, "Devices to run on, one after the other: cpu, sim, cuda, cuda:1; and several at once, cuda:0+cuda:1")->delimiter(',')->check(device_check())->type_name("DEVICE,…");
+    command.add_option("-d,--device", devices, "Devices to run on, one after the other: cpu, sim, cuda, cuda:1; and several at once, cuda:0+cuda:1, cuda+cpu")->delimiter(',')->check(device_check())->type_name("DEVICE,…");
     command.add_option("-w,--workers", workers, "Worker threads")->delimiter(',')->check(CLI::Range(1, 256))->type_name("N,…");
     command.add_option("--cores", cores, "Pin the workers to these cores, in order")->delimiter(',')->type_name("N,N,…");
     command.add_option("--sizes", sizes, "Frames in bytes, without CRC; or imix")->delimiter(',')->type_name("BYTES,…");

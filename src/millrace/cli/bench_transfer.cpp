@@ -68,9 +68,7 @@ nlohmann::json by_frame(device::Device& device, double seconds) {
 
 int bench_transfer(const Arguments& arguments) {
     start_eal();
-    const std::vector<chain::DeviceName> names = chain::parse_device_names(arguments.device);
-    const auto device = names.size() == 1 ? device::open_device(names.front()) : nullptr;
-    if (device == nullptr) throw std::runtime_error("this measures the bus of one device, such as cuda or cuda:1");
+    const auto device = open_one_device(arguments.device);
     std::cout << device->describe() << "\n\n";
     const nlohmann::json sizes = by_size(*device, arguments.seconds);
     const nlohmann::json frames = by_frame(*device, arguments.seconds);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "millrace/chain/configuration.hpp"
+#include "millrace/device/device.hpp"
 
 namespace millrace::cli {
 
@@ -15,6 +16,8 @@ inline constexpr int kOk = 0, kFailed = 1, kBadConfiguration = 2;
 
 /// What `--device` takes: chain::parse_device_names.
 CLI::Validator device_check();
+/// The one device that is to be measured. Throws std::runtime_error where `name` names the cpu, or several.
+std::shared_ptr<device::Device> open_one_device(const std::string& name);
 
 /// What the command line asks of every configuration that it loads.
 struct LoadArguments {

@@ -96,7 +96,7 @@ void explain_plan(const chain::Program& program) {
 
 /// How several devices share a chain.
 void explain_devices(const chain::Configuration& configuration, const chain::Program& program) {
-    std::cout << "Flows are spread over " << configuration.devices.size() << " devices: each worker drives one of them, dealt in turn.\n";
+    std::cout << "Flows are spread over " << configuration.runs_on.devices.size() << " devices: each worker drives one of them, dealt in turn.\n";
     for (const chain::Node& node : program.nodes)
         if (node.type->ordered())
             std::cout << "  " << node.name << " numbers packets in one order over all devices: its state goes from batch to batch through the host's memory.\n";
@@ -121,9 +121,13 @@ int explain(const LoadArguments& arguments, unsigned workers) {
         explain_fields(*program);
         explain_plan(*program);
         // Of several devices all are of a kind.
-        const chain::DeviceName& device = configuration.devices.front();
-        if (device.kind != "cpu") std::cout << transfers_text(*program, device_plan(*program), *exec::figures_of(device::model_of(device)), workers);
-        if (configuration.devices.size() > 1) explain_devices(configuration, *program);
+        const chain::DeviceNames& runs_on = configuration.runs_on;
+        if (!runs_on.devices.empty())
+            std::cout << transfers_text(*program, device_plan(*program), *exec::figures_of(device::model_of(runs_on.devices.front())), workers);
+        if (runs_on.devices.size() > 1) explain_devices(configuration, *program);
+        if (runs_on.cpu && !runs_on.devices.empty())
+            std::cout << "While three fifths of a core would do for what each worker receives, packets stay on the CPU, and the device rests; when a worker falls behind for 100 us, "
+                         "all go to the device. The NFs' state goes along.\n\n";
     }
     return kOk;
 }

@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "millrace/cli/commands.hpp"
+#include "millrace/device/open.hpp"
 
 namespace millrace::cli {
 
@@ -16,9 +17,15 @@ CLI::Validator device_check() {
     return {check, ""};
 }
 
+std::shared_ptr<device::Device> open_one_device(const std::string& name) {
+    const chain::DeviceNames names = chain::parse_device_names(name);
+    if (names.cpu || names.devices.size() != 1) throw std::runtime_error("this measures one device with memory of its own, such as cuda, cuda:1 or sim, and not '" + name + "'");
+    return device::open_device(names.devices.front());
+}
+
 void LoadArguments::add_to(CLI::App& command) {
     command.add_option("configuration", file, "The chain's YAML file")->required()->type_name("CHAIN.yaml");
-    command.add_option("-d,--device", device, "Run on this device, whatever the file says: cpu, sim, cuda, cuda:1, or several, cuda:0+cuda:1")->check(device_check())->type_name("DEVICE");
+    command.add_option("-d,--device", device, "Run on this device, whatever the file says: cpu, sim, cuda, cuda:1, several, cuda:0+cuda:1, or with the CPU for when packets are few, cuda+cpu")->check(device_check())->type_name("DEVICE");
     command.add_option("-o,--output", output, "Folder for alerts and output captures, in place of the file's 'output:'")->type_name("DIR");
     command.add_option("--lanes", lanes, "Lanes per packet for every device half")->check(CLI::IsMember({1, 8, 32}));
 }

@@ -59,9 +59,7 @@ nlohmann::json samples_json(const std::vector<bench::TransferSample>& samples) {
 
 int profile(const Arguments& arguments) {
     start_eal();
-    const std::vector<chain::DeviceName> names = chain::parse_device_names(arguments.device);
-    const auto device = names.size() == 1 ? device::open_device(names.front()) : nullptr;
-    if (device == nullptr) throw std::runtime_error("this measures one device with memory of its own, such as cuda, cuda:1 or sim");
+    const auto device = open_one_device(arguments.device);
     std::cout << device->describe() << "\n\n" << std::flush;
     const bool terminal = isatty(STDERR_FILENO) != 0;
     bench::ProfileOptions options;

@@ -64,6 +64,7 @@ std::string chain_text(const exec::ChainReport& chain, double seconds) {
                             chain.batches > 0 ? static_cast<double>(chain.received_packets) / static_cast<double>(chain.batches) : 0.0);
     if (!chain.batches_in.empty()) text += "  ways      in: " + reasons(chain.batches_in) + "; back: " + reasons(chain.batches_back) + " batches\n";
     if (chain.retried_on_cpu > 0) text += "  on cpu    " + grouped(chain.retried_on_cpu) + " packets were decided on the CPU\n";
+    if (chain.kept_on_cpu > 0) text += "  on cpu    " + grouped(chain.kept_on_cpu) + " packets came when there were few\n";
     return text + "\n" + nfs_table(chain);
 }
 

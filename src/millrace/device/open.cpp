@@ -6,7 +6,6 @@
 namespace millrace::device {
 
 std::shared_ptr<Device> open_device(const chain::DeviceName& name, const OpenOptions& options) {
-    if (name.kind == "cpu") return nullptr;
     if (name.kind == "sim") {
         sim::SimOptions simulated;
         simulated.number = name.number;
@@ -20,13 +19,12 @@ std::shared_ptr<Device> open_device(const chain::DeviceName& name, const OpenOpt
 
 std::string model_of(const chain::DeviceName& name) {
     if (name.kind == "sim") return sim::SimDevice::kModel;
-    return name.kind == "cuda" ? cuda::CudaDevice::model_of(name.number) : "";
+    return cuda::CudaDevice::model_of(name.number);
 }
 
 std::vector<std::shared_ptr<Device>> open_devices(const std::vector<chain::DeviceName>& names, const OpenOptions& options) {
     std::vector<std::shared_ptr<Device>> devices;
-    for (const chain::DeviceName& name : names)
-        if (auto device = open_device(name, options)) devices.push_back(std::move(device));
+    for (const chain::DeviceName& name : names) devices.push_back(open_device(name, options));
     return devices;
 }
 

@@ -13,11 +13,11 @@ struct OpenOptions {
     std::string keep_kernels;  ///< folder for the source, PTX and cubin of each chain; empty: none
 };
 
-/// The device of that name, which has memory of its own; null for the cpu. Throws DeviceError.
+/// The device of that name. Throws DeviceError.
 std::shared_ptr<Device> open_device(const chain::DeviceName& name, const OpenOptions& options = {});
-/// What model() of that device says, without opening it; empty for the cpu and for one that is not there.
+/// What model() of that device says, without opening it; empty for one that is not there.
 std::string model_of(const chain::DeviceName& name);
-/// All of them; none for the cpu.
+/// All of them.
 std::vector<std::shared_ptr<Device>> open_devices(const std::vector<chain::DeviceName>& names, const OpenOptions& options = {});
 
 }  // namespace millrace::device

@@ -46,6 +46,10 @@ struct OrderGate {
     /// state and with less may be under way side by side.
     std::map<const void*, std::map<uint64_t, uint64_t>> restored;
 
+    /// By device (null: where devices share their states) and host copy of a state: the hand-over from the CPU that was the last
+    /// to bring it there, and the bytes from its start that it brought (exec::Placement).
+    std::map<std::pair<const Device*, const void*>, std::pair<uint64_t, uint64_t>> brought;
+
     /// Where devices leave this state for each other; the same for all of them, as long as the state lives. Takes the mutex.
     uint32_t* share(const std::shared_ptr<Device>& device, const StateArray& state);
     /// Where resident kernels leave the last turn that is through: a word of host memory that kernels of all devices reach, for

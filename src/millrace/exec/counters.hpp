@@ -43,6 +43,7 @@ struct ChainCounters {
     std::vector<Counter> exit_drops = std::vector<Counter>(kExitDropCount);
     Counter events, events_lost;
     Counter batches, retried_on_cpu;
+    Counter kept_on_cpu;                                ///< packets that came so few at a time that no batch was made of them
     std::array<Counter, std::size(kTransfersIn)> batches_in;     ///< those of them that came in by each way
     std::array<Counter, std::size(kTransfersOut)> batches_back;  ///< and went back
     Counter bytes_to_device, bytes_to_host;

@@ -36,11 +36,25 @@ struct OffloadEngine::Queue {
     std::vector<Waiting> packets;              // those from `first` on wait for a batch
     size_t first = 0;
     std::vector<std::pair<uint64_t, size_t>> bursts;  // arrival (TSC) and packets of each burst
+    bool more = false;                                // the last burst was full
+    uint64_t hand_overs = 0;                          // Placement::hand_overs when the states were last known to be the device's
     const std::string* chain_name = nullptr;          // for the timeline, and the steps'
     std::vector<const std::string*> step_names;
 
     size_t waiting() const { return packets.size() - first; }
-    void take(size_t count) {
+    /// Takes the first `count` packets out; `taken` gets their bursts.
+    void take(size_t count, std::vector<std::pair<uint64_t, size_t>>& taken) {
+        taken.clear();
+        size_t whole = 0;
+        for (size_t left = count; left > 0;) {
+            auto& [arrival, packets_of_it] = bursts[whole];
+            const size_t own = std::min(left, packets_of_it);
+            taken.emplace_back(arrival, own);
+            packets_of_it -= own;
+            left -= own;
+            if (packets_of_it == 0) ++whole;
+        }
+        bursts.erase(bursts.begin(), bursts.begin() + static_cast<ptrdiff_t>(whole));
         first += count;
         if (first < packets.size()) return;
         packets.clear();

@@ -2,6 +2,7 @@
 
 #include <rte_cycles.h>
 #include <rte_eal.h>
+#include <rte_pause.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -47,6 +48,7 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
         slots_.push_back(std::move(slot));
     }
     allocate_ring(kUsualState);
+    if (options_.placement != nullptr) member_.emplace(options_.placement);
     if (options_.mode == device::Mode::persistent) turn_word_ = gate_->turn_word(device_);
     name_slices();
 }
@@ -89,8 +91,7 @@ OffloadEngine::Queue& OffloadEngine::queue_for(const std::shared_ptr<const chain
     if (fresh) queues_.push_back(std::make_unique<Queue>());
     Queue& queue = fresh ? *queues_.back() : **found;
     // A new generation of the chain: what waits belongs to the old one and goes first.
-    while (queue.waiting() > 0 && !failed_)
-        if (!start_batch(queue)) finish_front();
+    while (queue.waiting() > 0 && !failed_) push_on(queue);
     queue.program = program;
     queue.counters = &counters;
     try {
@@ -152,16 +153,22 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
     counters.received_packets.add(count);
     counters.received_bytes.add(bytes);
     queue.bursts.emplace_back(rte_rdtsc(), count);
+    queue.more = count >= options_.full_burst;
+    if (member_) member_->came(count);
     in_flight_ += count;
 }
 
-/// The adaptive batcher: an idle device gets what there is at once; a busy one gets the next batch
+/// The adaptive batcher: an idle device gets what there is at once, unless there is more to be received; a busy one gets the next batch
 /// when it is full or its oldest packet has waited long enough (GEN, section 3.2; GSwitch, section 5). A device with
 /// few packets has room for more: it gets batches at even distances, as many in the time that one is away as it takes.
 bool OffloadEngine::batch_is_due(const Queue& queue, uint64_t now) const {
     if (queue.waiting() == 0 || idle_.empty()) return false;
     const size_t idle_below = options_.mode == device::Mode::persistent ? std::min<size_t>(options_.depth, device::kMostTeams) : 1;
-    if (flying_.size() < idle_below || queue.waiting() >= std::min(queue.program->max_batch, max_batch_)) return true;
+    const size_t most = std::min(queue.program->max_batch, max_batch_);
+    // What can be received at once is as good as here: each batch costs the CPU as much as a few hundred packets.
+    constexpr size_t kWorthIt = 2048;
+    if (flying_.size() < idle_below && (!queue.more || queue.waiting() >= kWorthIt)) return true;
+    if (queue.waiting() >= most) return true;
     // So few that the worker has time for as many batches, and that a GPU takes about as long for as for one.
     constexpr size_t kFew = 128;
     if (away_ != 0 && in_flight_ <= kFew && now - flying_.back()->launched >= away_ / options_.depth) return true;
@@ -173,29 +180,43 @@ void OffloadEngine::poll() {
     while (finish_front()) {
     }
     const uint64_t now = rte_rdtsc();
-    for (size_t i = 0; i < queues_.size() && !failed_; ++i)
+    if (member_) member_->look(now);
+    for (size_t i = 0; i < queues_.size() && !failed_; ++i) {
+        while (run_here(*queues_[i])) {
+        }
         while (!failed_ && batch_is_due(*queues_[i], now) && start_batch(*queues_[i])) {
         }
+        queues_[i]->more = false;
+    }
 }
 
 void OffloadEngine::drain() {
     while (in_flight_ > 0 && !failed_) {
         for (const auto& queue : queues_)
-            while (!failed_ && queue->waiting() > 0 && start_batch(*queue)) {
-            }
+            if (queue->waiting() > 0) push_on(*queue);
         finish_front();
     }
+    if (member_) member_->rest();
+}
+
+/// Moves packets that wait on by whatever way is open, without waiting for more of them.
+void OffloadEngine::push_on(Queue& queue) {
+    if (member_) member_->look(rte_rdtsc());
+    if (!run_here(queue) && !start_batch(queue)) finish_front();
 }
 
 bool OffloadEngine::start_batch(Queue& queue) {
-    if (idle_.empty()) return false;
+    if (idle_.empty() || (member_ && !member_->begin_batch())) return false;
     const uint64_t put_from_ns = options_.track != nullptr ? Timeline::now_ns() : 0;
     Slot& slot = *idle_.back();
     slot.program = queue.program;
     slot.prefix_in = queue.prefix_in;
     slot.prefix_back = queue.prefix_back;
     slot.state_bytes = queue.state_bytes;
-    if (!lay_out(queue, slot)) return false;
+    if (!lay_out(queue, slot)) {
+        if (member_) member_->end_batches(1);
+        return false;
+    }
     idle_.pop_back();
     flying_.push_back(&slot);
     slot.loaded = queue.loaded;
@@ -206,20 +227,10 @@ bool OffloadEngine::start_batch(Queue& queue) {
     slot.order = 0;
     slot.launched = rte_rdtsc();
     begin_trace(queue, slot, put_from_ns);
-    queue.take(slot.count);
-    slot.bursts.clear();
-    size_t whole = 0;
-    for (size_t left = slot.count; left > 0;) {
-        auto& [arrival, packets] = queue.bursts[whole];
-        const size_t taken = std::min(left, packets);
-        slot.bursts.emplace_back(arrival, taken);
-        packets -= taken;
-        left -= taken;
-        if (packets == 0) ++whole;
-    }
-    queue.bursts.erase(queue.bursts.begin(), queue.bursts.begin() + static_cast<ptrdiff_t>(whole));
+    queue.take(slot.count, slot.bursts);
+    Status status = bring_states(queue, slot.stream);
     if (options_.graphs && slot.resident == nullptr) device_->hold(slot.stream);
-    Status status = send(slot);
+    if (status == Status::ok) status = send(slot);
     if (slot.resident == nullptr) {
         std::unique_lock<std::mutex> in_order;
         if (status == Status::ok) status = run_steps(slot, in_order);
@@ -231,6 +242,55 @@ bool OffloadEngine::start_batch(Queue& queue) {
     return true;
 }
 
+/// Runs some of a chain's waiting packets on the CPU, if that is where chains are; whether it did.
+bool OffloadEngine::run_here(Queue& queue) {
+    constexpr size_t kAtOnce = Placement::Member::kMostAtOnce;
+    if (!member_ || queue.waiting() == 0 || !member_->begin_on_cpu()) return false;
+    const size_t n = std::min(queue.waiting(), kAtOnce);
+    const uint64_t from = rte_rdtsc();
+    rte_mbuf* mbufs[kAtOnce];
+    for (size_t i = 0; i < n; ++i) mbufs[i] = queue.packets[queue.first + i].mbuf;
+    queue.take(n, here_);
+    ChainCounters& counters = *queue.counters;
+    cpu_.decide(queue.program, counters, mbufs, n, fates_.data());
+    const uint64_t now = rte_rdtsc();
+    member_->end_on_cpu(n, now - from);
+    counters.kept_on_cpu.add(n);
+    for (const auto& [arrival, packets] : here_) counters.latency.record(to_nanoseconds(now - arrival), packets);
+    in_flight_ -= n;
+    delivery_.deliver(*queue.program, counters, mbufs, fates_.data(), n);
+    return true;
+}
+
+/// Gives the device the NFs' states as the CPU has left them, if it does not have them so.
+Status OffloadEngine::bring_states(Queue& queue, device::StreamId stream) {
+    if (!member_ || queue.hand_overs == member_->all().hand_overs()) return Status::ok;
+    queue.hand_overs = member_->all().hand_overs();
+    device::OrderGate& gate = *gate_;
+    const std::lock_guard lock(gate.mutex);
+    const std::vector<device::StateArray>& states = queue.loaded->states();
+    Status status = Status::ok;
+    for (size_t i = 0; i < states.size() && status == Status::ok; ++i) {
+        const device::StateArray& state = states[i];
+        uint32_t* const shared = queue.shared_states[i];
+        auto& [hand_overs, bytes] = gate.brought[{shared != nullptr ? nullptr : device_.get(), state.host}];
+        if (hand_overs != queue.hand_overs) bytes = 0;
+        hand_overs = queue.hand_overs;
+        if (bytes >= state.bytes) continue;
+        const uint8_t* const from = static_cast<const uint8_t*>(state.host) + bytes;
+        const size_t more = state.bytes - std::exchange(bytes, state.bytes);
+        if (shared != nullptr) std::memcpy(reinterpret_cast<uint8_t*>(shared) + (state.bytes - more), from, more);
+        else status = device_->copy_to_device(stream, state.address + (state.bytes - more), from, more);
+    }
+    // Other streams must not run ahead of it, which they can't while this one has the lock.
+    device::EventId arrived = 0;
+    if (status == Status::ok) status = device_->record(stream, arrived);
+    if (status != Status::ok) return status;
+    const uint64_t from = rte_rdtsc();
+    while ((status = device_->query(arrived)) == Status::pending && !too_late(from)) rte_pause();
+    return status == Status::pending ? Status::lost : status;
+}
+
 /// Takes in the oldest batch if it is back; whether it was.
 bool OffloadEngine::finish_front() {
     if (flying_.empty() || failed_) return false;
@@ -240,7 +300,7 @@ bool OffloadEngine::finish_front() {
     if (status == Status::pending) {
         // What it waits for may never come when another device has failed.
         const bool hopeless = slot.order != 0 && gate_->broken;
-        if (hopeless || to_nanoseconds(rte_rdtsc() - slot.launched) > static_cast<uint64_t>(options_.patience.count())) fail_over(Status::lost);
+        if (hopeless || too_late(slot.launched)) fail_over(Status::lost);
         return false;
     }
     const bool has_rest = slot.way_back == TransferOut::selective;
@@ -277,12 +337,16 @@ void OffloadEngine::fail_over(Status status) {
                                             : "a copy, a kernel or an allocation has failed", in_flight_);
     const std::deque<Slot*> flying = std::move(flying_);
     flying_.clear();
+    if (member_) {
+        member_->end_batches(flying.size());
+        member_->rest();
+    }
     for (Slot* slot : flying) run_on_cpu(slot->program, *slot->counters, slot->mbufs);
     for (const auto& queue : queues_) {
         std::vector<rte_mbuf*> waiting;
         for (size_t i = queue->first; i < queue->packets.size(); ++i) waiting.push_back(queue->packets[i].mbuf);
         run_on_cpu(queue->program, *queue->counters, waiting);
-        queue->take(queue->waiting());
+        queue->take(queue->waiting(), here_);
     }
     in_flight_ = 0;
 }

@@ -7,14 +7,18 @@
 // and the packets' mbufs are pointed there: the CPU touches no frame.
 #pragma once
 
+#include <rte_cycles.h>
+
 #include <atomic>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "millrace/device/order_gate.hpp"
 #include "millrace/exec/cost_model.hpp"
 #include "millrace/exec/cpu_engine.hpp"
 #include "millrace/exec/frame_region.hpp"
+#include "millrace/exec/placement.hpp"
 
 namespace millrace::exec {
 
@@ -30,6 +34,8 @@ struct OffloadOptions {
     bool graphs = false;                     ///< one graph tells the device of a batch, and not a call for each copy and kernel
     TimelineTrack* track = nullptr;          ///< what happens when is told there; null: nowhere
     std::shared_ptr<device::OrderGate> gate; ///< of all devices that run these chains; null: there is one
+    size_t full_burst = SIZE_MAX;            ///< so many packets submitted at once say that more are there to be received
+    std::shared_ptr<Placement> placement;    ///< of chains that the CPU shares with the device; null: all packets go there
     bool pinned = false;                     ///< all receive buffers are known to the device (Device::pin)
     std::chrono::nanoseconds patience{std::chrono::seconds(5)};  ///< a batch that takes longer means that the device is gone
 };
@@ -80,6 +86,9 @@ private:
     void allocate_ring(size_t state_bytes);
     bool batch_is_due(const Queue& queue, uint64_t now) const;
     bool start_batch(Queue& queue);
+    void push_on(Queue& queue);
+    bool run_here(Queue& queue);
+    device::Status bring_states(Queue& queue, device::StreamId stream);
     bool lay_out(const Queue& queue, Slot& slot);
     device::Status send(Slot& slot);
     device::Status send_frames(Slot& slot);
@@ -97,6 +106,7 @@ private:
     device::Status fetch(Slot& slot);
     device::Status fetch_rest(Slot& slot);
     bool finish_front();
+    bool too_late(uint64_t since) const { return to_nanoseconds(rte_rdtsc() - since) > static_cast<uint64_t>(options_.patience.count()); }
     void complete(Slot& slot);
     /// How frames that have come back become their packets' own.
     enum class Return {
@@ -124,6 +134,7 @@ private:
     Delivery& delivery_;
     const OffloadOptions options_;
     const std::shared_ptr<device::OrderGate> gate_;
+    std::optional<Placement::Member> member_;
     const uint32_t max_batch_;
     CpuEngine cpu_;
     PacketRing ring_{0};
@@ -141,6 +152,7 @@ private:
     std::vector<Fate> fates_;
     std::vector<Visit> visits_;
     std::vector<uint32_t> retries_;
+    std::vector<std::pair<uint64_t, size_t>> here_;  // bursts of packets that the CPU runs
     struct Names {
         const std::string *waiting, *put, *in, *order, *away, *again, *back, *rest, *resident, *applied;
     } names_{};                              // for the timeline

@@ -126,6 +126,7 @@ void OffloadEngine::complete(Slot& slot) {
     for (const auto& [arrival, packets] : slot.bursts) counters.latency.record(to_nanoseconds(now - arrival), packets);
     trace(slot, applied_from_ns);
     in_flight_ -= n;
+    if (member_) member_->end_batches(1);
     if (fresh != nullptr) slot.region = fresh;
     idle_.push_back(&slot);
     slot.program = nullptr;

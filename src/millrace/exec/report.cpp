@@ -77,6 +77,7 @@ void add_counters(ChainReport& report, const ChainCounters& counters) {
     report.events += counters.events.get();
     report.events_lost += counters.events_lost.get();
     report.retried_on_cpu += counters.retried_on_cpu.get();
+    report.kept_on_cpu += counters.kept_on_cpu.get();
     report.bytes_to_device += counters.bytes_to_device.get();
     report.bytes_to_host += counters.bytes_to_host.get();
     for (const TransferIn way : kTransfersIn)
@@ -188,6 +189,7 @@ std::string report_json(const Report& report, double seconds) {
                       {"events", chain.events},
                       {"events-lost", chain.events_lost},
                       {"retried-on-cpu", chain.retried_on_cpu},
+                      {"kept-on-cpu", chain.kept_on_cpu},
                       {"bytes-to-device", chain.bytes_to_device},
                       {"bytes-to-host", chain.bytes_to_host},
                       {"batches-in", chain.batches_in},

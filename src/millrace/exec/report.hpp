@@ -33,7 +33,7 @@ struct ChainReport {
     uint64_t received_packets = 0, received_bytes = 0, sent_packets = 0, sent_bytes = 0;
     uint64_t injected = 0, submitted = 0;   ///< put in at the chain's end, at its start; the latter are received, too
     uint64_t copied = 0, dropped = 0, punted = 0, passed_on = 0, in_flight = 0;
-    uint64_t batches = 0, events = 0, events_lost = 0, retried_on_cpu = 0;
+    uint64_t batches = 0, events = 0, events_lost = 0, retried_on_cpu = 0, kept_on_cpu = 0;
     uint64_t bytes_to_device = 0, bytes_to_host = 0;
     std::map<std::string, uint64_t> batches_in, batches_back;  ///< by the way that they took: "rows", "region"
     std::map<std::string, uint64_t> drops;  ///< by "nf.outcome", "parser.reason", "exit.reason"

@@ -36,7 +36,7 @@ void check_outputs(const chain::Configuration& configuration, const std::vector<
 }  // namespace
 
 Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : options_(std::move(options)) {
-    const size_t device_count = configuration.devices.size();
+    const size_t device_count = configuration.runs_on.devices.size();
     if (options_.workers == 0) options_.workers = static_cast<unsigned>(device_count);
     if (options_.workers < device_count)
         throw ConfigError(Diagnostic{{configuration.file, 0, 0}, fmt::format("{} want {} workers at least, as each worker drives one of them", configuration.device, device_count),
@@ -54,16 +54,22 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
         const bool shared = port->info().send_queues < options_.workers;
         send_locks_.push_back(shared ? std::make_unique<std::mutex>() : nullptr);
     }
-    devices_ = !options_.devices.empty() ? options_.devices : device::open_devices(configuration.devices, {options_.keep_kernels});
+    devices_ = !options_.devices.empty() ? options_.devices : device::open_devices(configuration.runs_on.devices, {options_.keep_kernels});
     if (devices_.size() > 1) options_.offload.gate = std::make_shared<device::OrderGate>();
     if (!devices_.empty() && options_.offload.figures == nullptr) options_.offload.figures = figures_of(devices_.front()->model());
     if (!devices_.empty()) options_.offload.workers = std::max(options_.workers / static_cast<unsigned>(devices_.size()), 1u);
+    if (!devices_.empty() && configuration.runs_on.cpu) {
+        if (options_.offload.mode == device::Mode::persistent)
+            throw ConfigError(Diagnostic{{configuration.file, 0, 0}, "a kernel that stays keeps the NFs' state, and can't share chains with the CPU",
+                                         "take --mode fused, or leave out '+cpu'"});
+        options_.offload.placement = std::make_shared<Placement>();
+    }
     pin_packets();
     if (!options_.verdict_file.empty()) verdicts_ = std::make_unique<VerdictLog>(options_.verdict_file, configuration.port_names);
     if (!options_.timeline_file.empty()) timeline_ = std::make_unique<Timeline>(options_.timeline_file, options_.timeline_slices);
     configuration_ = std::make_shared<const chain::Configuration>(std::move(configuration));
     generation_ = configuration_->generation;
-    loaded_ = load(*configuration_);
+    ready_ = make_ready(*configuration_);
     for (unsigned i = 0; i < options_.workers; ++i) workers_.push_back(std::make_unique<Worker>(*this, i));
 }
 
@@ -88,14 +94,20 @@ void Runtime::pin_packets() {
             }
 }
 
-std::vector<std::shared_ptr<device::LoadedProgram>> Runtime::load(const chain::Configuration& configuration) const {
-    std::vector<std::shared_ptr<device::LoadedProgram>> loaded;
-    for (const auto& device : devices_) {
-        // Of a device that has failed, the workers are on the CPU, which wants nothing.
-        if (device->state() != device::Status::ok) continue;
-        for (const auto& program : configuration.chains) loaded.push_back(device->load(program, OffloadEngine::steps_of(*program, options_.offload)));
+std::vector<Runtime::Ready> Runtime::make_ready(const chain::Configuration& configuration) const {
+    std::vector<Ready> all;
+    for (const auto& program : configuration.chains) {
+        Ready& ready = all.emplace_back();
+        ready.program = program;
+        for (const auto& device : devices_)
+            // Of a device that has failed, the workers are on the CPU.
+            if (device->state() == device::Status::ok) ready.loaded.push_back(device->load(program, OffloadEngine::steps_of(*program, options_.offload)));
+        // A worker makes its own in the midst of its packets, which must not take long.
+        const bool on_cpu = devices_.empty() || options_.offload.placement != nullptr;
+        for (const chain::Node& node : program->nodes)
+            if (on_cpu && options_.cpu.use_cpu_halves) ready.halves.push_back(node.nf->make_cpu_half());
     }
-    return loaded;
+    return all;
 }
 
 std::optional<unsigned> Runtime::core(size_t thread) const {
@@ -161,13 +173,13 @@ void Runtime::check_change(const chain::Configuration& next) const {
 void Runtime::apply(chain::Configuration configuration) {
     check_change(configuration);
     auto next = std::make_shared<const chain::Configuration>(std::move(configuration));
-    std::vector<std::shared_ptr<device::LoadedProgram>> loaded = load(*next);
+    std::vector<Ready> ready = make_ready(*next);
     std::shared_ptr<const chain::Configuration> previous;
     std::unique_lock lock(mutex_);
     previous = std::exchange(configuration_, next);
     // Freeing tables takes its time: it is this thread's job, at the next change, when no worker holds them any more.
     previous.swap(retired_);
-    loaded_.swap(loaded);
+    ready_.swap(ready);
     generation_.store(next->generation, std::memory_order_release);
     // Workers that have ended take nothing any more.
     while (ended_ < workers_.size()) {

@@ -86,7 +86,13 @@ public:
 private:
     friend class Worker;
     void pin_packets();
-    std::vector<std::shared_ptr<device::LoadedProgram>> load(const chain::Configuration& configuration) const;
+    /// What a generation of a chain needs besides its program, made before any worker meets it.
+    struct Ready {
+        std::shared_ptr<const chain::Program> program;
+        std::vector<std::shared_ptr<device::LoadedProgram>> loaded;   // keeps its tables on the devices
+        std::vector<std::unique_ptr<nf::CpuHalf>> halves;             // keep what the workers' CPU halves share
+    };
+    std::vector<Ready> make_ready(const chain::Configuration& configuration) const;
     void run(const std::vector<Worker*>& workers);
     std::optional<unsigned> core(size_t thread) const;
     /// Throws ConfigError where packets could not go from the running configuration to this one.
@@ -100,7 +106,7 @@ private:
     std::vector<std::unique_ptr<std::mutex>> send_locks_;          // by port, where workers share a queue
     std::vector<std::shared_ptr<device::Device>> devices_;         // dealt to the workers in turn; none: the cpu
     std::vector<std::pair<std::shared_ptr<device::Device>, void*>> pinned_;  // packet memory that devices were told of
-    std::vector<std::shared_ptr<device::LoadedProgram>> loaded_;   // keeps the tables of this generation on the devices
+    std::vector<Ready> ready_;                                     // this generation's
     BoundedQueue<Injection> injections_{1024};                     // for the first worker
     std::unique_ptr<VerdictLog> verdicts_;
     std::unique_ptr<Timeline> timeline_;

@@ -23,6 +23,7 @@ std::unique_ptr<Engine> make_engine(Delivery& delivery, const std::shared_ptr<de
     for (const auto& program : configuration.chains) max_batch = std::max(max_batch, program->max_batch);
     OffloadOptions offload = options.offload;
     offload.track = track;
+    offload.full_burst = options.burst;
     return std::make_unique<OffloadEngine>(device, delivery, max_batch, offload);
 }
 

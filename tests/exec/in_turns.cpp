@@ -1,0 +1,81 @@
+#include "exec/in_turns.hpp"
+
+#include <algorithm>
+#include <deque>
+
+#include "millrace/device/order_gate.hpp"
+#include "support/test_chain.hpp"
+
+namespace millrace::test {
+namespace {
+
+constexpr const char* kKeys = R"(spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-128-ctr,
+    key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98)";
+
+}  // namespace
+
+chain::Configuration into_tunnel(const std::string& device) {
+    return make_configuration(std::string("[ipsec: {sas: [{name: tunnel, direction: out, ") + kKeys +
+                              "}], policies: [{dst: 0.0.0.0/0, action: protect, sa: tunnel}], default: bypass}]", device);
+}
+
+chain::Configuration out_of_tunnel(const std::string& device) {
+    std::string keys = kKeys;
+    keys.replace(keys.find("192.0.2.1"), 9, "LOCAL").replace(keys.find("198.51.100.1"), 12, "192.0.2.1").replace(keys.find("LOCAL"), 5, "198.51.100.1");
+    return make_configuration("[ipsec: {sas: [{name: tunnel, direction: in, " + keys + ", allow: [{}]}]}]", device);
+}
+
+EngineRun run_in_turns(const Devices& devices, const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst,
+                       exec::OffloadOptions options, const Between& between) {
+    test_pool();
+    auto program = std::make_shared<chain::Program>(*configuration.chains[0]);
+    program->max_delay = std::chrono::nanoseconds(0);
+    const std::shared_ptr<const chain::Program> shared = program;
+    options.batch_bytes = size_t{1} << 20;
+    if (devices.size() > 1) options.gate = std::make_shared<device::OrderGate>();
+    options.pinned = true;
+    for (const auto& device : devices) options.pinned &= device->pin(test_pool().memory(), test_pool().memory_bytes());
+    EngineRun result;
+    result.counters = std::make_unique<exec::ChainCounters>(*shared);
+    std::deque<Collector> collectors(devices.size());
+    {
+        std::vector<std::unique_ptr<exec::OffloadEngine>> engines;
+        for (size_t i = 0; i < devices.size(); ++i)
+            engines.push_back(std::make_unique<exec::OffloadEngine>(devices[i], collectors[i], program->max_batch, options));
+        const auto poll = [&] {
+            for (const auto& each : engines) each->poll();
+        };
+        const auto poll_until = [&](exec::OffloadEngine& engine, size_t most) {
+            while (engine.in_flight() > most) poll();
+        };
+        std::vector<rte_mbuf*> mbufs;
+        for (size_t first = 0, turn = 0; first < frames.size(); first += burst, ++turn) {
+            exec::OffloadEngine& engine = *engines[turn % engines.size()];
+            poll_until(engine, 2 * burst);
+            if (between) between(turn, poll);
+            mbufs.clear();
+            for (size_t i = first; i < std::min(frames.size(), first + burst); ++i) mbufs.push_back(make_mbuf(frames[i], i));
+            engine.submit(shared, *result.counters, mbufs.data(), mbufs.size());
+            engine.poll();
+        }
+        for (const auto& engine : engines) poll_until(*engine, 0);
+    }
+    for (const auto& device : devices) device->unpin(test_pool().memory());
+    for (Collector& collector : collectors)
+        for (Outcome& outcome : collector.outcomes) result.outcomes.push_back(std::move(outcome));
+    std::sort(result.outcomes.begin(), result.outcomes.end(), [](const Outcome& a, const Outcome& b) { return a.number < b.number; });
+    return result;
+}
+
+std::vector<Frame> with_replays(const EngineRun& run) {
+    std::vector<Frame> frames;
+    Rng rng(9);
+    for (const Outcome& outcome : run.outcomes) {
+        frames.push_back(outcome.frame);
+        if (frames.size() > 400 && rng() % 8 == 0) frames.push_back(frames[frames.size() - 1 - rng() % 400]);
+        if (frames.size() > 40 && rng() % 8 == 0) std::swap(frames.back(), frames[frames.size() - 1 - rng() % 40]);
+    }
+    return frames;
+}
+
+}  // namespace millrace::test

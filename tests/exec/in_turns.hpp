@@ -1,0 +1,28 @@
+// One stream of packets over several engines, in an order that is known, and tunnels whose order it shows.
+#pragma once
+
+#include <functional>
+
+#include "support/devices.hpp"
+#include "support/engine_runner.hpp"
+
+namespace millrace::test {
+
+using Devices = std::vector<std::shared_ptr<device::Device>>;
+
+/// Every packet into one ESP tunnel.
+chain::Configuration into_tunnel(const std::string& device);
+/// The far end of the same tunnel.
+chain::Configuration out_of_tunnel(const std::string& device);
+/// Every frame of the run as it left, some again and some late: as far as the window reaches, and farther.
+std::vector<Frame> with_replays(const EngineRun& run);
+
+/// Called before each burst, with its number; the second polls all engines.
+using Between = std::function<void(size_t, const std::function<void()>&)>;
+
+/// Bursts of frames to the devices in turn, an engine each; each burst is a batch, so that batches are put on the devices in the
+/// order of the frames.
+EngineRun run_in_turns(const Devices& devices, const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst,
+                       exec::OffloadOptions options = {}, const Between& between = {});
+
+}  // namespace millrace::test
