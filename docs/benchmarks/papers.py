@@ -21,7 +21,7 @@ PAPER = {
     "thesis-4.7": 5.0,  # Gb/s on the wire of a master with workers, however many; 4.5
     "thesis-4.10": {"mirror": 128, "router": 256},  # packets of a batch that are enough; 4.7
 }
-WIRE_BITS = 84 * 8  # of a frame of 64 B with its CRC, as the thesis counts (4.2.2)
+WIRE_BITS = (64 + 24) * 8  # of a frame of 64 B, with its CRC, preamble and gap, as the thesis counts (4.2.2)
 
 
 def over(above, below):
@@ -63,6 +63,11 @@ class Measured:
         """Latencies in us at the first or last share of the load; what comes after those is the step."""
         shares = len(self.files[name]["curves"]) // len(self.files[name]["steps"])
         return self.results(name, chain=chain)[0 if share == "first" else shares - 1]["latency-us"]
+
+    def fused(self, pipelined):
+        """The same point as this result of gen-6a, fused."""
+        point = {key: pipelined[key] for key in ("chain", "traffic", "workers")}
+        return next(r for name in ("gen-6a-fused", "gaviss-5") for r in self.results(name, **point))["packets-per-second"]
 
     def way(self, chain, name):
         """What one way of transfer made in 4.14."""
@@ -129,12 +134,9 @@ def gaviss(m):
 
 
 def gen(m):
-    if m.has("gaviss-5", "gen-6a"):
-        few = m.files["gen-6a"]["results"][0]["workers"]
+    if m.has("gaviss-5", "gen-6a", "gen-6a-fused"):
         for r in m.results("gen-6a"):
-            if r["workers"] != few and not m.has("gen-6a-fused"):
-                continue
-            fused = m.rate("gaviss-5" if r["workers"] == few else "gen-6a-fused", chain=r["chain"], traffic=r["traffic"])
+            fused = m.fused(r)
             paper = f"{1 + PAPER['gen-6a'][r['traffic']] / 100:.2f}"
             yield f"GEN 6(a): fused / pipelined, {r['chain']}, {r['traffic']} B, {r['workers']} workers", paper, f"{over(fused, r['packets-per-second']):.2f}", f"{fused * 1e-6:.1f} Mpkt/s"
     if m.has("gaviss-11", "gen-6b"):

@@ -81,7 +81,7 @@ class Twins:
         bars(axis, list(CHAINS), list(saved), saved, self.colors)
         for i, c in enumerate(CHAINS):
             if c in PAPER["gaviss-12"]:
-                axis.plot([i, i], PAPER["gaviss-12"][c], color="#000000", marker="o", markersize=9, markerfacecolor="none", linestyle="--",
+                axis.plot([i + 0.2, i + 0.2], PAPER["gaviss-12"][c], color="#000000", marker="o", markersize=9, markerfacecolor="none", linestyle="--",
                           label="the paper, p95" if i == 0 else None)
         axis.set_ylabel("% less latency than without sharing")
 
@@ -94,13 +94,11 @@ class Twins:
 
     def gen_6a(self, axis):
         rows = self.m.results("gen-6a")
-        few = rows[0]["workers"]
         names = {chain: c for c, chain in CHAINS.items()}
         groups, gains, papers = [], [], []
         for r in rows:
-            fused = self.m.rate("gaviss-5" if r["workers"] == few else "gen-6a-fused", chain=r["chain"], traffic=r["traffic"])
             groups.append(f"{names[r['chain']]}\n{r['traffic']} B\n{r['workers']} w.")
-            gains.append((over(fused, r["packets-per-second"]) - 1) * 100)
+            gains.append((over(self.m.fused(r), r["packets-per-second"]) - 1) * 100)
             papers.append(PAPER["gen-6a"][r["traffic"]])
         axis.bar(range(len(groups)), gains, 0.6, color=self.colors[0])
         axis.plot(range(len(groups)), papers, color="#000000", label="the paper", **HOLLOW)
@@ -187,7 +185,7 @@ PANELS = [
     ("GEN 6(b): latency of both", Twins.gen_6b, ["gaviss-11", "gen-6b"]),
     ("GEN 7: batches follow the load", Twins.gen_7, ["gaviss-11"]),
     ("thesis 4.7: threading", Twins.thesis_47, ["thesis-4.7-full-path", "thesis-4.7-master-worker"]),
-    ("thesis 4.10: batching", Twins.thesis_410, ["thesis-4.10-1024"]),
+    ("thesis 4.10: batching", Twins.thesis_410, ["thesis-4.10-256"]),
     ("thesis 4.12: launches or a kernel that stays", Twins.thesis_412, ["thesis-4.12", "thesis-4.14"]),
     ("thesis 4.14: ways in", Twins.thesis_414, ["thesis-4.14"]),
     ("thesis 4.14: bytes over the bus by way", Twins.thesis_bytes, ["thesis-4.14"]),
@@ -196,10 +194,11 @@ PANELS = [
 
 
 def papers(measured, colors, markers):
-    """The panels whose last file is among those given, three a row."""
+    """The panels whose files are among those given, at most three a row."""
     panels = [panel for panel in PANELS if measured.has(*panel[2])]
-    rows = -(-len(panels) // 3)
-    plot, axes = plt.subplots(rows, 3, figsize=(16, 4.6 * rows), squeeze=False)
+    columns = min(len(panels), 3)
+    rows = -(-len(panels) // columns)
+    plot, axes = plt.subplots(rows, columns, figsize=(5.4 * columns, 4.6 * rows), squeeze=False)
     twins = Twins(measured, colors, markers)
     for axis, (title, draw, _) in zip(axes.flat, panels):
         draw(twins, axis)
