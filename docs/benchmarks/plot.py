@@ -2,9 +2,11 @@
 """Draws what a benchmark measured: plot.py IN.json [MORE.json...] OUT.svg
 
 The kind of figure follows from what the files hold: `make bench`, or millrace bench chain (nf), modes, latency, transfer, rules, or millrace profile.
-Several files of one kind are drawn together, such as a chain on the GPU and on the cpu.
+Several files of one kind are drawn together, such as a chain on the GPU and on the cpu. Files that scripts/bench-papers named become
+twins of the papers' figures (plot_papers.py).
 """
 import json
+import pathlib
 import sys
 
 import matplotlib
@@ -12,6 +14,9 @@ import matplotlib
 matplotlib.use("svg")
 matplotlib.rcParams["svg.hashsalt"] = "millrace"
 import matplotlib.pyplot as plt
+
+from papers import Measured
+from plot_papers import papers
 
 COLORS = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb"]
 MARKERS = "os^Dv<>p"
@@ -330,13 +335,13 @@ def rules(files):
 
 
 def main():
-    files = []
-    for name in sys.argv[1:-1]:
-        with open(name) as file:
-            files.append(json.load(file))
+    names = [pathlib.Path(name) for name in sys.argv[1:-1]]
+    files = [json.loads(name.read_text()) for name in names]
     kinds = {"sizes": framework, "curves": latency, "ways": modes, "pieces": transfer, "kernels": kernels, "results": chain, "lookups": rules, "samples": profile}
-    draw = next(draw for key, draw in kinds.items() if key in files[0])
-    plot = draw(files)
+    if all(name.stem.startswith(("gaviss-", "gen-", "thesis-")) for name in names):
+        plot = papers(Measured({name.stem: file for name, file in zip(names, files)}), COLORS, MARKERS)
+    else:
+        plot = next(draw for key, draw in kinds.items() if key in files[0])(files)
     plot.tight_layout()
     plot.savefig(sys.argv[-1], metadata={"Date": None})
 
