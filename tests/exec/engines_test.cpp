@@ -110,7 +110,9 @@ TEST_P(Devices, GiveTheSameAnswerInEveryModeAndWithEveryTransfer) {
             options.mode = mode;
             options.transfer_in = in;
             options.graphs = true;
-            expect_equal(expected, run_on_device(device(++seed), make_test_chain(GetParam()), frames, 200, options), "graphs, variant " + std::to_string(seed));
+            ++seed;
+            expect_equal(expected, run_on_device(device(seed), make_test_chain(GetParam()), frames, 200, options),
+                         "graphs, variant " + std::to_string(seed));
         }
 }
 
