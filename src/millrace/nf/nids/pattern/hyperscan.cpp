@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <hs/hs.h>
 
-#include <iterator>
 #include <map>
 #include <mutex>
 #include <stdexcept>
@@ -18,7 +17,7 @@ namespace {
 /// (github.com/intel/hyperscan/issues/388), which contents of rules often do.
 std::string expression_of(const std::string& bytes) {
     std::string expression;
-    for (const char c : bytes) fmt::format_to(std::back_inserter(expression), "\\x{:02x}", static_cast<uint8_t>(c));
+    for (const char c : bytes) expression += fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
     return expression;
 }
 
