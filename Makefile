@@ -33,7 +33,7 @@ run: build ## run the example chain over the recorded traffic; CONFIG=file.yaml 
 test: setup ## build and pass every test
 	@$(call CONFIGURE,Release) $(BUILD) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
-	@$(CTEST) --test-dir $(BUILD) --timeout 600 -j $(JOBS)
+	@$(CTEST) --test-dir $(BUILD) --timeout 1200 -j $(JOBS)
 
 sanitize: setup ## pass every test under AddressSanitizer and UndefinedBehaviorSanitizer
 	@$(call CONFIGURE,RelWithDebInfo) build-asan -DMILLRACE_SANITIZE=address,undefined > /dev/null

@@ -93,7 +93,13 @@ TEST_F(Sessions, TellWhatEachNfTakesOfTheKernels) {
                 for (const char* name : {"parsing", "firewall", "nids", "router", "ipsec", "numbering for ipsec", "results"}) EXPECT_GT(parts[name], 0) << name;
                 EXPECT_GT(times.kernel_rate, 0);
                 EXPECT_GT(times.bus_rate, 0);
-                EXPECT_GT(parts["nids"] + parts["ipsec"], parts["parsing"]) << "a search and a cipher cost more than a look at the headers";
+                // A busy machine may interrupt any part of a simulated kernel, hardly the same one five times.
+                bool plausible = parts["nids"] + parts["ipsec"] > parts["parsing"];
+                for (int again = 0; again < 4 && !plausible; ++again) {
+                    for (const KernelTimes::Part& part : session.time_kernels(one, 33).parts) parts[part.name] = part.ns_per_packet;
+                    plausible = parts["nids"] + parts["ipsec"] > parts["parsing"];
+                }
+                EXPECT_TRUE(plausible) << "a search and a cipher cost more than a look at the headers";
             }
     }
     EXPECT_THROW(session.time_kernels(point("router", "cpu"), 10), std::invalid_argument);

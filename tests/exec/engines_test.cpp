@@ -96,7 +96,8 @@ TEST_P(Devices, GiveTheSameAnswerInEveryModeAndWithEveryTransfer) {
             options.transfer_in = in;
             options.graphs = true;
             ++seed;
-            expect_equal(expected, run_on_device(device(seed), make_test_chain(GetParam()), frames, 200, options), "graphs, variant " + std::to_string(seed));
+            expect_equal(expected, run_on_device(device(seed), make_test_chain(GetParam()), frames, 200, options),
+                         "graphs, variant " + std::to_string(seed));
         }
 }
 

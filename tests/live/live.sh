@@ -70,13 +70,13 @@ YAML
 }
 
 start_servers() {
-    local port
+    local port  # a function in the background would be a shell of its own, whose end leaves the server running
     for port in 8080 8081; do
         mkdir "$folder/$port" && echo "the page of $port" > "$folder/$port/page.html"
-        in_server python3 -u -m http.server --directory "$folder/$port" $port > "$folder/$port.log" 2>&1 &
+        ip netns exec $server python3 -u -m http.server --directory "$folder/$port" $port > "$folder/$port.log" 2>&1 &
         processes+=($!)
     done
-    in_server iperf3 --server > "$folder/iperf3.log" 2>&1 &
+    ip netns exec $server iperf3 --server > "$folder/iperf3.log" 2>&1 &
     processes+=($!)
     within 10 in_server curl -sf http://192.0.2.10:8080/page.html && within 10 in_server curl -sf http://192.0.2.10:8081/page.html
 }

@@ -77,7 +77,7 @@ expect "the controller asks all it wants to know" within 40 results "^ok all che
 expect "two hosts find each other" within 10 in_one ping -c 1 -W 1 192.0.2.2
 expect "and know each other from then on" in_one ping -c 5 -i 0.1 -W 1 192.0.2.2
 expect "both ways" in_two ping -c 5 -i 0.1 -W 1 192.0.2.1
-in_two iperf3 --server --one-off > "$folder/iperf3.log" 2>&1 &
+ip netns exec $two iperf3 --server --one-off > "$folder/iperf3.log" 2>&1 &
 processes+=($!)
 sleep 0.5
 expect "iperf3 moves data" in_one iperf3 --client 192.0.2.2 --time 2

@@ -1,6 +1,7 @@
 // The measurements of `millrace bench rules --figures`.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 

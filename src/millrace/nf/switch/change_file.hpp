@@ -1,6 +1,7 @@
 // Changes of flows that somebody appends to a file.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <ios>
 #include <string>

@@ -14,7 +14,9 @@ void expect_usable(size_t count, bool large) {
     for (const T& entry : table) ASSERT_EQ(entry, T{});
     if (count == 0) return;
     table.front() = table.back() = 7;
-    if (large) EXPECT_EQ(reinterpret_cast<uintptr_t>(table.data()) % kLargePage, 0u) << count;
+    if (large) {
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(table.data()) % kLargePage, 0u) << count;
+    }
     const Table<T> copy = table;
     EXPECT_EQ(copy, table);
 }

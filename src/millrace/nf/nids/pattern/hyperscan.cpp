@@ -1,5 +1,6 @@
-// Hyperscan's literal matchers as an engine (Wang et al., "Hyperscan: a fast multi-pattern regex matcher
+// Hyperscan as an engine (Wang et al., "Hyperscan: a fast multi-pattern regex matcher
 // for modern CPUs", NSDI 2019).
+#include <fmt/format.h>
 #include <hs/hs.h>
 
 #include <map>
@@ -11,13 +12,21 @@
 namespace millrace::nf::nids::pattern {
 namespace {
 
+/// A regular expression that matches the bytes and nothing else. Hyperscan takes 16,000 characters, 4,000 bytes that is.
+/// Its functions for literals would take the bytes themselves, but since 5.4.1 none that begin with a zero
+/// (github.com/intel/hyperscan/issues/388), which contents of rules often do.
+std::string expression_of(const std::string& bytes) {
+    std::string expression;
+    for (const char c : bytes) expression += fmt::format("\\x{:02x}", static_cast<uint8_t>(c));
+    return expression;
+}
+
 /// A compiled database, shared by the workers of one set. Hyperscan gets each distinct pattern once.
 class Database {
 public:
     explicit Database(const PatternSet& set) : next_equal_(set.size(), kNoPattern) {
         std::map<std::string, uint32_t> latest;
-        std::vector<const char*> texts;
-        std::vector<size_t> lengths;
+        std::vector<std::string> expressions;
         std::vector<unsigned> ids;
         for (uint32_t id = 0; id < set.size(); ++id) {
             const std::string& pattern = set.patterns()[id];
@@ -29,15 +38,15 @@ public:
                 place->second = id;
                 continue;
             }
-            texts.push_back(pattern.data());
-            lengths.push_back(pattern.size());
+            expressions.push_back(expression_of(pattern));
             ids.push_back(id);
         }
+        std::vector<const char*> texts;
+        for (const std::string& expression : expressions) texts.push_back(expression.c_str());
         const std::vector<unsigned> flags(ids.size(), HS_FLAG_CASELESS | HS_FLAG_SINGLEMATCH);
         hs_compile_error_t* error = nullptr;
-        if (hs_compile_lit_multi(texts.data(), flags.data(), ids.data(), lengths.data(),
-                                 static_cast<unsigned>(ids.size()), HS_MODE_BLOCK, nullptr, &database_,
-                                 &error) != HS_SUCCESS) {
+        if (hs_compile_multi(texts.data(), flags.data(), ids.data(), static_cast<unsigned>(ids.size()), HS_MODE_BLOCK, nullptr,
+                             &database_, &error) != HS_SUCCESS) {
             const std::string message = error == nullptr ? "no reason given" : error->message;
             hs_free_compile_error(error);
             throw std::runtime_error("Hyperscan cannot compile the patterns: " + message);
