@@ -26,6 +26,15 @@ set_source_files_properties(src/millrace/io/doctor_devices.cpp PROPERTIES COMPIL
 list(TRANSFORM whole PREPEND rte_)
 millrace_find_archives(whole_archives ${whole} yaml-cpp)
 millrace_find_archives(archives rte_bpf hs IPSec_MB pcap lzma z fdt bsd md xdp bpf elf)
+# DPDK's log is a library of its own since 23.11, and libelf asks for libzstd since 0.189.
+find_library(ARCHIVE_rte_log rte_log)
+find_library(ARCHIVE_zstd zstd)
+if(ARCHIVE_rte_log)
+  list(APPEND whole_archives ${ARCHIVE_rte_log})
+endif()
+if(ARCHIVE_zstd)
+  list(APPEND archives ${ARCHIVE_zstd})
+endif()
 
 # The archive of libnuma asks for versions of its symbols that only its shared library has: a copy that does not.
 find_library(ARCHIVE_numa numa REQUIRED)
@@ -35,8 +44,9 @@ execute_process(COMMAND_ERROR_IS_FATAL ANY
     '${CMAKE_OBJCOPY}' --redefine-syms=libnuma.names '${ARCHIVE_numa}' '${unversioned}'"
   WORKING_DIRECTORY ${CMAKE_BINARY_DIR})
 
-# libpcap captures from D-Bus through libdbus, which has no archive that stands alone.
-add_library(millrace_pcap_without_dbus STATIC ${CMAKE_SOURCE_DIR}/cmake/portable/pcap_without_dbus.cpp)
+# libpcap captures from D-Bus through libdbus, which has no archive that stands alone, and from InfiniBand, where its packager
+# chose so, through libibverbs, which wants plugins of the machine's.
+add_library(millrace_pcap_modules STATIC ${CMAKE_SOURCE_DIR}/cmake/portable/pcap_modules.cpp)
 
 add_library(millrace_headers INTERFACE)
 target_include_directories(millrace_headers INTERFACE ${CMAKE_SOURCE_DIR}/src)
@@ -48,7 +58,7 @@ target_link_libraries(millrace_headers INTERFACE fmt::fmt-header-only nlohmann_j
 list(JOIN whole_archives "," whole_archives)
 list(JOIN archives "," archives)
 target_link_libraries(millrace_dependencies INTERFACE millrace_headers
-  "$<LINK_LIBRARY:WHOLE_ARCHIVE,${whole_archives}>" millrace_pcap_without_dbus "$<LINK_GROUP:RESCAN,${archives}>"
+  "$<LINK_LIBRARY:WHOLE_ARCHIVE,${whole_archives}>" millrace_pcap_modules "$<LINK_GROUP:RESCAN,${archives}>"
   ${unversioned} rt m)
 
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
