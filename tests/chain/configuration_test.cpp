@@ -42,7 +42,8 @@ const std::vector<Broken> kBroken = {
     {"a device without its number", kHead + "device: §'cuda:'\nchains: {c: {input: in}}\n", {{"'cuda:' is no device: behind the colon", ""}}},
     {"a number of the cpu", kHead + "device: §cpu:1\nchains: {c: {input: in}}\n", {{"all cores are the one device", ""}}},
     {"a device twice", kHead + "device: §[cuda, cuda:0]\nchains: {c: {input: in}}\n", {{"'cuda:0' is named twice", "[cuda:0, cuda:1]"}}},
-    {"devices of two kinds", kHead + "device: §[cuda:0, cpu]\nchains: {c: {input: in}}\n", {{"'cpu' is of another", "[cuda:0, cuda:1]"}}},
+    {"devices of two kinds", kHead + "device: §[cuda:0, cpu, sim]\nchains: {c: {input: in}}\n", {{"'sim' is of another", "[cuda:0, cuda:1]"}}},
+    {"the cpu twice", kHead + "device: §[cpu, cuda, cpu]\nchains: {c: {input: in}}\n", {{"'cpu' is named twice", "[cuda, cpu]"}}},
     {"no devices", kHead + "device: §[]\nchains: {c: {input: in}}\n", {{"'' is no device", ""}}},
     {"state that several devices can't share", "device: [sim:0, sim:1]\n" + nfs("      - §switch: {flows: [\"actions=output:out\"]}\n"),
      {{"'switch' keeps state that packets change in no order", "one device"}}},
@@ -221,6 +222,17 @@ TEST_F(ConfigurationFiles, AreLoadedFromTheFolderOfTheConfiguration) {
     EXPECT_EQ(configuration.chains.size(), 1u);
     EXPECT_EQ(configuration.file, folder_ + "chain.yaml");
     EXPECT_THROW(load_configuration(folder_ + "none.yaml"), ConfigError);
+}
+
+TEST(DeviceNames, AreWrittenInOneWay) {
+    const std::pair<const char*, const char*> texts[] = {{"cpu", "cpu"}, {"cuda:0", "cuda"}, {"cuda:1", "cuda:1"}, {"cuda:0+cuda:1", "cuda:0+cuda:1"},
+                                                         {"cpu+sim", "sim+cpu"}, {"sim:2+cpu", "sim:2+cpu"}, {"cuda:1+cpu+cuda", "cuda:1+cuda:0+cpu"}};
+    for (const auto& [given, written] : texts) EXPECT_EQ(text_of(parse_device_names(given)), written);
+    const DeviceNames both = parse_device_names("sim+cpu");
+    EXPECT_TRUE(both.cpu);
+    ASSERT_EQ(both.devices.size(), 1u);
+    EXPECT_EQ(both.devices[0].kind, "sim");
+    EXPECT_TRUE(parse_device_names("cpu").devices.empty());
 }
 
 TEST(GoodConfiguration, IsReadAsItIsWritten) {

@@ -37,7 +37,7 @@ void check_outputs(const chain::Configuration& configuration, const std::vector<
 
 Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : options_(std::move(options)) {
     const size_t device_count = configuration.runs_on.devices.size();
-    if (options_.workers == 0) options_.workers = static_cast<unsigned>(device_count);
+    if (options_.workers == 0) options_.workers = std::max(static_cast<unsigned>(device_count), 1u);
     if (options_.workers < device_count)
         throw ConfigError(Diagnostic{{configuration.file, 0, 0}, fmt::format("{} want {} workers at least, as each worker drives one of them", configuration.device, device_count),
                                      "give more with --workers, or fewer devices"});
