@@ -115,29 +115,6 @@ TEST(CostModel, CountsWhatIsScarcer) {
     EXPECT_DOUBLE_EQ(bus.cost_ns(0), bus.cost_ns(1));
 }
 
-TEST(CostModel, HasAWorkerWithTimePackOnlyWhereTheWayInIsTheNarrowOneOnAnH200) {
-    const TransferFigures& figures = exec::built_in_figures();
-    BatchShape mixed = frames(8192, 360, true);
-    mixed.packed_bytes = mixed.bytes_back = 8192 * 446;
-    mixed.row_bytes = 0;
-    EXPECT_EQ(with_time_to_spare(figures, mixed, TransferIn::gather), TransferIn::packed);
-    EXPECT_EQ(with_time_to_spare(figures, mixed, TransferIn::rows), TransferIn::rows);
-    EXPECT_EQ(with_time_to_spare(figures, mixed, TransferIn::zero_copy), TransferIn::zero_copy);
-    BatchShape small = frames(8192, 64, true);
-    small.packed_bytes = small.bytes_back = 8192 * 140;
-    EXPECT_EQ(with_time_to_spare(figures, small, TransferIn::gather), TransferIn::gather) << "more comes back than goes in";
-    std::mt19937 random(5);
-    for (int i = 0; i < 20000; ++i) {
-        const TransferFigures any = random_figures(random);
-        const BatchShape shape = random_shape(random);
-        const TransferIn chosen = choose_in(any, shape), taken = with_time_to_spare(any, shape, chosen);
-        if (taken == chosen) continue;
-        EXPECT_EQ(chosen, TransferIn::gather);
-        EXPECT_LT(estimate(any, shape, taken).bus_ns, estimate(any, shape, chosen).bus_ns);
-        EXPECT_EQ(estimate(any, shape, taken).obstacle, nullptr);
-    }
-}
-
 TEST(CostModel, GathersSmallFramesAndCopiesRowsOfLargeOnesOnAnH200) {
     const TransferFigures& figures = exec::built_in_figures();
     for (const bool back : {false, true}) {

@@ -123,13 +123,6 @@ Estimate estimate(const TransferFigures& figures, const BatchShape& shape, Trans
 TransferIn choose_in(const TransferFigures& figures, const BatchShape& shape) { return cheapest(figures, shape, kTransfersIn); }
 TransferOut choose_out(const TransferFigures& figures, const BatchShape& shape) { return cheapest(figures, shape, kTransfersOut); }
 
-TransferIn with_time_to_spare(const TransferFigures& figures, const BatchShape& shape, TransferIn chosen) {
-    if (chosen != TransferIn::gather) return chosen;
-    const double gather_ns = estimate(figures, shape, TransferIn::gather).bus_ns;
-    const bool pays = estimate(figures, shape, TransferIn::packed).bus_ns < gather_ns && estimate(figures, shape, choose_out(figures, shape)).bus_ns < gather_ns;
-    return pays ? TransferIn::packed : chosen;
-}
-
 TransferIn way_in(const TransferFigures& figures, const BatchShape& shape, TransferIn asked) {
     if (asked == TransferIn::automatic) return choose_in(figures, shape);
     for (const TransferIn way : {asked, TransferIn::gather})

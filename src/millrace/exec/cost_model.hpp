@@ -77,10 +77,6 @@ Estimate estimate(const TransferFigures& figures, const BatchShape& shape, Trans
 TransferIn choose_in(const TransferFigures& figures, const BatchShape& shape);
 TransferOut choose_out(const TransferFigures& figures, const BatchShape& shape);
 
-/// The way that is taken in place of `chosen` by a worker that has time to spare, as its other batches are all under way: kernels gather more
-/// slowly than copies bring what the CPU has packed, so it packs where the way in is what packets wait for.
-TransferIn with_time_to_spare(const TransferFigures& figures, const BatchShape& shape, TransferIn chosen);
-
 /// The way that is taken when `asked` is asked for: itself if it can be, else the next best that is of its kind (see the
 /// enumerations), or the cheapest.
 TransferIn way_in(const TransferFigures& figures, const BatchShape& shape, TransferIn asked);

@@ -134,9 +134,7 @@ void OffloadEngine::choose_transfer(Slot& slot) const {
     // Where each NF moves its own frames they are the device's.
     if (options_.mode == device::Mode::no_sharing) shape.changes = shape.whole_back = true;
     const TransferFigures& figures = options_.figures != nullptr ? *options_.figures : built_in_figures();
-    TransferIn way = way_in(figures, shape, options_.transfer_in);
-    if (options_.transfer_in == TransferIn::automatic && flying_.size() + 1 >= options_.depth) way = with_time_to_spare(figures, shape, way);
-    slot.transfer = resident_transfer(way);
+    slot.transfer = resident_transfer(way_in(figures, shape, options_.transfer_in));
     shape.whole_back = slot.prefix_back == chain::kWholeFrame;
     slot.way_back = way_out(figures, shape, options_.transfer_out);
 }
