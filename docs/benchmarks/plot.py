@@ -153,7 +153,7 @@ def latency(files):
     cdf.set_xscale("log")
     cdf.set_xlabel("us from when the packet was due to the sink")
     cdf.set_ylabel("share of packets")
-    cdf.legend(fontsize=7)
+    cdf.legend(fontsize=7, loc="lower right", framealpha=0.6)
     for axis, step in zip(axes[0][1:], steps):
         times = [p["ms"] for p in step["series"]]
         axis.plot(times, [p["received-packets-per-second"] * 1e-6 for p in step["series"]], color=COLORS[0], label="in")
