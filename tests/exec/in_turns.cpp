@@ -1,9 +1,12 @@
 #include "exec/in_turns.hpp"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <deque>
 
 #include "millrace/device/order_gate.hpp"
+#include "millrace/io/capture_reader.hpp"
 #include "support/test_chain.hpp"
 
 namespace millrace::test {
@@ -23,6 +26,21 @@ chain::Configuration out_of_tunnel(const std::string& device) {
     std::string keys = kKeys;
     keys.replace(keys.find("192.0.2.1"), 9, "LOCAL").replace(keys.find("198.51.100.1"), 12, "192.0.2.1").replace(keys.find("LOCAL"), 5, "198.51.100.1");
     return make_configuration("[ipsec: {sas: [{name: tunnel, direction: in, " + keys + ", allow: [{}]}]}]", device);
+}
+
+void expect_each_number_once(const std::string& capture, uint32_t packets) {
+    io::CaptureReader reader(capture);
+    io::CaptureRecord record;
+    std::vector<bool> seen(packets + 1);
+    uint32_t read = 0;
+    for (; reader.next(record); ++read) {
+        ASSERT_GE(record.bytes.size(), 42u);
+        const uint32_t sequence = load_be32(record.bytes.data() + 14 + 20 + 4);
+        ASSERT_TRUE(sequence >= 1 && sequence <= packets) << sequence;
+        ASSERT_FALSE(seen[sequence]) << "sequence number " << sequence << " was used twice";
+        seen[sequence] = true;
+    }
+    EXPECT_EQ(read, packets);
 }
 
 EngineRun run_in_turns(const Devices& devices, const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst,

@@ -17,6 +17,9 @@ chain::Configuration out_of_tunnel(const std::string& device);
 /// Every frame of the run as it left, some again and some late: as far as the window reaches, and farther.
 std::vector<Frame> with_replays(const EngineRun& run);
 
+/// The capture holds `packets` ESP packets of one tunnel: each sequence number once, none left out.
+void expect_each_number_once(const std::string& capture, uint32_t packets);
+
 /// Called before each burst, with its number; the second polls all engines.
 using Between = std::function<void(size_t, const std::function<void()>&)>;
 

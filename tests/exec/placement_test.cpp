@@ -11,7 +11,6 @@
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/report.hpp"
 #include "millrace/exec/runtime.hpp"
-#include "millrace/io/capture_reader.hpp"
 #include "millrace/io/source_port.hpp"
 #include "support/test_chain.hpp"
 
@@ -248,18 +247,7 @@ chains:
     EXPECT_EQ(report.chains[0].sent_packets, 100000u);
     EXPECT_GT(report.chains[0].kept_on_cpu, 100u);
     EXPECT_GT(report.chains[0].bytes_to_device, 0u);
-    io::CaptureReader reader(file);
-    io::CaptureRecord record;
-    std::vector<bool> seen(100001);
-    size_t packets = 0;
-    for (; reader.next(record); ++packets) {
-        ASSERT_GE(record.bytes.size(), 42u);
-        const uint32_t sequence = load_be32(record.bytes.data() + 14 + 20 + 4);
-        ASSERT_TRUE(sequence >= 1 && sequence <= 100000) << sequence;
-        ASSERT_FALSE(seen[sequence]) << "sequence number " << sequence << " was used twice";
-        seen[sequence] = true;
-    }
-    EXPECT_EQ(packets, 100000u);
+    expect_each_number_once(file, 100000);
     std::remove(file.c_str());
 }
 

@@ -2,18 +2,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <fstream>
-#include <map>
-#include <nlohmann/json.hpp>
+#include <thread>
 
+#include "exec/in_turns.hpp"
 #include "millrace/exec/hand_over_engine.hpp"
 #include "millrace/exec/report.hpp"
 #include "millrace/exec/runtime.hpp"
-#include "millrace/io/capture_reader.hpp"
-#include "millrace/packet/packet.hpp"
 #include "millrace/io/metadata.hpp"
-#include "support/devices.hpp"
-#include "support/engine_runner.hpp"
 
 namespace millrace::test {
 namespace {
@@ -72,19 +67,8 @@ chains:
     EXPECT_EQ(report.chains[0].passed_on, 40000u);
     EXPECT_EQ(report.chains[1].sent_packets, 40000u);
 
-    // The gateway numbers packets across all workers: each number once, none left out.
-    io::CaptureReader reader(file);
-    io::CaptureRecord record;
-    std::vector<bool> seen(40001);
-    size_t packets = 0;
-    for (; reader.next(record); ++packets) {
-        ASSERT_GE(record.bytes.size(), 42u);
-        const uint32_t sequence = load_be32(record.bytes.data() + 14 + 20 + 4);
-        ASSERT_TRUE(sequence >= 1 && sequence <= 40000) << sequence;
-        ASSERT_FALSE(seen[sequence]) << "sequence number " << sequence << " was used twice";
-        seen[sequence] = true;
-    }
-    EXPECT_EQ(packets, 40000u);
+    // The gateway numbers packets across all workers.
+    expect_each_number_once(file, 40000);
     std::remove(file.c_str());
 }
 

@@ -269,12 +269,12 @@ Status OffloadEngine::bring_states(Queue& queue, device::StreamId stream) {
     device::OrderGate& gate = *gate_;
     const std::lock_guard lock(gate.mutex);
     const std::vector<device::StateArray>& states = queue.loaded->states();
+    std::erase_if(gate.brought, [&](const auto& entry) { return entry.second.first != queue.hand_overs; });
     Status status = Status::ok;
     for (size_t i = 0; i < states.size() && status == Status::ok; ++i) {
         const device::StateArray& state = states[i];
         uint32_t* const shared = queue.shared_states[i];
         auto& [hand_overs, bytes] = gate.brought[{shared != nullptr ? nullptr : device_.get(), state.host}];
-        if (hand_overs != queue.hand_overs) bytes = 0;
         hand_overs = queue.hand_overs;
         if (bytes >= state.bytes) continue;
         const uint8_t* const from = static_cast<const uint8_t*>(state.host) + bytes;

@@ -195,7 +195,7 @@ bool SimDevice::copy(void* host, Address address, size_t bytes, bool to_device) 
     return true;
 }
 
-Status SimDevice::submit(StreamId stream, Operation operation) {
+Status SimDevice::put(StreamId stream, Operation operation) {
     const std::lock_guard lock(mutex_);
     if (state_ != Status::ok) return state_;
     streams_.at(stream).push_back(std::move(operation));
@@ -203,14 +203,14 @@ Status SimDevice::submit(StreamId stream, Operation operation) {
 }
 
 Status SimDevice::copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) {
-    return submit(stream, {Operation::Kind::copy, [=, this] { return copy(const_cast<void*>(from), to, bytes, true); }});
+    return put(stream, {Operation::Kind::copy, [=, this] { return copy(const_cast<void*>(from), to, bytes, true); }});
 }
 Status SimDevice::copy_to_host(StreamId stream, void* to, Address from, size_t bytes) {
-    return submit(stream, {Operation::Kind::copy, [=, this] { return copy(to, from, bytes, false); }});
+    return put(stream, {Operation::Kind::copy, [=, this] { return copy(to, from, bytes, false); }});
 }
 Status SimDevice::copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch,
                                       size_t width, size_t rows) {
-    return submit(stream, {Operation::Kind::copy, [=, this] {
+    return put(stream, {Operation::Kind::copy, [=, this] {
                                for (size_t row = 0; row < rows; ++row) {
                                    auto* host = const_cast<uint8_t*>(static_cast<const uint8_t*>(from)) + row * from_pitch;
                                    if (!copy(host, to + row * to_pitch, width, true)) return false;
@@ -220,14 +220,14 @@ Status SimDevice::copy_rows_to_device(StreamId stream, Address to, size_t to_pit
 }
 Status SimDevice::copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch,
                                     size_t width, size_t rows) {
-    return submit(stream, {Operation::Kind::copy, [=, this] {
+    return put(stream, {Operation::Kind::copy, [=, this] {
                                for (size_t row = 0; row < rows; ++row)
                                    if (!copy(static_cast<uint8_t*>(to) + row * to_pitch, from + row * from_pitch, width, false)) return false;
                                return true;
                            }});
 }
 Status SimDevice::scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) {
-    return submit(stream, {Operation::Kind::copy, [=, this] {
+    return put(stream, {Operation::Kind::copy, [=, this] {
                                return std::all_of(pieces.begin(), pieces.end(), [this](const CopyPiece& piece) {
                                    return copy(piece.host, piece.device, piece.bytes, false);
                                });
@@ -235,7 +235,7 @@ Status SimDevice::scatter_to_host(StreamId stream, std::span<const CopyPiece> pi
 }
 
 Status SimDevice::launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) {
-    return submit(stream, {Operation::Kind::kernel, [=, this, &program] { return run(program, step, batch); }});
+    return put(stream, {Operation::Kind::kernel, [=, this, &program] { return run(program, step, batch); }});
 }
 
 /// With the mutex held. False: a bad address.
@@ -284,7 +284,7 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
 
 Status SimDevice::launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) {
     const auto& loaded = static_cast<const TaskLoaded&>(task);
-    return submit(stream, {Operation::Kind::kernel, [=, this, &loaded] {
+    return put(stream, {Operation::Kind::kernel, [=, this, &loaded] {
                                const size_t words = batch.count * sizeof(uint32_t);
                                const TaskBatch view{reinterpret_cast<const uint32_t*>(memory(reinterpret_cast<Address>(batch.in), words * loaded.task().in_words)),
                                                     reinterpret_cast<uint32_t*>(memory(reinterpret_cast<Address>(batch.out), words * loaded.task().out_words)),
@@ -301,7 +301,7 @@ Status SimDevice::record(StreamId stream, EventId& event) {
         event = next_event_++;
         events_[event] = std::make_shared<std::atomic<bool>>(false);
     }
-    return submit(stream, {Operation::Kind::record, nullptr, event});
+    return put(stream, {Operation::Kind::record, nullptr, event});
 }
 
 Status SimDevice::wait(StreamId stream, Device& of, EventId event) {
@@ -312,7 +312,7 @@ Status SimDevice::wait(StreamId stream, Device& of, EventId event) {
         const auto found = other.events_.find(event);
         if (found != other.events_.end()) awaited = found->second;
     }
-    return awaited != nullptr ? submit(stream, {Operation::Kind::wait, nullptr, event, awaited}) : Status::ok;
+    return awaited != nullptr ? put(stream, {Operation::Kind::wait, nullptr, event, awaited}) : Status::ok;
 }
 
 /// Counts an operation; whether a fault keeps it from being carried out, now or for ever.

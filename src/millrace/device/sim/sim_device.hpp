@@ -87,7 +87,7 @@ private:
         unsigned users = 0;
     };
 
-    Status submit(StreamId stream, Operation operation);
+    Status put(StreamId stream, Operation operation);
     /// Carries out what is due; called with the mutex held.
     void advance();
     bool step(StreamId stream);
