@@ -196,6 +196,7 @@ const std::vector<Variant>& variants() {
                 variants.push_back({.name = name, .device = device, .mode = mode});
                 variants.push_back({.name = name + ", bursts of 3", .device = device, .mode = mode, .burst = 3});
             }
+            variants.push_back({.name = device + " and the cpu", .device = device + "+cpu", .burst = 3});
             variants.push_back({.name = device + ", with a master", .device = device, .threading = exec::Threading::master_worker, .burst = 3});
         }
         return variants;
