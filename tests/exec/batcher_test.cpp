@@ -17,7 +17,7 @@ using device::sim::SimOptions;
 class Batcher : public testing::Test {
 protected:
     /// An engine on a device that does nothing for its first `slow_polls` polls.
-    void start(uint64_t slow_polls, uint32_t max_batch, std::chrono::nanoseconds max_delay, unsigned depth = 4) {
+    void start(uint64_t slow_polls, uint32_t max_batch, std::chrono::nanoseconds max_delay, unsigned depth = 4, size_t full_burst = SIZE_MAX) {
         SimOptions sim;
         sim.lag = 0;
         if (slow_polls > 0) sim.faults = {{Fault::Kind::slow, 0, slow_polls}};
@@ -29,6 +29,7 @@ protected:
         counters_ = std::make_unique<exec::ChainCounters>(*program_);
         exec::OffloadOptions options;
         options.depth = depth;
+        options.full_burst = full_burst;
         options.batch_bytes = 1 << 20;
         options.patience = std::chrono::milliseconds(200);
         engine_ = std::make_unique<exec::OffloadEngine>(std::make_shared<SimDevice>(sim), collector_, 1024, options);
@@ -56,6 +57,47 @@ TEST_F(Batcher, SendsAPacketAtOnceWhenTheDeviceIsIdle) {
     engine_->poll();
     engine_->poll();
     EXPECT_EQ(collector_.outcomes.size(), 1u) << "a lone packet waited although the device was idle";
+}
+
+TEST_F(Batcher, FillsABatchWhileBurstsAreFull) {
+    test_pool();
+    start(0, 1024, std::chrono::seconds(10), 4, 64);
+    const auto turn = [&](size_t packets) {
+        if (packets > 0) submit(packets);
+        engine_->poll();
+        engine_->poll();
+        return collector_.outcomes.size();
+    };
+    submit(64);
+    engine_->poll();
+    EXPECT_EQ(counters_->bytes_to_device.get(), 0u) << "more was there to be received";
+    EXPECT_EQ(turn(0), 64u) << "nothing more was there";
+    EXPECT_EQ(turn(63), 127u) << "a burst that is not full says that it was all";
+    for (int i = 0; i < 15; ++i) {
+        submit(64);
+        engine_->poll();
+    }
+    EXPECT_EQ(batches(), 2u);
+    submit(64);
+    engine_->poll();
+    while (engine_->in_flight() > 0) engine_->poll();
+    EXPECT_EQ(batches(), 3u) << "a batch of 1,024 in one piece";
+    EXPECT_EQ(collector_.outcomes.size(), 127u + 1024u);
+}
+
+TEST_F(Batcher, LetsAFullBurstWaitNoLongerThanMaxDelay) {
+    test_pool();
+    start(0, 1024, std::chrono::milliseconds(1), 4, 64);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(3);
+    // Full bursts, but few of them.
+    submit(64);
+    engine_->poll();
+    std::this_thread::sleep_until(until);
+    submit(64);
+    engine_->poll();
+    EXPECT_GT(counters_->bytes_to_device.get(), 0u);
+    engine_->drain();
+    EXPECT_EQ(collector_.outcomes.size(), 128u);
 }
 
 TEST_F(Batcher, GathersWhatComesWhileTheDeviceIsBusyIntoOneBatch) {

@@ -171,7 +171,7 @@ bool OffloadEngine::batch_is_due(const Queue& queue, uint64_t now) const {
     if (queue.waiting() >= most) return true;
     // So few that the worker has time for as many batches, and that a GPU takes about as long for as for one.
     constexpr size_t kFew = 128;
-    if (away_ != 0 && in_flight_ <= kFew && now - flying_.back()->launched >= away_ / options_.depth) return true;
+    if (!flying_.empty() && away_ != 0 && in_flight_ <= kFew && now - flying_.back()->launched >= away_ / options_.depth) return true;
     return to_nanoseconds(now - queue.bursts.front().first) >= static_cast<uint64_t>(queue.program->max_delay.count());
 }
 
