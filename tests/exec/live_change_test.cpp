@@ -11,6 +11,7 @@
 
 #include "millrace/exec/report.hpp"
 #include "millrace/exec/runtime.hpp"
+#include "millrace/io/source_port.hpp"
 #include "support/devices.hpp"
 
 namespace millrace::test {
@@ -56,6 +57,7 @@ protected:
     void SetUp() override { MILLRACE_NEEDS_DEVICE(device()); }
     const std::string& device() const { return std::get<0>(GetParam()); }
     device::Mode mode() const { return std::get<1>(GetParam()); }
+    bool shared_with_cpu() const { return device().ends_with("+cpu"); }
 };
 
 std::string test_name(const testing::TestParamInfo<LiveChange::ParamType>& info) {
@@ -72,8 +74,11 @@ TEST_P(LiveChange, LosesAndMixesNothingInAHundredGenerations) {
     options.offload.mode = mode();
     options.devices = open_devices(device());
     exec::Runtime runtime(configuration(1, device(), kPackets, nullptr), options);
+    auto& source = dynamic_cast<io::SourcePort&>(*runtime.ports()[0]);
     runtime.start();
     for (unsigned g = 2; g <= kGenerations; ++g) {
+        // Where the CPU has a share, chains go to and fro meanwhile.
+        if (shared_with_cpu()) source.set_rate(g % 16 < 4 ? 0 : kRate);
         const auto current = runtime.configuration();
         runtime.apply(configuration(g, device(), kPackets, current.get()));
         EXPECT_EQ(runtime.configuration()->generation, g);
@@ -91,6 +96,10 @@ TEST_P(LiveChange, LosesAndMixesNothingInAHundredGenerations) {
         sent += port.counters.sent_packets;
     }
     EXPECT_GT(received, kLeastPackets);
+    if (shared_with_cpu()) {
+        EXPECT_GT(report.chains[0].kept_on_cpu, 100u);
+        EXPECT_GT(report.chains[0].bytes_to_device, 0u);
+    }
     EXPECT_EQ(sent, received) << "no outcome of this chain drops";
 
     // Every packet once, and each by NFs of one generation.
@@ -130,6 +139,12 @@ TEST_P(LiveChange, KeepsSequenceNumbersAcrossGenerations) {
 }
 
 INSTANTIATE_TEST_SUITE_P(OnEveryDevice, LiveChange, testing::Combine(testing::ValuesIn(test_devices()), testing::Values(device::Mode::fused)), test_name);
+std::vector<std::string> with_the_cpu() {
+    std::vector<std::string> names = offload_devices();
+    for (std::string& name : names) name += "+cpu";
+    return names;
+}
+INSTANTIATE_TEST_SUITE_P(WithTheCpu, LiveChange, testing::Combine(testing::ValuesIn(with_the_cpu()), testing::Values(device::Mode::fused)), test_name);
 INSTANTIATE_TEST_SUITE_P(OnLists, LiveChange, testing::Combine(testing::ValuesIn(offload_devices()), testing::Values(device::Mode::persistent)), test_name);
 
 TEST(LiveChangeRefuses, WhatRunningPortsAndDevicesCannotTakeUp) {
