@@ -152,9 +152,13 @@ Status OffloadEngine::send_rows(Slot& slot) {
     const device::FrameDescriptor* descriptors = slot.descriptors();
     Status status = Status::ok;
     for (size_t first = 0, next = 0; first < slot.count && status == Status::ok; first = next) {
-        uint16_t width = descriptors[first].present;
-        for (next = first + 1; next < slot.count && slot.sources[next] == slot.sources[next - 1] + static_cast<uint64_t>(slot.pitch); ++next)
-            width = std::max(width, descriptors[next].present);
+        uint32_t width = slot.widest;
+        next = slot.count;
+        if (slot.runs != 1) {
+            width = descriptors[first].present;
+            for (next = first + 1; next < slot.count && slot.sources[next] == slot.sources[next - 1] + static_cast<uint64_t>(slot.pitch); ++next)
+                width = std::max<uint32_t>(width, descriptors[next].present);
+        }
         slot.counters->bytes_to_device.add(uint64_t{width} * (next - first));
         status = device_->copy_rows_to_device(slot.stream, ring_address_ + descriptors[first].offset, slot.slot_bytes,
                                               reinterpret_cast<const void*>(slot.sources[first]), static_cast<size_t>(slot.pitch), width, next - first);

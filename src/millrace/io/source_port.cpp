@@ -172,7 +172,7 @@ uint16_t SourcePort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint16_t c
         case Restore::headers: bytes = dress_burst<Restore::headers>(queue_number, mbufs, count); break;
         case Restore::nothing:
             bytes = dress_burst<Restore::nothing>(queue_number, mbufs, count);
-            if (queue.remembered.size() < kMostRemembered) remember(queue, mbufs, count);
+            if (queue.remembered.size() < kMostRemembered) remember(queue, uint64_t{queue_number} + 1 + queue.sent * active_queues_, mbufs, count);
             if (queue.bursts++ % kBurstsBetweenLooks == 0) {
                 const rte_mbuf* looked_at = mbufs[queue.bursts / kBurstsBetweenLooks % count];
                 if (!is_intact(queue, looked_at)) {
@@ -189,11 +189,10 @@ uint16_t SourcePort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint16_t c
     return count;
 }
 
-/// Which frames the sample's packets were.
-void SourcePort::remember(Queue& queue, rte_mbuf* const* mbufs, uint16_t count) {
-    for (uint16_t i = 0; i < count && queue.remembered.size() < kMostRemembered; ++i)
-        if (const uint64_t number = packet_number(mbufs[i]); in_sample(number))
-            queue.remembered.emplace_back(number, template_in(queue, queue.pool->index_of(mbufs[i])));
+/// Which frames the sample's packets were; the burst's first has `number`.
+void SourcePort::remember(Queue& queue, uint64_t number, rte_mbuf* const* mbufs, uint16_t count) const {
+    for (uint16_t i = 0; i < count && queue.remembered.size() < kMostRemembered; ++i, number += active_queues_)
+        if (in_sample(number)) queue.remembered.emplace_back(number, template_in(queue, queue.pool->index_of(mbufs[i])));
 }
 
 bool SourcePort::is_intact(const Queue& queue, const rte_mbuf* mbuf) {

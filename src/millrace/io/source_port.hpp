@@ -80,7 +80,7 @@ private:
     uint16_t allowed(uint16_t queue_number, uint16_t count);
     template <SourceOptions::Restore restore>
     uint64_t dress_burst(uint16_t queue_number, rte_mbuf** mbufs, uint16_t count);
-    static void remember(Queue& queue, rte_mbuf* const* mbufs, uint16_t count);
+    void remember(Queue& queue, uint64_t number, rte_mbuf* const* mbufs, uint16_t count) const;
     static bool is_intact(const Queue& queue, const rte_mbuf* mbuf);
     /// The template whose frame lies in a buffer, with Restore::nothing.
     static uint32_t template_in(const Queue& queue, uint32_t buffer) {
