@@ -183,6 +183,17 @@ TEST(PatternMatching, ChoosesTheEngineByTheNumberOfPatterns) {
     EXPECT_EQ(chosen(501), is_available(Engine::vector) ? "vector" : "scalar");
 }
 
+TEST(PatternMatching, LeavesPatternsThatAreTooLongForHyperscanToOthers) {
+    const Strings payloads = {std::string(4100, 'a'), std::string(3999, 'a')};
+    for (const size_t length : {4000, 4001}) {
+        const auto set = std::make_shared<const PatternSet>(Strings{std::string(length, 'A')});
+        const auto matcher = make_matcher(set, Engine::automatic);
+        EXPECT_EQ(matcher->name() == "hyperscan", length == 4000) << matcher->name();
+        EXPECT_EQ(search_with(*matcher, payloads, 2), (std::vector<Ids>{{0}, {}}));
+    }
+    EXPECT_THROW(make_matcher(std::make_shared<const PatternSet>(Strings{std::string(4001, 'a')}), Engine::hyperscan), std::runtime_error);
+}
+
 TEST(PatternSet, ReportsItsSize) {
     const PatternSet set({"abc", "abd"});
     EXPECT_EQ(set.state_count(), 5u);

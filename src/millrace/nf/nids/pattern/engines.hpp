@@ -9,6 +9,8 @@
 
 namespace millrace::nf::nids::pattern {
 
+/// Bytes of the longest pattern that Hyperscan takes: four characters of an expression each, of which it takes 16,000.
+inline constexpr size_t kHyperscanLongest = 4000;
 std::unique_ptr<Matcher> make_hyperscan_matcher(std::shared_ptr<const PatternSet> set);
 std::unique_ptr<Matcher> make_vector_matcher(std::shared_ptr<const PatternSet> set);
 std::unique_ptr<Matcher> make_scalar_matcher(std::shared_ptr<const PatternSet> set);

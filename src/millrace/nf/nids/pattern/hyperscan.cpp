@@ -12,8 +12,8 @@
 namespace millrace::nf::nids::pattern {
 namespace {
 
-/// A regular expression that matches the bytes and nothing else. Hyperscan takes 16,000 characters, 4,000 bytes that is.
-/// Its functions for literals would take the bytes themselves, but since 5.4.1 none that begin with a zero
+/// A regular expression that matches the bytes and nothing else, at most kHyperscanLongest of them. Hyperscan's functions
+/// for literals would take the bytes themselves, but since 5.4.1 none that begin with a zero
 /// (github.com/intel/hyperscan/issues/388), which contents of rules often do.
 std::string expression_of(const std::string& bytes) {
     std::string expression;

@@ -2,6 +2,7 @@
 
 #include <hs/hs.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "millrace/nf/nids/pattern/engines.hpp"
@@ -15,10 +16,11 @@ constexpr size_t kHyperscanBestWithVector = 150;
 constexpr size_t kHyperscanBestWithoutVector = 500;
 
 /// A rule and not a measurement at start: the same set is searched the same way on every start.
-Engine choose(size_t patterns) {
+Engine choose(const PatternSet& set) {
     const bool vector = is_available(Engine::vector);
     const size_t limit = vector ? kHyperscanBestWithVector : kHyperscanBestWithoutVector;
-    if (patterns <= limit && is_available(Engine::hyperscan)) return Engine::hyperscan;
+    const bool long_ones = std::any_of(set.patterns().begin(), set.patterns().end(), [](const std::string& pattern) { return pattern.size() > kHyperscanLongest; });
+    if (set.size() <= limit && !long_ones && is_available(Engine::hyperscan)) return Engine::hyperscan;
     return vector ? Engine::vector : Engine::scalar;
 }
 
@@ -35,7 +37,7 @@ bool is_available(Engine engine) {
 }
 
 std::unique_ptr<Matcher> make_matcher(std::shared_ptr<const PatternSet> set, Engine engine) {
-    switch (engine == Engine::automatic ? choose(set->size()) : engine) {
+    switch (engine == Engine::automatic ? choose(*set) : engine) {
         case Engine::hyperscan: return make_hyperscan_matcher(std::move(set));
         case Engine::vector: return make_vector_matcher(std::move(set));
         default: return make_scalar_matcher(std::move(set));
