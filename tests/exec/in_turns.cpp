@@ -17,10 +17,11 @@ constexpr const char* kKeys = R"(spi: 0x1001, local: 192.0.2.1, remote: 198.51.1
 
 }  // namespace
 
-chain::Configuration into_tunnel(const std::string& device) {
-    return make_configuration(std::string("[ipsec: {sas: [{name: tunnel, direction: out, ") + kKeys +
-                              "}], policies: [{dst: 0.0.0.0/0, action: protect, sa: tunnel}], default: bypass}]", device);
+std::string into_tunnel_nfs() {
+    return std::string("[ipsec: {sas: [{name: tunnel, direction: out, ") + kKeys + "}], policies: [{dst: 0.0.0.0/0, action: protect, sa: tunnel}], default: bypass}]";
 }
+
+chain::Configuration into_tunnel(const std::string& device) { return make_configuration(into_tunnel_nfs(), device); }
 
 chain::Configuration out_of_tunnel(const std::string& device) {
     std::string keys = kKeys;

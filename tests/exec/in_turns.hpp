@@ -10,7 +10,8 @@ namespace millrace::test {
 
 using Devices = std::vector<std::shared_ptr<device::Device>>;
 
-/// Every packet into one ESP tunnel.
+/// Every packet into one ESP tunnel; as YAML, and as a whole.
+std::string into_tunnel_nfs();
 chain::Configuration into_tunnel(const std::string& device);
 /// The far end of the same tunnel.
 chain::Configuration out_of_tunnel(const std::string& device);

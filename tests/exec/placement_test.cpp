@@ -135,28 +135,31 @@ TEST_F(Placements, LearnWhatAPacketCosts) {
     EXPECT_EQ(placement->place(), Place::cpu);
 }
 
+/// Two bursts on the CPU, two on the devices, and so on.
+EngineRun to_and_fro(const Devices& devices, const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst, device::Mode mode) {
+    exec::OffloadOptions options;
+    options.mode = mode;
+    options.placement = std::make_shared<Placement>();
+    Worker pusher(options.placement);
+    return run_in_turns(devices, configuration, frames, burst, options, [&](size_t turn, const auto& poll) {
+        if (turn % 4 == 2) {
+            while (options.placement->place() != Place::device) {
+                if (options.placement->place() == Place::cpu) pusher.be_swamped();
+                else poll(), pusher.pass(1e-6);
+            }
+        } else if (turn % 4 == 0 && turn > 0) {
+            while (options.placement->place() != Place::cpu) poll(), pusher.pass(1.1e-3);
+        }
+    });
+}
+
 class SharedWithCpu : public testing::TestWithParam<std::string> {
 protected:
     void SetUp() override { MILLRACE_NEEDS_DEVICE(GetParam()); }
     std::string names() const { return GetParam() + "+cpu"; }
 
-    /// Two bursts on the CPU, two on the device, and so on.
     EngineRun to_and_fro(const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst, device::Mode mode = device::Mode::fused) {
-        exec::OffloadOptions options;
-        options.mode = mode;
-        options.placement = std::make_shared<Placement>();
-        Worker pusher(options.placement);
-        return run_in_turns(open_devices(GetParam()), configuration, frames, burst, options, [&](size_t turn, const auto& poll) {
-            if (turn % 4 == 2) {
-                while (options.placement->place() != Place::device) {
-                    if (options.placement->place() == Place::cpu) pusher.be_swamped();
-                    else poll(), pusher.pass(1e-6);
-                }
-            } else if (turn % 4 == 0 && turn > 0) {
-                pusher.member.rest();
-                while (options.placement->place() != Place::cpu) poll();
-            }
-        });
+        return test::to_and_fro(open_devices(GetParam()), configuration, frames, burst, mode);
     }
 };
 
@@ -225,12 +228,7 @@ chains:
   only:
     input: in
     output: out
-    nfs:
-      - ipsec:
-          sas: [{name: tunnel, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}]
-          policies: [{src: 0.0.0.0/0, dst: 0.0.0.0/0, action: protect, sa: tunnel}]
-          default: bypass
-)", device + "+cpu"), options);
+    nfs: )" + into_tunnel_nfs() + "\n", device + "+cpu"), options);
     auto& source = dynamic_cast<io::SourcePort&>(*runtime.ports()[0]);
     runtime.start();
     for (int step = 0; step < 5 && !runtime.wait(std::chrono::milliseconds(80)); ++step) {
@@ -255,6 +253,22 @@ INSTANTIATE_TEST_SUITE_P(All, LoadSteps, testing::Combine(testing::ValuesIn(offl
                                                           testing::Values(exec::Threading::full_path, exec::Threading::master_worker)), steps_name);
 INSTANTIATE_TEST_SUITE_P(OnPairs, LoadSteps, testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(4u), testing::Values(exec::Threading::full_path)), steps_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LoadSteps);
+
+/// The first copies after a hand-over bring states: whatever fails, and when, each packet has the number that it has on the CPU.
+TEST(SharedWithCpuAlone, NumbersOnWhenTheDeviceFailsAroundAHandOver) {
+    std::vector<Frame> plain;
+    for (int i = 0; i < 360; ++i) plain.push_back(build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}"));
+    const EngineRun expected = run_on_cpu(into_tunnel("cpu"), plain, 256);
+    using device::sim::Fault;
+    for (const Fault::Kind kind : {Fault::Kind::copy_fails, Fault::Kind::kernel_fails, Fault::Kind::device_lost})
+        for (const uint64_t after : {0, 1, 2, 3, 7, 20}) {
+            device::sim::SimOptions simulated;
+            simulated.faults = {{kind, after}};
+            const EngineRun run = to_and_fro({std::make_shared<device::sim::SimDevice>(simulated)}, into_tunnel("sim+cpu"), plain, 30, device::Mode::fused);
+            expect_conserved(run, plain.size());
+            expect_equal(expected, run, "fault " + std::to_string(static_cast<int>(kind)) + " after " + std::to_string(after));
+        }
+}
 
 TEST(SharedWithCpuAlone, RefusesAKernelThatStays) {
     exec::RuntimeOptions options;

@@ -51,12 +51,7 @@ chains:
         on: {permit: chain second}
   second:
     output: out
-    nfs:
-      - ipsec:
-          sas: [{name: tunnel, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}]
-          policies: [{src: 0.0.0.0/0, dst: 0.0.0.0/0, action: protect, sa: tunnel}]
-          default: bypass
-)", device), options);
+    nfs: )" + into_tunnel_nfs() + "\n", device), options);
     runtime.start();
     ASSERT_TRUE(runtime.wait(std::chrono::seconds(120)));
     runtime.finish();

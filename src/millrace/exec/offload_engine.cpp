@@ -180,7 +180,7 @@ void OffloadEngine::poll() {
     while (finish_front()) {
     }
     const uint64_t now = rte_rdtsc();
-    if (member_) member_->look(now);
+    if (member_ && !failed_) member_->look(now);
     for (size_t i = 0; i < queues_.size() && !failed_; ++i) {
         while (run_here(*queues_[i])) {
         }
