@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "millrace/base/eal.hpp"
+#include "millrace/io/frame_ring.hpp"
 #include "millrace/io/metadata.hpp"
 
 namespace millrace::test {
@@ -23,25 +24,46 @@ void Collector::visits(const chain::Program&, rte_mbuf* mbuf, std::span<const ex
     visits_.emplace_back(mbuf, std::vector<exec::Visit>(visits.begin(), visits.end()));
 }
 
+void Collector::add(uint64_t number, const exec::Fate& fate, std::span<const uint8_t> frame) {
+    Outcome& outcome = outcomes.emplace_back();
+    outcome.number = number;
+    outcome.fate = fate;
+    // What an NF wanted for a packet that is dropped later is nobody's business.
+    if (fate.target.kind == Target::Kind::drop) outcome.fate.out_port = kNoPort;
+    else outcome.frame.assign(frame.begin(), frame.end());
+}
+
 void Collector::deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const exec::Fate* fates, size_t count) {
     for (size_t i = 0; i < count; ++i) {
-        Outcome outcome;
-        outcome.number = io::packet_number(mbufs[i]);
-        outcome.fate = fates[i];
-        const bool dropped = fates[i].target.kind == Target::Kind::drop;
-        // What an NF wanted for a packet that is dropped later is nobody's business.
-        if (dropped) outcome.fate.out_port = kNoPort;
-        const auto* data = rte_pktmbuf_mtod(mbufs[i], const uint8_t*);
-        if (!dropped) outcome.frame.assign(data, data + mbufs[i]->data_len);
+        add(io::packet_number(mbufs[i]), fates[i], {rte_pktmbuf_mtod(mbufs[i], const uint8_t*), mbufs[i]->data_len});
+        Outcome& outcome = outcomes.back();
         const auto seen = std::find_if(visits_.begin(), visits_.end(), [&](const auto& entry) { return entry.first == mbufs[i]; });
         if (seen != visits_.end()) {
             outcome.visits = std::move(seen->second);
             *seen = std::move(visits_.back());
             visits_.pop_back();
         }
-        outcomes.push_back(std::move(outcome));
     }
     rte_pktmbuf_free_bulk(const_cast<rte_mbuf**>(mbufs), static_cast<unsigned>(count));
+}
+
+void Collector::deliver_frames(const chain::Program&, exec::ChainCounters&, const io::FrameRun& run, std::span<const io::FramePieces> frames,
+                               const exec::Fate* fates) {
+    for (const io::FramePieces& piece : frames) {
+        Frame frame(piece.head, piece.head + piece.head_bytes);
+        frame.insert(frame.end(), piece.rest, piece.rest + piece.rest_bytes);
+        EXPECT_GE(run.number(piece.index), given_back) << "a frame was given back before it was delivered";
+        add(run.number(piece.index), *fates++, frame);
+    }
+}
+
+void Collector::give_back(const io::FrameRun& run) {
+    EXPECT_EQ(run.first_number, given_back);
+    given_back += run.count;
+}
+
+rte_mbuf* Collector::copy_of(const io::FrameRun& run, const io::FramePieces& frame) {
+    return make_mbuf(Frame(frame.head, frame.head + frame.head_bytes), run.number(frame.index));
 }
 
 chain::Configuration make_configuration(const std::string& nfs, const std::string& device, unsigned lanes, const std::string& anchor,
@@ -122,6 +144,56 @@ EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Con
     }
     if (options.pinned) device->unpin(test_pool().memory());
     return result;
+}
+
+EngineRun run_side_by_side(std::shared_ptr<device::Device> device, const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst,
+                           exec::OffloadOptions options) {
+    test_pool();
+    // In two places, the second half first, so that batches span both.
+    const size_t half = frames.size() / 2;
+    std::vector<uint16_t> lengths;
+    for (size_t i = 0; i < frames.size(); ++i) lengths.push_back(static_cast<uint16_t>(frames[(i + half) % frames.size()].size()));
+    io::FrameRing ring(lengths);
+    for (size_t i = 0; i < frames.size(); ++i) {
+        const Frame& frame = frames[(i + half) % frames.size()];
+        std::copy(frame.begin(), frame.end(), ring.frame(static_cast<uint32_t>(i)));
+    }
+    const std::vector<uint8_t> before(ring.memory().begin(), ring.memory().end());
+    Collector collector(false);
+    options.batch_bytes = std::min(options.batch_bytes, size_t{4} << 20);
+    options.pinned = device->pin(ring.memory().data(), ring.memory().size());
+    options.runs = true;
+    options.frames = &collector;
+    EngineRun result;
+    result.counters = std::make_unique<exec::ChainCounters>(*configuration.chains[0]);
+    {
+        exec::OffloadEngine engine(device, collector, configuration.chains[0]->max_batch, options);
+        for (size_t first = 0; first < frames.size();) {
+            const size_t place = (first + frames.size() - half) % frames.size();
+            io::FrameRun run = ring.take(static_cast<uint32_t>(place), static_cast<uint32_t>(std::min(burst, frames.size() - first)));
+            run.first_number = first;
+            run.first_ns = 1'700'000'000'000'000'000ull + first * 1000;
+            run.interval_ns = 1000;
+            first += run.count;
+            engine.submit(configuration.chains[0], *result.counters, run);
+            engine.poll();
+        }
+        engine.drain();
+    }
+    EXPECT_EQ(collector.given_back, frames.size());
+    EXPECT_TRUE(std::equal(before.begin(), before.end(), ring.memory().begin())) << "received frames were written to";
+    if (options.pinned) device->unpin(ring.memory().data());
+    result.outcomes = std::move(collector.outcomes);
+    return without_visits(std::move(result));
+}
+
+EngineRun without_visits(EngineRun run) {
+    for (Outcome& outcome : run.outcomes) {
+        outcome.visits.clear();
+        outcome.fate.decision.detail = static_cast<uint16_t>(outcome.fate.decision.detail);  // what a device brings back
+        if (outcome.fate.node == exec::kNoNode) outcome.fate.decision = {};
+    }
+    return run;
 }
 
 void expect_conserved(const EngineRun& run, size_t frames) {

@@ -22,16 +22,25 @@ struct Outcome {
     friend bool operator==(const Outcome& a, const Outcome& b) { return a.text() == b.text(); }
 };
 
-/// Takes an engine's packets and frees them.
-class Collector : public exec::Delivery {
+/// Takes an engine's packets and frees them, or frames of runs. Those must be given back in their order, all of them.
+class Collector : public exec::Delivery, public exec::FrameDelivery {
 public:
+    /// `verdicts`: wants to know every NF's decision, which only packets with mbufs have.
+    explicit Collector(bool verdicts = true) : verdicts_(verdicts) {}
     void deliver(const chain::Program& program, exec::ChainCounters& counters, rte_mbuf* const* mbufs, const exec::Fate* fates,
                  size_t count) override;
-    bool wants_visits() const override { return true; }
+    bool wants_visits() const override { return verdicts_; }
     void visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const exec::Visit> visits, const exec::Fate& fate) override;
+    void deliver_frames(const chain::Program& program, exec::ChainCounters& counters, const io::FrameRun& run,
+                        std::span<const io::FramePieces> frames, const exec::Fate* fates) override;
+    void give_back(const io::FrameRun& run) override;
+    rte_mbuf* copy_of(const io::FrameRun& run, const io::FramePieces& frame) override;
     std::vector<Outcome> outcomes;
+    uint64_t given_back = 0;  ///< frames
 
 private:
+    void add(uint64_t number, const exec::Fate& fate, std::span<const uint8_t> frame);
+    const bool verdicts_;
     std::vector<std::pair<const rte_mbuf*, std::vector<exec::Visit>>> visits_;
 };
 
@@ -57,6 +66,13 @@ EngineRun run_on_cpu(const chain::Configuration& configuration, const std::vecto
 /// The same on a device.
 EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
                         const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options = {});
+
+/// The same with the frames side by side in memory, as runs of `burst`; checks that all of them are given back, and that nobody has written to
+/// them. No NF's decision is known but the last one's.
+EngineRun run_side_by_side(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
+                           const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options = {});
+/// Leaves of a run what is known without the NFs' decisions.
+EngineRun without_visits(EngineRun run);
 
 /// Received = sent + dropped + …, for a run that nobody sent anything for: every packet has an outcome.
 void expect_conserved(const EngineRun& run, size_t frames);

@@ -5,6 +5,9 @@
 #include <cstring>
 #include <numeric>
 
+#include "millrace/exec/transfer.hpp"
+#include "millrace/io/frame_run.hpp"
+
 namespace millrace::bench {
 namespace {
 
@@ -29,47 +32,62 @@ bool is_ordered(const device::Step& step) {
 
 }  // namespace
 
-/// A batch with its memory on both sides: the pieces lie one behind the other as in the offload engine.
+/// A batch with its memory on both sides: the pieces lie one behind the other as in the offload engine, its frames having
+/// landed side by side. They stay there, so that its steps can run again.
 class KernelRun::Batch {
 public:
     Batch(device::Device& device, device::StreamId its_stream, const chain::Program& program, const io::TrafficFrames& frames, uint32_t count,
           const std::vector<device::StateArray>& states, size_t steps)
         : stream(its_stream), device_(device) {
-        const uint32_t headroom = (program.head_growth() + 15) / 16 * 16, tailroom = program.tail_growth();
+        const uint32_t headroom = program.head_growth(), tailroom = program.tail_growth();
         size_t state_bytes = 0;
         for (const device::StateArray& state : states) state_bytes += state.bytes;
         std::vector<device::FrameDescriptor> descriptors(count);
-        size_t frames_bytes = 0;
+        std::vector<uint64_t> landed(count);
+        size_t frames_bytes = exec::frame_aligned(headroom), landing_bytes = 0;
         for (uint32_t i = 0; i < count; ++i) {
             const uint32_t length = frames.templates[i % frames.templates.size()].length;
-            descriptors[i] = {static_cast<uint32_t>(frames_bytes) + headroom, static_cast<uint16_t>(length), static_cast<uint16_t>(length), 0, 0};
-            frames_bytes += headroom + (length + tailroom + 15) / 16 * 16;
+            descriptors[i] = {static_cast<uint32_t>(frames_bytes), static_cast<uint16_t>(length), static_cast<uint16_t>(length), 0, 0};
+            frames_bytes += exec::frame_room(length, headroom, tailroom);
+            landed[i] = landing_bytes;
+            landing_bytes += (length + io::kFrameSpacing - 1) / io::kFrameSpacing * io::kFrameSpacing;
             packet_bytes += length;
         }
         const size_t head_at = aligned(count * sizeof(device::FrameDescriptor));
         const size_t counts_bytes = size_t{device::kMaxNodes} * device::kMaxOutcomes * sizeof(uint32_t);
-        const size_t frames_at = aligned(head_at + sizeof(EventBuffer) + counts_bytes);
-        const size_t results_at = aligned(frames_at + frames_bytes + io::FrameTemplate::kHeadBytes);
+        const size_t sources_at = aligned(head_at + sizeof(EventBuffer) + counts_bytes);
+        const size_t landing_at = aligned(sources_at + count * sizeof(uint64_t));
+        const size_t frames_at = aligned(landing_at + landing_bytes + io::FrameTemplate::kHeadBytes);
+        const size_t results_at = aligned(frames_at + frames_bytes);
         const size_t snapshot_at = aligned(results_at + count * sizeof(device::PacketResult));
         const size_t events_at = aligned(snapshot_at + state_bytes);
         const size_t work_at = aligned(events_at + count * kEvents * sizeof(Event));
         const size_t times_at = aligned(work_at + count * (sizeof(Packet) + sizeof(Decision) + sizeof(uint32_t) + sizeof(uint16_t)));
-        input_bytes_ = results_at;
-        back_at_ = head_at;
-        back_bytes_ = events_at - head_at;
+        input_bytes_ = frames_at;
+        head_at_ = head_at;
+        head_bytes_ = sources_at - head_at;
+        back_at_ = frames_at;
+        back_bytes_ = events_at - frames_at;
         times_bytes_ = steps * device::kPartCount * sizeof(uint64_t);
         memory_ = device_.allocate(times_at + times_bytes_ + kAhead, "a batch of the kernels' benchmark");
         times_at_ = memory_ + times_at;
         input_ = static_cast<uint8_t*>(device_.allocate_host(input_bytes_));
-        back_ = static_cast<uint8_t*>(device_.allocate_host(std::max({back_bytes_, times_bytes_, kAhead})));
+        const size_t most_back = std::max({head_bytes_ + back_bytes_, times_bytes_, kAhead});
+        back_ = static_cast<uint8_t*>(device_.allocate_host(most_back));
         std::memset(input_, 0, input_bytes_);
-        std::memset(back_, 0, std::max({back_bytes_, times_bytes_, kAhead}));
+        std::memset(back_, 0, most_back);
         std::memcpy(input_, descriptors.data(), count * sizeof(device::FrameDescriptor));
-        for (uint32_t i = 0; i < count; ++i) frames.write(i % frames.templates.size(), input_ + frames_at + descriptors[i].offset);
+        for (uint32_t i = 0; i < count; ++i) {
+            frames.write(i % frames.templates.size(), input_ + landing_at + landed[i]);
+            landed[i] += memory_ + landing_at;
+        }
+        std::memcpy(input_ + sources_at, landed.data(), count * sizeof(uint64_t));
         auto& events = *reinterpret_cast<EventBuffer*>(input_ + head_at);
         events.events = at<Event>(events_at);
         events.capacity = program.emits_events() ? count * kEvents : 0;
         view.frames = at<uint8_t>(frames_at);
+        view.sources = at<const uint64_t>(sources_at);
+        view.landed = true;
         view.descriptors = at<device::FrameDescriptor>(0);
         view.events = at<EventBuffer>(head_at);
         view.outcome_counts = at<uint32_t>(head_at + sizeof(EventBuffer));
@@ -95,7 +113,10 @@ public:
     Batch& operator=(const Batch&) = delete;
 
     void bring() { require(device_.copy_to_device(stream, memory_, input_, input_bytes_)); }
-    void fetch() { require(device_.copy_to_host(stream, back_, memory_ + back_at_, back_bytes_)); }
+    void fetch() {
+        require(device_.copy_to_host(stream, back_, memory_ + head_at_, head_bytes_));
+        require(device_.copy_to_host(stream, back_ + head_bytes_, memory_ + back_at_, back_bytes_));
+    }
     /// Something for the stream to do, while the host puts more behind it.
     void keep_busy() { require(device_.copy_to_device(stream, times_at_ + times_bytes_, back_, kAhead)); }
     void clear_times() {
@@ -127,7 +148,7 @@ private:
     device::Device& device_;
     Address memory_ = 0, times_at_ = 0;
     uint8_t *input_ = nullptr, *back_ = nullptr;
-    size_t input_bytes_ = 0, back_at_ = 0, back_bytes_ = 0, times_bytes_ = 0;
+    size_t input_bytes_ = 0, head_at_ = 0, head_bytes_ = 0, back_at_ = 0, back_bytes_ = 0, times_bytes_ = 0;
 };
 
 KernelRun::KernelRun(device::Device& device) : device_(device) {
@@ -184,23 +205,24 @@ std::vector<double> KernelRun::step_times(Batch& batch, const device::LoadedProg
 }
 
 double KernelRun::kernel_rate(const Batches& batches, const device::LoadedProgram& loaded, const KernelOptions& options) {
-    double took = 0;
-    uint64_t rounds = 0;
-    for (const auto begin = Clock::now(); rounds < 2 || seconds_since(begin) < options.seconds; ++rounds) {
+    for (const auto& batch : batches) {
+        batch->bring();
+        batch->record();
+    }
+    const auto run_all = [&] {
         for (const auto& batch : batches) {
-            batch->bring();
-            batch->record();
-        }
-        for (const auto& batch : batches) batch->wait();
-        const auto from = Clock::now();
-        for (const auto& batch : batches) {
+            batch->wait();
             launch(*batch, loaded);
             batch->record();
         }
-        for (const auto& batch : batches) batch->wait();
-        if (rounds > 0) took += seconds_since(from);  // the first warms up
-    }
-    return static_cast<double>(rounds - 1) * static_cast<double>(batches.size()) * options.batch / took;
+    };
+    run_all();  // warms up, and leaves all of them under way, as they are at the end
+    uint64_t rounds = 0;
+    const auto begin = Clock::now();
+    for (; rounds == 0 || seconds_since(begin) < options.seconds; ++rounds) run_all();
+    const double took = seconds_since(begin);
+    for (const auto& batch : batches) batch->wait();
+    return static_cast<double>(rounds * batches.size()) * options.batch / took;
 }
 
 double KernelRun::bus_rate(const Batches& batches, const device::LoadedProgram& loaded, const KernelOptions& options) {
@@ -222,8 +244,8 @@ double KernelRun::bus_rate(const Batches& batches, const device::LoadedProgram& 
 KernelTimes KernelRun::measure(const std::shared_ptr<const chain::Program>& program, const io::TrafficFrames& frames, const KernelOptions& options) {
     // A resident kernel's steps are those of fused.
     const device::Mode mode = options.mode == device::Mode::persistent ? device::Mode::fused : options.mode;
-    const auto loaded = device_.load(program, device::plan_steps(*program, {.mode = mode}));
-    const auto timed = device_.load(program, device::plan_steps(*program, {.mode = mode, .timed = true}));
+    const auto loaded = device_.load(program, device::plan_steps(*program, {.mode = mode, .gather = true}));
+    const auto timed = device_.load(program, device::plan_steps(*program, {.mode = mode, .gather = true, .timed = true}));
     Batches batches;
     for (const device::StreamId stream : streams_)
         batches.push_back(std::make_unique<Batch>(device_, stream, *program, frames, options.batch, loaded->states(), loaded->steps().size()));

@@ -62,7 +62,7 @@ nlohmann::json Result::json() const {
     nlohmann::json json = {
         {"chain", point.chain}, {"device", point.device}, {"engine", ending.engine}, {"workers", point.run.workers},
         {"threading", exec::kThreadingNames[static_cast<int>(point.run.threading)]}, {"traffic", point.traffic.text()},
-        {"restore", point.traffic.restore}, {"seconds", counts.seconds}, {"packets-per-second", counts.packet_rate()}, {"gbps", counts.bit_rate() * 1e-9},
+        {"layout", point.traffic.layout}, {"restore", point.traffic.restore}, {"seconds", counts.seconds}, {"packets-per-second", counts.packet_rate()}, {"gbps", counts.bit_rate() * 1e-9},
         {"sent-packets-per-second", sent / counts.seconds}, {"sent-gbps", static_cast<double>(counts.sent_bytes) * 8e-9 / counts.seconds},
         {"missed-packets", counts.missed}, {"frame-bytes-in", packets > 0 ? static_cast<double>(counts.received_bytes) / packets : 0},
         {"frame-bytes-out", sent > 0 ? static_cast<double>(counts.sent_bytes) / sent : 0}, {"dropped", counts.dropped}, {"punted", counts.punted},
@@ -185,6 +185,7 @@ Reference& Session::reference(const std::string& chain, bool cpu_halves) {
 
 /// What sources must write so that every frame is a fresh one, and no more.
 std::string Session::restore_for(const Point& point, const chain::Configuration& configuration) const {
+    if (options_.layout != "buffers") return "nothing";
     if (options_.restore != "auto") return options_.restore;
     const bool on_cpu = chain::parse_device_names(point.device).cpu;
     bool payload = !point.traffic.replay.empty(), in_place = false;
@@ -201,6 +202,7 @@ std::string Session::restore_for(const Point& point, const chain::Configuration&
 std::unique_ptr<Run> Session::open(const Point& point) {
     Loaded& own = loaded(point);
     Traffic traffic = point.traffic;
+    traffic.layout = options_.layout;
     traffic.restore = restore_for(point, own.configuration);
     RunOptions run = point.run;
     run.devices = devices(point.device);
@@ -211,6 +213,7 @@ std::unique_ptr<Run> Session::open(const Point& point) {
 Result Session::close(const Point& point, Run& run, const Counts& counts) {
     Result result;
     result.point = point;
+    result.point.traffic.layout = options_.layout;
     result.point.traffic.restore = restore_for(point, loaded_.at(point.chain + " on " + point.device)->configuration);
     result.counts = counts;
     result.ending = run.finish();

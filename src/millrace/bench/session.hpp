@@ -22,7 +22,8 @@ struct SessionOptions {
     std::string config;                ///< a configuration file in place of built-in chains
     uint32_t max_batch = 8192;
     std::string max_delay = "100us";
-    std::string restore = "auto";      ///< of the sources
+    std::string layout = "buffers";    ///< of the sources
+    std::string restore = "auto";
     double warm_up = 0.5, seconds = 2;
     bool checked = true;               ///< hold a sample against the cpu
     std::function<void(const std::string&)> progress = [](const std::string&) {};

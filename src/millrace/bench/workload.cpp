@@ -178,6 +178,8 @@ std::string source_options(const Workload& w, const Traffic& traffic) {
     }
     if (traffic.rate > 0) text += fmt::format(", rate: {:.0f}", traffic.rate);
     if (traffic.descriptors > 0) text += fmt::format(", descriptors: {}", traffic.descriptors);
+    // Frames that lie side by side are not written to.
+    if (traffic.layout != "buffers") return text + ", layout: " + traffic.layout + "}";
     return text + ", restore: " + traffic.restore + "}";
 }
 
@@ -185,6 +187,7 @@ io::TrafficFrames frames_of(const Workload& w, const Traffic& traffic, unsigned 
     Traffic plain = traffic;
     plain.rate = 0;
     plain.descriptors = 0;
+    plain.layout = "buffers";
     std::string options = source_options(w, plain);
     options.erase(options.rfind(", restore:"));
     const Config config = Config::parse(options + "}", "benchmark");

@@ -38,6 +38,8 @@ void BenchArguments::add_to(CLI::App& command) {
     command.add_option("--flows", session.workload.flows, "Five-tuples")->check(CLI::Range(1, 1 << 24))->capture_default_str();
     command.add_option("--data", session.workload.data, "Folder of published rules, patterns, routes and payload; without it they are made up")
         ->envname("MILLRACE_DATA")->type_name("DIR");
+    command.add_option("--layout", session.layout, "How received frames lie: each in a buffer of its own, or side by side")
+        ->check(CLI::IsMember({"buffers", "side-by-side"}))->capture_default_str();
     command.add_option("--restore", session.restore, "What sources write into a buffer that comes back into use")
         ->check(CLI::IsMember({"auto", "all", "headers", "nothing"}))->capture_default_str();
     command.add_flag("--unchecked", unchecked, "Do not hold a sample of packets against the cpu");

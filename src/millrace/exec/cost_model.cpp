@@ -64,6 +64,13 @@ Estimate estimate(const TransferFigures& figures, const BatchShape& shape, Trans
     switch (way) {
         case TransferIn::automatic:
         case TransferIn::packed:
+            if (shape.side_by_side_bytes != 0) {
+                if (!shape.lands) result.obstacle = "the packet buffer has no room for the frames as they were received";
+                const auto together = static_cast<double>(shape.side_by_side_bytes);
+                result.bus_ns = scaled(figures.copy_in, slowed(figures.copy_both, together, back)).ns(1, together) + addresses_ns;
+                result.cpu_ns += figures.call_ns + figures.launch_ns;
+                break;
+            }
             result.bus_ns = scaled(figures.copy_in, slowed(figures.copy_both, packed, back)).ns(1, packed);
             result.cpu_ns += figures.call_ns + figures.pack.ns(packets, bytes);
             break;

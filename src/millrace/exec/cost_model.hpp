@@ -48,7 +48,9 @@ struct BatchShape {
     size_t bytes_in = 0;        ///< of its frames, or of their heads
     size_t packed_bytes = 0;    ///< that they take in the packet buffer, with the room around them
     uint32_t row_bytes = 0;     ///< the longest of them; 0: they lie unevenly in the packet buffer, so not as rows
-    size_t runs = 1;            ///< of buffers at one distance from each other
+    size_t runs = 1;            ///< of frames at one distance from each other
+    size_t side_by_side_bytes = 0;  ///< where frames were received side by side: of these, gaps and all
+    bool lands = true;          ///< the device has room for them like that
     size_t bytes_back = 0;      ///< that will come back, besides results
     bool reachable = true;      ///< kernels can read the receive buffers
     bool changes = true;        ///< the chain writes to frames

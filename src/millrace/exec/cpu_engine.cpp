@@ -251,7 +251,7 @@ void CpuEngine::report_events(const chain::Program& program, size_t index, Chain
     for (uint32_t i = 0; i < stored; ++i) event_storage_[i].node = static_cast<uint16_t>(index);
     for (size_t i = 0; i < active; ++i) fates_[active_[i]->index()] = {};
     counters.events_lost.add(events_.count - stored);
-    deliver_events(program, std::span(event_storage_.data(), stored), counters, mbufs, fates_.data());
+    deliver_events(program, std::span(event_storage_.data(), stored), counters, [&](uint32_t i) { return origin_of(mbufs[i]); }, fates_.data());
     events_.count = 0;
 }
 
@@ -261,17 +261,17 @@ uint64_t to_nanoseconds(uint64_t cycles) {
 }
 
 void deliver_events(const chain::Program& program, std::span<Event> events, ChainCounters& counters,
-                    rte_mbuf* const* mbufs, const Fate* fates) {
+                    const std::function<Origin(uint32_t)>& origin, const Fate* fates) {
     std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
         return a.packet != b.packet ? a.packet < b.packet : a.node != b.node ? a.node < b.node : a.order < b.order;
     });
     const std::lock_guard lock(event_mutex());
     for (const Event& event : events) {
-        const rte_mbuf* mbuf = mbufs[event.packet];
+        const Origin from = origin(event.packet);
         nf::PacketInfo info;
-        info.number = io::packet_number(mbuf);
-        info.timestamp_ns = io::packet_timestamp_ns(mbuf);
-        if (mbuf->port < program.port_names->size()) info.in_port = (*program.port_names)[mbuf->port];
+        info.number = from.number;
+        info.timestamp_ns = from.timestamp_ns;
+        if (from.port < program.port_names->size()) info.in_port = (*program.port_names)[from.port];
         info.dropped = fates[event.packet].target.kind == chain::Target::Kind::drop && fates[event.packet].node == event.node;
         program.nodes[event.node].nf->on_event(event, info);
     }

@@ -1,11 +1,13 @@
 // The cpu device: run to completion on the worker's own core, in place, in vectors of 256 packets.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <vector>
 
 #include "millrace/exec/engine.hpp"
 #include "millrace/exec/timeline.hpp"
+#include "millrace/io/metadata.hpp"
 
 namespace millrace::exec {
 
@@ -68,9 +70,16 @@ private:
 /// Time-stamp counter cycles as nanoseconds. EAL must run.
 uint64_t to_nanoseconds(uint64_t cycles);
 
-/// Hands events to the host halves of the NFs that emitted them, in order of packets; `mbufs` and
-/// `fates` are the batch's. Workers take turns. Shared by all engines.
+/// Where an event's packet came from.
+struct Origin {
+    uint64_t number = 0, timestamp_ns = 0;
+    uint16_t port = 0;
+};
+inline Origin origin_of(const rte_mbuf* mbuf) { return {io::packet_number(mbuf), io::packet_timestamp_ns(mbuf), mbuf->port}; }
+
+/// Hands events to the host halves of the NFs that emitted them, in order of packets; `origin` and
+/// `fates` are the batch's, by packet. Workers take turns. Shared by all engines.
 void deliver_events(const chain::Program& program, std::span<Event> events, ChainCounters& counters,
-                    rte_mbuf* const* mbufs, const Fate* fates);
+                    const std::function<Origin(uint32_t)>& origin, const Fate* fates);
 
 }  // namespace millrace::exec

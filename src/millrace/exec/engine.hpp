@@ -8,6 +8,7 @@
 
 #include "millrace/exec/counters.hpp"
 #include "millrace/exec/fate.hpp"
+#include "millrace/io/frame_run.hpp"
 
 namespace millrace::exec {
 
@@ -30,6 +31,22 @@ public:
     virtual void visits(const chain::Program&, rte_mbuf*, std::span<const Visit>, const Fate&) {}
 };
 
+/// Frames of a run that a worker takes of a port at once.
+inline constexpr uint32_t kMostOfRun = 1024;
+
+/// Takes frames that have gone through a chain without mbufs. Called by the engine, on the worker's thread.
+class FrameDelivery {
+public:
+    virtual ~FrameDelivery() = default;
+    /// `fates[i]` belongs to `frames[i]`, whose memory stays until this returns; all came with `run`.
+    virtual void deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run,
+                                std::span<const io::FramePieces> frames, const Fate* fates) = 0;
+    /// Frames are not needed any more. In the order in which they were submitted.
+    virtual void give_back(const io::FrameRun& run) = 0;
+    /// A packet that holds a copy of the frame, in a buffer of the port that received it; null when there is none left.
+    virtual rte_mbuf* copy_of(const io::FrameRun& run, const io::FramePieces& frame) = 0;
+};
+
 /// Runs programs. One object per worker; all calls on the worker's thread.
 class Engine {
 public:
@@ -37,6 +54,10 @@ public:
     /// Takes `count` packets into a chain. They reach `Delivery` in this order, now or in a later call.
     virtual void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
                         size_t count) = 0;
+    /// Whether the other `submit` may be called: frames without mbufs then come back by FrameDelivery.
+    virtual bool takes_runs() const { return false; }
+    /// Takes the frames of a run into a chain. All runs of one port and queue go to one engine; they reach FrameDelivery in this order.
+    virtual void submit(const std::shared_ptr<const chain::Program>& /*program*/, ChainCounters& /*counters*/, const io::FrameRun& /*run*/) {}
     /// Moves on what is under way. Never blocks.
     virtual void poll() = 0;
     /// Packets taken in and not delivered.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <vector>
 
 #include "millrace/exec/offload_engine.hpp"
@@ -35,13 +36,17 @@ struct OffloadEngine::Queue {
     };
     std::vector<Waiting> packets;              // those from `first` on wait for a batch
     size_t first = 0;
+    const bool of_runs;                        // then these do, in place of `packets`
+    std::deque<io::FrameRun> runs;
+    size_t run_packets = 0;                    // of them
     std::vector<std::pair<uint64_t, size_t>> bursts;  // arrival (TSC) and packets of each burst
     bool more = false;                                // the last burst was full
     uint64_t hand_overs = 0;                          // Placement::hand_overs when the states were last known to be the device's
     const std::string* chain_name = nullptr;          // for the timeline, and the steps'
     std::vector<const std::string*> step_names;
 
-    size_t waiting() const { return packets.size() - first; }
+    explicit Queue(bool takes_runs) : of_runs(takes_runs) {}
+    size_t waiting() const { return of_runs ? run_packets : packets.size() - first; }
     /// Takes the first `count` packets out; `taken` gets their bursts.
     void take(size_t count, std::vector<std::pair<uint64_t, size_t>>& taken) {
         taken.clear();
@@ -55,14 +60,29 @@ struct OffloadEngine::Queue {
             if (packets_of_it == 0) ++whole;
         }
         bursts.erase(bursts.begin(), bursts.begin() + static_cast<ptrdiff_t>(whole));
+        if (of_runs) return drop_runs(count);
         first += count;
         if (first < packets.size()) return;
         packets.clear();
         first = 0;
     }
+    void drop_runs(size_t count) {
+        run_packets -= count;
+        while (count > 0) {
+            io::FrameRun& run = runs.front();
+            if (run.count > count) {
+                run = run.part(static_cast<uint32_t>(count), run.count - static_cast<uint32_t>(count));
+                return;
+            }
+            count -= run.count;
+            runs.pop_front();
+        }
+    }
 };
 
 /// Everything that one batch needs, allocated once.
+///
+/// Frames that were received side by side may cross like that and be set apart by a kernel: the piece then ends with the room that they land in.
 ///
 /// A batch's piece of the packet ring holds, one behind the other: the descriptors, where the frames lie on the host
 /// if that must be said of each, the head (EventBuffer and outcome counts), the frames, the results, the snapshot of the NFs' state, the events. So the host writes
@@ -94,6 +114,14 @@ struct OffloadEngine::Slot {
     uint32_t* const* shared_states = nullptr;  // while it is put on the device
     ChainCounters* counters = nullptr;
     std::vector<rte_mbuf*> mbufs;
+    std::vector<io::FrameRun> frame_runs;  // what its frames came with, in place of mbufs; empty: mbufs
+    /// Memory that holds frames side by side.
+    struct Landing {
+        const uint8_t* from;
+        size_t bytes, at;  ///< where among all of them
+        size_t first;      ///< frame of the batch
+    };
+    std::vector<Landing> landings;      // of those runs, neighbours as one
     std::vector<std::pair<uint64_t, size_t>> bursts;
     device::BatchView view;
     size_t count = 0;
@@ -103,7 +131,7 @@ struct OffloadEngine::Slot {
     size_t frame_bytes = 0;             // that are to be brought
     uint32_t widest = 0;                // the most of them that one frame has
     uint32_t slot_bytes = 0;            // from one frame to the next in the packet buffer; 0: uneven
-    size_t runs = 0;                    // of buffers that lie at one distance from each other
+    size_t runs = 0;                    // of frames that lie at one distance from each other
     ptrdiff_t pitch = 0;                // that distance
     uint32_t headroom = 0, tailroom = 0;
     uint32_t prefix_in = 0, prefix_back = 0;
@@ -126,11 +154,16 @@ struct OffloadEngine::Slot {
     // Where things lie in the piece; `place` computes them.
     size_t sources_at = 0, head_at = 0, back_at = 0, results_at = 0, snapshot_at = 0, events_at = 0, frames_at = 0, piece_bytes = 0;
     size_t heads_at = 0;                // of the region, as if it were of the piece
+    size_t landing_at = 0;
+
+    /// Whether the frames cross side by side, as they were received.
+    bool lands() const { return transfer == TransferIn::packed && !frame_runs.empty(); }
+    size_t landing_bytes() const { return landings.empty() ? 0 : landings.back().at + landings.back().bytes; }
 
     /// Whether kernels read the frames where they were received.
     bool in_place() const { return transfer == TransferIn::zero_copy && prefix_back == 0; }
     /// Whether the device has to know where each frame lies.
-    bool needs_sources() const { return (transfer == TransferIn::gather || in_place()) && runs != 1; }
+    bool needs_sources() const { return (transfer == TransferIn::gather || in_place() || lands()) && (runs != 1 || (lands() && landings.size() > 1)); }
     /// Lays the piece out for `count` packets.
     void place() {
         const bool whole = prefix_back == chain::kWholeFrame;
@@ -144,7 +177,8 @@ struct OffloadEngine::Slot {
         const size_t events_end = aligned(events_at + (program->emits_events() ? count * kEventsPerPacket * sizeof(Event) : 0));
         heads_at = straight_home ? aligned(events_at + kEagerEvents * sizeof(Event)) : back_at;
         frames_at = whole ? back_at : events_end;
-        piece_bytes = whole ? events_end : aligned(frames_at + frames_bytes);
+        landing_at = whole ? events_end : aligned(frames_at + frames_bytes);
+        piece_bytes = landing_at + (lands() ? aligned(landing_bytes()) : 0);
     }
     /// Bytes that the host writes besides the frames, at most.
     static size_t most_input(size_t n) { return aligned(n * sizeof(device::FrameDescriptor)) + aligned(n * sizeof(uint64_t)) + kHead; }

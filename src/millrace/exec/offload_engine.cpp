@@ -28,6 +28,7 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
       max_batch_(std::min(max_batch, kMostPackets)),
       cpu_(delivery, {.track = options_.track}),
       fates_(std::max<size_t>(max_batch_, nf::kCpuVector)) {
+    pieces_.reserve(kFramesAtOnce);
     const size_t n = max_batch_;
     const size_t work = n * (sizeof(Packet) + sizeof(Decision) + sizeof(uint32_t) + sizeof(uint16_t));
     for (unsigned i = 0; i < options_.depth; ++i) {
@@ -74,7 +75,8 @@ void OffloadEngine::allocate_ring(size_t state_bytes) {
         if (slot->region != nullptr) regions_->give_back(*std::exchange(slot->region, nullptr));
     if (ring_address_ != 0) device_->free(std::exchange(ring_address_, 0));
     most_state_ = state_bytes;
-    ring_ = PacketRing((options_.batch_bytes + Slot::most_beside_frames(max_batch_, state_bytes)) * (options_.depth + 1));
+    const size_t frames = options_.runs ? 2 * options_.batch_bytes : options_.batch_bytes;  // landing takes as much again
+    ring_ = PacketRing((frames + Slot::most_beside_frames(max_batch_, state_bytes)) * (options_.depth + 1));
     ring_address_ = device_->allocate(ring_.size(), "the shared packet buffer");
     regions_ = std::make_shared<FrameRegions>(device_, 3 * options_.depth, options_.batch_bytes + Slot::most_back_beside_frames(max_batch_, state_bytes));
     for (const auto& slot : slots_) slot->region = regions_->take();
@@ -84,11 +86,11 @@ std::string OffloadEngine::describe() const {
     return failed_ ? "cpu, taken over from a failed device (" + device_->describe() + ")" : device_->describe();
 }
 
-OffloadEngine::Queue& OffloadEngine::queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters) {
-    const auto found = std::find_if(queues_.begin(), queues_.end(), [&](const auto& own) { return own->program->name == program->name; });
+OffloadEngine::Queue& OffloadEngine::queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, bool of_runs) {
+    const auto found = std::find_if(queues_.begin(), queues_.end(), [&](const auto& own) { return own->of_runs == of_runs && own->program->name == program->name; });
     if (found != queues_.end() && (*found)->program == program) return **found;
     const bool fresh = found == queues_.end();
-    if (fresh) queues_.push_back(std::make_unique<Queue>());
+    if (fresh) queues_.push_back(std::make_unique<Queue>(of_runs));
     Queue& queue = fresh ? *queues_.back() : **found;
     // A new generation of the chain: what waits belongs to the old one and goes first.
     while (queue.waiting() > 0 && !failed_) push_on(queue);
@@ -107,7 +109,7 @@ OffloadEngine::Queue& OffloadEngine::queue_for(const std::shared_ptr<const chain
 
 std::vector<device::Step> OffloadEngine::steps_of(const chain::Program& program, const OffloadOptions& options) {
     const uint32_t back = prefixes_of(program.plan, options.whole_frames).back;
-    const bool gather = options.pinned && options.transfer_in != TransferIn::packed;
+    const bool gather = options.pinned && (options.transfer_in != TransferIn::packed || options.runs);
     return device::plan_steps(program, {options.mode, gather, back != 0 && back != chain::kWholeFrame, options.gate != nullptr});
 }
 
@@ -140,7 +142,7 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
         cpu_.submit(program, counters, mbufs, count);
         return;
     }
-    Queue& queue = queue_for(program, counters);
+    Queue& queue = queue_for(program, counters, false);
     if (failed_) {
         cpu_.submit(program, counters, mbufs, count);
         return;
@@ -246,19 +248,28 @@ bool OffloadEngine::start_batch(Queue& queue) {
 bool OffloadEngine::run_here(Queue& queue) {
     constexpr size_t kAtOnce = Placement::Member::kMostAtOnce;
     if (!member_ || queue.waiting() == 0 || !member_->begin_on_cpu()) return false;
-    const size_t n = std::min(queue.waiting(), kAtOnce);
+    size_t n = std::min(queue.waiting(), kAtOnce);
     const uint64_t from = rte_rdtsc();
     rte_mbuf* mbufs[kAtOnce];
-    for (size_t i = 0; i < n; ++i) mbufs[i] = queue.packets[queue.first + i].mbuf;
-    queue.take(n, here_);
     ChainCounters& counters = *queue.counters;
-    cpu_.decide(queue.program, counters, mbufs, n, fates_.data());
+    std::optional<io::FrameRun> run;
+    size_t left = 0;  // that there was no buffer for
+    if (queue.of_runs) {
+        run = queue.runs.front().part(0, static_cast<uint32_t>(std::min<size_t>(n, queue.runs.front().count)));
+        n = run->count;
+        left = n - copy_frames(*run, counters, mbufs);
+    } else {
+        for (size_t i = 0; i < n; ++i) mbufs[i] = queue.packets[queue.first + i].mbuf;
+    }
+    queue.take(n, here_);
+    cpu_.decide(queue.program, counters, mbufs, n - left, fates_.data());
     const uint64_t now = rte_rdtsc();
     member_->end_on_cpu(n, now - from);
     counters.kept_on_cpu.add(n);
     for (const auto& [arrival, packets] : here_) counters.latency.record(to_nanoseconds(now - arrival), packets);
     in_flight_ -= n;
-    delivery_.deliver(*queue.program, counters, mbufs, fates_.data(), n);
+    delivery_.deliver(*queue.program, counters, mbufs, fates_.data(), n - left);
+    if (run) options_.frames->give_back(*run);
     return true;
 }
 
@@ -341,8 +352,12 @@ void OffloadEngine::fail_over(Status status) {
         member_->end_batches(flying.size());
         member_->rest();
     }
-    for (Slot* slot : flying) run_on_cpu(slot->program, *slot->counters, slot->mbufs);
+    for (Slot* slot : flying) {
+        run_on_cpu(slot->program, *slot->counters, slot->mbufs);
+        for (const io::FrameRun& run : slot->frame_runs) run_on_cpu(slot->program, *slot->counters, run);
+    }
     for (const auto& queue : queues_) {
+        for (const io::FrameRun& run : queue->runs) run_on_cpu(queue->program, *queue->counters, run);
         std::vector<rte_mbuf*> waiting;
         for (size_t i = queue->first; i < queue->packets.size(); ++i) waiting.push_back(queue->packets[i].mbuf);
         run_on_cpu(queue->program, *queue->counters, waiting);

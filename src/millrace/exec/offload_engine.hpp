@@ -37,6 +37,8 @@ struct OffloadOptions {
     size_t full_burst = SIZE_MAX;            ///< so many packets submitted at once say that more are there to be received
     std::shared_ptr<Placement> placement;    ///< of chains that the CPU shares with the device; null: all packets go there
     bool pinned = false;                     ///< all receive buffers are known to the device (Device::pin)
+    bool runs = false;                       ///< frames may come side by side; then `frames` takes them
+    FrameDelivery* frames = nullptr;
     std::chrono::nanoseconds patience{std::chrono::seconds(5)};  ///< a batch that takes longer means that the device is gone
 };
 
@@ -68,6 +70,8 @@ public:
 
     void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
                 size_t count) override;
+    bool takes_runs() const override { return options_.runs && options_.pinned && !failed_; }
+    void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, const io::FrameRun& run) override;
     void poll() override;
     size_t in_flight() const override { return in_flight_; }
     void drain() override;
@@ -78,10 +82,10 @@ public:
     bool failed_over() const { return failed_; }
 
 private:
-    struct Queue;   // packets of one chain that wait for a batch
+    struct Queue;   // packets of one chain that wait for a batch: with mbufs, or of runs
     struct Slot;    // buffers of one batch, on both sides
 
-    Queue& queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters);
+    Queue& queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, bool of_runs);
     void prepare(Queue& queue);
     void allocate_ring(size_t state_bytes);
     bool batch_is_due(const Queue& queue, uint64_t now) const;
@@ -90,13 +94,18 @@ private:
     bool run_here(Queue& queue);
     device::Status bring_states(Queue& queue, device::StreamId stream);
     bool lay_out(const Queue& queue, Slot& slot);
+    class Layout;
+    void lay_out_buffers(const Queue& queue, Slot& slot, Layout& layout) const;
+    void lay_out_runs(const Queue& queue, Slot& slot, Layout& layout) const;
     device::Status send(Slot& slot);
     device::Status send_frames(Slot& slot);
     device::Status send_rows(Slot& slot);
     device::Status send_packed(Slot& slot);
+    device::Status send_landings(Slot& slot);
+    void list_sources(Slot& slot, device::Address piece);
     void choose_transfer(Slot& slot) const;
     void pack_frames(Slot& slot);
-    TransferIn resident_transfer(TransferIn chosen) const;
+    TransferIn resident_transfer(TransferIn chosen, bool of_runs) const;
     device::Status put_on_list(Slot& slot, size_t input_bytes);
     void stop_residents();
     device::Status run_steps(Slot& slot, std::unique_lock<std::mutex>& in_order);
@@ -116,6 +125,11 @@ private:
         nothing,  ///< nothing came
     };
     void pass_on(Slot& slot, size_t first, size_t count, Return way);
+    void pass_on_frames(Slot& slot);
+    void pass_on_frames(Slot& slot, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count);
+    static io::FramePieces pieces_of(const Slot& slot, size_t i, const io::FrameRun& run, uint32_t index);
+    void decide_here(const Slot& slot, const io::FrameRun& run, uint32_t index);
+    void tell_events(const Slot& slot);
     void tell_visits(const Slot& slot);
     void name_slices();
     void begin_trace(const Queue& queue, Slot& slot, uint64_t put_from_ns);
@@ -129,6 +143,8 @@ private:
     void fail_over(device::Status status);
     void run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
                     std::span<rte_mbuf* const> mbufs);
+    void run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, const io::FrameRun& run);
+    size_t copy_frames(const io::FrameRun& run, ChainCounters& counters, rte_mbuf** copies);
 
     std::shared_ptr<device::Device> device_;
     Delivery& delivery_;
@@ -150,6 +166,8 @@ private:
     uint64_t away_ = 0;                      // TSC cycles that a batch takes from here until it is back, smoothed
     std::atomic<bool> failed_{false};        // read by reports, too
     std::vector<Fate> fates_;
+    static constexpr uint32_t kFramesAtOnce = 256;
+    std::vector<io::FramePieces> pieces_;    // of frames on their way out
     std::vector<Visit> visits_;
     std::vector<uint32_t> retries_;
     std::vector<std::pair<uint64_t, size_t>> here_;  // bursts of packets that the CPU runs

@@ -9,10 +9,11 @@ namespace millrace::exec {
 using device::Address;
 using device::Status;
 
-/// A kernel copies no rows; and where it can fetch frames from where they are, the host has no need to pack them.
-TransferIn OffloadEngine::resident_transfer(TransferIn chosen) const {
+/// A kernel copies no rows; and where it can fetch frames from where they are, the host has no need to pack them, nor to copy them
+/// side by side.
+TransferIn OffloadEngine::resident_transfer(TransferIn chosen, bool of_runs) const {
     if (options_.mode != device::Mode::persistent) return chosen;
-    const bool could_fetch = chosen == TransferIn::packed && options_.transfer_in == TransferIn::automatic && options_.pinned;
+    const bool could_fetch = chosen == TransferIn::packed && ((options_.transfer_in == TransferIn::automatic && options_.pinned) || of_runs);
     return chosen == TransferIn::rows || could_fetch ? TransferIn::gather : chosen;
 }
 

@@ -113,7 +113,7 @@ void OffloadEngine::complete(Slot& slot) {
     counters.batches.add(1);
     counters.batches_in[static_cast<size_t>(slot.transfer)].add(1);
     counters.batches_back[static_cast<size_t>(slot.way_back)].add(1);
-    FrameRegion* fresh = lend_region(slot);
+    FrameRegion* fresh = slot.frame_runs.empty() ? lend_region(slot) : nullptr;
     // A few packets at a time go on, while the CPU has them in its nearest caches; all at once where others are told of them.
     constexpr size_t kAtOnce = 128;
     const size_t share = stored > 0 || slot.visits != nullptr ? n : kAtOnce;
@@ -121,7 +121,8 @@ void OffloadEngine::complete(Slot& slot) {
                        : slot.prefix_back == chain::kWholeFrame ? Return::home
                        : slot.prefix_back != 0                  ? Return::heads
                                                                 : Return::nothing;
-    for (size_t first = 0; first < n; first += share) pass_on(slot, first, std::min(share, n - first), way);
+    if (!slot.frame_runs.empty()) pass_on_frames(slot);
+    else for (size_t first = 0; first < n; first += share) pass_on(slot, first, std::min(share, n - first), way);
     const uint64_t now = rte_rdtsc();
     for (const auto& [arrival, packets] : slot.bursts) counters.latency.record(to_nanoseconds(now - arrival), packets);
     trace(slot, applied_from_ns);
@@ -147,7 +148,7 @@ void OffloadEngine::pass_on(Slot& slot, size_t first, size_t count, Return way) 
     }
     if (slot.visits != nullptr) tell_visits(slot);
     if (const uint32_t stored = slot.stored_events(); stored > 0)
-        deliver_events(*slot.program, std::span(slot.events(), stored), counters, mbufs, fates_.data());
+        deliver_events(*slot.program, std::span(slot.events(), stored), counters, [&](uint32_t i) { return origin_of(mbufs[i]); }, fates_.data());
     for (const uint32_t i : retries_) {
         fates_[i] = Fate{};
         cpu_.decide(slot.program, counters, &mbufs[i], 1, &fates_[i]);

@@ -21,12 +21,78 @@ T* device_pointer(Address address) {
 
 }  // namespace
 
+/// Places frames in the packet buffer, one behind the other.
+class OffloadEngine::Layout {
+public:
+    Layout(Slot& to, size_t most_bytes)
+        : bytes(frame_aligned(to.headroom)), slot_(to), most_bytes_(most_bytes), whole_(to.prefix_in == chain::kWholeFrame) {}
+    size_t most = 0;   ///< packets
+    uint32_t bytes;    ///< of the packet buffer
+    bool even = true;  ///< all at one distance
+
+    /// Places the next frame; false if there is no room for it.
+    bool add(const uint8_t* data, uint16_t length, uint16_t port) {
+        const size_t i = slot_.count;
+        const uint32_t present = whole_ ? length : std::min<uint32_t>(length, slot_.prefix_in);
+        const uint32_t room = whole_ ? frame_room(length, slot_.headroom, slot_.tailroom) : frame_aligned(slot_.prefix_in);
+        if (i == most || bytes + room > most_bytes_) return false;
+        slot_.descriptors()[i] = {bytes, length, static_cast<uint16_t>(present), port, 0};
+        slot_.sources[i] = reinterpret_cast<uint64_t>(data);
+        if (i == 0) slot_.slot_bytes = room;
+        slot_.runs += data != expected_;
+        expected_ = data + slot_.pitch;
+        even &= room == slot_.slot_bytes;
+        slot_.frame_bytes += present;
+        slot_.widest = std::max(slot_.widest, present);
+        bytes += room;
+        ++slot_.count;
+        return true;
+    }
+
+private:
+    Slot& slot_;
+    const size_t most_bytes_;
+    const bool whole_;
+    const uint8_t* expected_ = nullptr;
+};
+
+void OffloadEngine::lay_out_buffers(const Queue& queue, Slot& slot, Layout& layout) const {
+    const Queue::Waiting* const waiting = queue.packets.data() + queue.first;
+    if (layout.most > 0) slot.pitch = stride_of(*waiting[0].mbuf->pool);
+    for (size_t i = 0; i < layout.most && layout.add(waiting[i].data, waiting[i].length, waiting[i].port); ++i) slot.mbufs.push_back(waiting[i].mbuf);
+}
+
+/// Notes what memory the frames take side by side, too. They land at the same distance from multiples of kFrameSpacing as they were received.
+void OffloadEngine::lay_out_runs(const Queue& queue, Slot& slot, Layout& layout) const {
+    const io::FrameRun& front = queue.runs.front();
+    slot.pitch = front.count > 1 ? static_cast<ptrdiff_t>(front.spots[1].offset - front.spots[0].offset) : io::kFrameSpacing;
+    for (const io::FrameRun& run : queue.runs) {
+        const size_t first = slot.count;
+        uint32_t n = 0;
+        while (n < run.count && layout.add(run.data(n), run.spots[n].length, run.port)) ++n;
+        if (n == 0) break;
+        slot.frame_runs.push_back(run.part(0, n));
+        const uint8_t* const from = run.data(0);
+        const size_t bytes = static_cast<size_t>(run.data(n - 1) - from) + frame_aligned(run.spots[n - 1].length);
+        const size_t before = slot.landing_bytes();
+        if (before > 0) {
+            Slot::Landing& last = slot.landings.back();
+            const auto gap = from - (last.from + last.bytes);
+            if (gap >= 0 && gap < io::kFrameSpacing) last.bytes = static_cast<size_t>(from - last.from) + bytes;
+            else slot.landings.push_back({from, bytes, Slot::aligned(before), first});
+        } else {
+            slot.landings.push_back({from, bytes, 0, first});
+        }
+        if (n < run.count) break;
+    }
+}
+
 /// Places the frames of the next batch and writes their descriptors, as many as fit; false when the packet
 /// buffer has no room now.
 bool OffloadEngine::lay_out(const Queue& queue, Slot& slot) {
     const size_t most = std::min<size_t>({queue.waiting(), queue.program->max_batch, max_batch_});
     const bool whole = slot.prefix_in == chain::kWholeFrame;
-    slot.headroom = whole ? frame_aligned(queue.program->head_growth()) : 0;
+    slot.headroom = whole ? queue.program->head_growth() : 0;
     slot.tailroom = whole ? queue.program->tail_growth() : 0;
     slot.count = 0;
     slot.frame_bytes = 0;
@@ -34,31 +100,15 @@ bool OffloadEngine::lay_out(const Queue& queue, Slot& slot) {
     slot.runs = 0;
     slot.slot_bytes = 0;
     slot.mbufs.clear();
-    const Queue::Waiting* waiting = queue.packets.data() + queue.first;
-    slot.pitch = most == 0 ? 0 : stride_of(*waiting[0].mbuf->pool);
-    device::FrameDescriptor* descriptors = slot.descriptors();
-    uint32_t bytes = 0;
-    const uint8_t* expected = nullptr;
-    bool even = true;
-    for (size_t i = 0; i < most; ++i) {
-        const auto [mbuf, data, length, port] = waiting[i];
-        const uint32_t present = whole ? length : std::min<uint32_t>(length, slot.prefix_in);
-        const uint32_t room = whole ? frame_room(length, slot.headroom, slot.tailroom) : frame_aligned(slot.prefix_in);
-        if (bytes + room > options_.batch_bytes) break;
-        descriptors[i] = {bytes + slot.headroom, length, static_cast<uint16_t>(present), port, 0};
-        slot.sources[i] = reinterpret_cast<uint64_t>(data);
-        if (i == 0) slot.slot_bytes = room;
-        slot.runs += data != expected;
-        expected = data + slot.pitch;
-        even &= room == slot.slot_bytes;
-        slot.frame_bytes += present;
-        slot.widest = std::max(slot.widest, present);
-        bytes += room;
-        slot.mbufs.push_back(mbuf);
-        ++slot.count;
-    }
-    if (!even) slot.slot_bytes = 0;
-    slot.frames_bytes = bytes;
+    slot.frame_runs.clear();
+    slot.landings.clear();
+    Layout layout(slot, options_.batch_bytes);
+    layout.most = most;
+    if (queue.of_runs) lay_out_runs(queue, slot, layout);
+    else lay_out_buffers(queue, slot, layout);
+    if (!layout.even) slot.slot_bytes = 0;
+    slot.frames_bytes = layout.bytes;
+    device::FrameDescriptor* const descriptors = slot.descriptors();
     choose_transfer(slot);
     slot.place();
     const size_t at = ring_.take(slot.piece_bytes);
@@ -103,13 +153,7 @@ Status OffloadEngine::send(Slot& slot) {
     view.mean_bytes = static_cast<uint32_t>(slot.frame_bytes / std::max<size_t>(n, 1));
     view.headroom = static_cast<uint16_t>(slot.headroom);
     view.tailroom = static_cast<uint16_t>(slot.tailroom);
-    if (slot.needs_sources()) {
-        std::copy_n(slot.sources.begin(), n, reinterpret_cast<uint64_t*>(slot.input + slot.sources_at));
-        view.sources = device_pointer<const uint64_t>(piece + slot.sources_at);
-    } else {
-        view.source = slot.sources[0];
-        view.source_pitch = static_cast<uint64_t>(slot.pitch);
-    }
+    list_sources(slot, piece);
     const size_t input_bytes = slot.head_at + Slot::kHead;
     slot.counters->bytes_to_device.add(input_bytes);
     if (slot.resident != nullptr) return put_on_list(slot, input_bytes);
@@ -119,6 +163,30 @@ Status OffloadEngine::send(Slot& slot) {
     return sent;
 }
 
+/// Tells where the frames are to be fetched from.
+void OffloadEngine::list_sources(Slot& slot, Address piece) {
+    // What has landed lies as far from its first frame as on the host.
+    const auto moved = [&](const Slot::Landing& landing) { return piece + slot.landing_at + landing.at - reinterpret_cast<uint64_t>(landing.from); };
+    device::BatchView& view = slot.view;
+    view.landed = slot.lands();
+    if (!slot.needs_sources()) {
+        view.source = slot.sources[0] + (slot.lands() ? moved(slot.landings.front()) : 0);
+        view.source_pitch = static_cast<uint64_t>(slot.pitch);
+        return;
+    }
+    view.sources = device_pointer<const uint64_t>(piece + slot.sources_at);
+    auto* const sources = reinterpret_cast<uint64_t*>(slot.input + slot.sources_at);
+    if (!slot.lands()) {
+        std::copy_n(slot.sources.begin(), slot.count, sources);
+        return;
+    }
+    for (size_t k = 0; k < slot.landings.size(); ++k) {
+        const uint64_t by = moved(slot.landings[k]);
+        const size_t behind = k + 1 < slot.landings.size() ? slot.landings[k + 1].first : slot.count;
+        for (size_t i = slot.landings[k].first; i < behind; ++i) sources[i] = slot.sources[i] + by;
+    }
+}
+
 void OffloadEngine::choose_transfer(Slot& slot) const {
     BatchShape shape;
     shape.packets = slot.count;
@@ -126,6 +194,8 @@ void OffloadEngine::choose_transfer(Slot& slot) const {
     shape.packed_bytes = slot.frames_bytes;
     shape.row_bytes = slot.slot_bytes != 0 ? slot.widest : 0;
     shape.runs = slot.runs;
+    shape.side_by_side_bytes = slot.landing_bytes();
+    shape.lands = slot.landing_bytes() <= options_.batch_bytes;
     shape.whole_back = slot.prefix_back == chain::kWholeFrame;
     shape.bytes_back = shape.whole_back ? slot.frames_bytes : slot.count * slot.prefix_back;
     shape.reachable = options_.pinned;
@@ -134,12 +204,13 @@ void OffloadEngine::choose_transfer(Slot& slot) const {
     // Where each NF moves its own frames they are the device's.
     if (options_.mode == device::Mode::no_sharing) shape.changes = shape.whole_back = true;
     const TransferFigures& figures = options_.figures != nullptr ? *options_.figures : built_in_figures();
-    slot.transfer = resident_transfer(way_in(figures, shape, options_.transfer_in));
+    slot.transfer = resident_transfer(way_in(figures, shape, options_.transfer_in), !slot.frame_runs.empty());
     shape.whole_back = slot.prefix_back == chain::kWholeFrame;
     slot.way_back = way_out(figures, shape, options_.transfer_out);
 }
 
 Status OffloadEngine::send_frames(Slot& slot) {
+    if (slot.lands()) return send_landings(slot);
     if (slot.transfer == TransferIn::packed) return send_packed(slot);
     if (slot.transfer == TransferIn::rows) return send_rows(slot);
     if (slot.transfer == TransferIn::zero_copy && !slot.in_place()) pack_frames(slot);
@@ -180,6 +251,17 @@ Status OffloadEngine::send_packed(Slot& slot) {
     return device_->copy_to_device(slot.stream, ring_address_ + slot.ring_offset + slot.frames_at, slot.frames_in, slot.frames_bytes);
 }
 
+/// Frames as they lie side by side; the first step sets them apart.
+Status OffloadEngine::send_landings(Slot& slot) {
+    const Address landing = ring_address_ + slot.ring_offset + slot.landing_at;
+    Status status = Status::ok;
+    for (const Slot::Landing& each : slot.landings) {
+        if (status == Status::ok) status = device_->copy_to_device(slot.stream, landing + each.at, each.from, each.bytes);
+        slot.counters->bytes_to_device.add(each.bytes);
+    }
+    return status;
+}
+
 /// `in_order` is to be held, if it is, until the batch has been submitted.
 Status OffloadEngine::run_steps(Slot& slot, std::unique_lock<std::mutex>& in_order) {
     const auto is_ordered = [](const device::Step& step) { return step.in_order(); };
@@ -189,7 +271,7 @@ Status OffloadEngine::run_steps(Slot& slot, std::unique_lock<std::mutex>& in_ord
     const auto launch = [&](auto from, auto to) {
         Status status = Status::ok;
         for (auto step = from; step != to && status == Status::ok; ++step)
-            if (step->kind != device::Step::Kind::gather || slot.transfer == TransferIn::gather) {
+            if (step->kind != device::Step::Kind::gather || slot.transfer == TransferIn::gather || slot.lands()) {
                 const auto index = static_cast<size_t>(step - steps.begin());
                 if (step->crosses) status = cross(slot);
                 if (status == Status::ok) status = device_->launch(slot.stream, *slot.loaded, index, slot.view);

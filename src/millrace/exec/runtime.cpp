@@ -86,10 +86,13 @@ Runtime::~Runtime() {
 /// Lets the devices reach the ports' receive buffers.
 void Runtime::pin_packets() {
     options_.offload.pinned = true;
+    // Verdicts are told of packets with mbufs; a master hands those on.
+    const bool takes_runs = options_.threading == Threading::full_path && options_.verdict_file.empty();
+    options_.offload.runs = takes_runs && std::any_of(ports_.begin(), ports_.end(), [](const auto& port) { return port->receives_runs(); });
     for (const auto& device : devices_)
         for (const auto& port : ports_)
-            for (const io::PacketPool* pool : port->pools()) {
-                if (device->pin(pool->memory(), pool->memory_bytes())) pinned_.emplace_back(device, pool->memory());
+            for (const std::span<uint8_t> memory : port->memory()) {
+                if (device->pin(memory.data(), memory.size())) pinned_.emplace_back(device, memory.data());
                 else options_.offload.pinned = false;
             }
 }

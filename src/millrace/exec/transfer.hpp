@@ -12,7 +12,7 @@ namespace millrace::exec {
 /// chain reads, Prefixes) where the field plan asks for no more. Where a way can't be taken, another is.
 enum class TransferIn : uint8_t {
     automatic,  ///< the one of the others that the cost model finds cheapest for a batch
-    packed,     ///< the host packs them side by side into one run, one copy moves it (UCLouvain thesis: coalescent regions of interest)
+    packed,     ///< they lie side by side, as received or packed by the host, and one copy moves them (UCLouvain thesis: coalescent regions of interest)
     rows,       ///< 2-D copies of evenly spaced buffers; gather, or packed, where they are not
     gather,     ///< a kernel fetches them from their buffers; packed where it can't read those
     zero_copy,  ///< the chain's kernels read them where the host has them; gather, or packed, where the chain changes more than heads
@@ -35,10 +35,11 @@ inline const char* name_of(TransferOut way) { return kTransferOutNames[static_ca
 /// Heads of frames longer than this are not worth a transfer of their own.
 inline constexpr uint32_t kMostPrefix = 128;
 
-/// Bytes of the packet buffer that a frame takes, of which `present` cross the bus, with so much room before and behind it.
+/// From one frame to the next in the packet buffer, where `present` bytes of it cross the bus and so much room is free before and
+/// behind it.
 constexpr uint32_t kFrameAlign = 16;
 constexpr uint32_t frame_aligned(uint32_t bytes) { return (bytes + kFrameAlign - 1) / kFrameAlign * kFrameAlign; }
-constexpr uint32_t frame_room(uint32_t present, uint32_t headroom, uint32_t tailroom) { return frame_aligned(headroom) + frame_aligned(present + tailroom); }
+constexpr uint32_t frame_room(uint32_t present, uint32_t headroom, uint32_t tailroom) { return frame_aligned(headroom + present + tailroom); }
 
 /// What of each frame crosses the bus: bytes at its front, or chain::kWholeFrame; 0: none.
 struct Prefixes {

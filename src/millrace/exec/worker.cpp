@@ -12,7 +12,7 @@ namespace {
 // A port that does not take packets for this many tries in a row has lost them.
 constexpr unsigned kSendTries = 200'000;
 
-std::unique_ptr<Engine> make_engine(Delivery& delivery, const std::shared_ptr<device::Device>& device,
+std::unique_ptr<Engine> make_engine(Delivery& delivery, FrameDelivery& frames, const std::shared_ptr<device::Device>& device,
                                     const chain::Configuration& configuration, const RuntimeOptions& options, TimelineTrack* track) {
     if (device == nullptr) {
         CpuOptions cpu = options.cpu;
@@ -24,6 +24,7 @@ std::unique_ptr<Engine> make_engine(Delivery& delivery, const std::shared_ptr<de
     OffloadOptions offload = options.offload;
     offload.track = track;
     offload.full_burst = options.burst;
+    offload.frames = &frames;
     return std::make_unique<OffloadEngine>(device, delivery, max_batch, offload);
 }
 
@@ -48,10 +49,14 @@ struct Worker::Outgoing {
 Worker::Worker(Runtime& runtime, unsigned index)
     : runtime_(runtime), index_(index), outgoing_(runtime.ports_.size()), burst_(runtime.options_.burst) {
     freed_.reserve(device::kMaxNodes * nf::kCpuVector);
+    for (const auto& port : runtime.ports_) {
+        const std::vector<const io::PacketPool*> pools = port->pools();
+        pools_.push_back(pools.empty() ? nullptr : pools[std::min<size_t>(index, pools.size() - 1)]);
+    }
     take_generation();
     const auto device = runtime.devices_.empty() ? nullptr : runtime.devices_[index % runtime.devices_.size()];
     TimelineTrack* const track = runtime.timeline_ ? &runtime.timeline_->add_track(device ? device->describe() : "cpu") : nullptr;
-    const auto make = [&](Delivery& delivery) { return make_engine(delivery, device, *configuration_, runtime.options_, track); };
+    const auto make = [&](Delivery& delivery) { return make_engine(delivery, *this, device, *configuration_, runtime.options_, track); };
     if (runtime.options_.threading == Threading::master_worker) engine_ = std::make_unique<HandOverEngine>(*this, make, runtime.core(index));
     else engine_ = make(*this);
 }
@@ -121,12 +126,26 @@ size_t Worker::receive_all() {
     size_t total = 0;
     for (const auto& port : runtime_.ports_) {
         if (index_ >= port->info().receive_queues || !configuration_->classification.uses_port(port->index())) continue;
+        // What no single chain is for has to be looked into first.
+        if (engine_->takes_runs() && port->receives_runs() && configuration_->classification.chain_of_port(port->index()) != chain::kNoChain) {
+            total += receive_run(*port);
+            continue;
+        }
         const uint16_t count = port->receive(static_cast<uint16_t>(index_), burst_.data(), static_cast<uint16_t>(burst_.size()));
         if (count > 0) classify(port->index(), burst_.data(), count);
         total += count;
     }
     return total;
 }
+
+size_t Worker::receive_run(io::Port& port) {
+    const io::FrameRun run = port.receive_run(static_cast<uint16_t>(index_), kMostOfRun);
+    const uint16_t chain = configuration_->classification.chain_of_port(port.index());
+    if (run.count > 0) engine_->submit(configuration_->chains[chain], *chain_counters_[chain], run);
+    return run.count;
+}
+
+void Worker::give_back(const io::FrameRun& run) { runtime_.ports_[run.port]->give_back(static_cast<uint16_t>(index_), run.count); }
 
 void Worker::classify(uint16_t port, rte_mbuf** mbufs, uint16_t count) {
     const uint16_t chain = configuration_->classification.chain_of_port(port);
@@ -202,12 +221,21 @@ void Worker::deliver(const chain::Program& program, ChainCounters& counters, rte
             ++next;
         deliver_alike(program, counters, {mbufs + first, next - first}, fates + first);
     }
+    finish_delivery();
+}
+
+void Worker::finish_delivery() {
     if (!freed_.empty()) {
         io::release_packets(freed_.data(), freed_.size());
         freed_.clear();
     }
     for (uint16_t port = 0; port < outgoing_.size(); ++port)
         if (outgoing_[port].mbufs.size() >= burst_.size()) send_out(port);
+}
+
+/// The port that a packet leaves by whose chain has reached its output.
+uint16_t Worker::output_of(const chain::Program& program, const Fate& fate) const {
+    return fate.out_port != kNoPort && fate.out_port < outgoing_.size() ? fate.out_port : program.output;
 }
 
 /// The fates differ in their decisions' details at most.
@@ -223,7 +251,7 @@ void Worker::deliver_alike(const chain::Program& program, ChainCounters& counter
                 send_by_all(counters, mbufs, fate.out_port);
                 break;
             }
-            const uint16_t port = fate.out_port != kNoPort && fate.out_port < outgoing_.size() ? fate.out_port : program.output;
+            const uint16_t port = output_of(program, fate);
             if (port != kNoPort) {
                 outgoing_[port].add(mbufs, &counters);
             } else {
@@ -323,8 +351,12 @@ void Worker::send_out(uint16_t port) {
     outgoing.runs.clear();
 }
 
+uint16_t Worker::send_queue(const io::Port& port) const {
+    return static_cast<uint16_t>(port.info().send_queues == 0 ? 0 : index_ % port.info().send_queues);
+}
+
 void Worker::send_run(io::Port& port, std::span<rte_mbuf*> mbufs, ChainCounters* sender) {
-    const uint16_t queue = static_cast<uint16_t>(port.info().send_queues == 0 ? 0 : index_ % port.info().send_queues);
+    const uint16_t queue = send_queue(port);
     const auto bytes_of = [](std::span<rte_mbuf* const> some) {
         uint64_t bytes = 0;
         for (const rte_mbuf* mbuf : some) bytes += mbuf->data_len;
@@ -346,6 +378,79 @@ void Worker::send_run(io::Port& port, std::span<rte_mbuf*> mbufs, ChainCounters*
     if (mbufs.empty()) return;
     if (sender != nullptr) sender->exit_drops[static_cast<size_t>(ExitDrop::transmit_full)].add(mbufs.size());
     rte_pktmbuf_free_bulk(mbufs.data(), static_cast<unsigned>(mbufs.size()));
+}
+
+void Worker::deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run, std::span<const io::FramePieces> frames,
+                            const Fate* fates) {
+    for (size_t first = 0, next = 0; first < frames.size(); first = next) {
+        const Fate& fate = fates[first];
+        next = first + 1;
+        while (next < frames.size() && fates[next].target == fate.target && fates[next].node == fate.node && fates[next].out_port == fate.out_port)
+            ++next;
+        deliver_alike(program, counters, run, frames.subspan(first, next - first), fates + first);
+    }
+    finish_delivery();
+}
+
+/// Frames go on without mbufs where they are dropped, and where their port can send them so.
+void Worker::deliver_alike(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run, std::span<const io::FramePieces> frames,
+                           const Fate* fates) {
+    using Kind = chain::Target::Kind;
+    const Fate& fate = fates[0];
+    if (fate.target.kind == Kind::drop || fate.target.kind == Kind::node) {
+        if (fate.node != kParserNode) counters.dropped_by_nf.add(frames.size());
+        return;
+    }
+    uint16_t port = kNoPort;
+    if (fate.target.kind == Kind::port) port = fate.target.value;
+    if (fate.target.kind == Kind::output && !is_port_set(fate.out_port)) port = output_of(program, fate);
+    if (port != kNoPort && runtime_.ports_[port]->sends_frames()) return send_frames(port, run, frames, counters);
+    for (size_t i = 0; i < frames.size(); ++i) {
+        rte_mbuf* const copy = copy_of(run, frames[i]);
+        if (copy == nullptr) {
+            counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(1);
+            continue;
+        }
+        deliver_alike(program, counters, std::span(&copy, 1), fates + i);
+    }
+}
+
+void Worker::send_frames(uint16_t port_index, const io::FrameRun& run, std::span<const io::FramePieces> frames, ChainCounters& sender) {
+    if (!outgoing_[port_index].mbufs.empty()) send_out(port_index);  // those came first
+    std::unique_lock<std::mutex> shared_queue;
+    if (runtime_.send_locks_[port_index]) shared_queue = std::unique_lock(*runtime_.send_locks_[port_index]);
+    io::Port& port = *runtime_.ports_[port_index];
+    for (unsigned tries = 0; !frames.empty() && tries < kSendTries;) {
+        const size_t taken = port.send_frames(send_queue(port), run, frames);
+        uint64_t bytes = 0;
+        for (const io::FramePieces& frame : frames.first(taken)) bytes += frame.bytes();
+        sender.sent_packets.add(taken);
+        sender.sent_bytes.add(bytes);
+        frames = frames.subspan(taken);
+        tries = taken > 0 ? 0 : tries + 1;
+        if (taken == 0) rte_pause();
+    }
+    sender.exit_drops[static_cast<size_t>(ExitDrop::transmit_full)].add(frames.size());
+}
+
+rte_mbuf* Worker::copy_of(const io::FrameRun& run, const io::FramePieces& frame) {
+    const io::PacketPool* const pool = pools_[run.port];
+    rte_mbuf* const copy = pool != nullptr ? rte_pktmbuf_alloc(pool->mempool()) : nullptr;
+    if (copy == nullptr) return nullptr;
+    const uint32_t length = frame.bytes();
+    if (length > copy->buf_len) {
+        rte_pktmbuf_free(copy);
+        return nullptr;
+    }
+    copy->data_off = static_cast<uint16_t>(std::min<uint32_t>(pool->headroom_bytes(), copy->buf_len - length));
+    copy->data_len = static_cast<uint16_t>(length);
+    copy->pkt_len = length;
+    copy->port = run.port;
+    io::set_packet_metadata(copy, run.timestamp_ns(frame.index), run.number(frame.index));
+    auto* const data = rte_pktmbuf_mtod(copy, uint8_t*);
+    std::copy_n(frame.head, frame.head_bytes, data);
+    std::copy_n(frame.rest, frame.rest_bytes, data + frame.head_bytes);
+    return copy;
 }
 
 void Worker::flush() {

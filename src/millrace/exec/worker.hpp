@@ -14,7 +14,7 @@ namespace millrace::exec {
 
 class Runtime;
 
-class Worker : public Delivery {
+class Worker : public Delivery, private FrameDelivery {
 public:
     Worker(Runtime& runtime, unsigned index);
     ~Worker() override;
@@ -49,12 +49,23 @@ private:
     void classify(uint16_t port, rte_mbuf** mbufs, uint16_t count);
     void submit(uint16_t chain, rte_mbuf* const* mbufs, size_t count);
     void submit_passed_on();
+    size_t receive_run(io::Port& port);
+    void deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run, std::span<const io::FramePieces> frames,
+                        const Fate* fates) override;
+    void deliver_alike(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run, std::span<const io::FramePieces> frames,
+                       const Fate* fates);
+    void give_back(const io::FrameRun& run) override;
+    rte_mbuf* copy_of(const io::FrameRun& run, const io::FramePieces& frame) override;
+    uint16_t output_of(const chain::Program& program, const Fate& fate) const;
+    void finish_delivery();
     void deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs, const Fate* fates);
     void send_by_all(ChainCounters& counters, std::span<rte_mbuf* const> mbufs, uint16_t set);
     void punt(ChainCounters& counters, rte_mbuf* mbuf, nf::PuntTaker& taker, const Decision& decision);
     void punt_copy(const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf, const Fate& fate);
     void take_injected();
     void send_out(uint16_t port);
+    void send_frames(uint16_t port, const io::FrameRun& run, std::span<const io::FramePieces> frames, ChainCounters& sender);
+    uint16_t send_queue(const io::Port& port) const;
     void send_run(io::Port& port, std::span<rte_mbuf*> mbufs, ChainCounters* sender);
     void flush();
     bool inputs_exhausted() const;
@@ -72,6 +83,7 @@ private:
     std::vector<std::vector<rte_mbuf*>> classified_;       // by chain, of one burst
     std::vector<Outgoing> outgoing_;                       // by port
     std::vector<rte_mbuf*> burst_;
+    std::vector<const io::PacketPool*> pools_;             // by port: for copies of frames that can't go on without mbufs
     std::vector<rte_mbuf*> freed_;
 };
 

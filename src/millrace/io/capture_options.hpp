@@ -50,7 +50,7 @@ public:
     explicit CapturePacer(const CaptureOptions& options, double share = 1)
         : rate_(options.rate), pacer_(options.rate == CaptureOptions::Rate::fixed ? options.packets_per_second * share : 0),
           ticks_per_ns_(static_cast<double>(rte_get_tsc_hz()) * 1e-9) {}
-    uint16_t allowed(uint16_t count) { return pacer_.due(count); }
+    uint16_t allowed(uint16_t count) { return static_cast<uint16_t>(pacer_.due(count)); }
     void took(uint16_t count) { pacer_.took(count); }
     /// For `rate: original`: whether the time of this packet has come. Times may jump back: then it has.
     bool is_due(uint64_t timestamp_ns) {

@@ -24,7 +24,7 @@ public:
     }
 
     /// How many of `wanted` may go now.
-    uint16_t due(uint16_t wanted) {
+    uint32_t due(uint32_t wanted) {
         if (per_tick_ <= 0) return wanted;
         const uint64_t now = rte_rdtsc();
         if (last_ == 0) last_ = now;
@@ -34,13 +34,13 @@ public:
             late_ += credit_ - most_;
             credit_ = most_;
         }
-        return static_cast<uint16_t>(std::min<double>(wanted, credit_));
+        return static_cast<uint32_t>(std::min<double>(wanted, credit_));
     }
     /// For how long packet `index` of those that are due has been, as of the last question; 0 without a rate. In nanoseconds.
-    uint64_t age_ns(uint16_t index) const { return static_cast<uint64_t>(std::max(credit_ - 1 - index, 0.0) * nanoseconds_); }
+    uint64_t age_ns(uint32_t index) const { return static_cast<uint64_t>(std::max(credit_ - 1 - index, 0.0) * nanoseconds_); }
     /// Between two packets; 0 without a rate.
     uint64_t interval_ns() const { return static_cast<uint64_t>(nanoseconds_); }
-    void took(uint16_t count) {
+    void took(uint32_t count) {
         if (per_tick_ > 0) credit_ -= count;
     }
     /// Packets that were due so long that they are no more.

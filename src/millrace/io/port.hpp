@@ -10,11 +10,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "millrace/base/config.hpp"
 #include "millrace/base/eal.hpp"
+#include "millrace/io/frame_run.hpp"
 #include "millrace/io/metadata.hpp"
 #include "millrace/io/pool.hpp"
 
@@ -93,6 +95,18 @@ public:
     /// the port's from then on (it frees them); the caller keeps the rest and may try again.
     virtual uint16_t send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) = 0;
 
+    // Ports that keep received frames side by side give them out without mbufs, too, to those who want them so; a queue's packets
+    // are then taken by either call.
+    virtual bool receives_runs() const { return false; }
+    /// Fetches at most `most` frames that lie side by side; none when its count is 0. Never blocks.
+    virtual FrameRun receive_run(uint16_t /*queue*/, uint32_t /*most*/) { return {}; }
+    /// The oldest `count` frames that the queue's runs have given out are not needed any more.
+    virtual void give_back(uint16_t /*queue*/, uint32_t /*count*/) {}
+    /// Whether `send_frames` may be called.
+    virtual bool sends_frames() const { return false; }
+    /// Sends the first of `frames`, which came with `run`, in order; returns how many it took. It has done with their memory when it returns.
+    virtual size_t send_frames(uint16_t /*queue*/, const FrameRun& /*run*/, std::span<const FramePieces> /*frames*/) { return 0; }
+
     /// True once no queue will ever receive anything any more (end of a capture or a counted source).
     virtual bool exhausted() const { return !can_receive(); }
     /// How much of a finite input was read, 0 to 1; negative when unknown.
@@ -106,8 +120,14 @@ public:
     virtual void close() {}
     /// What went wrong while running, for people, such as where a capture breaks off; empty when nothing did.
     virtual std::string trouble() const { return {}; }
-    /// Where received packets lie, for devices that pin memory; none when it is no pool of this port.
+    /// Where received packets get their mbufs; none when it is no pool of this port.
     virtual std::vector<const PacketPool*> pools() const { return {}; }
+    /// Where received frames lie, for devices that pin memory.
+    virtual std::vector<std::span<uint8_t>> memory() const {
+        std::vector<std::span<uint8_t>> all;
+        for (const PacketPool* pool : pools()) all.emplace_back(pool->memory(), pool->memory_bytes());
+        return all;
+    }
 
 protected:
     explicit Port(PortInfo info);

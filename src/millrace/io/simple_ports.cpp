@@ -45,6 +45,32 @@ void SinkPort::keep(Queue& queue, rte_mbuf** mbufs, uint16_t count) {
     }
 }
 
+size_t SinkPort::send_frames(uint16_t queue, const FrameRun& run, std::span<const FramePieces> frames) {
+    uint64_t bytes = 0;
+    for (const FramePieces& frame : frames) bytes += frame.bytes();
+    Queue& own = queues_[queue];
+    if (own.frames.size() < options_.keep) keep(own, run, frames);
+    if (own.latency != nullptr) {
+        const uint64_t now = wall_clock_ns();
+        for (const FramePieces& frame : frames) {
+            const uint64_t since = run.timestamp_ns(frame.index);
+            own.latency->record(now > since ? now - since : 0);
+        }
+    }
+    sending(queue).count(frames.size(), bytes);
+    return frames.size();
+}
+
+void SinkPort::keep(Queue& queue, const FrameRun& run, std::span<const FramePieces> frames) {
+    for (const FramePieces& piece : frames) {
+        if (queue.frames.size() == options_.keep) return;
+        if (options_.sample && !in_sample(run.number(piece.index))) continue;
+        SunkFrame frame{run.number(piece.index), run.timestamp_ns(piece.index), {piece.head, piece.head + piece.head_bytes}};
+        frame.bytes.insert(frame.bytes.end(), piece.rest, piece.rest + piece.rest_bytes);
+        queue.frames.push_back(std::move(frame));
+    }
+}
+
 std::vector<SunkFrame> SinkPort::sample() const {
     std::vector<SunkFrame> all;
     for (const Queue& queue : queues_) all.insert(all.end(), queue.frames.begin(), queue.frames.end());

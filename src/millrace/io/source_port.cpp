@@ -17,6 +17,8 @@ using Restore = SourceOptions::Restore;
 
 constexpr uint16_t kPrefetchAhead = 12;
 constexpr uint64_t kBurstsBetweenLooks = 64;
+/// Where frames lie side by side, buffers are for what can't use them there.
+constexpr uint32_t kFewBuffers = 4096;
 
 /// What receivers set in an mbuf, by two wide stores as NIC drivers do it: data_off, refcnt, nb_segs, port and ol_flags, which are
 /// the same in every mbuf of a queue, and packet_type, pkt_len, data_len, vlan_tci and the hash. `next` is right in free mbufs.
@@ -47,11 +49,14 @@ SourcePort::SourcePort(PortInfo info, const TrafficSpec& spec, const SourceOptio
         if (q < active_queues_) {
             PoolOptions own = pool;
             own.packets = std::max(pool.packets / active_queues_, 1u);
+            const uint32_t in_ring = own.packets;
+            if (options.side_by_side) own.packets = std::min(own.packets, kFewBuffers);
             own.all_in_turn = options.restore == Restore::nothing;  // each holds a frame of its own
             queue->pool = std::make_unique<PacketPool>(info_.name, own);
             queue->frames = make_frames(spec, q, active_queues_, one_payload);
             if (one_payload) fill_payloads(*queue);
             if (options.restore == Restore::nothing && !queue->frames.templates.empty()) fill_frames(*queue);
+            if (options.side_by_side) fill_ring(*queue, in_ring);
             if (options.count) queue->limit = *options.count / active_queues_ + (q < *options.count % active_queues_ ? 1 : 0);
             queue->done = queue->limit == 0 || queue->frames.templates.empty();
             queue->rate = options.packets_per_second / active_queues_;
@@ -84,7 +89,21 @@ void SourcePort::fill_frames(Queue& queue) {
     queue.remembered.reserve(kMostRemembered);
 }
 
-uint16_t SourcePort::allowed(uint16_t queue_number, uint16_t count) {
+void SourcePort::fill_ring(Queue& queue, uint32_t least) {
+    const size_t templates = queue.frames.templates.size();
+    if (templates == 0) return;
+    std::vector<uint16_t> lengths((least + templates - 1) / templates * templates);
+    for (size_t i = 0; i < lengths.size(); ++i) lengths[i] = static_cast<uint16_t>(queue.frames.templates[i % templates].length);
+    queue.ring = std::make_unique<FrameRing>(lengths);
+    for (uint32_t i = 0; i < lengths.size(); ++i) {
+        const FrameTemplate& frame = queue.frames.templates[i % templates];
+        const uint32_t head = std::min(frame.length, FrameTemplate::kHeadBytes);
+        std::memcpy(queue.ring->frame(i), frame.head, head);
+        if (frame.length > head) std::memcpy(queue.ring->frame(i) + head, &queue.frames.stream[frame.payload_at], frame.length - head);
+    }
+}
+
+uint32_t SourcePort::allowed(uint16_t queue_number, uint32_t count) {
     Queue& queue = *queues_[queue_number];
     if (options_.duration_ns) {
         const uint64_t now = rte_rdtsc();
@@ -96,12 +115,12 @@ uint16_t SourcePort::allowed(uint16_t queue_number, uint16_t count) {
             return 0;
         }
     }
-    count = static_cast<uint16_t>(std::min<uint64_t>(count, queue.limit - queue.sent));
+    count = static_cast<uint32_t>(std::min<uint64_t>(count, queue.limit - queue.sent));
     if (const double rate = rate_.load(std::memory_order_relaxed) / active_queues_; rate != queue.rate) {
         queue.rate = rate;
         queue.pacer.set_rate(rate);
     }
-    const uint16_t due = queue.pacer.due(count);
+    const uint32_t due = queue.pacer.due(count);
     if (options_.descriptors != 0 && queue.pacer.given_up() != queue.given_up) {
         receiving(queue_number).drop(PortDrop::missed, queue.pacer.given_up() - queue.given_up);
         queue.given_up = queue.pacer.given_up();
@@ -121,7 +140,7 @@ uint64_t SourcePort::dress_burst(uint16_t queue_number, rte_mbuf** mbufs, uint16
     const FrameTemplate* templates = queue.frames.templates.data();
     const size_t n_templates = queue.frames.templates.size();
     const uint8_t* stream = queue.frames.stream.data();
-    size_t next = queue.next;
+    size_t next = queue.sent % n_templates;
     uint64_t bytes = 0;
     uint64_t number = uint64_t{queue_number} + 1 + queue.sent * active_queues_;
     for (uint16_t i = 0; i < count; ++i) {
@@ -150,14 +169,13 @@ uint64_t SourcePort::dress_burst(uint16_t queue_number, rte_mbuf** mbufs, uint16
             std::memcpy(data + FrameTemplate::kHeadBytes, stream + frame.payload_at, frame.length - FrameTemplate::kHeadBytes);
         bytes += frame.length;
     }
-    queue.next = next;
     return bytes;
 }
 
 uint16_t SourcePort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint16_t count) {
     Queue& queue = *queues_[queue_number];
     if (queue.done.load(std::memory_order_relaxed)) return 0;
-    count = allowed(queue_number, count);
+    count = static_cast<uint16_t>(allowed(queue_number, count));
     if (count == 0) return 0;
     while (!queue.pool->allocate_raw(mbufs, count)) {
         count /= 2;
@@ -175,18 +193,55 @@ uint16_t SourcePort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint16_t c
             if (queue.remembered.size() < kMostRemembered) remember(queue, uint64_t{queue_number} + 1 + queue.sent * active_queues_, mbufs, count);
             if (queue.bursts++ % kBurstsBetweenLooks == 0) {
                 const rte_mbuf* looked_at = mbufs[queue.bursts / kBurstsBetweenLooks % count];
-                if (!is_intact(queue, looked_at)) {
-                    queue.changed_buffer.store(queue.pool->index_of(looked_at), std::memory_order_relaxed);
+                const uint32_t buffer = queue.pool->index_of(looked_at);
+                if (!holds(reinterpret_cast<const uint8_t*>(looked_at + 1) + queue.pool->headroom_bytes(), queue.frames, template_in(queue, buffer))) {
+                    queue.changed_buffer.store(buffer, std::memory_order_relaxed);
                     queue.done.store(true, std::memory_order_release);
                 }
             }
             break;
     }
+    sent(queue_number, count, bytes);
+    return count;
+}
+
+FrameRun SourcePort::receive_run(uint16_t queue_number, uint32_t most) {
+    Queue& queue = *queues_[queue_number];
+    if (queue.done.load(std::memory_order_relaxed)) return {};
+    most = allowed(queue_number, most);
+    if (most == 0) return {};
+    FrameRing& ring = *queue.ring;
+    const auto at = static_cast<uint32_t>(queue.sent % ring.frames());
+    FrameRun run = ring.take(at, most);
+    if (run.count == 0) {
+        queue.starved.store(queue.starved.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        return {};
+    }
+    run.port = info_.index;
+    run.first_number = uint64_t{queue_number} + 1 + queue.sent * active_queues_;
+    run.number_step = active_queues_;
+    run.first_ns = wall_clock_ns() - queue.pacer.age_ns(0);
+    run.interval_ns = queue.pacer.interval_ns();
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < run.count; ++i) bytes += run.spots[i].length;
+    if (queue.bursts++ % kBurstsBetweenLooks == 0) {
+        const uint32_t looked_at = at + static_cast<uint32_t>(queue.bursts / kBurstsBetweenLooks % run.count);
+        if (!holds(ring.frame(looked_at), queue.frames, looked_at % queue.frames.templates.size())) {
+            queue.changed_buffer.store(looked_at, std::memory_order_relaxed);
+            queue.done.store(true, std::memory_order_release);
+        }
+    }
+    sent(queue_number, run.count, bytes);
+    return run;
+}
+
+/// Counts what has been given out.
+void SourcePort::sent(uint16_t queue_number, uint32_t count, uint64_t bytes) {
+    Queue& queue = *queues_[queue_number];
     queue.sent += count;
     queue.pacer.took(count);
     receiving(queue_number).count(count, bytes);
     if (queue.sent == queue.limit) queue.done.store(true, std::memory_order_release);
-    return count;
 }
 
 /// Which frames the sample's packets were; the burst's first has `number`.
@@ -195,12 +250,12 @@ void SourcePort::remember(Queue& queue, uint64_t number, rte_mbuf* const* mbufs,
         if (in_sample(number)) queue.remembered.emplace_back(number, template_in(queue, queue.pool->index_of(mbufs[i])));
 }
 
-bool SourcePort::is_intact(const Queue& queue, const rte_mbuf* mbuf) {
-    const FrameTemplate& frame = queue.frames.templates[template_in(queue, queue.pool->index_of(mbuf))];
-    const uint8_t* data = reinterpret_cast<const uint8_t*>(mbuf + 1) + queue.pool->headroom_bytes();
+/// Whether the frame of template `made` lies there.
+bool SourcePort::holds(const uint8_t* data, const TrafficFrames& frames, size_t made) {
+    const FrameTemplate& frame = frames.templates[made];
     return std::memcmp(data, frame.head, std::min(frame.length, FrameTemplate::kHeadBytes)) == 0 &&
            (frame.length <= FrameTemplate::kHeadBytes ||
-            std::memcmp(data + FrameTemplate::kHeadBytes, &queue.frames.stream[frame.payload_at], frame.length - FrameTemplate::kHeadBytes) == 0);
+            std::memcmp(data + FrameTemplate::kHeadBytes, &frames.stream[frame.payload_at], frame.length - FrameTemplate::kHeadBytes) == 0);
 }
 
 std::vector<uint8_t> SourcePort::frame_of(uint64_t number) const {
@@ -240,7 +295,7 @@ PortCounters SourcePort::counters() const {
 std::string SourcePort::trouble() const {
     for (const auto& queue : queues_)
         if (const uint32_t buffer = queue->changed_buffer.load(std::memory_order_relaxed); buffer != UINT32_MAX)
-            return "'restore: nothing' asks that nobody writes into receive buffers, but buffer " + std::to_string(buffer) +
+            return options_.side_by_side ? "somebody has written into received frame " + std::to_string(buffer) + ", which nobody may" : "'restore: nothing' asks that nobody writes into receive buffers, but buffer " + std::to_string(buffer) +
                    " does not hold its frame any more; use 'restore: all' with what runs here";
     return {};
 }
@@ -252,11 +307,18 @@ std::vector<const PacketPool*> SourcePort::pools() const {
     return pools;
 }
 
+std::vector<std::span<uint8_t>> SourcePort::memory() const {
+    std::vector<std::span<uint8_t>> all = Port::memory();
+    for (const auto& queue : queues_)
+        if (queue->ring != nullptr) all.push_back(queue->ring->memory());
+    return all;
+}
+
 OpenPort plan_source(const PortPlan& plan) {
     plan.only({});
     const Config& options = plan.value;
     std::vector<std::string> keys = TrafficSpec::keys();
-    keys.insert(keys.end(), {"count", "rate", "descriptors", "restore"});
+    keys.insert(keys.end(), {"count", "rate", "descriptors", "layout", "restore"});
     options.only(keys);
     TrafficSpec spec = TrafficSpec::read(options);
     if (plan.max_frame_bytes != 0) spec.replay_longest_bytes = std::max(plan.max_frame_bytes, FrameTemplate::kHeadBytes);
@@ -270,9 +332,12 @@ OpenPort plan_source(const PortPlan& plan) {
         if (source.packets_per_second < 1) rate->fail("the rate is in packets a second", "write max, or such as 1M");
     }
     source.descriptors = static_cast<uint32_t>(options.integer_or("descriptors", 0, 0, 1 << 20));
+    if (const auto layout = options.find("layout")) source.side_by_side = layout->choice({"buffers", "side-by-side"}) == 1;
     if (const auto restore = options.find("restore")) {
         static constexpr Restore kNamed[] = {Restore::all, Restore::headers, Restore::nothing};
         source.restore = kNamed[restore->choice({"all", "headers", "nothing"})];
+        if (source.side_by_side)
+            restore->fail("frames that lie side by side are not written to, so that nothing is to be restored", "leave it out, or write 'layout: buffers'");
         if (source.restore == Restore::headers && !spec.replay_file.empty())
             restore->fail("the payloads of a capture differ from frame to frame", "write all or nothing");
     }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "millrace/io/frame_ring.hpp"
 #include "millrace/io/pacer.hpp"
 #include "millrace/io/port.hpp"
 #include "millrace/io/traffic.hpp"
@@ -26,6 +27,9 @@ struct SourceOptions {
         nothing,  ///< only lengths and metadata, as by a NIC: frames are written into the buffers at start
     };
     Restore restore = Restore::all;
+    /// Frames lie side by side, and are given out as runs to those who take them so; nobody writes them, so that nothing is to be
+    /// restored. Others get them in buffers, each written anew.
+    bool side_by_side = false;
 };
 
 /// Hands out frames that were built at start. Cost of one packet: taking a buffer from the pool, copying
@@ -43,11 +47,15 @@ public:
     SourcePort(PortInfo info, const TrafficSpec& spec, const SourceOptions& options, const PoolOptions& pool);
     uint16_t receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
     uint16_t send(uint16_t, rte_mbuf**, uint16_t) override { return 0; }
+    bool receives_runs() const override { return options_.side_by_side; }
+    FrameRun receive_run(uint16_t queue, uint32_t most) override;
+    void give_back(uint16_t queue, uint32_t count) override { queues_[queue]->ring->give_back(count); }
     bool exhausted() const override;
     double progress() const override;
     PortCounters counters() const override;
     std::string trouble() const override;
     std::vector<const PacketPool*> pools() const override;
+    std::vector<std::span<uint8_t>> memory() const override;
 
     /// Another rate over all queues from now on, 0 for as fast as it is asked. Any thread.
     void set_rate(double packets_per_second) { rate_.store(packets_per_second, std::memory_order_relaxed); }
@@ -60,9 +68,9 @@ private:
     static constexpr size_t kMostRemembered = 8192;
     struct alignas(64) Queue {
         std::unique_ptr<PacketPool> pool;
+        std::unique_ptr<FrameRing> ring;  // of frames side by side: all templates in turn, some times over
         TrafficFrames frames;
         std::vector<uint16_t> lengths;  // with Restore::nothing: of the frame in each buffer
-        size_t next = 0;           // template
         uint64_t sent = 0;
         uint64_t limit = UINT64_MAX;
         uint64_t end_tsc = 0;      // 0: no end in time, or not begun
@@ -73,15 +81,17 @@ private:
         std::vector<std::pair<uint64_t, uint32_t>> remembered;  // with Restore::nothing: number and template
         std::atomic<bool> done{false};
         std::atomic<uint64_t> starved{0};
-        std::atomic<uint32_t> changed_buffer{UINT32_MAX};       // one that was found changed
+        std::atomic<uint32_t> changed_buffer{UINT32_MAX};       // one that was found changed, or place of the ring
     };
     static void fill_payloads(Queue& queue);
     static void fill_frames(Queue& queue);
-    uint16_t allowed(uint16_t queue_number, uint16_t count);
+    static void fill_ring(Queue& queue, uint32_t least);
+    uint32_t allowed(uint16_t queue_number, uint32_t count);
+    void sent(uint16_t queue_number, uint32_t count, uint64_t bytes);
     template <SourceOptions::Restore restore>
     uint64_t dress_burst(uint16_t queue_number, rte_mbuf** mbufs, uint16_t count);
     void remember(Queue& queue, uint64_t number, rte_mbuf* const* mbufs, uint16_t count) const;
-    static bool is_intact(const Queue& queue, const rte_mbuf* mbuf);
+    static bool holds(const uint8_t* data, const TrafficFrames& frames, size_t made);
     /// The template whose frame lies in a buffer, with Restore::nothing.
     static uint32_t template_in(const Queue& queue, uint32_t buffer) {
         return static_cast<uint32_t>(buffer % queue.frames.templates.size());

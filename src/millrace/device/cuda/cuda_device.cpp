@@ -376,7 +376,8 @@ Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t 
     BatchView view = batch;
     view.block_packets = launch.block_packets(batch);
     unsigned blocks = launch.packets == 0 ? 1 : (batch.count + view.block_packets - 1) / view.block_packets;
-    if (launch.most_blocks != 0) blocks = std::min(blocks, launch.most_blocks);
+    // Few read from the host at a time, see gather_frame.
+    if (launch.most_blocks != 0 && !batch.landed) blocks = std::min(blocks, launch.most_blocks);
     StreamState& state = *streams_[stream];
     state.launching(*launch.name);
     if (state.held) {

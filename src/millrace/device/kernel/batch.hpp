@@ -64,7 +64,8 @@ inline constexpr uint32_t kPartCount = kMaxNodes + 3;
 /// The arrays of one batch, all in the device's memory, `count` elements each unless said otherwise.
 struct BatchView {
     uint8_t* frames = nullptr;                      ///< the packet buffer
-    /// Where the host keeps each frame, for the gather step and for batches in place: addresses that the device's kernels can read.
+    /// Where the host keeps each frame, for the gather step and for batches in place: addresses that the device's kernels can read;
+    /// or where they have landed.
     /// Null where the frames lie `source_pitch` bytes apart from `source` on.
     const uint64_t* sources = nullptr;
     uint64_t source = 0;
@@ -89,8 +90,9 @@ struct BatchView {
     uint16_t headroom = 0;                          ///< free bytes before and behind each frame
     uint16_t tailroom = 0;
     bool in_place = false;                          ///< no kernel writes to frames: they are read where the host keeps them
+    bool landed = false;                            ///< the sources are the device's own memory: the frames have been brought there side by side
 
-    /// Where the host keeps frame `i`.
+    /// Where frame `i` is to be fetched from.
     MILLRACE_DEVICE uint64_t source_of(uint32_t i) const { return sources != nullptr ? sources[i] : source + i * source_pitch; }
 };
 
@@ -100,7 +102,7 @@ inline constexpr uint16_t kNowhere = 0xffff;
 /// One kernel of a chain. A fused chain without ordered NFs is a single step with begin and end.
 struct Step {
     enum class Kind : uint8_t {
-        gather,   ///< brings the frames' present bytes from the host's memory into the packet buffer
+        gather,   ///< brings the frames' present bytes from the host's memory, or from where they have landed, into the packet buffer
         nodes,    ///< every packet through the nodes [first, last), in any order of packets
         tickets,  ///< numbers the packets that wait for node `first`, by their order keys, in order of arrival
         commit,   ///< ends node `first` for one packet after the other, in order of arrival

@@ -1,0 +1,120 @@
+// Frames without mbufs: runs that ports have received side by side, on their way through a device.
+#include <rte_cycles.h>
+
+#include <algorithm>
+
+#include "millrace/exec/offload_batch.hpp"
+
+namespace millrace::exec {
+
+void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, const io::FrameRun& run) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < run.count; ++i) bytes += run.spots[i].length;
+    counters.received_packets.add(run.count);
+    counters.received_bytes.add(bytes);
+    Queue* const queue = failed_ ? nullptr : &queue_for(program, counters, true);
+    // Frames are given back in the order in which they came, whatever chain they went through.
+    for (const auto& other : queues_)
+        while (other.get() != queue && other->of_runs && other->waiting() > 0 && !failed_) push_on(*other);
+    if (failed_) return run_on_cpu(program, counters, run);
+    queue->runs.push_back(run);
+    queue->run_packets += run.count;
+    queue->bursts.emplace_back(rte_rdtsc(), run.count);
+    queue->more = run.count >= kMostOfRun;
+    if (member_) member_->came(run.count);
+    in_flight_ += run.count;
+}
+
+/// What frame `i` of the batch has become, which is frame `index` of the run: what a chain has not changed lies where it was received.
+io::FramePieces OffloadEngine::pieces_of(const Slot& slot, size_t i, const io::FrameRun& run, uint32_t index) {
+    const device::PacketResult& result = slot.results()[i];
+    if (slot.prefix_back == chain::kWholeFrame) return {slot.back(result.offset - slot.ring_offset), nullptr, result.length, 0, index};
+    const auto head = static_cast<uint16_t>(std::min<uint32_t>({slot.prefix_back, result.length, slot.descriptors()[i].present}));
+    const uint8_t* const received = run.data(index);
+    return {slot.back(slot.heads_at) + i * slot.prefix_back, received + head, head, static_cast<uint16_t>(run.spots[index].length - head), index};
+}
+
+/// Delivers the batch's frames, and gives back what they were received in.
+void OffloadEngine::pass_on_frames(Slot& slot) {
+    if (slot.stored_events() > 0) tell_events(slot);
+    size_t first = 0;
+    for (const io::FrameRun& run : slot.frame_runs) {
+        // A few at a time, while the CPU has them in its nearest caches.
+        for (uint32_t from = 0; from < run.count; from += kFramesAtOnce)
+            pass_on_frames(slot, first + from, run, from, std::min(kFramesAtOnce, run.count - from));
+        first += run.count;
+        options_.frames->give_back(run);
+    }
+}
+
+/// Frames [from, from + count) of the run, which are those of the batch from `first` on.
+void OffloadEngine::pass_on_frames(Slot& slot, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count) {
+    const device::PacketResult* const results = slot.results() + first;
+    Fate fate;
+    const device::PacketResult* alike = nullptr;  // the result that `fate` is of
+    pieces_.clear();
+    const auto deliver = [&] {
+        options_.frames->deliver_frames(*slot.program, *slot.counters, run, pieces_, fates_.data());
+        pieces_.clear();
+    };
+    for (uint32_t k = 0; k < count; ++k) {
+        const device::PacketResult& result = results[k];
+        if (result.node == device::kHostDecides) {
+            deliver();
+            decide_here(slot, run, from + k);
+            continue;
+        }
+        if (alike == nullptr || !alike->same_fate(result)) {
+            fate = fate_of(slot, result);
+            alike = &result;
+        }
+        if (result.node == kParserNode && result.outcome < kMalformedCount && fate.target.kind == Target::Kind::drop)
+            slot.counters->malformed[result.outcome].add(1);
+        fates_[pieces_.size()] = fate;
+        pieces_.push_back(pieces_of(slot, first + k, run, from + k));
+    }
+    if (!pieces_.empty()) deliver();
+}
+
+/// A packet that the device leaves to the host.
+void OffloadEngine::decide_here(const Slot& slot, const io::FrameRun& run, uint32_t index) {
+    ChainCounters& counters = *slot.counters;
+    rte_mbuf* copy = nullptr;
+    if (copy_frames(run.part(index, 1), counters, &copy) == 0) return;
+    Fate fate;
+    cpu_.decide(slot.program, counters, &copy, 1, &fate);
+    counters.retried_on_cpu.add(1);
+    delivery_.deliver(*slot.program, counters, &copy, &fate, 1);
+}
+
+void OffloadEngine::tell_events(const Slot& slot) {
+    for (size_t i = 0; i < slot.count; ++i) fates_[i] = fate_of(slot, slot.results()[i]);
+    const auto origin = [&](uint32_t i) {
+        auto run = slot.frame_runs.begin();
+        for (; i >= run->count; ++run) i -= run->count;
+        return Origin{run->number(i), run->timestamp_ns(i), run->port};
+    };
+    deliver_events(*slot.program, std::span(slot.events(), slot.stored_events()), *slot.counters, origin, fates_.data());
+}
+
+/// Makes packets that hold the run's frames; how many. Those that there is no buffer for are counted as dropped.
+size_t OffloadEngine::copy_frames(const io::FrameRun& run, ChainCounters& counters, rte_mbuf** copies) {
+    size_t made = 0;
+    for (uint32_t i = 0; i < run.count; ++i) {
+        copies[made] = options_.frames->copy_of(run, {run.data(i), nullptr, run.spots[i].length, 0, i});
+        if (copies[made] != nullptr) ++made;
+    }
+    counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(run.count - made);
+    return made;
+}
+
+void OffloadEngine::run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, const io::FrameRun& run) {
+    rte_mbuf* copies[nf::kCpuVector];
+    for (uint32_t from = 0; from < run.count; from += nf::kCpuVector) {
+        const auto n = static_cast<uint32_t>(std::min<size_t>(nf::kCpuVector, run.count - from));
+        run_on_cpu(program, counters, std::span(copies, copy_frames(run.part(from, n), counters, copies)));
+    }
+    options_.frames->give_back(run);
+}
+
+}  // namespace millrace::exec

@@ -1,0 +1,57 @@
+// Frames that lie side by side in memory, many to a buffer, in place of one mbuf each.
+//
+// NICs with striding receive queues or packed streams, and the block rings of kernels, leave frames like that. What a worker then
+// does for each of them is a look at 8 bytes, where an mbuf takes two cache lines of header and a pool.
+#pragma once
+
+#include <cstdint>
+
+namespace millrace::io {
+
+/// Where one frame of a run lies.
+struct FrameSpot {
+    uint32_t offset = 0;  ///< of its first byte, from FrameRun::memory; a multiple of kFrameSpacing
+    uint16_t length = 0;  ///< bytes
+    uint16_t reserved = 0;
+};
+static_assert(sizeof(FrameSpot) == 8);
+
+/// Frames of a run begin at multiples of so many bytes, as strides of NICs are no shorter. What lies between two of them is readable.
+inline constexpr uint32_t kFrameSpacing = 64;
+
+/// Frames as a port received them, in order of arrival. The memory is the port's, stays as it is until the frames are given back
+/// (`Port::give_back`), and must not be written.
+struct FrameRun {
+    const uint8_t* memory = nullptr;
+    const FrameSpot* spots = nullptr;  ///< `count` of them, at rising offsets
+    uint32_t count = 0;
+    uint16_t port = 0;                 ///< index of the port
+    uint64_t first_number = 0;         ///< as `packet_number`; each following frame's is `number_step` more
+    uint64_t number_step = 1;
+    uint64_t first_ns = 0;             ///< as `packet_timestamp_ns`; each following frame's is `interval_ns` more
+    uint64_t interval_ns = 0;
+
+    const uint8_t* data(uint32_t i) const { return memory + spots[i].offset; }
+    uint64_t number(uint32_t i) const { return first_number + i * number_step; }
+    uint64_t timestamp_ns(uint32_t i) const { return first_ns + i * interval_ns; }
+    /// Frames [first, first + n) of it.
+    FrameRun part(uint32_t first, uint32_t n) const {
+        FrameRun result = *this;
+        result.spots += first;
+        result.count = n;
+        result.first_number = number(first);
+        result.first_ns = timestamp_ns(first);
+        return result;
+    }
+};
+
+/// A frame on its way out, in one piece or two: what follows the head may still lie where it was received. Memory of the sender's.
+struct FramePieces {
+    const uint8_t* head = nullptr;
+    const uint8_t* rest = nullptr;
+    uint16_t head_bytes = 0, rest_bytes = 0;
+    uint32_t index = 0;  ///< in the run that it came with
+    uint32_t bytes() const { return uint32_t{head_bytes} + rest_bytes; }
+};
+
+}  // namespace millrace::io

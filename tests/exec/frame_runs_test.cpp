@@ -1,0 +1,221 @@
+// Frames that were received side by side go through chains without mbufs, and come out as all others do.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "exec/in_turns.hpp"
+#include "millrace/device/sim/sim_device.hpp"
+#include "millrace/exec/report.hpp"
+#include "millrace/exec/runtime.hpp"
+#include "millrace/io/capture_reader.hpp"
+#include "support/test_chain.hpp"
+
+namespace millrace::test {
+namespace {
+
+using device::sim::Fault;
+using device::sim::SimDevice;
+using device::sim::SimOptions;
+using exec::TransferIn;
+using exec::TransferOut;
+
+/// Chains that change whole frames, heads, or nothing.
+const std::pair<const char*, const char*> kChains[] = {
+    {"reads heads", "[firewall: {default: permit, rules: [deny udp from any to any, deny tcp from any port 1-30000 to any]}]"},
+    {"reads frames", R"([nids: {mode: ips, rule: ['drop ip any any -> any any (msg:"zeros"; content:"|00 01|"; sid:1;)']}])"},
+    {"changes heads", "[mirror]"},
+    {"nothing", "[]"},
+};
+
+class FrameRuns : public testing::TestWithParam<std::string> {
+protected:
+    void SetUp() override { MILLRACE_NEEDS_DEVICE(GetParam()); }
+    std::shared_ptr<device::Device> device(uint32_t seed = 1) const {
+        SimOptions sim;
+        sim.seed = seed;
+        return GetParam() == "sim" ? std::make_shared<SimDevice>(sim) : open_device(GetParam());
+    }
+};
+
+TEST_P(FrameRuns, GiveTheSameAnswerInEveryModeAndSize) {
+    uint32_t seed = 0;
+    for (const size_t size : {0, 1, 31, 32, 33, 1023, 1024, 1025}) {
+        const std::vector<Frame> frames = random_frames(size, 40 + static_cast<unsigned>(size));
+        const EngineRun expected = without_visits(run_on_cpu(make_test_chain("cpu"), frames, 256));
+        for (const device::Mode mode : device::kModes)
+            for (const size_t burst : {size_t{7}, size_t{300}}) {
+                exec::OffloadOptions options;
+                options.mode = mode;
+                const EngineRun run = run_side_by_side(device(++seed), make_test_chain(GetParam()), frames, burst, options);
+                const std::string what = std::to_string(size) + " frames, " + device::name_of(mode) + ", runs of " + std::to_string(burst);
+                expect_conserved(run, size);
+                expect_equal(expected, run, what);
+                EXPECT_EQ(expected.counters->events.get(), run.counters->events.get()) << what;
+            }
+    }
+}
+
+TEST_P(FrameRuns, CrossTheBusByEveryWay) {
+    uint32_t seed = 0;
+    const std::vector<Frame> mixed = random_frames(700, 47);
+    // At one distance, too.
+    const std::vector<Frame> alike(500, build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, tcp: {src: 40000, dst: 2}, payload: {repeat: x, count: 300}}"));
+    for (const auto& [name, nfs] : kChains)
+        for (const auto* frames : {&mixed, &alike}) {
+            const EngineRun expected = without_visits(run_on_cpu(make_configuration(nfs, "cpu"), *frames, 256));
+            for (const TransferIn in : exec::kTransfersIn)
+                for (const TransferOut out : exec::kTransfersOut) {
+                    exec::OffloadOptions options;
+                    options.transfer_in = in;
+                    options.transfer_out = out;
+                    options.batch_bytes = size_t{512} << 10;
+                    const EngineRun run = run_side_by_side(device(++seed), make_configuration(nfs, GetParam()), *frames, 250, options);
+                    const std::string what = std::string(name) + ", " + exec::name_of(in) + ", " + exec::name_of(out);
+                    expect_conserved(run, frames->size());
+                    expect_equal(expected, run, what);
+                    uint64_t batches = 0;
+                    for (const Counter& counter : run.counters->batches_in) batches += counter.get();
+                    if (in == TransferIn::packed) {
+                        EXPECT_EQ(run.counters->batches_in[static_cast<size_t>(in)].get(), batches) << what;
+                    }
+                }
+        }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FrameRuns, testing::ValuesIn(offload_devices()), device_test_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FrameRuns);
+
+TEST(FrameRunFaults, LoseNothingWhenTheDeviceFails) {
+    const std::vector<Frame> frames = random_frames(600, 53);
+    const EngineRun expected = without_visits(run_on_cpu(make_test_chain("cpu"), frames, 256));
+    size_t retried = 0, runs = 0;
+    for (const device::Mode mode : device::kModes)
+        for (const Fault::Kind kind : {Fault::Kind::copy_fails, Fault::Kind::kernel_fails, Fault::Kind::device_lost})
+            for (uint64_t after = 0; after < 40; after += 3) {
+                SimOptions sim;
+                sim.seed = static_cast<uint32_t>(++runs);
+                sim.faults = {{kind, after}};
+                exec::OffloadOptions options;
+                options.mode = mode;
+                const EngineRun run = run_side_by_side(std::make_shared<SimDevice>(sim), make_test_chain("sim"), frames, 100, options);
+                expect_conserved(run, frames.size());
+                expect_equal(expected, run, "run " + std::to_string(runs));
+                retried += run.counters->retried_on_cpu.get() > 100;
+            }
+    EXPECT_GT(retried, runs / 2);
+}
+
+TEST(FrameRunFaults, FramesWithoutRoomSideBySideTakeAnotherWay) {
+    // Of long frames only heads are wanted: they would take more room side by side than the packet buffer has.
+    const std::vector<Frame> frames(300, build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, tcp: {src: 40000, dst: 2}, payload: {repeat: x, count: 1400}}"));
+    exec::OffloadOptions options;
+    options.transfer_in = TransferIn::packed;
+    options.batch_bytes = size_t{64} << 10;
+    const EngineRun run = run_side_by_side(std::make_shared<SimDevice>(), make_configuration("[mirror]", "sim"), frames, 300, options);
+    expect_conserved(run, frames.size());
+    expect_equal(without_visits(run_on_cpu(make_configuration("[mirror]", "cpu"), frames, 256)), run, "gathered");
+    EXPECT_EQ(run.counters->batches_in[static_cast<size_t>(TransferIn::gather)].get(), run.counters->batches.get());
+}
+
+// --- with workers and ports ---
+
+struct Setting {
+    const char* name;
+    const char* device;
+    unsigned workers = 1;
+    const char* threading = "full-path";
+    bool verdicts = false;
+};
+
+void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
+
+class SideBySideSource : public testing::TestWithParam<Setting> {
+protected:
+    /// The frames that leave by a file, in order.
+    static std::vector<Frame> left(const std::string& file) {
+        std::vector<Frame> frames;
+        io::CaptureReader reader(file);
+        for (io::CaptureRecord record; reader.next(record);) frames.emplace_back(record.bytes.begin(), record.bytes.end());
+        return frames;
+    }
+    /// Runs a chain from a source of that layout to ports of every kind; what left by files, sorted.
+    static std::vector<Frame> run(const std::string& layout, const Setting& setting, exec::Report& report) {
+        const std::string base = testing::TempDir() + "/side_by_side_" + std::to_string(getpid());
+        exec::RuntimeOptions options;
+        options.workers = setting.workers;
+        options.threading = setting.threading == std::string("full-path") ? exec::Threading::full_path : exec::Threading::master_worker;
+        if (setting.verdicts) options.verdict_file = base + ".jsonl";
+        options.devices = open_devices(chain::text_of(chain::parse_device_names(setting.device)));
+        chain::LoadOptions load;
+        load.device = setting.device;
+        load.output_folder = testing::TempDir();
+        std::vector<Frame> frames;
+        {
+            exec::Runtime runtime(chain::parse_configuration(R"(
+version: 1
+ports:
+  in: {source: {size: [64, 200, 1500], flows: 97, count: 20011, seed: 3, layout: )" + layout + R"(, protocol: tcp, addresses: {src: 10.0.0.0/8, dst: 10.0.0.0/8}}, queues: )" +
+                                                                 std::to_string(setting.workers) + R"(}
+  out: {sink: {}}
+  a: {output: )" + base + R"(-a.pcap}
+  b: {output: )" + base + R"(-b.pcap}
+chains:
+  first:
+    input: in
+    output: out
+    nfs:
+      - firewall: {default: permit, rules: [deny tcp from any to 10.128.0.0/10]}
+      - router:
+          next-hops: {a: {mac: "02:00:00:00:00:0a", src-mac: "02:00:00:00:00:01", port: a}, s: {mac: "02:00:00:00:00:0b", src-mac: "02:00:00:00:00:01"}}
+          routes: [{prefix: 10.0.0.0/10, via: a}, {prefix: 10.64.0.0/10, via: s}]
+        on: {no-route: chain second}
+  second:
+    output: b
+    nfs: [mirror]
+)", "(side by side)", load), options);
+            runtime.start();
+            EXPECT_TRUE(runtime.wait(std::chrono::seconds(60)));
+            runtime.finish();
+            EXPECT_EQ(runtime.trouble(), "");
+            report = exec::make_report(runtime);
+        }
+        for (const char* which : {"-a.pcap", "-b.pcap"}) {
+            for (Frame& frame : left(base + which)) frames.push_back(std::move(frame));
+            std::remove((base + which).c_str());
+        }
+        std::remove((base + ".jsonl").c_str());
+        std::sort(frames.begin(), frames.end());
+        return frames;
+    }
+};
+
+TEST_P(SideBySideSource, FeedsEveryKindOfEngineAndPort) {
+    const Setting& setting = GetParam();
+    exec::Report expected, report;
+    const std::vector<Frame> frames = run("buffers", {"", "cpu", setting.workers}, expected);
+    EXPECT_GT(frames.size(), 5000u);
+    EXPECT_TRUE(frames == run("side-by-side", setting, report)) << "other frames left";
+    EXPECT_TRUE(report.conserved());
+    EXPECT_EQ(report.ports[0].counters.received_packets, 20011u);
+    for (size_t i = 0; i < report.ports.size(); ++i) {
+        EXPECT_EQ(report.ports[i].counters.sent_packets, expected.ports[i].counters.sent_packets) << report.ports[i].name;
+        EXPECT_EQ(report.ports[i].counters.sent_bytes, expected.ports[i].counters.sent_bytes) << report.ports[i].name;
+    }
+    for (size_t i = 0; i < report.chains.size(); ++i) {
+        EXPECT_EQ(report.chains[i].passed_on, expected.chains[i].passed_on);
+        EXPECT_EQ(report.chains[i].sent_packets, expected.chains[i].sent_packets);
+        EXPECT_EQ(report.chains[i].in_flight, 0u);
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, SideBySideSource,
+                         testing::Values(Setting{"sim", "sim"}, Setting{"sim with two workers", "sim", 2}, Setting{"cpu", "cpu"}, Setting{"sim and cpu", "sim+cpu"},
+                                         Setting{"two devices", "sim:0+sim:1", 2}, Setting{"a master", "sim", 2, "master-worker"},
+                                         Setting{"verdicts", "sim", 1, "full-path", true}),
+                         [](const auto& info) {
+                             std::string name = info.param.name;
+                             std::replace(name.begin(), name.end(), ' ', '_');
+                             return name;
+                         });
+
+}  // namespace
+}  // namespace millrace::test
