@@ -23,6 +23,7 @@ _millrace() {
         -o | --output) [[ $command == bench ]] && { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; }
             mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
         --payload) mapfile -t COMPREPLY < <(compgen -W "http capture random" -- "$current"); return ;;
+        --layout) mapfile -t COMPREPLY < <(compgen -W "buffers side-by-side" -- "$current"); return ;;
         --restore) mapfile -t COMPREPLY < <(compgen -W "auto all headers nothing" -- "$current"); return ;;
         --data) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
         --verdicts | --timeline | --nf | --trace | --config | --replay) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
@@ -50,7 +51,7 @@ _millrace() {
                 chain | nf | modes | latency)
                     options+=" --chain --config --device --workers --cores --sizes --replay --for --warm-up --threading --mode --transfer-in --transfer-out --graphs"
                     options+=" --whole-frames --device-halves --batches --max-batch --max-delay --burst --buffers --many-rules --patterns --payload"
-                    options+=" --flows --data --restore --unchecked --json"
+                    options+=" --flows --data --layout --restore --unchecked --json"
                     [[ $sub == chain || $sub == nf ]] && options+=" --kernels --kernels-only"
                     [[ $sub == modes ]] && options+=" --share --transfers"
                     [[ $sub == latency ]] && options+=" --shares --most --step --descriptors"

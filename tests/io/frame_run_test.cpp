@@ -1,0 +1,128 @@
+// Frames side by side: the ring they lie in, the source that gives them out, the sink that takes them.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "io/support.hpp"
+#include "millrace/io/frame_ring.hpp"
+#include "millrace/io/source_port.hpp"
+
+namespace millrace::io {
+namespace {
+
+using test::mistake;
+using test::ports;
+
+TEST(FrameRing, KeepsFramesApartAndGivesOutEachOnce) {
+    std::vector<uint16_t> lengths;
+    for (uint32_t i = 0; i < 1000; ++i) lengths.push_back(static_cast<uint16_t>(i * 7 % 1519));
+    FrameRing ring(lengths);
+    ASSERT_EQ(ring.frames(), 1000u);
+    for (uint32_t i = 0; i < 1000; ++i) {
+        ASSERT_EQ(reinterpret_cast<uintptr_t>(ring.frame(i)) % kFrameSpacing, 0u);
+        ASSERT_GE(ring.frame(i), ring.memory().data());
+        ASSERT_LE(ring.frame(i) + lengths[i], i + 1 < 1000 ? ring.frame(i + 1) : ring.memory().data() + ring.memory().size());
+    }
+    const FrameRun first = ring.take(0, 700);
+    EXPECT_EQ(first.count, 700u);
+    EXPECT_EQ(first.data(13), ring.frame(13));
+    EXPECT_EQ(first.spots[13].length, lengths[13]);
+    EXPECT_EQ(ring.take(700, 700).count, 300u) << "a run ends with the ring";
+    EXPECT_EQ(ring.take(0, 1).count, 0u) << "all are out";
+    ring.give_back(600);
+    EXPECT_EQ(ring.take(0, 1000).count, 600u);
+    EXPECT_EQ(ring.out(), 1000u);
+}
+
+TEST(FrameRun, PartsKnowTheirNumbersAndTimes) {
+    const std::vector<uint16_t> lengths(10, 64);
+    FrameRing ring(lengths);
+    FrameRun run = ring.take(0, 10);
+    run.first_number = 3;
+    run.number_step = 4;
+    run.first_ns = 1000;
+    run.interval_ns = 50;
+    const FrameRun part = run.part(4, 3);
+    EXPECT_EQ(part.count, 3u);
+    EXPECT_EQ(part.data(1), run.data(5));
+    EXPECT_EQ(part.number(1), run.number(5));
+    EXPECT_EQ(part.number(1), 23u);
+    EXPECT_EQ(part.timestamp_ns(1), 1250u);
+}
+
+/// All that a source with these options gives out, by number, taken as runs or with mbufs.
+std::map<uint64_t, std::vector<uint8_t>> given_out(const std::string& options, bool runs, uint16_t queues) {
+    const auto made = ports("in: { source: {" + options + "}, queues: " + std::to_string(queues) + " }\nout: { sink: { keep: 100000 } }\n");
+    Port &in = *made[0], &out = *made[1];
+    EXPECT_TRUE(!runs || in.receives_runs());
+    for (bool last = false; !last;) {
+        last = in.exhausted();
+        for (uint16_t queue = 0; queue < queues; ++queue) {
+            if (!runs) {
+                rte_mbuf* mbufs[32];
+                const uint16_t n = in.receive(queue, mbufs, 32);
+                EXPECT_EQ(out.send(0, mbufs, n), n);
+                continue;
+            }
+            const FrameRun run = in.receive_run(queue, 100);
+            std::vector<FramePieces> pieces;
+            for (uint32_t i = 0; i < run.count; ++i) {
+                // In two pieces, as what has a new head.
+                const auto head = static_cast<uint16_t>(std::min<uint32_t>(run.spots[i].length, 20 + i));
+                pieces.push_back({run.data(i), run.data(i) + head, head, static_cast<uint16_t>(run.spots[i].length - head), i});
+            }
+            EXPECT_EQ(out.send_frames(0, run, pieces), pieces.size());
+            in.give_back(queue, run.count);
+        }
+    }
+    std::map<uint64_t, std::vector<uint8_t>> frames;
+    for (const SunkFrame& frame : dynamic_cast<SinkPort&>(out).sample()) {
+        EXPECT_TRUE(frames.emplace(frame.number, frame.bytes).second) << "number " << frame.number << " came twice";
+        EXPECT_NE(frame.timestamp_ns, 0u);
+        const auto known = dynamic_cast<SourcePort&>(in).frame_of(frame.number);
+        EXPECT_EQ(known, frame.bytes) << "the source does not know what it sent as " << frame.number;
+    }
+    uint64_t bytes = 0;
+    for (const auto& [number, frame] : frames) bytes += frame.size();
+    EXPECT_EQ(in.counters().received_packets, frames.size());
+    EXPECT_EQ(in.counters().received_bytes, bytes);
+    EXPECT_EQ(out.counters().sent_bytes, bytes);
+    EXPECT_EQ(in.trouble(), "");
+    return frames;
+}
+
+TEST(SideBySide, SourceGivesTheSameFramesAsInBuffers) {
+    for (const std::string options : {"count: 12345, size: imix, flows: 100", "count: 3000, size: 64", "count: 2000, size: [60, 113, 9000], flows: 3", "count: 1"})
+        for (const uint16_t queues : {1, 3}) {
+            const auto buffers = given_out(options, false, queues);
+            EXPECT_EQ(buffers, given_out(options + ", layout: side-by-side", true, queues)) << options;
+            EXPECT_EQ(buffers, given_out(options + ", layout: side-by-side", false, queues)) << options << ", with mbufs";
+        }
+}
+
+TEST(SideBySide, SourceWaitsForFramesToComeBack) {
+    const auto made = ports("in: { source: { layout: side-by-side, size: 64, flows: 16 }, buffers: 64 }\n");
+    uint32_t out = 0;
+    while (const uint32_t n = made[0]->receive_run(0, 1000).count) out += n;
+    EXPECT_GE(out, 64u);
+    EXPECT_EQ(made[0]->counters().details.at("pool-empty"), 1u);
+    made[0]->give_back(0, 10);
+    EXPECT_EQ(made[0]->receive_run(0, 1000).count, 10u);
+    EXPECT_FALSE(made[0]->exhausted());
+}
+
+TEST(SideBySide, SourceNoticesWhenSomebodyWritesIntoItsFrames) {
+    const auto made = ports("in: { source: { layout: side-by-side, size: 64, flows: 16 }, buffers: 64 }\n");
+    for (const std::span<uint8_t> memory : made[0]->memory()) std::fill(memory.begin(), memory.end(), uint8_t{0x5a});
+    for (int i = 0; i < 200 && !made[0]->exhausted(); ++i) made[0]->give_back(0, made[0]->receive_run(0, 10).count);
+    EXPECT_TRUE(made[0]->exhausted());
+    EXPECT_NE(made[0]->trouble().find("written into received frame"), std::string::npos) << made[0]->trouble();
+}
+
+TEST(SideBySide, NothingIsToBeRestored) {
+    EXPECT_NE(mistake("in: { source: { layout: side-by-side, restore: all } }\n").find("leave it out"), std::string::npos);
+    EXPECT_NE(mistake("in: { source: { layout: apart } }\n").find("side-by-side"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::io
