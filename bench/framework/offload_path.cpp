@@ -44,15 +44,17 @@ public:
     std::shared_ptr<device::Resident> start_resident(std::shared_ptr<device::LoadedProgram>, unsigned) override { return nullptr; }
     std::shared_ptr<device::LoadedTask> load(const device::Task&, const nf::Image&) override { return nullptr; }
     Status copy_to_device(device::StreamId stream, Address, const void* from, size_t) override {
-        batches_[stream].descriptors = static_cast<const device::FrameDescriptor*>(from);
+        Batch& batch = batches_[stream];
+        if (batch.descriptors == nullptr) batch.descriptors = static_cast<const device::FrameDescriptor*>(from);  // they come before frames
         return Status::ok;
     }
     Status copy_to_host(device::StreamId stream, void* to, Address from, size_t) override {
-        const Batch& batch = batches_[stream];
+        Batch& batch = batches_[stream];
         const auto place = [&](const void* address) { return static_cast<uint8_t*>(to) + (reinterpret_cast<Address>(address) - from); };
         std::memset(to, 0, reinterpret_cast<const uint8_t*>(batch.view.outcome_counts + device::kMaxOutcomes) - reinterpret_cast<const uint8_t*>(from));
         auto* results = reinterpret_cast<device::PacketResult*>(place(batch.view.results));
         for (uint32_t i = 0; i < batch.view.count; ++i) results[i] = {batch.descriptors[i].offset, batch.descriptors[i].length, kNoPort, 0, 0, 0};
+        batch.descriptors = nullptr;
         return Status::ok;
     }
     Status copy_rows_to_device(device::StreamId, Address, size_t, const void*, size_t, size_t, size_t) override { return Status::ok; }
@@ -106,7 +108,7 @@ double measure_offload_path(const OffloadPath& path) {
     options.offload.depth = IdleDevice::kDepth;
     options.devices = {std::make_shared<IdleDevice>()};
     options.buffers = path.buffers;
-    Run run(configuration, bench_ports(configuration, fmt::format("{{size: {}, restore: nothing}}", path.frame_bytes), "{}", options), options);
+    Run run(configuration, bench_ports(configuration, fmt::format("{{size: {}, {}}}", path.frame_bytes, path.side_by_side ? "layout: side-by-side" : "restore: nothing"), "{}", options), options);
     run.start();
     const uint64_t packets = run.counts().received_packets;
     const std::clock_t begin = std::clock();

@@ -47,13 +47,15 @@ void Collector::deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* c
     rte_pktmbuf_free_bulk(const_cast<rte_mbuf**>(mbufs), static_cast<unsigned>(count));
 }
 
-void Collector::deliver_frames(const chain::Program&, exec::ChainCounters&, const io::FrameRun& run, std::span<const io::FramePieces> frames,
-                               const exec::Fate* fates) {
+void Collector::deliver_frames(const chain::Program& program, exec::ChainCounters&, const io::FrameRun& run, std::span<const io::FramePieces> frames,
+                               const exec::Fate& fate, const uint16_t* details) {
     for (const io::FramePieces& piece : frames) {
         Frame frame(piece.head, piece.head + piece.head_bytes);
         frame.insert(frame.end(), piece.rest, piece.rest + piece.rest_bytes);
         EXPECT_GE(run.number(piece.index), given_back) << "a frame was given back before it was delivered";
-        add(run.number(piece.index), *fates++, frame);
+        exec::Fate own = fate;
+        if (fate.node < program.nodes.size()) own.decision.detail = exec::detail_of(details[&piece - frames.data()]);
+        add(run.number(piece.index), own, frame);
     }
 }
 

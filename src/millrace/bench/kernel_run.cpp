@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "millrace/device/batch_work.hpp"
 #include "millrace/exec/transfer.hpp"
 #include "millrace/io/frame_run.hpp"
 
@@ -62,7 +63,8 @@ public:
         const size_t snapshot_at = aligned(results_at + count * sizeof(device::PacketResult));
         const size_t events_at = aligned(snapshot_at + state_bytes);
         const size_t work_at = aligned(events_at + count * kEvents * sizeof(Event));
-        const size_t times_at = aligned(work_at + count * (sizeof(Packet) + sizeof(Decision) + sizeof(uint32_t) + sizeof(uint16_t)));
+        const device::BatchWork work(count);
+        const size_t times_at = aligned(work_at + work.bytes());
         input_bytes_ = frames_at;
         head_at_ = head_at;
         head_bytes_ = sources_at - head_at;
@@ -93,10 +95,7 @@ public:
         view.outcome_counts = at<uint32_t>(head_at + sizeof(EventBuffer));
         view.results = at<device::PacketResult>(results_at);
         view.snapshot = at<uint32_t>(snapshot_at);
-        view.packets = at<Packet>(work_at);
-        view.decisions = at<Decision>(work_at + count * sizeof(Packet));
-        view.keys = at<uint32_t>(work_at + count * (sizeof(Packet) + sizeof(Decision)));
-        view.at = at<uint16_t>(work_at + count * (sizeof(Packet) + sizeof(Decision) + sizeof(uint32_t)));
+        work.place(view, at<uint8_t>(work_at));
         for (size_t i = 0; i < states.size(); ++i)
             view.states[i] = {reinterpret_cast<uint32_t*>(states[i].address), nullptr, static_cast<uint32_t>(states[i].bytes / 4)};
         view.count = count;

@@ -24,4 +24,7 @@ struct Fate {
     Decision decision;            ///< a device brings back the lower 16 bits of `detail`, unless visits are wanted (engine.hpp)
 };
 
+/// A decision's detail of which a device has brought back these bits.
+constexpr uint32_t detail_of(uint16_t bits) { return bits == static_cast<uint16_t>(kNoDetail) ? kNoDetail : bits; }
+
 }  // namespace millrace::exec

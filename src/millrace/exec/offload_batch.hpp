@@ -5,6 +5,7 @@
 #include <deque>
 #include <vector>
 
+#include "millrace/device/batch_work.hpp"
 #include "millrace/exec/offload_engine.hpp"
 
 namespace millrace::exec {

@@ -28,9 +28,7 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
       max_batch_(std::min(max_batch, kMostPackets)),
       cpu_(delivery, {.track = options_.track}),
       fates_(std::max<size_t>(max_batch_, nf::kCpuVector)) {
-    pieces_.reserve(kFramesAtOnce);
     const size_t n = max_batch_;
-    const size_t work = n * (sizeof(Packet) + sizeof(Decision) + sizeof(uint32_t) + sizeof(uint16_t));
     for (unsigned i = 0; i < options_.depth; ++i) {
         auto slot = std::make_unique<Slot>();
         slot->stream = device_->create_stream(options_.track != nullptr);
@@ -38,7 +36,7 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
         slot->input = static_cast<uint8_t*>(device_->allocate_host(Slot::most_input(n)));
         slot->more_events = static_cast<Event*>(device_->allocate_host(n * kEventsPerPacket * sizeof(Event)));
         slot->sources.resize(n);
-        slot->device_work = device_->allocate(work, "parsed packets");
+        slot->device_work = device_->allocate(device::BatchWork(n).bytes(), "parsed packets");
         if (delivery_.wants_visits()) {
             slot->visits = static_cast<Decision*>(device_->allocate_host(n * device::kMaxNodes * sizeof(Decision)));
             slot->device_visits = device_->allocate(n * device::kMaxNodes * sizeof(Decision), "decisions of every NF");

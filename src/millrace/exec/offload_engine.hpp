@@ -9,6 +9,7 @@
 
 #include <rte_cycles.h>
 
+#include <array>
 #include <atomic>
 #include <deque>
 #include <optional>
@@ -127,7 +128,6 @@ private:
     void pass_on(Slot& slot, size_t first, size_t count, Return way);
     void pass_on_frames(Slot& slot);
     void pass_on_frames(Slot& slot, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count);
-    static io::FramePieces pieces_of(const Slot& slot, size_t i, const io::FrameRun& run, uint32_t index);
     void decide_here(const Slot& slot, const io::FrameRun& run, uint32_t index);
     void tell_events(const Slot& slot);
     void tell_visits(const Slot& slot);
@@ -167,7 +167,8 @@ private:
     std::atomic<bool> failed_{false};        // read by reports, too
     std::vector<Fate> fates_;
     static constexpr uint32_t kFramesAtOnce = 256;
-    std::vector<io::FramePieces> pieces_;    // of frames on their way out
+    std::array<io::FramePieces, kFramesAtOnce> pieces_;  // of frames on their way out
+    std::array<uint16_t, kFramesAtOnce> details_;
     std::vector<Visit> visits_;
     std::vector<uint32_t> retries_;
     std::vector<std::pair<uint64_t, size_t>> here_;  // bursts of packets that the CPU runs

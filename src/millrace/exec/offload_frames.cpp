@@ -2,6 +2,8 @@
 #include <rte_cycles.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 
 #include "millrace/exec/offload_batch.hpp"
 
@@ -25,15 +27,6 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
     in_flight_ += run.count;
 }
 
-/// What frame `i` of the batch has become, which is frame `index` of the run: what a chain has not changed lies where it was received.
-io::FramePieces OffloadEngine::pieces_of(const Slot& slot, size_t i, const io::FrameRun& run, uint32_t index) {
-    const device::PacketResult& result = slot.results()[i];
-    if (slot.prefix_back == chain::kWholeFrame) return {slot.back(result.offset - slot.ring_offset), nullptr, result.length, 0, index};
-    const auto head = static_cast<uint16_t>(std::min<uint32_t>({slot.prefix_back, result.length, slot.descriptors()[i].present}));
-    const uint8_t* const received = run.data(index);
-    return {slot.back(slot.heads_at) + i * slot.prefix_back, received + head, head, static_cast<uint16_t>(run.spots[index].length - head), index};
-}
-
 /// Delivers the batch's frames, and gives back what they were received in.
 void OffloadEngine::pass_on_frames(Slot& slot) {
     if (slot.stored_events() > 0) tell_events(slot);
@@ -47,33 +40,53 @@ void OffloadEngine::pass_on_frames(Slot& slot) {
     }
 }
 
-/// Frames [from, from + count) of the run, which are those of the batch from `first` on.
+namespace {
+
+/// What tells packets' fates apart, but for details: port, node and outcome.
+uint32_t fate_bits(const device::PacketResult& result) {
+    using Result = device::PacketResult;
+    constexpr size_t kAt = offsetof(Result, out_port);
+    static_assert(offsetof(Result, node) == kAt + 2 && offsetof(Result, outcome) == kAt + 3);
+    uint32_t bits = 0;
+    std::memcpy(&bits, reinterpret_cast<const uint8_t*>(&result) + kAt, sizeof bits);
+    return bits;
+}
+
+}  // namespace
+
+/// Frames [from, from + count) of the run, which are those of the batch from `first` on. What a chain has not changed of them
+/// lies where it was received.
 void OffloadEngine::pass_on_frames(Slot& slot, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count) {
     const device::PacketResult* const results = slot.results() + first;
-    Fate fate;
-    const device::PacketResult* alike = nullptr;  // the result that `fate` is of
-    pieces_.clear();
-    const auto deliver = [&] {
-        options_.frames->deliver_frames(*slot.program, *slot.counters, run, pieces_, fates_.data());
-        pieces_.clear();
-    };
-    for (uint32_t k = 0; k < count; ++k) {
-        const device::PacketResult& result = results[k];
-        if (result.node == device::kHostDecides) {
-            deliver();
-            decide_here(slot, run, from + k);
+    const bool whole = slot.prefix_back == chain::kWholeFrame;
+    const uint8_t* const region = slot.back(slot.head_at) - slot.head_at - slot.ring_offset;  // offsets count from the ring's start
+    const device::FrameDescriptor* const descriptors = slot.descriptors() + first;
+    const uint8_t* const heads = slot.back(slot.heads_at) + first * slot.prefix_back;
+    io::FramePieces* const pieces = pieces_.data();
+    uint16_t* const details = details_.data();
+    for (uint32_t k = 0; k < count;) {
+        const device::PacketResult& leader = results[k];
+        if (leader.node == device::kHostDecides) {
+            decide_here(slot, run, from + k++);
             continue;
         }
-        if (alike == nullptr || !alike->same_fate(result)) {
-            fate = fate_of(slot, result);
-            alike = &result;
+        const Fate fate = fate_of(slot, leader);
+        const uint32_t alike = fate_bits(leader);
+        uint32_t n = 0;
+        for (; k < count && fate_bits(results[k]) == alike; ++k, ++n) {
+            const device::PacketResult& result = results[k];
+            details[n] = result.detail;
+            if (whole) {
+                pieces[n] = {region + result.offset, nullptr, result.length, 0, from + k};
+                continue;
+            }
+            const auto head = static_cast<uint16_t>(std::min<uint32_t>({slot.prefix_back, result.length, descriptors[k].present}));
+            pieces[n] = {heads + size_t{k} * slot.prefix_back, run.data(from + k) + head, head, static_cast<uint16_t>(run.spots[from + k].length - head), from + k};
         }
-        if (result.node == kParserNode && result.outcome < kMalformedCount && fate.target.kind == Target::Kind::drop)
-            slot.counters->malformed[result.outcome].add(1);
-        fates_[pieces_.size()] = fate;
-        pieces_.push_back(pieces_of(slot, first + k, run, from + k));
+        if (leader.node == kParserNode && leader.outcome < kMalformedCount && fate.target.kind == Target::Kind::drop)
+            slot.counters->malformed[leader.outcome].add(n);
+        options_.frames->deliver_frames(*slot.program, *slot.counters, run, {pieces, n}, fate, details);
     }
-    if (!pieces_.empty()) deliver();
 }
 
 /// A packet that the device leaves to the host.

@@ -40,8 +40,8 @@ bool bring_home(rte_mbuf* mbuf, const uint8_t* frame, uint16_t length, int32_t d
 
 /// What becomes of a packet with that result.
 Fate OffloadEngine::fate_of(const Slot& slot, const device::PacketResult& result) {
-    const bool known = result.node < slot.program->nodes.size() && result.detail != static_cast<uint16_t>(kNoDetail);
-    return {target_of(*slot.program, result), result.node, result.out_port, {known ? result.detail : kNoDetail, result.outcome}};
+    const bool known = result.node < slot.program->nodes.size();
+    return {target_of(*slot.program, result), result.node, result.out_port, {known ? detail_of(result.detail) : kNoDetail, result.outcome}};
 }
 
 /// Makes packets [first, first + count) what the device has made of them, and tells their fates; those that the host must

@@ -134,10 +134,7 @@ Status OffloadEngine::send(Slot& slot) {
     view.events = device_pointer<EventBuffer>(piece + slot.head_at);
     view.outcome_counts = device_pointer<uint32_t>(piece + slot.head_at + sizeof(EventBuffer));
     view.results = device_pointer<device::PacketResult>(piece + slot.results_at);
-    view.packets = device_pointer<Packet>(slot.device_work);
-    view.decisions = device_pointer<Decision>(slot.device_work + n * sizeof(Packet));
-    view.keys = device_pointer<uint32_t>(slot.device_work + n * (sizeof(Packet) + sizeof(Decision)));
-    view.at = device_pointer<uint16_t>(slot.device_work + n * (sizeof(Packet) + sizeof(Decision) + sizeof(uint32_t)));
+    device::BatchWork(n).place(view, device_pointer<uint8_t>(slot.device_work));
     view.visits = slot.program->nodes.empty() ? nullptr : device_pointer<Decision>(slot.device_visits);
     view.prefix_bytes = slot.prefix_back == chain::kWholeFrame ? 0 : slot.prefix_back;
     view.prefixes = slot.way_back == TransferOut::zero_copy ? slot.back(slot.heads_at) : device_pointer<uint8_t>(piece + slot.back_at);

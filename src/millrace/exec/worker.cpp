@@ -380,23 +380,10 @@ void Worker::send_run(io::Port& port, std::span<rte_mbuf*> mbufs, ChainCounters*
     rte_pktmbuf_free_bulk(mbufs.data(), static_cast<unsigned>(mbufs.size()));
 }
 
-void Worker::deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run, std::span<const io::FramePieces> frames,
-                            const Fate* fates) {
-    for (size_t first = 0, next = 0; first < frames.size(); first = next) {
-        const Fate& fate = fates[first];
-        next = first + 1;
-        while (next < frames.size() && fates[next].target == fate.target && fates[next].node == fate.node && fates[next].out_port == fate.out_port)
-            ++next;
-        deliver_alike(program, counters, run, frames.subspan(first, next - first), fates + first);
-    }
-    finish_delivery();
-}
-
 /// Frames go on without mbufs where they are dropped, and where their port can send them so.
-void Worker::deliver_alike(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run, std::span<const io::FramePieces> frames,
-                           const Fate* fates) {
+void Worker::deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run, std::span<const io::FramePieces> frames,
+                            const Fate& fate, const uint16_t* details) {
     using Kind = chain::Target::Kind;
-    const Fate& fate = fates[0];
     if (fate.target.kind == Kind::drop || fate.target.kind == Kind::node) {
         if (fate.node != kParserNode) counters.dropped_by_nf.add(frames.size());
         return;
@@ -411,8 +398,11 @@ void Worker::deliver_alike(const chain::Program& program, ChainCounters& counter
             counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(1);
             continue;
         }
-        deliver_alike(program, counters, std::span(&copy, 1), fates + i);
+        Fate own = fate;
+        if (fate.node < program.nodes.size()) own.decision.detail = detail_of(details[i]);
+        deliver_alike(program, counters, std::span(&copy, 1), &own);
     }
+    finish_delivery();
 }
 
 void Worker::send_frames(uint16_t port_index, const io::FrameRun& run, std::span<const io::FramePieces> frames, ChainCounters& sender) {

@@ -104,6 +104,9 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
     text += lap(kSortPart);
     if (step.begin)
         text += fmt::format("    block.for_each([&](uint32_t i) {{ begin_packet(batch, i, {}, {}); }});\n", nodes, program.drop_malformed) + lap(kBeginPart);
+    if (step.first < step.last && program.nodes[step.first].type->tickets != nullptr)
+        text += fmt::format("    block.for_each([&](uint32_t i) {{ take_ticket(batch, i, {}({}).size()); }});\n",
+                            function_name(*program.nodes[step.first].type, lanes(program.nodes[step.first]), "tickets"), tables(layout, step.first));
     for (uint16_t index = step.first; index < step.last; ++index) {
         const chain::Node& node = program.nodes[index];
         const auto function = [&](const char* what) { return function_name(*node.type, lanes(node), what); };
@@ -123,7 +126,7 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
     }
     if (step.keys_of_next) {
         const chain::Node& node = program.nodes[step.last];
-        text += fmt::format("    block.for_each([&](uint32_t i) {{ batch.keys[i] = batch.at[i] == {} ? {}(&batch.packets[i], {}) : kNoOrderKey; }});\n",
+        text += fmt::format("    block.rank(batch, [&](uint32_t i) {{ return batch.at[i] == {} ? {}(&batch.packets[i], {}) : kNoOrderKey; }});\n",
                             step.last, function_name(*node.type, lanes(node), "order_key"), tables(layout, step.last));
     }
     if (step.end) text += "    block.for_each([&](uint32_t i) { end_packet(batch, i); });\n";

@@ -431,10 +431,17 @@ Status CudaDevice::wait(StreamId stream, Device& of, EventId event) {
 
 Status CudaDevice::query(EventId event) {
     if (state_ != Status::ok) return state_;
+    // Threads that ask all the time keep the driver from those that have batches for it: it takes one at a time.
+    constexpr uint64_t kBetweenQuestions = 1500;
+    StreamState& state = *streams_[(event >> kNumberBits) - 1];
+    const uint64_t now = steady_ns();
+    if (now - state.asked_ns < kBetweenQuestions) return Status::pending;
     enter();
     const Result result = driver_.event_query(driver_event(event));
-    if (result == kNotReady) return Status::pending;
-    StreamState& state = *streams_[(event >> kNumberBits) - 1];
+    if (result == kNotReady) {
+        state.asked_ns = now;
+        return Status::pending;
+    }
     if (result == kSuccess) state.launches_done = state.launches_before[event & (StreamState::kEvents - 1)];
     return check(result, "the GPU stopped", static_cast<StreamId>((event >> kNumberBits) - 1));
 }

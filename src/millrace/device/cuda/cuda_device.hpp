@@ -85,6 +85,7 @@ private:
         void launching(const std::string& name) { launched[launches++ % kLaunches] = &name; }
         DriverEvent anchor = nullptr;          ///< of a timed stream: what times are told from, and when it came
         uint64_t anchor_ns = 0;
+        uint64_t asked_ns = 0;                 ///< when an event was last found not to have come
         std::unique_ptr<BatchCalls> calls;     ///< of a batch that is held back; null where a stream is timed, as its events come in between
         bool held = false;
     };

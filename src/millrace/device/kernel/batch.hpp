@@ -75,6 +75,8 @@ struct BatchView {
     uint16_t* at = nullptr;                         ///< the node that each packet waits for
     Decision* decisions = nullptr;                  ///< of the node that runs, where its commit comes later
     uint32_t* keys = nullptr;                       ///< order keys of the node that is being numbered
+    uint16_t* ranks = nullptr;                      ///< which packet of its key each is among a block's neighbours, see BlockPackets::rank; a multiple of 16
+    uint64_t* bases = nullptr;                      ///< of packets that lead their key there: their tickets
     PacketResult* results = nullptr;
     EventBuffer* events = nullptr;                  ///< null when no NF emits any
     Decision* visits = nullptr;                     ///< [node][packet]; null unless asked for

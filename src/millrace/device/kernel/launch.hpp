@@ -20,6 +20,7 @@ public:
     struct Shared {
         uint16_t bytes[kMostBlockPackets];
         uint8_t order[kMostBlockPackets];
+        uint32_t keys[kMostBlockPackets];
         uint8_t waiting[kMostBlockPackets];  ///< those that wait for a node, in that order
         uint32_t waiting_of_warp[kMostBlockPackets / 32];
         uint32_t taken[kMaxNodes];  ///< by node: groups of packets that warps have taken
@@ -71,6 +72,25 @@ public:
         for (uint32_t k = threadIdx.x; k < count_; k += blockDim.x) f(first_ + shared_.order[k]);
         __syncthreads();
     }
+    /// Writes down each packet's order key, and its rank: kLeads and how many of the block's packets have its key if it is the first of
+    /// them; else how far behind that one it is, times 256, and how many are before it; 0 without a key. So whoever numbers the batch
+    /// need look at the first ones alone.
+    template <class KeyOf>
+    MILLRACE_DEVICE void rank(const BatchView& batch, KeyOf&& key_of) const {
+        for_each([&](uint32_t i) { shared_.keys[i - first_] = batch.keys[i] = key_of(i); });
+        for (uint32_t k = threadIdx.x; k < count_; k += blockDim.x) {
+            const uint32_t key = shared_.keys[k];
+            uint32_t before = 0, all = 0, leader = k;
+            for (uint32_t other = 0; other < count_; ++other) {
+                if (shared_.keys[other] != key) continue;
+                if (all++ == 0) leader = other;
+                before += other < k;
+            }
+            batch.ranks[first_ + k] = static_cast<uint16_t>(key == kNoOrderKey ? 0 : leader == k ? kLeads | all : (k - leader) << 8 | before);
+        }
+        __syncthreads();
+    }
+    static constexpr uint32_t kLeads = 0x8000;
     /// Runs `f(i)` for each packet that waits in `LaneCount` neighbouring threads of a warp. Once for each node.
     template <unsigned LaneCount, class F>
     MILLRACE_DEVICE void share(uint32_t node, F&& f) const {
@@ -143,19 +163,28 @@ MILLRACE_DEVICE void for_each_copy(const BatchView& batch, F&& f) {
 /// Fetches packet `i`'s frame from the host's memory, in kCopyLanes threads. The bus takes long to answer: each thread asks for
 /// several words before it waits.
 MILLRACE_DEVICE void gather_frame(const BatchView& batch, uint32_t i) {
-    constexpr uint32_t kWord = sizeof(uint4), kAsked = 4;
+    constexpr uint32_t kWord = sizeof(uint4), kHalf = sizeof(uint2), kAsked = 4;
     const uint32_t rank = threadIdx.x % kCopyLanes;
     const FrameDescriptor& frame = batch.descriptors[i];
     const auto* from = reinterpret_cast<const uint8_t*>(batch.source_of(i));
     uint8_t* to = batch.frames + frame.offset;
-    if (((reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to)) & (kWord - 1)) != 0) {
+    if ((reinterpret_cast<uintptr_t>(from) & (kWord - 1)) != 0 || (reinterpret_cast<uintptr_t>(to) & (kHalf - 1)) != 0) {
         for (uint32_t at = rank; at < frame.present; at += kCopyLanes) to[at] = from[at];
         return;
     }
-    // The last word may reach behind the frame: into what is free behind it, here as there.
+    // The last word may reach behind the frame, the last half of one that is written up to a multiple of kHalf: frames begin at such.
     const auto* words = reinterpret_cast<const uint4*>(from);
-    auto* into = reinterpret_cast<uint4*>(to);
-    const uint32_t count = (frame.present + kWord - 1) / kWord;
+    auto* into = reinterpret_cast<uint2*>(to);
+    const uint32_t count = (frame.present + kWord - 1) / kWord, halves = (frame.present + kHalf - 1) / kHalf;
+    const bool whole = (reinterpret_cast<uintptr_t>(to) & (kWord - 1)) == 0;
+    const auto put = [&](uint32_t at, const uint4& word) {
+        if (whole && 2 * at + 1 < halves) {
+            reinterpret_cast<uint4*>(into)[at] = word;
+            return;
+        }
+        into[2 * at] = make_uint2(word.x, word.y);
+        if (2 * at + 1 < halves) into[2 * at + 1] = make_uint2(word.z, word.w);
+    };
     for (uint32_t at = rank; at < count; at += kCopyLanes * kAsked) {
         uint4 asked[kAsked];
 #pragma unroll
@@ -163,7 +192,7 @@ MILLRACE_DEVICE void gather_frame(const BatchView& batch, uint32_t i) {
             if (at + k * kCopyLanes < count) asked[k] = __ldcs(words + at + k * kCopyLanes);
 #pragma unroll
         for (uint32_t k = 0; k < kAsked; ++k)
-            if (at + k * kCopyLanes < count) into[at + k * kCopyLanes] = asked[k];
+            if (at + k * kCopyLanes < count) put(at + k * kCopyLanes, asked[k]);
     }
 }
 
@@ -238,11 +267,88 @@ MILLRACE_DEVICE void run_node(const BatchView& batch, const BlockPackets& block,
 /// a multiprocessor: all batches wait for them.
 inline constexpr uint32_t kOrderedThreads = 256;
 
-/// Gives each packet that has an order key its ticket. One block; rounds of 1,024 packets in order of
+/// Gives packet `i` its ticket, if it has one of `keys` order keys.
+MILLRACE_DEVICE void take_ticket(const BatchView& batch, uint32_t i, uint64_t keys) {
+    if (batch.keys[i] >= keys) return;
+    const uint32_t rank = batch.ranks[i];
+    const bool leads = (rank & BlockPackets::kLeads) != 0;
+    batch.packets[i].set_ticket(leads ? batch.bases[i] : batch.bases[i - (rank >> 8)] + (rank & 0xff));
+}
+
+/// Most packets that lead their key in their block which number_leaders takes.
+inline constexpr uint32_t kMostLeaders = kOrderedThreads;
+
+/// Writes the tickets of the packets that lead their key in their block, where there are few of them; whether there are. One block.
+/// Each thread looks through an equal share of the batch for them, and then takes one.
+MILLRACE_DEVICE bool number_leaders(const BatchView& batch, MutableView<uint64_t> tickets) {
+    constexpr uint32_t kAtOnce = 8;  // ranks of a load
+    __shared__ uint32_t places[kMostLeaders], keys[kMostLeaders], weights[kMostLeaders];
+    __shared__ uint32_t of_warp[kOrderedThreads / 32];
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const uint32_t share = (batch.count + kOrderedThreads * kAtOnce - 1) / (kOrderedThreads * kAtOnce) * kAtOnce;
+    const uint32_t from = smaller(threadIdx.x * share, batch.count), to = smaller(from + share, batch.count);
+    const auto each_leader = [&](auto&& f) {
+        const auto look = [&](uint32_t i, uint32_t rank) {
+            if ((rank & BlockPackets::kLeads) != 0) f(i, rank & ~BlockPackets::kLeads);
+        };
+        uint32_t at = from;
+        for (; at + kAtOnce <= to; at += kAtOnce) {
+            const uint4 loaded = *reinterpret_cast<const uint4*>(batch.ranks + at);
+            const uint32_t words[] = {loaded.x, loaded.y, loaded.z, loaded.w};
+#pragma unroll
+            for (uint32_t k = 0; k < kAtOnce; ++k) look(at + k, words[k / 2] >> (16 * (k % 2)) & 0xffff);
+        }
+        for (; at < to; ++at) look(at, batch.ranks[at]);
+    };
+    uint32_t own = 0;
+    each_leader([&](uint32_t, uint32_t) { ++own; });
+    uint32_t place = own;  // behind those of the threads before
+    for (uint32_t by = 1; by < 32; by *= 2) {
+        const uint32_t before = __shfl_up_sync(0xffffffffu, place, by);
+        if (lane >= by) place += before;
+    }
+    if (lane == 31) of_warp[warp] = place;
+    place -= own;
+    __syncthreads();
+    uint32_t total = 0;
+    for (uint32_t w = 0; w < kOrderedThreads / 32; ++w) {
+        if (w < warp) place += of_warp[w];
+        total += of_warp[w];
+    }
+    if (total > kMostLeaders) {
+        __syncthreads();
+        return false;
+    }
+    each_leader([&](uint32_t i, uint32_t weight) {
+        places[place] = i;
+        keys[place] = batch.keys[i];
+        weights[place++] = weight;
+    });
+    __syncthreads();
+    const uint32_t mine = threadIdx.x, key = mine < total ? keys[mine] : kNoOrderKey;
+    const bool numbered = key < tickets.size();
+    uint32_t before = 0;
+    bool last = numbered;
+    if (numbered)
+        for (uint32_t other = 0; other < total; ++other) {
+            if (keys[other] != key) continue;
+            if (other < mine) before += weights[other];
+            last = last && other <= mine;
+        }
+    const uint64_t ticket = numbered ? tickets[key] + before : 0;
+    __syncthreads();
+    if (numbered) batch.bases[places[mine]] = ticket;
+    if (last) tickets[key] = ticket + weights[mine];
+    return true;
+}
+
+/// Numbers the packets that have an order key, in order of arrival: `take_ticket` then finds what is theirs. One block; where few packets
+/// lead their key it looks at these alone. Else rounds of 1,024 packets in order of
 /// arrival, a thread taking every 256th. Within a round the packets of a key are counted by groups of 32:
 /// a key's counts stand in a row of a table that the keys are hashed into, and a packet's place is the sum
 /// of those before its group's.
 MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t> tickets) {
+    if (number_leaders(batch, tickets)) return;
     constexpr uint32_t kNone = 0xffffffffu, kShare = 4, kRound = kShare * kOrderedThreads, kGroups = kRound / 32;
     __shared__ uint32_t keys[kRound];
     __shared__ uint32_t counts[kRound][kGroups / 4];  // a byte for each group
@@ -291,7 +397,7 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t
                 }
             }
             const uint64_t ticket = __shfl_sync(0xffffffffu, base + before, __ffs(peers[k]) - 1) + __popc(peers[k] & ((1u << lane) - 1));
-            if (key[k] != kNone) batch.packets[first + k * kOrderedThreads + threadIdx.x].set_ticket(ticket);
+            if (key[k] != kNone) batch.bases[first + k * kOrderedThreads + threadIdx.x] = ticket;
             // The last group that has the key carries its counter on.
             if (row[k] != kNone && before + __popc(peers[k]) != total) row[k] = kNone;
             after[k] = base + total;

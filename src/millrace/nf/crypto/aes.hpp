@@ -142,8 +142,18 @@ MILLRACE_DEVICE void aes_ctr(const AesTables& tables, const uint32_t* keys, uint
         if (left >= kAesBlockBytes) {
             store_block(at, load_block(at) ^ stream);
         } else {
-            for (uint32_t j = 0; j < left; ++j)
-                at[j] = static_cast<uint8_t>(at[j] ^ (stream.words[j / 4] >> (24 - 8 * (j % 4))));
+            // Unrolled on a GPU, so that the words stay in registers. What ESP encrypts ends with a whole one.
+#if MILLRACE_GPU
+#pragma unroll
+#endif
+            for (unsigned word = 0; word < 4; ++word) {
+                if (left >= 4 * word + 4) {
+                    store_be32(at + 4 * word, load_be32(at + 4 * word) ^ stream.words[word]);
+                    continue;
+                }
+                for (uint32_t j = 4 * word; j < left; ++j) at[j] = static_cast<uint8_t>(at[j] ^ (stream.words[word] >> (24 - 8 * (j % 4))));
+                break;
+            }
         }
     });
 }

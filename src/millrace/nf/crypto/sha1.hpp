@@ -61,6 +61,31 @@ MILLRACE_DEVICE uint32_t sha1_last_word(const uint8_t* data, uint32_t left, uint
     }
     return word;
 }
+/// The padded last block of which `left` bytes, fewer than it has, are message. A GPU reads whole words where they are, as each byte
+/// by itself would take as long.
+MILLRACE_DEVICE void sha1_last_words(const uint8_t* data, uint32_t left, uint32_t (&words)[16]) {
+#if MILLRACE_GPU
+    const uint32_t whole = left / 4;
+    const uint32_t* const from = millrace::detail::word_at(data);
+    const uint32_t shift = 8 * static_cast<uint32_t>(millrace::detail::address_of(data) & 3);
+    uint32_t low = whole > 0 ? from[0] : 0;
+#pragma unroll
+    for (unsigned i = 0; i < 16; ++i) {
+        words[i] = 0;
+        if (i < whole) {
+            const uint32_t high = shift != 0 || i + 1 < whole ? from[i + 1] : 0;
+            words[i] = swap32(__funnelshift_r(low, high, shift));
+            low = high;
+        }
+    }
+    const uint32_t last = sha1_last_word(data, left, whole);
+#pragma unroll
+    for (unsigned i = 0; i < 16; ++i)
+        if (i == whole) words[i] = last;
+#else
+    for (unsigned i = 0; i < 16; ++i) words[i] = sha1_last_word(data, left, i);
+#endif
+}
 }  // namespace detail
 
 /// Takes in the last `count` bytes of a message of which `before` bytes (a multiple of 64) went in
@@ -74,7 +99,7 @@ MILLRACE_DEVICE void sha1_finish(Sha1& state, const uint8_t* data, uint32_t coun
         if (at + kSha1BlockBytes <= count) {
             load_be32s(data + at, w);
         } else if (at <= count) {
-            for (unsigned i = 0; i < 16; ++i) w[i] = detail::sha1_last_word(data + at, count - at, i);
+            detail::sha1_last_words(data + at, count - at, w);
         } else {
             for (unsigned i = 0; i < 16; ++i) w[i] = 0;  // only the length did not fit before
         }
