@@ -101,6 +101,35 @@ TEST_P(Devices, GiveTheSameAnswerInEveryModeAndWithEveryTransfer) {
         }
 }
 
+/// Packets are numbered by those that lead their key in a block, where they are few, and one by one where they are many.
+TEST_P(Devices, NumberThePacketsOfAnyNumberOfTunnelsInOrder) {
+    for (const unsigned tunnels : {1u, 3u, 60u}) {
+        std::string sas, policies;
+        for (unsigned i = 0; i < tunnels; ++i) {
+            const std::string number = std::to_string(i), comma = i > 0 ? ", " : "";
+            sas += comma + "{name: t" + number + ", direction: out, spi: " + std::to_string(0x1001 + i) + R"(, local: 192.0.2.1, remote: 198.51.100.1,
+                cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f325391)" + std::to_string(10 + i) + R"(, nonce: "006cb6db", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98})";
+            policies += comma + "{dst: 10.0." + number + ".0/24, action: protect, sa: t" + number + "}";
+        }
+        // Some go by no tunnel.
+        const std::string nfs = "[ipsec: {sas: [" + sas + "], policies: [" + policies + "], default: bypass}]";
+        std::vector<Frame> frames;
+        Rng rng(61 + tunnels);
+        const Frame frame = build_packet("{ipv4: {src: 10.1.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}");
+        for (size_t i = 0; i < 5000; ++i) {
+            frames.push_back(frame);
+            frames.back()[14 + 18] = static_cast<uint8_t>(rng() % (tunnels + 1));
+        }
+        auto configuration = make_configuration(nfs, GetParam());
+        const EngineRun expected = without_visits(run_on_cpu(make_configuration(nfs, "cpu"), frames, 256));
+        exec::OffloadOptions options;
+        options.full_burst = 1;  // all of them as one batch
+        expect_equal(expected, without_visits(run_on_device(device(), configuration, frames, frames.size(), options)), std::to_string(tunnels) + " tunnels");
+        options.mode = device::Mode::persistent;
+        expect_equal(expected, without_visits(run_on_device(device(), make_configuration(nfs, GetParam()), frames, 700, options)), std::to_string(tunnels) + " tunnels, persistent");
+    }
+}
+
 /// The buffers of a vector serve the next one: what became of an earlier packet must not be told of a later one.
 TEST(Engines, TellEveryAlertWhetherItsOwnPacketWasDropped) {
     const Frame dropped = build_packet("{ipv4: {}, udp: {src: 1, dst: 2}, payload: 'bad thing'}");
