@@ -20,7 +20,7 @@ namespace millrace::bench {
 struct SessionOptions {
     WorkloadOptions workload;
     std::string config;                ///< a configuration file in place of built-in chains
-    uint32_t max_batch = 8192;
+    uint32_t max_batch = 16384;
     std::string max_delay = "100us";
     std::string layout = "buffers";    ///< of the sources
     std::string restore = "auto";

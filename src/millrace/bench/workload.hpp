@@ -72,7 +72,7 @@ io::TrafficFrames frames_of(const Workload& workload, const Traffic& traffic, un
 struct ChainOptions {
     std::vector<std::string> kinds;
     std::string device = "cpu";
-    uint32_t max_batch = 8192;
+    uint32_t max_batch = 16384;
     std::string max_delay = "100us";
 };
 std::string chain_yaml(const Workload& workload, const ChainOptions& options, const std::string& ports);

@@ -42,7 +42,7 @@ struct Program : std::enable_shared_from_this<Program> {
     uint16_t punt_port = kNoPort;             ///< port for punted packets; kNoPort: they are counted and freed
     bool drop_malformed = true;
     std::chrono::nanoseconds max_delay{100'000};
-    uint32_t max_batch = 8192;
+    uint32_t max_batch = 16384;
     FieldPlan plan;
     std::shared_ptr<const std::vector<std::string>> port_names;  ///< by port number, of the whole configuration
     Location where;

@@ -65,7 +65,9 @@ void OffloadEngine::lay_out_buffers(const Queue& queue, Slot& slot, Layout& layo
 /// Notes what memory the frames take side by side, too. They land at the same distance from multiples of kFrameSpacing as they were received.
 void OffloadEngine::lay_out_runs(const Queue& queue, Slot& slot, Layout& layout) const {
     const io::FrameRun& front = queue.runs.front();
-    slot.pitch = front.count > 1 ? static_cast<ptrdiff_t>(front.spots[1].offset - front.spots[0].offset) : io::kFrameSpacing;
+    // Of a single frame: what would be the distance to one of its length.
+    const ptrdiff_t alone = (front.spots[0].length + io::kFrameSpacing - 1) / io::kFrameSpacing * io::kFrameSpacing;
+    slot.pitch = front.count > 1 ? static_cast<ptrdiff_t>(front.spots[1].offset - front.spots[0].offset) : alone;
     for (const io::FrameRun& run : queue.runs) {
         const size_t first = slot.count;
         uint32_t n = 0;

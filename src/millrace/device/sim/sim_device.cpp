@@ -210,7 +210,9 @@ Status SimDevice::copy_to_host(StreamId stream, void* to, Address from, size_t b
 }
 Status SimDevice::copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch,
                                       size_t width, size_t rows) {
+    // A GPU's driver refuses rows that overlap.
     return put(stream, {Operation::Kind::copy, [=, this] {
+                               if (to_pitch < width || from_pitch < width) return false;
                                for (size_t row = 0; row < rows; ++row) {
                                    auto* host = const_cast<uint8_t*>(static_cast<const uint8_t*>(from)) + row * from_pitch;
                                    if (!copy(host, to + row * to_pitch, width, true)) return false;
