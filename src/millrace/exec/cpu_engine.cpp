@@ -125,12 +125,13 @@ void CpuEngine::run_node(const chain::Program& program, size_t index, Halves& ha
     const chain::Node& node = program.nodes[index];
     const nf::Type& type = *node.type;
     const void* tables = node.nf->image().tables();
-    std::unique_lock<std::mutex> ordered_section;
-    if (type.commit != nullptr) ordered_section = std::unique_lock(commit_mutex(node.nf.get()));
+    // A CPU half sees to it by itself that workers are not in each other's way.
     if (nf::CpuHalf* half = halves.by_node[index].get()) {
         half->process(std::span<Packet* const>(active_.data(), active), decisions_.data());
         return;
     }
+    std::unique_lock<std::mutex> ordered_section;
+    if (type.commit != nullptr && node.nf->commits()) ordered_section = std::unique_lock(commit_mutex(node.nf.get()));
     if (type.ordered()) {
         const MutableView<uint64_t> tickets = type.tickets(tables);
         for (size_t i = 0; i < active; ++i) {
