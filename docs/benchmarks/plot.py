@@ -69,10 +69,13 @@ def chain(files):
     traffics = sorted(order(r["traffic"] for r in results), key=lambda t: (size_of(t) is None, size_of(t) or 0))
     for axis, name in zip(axes[0], chains):
         own = [r for r in results if r["chain"] == name]
-        for i, (device, workers) in enumerate(order((r["device"], r["workers"]) for r in own)):
-            points = [r for r in own if (r["device"], r["workers"]) == (device, workers)]
+        kinds = order((r["device"], r["workers"], r.get("layout", "buffers")) for r in own)
+        for i, kind in enumerate(kinds):
+            points = [r for r in own if (r["device"], r["workers"], r.get("layout", "buffers")) == kind]
             places = [traffics.index(r["traffic"]) for r in points]
-            label = f"{device}, {workers} worker{'s' if workers > 1 else ''}"
+            label = f"{kind[0]}, {kind[1]} worker{'s' if kind[1] > 1 else ''}"
+            if len({layout for _, _, layout in kinds}) > 1 and kind[0] != "bare loop":
+                label += ", side by side" if kind[2] == "side-by-side" else ", in buffers"
             axis.plot(places, [r["gbps"] for r in points], marker=MARKERS[i % 8], label=label, color=COLORS[i % 7])
         limits = {traffics.index(r["traffic"]): r["bus"]["limit-packets-per-second"] * r["frame-bytes-in"] * 8e-9 for r in own if "bus" in r}
         if limits:
