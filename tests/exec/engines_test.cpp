@@ -22,12 +22,7 @@ constexpr device::Mode kWaysOfBatches[] = {device::Mode::fused, device::Mode::pe
 class Devices : public testing::TestWithParam<std::string> {
 protected:
     void SetUp() override { MILLRACE_NEEDS_DEVICE(GetParam()); }
-    /// The device under test; simulated ones differ by `seed` in the order of their work.
-    std::shared_ptr<device::Device> device(uint32_t seed = 1) const {
-        SimOptions sim;
-        sim.seed = seed;
-        return GetParam() == "sim" ? std::make_shared<SimDevice>(sim) : open_device(GetParam());
-    }
+    std::shared_ptr<device::Device> device(uint32_t seed = 1) const { return open_device(GetParam(), seed); }
 };
 
 TEST_P(Devices, GiveTheSameAnswerForEveryBatchSize) {

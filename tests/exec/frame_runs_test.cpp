@@ -29,11 +29,7 @@ const std::pair<const char*, const char*> kChains[] = {
 class FrameRuns : public testing::TestWithParam<std::string> {
 protected:
     void SetUp() override { MILLRACE_NEEDS_DEVICE(GetParam()); }
-    std::shared_ptr<device::Device> device(uint32_t seed = 1) const {
-        SimOptions sim;
-        sim.seed = seed;
-        return GetParam() == "sim" ? std::make_shared<SimDevice>(sim) : open_device(GetParam());
-    }
+    std::shared_ptr<device::Device> device(uint32_t seed = 1) const { return open_device(GetParam(), seed); }
 };
 
 TEST_P(FrameRuns, GiveTheSameAnswerInEveryModeAndSize) {

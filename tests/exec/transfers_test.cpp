@@ -52,10 +52,7 @@ TEST_P(Transfers, GiveTheSameAnswerForEveryKindOfChain) {
             const EngineRun expected = run_on_cpu(on_cpu, frames, 256);
             for (const TransferIn in : exec::kTransfersIn)
                 for (const TransferOut out : exec::kTransfersOut) {
-                    SimOptions sim;
-                    sim.seed = ++seed;
-                    const auto device = GetParam() == "sim" ? std::make_shared<SimDevice>(sim) : open_device(GetParam());
-                    const EngineRun run = run_on_device(device, on_device, frames, 300, ways(in, out));
+                    const EngineRun run = run_on_device(open_device(GetParam(), ++seed), on_device, frames, 300, ways(in, out));
                     expect_conserved(run, size);
                     expect_equal(expected, run, text_of(chain, in, out));
                 }

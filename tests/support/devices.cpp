@@ -8,6 +8,7 @@
 
 #include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/device/open.hpp"
+#include "millrace/device/sim/sim_device.hpp"
 
 namespace millrace::test {
 
@@ -66,6 +67,12 @@ std::vector<std::shared_ptr<device::Device>> open_devices(const std::string& nam
 std::shared_ptr<device::Device> open_device(const std::string& name) {
     const auto devices = open_devices(name);
     return devices.empty() ? nullptr : devices.front();
+}
+
+std::shared_ptr<device::Device> open_device(const std::string& name, uint32_t seed) {
+    device::sim::SimOptions sim;
+    sim.seed = seed;
+    return name == "sim" ? std::make_shared<device::sim::SimDevice>(sim) : open_device(name);
 }
 
 std::string device_test_name(const testing::TestParamInfo<std::string>& info) {

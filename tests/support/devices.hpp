@@ -22,6 +22,8 @@ std::string device_trouble(const std::string& name);
 /// The device of that name: for sim a new one, for cuda one that a test program shares, as it takes its time to open;
 /// null for cpu. Throws device::DeviceError.
 std::shared_ptr<device::Device> open_device(const std::string& name);
+/// The same; simulated ones differ by `seed` in the order of their work.
+std::shared_ptr<device::Device> open_device(const std::string& name, uint32_t seed);
 /// The same for several, "sim:0+sim:1"; none for cpu.
 std::vector<std::shared_ptr<device::Device>> open_devices(const std::string& names);
 /// Two devices at once of each kind that tests run on and that has memory of its own: "sim:0+sim:1".

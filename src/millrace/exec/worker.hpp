@@ -42,7 +42,21 @@ public:
 
 private:
     friend class Runtime;
-    struct Outgoing;
+    /// Packets on their way to one port, with the counters of the chains that send them.
+    struct Outgoing {
+        struct Run {
+            ChainCounters* sender;  ///< null: nobody counts them as sent
+            size_t count;
+        };
+        std::vector<rte_mbuf*> mbufs;
+        std::vector<Run> runs;
+
+        void add(std::span<rte_mbuf* const> more, ChainCounters* sender) {
+            mbufs.insert(mbufs.end(), more.begin(), more.end());
+            if (!runs.empty() && runs.back().sender == sender) runs.back().count += more.size();
+            else runs.push_back({sender, more.size()});
+        }
+    };
     void take_generation();
     ChainCounters& counters_for(const chain::Program& program);
     size_t receive_all();
