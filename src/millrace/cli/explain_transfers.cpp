@@ -6,6 +6,8 @@
 #include <set>
 
 #include "millrace/cli/table.hpp"
+#include "millrace/exec/offload_engine.hpp"
+#include "millrace/io/frame_run.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -47,6 +49,14 @@ BatchShape shape_of(const chain::Program& program, const Prefixes& prefixes, con
     return shape;
 }
 
+/// The same frames as a port leaves them that keeps them side by side.
+BatchShape side_by_side(BatchShape shape, const Traffic& traffic) {
+    for (size_t i = 0; i < shape.packets; ++i)
+        shape.side_by_side_bytes += (traffic.frames[i % traffic.frames.size()] + io::kFrameSpacing - 1) / io::kFrameSpacing * io::kFrameSpacing;
+    shape.lands = shape.side_by_side_bytes <= exec::OffloadOptions{}.batch_bytes;
+    return shape;
+}
+
 std::string us(double ns) { return fmt::format("{:.0f}", ns / 1000); }
 
 std::string cell(const Estimate& cost) { return cost.obstacle != nullptr ? "-" : us(cost.bus_ns) + " · " + us(cost.cpu_ns); }
@@ -77,7 +87,7 @@ std::string transfers_text(const chain::Program& program, const chain::FieldPlan
     const std::initializer_list<TransferOut> out = {TransferOut::region, TransferOut::zero_copy};
     std::string text = fmt::format("Ways across the bus for {} packets in order, {} worker{} on the device, by {}\n(us of the bus · us of CPUs):\n", program.max_batch,
                                    workers, workers == 1 ? "" : "s", figures.source);
-    Table costs({"frames", "in: packed", "rows", "gather", "zero-copy", "back: region", "zero-copy"});
+    Table costs({"frames", "in: packed", "rows", "gather", "zero-copy", "side by side", "back: region", "zero-copy"});
     Table choices({"frames", "in by", "back by"});
     std::set<std::string> obstacles;
     for (const Traffic& traffic : kTraffic) {
@@ -90,6 +100,7 @@ std::string transfers_text(const chain::Program& program, const chain::FieldPlan
             if (cost.obstacle != nullptr) obstacles.insert(fmt::format("  no {} {}: {}\n", name_of(way), direction, cost.obstacle));
         };
         for (const TransferIn way : in) add(way);
+        row.push_back(cell(estimate(figures, side_by_side(shape, traffic), TransferIn::packed)));
         for (const TransferOut way : out) add(way);
         costs.add(row);
         choices.add({traffic.name, reason(figures, shape, choose_in(figures, shape), in),
@@ -98,7 +109,8 @@ std::string transfers_text(const chain::Program& program, const chain::FieldPlan
     text += costs.text();
     for (const std::string& obstacle : obstacles) text += obstacle;
     return text + "\n" + choices.text() +
-           "What is scarcer counts, the bus or the CPUs' time over the workers, and an eighth of the other.\n\n";
+           "What is scarcer counts, the bus or the CPUs' time over the workers, and an eighth of the other. Side by side: packed as a port has\n"
+           "received them, many frames to a buffer, in place of each in its own.\n\n";
 }
 
 }  // namespace millrace::cli

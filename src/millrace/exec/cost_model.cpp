@@ -16,6 +16,13 @@ Pace scaled(Pace pace, double by) {
 /// Kernels are told where each frame lies, unless all lie at one distance.
 double address_bytes(const BatchShape& shape) { return shape.runs > 1 ? 8.0 * static_cast<double>(shape.packets) : 0; }
 
+/// What a worker does for the batch's packets, whatever their way. Without mbufs it is a third: 14.5 of 42 cycles a packet
+/// (framework_bench --batches 1, docs/benchmarks/gpu.md).
+double packets_ns(const TransferFigures& figures, const BatchShape& shape) {
+    const double all = static_cast<double>(shape.packets) * figures.packet_ns;
+    return shape.side_by_side_bytes != 0 ? all / 3 : all;
+}
+
 template <class Way, size_t N>
 Way cheapest(const TransferFigures& figures, const BatchShape& shape, const Way (&ways)[N]) {
     Way best = Way::automatic;
@@ -60,7 +67,7 @@ Estimate estimate(const TransferFigures& figures, const BatchShape& shape, Trans
                packed = static_cast<double>(shape.packed_bytes), back = static_cast<double>(shape.bytes_back);
     const double addresses_ns = address_bytes(shape) * figures.copy_in.byte_ns;
     Estimate result;
-    result.cpu_ns = packets * figures.packet_ns;
+    result.cpu_ns = packets_ns(figures, shape);
     switch (way) {
         case TransferIn::automatic:
         case TransferIn::packed:
@@ -102,7 +109,7 @@ Estimate estimate(const TransferFigures& figures, const BatchShape& shape, Trans
 Estimate estimate(const TransferFigures& figures, const BatchShape& shape, TransferOut way) {
     const auto packets = static_cast<double>(shape.packets), in = static_cast<double>(shape.bytes_in), back = static_cast<double>(shape.bytes_back);
     Estimate result;
-    result.cpu_ns = packets * figures.packet_ns;
+    result.cpu_ns = packets_ns(figures, shape);
     const double copy_ns = scaled(figures.copy_out, slowed(figures.copy_both, back, in)).ns(1, back);
     switch (way) {
         case TransferOut::automatic:
