@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "millrace/device/communication_list.hpp"
+#include "millrace/device/sim/sim_device.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
 #include "support/test_chain.hpp"
@@ -14,6 +15,7 @@ namespace {
 using device::CommunicationList;
 using device::ResidentBatch;
 using device::ResidentEntry;
+using device::sim::SimDevice;
 
 TEST(CommunicationList, GoesRoundThroughFreeReadyAndDone) {
     std::vector<ResidentEntry> entries(3);
@@ -158,6 +160,15 @@ TEST_P(Residents, AreRefusedWhenTheDeviceIsFullAndNotBefore) {
     const EngineRun run = run_on_device(device, make_configuration(kTunnel, GetParam()), frames, 50, persistent());
     EXPECT_EQ(run.counters->retried_on_cpu.get(), 0u) << "the last place, among kernels that have nothing to do";
     expect_cpus_answer(run, make_configuration(kTunnel, "cpu"), frames);
+}
+
+TEST(ResidentDevices, GoWithTheirLastUser) {
+    auto device = std::make_shared<SimDevice>();
+    const std::weak_ptr<SimDevice> seen = device;
+    exec::OffloadOptions options;
+    options.mode = device::Mode::persistent;
+    run_on_device(std::move(device), make_test_chain("sim"), random_frames(100, 71), 20, options);
+    EXPECT_TRUE(seen.expired()) << "somebody keeps the device";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Residents, testing::ValuesIn(offload_devices()), device_test_name);

@@ -145,6 +145,7 @@ EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Con
         result = run(engine, collector, configuration, frames, burst);
     }
     if (options.pinned) device->unpin(test_pool().memory());
+    EXPECT_EQ(test_pool().available(), test_pool().packets()) << "packets were not freed";
     return result;
 }
 

@@ -1,6 +1,7 @@
 #include "millrace/device/order_gate.hpp"
 
 #include <cstring>
+#include <utility>
 
 namespace millrace::device {
 
@@ -28,7 +29,9 @@ std::shared_ptr<uint64_t> OrderGate::turn_word(const std::shared_ptr<Device>& de
     if (word == nullptr) {
         auto* const memory = static_cast<uint64_t*>(device->allocate_host(sizeof(uint64_t)));
         *memory = turns;
-        word = {memory, [device](uint64_t* one) { device->free_host(one); }};
+        // What frees it stays for as long as somebody looks whether the word is still there, as this gate does, which is the device's:
+        // so it must not keep the device.
+        word = {memory, [own = device](uint64_t* one) mutable { std::exchange(own, nullptr)->free_host(one); }};
         turn_word_ = word;
     }
     return word;
