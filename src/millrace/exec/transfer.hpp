@@ -35,10 +35,10 @@ inline const char* name_of(TransferOut way) { return kTransferOutNames[static_ca
 /// Heads of frames longer than this are not worth a transfer of their own.
 inline constexpr uint32_t kMostPrefix = 128;
 
-/// Frames begin at multiples of kWholeFrameAlign, heads of frames of kFrameAlign. From one frame to the next in the packet buffer, where `present` bytes of it cross the bus and so much room is free before and
-/// behind it.
+/// What frames begin at multiples of in the packet buffer: heads of frames, and whole ones.
 constexpr uint32_t kFrameAlign = 16, kWholeFrameAlign = 8;
 constexpr uint32_t frame_aligned(uint32_t bytes) { return (bytes + kFrameAlign - 1) / kFrameAlign * kFrameAlign; }
+/// From one whole frame to the next, where `present` bytes of it cross the bus and so much room is free before and behind it.
 constexpr uint32_t frame_room(uint32_t present, uint32_t headroom, uint32_t tailroom) { return (headroom + present + tailroom + kWholeFrameAlign - 1) / kWholeFrameAlign * kWholeFrameAlign; }
 
 /// What of each frame crosses the bus: bytes at its front, or chain::kWholeFrame; 0: none.
