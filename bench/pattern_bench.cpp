@@ -1,6 +1,7 @@
 // How fast each engine searches payloads for thousands of patterns, on one core:
 //     taskset -c 1 pattern_bench --benchmark_repetitions=5 --benchmark_enable_random_interleaving=true
-// Compare the best ("max" of Gb/s) of each. Needs the data folder (MILLRACE_DATA).
+// Compare the best ("max" of Gb/s) of each. "payload" is the time for one; with --benchmark_filter=scans_of_ for scans of
+// few payloads, with all patterns. Needs the data folder (MILLRACE_DATA).
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -43,7 +44,7 @@ const std::string& text(const std::string& name) {
 }
 
 void search(benchmark::State& state, Engine engine, const std::string& patterns, size_t limit,
-            const std::string& traffic, uint32_t bytes) {
+            const std::string& traffic, uint32_t bytes, size_t scan) {
     if (!is_available(engine)) {
         state.SkipWithError("this machine cannot run the engine");
         return;
@@ -58,14 +59,16 @@ void search(benchmark::State& state, Engine engine, const std::string& patterns,
     uint64_t found = 0;
     for (auto _ : state) {
         found = 0;
-        for (size_t first = 0; first < payloads.size(); first += 256) {
-            const size_t count = std::min<size_t>(256, payloads.size() - first);
+        for (size_t first = 0; first < payloads.size(); first += scan) {
+            const size_t count = std::min(scan, payloads.size() - first);
             matcher->scan(std::span(payloads).subspan(first, count), hits);
             for (size_t i = 0; i < count; ++i) found += hits[i].size();
         }
         searched += payloads.size() * bytes;
     }
     state.counters["Gb/s"] = benchmark::Counter(static_cast<double>(searched) * 8e-9, benchmark::Counter::kIsRate);
+    state.counters["payload"] =
+        benchmark::Counter(static_cast<double>(searched / bytes), benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
     state.counters["ids"] = static_cast<double>(found);
 }
 
@@ -92,9 +95,20 @@ int main(int argc, char** argv) {
                     const std::string file = std::string("chain-bench/") + traffic + ".bin.xz";
                     const Engine chosen = engine;
                     benchmark::RegisterBenchmark(full.c_str(), [=](benchmark::State& state) {
-                        search(state, chosen, "chain-bench/snort_rare.txt", limit, file, bytes);
+                        search(state, chosen, "chain-bench/snort_rare.txt", limit, file, bytes, 256);
                     })->Unit(benchmark::kMillisecond);
                 }
+            }
+        }
+    }
+    for (const uint32_t bytes : {64u, 512u, 1460u}) {
+        for (const size_t scan : {1, 4, 16, 64}) {
+            for (const auto& [name, engine] : engines) {
+                const std::string full = "scans_of_" + std::to_string(scan) + "/http/" + std::to_string(bytes) + "/" + name;
+                const Engine chosen = engine;
+                benchmark::RegisterBenchmark(full.c_str(), [=](benchmark::State& state) {
+                    search(state, chosen, "chain-bench/snort_rare.txt", 100000, "chain-bench/http.bin.xz", bytes, scan);
+                })->Unit(benchmark::kMillisecond);
             }
         }
     }

@@ -25,6 +25,21 @@ void expect_found(const Strings& patterns, const std::string& payload, const Ids
     expect_all_agree(patterns, {payload}, &expected);
 }
 
+/// Every engine, in scans of so many payloads, against naive search.
+void expect_right_in_scans(const Strings& patterns, const Strings& payloads, const std::vector<size_t>& scans) {
+    const auto set = std::make_shared<const PatternSet>(patterns);
+    const std::vector<Ids> expected = search_naively(patterns, payloads);
+    for (const Engine& engine : {Engine::scalar, Engine::vector, Engine::hyperscan}) {
+        if (!is_available(engine)) continue;
+        const auto matcher = make_matcher(set, engine);
+        for (const size_t scan : scans) {
+            const std::vector<Ids> found = search_with(*matcher, payloads, scan);
+            for (size_t i = 0; i < payloads.size(); ++i)
+                ASSERT_EQ(found[i], expected[i]) << matcher->name() << ", payload " << i << " in scans of " << scan;
+        }
+    }
+}
+
 TEST(PatternMatching, FindsTheExampleOfAhoAndCorasick) {
     expect_found({"he", "she", "his", "hers"}, "ushers", {0, 1, 3});
 }
@@ -156,6 +171,7 @@ TEST(PatternMatching, AgreesWithNaiveSearchWhenStatesNeed32Bits) {
         payloads.push_back(text);
     }
     expect_all_right(patterns, payloads);
+    expect_right_in_scans(patterns, payloads, {1, 5, 13});
 }
 
 TEST(PatternMatching, GivesTheSameForScansOfAnySize) {
@@ -163,14 +179,56 @@ TEST(PatternMatching, GivesTheSameForScansOfAnySize) {
     Strings patterns, payloads;
     for (int i = 0; i < 30; ++i) patterns.push_back(random_text(random, 2 + random() % 4, "abc"));
     for (int i = 0; i < 1025; ++i) payloads.push_back(random_text(random, random() % 90, "abcd"));
-    const auto set = std::make_shared<const PatternSet>(patterns);
-    const std::vector<Ids> expected = search_naively(patterns, payloads);
-    for (const Engine& engine : {Engine::scalar, Engine::vector, Engine::hyperscan}) {
-        if (!is_available(engine)) continue;
-        const auto matcher = make_matcher(set, engine);
-        for (const size_t vector : {1, 2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 256, 1025})
-            EXPECT_EQ(search_with(*matcher, payloads, vector), expected) << matcher->name() << ", scans of " << vector;
+    expect_right_in_scans(patterns, payloads, {1, 2, 15, 16, 17, 31, 32, 33, 47, 48, 49, 256, 1025});
+}
+
+TEST(PatternMatching, FindsPatternsAcrossEveryBorderOfThePiecesInSmallScans) {
+    // The fewer payloads in a scan, the more pieces each is cut into. Each pattern is moved over every place.
+    const Strings patterns{"ne", "needle", "a needle longer than most pieces: " + std::string(150, 'n') + "!"};
+    for (const size_t bytes : {33, 64, 65, 512, 1025}) {
+        Strings payloads;
+        for (const std::string& pattern : patterns) {
+            for (size_t at = 0; at + pattern.size() <= bytes; ++at) {
+                std::string text(bytes, 'e');
+                text.replace(at, pattern.size(), pattern);
+                payloads.push_back(text);
+            }
+        }
+        expect_right_in_scans(patterns, payloads, {1, 2, 5, 13});
     }
+}
+
+TEST(PatternMatching, AgreesWithNaiveSearchInSmallScansOfShortAndLongPayloads) {
+    constexpr size_t kLengths[] = {0,  1,  4,  15, 16,  17,  19,  20,  21,  31,   32,   33,   35,   36,  37,
+                                   63, 64, 65, 68, 191, 192, 193, 767, 768, 1023, 1024, 1025, 1460, 9000};
+    std::mt19937 random(5);
+    for (const std::string_view alphabet : {"ab"sv, "abcdefghijklmnopqrstuvwxyz"sv}) {
+        Strings patterns{random_text(random, 2000, alphabet), random_text(random, 70, alphabet)};
+        for (size_t i = 0; i < 30; ++i) patterns.push_back(random_text(random, 1 + i, alphabet));
+        for (size_t count = 1; count <= 40; ++count) {
+            Strings payloads;
+            for (size_t i = 0; i < count; ++i) {
+                std::string text = random_text(random, kLengths[random() % std::size(kLengths)], alphabet);
+                // The same few patterns again and again, so that several pieces find them.
+                for (size_t at = random() % 50, k = random(); at < text.size(); at += 20 + random() % 100) {
+                    const std::string& pattern = patterns[(k + random() % 3) % patterns.size()];
+                    if (at + pattern.size() <= text.size()) text.replace(at, pattern.size(), pattern);
+                }
+                payloads.push_back(text);
+            }
+            expect_right_in_scans(patterns, payloads, {count});
+        }
+    }
+}
+
+TEST(PatternMatching, FindsAllOfALongPayloadAmongManyShortOnes) {
+    const Strings patterns{std::string(3000, 'b') + "!", "end", "x", "<tag>"};
+    std::string text;
+    for (int i = 0; i < 1000; ++i) text += i == 500 ? patterns[0] : "<tag>";
+    Strings payloads(255, "x");
+    payloads[3] = "";
+    payloads[77] = text + "end";
+    expect_right_in_scans(patterns, payloads, {1, 78, 255});
 }
 
 TEST(PatternMatching, ChoosesTheEngineByTheNumberOfPatterns) {

@@ -1,11 +1,25 @@
 // The vector engine's ordinary half: memory for what is found, and the check of the CPU.
 #include <stdexcept>
 
-#include "millrace/nf/nids/pattern/engines.hpp"
+#include "millrace/nf/nids/pattern/interleaved.hpp"
 #include "millrace/nf/nids/pattern/vector_avx512.hpp"
 
 namespace millrace::nf::nids::pattern {
 namespace {
+
+/// With fewer payloads than this, counted in payloads as long as the longest, too many lanes of a register would stand idle:
+/// ordinary look-ups, which take payloads in pieces, are faster than gathers.
+constexpr size_t kFewPayloads = 32;
+
+bool fills_lanes(std::span<const Payload> payloads) {
+    size_t bytes = 0;
+    size_t longest = 0;
+    for (const Payload& payload : payloads) {
+        bytes += payload.bytes;
+        longest = std::max<size_t>(longest, payload.bytes);
+    }
+    return bytes >= kFewPayloads * longest;
+}
 
 class VectorMatcher : public Matcher {
 public:
@@ -18,6 +32,7 @@ public:
         hits.reset(payloads.size());
         if (set_->size() == 0) return;
         const Automaton& automaton = set_->automaton();
+        if (!fills_lanes(payloads)) return walk_interleaved(automaton, payloads, found_, hits);
         const bool narrow = automaton.wide->empty();
         const avx512::Table table{automaton.class_of->data(), narrow ? automaton.narrow->data() : nullptr,
                                   narrow ? nullptr : automaton.wide->data(), automaton.stride, automaton.first_match};
