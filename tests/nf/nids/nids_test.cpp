@@ -1,9 +1,13 @@
 // The NF as a whole: golden packets, all engines against each other, options.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 
+#include <fmt/format.h>
+
 #include "captures.hpp"
+#include "millrace/nf/nids/evaluate.hpp"
 #include "support/data.hpp"
 #include "support/golden.hpp"
 #include "support/nf_runner.hpp"
@@ -58,6 +62,65 @@ TEST(Nids, TellsAtMostFifteenAlertsAndCountsTheRest) {
     for (uint32_t i = 0; i < 15; ++i) EXPECT_EQ(result.events[i].code, i);
     EXPECT_EQ(result.events[15].code, 0x80000000u | 5);
     EXPECT_EQ(result.decisions[0].detail, 0u);
+}
+
+/// Rules for the same few contents, most of which ask for nothing else: what one of them says may make others idle.
+TEST(Nids, DecidesAsEachRuleByItselfWouldHoweverManyShareAContent) {
+    struct Verb {
+        const char *action, *option;
+        bool pass, drop, alert;
+    };
+    constexpr Verb kVerbs[] = {{"pass", "", true, false, false}, {"drop", "", false, true, true}, {"drop", "noalert; ", false, true, false},
+                               {"alert", "", false, false, true}, {"reject", "", false, true, true}};
+    const char* const kContents[] = {"first", "second", "sec"};
+    const std::vector<test::Frame> frames = {
+        test::build_packet("{ipv4: {}, udp: {}, payload: nothing}"),        test::build_packet("{ipv4: {}, udp: {}, payload: a First one}"),
+        test::build_packet("{ipv4: {}, tcp: {}, payload: a SECOND one}"),   test::build_packet("{ipv6: {}, tcp: {}, payload: secfirst}"),
+        test::build_packet("{ipv4: {}, udp: {}, payload: second and first}"), test::build_packet("{ipv6: {}, udp: {}, payload: fir.st seconds}"),
+    };
+    const std::vector<std::array<bool, 3>> holds = {{false, false, false}, {true, false, false}, {false, true, true},
+                                                    {true, false, true},   {true, true, true},   {false, true, true}};
+    const std::array<bool, 6> is_udp = {true, true, false, false, true, true};
+    test::Rng rng(7);
+    for (int round = 0; round < 60; ++round) {
+        struct Drawn {
+            const Verb* verb;
+            size_t content;
+            bool udp_only;
+        };
+        std::vector<Drawn> rules(1 + rng() % 9);
+        std::string options = "mode: ips\nrule:\n";
+        for (size_t i = 0; i < rules.size(); ++i) {
+            rules[i] = {&kVerbs[rng() % std::size(kVerbs)], rng() % std::size(kContents), rng() % 4 == 0};
+            options += fmt::format("- '{} {} any any -> any any (content:\"{}\"; nocase; {}sid:{};)'\n", rules[i].verb->action,
+                                   rules[i].udp_only ? "udp" : "ip", kContents[rules[i].content], rules[i].verb->option, i + 1);
+        }
+        test::NfRunner runner("nids", options);
+        for (const test::Engine& engine : test::host_engines(runner.type())) {
+            const auto result = runner.run(frames, engine);
+            std::vector<size_t> alerts(frames.size());
+            for (const Event& event : result.events) ++alerts[event.packet];
+            for (size_t p = 0; p < frames.size(); ++p) {
+                uint32_t pass = kNoDetail, drop = kNoDetail, alert = kNoDetail;
+                size_t expected = 0;
+                for (uint32_t i = static_cast<uint32_t>(rules.size()); i-- > 0;) {
+                    if (!holds[p][rules[i].content] || (rules[i].udp_only && !is_udp[p])) continue;
+                    if (rules[i].verb->pass) pass = i;
+                    if (rules[i].verb->drop) drop = i;
+                    if (!rules[i].verb->alert) continue;
+                    alert = i;
+                    ++expected;
+                }
+                const Decision decision = pass != kNoDetail    ? Decision{pass, kClean}
+                                          : drop != kNoDetail  ? Decision{drop, kBlock}
+                                          : alert != kNoDetail ? Decision{alert, kAlert}
+                                                               : Decision{kNoDetail, kClean};
+                EXPECT_EQ(result.decisions[p].outcome, decision.outcome) << engine.text() << ", packet " << p << "\n" << options;
+                EXPECT_EQ(result.decisions[p].detail, decision.detail) << engine.text() << ", packet " << p << "\n" << options;
+                EXPECT_EQ(alerts[p], pass != kNoDetail ? 0 : expected) << engine.text() << ", packet " << p << "\n" << options;
+            }
+        }
+    }
 }
 
 void expect_error(const std::string& options, const std::string& part) {

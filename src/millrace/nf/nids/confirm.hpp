@@ -9,13 +9,6 @@
 #include "millrace/nf/nids/regex/device.hpp"
 #include "millrace/packet/lanes.hpp"
 
-// A call costs little beside the work behind it, and a copy of it at every place would bloat the kernel.
-#if MILLRACE_GPU
-#define MILLRACE_NIDS_CALL __device__ __noinline__
-#else
-#define MILLRACE_NIDS_CALL __attribute__((noinline))
-#endif
-
 namespace millrace::nf::nids {
 
 /// What options are checked with; a part of Nids::Tables.
@@ -97,7 +90,7 @@ public:
     MILLRACE_DEVICE Confirmation(const Packet& packet, const OptionTables& tables, PayloadBuffers& buffers, Lanes lanes)
         : packet_(packet), tables_(tables), buffers_(buffers), lanes_(lanes) {}
 
-    MILLRACE_NIDS_CALL bool run(const CompiledRule& rule) {
+    MILLRACE_DEVICE bool run(const CompiledRule& rule) {
         first_ = rule.first_op;
         searches_ = 0;
         for (uint64_t& slot : slots_) slot = 0;

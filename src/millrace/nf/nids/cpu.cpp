@@ -7,8 +7,7 @@ class NidsCpuHalf : public CpuHalf {
 public:
     NidsCpuHalf(std::shared_ptr<const pattern::PatternSet> patterns, pattern::Engine engine, const NidsTables& tables)
         : tables_(tables),
-          all_have_patterns_(tables.by_source.rules.empty() && tables.by_destination.rules.empty() && tables.only_ipv6.empty() &&
-                             tables.by_port.rules.empty()),
+          all_have_patterns_(!tables.without_pattern),
           payloads_(kCpuVector) {
         hits_.reserve(kCpuVector, patterns->size());
         matcher_ = pattern::make_matcher(std::move(patterns), engine);

@@ -13,19 +13,34 @@ struct RangeIndex {
     View<uint32_t> rules;
 };
 
+/// A rule as lists name it: by its number, and whether all packets that the list is for meet it.
+namespace named_rule {
+inline constexpr uint32_t kAlways = 0x80000000u;  ///< they do: no look at the rule is needed, its action stands here, too
+inline constexpr uint32_t kActionShift = 28, kActions = 7;
+inline constexpr uint32_t kNumbers = (1u << kActionShift) - 1;
+}  // namespace named_rule
+
+/// The rules that look for a pattern.
+struct PatternRules {
+    uint32_t first = 0;  ///< where they begin in `pattern_rules`; of one alone: the named rule itself
+    uint32_t count = 0;
+};
+static_assert(sizeof(PatternRules) == 8);
+
 /// The tables of the NF.
 struct NidsTables {
     View<CompiledRule> rules;
     HeaderTables header;
     OptionTables options;
     pattern::PatternTables patterns;
-    View<uint32_t> pattern_begin;  ///< by pattern, and one more: where its rules begin in `pattern_rules`
-    View<uint32_t> pattern_rules;
+    View<PatternRules> by_pattern;
+    View<uint32_t> pattern_rules;  ///< named rules
     // Rules without a content to look for stand in one of these.
     RangeIndex by_source;       ///< by IPv4 source
     RangeIndex by_destination;  ///< by IPv4 destination
     View<uint32_t> only_ipv6;   ///< those of the two above that have IPv6 addresses
     RangeIndex by_port;         ///< by protocol << 16 | destination port
+    bool without_pattern = false;  ///< whether there are any of these
 };
 
 /// Protocols in the keys of `by_port`.
@@ -41,7 +56,7 @@ inline constexpr uint32_t kMoreAlerts = 0x80000000u;
 /// The lowest of the rules that matched, ascending, and how many more there were.
 class MatchedRules {
 public:
-    MILLRACE_DEVICE void add(uint32_t rule) {
+    MILLRACE_DEVICE_CALL void add(uint32_t rule) {
         if (count_ == kMaxAlerts) {
             ++more_;
             if (rule > rules_[kMaxAlerts - 1]) return;
@@ -61,14 +76,74 @@ private:
     uint32_t more_ = 0;
 };
 
+/// What of one packet rules are held against.
+template <class Lanes>
+class Examination {
+public:
+    MILLRACE_DEVICE Examination(const Packet& packet, const NidsTables& tables, Lanes lanes)
+        : packet_(packet), tables_(tables),
+          buffers_(packet.payload(), packet.payload_bytes(), packet.layers().is_tcp()),
+          confirmation_(packet, tables.options, buffers_, lanes) {}
+    /// Whether the packet is one that the rule is for, but for the pattern that led to it.
+    MILLRACE_DEVICE_CALL bool meets(const CompiledRule& rule) {
+        return header_matches(rule, tables_.header, packet_, buffers_) && confirmation_.run(rule);
+    }
+
+private:
+    const Packet& packet_;
+    const NidsTables& tables_;
+    PayloadBuffers buffers_;
+    Confirmation<Lanes> confirmation_;
+};
+
+/// Named rules.
+struct RuleList {
+    const uint32_t* first = nullptr;
+    uint32_t count = 0;
+};
+
+namespace detail {
+
+MILLRACE_DEVICE RuleList rules_at(const RangeIndex& index, uint32_t value) {
+    if (index.rules.empty()) return {};
+    uint32_t low = 0, high = static_cast<uint32_t>(index.starts.size());
+    while (high - low > 1) {
+        const uint32_t middle = (low + high) / 2;
+        if (index.starts[middle] <= value) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return {index.rules.data() + index.begin[low], index.begin[low + 1] - index.begin[low]};
+}
+
+inline constexpr uint32_t kIndexes = 3;
+/// The rules that look for no pattern and may be for such a packet, by index `which` of kIndexes.
+MILLRACE_DEVICE_CALL RuleList rules_without_pattern(const NidsTables& tables, const Packet& packet, uint32_t which) {
+    const Layers& layers = packet.layers();
+    if (which == 0) {
+        const PortKey key = layers.is_tcp() ? PortKey::tcp : layers.is_udp() ? PortKey::udp : layers.is_icmp() ? PortKey::icmp : PortKey::other;
+        return rules_at(tables.by_port, static_cast<uint32_t>(key) << 16 | packet.l4_dst_port());
+    }
+    if (layers.is_ipv4()) return which == 1 ? rules_at(tables.by_source, packet.ipv4_src()) : rules_at(tables.by_destination, packet.ipv4_dst());
+    return which == 1 ? RuleList{tables.only_ipv6.data(), static_cast<uint32_t>(tables.only_ipv6.size())} : RuleList{};
+}
+
+template <class Lanes>
+MILLRACE_DEVICE_CALL void emit_alerts(Packet& packet, const MatchedRules& alerts, Lanes lanes) {
+    for (uint32_t i = 0; i < alerts.count(); ++i) lanes.once([&] { packet.emit(alerts[i]); });
+    if (alerts.more() > 0) lanes.once([&] { packet.emit(kMoreAlerts | alerts.more()); });
+}
+
+}  // namespace detail
+
 /// One packet's way through the rules: `pattern` for each pattern found, then `finish`.
 template <class Lanes>
 class Evaluation {
 public:
     MILLRACE_DEVICE Evaluation(Packet& packet, const NidsTables& tables, Lanes lanes)
-        : packet_(packet), tables_(tables), lanes_(lanes),
-          buffers_(packet.payload(), packet.payload_bytes(), packet.layers().is_tcp()),
-          confirmation_(packet_, tables.options, buffers_, lanes) {}
+        : packet_(packet), tables_(tables), lanes_(lanes), examination_(packet, tables, lanes) {}
 
     /// Whether the rules say anything of such a packet.
     MILLRACE_DEVICE static bool concerns(const Packet& packet) {
@@ -76,71 +151,51 @@ public:
     }
 
     MILLRACE_DEVICE void pattern(uint32_t id) {
-        try_rules(tables_.pattern_rules.data() + tables_.pattern_begin[id],
-                  tables_.pattern_begin[id + 1] - tables_.pattern_begin[id]);
+        const PatternRules rules = tables_.by_pattern[id];
+        if (rules.count == 1) try_rule(rules.first);
+        else try_rules({tables_.pattern_rules.data() + rules.first, rules.count});
     }
 
     /// The rules that look for no pattern, the alerts, the decision.
     MILLRACE_DEVICE Decision finish() {
-        try_rules_without_pattern();
+        if (tables_.without_pattern)
+            for (uint32_t which = 0; which < detail::kIndexes; ++which) try_rules(detail::rules_without_pattern(tables_, packet_, which));
         if (pass_ != kNoDetail) return {pass_, kClean};
-        for (uint32_t i = 0; i < alerts_.count(); ++i) lanes_.once([&] { packet_.emit(alerts_[i]); });
-        if (alerts_.more() > 0) lanes_.once([&] { packet_.emit(kMoreAlerts | alerts_.more()); });
+        if (alerts_.count() > 0) detail::emit_alerts(packet_, alerts_, lanes_);
         if (drop_ != kNoDetail) return {drop_, kBlock};
         return alerts_.count() == 0 ? Decision{kNoDetail, kClean} : Decision{alerts_[0], kAlert};
     }
 
 private:
-    MILLRACE_DEVICE void try_rules_without_pattern() {
-        const Layers& layers = packet_.layers();
-        if (layers.is_ipv4()) {
-            try_indexed(tables_.by_source, packet_.ipv4_src());
-            try_indexed(tables_.by_destination, packet_.ipv4_dst());
-        } else {
-            try_rules(tables_.only_ipv6.data(), static_cast<uint32_t>(tables_.only_ipv6.size()));
-        }
-        const PortKey key = layers.is_tcp()    ? PortKey::tcp
-                            : layers.is_udp()  ? PortKey::udp
-                            : layers.is_icmp() ? PortKey::icmp
-                                               : PortKey::other;
-        try_indexed(tables_.by_port, static_cast<uint32_t>(key) << 16 | packet_.l4_dst_port());
+    MILLRACE_DEVICE void try_rules(RuleList rules) {
+#if MILLRACE_GPU
+#pragma unroll 1
+#endif
+        for (uint32_t i = 0; i < rules.count; ++i) try_rule(rules.first[i]);
     }
-
-    MILLRACE_DEVICE void try_indexed(const RangeIndex& index, uint32_t value) {
-        if (index.rules.empty()) return;
-        uint32_t low = 0, high = static_cast<uint32_t>(index.starts.size());
-        while (high - low > 1) {
-            const uint32_t middle = (low + high) / 2;
-            if (index.starts[middle] <= value) {
-                low = middle;
-            } else {
-                high = middle;
-            }
-        }
-        try_rules(index.rules.data() + index.begin[low], index.begin[low + 1] - index.begin[low]);
-    }
-
-    MILLRACE_NIDS_CALL void try_rules(const uint32_t* rules, uint32_t count) {
-        for (uint32_t i = 0; i < count; ++i) {
-            const CompiledRule& rule = tables_.rules[rules[i]];
-            if (header_matches(rule, tables_.header, packet_, buffers_) && confirmation_.run(rule)) matched(rules[i], rule);
+    MILLRACE_DEVICE void try_rule(uint32_t named) {
+        const uint32_t number = named & named_rule::kNumbers;
+        if (named & named_rule::kAlways) {
+            matched(number, named >> named_rule::kActionShift & named_rule::kActions);
+        } else if (const CompiledRule& rule = tables_.rules[number]; examination_.meets(rule)) {
+            matched(number, rule.action);
         }
     }
 
-    MILLRACE_DEVICE void matched(uint32_t index, const CompiledRule& rule) {
-        if (rule.action & CompiledRule::kPass) {
+    MILLRACE_DEVICE void matched(uint32_t index, uint32_t action) {
+        if (action & CompiledRule::kPass) {
             pass_ = smaller(pass_, index);
             return;
         }
-        if (rule.action & CompiledRule::kDrop) drop_ = smaller(drop_, index);
-        if (!(rule.action & CompiledRule::kSilent)) alerts_.add(index);
+        if (action & CompiledRule::kDrop) drop_ = smaller(drop_, index);
+        if (!(action & CompiledRule::kSilent)) alerts_.add(index);
     }
 
+    // What calls get by reference lies in memory: not all of it at once, so that the rest may stay in registers.
     Packet& packet_;
     const NidsTables& tables_;
     Lanes lanes_;
-    PayloadBuffers buffers_;
-    Confirmation<Lanes> confirmation_;
+    Examination<Lanes> examination_;
     MatchedRules alerts_;
     uint32_t pass_ = kNoDetail;
     uint32_t drop_ = kNoDetail;

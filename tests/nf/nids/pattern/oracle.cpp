@@ -79,11 +79,14 @@ std::vector<Ids> search_with_lanes(const PatternSet& set, const std::vector<std:
     nf::Image image;
     PatternTables& tables = image.start<PatternTables>();
     set.attach(image, tables);
-    const auto copies = tight_copies(payloads);
     std::vector<Ids> result;
     for (size_t i = 0; i < payloads.size(); ++i) {
         const uint32_t bytes = static_cast<uint32_t>(payloads[i].size());
-        const uint8_t* data = copies[i].get();
+        // At every place in a word of eight bytes, in turn.
+        const size_t skew = i % 8;
+        const std::unique_ptr<uint8_t[]> copy(new uint8_t[skew + bytes]);
+        uint8_t* const data = copy.get() + skew;
+        std::copy(payloads[i].begin(), payloads[i].end(), data);
         result.push_back(lanes == 1   ? scan_device<1>(data, bytes, tables)
                          : lanes == 8 ? scan_device<8>(data, bytes, tables)
                                       : scan_device<32>(data, bytes, tables));

@@ -130,12 +130,46 @@ private:
         }
     }
 
-    void finish_patterns() {
-        for (const auto& rules : rules_of_pattern_) {
-            out_.pattern_begin.push_back(static_cast<uint32_t>(out_.pattern_rules.size()));
-            out_.pattern_rules.insert(out_.pattern_rules.end(), rules.begin(), rules.end());
+    /// Whether every IP packet that has the rule's pattern meets it.
+    static bool asks_for_nothing_more(const CompiledRule& rule) {
+        return rule.ops == 0 && rule.header == CompiledRule::kAnyProtocol && rule.application == Application::none && rule.src == 0 && rule.dst == 0 &&
+               rule.src_ports == 0 && rule.dst_ports == 0;
+    }
+
+    /// The rule as the list of its pattern names it.
+    uint32_t named(uint32_t index) const {
+        const CompiledRule& rule = out_.headers[index];
+        if (!asks_for_nothing_more(rule)) return index;
+        return named_rule::kAlways | static_cast<uint32_t>(rule.action) << named_rule::kActionShift | index;
+    }
+
+    /// Of the rules of one pattern, ascending, keeps those that can matter in a packet that has the pattern: behind a pass rule that
+    /// all such packets meet, none does, and before it only pass rules do; behind such a drop rule no silent one does.
+    void leave_out_what_others_decide(std::vector<uint32_t>& rules) const {
+        const auto always = [&](uint8_t action) {
+            return std::find_if(rules.begin(), rules.end(),
+                                [&](uint32_t i) { return (out_.headers[i].action & action) && asks_for_nothing_more(out_.headers[i]); });
+        };
+        if (const auto pass = always(CompiledRule::kPass); pass != rules.end()) {
+            rules.erase(pass + 1, rules.end());
+            std::erase_if(rules, [&](uint32_t i) { return !(out_.headers[i].action & CompiledRule::kPass); });
+        } else if (const auto drop = always(CompiledRule::kDrop); drop != rules.end()) {
+            const uint32_t first = *drop;
+            std::erase_if(rules, [&](uint32_t i) { return i > first && (out_.headers[i].action & ~CompiledRule::kDrop) == CompiledRule::kSilent; });
         }
-        out_.pattern_begin.push_back(static_cast<uint32_t>(out_.pattern_rules.size()));
+    }
+
+    void finish_patterns() {
+        for (std::vector<uint32_t>& rules : rules_of_pattern_) {
+            leave_out_what_others_decide(rules);
+            const auto first = static_cast<uint32_t>(out_.pattern_rules.size());
+            if (rules.size() == 1) {
+                out_.by_pattern.push_back({named(rules.front()), 1});
+                continue;
+            }
+            out_.by_pattern.push_back({first, static_cast<uint32_t>(rules.size())});
+            for (const uint32_t rule : rules) out_.pattern_rules.push_back(named(rule));
+        }
         out_.patterns = std::make_shared<const pattern::PatternSet>(std::move(patterns_));
     }
 
@@ -194,12 +228,13 @@ void CompiledRules::attach(nf::Image& image) const {
     image.attach(tables.options.literals, literals);
     regexes.attach(image, tables.options.regex);
     patterns->attach(image, tables.patterns);
-    image.attach(tables.pattern_begin, pattern_begin);
+    image.attach(tables.by_pattern, by_pattern);
     image.attach(tables.pattern_rules, pattern_rules);
     attach_index(image, tables.by_source, by_source);
     attach_index(image, tables.by_destination, by_destination);
     attach_index(image, tables.by_port, by_port);
     image.attach(tables.only_ipv6, only_ipv6);
+    tables.without_pattern = without_pattern > 0;
 }
 
 }  // namespace millrace::nf::nids

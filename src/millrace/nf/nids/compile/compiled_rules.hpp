@@ -28,7 +28,8 @@ struct CompiledRules {
     std::vector<Range6> ranges6;
     std::vector<PortSet> port_sets;
     std::vector<PortRange> port_ranges;
-    std::vector<uint32_t> pattern_begin, pattern_rules;
+    std::vector<PatternRules> by_pattern;
+    std::vector<uint32_t> pattern_rules;
     struct Index {
         std::vector<uint32_t> starts, begin, rules;
     };

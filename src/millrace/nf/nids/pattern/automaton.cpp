@@ -168,6 +168,17 @@ std::shared_ptr<const std::vector<T, Allocator>> share(std::vector<T, Allocator>
     return std::make_shared<const std::vector<T, Allocator>>(std::move(values));
 }
 
+/// By bytes: the lowest states at least so deep. Those in which no pattern ends come first, the others from `first_match` on; each
+/// kind is in order of depth.
+std::vector<Level> levels_of(const std::vector<uint32_t>& depth, uint32_t first_match) {
+    const auto behind = depth.begin() + first_match;
+    const auto lowest = [&](auto from, auto to, uint32_t deep) { return static_cast<uint32_t>(std::lower_bound(from, to, deep) - depth.begin()); };
+    std::vector<Level> levels;
+    for (uint32_t deep = 0; levels.empty() || levels.back().plain < first_match || levels.back().match < depth.size(); ++deep)
+        levels.push_back({lowest(depth.begin(), behind, deep), lowest(behind, depth.end(), deep)});
+    return levels;
+}
+
 /// `ids[i]`: the ids of distinct pattern i.
 void fill_outputs(const Trie& trie, const Numbering& numbering, const std::vector<std::vector<uint32_t>>& ids,
                   Automaton& automaton) {
@@ -195,10 +206,12 @@ void fill_matches(Automaton& automaton) {
     std::vector<Match> matches(automaton.match_count());
     for (uint32_t m = 0; m < matches.size(); ++m) {
         const uint32_t link = automaton.output_link[m];
-        const Match suffix = link == kNoPattern ? Match{0, kNoPattern, kNoPattern} : matches[link];
-        matches[m] = {suffix.common, suffix.rare, suffix.rare};
+        const Match suffix = link == kNoPattern ? Match{} : matches[link];
+        matches[m] = {suffix.common, suffix.rare, suffix.rare, suffix.only_rare};
         if (m >= common_matches) {
-            if (begin[m] != begin[m + 1]) matches[m].rare = m;
+            if (begin[m] == begin[m + 1]) continue;
+            matches[m].rare = m;
+            matches[m].only_rare = suffix.rare == kNoPattern && begin[m] + 1 == begin[m + 1] ? ids[begin[m]] : kNoPattern;
             continue;
         }
         for (uint32_t i = begin[m]; i < begin[m + 1]; ++i)
@@ -214,7 +227,7 @@ void fill_matches(Automaton& automaton) {
 uint64_t Automaton::bytes() const {
     return class_of->size() + narrow->size() * sizeof(uint16_t) + matches->size() * sizeof(Match) +
            sizeof(uint32_t) *
-               (wide->size() + depth->size() + output_begin->size() + output_ids->size() + common_ids->size());
+               (wide->size() + depth->size() + 2 * levels->size() + output_begin->size() + output_ids->size() + common_ids->size());
 }
 
 Automaton build_automaton(const std::vector<std::string>& patterns) {
@@ -250,6 +263,7 @@ Automaton build_automaton(const std::vector<std::string>& patterns) {
                                      : fill_rows<uint32_t>(trie, numbering, class_of, automaton.stride));
     std::vector<uint32_t> depth(trie.nodes.size());
     for (size_t i = 0; i < trie.nodes.size(); ++i) depth[numbering.state_of[i]] = trie.nodes[i].depth;
+    automaton.levels = share(levels_of(depth, numbering.first_match));
     automaton.depth = share(std::move(depth));
     automaton.class_of = share(std::move(class_of));
     fill_outputs(trie, numbering, ids, automaton);

@@ -21,7 +21,8 @@ struct Automaton {
     std::shared_ptr<const std::vector<uint8_t>> class_of;       ///< 256
     std::shared_ptr<const Table<uint16_t>> narrow;              ///< empty when there are over 65,536 states
     std::shared_ptr<const Table<uint32_t>> wide;                ///< empty otherwise
-    std::shared_ptr<const std::vector<uint32_t>> depth;
+    std::shared_ptr<const std::vector<uint32_t>> depth;         ///< by state: length of the pattern prefix that it stands for
+    std::shared_ptr<const std::vector<Level>> levels;
     std::shared_ptr<const std::vector<Match>> matches;
     std::shared_ptr<const std::vector<uint32_t>> output_begin;
     std::shared_ptr<const std::vector<uint32_t>> output_ids;

@@ -29,7 +29,7 @@ void PatternSet::attach(nf::Image& image, PatternTables& tables) const {
     } else {
         image.attach(tables.wide, automaton_.wide);
     }
-    image.attach(tables.depth, automaton_.depth);
+    image.attach(tables.levels, automaton_.levels);
     image.attach(tables.matches, automaton_.matches);
     image.attach(tables.output_begin, automaton_.output_begin);
     image.attach(tables.output_ids, automaton_.output_ids);
