@@ -92,6 +92,10 @@ MILLRACE_DEVICE AesBlock aes_encrypt(const AesTables& tables, const uint32_t* ke
     const AesEncryptTable table(tables);
     uint32_t s0 = in.words[0] ^ keys[0], s1 = in.words[1] ^ keys[1];
     uint32_t s2 = in.words[2] ^ keys[2], s3 = in.words[3] ^ keys[3];
+    // Not all rounds unrolled: a GPU waits for instructions, too.
+#if MILLRACE_GPU
+#pragma unroll 3
+#endif
     for (uint32_t round = 1; round < rounds; ++round) {
         keys += 4;
         const uint32_t t0 = detail::aes_column(table, s0, s1, s2, s3) ^ keys[0];
@@ -112,6 +116,9 @@ MILLRACE_DEVICE AesBlock aes_decrypt(const AesTables& tables, const uint32_t* ke
     const uint32_t* table = tables.decrypt.data();
     uint32_t s0 = in.words[0] ^ keys[0], s1 = in.words[1] ^ keys[1];
     uint32_t s2 = in.words[2] ^ keys[2], s3 = in.words[3] ^ keys[3];
+#if MILLRACE_GPU
+#pragma unroll 3
+#endif
     for (uint32_t round = 1; round < rounds; ++round) {
         keys += 4;
         const uint32_t t0 = detail::aes_column(table, s0, s3, s2, s1) ^ keys[0];
@@ -160,7 +167,7 @@ MILLRACE_DEVICE void aes_ctr(const AesTables& tables, const uint32_t* keys, uint
 
 /// Encrypts `blocks` blocks in place in CBC mode. Each block needs the one before, so one lane does it all.
 template <class Lanes>
-MILLRACE_DEVICE void aes_cbc_encrypt(const AesTables& tables, const uint32_t* keys, uint32_t rounds, const uint8_t* iv,
+MILLRACE_DEVICE_CALL void aes_cbc_encrypt(const AesTables& tables, const uint32_t* keys, uint32_t rounds, const uint8_t* iv,
                                      uint8_t* data, uint32_t blocks, Lanes lanes) {
     lanes.once([&] {
         AesBlock chain = load_block(iv);
@@ -174,7 +181,7 @@ MILLRACE_DEVICE void aes_cbc_encrypt(const AesTables& tables, const uint32_t* ke
 /// Decrypts `blocks` blocks in place in CBC mode, all lanes at once. `keys` is the inverse schedule and
 /// `iv` does not overlap `data`.
 template <class Lanes>
-MILLRACE_DEVICE void aes_cbc_decrypt(const AesTables& tables, const uint32_t* keys, uint32_t rounds, const uint8_t* iv,
+MILLRACE_DEVICE_CALL void aes_cbc_decrypt(const AesTables& tables, const uint32_t* keys, uint32_t rounds, const uint8_t* iv,
                                      uint8_t* data, uint32_t blocks, Lanes lanes) {
     PerLane<AesBlock, Lanes> plain;
     // From the end to the start, because a block needs the ciphertext before it.

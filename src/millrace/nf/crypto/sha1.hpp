@@ -86,44 +86,57 @@ MILLRACE_DEVICE void sha1_last_words(const uint8_t* data, uint32_t left, uint32_
     for (unsigned i = 0; i < 16; ++i) words[i] = sha1_last_word(data, left, i);
 #endif
 }
+/// How many blocks the last `count` bytes of a message make, padded.
+MILLRACE_DEVICE uint32_t sha1_blocks(uint32_t count) { return (count + 8) / kSha1BlockBytes + 1; }
+/// Block `block` of those that the last `count` bytes of a message make, of which `before` bytes went in already.
+MILLRACE_DEVICE void sha1_words(const uint8_t* data, uint32_t count, uint32_t before, uint32_t block, uint32_t (&w)[16]) {
+    const uint32_t at = block * kSha1BlockBytes;
+    if (at + kSha1BlockBytes <= count) {
+        load_be32s(data + at, w);
+        return;
+    }
+    if (at <= count) {
+        sha1_last_words(data + at, count - at, w);
+    } else {
+        for (unsigned i = 0; i < 16; ++i) w[i] = 0;  // only the length did not fit before
+    }
+    if (block + 1 < sha1_blocks(count)) return;
+    const uint64_t bits = 8 * (static_cast<uint64_t>(before) + count);
+    w[14] = static_cast<uint32_t>(bits >> 32);
+    w[15] = static_cast<uint32_t>(bits);
+}
 }  // namespace detail
 
 /// Takes in the last `count` bytes of a message of which `before` bytes (a multiple of 64) went in
 /// already; then `state` is the digest.
 MILLRACE_DEVICE void sha1_finish(Sha1& state, const uint8_t* data, uint32_t count, uint32_t before) {
     // One loop over whole and padded blocks alike, so that the rounds are in the program once.
-    const uint32_t blocks = (count + 8) / kSha1BlockBytes + 1;
+    const uint32_t blocks = detail::sha1_blocks(count);
     for (uint32_t block = 0; block < blocks; ++block) {
-        const uint32_t at = block * kSha1BlockBytes;
         uint32_t w[16];
-        if (at + kSha1BlockBytes <= count) {
-            load_be32s(data + at, w);
-        } else if (at <= count) {
-            detail::sha1_last_words(data + at, count - at, w);
-        } else {
-            for (unsigned i = 0; i < 16; ++i) w[i] = 0;  // only the length did not fit before
-        }
-        if (block + 1 == blocks) {
-            const uint64_t bits = 8 * (static_cast<uint64_t>(before) + count);
-            w[14] = static_cast<uint32_t>(bits >> 32);
-            w[15] = static_cast<uint32_t>(bits);
-        }
+        detail::sha1_words(data, count, before, block, w);
         sha1_block(state, w);
     }
 }
 
 /// HMAC-SHA1 of `count` bytes; the first 12 bytes of the result are HMAC-SHA1-96 (RFC 2404).
 MILLRACE_DEVICE Sha1 hmac_sha1(const HmacSha1Key& key, const uint8_t* data, uint32_t count) {
-    Sha1 inner = key.inner;
-    sha1_finish(inner, data, count, kSha1BlockBytes);
-    uint32_t w[16];
-    for (unsigned i = 0; i < 5; ++i) w[i] = inner.h[i];
-    w[5] = 0x80000000u;
-    for (unsigned i = 6; i < 15; ++i) w[i] = 0;
-    w[15] = 8 * (kSha1BlockBytes + kSha1Bytes);
-    Sha1 outer = key.outer;
-    sha1_block(outer, w);
-    return outer;
+    Sha1 state = key.inner;
+    // The outer hash is one more block of the same loop.
+    const uint32_t blocks = detail::sha1_blocks(count);
+    for (uint32_t block = 0; block <= blocks; ++block) {
+        uint32_t w[16];
+        if (block < blocks) {
+            detail::sha1_words(data, count, kSha1BlockBytes, block, w);
+        } else {
+            for (unsigned i = 0; i < 16; ++i) w[i] = i < 5 ? state.h[i] : 0;
+            w[5] = 0x80000000u;
+            w[15] = 8 * (kSha1BlockBytes + kSha1Bytes);
+            state = key.outer;
+        }
+        sha1_block(state, w);
+    }
+    return state;
 }
 
 }  // namespace millrace::crypto

@@ -30,8 +30,11 @@ struct Ipsec {
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
         const Route route = find_route(packet, tables);
         if (route.outcome == kProtected) return protect(packet, tables, route, lanes);
-        if (route.outcome == kUnprotected) return unprotect(packet, tables, route, lanes);
-        return {route.detail, route.outcome};
+        if (route.outcome != kUnprotected) return {route.detail, route.outcome};
+        Packet own = packet;  // what a call gets by reference lies in memory: let the other way keep it in registers
+        const Decision decision = unprotect(own, tables, route, lanes);
+        packet = own;
+        return decision;
     }
 
     /// Writes the ICV of what `process` has wrapped.
@@ -67,7 +70,7 @@ private:
     }
 
     template <class Lanes>
-    MILLRACE_DEVICE static Decision unprotect(Packet& packet, const Tables& tables, const Route& route, Lanes lanes) {
+    MILLRACE_DEVICE_CALL static Decision unprotect(Packet& packet, const Tables& tables, const Route& route, Lanes lanes) {
         const Sa& sa = tables.sas[route.detail];
         const Esp esp = received_esp(packet, sa);
         if (forged(esp, sa, lanes)) return {route.detail, kBadIcv};

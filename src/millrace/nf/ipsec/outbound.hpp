@@ -57,12 +57,13 @@ MILLRACE_DEVICE void write_outer(uint8_t* header, const Sa& sa, uint32_t outer_c
 /// Writes the IV of `sequence`. In CTR it is the number itself, which is unique (RFC 3686, section 4).
 /// In CBC it must not be predictable (RFC 3602, section 3): the number, encrypted under a key of its
 /// own (NIST SP 800-38A, appendix C).
+MILLRACE_DEVICE_CALL void write_encrypted_iv(uint8_t* iv, const Sa& sa, const crypto::AesTables& aes, uint64_t sequence) {
+    const crypto::AesBlock number{{0, 0, static_cast<uint32_t>(sequence >> 32), static_cast<uint32_t>(sequence)}};
+    crypto::store_block(iv, crypto::aes_encrypt(aes, sa.iv_keys, crypto::kAes128Rounds, number));
+}
 MILLRACE_DEVICE void write_iv(uint8_t* iv, const Sa& sa, const crypto::AesTables& aes, uint64_t sequence) {
     if (sa.cipher == Cipher::aes_ctr) store_be64(iv, sequence);
-    if (sa.cipher == Cipher::aes_cbc) {
-        const crypto::AesBlock number{{0, 0, static_cast<uint32_t>(sequence >> 32), static_cast<uint32_t>(sequence)}};
-        crypto::store_block(iv, crypto::aes_encrypt(aes, sa.iv_keys, crypto::kAes128Rounds, number));
-    }
+    if (sa.cipher == Cipher::aes_cbc) write_encrypted_iv(iv, sa, aes, sequence);
 }
 
 /// The first counter block of CTR (RFC 3686, section 4): nonce, IV, and a count from 1.
