@@ -26,6 +26,7 @@ exec::RuntimeOptions runtime_options(const RunOptions& options) {
     result.cpu = options.cpu;
     result.offload = options.offload;
     result.devices = options.devices;
+    result.timeline_file = options.timeline_file;
     return result;
 }
 

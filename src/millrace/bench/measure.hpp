@@ -49,6 +49,7 @@ struct RunOptions {
     exec::OffloadOptions offload;
     std::vector<std::shared_ptr<device::Device>> devices;  ///< none: the cpu, or those of the configuration
     uint32_t buffers = 65536;                ///< of each worker
+    std::string timeline_file;               ///< for a trace of every batch; empty: none
 };
 
 /// A packet that came out, and the frame that it was.

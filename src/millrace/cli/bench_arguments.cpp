@@ -43,6 +43,7 @@ void BenchArguments::add_to(CLI::App& command) {
     command.add_option("--restore", session.restore, "What sources write into a buffer that comes back into use")
         ->check(CLI::IsMember({"auto", "all", "headers", "nothing"}))->capture_default_str();
     command.add_flag("--unchecked", unchecked, "Do not hold a sample of packets against the cpu");
+    command.add_option("--timeline", timeline_file, "Write when each batch of the last run was gathered, copied, run and applied, for ui.perfetto.dev")->type_name("FILE");
     command.add_option("--json", json_file, "Write the results as JSON")->type_name("FILE");
 }
 
@@ -68,6 +69,7 @@ bench::Point BenchArguments::point(const std::string& chain, const std::string& 
     point.traffic = traffic;
     point.run.workers = worker_count;
     point.run.cores = cores;
+    point.run.timeline_file = timeline_file;
     point.run.burst = burst;
     point.run.cpu = offload.cpu_options();
     point.run.offload = offload.options();

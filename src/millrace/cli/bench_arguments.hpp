@@ -16,7 +16,7 @@ namespace millrace::cli {
 struct BenchArguments {
     std::vector<std::string> chains, devices{"cpu"}, sizes;
     std::vector<unsigned> workers{1}, cores;
-    std::string replay, json_file;
+    std::string replay, timeline_file, json_file;
     bench::SessionOptions session;
     OffloadArguments offload;
     uint16_t burst = 256;
