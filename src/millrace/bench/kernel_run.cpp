@@ -243,8 +243,8 @@ double KernelRun::bus_rate(const Batches& batches, const device::LoadedProgram& 
 KernelTimes KernelRun::measure(const std::shared_ptr<const chain::Program>& program, const io::TrafficFrames& frames, const KernelOptions& options) {
     // A resident kernel's steps are those of fused.
     const device::Mode mode = options.mode == device::Mode::persistent ? device::Mode::fused : options.mode;
-    const auto loaded = device_.load(program, device::plan_steps(*program, {.mode = mode, .gather = true}));
-    const auto timed = device_.load(program, device::plan_steps(*program, {.mode = mode, .gather = true, .timed = true}));
+    const auto loaded = device_.load(program, device::plan_steps(*program, {.mode = mode}));
+    const auto timed = device_.load(program, device::plan_steps(*program, {.mode = mode, .timed = true}));
     Batches batches;
     for (const device::StreamId stream : streams_)
         batches.push_back(std::make_unique<Batch>(device_, stream, *program, frames, options.batch, loaded->states(), loaded->steps().size()));
@@ -268,6 +268,7 @@ KernelTimes KernelRun::measure(const std::shared_ptr<const chain::Program>& prog
             add(step_text(*program, step), steps[i]);
             continue;
         }
+        add("setting apart", steps[i] * laps[i][device::kLandedPart] / whole);
         add("sorting", steps[i] * laps[i][device::kSortPart] / whole);
         add("parsing", steps[i] * laps[i][device::kBeginPart] / whole);
         for (uint16_t node = step.first; node < step.last; ++node) add(program->nodes[node].name, steps[i] * laps[i][node] / whole);

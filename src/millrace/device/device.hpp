@@ -173,6 +173,8 @@ public:
     virtual Status launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) = 0;
     /// Sets `event` when all that was put on the stream so far is done.
     virtual Status record(StreamId stream, EventId& event) = 0;
+    /// The same for an event that the host alone asks for, and often, and whose time nobody asks for: a device may tell of it by cheaper means.
+    virtual Status announce(StreamId stream, EventId& event) { return record(stream, event); }
     /// What is put on the stream from now on comes after `event` of the device `of`: this one, or another of its kind.
     virtual Status wait(StreamId stream, Device& of, EventId event) = 0;
     /// ok when the event has come; pending, or what went wrong.

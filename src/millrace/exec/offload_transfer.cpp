@@ -250,7 +250,7 @@ Status OffloadEngine::send_packed(Slot& slot) {
     return device_->copy_to_device(slot.stream, ring_address_ + slot.ring_offset + slot.frames_at, slot.frames_in, slot.frames_bytes);
 }
 
-/// Frames as they lie side by side; the first step sets them apart.
+/// Frames as they lie side by side; the step that begins sets them apart.
 Status OffloadEngine::send_landings(Slot& slot) {
     const Address landing = ring_address_ + slot.ring_offset + slot.landing_at;
     Status status = Status::ok;
@@ -270,7 +270,7 @@ Status OffloadEngine::run_steps(Slot& slot, std::unique_lock<std::mutex>& in_ord
     const auto launch = [&](auto from, auto to) {
         Status status = Status::ok;
         for (auto step = from; step != to && status == Status::ok; ++step)
-            if (step->kind != device::Step::Kind::gather || slot.transfer == TransferIn::gather || slot.lands()) {
+            if (step->kind != device::Step::Kind::gather || slot.transfer == TransferIn::gather) {
                 const auto index = static_cast<size_t>(step - steps.begin());
                 if (step->crosses) status = cross(slot);
                 if (status == Status::ok) status = device_->launch(slot.stream, *slot.loaded, index, slot.view);
@@ -356,7 +356,7 @@ Status OffloadEngine::fetch(Slot& slot) {
     }
     slot.counters->bytes_to_host.add(bytes);
     mark(slot, names_.back, bytes);
-    if (status == Status::ok) status = device_->record(slot.stream, slot.done);
+    if (status == Status::ok) status = device_->announce(slot.stream, slot.done);
     return status;
 }
 
@@ -381,7 +381,7 @@ Status OffloadEngine::fetch_rest(Slot& slot) {
         status = device_->scatter_to_host(slot.stream, slot.pieces);
     }
     mark(slot, names_.rest);
-    if (status == Status::ok) status = device_->record(slot.stream, slot.done);
+    if (status == Status::ok) status = device_->announce(slot.stream, slot.done);
     return status;
 }
 

@@ -102,6 +102,8 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
     for (uint16_t index = step.first; index < step.last; ++index) shared |= lanes(program.nodes[index]) > 1;
     if (step.first < step.last) text += open_counts(nodes);
     text += lap(kSortPart);
+    // What a resident kernel gets side by side it fetches.
+    if (step.begin && !step.resident) text += "    if (batch.landed) block.set_apart(batch);\n" + lap(kLandedPart);
     if (step.begin)
         text += fmt::format("    block.for_each([&](uint32_t i) {{ begin_packet(batch, i, {}, {}); }});\n", nodes, program.drop_malformed) + lap(kBeginPart);
     if (step.first < step.last && program.nodes[step.first].type->tickets != nullptr)

@@ -21,6 +21,8 @@ constexpr unsigned kHostPortable = 1, kHostMapped = 2;
 constexpr unsigned kMemoryHost = 1, kMemoryDevice = 2;
 
 constexpr int kOldestMajor = 7;
+/// Words of a cache line.
+constexpr size_t kWordLine = 16;
 
 /// Errors after which the GPU is not there any more, rather than a program of ours gone wrong.
 bool is_gone(Result result) {
@@ -85,6 +87,13 @@ CudaDevice::CudaDevice(CudaOptions options) : driver_(require_driver()), options
     require(driver_.device_memory(&memory_bytes_, device_), "it does not say how much memory it has");
     require(driver_.context_retain(&context_, device_), "no context can be made on it");
     enter();
+    void* words = nullptr;
+    if (const Result result = driver_.host_allocate(&words, kMostStreams * kWordLine * sizeof(uint32_t), kHostPortable | kHostMapped); result != kSuccess) {
+        driver_.context_release(device_);
+        require(result, "no pinned host memory");
+    }
+    words_ = static_cast<uint32_t*>(words);
+    std::fill_n(words_, kMostStreams * kWordLine, 0u);
 }
 
 CudaDevice::~CudaDevice() {
@@ -100,6 +109,7 @@ CudaDevice::~CudaDevice() {
     }
     for (const Spare& spare : spares_) free(spare.address);
     modules_.clear();
+    driver_.host_free(words_);
     driver_.context_release(device_);
 }
 
@@ -200,6 +210,7 @@ StreamId CudaDevice::create_stream(bool timed) {
         if (result == kSuccess) result = driver_.event_create(&event, timed ? 0 : kEventDisableTiming);
     if (result == kSuccess && timed) result = make_anchor(*state);
     if (!timed) state->calls = std::make_unique<BatchCalls>(driver_, context_);
+    state->word = words_ + stream_count_ * kWordLine;
     if (result != kSuccess) throw DeviceError(fmt::format("{}: no stream: {}", describe(), driver_.text(result)));
     streams_[stream_count_] = std::move(state);
     return static_cast<StreamId>(stream_count_++);
@@ -377,7 +388,7 @@ Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t 
     view.block_packets = launch.block_packets(batch);
     unsigned blocks = launch.packets == 0 ? 1 : (batch.count + view.block_packets - 1) / view.block_packets;
     // Few read from the host at a time, see gather_frame.
-    if (launch.most_blocks != 0 && !batch.landed) blocks = std::min(blocks, launch.most_blocks);
+    if (launch.most_blocks != 0) blocks = std::min(blocks, launch.most_blocks);
     StreamState& state = *streams_[stream];
     state.launching(*launch.name);
     if (state.held) {
@@ -404,6 +415,8 @@ Status CudaDevice::launch(StreamId stream, const LoadedTask& task, const TaskBat
 // An event is its stream and its number there.
 constexpr unsigned kNumberBits = 48;
 
+EventId CudaDevice::event_id(StreamId stream, uint64_t number) { return (EventId{stream} + 1) << kNumberBits | number; }
+
 DriverEvent CudaDevice::driver_event(EventId event) const {
     const StreamState& state = *streams_[(event >> kNumberBits) - 1];
     return state.events[event & (StreamState::kEvents - 1)];
@@ -413,11 +426,34 @@ Status CudaDevice::record(StreamId stream, EventId& event) {
     if (state_ != Status::ok) return state_;
     enter();
     StreamState& state = *streams_[stream];
-    event = (EventId{stream} + 1) << kNumberBits | state.next;
-    state.launches_before[state.next & (StreamState::kEvents - 1)] = state.launches;
-    const DriverEvent own = state.events[state.next++ & (StreamState::kEvents - 1)];
+    event = event_id(stream, state.next);
+    const uint64_t place = state.next++ & (StreamState::kEvents - 1);
+    state.launches_before[place] = state.launches;
+    state.by_word[place] = false;
+    const DriverEvent own = state.events[place];
     if (state.held) return state.calls->record(own), Status::ok;
     return check(driver_.event_record(own, state.stream), "an event can't be recorded", stream);
+}
+
+/// The stream writes the event's number into the host's memory, where to look costs nothing and keeps the driver from nobody.
+Status CudaDevice::announce(StreamId stream, EventId& event) {
+    constexpr Result kNotSupported = 801;
+    StreamState& state = *streams_[stream];
+    if (state.held || state.anchor != nullptr || !writes_words_) return record(stream, event);
+    if (state_ != Status::ok) return state_;
+    enter();
+    const auto value = static_cast<uint32_t>(state.next + 1);
+    const Result result = driver_.stream_write(state.stream, reinterpret_cast<DevicePointer>(state.word), value, 0);
+    if (result == kNotSupported) {
+        writes_words_ = false;
+        return record(stream, event);
+    }
+    event = event_id(stream, state.next);
+    const uint64_t place = state.next++ & (StreamState::kEvents - 1);
+    state.launches_before[place] = state.launches;
+    state.by_word[place] = true;
+    state.asked_ns = steady_ns();
+    return check(result, "the end of a batch can't be announced", stream);
 }
 
 Status CudaDevice::wait(StreamId stream, Device& of, EventId event) {
@@ -434,6 +470,7 @@ Status CudaDevice::query(EventId event) {
     // Threads that ask all the time keep the driver from those that have batches for it: it takes one at a time.
     constexpr uint64_t kBetweenQuestions = 1500;
     StreamState& state = *streams_[(event >> kNumberBits) - 1];
+    if (state.by_word[event & (StreamState::kEvents - 1)]) return query_word(event);
     const uint64_t now = steady_ns();
     if (now - state.asked_ns < kBetweenQuestions) return Status::pending;
     enter();
@@ -444,6 +481,25 @@ Status CudaDevice::query(EventId event) {
     }
     if (result == kSuccess) state.launches_done = state.launches_before[event & (StreamState::kEvents - 1)];
     return check(result, "the GPU stopped", static_cast<StreamId>((event >> kNumberBits) - 1));
+}
+
+Status CudaDevice::query_word(EventId event) {
+    // A stream that has stopped writes nothing: now and then the driver is asked what has become of it.
+    constexpr uint64_t kBetweenQuestions = 200'000;
+    const auto stream = static_cast<StreamId>((event >> kNumberBits) - 1);
+    StreamState& state = *streams_[stream];
+    const auto value = static_cast<uint32_t>(event + 1);
+    if (static_cast<int32_t>(std::atomic_ref(*state.word).load(std::memory_order_acquire) - value) < 0) {
+        const uint64_t now = steady_ns();
+        if (now - state.asked_ns < kBetweenQuestions) return Status::pending;
+        state.asked_ns = now;
+        enter();
+        const Result result = driver_.stream_query(state.stream);
+        if (result == kNotReady) return Status::pending;
+        if (result != kSuccess) return check(result, "the GPU stopped", stream);
+    }
+    state.launches_done = state.launches_before[event & (StreamState::kEvents - 1)];
+    return Status::ok;
 }
 
 uint64_t CudaDevice::time_ns(EventId event) {

@@ -55,6 +55,7 @@ public:
     Status launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) override;
     Status launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) override;
     Status record(StreamId stream, EventId& event) override;
+    Status announce(StreamId stream, EventId& event) override;
     Status wait(StreamId stream, Device& of, EventId event) override;
     Status query(EventId event) override;
     uint64_t time_ns(EventId event) override;
@@ -77,6 +78,8 @@ private:
         Stream stream = nullptr;
         std::array<DriverEvent, kEvents> events{};
         uint64_t next = 0;
+        uint32_t* word = nullptr;              ///< in host memory: one more than the number of the latest event that the stream has written there
+        std::array<bool, kEvents> by_word{};   ///< whether an event is told of like that
         static constexpr uint64_t kLaunches = 32;
         std::array<std::atomic<const std::string*>, kLaunches> launched{};  ///< the latest, and how many before each event
         std::array<uint64_t, kEvents> launches_before{};
@@ -107,6 +110,8 @@ private:
     Status check(Result result, const char* what, StreamId stream);
     Status copy_rows(StreamId stream, const Copy2D& rows, const char* what);
     DriverEvent driver_event(EventId event) const;
+    static EventId event_id(StreamId stream, uint64_t number);
+    Status query_word(EventId event);
     Result make_anchor(StreamState& state) const;
     std::shared_ptr<LoadedModule> module_of(const ChainSource& source);
     Address share_array(const nf::Image::Array& array);
@@ -127,6 +132,8 @@ private:
     std::recursive_mutex mutex_;  // of all below, before that of resident kernels; not taken while packets flow; a program may end while another loads
     std::array<std::unique_ptr<StreamState>, kMostStreams> streams_;
     size_t stream_count_ = 0;
+    uint32_t* words_ = nullptr;             // of the streams, each in a cache line of its own
+    std::atomic<bool> writes_words_{true};  // whether streams can
     std::map<const void*, SharedArray> arrays_;
     std::vector<Spare> spares_;  // the longest unused first
     std::map<std::string, std::weak_ptr<LoadedModule>> modules_;

@@ -47,6 +47,7 @@ void bind_all(void* library, Driver& d) {
     bind(library, d.stream_query, "cuStreamQuery");
     bind(library, d.stream_synchronize, "cuStreamSynchronize");
     bind(library, d.stream_wait, "cuStreamWaitEvent");
+    bind(library, d.stream_write, "cuStreamWriteValue32_v2");
     bind(library, d.event_create, "cuEventCreate");
     bind(library, d.event_destroy, "cuEventDestroy_v2");
     bind(library, d.event_record, "cuEventRecord");

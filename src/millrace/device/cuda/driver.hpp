@@ -109,6 +109,7 @@ struct Driver {
     Result (*stream_query)(Stream);
     Result (*stream_synchronize)(Stream);
     Result (*stream_wait)(Stream, DriverEvent, unsigned flags);
+    Result (*stream_write)(Stream, DevicePointer, uint32_t value, unsigned flags);
     Result (*event_create)(DriverEvent*, unsigned flags);
     Result (*event_destroy)(DriverEvent);
     Result (*event_record)(DriverEvent, Stream);

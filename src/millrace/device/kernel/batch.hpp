@@ -59,13 +59,14 @@ inline constexpr uint32_t kMaxStates = 8;
 inline constexpr uint32_t kSortPart = kMaxNodes;       ///< packets are put in order of their lengths
 inline constexpr uint32_t kBeginPart = kMaxNodes + 1;  ///< frames are parsed
 inline constexpr uint32_t kEndPart = kMaxNodes + 2;    ///< order keys and results are written
-inline constexpr uint32_t kPartCount = kMaxNodes + 3;
+inline constexpr uint32_t kLandedPart = kMaxNodes + 3; ///< frames that have landed are set apart
+inline constexpr uint32_t kPartCount = kMaxNodes + 4;
 
 /// The arrays of one batch, all in the device's memory, `count` elements each unless said otherwise.
 struct BatchView {
     uint8_t* frames = nullptr;                      ///< the packet buffer
     /// Where the host keeps each frame, for the gather step and for batches in place: addresses that the device's kernels can read;
-    /// or where they have landed.
+    /// or where they have landed, for the step that begins.
     /// Null where the frames lie `source_pitch` bytes apart from `source` on.
     const uint64_t* sources = nullptr;
     uint64_t source = 0;
@@ -92,7 +93,7 @@ struct BatchView {
     uint16_t headroom = 0;                          ///< free bytes before and behind each frame
     uint16_t tailroom = 0;
     bool in_place = false;                          ///< no kernel writes to frames: they are read where the host keeps them
-    bool landed = false;                            ///< the sources are the device's own memory: the frames have been brought there side by side
+    bool landed = false;                            ///< the sources are the device's own memory: the frames have been brought there side by side, to be set apart
 
     /// Where frame `i` is to be fetched from.
     MILLRACE_DEVICE uint64_t source_of(uint32_t i) const { return sources != nullptr ? sources[i] : source + i * source_pitch; }
@@ -104,7 +105,7 @@ inline constexpr uint16_t kNowhere = 0xffff;
 /// One kernel of a chain. A fused chain without ordered NFs is a single step with begin and end.
 struct Step {
     enum class Kind : uint8_t {
-        gather,   ///< brings the frames' present bytes from the host's memory, or from where they have landed, into the packet buffer
+        gather,   ///< brings the frames' present bytes from the host's memory into the packet buffer
         nodes,    ///< every packet through the nodes [first, last), in any order of packets
         tickets,  ///< numbers the packets that wait for node `first`, by their order keys, in order of arrival
         commit,   ///< ends node `first` for one packet after the other, in order of arrival
@@ -113,7 +114,7 @@ struct Step {
     };
     Kind kind = Kind::nodes;
     uint16_t first = 0, last = 0;
-    bool begin = false;        ///< attach and parse the frames first
+    bool begin = false;        ///< attach and parse the frames first; before that, set them apart if they have landed
     bool end = false;          ///< write the results at last
     bool hold_last = false;    ///< keep the decisions of node `last - 1` for its commit
     bool crosses = false;      ///< the frames go to the host and come back first

@@ -14,6 +14,45 @@
 
 namespace millrace::device {
 
+/// Threads that copy a frame together.
+inline constexpr uint32_t kCopyLanes = 8;
+
+/// Fetches packet `i`'s frame from the host's memory, or from where it has landed, in kCopyLanes threads. The bus takes long to
+/// answer: each thread asks for several words before it waits.
+MILLRACE_DEVICE void gather_frame(const BatchView& batch, uint32_t i) {
+    constexpr uint32_t kWord = sizeof(uint4), kHalf = sizeof(uint2), kAsked = 4;
+    const uint32_t rank = threadIdx.x % kCopyLanes;
+    const FrameDescriptor& frame = batch.descriptors[i];
+    const auto* from = reinterpret_cast<const uint8_t*>(batch.source_of(i));
+    uint8_t* to = batch.frames + frame.offset;
+    if ((reinterpret_cast<uintptr_t>(from) & (kWord - 1)) != 0 || (reinterpret_cast<uintptr_t>(to) & (kHalf - 1)) != 0) {
+        for (uint32_t at = rank; at < frame.present; at += kCopyLanes) to[at] = from[at];
+        return;
+    }
+    // The last word may reach behind the frame, the last half of one that is written up to a multiple of kHalf: frames begin at such.
+    const auto* words = reinterpret_cast<const uint4*>(from);
+    auto* into = reinterpret_cast<uint2*>(to);
+    const uint32_t count = (frame.present + kWord - 1) / kWord, halves = (frame.present + kHalf - 1) / kHalf;
+    const bool whole = (reinterpret_cast<uintptr_t>(to) & (kWord - 1)) == 0;
+    const auto put = [&](uint32_t at, const uint4& word) {
+        if (whole && 2 * at + 1 < halves) {
+            reinterpret_cast<uint4*>(into)[at] = word;
+            return;
+        }
+        into[2 * at] = make_uint2(word.x, word.y);
+        if (2 * at + 1 < halves) into[2 * at + 1] = make_uint2(word.z, word.w);
+    };
+    for (uint32_t at = rank; at < count; at += kCopyLanes * kAsked) {
+        uint4 asked[kAsked];
+#pragma unroll
+        for (uint32_t k = 0; k < kAsked; ++k)
+            if (at + k * kCopyLanes < count) asked[k] = __ldcs(words + at + k * kCopyLanes);
+#pragma unroll
+        for (uint32_t k = 0; k < kAsked; ++k)
+            if (at + k * kCopyLanes < count) put(at + k * kCopyLanes, asked[k]);
+    }
+}
+
 /// The packets of this block.
 class BlockPackets {
 public:
@@ -64,6 +103,11 @@ public:
     template <class F>
     MILLRACE_DEVICE void each_waiting(F&& f) const {
         for (uint32_t k = threadIdx.x; k < waiting_; k += blockDim.x) f(first_ + list_[k]);
+        __syncthreads();
+    }
+    /// Sets the block's frames apart.
+    MILLRACE_DEVICE void set_apart(const BatchView& batch) const {
+        for (uint32_t k = threadIdx.x / kCopyLanes; k < count_; k += blockDim.x / kCopyLanes) gather_frame(batch, first_ + k);
         __syncthreads();
     }
     /// Runs `f(i)` for each packet, one thread a packet.
@@ -150,50 +194,11 @@ private:
     long long last_;
 };
 
-/// Threads that copy a frame together.
-inline constexpr uint32_t kCopyLanes = 8;
-
 /// Runs `f(i)` for each of the batch's packets in kCopyLanes threads, all blocks in turn.
 template <class F>
 MILLRACE_DEVICE void for_each_copy(const BatchView& batch, F&& f) {
     const uint32_t at_once = gridDim.x * (blockDim.x / kCopyLanes);
     for (uint32_t i = blockIdx.x * (blockDim.x / kCopyLanes) + threadIdx.x / kCopyLanes; i < batch.count; i += at_once) f(i);
-}
-
-/// Fetches packet `i`'s frame from the host's memory, in kCopyLanes threads. The bus takes long to answer: each thread asks for
-/// several words before it waits.
-MILLRACE_DEVICE void gather_frame(const BatchView& batch, uint32_t i) {
-    constexpr uint32_t kWord = sizeof(uint4), kHalf = sizeof(uint2), kAsked = 4;
-    const uint32_t rank = threadIdx.x % kCopyLanes;
-    const FrameDescriptor& frame = batch.descriptors[i];
-    const auto* from = reinterpret_cast<const uint8_t*>(batch.source_of(i));
-    uint8_t* to = batch.frames + frame.offset;
-    if ((reinterpret_cast<uintptr_t>(from) & (kWord - 1)) != 0 || (reinterpret_cast<uintptr_t>(to) & (kHalf - 1)) != 0) {
-        for (uint32_t at = rank; at < frame.present; at += kCopyLanes) to[at] = from[at];
-        return;
-    }
-    // The last word may reach behind the frame, the last half of one that is written up to a multiple of kHalf: frames begin at such.
-    const auto* words = reinterpret_cast<const uint4*>(from);
-    auto* into = reinterpret_cast<uint2*>(to);
-    const uint32_t count = (frame.present + kWord - 1) / kWord, halves = (frame.present + kHalf - 1) / kHalf;
-    const bool whole = (reinterpret_cast<uintptr_t>(to) & (kWord - 1)) == 0;
-    const auto put = [&](uint32_t at, const uint4& word) {
-        if (whole && 2 * at + 1 < halves) {
-            reinterpret_cast<uint4*>(into)[at] = word;
-            return;
-        }
-        into[2 * at] = make_uint2(word.x, word.y);
-        if (2 * at + 1 < halves) into[2 * at + 1] = make_uint2(word.z, word.w);
-    };
-    for (uint32_t at = rank; at < count; at += kCopyLanes * kAsked) {
-        uint4 asked[kAsked];
-#pragma unroll
-        for (uint32_t k = 0; k < kAsked; ++k)
-            if (at + k * kCopyLanes < count) asked[k] = __ldcs(words + at + k * kCopyLanes);
-#pragma unroll
-        for (uint32_t k = 0; k < kAsked; ++k)
-            if (at + k * kCopyLanes < count) put(at + k * kCopyLanes, asked[k]);
-    }
 }
 
 /// Fetches all frames.
@@ -287,21 +292,16 @@ MILLRACE_DEVICE bool number_leaders(const BatchView& batch, MutableView<uint64_t
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const uint32_t share = (batch.count + kOrderedThreads * kAtOnce - 1) / (kOrderedThreads * kAtOnce) * kAtOnce;
     const uint32_t from = smaller(threadIdx.x * share, batch.count), to = smaller(from + share, batch.count);
-    const auto each_leader = [&](auto&& f) {
-        const auto look = [&](uint32_t i, uint32_t rank) {
-            if ((rank & BlockPackets::kLeads) != 0) f(i, rank & ~BlockPackets::kLeads);
-        };
+    uint32_t own = 0;
+    {
+        constexpr uint32_t kBoth = BlockPackets::kLeads << 16 | BlockPackets::kLeads;
         uint32_t at = from;
         for (; at + kAtOnce <= to; at += kAtOnce) {
-            const uint4 loaded = *reinterpret_cast<const uint4*>(batch.ranks + at);
-            const uint32_t words[] = {loaded.x, loaded.y, loaded.z, loaded.w};
-#pragma unroll
-            for (uint32_t k = 0; k < kAtOnce; ++k) look(at + k, words[k / 2] >> (16 * (k % 2)) & 0xffff);
+            const uint4 some = *reinterpret_cast<const uint4*>(batch.ranks + at);
+            own += __popc(some.x & kBoth) + __popc(some.y & kBoth) + __popc(some.z & kBoth) + __popc(some.w & kBoth);
         }
-        for (; at < to; ++at) look(at, batch.ranks[at]);
-    };
-    uint32_t own = 0;
-    each_leader([&](uint32_t, uint32_t) { ++own; });
+        for (; at < to; ++at) own += (batch.ranks[at] & BlockPackets::kLeads) != 0;
+    }
     uint32_t place = own;  // behind those of the threads before
     for (uint32_t by = 1; by < 32; by *= 2) {
         const uint32_t before = __shfl_up_sync(0xffffffffu, place, by);
@@ -319,11 +319,14 @@ MILLRACE_DEVICE bool number_leaders(const BatchView& batch, MutableView<uint64_t
         __syncthreads();
         return false;
     }
-    each_leader([&](uint32_t i, uint32_t weight) {
+    for (uint32_t i = from; own > 0; ++i) {
+        const uint32_t rank = batch.ranks[i];
+        if ((rank & BlockPackets::kLeads) == 0) continue;
         places[place] = i;
         keys[place] = batch.keys[i];
-        weights[place++] = weight;
-    });
+        weights[place++] = rank & ~BlockPackets::kLeads;
+        --own;
+    }
     __syncthreads();
     const uint32_t mine = threadIdx.x, key = mine < total ? keys[mine] : kNoOrderKey;
     const bool numbered = key < tickets.size();

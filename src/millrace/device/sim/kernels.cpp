@@ -20,6 +20,8 @@ public:
 
     void nodes(uint32_t i) {
         if (step_.timed) last_ = std::chrono::steady_clock::now();
+        if (step_.begin && batch_.landed) gather(i);
+        lap(kLandedPart);
         if (step_.begin) begin_packet(batch_, i, static_cast<uint32_t>(program_.nodes.size()), program_.drop_malformed);
         lap(kBeginPart);
         for (uint16_t index = step_.first; index < step_.last; ++index) {

@@ -256,7 +256,7 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
     translate(view.frames, 1);
     translate(view.sources, count * sizeof(uint64_t));
     std::vector<uint64_t> sources;
-    if (batch.landed && loaded.steps()[step].kind == Step::Kind::gather && sound) {
+    if (batch.landed && loaded.steps()[step].begin && sound) {
         translate(view.descriptors, count * sizeof(FrameDescriptor));
         for (uint32_t i = 0; i < batch.count && sound; ++i) {
             auto* source = reinterpret_cast<uint8_t*>(view.source_of(i));
