@@ -1,4 +1,4 @@
-// A piece of a payload is searched as a lane of a device searches its chunk (device.hpp): from the root state, and behind its
+// A piece of a payload is searched as a lane of a device searches its share (device.hpp): from the root state, and behind its
 // end only while the state's depth reaches back into it. So every occurrence is seen by the piece in which it begins. What
 // the pieces of a payload find goes to one slot of the collector.
 #include "millrace/nf/nids/pattern/interleaved.hpp"
