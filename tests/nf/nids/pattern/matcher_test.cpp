@@ -115,19 +115,24 @@ TEST(PatternMatching, StopsWhenToldTo) {
     EXPECT_EQ(seen, (Ids{0, 1}));
 }
 
+/// Payloads of so many bytes, each with one of the patterns, moved over every place.
+Strings with_each_at_every_place(const Strings& patterns, size_t bytes) {
+    Strings payloads;
+    for (const std::string& pattern : patterns) {
+        for (size_t at = 0; at + pattern.size() <= bytes; ++at) {
+            std::string text(bytes, 'e');
+            text.replace(at, pattern.size(), pattern);
+            payloads.push_back(text);
+        }
+    }
+    return payloads;
+}
+
 TEST(PatternMatching, FindsPatternsAcrossEveryBorderOfLanesAndBlocks) {
-    // One pattern moved over every place of payloads whose chunks differ.
+    // In payloads whose shares differ.
     const Strings patterns{"needle", "a-long-needle-that-spans-several-chunks", "xneedlex", "n"};
     for (const size_t bytes : {1, 7, 31, 32, 33, 64, 100, 255, 256, 257}) {
-        Strings payloads;
-        for (const std::string& pattern : patterns) {
-            for (size_t at = 0; at + pattern.size() <= bytes; ++at) {
-                std::string text(bytes, 'e');
-                text.replace(at, pattern.size(), pattern);
-                payloads.push_back(text);
-            }
-        }
-        expect_all_right(patterns, payloads);
+        expect_all_right(patterns, with_each_at_every_place(patterns, bytes));
     }
 }
 
@@ -183,18 +188,10 @@ TEST(PatternMatching, GivesTheSameForScansOfAnySize) {
 }
 
 TEST(PatternMatching, FindsPatternsAcrossEveryBorderOfThePiecesInSmallScans) {
-    // The fewer payloads in a scan, the more pieces each is cut into. Each pattern is moved over every place.
+    // The fewer payloads in a scan, the more pieces each is cut into.
     const Strings patterns{"ne", "needle", "a needle longer than most pieces: " + std::string(150, 'n') + "!"};
     for (const size_t bytes : {33, 64, 65, 512, 1025}) {
-        Strings payloads;
-        for (const std::string& pattern : patterns) {
-            for (size_t at = 0; at + pattern.size() <= bytes; ++at) {
-                std::string text(bytes, 'e');
-                text.replace(at, pattern.size(), pattern);
-                payloads.push_back(text);
-            }
-        }
-        expect_right_in_scans(patterns, payloads, {1, 2, 5, 13});
+        expect_right_in_scans(patterns, with_each_at_every_place(patterns, bytes), {1, 2, 5, 13});
     }
 }
 
