@@ -94,7 +94,7 @@ protected:
 TEST_P(Residents, EndWhenTheirTurnNeverComes) {
     const auto device = open_device(GetParam());
     const auto gate = std::make_shared<device::OrderGate>();
-    gate->turns = 1;  // that nobody has
+    gate->resident_turns = 1;  // that nobody has
     const auto word = gate->turn_word(device);
     *word = 0;
     exec::OffloadOptions options = persistent();

@@ -28,7 +28,7 @@ std::shared_ptr<uint64_t> OrderGate::turn_word(const std::shared_ptr<Device>& de
     auto word = turn_word_.lock();
     if (word == nullptr) {
         auto* const memory = static_cast<uint64_t*>(device->allocate_host(sizeof(uint64_t)));
-        *memory = turns;
+        *memory = resident_turns;
         // What frees it stays for as long as somebody looks whether the word is still there, as this gate does, which is the device's:
         // so it must not keep the device.
         word = {memory, [own = device](uint64_t* one) mutable { std::exchange(own, nullptr)->free_host(one); }};

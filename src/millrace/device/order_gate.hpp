@@ -35,12 +35,16 @@ private:
 /// ordered steps begin with taking what the batch before has left there, and end with leaving it for the next. When one of
 /// the devices fails, batches of the others may build upon what it can't bring back any more: all ordered chains go over to
 /// the CPU, from the host's copy.
+///
+/// The batches of a single device take turns, which their kernels wait for: the driver is asked for nothing but those kernels. Between
+/// devices each batch waits for the event of the one before.
 struct OrderGate {
     std::mutex mutex;
     Device* last_device = nullptr;
     EventId last = 0;                              ///< behind the ordered steps of the latest batch; 0: none
     uint64_t batches = 0;                          ///< that have passed
-    uint64_t turns = 0;                            ///< of those, that resident kernels keep in order by themselves
+    uint64_t resident_turns = 0;                   ///< of those, that resident kernels keep in order by themselves
+    uint64_t launched_turns = 0;                   ///< of those, whose launched kernels do (device::BatchView::turn)
     std::atomic<bool> broken{false};               ///< a device has failed; written under the mutex
     /// By host copy of a state and bytes from its start: the batch that they are of. Generations with more
     /// state and with less may be under way side by side.

@@ -47,6 +47,11 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
         steps[i].snapshot = true;
         break;
     }
+    const auto in_order = [](const Step& step) { return step.in_order(); };
+    if (const auto earliest = std::find_if(steps.begin(), steps.end(), in_order); earliest != steps.end()) {
+        earliest->awaits_turn = true;
+        std::find_if(steps.rbegin(), steps.rend(), in_order)->passes_turn = true;
+    }
     const auto numbering = std::find_if(steps.begin(), steps.end(), [](const Step& step) { return step.kind == Step::Kind::tickets; });
     if (options.shared_state && numbering != steps.end()) numbering->take_states = true;
     if (options.pack) steps.push_back({Step::Kind::pack});

@@ -41,7 +41,7 @@ Status OffloadEngine::put_on_list(Slot& slot, size_t input_bytes) {
     device::OrderGate& gate = *gate_;
     const std::lock_guard lock(gate.mutex);
     if (gate.broken) return Status::lost;
-    batch.turn = ++gate.turns;
+    batch.turn = ++gate.resident_turns;
     batch.turns = turn_word_.get();
     slot.order = ++gate.batches;
     return slot.resident->put(batch, slot.number);

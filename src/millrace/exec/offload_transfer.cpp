@@ -283,12 +283,18 @@ Status OffloadEngine::run_steps(Slot& slot, std::unique_lock<std::mutex>& in_ord
     device::OrderGate& gate = *gate_;
     in_order = std::unique_lock(gate.mutex);
     if (gate.broken) return Status::lost;
-    Status status = gate.last != 0 ? device_->wait(slot.stream, *gate.last_device, gate.last) : Status::ok;
-    mark(slot, names_.order);
-    if (status == Status::ok) status = launch(first, behind);
-    if (status == Status::ok) status = device_->record(slot.stream, gate.last);
-    gate.last_device = device_.get();
     slot.order = ++gate.batches;
+    Status status = Status::ok;
+    if (options_.gate == nullptr) {
+        slot.view.turn = ++gate.launched_turns;
+        status = launch(first, behind);
+    } else {
+        if (gate.last != 0) status = device_->wait(slot.stream, *gate.last_device, gate.last);
+        mark(slot, names_.order);
+        if (status == Status::ok) status = launch(first, behind);
+        if (status == Status::ok) status = device_->record(slot.stream, gate.last);
+        gate.last_device = device_.get();
+    }
     if (!options_.graphs) in_order.unlock();
     return status == Status::ok ? launch(behind, steps.end()) : status;
 }

@@ -114,6 +114,36 @@ MILLRACE_DEVICE void store_be16(uint8_t* p, uint16_t v) { store_raw<uint16_t>(p,
 MILLRACE_DEVICE void store_be32(uint8_t* p, uint32_t v) { store_raw<uint32_t>(p, swap32(v)); }
 MILLRACE_DEVICE void store_be64(uint8_t* p, uint64_t v) { store_raw<uint64_t>(p, swap64(v)); }
 
+/// `Count` words of four bytes, one after the other.
+template <unsigned Count>
+MILLRACE_DEVICE void store_be32s(uint8_t* p, const uint32_t (&words)[Count]) {
+#if MILLRACE_GPU
+    const uint32_t before = static_cast<uint32_t>(detail::address_of(p) & 3);  // bytes of the first aligned word that are not ours
+    if (before == 0) {
+#pragma unroll
+        for (unsigned i = 0; i < Count; ++i) reinterpret_cast<uint32_t*>(p)[i] = swap32(words[i]);
+        return;
+    }
+    // Whole aligned words, each of the end of one and the beginning of the next; what is left at both ends by itself.
+    auto* const aligned = reinterpret_cast<uint32_t*>(p - before);
+    const auto store_some = [](uint8_t* to, uint32_t word, uint32_t from, uint32_t count) {
+        if (count >= 2 && from % 2 == 0) {
+            *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(word);
+            if (count == 3) to[2] = static_cast<uint8_t>(word >> 16);
+            return;
+        }
+        to[0] = static_cast<uint8_t>(word);
+        if (count == 3) *reinterpret_cast<uint16_t*>(to + 1) = static_cast<uint16_t>(word >> 8);
+    };
+    store_some(p, swap32(words[0]), before, 4 - before);
+#pragma unroll
+    for (unsigned i = 1; i < Count; ++i) aligned[i] = __funnelshift_r(swap32(words[i - 1]), swap32(words[i]), 32 - 8 * before);
+    store_some(p + 4 * Count - before, swap32(words[Count - 1]) >> (32 - 8 * before), 0, before);
+#else
+    for (unsigned i = 0; i < Count; ++i) store_be32(p + 4 * i, words[i]);
+#endif
+}
+
 MILLRACE_DEVICE void copy_bytes(uint8_t* to, const uint8_t* from, uint32_t count) {
 #if MILLRACE_GPU
     for (uint32_t i = 0; i < count; ++i) to[i] = from[i];

@@ -15,9 +15,12 @@
 
 namespace millrace {
 
+/// Most threads of a block that runs NFs.
+inline constexpr uint32_t kMostBlockThreads = 256;
+
 #if MILLRACE_GPU
-extern __shared__ uint32_t millrace_block_memory[];
-/// What the threads of a block share, as large as the NF's `block_bytes`.
+extern __shared__ __align__(16) uint32_t millrace_block_memory[];
+/// What the threads of a block share, as large as the NF's `block_bytes`; it begins at a multiple of 16 bytes.
 MILLRACE_DEVICE uint32_t* block_memory() { return millrace_block_memory; }
 #endif
 

@@ -147,5 +147,24 @@ TEST(Aes, AgreesWithOpensslAtEveryLengthAroundBlocksAndLanes) {
     }
 }
 
+/// Blocks that differ in their last byte share work, so the counter starts at all places before one changes that comes before it.
+TEST(Aes, CountsAcrossEveryByteOfTheCounterWord) {
+    std::mt19937 random(2);
+    for (const size_t key_bytes : {16, 24, 32}) {
+        const Key key(random_bytes(random, key_bytes));
+        for (const uint32_t first : {0u, 1u, 0xffu, 0x1fdu, 0xffffu, 0xfffff0u, 0xffffff00u, 0xfffffffeu, 0xffffffffu}) {
+            AesBlock counter = load_block(random_bytes(random, 16).data());
+            counter.words[3] = first;
+            Bytes start(16);
+            store_block(start.data(), counter);
+            Bytes expected(16 * 600);  // more than two runs
+            for (uint32_t i = 0; i < 600; ++i, ++counter.words[3])
+                store_block(expected.data() + 16 * i, aes_encrypt(host_aes_tables(), key.schedule.data(), key.rounds, counter));
+            EXPECT_EQ(ctr(key, start, Bytes(expected.size()), Lanes<1>{}), expected) << first;
+            EXPECT_EQ(ctr(key, start, Bytes(expected.size()), Lanes<8>{}), expected) << first;
+        }
+    }
+}
+
 }  // namespace
 }  // namespace millrace::crypto

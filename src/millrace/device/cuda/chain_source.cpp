@@ -142,15 +142,20 @@ constexpr const char* kTakeSnapshot = "    __syncthreads();\n    snapshot_states
 /// What one block does with the whole batch, in a step that has an order.
 std::string ordered_text(const chain::Program& program, const TableLayout& layout, const Step& step, const LaneChoice& lanes) {
     const auto function = [&](const char* what) { return function_name(*program.nodes[step.first].type, lanes(program.nodes[step.first]), what); };
-    std::string text;
+    // What needs no order comes before the turn. Resident kernels take turns of their own.
+    const bool in_turn = !step.resident, late = step.kind == Step::Kind::tickets && !step.take_states;
+    const std::string await = in_turn && step.awaits_turn ? "await_turn(batch); " : "";
+    std::string text = late ? "" : "    " + await + "\n";
     if (step.take_states) text += kTakeStates;
-    if (step.kind == Step::Kind::tickets) text += fmt::format("    number_packets(batch, {}({}));\n", function("tickets"), tables(layout, step.first));
+    if (step.kind == Step::Kind::tickets)
+        text += fmt::format("    number_packets(batch, {}({}), [&] {{ {}}});\n", function("tickets"), tables(layout, step.first), late ? await : "");
     if (step.kind == Step::Kind::commit)
         text += open_counts(program.nodes.size()) +
                 fmt::format("    commit_packets(batch, counts.data(), {0}, {1}, {2}, {3}, sizeof {3} / sizeof {3}[0]);\n", tables(layout, step.first),
                             step.first, function("commit"), targets_name(step.first)) +
                 kCloseCounts;
     if (step.snapshot) text += kTakeSnapshot;
+    if (in_turn && step.passes_turn) text += "    pass_turn(batch);\n";
     return text;
 }
 
@@ -173,7 +178,7 @@ std::string step_kernel(const chain::Program& program, const TableLayout& layout
 }
 
 /// Numbering wants as many.
-constexpr unsigned kResidentThreads = 256;
+constexpr unsigned kResidentThreads = kMostBlockThreads;
 
 /// All steps as one kernel that stays. A share of the packets is one block's from the first step to the last, so that blocks
 /// meet only around what has an order.
@@ -228,7 +233,7 @@ Kernel geometry(const chain::Program& program, const Step& step, const LaneChoic
         lanes = std::max(lanes, choice(program.nodes[index]));
         kernel.block_bytes = std::max(kernel.block_bytes, program.nodes[index].type->block_bytes);
     }
-    kernel.threads = lanes == 1 ? 128 : 256;
+    kernel.threads = lanes == 1 ? 128 : kMostBlockThreads;
     kernel.packets = kernel.threads / lanes;
     kernel.spread = lanes == 1 ? 1024 : lanes == 32 ? kFewPackets : 0;
     return kernel;
@@ -251,7 +256,7 @@ ChainSource make_chain_source(const chain::Program& program, const std::vector<S
     const TableLayout layout = table_layout(program);
     source.chain.name = program.name + ".cu";
     const bool resident = !steps.empty() && steps.front().resident;
-    source.chain.text = fmt::format("#include \"millrace/device/kernel/{}.hpp\"\nusing namespace millrace;\nusing namespace millrace::device;\n", resident ? "resident" : "launch");
+    source.chain.text = fmt::format("#include \"millrace/device/kernel/{}.hpp\"\nusing namespace millrace;\nusing namespace millrace::device;\n", resident ? "resident" : "order");
     source.chain.text += fmt::format("struct alignas(16) ChainTables {{ unsigned char bytes[{}]; }};\n", std::max<size_t>(layout.bytes, 16));
     const LaneChoice preferred = [](const chain::Node& node) { return node.lanes; };
     const LaneChoice single = [](const chain::Node&) { return 1u; };

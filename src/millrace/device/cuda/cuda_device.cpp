@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 namespace millrace::device::cuda {
 namespace {
@@ -88,12 +89,21 @@ CudaDevice::CudaDevice(CudaOptions options) : driver_(require_driver()), options
     require(driver_.context_retain(&context_, device_), "no context can be made on it");
     enter();
     void* words = nullptr;
-    if (const Result result = driver_.host_allocate(&words, kMostStreams * kWordLine * sizeof(uint32_t), kHostPortable | kHostMapped); result != kSuccess) {
+    if (const Result result = driver_.host_allocate(&words, (kMostStreams + 1) * kWordLine * sizeof(uint32_t), kHostPortable | kHostMapped); result != kSuccess) {
         driver_.context_release(device_);
         require(result, "no pinned host memory");
     }
     words_ = static_cast<uint32_t*>(words);
     std::fill_n(words_, kMostStreams * kWordLine, 0u);
+    constexpr uint64_t kLastTurn = ~uint64_t{0} - 1;
+    std::memcpy(words_ + kMostStreams * kWordLine, &kLastTurn, sizeof kLastTurn);
+    try {
+        turns_ = allocate(sizeof(uint64_t), "turns");
+    } catch (...) {
+        driver_.host_free(words_);
+        driver_.context_release(device_);
+        throw;
+    }
 }
 
 CudaDevice::~CudaDevice() {
@@ -108,6 +118,7 @@ CudaDevice::~CudaDevice() {
         driver_.stream_destroy(streams_[i]->stream);
     }
     for (const Spare& spare : spares_) free(spare.address);
+    free(turns_);
     modules_.clear();
     driver_.host_free(words_);
     driver_.context_release(device_);
@@ -386,6 +397,7 @@ Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t 
     const Loaded::Launch& launch = loaded.launch(step, batch.mean_bytes, batch.count);
     BatchView view = batch;
     view.block_packets = launch.block_packets(batch);
+    view.turns = reinterpret_cast<uint64_t*>(turns_);
     unsigned blocks = launch.packets == 0 ? 1 : (batch.count + view.block_packets - 1) / view.block_packets;
     // Few read from the host at a time, see gather_frame.
     if (launch.most_blocks != 0) blocks = std::min(blocks, launch.most_blocks);
@@ -463,6 +475,12 @@ Status CudaDevice::wait(StreamId stream, Device& of, EventId event) {
     const DriverEvent other = static_cast<CudaDevice&>(of).driver_event(event);
     if (state.held) return state.calls->wait(other, &of != this), Status::ok;
     return check(driver_.stream_wait(state.stream, other, 0), "a stream can't wait", stream);
+}
+
+void CudaDevice::release_turns() {
+    // Waits for nothing. A device that has failed keeps nobody waiting any more, and refuses this.
+    enter();
+    driver_.copy_to_device_async(turns_, words_ + kMostStreams * kWordLine, sizeof(uint64_t), nullptr);
 }
 
 Status CudaDevice::query(EventId event) {

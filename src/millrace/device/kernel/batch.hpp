@@ -86,6 +86,10 @@ struct BatchView {
     uint32_t* snapshot = nullptr;                   ///< takes the states, one behind the other, as the batch leaves them
     uint64_t* part_times = nullptr;                 ///< [kPartCount] of a timed step: what each part has taken, in ticks of the device
     StateWords states[kMaxStates];
+    /// Its turn among the batches of the device, from 1: its ordered steps begin when those of the batch before are through. 0: it has
+    /// none, and who launches them keeps them in order.
+    uint64_t turn = 0;
+    uint64_t* turns = nullptr;                      ///< the last turn that is through; the device's own business
     uint32_t count = 0;
     uint32_t mean_bytes = 0;                        ///< of the frames that were brought
     uint32_t block_packets = 0;                     ///< that each block of a GPU's threads takes; the device chooses it
@@ -120,6 +124,8 @@ struct Step {
     bool crosses = false;      ///< the frames go to the host and come back first
     bool take_states = false;  ///< the first step that changes state: begin with what another device has left
     bool snapshot = false;     ///< the last step that changes state: takes the snapshot of the states, and leaves them for others
+    bool awaits_turn = false;  ///< the first step with an order: see BatchView::turn
+    bool passes_turn = false;  ///< the last one
     bool keys_of_next = false; ///< write the order keys of the packets that wait for node `last`
     bool timed = false;        ///< of kind `nodes`: add what each part takes to BatchView::part_times
     bool resident = false;     ///< a resident kernel runs it, with all others of the program

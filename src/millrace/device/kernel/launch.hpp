@@ -53,28 +53,75 @@ MILLRACE_DEVICE void gather_frame(const BatchView& batch, uint32_t i) {
     }
 }
 
+/// The distinct values among those of a block's packets, warp by warp: so that a packet need not be compared with every other.
+class BlockValues {
+public:
+    struct Shared {
+        uint32_t values[kMostBlockPackets];   ///< a warp's distinct ones from its first packet's place on
+        uint8_t counts[kMostBlockPackets];    ///< how many of the warp's packets have it
+        uint8_t firsts[kMostBlockPackets];    ///< the first of them
+        uint32_t distinct[kMostBlockPackets / 32];
+    };
+
+    /// All threads call it; thread `k` of the first `count` brings the value of packet `k`.
+    MILLRACE_DEVICE BlockValues(Shared& shared, uint32_t count, uint32_t value) : shared_(shared), warps_((count + 31) / 32), value_(value) {
+        if (threadIdx.x / 32 < warps_) {
+            const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+            const uint32_t taking_part = __ballot_sync(0xffffffffu, threadIdx.x < count);
+            peers_ = __match_any_sync(0xffffffffu, value) & taking_part;
+            const bool first = threadIdx.x < count && lane == __ffs(peers_) - 1u;
+            const uint32_t firsts = __ballot_sync(0xffffffffu, first);
+            if (first) {
+                const uint32_t place = warp * 32 + __popc(firsts & ((1u << lane) - 1));
+                shared.values[place] = value;
+                shared.counts[place] = static_cast<uint8_t>(__popc(peers_));
+                shared.firsts[place] = static_cast<uint8_t>(threadIdx.x);
+            }
+            if (lane == 0) shared.distinct[warp] = __popc(firsts);
+        }
+        __syncthreads();
+    }
+    /// How many packets of the thread's own warp before its own have its value.
+    MILLRACE_DEVICE uint32_t before_in_warp() const { return __popc(peers_ & ((1u << threadIdx.x % 32) - 1)); }
+    /// Calls `f(warp, value, count, first)` for each distinct value of each warp.
+    template <class F>
+    MILLRACE_DEVICE void for_each(F&& f) const {
+#pragma unroll 1
+        for (uint32_t warp = 0; warp < warps_; ++warp)
+#pragma unroll 1
+            for (uint32_t k = warp * 32; k < warp * 32 + shared_.distinct[warp]; ++k)
+                f(warp, shared_.values[k], uint32_t{shared_.counts[k]}, uint32_t{shared_.firsts[k]});
+    }
+    MILLRACE_DEVICE uint32_t value() const { return value_; }
+
+private:
+    const Shared& shared_;
+    uint32_t warps_, value_, peers_ = 0;
+};
+
 /// The packets of this block.
 class BlockPackets {
 public:
     struct Shared {
-        uint16_t bytes[kMostBlockPackets];
         uint8_t order[kMostBlockPackets];
         uint32_t keys[kMostBlockPackets];
+        BlockValues::Shared values;
         uint8_t waiting[kMostBlockPackets];  ///< those that wait for a node, in that order
         uint32_t waiting_of_warp[kMostBlockPackets / 32];
         uint32_t taken[kMaxNodes];  ///< by node: groups of packets that warps have taken
     };
 
-    /// Share `share` of the batch.
+    /// Share `share` of the batch. A block has at least as many threads as packets.
     MILLRACE_DEVICE BlockPackets(const BatchView& batch, Shared& shared, uint32_t share) : shared_(shared), first_(share * batch.block_packets) {
+        const uint32_t k = threadIdx.x;
         count_ = smaller(first_ + batch.block_packets, batch.count) - first_;
-        if (threadIdx.x < kMaxNodes) shared.taken[threadIdx.x] = 0;
-        for (uint32_t k = threadIdx.x; k < count_; k += blockDim.x) shared.bytes[k] = batch.descriptors[first_ + k].present;
-        __syncthreads();
-        for (uint32_t k = threadIdx.x; k < count_; k += blockDim.x) {
-            uint32_t place = 0;
-            for (uint32_t other = 0; other < count_; ++other)
-                place += shared.bytes[other] > shared.bytes[k] || (shared.bytes[other] == shared.bytes[k] && other < k);
+        if (k < kMaxNodes) shared.taken[k] = 0;
+        const BlockValues bytes(shared.values, count_, k < count_ ? batch.descriptors[first_ + k].present : 0);
+        if (k < count_) {
+            uint32_t place = bytes.before_in_warp();
+            bytes.for_each([&](uint32_t warp, uint32_t value, uint32_t count, uint32_t) {
+                if (value > bytes.value() || (value == bytes.value() && warp < k / 32)) place += count;
+            });
             shared.order[place] = static_cast<uint8_t>(k);
         }
         __syncthreads();
@@ -122,15 +169,17 @@ public:
     template <class KeyOf>
     MILLRACE_DEVICE void rank(const BatchView& batch, KeyOf&& key_of) const {
         for_each([&](uint32_t i) { shared_.keys[i - first_] = batch.keys[i] = key_of(i); });
-        for (uint32_t k = threadIdx.x; k < count_; k += blockDim.x) {
-            const uint32_t key = shared_.keys[k];
-            uint32_t before = 0, all = 0, leader = k;
-            for (uint32_t other = 0; other < count_; ++other) {
-                if (shared_.keys[other] != key) continue;
-                if (all++ == 0) leader = other;
-                before += other < k;
-            }
-            batch.ranks[first_ + k] = static_cast<uint16_t>(key == kNoOrderKey ? 0 : leader == k ? kLeads | all : (k - leader) << 8 | before);
+        const uint32_t k = threadIdx.x;
+        const BlockValues keys(shared_.values, count_, k < count_ ? shared_.keys[k] : kNoOrderKey);
+        if (k < count_) {
+            uint32_t before = keys.before_in_warp(), all = 0, leader = k;
+            keys.for_each([&](uint32_t warp, uint32_t value, uint32_t count, uint32_t first) {
+                if (value != keys.value()) return;
+                if (all == 0) leader = first;
+                all += count;
+                if (warp < k / 32) before += count;
+            });
+            batch.ranks[first_ + k] = static_cast<uint16_t>(keys.value() == kNoOrderKey ? 0 : leader == k ? kLeads | all : (k - leader) << 8 | before);
         }
         __syncthreads();
     }
@@ -266,184 +315,6 @@ MILLRACE_DEVICE void run_node(const BatchView& batch, const BlockPackets& block,
             }
         });
     });
-}
-
-/// Threads of the ordered kernels, which are one block each. Few enough to fit beside the blocks that fill
-/// a multiprocessor: all batches wait for them.
-inline constexpr uint32_t kOrderedThreads = 256;
-
-/// Gives packet `i` its ticket, if it has one of `keys` order keys.
-MILLRACE_DEVICE void take_ticket(const BatchView& batch, uint32_t i, uint64_t keys) {
-    if (batch.keys[i] >= keys) return;
-    const uint32_t rank = batch.ranks[i];
-    const bool leads = (rank & BlockPackets::kLeads) != 0;
-    batch.packets[i].set_ticket(leads ? batch.bases[i] : batch.bases[i - (rank >> 8)] + (rank & 0xff));
-}
-
-/// Most packets that lead their key in their block which number_leaders takes.
-inline constexpr uint32_t kMostLeaders = kOrderedThreads;
-
-/// Writes the tickets of the packets that lead their key in their block, where there are few of them; whether there are. One block.
-/// Each thread looks through an equal share of the batch for them, and then takes one.
-MILLRACE_DEVICE bool number_leaders(const BatchView& batch, MutableView<uint64_t> tickets) {
-    constexpr uint32_t kAtOnce = 8;  // ranks of a load
-    __shared__ uint32_t places[kMostLeaders], keys[kMostLeaders], weights[kMostLeaders];
-    __shared__ uint32_t of_warp[kOrderedThreads / 32];
-    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const uint32_t share = (batch.count + kOrderedThreads * kAtOnce - 1) / (kOrderedThreads * kAtOnce) * kAtOnce;
-    const uint32_t from = smaller(threadIdx.x * share, batch.count), to = smaller(from + share, batch.count);
-    uint32_t own = 0;
-    {
-        constexpr uint32_t kBoth = BlockPackets::kLeads << 16 | BlockPackets::kLeads;
-        uint32_t at = from;
-        for (; at + kAtOnce <= to; at += kAtOnce) {
-            const uint4 some = *reinterpret_cast<const uint4*>(batch.ranks + at);
-            own += __popc(some.x & kBoth) + __popc(some.y & kBoth) + __popc(some.z & kBoth) + __popc(some.w & kBoth);
-        }
-        for (; at < to; ++at) own += (batch.ranks[at] & BlockPackets::kLeads) != 0;
-    }
-    uint32_t place = own;  // behind those of the threads before
-    for (uint32_t by = 1; by < 32; by *= 2) {
-        const uint32_t before = __shfl_up_sync(0xffffffffu, place, by);
-        if (lane >= by) place += before;
-    }
-    if (lane == 31) of_warp[warp] = place;
-    place -= own;
-    __syncthreads();
-    uint32_t total = 0;
-    for (uint32_t w = 0; w < kOrderedThreads / 32; ++w) {
-        if (w < warp) place += of_warp[w];
-        total += of_warp[w];
-    }
-    if (total > kMostLeaders) {
-        __syncthreads();
-        return false;
-    }
-    for (uint32_t i = from; own > 0; ++i) {
-        const uint32_t rank = batch.ranks[i];
-        if ((rank & BlockPackets::kLeads) == 0) continue;
-        places[place] = i;
-        keys[place] = batch.keys[i];
-        weights[place++] = rank & ~BlockPackets::kLeads;
-        --own;
-    }
-    __syncthreads();
-    const uint32_t mine = threadIdx.x, key = mine < total ? keys[mine] : kNoOrderKey;
-    const bool numbered = key < tickets.size();
-    uint32_t before = 0;
-    bool last = numbered;
-    if (numbered)
-        for (uint32_t other = 0; other < total; ++other) {
-            if (keys[other] != key) continue;
-            if (other < mine) before += weights[other];
-            last = last && other <= mine;
-        }
-    const uint64_t ticket = numbered ? tickets[key] + before : 0;
-    __syncthreads();
-    if (numbered) batch.bases[places[mine]] = ticket;
-    if (last) tickets[key] = ticket + weights[mine];
-    return true;
-}
-
-/// Numbers the packets that have an order key, in order of arrival: `take_ticket` then finds what is theirs. One block; where few packets
-/// lead their key it looks at these alone. Else rounds of 1,024 packets in order of
-/// arrival, a thread taking every 256th. Within a round the packets of a key are counted by groups of 32:
-/// a key's counts stand in a row of a table that the keys are hashed into, and a packet's place is the sum
-/// of those before its group's.
-MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t> tickets) {
-    if (number_leaders(batch, tickets)) return;
-    constexpr uint32_t kNone = 0xffffffffu, kShare = 4, kRound = kShare * kOrderedThreads, kGroups = kRound / 32;
-    __shared__ uint32_t keys[kRound];
-    __shared__ uint32_t counts[kRound][kGroups / 4];  // a byte for each group
-    const uint32_t lane = threadIdx.x % 32;
-    const auto group_of = [](uint32_t k) { return (k * kOrderedThreads + threadIdx.x) / 32; };
-    const auto key_of = [&](uint32_t i) {
-        const uint32_t key = i < batch.count ? batch.keys[i] : kNone;
-        return key < tickets.size() ? key : kNone;
-    };
-    uint32_t key[kShare], next_key[kShare], peers[kShare], row[kShare];
-    for (uint32_t k = 0; k < kShare; ++k) next_key[k] = key_of(k * kOrderedThreads + threadIdx.x);
-    for (uint32_t i = threadIdx.x; i < kRound; i += kOrderedThreads) keys[i] = kNone;
-    for (uint32_t i = threadIdx.x; i < kRound * (kGroups / 4); i += kOrderedThreads) counts[i / (kGroups / 4)][i % (kGroups / 4)] = 0;
-    __syncthreads();
-    for (uint32_t first = 0; first < batch.count; first += kRound) {
-#pragma unroll
-        for (uint32_t k = 0; k < kShare; ++k) {
-            key[k] = next_key[k];
-            next_key[k] = key_of(first + kRound + k * kOrderedThreads + threadIdx.x);
-            peers[k] = __match_any_sync(0xffffffffu, key[k]);
-            row[k] = kNone;
-            if (key[k] == kNone || lane != __ffs(peers[k]) - 1u) continue;
-            // Never more keys than rows, so there is one.
-            for (uint32_t at = key[k] * 2654435761u >> 22;; at = (at + 1) % kRound) {
-                const uint32_t owner = atomicCAS(&keys[at], kNone, key[k]);
-                if (owner != kNone && owner != key[k]) continue;
-                row[k] = at;
-                break;
-            }
-            reinterpret_cast<uint8_t*>(counts[row[k]])[group_of(k)] = static_cast<uint8_t>(__popc(peers[k]));
-        }
-        __syncthreads();
-        uint64_t after[kShare];  // the counter behind this round, where this thread is to write it
-#pragma unroll
-        for (uint32_t k = 0; k < kShare; ++k) {
-            const uint32_t group = group_of(k);
-            uint32_t before = 0, total = 0;
-            uint64_t base = 0;
-            if (row[k] != kNone) {
-                base = tickets[key[k]];
-                for (uint32_t w = 0; w < kGroups / 4; ++w) {
-                    const uint32_t word = counts[row[k]][w];
-                    const uint32_t earlier = w < group / 4 ? word : w == group / 4 ? word & ((1u << (8 * (group % 4))) - 1) : 0;
-                    before = __dp4a(earlier, 0x01010101u, before);
-                    total = __dp4a(word, 0x01010101u, total);
-                }
-            }
-            const uint64_t ticket = __shfl_sync(0xffffffffu, base + before, __ffs(peers[k]) - 1) + __popc(peers[k] & ((1u << lane) - 1));
-            if (key[k] != kNone) batch.bases[first + k * kOrderedThreads + threadIdx.x] = ticket;
-            // The last group that has the key carries its counter on.
-            if (row[k] != kNone && before + __popc(peers[k]) != total) row[k] = kNone;
-            after[k] = base + total;
-        }
-        __syncthreads();
-#pragma unroll
-        for (uint32_t k = 0; k < kShare; ++k) {
-            if (row[k] == kNone) continue;
-            tickets[key[k]] = after[k];
-            // Leaves the table as it was: few of its rows are used.
-            keys[row[k]] = kNone;
-            for (uint32_t w = 0; w < kGroups / 4; ++w) counts[row[k]][w] = 0;
-        }
-        __syncthreads();
-    }
-}
-
-/// Ends `node` for its packets: those with the same key one after the other in order of arrival,
-/// different keys side by side. One block; the first packet of a key in a round takes all of the
-/// round's. Packets without a key stand for themselves. The keys are those of `number_packets`: the NF
-/// may have changed the packet since.
-template <class Commit>
-MILLRACE_DEVICE void commit_packets(const BatchView& batch, uint32_t* counts, const void* tables, uint32_t node, Commit commit, const Target* targets,
-                                    uint32_t outcomes) {
-    __shared__ uint32_t keys[kOrderedThreads];
-    __shared__ uint8_t waits[kOrderedThreads];
-    for (uint32_t first = 0; first < batch.count; first += blockDim.x) {
-        const uint32_t i = first + threadIdx.x;
-        const bool mine = i < batch.count && batch.at[i] == node;
-        const uint32_t key = mine ? batch.keys[i] : 0xffffffffu;
-        keys[threadIdx.x] = key;
-        waits[threadIdx.x] = mine;
-        __syncthreads();
-        bool leads = mine;
-        for (uint32_t k = 0; k < threadIdx.x && leads; ++k) leads = !(waits[k] && keys[k] == key && key != 0xffffffffu);
-        if (leads) {
-            for (uint32_t k = threadIdx.x; k < blockDim.x; ++k) {
-                if (k != threadIdx.x && !(waits[k] && keys[k] == key && key != 0xffffffffu)) continue;
-                route_packet(batch, counts, first + k, node, commit(&batch.packets[first + k], tables, batch.decisions[first + k]), targets, outcomes);
-            }
-        }
-        __syncthreads();
-    }
 }
 
 }  // namespace millrace::device

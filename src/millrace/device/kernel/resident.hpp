@@ -73,7 +73,7 @@ struct ResidentList {
 
 #if MILLRACE_GPU
 
-#include "millrace/device/kernel/launch.hpp"
+#include "millrace/device/kernel/order.hpp"
 
 namespace millrace::device {
 

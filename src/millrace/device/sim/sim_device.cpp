@@ -237,7 +237,20 @@ Status SimDevice::scatter_to_host(StreamId stream, std::span<const CopyPiece> pi
 }
 
 Status SimDevice::launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) {
-    return put(stream, {Operation::Kind::kernel, [=, this, &program] { return run(program, step, batch); }});
+    const Step& kind = program.steps()[step];
+    if (batch.turn != 0 && kind.awaits_turn)
+        if (const Status status = put(stream, {Operation::Kind::await_turn, nullptr, 0, nullptr, batch.turn}); status != Status::ok) return status;
+    const bool passes = batch.turn != 0 && kind.passes_turn;
+    return put(stream, {Operation::Kind::kernel, [=, this, &program] {
+                               const bool sound = run(program, step, batch);
+                               if (passes) turns_ = std::max(turns_, batch.turn);
+                               return sound;
+                           }});
+}
+
+void SimDevice::release_turns() {
+    const std::lock_guard lock(mutex_);
+    turns_ = ~uint64_t{0} - 1;
 }
 
 /// With the mutex held. False: a bad address.
@@ -354,6 +367,11 @@ bool SimDevice::step(StreamId stream) {
     Operation& operation = queue.front();
     if (operation.kind == Operation::Kind::wait) {
         if (!*operation.awaited) return false;
+        queue.pop_front();
+        return true;
+    }
+    if (operation.kind == Operation::Kind::await_turn) {
+        if (turns_ + 1 < operation.turn) return false;
         queue.pop_front();
         return true;
     }

@@ -64,6 +64,7 @@ public:
     Status launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) override;
     Status record(StreamId stream, EventId& event) override;
     Status wait(StreamId stream, Device& of, EventId event) override;
+    void release_turns() override;
     Status query(EventId event) override;
     uint64_t time_ns(EventId event) override;
 
@@ -76,10 +77,11 @@ private:
     class TaskLoaded;
     class ResidentTeams;
     struct Operation {
-        enum class Kind { copy, kernel, record, wait } kind;
+        enum class Kind { copy, kernel, record, wait, await_turn } kind;
         std::function<bool()> run;  ///< false: a bad address
         EventId event = 0;
         std::shared_ptr<std::atomic<bool>> awaited = nullptr;  ///< of `wait`
+        uint64_t turn = 0;                                     ///< of `await_turn`
     };
     struct SharedArray {
         Address address = 0;
@@ -110,6 +112,7 @@ private:
     std::map<const void*, SharedArray> arrays_;
     std::vector<std::deque<Operation>> streams_;
     EventId next_event_ = 1;
+    uint64_t turns_ = 0;  // the last that is through, see BatchView::turn
     std::map<EventId, std::shared_ptr<std::atomic<bool>>> events_;  // whether they have come
     std::vector<bool> timed_;                    // by stream
     std::map<EventId, uint64_t> times_;          // of events of timed streams

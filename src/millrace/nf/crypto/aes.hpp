@@ -30,7 +30,14 @@ inline constexpr uint32_t kAesBlockMemory = 256 * kAesCopies;
 
 #if MILLRACE_GPU
 MILLRACE_DEVICE void stage_aes(const AesTables& tables, uint32_t* block) {
-    for (uint32_t i = threadIdx.x; i < kAesBlockMemory; i += blockDim.x) block[i] = tables.encrypt[i / kAesCopies];
+    constexpr uint32_t kStores = kAesCopies / 4;
+    for (uint32_t row = threadIdx.x; row < 256; row += blockDim.x) {
+        const uint32_t word = tables.encrypt[row];
+        auto* const copies = reinterpret_cast<uint4*>(block + row * kAesCopies);
+        // Neighbours begin at different places of their rows, which all begin in the same bank.
+#pragma unroll
+        for (uint32_t k = 0; k < kStores; ++k) copies[(row + k) % kStores] = make_uint4(word, word, word, word);
+    }
 }
 #endif
 
@@ -38,30 +45,57 @@ MILLRACE_DEVICE void stage_aes(const AesTables& tables, uint32_t* block) {
 class AesEncryptTable {
 public:
 #if MILLRACE_GPU
-    MILLRACE_DEVICE explicit AesEncryptTable(const AesTables&) : own_(block_memory() + threadIdx.x % kAesCopies) {}
-    MILLRACE_DEVICE uint32_t operator[](uint32_t byte) const { return own_[byte * kAesCopies]; }
+    MILLRACE_DEVICE explicit AesEncryptTable(const AesTables&)
+        : own_(static_cast<uint32_t>(__cvta_generic_to_shared(block_memory() + threadIdx.x % kAesCopies))) {
+        asm volatile("" : "+r"(own_));  // one register, and not what it is made of again for each word
+    }
+    MILLRACE_DEVICE uint32_t operator[](uint32_t byte) const {
+        uint32_t word;
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(own_ + byte * (4 * kAesCopies)));
+        return word;
+    }
+
+private:
+    uint32_t own_;
 #else
     explicit AesEncryptTable(const AesTables& tables) : own_(tables.encrypt.data()) {}
     MILLRACE_DEVICE uint32_t operator[](uint32_t byte) const { return own_[byte]; }
-#endif
 
 private:
     const uint32_t* own_;
+#endif
 };
 
 struct AesBlock {
     uint32_t words[4];
 };
 
-MILLRACE_DEVICE uint32_t rotate_right(uint32_t v, unsigned bits) { return (v >> bits) | (v << (32 - bits)); }
+MILLRACE_DEVICE uint32_t rotate_right(uint32_t v, unsigned bits) { return (v >> bits) | (v << ((32 - bits) & 31)); }
+
+/// Byte `n` of a word, 0 the lowest.
+MILLRACE_DEVICE uint32_t byte_of(uint32_t word, unsigned n) {
+#if MILLRACE_GPU
+    return __byte_perm(word, 0, 0x4440 | n);
+#else
+    return word >> (8 * n) & 255;
+#endif
+}
 
 MILLRACE_DEVICE AesBlock load_block(const uint8_t* p) {
     AesBlock block;
     load_be32s(p, block.words);
     return block;
 }
-MILLRACE_DEVICE void store_block(uint8_t* p, const AesBlock& block) {
-    for (unsigned i = 0; i < 4; ++i) store_be32(p + 4 * i, block.words[i]);
+MILLRACE_DEVICE void store_block(uint8_t* p, const AesBlock& block) { store_be32s(p, block.words); }
+/// Round key `round` of a schedule, which lies at a multiple of 16 bytes.
+MILLRACE_DEVICE AesBlock round_key(const uint32_t* keys, uint32_t round) {
+#if MILLRACE_GPU
+    const uint4 words = reinterpret_cast<const uint4*>(keys)[round];
+    return {{words.x, words.y, words.z, words.w}};
+#else
+    const auto* const words = static_cast<const uint32_t*>(__builtin_assume_aligned(keys, 16)) + 4 * round;  // UBSan looks
+    return {{words[0], words[1], words[2], words[3]}};
+#endif
 }
 MILLRACE_DEVICE AesBlock operator^(const AesBlock& a, const AesBlock& b) {
     return {{a.words[0] ^ b.words[0], a.words[1] ^ b.words[1], a.words[2] ^ b.words[2], a.words[3] ^ b.words[3]}};
@@ -72,43 +106,100 @@ namespace detail {
 /// One column of a full round; `a` to `d` are the words whose rows 0 to 3 come into it.
 template <class Table>
 MILLRACE_DEVICE uint32_t aes_column(const Table& table, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-    return table[a >> 24] ^ rotate_right(table[(b >> 16) & 255], 8) ^ rotate_right(table[(c >> 8) & 255], 16) ^
-           rotate_right(table[d & 255], 24);
+    return table[byte_of(a, 3)] ^ rotate_right(table[byte_of(b, 2)], 8) ^ rotate_right(table[byte_of(c, 1)], 16) ^
+           rotate_right(table[byte_of(d, 0)], 24);
 }
-/// One column of the last round of encryption: the S-box is the second byte of the table's words.
+/// A full round of encryption.
+template <class Table>
+MILLRACE_DEVICE AesBlock aes_round(const Table& table, const AesBlock& s, const AesBlock& key) {
+    const uint32_t *w = s.words, *k = key.words;
+    return {{aes_column(table, w[0], w[1], w[2], w[3]) ^ k[0], aes_column(table, w[1], w[2], w[3], w[0]) ^ k[1],
+             aes_column(table, w[2], w[3], w[0], w[1]) ^ k[2], aes_column(table, w[3], w[0], w[1], w[2]) ^ k[3]}};
+}
+/// One column of the last round of encryption: the S-box is the second and the third byte of the table's words.
 template <class Table>
 MILLRACE_DEVICE uint32_t aes_last_column(const Table& table, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-    return ((table[a >> 24] >> 8) & 255) << 24 | ((table[(b >> 16) & 255] >> 8) & 255) << 16 |
-           (table[(c >> 8) & 255] & 0xff00) | ((table[d & 255] >> 8) & 255);
+    const uint32_t row0 = table[byte_of(a, 3)], row1 = table[byte_of(b, 2)], row2 = table[byte_of(c, 1)], row3 = table[byte_of(d, 0)];
+#if MILLRACE_GPU
+    return __byte_perm(__byte_perm(row3, row2, 0x0051), __byte_perm(row1, row0, 0x0051), 0x5410);
+#else
+    return byte_of(row0, 1) << 24 | byte_of(row1, 1) << 16 | byte_of(row2, 1) << 8 | byte_of(row3, 1);
+#endif
+}
+/// The last round of encryption, which mixes no columns.
+template <class Table>
+MILLRACE_DEVICE AesBlock aes_last_round(const Table& table, const AesBlock& s, const AesBlock& key) {
+    const uint32_t *w = s.words, *k = key.words;
+    return {{aes_last_column(table, w[0], w[1], w[2], w[3]) ^ k[0], aes_last_column(table, w[1], w[2], w[3], w[0]) ^ k[1],
+             aes_last_column(table, w[2], w[3], w[0], w[1]) ^ k[2], aes_last_column(table, w[3], w[0], w[1], w[2]) ^ k[3]}};
 }
 MILLRACE_DEVICE uint32_t aes_last_inverse_column(const uint32_t* box, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     return box[a >> 24] << 24 | box[(b >> 16) & 255] << 16 | box[(c >> 8) & 255] << 8 | box[d & 255];
 }
 
+/// Counter blocks that differ in nothing but their last byte, encrypted. What the first two rounds make of the other bytes is
+/// the same for all of them: five look-ups are left of 32 (after Bernstein and Schwabe, "New AES software speed records",
+/// INDOCRYPT 2008).
+class AesCounters {
+public:
+    /// `counter` is one of the blocks.
+    MILLRACE_DEVICE AesCounters(const AesTables& tables, const uint32_t* keys, uint32_t rounds, const AesBlock& counter)
+        : table_(tables), keys_(keys), rounds_(rounds) {
+        const AesBlock s = counter ^ round_key(keys, 0);
+        const uint32_t* w = s.words;
+        low_ = byte_of(w[3] ^ counter.words[3], 0);
+        // Round 1: the last byte comes into the first column alone.
+        const AesBlock key = round_key(keys, 1);
+        first_ = table_[byte_of(w[0], 3)] ^ rotate_right(table_[byte_of(w[1], 2)], 8) ^ rotate_right(table_[byte_of(w[2], 1)], 16) ^ key.words[0];
+        const uint32_t t1 = aes_column(table_, w[1], w[2], w[3], w[0]) ^ key.words[1];
+        const uint32_t t2 = aes_column(table_, w[2], w[3], w[0], w[1]) ^ key.words[2];
+        const uint32_t t3 = aes_column(table_, w[3], w[0], w[1], w[2]) ^ key.words[3];
+        // Round 2: a byte of that column comes into each.
+        second_ = round_key(keys, 2);
+        second_.words[0] ^= others(t1, 2, t2, 1, t3, 0);
+        second_.words[1] ^= others(t1, 3, t2, 2, t3, 1);
+        second_.words[2] ^= others(t1, 0, t2, 3, t3, 2);
+        second_.words[3] ^= others(t1, 1, t2, 0, t3, 3);
+    }
+    /// The block whose last byte is `last`.
+    MILLRACE_DEVICE AesBlock encrypted(uint32_t last) const {
+        const uint32_t t0 = first_ ^ rotate_right(table_[low_ ^ last], 24);
+        AesBlock s{{second_.words[0] ^ table_[byte_of(t0, 3)], second_.words[1] ^ rotate_right(table_[byte_of(t0, 0)], 24),
+                    second_.words[2] ^ rotate_right(table_[byte_of(t0, 1)], 16), second_.words[3] ^ rotate_right(table_[byte_of(t0, 2)], 8)}};
+#if MILLRACE_GPU
+#pragma unroll
+#endif
+        for (uint32_t round = 3; round < rounds_; ++round) s = aes_round(table_, s, round_key(keys_, round));
+        return aes_last_round(table_, s, round_key(keys_, rounds_));
+    }
+
+private:
+    /// What three words bring into a column of theirs, each by one of its bytes.
+    MILLRACE_DEVICE uint32_t others(uint32_t a, unsigned byte_a, uint32_t b, unsigned byte_b, uint32_t c, unsigned byte_c) const {
+        return rotate_right(table_[byte_of(a, byte_a)], 24 - 8 * byte_a) ^ rotate_right(table_[byte_of(b, byte_b)], 24 - 8 * byte_b) ^
+               rotate_right(table_[byte_of(c, byte_c)], 24 - 8 * byte_c);
+    }
+
+    AesEncryptTable table_;
+    const uint32_t* keys_;
+    uint32_t rounds_;
+    uint32_t low_;     ///< the last byte of the first round key
+    uint32_t first_;   ///< the first column behind round 1, without the last byte's part
+    AesBlock second_;  ///< what round 2 makes of the other columns, and its key
+};
+
 }  // namespace detail
 
-/// Encrypts one block; `keys` holds 4 * (rounds + 1) words (FIPS 197, section 5.1).
+/// Encrypts one block; `keys` holds 4 * (rounds + 1) words (FIPS 197, section 5.1) at a multiple of 16 bytes.
 MILLRACE_DEVICE AesBlock aes_encrypt(const AesTables& tables, const uint32_t* keys, uint32_t rounds, const AesBlock& in) {
     const AesEncryptTable table(tables);
-    uint32_t s0 = in.words[0] ^ keys[0], s1 = in.words[1] ^ keys[1];
-    uint32_t s2 = in.words[2] ^ keys[2], s3 = in.words[3] ^ keys[3];
+    AesBlock s = in ^ round_key(keys, 0);
     // Not all rounds unrolled: a GPU waits for instructions, too.
 #if MILLRACE_GPU
 #pragma unroll 3
 #endif
-    for (uint32_t round = 1; round < rounds; ++round) {
-        keys += 4;
-        const uint32_t t0 = detail::aes_column(table, s0, s1, s2, s3) ^ keys[0];
-        const uint32_t t1 = detail::aes_column(table, s1, s2, s3, s0) ^ keys[1];
-        const uint32_t t2 = detail::aes_column(table, s2, s3, s0, s1) ^ keys[2];
-        const uint32_t t3 = detail::aes_column(table, s3, s0, s1, s2) ^ keys[3];
-        s0 = t0, s1 = t1, s2 = t2, s3 = t3;
-    }
-    keys += 4;
-    return {{detail::aes_last_column(table, s0, s1, s2, s3) ^ keys[0],
-             detail::aes_last_column(table, s1, s2, s3, s0) ^ keys[1],
-             detail::aes_last_column(table, s2, s3, s0, s1) ^ keys[2],
-             detail::aes_last_column(table, s3, s0, s1, s2) ^ keys[3]}};
+    for (uint32_t round = 1; round < rounds; ++round) s = detail::aes_round(table, s, round_key(keys, round));
+    return detail::aes_last_round(table, s, round_key(keys, rounds));
 }
 
 /// Decrypts one block; `keys` is the schedule of the equivalent inverse cipher (FIPS 197, section 5.3.5).
@@ -138,17 +229,24 @@ MILLRACE_DEVICE AesBlock aes_decrypt(const AesTables& tables, const uint32_t* ke
 /// Encrypts or decrypts `count` bytes in place in counter mode. `counter` is the first counter block;
 /// its last word counts the blocks, modulo 2^32 (RFC 3686, section 4). The lanes share the blocks.
 template <class Lanes>
-MILLRACE_DEVICE void aes_ctr(const AesTables& tables, const uint32_t* keys, uint32_t rounds, const AesBlock& counter,
+MILLRACE_DEVICE void aes_ctr(const AesTables& tables, const uint32_t* keys, uint32_t rounds, AesBlock counter,
                              uint8_t* data, uint32_t count, Lanes lanes) {
-    lanes.for_each((count + kAesBlockBytes - 1) / kAesBlockBytes, [&](uint32_t i) {
-        AesBlock block = counter;
-        block.words[3] += i;
-        const AesBlock stream = aes_encrypt(tables, keys, rounds, block);
-        uint8_t* at = data + kAesBlockBytes * i;
-        const uint32_t left = count - kAesBlockBytes * i;
-        if (left >= kAesBlockBytes) {
-            store_block(at, load_block(at) ^ stream);
-        } else {
+    // In runs of blocks that differ in the last byte alone: most packets are one.
+    while (count > 0) {
+        const uint32_t last = byte_of(counter.words[3], 0);
+        const uint32_t bytes = smaller(count, kAesBlockBytes * (256 - last));
+        const detail::AesCounters counters(tables, keys, rounds, counter);
+        lanes.for_each((bytes + kAesBlockBytes - 1) / kAesBlockBytes, [&](uint32_t i) {
+            uint8_t* at = data + kAesBlockBytes * i;
+            const uint32_t left = bytes - kAesBlockBytes * i;
+            const bool whole = left >= kAesBlockBytes;
+            AesBlock text{};
+            if (whole) text = load_block(at);  // on its way meanwhile
+            const AesBlock stream = counters.encrypted(last + i);
+            if (whole) {
+                store_block(at, text ^ stream);
+                return;
+            }
             // Unrolled on a GPU, so that the words stay in registers. What ESP encrypts ends with a whole one.
 #if MILLRACE_GPU
 #pragma unroll
@@ -161,8 +259,11 @@ MILLRACE_DEVICE void aes_ctr(const AesTables& tables, const uint32_t* keys, uint
                 for (uint32_t j = 4 * word; j < left; ++j) at[j] = static_cast<uint8_t>(at[j] ^ (stream.words[word] >> (24 - 8 * (j % 4))));
                 break;
             }
-        }
-    });
+        });
+        data += bytes;
+        count -= bytes;
+        counter.words[3] += 256 - last;
+    }
 }
 
 /// Encrypts `blocks` blocks in place in CBC mode. Each block needs the one before, so one lane does it all.

@@ -51,91 +51,89 @@ MILLRACE_DEVICE void sha1_block(Sha1& state, uint32_t (&w)[16]) {
 }
 
 namespace detail {
-/// Word `i` of the padded last block of which `left` bytes are message: then 0x80, then zeros.
-MILLRACE_DEVICE uint32_t sha1_last_word(const uint8_t* data, uint32_t left, uint32_t i) {
-    uint32_t word = 0;
-    for (unsigned j = 0; j < 4; ++j) {
-        const uint32_t at = 4 * i + j;
-        const uint32_t byte = at < left ? data[at] : at == left ? 0x80u : 0u;
-        word |= byte << (24 - 8 * j);
-    }
-    return word;
-}
-/// The padded last block of which `left` bytes, fewer than it has, are message. A GPU reads whole words where they are, as each byte
-/// by itself would take as long.
-MILLRACE_DEVICE void sha1_last_words(const uint8_t* data, uint32_t left, uint32_t (&words)[16]) {
+/// A block's share of a message as it is loaded: the aligned words that hold it, zeros behind the message's end.
+struct Sha1Load {
+    uint32_t words[17];
+};
+/// Loads the block at `at` of a message of `count` bytes. Nothing is asked of what comes back, so that a GPU can go on until the words are
+/// there.
+MILLRACE_DEVICE Sha1Load sha1_load(const uint8_t* data, uint32_t count, uint32_t at) {
+    Sha1Load load;
+    const uint32_t left = at < count ? count - at : 0;
 #if MILLRACE_GPU
-    const uint32_t whole = left / 4;
-    const uint32_t* const from = millrace::detail::word_at(data);
-    const uint32_t shift = 8 * static_cast<uint32_t>(millrace::detail::address_of(data) & 3);
-    uint32_t low = whole > 0 ? from[0] : 0;
+    const uint8_t* const from = data + at;
+    const uint32_t end = left == 0 ? 0 : left + static_cast<uint32_t>(millrace::detail::address_of(from) & 3);
+    const uint32_t* const words = millrace::detail::word_at(from);
 #pragma unroll
-    for (unsigned i = 0; i < 16; ++i) {
-        words[i] = 0;
-        if (i < whole) {
-            const uint32_t high = shift != 0 || i + 1 < whole ? from[i + 1] : 0;
-            words[i] = swap32(__funnelshift_r(low, high, shift));
-            low = high;
-        }
-    }
-    const uint32_t last = sha1_last_word(data, left, whole);
-#pragma unroll
-    for (unsigned i = 0; i < 16; ++i)
-        if (i == whole) words[i] = last;
+    for (unsigned i = 0; i < 17; ++i) load.words[i] = 4 * i < end ? words[i] : 0;
 #else
-    for (unsigned i = 0; i < 16; ++i) words[i] = sha1_last_word(data, left, i);
+    for (unsigned i = 0; i < 17; ++i) {
+        load.words[i] = 0;
+        if (i < 16 && 4 * i < left) __builtin_memcpy(&load.words[i], data + at + 4 * i, smaller(left - 4 * i, 4u));
+    }
 #endif
+    return load;
 }
 /// How many blocks the last `count` bytes of a message make, padded.
 MILLRACE_DEVICE uint32_t sha1_blocks(uint32_t count) { return (count + 8) / kSha1BlockBytes + 1; }
-/// Block `block` of those that the last `count` bytes of a message make, of which `before` bytes went in already.
-MILLRACE_DEVICE void sha1_words(const uint8_t* data, uint32_t count, uint32_t before, uint32_t block, uint32_t (&w)[16]) {
-    const uint32_t at = block * kSha1BlockBytes;
-    if (at + kSha1BlockBytes <= count) {
-        load_be32s(data + at, w);
-        return;
-    }
+/// The block at `at` of those that the last `count` bytes of a message make, of which `before` bytes went in already, out of what was
+/// loaded for it.
+MILLRACE_DEVICE void sha1_words(const Sha1Load& load, const uint8_t* data, uint32_t count, uint32_t before, uint32_t at, uint32_t (&w)[16]) {
+#if MILLRACE_GPU
+    const uint32_t shift = 8 * static_cast<uint32_t>(millrace::detail::address_of(data + at) & 3);
+#pragma unroll
+    for (unsigned i = 0; i < 16; ++i) w[i] = swap32(__funnelshift_r(load.words[i], load.words[i + 1], shift));
+#else
+    static_cast<void>(data);
+    for (unsigned i = 0; i < 16; ++i) w[i] = swap32(load.words[i]);
+#endif
+    if (at + kSha1BlockBytes <= count) return;
     if (at <= count) {
-        sha1_last_words(data + at, count - at, w);
-    } else {
-        for (unsigned i = 0; i < 16; ++i) w[i] = 0;  // only the length did not fit before
+        // What lies behind the message in its last words goes, 0x80 comes behind it.
+        const uint32_t left = count - at, bits = 8 * (left % 4);
+#if MILLRACE_GPU
+#pragma unroll
+#endif
+        for (unsigned i = 0; i < 16; ++i)
+            w[i] = i < left / 4 ? w[i] : i > left / 4 ? 0 : (w[i] & ~(0xffffffffu >> bits)) | 0x80000000u >> bits;
     }
-    if (block + 1 < sha1_blocks(count)) return;
+    if (at / kSha1BlockBytes + 1 < sha1_blocks(count)) return;  // the length does not fit
     const uint64_t bits = 8 * (static_cast<uint64_t>(before) + count);
     w[14] = static_cast<uint32_t>(bits >> 32);
     w[15] = static_cast<uint32_t>(bits);
+}
+/// Takes in the last `count` bytes of a message of which `before` bytes (a multiple of 64) went in already; then, unless `outer` is
+/// null, hashes the digest from that state on. One loop over whole, padded and outer blocks alike, so that the rounds are in a GPU's program
+/// once; each block is loaded while the one before is hashed.
+MILLRACE_DEVICE void sha1_rest(Sha1& state, const uint8_t* data, uint32_t count, uint32_t before, const Sha1* outer) {
+    const uint32_t blocks = sha1_blocks(count), all = blocks + (outer != nullptr);
+    Sha1Load load = sha1_load(data, count, 0);
+    for (uint32_t block = 0; block < all; ++block) {
+        uint32_t w[16];
+        if (block < blocks) {
+            sha1_words(load, data, count, before, block * kSha1BlockBytes, w);
+            load = sha1_load(data, count, (block + 1) * kSha1BlockBytes);
+        } else {
+            for (unsigned i = 0; i < 16; ++i) w[i] = i < 5 ? state.h[i] : 0;
+            w[5] = 0x80000000u;
+            w[15] = 8 * (kSha1BlockBytes + kSha1Bytes);
+            state = *outer;
+        }
+        sha1_block(state, w);
+    }
 }
 }  // namespace detail
 
 /// Takes in the last `count` bytes of a message of which `before` bytes (a multiple of 64) went in
 /// already; then `state` is the digest.
 MILLRACE_DEVICE void sha1_finish(Sha1& state, const uint8_t* data, uint32_t count, uint32_t before) {
-    // One loop over whole and padded blocks alike, so that the rounds are in the program once.
-    const uint32_t blocks = detail::sha1_blocks(count);
-    for (uint32_t block = 0; block < blocks; ++block) {
-        uint32_t w[16];
-        detail::sha1_words(data, count, before, block, w);
-        sha1_block(state, w);
-    }
+    detail::sha1_rest(state, data, count, before, nullptr);
 }
 
 /// HMAC-SHA1 of `count` bytes; the first 12 bytes of the result are HMAC-SHA1-96 (RFC 2404).
 MILLRACE_DEVICE Sha1 hmac_sha1(const HmacSha1Key& key, const uint8_t* data, uint32_t count) {
     Sha1 state = key.inner;
-    // The outer hash is one more block of the same loop.
-    const uint32_t blocks = detail::sha1_blocks(count);
-    for (uint32_t block = 0; block <= blocks; ++block) {
-        uint32_t w[16];
-        if (block < blocks) {
-            detail::sha1_words(data, count, kSha1BlockBytes, block, w);
-        } else {
-            for (unsigned i = 0; i < 16; ++i) w[i] = i < 5 ? state.h[i] : 0;
-            w[5] = 0x80000000u;
-            w[15] = 8 * (kSha1BlockBytes + kSha1Bytes);
-            state = key.outer;
-        }
-        sha1_block(state, w);
-    }
+    detail::sha1_rest(state, data, count, kSha1BlockBytes, &key.outer);
     return state;
 }
 

@@ -132,7 +132,6 @@ private:
         run_cipher(Cipher::aes_cbc, true);
         run_cipher(Cipher::aes_cbc, false);
         run_hash(outbound_.data(), outbound_count_, nullptr);
-        for (size_t i = 0; i < outbound_count_; ++i) outbound_[i].packet->parse();
         for (size_t i = 0; i < inbound_count_; ++i) finish(inbound_[i]);
     }
 

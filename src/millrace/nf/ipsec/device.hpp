@@ -65,7 +65,6 @@ private:
         const Sa& sa = tables.sas[route.detail];
         const Esp esp = encapsulate(packet, tables, route, static_cast<uint32_t>(packet.ticket() + 1), lanes);
         encrypt(esp, sa, tables.aes(), lanes);
-        packet.parse();
         return {route.detail, kProtected};
     }
 

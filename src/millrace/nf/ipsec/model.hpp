@@ -61,7 +61,7 @@ struct Policy {
 
 /// A security association: what both directions need. Only the device's memory and the host half see
 /// the keys.
-struct Sa {
+struct alignas(16) Sa {  // as crypto::round_key reads schedules
     uint32_t keys[crypto::kAes128Words] = {};          ///< schedule of the cipher
     uint32_t inverse_keys[crypto::kAes128Words] = {};  ///< of CBC decryption
     uint32_t iv_keys[crypto::kAes128Words] = {};       ///< of the cipher that makes the IVs of CBC
@@ -88,6 +88,8 @@ struct Sa {
     /// The encrypted part is a multiple of this (RFC 4303, section 2.4).
     MILLRACE_DEVICE uint32_t alignment() const { return cipher == Cipher::aes_cbc ? crypto::kAesBlockBytes : 4; }
 };
+
+static_assert(sizeof(Sa::keys) % 16 == 0 && sizeof(Sa::inverse_keys) % 16 == 0);
 
 struct Tables {
     View<uint32_t> aes_encrypt;      ///< see crypto::AesTables

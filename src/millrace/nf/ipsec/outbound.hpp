@@ -41,17 +41,14 @@ MILLRACE_DEVICE void write_outer(uint8_t* header, const Sa& sa, uint32_t outer_c
         store_address(header + 24, sa.remote, true);
         return;
     }
-    // Stored as the checksum reads it: a load across two stores has to wait for both.
-    store_be16(header, static_cast<uint16_t>(0x4500 | outer_class));
-    store_be16(header + 2, static_cast<uint16_t>(bytes));
     // The sequence number is as unique an identification as 16 bits allow (RFC 6864, section 4.3).
-    store_be16(header + 4, static_cast<uint16_t>(sequence));
-    store_be16(header + 6, dont_fragment ? 0x4000 : 0);
-    store_be16(header + 8, static_cast<uint16_t>(sa.ttl << 8 | ip::kProtocolEsp));
-    store_be16(header + 10, 0);
-    store_address(header + 12, sa.local, false);
-    store_address(header + 16, sa.remote, false);
-    store_be16(header + 10, checksum(header, ip::kIpv4Bytes));
+    uint32_t words[5] = {0x45000000u | outer_class << 16 | bytes, sequence << 16 | (dont_fragment ? 0x4000u : 0u),
+                         static_cast<uint32_t>(sa.ttl) << 24 | uint32_t{ip::kProtocolEsp} << 16, swap32(sa.local.words[0]),
+                         swap32(sa.remote.words[0])};
+    uint32_t sum = 0;
+    for (const uint32_t word : words) sum += (word >> 16) + (word & 0xffff);
+    words[2] |= checksum_finish(sum);
+    store_be32s(header, words);
 }
 
 /// Writes the IV of `sequence`. In CTR it is the number itself, which is unique (RFC 3686, section 4).
@@ -71,8 +68,19 @@ MILLRACE_DEVICE crypto::AesBlock counter_block(const Sa& sa, const uint8_t* iv) 
     return {{sa.nonce, load_be32(iv), load_be32(iv + 4), 1}};
 }
 
+/// The layers of what was wrapped in a tunnel of `sa`, out of those of what is inside: as parsing would find them.
+MILLRACE_DEVICE void set_outer_layers(Packet& packet, const Sa& sa) {
+    Layers& layers = packet.layers_to_set();
+    layers.end = packet.length();
+    layers.ether_type = sa.ipv6 ? eth::kTypeIpv6 : eth::kTypeIpv4;
+    layers.l4_offset = static_cast<uint16_t>(layers.l3_offset + (sa.ipv6 ? ip::kIpv6Bytes : ip::kIpv4Bytes));
+    layers.payload_offset = layers.l4_offset;
+    layers.protocol = ip::kProtocolEsp;
+    layers.flags = sa.ipv6 ? Layers::kIpv6 : Layers::kIpv4;
+}
+
 /// Wraps the packet of `route` in everything but encryption and ICV, whose room stays unwritten.
-/// The route says that there is room. `packet.parse()` is left to the caller.
+/// The route says that there is room.
 template <class Lanes>
 MILLRACE_DEVICE Esp encapsulate(Packet& packet, const Tables& tables, const Route& route, uint32_t sequence,
                                 Lanes lanes) {
@@ -103,6 +111,7 @@ MILLRACE_DEVICE Esp encapsulate(Packet& packet, const Tables& tables, const Rout
         padding[route.padding] = static_cast<uint8_t>(route.padding);
         padding[route.padding + 1] = next_header;
     });
+    set_outer_layers(packet, sa);
     return esp;
 }
 

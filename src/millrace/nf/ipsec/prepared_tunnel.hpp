@@ -42,7 +42,7 @@ public:
         move_ethernet(frame);
         uint8_t* header = frame + eth::kHeaderBytes;
         write_headers(header, outer_class, fragment, outer_bytes, sequence);
-        set_outer_layers(packet.layers_to_set(), outer_bytes);
+        set_outer_layers(packet, *sa_);
         return {header + ip::kIpv4Bytes, kCtrIvBytes, text_bytes};
     }
 
@@ -79,17 +79,6 @@ private:
         store_be32(header + 20, sa_->spi);
         store_be32(header + 24, sequence);
         store_be64(header + 28, sequence);
-    }
-
-    /// What the parser finds in an outer packet of `bytes`.
-    static void set_outer_layers(Layers& layers, uint32_t bytes) {
-        layers = {};
-        layers.end = eth::kHeaderBytes + bytes;
-        layers.ether_type = eth::kTypeIpv4;
-        layers.l4_offset = layers.payload_offset = eth::kHeaderBytes + ip::kIpv4Bytes;
-        layers.l3_offset = eth::kHeaderBytes;
-        layers.protocol = ip::kProtocolEsp;
-        layers.flags = Layers::kIpv4;
     }
 
     const Sa* sa_ = nullptr;

@@ -10,7 +10,13 @@ struct Nids {
     static constexpr Fields writes = field::none;
     static constexpr unsigned lanes = 8;
 
+    static constexpr uint32_t block_bytes = pattern::kFilterBlockBytes;
+
     using Tables = NidsTables;
+
+#if MILLRACE_GPU
+    MILLRACE_DEVICE static void stage(const Tables& tables, uint32_t* block) { pattern::stage_filter(tables.patterns, block); }
+#endif
 
     /// Looks for every rule's pattern in the payload at once, then confirms the rules whose pattern is there.
     template <class Lanes>

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/nf/nids/pattern/device.hpp"
 #include "millrace/nf/nids/pattern/matcher.hpp"
 
 namespace millrace::nf::nids::pattern::test {

@@ -224,6 +224,15 @@ void fill_matches(Automaton& automaton) {
 
 }  // namespace
 
+uint32_t Automaton::state_behind(std::string_view text) const {
+    uint32_t state = 0;
+    for (const char c : text) {
+        const size_t entry = static_cast<size_t>(state) * stride + (*class_of)[static_cast<uint8_t>(c)];
+        state = wide->empty() ? (*narrow)[entry] : (*wide)[entry];
+    }
+    return state;
+}
+
 uint64_t Automaton::bytes() const {
     return class_of->size() + narrow->size() * sizeof(uint16_t) + matches->size() * sizeof(Match) +
            sizeof(uint32_t) *

@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "millrace/nf/nids/pattern/device.hpp"
+#include "millrace/nf/nids/pattern/pattern_tables.hpp"
 #include "millrace/nf/nids/pattern/table_memory.hpp"
 
 namespace millrace::nf::nids::pattern {
@@ -34,6 +35,8 @@ struct Automaton {
     uint32_t state_count = 0;
     uint32_t first_match = 0;   ///< state_count when there is no pattern
 
+    /// The state that a text from the root on leads to.
+    uint32_t state_behind(std::string_view text) const;
     uint32_t match_count() const { return state_count - first_match; }
     /// Memory of the arrays that devices copy.
     uint64_t bytes() const;

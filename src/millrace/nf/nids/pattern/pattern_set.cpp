@@ -18,7 +18,7 @@ std::string with_commas(uint64_t value) {
 }  // namespace
 
 PatternSet::PatternSet(std::vector<std::string> patterns)
-    : patterns_(std::move(patterns)), automaton_(build_automaton(patterns_)) {}
+    : patterns_(std::move(patterns)), automaton_(build_automaton(patterns_)), filter_(build_filter(patterns_, automaton_)) {}
 
 void PatternSet::attach(nf::Image& image, PatternTables& tables) const {
     // Without a pattern there is nothing to search for, and views of nothing stay empty.
@@ -34,6 +34,12 @@ void PatternSet::attach(nf::Image& image, PatternTables& tables) const {
     image.attach(tables.output_begin, automaton_.output_begin);
     image.attach(tables.output_ids, automaton_.output_ids);
     if (!automaton_.common_ids->empty()) image.attach(tables.common_ids, automaton_.common_ids);
+    if (!filter_.empty()) {
+        image.attach(tables.filter.bits, filter_.bits);
+        image.attach(tables.filter.branches, filter_.branches);
+        tables.filter.shift = filter_.shift;
+        tables.filter.sizes = filter_.sizes;
+    }
     tables.stride = automaton_.stride;
     tables.first_match = automaton_.first_match;
 }

@@ -1,0 +1,217 @@
+// What batches do one after the other: each is one block's work, in a kernel that waits for its batch's turn. Packets are numbered by
+// their order keys, and committed. Included by the generated source only.
+#pragma once
+
+#include "millrace/device/kernel/launch.hpp"
+
+#if MILLRACE_GPU
+
+namespace millrace::device {
+
+/// Threads of the ordered kernels, which are one block each. Few enough to fit beside the blocks that fill
+/// a multiprocessor: all batches wait for them.
+inline constexpr uint32_t kOrderedThreads = 256;
+
+/// Gives packet `i` its ticket, if it has one of `keys` order keys.
+MILLRACE_DEVICE void take_ticket(const BatchView& batch, uint32_t i, uint64_t keys) {
+    if (batch.keys[i] >= keys) return;
+    const uint32_t rank = batch.ranks[i];
+    const bool leads = (rank & BlockPackets::kLeads) != 0;
+    batch.packets[i].set_ticket(leads ? batch.bases[i] : batch.bases[i - (rank >> 8)] + (rank & 0xff));
+}
+
+/// In the first ordered step of a batch that has a turn: the batches before it are through with theirs, and what they have written is
+/// seen from here on.
+MILLRACE_DEVICE void await_turn(const BatchView& batch) {
+    if (batch.turn == 0) return;
+    if (threadIdx.x == 0) {
+        uint64_t last = 0;
+        do {
+            asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(last) : "l"(batch.turns) : "memory");
+        } while (last + 1 < batch.turn);
+        __threadfence();
+    }
+    __syncthreads();
+}
+/// In the last one: the next batch may go on.
+MILLRACE_DEVICE void pass_turn(const BatchView& batch) {
+    if (batch.turn == 0) return;
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    __threadfence();
+    asm volatile("st.release.gpu.u64 [%0], %1;" : : "l"(batch.turns), "l"(batch.turn) : "memory");
+}
+
+/// Most packets that lead their key in their block which number_leaders takes.
+inline constexpr uint32_t kMostLeaders = kOrderedThreads;
+
+/// Writes the tickets of the packets that lead their key in their block, where there are few of them; whether there are. One block.
+/// Each thread looks through an equal share of the batch for them, and then takes one. Calls `await` before it looks at tickets.
+template <class Await>
+MILLRACE_DEVICE bool number_leaders(const BatchView& batch, MutableView<uint64_t> tickets, Await&& await) {
+    constexpr uint32_t kAtOnce = 8;  // ranks of a load
+    __shared__ uint32_t places[kMostLeaders], keys[kMostLeaders], weights[kMostLeaders];
+    __shared__ uint32_t of_warp[kOrderedThreads / 32];
+    const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const uint32_t share = (batch.count + kOrderedThreads * kAtOnce - 1) / (kOrderedThreads * kAtOnce) * kAtOnce;
+    const uint32_t from = smaller(threadIdx.x * share, batch.count), to = smaller(from + share, batch.count);
+    uint32_t own = 0;
+    {
+        constexpr uint32_t kBoth = BlockPackets::kLeads << 16 | BlockPackets::kLeads;
+        uint32_t at = from;
+        for (; at + kAtOnce <= to; at += kAtOnce) {
+            const uint4 some = *reinterpret_cast<const uint4*>(batch.ranks + at);
+            own += __popc(some.x & kBoth) + __popc(some.y & kBoth) + __popc(some.z & kBoth) + __popc(some.w & kBoth);
+        }
+        for (; at < to; ++at) own += (batch.ranks[at] & BlockPackets::kLeads) != 0;
+    }
+    uint32_t place = own;  // behind those of the threads before
+    for (uint32_t by = 1; by < 32; by *= 2) {
+        const uint32_t before = __shfl_up_sync(0xffffffffu, place, by);
+        if (lane >= by) place += before;
+    }
+    if (lane == 31) of_warp[warp] = place;
+    place -= own;
+    __syncthreads();
+    uint32_t total = 0;
+    for (uint32_t w = 0; w < kOrderedThreads / 32; ++w) {
+        if (w < warp) place += of_warp[w];
+        total += of_warp[w];
+    }
+    if (total > kMostLeaders) {
+        __syncthreads();
+        return false;
+    }
+    for (uint32_t i = from; own > 0; ++i) {
+        const uint32_t rank = batch.ranks[i];
+        if ((rank & BlockPackets::kLeads) == 0) continue;
+        places[place] = i;
+        keys[place] = batch.keys[i];
+        weights[place++] = rank & ~BlockPackets::kLeads;
+        --own;
+    }
+    __syncthreads();
+    const uint32_t mine = threadIdx.x, key = mine < total ? keys[mine] : kNoOrderKey;
+    const bool numbered = key < tickets.size();
+    uint32_t before = 0;
+    bool last = numbered;
+    if (numbered)
+        for (uint32_t other = 0; other < total; ++other) {
+            if (keys[other] != key) continue;
+            if (other < mine) before += weights[other];
+            last = last && other <= mine;
+        }
+    await();
+    const uint64_t ticket = numbered ? tickets[key] + before : 0;
+    __syncthreads();
+    if (numbered) batch.bases[places[mine]] = ticket;
+    if (last) tickets[key] = ticket + weights[mine];
+    return true;
+}
+
+/// Numbers the packets that have an order key, in order of arrival: `take_ticket` then finds what is theirs. One block; where few packets
+/// lead their key it looks at these alone. Else rounds of 1,024 packets in order of
+/// arrival, a thread taking every 256th. Within a round the packets of a key are counted by groups of 32:
+/// a key's counts stand in a row of a table that the keys are hashed into, and a packet's place is the sum
+/// of those before its group's. Calls `await`, once, before it looks at tickets.
+template <class Await>
+MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t> tickets, Await&& await) {
+    if (number_leaders(batch, tickets, await)) return;
+    await();
+    constexpr uint32_t kNone = 0xffffffffu, kShare = 4, kRound = kShare * kOrderedThreads, kGroups = kRound / 32;
+    __shared__ uint32_t keys[kRound];
+    __shared__ uint32_t counts[kRound][kGroups / 4];  // a byte for each group
+    const uint32_t lane = threadIdx.x % 32;
+    const auto group_of = [](uint32_t k) { return (k * kOrderedThreads + threadIdx.x) / 32; };
+    const auto key_of = [&](uint32_t i) {
+        const uint32_t key = i < batch.count ? batch.keys[i] : kNone;
+        return key < tickets.size() ? key : kNone;
+    };
+    uint32_t key[kShare], next_key[kShare], peers[kShare], row[kShare];
+    for (uint32_t k = 0; k < kShare; ++k) next_key[k] = key_of(k * kOrderedThreads + threadIdx.x);
+    for (uint32_t i = threadIdx.x; i < kRound; i += kOrderedThreads) keys[i] = kNone;
+    for (uint32_t i = threadIdx.x; i < kRound * (kGroups / 4); i += kOrderedThreads) counts[i / (kGroups / 4)][i % (kGroups / 4)] = 0;
+    __syncthreads();
+    for (uint32_t first = 0; first < batch.count; first += kRound) {
+#pragma unroll
+        for (uint32_t k = 0; k < kShare; ++k) {
+            key[k] = next_key[k];
+            next_key[k] = key_of(first + kRound + k * kOrderedThreads + threadIdx.x);
+            peers[k] = __match_any_sync(0xffffffffu, key[k]);
+            row[k] = kNone;
+            if (key[k] == kNone || lane != __ffs(peers[k]) - 1u) continue;
+            // Never more keys than rows, so there is one.
+            for (uint32_t at = key[k] * 2654435761u >> 22;; at = (at + 1) % kRound) {
+                const uint32_t owner = atomicCAS(&keys[at], kNone, key[k]);
+                if (owner != kNone && owner != key[k]) continue;
+                row[k] = at;
+                break;
+            }
+            reinterpret_cast<uint8_t*>(counts[row[k]])[group_of(k)] = static_cast<uint8_t>(__popc(peers[k]));
+        }
+        __syncthreads();
+        uint64_t after[kShare];  // the counter behind this round, where this thread is to write it
+#pragma unroll
+        for (uint32_t k = 0; k < kShare; ++k) {
+            const uint32_t group = group_of(k);
+            uint32_t before = 0, total = 0;
+            uint64_t base = 0;
+            if (row[k] != kNone) {
+                base = tickets[key[k]];
+                for (uint32_t w = 0; w < kGroups / 4; ++w) {
+                    const uint32_t word = counts[row[k]][w];
+                    const uint32_t earlier = w < group / 4 ? word : w == group / 4 ? word & ((1u << (8 * (group % 4))) - 1) : 0;
+                    before = __dp4a(earlier, 0x01010101u, before);
+                    total = __dp4a(word, 0x01010101u, total);
+                }
+            }
+            const uint64_t ticket = __shfl_sync(0xffffffffu, base + before, __ffs(peers[k]) - 1) + __popc(peers[k] & ((1u << lane) - 1));
+            if (key[k] != kNone) batch.bases[first + k * kOrderedThreads + threadIdx.x] = ticket;
+            // The last group that has the key carries its counter on.
+            if (row[k] != kNone && before + __popc(peers[k]) != total) row[k] = kNone;
+            after[k] = base + total;
+        }
+        __syncthreads();
+#pragma unroll
+        for (uint32_t k = 0; k < kShare; ++k) {
+            if (row[k] == kNone) continue;
+            tickets[key[k]] = after[k];
+            // Leaves the table as it was: few of its rows are used.
+            keys[row[k]] = kNone;
+            for (uint32_t w = 0; w < kGroups / 4; ++w) counts[row[k]][w] = 0;
+        }
+        __syncthreads();
+    }
+}
+
+/// Ends `node` for its packets: those with the same key one after the other in order of arrival,
+/// different keys side by side. One block; the first packet of a key in a round takes all of the
+/// round's. Packets without a key stand for themselves. The keys are those of `number_packets`: the NF
+/// may have changed the packet since.
+template <class Commit>
+MILLRACE_DEVICE void commit_packets(const BatchView& batch, uint32_t* counts, const void* tables, uint32_t node, Commit commit, const Target* targets,
+                                    uint32_t outcomes) {
+    __shared__ uint32_t keys[kOrderedThreads];
+    __shared__ uint8_t waits[kOrderedThreads];
+    for (uint32_t first = 0; first < batch.count; first += blockDim.x) {
+        const uint32_t i = first + threadIdx.x;
+        const bool mine = i < batch.count && batch.at[i] == node;
+        const uint32_t key = mine ? batch.keys[i] : 0xffffffffu;
+        keys[threadIdx.x] = key;
+        waits[threadIdx.x] = mine;
+        __syncthreads();
+        bool leads = mine;
+        for (uint32_t k = 0; k < threadIdx.x && leads; ++k) leads = !(waits[k] && keys[k] == key && key != 0xffffffffu);
+        if (leads) {
+            for (uint32_t k = threadIdx.x; k < blockDim.x; ++k) {
+                if (k != threadIdx.x && !(waits[k] && keys[k] == key && key != 0xffffffffu)) continue;
+                route_packet(batch, counts, first + k, node, commit(&batch.packets[first + k], tables, batch.decisions[first + k]), targets, outcomes);
+            }
+        }
+        __syncthreads();
+    }
+}
+
+}  // namespace millrace::device
+
+#endif
