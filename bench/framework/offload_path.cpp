@@ -72,7 +72,6 @@ public:
         return Status::ok;
     }
     Status wait(device::StreamId, Device&, device::EventId) override { return Status::ok; }
-    void release_turns() override {}
     Status query(device::EventId event) override {
         constexpr uint32_t kPatience = 100000;  // where no batch follows
         Worker& worker = workers_[(event >> 32) / kDepth];

@@ -177,8 +177,6 @@ public:
     virtual Status announce(StreamId stream, EventId& event) { return record(stream, event); }
     /// What is put on the stream from now on comes after `event` of the device `of`: this one, or another of its kind.
     virtual Status wait(StreamId stream, Device& of, EventId event) = 0;
-    /// Lets all batches go on that wait for their turns, now and from now on: one before them will never run.
-    virtual void release_turns() = 0;
     /// ok when the event has come; pending, or what went wrong.
     virtual Status query(EventId event) = 0;
     /// When an event of a timed stream came, in ns of the host's steady clock; 0 where that can't be told. To be asked

@@ -36,7 +36,8 @@ private:
 /// the devices fails, batches of the others may build upon what it can't bring back any more: all ordered chains go over to
 /// the CPU, from the host's copy.
 ///
-/// The batches of a single device take turns, which their kernels wait for: the driver is asked for nothing but those kernels. Between
+/// The batches of a single device take turns, which their kernels wait for: the driver is asked for nothing but those kernels. They are launched
+/// under the mutex, so that a launch which the device refuses keeps nobody waiting: it refuses all later ones as well. Between
 /// devices each batch waits for the event of the one before.
 struct OrderGate {
     std::mutex mutex;

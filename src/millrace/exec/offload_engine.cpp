@@ -339,7 +339,6 @@ void OffloadEngine::fail_over(Status status) {
         const std::lock_guard lock(gate_->mutex);
         by_another = gate_->broken.exchange(true);
     }
-    device_->release_turns();
     stop_residents();
     spdlog::error("{}: {}; its chains go on on the CPU, {} packets are run again", device_->describe(),
                   by_another                ? "this device, or one that its state comes from, has failed"

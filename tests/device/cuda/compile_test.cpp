@@ -1,4 +1,5 @@
-// Every kind of NF and every fused example chain compiles for three generations of GPUs. No GPU is needed.
+// Every kind of NF and every example chain compiles for the newest generation of GPUs that was measured, and one chain for those before and
+// after. No GPU is needed.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -36,10 +37,12 @@ TEST_P(CompileChain, ForAnArchitecture) {
     options.device = "sim";
     const chain::Configuration configuration = chain::load_configuration(test::source_path("examples/") + name, options);
     for (const auto& program : configuration.chains) {
-        for (const StepOptions& steps : {StepOptions{.mode = Mode::fused, .gather = true, .pack = true}, StepOptions{.mode = Mode::pipelined, .gather = true, .pack = true},
-                                         StepOptions{.mode = Mode::persistent, .gather = true, .pack = true}, StepOptions{.mode = Mode::fused, .timed = true}}) {
-            // The same NFs linked in other ways: one architecture tells.
-            if ((steps.timed || steps.mode == Mode::pipelined) && std::string(architecture) != "sm_90") continue;
+        std::vector<StepOptions> ways = {{.mode = Mode::fused, .gather = true, .pack = true}};
+        // The same NFs in other kernels: one chain with an order tells, and the one that compiles fastest.
+        if (std::string(name) == "switch.yaml")
+            ways.insert(ways.end(), {{.mode = Mode::pipelined, .gather = true, .pack = true}, {.mode = Mode::fused, .timed = true}});
+        if (std::string(name) == "gateway.yaml" && std::string(architecture) == "sm_90") ways.push_back({.mode = Mode::persistent, .gather = true, .pack = true});
+        for (const StepOptions& steps : ways) {
             const ChainSource source = make_chain_source(*program, plan_steps(*program, steps));
             EXPECT_EQ(source.chain.text.find("timer") != std::string::npos, steps.timed) << "what is not asked for costs nothing";
             const std::string cubin = compiler->build(source, architecture);
@@ -53,7 +56,8 @@ TEST_P(CompileChain, ForAnArchitecture) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Examples, CompileChain,
-                         testing::Combine(testing::Values("gateway.yaml", "branches.yaml", "switch.yaml"), testing::Values("sm_80", "sm_90", "sm_100")),
+                         testing::Values(std::tuple("gateway.yaml", "sm_80"), std::tuple("gateway.yaml", "sm_90"), std::tuple("gateway.yaml", "sm_100"),
+                                         std::tuple("branches.yaml", "sm_90"), std::tuple("switch.yaml", "sm_90")),
                          [](const auto& info) {
                              std::string name = std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
                              for (char& c : name)

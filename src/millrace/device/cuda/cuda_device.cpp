@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 namespace millrace::device::cuda {
 namespace {
@@ -89,14 +88,12 @@ CudaDevice::CudaDevice(CudaOptions options) : driver_(require_driver()), options
     require(driver_.context_retain(&context_, device_), "no context can be made on it");
     enter();
     void* words = nullptr;
-    if (const Result result = driver_.host_allocate(&words, (kMostStreams + 1) * kWordLine * sizeof(uint32_t), kHostPortable | kHostMapped); result != kSuccess) {
+    if (const Result result = driver_.host_allocate(&words, kMostStreams * kWordLine * sizeof(uint32_t), kHostPortable | kHostMapped); result != kSuccess) {
         driver_.context_release(device_);
         require(result, "no pinned host memory");
     }
     words_ = static_cast<uint32_t*>(words);
     std::fill_n(words_, kMostStreams * kWordLine, 0u);
-    constexpr uint64_t kLastTurn = ~uint64_t{0} - 1;
-    std::memcpy(words_ + kMostStreams * kWordLine, &kLastTurn, sizeof kLastTurn);
     try {
         turns_ = allocate(sizeof(uint64_t), "turns");
     } catch (...) {
@@ -475,12 +472,6 @@ Status CudaDevice::wait(StreamId stream, Device& of, EventId event) {
     const DriverEvent other = static_cast<CudaDevice&>(of).driver_event(event);
     if (state.held) return state.calls->wait(other, &of != this), Status::ok;
     return check(driver_.stream_wait(state.stream, other, 0), "a stream can't wait", stream);
-}
-
-void CudaDevice::release_turns() {
-    // Waits for nothing. A device that has failed keeps nobody waiting any more, and refuses this.
-    enter();
-    driver_.copy_to_device_async(turns_, words_ + kMostStreams * kWordLine, sizeof(uint64_t), nullptr);
 }
 
 Status CudaDevice::query(EventId event) {

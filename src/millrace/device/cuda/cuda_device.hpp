@@ -57,7 +57,6 @@ public:
     Status record(StreamId stream, EventId& event) override;
     Status announce(StreamId stream, EventId& event) override;
     Status wait(StreamId stream, Device& of, EventId event) override;
-    void release_turns() override;
     Status query(EventId event) override;
     uint64_t time_ns(EventId event) override;
 
@@ -133,7 +132,7 @@ private:
     std::recursive_mutex mutex_;  // of all below, before that of resident kernels; not taken while packets flow; a program may end while another loads
     std::array<std::unique_ptr<StreamState>, kMostStreams> streams_;
     size_t stream_count_ = 0;
-    uint32_t* words_ = nullptr;             // of the streams, each in a cache line of its own; behind them what release_turns writes
+    uint32_t* words_ = nullptr;             // of the streams, each in a cache line of its own
     Address turns_ = 0;                     // the last turn that is through, see BatchView::turn
     std::atomic<bool> writes_words_{true};  // whether streams can
     std::map<const void*, SharedArray> arrays_;

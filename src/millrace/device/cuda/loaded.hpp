@@ -20,6 +20,7 @@ struct CudaDevice::LoadedModule {
     CudaDevice& device;
     Module module = nullptr;
     ~LoadedModule() {
+        if (module == nullptr) return;  // the driver has refused it
         device.enter();
         if (const ResidentKernels::Pause pause(device.resident_); pause) device.driver_.module_unload(module);
     }

@@ -243,14 +243,9 @@ Status SimDevice::launch(StreamId stream, const LoadedProgram& program, size_t s
     const bool passes = batch.turn != 0 && kind.passes_turn;
     return put(stream, {Operation::Kind::kernel, [=, this, &program] {
                                const bool sound = run(program, step, batch);
-                               if (passes) turns_ = std::max(turns_, batch.turn);
+                               if (passes) turns_ = batch.turn;
                                return sound;
                            }});
-}
-
-void SimDevice::release_turns() {
-    const std::lock_guard lock(mutex_);
-    turns_ = ~uint64_t{0} - 1;
 }
 
 /// With the mutex held. False: a bad address.

@@ -64,7 +64,6 @@ public:
     Status launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) override;
     Status record(StreamId stream, EventId& event) override;
     Status wait(StreamId stream, Device& of, EventId event) override;
-    void release_turns() override;
     Status query(EventId event) override;
     uint64_t time_ns(EventId event) override;
 

@@ -1,0 +1,106 @@
+// Every call of the driver may be refused, at any time: that is said, no packet is lost or wrong, and nothing waits for ever. On
+// emulated GPUs only (tests/emulator), which refuse what a test wants refused.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include "millrace/device/cuda/cuda_device.hpp"
+#include "millrace/exec/report.hpp"
+#include "millrace/exec/runtime.hpp"
+#include "support/test_chain.hpp"
+
+namespace millrace::device::cuda {
+namespace {
+
+constexpr Result kUnknownError = 999;
+
+/// The emulator, where there is one.
+struct Emulator {
+    void (*inject)(const char* function, unsigned after, Result) = nullptr;
+    unsigned (*forgive)() = nullptr;
+    Emulator() {
+        void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+        if (driver == nullptr) return;
+        inject = reinterpret_cast<decltype(inject)>(dlsym(driver, "emulator_inject"));
+        forgive = reinterpret_cast<decltype(forgive)>(dlsym(driver, "emulator_forgive"));
+    }
+};
+
+class RefusedCalls : public testing::TestWithParam<const char*> {
+protected:
+    void SetUp() override {
+        if (emulator_.inject == nullptr) GTEST_SKIP() << "needs an emulated GPU";
+    }
+    /// Refuses the parameter's function the first time, later, and later still, and calls `run` each time, until it is not called as often.
+    /// How often it was.
+    template <class Run>
+    unsigned refuse_at_any_time(Run&& run) {
+        constexpr unsigned kLatest = 300;
+        unsigned refused = 0;
+        for (unsigned after = 0; after < kLatest && !HasFailure(); after += 1 + after / 2) {
+            emulator_.inject(GetParam(), after, kUnknownError);
+            try {
+                run(std::string(GetParam()) + " " + std::to_string(after));
+            } catch (const DeviceError& e) {
+                EXPECT_NE(std::string(e.what()).find("CUDA_ERROR_UNKNOWN"), std::string::npos) << e.what();
+            }
+            if (emulator_.forgive() > 0) break;
+            ++refused;
+        }
+        return refused;
+    }
+    const Emulator emulator_;
+};
+
+TEST_P(RefusedCalls, LoseNoPacketOfOneWorker) {
+    const std::vector<test::Frame> frames = test::random_frames(600, 47);
+    const test::EngineRun expected = test::run_on_cpu(test::make_test_chain("cpu"), frames, 100);
+    // By plain calls, by graphs, by copies of rows and a kernel for each NF, and by a kernel that stays.
+    std::vector<exec::OffloadOptions> ways(4);
+    ways[1].graphs = true;
+    ways[2].mode = Mode::pipelined;
+    ways[2].transfer_in = exec::TransferIn::rows;
+    ways[3].mode = Mode::persistent;
+    ways[3].patience = std::chrono::seconds(20);
+    unsigned refused = 0;
+    for (const exec::OffloadOptions& options : ways)
+        refused += refuse_at_any_time([&](const std::string& what) {
+            const test::EngineRun run = test::run_on_device(std::make_shared<CudaDevice>(), test::make_test_chain("cuda"), frames, 100, options);
+            test::expect_conserved(run, frames.size());
+            test::expect_equal(expected, run, what + ", way " + std::to_string(&options - ways.data()));
+        });
+    EXPECT_GT(refused, 0u) << "nobody calls it";
+}
+
+/// Several workers share the device: a batch of the others waits for the turn of one that never came to the GPU, or did so by half.
+TEST_P(RefusedCalls, KeepNoOtherWorkerWaiting) {
+    refuse_at_any_time([&](const std::string& what) {
+        chain::LoadOptions load;
+        load.device = "cuda";
+        chain::Configuration configuration = chain::parse_configuration(R"(version: 1
+ports: {in: {source: {size: 200, count: 6000, flows: 64}}, out: {sink: {}}}
+chains: {c: {input: in, output: out, max-batch: 128, nfs: [ipsec: {sas: [{name: tunnel, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1,
+  cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}],
+  policies: [{dst: 0.0.0.0/0, action: protect, sa: tunnel}], default: bypass}]}}
+)", "(refused)", load);
+        exec::RuntimeOptions options;
+        options.workers = 3;
+        options.devices = {std::make_shared<CudaDevice>()};
+        exec::Runtime runtime(std::move(configuration), options);
+        runtime.start();
+        ASSERT_TRUE(runtime.wait(std::chrono::seconds(120))) << what;
+        runtime.finish();
+        EXPECT_EQ(runtime.trouble(), "") << what;
+        const exec::Report report = exec::make_report(runtime);
+        EXPECT_TRUE(report.conserved()) << what;
+        EXPECT_EQ(report.ports[1].counters.sent_packets, 6000u) << what;
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RefusedCalls,
+                         testing::Values("cuMemAlloc_v2", "cuMemsetD8_v2", "cuMemHostAlloc", "cuStreamCreate", "cuStreamSynchronize", "cuStreamQuery", "cuStreamWriteValue32_v2",
+                                         "cuEventCreate", "cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuModuleLoadData", "cuModuleGetFunction",
+                                         "cuLaunchKernel"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace millrace::device::cuda

@@ -1,0 +1,258 @@
+// The part of NVRTC's and nvJitLink's interfaces that the program uses: "LTO-IR" is an object file of the host here, and a
+// "cubin" a shared library that holds the kernels.
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cctype>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kFailed = 6;  // NVRTC_ERROR_COMPILATION
+
+std::string read(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+void write(const fs::path& path, const std::string& bytes) {
+    fs::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << bytes;
+}
+
+/// A folder for one compiler's run.
+class Folder {
+public:
+    Folder() {
+        std::string name = (fs::temp_directory_path() / "emulator-XXXXXX").string();
+        if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("emulator: no folder can be made in " + fs::temp_directory_path().string());
+        path_ = name;
+    }
+    ~Folder() {
+        std::error_code error;
+        fs::remove_all(path_, error);
+    }
+    Folder(const Folder&) = delete;
+    Folder& operator=(const Folder&) = delete;
+    const fs::path& path() const { return path_; }
+
+private:
+    fs::path path_;
+};
+
+/// Whether `words` ran and succeeded in `folder`; `log` is what it said.
+bool run(const fs::path& folder, const std::vector<std::string>& words, std::string& log) {
+    std::vector<char*> argv;
+    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    const std::string log_path = folder / "log";
+    posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
+    posix_spawn_file_actions_addopen(&actions, 1, log_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    // The compiler is not to meet the libraries that stand in for a GPU's, and its own cache lies where it always does.
+    std::vector<char*> environment;
+    for (char** variable = environ; *variable != nullptr; ++variable)
+        if (strncmp(*variable, "LD_", 3) != 0 && strncmp(*variable, "XDG_", 4) != 0) environment.push_back(*variable);
+    environment.push_back(nullptr);
+    pid_t child = 0;
+    int status = 1;
+    const bool started = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environment.data()) == 0;
+    posix_spawn_file_actions_destroy(&actions);
+    if (started) waitpid(child, &status, 0);
+    log = started ? read(log_path) : words[0] + " can't be run";
+    return started && status == 0;
+}
+
+/// The end of the balanced parenthesis that opens at `open`, behind it.
+size_t behind(const std::string& text, size_t open) {
+    int depth = 0;
+    bool quoted = false;
+    for (size_t at = open; at < text.size(); ++at) {
+        if (text[at] == '"' && text[at - 1] != '\\') quoted = !quoted;
+        if (quoted) continue;
+        depth += text[at] == '(' ? 1 : text[at] == ')' ? -1 : 0;
+        if (depth == 0) return at + 1;
+    }
+    return text.size();
+}
+
+/// `asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(last) : "l"(at) : "memory");` as a call of cuda_words.hpp's ptx:: functions.
+std::string ptx_call(const std::string& statement) {
+    const size_t from = statement.find('"') + 1;
+    const std::string instruction = statement.substr(from, statement.find('"', from) - from);
+    if (instruction.empty()) return ";";
+    std::string name = instruction.substr(0, instruction.find(' '));
+    if (const size_t special = instruction.find(", %g"); special != std::string::npos) name += "_" + instruction.substr(special + 3, instruction.find(';') - special - 3);
+    for (char& c : name)
+        if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+    std::string operands;
+    for (size_t at = statement.find(':'); at < statement.size(); ++at) {
+        if (statement[at] != '(') continue;
+        const size_t end = behind(statement, at);
+        operands += (operands.empty() ? "" : ", ") + statement.substr(at + 1, end - at - 2);
+        at = end - 1;
+    }
+    return "::ptx::" + name + "(" + operands + ");";
+}
+
+std::string without_asm(std::string text) {
+    const std::string word = "asm volatile(";
+    for (size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+        const size_t end = text.find(';', behind(text, at + word.size() - 1)) + 1;
+        text.replace(at, end - at, ptx_call(text.substr(at, end - at)));
+    }
+    return text;
+}
+
+/// What no header can say in C++.
+std::string for_the_host(const std::string& text) {
+    static const std::regex block_memory(R"(extern __shared__ (?:__align__\(\d+\) )?(\w+) (\w+)\[\];)");
+    return std::regex_replace(without_asm(text), block_memory, "\n#define $2 (reinterpret_cast<$1*>(emulator::self->block_memory))\n");
+}
+
+/// What the driver looks kernels up by, behind their source.
+std::string entries(const std::string& text) {
+    static const std::regex kernel(R"(__global__ void __launch_bounds__\([^)]*\) (\w+)\()");
+    std::string all;
+    for (std::sregex_iterator found(text.begin(), text.end(), kernel), end; found != end; ++found) {
+        const std::string name = (*found)[1];
+        all += "extern \"C\" __attribute__((visibility(\"default\"))) const emulator::KernelEntry emulated_" + name + " = emulator::entry(" + name +
+               ", [](void** parameters) { emulator::run(" + name + ", parameters); });\n";
+    }
+    return all;
+}
+
+std::vector<std::string> compiler() { return {EMULATOR_LAUNCHER EMULATOR_COMPILER}; }
+
+struct Program {
+    std::string name, source, log, object;
+    std::vector<std::pair<std::string, std::string>> headers;
+};
+
+struct Link {
+    std::vector<std::string> objects;
+    std::string image, log;
+};
+
+}  // namespace
+
+extern "C" {
+
+int nvrtcVersion(int* major, int* minor) {
+    *major = 12;
+    *minor = 0;
+    return 0;
+}
+const char* nvrtcGetErrorString(int result) { return result == 0 ? "success" : "the compiler of the host refuses it"; }
+int nvrtcCreateProgram(Program** program, const char* source, const char* name, int headers, const char* const* texts, const char* const* names) {
+    *program = new Program{name, source, {}, {}, {}};
+    for (int i = 0; i < headers; ++i) (*program)->headers.emplace_back(names[i], texts[i]);
+    return 0;
+}
+int nvrtcDestroyProgram(Program** program) {
+    delete *program;
+    *program = nullptr;
+    return 0;
+}
+int nvrtcCompileProgram(Program* program, int, const char* const*) {
+    const Folder folder;
+    for (const auto& [name, text] : program->headers) write(folder.path() / name, for_the_host(text));
+    write(folder.path() / program->name, for_the_host(program->source) + "\n" + entries(program->source));
+    std::vector<std::string> words = compiler();
+    // What a GPU faults at is to fault here: what is misaligned. Wholes are read as words, as GPUs' compilers let them be.
+    for (const char* option : {"-x", "c++", "-std=c++20", "-O1", "-g1", "-w", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-strict-aliasing", "-fno-exceptions",
+                               "-fno-rtti", "-fsanitize=alignment", "-fsanitize-undefined-trap-on-error", "-I.", "-include", EMULATOR_FOLDER "cuda_words.hpp", "-c", "-o", "unit.o"})
+        words.push_back(option);
+    words.push_back(program->name);
+    if (!run(folder.path(), words, program->log)) return kFailed;
+    program->object = read(folder.path() / "unit.o");
+    return 0;
+}
+int nvrtcGetProgramLogSize(Program* program, size_t* size) {
+    *size = program->log.size() + 1;
+    return 0;
+}
+int nvrtcGetProgramLog(Program* program, char* log) {
+    memcpy(log, program->log.c_str(), program->log.size() + 1);
+    return 0;
+}
+int nvrtcGetLTOIRSize(Program* program, size_t* size) {
+    *size = program->object.size();
+    return 0;
+}
+int nvrtcGetLTOIR(Program* program, char* to) {
+    memcpy(to, program->object.data(), program->object.size());
+    return 0;
+}
+
+int nvJitLinkCreate(Link** link, uint32_t, const char**) {
+    *link = new Link;
+    return 0;
+}
+int nvJitLinkDestroy(Link** link) {
+    delete *link;
+    *link = nullptr;
+    return 0;
+}
+int nvJitLinkAddData(Link* link, int, const void* data, size_t size, const char*) {
+    link->objects.emplace_back(static_cast<const char*>(data), size);
+    return 0;
+}
+int nvJitLinkComplete(Link* link) {
+    const Folder folder;
+    write(folder.path() / "library.cpp",
+          "#include \"" EMULATOR_FOLDER "calls.hpp\"\nnamespace emulator {\nthread_local const ThreadView* self = nullptr;\nconst Calls* calls = nullptr;\n}\n"
+          "extern \"C\" __attribute__((visibility(\"default\"))) void emulated_connect(const emulator::Calls* calls) { emulator::calls = calls; }\n"
+          "extern \"C\" __attribute__((visibility(\"default\"))) void emulated_enter(const emulator::ThreadView* view) { emulator::self = view; }\n");
+    std::vector<std::string> words = {EMULATOR_COMPILER, "-std=c++20", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique",
+                                      "-Wl,--no-undefined", "-o", "library.so", "library.cpp"};
+    for (size_t i = 0; i < link->objects.size(); ++i) {
+        const std::string name = "unit" + std::to_string(i) + ".o";
+        write(folder.path() / name, link->objects[i]);
+        words.push_back(name);
+    }
+    if (!run(folder.path(), words, link->log)) return kFailed;
+    link->image = read(folder.path() / "library.so");
+    // The driver is told where an image begins, but not where it ends.
+    const uint64_t bytes = link->image.size();
+    link->image.insert(0, reinterpret_cast<const char*>(&bytes), sizeof bytes);
+    return 0;
+}
+int nvJitLinkGetLinkedCubinSize(Link* link, size_t* size) {
+    *size = link->image.size();
+    return 0;
+}
+int nvJitLinkGetLinkedCubin(Link* link, void* to) {
+    memcpy(to, link->image.data(), link->image.size());
+    return 0;
+}
+// There is no PTX: --keep-kernels writes an empty file.
+int nvJitLinkGetLinkedPtxSize(Link*, size_t* size) {
+    *size = 0;
+    return 0;
+}
+int nvJitLinkGetLinkedPtx(Link*, char*) { return 0; }
+int nvJitLinkGetErrorLogSize(Link* link, size_t* size) {
+    *size = link->log.size() + 1;
+    return 0;
+}
+int nvJitLinkGetErrorLog(Link* link, char* log) {
+    memcpy(log, link->log.c_str(), link->log.size() + 1);
+    return 0;
+}
+}

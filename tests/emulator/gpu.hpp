@@ -1,0 +1,122 @@
+// An emulated GPU: its memory, and streams that do one thing after the other, each beside the others.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "block.hpp"
+
+namespace emulator {
+
+/// Results of the driver, as its manual numbers them.
+inline constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kInvalidDevice = 101, kInvalidImage = 200, kInvalidHandle = 400, kNotFound = 500, kNotReady = 600,
+                     kAlreadyRegistered = 712, kNotRegistered = 713;
+
+/// Memory of one GPU. What is asked for ends where nothing is, so that reading on is a fault.
+class Memory {
+public:
+    explicit Memory(size_t bytes) : bytes_(bytes) {}
+    /// Null when there is not that much left.
+    void* allocate(size_t bytes);
+    bool free(void* address);
+    /// Whether [address, address + bytes) lies in one piece that has been asked for.
+    bool has(const void* address, size_t bytes);
+    /// ", 16 bytes behind a piece of 4096": what an address that is not there lies near.
+    std::string near(const void* address);
+    size_t bytes() const { return bytes_; }
+    size_t free_bytes();
+
+private:
+    struct Piece {
+        size_t bytes;
+        void* pages;
+        size_t page_bytes;
+    };
+    std::mutex mutex_;
+    std::map<uintptr_t, Piece> pieces_;
+    const size_t bytes_;
+    size_t used_ = 0;
+};
+
+class Stream;
+
+struct Gpu {
+    explicit Gpu(int its_ordinal);
+    /// Waits until all streams are idle, as the driver does before it takes memory away.
+    void wait();
+    std::mutex streams_mutex;
+    std::set<Stream*> streams;
+    const int ordinal;
+    Memory memory;
+    std::atomic<int> failed{kSuccess};   ///< what every call answers since a kernel has died
+    std::atomic<bool> abandoned{false};  ///< whether kernels are to end because of that
+    void fail(int result) {
+        int expected = kSuccess;
+        failed.compare_exchange_strong(expected, result);
+        abandoned = true;
+    }
+};
+
+class Event {
+public:
+    /// Something is put on a stream that this event is to come behind; returns its number.
+    uint64_t recorded() { return ++recorded_; }
+    uint64_t latest() const { return recorded_; }
+    void come(uint64_t number);
+    bool has_come(uint64_t number) const { return come_ >= number; }
+    bool has_come() const { return has_come(recorded_); }
+    int64_t time_ns() const { return time_ns_; }
+
+private:
+    std::atomic<uint64_t> recorded_{0}, come_{0};
+    std::atomic<int64_t> time_ns_{0};
+};
+
+class Stream {
+public:
+    explicit Stream(Gpu& gpu);
+    ~Stream();
+    Gpu& gpu() const { return gpu_; }
+    /// To be done behind all that was put before, by some thread. Skipped when the GPU has failed meanwhile.
+    void put(std::function<void()> what);
+    bool idle();
+    void wait();
+
+private:
+    void drain();
+    Gpu& gpu_;
+    std::mutex mutex_;
+    std::condition_variable idle_;
+    std::deque<std::function<void()>> queue_;
+    bool active_ = false;
+};
+
+/// A kernel that can be launched.
+struct Kernel {
+    std::string name;
+    Code code;
+    const std::atomic<bool>* loaded = nullptr;  ///< whether its module still is
+    size_t most_block_bytes = 48 << 10;
+};
+
+/// All of a launch, with copies of its parameters.
+struct Launch {
+    const Kernel* kernel = nullptr;
+    Index grid, block_size;
+    size_t block_bytes = 0;
+    std::vector<std::vector<unsigned char>> parameters;
+    void take_parameters(void** from);
+    int trouble() const;  ///< a result
+    void run(Gpu& gpu) const;
+};
+
+}  // namespace emulator
