@@ -119,10 +119,13 @@ std::string without_asm(std::string text) {
     return text;
 }
 
-/// What no header can say in C++.
+/// What no header can say in C++: where a block's memory lies, and that whoever looks at memory again and again lets others run.
 std::string for_the_host(const std::string& text) {
-    static const std::regex block_memory(R"(extern __shared__ (?:__align__\(\d+\) )?(\w+) (\w+)\[\];)");
-    return std::regex_replace(without_asm(text), block_memory, "\n#define $2 (reinterpret_cast<$1*>(emulator::self->block_memory))\n");
+    static const std::regex block_memory(R"(extern __shared__ (?:__align__\(\d+\) )?(\w+) (\w+)\[\];)"), waiting(R"((while \([^;{}]*\)) \{\s*\})"),
+        look(R"(return \*static_cast<const volatile T\*>)");
+    std::string changed = std::regex_replace(without_asm(text), block_memory, "\n#define $2 (reinterpret_cast<$1*>(emulator::self->block_memory))\n");
+    changed = std::regex_replace(changed, waiting, "$1 emulator::calls->pause();");
+    return std::regex_replace(changed, look, "emulator::calls->pause(); $&");
 }
 
 /// What the driver looks kernels up by, behind their source.

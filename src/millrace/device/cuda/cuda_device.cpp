@@ -6,7 +6,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
 
 namespace millrace::device::cuda {
 namespace {
@@ -15,23 +14,14 @@ namespace {
 constexpr int kMultiprocessors = 16;
 constexpr int kComputeMajor = 75, kComputeMinor = 76;
 constexpr int kCanUseHostPointer = 91;
-constexpr unsigned kStreamNonBlocking = 1;
-constexpr unsigned kEventDisableTiming = 2;
 constexpr unsigned kHostPortable = 1, kHostMapped = 2;
-constexpr unsigned kMemoryHost = 1, kMemoryDevice = 2;
 
 constexpr int kOldestMajor = 7;
-/// Words of a cache line.
-constexpr size_t kWordLine = 16;
 
 /// Errors after which the GPU is not there any more, rather than a program of ours gone wrong.
 bool is_gone(Result result) {
     constexpr Result kDeviceUnavailable = 46, kNoDevice = 100, kInvalidDevice = 101, kContextDestroyed = 709, kSystemNotReady = 802;
     return result == kDeviceUnavailable || result == kNoDevice || result == kInvalidDevice || result == kContextDestroyed || result == kSystemNotReady;
-}
-
-uint64_t steady_ns() {
-    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
 }
 
 const Driver& require_driver() {
@@ -208,31 +198,6 @@ void CudaDevice::unpin(void* memory) {
     if (const ResidentKernels::Pause pause(resident_); pause) driver_.host_unregister(memory);
 }
 
-StreamId CudaDevice::create_stream(bool timed) {
-    const std::lock_guard lock(mutex_);
-    enter();
-    if (stream_count_ == kMostStreams) throw DeviceError(describe() + ": too many streams");
-    auto state = std::make_unique<StreamState>();
-    Result result = driver_.stream_create(&state->stream, kStreamNonBlocking);
-    for (DriverEvent& event : state->events)
-        if (result == kSuccess) result = driver_.event_create(&event, timed ? 0 : kEventDisableTiming);
-    if (result == kSuccess && timed) result = make_anchor(*state);
-    if (!timed) state->calls = std::make_unique<BatchCalls>(driver_, context_);
-    state->word = words_ + stream_count_ * kWordLine;
-    if (result != kSuccess) throw DeviceError(fmt::format("{}: no stream: {}", describe(), driver_.text(result)));
-    streams_[stream_count_] = std::move(state);
-    return static_cast<StreamId>(stream_count_++);
-}
-
-/// An event of the stream that has come at a time that the host knows to a few microseconds.
-Result CudaDevice::make_anchor(StreamState& state) const {
-    Result result = driver_.event_create(&state.anchor, 0);
-    if (result == kSuccess) result = driver_.event_record(state.anchor, state.stream);
-    while (result == kSuccess && (result = driver_.event_query(state.anchor)) == kNotReady) result = kSuccess;
-    state.anchor_ns = steady_ns();
-    return result;
-}
-
 std::shared_ptr<CudaDevice::LoadedModule> CudaDevice::module_of(const ChainSource& source) {
     std::weak_ptr<LoadedModule>& known = modules_[fingerprint(source, architecture_)];
     if (auto module = known.lock()) return module;
@@ -300,8 +265,11 @@ Address CudaDevice::share_array(const nf::Image::Array& array) {
         Result result = driver_.copy_to_device(shared.address, array.data, array.bytes);
         // Pageable memory has only been read when that returns; it arrives a little later, and our streams would not wait for it.
         if (result == kSuccess) result = driver_.stream_synchronize(nullptr);
-        if (result != kSuccess)
+        if (result != kSuccess) {
+            arrays_.erase(array.data);
+            spares_.push_back(room);
             throw DeviceError(fmt::format("{}: tables can't be copied: {}", describe(), driver_.text(result)));
+        }
     }
     ++shared.users;
     return shared.address;
@@ -316,216 +284,6 @@ void CudaDevice::release_array(const void* data) {
     }
     spares_.push_back({found->second.address, found->second.room});
     arrays_.erase(found);
-}
-
-void CudaDevice::hold(StreamId stream) { streams_[stream]->held = streams_[stream]->calls != nullptr; }
-
-Status CudaDevice::submit(StreamId stream) {
-    StreamState& state = *streams_[stream];
-    if (!std::exchange(state.held, false) || state_ != Status::ok) return state_;
-    enter();
-    const char* what = "";
-    const Result result = state.calls->submit(state.stream, what);
-    return check(result, what, stream);
-}
-
-Status CudaDevice::copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) {
-    if (state_ != Status::ok || bytes == 0) return state_;
-    enter();
-    StreamState& state = *streams_[stream];
-    if (state.held) return state.calls->copy_to_device(to, from, bytes), Status::ok;
-    return check(driver_.copy_to_device_async(to, from, bytes, state.stream), "a copy to the GPU fails", stream);
-}
-
-Status CudaDevice::copy_to_host(StreamId stream, void* to, Address from, size_t bytes) {
-    if (state_ != Status::ok || bytes == 0) return state_;
-    enter();
-    StreamState& state = *streams_[stream];
-    if (state.held) return state.calls->copy_to_host(to, from, bytes), Status::ok;
-    return check(driver_.copy_to_host_async(to, from, bytes, state.stream), "a copy from the GPU fails", stream);
-}
-
-Status CudaDevice::copy_rows(StreamId stream, const Copy2D& rows, const char* what) {
-    if (state_ != Status::ok || rows.width_bytes == 0 || rows.height == 0) return state_;
-    enter();
-    StreamState& state = *streams_[stream];
-    if (state.held) return state.calls->copy_rows(rows), Status::ok;
-    return check(driver_.copy_2d_async(&rows, state.stream), what, stream);
-}
-
-Status CudaDevice::copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                                       size_t rows) {
-    Copy2D copy;
-    copy.source_kind = kMemoryHost;
-    copy.source_host = from;
-    copy.source_pitch = from_pitch;
-    copy.target_kind = kMemoryDevice;
-    copy.target_device = to;
-    copy.target_pitch = to_pitch;
-    copy.width_bytes = width;
-    copy.height = rows;
-    return copy_rows(stream, copy, "a copy of rows to the GPU fails");
-}
-
-Status CudaDevice::copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch, size_t width, size_t rows) {
-    Copy2D copy;
-    copy.source_kind = kMemoryDevice;
-    copy.source_device = from;
-    copy.source_pitch = from_pitch;
-    copy.target_kind = kMemoryHost;
-    copy.target_host = to;
-    copy.target_pitch = to_pitch;
-    copy.width_bytes = width;
-    copy.height = rows;
-    return copy_rows(stream, copy, "a copy of rows from the GPU fails");
-}
-
-Status CudaDevice::scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) {
-    Status status = state_;
-    for (const CopyPiece& piece : pieces)
-        if (status == Status::ok) status = copy_to_host(stream, piece.host, piece.device, piece.bytes);
-    return status;
-}
-
-Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) {
-    if (state_ != Status::ok || batch.count == 0) return state_;
-    enter();
-    const auto& loaded = static_cast<const Loaded&>(program);
-    const Loaded::Launch& launch = loaded.launch(step, batch.mean_bytes, batch.count);
-    BatchView view = batch;
-    view.block_packets = launch.block_packets(batch);
-    view.turns = reinterpret_cast<uint64_t*>(turns_);
-    unsigned blocks = launch.packets == 0 ? 1 : (batch.count + view.block_packets - 1) / view.block_packets;
-    // Few read from the host at a time, see gather_frame.
-    if (launch.most_blocks != 0) blocks = std::min(blocks, launch.most_blocks);
-    StreamState& state = *streams_[stream];
-    state.launching(*launch.name);
-    if (state.held) {
-        KernelCall kernel;
-        kernel.function = launch.function;
-        kernel.grid_x = blocks;
-        kernel.block_x = launch.threads;
-        kernel.shared_bytes = launch.block_bytes;
-        return state.calls->launch(kernel, view, loaded.tables()), Status::ok;
-    }
-    void* parameters[] = {&view, loaded.tables()};
-    return check(driver_.launch(launch.function, blocks, 1, 1, launch.threads, 1, 1, launch.block_bytes, state.stream, parameters, nullptr),
-                 "a kernel can't be launched", stream);
-}
-
-Status CudaDevice::launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) {
-    if (state_ != Status::ok || batch.count == 0) return state_;
-    enter();
-    const auto& loaded = static_cast<const TaskLoaded&>(task);
-    streams_[stream]->launching(loaded.name());
-    return check(loaded.launch(batch, streams_[stream]->stream), "a task can't be launched", stream);
-}
-
-// An event is its stream and its number there.
-constexpr unsigned kNumberBits = 48;
-
-EventId CudaDevice::event_id(StreamId stream, uint64_t number) { return (EventId{stream} + 1) << kNumberBits | number; }
-
-DriverEvent CudaDevice::driver_event(EventId event) const {
-    const StreamState& state = *streams_[(event >> kNumberBits) - 1];
-    return state.events[event & (StreamState::kEvents - 1)];
-}
-
-Status CudaDevice::record(StreamId stream, EventId& event) {
-    if (state_ != Status::ok) return state_;
-    enter();
-    StreamState& state = *streams_[stream];
-    event = event_id(stream, state.next);
-    const uint64_t place = state.next++ & (StreamState::kEvents - 1);
-    state.launches_before[place] = state.launches;
-    state.by_word[place] = false;
-    const DriverEvent own = state.events[place];
-    if (state.held) return state.calls->record(own), Status::ok;
-    return check(driver_.event_record(own, state.stream), "an event can't be recorded", stream);
-}
-
-/// The stream writes the event's number into the host's memory, where to look costs nothing and keeps the driver from nobody.
-Status CudaDevice::announce(StreamId stream, EventId& event) {
-    constexpr Result kNotSupported = 801;
-    StreamState& state = *streams_[stream];
-    if (state.held || state.anchor != nullptr || !writes_words_) return record(stream, event);
-    if (state_ != Status::ok) return state_;
-    enter();
-    const auto value = static_cast<uint32_t>(state.next + 1);
-    const Result result = driver_.stream_write(state.stream, reinterpret_cast<DevicePointer>(state.word), value, 0);
-    if (result == kNotSupported) {
-        writes_words_ = false;
-        return record(stream, event);
-    }
-    event = event_id(stream, state.next);
-    const uint64_t place = state.next++ & (StreamState::kEvents - 1);
-    state.launches_before[place] = state.launches;
-    state.by_word[place] = true;
-    state.asked_ns = steady_ns();
-    return check(result, "the end of a batch can't be announced", stream);
-}
-
-Status CudaDevice::wait(StreamId stream, Device& of, EventId event) {
-    if (state_ != Status::ok) return state_;
-    enter();
-    StreamState& state = *streams_[stream];
-    const DriverEvent other = static_cast<CudaDevice&>(of).driver_event(event);
-    if (state.held) return state.calls->wait(other, &of != this), Status::ok;
-    return check(driver_.stream_wait(state.stream, other, 0), "a stream can't wait", stream);
-}
-
-Status CudaDevice::query(EventId event) {
-    if (state_ != Status::ok) return state_;
-    // Threads that ask all the time keep the driver from those that have batches for it: it takes one at a time.
-    constexpr uint64_t kBetweenQuestions = 1500;
-    StreamState& state = *streams_[(event >> kNumberBits) - 1];
-    if (state.by_word[event & (StreamState::kEvents - 1)]) return query_word(event);
-    const uint64_t now = steady_ns();
-    if (now - state.asked_ns < kBetweenQuestions) return Status::pending;
-    enter();
-    const Result result = driver_.event_query(driver_event(event));
-    if (result == kNotReady) {
-        state.asked_ns = now;
-        return Status::pending;
-    }
-    if (result == kSuccess) state.launches_done = state.launches_before[event & (StreamState::kEvents - 1)];
-    return check(result, "the GPU stopped", static_cast<StreamId>((event >> kNumberBits) - 1));
-}
-
-Status CudaDevice::query_word(EventId event) {
-    // A stream that has stopped writes nothing: now and then the driver is asked what has become of it.
-    constexpr uint64_t kBetweenQuestions = 200'000;
-    const auto stream = static_cast<StreamId>((event >> kNumberBits) - 1);
-    StreamState& state = *streams_[stream];
-    const auto value = static_cast<uint32_t>(event + 1);
-    if (static_cast<int32_t>(std::atomic_ref(*state.word).load(std::memory_order_acquire) - value) < 0) {
-        const uint64_t now = steady_ns();
-        if (now - state.asked_ns < kBetweenQuestions) return Status::pending;
-        state.asked_ns = now;
-        enter();
-        const Result result = driver_.stream_query(state.stream);
-        if (result == kNotReady) return Status::pending;
-        if (result != kSuccess) return check(result, "the GPU stopped", stream);
-    }
-    state.launches_done = state.launches_before[event & (StreamState::kEvents - 1)];
-    return Status::ok;
-}
-
-uint64_t CudaDevice::time_ns(EventId event) {
-    StreamState& state = *streams_[(event >> kNumberBits) - 1];
-    if (state_ != Status::ok || state.anchor == nullptr) return 0;
-    enter();
-    DriverEvent& own = state.events[event & (StreamState::kEvents - 1)];
-    float milliseconds = 0;
-    if (driver_.event_elapsed(&milliseconds, state.anchor, own) != kSuccess) return 0;
-    const uint64_t time = state.anchor_ns + static_cast<uint64_t>(static_cast<double>(milliseconds) * 1e6);
-    // A float counts long times coarsely: the event takes the anchor's place.
-    constexpr float kLong = 100;
-    if (milliseconds > kLong) {
-        std::swap(state.anchor, own);
-        state.anchor_ns = time;
-    }
-    return time;
 }
 
 }  // namespace millrace::device::cuda

@@ -105,6 +105,7 @@ private:
     };
     static constexpr size_t kMostSpares = 64;
     static constexpr size_t kMostStreams = 4096;
+    static constexpr size_t kWordLine = 16;  ///< words of a cache line
 
     void enter() const;
     Status check(Result result, const char* what, StreamId stream);
