@@ -19,6 +19,15 @@ uint64_t steady_ns() {
     return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
 }
 
+Copy2D rows_of(size_t source_pitch, size_t target_pitch, size_t width, size_t rows) {
+    Copy2D copy;
+    copy.source_pitch = source_pitch;
+    copy.target_pitch = target_pitch;
+    copy.width_bytes = width;
+    copy.height = rows;
+    return copy;
+}
+
 }  // namespace
 
 StreamId CudaDevice::create_stream(bool timed) {
@@ -83,28 +92,20 @@ Status CudaDevice::copy_rows(StreamId stream, const Copy2D& rows, const char* wh
 
 Status CudaDevice::copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                                        size_t rows) {
-    Copy2D copy;
+    Copy2D copy = rows_of(from_pitch, to_pitch, width, rows);
     copy.source_kind = kMemoryHost;
     copy.source_host = from;
-    copy.source_pitch = from_pitch;
     copy.target_kind = kMemoryDevice;
     copy.target_device = to;
-    copy.target_pitch = to_pitch;
-    copy.width_bytes = width;
-    copy.height = rows;
     return copy_rows(stream, copy, "a copy of rows to the GPU fails");
 }
 
 Status CudaDevice::copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch, size_t width, size_t rows) {
-    Copy2D copy;
+    Copy2D copy = rows_of(from_pitch, to_pitch, width, rows);
     copy.source_kind = kMemoryDevice;
     copy.source_device = from;
-    copy.source_pitch = from_pitch;
     copy.target_kind = kMemoryHost;
     copy.target_host = to;
-    copy.target_pitch = to_pitch;
-    copy.width_bytes = width;
-    copy.height = rows;
     return copy_rows(stream, copy, "a copy of rows from the GPU fails");
 }
 
