@@ -54,11 +54,10 @@ protected:
 TEST_P(RefusedCalls, LoseNoPacketOfOneWorker) {
     const std::vector<test::Frame> frames = test::random_frames(600, 47);
     const test::EngineRun expected = test::run_on_cpu(test::make_test_chain("cpu"), frames, 100);
-    // By plain calls, by graphs, by copies of rows and a kernel for each NF, and by a kernel that stays.
+    // By plain calls, by graphs, by a kernel for each NF, and by a kernel that stays.
     std::vector<exec::OffloadOptions> ways(4);
     ways[1].graphs = true;
     ways[2].mode = Mode::pipelined;
-    ways[2].transfer_in = exec::TransferIn::rows;
     ways[3].mode = Mode::persistent;
     ways[3].patience = std::chrono::seconds(20);
     unsigned refused = 0;
@@ -99,7 +98,7 @@ chains: {c: {input: in, output: out, max-batch: 128, nfs: [ipsec: {sas: [{name: 
 INSTANTIATE_TEST_SUITE_P(All, RefusedCalls,
                          testing::Values("cuMemAlloc_v2", "cuMemsetD8_v2", "cuMemHostAlloc", "cuStreamCreate", "cuStreamSynchronize", "cuStreamQuery", "cuStreamWriteValue32_v2",
                                          "cuEventCreate", "cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuModuleLoadData", "cuModuleGetFunction",
-                                         "cuLaunchKernel"),
+                                         "cuLaunchKernel", "cuGraphInstantiateWithFlags", "cuGraphLaunch"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
