@@ -172,8 +172,16 @@ void ld_acquire_gpu_u64(T& to, const T* from) {
     to = __atomic_load_n(from, __ATOMIC_ACQUIRE);
 }
 template <class T>
+void ld_acquire_gpu_u32(T& to, const T* from) {
+    ld_acquire_gpu_u64(to, from);
+}
+template <class T>
 void st_release_gpu_u64(T* to, T value) {
     __atomic_store_n(to, value, __ATOMIC_RELEASE);
+}
+template <class T>
+void st_release_gpu_u32(T* to, T value) {
+    st_release_gpu_u64(to, value);
 }
 template <class T>
 void st_release_sys_u64(T* to, T value) {

@@ -45,7 +45,7 @@ public:
         for (const device::StateArray& state : states) state_bytes += state.bytes;
         std::vector<device::FrameDescriptor> descriptors(count);
         std::vector<uint64_t> landed(count);
-        size_t frames_bytes = exec::frame_aligned(headroom), landing_bytes = 0;
+        size_t frames_bytes = exec::first_frame(headroom, true), landing_bytes = 0;
         for (uint32_t i = 0; i < count; ++i) {
             const uint32_t length = frames.templates[i % frames.templates.size()].length;
             descriptors[i] = {static_cast<uint32_t>(frames_bytes), static_cast<uint16_t>(length), static_cast<uint16_t>(length), 0, 0};

@@ -36,9 +36,9 @@ private:
 /// the devices fails, batches of the others may build upon what it can't bring back any more: all ordered chains go over to
 /// the CPU, from the host's copy.
 ///
-/// The batches of a single device take turns, which their kernels wait for: the driver is asked for nothing but those kernels. They are launched
-/// under the mutex, so that a launch which the device refuses keeps nobody waiting: it refuses all later ones as well. Between
-/// devices each batch waits for the event of the one before.
+/// The batches of a single device take turns, which their kernels wait for: the driver is asked for nothing but those kernels. Those of one worker have theirs in
+/// the order in which they were put there, those of several as they come to it, so that nobody waits for a batch that takes longer
+/// (BatchView::turn). Between devices each batch waits for the event of the one before.
 struct OrderGate {
     std::mutex mutex;
     Device* last_device = nullptr;

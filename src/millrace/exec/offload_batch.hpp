@@ -86,13 +86,15 @@ struct OffloadEngine::Queue {
 /// Frames that were received side by side may cross like that and be set apart by a kernel: the piece then ends with the room that they land in.
 ///
 /// A batch's piece of the packet ring holds, one behind the other: the descriptors, where the frames lie on the host
-/// if that must be said of each, the head (EventBuffer and outcome counts), the frames, the results, the snapshot of the NFs' state, the events. So the host writes
+/// if that must be said of each, the head (EventBuffer, outcome counts, BatchView::order), the frames, the results, the snapshot of the NFs' state, the events. So the host writes
 /// descriptors and head with one copy, and gets all from the head to the first events with one: a copy engine
 /// loses microseconds with each. Where only heads of frames go back, they stand in the frames' place, and the
 /// frames behind the events.
 struct OffloadEngine::Slot {
     static constexpr size_t kOutcomes = device::kMaxNodes * device::kMaxOutcomes;
-    static constexpr size_t kHead = sizeof(EventBuffer) + kOutcomes * sizeof(uint32_t);
+    static constexpr size_t kOrderAt = sizeof(EventBuffer) + kOutcomes * sizeof(uint32_t);  // in the head
+    static_assert(kOrderAt % sizeof(uint64_t) == 0);
+    static constexpr size_t kHead = kOrderAt + sizeof(uint64_t);
     static constexpr size_t kAlign = 64;
     static constexpr size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
@@ -140,7 +142,8 @@ struct OffloadEngine::Slot {
     TransferOut way_back = TransferOut::region;
     device::EventId done = 0;
     uint64_t launched = 0;
-    uint64_t order = 0;                 // among the device's ordered batches, from 1; 0: not ordered
+    uint64_t order = 0;                 // among the device's ordered batches, from 1, until its turn says more; 0: not ordered
+    uint64_t without_turn = 0;          // of those, that took no turn
     bool fetching_rest = false;
     // For the timeline: what the stream has been given to do, up to when, and the host.
     struct Mark {
@@ -163,6 +166,8 @@ struct OffloadEngine::Slot {
 
     /// Whether kernels read the frames where they were received.
     bool in_place() const { return transfer == TransferIn::zero_copy && prefix_back == 0; }
+    /// Whether the host lays them side by side first.
+    bool packs() const { return transfer == TransferIn::packed ? !lands() : transfer == TransferIn::zero_copy && !in_place(); }
     /// Whether the device has to know where each frame lies.
     bool needs_sources() const { return (transfer == TransferIn::gather || in_place() || lands()) && (runs != 1 || (lands() && landings.size() > 1)); }
     /// Lays the piece out for `count` packets.
@@ -181,7 +186,8 @@ struct OffloadEngine::Slot {
         landing_at = whole ? events_end : aligned(frames_at + frames_bytes);
         piece_bytes = landing_at + (lands() ? aligned(landing_bytes()) : 0);
     }
-    /// Bytes that the host writes besides the frames, at most.
+    /// Bytes that the host writes besides the frames, and how many these are at most.
+    size_t input_bytes() const { return head_at + kHead; }
     static size_t most_input(size_t n) { return aligned(n * sizeof(device::FrameDescriptor)) + aligned(n * sizeof(uint64_t)) + kHead; }
     /// Bytes of a piece besides its frames, at most.
     static size_t most_beside_frames(size_t n, size_t state_bytes) {
@@ -196,6 +202,7 @@ struct OffloadEngine::Slot {
     device::FrameDescriptor* descriptors() const { return reinterpret_cast<device::FrameDescriptor*>(input); }
     EventBuffer& event_buffer(uint8_t* head) const { return *reinterpret_cast<EventBuffer*>(head); }
     uint32_t* outcomes(uint8_t* head) const { return reinterpret_cast<uint32_t*>(head + sizeof(EventBuffer)); }
+    uint64_t& turns_had(uint8_t* head) const { return *reinterpret_cast<uint64_t*>(head + kOrderAt); }
     // What came back lies in the region as from the head on in the piece.
     uint8_t* back(size_t at) const { return region->data() + (at - head_at); }
     const device::PacketResult* results() const { return reinterpret_cast<const device::PacketResult*>(back(results_at)); }

@@ -229,17 +229,23 @@ bool OffloadEngine::start_batch(Queue& queue) {
     begin_trace(queue, slot, put_from_ns);
     queue.take(slot.count, slot.bursts);
     Status status = bring_states(queue, slot.stream);
-    if (options_.graphs && slot.resident == nullptr) device_->hold(slot.stream);
-    if (status == Status::ok) status = send(slot);
-    if (slot.resident == nullptr) {
-        std::unique_lock<std::mutex> in_order;
-        if (status == Status::ok) status = run_steps(slot, in_order);
-        if (status == Status::ok) status = fetch(slot);
-        if (status == Status::ok) status = device_->submit(slot.stream);
+    if (status == Status::ok) {
+        write_input(slot);
+        status = slot.resident != nullptr ? put_on_list(slot) : put_on_stream(slot);
     }
     if (options_.track != nullptr) slot.put_until_ns = Timeline::now_ns();
     if (status != Status::ok) fail_over(status);
     return true;
+}
+
+/// All calls that a batch takes.
+Status OffloadEngine::put_on_stream(Slot& slot) {
+    if (options_.graphs) device_->hold(slot.stream);
+    std::unique_lock<std::mutex> in_order;
+    Status status = send(slot);
+    if (status == Status::ok) status = run_steps(slot, in_order);
+    if (status == Status::ok) status = fetch(slot);
+    return status == Status::ok ? device_->submit(slot.stream) : status;
 }
 
 /// Runs some of a chain's waiting packets on the CPU, if that is where chains are; whether it did.

@@ -96,8 +96,10 @@ private:
     device::Status bring_states(Queue& queue, device::StreamId stream);
     bool lay_out(const Queue& queue, Slot& slot);
     class Layout;
-    void lay_out_buffers(const Queue& queue, Slot& slot, Layout& layout) const;
-    void lay_out_runs(const Queue& queue, Slot& slot, Layout& layout) const;
+    Layout lay_out_buffers(const Queue& queue, Slot& slot, Layout layout) const;
+    Layout lay_out_runs(const Queue& queue, Slot& slot, Layout layout) const;
+    void write_input(Slot& slot);
+    device::Status put_on_stream(Slot& slot);
     device::Status send(Slot& slot);
     device::Status send_frames(Slot& slot);
     device::Status send_rows(Slot& slot);
@@ -107,7 +109,7 @@ private:
     void choose_transfer(Slot& slot) const;
     void pack_frames(Slot& slot);
     TransferIn resident_transfer(TransferIn chosen, bool of_runs) const;
-    device::Status put_on_list(Slot& slot, size_t input_bytes);
+    device::Status put_on_list(Slot& slot);
     void stop_residents();
     device::Status run_steps(Slot& slot, std::unique_lock<std::mutex>& in_order);
     device::Status cross(Slot& slot);
@@ -160,6 +162,7 @@ private:
     std::shared_ptr<FrameRegions> regions_;
     std::vector<std::unique_ptr<Slot>> slots_;
     std::deque<Slot*> flying_;               // in order of launch
+    uint64_t last_turn_ = 0;                 // BatchView::turn of the latest that takes one
     std::vector<Slot*> idle_;
     std::vector<std::unique_ptr<Queue>> queues_;
     size_t in_flight_ = 0;

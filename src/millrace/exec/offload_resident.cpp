@@ -18,13 +18,12 @@ TransferIn OffloadEngine::resident_transfer(TransferIn chosen, bool of_runs) con
 }
 
 /// The batch's view and input are there.
-Status OffloadEngine::put_on_list(Slot& slot, size_t input_bytes) {
+Status OffloadEngine::put_on_list(Slot& slot) {
     const auto at = [&](size_t offset) { return reinterpret_cast<uint8_t*>(ring_address_ + slot.ring_offset + offset); };
     device::ResidentBatch batch;
     batch.view = slot.view;
-    batch.in[0] = {slot.input, at(0), input_bytes};
+    batch.in[0] = {slot.input, at(0), slot.input_bytes()};
     if (slot.transfer == TransferIn::packed) batch.in[1] = {slot.frames_in, at(slot.frames_at), slot.frames_bytes};
-    if (slot.transfer == TransferIn::packed || (slot.transfer == TransferIn::zero_copy && !slot.in_place())) pack_frames(slot);
     batch.gather = slot.transfer == TransferIn::gather;
     slot.counters->bytes_to_device.add(batch.in[1].bytes != 0 ? slot.frames_bytes : slot.frame_bytes);
     std::vector<device::CopyPiece>& back = slot.pieces;

@@ -1,6 +1,7 @@
 // How a batch crosses the bus: where its frames lie, what is copied, which steps run.
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "millrace/exec/offload_batch.hpp"
 
@@ -21,55 +22,74 @@ T* device_pointer(Address address) {
 
 }  // namespace
 
-/// Places frames in the packet buffer, one behind the other.
+/// Places frames in the packet buffer, one behind the other. What it counts is its own until `finish`: in registers, if those who add
+/// frames do so to a copy on their stack.
 class OffloadEngine::Layout {
 public:
-    Layout(Slot& to, size_t most_bytes)
-        : bytes(frame_aligned(to.headroom)), slot_(to), most_bytes_(most_bytes), whole_(to.prefix_in == chain::kWholeFrame) {}
-    size_t most = 0;   ///< packets
-    uint32_t bytes;    ///< of the packet buffer
-    bool even = true;  ///< all at one distance
+    Layout(Slot& to, size_t most_packets, size_t most_bytes, bool of_runs)
+        : descriptors_(to.descriptors()), sources_(to.sources.data()), most_(most_packets), most_bytes_(most_bytes),
+          prefix_(to.prefix_in), headroom_(to.headroom), tailroom_(to.tailroom), bytes_(first_frame(to.headroom, of_runs)) {}
+    size_t most() const { return most_; }
+    size_t count() const { return count_; }
+    /// From one frame to the next, where they lie even.
+    void expect(ptrdiff_t pitch) { pitch_ = pitch; }
 
     /// Places the next frame; false if there is no room for it.
     bool add(const uint8_t* data, uint16_t length, uint16_t port) {
-        const size_t i = slot_.count;
-        const uint32_t present = whole_ ? length : std::min<uint32_t>(length, slot_.prefix_in);
-        const uint32_t room = whole_ ? frame_room(length, slot_.headroom, slot_.tailroom) : frame_aligned(slot_.prefix_in);
-        if (i == most || bytes + room > most_bytes_) return false;
-        slot_.descriptors()[i] = {bytes, length, static_cast<uint16_t>(present), port, 0};
-        slot_.sources[i] = reinterpret_cast<uint64_t>(data);
-        if (i == 0) slot_.slot_bytes = room;
-        slot_.runs += data != expected_;
-        expected_ = data + slot_.pitch;
-        even &= room == slot_.slot_bytes;
-        slot_.frame_bytes += present;
-        slot_.widest = std::max(slot_.widest, present);
-        bytes += room;
-        ++slot_.count;
+        const bool whole = prefix_ == chain::kWholeFrame;
+        const uint32_t present = whole ? length : std::min<uint32_t>(length, prefix_);
+        const uint32_t room = whole ? frame_room(length, headroom_, tailroom_) : frame_aligned(prefix_);
+        if (count_ == most_ || bytes_ + room > most_bytes_) return false;
+        descriptors_[count_] = {bytes_, length, static_cast<uint16_t>(present), port, 0};
+        sources_[count_] = reinterpret_cast<uint64_t>(data);
+        if (count_ == 0) room_ = room;
+        runs_ += data != expected_;
+        expected_ = data + pitch_;
+        even_ &= room == room_;
+        frame_bytes_ += present;
+        widest_ = std::max(widest_, present);
+        bytes_ += room;
+        ++count_;
         return true;
+    }
+    void finish(Slot& to) const {
+        to.count = count_;
+        to.pitch = pitch_;
+        to.runs = runs_;
+        to.frame_bytes = frame_bytes_;
+        to.widest = widest_;
+        to.slot_bytes = even_ ? room_ : 0;
+        to.frames_bytes = bytes_;
     }
 
 private:
-    Slot& slot_;
-    const size_t most_bytes_;
-    const bool whole_;
+    device::FrameDescriptor* descriptors_;
+    uint64_t* sources_;
+    size_t most_, most_bytes_;
+    uint32_t prefix_, headroom_, tailroom_;
+    uint32_t bytes_;  // of the packet buffer
+    uint32_t room_ = 0, widest_ = 0;
+    size_t count_ = 0, runs_ = 0, frame_bytes_ = 0;
+    ptrdiff_t pitch_ = 0;
     const uint8_t* expected_ = nullptr;
+    bool even_ = true;  // all at one distance
 };
 
-void OffloadEngine::lay_out_buffers(const Queue& queue, Slot& slot, Layout& layout) const {
+OffloadEngine::Layout OffloadEngine::lay_out_buffers(const Queue& queue, Slot& slot, Layout layout) const {
     const Queue::Waiting* const waiting = queue.packets.data() + queue.first;
-    if (layout.most > 0) slot.pitch = stride_of(*waiting[0].mbuf->pool);
-    for (size_t i = 0; i < layout.most && layout.add(waiting[i].data, waiting[i].length, waiting[i].port); ++i) slot.mbufs.push_back(waiting[i].mbuf);
+    if (layout.most() > 0) layout.expect(stride_of(*waiting[0].mbuf->pool));
+    for (size_t i = 0; i < layout.most() && layout.add(waiting[i].data, waiting[i].length, waiting[i].port); ++i) slot.mbufs.push_back(waiting[i].mbuf);
+    return layout;
 }
 
 /// Notes what memory the frames take side by side, too. They land at the same distance from multiples of kFrameSpacing as they were received.
-void OffloadEngine::lay_out_runs(const Queue& queue, Slot& slot, Layout& layout) const {
+OffloadEngine::Layout OffloadEngine::lay_out_runs(const Queue& queue, Slot& slot, Layout layout) const {
     const io::FrameRun& front = queue.runs.front();
     // Of a single frame: what would be the distance to one of its length.
     const ptrdiff_t alone = (front.spots[0].length + io::kFrameSpacing - 1) / io::kFrameSpacing * io::kFrameSpacing;
-    slot.pitch = front.count > 1 ? static_cast<ptrdiff_t>(front.spots[1].offset - front.spots[0].offset) : alone;
+    layout.expect(front.count > 1 ? static_cast<ptrdiff_t>(front.spots[1].offset - front.spots[0].offset) : alone);
     for (const io::FrameRun& run : queue.runs) {
-        const size_t first = slot.count;
+        const size_t first = layout.count();
         uint32_t n = 0;
         while (n < run.count && layout.add(run.data(n), run.spots[n].length, run.port)) ++n;
         if (n == 0) break;
@@ -87,6 +107,7 @@ void OffloadEngine::lay_out_runs(const Queue& queue, Slot& slot, Layout& layout)
         }
         if (n < run.count) break;
     }
+    return layout;
 }
 
 /// Places the frames of the next batch and writes their descriptors, as many as fit; false when the packet
@@ -96,20 +117,11 @@ bool OffloadEngine::lay_out(const Queue& queue, Slot& slot) {
     const bool whole = slot.prefix_in == chain::kWholeFrame;
     slot.headroom = whole ? queue.program->head_growth() : 0;
     slot.tailroom = whole ? queue.program->tail_growth() : 0;
-    slot.count = 0;
-    slot.frame_bytes = 0;
-    slot.widest = 0;
-    slot.runs = 0;
-    slot.slot_bytes = 0;
     slot.mbufs.clear();
     slot.frame_runs.clear();
     slot.landings.clear();
-    Layout layout(slot, options_.batch_bytes);
-    layout.most = most;
-    if (queue.of_runs) lay_out_runs(queue, slot, layout);
-    else lay_out_buffers(queue, slot, layout);
-    if (!layout.even) slot.slot_bytes = 0;
-    slot.frames_bytes = layout.bytes;
+    const Layout none(slot, most, options_.batch_bytes, queue.of_runs);
+    (queue.of_runs ? lay_out_runs(queue, slot, none) : lay_out_buffers(queue, slot, none)).finish(slot);
     device::FrameDescriptor* const descriptors = slot.descriptors();
     choose_transfer(slot);
     slot.place();
@@ -121,13 +133,15 @@ bool OffloadEngine::lay_out(const Queue& queue, Slot& slot) {
     return true;
 }
 
-Status OffloadEngine::send(Slot& slot) {
+/// Writes what goes to the device besides the frames, and packs those that are to be packed.
+void OffloadEngine::write_input(Slot& slot) {
     const Address piece = ring_address_ + slot.ring_offset;
     EventBuffer& events = slot.event_buffer(slot.input + slot.head_at);
     events.events = device_pointer<Event>(piece + slot.events_at);
     events.capacity = slot.program->emits_events() ? static_cast<uint32_t>(slot.count * kEventsPerPacket) : 0;
     events.count = 0;
     std::fill_n(slot.outcomes(slot.input + slot.head_at), Slot::kOutcomes, 0u);
+    slot.turns_had(slot.input + slot.head_at) = 0;
     const size_t n = slot.count;
     device::BatchView& view = slot.view;
     view = {};
@@ -135,6 +149,7 @@ Status OffloadEngine::send(Slot& slot) {
     view.descriptors = device_pointer<device::FrameDescriptor>(piece);
     view.events = device_pointer<EventBuffer>(piece + slot.head_at);
     view.outcome_counts = device_pointer<uint32_t>(piece + slot.head_at + sizeof(EventBuffer));
+    view.order = device_pointer<uint64_t>(piece + slot.head_at + Slot::kOrderAt);
     view.results = device_pointer<device::PacketResult>(piece + slot.results_at);
     device::BatchWork(n).place(view, device_pointer<uint8_t>(slot.device_work));
     view.visits = slot.program->nodes.empty() ? nullptr : device_pointer<Decision>(slot.device_visits);
@@ -153,10 +168,13 @@ Status OffloadEngine::send(Slot& slot) {
     view.headroom = static_cast<uint16_t>(slot.headroom);
     view.tailroom = static_cast<uint16_t>(slot.tailroom);
     list_sources(slot, piece);
-    const size_t input_bytes = slot.head_at + Slot::kHead;
-    slot.counters->bytes_to_device.add(input_bytes);
-    if (slot.resident != nullptr) return put_on_list(slot, input_bytes);
-    const Status status = device_->copy_to_device(slot.stream, piece, slot.input, input_bytes);
+    if (slot.packs()) pack_frames(slot);
+    slot.counters->bytes_to_device.add(slot.input_bytes());
+}
+
+Status OffloadEngine::send(Slot& slot) {
+    const size_t input_bytes = slot.input_bytes();
+    const Status status = device_->copy_to_device(slot.stream, ring_address_ + slot.ring_offset, slot.input, input_bytes);
     const Status sent = status == Status::ok ? send_frames(slot) : status;
     mark(slot, names_.in, input_bytes + slot.frame_bytes);
     return sent;
@@ -212,7 +230,6 @@ Status OffloadEngine::send_frames(Slot& slot) {
     if (slot.lands()) return send_landings(slot);
     if (slot.transfer == TransferIn::packed) return send_packed(slot);
     if (slot.transfer == TransferIn::rows) return send_rows(slot);
-    if (slot.transfer == TransferIn::zero_copy && !slot.in_place()) pack_frames(slot);
     slot.counters->bytes_to_device.add(slot.frame_bytes);
     return Status::ok;  // the first step fetches them, or those that read them do
 }
@@ -245,7 +262,6 @@ void OffloadEngine::pack_frames(Slot& slot) {
 }
 
 Status OffloadEngine::send_packed(Slot& slot) {
-    pack_frames(slot);
     slot.counters->bytes_to_device.add(slot.frames_bytes);
     return device_->copy_to_device(slot.stream, ring_address_ + slot.ring_offset + slot.frames_at, slot.frames_in, slot.frames_bytes);
 }
@@ -279,7 +295,7 @@ Status OffloadEngine::run_steps(Slot& slot, std::unique_lock<std::mutex>& in_ord
         return status;
     };
     if (Status status = launch(steps.begin(), first); status != Status::ok || first == steps.end()) return status;
-    // The ordered part of one batch follows that of the batch before.
+    // The ordered parts of batches come one after the other.
     device::OrderGate& gate = *gate_;
     in_order = std::unique_lock(gate.mutex);
     if (gate.broken) return Status::lost;
@@ -287,6 +303,8 @@ Status OffloadEngine::run_steps(Slot& slot, std::unique_lock<std::mutex>& in_ord
     Status status = Status::ok;
     if (options_.gate == nullptr) {
         slot.view.turn = ++gate.launched_turns;
+        slot.view.after = std::exchange(last_turn_, slot.view.turn);
+        slot.without_turn = gate.batches - gate.launched_turns;
         status = launch(first, behind);
     } else {
         if (gate.last != 0) status = device_->wait(slot.stream, *gate.last_device, gate.last);
@@ -320,15 +338,18 @@ bool OffloadEngine::restore_states(const Slot& slot) {
     device::OrderGate& gate = *gate_;
     const std::lock_guard lock(gate.mutex);
     if (gate.broken) return false;
+    // Batches of several workers come to their turns in an order of their own.
+    const uint64_t turns_had = slot.turns_had(slot.back(slot.head_at));
+    const uint64_t order_had = turns_had != 0 ? slot.without_turn + turns_had : slot.order;
     const uint8_t* from = slot.back(slot.snapshot_at);
     for (const device::StateArray& state : slot.loaded->states()) {
         auto& restored = gate.restored[state.host];
         uint64_t newer = 0;  // bytes at the start that a later batch has brought
         for (const auto& [bytes, order] : restored)
-            if (order > slot.order) newer = bytes;
+            if (order > order_had) newer = bytes;
         if (newer < state.bytes) {
             std::memcpy(static_cast<uint8_t*>(state.host) + newer, from + newer, state.bytes - newer);
-            restored[state.bytes] = slot.order;
+            restored[state.bytes] = order_had;
         }
         from += state.bytes;
     }

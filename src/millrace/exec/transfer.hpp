@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "millrace/chain/program.hpp"
+#include "millrace/device/kernel/batch.hpp"
 
 namespace millrace::exec {
 
@@ -40,6 +41,12 @@ constexpr uint32_t kFrameAlign = 16, kWholeFrameAlign = 8;
 constexpr uint32_t frame_aligned(uint32_t bytes) { return (bytes + kFrameAlign - 1) / kFrameAlign * kFrameAlign; }
 /// From one whole frame to the next, where `present` bytes of it cross the bus and so much room is free before and behind it.
 constexpr uint32_t frame_room(uint32_t present, uint32_t headroom, uint32_t tailroom) { return (headroom + present + tailroom + kWholeFrameAlign - 1) / kWholeFrameAlign * kWholeFrameAlign; }
+
+/// Where the first whole frame begins. Frames that a kernel sets apart begin kSkew behind a multiple, if there is as much room before them: a packet that
+/// follows an Ethernet header then begins at such a multiple, so that ciphers work in words (NIC drivers do so, too).
+constexpr uint32_t first_frame(uint32_t headroom, bool set_apart) {
+    return frame_aligned(headroom) + (set_apart && headroom >= device::kSkew ? device::kSkew : 0);
+}
 
 /// What of each frame crosses the bus: bytes at its front, or chain::kWholeFrame; 0: none.
 struct Prefixes {

@@ -93,35 +93,55 @@ MILLRACE_DEVICE void store_raw(uint8_t* p, T v) {
 MILLRACE_DEVICE uint16_t load_be16(const uint8_t* p) { return swap16(load_raw<uint16_t>(p)); }
 MILLRACE_DEVICE uint32_t load_be32(const uint8_t* p) { return swap32(load_raw<uint32_t>(p)); }
 MILLRACE_DEVICE uint64_t load_be64(const uint8_t* p) { return swap64(load_raw<uint64_t>(p)); }
-/// `Count` words of four bytes, one after the other.
+/// `Count` words of four bytes, one after the other, as they lie in memory. On a GPU two at a time where `p` is a multiple of 8.
 template <unsigned Count>
-MILLRACE_DEVICE void load_be32s(const uint8_t* p, uint32_t (&words)[Count]) {
+MILLRACE_DEVICE void load_raw32s(const uint8_t* p, uint32_t (&words)[Count]) {
 #if MILLRACE_GPU
+    if (Count % 2 == 0 && (detail::address_of(p) & 7) == 0) {
+#pragma unroll
+        for (unsigned i = 0; i < Count; i += 2) {
+            const uint2 two = reinterpret_cast<const uint2*>(p)[i / 2];
+            words[i] = two.x;
+            words[i + 1] = two.y;
+        }
+        return;
+    }
     const uint32_t* from = detail::word_at(p);
     const uint32_t shift = 8 * static_cast<uint32_t>(detail::address_of(p) & 3);
     uint32_t low = from[0];
 #pragma unroll
     for (unsigned i = 0; i < Count; ++i) {
         const uint32_t high = shift == 0 && i + 1 == Count ? 0 : from[i + 1];
-        words[i] = swap32(__funnelshift_r(low, high, shift));
+        words[i] = __funnelshift_r(low, high, shift);
         low = high;
     }
 #else
-    for (unsigned i = 0; i < Count; ++i) words[i] = load_be32(p + 4 * i);
+    for (unsigned i = 0; i < Count; ++i) words[i] = load_raw<uint32_t>(p + 4 * i);
 #endif
+}
+/// The same in network byte order.
+template <unsigned Count>
+MILLRACE_DEVICE void load_be32s(const uint8_t* p, uint32_t (&words)[Count]) {
+    load_raw32s(p, words);
+    for (uint32_t& word : words) word = swap32(word);
 }
 MILLRACE_DEVICE void store_be16(uint8_t* p, uint16_t v) { store_raw<uint16_t>(p, swap16(v)); }
 MILLRACE_DEVICE void store_be32(uint8_t* p, uint32_t v) { store_raw<uint32_t>(p, swap32(v)); }
 MILLRACE_DEVICE void store_be64(uint8_t* p, uint64_t v) { store_raw<uint64_t>(p, swap64(v)); }
 
-/// `Count` words of four bytes, one after the other.
+/// `Count` words of four bytes, one after the other, as they shall lie in memory. On a GPU two at a time where `p` is a multiple of 8.
 template <unsigned Count>
-MILLRACE_DEVICE void store_be32s(uint8_t* p, const uint32_t (&words)[Count]) {
+MILLRACE_DEVICE void store_raw32s(uint8_t* p, const uint32_t (&words)[Count]) {
 #if MILLRACE_GPU
+    if (Count % 2 == 0 && (detail::address_of(p) & 7) == 0) {
+#pragma unroll
+        for (unsigned i = 0; i < Count; i += 2) reinterpret_cast<uint2*>(p)[i / 2] = make_uint2(words[i], words[i + 1]);
+        return;
+    }
     const uint32_t before = static_cast<uint32_t>(detail::address_of(p) & 3);  // bytes of the first aligned word that are not ours
     if (before == 0) {
 #pragma unroll
-        for (unsigned i = 0; i < Count; ++i) reinterpret_cast<uint32_t*>(p)[i] = swap32(words[i]);
+        for (unsigned i = 0; i < Count; ++i) reinterpret_cast<uint32_t*>(p)[i] = words[i];
         return;
     }
     // Whole aligned words, each of the end of one and the beginning of the next; what is left at both ends by itself.
@@ -135,13 +155,20 @@ MILLRACE_DEVICE void store_be32s(uint8_t* p, const uint32_t (&words)[Count]) {
         to[0] = static_cast<uint8_t>(word);
         if (count == 3) *reinterpret_cast<uint16_t*>(to + 1) = static_cast<uint16_t>(word >> 8);
     };
-    store_some(p, swap32(words[0]), before, 4 - before);
+    store_some(p, words[0], before, 4 - before);
 #pragma unroll
-    for (unsigned i = 1; i < Count; ++i) aligned[i] = __funnelshift_r(swap32(words[i - 1]), swap32(words[i]), 32 - 8 * before);
-    store_some(p + 4 * Count - before, swap32(words[Count - 1]) >> (32 - 8 * before), 0, before);
+    for (unsigned i = 1; i < Count; ++i) aligned[i] = __funnelshift_r(words[i - 1], words[i], 32 - 8 * before);
+    store_some(p + 4 * Count - before, words[Count - 1] >> (32 - 8 * before), 0, before);
 #else
-    for (unsigned i = 0; i < Count; ++i) store_be32(p + 4 * i, words[i]);
+    for (unsigned i = 0; i < Count; ++i) store_raw<uint32_t>(p + 4 * i, words[i]);
 #endif
+}
+/// The same in network byte order.
+template <unsigned Count>
+MILLRACE_DEVICE void store_be32s(uint8_t* p, const uint32_t (&words)[Count]) {
+    uint32_t raw[Count];
+    for (unsigned i = 0; i < Count; ++i) raw[i] = swap32(words[i]);
+    store_raw32s(p, raw);
 }
 
 MILLRACE_DEVICE void copy_bytes(uint8_t* to, const uint8_t* from, uint32_t count) {

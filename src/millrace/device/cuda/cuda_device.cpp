@@ -78,14 +78,14 @@ CudaDevice::CudaDevice(CudaOptions options) : driver_(require_driver()), options
     require(driver_.context_retain(&context_, device_), "no context can be made on it");
     enter();
     void* words = nullptr;
-    if (const Result result = driver_.host_allocate(&words, kMostStreams * kWordLine * sizeof(uint32_t), kHostPortable | kHostMapped); result != kSuccess) {
+    if (const Result result = driver_.host_allocate(&words, (kMostStreams + 1) * kWordLine * sizeof(uint32_t), kHostPortable | kHostMapped); result != kSuccess) {
         driver_.context_release(device_);
         require(result, "no pinned host memory");
     }
     words_ = static_cast<uint32_t*>(words);
-    std::fill_n(words_, kMostStreams * kWordLine, 0u);
+    std::fill_n(words_, (kMostStreams + 1) * kWordLine, 0u);
     try {
-        turns_ = allocate(sizeof(uint64_t), "turns");
+        turns_ = allocate(sizeof(Turns), "turns");
     } catch (...) {
         driver_.host_free(words_);
         driver_.context_release(device_);
@@ -133,6 +133,7 @@ Status CudaDevice::check(Result result, const char* what, StreamId stream) {
     if (result == kSuccess) return Status::ok;
     Status expected = Status::ok;
     if (!state_.compare_exchange_strong(expected, is_gone(result) ? Status::lost : Status::failed)) return expected;
+    std::atomic_ref(words_[kMostStreams * kWordLine]).store(1, std::memory_order_release);
     // The stream that the error was met on first; kernels of others may have run as well.
     std::string running;
     for (size_t i = 0; i < stream_count_; ++i) {

@@ -133,8 +133,8 @@ private:
     std::recursive_mutex mutex_;  // of all below, before that of resident kernels; not taken while packets flow; a program may end while another loads
     std::array<std::unique_ptr<StreamState>, kMostStreams> streams_;
     size_t stream_count_ = 0;
-    uint32_t* words_ = nullptr;             // of the streams, each in a cache line of its own
-    Address turns_ = 0;                     // the last turn that is through, see BatchView::turn
+    uint32_t* words_ = nullptr;             // of the streams, each in a cache line of its own; behind them BatchView::given_up
+    Address turns_ = 0;
     std::atomic<bool> writes_words_{true};  // whether streams can
     std::map<const void*, SharedArray> arrays_;
     std::vector<Spare> spares_;  // the longest unused first

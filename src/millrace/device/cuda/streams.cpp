@@ -123,7 +123,8 @@ Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t 
     const Loaded::Launch& launch = loaded.launch(step, batch.mean_bytes, batch.count);
     BatchView view = batch;
     view.block_packets = launch.block_packets(batch);
-    view.turns = reinterpret_cast<uint64_t*>(turns_);
+    view.turns = reinterpret_cast<Turns*>(turns_);
+    view.given_up = words_ + kMostStreams * kWordLine;
     unsigned blocks = launch.packets == 0 ? 1 : (batch.count + view.block_packets - 1) / view.block_packets;
     // Few read from the host at a time, see gather_frame.
     if (launch.most_blocks != 0) blocks = std::min(blocks, launch.most_blocks);

@@ -16,6 +16,10 @@ struct FrameDescriptor {
 };
 static_assert(sizeof(FrameDescriptor) == 12);
 
+/// Frames that a kernel fetches may begin so far behind a multiple of 8, if there is as much room before them: what follows an Ethernet header
+/// then begins at such a multiple.
+inline constexpr uint32_t kSkew = 2;
+
 /// `node` of packets that no NF decided on.
 inline constexpr uint8_t kParserNode = 0xfe;  ///< the parser refused it; `outcome` is a Malformed
 inline constexpr uint8_t kNoNode = 0xfd;      ///< the chain is empty
@@ -55,6 +59,14 @@ struct StateWords {
 };
 inline constexpr uint32_t kMaxStates = 8;
 
+/// What batches that take turns share, in a device's memory.
+struct Turns {
+    static constexpr uint32_t kPlaces = 4096;  ///< more than batches can be under way
+    uint32_t taken = 0;        ///< whether a batch has its turn now
+    uint64_t count = 0;        ///< batches that have had theirs
+    uint64_t done[kPlaces]{};  ///< by BatchView::turn modulo kPlaces: the latest of those that is through
+};
+
 /// What of a timed step is told of besides its nodes, which go by their numbers.
 inline constexpr uint32_t kSortPart = kMaxNodes;       ///< packets are put in order of their lengths
 inline constexpr uint32_t kBeginPart = kMaxNodes + 1;  ///< frames are parsed
@@ -86,10 +98,13 @@ struct BatchView {
     uint32_t* snapshot = nullptr;                   ///< takes the states, one behind the other, as the batch leaves them
     uint64_t* part_times = nullptr;                 ///< [kPartCount] of a timed step: what each part has taken, in ticks of the device
     StateWords states[kMaxStates];
-    /// Its turn among the batches of the device, from 1: its ordered steps begin when those of the batch before are through. 0: it has
-    /// none, and who launches them keeps them in order.
+    /// Its number among the batches of the device that take turns, from 1: its ordered steps begin when those of batch `after` are through (0: there is
+    /// none) and no other batch is at its own. 0: it takes none, and who launches them keeps them in order.
     uint64_t turn = 0;
-    uint64_t* turns = nullptr;                      ///< the last turn that is through; the device's own business
+    uint64_t after = 0;
+    uint64_t* order = nullptr;                      ///< takes how many batches of the device have had their turn, with this one
+    Turns* turns = nullptr;                         ///< the device's own business
+    const uint32_t* given_up = nullptr;             ///< in the host's memory: not 0 when the device has failed, so that nobody need wait any more; likewise
     uint32_t count = 0;
     uint32_t mean_bytes = 0;                        ///< of the frames that were brought
     uint32_t block_packets = 0;                     ///< that each block of a GPU's threads takes; the device chooses it
@@ -124,7 +139,7 @@ struct Step {
     bool crosses = false;      ///< the frames go to the host and come back first
     bool take_states = false;  ///< the first step that changes state: begin with what another device has left
     bool snapshot = false;     ///< the last step that changes state: takes the snapshot of the states, and leaves them for others
-    bool awaits_turn = false;  ///< the first step with an order: see BatchView::turn
+    bool awaits_turn = false;  ///< the first step with an order: see BatchView::turn, and writes BatchView::order
     bool passes_turn = false;  ///< the last one
     bool keys_of_next = false; ///< write the order keys of the packets that wait for node `last`
     bool timed = false;        ///< of kind `nodes`: add what each part takes to BatchView::part_times

@@ -17,6 +17,55 @@ namespace millrace::device {
 /// Threads that copy a frame together.
 inline constexpr uint32_t kCopyLanes = 8;
 
+/// Writes the first `count` bytes, 1 to 8, of two words to a multiple of 8.
+MILLRACE_DEVICE void store_first(uint8_t* to, uint2 words, uint32_t count) {
+    if (count >= sizeof words) {
+        *reinterpret_cast<uint2*>(to) = words;
+        return;
+    }
+    uint32_t rest = words.x;
+    if (count & 4) {
+        *reinterpret_cast<uint32_t*>(to) = rest;
+        to += 4;
+        rest = words.y;
+    }
+    if (count & 2) {
+        *reinterpret_cast<uint16_t*>(to) = static_cast<uint16_t>(rest);
+        to += 2;
+        rest >>= 16;
+    }
+    if (count & 1) *to = static_cast<uint8_t>(rest);
+}
+
+/// Copies a frame from a multiple of 16 to kSkew behind one of 8, in kCopyLanes threads. The kSkew bytes before it are overwritten.
+MILLRACE_DEVICE void gather_skewed(const uint8_t* from, uint8_t* to, uint32_t bytes) {
+    constexpr uint32_t kWord = sizeof(uint4), kAsked = 4, kShift = 32 - 8 * kSkew;
+    const uint32_t rank = threadIdx.x % kCopyLanes, lanes = ((1u << kCopyLanes) - 1) << (threadIdx.x % 32 - rank);
+    const auto* const words = reinterpret_cast<const uint4*>(from);
+    const uint32_t end = bytes + kSkew;
+    uint32_t last = 0;  // of the words before
+    for (uint32_t first = 0; first * kWord < end; first += kCopyLanes * kAsked) {
+        // The last word may reach behind the frame, as far as a multiple of its size.
+        uint4 asked[kAsked];
+#pragma unroll
+        for (uint32_t k = 0; k < kAsked; ++k) {
+            const uint32_t at = first + k * kCopyLanes + rank;
+            asked[k] = at * kWord < bytes ? __ldcs(words + at) : make_uint4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < kAsked; ++k) {
+            const uint4& own = asked[k];
+            uint32_t before = __shfl_up_sync(lanes, own.w, 1, kCopyLanes);
+            if (rank == 0) before = last;
+            last = __shfl_sync(lanes, own.w, kCopyLanes - 1, kCopyLanes);
+            const uint32_t place = (first + k * kCopyLanes + rank) * kWord;
+            uint8_t* const there = to - kSkew + place;
+            if (place < end) store_first(there, make_uint2(__funnelshift_r(before, own.x, kShift), __funnelshift_r(own.x, own.y, kShift)), end - place);
+            if (place + 8 < end) store_first(there + 8, make_uint2(__funnelshift_r(own.y, own.z, kShift), __funnelshift_r(own.z, own.w, kShift)), end - place - 8);
+        }
+    }
+}
+
 /// Fetches packet `i`'s frame from the host's memory, or from where it has landed, in kCopyLanes threads. The bus takes long to
 /// answer: each thread asks for several words before it waits.
 MILLRACE_DEVICE void gather_frame(const BatchView& batch, uint32_t i) {
@@ -25,6 +74,8 @@ MILLRACE_DEVICE void gather_frame(const BatchView& batch, uint32_t i) {
     const FrameDescriptor& frame = batch.descriptors[i];
     const auto* from = reinterpret_cast<const uint8_t*>(batch.source_of(i));
     uint8_t* to = batch.frames + frame.offset;
+    if ((reinterpret_cast<uintptr_t>(from) & (kWord - 1)) == 0 && (reinterpret_cast<uintptr_t>(to) & (kHalf - 1)) == kSkew && batch.headroom >= kSkew)
+        return gather_skewed(from, to, frame.present);
     if ((reinterpret_cast<uintptr_t>(from) & (kWord - 1)) != 0 || (reinterpret_cast<uintptr_t>(to) & (kHalf - 1)) != 0) {
         for (uint32_t at = rank; at < frame.present; at += kCopyLanes) to[at] = from[at];
         return;

@@ -1,4 +1,4 @@
-// What batches do one after the other: each is one block's work, in a kernel that waits for its batch's turn. Packets are numbered by
+// What batches do one after the other: each is one block's work, in a kernel that waits for its turn. Packets are numbered by
 // their order keys, and committed. Included by the generated source only.
 #pragma once
 
@@ -20,26 +20,47 @@ MILLRACE_DEVICE void take_ticket(const BatchView& batch, uint32_t i, uint64_t ke
     batch.packets[i].set_ticket(leads ? batch.bases[i] : batch.bases[i - (rank >> 8)] + (rank & 0xff));
 }
 
-/// In the first ordered step of a batch that has a turn: the batches before it are through with theirs, and what they have written is
-/// seen from here on.
+namespace detail {
+MILLRACE_DEVICE uint64_t load_turn(const uint64_t* at) {
+    uint64_t turn;
+    asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(turn) : "l"(at) : "memory");
+    return turn;
+}
+MILLRACE_DEVICE bool is_taken(const uint32_t* at) {
+    uint32_t taken;
+    asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(taken) : "l"(at) : "memory");
+    return taken != 0;
+}
+/// Waits until `there` says true, or the device has failed: a kernel that is waited for may then have been refused.
+template <class There>
+MILLRACE_DEVICE void wait_until(const BatchView& batch, There&& there) {
+    constexpr uint32_t kBetweenQuestions = 64;  // to the host's memory, which is far
+    for (uint32_t looks = 1; !there(); ++looks)
+        if (looks % kBetweenQuestions == 0 && *const_cast<const volatile uint32_t*>(batch.given_up) != 0) break;
+}
+}  // namespace detail
+
+/// In the first ordered step of a batch that has a turn, which begins here: what the batches have written that had theirs is seen from here on.
 MILLRACE_DEVICE void await_turn(const BatchView& batch) {
     if (batch.turn == 0) return;
     if (threadIdx.x == 0) {
-        uint64_t last = 0;
-        do {
-            asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(last) : "l"(batch.turns) : "memory");
-        } while (last + 1 < batch.turn);
+        Turns& turns = *batch.turns;
+        detail::wait_until(batch, [&] { return detail::load_turn(&turns.done[batch.after % Turns::kPlaces]) >= batch.after; });
+        detail::wait_until(batch, [&] { return !detail::is_taken(&turns.taken) && atomicCAS(&turns.taken, 0u, 1u) == 0; });
         __threadfence();
+        *batch.order = ++turns.count;
     }
     __syncthreads();
 }
-/// In the last one: the next batch may go on.
+/// In the last one: the turn is over.
 MILLRACE_DEVICE void pass_turn(const BatchView& batch) {
     if (batch.turn == 0) return;
     __syncthreads();
     if (threadIdx.x != 0) return;
+    Turns& turns = *batch.turns;
     __threadfence();
-    asm volatile("st.release.gpu.u64 [%0], %1;" : : "l"(batch.turns), "l"(batch.turn) : "memory");
+    asm volatile("st.release.gpu.u64 [%0], %1;" : : "l"(&turns.done[batch.turn % Turns::kPlaces]), "l"(batch.turn) : "memory");
+    asm volatile("st.release.gpu.u32 [%0], %1;" : : "l"(&turns.taken), "r"(0u) : "memory");
 }
 
 /// Most packets that lead their key in their block which number_leaders takes.

@@ -279,6 +279,7 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
         state_words += state.count;
     }
     translate(view.snapshot, state_words * sizeof(uint32_t));
+    translate(view.order, sizeof(uint64_t));
     translate(view.descriptors, count * sizeof(FrameDescriptor));
     translate(view.packets, count * sizeof(Packet));
     translate(view.at, count * sizeof(uint16_t));

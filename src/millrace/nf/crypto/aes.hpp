@@ -240,11 +240,12 @@ MILLRACE_DEVICE void aes_ctr(const AesTables& tables, const uint32_t* keys, uint
             uint8_t* at = data + kAesBlockBytes * i;
             const uint32_t left = bytes - kAesBlockBytes * i;
             const bool whole = left >= kAesBlockBytes;
-            AesBlock text{};
-            if (whole) text = load_block(at);  // on its way meanwhile
+            uint32_t text[4] = {};
+            if (whole) load_raw32s(at, text);  // on its way meanwhile
             const AesBlock stream = counters.encrypted(last + i);
             if (whole) {
-                store_block(at, text ^ stream);
+                for (unsigned word = 0; word < 4; ++word) text[word] ^= swap32(stream.words[word]);
+                store_raw32s(at, text);
                 return;
             }
             // Unrolled on a GPU, so that the words stay in registers. What ESP encrypts ends with a whole one.

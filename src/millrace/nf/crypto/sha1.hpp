@@ -51,11 +51,11 @@ MILLRACE_DEVICE void sha1_block(Sha1& state, uint32_t (&w)[16]) {
 }
 
 namespace detail {
-/// A block's share of a message as it is loaded: the aligned words that hold it, zeros behind the message's end.
+/// A block's share of a message as it is loaded: the aligned words that hold it, zeros behind those of the message's end.
 struct Sha1Load {
     uint32_t words[17];
 };
-/// Loads the block at `at` of a message of `count` bytes. Nothing is asked of what comes back, so that a GPU can go on until the words are
+/// Loads the block at `at` of a message of `count` bytes; what lies behind its end in the last words may be loaded, too. Nothing is asked of what comes back, so that a GPU can go on until the words are
 /// there.
 MILLRACE_DEVICE Sha1Load sha1_load(const uint8_t* data, uint32_t count, uint32_t at) {
     Sha1Load load;
@@ -63,6 +63,16 @@ MILLRACE_DEVICE Sha1Load sha1_load(const uint8_t* data, uint32_t count, uint32_t
 #if MILLRACE_GPU
     const uint8_t* const from = data + at;
     const uint32_t end = left == 0 ? 0 : left + static_cast<uint32_t>(millrace::detail::address_of(from) & 3);
+    if ((millrace::detail::address_of(from) & 7) == 0) {
+#pragma unroll
+        for (unsigned i = 0; i < 16; i += 2) {
+            const uint2 two = 4 * i < end ? reinterpret_cast<const uint2*>(from)[i / 2] : make_uint2(0, 0);
+            load.words[i] = two.x;
+            load.words[i + 1] = two.y;
+        }
+        load.words[16] = 0;
+        return load;
+    }
     const uint32_t* const words = millrace::detail::word_at(from);
 #pragma unroll
     for (unsigned i = 0; i < 17; ++i) load.words[i] = 4 * i < end ? words[i] : 0;
@@ -80,9 +90,10 @@ MILLRACE_DEVICE uint32_t sha1_blocks(uint32_t count) { return (count + 8) / kSha
 /// loaded for it.
 MILLRACE_DEVICE void sha1_words(const Sha1Load& load, const uint8_t* data, uint32_t count, uint32_t before, uint32_t at, uint32_t (&w)[16]) {
 #if MILLRACE_GPU
-    const uint32_t shift = 8 * static_cast<uint32_t>(millrace::detail::address_of(data + at) & 3);
+    // Shifted and swapped at once.
+    const uint32_t bytes = 0x0123 + 0x1111 * static_cast<uint32_t>(millrace::detail::address_of(data + at) & 3);
 #pragma unroll
-    for (unsigned i = 0; i < 16; ++i) w[i] = swap32(__funnelshift_r(load.words[i], load.words[i + 1], shift));
+    for (unsigned i = 0; i < 16; ++i) w[i] = __byte_perm(load.words[i], load.words[i + 1], bytes);
 #else
     static_cast<void>(data);
     for (unsigned i = 0; i < 16; ++i) w[i] = swap32(load.words[i]);
