@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <set>
 
 #include "millrace/device/order_gate.hpp"
 #include "millrace/io/capture_reader.hpp"
@@ -29,6 +30,14 @@ chain::Configuration out_of_tunnel(const std::string& device) {
     return make_configuration("[ipsec: {sas: [{name: tunnel, direction: in, " + keys + ", allow: [{}]}]}]", device);
 }
 
+uint64_t numbers_given_out(const chain::Configuration& configuration, size_t chain, size_t node) {
+    const auto& image = configuration.chains.at(chain)->nodes.at(node).nf->image();
+    for (const auto& array : image.arrays())
+        if (array.state_name == "sequence-numbers") return *static_cast<const uint64_t*>(array.data);
+    ADD_FAILURE() << "the gateway has no sequence numbers";
+    return 0;
+}
+
 void expect_each_number_once(const std::string& capture, uint32_t packets) {
     io::CaptureReader reader(capture);
     io::CaptureRecord record;
@@ -51,9 +60,10 @@ EngineRun run_in_turns(const Devices& devices, const chain::Configuration& confi
     program->max_delay = std::chrono::nanoseconds(0);
     const std::shared_ptr<const chain::Program> shared = program;
     options.batch_bytes = size_t{1} << 20;
-    if (devices.size() > 1) options.gate = std::make_shared<device::OrderGate>();
+    const std::set distinct(devices.begin(), devices.end());
+    if (distinct.size() > 1) options.gate = std::make_shared<device::OrderGate>();
     options.pinned = true;
-    for (const auto& device : devices) options.pinned &= device->pin(test_pool().memory(), test_pool().memory_bytes());
+    for (const auto& device : distinct) options.pinned &= device->pin(test_pool().memory(), test_pool().memory_bytes());
     EngineRun result;
     result.counters = std::make_unique<exec::ChainCounters>(*shared);
     std::deque<Collector> collectors(devices.size());
@@ -79,7 +89,7 @@ EngineRun run_in_turns(const Devices& devices, const chain::Configuration& confi
         }
         for (const auto& engine : engines) poll_until(*engine, 0);
     }
-    for (const auto& device : devices) device->unpin(test_pool().memory());
+    for (const auto& device : distinct) device->unpin(test_pool().memory());
     for (Collector& collector : collectors)
         for (Outcome& outcome : collector.outcomes) result.outcomes.push_back(std::move(outcome));
     std::sort(result.outcomes.begin(), result.outcomes.end(), [](const Outcome& a, const Outcome& b) { return a.number < b.number; });

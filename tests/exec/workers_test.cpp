@@ -9,6 +9,7 @@
 #include "millrace/exec/report.hpp"
 #include "millrace/exec/runtime.hpp"
 #include "millrace/io/metadata.hpp"
+#include "support/test_chain.hpp"
 
 namespace millrace::test {
 namespace {
@@ -62,8 +63,9 @@ chains:
     EXPECT_EQ(report.chains[0].passed_on, 40000u);
     EXPECT_EQ(report.chains[1].sent_packets, 40000u);
 
-    // The gateway numbers packets across all workers.
+    // The gateway numbers packets across all workers, and the host knows how far it is.
     expect_each_number_once(file, 40000);
+    EXPECT_EQ(numbers_given_out(*runtime.configuration(), 1, 0), 40000u);
     std::remove(file.c_str());
 }
 
@@ -77,6 +79,37 @@ INSTANTIATE_TEST_SUITE_P(OnLists, Workers, testing::Combine(testing::ValuesIn(of
 INSTANTIATE_TEST_SUITE_P(OnListsOfPairs, Workers, testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(4u), testing::Values(exec::Threading::full_path),
                                                                    testing::Values(device::Mode::persistent)), test_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Workers);
+
+/// A batch of another worker that was put on the device before, and never comes to its turn.
+class OrderOfWorkers : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(All, OrderOfWorkers, testing::ValuesIn(offload_devices()), device_test_name);
+TEST_P(OrderOfWorkers, KeepsNoBatchWaitingForThoseOfOthers) {
+    MILLRACE_NEEDS_DEVICE(GetParam());
+    const auto device = open_device(GetParam());
+    device->order_gate()->batches = device->order_gate()->launched_turns = 1;
+    exec::OffloadOptions options;
+    options.patience = std::chrono::seconds(20);
+    const std::vector<Frame> frames = random_frames(300, 61);
+    const EngineRun run = run_on_device(device, into_tunnel(GetParam()), frames, 50, options);
+    expect_conserved(run, frames.size());
+    EXPECT_EQ(run.counters->retried_on_cpu.get(), 0u);
+    const EngineRun expected = run_on_cpu(into_tunnel("cpu"), frames, 100);
+    for (size_t i = 0; i < frames.size(); ++i) ASSERT_EQ(expected.outcomes[i].text(), run.outcomes[i].text());
+}
+
+TEST_P(OrderOfWorkers, LeavesTheLatestStateWhicheverBatchComesBackFirst) {
+    MILLRACE_NEEDS_DEVICE(GetParam());
+    const unsigned seeds = GetParam() == "sim" ? 50 : 3;
+    for (unsigned seed = 0; seed < seeds; ++seed) {
+        const auto device = open_device(GetParam(), seed);
+        const chain::Configuration configuration = into_tunnel(GetParam());
+        std::vector<Frame> frames;
+        for (unsigned i = 0; i < 400; ++i) frames.push_back(build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}"));
+        const EngineRun run = run_in_turns({device, device}, configuration, frames, 50);
+        expect_conserved(run, frames.size());
+        ASSERT_EQ(numbers_given_out(configuration, 0, 0), frames.size()) << "with seed " << seed;
+    }
+}
 
 class WorkersStop : public testing::TestWithParam<std::tuple<exec::Threading, device::Mode>> {};
 

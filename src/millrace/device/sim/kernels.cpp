@@ -92,7 +92,6 @@ void run_step(const chain::Program& program, const std::vector<const void*>& tab
               const BatchView& batch, uint32_t seed) {
     if (batch.count == 0) return;
     Kernel kernel(program, tables, step, batch);
-    if (step.awaits_turn && batch.turn != 0) *batch.order = batch.turn;  // turns come as they were given out
     if (step.take_states) take_states(batch, 0, 1);
     switch (step.kind) {
         case Step::Kind::gather:

@@ -238,12 +238,20 @@ Status SimDevice::scatter_to_host(StreamId stream, std::span<const CopyPiece> pi
 
 Status SimDevice::launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) {
     const Step& kind = program.steps()[step];
-    if (batch.turn != 0 && kind.awaits_turn)
-        if (const Status status = put(stream, {Operation::Kind::await_turn, nullptr, 0, nullptr, batch.turn}); status != Status::ok) return status;
+    if (batch.turn != 0 && kind.awaits_turn) {
+        {
+            const std::lock_guard lock(mutex_);
+            open_turns_.insert(batch.turn);
+        }
+        if (const Status status = put(stream, {Operation::Kind::await_turn, nullptr, 0, nullptr, batch.after}); status != Status::ok) return status;
+    }
     const bool passes = batch.turn != 0 && kind.passes_turn;
     return put(stream, {Operation::Kind::kernel, [=, this, &program] {
                                const bool sound = run(program, step, batch);
-                               if (passes) turns_ = batch.turn;
+                               if (passes) {
+                                   open_turns_.erase(batch.turn);
+                                   turn_taken_ = false;
+                               }
                                return sound;
                            }});
 }
@@ -300,6 +308,7 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
         translate(view.events->events, size_t{view.events->capacity} * sizeof(Event));
         if (!sound) return false;
     }
+    if (loaded.steps()[step].awaits_turn && batch.turn != 0) *view.order = turns_had_;
     run_step(loaded.program(), loaded.tables(), loaded.steps()[step], view, static_cast<uint32_t>(random_()));
     if (view.events != nullptr) view.events->events = device_events;
     return true;
@@ -367,7 +376,9 @@ bool SimDevice::step(StreamId stream) {
         return true;
     }
     if (operation.kind == Operation::Kind::await_turn) {
-        if (turns_ + 1 < operation.turn) return false;
+        if (turn_taken_ || open_turns_.contains(operation.after)) return false;
+        turn_taken_ = true;
+        ++turns_had_;
         queue.pop_front();
         return true;
     }

@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "millrace/device/device.hpp"
@@ -80,7 +81,7 @@ private:
         std::function<bool()> run;  ///< false: a bad address
         EventId event = 0;
         std::shared_ptr<std::atomic<bool>> awaited = nullptr;  ///< of `wait`
-        uint64_t turn = 0;                                     ///< of `await_turn`
+        uint64_t after = 0;                                    ///< of `await_turn`: the turn that must be through
     };
     struct SharedArray {
         Address address = 0;
@@ -111,7 +112,9 @@ private:
     std::map<const void*, SharedArray> arrays_;
     std::vector<std::deque<Operation>> streams_;
     EventId next_event_ = 1;
-    uint64_t turns_ = 0;  // the last that is through, see BatchView::turn
+    std::set<uint64_t> open_turns_;  // BatchView::turn of batches that have been put here and are not through
+    bool turn_taken_ = false;
+    uint64_t turns_had_ = 0;
     std::map<EventId, std::shared_ptr<std::atomic<bool>>> events_;  // whether they have come
     std::vector<bool> timed_;                    // by stream
     std::map<EventId, uint64_t> times_;          // of events of timed streams
