@@ -47,6 +47,7 @@ struct OrderGate {
     uint64_t resident_turns = 0;                   ///< of those, that resident kernels keep in order by themselves
     uint64_t launched_turns = 0;                   ///< of those, whose launched kernels do (device::BatchView::turn)
     std::atomic<bool> broken{false};               ///< a device has failed; written under the mutex
+    std::atomic<uint64_t> engines{0};              ///< that have had to do with it, so that each has a place of its own among Turns::done
     /// By host copy of a state and bytes from its start: the batch that they are of. Generations with more
     /// state and with less may be under way side by side.
     std::map<const void*, std::map<uint64_t, uint64_t>> restored;

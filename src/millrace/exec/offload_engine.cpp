@@ -27,6 +27,7 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
       gate_(options_.gate != nullptr ? options_.gate : device_->order_gate()),
       max_batch_(std::min(max_batch, kMostPackets)),
       cpu_(delivery, {.track = options_.track}),
+      turn_place_(gate_->engines++ % device::Turns::kPlaces),
       fates_(std::max<size_t>(max_batch_, nf::kCpuVector)) {
     const size_t n = max_batch_;
     for (unsigned i = 0; i < options_.depth; ++i) {

@@ -163,6 +163,7 @@ private:
     std::vector<std::unique_ptr<Slot>> slots_;
     std::deque<Slot*> flying_;               // in order of launch
     uint64_t last_turn_ = 0;                 // BatchView::turn of the latest that takes one
+    const uint64_t turn_place_;              // among device::Turns::done, this engine's alone
     std::vector<Slot*> idle_;
     std::vector<std::unique_ptr<Queue>> queues_;
     size_t in_flight_ = 0;

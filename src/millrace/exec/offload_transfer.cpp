@@ -302,7 +302,7 @@ Status OffloadEngine::run_steps(Slot& slot, std::unique_lock<std::mutex>& in_ord
     slot.order = ++gate.batches;
     Status status = Status::ok;
     if (options_.gate == nullptr) {
-        slot.view.turn = ++gate.launched_turns;
+        slot.view.turn = ++gate.launched_turns * device::Turns::kPlaces + turn_place_;
         slot.view.after = std::exchange(last_turn_, slot.view.turn);
         slot.without_turn = gate.batches - gate.launched_turns;
         status = launch(first, behind);

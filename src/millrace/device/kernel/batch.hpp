@@ -61,10 +61,10 @@ inline constexpr uint32_t kMaxStates = 8;
 
 /// What batches that take turns share, in a device's memory.
 struct Turns {
-    static constexpr uint32_t kPlaces = 4096;  ///< more than batches can be under way
+    static constexpr uint32_t kPlaces = 4096;  ///< more than there are workers
     uint32_t taken = 0;        ///< whether a batch has its turn now
     uint64_t count = 0;        ///< batches that have had theirs
-    uint64_t done[kPlaces]{};  ///< by BatchView::turn modulo kPlaces: the latest of those that is through
+    uint64_t done[kPlaces]{};  ///< by BatchView::turn modulo kPlaces, which is a worker's alone: its latest that is through
 };
 
 /// What of a timed step is told of besides its nodes, which go by their numbers.
@@ -98,7 +98,7 @@ struct BatchView {
     uint32_t* snapshot = nullptr;                   ///< takes the states, one behind the other, as the batch leaves them
     uint64_t* part_times = nullptr;                 ///< [kPartCount] of a timed step: what each part has taken, in ticks of the device
     StateWords states[kMaxStates];
-    /// Its number among the batches of the device that take turns, from 1: its ordered steps begin when those of batch `after` are through (0: there is
+    /// Its number among the batches of the device that take turns, growing: its ordered steps begin when those of batch `after` are through (0: there is
     /// none) and no other batch is at its own. 0: it takes none, and who launches them keeps them in order.
     uint64_t turn = 0;
     uint64_t after = 0;
