@@ -54,6 +54,7 @@ MILLRACE_DEVICE void gather_skewed(const uint8_t* from, uint8_t* to, uint32_t by
         }
 #pragma unroll
         for (uint32_t k = 0; k < kAsked; ++k) {
+            if ((first + k * kCopyLanes) * kWord >= end) return;  // the same for all that copy the frame
             const uint4& own = asked[k];
             uint32_t before = __shfl_up_sync(lanes, own.w, 1, kCopyLanes);
             if (rank == 0) before = last;
