@@ -1,5 +1,6 @@
 // The adaptive batcher: an idle device gets packets at once, a busy one in batches, and none waits beyond max-delay.
 #include <gtest/gtest.h>
+#include <rte_cycles.h>
 
 #include <thread>
 
@@ -57,6 +58,28 @@ TEST_F(Batcher, SendsAPacketAtOnceWhenTheDeviceIsIdle) {
     engine_->poll();
     engine_->poll();
     EXPECT_EQ(collector_.outcomes.size(), 1u) << "a lone packet waited although the device was idle";
+}
+
+TEST_F(Batcher, TellsWhatBatchesGoThrough) {
+    test_pool();
+    constexpr uint64_t kNap = 20'000'000;  // ns
+    start(3, 1024, std::chrono::seconds(10), 1);
+    const uint64_t from = rte_rdtsc();
+    submit(1);
+    engine_->poll();
+    submit(2);  // wait for the first
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kNap));
+    while (collector_.outcomes.size() < 3) engine_->poll();
+    const uint64_t all = exec::to_nanoseconds(rte_rdtsc() - from);
+    const auto of = [&](exec::BatchStage stage) { return exec::to_nanoseconds(counters_->stages[static_cast<size_t>(stage)].get()); };
+    EXPECT_EQ(batches(), 2u);
+    EXPECT_GE(of(exec::BatchStage::waiting), kNap);
+    EXPECT_GE(of(exec::BatchStage::away), kNap);
+    for (const exec::BatchStage stage : {exec::BatchStage::layout, exec::BatchStage::calls, exec::BatchStage::results}) EXPECT_GT(of(stage), 0u);
+    // The second waited while the first was away.
+    uint64_t sum = 0;
+    for (const Counter& stage : counters_->stages) sum += exec::to_nanoseconds(stage.get());
+    EXPECT_LE(sum, 2 * all);
 }
 
 TEST_F(Batcher, FillsABatchWhileBurstsAreFull) {

@@ -40,10 +40,11 @@ chain::Configuration with_ports(chain::Configuration configuration, const std::s
 Counts operator-(Counts later, const Counts& earlier) {
     later.seconds -= earlier.seconds;
     for (auto member : {&Counts::received_packets, &Counts::received_bytes, &Counts::sent_packets, &Counts::sent_bytes, &Counts::dropped, &Counts::punted,
-                        &Counts::missed, &Counts::bytes_to_device, &Counts::bytes_to_host, &Counts::batches, &Counts::retried_on_cpu, &Counts::kept_on_cpu})
+                        &Counts::missed, &Counts::bytes_to_device, &Counts::bytes_to_host, &Counts::batches, &Counts::retried_on_cpu, &Counts::kept_on_cpu, &Counts::receive_cycles})
         later.*member -= earlier.*member;
     for (size_t i = 0; i < later.batches_in.size(); ++i) later.batches_in[i] -= earlier.batches_in[i];
     for (size_t i = 0; i < later.batches_back.size(); ++i) later.batches_back[i] -= earlier.batches_back[i];
+    for (size_t i = 0; i < later.stage_cycles.size(); ++i) later.stage_cycles[i] -= earlier.stage_cycles[i];
     for (size_t i = 0; i < later.latency.size(); ++i) later.latency[i] -= earlier.latency[i];
     for (size_t i = 0; i < later.nodes.size() && i < earlier.nodes.size(); ++i) {
         later.nodes[i].packets -= earlier.nodes[i].packets;
@@ -101,7 +102,8 @@ Counts Run::counts() const {
         timed |= sink->times_packets();
         sink->add_latency_to(counts.latency);
     }
-    for (const auto& worker : runtime_.workers())
+    for (const auto& worker : runtime_.workers()) {
+        counts.receive_cycles += worker->receive_cycles();
         for (const exec::ChainCounters* chain : worker->counters()) {
             counts.dropped += chain->dropped();
             counts.punted += chain->punted.get();
@@ -109,6 +111,7 @@ Counts Run::counts() const {
             counts.bytes_to_host += chain->bytes_to_host.get();
             counts.batches += chain->batches.get();
             for (size_t i = 0; i < counts.batches_in.size(); ++i) counts.batches_in[i] += chain->batches_in[i].get();
+            for (size_t i = 0; i < counts.stage_cycles.size(); ++i) counts.stage_cycles[i] += chain->stages[i].get();
             for (size_t i = 0; i < counts.batches_back.size(); ++i) counts.batches_back[i] += chain->batches_back[i].get();
             counts.retried_on_cpu += chain->retried_on_cpu.get();
             counts.kept_on_cpu += chain->kept_on_cpu.get();
@@ -120,6 +123,7 @@ Counts Run::counts() const {
                 own.cycles += node->cycles.get();
             }
         }
+    }
     return counts;
 }
 

@@ -79,6 +79,12 @@ nlohmann::json Result::json() const {
                  {"batch-packets", counts.batches > 0 ? packets / static_cast<double>(counts.batches) : 0},
                  {"bytes-to-device-per-packet", counts.per_packet(counts.bytes_to_device)}, {"bytes-to-host-per-packet", counts.per_packet(counts.bytes_to_host)},
                  {"retried-on-cpu", counts.retried_on_cpu}, {"kept-on-cpu", counts.kept_on_cpu}});
+    json["receive-cycles-per-packet"] = counts.per_packet(counts.receive_cycles);
+    for (size_t i = 0; i < counts.stage_cycles.size() && counts.batches > 0; ++i) {
+        const char* const name = exec::kBatchStageNames[i];
+        json["batch-us"][name] = static_cast<double>(exec::to_nanoseconds(counts.stage_cycles[i])) * 1e-3 / static_cast<double>(counts.batches);
+        if (exec::takes_cpu(static_cast<exec::BatchStage>(i))) json["batch-cycles-per-packet"][name] = counts.per_packet(counts.stage_cycles[i]);
+    }
     for (const exec::TransferIn way : exec::kTransfersIn)
         if (const uint64_t n = counts.batches_in[static_cast<size_t>(way)]; n > 0) json["batches-in"][name_of(way)] = n;
     for (const exec::TransferOut way : exec::kTransfersOut)

@@ -13,6 +13,12 @@ std::string reasons(const std::map<std::string, uint64_t>& counts) {
     return text;
 }
 
+std::string reasons(const std::map<std::string, double>& means) {
+    std::string text;
+    for (const auto& [reason, mean] : means) text += fmt::format("{}{} {:.1f}", text.empty() ? "" : ", ", reason, mean);
+    return text;
+}
+
 std::string ports_table(const exec::Report& report, double seconds) {
     Table table({"port", "kind", "received", "bytes", "rate", "sent", "bytes", "rate", "drops"});
     const auto rate = [&](uint64_t bytes) { return seconds > 0 && bytes > 0 ? bit_rate(static_cast<double>(bytes) * 8 / seconds) : ""; };
@@ -63,6 +69,8 @@ std::string chain_text(const exec::ChainReport& chain, double seconds) {
                             static_cast<double>(chain.bytes_to_host) / static_cast<double>(chain.received_packets),
                             chain.batches > 0 ? static_cast<double>(chain.received_packets) / static_cast<double>(chain.batches) : 0.0);
     if (!chain.batches_in.empty()) text += "  ways      in: " + reasons(chain.batches_in) + "; back: " + reasons(chain.batches_back) + " batches\n";
+    if (!chain.batch_us.empty()) text += fmt::format("  batches   {} us on average\n", reasons(chain.batch_us));
+    if (!chain.batch_cycles_per_packet.empty()) text += fmt::format("  cpu       {} cycles a packet\n", reasons(chain.batch_cycles_per_packet));
     if (chain.retried_on_cpu > 0) text += "  on cpu    " + grouped(chain.retried_on_cpu) + " packets were decided on the CPU\n";
     if (chain.kept_on_cpu > 0) text += "  on cpu    " + grouped(chain.kept_on_cpu) + " packets came when there were few\n";
     return text + "\n" + nfs_table(chain);
@@ -73,6 +81,7 @@ std::string chain_text(const exec::ChainReport& chain, double seconds) {
 std::string report_text(const exec::Report& report, double seconds) {
     std::string text = fmt::format("\n{} worker{} on {}, {:.2f} s\n\n", report.workers, report.workers == 1 ? "" : "s", report.engine, seconds);
     text += ports_table(report, seconds) + "\n";
+    if (report.receive_cycles_per_packet > 0) text += fmt::format("receiving took {:.1f} cycles a packet\n\n", report.receive_cycles_per_packet);
     for (const exec::PortReport& port : report.ports)
         if (!port.trouble.empty()) text += "port " + port.name + ": " + port.trouble + "\n";
     if (report.unclassified_packets > 0) text += grouped(report.unclassified_packets) + " packets were for no chain\n";

@@ -12,6 +12,19 @@
 
 namespace millrace::exec {
 
+/// What a batch of a device goes through, one after the other.
+enum class BatchStage : uint8_t {
+    waiting,  ///< its oldest packet has been received
+    layout,   ///< the worker decides where its frames go
+    calls,    ///< the worker tells the device what to do
+    away,     ///< until the worker finds it back
+    results,  ///< the worker hands its packets on
+};
+inline constexpr const char* kBatchStageNames[] = {"waiting", "layout", "calls", "away", "results"};
+/// Whether a CPU works on it meanwhile.
+constexpr bool takes_cpu(BatchStage stage) { return stage == BatchStage::layout || stage == BatchStage::calls || stage == BatchStage::results; }
+using BatchStages = std::array<Counter, std::size(kBatchStageNames)>;
+
 /// One NF of a chain.
 struct NodeCounters {
     explicit NodeCounters(const chain::Node& node);
@@ -47,7 +60,10 @@ struct ChainCounters {
     std::array<Counter, std::size(kTransfersIn)> batches_in;     ///< those of them that came in by each way
     std::array<Counter, std::size(kTransfersOut)> batches_back;  ///< and went back
     Counter bytes_to_device, bytes_to_host;
+    BatchStages stages;                                 ///< TSC cycles of all batches in each
     Histogram latency;                                  ///< from receive to send, ns
+
+    void add(BatchStage stage, uint64_t cycles) { stages[static_cast<size_t>(stage)].add(cycles); }
 
     uint64_t dropped() const {
         uint64_t total = dropped_by_nf.get();

@@ -141,7 +141,7 @@ struct OffloadEngine::Slot {
     TransferIn transfer = TransferIn::packed;
     TransferOut way_back = TransferOut::region;
     device::EventId done = 0;
-    uint64_t launched = 0;
+    uint64_t launched = 0, put = 0;     // when the device was first told of it, and when it knew all (TSC)
     uint64_t order = 0;                 // among the device's ordered batches, from 1, until its turn says more; 0: not ordered
     uint64_t without_turn = 0;          // of those, that took no turn
     bool fetching_rest = false;

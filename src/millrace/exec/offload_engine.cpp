@@ -209,6 +209,7 @@ void OffloadEngine::push_on(Queue& queue) {
 bool OffloadEngine::start_batch(Queue& queue) {
     if (idle_.empty() || (member_ && !member_->begin_batch())) return false;
     const uint64_t put_from_ns = options_.track != nullptr ? Timeline::now_ns() : 0;
+    const uint64_t begun = rte_rdtsc();
     Slot& slot = *idle_.back();
     slot.program = queue.program;
     slot.prefix_in = queue.prefix_in;
@@ -230,10 +231,13 @@ bool OffloadEngine::start_batch(Queue& queue) {
     begin_trace(queue, slot, put_from_ns);
     queue.take(slot.count, slot.bursts);
     Status status = bring_states(queue, slot.stream);
-    if (status == Status::ok) {
-        write_input(slot);
-        status = slot.resident != nullptr ? put_on_list(slot) : put_on_stream(slot);
-    }
+    write_input(slot);
+    const uint64_t laid_out = rte_rdtsc();
+    if (status == Status::ok) status = slot.resident != nullptr ? put_on_list(slot) : put_on_stream(slot);
+    slot.put = rte_rdtsc();
+    slot.counters->add(BatchStage::waiting, begun - slot.bursts.front().first);
+    slot.counters->add(BatchStage::layout, laid_out - begun);
+    slot.counters->add(BatchStage::calls, slot.put - laid_out);
     if (options_.track != nullptr) slot.put_until_ns = Timeline::now_ns();
     if (status != Status::ok) fail_over(status);
     return true;

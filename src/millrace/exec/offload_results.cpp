@@ -100,12 +100,12 @@ void OffloadEngine::apply(Slot& slot, size_t first, size_t count) {
 }
 
 void OffloadEngine::complete(Slot& slot) {
-    const uint64_t applied_from_ns = options_.track != nullptr ? Timeline::now_ns() : 0;
+    const uint64_t applied_from_ns = options_.track != nullptr ? Timeline::now_ns() : 0, back = rte_rdtsc();
     flying_.pop_front();
     ring_.give_back();
     const size_t n = slot.count;
     constexpr uint64_t kSmooth = 8;
-    away_ += (rte_rdtsc() - slot.launched) / kSmooth - away_ / kSmooth;
+    away_ += (back - slot.launched) / kSmooth - away_ / kSmooth;
     ChainCounters& counters = *slot.counters;
     count(slot);
     const uint32_t stored = slot.stored_events();
@@ -124,6 +124,8 @@ void OffloadEngine::complete(Slot& slot) {
     if (!slot.frame_runs.empty()) pass_on_frames(slot);
     else for (size_t first = 0; first < n; first += share) pass_on(slot, first, std::min(share, n - first), way);
     const uint64_t now = rte_rdtsc();
+    counters.add(BatchStage::away, back - slot.put);
+    counters.add(BatchStage::results, now - back);
     for (const auto& [arrival, packets] : slot.bursts) counters.latency.record(to_nanoseconds(now - arrival), packets);
     trace(slot, applied_from_ns);
     in_flight_ -= n;

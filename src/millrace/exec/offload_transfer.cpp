@@ -277,7 +277,7 @@ Status OffloadEngine::send_landings(Slot& slot) {
     return status;
 }
 
-/// `in_order` is to be held, if it is, until the batch has been submitted.
+/// `in_order` is to be held, if it is, until the batch has been submitted: batches of several devices follow each other in the order of their launches.
 Status OffloadEngine::run_steps(Slot& slot, std::unique_lock<std::mutex>& in_order) {
     const auto is_ordered = [](const device::Step& step) { return step.in_order(); };
     const std::vector<device::Step>& steps = slot.loaded->steps();
@@ -305,6 +305,7 @@ Status OffloadEngine::run_steps(Slot& slot, std::unique_lock<std::mutex>& in_ord
         slot.view.turn = ++gate.launched_turns * device::Turns::kPlaces + turn_place_;
         slot.view.after = std::exchange(last_turn_, slot.view.turn);
         slot.without_turn = gate.batches - gate.launched_turns;
+        in_order.unlock();  // the kernels wait for their turns themselves
         status = launch(first, behind);
     } else {
         if (gate.last != 0) status = device_->wait(slot.stream, *gate.last_device, gate.last);
@@ -312,8 +313,8 @@ Status OffloadEngine::run_steps(Slot& slot, std::unique_lock<std::mutex>& in_ord
         if (status == Status::ok) status = launch(first, behind);
         if (status == Status::ok) status = device_->record(slot.stream, gate.last);
         gate.last_device = device_.get();
+        if (!options_.graphs) in_order.unlock();
     }
-    if (!options_.graphs) in_order.unlock();
     return status == Status::ok ? launch(behind, steps.end()) : status;
 }
 

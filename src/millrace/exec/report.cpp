@@ -61,7 +61,9 @@ void add_node(ChainReport& report, const chain::Configuration& configuration, co
     }
 }
 
-void add_counters(ChainReport& report, const ChainCounters& counters) {
+using StageCycles = std::array<uint64_t, std::size(kBatchStageNames)>;
+
+void add_counters(ChainReport& report, StageCycles& stages, const ChainCounters& counters) {
     report.received_packets += counters.received_packets.get();
     report.received_bytes += counters.received_bytes.get();
     report.sent_packets += counters.sent_packets.get();
@@ -84,6 +86,7 @@ void add_counters(ChainReport& report, const ChainCounters& counters) {
         if (const uint64_t n = counters.batches_in[static_cast<size_t>(way)].get(); n > 0) report.batches_in[name_of(way)] += n;
     for (const TransferOut way : kTransfersOut)
         if (const uint64_t n = counters.batches_back[static_cast<size_t>(way)].get(); n > 0) report.batches_back[name_of(way)] += n;
+    for (size_t i = 0; i < stages.size(); ++i) stages[i] += counters.stages[i].get();
     if (const uint64_t n = counters.punted_copies.get(); n > 0) report.punts["exit.copied"] += n;
     for (size_t i = 0; i < kMalformedCount; ++i)
         if (const uint64_t n = counters.malformed[i].get(); n > 0) report.drops[std::string("parser.") + kMalformedNames[i]] += n;
@@ -103,10 +106,17 @@ ChainReport chain_report(const Runtime& runtime, const chain::Configuration& con
             if (counters->chain == name) all.push_back(counters);
     std::stable_partition(all.begin(), all.end(), [&](const ChainCounters* counters) { return program == nullptr || !counters->fits(*program); });
     std::array<uint64_t, Histogram::kBuckets> latency{};
+    StageCycles stages{};
     for (const ChainCounters* counters : all) {
-        add_counters(report, *counters);
+        add_counters(report, stages, *counters);
         counters->latency.add_to(latency);
         for (size_t i = 0; i < counters->nodes.size(); ++i) add_node(report, configuration, *counters, i);
+    }
+    for (size_t i = 0; i < stages.size() && report.batches > 0; ++i) {
+        report.batch_us[kBatchStageNames[i]] = static_cast<double>(to_nanoseconds(stages[i])) * 1e-3 / static_cast<double>(report.batches);
+        const uint64_t packets = report.received_packets - std::min(report.kept_on_cpu, report.received_packets);
+        if (takes_cpu(static_cast<BatchStage>(i)) && packets > 0)
+            report.batch_cycles_per_packet[kBatchStageNames[i]] = static_cast<double>(stages[i]) / static_cast<double>(packets);
     }
     report.latency = {Histogram::percentile(latency, 50), Histogram::percentile(latency, 95), Histogram::percentile(latency, 99),
                       Histogram::percentile(latency, 99.9), Histogram::percentile(latency, 100)};
@@ -151,14 +161,18 @@ Report make_report(const Runtime& runtime) {
     const auto configuration = runtime.configuration();
     report.generation = configuration->generation;
     report.workers = static_cast<unsigned>(runtime.workers().size());
+    uint64_t receive_cycles = 0, received = 0;
     for (const auto& worker : runtime.workers()) {
         report.unclassified_packets += worker->unclassified_packets();
+        receive_cycles += worker->receive_cycles();
         const std::string text = worker->engine_text();
         if (report.engine.find(text) == std::string::npos) report.engine += (report.engine.empty() ? "" : " + ") + text;
     }
     for (const std::string& name : chain_names(runtime, *configuration)) report.chains.push_back(chain_report(runtime, *configuration, name));
     for (const auto& port : runtime.ports())
         report.ports.push_back({port->name(), port->info().kind, port->info().detail, port->counters(), port->trouble()});
+    for (const PortReport& port : report.ports) received += port.counters.received_packets;
+    if (received > 0) report.receive_cycles_per_packet = static_cast<double>(receive_cycles) / static_cast<double>(received);
     return report;
 }
 
@@ -169,6 +183,7 @@ std::string report_json(const Report& report, double seconds) {
                  {"workers", report.workers},
                  {"seconds", seconds},
                  {"unclassified-packets", report.unclassified_packets},
+                 {"receive-cycles-per-packet", report.receive_cycles_per_packet},
                  {"conserved", report.conserved()},
                  {"chains", json::array()},
                  {"ports", json::array()}};
@@ -194,6 +209,8 @@ std::string report_json(const Report& report, double seconds) {
                       {"bytes-to-host", chain.bytes_to_host},
                       {"batches-in", chain.batches_in},
                       {"batches-back", chain.batches_back},
+                      {"batch-us", chain.batch_us},
+                      {"batch-cycles-per-packet", chain.batch_cycles_per_packet},
                       {"drops", chain.drops},
                       {"punts", chain.punts},
                       {"latency-ns",

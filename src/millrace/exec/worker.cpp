@@ -1,5 +1,6 @@
 #include "millrace/exec/worker.hpp"
 
+#include <rte_cycles.h>
 #include <rte_pause.h>
 
 #include "millrace/exec/hand_over_engine.hpp"
@@ -104,6 +105,7 @@ size_t Worker::turn() {
 
 size_t Worker::receive_all() {
     size_t total = 0;
+    const uint64_t from = rte_rdtsc();
     for (const auto& port : runtime_.ports_) {
         if (index_ >= port->info().receive_queues || !configuration_->classification.uses_port(port->index())) continue;
         // What no single chain is for has to be looked into first.
@@ -115,6 +117,7 @@ size_t Worker::receive_all() {
         if (count > 0) classify(port->index(), burst_.data(), count);
         total += count;
     }
+    if (total > 0) receive_cycles_.add(rte_rdtsc() - from);
     return total;
 }
 

@@ -30,6 +30,8 @@ public:
     std::vector<const ChainCounters*> counters() const;
     /// Packets that no chain was for.
     uint64_t unclassified_packets() const { return unclassified_.get(); }
+    /// TSC cycles that it took to receive packets from ports and put them in chains' queues; looks that found none not counted.
+    uint64_t receive_cycles() const { return receive_cycles_.get(); }
     unsigned index() const { return index_; }
     std::string engine_text() const { return engine_->describe(); }
     /// The latest generation that it works by; above all of them once it has ended.
@@ -90,7 +92,7 @@ private:
     std::vector<ChainCounters*> chain_counters_;           // of the present generation, by chain
     mutable std::mutex counters_mutex_;
     std::vector<std::unique_ptr<ChainCounters>> all_counters_;
-    Counter unclassified_;
+    Counter unclassified_, receive_cycles_;
     std::vector<std::vector<rte_mbuf*>> passed_on_;        // by chain
     std::vector<std::vector<rte_mbuf*>> classified_;       // by chain, of one burst
     std::vector<Outgoing> outgoing_;                       // by port
