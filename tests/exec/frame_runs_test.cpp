@@ -7,6 +7,7 @@
 #include "millrace/exec/report.hpp"
 #include "millrace/exec/runtime.hpp"
 #include "millrace/io/capture_reader.hpp"
+#include "millrace/io/frame_ring.hpp"
 #include "support/test_chain.hpp"
 
 namespace millrace::test {
@@ -116,6 +117,38 @@ TEST(FrameRunFaults, FramesWithoutRoomSideBySideTakeAnotherWay) {
     expect_conserved(run, frames.size());
     expect_equal(without_visits(run_on_cpu(make_configuration("[mirror]", "cpu"), frames, 256)), run, "gathered");
     EXPECT_EQ(run.counters->batches_in[static_cast<size_t>(TransferIn::gather)].get(), run.counters->batches.get());
+}
+
+TEST(FrameRunsThatFollowEachOther, GoOnAsOne) {
+    test_pool();
+    const Frame frame = build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}}");
+    constexpr uint32_t kFrames = 300;
+    io::FrameRing ring(std::vector<uint16_t>(kFrames, static_cast<uint16_t>(frame.size())));
+    for (uint32_t i = 0; i < kFrames; ++i) std::copy(frame.begin(), frame.end(), ring.frame(i));
+    const auto device = std::make_shared<SimDevice>();
+    Collector collector(false);
+    exec::OffloadOptions options;
+    options.batch_bytes = size_t{4} << 20;
+    options.pinned = device->pin(ring.memory().data(), ring.memory().size());
+    options.runs = true;
+    options.frames = &collector;
+    const chain::Configuration configuration = make_configuration("[mirror]", "sim");
+    exec::ChainCounters counters(*configuration.chains[0]);
+    {
+        exec::OffloadEngine engine(device, collector, 1024, options);
+        for (uint32_t i = 0; i < kFrames; ++i) {
+            io::FrameRun run = ring.take(i, 1);
+            run.first_number = i;
+            run.first_ns = 1000 * i + i % 2 * 500;
+            run.interval_ns = 1000;
+            engine.submit(configuration.chains[0], counters, run);
+        }
+        engine.drain();
+    }
+    EXPECT_EQ(collector.outcomes.size(), kFrames);
+    EXPECT_EQ(collector.given_back, kFrames);
+    EXPECT_EQ(collector.runs_given_back, 1u);
+    device->unpin(ring.memory().data());
 }
 
 // --- with workers and ports ---

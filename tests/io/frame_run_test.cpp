@@ -50,6 +50,41 @@ TEST(FrameRun, PartsKnowTheirNumbersAndTimes) {
     EXPECT_EQ(part.timestamp_ns(1), 1250u);
 }
 
+TEST(FrameRun, JoinsWhatGoesOnWhereItEndsAndNothingElse) {
+    const std::vector<uint16_t> lengths(12, 64);
+    FrameRing ring(lengths);
+    FrameRun all = ring.take(0, 12);
+    all.first_number = 3;
+    all.number_step = 4;
+    all.first_ns = 1'000'000;
+    all.interval_ns = 5000;
+    FrameRun run = all.part(0, 4);
+    EXPECT_FALSE(run.join(all.part(5, 2))) << "there is a frame between them";
+    EXPECT_FALSE(run.join(all.part(0, 4)));
+    const auto refused = [&](auto&& change) {
+        FrameRun other = all.part(4, 3);
+        change(other);
+        return !run.join(other) && run.count == 4;
+    };
+    EXPECT_TRUE(refused([](FrameRun& other) { other.port = 1; }));
+    EXPECT_TRUE(refused([](FrameRun& other) { other.memory += 64; }));
+    EXPECT_TRUE(refused([](FrameRun& other) { other.first_number += 4; }));
+    EXPECT_TRUE(refused([](FrameRun& other) { other.number_step = 1; }));
+    EXPECT_TRUE(refused([](FrameRun& other) { other.interval_ns = 4999; }));
+    EXPECT_TRUE(refused([](FrameRun& other) { other.first_ns += FrameRun::kMostShiftNs + 1; }));
+    EXPECT_TRUE(refused([](FrameRun& other) { other.first_ns -= FrameRun::kMostShiftNs + 1; }));
+    FrameRun late = all.part(4, 3);
+    late.first_ns += FrameRun::kMostShiftNs;
+    ASSERT_TRUE(run.join(late));
+    ASSERT_TRUE(run.join(all.part(7, 5)));
+    EXPECT_EQ(run.count, 12u);
+    for (uint32_t i = 0; i < 12; ++i) {
+        EXPECT_EQ(run.data(i), all.data(i));
+        EXPECT_EQ(run.number(i), all.number(i));
+        EXPECT_EQ(run.timestamp_ns(i), all.timestamp_ns(i));
+    }
+}
+
 /// All that a source with these options gives out, by number, taken as runs or with mbufs.
 std::map<uint64_t, std::vector<uint8_t>> given_out(const std::string& options, bool runs, uint16_t queues) {
     const auto made = ports("in: { source: {" + options + "}, queues: " + std::to_string(queues) + " }\nout: { sink: { keep: 100000 } }\n");

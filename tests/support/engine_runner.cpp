@@ -62,6 +62,7 @@ void Collector::deliver_frames(const chain::Program& program, exec::ChainCounter
 void Collector::give_back(const io::FrameRun& run) {
     EXPECT_EQ(run.first_number, given_back);
     given_back += run.count;
+    ++runs_given_back;
 }
 
 rte_mbuf* Collector::copy_of(const io::FrameRun& run, const io::FramePieces& frame) {

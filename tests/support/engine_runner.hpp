@@ -36,7 +36,7 @@ public:
     void give_back(const io::FrameRun& run) override;
     rte_mbuf* copy_of(const io::FrameRun& run, const io::FramePieces& frame) override;
     std::vector<Outcome> outcomes;
-    uint64_t given_back = 0;  ///< frames
+    uint64_t given_back = 0, runs_given_back = 0;  ///< frames, and in how many runs
 
 private:
     void add(uint64_t number, const exec::Fate& fate, std::span<const uint8_t> frame);

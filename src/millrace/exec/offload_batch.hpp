@@ -47,6 +47,12 @@ struct OffloadEngine::Queue {
     std::vector<const std::string*> step_names;
 
     explicit Queue(bool takes_runs) : of_runs(takes_runs) {}
+    /// Packets have come at `now`. Bursts that follow each other closely are one, of the time of the first.
+    void arrived(uint64_t now, size_t count) {
+        constexpr uint64_t kAtOnceNs = 1000;
+        if (!bursts.empty() && to_nanoseconds(now - bursts.back().first) < kAtOnceNs) bursts.back().second += count;
+        else bursts.emplace_back(now, count);
+    }
     size_t waiting() const { return of_runs ? run_packets : packets.size() - first; }
     /// Takes the first `count` packets out; `taken` gets their bursts.
     void take(size_t count, std::vector<std::pair<uint64_t, size_t>>& taken) {

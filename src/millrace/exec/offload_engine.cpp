@@ -153,7 +153,7 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
     }
     counters.received_packets.add(count);
     counters.received_bytes.add(bytes);
-    queue.bursts.emplace_back(rte_rdtsc(), count);
+    queue.arrived(rte_rdtsc(), count);
     queue.more = count >= options_.full_burst;
     if (member_) member_->came(count);
     in_flight_ += count;

@@ -19,9 +19,10 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
     for (const auto& other : queues_)
         while (other.get() != queue && other->of_runs && other->waiting() > 0 && !failed_) push_on(*other);
     if (failed_) return run_on_cpu(program, counters, run);
-    queue->runs.push_back(run);
+    // A worker that polls often gets a frame or two at a time: each run costs as much as a few frames.
+    if (queue->runs.empty() || !queue->runs.back().join(run)) queue->runs.push_back(run);
     queue->run_packets += run.count;
-    queue->bursts.emplace_back(rte_rdtsc(), run.count);
+    queue->arrived(rte_rdtsc(), run.count);
     queue->more = run.count >= kMostOfRun;
     if (member_) member_->came(run.count);
     in_flight_ += run.count;

@@ -34,6 +34,17 @@ struct FrameRun {
     const uint8_t* data(uint32_t i) const { return memory + spots[i].offset; }
     uint64_t number(uint32_t i) const { return first_number + i * number_step; }
     uint64_t timestamp_ns(uint32_t i) const { return first_ns + i * interval_ns; }
+    /// Takes in a run that goes on where this one ends; false if it does not. Times of its frames may shift by kMostShiftNs.
+    bool join(const FrameRun& behind) {
+        const uint64_t next_ns = timestamp_ns(count);
+        const uint64_t shift_ns = next_ns > behind.first_ns ? next_ns - behind.first_ns : behind.first_ns - next_ns;
+        if (behind.memory != memory || behind.spots != spots + count || behind.port != port || behind.first_number != number(count) ||
+            behind.number_step != number_step || behind.interval_ns != interval_ns || shift_ns > kMostShiftNs)
+            return false;
+        count += behind.count;
+        return true;
+    }
+    static constexpr uint64_t kMostShiftNs = 1000;
     /// Frames [first, first + n) of it.
     FrameRun part(uint32_t first, uint32_t n) const {
         FrameRun result = *this;
