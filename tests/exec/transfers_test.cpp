@@ -1,6 +1,7 @@
 // Every way of transfer, for chains of each kind: that change whole frames, heads, or nothing.
 #include <gtest/gtest.h>
 
+#include "exec/in_turns.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
@@ -17,19 +18,23 @@ using exec::TransferOut;
 
 struct Chain {
     const char* name;
-    const char* nfs;
+    std::string nfs;
+    bool whole_frames = false;
 };
-constexpr Chain kChains[] = {
+const Chain kChains[] = {
     {"reads heads", "[firewall: {default: permit, rules: [deny udp from any to any, deny tcp from any port 1-30000 to any]}]"},
     {"reads frames", R"([nids: {mode: ips, rule: ['drop ip any any -> any any (msg:"zeros"; content:"|00 01|"; sid:1;)']}])"},
     {"changes heads", "[mirror]"},
     {"reads and changes heads", R"([firewall: {default: permit, rules: [deny udp from any to any]}, router: {next-hops: {
         a: {mac: "02:00:00:00:00:0a", src-mac: "02:00:00:00:00:01", port: out}}, routes: [{prefix: 10.0.0.0/9, via: a}]}])"},
     {"reads frames and changes heads", R"([nids: {mode: ids, rule: ['alert ip any any -> any any (msg:"zeros"; content:"|00 01|"; sid:1;)']}, mirror])"},
+    {"changes heads, but moves all", "[mirror]", true},
+    {"changes frames", into_tunnel_nfs()},
 };
 
-exec::OffloadOptions ways(TransferIn in, TransferOut out) {
+exec::OffloadOptions ways(const Chain& chain, TransferIn in, TransferOut out) {
     exec::OffloadOptions options;
+    options.whole_frames = chain.whole_frames;
     options.transfer_in = in;
     options.transfer_out = out;
     options.batch_bytes = size_t{512} << 10;
@@ -46,13 +51,12 @@ protected:
 TEST_P(Transfers, GiveTheSameAnswerForEveryKindOfChain) {
     unsigned seed = 1;
     for (const Chain& chain : kChains) {
-        const chain::Configuration on_cpu = make_configuration(chain.nfs, "cpu"), on_device = make_configuration(chain.nfs, GetParam());
-        for (const size_t size : {1, 31, 32, 33, 1025}) {
+                for (const size_t size : {1, 31, 32, 33, 1025}) {
             const std::vector<Frame> frames = random_frames(size, static_cast<unsigned>(size));
-            const EngineRun expected = run_on_cpu(on_cpu, frames, 256);
+            const EngineRun expected = run_on_cpu(make_configuration(chain.nfs, "cpu"), frames, 256);
             for (const TransferIn in : exec::kTransfersIn)
                 for (const TransferOut out : exec::kTransfersOut) {
-                    const EngineRun run = run_on_device(open_device(GetParam(), ++seed), on_device, frames, 300, ways(in, out));
+                    const EngineRun run = run_on_device(open_device(GetParam(), ++seed), make_configuration(chain.nfs, GetParam()), frames, 300, ways(chain, in, out));
                     expect_conserved(run, size);
                     expect_equal(expected, run, text_of(chain, in, out));
                 }
@@ -66,18 +70,20 @@ TEST_P(Transfers, AreTakenAsAskedForAndCounted) {
     for (const Chain& chain : kChains)
         for (const TransferIn in : exec::kTransfersIn)
             for (const TransferOut out : exec::kTransfersOut) {
-                const EngineRun run = run_on_device(open_device(GetParam()), make_configuration(chain.nfs, GetParam()), frames, 250, ways(in, out));
+                const EngineRun run = run_on_device(open_device(GetParam()), make_configuration(chain.nfs, GetParam()), frames, 250, ways(chain, in, out));
                 uint64_t batches_in = 0, batches_back = 0;
                 for (const Counter& counter : run.counters->batches_in) batches_in += counter.get();
                 for (const Counter& counter : run.counters->batches_back) batches_back += counter.get();
                 EXPECT_EQ(batches_in, run.counters->batches.get());
                 EXPECT_EQ(batches_back, run.counters->batches.get());
                 EXPECT_EQ(run.counters->batches_in[static_cast<size_t>(TransferIn::automatic)].get(), 0u);
+                const bool changes = std::string(chain.name).find("changes") != std::string::npos, whole = chain.whole_frames || chain.name == std::string("changes frames");
                 if (in != TransferIn::automatic) {
-                    EXPECT_EQ(run.counters->batches_in[static_cast<size_t>(in)].get(), batches_in) << text_of(chain, in, out);
+                    const TransferIn expected = in == TransferIn::zero_copy && whole ? TransferIn::gather : in;
+                    EXPECT_EQ(run.counters->batches_in[static_cast<size_t>(expected)].get(), batches_in) << text_of(chain, in, out);
                 }
-                const bool heads_back = std::string(chain.name).find("changes") != std::string::npos;
-                const TransferOut expected = out == TransferOut::zero_copy && heads_back ? out : TransferOut::region;
+                const bool can = out == TransferOut::zero_copy ? changes : whole;
+                const TransferOut expected = can ? out : TransferOut::region;
                 if (out != TransferOut::automatic) {
                     EXPECT_EQ(run.counters->batches_back[static_cast<size_t>(expected)].get(), batches_back) << text_of(chain, in, out);
                 }
@@ -99,7 +105,7 @@ TEST(TransferFaults, LeaveReceiveBuffersAsTheyWereWhateverTheWay) {
                     SimOptions sim;
                     sim.seed = static_cast<uint32_t>(++runs);
                     sim.faults = {{kind, runs * 7 % 13}};
-                    const EngineRun run = run_on_device(std::make_shared<SimDevice>(sim), make_configuration(chain.nfs, "sim"), frames, 100, ways(in, out));
+                    const EngineRun run = run_on_device(std::make_shared<SimDevice>(sim), make_configuration(chain.nfs, "sim"), frames, 100, ways(chain, in, out));
                     expect_conserved(run, frames.size());
                     expect_equal(expected, run, text_of(chain, in, out) + ", run " + std::to_string(runs));
                     failures += run.counters->retried_on_cpu.get() > 100;

@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <numeric>
 
 #include "io/support.hpp"
+#include "millrace/io/clock.hpp"
 #include "millrace/io/frame_ring.hpp"
 #include "millrace/io/source_port.hpp"
 
@@ -132,6 +134,38 @@ TEST(SideBySide, SourceGivesTheSameFramesAsInBuffers) {
             const auto buffers = given_out(options, false, queues);
             EXPECT_EQ(buffers, given_out(options + ", layout: side-by-side", true, queues)) << options;
             EXPECT_EQ(buffers, given_out(options + ", layout: side-by-side", false, queues)) << options << ", with mbufs";
+        }
+}
+
+TEST(SideBySide, SinkCountsHowOldEachFrameIs) {
+    constexpr uint32_t kFrames = 10000;
+    const uint64_t second = 1'000'000'000, step = 1'000'000;
+    const std::vector<uint16_t> lengths(kFrames, 64);
+    FrameRing ring(lengths);
+    FrameRun run = ring.take(0, kFrames);
+    std::vector<FramePieces> all, some;
+    for (uint32_t i = 0; i < kFrames; ++i) all.push_back({run.data(i), nullptr, 64, 0, i});
+    for (uint32_t i = 0; i < kFrames; i += 1 + i % 3) some.push_back(all[i]);  // others went elsewhere
+    for (const uint64_t interval : {step, uint64_t{0}})
+        for (const auto* frames : {&all, &some}) {
+            const auto made = ports("out: { sink: { latency: true } }\n");
+            auto& sink = dynamic_cast<SinkPort&>(*made[0]);
+            run.interval_ns = interval;
+            const uint64_t now = wall_clock_ns();
+            run.first_ns = now - 10 * second;
+            Histogram expected;
+            for (const FramePieces& frame : *frames) expected.record(now - run.timestamp_ns(frame.index));
+            EXPECT_EQ(sink.send_frames(0, run, *frames), frames->size());
+            std::array<uint64_t, Histogram::kBuckets> sums{}, own{};
+            sink.add_latency_to(sums);
+            expected.add_to(own);
+            EXPECT_EQ(std::accumulate(sums.begin(), sums.end(), uint64_t{0}), frames->size());
+            for (const double percent : {1., 25., 50., 90., 99.}) {
+                // It was asked some time later.
+                const uint64_t a = Histogram::percentile(own, percent), b = Histogram::percentile(sums, percent);
+                EXPECT_GE(b, a) << percent;
+                EXPECT_LE(b, (a + second) + (a + second) / 8) << percent;
+            }
         }
 }
 

@@ -45,18 +45,31 @@ void SinkPort::keep(Queue& queue, rte_mbuf** mbufs, uint16_t count) {
     }
 }
 
+namespace {
+
+/// Counts how old the frames are. Each of a run is so much younger than the one before, so that neighbours are counted together.
+void record(Histogram& latency, const FrameRun& run, std::span<const FramePieces> frames) {
+    const uint64_t now = wall_clock_ns();
+    for (size_t i = 0; i < frames.size();) {
+        const uint64_t since = run.timestamp_ns(frames[i].index), age = now > since ? now - since : 0;
+        const unsigned bucket = Histogram::bucket_of(age);
+        const uint64_t least = bucket == 0 ? 0 : Histogram::bucket_top(bucket - 1) + 1;
+        const uint64_t behind = run.interval_ns == 0 ? UINT32_MAX : (age - least) / run.interval_ns, last = frames[i].index + behind;
+        const size_t first = i;
+        while (++i < frames.size() && frames[i].index <= last) {
+        }
+        latency.record(age, i - first);
+    }
+}
+
+}  // namespace
+
 size_t SinkPort::send_frames(uint16_t queue, const FrameRun& run, std::span<const FramePieces> frames) {
     uint64_t bytes = 0;
     for (const FramePieces& frame : frames) bytes += frame.bytes();
     Queue& own = queues_[queue];
     if (own.frames.size() < options_.keep) keep(own, run, frames);
-    if (own.latency != nullptr) {
-        const uint64_t now = wall_clock_ns();
-        for (const FramePieces& frame : frames) {
-            const uint64_t since = run.timestamp_ns(frame.index);
-            own.latency->record(now > since ? now - since : 0);
-        }
-    }
+    if (own.latency != nullptr) record(*own.latency, run, frames);
     sending(queue).count(frames.size(), bytes);
     return frames.size();
 }
