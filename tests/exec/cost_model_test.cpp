@@ -48,7 +48,6 @@ BatchShape random_shape(std::mt19937& random) {
     shape.runs = 1 + random() % shape.packets;
     shape.reachable = random() % 4 != 0;
     if (shape.changes) shape.whole_back = random() % 2 == 0;
-    shape.ends_with_frames = random() % 2 == 0;
     shape.workers = 1 + random() % 16;
     return shape;
 }
@@ -171,31 +170,12 @@ TEST(CostModel, LeavesRowsWhereRunsAreShort) {
     EXPECT_EQ(choose_in(exec::built_in_figures(), shape), TransferIn::packed);
 }
 
-TEST(CostModel, BringsFewFramesHomeByTheChainsKernelAndManyByACopy) {
-    for (const uint32_t bytes : {64u, 512u, 1518u}) {
-        size_t crossings = 0;
-        TransferOut before = choose_out(exec::built_in_figures(), frames(1, bytes, true));
-        EXPECT_EQ(before, TransferOut::zero_copy);
-        for (size_t packets = 2; packets <= 32768; packets += 1 + packets / 8) {
-            BatchShape shape = frames(packets, bytes, true);
-            shape.workers = 4;
-            const TransferOut way = choose_out(exec::built_in_figures(), shape);
-            crossings += way != before;
-            before = way;
-        }
-        EXPECT_EQ(before, TransferOut::region);
-        EXPECT_EQ(crossings, 1u) << bytes;
-    }
-}
-
 TEST(CostModel, TakesAnotherWayWhereTheOneThatIsAskedForCannotBeTaken) {
     const TransferFigures& figures = exec::built_in_figures();
     BatchShape shape = frames(100, 200, true);
     for (const TransferIn way : {TransferIn::packed, TransferIn::rows, TransferIn::gather}) EXPECT_EQ(way_in(figures, shape, way), way);
     EXPECT_EQ(way_in(figures, shape, TransferIn::zero_copy), TransferIn::gather) << "whole frames are changed";
-    EXPECT_EQ(way_out(figures, shape, TransferOut::zero_copy), TransferOut::zero_copy);
-    shape.ends_with_frames = false;
-    EXPECT_EQ(way_out(figures, shape, TransferOut::zero_copy), TransferOut::region) << "something comes behind the last nodes";
+    EXPECT_EQ(way_out(figures, shape, TransferOut::zero_copy), TransferOut::region);
     EXPECT_EQ(way_out(figures, shape, TransferOut::selective), TransferOut::selective);
     shape.row_bytes = 0;
     EXPECT_EQ(way_in(figures, shape, TransferIn::rows), TransferIn::gather);

@@ -20,6 +20,8 @@ struct Chain {
     const char* name;
     std::string nfs;
     bool whole_frames = false;
+    /// Whether frames come back whole.
+    bool whole() const { return whole_frames || name == std::string("changes frames"); }
 };
 const Chain kChains[] = {
     {"reads heads", "[firewall: {default: permit, rules: [deny udp from any to any, deny tcp from any port 1-30000 to any]}]"},
@@ -52,6 +54,7 @@ TEST_P(Transfers, GiveTheSameAnswerForEveryKindOfChain) {
     unsigned seed = 1;
     for (const Chain& chain : kChains) {
                 for (const size_t size : {1, 31, 32, 33, 1025}) {
+            if (chain.whole() && size < 33) continue;  // golden packets and cases see to single ones
             const std::vector<Frame> frames = random_frames(size, static_cast<unsigned>(size));
             const EngineRun expected = run_on_cpu(make_configuration(chain.nfs, "cpu"), frames, 256);
             for (const TransferIn in : exec::kTransfersIn)
@@ -77,12 +80,12 @@ TEST_P(Transfers, AreTakenAsAskedForAndCounted) {
                 EXPECT_EQ(batches_in, run.counters->batches.get());
                 EXPECT_EQ(batches_back, run.counters->batches.get());
                 EXPECT_EQ(run.counters->batches_in[static_cast<size_t>(TransferIn::automatic)].get(), 0u);
-                const bool changes = std::string(chain.name).find("changes") != std::string::npos, whole = chain.whole_frames || chain.name == std::string("changes frames");
+                const bool changes = std::string(chain.name).find("changes") != std::string::npos;
                 if (in != TransferIn::automatic) {
-                    const TransferIn expected = in == TransferIn::zero_copy && whole ? TransferIn::gather : in;
+                    const TransferIn expected = in == TransferIn::zero_copy && chain.whole() ? TransferIn::gather : in;
                     EXPECT_EQ(run.counters->batches_in[static_cast<size_t>(expected)].get(), batches_in) << text_of(chain, in, out);
                 }
-                const bool can = out == TransferOut::zero_copy ? changes : whole;
+                const bool can = out == TransferOut::zero_copy ? changes && !chain.whole() : chain.whole();
                 const TransferOut expected = can ? out : TransferOut::region;
                 if (out != TransferOut::automatic) {
                     EXPECT_EQ(run.counters->batches_back[static_cast<size_t>(expected)].get(), batches_back) << text_of(chain, in, out);

@@ -33,7 +33,6 @@ BatchShape shape_of(const chain::Program& program, const Prefixes& prefixes, con
     BatchShape shape;
     shape.packets = program.max_batch;
     shape.whole_back = prefixes.back == chain::kWholeFrame;
-    shape.ends_with_frames = exec::ends_with_frames(exec::OffloadEngine::steps_of(program, {}), device::Mode::fused);
     shape.changes = prefixes.back != 0;
     shape.workers = workers;
     std::set<uint32_t> rooms;

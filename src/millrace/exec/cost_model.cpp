@@ -23,9 +23,6 @@ double packets_ns(const TransferFigures& figures, const BatchShape& shape) {
     return shape.side_by_side_bytes != 0 ? all / 3 : all;
 }
 
-/// By how much whole frames take longer where the chain's kernel brings them home and not a copy engine.
-constexpr double kByKernel = 1.25;
-
 template <class Way, size_t N>
 Way cheapest(const TransferFigures& figures, const BatchShape& shape, const Way (&ways)[N]) {
     Way best = Way::automatic;
@@ -63,10 +60,6 @@ const TransferFigures& built_in_figures() {
         return f;
     }();
     return figures;
-}
-
-bool ends_with_frames(const std::vector<device::Step>& steps, device::Mode mode) {
-    return (mode == device::Mode::fused || mode == device::Mode::pipelined) && !steps.empty() && steps.back().end;
 }
 
 Estimate estimate(const TransferFigures& figures, const BatchShape& shape, TransferIn way) {
@@ -132,12 +125,7 @@ Estimate estimate(const TransferFigures& figures, const BatchShape& shape, Trans
             break;
         case TransferOut::zero_copy:
             if (shape.bytes_back == 0) result.obstacle = "nothing comes back";
-            if (shape.whole_back) {
-                if (!shape.ends_with_frames) result.obstacle = "no kernel ends with whole frames";
-                // All comes so, without a call; and the chain's kernel takes the longer.
-                result.bus_ns = kByKernel * (copy_ns - figures.copy_out.start_ns);
-                break;
-            }
+            else if (shape.whole_back) result.obstacle = "kernels change whole frames in the device's memory";
             // The results come by a copy all the same.
             result.bus_ns = figures.copy_out.start_ns + figures.heads_out.ns(packets, back);
             result.cpu_ns += figures.call_ns;

@@ -7,9 +7,7 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "millrace/device/device.hpp"
 #include "millrace/exec/transfer.hpp"
 
 namespace millrace::exec {
@@ -57,12 +55,8 @@ struct BatchShape {
     bool reachable = true;      ///< kernels can read the receive buffers
     bool changes = true;        ///< the chain writes to frames
     bool whole_back = true;     ///< whole frames come back, not heads
-    bool ends_with_frames = true;  ///< the last kernel has them in hand, see ends_with_frames()
     unsigned workers = 1;       ///< that share the device
 };
-
-/// Whether the last kernel of these steps can bring whole frames home: nothing comes after the packets' last nodes, and it ends.
-bool ends_with_frames(const std::vector<device::Step>& steps, device::Mode mode);
 
 /// What one way costs one batch.
 struct Estimate {

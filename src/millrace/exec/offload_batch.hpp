@@ -27,7 +27,6 @@ struct OffloadEngine::Queue {
     ChainCounters* counters = nullptr;
     uint32_t prefix_in = chain::kWholeFrame;   // bytes of each frame that go to the device
     uint32_t prefix_back = chain::kWholeFrame; // and come back; 0: none
-    bool ends_with_frames = false;             // whether the last kernel can bring whole frames home
     size_t state_bytes = 0;                    // of the NFs' state that comes back with each batch
     std::vector<uint32_t*> shared_states;      // where other devices find each state
     /// What a batch has to know of a packet, taken down while the packet is in the CPU's caches.
@@ -93,7 +92,7 @@ struct OffloadEngine::Queue {
 /// Frames that were received side by side may cross like that and be set apart by a kernel: the piece then ends with the room that they land in.
 ///
 /// A batch's piece of the packet ring holds, one behind the other: the descriptors, where the frames lie on the host
-/// if that must be said of each, the head (EventBuffer, outcome counts, BatchView::order, HomeWay::blocks), the frames, the results, the snapshot of the NFs' state, the events. So the host writes
+/// if that must be said of each, the head (EventBuffer, outcome counts, BatchView::order), the frames, the results, the snapshot of the NFs' state, the events. So the host writes
 /// descriptors and head with one copy, and gets all from the head to the first events with one: a copy engine
 /// loses microseconds with each. Where only heads of frames go back, they stand in the frames' place, and the
 /// frames behind the events.
@@ -101,8 +100,7 @@ struct OffloadEngine::Slot {
     static constexpr size_t kOutcomes = device::kMaxNodes * device::kMaxOutcomes;
     static constexpr size_t kOrderAt = sizeof(EventBuffer) + kOutcomes * sizeof(uint32_t);  // in the head
     static_assert(kOrderAt % sizeof(uint64_t) == 0);
-    static constexpr size_t kBlocksAt = kOrderAt + sizeof(uint64_t);
-    static constexpr size_t kHead = kBlocksAt + sizeof(uint64_t);
+    static constexpr size_t kHead = kOrderAt + sizeof(uint64_t);
     static constexpr size_t kAlign = 64;
     static constexpr size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
@@ -146,7 +144,6 @@ struct OffloadEngine::Slot {
     ptrdiff_t pitch = 0;                // that distance
     uint32_t headroom = 0, tailroom = 0;
     uint32_t prefix_in = 0, prefix_back = 0;
-    bool ends_with_frames = false;
     TransferIn transfer = TransferIn::packed;
     TransferOut way_back = TransferOut::region;
     device::EventId done = 0;
@@ -179,15 +176,13 @@ struct OffloadEngine::Slot {
     bool packs() const { return transfer == TransferIn::packed ? !lands() : transfer == TransferIn::zero_copy && !in_place(); }
     /// Whether the device has to know where each frame lies.
     bool needs_sources() const { return (transfer == TransferIn::gather || in_place() || lands()) && (runs != 1 || (lands() && landings.size() > 1)); }
-    /// Whether the last kernel brings home all that comes back, and no copy.
-    bool kernel_brings() const { return way_back == TransferOut::zero_copy && prefix_back == chain::kWholeFrame; }
     /// Lays the piece out for `count` packets.
     void place() {
         const bool whole = prefix_back == chain::kWholeFrame;
         sources_at = aligned(count * sizeof(device::FrameDescriptor));
         head_at = aligned(sources_at + (needs_sources() ? count * sizeof(uint64_t) : 0));
         back_at = aligned(head_at + kHead);
-        const bool straight_home = way_back == TransferOut::zero_copy && !whole;
+        const bool straight_home = way_back == TransferOut::zero_copy;
         results_at = aligned(back_at + (whole ? frames_bytes : straight_home ? 0 : count * prefix_back));
         snapshot_at = aligned(results_at + count * sizeof(device::PacketResult));
         events_at = aligned(snapshot_at + state_bytes);
@@ -214,7 +209,6 @@ struct OffloadEngine::Slot {
     EventBuffer& event_buffer(uint8_t* head) const { return *reinterpret_cast<EventBuffer*>(head); }
     uint32_t* outcomes(uint8_t* head) const { return reinterpret_cast<uint32_t*>(head + sizeof(EventBuffer)); }
     uint64_t& turns_had(uint8_t* head) const { return *reinterpret_cast<uint64_t*>(head + kOrderAt); }
-    uint64_t& blocks_home(uint8_t* head) const { return *reinterpret_cast<uint64_t*>(head + kBlocksAt); }
     // What came back lies in the region as from the head on in the piece.
     uint8_t* back(size_t at) const { return region->data() + (at - head_at); }
     const device::PacketResult* results() const { return reinterpret_cast<const device::PacketResult*>(back(results_at)); }

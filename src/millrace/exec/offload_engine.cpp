@@ -125,7 +125,6 @@ void OffloadEngine::prepare(Queue& queue) {
     const Prefixes prefixes = prefixes_of(program.plan, options_.whole_frames);
     queue.prefix_in = prefixes.in;
     queue.prefix_back = prefixes.back;
-    queue.ends_with_frames = ends_with_frames(queue.loaded->steps(), options_.mode);
     queue.state_bytes = 0;
     queue.shared_states.clear();
     for (const device::StateArray& state : queue.loaded->states()) {
@@ -215,7 +214,6 @@ bool OffloadEngine::start_batch(Queue& queue) {
     slot.program = queue.program;
     slot.prefix_in = queue.prefix_in;
     slot.prefix_back = queue.prefix_back;
-    slot.ends_with_frames = queue.ends_with_frames;
     slot.state_bytes = queue.state_bytes;
     if (!lay_out(queue, slot)) {
         if (member_) member_->end_batches(1);

@@ -142,7 +142,6 @@ void OffloadEngine::write_input(Slot& slot) {
     events.count = 0;
     std::fill_n(slot.outcomes(slot.input + slot.head_at), Slot::kOutcomes, 0u);
     slot.turns_had(slot.input + slot.head_at) = 0;
-    slot.blocks_home(slot.input + slot.head_at) = 0;
     const size_t n = slot.count;
     device::BatchView& view = slot.view;
     view = {};
@@ -168,14 +167,6 @@ void OffloadEngine::write_input(Slot& slot) {
     view.mean_bytes = static_cast<uint32_t>(slot.frame_bytes / std::max<size_t>(n, 1));
     view.headroom = static_cast<uint16_t>(slot.headroom);
     view.tailroom = static_cast<uint16_t>(slot.tailroom);
-    if (slot.kernel_brings()) {
-        list_back(slot, slot.pieces);
-        const auto in_ring = [&](size_t at) { return static_cast<uint32_t>(slot.ring_offset + at); };
-        const size_t end = slot.head_at + slot.pieces.front().bytes;
-        view.home = {reinterpret_cast<uint64_t>(slot.back(slot.head_at)) - in_ring(slot.head_at), in_ring(slot.head_at), Slot::kHead,
-                     in_ring(slot.frames_at + slot.frames_bytes), in_ring(slot.snapshot_at), static_cast<uint32_t>(end - slot.snapshot_at),
-                     device_pointer<uint32_t>(piece + slot.head_at + Slot::kBlocksAt), slot.pieces.size() == 1};
-    }
     list_sources(slot, piece);
     if (slot.packs()) pack_frames(slot);
     slot.counters->bytes_to_device.add(slot.input_bytes());
@@ -223,7 +214,6 @@ void OffloadEngine::choose_transfer(Slot& slot) const {
     shape.side_by_side_bytes = slot.landing_bytes();
     shape.lands = slot.landing_bytes() <= options_.batch_bytes;
     shape.whole_back = slot.prefix_back == chain::kWholeFrame;
-    shape.ends_with_frames = slot.ends_with_frames;
     shape.bytes_back = shape.whole_back ? slot.frames_bytes : slot.count * slot.prefix_back;
     shape.reachable = options_.pinned;
     shape.changes = slot.prefix_back != 0;
@@ -385,12 +375,11 @@ void OffloadEngine::list_back(const Slot& slot, std::vector<device::CopyPiece>& 
 
 Status OffloadEngine::fetch(Slot& slot) {
     list_back(slot, slot.pieces);
-    // A kernel may bring the heads, or all of the first piece.
-    uint64_t bytes = slot.way_back == TransferOut::zero_copy && !slot.kernel_brings() ? slot.count * slot.prefix_back : 0;
+    // Or a kernel brings the heads.
+    uint64_t bytes = slot.way_back == TransferOut::zero_copy ? slot.count * slot.prefix_back : 0;
     Status status = Status::ok;
     for (const device::CopyPiece& piece : slot.pieces) {
-        const bool here = slot.kernel_brings() && &piece == &slot.pieces.front();
-        if (status == Status::ok && !here) status = device_->copy_to_host(slot.stream, piece.host, piece.device, piece.bytes);
+        if (status == Status::ok) status = device_->copy_to_host(slot.stream, piece.host, piece.device, piece.bytes);
         bytes += piece.bytes;
     }
     slot.counters->bytes_to_host.add(bytes);

@@ -27,7 +27,7 @@ enum class TransferOut : uint8_t {
     automatic,  ///< region or zero_copy, whichever the cost model finds cheaper
     region,     ///< the whole region of the packet buffer, dropped packets and all (Gaviss, section 4.2)
     selective,  ///< a copy for each packet that is still there; region where only heads come back
-    zero_copy,  ///< a kernel writes the heads straight into the host's memory, or the last one whole frames and all that comes with them
+    zero_copy,  ///< a kernel writes the heads straight into the host's memory; region where whole frames come back
 };
 inline constexpr TransferOut kTransfersOut[] = {TransferOut::automatic, TransferOut::region, TransferOut::selective, TransferOut::zero_copy};
 inline constexpr const char* kTransferOutNames[] = {"auto", "region", "selective", "zero-copy"};

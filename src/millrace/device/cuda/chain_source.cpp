@@ -133,7 +133,6 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
     }
     if (step.end) text += "    block.for_each([&](uint32_t i) { end_packet(batch, i); });\n";
     if (step.first < step.last) text += kCloseCounts;
-    if (step.end && !step.resident) text += "    if (batch.home.memory != 0) block.send_home(batch);\n";
     return text + lap(kEndPart);
 }
 

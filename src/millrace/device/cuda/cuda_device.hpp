@@ -80,7 +80,6 @@ private:
         uint64_t next = 0;
         uint32_t* word = nullptr;              ///< in host memory: one more than the number of the latest event that the stream has written there
         std::array<bool, kEvents> by_word{};   ///< whether an event is told of like that
-        bool word_promised = false;            ///< a kernel that has been launched writes the next event's number there
         static constexpr uint64_t kLaunches = 32;
         std::array<std::atomic<const std::string*>, kLaunches> launched{};  ///< the latest, and how many before each event
         std::array<uint64_t, kEvents> launches_before{};

@@ -130,12 +130,6 @@ Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t 
     if (launch.most_blocks != 0) blocks = std::min(blocks, launch.most_blocks);
     StreamState& state = *streams_[stream];
     state.launching(*launch.name);
-    // What ends the batch may say so, too.
-    if (batch.home.memory != 0 && batch.home.all && program.steps()[step].end && !state.held && state.anchor == nullptr && writes_words_) {
-        view.home.word = state.word;
-        view.home.value = static_cast<uint32_t>(state.next + 1);
-        state.word_promised = true;
-    }
     if (state.held) {
         KernelCall kernel;
         kernel.function = launch.function;
@@ -188,7 +182,7 @@ Status CudaDevice::announce(StreamId stream, EventId& event) {
     if (state_ != Status::ok) return state_;
     enter();
     const auto value = static_cast<uint32_t>(state.next + 1);
-    const Result result = std::exchange(state.word_promised, false) ? kSuccess : driver_.stream_write(state.stream, reinterpret_cast<DevicePointer>(state.word), value, 0);
+    const Result result = driver_.stream_write(state.stream, reinterpret_cast<DevicePointer>(state.word), value, 0);
     if (result == kNotSupported) {
         writes_words_ = false;
         return record(stream, event);

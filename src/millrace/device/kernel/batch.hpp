@@ -74,19 +74,6 @@ inline constexpr uint32_t kEndPart = kMaxNodes + 2;    ///< order keys and resul
 inline constexpr uint32_t kLandedPart = kMaxNodes + 3; ///< frames that have landed are set apart
 inline constexpr uint32_t kPartCount = kMaxNodes + 4;
 
-/// How the kernel of the last step brings home what is to come back, in place of a copy: the host's memory that is to be as what lies in the packet buffer.
-/// Places count from BatchView::frames.
-struct HomeWay {
-    uint64_t memory = 0;         ///< where the packet buffer's start would come to lie there, as far from a multiple of 16 as it; 0: a copy brings all
-    uint32_t head_at = 0, head_bytes = 0;  ///< what is all packets', before the frames; multiples of 4
-    uint32_t frames_end = 0;     ///< behind the last frame and the room behind it
-    uint32_t tail_at = 0, tail_bytes = 0;  ///< what is all packets', behind the results; multiples of 4
-    uint32_t* blocks = nullptr;  ///< in the device's memory, 0 at first: blocks of threads whose packets are there
-    bool all = false;            ///< nothing else comes back
-    uint32_t* word = nullptr;    ///< takes `value` when all is there; null: who waits for the kernel's end knows. The device's own business
-    uint32_t value = 0;
-};
-
 /// The arrays of one batch, all in the device's memory, `count` elements each unless said otherwise.
 struct BatchView {
     uint8_t* frames = nullptr;                      ///< the packet buffer
@@ -118,7 +105,6 @@ struct BatchView {
     uint64_t* order = nullptr;                      ///< takes how many batches of the device have had their turn, with this one
     Turns* turns = nullptr;                         ///< the device's own business
     const uint32_t* given_up = nullptr;             ///< in the host's memory: not 0 when the device has failed, so that nobody need wait any more; likewise
-    HomeWay home;
     uint32_t count = 0;
     uint32_t mean_bytes = 0;                        ///< of the frames that were brought
     uint32_t block_packets = 0;                     ///< that each block of a GPU's threads takes; the device chooses it

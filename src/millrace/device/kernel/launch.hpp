@@ -151,18 +151,6 @@ private:
     uint32_t warps_, value_, peers_ = 0;
 };
 
-/// Copies bytes [from, to) of the packet buffer home, in all threads of a block. Not by the nearest cache: others may have written them.
-MILLRACE_DEVICE void copy_home(const BatchView& batch, uint32_t from, uint32_t to) {
-    constexpr uint32_t kWord = sizeof(uint4);
-    const uint8_t* const own = batch.frames;
-    auto* const home = reinterpret_cast<uint8_t*>(batch.home.memory);
-    const uint32_t first = smaller((from + kWord - 1) / kWord * kWord, to), last = larger(to / kWord * kWord, first);
-    for (uint32_t at = from + threadIdx.x; at < first; at += blockDim.x) home[at] = __ldcg(own + at);
-    for (uint32_t at = first + threadIdx.x * kWord; at < last; at += blockDim.x * kWord)
-        *reinterpret_cast<uint4*>(home + at) = __ldcg(reinterpret_cast<const uint4*>(own + at));
-    for (uint32_t at = last + threadIdx.x; at < to; at += blockDim.x) home[at] = __ldcg(own + at);
-}
-
 /// The packets of this block.
 class BlockPackets {
 public:
@@ -220,28 +208,6 @@ public:
     MILLRACE_DEVICE void set_apart(const BatchView& batch) const {
         for (uint32_t k = threadIdx.x / kCopyLanes; k < count_; k += blockDim.x / kCopyLanes) gather_frame(batch, first_ + k);
         __syncthreads();
-    }
-    /// Brings home what the block's packets come back as. The last block to do so adds what is all packets', and tells the host.
-    MILLRACE_DEVICE void send_home(const BatchView& batch) const {
-        __shared__ bool last;
-        const HomeWay& way = batch.home;
-        const uint32_t behind = first_ + count_, results = static_cast<uint32_t>(reinterpret_cast<const uint8_t*>(batch.results) - batch.frames);
-        const auto frames_at = [&](uint32_t i) { return batch.descriptors[i].offset - batch.headroom; };
-        __syncthreads();
-        copy_home(batch, frames_at(first_), behind < batch.count ? frames_at(behind) : way.frames_end);
-        constexpr uint32_t kResult = sizeof(PacketResult);
-        copy_home(batch, results + first_ * kResult, results + behind * kResult);
-        __threadfence_system();
-        __syncthreads();
-        if (threadIdx.x == 0) last = atomicAdd(way.blocks, 1u) == gridDim.x - 1;
-        __syncthreads();
-        if (!last) return;
-        __threadfence();
-        copy_home(batch, way.head_at, way.head_at + way.head_bytes);
-        copy_home(batch, way.tail_at, way.tail_at + way.tail_bytes);
-        __threadfence_system();
-        __syncthreads();
-        if (threadIdx.x == 0 && way.word != nullptr) *static_cast<volatile uint32_t*>(way.word) = way.value;
     }
     /// Runs `f(i)` for each packet, one thread a packet.
     template <class F>

@@ -116,9 +116,6 @@ void run_step(const chain::Program& program, const std::vector<const void*>& tab
             break;
     }
     if (step.snapshot) snapshot_states(batch, 0, 1);
-    if (step.end && batch.home.memory != 0)
-        std::memcpy(reinterpret_cast<uint8_t*>(batch.home.memory) + batch.home.head_at, batch.frames + batch.home.head_at,
-                    batch.home.tail_at + batch.home.tail_bytes - batch.home.head_at);
 }
 
 }  // namespace millrace::device::sim

@@ -270,7 +270,6 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
         pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(real);
     };
     translate(view.frames, 1);
-    if (batch.home.memory != 0) sound &= memory(reinterpret_cast<Address>(batch.frames), size_t{batch.home.tail_at} + batch.home.tail_bytes) != nullptr;
     translate(view.sources, count * sizeof(uint64_t));
     std::vector<uint64_t> sources;
     if (batch.landed && loaded.steps()[step].begin && sound) {
