@@ -37,7 +37,7 @@ _millrace() {
     local options="--help"
     case $command in
         "") options+=" --version --nf" ;;
-        run) options+=" --device --output --lanes --workers --cores --verdicts --timeline --json --for --threading --mode --transfer-in --transfer-out --graphs --keep-kernels"
+        run) options+=" --device --output --lanes --workers --cores --verdicts --timeline --json --for --threading --mode --transfer-in --transfer-out --call-thread --graphs --keep-kernels"
              options+=" --whole-frames --device-halves --batches --quiet" ;;
         check) options+=" --device --output --lanes" ;;
         explain) options+=" --device --output --lanes --workers" ;;
@@ -49,7 +49,7 @@ _millrace() {
                        options+=" --data --for --headers --lanes --engines --sets --most-rules --acl --json" ;;
                 transfer) options+=" --device --for --json" ;;
                 chain | nf | modes | latency)
-                    options+=" --chain --config --device --workers --cores --sizes --replay --for --warm-up --threading --mode --transfer-in --transfer-out --graphs"
+                    options+=" --chain --config --device --workers --cores --sizes --replay --for --warm-up --threading --mode --transfer-in --transfer-out --call-thread --graphs"
                     options+=" --whole-frames --device-halves --batches --max-batch --max-delay --burst --buffers --many-rules --patterns --payload"
                     options+=" --flows --data --layout --restore --unchecked --json"
                     [[ $sub == chain || $sub == nf ]] && options+=" --kernels --kernels-only"

@@ -99,6 +99,7 @@ TEST(FrameRunFaults, LoseNothingWhenTheDeviceFails) {
                 sim.faults = {{kind, after}};
                 exec::OffloadOptions options;
                 options.mode = mode;
+                if (runs % 2 == 0) options.call_thread = std::make_shared<exec::CallThread>();
                 const EngineRun run = run_side_by_side(std::make_shared<SimDevice>(sim), make_test_chain("sim"), frames, 100, options);
                 expect_conserved(run, frames.size());
                 expect_equal(expected, run, "run " + std::to_string(runs));

@@ -108,7 +108,9 @@ TEST(TransferFaults, LeaveReceiveBuffersAsTheyWereWhateverTheWay) {
                     SimOptions sim;
                     sim.seed = static_cast<uint32_t>(++runs);
                     sim.faults = {{kind, runs * 7 % 13}};
-                    const EngineRun run = run_on_device(std::make_shared<SimDevice>(sim), make_configuration(chain.nfs, "sim"), frames, 100, ways(chain, in, out));
+                    exec::OffloadOptions options = ways(chain, in, out);
+                    if (runs % 2 == 0) options.call_thread = std::make_shared<exec::CallThread>();
+                    const EngineRun run = run_on_device(std::make_shared<SimDevice>(sim), make_configuration(chain.nfs, "sim"), frames, 100, options);
                     expect_conserved(run, frames.size());
                     expect_equal(expected, run, text_of(chain, in, out) + ", run " + std::to_string(runs));
                     failures += run.counters->retried_on_cpu.get() > 100;

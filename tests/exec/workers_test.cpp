@@ -21,23 +21,24 @@ chain::Configuration configuration(const std::string& text, const std::string& d
     return chain::parse_configuration(text, "(workers)", options);
 }
 
-class Workers : public testing::TestWithParam<std::tuple<std::string, unsigned, exec::Threading, device::Mode>> {};
+class Workers : public testing::TestWithParam<std::tuple<std::string, unsigned, exec::Threading, device::Mode, bool>> {};
 
 std::string test_name(const testing::TestParamInfo<Workers::ParamType>& info) {
-    const auto& [device, workers, threading, mode] = info.param;
+    const auto& [device, workers, threading, mode, call_thread] = info.param;
     return device_test_name({device, info.index}) + "with" + std::to_string(workers) + (threading == exec::Threading::full_path ? "" : "andMaster") +
-           (mode == device::Mode::fused ? "" : device::name_of(mode));
+           (mode == device::Mode::fused ? "" : device::name_of(mode)) + (call_thread ? "andCallThread" : "");
 }
 constexpr exec::Threading kThreadings[] = {exec::Threading::full_path, exec::Threading::master_worker};
 
 TEST_P(Workers, CountEveryPacketOnceAndKeepFlowsInOrder) {
-    const auto& [device, workers, threading, mode] = GetParam();
+    const auto& [device, workers, threading, mode, call_thread] = GetParam();
     MILLRACE_NEEDS_DEVICE(device);
     const std::string file = testing::TempDir() + "/workers_" + test_name({GetParam(), 0}) + "_" + std::to_string(getpid()) + ".pcap";
     exec::RuntimeOptions options;
     options.workers = workers;
     options.threading = threading;
     options.offload.mode = mode;
+    options.offload.calls_by_thread = call_thread;
     options.devices = open_devices(device);
     exec::Runtime runtime(configuration(R"(
 version: 1
@@ -75,15 +76,22 @@ chains:
     std::remove(file.c_str());
 }
 
+constexpr auto kFused = device::Mode::fused, kPersistent = device::Mode::persistent;
 INSTANTIATE_TEST_SUITE_P(OnEveryDevice, Workers,
-                         testing::Combine(testing::ValuesIn(test_devices()), testing::Values(1u, 2u, 4u), testing::ValuesIn(kThreadings),
-                                          testing::Values(device::Mode::fused)), test_name);
-INSTANTIATE_TEST_SUITE_P(OnPairs, Workers, testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(2u, 4u), testing::ValuesIn(kThreadings),
-                                          testing::Values(device::Mode::fused)), test_name);
-INSTANTIATE_TEST_SUITE_P(OnLists, Workers, testing::Combine(testing::ValuesIn(offload_devices()), testing::Values(1u, 2u, 4u), testing::ValuesIn(kThreadings),
-                                                            testing::Values(device::Mode::persistent)), test_name);
-INSTANTIATE_TEST_SUITE_P(OnListsOfPairs, Workers, testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(4u), testing::Values(exec::Threading::full_path),
-                                                                   testing::Values(device::Mode::persistent)), test_name);
+                         testing::Combine(testing::ValuesIn(test_devices()), testing::Values(1u, 2u, 4u), testing::ValuesIn(kThreadings), testing::Values(kFused),
+                                          testing::Values(false)), test_name);
+INSTANTIATE_TEST_SUITE_P(OnPairs, Workers,
+                         testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(2u, 4u), testing::ValuesIn(kThreadings), testing::Values(kFused),
+                                          testing::Bool()), test_name);
+INSTANTIATE_TEST_SUITE_P(OnLists, Workers,
+                         testing::Combine(testing::ValuesIn(offload_devices()), testing::Values(1u, 2u, 4u), testing::ValuesIn(kThreadings), testing::Values(kPersistent),
+                                          testing::Values(false)), test_name);
+INSTANTIATE_TEST_SUITE_P(OnListsOfPairs, Workers,
+                         testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(4u), testing::Values(exec::Threading::full_path), testing::Values(kPersistent),
+                                          testing::Values(false)), test_name);
+INSTANTIATE_TEST_SUITE_P(WithCallThread, Workers,
+                         testing::Combine(testing::ValuesIn(offload_devices()), testing::Values(1u, 4u), testing::ValuesIn(kThreadings), testing::Values(kFused),
+                                          testing::Values(true)), test_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Workers);
 
 /// A batch of another worker that was put on the device before, and never comes to its turn.

@@ -49,7 +49,9 @@ std::string Result::mistake() const {
 
 double Result::cycles_per_packet() const {
     const double rate = counts.packet_rate();
-    const unsigned threads = point.run.workers + (point.run.threading == exec::Threading::master_worker ? 1 : 0);
+    const bool calls = point.device != "cpu" && point.run.offload.calls_by_thread;
+    const auto threads = static_cast<double>(point.run.workers + (point.run.threading == exec::Threading::master_worker ? 1 : 0) +
+                                             (calls ? chain::parse_device_names(point.device).devices.size() : 0));
     return rate > 0 ? threads * static_cast<double>(rte_get_tsc_hz()) / rate : 0;
 }
 
@@ -75,7 +77,7 @@ nlohmann::json Result::json() const {
         return json;
     }
     json.update({{"mode", name_of(offload.mode)}, {"transfer-in", name_of(offload.transfer_in)}, {"transfer-out", name_of(offload.transfer_out)},
-                 {"whole-frames", offload.whole_frames}, {"batches-in-flight", offload.depth},
+                 {"whole-frames", offload.whole_frames}, {"call-thread", offload.calls_by_thread}, {"batches-in-flight", offload.depth},
                  {"batch-packets", counts.batches > 0 ? packets / static_cast<double>(counts.batches) : 0},
                  {"bytes-to-device-per-packet", counts.per_packet(counts.bytes_to_device)}, {"bytes-to-host-per-packet", counts.per_packet(counts.bytes_to_host)},
                  {"retried-on-cpu", counts.retried_on_cpu}, {"kept-on-cpu", counts.kept_on_cpu}});

@@ -15,6 +15,7 @@ void OffloadArguments::add_to(CLI::App& command) {
     command.add_flag("--whole-frames", offload.whole_frames, "Move whole frames both ways, whatever the field plan says");
     command.add_flag("--device-halves", device_halves, "On the cpu device, run the device halves and not the CPU libraries");
     command.add_flag("--graphs", offload.graphs, "Tell a GPU of each batch by one CUDA graph, and not by a call for each copy and kernel");
+    command.add_flag("--call-thread", offload.calls_by_thread, "One more thread for each device makes the calls of its driver for all workers");
     command.add_option("--batches", offload.depth, "Batches in flight on a device")->check(CLI::Range(1, 64))->capture_default_str();
 }
 

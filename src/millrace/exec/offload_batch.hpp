@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <vector>
 
@@ -147,7 +148,11 @@ struct OffloadEngine::Slot {
     TransferIn transfer = TransferIn::packed;
     TransferOut way_back = TransferOut::region;
     device::EventId done = 0;
-    uint64_t launched = 0, put = 0;     // when the device was first told of it, and when it knew all (TSC)
+    uint64_t begun = 0, laid_out = 0;   // when the worker took it up, and when it was there to be told of (TSC)
+    uint64_t launched = 0, told = 0;    // when the device was first told of it, and when it knew all
+    uint64_t bytes_in = 0, bytes_back = 0;     // that cross the bus
+    device::Status put_status = device::Status::ok;
+    std::atomic<bool> is_put{false};    // by who makes the calls; then all above that they set is there
     uint64_t order = 0;                 // among the device's ordered batches, from 1, until its turn says more; 0: not ordered
     uint64_t without_turn = 0;          // of those, that took no turn
     bool fetching_rest = false;

@@ -50,11 +50,15 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
     allocate_ring(kUsualState);
     if (options_.placement != nullptr) member_.emplace(options_.placement);
     if (options_.mode == device::Mode::persistent) turn_word_ = gate_->turn_word(device_);
+    // A kernel that stays is told through memory.
+    if (options_.call_thread != nullptr && options_.mode != device::Mode::persistent)
+        lane_.emplace(options_.call_thread, [this](void* slot) { put(*static_cast<Slot*>(slot)); });
     name_slices();
 }
 
 OffloadEngine::~OffloadEngine() {
     drain();
+    lane_.reset();
     queues_.clear();
     for (const auto& slot : slots_) slot->resident = nullptr;
     for (const auto& slot : slots_) {
@@ -164,8 +168,10 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
 /// few packets has room for more: it gets batches at even distances, as many in the time that one is away as it takes.
 bool OffloadEngine::batch_is_due(const Queue& queue, uint64_t now) const {
     if (queue.waiting() == 0 || idle_.empty()) return false;
-    const size_t idle_below = options_.mode == device::Mode::persistent ? std::min<size_t>(options_.depth, device::kMostTeams) : 1;
     const size_t most = std::min(queue.program->max_batch, max_batch_);
+    // Who makes the calls has not come to the last one yet: the next takes what comes meanwhile.
+    if (lane_ && lane_->busy() && queue.waiting() < most) return false;
+    const size_t idle_below = options_.mode == device::Mode::persistent ? std::min<size_t>(options_.depth, device::kMostTeams) : 1;
     // What can be received at once is as good as here: each batch costs the CPU as much as a few hundred packets.
     constexpr size_t kWorthIt = 2048;
     if (flying_.size() < idle_below && (!queue.more || queue.waiting() >= kWorthIt)) return true;
@@ -208,9 +214,10 @@ void OffloadEngine::push_on(Queue& queue) {
 
 bool OffloadEngine::start_batch(Queue& queue) {
     if (idle_.empty() || (member_ && !member_->begin_batch())) return false;
-    const uint64_t put_from_ns = options_.track != nullptr ? Timeline::now_ns() : 0;
-    const uint64_t begun = rte_rdtsc();
+    const uint64_t put_from_ns = options_.track != nullptr ? Timeline::now_ns() : 0, begun = rte_rdtsc();
     Slot& slot = *idle_.back();
+    slot.begun = begun;
+    slot.bytes_in = slot.bytes_back = 0;
     slot.program = queue.program;
     slot.prefix_in = queue.prefix_in;
     slot.prefix_back = queue.prefix_back;
@@ -232,15 +239,27 @@ bool OffloadEngine::start_batch(Queue& queue) {
     queue.take(slot.count, slot.bursts);
     Status status = bring_states(queue, slot.stream);
     write_input(slot);
-    const uint64_t laid_out = rte_rdtsc();
-    if (status == Status::ok) status = slot.resident != nullptr ? put_on_list(slot) : put_on_stream(slot);
-    slot.put = rte_rdtsc();
-    slot.counters->add(BatchStage::waiting, begun - slot.bursts.front().first);
-    slot.counters->add(BatchStage::layout, laid_out - begun);
-    slot.counters->add(BatchStage::calls, slot.put - laid_out);
-    if (options_.track != nullptr) slot.put_until_ns = Timeline::now_ns();
+    slot.laid_out = rte_rdtsc();
+    slot.is_put.store(false, std::memory_order_relaxed);
+    if (status == Status::ok) {
+        if (lane_) {
+            lane_->put(&slot);
+            return true;
+        }
+        put(slot);
+        count_bytes(slot);
+        status = slot.put_status;
+    }
     if (status != Status::ok) fail_over(status);
     return true;
+}
+
+/// Tells the device all of a batch. By the worker, or by the thread that makes the calls of all workers.
+void OffloadEngine::put(Slot& slot) {
+    slot.put_status = slot.resident != nullptr ? put_on_list(slot) : put_on_stream(slot);
+    if (options_.track != nullptr) slot.put_until_ns = Timeline::now_ns();
+    slot.told = rte_rdtsc();
+    slot.is_put.store(true, std::memory_order_release);
 }
 
 /// All calls that a batch takes.
@@ -315,6 +334,14 @@ Status OffloadEngine::bring_states(Queue& queue, device::StreamId stream) {
 bool OffloadEngine::finish_front() {
     if (flying_.empty() || failed_) return false;
     Slot& slot = *flying_.front();
+    if (!slot.is_put.load(std::memory_order_acquire)) {
+        if (too_late(slot.launched)) fail_over(Status::lost);
+        return false;
+    }
+    if (slot.put_status != Status::ok) {
+        fail_over(slot.put_status);
+        return false;
+    }
     const bool on_list = slot.resident != nullptr && !slot.fetching_rest;
     Status status = on_list ? slot.resident->query(slot.number) : device_->query(slot.done);
     if (status == Status::pending) {
@@ -350,6 +377,7 @@ void OffloadEngine::fail_over(Status status) {
         const std::lock_guard lock(gate_->mutex);
         by_another = gate_->broken.exchange(true);
     }
+    if (lane_) lane_->wait();
     stop_residents();
     spdlog::error("{}: {}; its chains go on on the CPU, {} packets are run again", device_->describe(),
                   by_another                ? "this device, or one that its state comes from, has failed"

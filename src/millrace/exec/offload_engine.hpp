@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "millrace/device/order_gate.hpp"
+#include "millrace/exec/call_thread.hpp"
 #include "millrace/exec/cost_model.hpp"
 #include "millrace/exec/cpu_engine.hpp"
 #include "millrace/exec/frame_region.hpp"
@@ -40,6 +41,8 @@ struct OffloadOptions {
     bool pinned = false;                     ///< all receive buffers are known to the device (Device::pin)
     bool runs = false;                       ///< frames may come side by side; then `frames` takes them
     FrameDelivery* frames = nullptr;
+    bool calls_by_thread = false;            ///< one thread for each device makes the calls of its driver for all workers
+    std::shared_ptr<CallThread> call_thread; ///< that one; null: the worker makes its own
     std::chrono::nanoseconds patience{std::chrono::seconds(5)};  ///< a batch that takes longer means that the device is gone
 };
 
@@ -99,6 +102,7 @@ private:
     Layout lay_out_buffers(const Queue& queue, Slot& slot, Layout layout) const;
     Layout lay_out_runs(const Queue& queue, Slot& slot, Layout layout) const;
     void write_input(Slot& slot);
+    void put(Slot& slot);
     device::Status put_on_stream(Slot& slot);
     device::Status send(Slot& slot);
     device::Status send_frames(Slot& slot);
@@ -142,6 +146,7 @@ private:
     template <Return way>
     void apply(Slot& slot, size_t first, size_t count);
     void count(const Slot& slot);
+    static void count_bytes(Slot& slot);
     void fail_over(device::Status status);
     void run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
                     std::span<rte_mbuf* const> mbufs);
@@ -169,6 +174,7 @@ private:
     size_t in_flight_ = 0;
     uint64_t away_ = 0;                      // TSC cycles that a batch takes from here until it is back, smoothed
     std::atomic<bool> failed_{false};        // read by reports, too
+    std::optional<CallThread::Lane> lane_;   // of options_.call_thread
     std::vector<Fate> fates_;
     static constexpr uint32_t kFramesAtOnce = 256;
     std::array<io::FramePieces, kFramesAtOnce> pieces_;  // of frames on their way out

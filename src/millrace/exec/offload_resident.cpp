@@ -25,13 +25,13 @@ Status OffloadEngine::put_on_list(Slot& slot) {
     batch.in[0] = {slot.input, at(0), slot.input_bytes()};
     if (slot.transfer == TransferIn::packed) batch.in[1] = {slot.frames_in, at(slot.frames_at), slot.frames_bytes};
     batch.gather = slot.transfer == TransferIn::gather;
-    slot.counters->bytes_to_device.add(batch.in[1].bytes != 0 ? slot.frames_bytes : slot.frame_bytes);
+    slot.bytes_in += batch.in[1].bytes != 0 ? slot.frames_bytes : slot.frame_bytes;
     std::vector<device::CopyPiece>& back = slot.pieces;
     list_back(slot, back);
-    if (slot.way_back == TransferOut::zero_copy) slot.counters->bytes_to_host.add(slot.count * slot.prefix_back);
+    if (slot.way_back == TransferOut::zero_copy) slot.bytes_back += slot.count * slot.prefix_back;
     for (size_t i = 0; i < back.size(); ++i) {
         batch.out[i] = {static_cast<uint8_t*>(back[i].host), reinterpret_cast<uint8_t*>(back[i].device), back[i].bytes};
-        slot.counters->bytes_to_host.add(back[i].bytes);
+        slot.bytes_back += back[i].bytes;
     }
     const std::vector<device::Step>& steps = slot.loaded->steps();
     if (std::none_of(steps.begin(), steps.end(), [](const device::Step& step) { return step.in_order(); })) return slot.resident->put(batch, slot.number);

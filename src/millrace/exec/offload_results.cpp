@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "millrace/exec/offload_batch.hpp"
 
@@ -111,6 +112,7 @@ void OffloadEngine::complete(Slot& slot) {
     const uint32_t stored = slot.stored_events();
     counters.events_lost.add(slot.emitted_events() - stored);
     counters.batches.add(1);
+    count_bytes(slot);
     counters.batches_in[static_cast<size_t>(slot.transfer)].add(1);
     counters.batches_back[static_cast<size_t>(slot.way_back)].add(1);
     FrameRegion* fresh = slot.frame_runs.empty() ? lend_region(slot) : nullptr;
@@ -124,7 +126,10 @@ void OffloadEngine::complete(Slot& slot) {
     if (!slot.frame_runs.empty()) pass_on_frames(slot);
     else for (size_t first = 0; first < n; first += share) pass_on(slot, first, std::min(share, n - first), way);
     const uint64_t now = rte_rdtsc();
-    counters.add(BatchStage::away, back - slot.put);
+    counters.add(BatchStage::waiting, slot.begun - slot.bursts.front().first);
+    counters.add(BatchStage::layout, slot.laid_out - slot.begun);
+    counters.add(BatchStage::calls, slot.told - slot.laid_out);
+    counters.add(BatchStage::away, back - std::min(slot.told, back));
     counters.add(BatchStage::results, now - back);
     for (const auto& [arrival, packets] : slot.bursts) counters.latency.record(to_nanoseconds(now - arrival), packets);
     trace(slot, applied_from_ns);
@@ -172,6 +177,12 @@ void OffloadEngine::tell_visits(const Slot& slot) {
         if (!visits_.empty()) fates_[i].decision.detail = visits_.back().decision.detail;
         delivery_.visits(*slot.program, slot.mbufs[i], visits_, fates_[i]);
     }
+}
+
+/// Adds up the bytes that cross the bus for the batch, since it was last asked.
+void OffloadEngine::count_bytes(Slot& slot) {
+    slot.counters->bytes_to_device.add(std::exchange(slot.bytes_in, 0));
+    slot.counters->bytes_to_host.add(std::exchange(slot.bytes_back, 0));
 }
 
 /// Adds up what the batch's packets met.

@@ -169,7 +169,7 @@ void OffloadEngine::write_input(Slot& slot) {
     view.tailroom = static_cast<uint16_t>(slot.tailroom);
     list_sources(slot, piece);
     if (slot.packs()) pack_frames(slot);
-    slot.counters->bytes_to_device.add(slot.input_bytes());
+    slot.bytes_in += slot.input_bytes();
 }
 
 Status OffloadEngine::send(Slot& slot) {
@@ -230,7 +230,7 @@ Status OffloadEngine::send_frames(Slot& slot) {
     if (slot.lands()) return send_landings(slot);
     if (slot.transfer == TransferIn::packed) return send_packed(slot);
     if (slot.transfer == TransferIn::rows) return send_rows(slot);
-    slot.counters->bytes_to_device.add(slot.frame_bytes);
+    slot.bytes_in += slot.frame_bytes;
     return Status::ok;  // the first step fetches them, or those that read them do
 }
 
@@ -246,7 +246,7 @@ Status OffloadEngine::send_rows(Slot& slot) {
             for (next = first + 1; next < slot.count && slot.sources[next] == slot.sources[next - 1] + static_cast<uint64_t>(slot.pitch); ++next)
                 width = std::max<uint32_t>(width, descriptors[next].present);
         }
-        slot.counters->bytes_to_device.add(uint64_t{width} * (next - first));
+        slot.bytes_in += uint64_t{width} * (next - first);
         status = device_->copy_rows_to_device(slot.stream, ring_address_ + descriptors[first].offset, slot.slot_bytes,
                                               reinterpret_cast<const void*>(slot.sources[first]), static_cast<size_t>(slot.pitch), width, next - first);
     }
@@ -262,7 +262,7 @@ void OffloadEngine::pack_frames(Slot& slot) {
 }
 
 Status OffloadEngine::send_packed(Slot& slot) {
-    slot.counters->bytes_to_device.add(slot.frames_bytes);
+    slot.bytes_in += slot.frames_bytes;
     return device_->copy_to_device(slot.stream, ring_address_ + slot.ring_offset + slot.frames_at, slot.frames_in, slot.frames_bytes);
 }
 
@@ -272,7 +272,7 @@ Status OffloadEngine::send_landings(Slot& slot) {
     Status status = Status::ok;
     for (const Slot::Landing& each : slot.landings) {
         if (status == Status::ok) status = device_->copy_to_device(slot.stream, landing + each.at, each.from, each.bytes);
-        slot.counters->bytes_to_device.add(each.bytes);
+        slot.bytes_in += each.bytes;
     }
     return status;
 }
@@ -323,10 +323,10 @@ Status OffloadEngine::cross(Slot& slot) {
     const Address frames = ring_address_ + slot.ring_offset + slot.frames_at;
     uint8_t* const host = slot.region->data();
     Status status = device_->copy_to_host(slot.stream, host, frames, slot.frames_bytes);
-    slot.counters->bytes_to_host.add(slot.frames_bytes);
+    slot.bytes_back += slot.frames_bytes;
     mark(slot, names_.away, slot.frames_bytes);
     if (status == Status::ok) status = device_->copy_to_device(slot.stream, frames, host, slot.frames_bytes);
-    slot.counters->bytes_to_device.add(slot.frames_bytes);
+    slot.bytes_in += slot.frames_bytes;
     mark(slot, names_.again, slot.frames_bytes);
     return status;
 }
@@ -382,7 +382,7 @@ Status OffloadEngine::fetch(Slot& slot) {
         if (status == Status::ok) status = device_->copy_to_host(slot.stream, piece.host, piece.device, piece.bytes);
         bytes += piece.bytes;
     }
-    slot.counters->bytes_to_host.add(bytes);
+    slot.bytes_back += bytes;
     mark(slot, names_.back, bytes);
     if (status == Status::ok) status = device_->announce(slot.stream, slot.done);
     return status;
@@ -394,7 +394,7 @@ Status OffloadEngine::fetch_rest(Slot& slot) {
     const Address piece = ring_address_ + slot.ring_offset;
     if (const size_t stored = slot.stored_events(); stored > kEagerEvents) {
         status = device_->copy_to_host(slot.stream, slot.more_events, piece + slot.events_at, stored * sizeof(Event));
-        slot.counters->bytes_to_host.add(stored * sizeof(Event));
+        slot.bytes_back += stored * sizeof(Event);
     }
     if (status == Status::ok && slot.way_back == TransferOut::selective) {
         slot.pieces.clear();
@@ -404,7 +404,7 @@ Status OffloadEngine::fetch_rest(Slot& slot) {
             const size_t at = result.offset - slot.ring_offset;
             if (at < slot.frames_at || at + result.length > slot.frames_at + slot.frames_bytes) return Status::failed;
             slot.pieces.push_back({slot.back(at), piece + at, result.length});
-            slot.counters->bytes_to_host.add(result.length);
+            slot.bytes_back += result.length;
         }
         status = device_->scatter_to_host(slot.stream, slot.pieces);
     }

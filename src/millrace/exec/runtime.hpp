@@ -104,6 +104,7 @@ private:
     std::vector<std::unique_ptr<io::Port>> ports_;
     uint32_t headroom_bytes_ = 0, tailroom_bytes_ = 0;             // what the ports' buffers leave for the chains to grow
     std::vector<std::unique_ptr<std::mutex>> send_locks_;          // by port, where workers share a queue
+    std::vector<std::shared_ptr<CallThread>> call_threads_;        // of the devices, if they are asked for
     std::vector<std::shared_ptr<device::Device>> devices_;         // dealt to the workers in turn; none: the cpu
     std::vector<std::pair<std::shared_ptr<device::Device>, void*>> pinned_;  // packet memory that devices were told of
     std::vector<Ready> ready_;                                     // this generation's

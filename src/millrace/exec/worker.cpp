@@ -9,7 +9,7 @@
 namespace millrace::exec {
 namespace {
 
-std::unique_ptr<Engine> make_engine(Delivery& delivery, FrameDelivery& frames, const std::shared_ptr<device::Device>& device,
+std::unique_ptr<Engine> make_engine(Delivery& delivery, FrameDelivery& frames, const std::shared_ptr<device::Device>& device, const std::shared_ptr<CallThread>& call_thread,
                                     const chain::Configuration& configuration, const RuntimeOptions& options, TimelineTrack* track) {
     if (device == nullptr) {
         CpuOptions cpu = options.cpu;
@@ -22,6 +22,7 @@ std::unique_ptr<Engine> make_engine(Delivery& delivery, FrameDelivery& frames, c
     offload.track = track;
     offload.full_burst = options.burst;
     offload.frames = &frames;
+    offload.call_thread = call_thread;
     return std::make_unique<OffloadEngine>(device, delivery, max_batch, offload);
 }
 
@@ -37,7 +38,8 @@ Worker::Worker(Runtime& runtime, unsigned index)
     take_generation();
     const auto device = runtime.devices_.empty() ? nullptr : runtime.devices_[index % runtime.devices_.size()];
     TimelineTrack* const track = runtime.timeline_ ? &runtime.timeline_->add_track(device ? device->describe() : "cpu") : nullptr;
-    const auto make = [&](Delivery& delivery) { return make_engine(delivery, *this, device, *configuration_, runtime.options_, track); };
+    const auto call_thread = runtime.call_threads_.empty() ? nullptr : runtime.call_threads_[index % runtime.call_threads_.size()];
+    const auto make = [&](Delivery& delivery) { return make_engine(delivery, *this, device, call_thread, *configuration_, runtime.options_, track); };
     if (runtime.options_.threading == Threading::master_worker) engine_ = std::make_unique<HandOverEngine>(*this, make, runtime.core(index));
     else engine_ = make(*this);
 }

@@ -73,6 +73,7 @@ TEST_P(RefusedCalls, LoseNoPacketOfOneWorker) {
 /// Several workers share the device: a batch of the others waits for the turn of one that never came to the GPU, or did so by half.
 /// A gateway that looks for replays has its turn in three kernels: one may have been launched when the next is refused.
 TEST_P(RefusedCalls, KeepNoOtherWorkerWaiting) {
+    unsigned runs = 0;
     refuse_at_any_time([&](const std::string& what) {
         chain::LoadOptions load;
         load.device = "cuda";
@@ -86,6 +87,7 @@ chains: {c: {input: in, output: out, max-batch: 128, nfs: [ipsec: {sas: [{name: 
 )", "(refused)", load);
         exec::RuntimeOptions options;
         options.workers = 3;
+        options.offload.calls_by_thread = ++runs % 2 == 0;
         options.devices = {std::make_shared<CudaDevice>()};
         exec::Runtime runtime(std::move(configuration), options);
         runtime.start();

@@ -70,6 +70,12 @@ void BatchCalls::launch(const KernelCall& kernel, const BatchView& view, void* t
 
 void BatchCalls::record(DriverEvent event) { add(Kind::record).event = event; }
 
+void BatchCalls::write_word(DevicePointer word, uint32_t value) {
+    Call& call = add(Kind::word);
+    call.device = word;
+    call.value = value;
+}
+
 void BatchCalls::wait(DriverEvent event, bool foreign) {
     add(Kind::wait).event = event;
     plain_ |= foreign;
@@ -87,6 +93,7 @@ Result BatchCalls::put(const Call& call, Stream stream, const char*& what) {
                 return driver_.launch(k.function, k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z, k.shared_bytes, stream, k.parameters, nullptr);
             });
         case Kind::record: what = "an event can't be recorded"; return driver_.event_record(call.event, stream);
+        case Kind::word: what = "the end of a batch can't be announced"; return driver_.stream_write(stream, call.device, call.value, 0);
         case Kind::wait: what = "a stream can't wait"; return driver_.stream_wait(stream, call.event, 0);
     }
     return kSuccess;
@@ -109,7 +116,8 @@ Result BatchCalls::add_node(Program& program, const Call& call) {
             break;
         case Kind::record: result = driver_.graph_add_record(&node, program.graph, before, count, call.event); break;
         case Kind::wait: result = driver_.graph_add_wait(&node, program.graph, before, count, call.event); break;
-        case Kind::rows: break;  // never in a graph
+        case Kind::rows:
+        case Kind::word: break;  // never in a graph
     }
     program.nodes.push_back(node);
     return result;
@@ -127,7 +135,8 @@ Result BatchCalls::set_node(const Program& program, size_t index, const Call& ca
             return with_parameters(launches_[call.index], [&](const KernelCall& kernel) { return driver_.graph_set_kernel(program.program, node, &kernel); });
         case Kind::record: return driver_.graph_set_record(program.program, node, call.event);
         case Kind::wait: return driver_.graph_set_wait(program.program, node, call.event);
-        case Kind::rows: break;
+        case Kind::rows:
+        case Kind::word: break;
     }
     return kSuccess;
 }
@@ -164,7 +173,8 @@ BatchCalls::Program* BatchCalls::find(size_t count) {
 
 Result BatchCalls::submit(Stream stream, const char*& what) {
     size_t count = calls_.size();
-    while (count > 0 && calls_[count - 1].kind == Kind::record) --count;  // whoever waits for those is told sooner by the stream
+    const auto tells = [](const Call& call) { return call.kind == Kind::record || call.kind == Kind::word; };
+    while (count > 0 && tells(calls_[count - 1])) --count;  // whoever waits for those is told sooner by the stream
     Result result = kSuccess;
     size_t done = 0;
     if (count > 1 && !plain_) {

@@ -28,6 +28,8 @@ public:
     /// A kernel that takes a batch and the tables at `tables`, which stay where they are while the kernel may run.
     void launch(const KernelCall& kernel, const BatchView& view, void* tables);
     void record(DriverEvent event);
+    /// The stream writes `value` to a word of the host's memory.
+    void write_word(DevicePointer word, uint32_t value);
     /// `foreign`: of another device; then, too, the batch goes call by call.
     void wait(DriverEvent event, bool foreign);
 
@@ -35,7 +37,7 @@ public:
     Result submit(Stream stream, const char*& what);
 
 private:
-    enum class Kind : uint8_t { copy_to_device, copy_to_host, rows, kernel, record, wait };
+    enum class Kind : uint8_t { copy_to_device, copy_to_host, rows, kernel, record, word, wait };
     struct Call {
         Kind kind;
         void* host = nullptr;
@@ -43,6 +45,7 @@ private:
         size_t bytes = 0;
         DriverEvent event = nullptr;
         size_t index = 0;  ///< of rows_ or launches_
+        uint32_t value = 0;
     };
     struct Launch {
         KernelCall kernel;

@@ -41,6 +41,14 @@ StreamId CudaDevice::create_stream(bool timed) {
     if (result == kSuccess && timed) result = make_anchor(*state);
     if (!timed) state->calls = std::make_unique<BatchCalls>(driver_, context_);
     state->word = words_ + stream_count_ * kWordLine;
+    if (result == kSuccess && writes_words_) {
+        constexpr Result kNotSupported = 801;
+        result = driver_.stream_write(state->stream, reinterpret_cast<DevicePointer>(state->word), 0, 0);
+        if (result == kNotSupported) {
+            writes_words_ = false;
+            result = kSuccess;
+        }
+    }
     if (result != kSuccess) throw DeviceError(fmt::format("{}: no stream: {}", describe(), driver_.text(result)));
     streams_[stream_count_] = std::move(state);
     return static_cast<StreamId>(stream_count_++);
@@ -176,23 +184,19 @@ Status CudaDevice::record(StreamId stream, EventId& event) {
 
 /// The stream writes the event's number into the host's memory, where to look costs nothing and keeps the driver from nobody.
 Status CudaDevice::announce(StreamId stream, EventId& event) {
-    constexpr Result kNotSupported = 801;
     StreamState& state = *streams_[stream];
-    if (state.held || state.anchor != nullptr || !writes_words_) return record(stream, event);
+    if (state.anchor != nullptr || !writes_words_) return record(stream, event);
     if (state_ != Status::ok) return state_;
     enter();
+    const auto word = reinterpret_cast<DevicePointer>(state.word);
     const auto value = static_cast<uint32_t>(state.next + 1);
-    const Result result = driver_.stream_write(state.stream, reinterpret_cast<DevicePointer>(state.word), value, 0);
-    if (result == kNotSupported) {
-        writes_words_ = false;
-        return record(stream, event);
-    }
     event = event_id(stream, state.next);
     const uint64_t place = state.next++ & (StreamState::kEvents - 1);
     state.launches_before[place] = state.launches;
     state.by_word[place] = true;
     state.asked_ns = steady_ns();
-    return check(result, "the end of a batch can't be announced", stream);
+    if (state.held) return state.calls->write_word(word, value), Status::ok;
+    return check(driver_.stream_write(state.stream, word, value, 0), "the end of a batch can't be announced", stream);
 }
 
 Status CudaDevice::wait(StreamId stream, Device& of, EventId event) {

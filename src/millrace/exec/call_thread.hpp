@@ -1,0 +1,61 @@
+// One thread that makes the calls of a device's driver for all workers.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+
+namespace millrace::exec {
+
+/// The driver of a GPU takes the calls of one thread at a time. Workers that make their own wait for each other, and receive nothing meanwhile; here
+/// one thread makes those of all batches of a device. It looks for work all the time, so that it takes a core.
+class CallThread {
+public:
+    CallThread();
+    /// No lane may be left.
+    ~CallThread();
+    CallThread(const CallThread&) = delete;
+    CallThread& operator=(const CallThread&) = delete;
+
+    /// What one worker wants done, in that order.
+    class Lane {
+    public:
+        /// Most that may be under way.
+        static constexpr size_t kMost = 64;
+        /// The thread calls `run`, which must not throw, with all that is put there. Throws std::runtime_error when there are too many lanes.
+        Lane(std::shared_ptr<CallThread> thread, std::function<void(void*)> run);
+        /// Waits until all is done.
+        ~Lane();
+        Lane(const Lane&) = delete;
+        Lane& operator=(const Lane&) = delete;
+        /// By one thread at a time. What it has written before is seen by `run`.
+        void put(void* work);
+        /// Waits until all is done; what `run` has written is seen from here on.
+        void wait() const;
+        /// Whether something of what was put there is still to be done.
+        bool busy() const { return done_.load(std::memory_order_acquire) != put_.load(std::memory_order_relaxed); }
+
+    private:
+        friend class CallThread;
+        bool run_next();
+        const std::shared_ptr<CallThread> thread_;
+        const std::function<void(void*)> run_;
+        std::array<void*, kMost> ring_{};
+        std::atomic<uint64_t> put_{0}, done_{0};
+        size_t place_ = 0;  // among CallThread::lanes_
+    };
+
+private:
+    static constexpr size_t kMostLanes = 256;
+    void work();
+    std::array<std::atomic<Lane*>, kMostLanes> lanes_{};
+    std::atomic<size_t> used_{0};       // places up to the last one that ever had a lane
+    std::atomic<uint64_t> rounds_{0};   // looks at all lanes
+    std::atomic<bool> stopping_{false};
+    std::thread thread_;
+};
+
+}  // namespace millrace::exec
