@@ -141,11 +141,22 @@ def modes(files):
 
 
 def latency(files):
-    """How many packets were through after how long, by load; rates and batches around the step."""
+    """How many packets were through after how long, by load; what batches went through meanwhile; rates and batches around the step."""
     curves = [c for file in files for c in file["curves"]]
-    steps = [s for file in files for s in file["steps"]]
-    plot, axes = plt.subplots(1, 1 + len(steps), figsize=(6 + 5.5 * len(steps), 4.4), squeeze=False)
+    steps = list({(s["device"], s["chain"], s["traffic"]): s for file in files for s in file["steps"]}.values())
+    timed = [r for file in files for r in file["results"][:len(file["curves"])] if "batch-us" in r]
+    panels = 1 + bool(timed) + len(steps)
+    plot, axes = plt.subplots(1, panels, figsize=(0.5 + 5.5 * panels, 4.4), squeeze=False)
     cdf = axes[0][0]
+    if timed:
+        bars, left = axes[0][1], [0.0] * len(timed)
+        for i, stage in enumerate(("waiting", "layout", "calls", "away", "results")):
+            own = [r["batch-us"][stage] for r in timed]
+            bars.barh(range(len(timed)), own, left=left, color=COLORS[i], label=stage)
+            left = [a + b for a, b in zip(left, own)]
+        bars.set_yticks(range(len(timed)), [f"{r['offered-packets-per-second'] * 1e-6:.2f} Mpkt/s,\n{r['batch-packets']:.0f} a batch" for r in timed], fontsize=8)
+        bars.set_xlabel("us of a batch, from when its oldest packet was received")
+        bars.legend(fontsize=8)
     devices = order((c["device"], c["chain"], c["traffic"]) for c in curves)
     for c in curves:
         shares = order(d["share"] for d in curves)
@@ -157,7 +168,7 @@ def latency(files):
     cdf.set_xlabel("us from when the packet was due to the sink")
     cdf.set_ylabel("share of packets")
     cdf.legend(fontsize=7, loc="lower right", framealpha=0.6)
-    for axis, step in zip(axes[0][1:], steps):
+    for axis, step in zip(axes[0][panels - len(steps):], steps):
         times = [p["ms"] for p in step["series"]]
         axis.plot(times, [p["received-packets-per-second"] * 1e-6 for p in step["series"]], color=COLORS[0], label="in")
         axis.plot(times, [p["sent-packets-per-second"] * 1e-6 for p in step["series"]], color=COLORS[1], label="out")

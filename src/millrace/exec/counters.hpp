@@ -16,7 +16,7 @@ namespace millrace::exec {
 enum class BatchStage : uint8_t {
     waiting,  ///< its oldest packet has been received
     layout,   ///< the worker decides where its frames go
-    calls,    ///< the worker tells the device what to do
+    calls,    ///< the device is told what to do, by the worker or by the thread that makes all calls, and waits for that thread
     away,     ///< until the worker finds it back
     results,  ///< the worker hands its packets on
 };
