@@ -100,6 +100,25 @@ chains: {c: {input: in, output: out, max-batch: 128, nfs: [ipsec: {sas: [{name: 
     });
 }
 
+/// A driver that can't have streams write words: then events tell of batches' ends.
+TEST(RefusedWords, LeaveBatchesToEvents) {
+    const Emulator emulator;
+    if (emulator.inject == nullptr) GTEST_SKIP() << "needs an emulated GPU";
+    constexpr Result kNotSupported = 801;
+    const std::vector<test::Frame> frames = test::random_frames(600, 48);
+    const test::EngineRun expected = test::run_on_cpu(test::make_test_chain("cpu"), frames, 100);
+    for (const bool graphs : {false, true}) {
+        emulator.inject("cuStreamWriteValue32_v2", 0, kNotSupported);
+        exec::OffloadOptions options;
+        options.graphs = graphs;
+        const test::EngineRun run = test::run_on_device(std::make_shared<CudaDevice>(), test::make_test_chain("cuda"), frames, 100, options);
+        EXPECT_EQ(emulator.forgive(), 0u) << "nobody wanted a word";
+        test::expect_conserved(run, frames.size());
+        test::expect_equal(expected, run, graphs ? "graphs" : "calls");
+        EXPECT_EQ(run.counters->retried_on_cpu.get(), 0u);
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, RefusedCalls,
                          testing::Values("cuMemAlloc_v2", "cuMemsetD8_v2", "cuMemHostAlloc", "cuStreamCreate", "cuStreamSynchronize", "cuStreamQuery", "cuStreamWriteValue32_v2",
                                          "cuEventCreate", "cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuModuleLoadData", "cuModuleGetFunction",
