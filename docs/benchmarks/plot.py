@@ -150,8 +150,9 @@ def latency(files):
     cdf = axes[0][0]
     if timed:
         bars, left = axes[0][1], [0.0] * len(timed)
-        for i, stage in enumerate(("waiting", "layout", "calls", "away", "results")):
-            own = [r["batch-us"][stage] for r in timed]
+        stages = [s for s in ("waiting", "layout", "in-line", "calls", "away", "results") if any(s in r["batch-us"] for r in timed)]
+        for i, stage in enumerate(stages):
+            own = [r["batch-us"].get(stage, 0) for r in timed]
             bars.barh(range(len(timed)), own, left=left, color=COLORS[i], label=stage)
             left = [a + b for a, b in zip(left, own)]
         bars.set_yticks(range(len(timed)), [f"{r['offered-packets-per-second'] * 1e-6:.2f} Mpkt/s,\n{r['batch-packets']:.0f} a batch" for r in timed], fontsize=8)

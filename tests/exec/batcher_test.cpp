@@ -18,7 +18,8 @@ using device::sim::SimOptions;
 class Batcher : public testing::Test {
 protected:
     /// An engine on a device that does nothing for its first `slow_polls` polls.
-    void start(uint64_t slow_polls, uint32_t max_batch, std::chrono::nanoseconds max_delay, unsigned depth = 4, size_t full_burst = SIZE_MAX) {
+    void start(uint64_t slow_polls, uint32_t max_batch, std::chrono::nanoseconds max_delay, unsigned depth = 4, size_t full_burst = SIZE_MAX,
+               std::shared_ptr<exec::CallThread> call_thread = nullptr) {
         SimOptions sim;
         sim.lag = 0;
         if (slow_polls > 0) sim.faults = {{Fault::Kind::slow, 0, slow_polls}};
@@ -31,6 +32,7 @@ protected:
         exec::OffloadOptions options;
         options.depth = depth;
         options.full_burst = full_burst;
+        options.call_thread = std::move(call_thread);
         options.batch_bytes = 1 << 20;
         options.patience = std::chrono::milliseconds(200);
         engine_ = std::make_unique<exec::OffloadEngine>(std::make_shared<SimDevice>(sim), collector_, 1024, options);
@@ -58,6 +60,23 @@ TEST_F(Batcher, SendsAPacketAtOnceWhenTheDeviceIsIdle) {
     engine_->poll();
     engine_->poll();
     EXPECT_EQ(collector_.outcomes.size(), 1u) << "a lone packet waited although the device was idle";
+}
+
+TEST_F(Batcher, PutsNoBatchInLineBehindOneThatStillWaitsThere) {
+    test_pool();
+    constexpr auto kNap = std::chrono::milliseconds(40);
+    const auto thread = std::make_shared<exec::CallThread>();
+    exec::CallThread::Lane other(thread, [&](void*) { std::this_thread::sleep_for(kNap); });
+    start(0, 1024, std::chrono::nanoseconds(0), 4, SIZE_MAX, thread);
+    other.put(nullptr);
+    for (int i = 0; i < 5; ++i) {
+        submit(1);
+        engine_->poll();
+    }
+    while (collector_.outcomes.size() < 5) engine_->poll();
+    EXPECT_EQ(batches(), 2u) << "the first packet, and all that came while it waited";
+    const uint64_t in_line = exec::to_nanoseconds(counters_->stages[static_cast<size_t>(exec::BatchStage::in_line)].get());
+    EXPECT_GE(in_line, static_cast<uint64_t>(std::chrono::nanoseconds(kNap).count()) / 2);
 }
 
 TEST_F(Batcher, TellsWhatBatchesGoThrough) {

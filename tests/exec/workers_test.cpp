@@ -65,9 +65,9 @@ chains:
     EXPECT_EQ(report.chains[1].sent_packets, 40000u);
     EXPECT_GT(report.receive_cycles_per_packet, 0);
     if (device != "cpu") {
-        ASSERT_EQ(report.chains[1].batch_us.size(), std::size(exec::kBatchStageNames));
-        EXPECT_GT(report.chains[1].batch_us.at("away"), 0);
-        EXPECT_EQ(report.chains[1].batch_cycles_per_packet.size(), 3u) << "laying out, calls, results";
+        ASSERT_EQ(report.chains[1].stages.us.size(), std::size(exec::kBatchStageNames));
+        EXPECT_GT(report.chains[1].stages.us.at("away"), 0);
+        EXPECT_EQ(report.chains[1].stages.cycles_per_packet.size(), 3u) << "laying out, calls, results";
     }
 
     // The gateway numbers packets across all workers, and the host knows how far it is.

@@ -36,14 +36,19 @@ TEST(FrameRing, KeepsFramesApartAndGivesOutEachOnce) {
     EXPECT_EQ(ring.out(), 1000u);
 }
 
-TEST(FrameRun, PartsKnowTheirNumbersAndTimes) {
-    const std::vector<uint16_t> lengths(10, 64);
-    FrameRing ring(lengths);
-    FrameRun run = ring.take(0, 10);
+/// All frames of a ring, every fourth of a port from the third on.
+FrameRun all_of(FrameRing& ring, uint64_t first_ns, uint64_t interval_ns) {
+    FrameRun run = ring.take(0, ring.frames());
     run.first_number = 3;
     run.number_step = 4;
-    run.first_ns = 1000;
-    run.interval_ns = 50;
+    run.first_ns = first_ns;
+    run.interval_ns = interval_ns;
+    return run;
+}
+
+TEST(FrameRun, PartsKnowTheirNumbersAndTimes) {
+    FrameRing ring(std::vector<uint16_t>(10, 64));
+    const FrameRun run = all_of(ring, 1000, 50);
     const FrameRun part = run.part(4, 3);
     EXPECT_EQ(part.count, 3u);
     EXPECT_EQ(part.data(1), run.data(5));
@@ -53,13 +58,8 @@ TEST(FrameRun, PartsKnowTheirNumbersAndTimes) {
 }
 
 TEST(FrameRun, JoinsWhatGoesOnWhereItEndsAndNothingElse) {
-    const std::vector<uint16_t> lengths(12, 64);
-    FrameRing ring(lengths);
-    FrameRun all = ring.take(0, 12);
-    all.first_number = 3;
-    all.number_step = 4;
-    all.first_ns = 1'000'000;
-    all.interval_ns = 5000;
+    FrameRing ring(std::vector<uint16_t>(12, 64));
+    const FrameRun all = all_of(ring, 1'000'000, 5000);
     FrameRun run = all.part(0, 4);
     EXPECT_FALSE(run.join(all.part(5, 2))) << "there is a frame between them";
     EXPECT_FALSE(run.join(all.part(0, 4)));

@@ -26,7 +26,7 @@ struct Counts {
     uint64_t bytes_to_device = 0, bytes_to_host = 0, batches = 0, retried_on_cpu = 0, kept_on_cpu = 0;
     std::array<uint64_t, std::size(exec::kTransfersIn)> batches_in{};      ///< by the way that they took
     std::array<uint64_t, std::size(exec::kTransfersOut)> batches_back{};
-    std::array<uint64_t, std::size(exec::kBatchStageNames)> stage_cycles{};  ///< of all batches together, TSC
+    exec::StageCycles stage_cycles{};                 ///< of all batches together, TSC
     uint64_t receive_cycles = 0;                      ///< of all workers
     LatencyCounts latency{};                          ///< from when a packet was due to the sink, if sinks time packets; else within the engine
     struct Node {

@@ -82,11 +82,8 @@ nlohmann::json Result::json() const {
                  {"bytes-to-device-per-packet", counts.per_packet(counts.bytes_to_device)}, {"bytes-to-host-per-packet", counts.per_packet(counts.bytes_to_host)},
                  {"retried-on-cpu", counts.retried_on_cpu}, {"kept-on-cpu", counts.kept_on_cpu}});
     json["receive-cycles-per-packet"] = counts.per_packet(counts.receive_cycles);
-    for (size_t i = 0; i < counts.stage_cycles.size() && counts.batches > 0; ++i) {
-        const char* const name = exec::kBatchStageNames[i];
-        json["batch-us"][name] = static_cast<double>(exec::to_nanoseconds(counts.stage_cycles[i])) * 1e-3 / static_cast<double>(counts.batches);
-        if (exec::takes_cpu(static_cast<exec::BatchStage>(i))) json["batch-cycles-per-packet"][name] = counts.per_packet(counts.stage_cycles[i]);
-    }
+    const exec::StageMeans stages = exec::means_of(counts.stage_cycles, counts.batches, counts.received_packets - std::min(counts.kept_on_cpu, counts.received_packets));
+    if (counts.batches > 0) json.update({{"batch-us", stages.us}, {"batch-cycles-per-packet", stages.cycles_per_packet}});
     for (const exec::TransferIn way : exec::kTransfersIn)
         if (const uint64_t n = counts.batches_in[static_cast<size_t>(way)]; n > 0) json["batches-in"][name_of(way)] = n;
     for (const exec::TransferOut way : exec::kTransfersOut)

@@ -69,8 +69,8 @@ std::string chain_text(const exec::ChainReport& chain, double seconds) {
                             static_cast<double>(chain.bytes_to_host) / static_cast<double>(chain.received_packets),
                             chain.batches > 0 ? static_cast<double>(chain.received_packets) / static_cast<double>(chain.batches) : 0.0);
     if (!chain.batches_in.empty()) text += "  ways      in: " + reasons(chain.batches_in) + "; back: " + reasons(chain.batches_back) + " batches\n";
-    if (!chain.batch_us.empty()) text += fmt::format("  batches   {} us on average\n", reasons(chain.batch_us));
-    if (!chain.batch_cycles_per_packet.empty()) text += fmt::format("  cpu       {} cycles a packet\n", reasons(chain.batch_cycles_per_packet));
+    if (!chain.stages.us.empty()) text += fmt::format("  batches   {} us on average\n", reasons(chain.stages.us));
+    if (!chain.stages.cycles_per_packet.empty()) text += fmt::format("  cpu       {} cycles a packet\n", reasons(chain.stages.cycles_per_packet));
     if (chain.retried_on_cpu > 0) text += "  on cpu    " + grouped(chain.retried_on_cpu) + " packets were decided on the CPU\n";
     if (chain.kept_on_cpu > 0) text += "  on cpu    " + grouped(chain.kept_on_cpu) + " packets came when there were few\n";
     return text + "\n" + nfs_table(chain);

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <iterator>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "millrace/base/histogram.hpp"
@@ -16,14 +18,24 @@ namespace millrace::exec {
 enum class BatchStage : uint8_t {
     waiting,  ///< its oldest packet has been received
     layout,   ///< the worker decides where its frames go
-    calls,    ///< the device is told what to do, by the worker or by the thread that makes all calls, and waits for that thread
+    in_line,  ///< it waits for the thread that makes the calls, where there is one
+    calls,    ///< the device is told what to do
     away,     ///< until the worker finds it back
     results,  ///< the worker hands its packets on
 };
-inline constexpr const char* kBatchStageNames[] = {"waiting", "layout", "calls", "away", "results"};
+inline constexpr const char* kBatchStageNames[] = {"waiting", "layout", "in-line", "calls", "away", "results"};
 /// Whether a CPU works on it meanwhile.
 constexpr bool takes_cpu(BatchStage stage) { return stage == BatchStage::layout || stage == BatchStage::calls || stage == BatchStage::results; }
 using BatchStages = std::array<Counter, std::size(kBatchStageNames)>;
+
+/// What batches spent in their stages, by the names of these.
+struct StageMeans {
+    std::map<std::string, double> us;                 ///< of one batch
+    std::map<std::string, double> cycles_per_packet;  ///< of those that take a CPU
+};
+/// TSC cycles in all, by BatchStage, of so many batches with so many packets.
+using StageCycles = std::array<uint64_t, std::size(kBatchStageNames)>;
+StageMeans means_of(const StageCycles& cycles, uint64_t batches, uint64_t packets);
 
 /// One NF of a chain.
 struct NodeCounters {

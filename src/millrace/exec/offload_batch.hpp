@@ -149,7 +149,7 @@ struct OffloadEngine::Slot {
     TransferOut way_back = TransferOut::region;
     device::EventId done = 0;
     uint64_t begun = 0, laid_out = 0;   // when the worker took it up, and when it was there to be told of (TSC)
-    uint64_t launched = 0, told = 0;    // when the device was first told of it, and when it knew all
+    uint64_t launched = 0, calls_from = 0, told = 0;  // when it was to be put on the device, when that was first told of it, and when it knew all
     uint64_t bytes_in = 0, bytes_back = 0;     // that cross the bus
     device::Status put_status = device::Status::ok;
     std::atomic<bool> is_put{false};    // by who makes the calls; then all above that they set is there

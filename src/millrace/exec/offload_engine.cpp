@@ -256,6 +256,7 @@ bool OffloadEngine::start_batch(Queue& queue) {
 
 /// Tells the device all of a batch. By the worker, or by the thread that makes the calls of all workers.
 void OffloadEngine::put(Slot& slot) {
+    slot.calls_from = rte_rdtsc();
     slot.put_status = slot.resident != nullptr ? put_on_list(slot) : put_on_stream(slot);
     if (options_.track != nullptr) slot.put_until_ns = Timeline::now_ns();
     slot.told = rte_rdtsc();

@@ -128,7 +128,8 @@ void OffloadEngine::complete(Slot& slot) {
     const uint64_t now = rte_rdtsc();
     counters.add(BatchStage::waiting, slot.begun - slot.bursts.front().first);
     counters.add(BatchStage::layout, slot.laid_out - slot.begun);
-    counters.add(BatchStage::calls, slot.told - slot.laid_out);
+    counters.add(BatchStage::in_line, slot.calls_from - std::min(slot.laid_out, slot.calls_from));
+    counters.add(BatchStage::calls, slot.told - slot.calls_from);
     counters.add(BatchStage::away, back - std::min(slot.told, back));
     counters.add(BatchStage::results, now - back);
     for (const auto& [arrival, packets] : slot.bursts) counters.latency.record(to_nanoseconds(now - arrival), packets);

@@ -61,8 +61,6 @@ void add_node(ChainReport& report, const chain::Configuration& configuration, co
     }
 }
 
-using StageCycles = std::array<uint64_t, std::size(kBatchStageNames)>;
-
 void add_counters(ChainReport& report, StageCycles& stages, const ChainCounters& counters) {
     report.received_packets += counters.received_packets.get();
     report.received_bytes += counters.received_bytes.get();
@@ -112,12 +110,7 @@ ChainReport chain_report(const Runtime& runtime, const chain::Configuration& con
         counters->latency.add_to(latency);
         for (size_t i = 0; i < counters->nodes.size(); ++i) add_node(report, configuration, *counters, i);
     }
-    for (size_t i = 0; i < stages.size() && report.batches > 0; ++i) {
-        report.batch_us[kBatchStageNames[i]] = static_cast<double>(to_nanoseconds(stages[i])) * 1e-3 / static_cast<double>(report.batches);
-        const uint64_t packets = report.received_packets - std::min(report.kept_on_cpu, report.received_packets);
-        if (takes_cpu(static_cast<BatchStage>(i)) && packets > 0)
-            report.batch_cycles_per_packet[kBatchStageNames[i]] = static_cast<double>(stages[i]) / static_cast<double>(packets);
-    }
+    report.stages = means_of(stages, report.batches, report.received_packets - std::min(report.kept_on_cpu, report.received_packets));
     report.latency = {Histogram::percentile(latency, 50), Histogram::percentile(latency, 95), Histogram::percentile(latency, 99),
                       Histogram::percentile(latency, 99.9), Histogram::percentile(latency, 100)};
     if (program != nullptr)
@@ -209,8 +202,8 @@ std::string report_json(const Report& report, double seconds) {
                       {"bytes-to-host", chain.bytes_to_host},
                       {"batches-in", chain.batches_in},
                       {"batches-back", chain.batches_back},
-                      {"batch-us", chain.batch_us},
-                      {"batch-cycles-per-packet", chain.batch_cycles_per_packet},
+                      {"batch-us", chain.stages.us},
+                      {"batch-cycles-per-packet", chain.stages.cycles_per_packet},
                       {"drops", chain.drops},
                       {"punts", chain.punts},
                       {"latency-ns",

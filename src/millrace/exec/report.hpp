@@ -36,10 +36,7 @@ struct ChainReport {
     uint64_t batches = 0, events = 0, events_lost = 0, retried_on_cpu = 0, kept_on_cpu = 0;
     uint64_t bytes_to_device = 0, bytes_to_host = 0;
     std::map<std::string, uint64_t> batches_in, batches_back;  ///< by the way that they took: "rows", "region"
-    /// Batches of a device, by what they go through (BatchStage): microseconds of one on average.
-    std::map<std::string, double> batch_us;
-    /// What of that a CPU does: cycles for each packet of a batch.
-    std::map<std::string, double> batch_cycles_per_packet;
+    StageMeans stages;                      ///< of batches on a device
     std::map<std::string, uint64_t> drops;  ///< by "nf.outcome", "parser.reason", "exit.reason"
     std::map<std::string, uint64_t> punts;
     LatencyReport latency;
