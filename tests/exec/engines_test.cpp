@@ -85,15 +85,17 @@ TEST_P(Devices, GiveTheSameAnswerInEveryModeAndWithEveryTransfer) {
                                  "variant " + std::to_string(seed));
                 }
     for (const device::Mode mode : {device::Mode::fused, device::Mode::pipelined})
-        for (const exec::TransferIn in : {exec::TransferIn::gather, exec::TransferIn::rows}) {
-            exec::OffloadOptions options;
-            options.mode = mode;
-            options.transfer_in = in;
-            options.graphs = true;
-            ++seed;
-            expect_equal(expected, run_on_device(device(seed), make_test_chain(GetParam()), frames, 200, options),
-                         "graphs, variant " + std::to_string(seed));
-        }
+        for (const exec::TransferIn in : {exec::TransferIn::gather, exec::TransferIn::rows})
+            for (const bool thread : {false, true}) {
+                exec::OffloadOptions options;
+                options.mode = mode;
+                options.transfer_in = in;
+                options.graphs = true;
+                if (thread) options.call_thread = std::make_shared<exec::CallThread>();
+                ++seed;
+                expect_equal(expected, run_on_device(device(seed), make_test_chain(GetParam()), frames, 200, options),
+                             "graphs, variant " + std::to_string(seed));
+            }
 }
 
 /// Packets are numbered by those that lead their key in a block, where they are few, and one by one where they are many.
