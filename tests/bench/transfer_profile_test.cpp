@@ -24,7 +24,7 @@ TEST(FitLine, FindsTheLineThatPointsLieOn) {
     }
 }
 
-TEST(FitLine, IsRightInProportionAndNeverStartsBelowNothing) {
+TEST(FitLine, IsRightInProportionAndNeverBelowNothing) {
     // An absolute fit would give all its attention to the last point.
     const Line line = fit_line({{0.001, 10}, {1, 11}, {1e6, 2e6}});
     EXPECT_NEAR(line.start, 10, 1);
@@ -32,6 +32,10 @@ TEST(FitLine, IsRightInProportionAndNeverStartsBelowNothing) {
     const Line through_origin = fit_line({{1, 1}, {2, 3}, {3, 5}});
     EXPECT_EQ(through_origin.start, 0);
     EXPECT_GT(through_origin.slope, 1);
+    // A stall of the host while few were measured must not make many cheaper than few.
+    const Line level = fit_line({{64, 6}, {512, 5}, {2048, 5}, {8192, 5}});
+    EXPECT_EQ(level.slope, 0);
+    EXPECT_NEAR(level.start, 5, 0.5);
     EXPECT_EQ(fit_line({}).slope, 0);
     EXPECT_EQ(fit_line({{5, 7}}).start, 7);
 }
@@ -65,7 +69,8 @@ TEST_P(Profiles, MeasureEveryWayOfTransfer) {
         EXPECT_GT(pace->byte_ns, 0);
         EXPECT_LT(pace->ns(8192, 8192.0 * 1518), 1e12);
     }
-    for (const exec::Pace* pace : {&f.rows, &f.gather, &f.zero_copy, &f.heads_out, &f.pack}) EXPECT_GT(pace->item_ns, 0);
+    // Heads that a kernel writes take next to nothing each, which may be less than what measurements differ by.
+    for (const exec::Pace* pace : {&f.rows, &f.gather, &f.zero_copy, &f.pack}) EXPECT_GT(pace->item_ns, 0);
     EXPECT_GE(f.copy_both, 1);
     EXPECT_GE(f.gather_both, 1);
     EXPECT_GT(f.call_ns, 0);

@@ -229,8 +229,9 @@ Line fit_line(const std::vector<std::pair<double, double>>& points) {
     Line line;
     line.slope = spread > 0 ? (weight * xy - x * y) / spread : 0;
     line.start = weight > 0 ? (y - line.slope * x) / weight : 0;
-    // Nothing takes less than no time: then the line goes through the origin.
-    if (line.start < 0 && xx > 0) line = {0, xy / xx};
+    // Nothing takes less than no time: then the line goes through the origin. Nor does more take less: then it is level.
+    if (line.start < 0 && xx > 0) return {0, xy / xx};
+    if (line.slope < 0) return {y / weight, 0};
     return line;
 }
 

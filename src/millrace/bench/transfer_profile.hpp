@@ -34,7 +34,7 @@ struct TransferProfile {
 /// device has no memory for it or fails.
 TransferProfile measure_transfers(const std::shared_ptr<device::Device>& device, const ProfileOptions& options);
 
-/// The line through points (x, y), y > 0, that has the least sum of squared relative errors: its value at 0, not below it, and its slope.
+/// The line through points (x, y), x and y > 0, that has the least sum of squared relative errors: its value at 0 and its slope, neither below 0.
 struct Line {
     double start = 0, slope = 0;
 };
