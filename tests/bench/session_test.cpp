@@ -1,9 +1,11 @@
 // Benchmarks measure what they say, and notice when what they measure is wrong.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "millrace/base/eal.hpp"
 #include "millrace/bench/bus.hpp"
@@ -48,6 +50,30 @@ protected:
     }
     std::string scratch_;
 };
+
+TEST_F(Sessions, EndEarlyWithWhatWasMeasuredAndBeginNothingFurther) {
+    SessionOptions options = this->options();
+    options.seconds = 60;
+    std::atomic<bool> stop{false};
+    options.stopped = [&] { return stop.load(); };
+    Session session(options);
+    {
+        const auto loaded = session.open(point("router", "cpu"));
+        loaded->start();
+        EXPECT_TRUE(loaded->finish().conserved);
+    }
+    const std::jthread stopper([&] {
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+        stop = true;
+    });
+    const Result result = session.measure(point("router", "cpu"));
+    EXPECT_EQ(result.mistake(), "");
+    EXPECT_GT(result.counts.received_packets, 0u);
+    EXPECT_LT(result.counts.seconds, 30);
+    EXPECT_GT(result.check.equal, 0u);
+    EXPECT_THROW(session.measure(point("router", "cpu")), Stopped);
+    EXPECT_THROW(session.open(point("router", "cpu")), Stopped);
+}
 
 TEST_F(Sessions, MeasureChainsOnEveryDeviceAndFindTheirPacketsRight) {
     Session session(options());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <ostream>
 #include <set>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct Variant {
     exec::Threading threading = exec::Threading::full_path;
     uint16_t burst = 256;     ///< packets asked of a port at once; a few packets give several batches when it is small
 };
+inline void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
 /// cpu with CPU halves and with device halves of 1, 8 and 32 lanes, every device in every mode, in one batch and in several.
 const std::vector<Variant>& variants();
 

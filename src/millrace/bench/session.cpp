@@ -205,6 +205,7 @@ std::string Session::restore_for(const Point& point, const chain::Configuration&
 }
 
 std::unique_ptr<Run> Session::open(const Point& point) {
+    if (stopped()) throw Stopped();
     Loaded& own = loaded(point);
     Traffic traffic = point.traffic;
     traffic.layout = options_.layout;
@@ -237,6 +238,7 @@ Result Session::close(const Point& point, Run& run, const Counts& counts) {
 }
 
 KernelTimes Session::time_kernels(const Point& point, uint32_t batch) {
+    if (stopped()) throw Stopped();
     const auto own = devices(point.device);
     if (own.empty()) throw std::invalid_argument("the cpu has no kernels to time; name a device such as cuda or sim");
     auto& run = kernel_runs_[point.device];
@@ -246,14 +248,32 @@ KernelTimes Session::time_kernels(const Point& point, uint32_t batch) {
     return run->measure(chains.front(), frames_of(workload_, point.traffic), {.mode = point.run.offload.mode, .batch = batch});
 }
 
+void Session::watch(const Run& run, double seconds, const std::string& what) const {
+    constexpr double kLook = 0.05, kTell = 10;
+    const Counts before = run.counts();
+    const double end = before.seconds + seconds;
+    for (double tell = before.seconds + kTell; !stopped() && run.elapsed() < end;) {
+        run.sleep(std::min(end - run.elapsed(), kLook));
+        if (run.elapsed() < tell || run.elapsed() >= end) continue;
+        tell += kTell;
+        const Counts spent = run.counts() - before;
+        options_.progress(fmt::format("{}: {:.0f} of {:g} s, {:.3f} Mpkt/s", what, spent.seconds, seconds, spent.packet_rate() * 1e-6));
+    }
+}
+
 Result Session::measure(const Point& point) {
     auto run = open(point);
-    options_.progress(fmt::format("{} on {}, {}, {} worker{}", point.chain, point.device, point.traffic.text(), point.run.workers, point.run.workers == 1 ? "" : "s"));
+    const std::string what = fmt::format("{} on {}, {}, {} worker{}", point.chain, point.device, point.traffic.text(), point.run.workers, point.run.workers == 1 ? "" : "s");
+    options_.progress(what);
     run->start();
-    run->sleep(options_.warm_up);
+    watch(*run, options_.warm_up, what + ", warming up");
+    if (stopped()) {
+        run->finish();
+        throw Stopped();
+    }
     const std::optional<double> energy = joules(point.device);
     const Counts before = run->counts();
-    run->sleep(options_.seconds);
+    watch(*run, options_.seconds, what);
     const Counts after = run->counts();
     const std::optional<double> spent = energy ? joules(point.device) : std::nullopt;
     Result result = close(point, *run, after - before);

@@ -27,6 +27,13 @@ struct SessionOptions {
     double warm_up = 0.5, seconds = 2;
     bool checked = true;               ///< hold a sample against the cpu
     std::function<void(const std::string&)> progress = [](const std::string&) {};
+    /// Whether to end early: what is measured then counts up to there, and nothing further begins.
+    std::function<bool()> stopped = [] { return false; };
+};
+
+/// Nothing was begun, as SessionOptions::stopped said so.
+struct Stopped : std::exception {
+    const char* what() const noexcept override { return "stopped before its end"; }
 };
 
 /// A point to measure.
@@ -55,11 +62,13 @@ struct Result {
     nlohmann::json json() const;
 };
 
+/// What begins a measurement throws Stopped once that was asked for.
 class Session {
 public:
     explicit Session(SessionOptions options);
     ~Session();
 
+    bool stopped() const { return options_.stopped(); }
     Result measure(const Point& point);
     /// A run of the point that the caller starts and finishes.
     std::unique_ptr<Run> open(const Point& point);
@@ -75,6 +84,8 @@ public:
 
 private:
     struct Loaded;
+    /// Lets the run work for so long or until all is stopped, and now and then tells how far `what` is.
+    void watch(const Run& run, double seconds, const std::string& what) const;
     std::optional<double> joules(const std::string& device);
     Loaded& configured(const Point& point);
     Loaded& loaded(const Point& point);  // and on its devices

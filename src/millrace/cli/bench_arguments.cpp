@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,8 @@
 
 namespace millrace::cli {
 namespace {
+
+volatile std::sig_atomic_t stop_asked = 0;
 
 const std::vector<std::string> kSizes = {"64", "128", "256", "512", "1024", "1518"};
 
@@ -84,6 +87,12 @@ bench::SessionOptions BenchArguments::session_options(const std::string& scratch
     options.workload.scratch = scratch;
     options.checked = !unchecked;
     options.progress = show_progress;
+    options.stopped = [] { return stop_asked != 0; };
+    // The second signal ends the program at once.
+    struct sigaction stop {};
+    stop.sa_handler = [](int) { stop_asked = 1; };
+    stop.sa_flags = SA_RESETHAND;
+    for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &stop, nullptr);
     return options;
 }
 
@@ -117,12 +126,13 @@ void BenchOutput::add(const bench::Result& result, std::string note) {
 
 int BenchOutput::finish(const bench::Session& session, const nlohmann::json& more) {
     if (!json_file_.empty()) {
-        nlohmann::json content = {{"inputs", session.inputs()}, {"results", results_}};
+        nlohmann::json content = {{"inputs", session.inputs()}, {"results", results_}, {"stopped", session.stopped()}};
         content.update(more);
         write_json(json_file_, std::move(content));
     }
     if (mistakes_ > 0) std::cout << mistakes_ << " of " << results_.size() << " measurements are wrong\n";
-    return mistakes_ > 0 ? kFailed : kOk;
+    if (session.stopped()) std::cout << "stopped before its end: what was measured until then is told\n";
+    return mistakes_ > 0 || session.stopped() ? kFailed : kOk;
 }
 
 void write_json(const std::string& file, nlohmann::json content) {

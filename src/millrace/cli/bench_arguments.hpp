@@ -28,7 +28,7 @@ struct BenchArguments {
     /// The frames to send: sizes, or a capture.
     std::vector<bench::Traffic> traffics() const;
     bench::Point point(const std::string& chain, const std::string& device, const bench::Traffic& traffic, unsigned workers) const;
-    /// Everything that the session wants to know; makes the scratch folder.
+    /// Everything that the session wants to know. From now on SIGINT and SIGTERM stop it in order.
     bench::SessionOptions session_options(const std::string& scratch) const;
 };
 
@@ -51,7 +51,7 @@ public:
     explicit BenchOutput(std::string json_file) : json_file_(std::move(json_file)) {}
     /// `note`: what tells it from its neighbours, for people.
     void add(const bench::Result& result, std::string note = {});
-    /// Writes the JSON file, with `more` beside the results; the exit status.
+    /// Writes the JSON file, with `more` beside the results; the exit status, which is not kOk either where the session was stopped.
     int finish(const bench::Session& session, const nlohmann::json& more = nlohmann::json::object());
 
 private:

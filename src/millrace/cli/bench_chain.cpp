@@ -42,19 +42,22 @@ int measure_all(const Arguments& own, const std::vector<std::string>& chains) {
     bench::Session session(arguments.session_options(scratch.path()));
     BenchOutput output(arguments.json_file);
     nlohmann::json kernels = nlohmann::json::array();
-    for (const std::string& device : arguments.devices)
-        for (const std::string& chain : chains)
-            for (const unsigned workers : arguments.workers)
-                for (const bench::Traffic& traffic : arguments.traffics()) {
-                    const bench::Point point = arguments.point(chain, device, traffic, workers);
-                    std::optional<double> packet_rate;
-                    if (!own.kernels_only) {
-                        const bench::Result result = session.measure(point);
-                        packet_rate = result.counts.packet_rate();
-                        output.add(result);
+    try {
+        for (const std::string& device : arguments.devices)
+            for (const std::string& chain : chains)
+                for (const unsigned workers : arguments.workers)
+                    for (const bench::Traffic& traffic : arguments.traffics()) {
+                        const bench::Point point = arguments.point(chain, device, traffic, workers);
+                        std::optional<double> packet_rate;
+                        if (!own.kernels_only) {
+                            const bench::Result result = session.measure(point);
+                            packet_rate = result.counts.packet_rate();
+                            output.add(result);
+                        }
+                        for (const uint32_t batch : own.kernels) kernels.push_back(show_kernels(point, session.time_kernels(point, batch), packet_rate));
                     }
-                    for (const uint32_t batch : own.kernels) kernels.push_back(show_kernels(point, session.time_kernels(point, batch), packet_rate));
-                }
+    } catch (const bench::Stopped&) {
+    }
     return output.finish(session, own.kernels.empty() ? nlohmann::json::object() : nlohmann::json{{"kernels", kernels}});
 }
 

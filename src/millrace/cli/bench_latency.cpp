@@ -77,29 +77,32 @@ int bench_latency(const Arguments& arguments) {
     bench::Session session(common.session_options(scratch.path()));
     BenchOutput output(common.json_file);
     nlohmann::json curves = nlohmann::json::array(), steps = nlohmann::json::array();
-    for (const std::string& device : common.devices)
-        for (const std::string& chain : common.chains)
-            for (const unsigned workers : common.workers)
-                for (const bench::Traffic& traffic : common.traffics()) {
-                    bench::Point point = common.point(chain, device, traffic, workers);
-                    double most = arguments.most;
-                    if (most == 0) {
-                        const bench::Result result = session.measure(point);
-                        output.add(result);
-                        most = result.counts.packet_rate();
+    try {
+        for (const std::string& device : common.devices)
+            for (const std::string& chain : common.chains)
+                for (const unsigned workers : common.workers)
+                    for (const bench::Traffic& traffic : common.traffics()) {
+                        bench::Point point = common.point(chain, device, traffic, workers);
+                        double most = arguments.most;
+                        if (most == 0) {
+                            const bench::Result result = session.measure(point);
+                            output.add(result);
+                            most = result.counts.packet_rate();
+                        }
+                        point.timed = true;
+                        point.traffic.descriptors = arguments.descriptors;
+                        for (const double share : arguments.shares) {
+                            point.traffic.rate = most * share;
+                            const bench::Result result = session.measure(point);
+                            output.add(result);
+                            curves.push_back({{"device", device}, {"chain", chain}, {"traffic", traffic.text()}, {"workers", workers}, {"share", share},
+                                              {"offered-packets-per-second", point.traffic.rate}, {"missed", result.counts.missed},
+                                              {"distribution", distribution(result.counts.latency)}});
+                        }
+                        if (arguments.step.size() == 2) steps.push_back(load_step(arguments, session, point, most, output));
                     }
-                    point.timed = true;
-                    point.traffic.descriptors = arguments.descriptors;
-                    for (const double share : arguments.shares) {
-                        point.traffic.rate = most * share;
-                        const bench::Result result = session.measure(point);
-                        output.add(result);
-                        curves.push_back({{"device", device}, {"chain", chain}, {"traffic", traffic.text()}, {"workers", workers}, {"share", share},
-                                          {"offered-packets-per-second", point.traffic.rate}, {"missed", result.counts.missed},
-                                          {"distribution", distribution(result.counts.latency)}});
-                    }
-                    if (arguments.step.size() == 2) steps.push_back(load_step(arguments, session, point, most, output));
-                }
+    } catch (const bench::Stopped&) {
+    }
     return output.finish(session, {{"curves", curves}, {"steps", steps}});
 }
 
