@@ -108,7 +108,7 @@ std::map<uint64_t, std::vector<uint8_t>> given_out(const std::string& options, b
                 const auto head = static_cast<uint16_t>(std::min<uint32_t>(run.spots[i].length, 20 + i));
                 pieces.push_back({run.data(i), run.data(i) + head, head, static_cast<uint16_t>(run.spots[i].length - head), i});
             }
-            EXPECT_EQ(out.send_frames(0, run, pieces), pieces.size());
+            EXPECT_EQ(out.send_frames(0, run, pieces).frames, pieces.size());
             in.give_back(queue, run.count);
         }
     }
@@ -155,7 +155,7 @@ TEST(SideBySide, SinkCountsHowOldEachFrameIs) {
             run.first_ns = now - 10 * second;
             Histogram expected;
             for (const FramePieces& frame : *frames) expected.record(now - run.timestamp_ns(frame.index));
-            EXPECT_EQ(sink.send_frames(0, run, *frames), frames->size());
+            EXPECT_EQ(sink.send_frames(0, run, *frames).frames, frames->size());
             std::array<uint64_t, Histogram::kBuckets> sums{}, own{};
             sink.add_latency_to(sums);
             expected.add_to(own);

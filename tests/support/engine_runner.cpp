@@ -48,13 +48,13 @@ void Collector::deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* c
 }
 
 void Collector::deliver_frames(const chain::Program& program, exec::ChainCounters&, const io::FrameRun& run, std::span<const io::FramePieces> frames,
-                               const exec::Fate& fate, const uint16_t* details) {
+                               const exec::Fate& fate, const device::PacketResult* results) {
     for (const io::FramePieces& piece : frames) {
         Frame frame(piece.head, piece.head + piece.head_bytes);
         frame.insert(frame.end(), piece.rest, piece.rest + piece.rest_bytes);
         EXPECT_GE(run.number(piece.index), given_back) << "a frame was given back before it was delivered";
         exec::Fate own = fate;
-        if (fate.node < program.nodes.size()) own.decision.detail = exec::detail_of(details[&piece - frames.data()]);
+        if (fate.node < program.nodes.size()) own.decision.detail = exec::detail_of(results[&piece - frames.data()].detail);
         add(run.number(piece.index), own, frame);
     }
 }

@@ -32,7 +32,7 @@ public:
     bool wants_visits() const override { return verdicts_; }
     void visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const exec::Visit> visits, const exec::Fate& fate) override;
     void deliver_frames(const chain::Program& program, exec::ChainCounters& counters, const io::FrameRun& run,
-                        std::span<const io::FramePieces> frames, const exec::Fate& fate, const uint16_t* details) override;
+                        std::span<const io::FramePieces> frames, const exec::Fate& fate, const device::PacketResult* results) override;
     void give_back(const io::FrameRun& run) override;
     rte_mbuf* copy_of(const io::FrameRun& run, const io::FramePieces& frame) override;
     std::vector<Outcome> outcomes;

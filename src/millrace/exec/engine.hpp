@@ -38,10 +38,10 @@ inline constexpr uint32_t kMostOfRun = 1024;
 class FrameDelivery {
 public:
     virtual ~FrameDelivery() = default;
-    /// Frames that came with `run` and share their fate but for its decision's detail, of which a device brings back these bits for
-    /// each (`detail_of`). Their memory stays until this returns.
+    /// Frames that came with `run` and share their fate but for its decision's detail, which stands in each one's result (`detail_of`).
+    /// Their memory stays until this returns.
     virtual void deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run,
-                                std::span<const io::FramePieces> frames, const Fate& fate, const uint16_t* details) = 0;
+                                std::span<const io::FramePieces> frames, const Fate& fate, const device::PacketResult* results) = 0;
     /// Frames are not needed any more. In the order in which they were submitted.
     virtual void give_back(const io::FrameRun& run) = 0;
     /// A packet that holds a copy of the frame, in a buffer of the port that received it; null when there is none left.

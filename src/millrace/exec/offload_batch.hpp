@@ -111,7 +111,7 @@ struct OffloadEngine::Slot {
     uint8_t* input = nullptr;           // all before the frames
     FrameRegion* region = nullptr;      // what comes back lands here, from the head on
     Event* more_events = nullptr;       // where there are more than come back at once
-    std::vector<uint64_t> sources;      // where the frames lie
+    std::vector<uint64_t> sources;      // where the frames of mbufs lie
     Decision* visits = nullptr;
     std::vector<device::CopyPiece> pieces;
     // Device side.
@@ -171,6 +171,15 @@ struct OffloadEngine::Slot {
     size_t heads_at = 0;                // of the region, as if it were of the piece
     size_t landing_at = 0;
 
+    uint64_t first_source() const { return frame_runs.empty() ? sources[0] : reinterpret_cast<uint64_t>(frame_runs.front().data(0)); }
+    /// Calls f(i, address) for each frame of the batch, with where it was received.
+    template <class F>
+    void for_each_source(F f) const {
+        size_t i = 0;
+        for (const io::FrameRun& run : frame_runs)
+            for (uint32_t k = 0; k < run.count; ++k) f(i++, reinterpret_cast<uint64_t>(run.data(k)));
+        for (; i < count; ++i) f(i, sources[i]);
+    }
     /// Whether the frames cross side by side, as they were received.
     bool lands() const { return transfer == TransferIn::packed && !frame_runs.empty(); }
     size_t landing_bytes() const { return landings.empty() ? 0 : landings.back().at + landings.back().bytes; }

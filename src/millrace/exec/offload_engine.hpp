@@ -178,7 +178,6 @@ private:
     std::vector<Fate> fates_;
     static constexpr uint32_t kFramesAtOnce = 256;
     std::array<io::FramePieces, kFramesAtOnce> pieces_;  // of frames on their way out
-    std::array<uint16_t, kFramesAtOnce> details_;
     std::vector<Visit> visits_;
     std::vector<uint32_t> retries_;
     std::vector<std::pair<uint64_t, size_t>> here_;  // bursts of packets that the CPU runs

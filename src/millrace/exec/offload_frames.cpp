@@ -60,11 +60,10 @@ uint32_t fate_bits(const device::PacketResult& result) {
 void OffloadEngine::pass_on_frames(Slot& slot, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count) {
     const device::PacketResult* const results = slot.results() + first;
     const bool whole = slot.prefix_back == chain::kWholeFrame;
-    const uint8_t* const region = slot.back(slot.head_at) - slot.head_at - slot.ring_offset;  // offsets count from the ring's start
+    const uint8_t* const frames = slot.back(slot.frames_at);
     const device::FrameDescriptor* const descriptors = slot.descriptors() + first;
     const uint8_t* const heads = slot.back(slot.heads_at) + first * slot.prefix_back;
     io::FramePieces* const pieces = pieces_.data();
-    uint16_t* const details = details_.data();
     for (uint32_t k = 0; k < count;) {
         const device::PacketResult& leader = results[k];
         if (leader.node == device::kHostDecides) {
@@ -74,19 +73,20 @@ void OffloadEngine::pass_on_frames(Slot& slot, size_t first, const io::FrameRun&
         const Fate fate = fate_of(slot, leader);
         const uint32_t alike = fate_bits(leader);
         uint32_t n = 0;
-        for (; k < count && fate_bits(results[k]) == alike; ++k, ++n) {
-            const device::PacketResult& result = results[k];
-            details[n] = result.detail;
-            if (whole) {
-                pieces[n] = {region + result.offset, nullptr, result.length, 0, from + k};
-                continue;
-            }
-            const auto head = static_cast<uint16_t>(std::min<uint32_t>({slot.prefix_back, result.length, descriptors[k].present}));
-            pieces[n] = {heads + size_t{k} * slot.prefix_back, run.data(from + k) + head, head, static_cast<uint16_t>(run.spots[from + k].length - head), from + k};
-        }
+        const auto add = [&](const auto& piece_of) {
+            for (; k < count && fate_bits(results[k]) == alike; ++k) pieces[n++] = piece_of(results[k]);
+        };
+        if (whole)
+            add([&](const device::PacketResult& result) { return io::FramePieces{frames + result.offset, nullptr, result.length, 0, from + k}; });
+        else
+            add([&](const device::PacketResult& result) {
+                const auto head = static_cast<uint16_t>(std::min<uint32_t>({slot.prefix_back, result.length, descriptors[k].present}));
+                return io::FramePieces{heads + size_t{k} * slot.prefix_back, run.data(from + k) + head, head, static_cast<uint16_t>(run.spots[from + k].length - head),
+                                       from + k};
+            });
         if (leader.node == kParserNode && leader.outcome < kMalformedCount && fate.target.kind == Target::Kind::drop)
             slot.counters->malformed[leader.outcome].add(n);
-        options_.frames->deliver_frames(*slot.program, *slot.counters, run, {pieces, n}, fate, details);
+        options_.frames->deliver_frames(*slot.program, *slot.counters, run, {pieces, n}, fate, &leader);
     }
 }
 

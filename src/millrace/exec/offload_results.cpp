@@ -54,8 +54,7 @@ void OffloadEngine::apply(Slot& slot, size_t first, size_t count) {
     const device::FrameDescriptor* const descriptors = slot.descriptors();
     rte_mbuf* const* const mbufs = slot.mbufs.data();
     FrameRegion& region = *slot.region;
-    // Offsets count from the ring's start, the region from the piece's head.
-    const size_t before_region = slot.ring_offset + slot.head_at;
+    const size_t frames_at = slot.frames_at - slot.head_at;  // in the region, if whole frames came back
     const uint32_t headroom = slot.headroom, tailroom = slot.tailroom;
     uint32_t gone = 0;
     Fate fate;
@@ -86,11 +85,11 @@ void OffloadEngine::apply(Slot& slot, size_t first, size_t count) {
         const int32_t moved = static_cast<int32_t>(result.offset - descriptor.offset);
         if constexpr (way == Return::lent) {
             const int32_t behind = static_cast<int32_t>(descriptor.length + tailroom) - moved - static_cast<int32_t>(result.length);
-            region.attach(mbuf, result.offset - before_region, result.length, static_cast<uint16_t>(static_cast<int32_t>(headroom) + moved),
+            region.attach(mbuf, frames_at + result.offset, result.length, static_cast<uint16_t>(static_cast<int32_t>(headroom) + moved),
                           static_cast<uint16_t>(std::max(behind, 0)));
         } else if constexpr (way == Return::home) {
             // The port's buffers are smaller than the chain's growth; make_ports was told of it, so this is a slip of ours.
-            if (!bring_home(mbuf, region.data() + (result.offset - before_region), result.length, mbuf->data_off + moved))
+            if (!bring_home(mbuf, region.data() + frames_at + result.offset, result.length, mbuf->data_off + moved))
                 own = Fate{{Target::Kind::drop, 0}, kNoNode, kNoPort, {kNoDetail, static_cast<uint32_t>(ExitDrop::device_failed)}};
         } else if constexpr (way == Return::heads) {
             std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), slot.back(slot.heads_at) + i * slot.prefix_back,

@@ -1,5 +1,7 @@
 // How a batch crosses the bus: where its frames lie, what is copied, which steps run.
 #include <algorithm>
+#include <bit>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -22,12 +24,11 @@ T* device_pointer(Address address) {
 
 }  // namespace
 
-/// Places frames in the packet buffer, one behind the other. What it counts is its own until `finish`: in registers, if those who add
-/// frames do so to a copy on their stack.
+/// Places frames in the packet buffer, one behind the other. Offsets count from where the batch's frames begin.
 class OffloadEngine::Layout {
 public:
     Layout(Slot& to, size_t most_packets, size_t most_bytes, bool of_runs)
-        : descriptors_(to.descriptors()), sources_(to.sources.data()), most_(most_packets), most_bytes_(most_bytes),
+        : descriptors_(to.descriptors()), most_(most_packets), most_bytes_(most_bytes),
           prefix_(to.prefix_in), headroom_(to.headroom), tailroom_(to.tailroom), bytes_(first_frame(to.headroom, of_runs)) {}
     size_t most() const { return most_; }
     size_t count() const { return count_; }
@@ -36,21 +37,29 @@ public:
 
     /// Places the next frame; false if there is no room for it.
     bool add(const uint8_t* data, uint16_t length, uint16_t port) {
-        const bool whole = prefix_ == chain::kWholeFrame;
-        const uint32_t present = whole ? length : std::min<uint32_t>(length, prefix_);
-        const uint32_t room = whole ? frame_room(length, headroom_, tailroom_) : frame_aligned(prefix_);
-        if (count_ == most_ || bytes_ + room > most_bytes_) return false;
-        descriptors_[count_] = {bytes_, length, static_cast<uint16_t>(present), port, 0};
-        sources_[count_] = reinterpret_cast<uint64_t>(data);
-        if (count_ == 0) room_ = room;
+        const Share share = share_of(length);
+        if (count_ == most_ || bytes_ + share.room > most_bytes_) return false;
+        write(descriptors_[count_], bytes_, length, share.present, port);
+        if (count_ == 0) room_ = share.room;
         runs_ += data != expected_;
         expected_ = data + pitch_;
-        even_ &= room == room_;
-        frame_bytes_ += present;
-        widest_ = std::max(widest_, present);
-        bytes_ += room;
+        even_ &= share.room == room_;
+        frame_bytes_ += share.present;
+        widest_ = std::max(widest_, share.present);
+        bytes_ += share.room;
         ++count_;
         return true;
+    }
+    /// Places the next frames of a run; how many there was room for.
+    uint32_t add(const io::FrameRun& run) {
+        constexpr uint32_t kFew = 8, kAtOnce = 64;
+        uint32_t n = 0;
+        for (uint32_t wanted = 0, placed = 0; n < run.count && placed == wanted; n += placed) {
+            const uint32_t alike = io::frames_alike(run.spots + n, run.count - n);
+            wanted = alike >= kFew ? alike : std::min(run.count - n, kAtOnce);
+            placed = alike >= kFew ? add_alike(run, n, alike) : add_each(run, n, wanted);
+        }
+        return n;
     }
     void finish(Slot& to) const {
         to.count = count_;
@@ -63,8 +72,55 @@ public:
     }
 
 private:
+    /// What a frame takes: bytes of it that cross, and of the packet buffer.
+    struct Share {
+        uint32_t present, room;
+    };
+    Share share_of(uint32_t length) const {
+        if (prefix_ == chain::kWholeFrame) return {length, frame_room(length, headroom_, tailroom_)};
+        return {std::min(length, prefix_), frame_aligned(prefix_)};
+    }
+    /// By two stores, where the compiler would take five.
+    static void write(device::FrameDescriptor& to, uint32_t offset, uint32_t length, uint32_t present, uint16_t port) {
+        using Descriptor = device::FrameDescriptor;
+        static_assert(std::endian::native == std::endian::little && offsetof(Descriptor, length) == 4 && offsetof(Descriptor, present) == 6 &&
+                      offsetof(Descriptor, in_port) == 8 && sizeof to == 12);
+        const uint64_t front = offset | uint64_t{length} << 32 | uint64_t{present} << 48;
+        const uint32_t rest = port;
+        auto* const bytes = reinterpret_cast<uint8_t*>(&to);
+        std::memcpy(bytes, &front, sizeof front);
+        std::memcpy(bytes + sizeof front, &rest, sizeof rest);
+    }
+    /// Frames [first, first + wanted) of the run, of one length and at one distance.
+    uint32_t add_alike(const io::FrameRun& run, uint32_t first, uint32_t wanted) {
+        const uint32_t length = run.spots[first].length;
+        const Share share = share_of(length);
+        const size_t bytes_left = most_bytes_ - std::min<size_t>(bytes_, most_bytes_), places = share.room == 0 ? SIZE_MAX : bytes_left / share.room;
+        const auto n = static_cast<uint32_t>(std::min<size_t>({wanted, most_ - count_, places}));
+        if (n == 0) return 0;
+        device::FrameDescriptor* const to = descriptors_ + count_;
+        for (uint32_t i = 0; i < n; ++i) write(to[i], bytes_ + i * share.room, length, share.present, run.port);
+        const uint8_t* const data = run.data(first);
+        const ptrdiff_t distance = n > 1 ? run.data(first + 1) - data : pitch_;
+        runs_ += (data != expected_) + (distance != pitch_ ? n - 1 : 0);
+        expected_ = run.data(first + n - 1) + pitch_;
+        if (count_ == 0) room_ = share.room;
+        even_ &= share.room == room_;
+        frame_bytes_ += size_t{n} * share.present;
+        widest_ = std::max(widest_, share.present);
+        bytes_ += n * share.room;
+        count_ += n;
+        return n;
+    }
+    uint32_t add_each(const io::FrameRun& run, uint32_t first, uint32_t wanted) {
+        Layout own = *this;  // in registers
+        uint32_t n = 0;
+        while (n < wanted && own.add(run.data(first + n), run.spots[first + n].length, run.port)) ++n;
+        *this = own;
+        return n;
+    }
+
     device::FrameDescriptor* descriptors_;
-    uint64_t* sources_;
     size_t most_, most_bytes_;
     uint32_t prefix_, headroom_, tailroom_;
     uint32_t bytes_;  // of the packet buffer
@@ -78,7 +134,10 @@ private:
 OffloadEngine::Layout OffloadEngine::lay_out_buffers(const Queue& queue, Slot& slot, Layout layout) const {
     const Queue::Waiting* const waiting = queue.packets.data() + queue.first;
     if (layout.most() > 0) layout.expect(stride_of(*waiting[0].mbuf->pool));
-    for (size_t i = 0; i < layout.most() && layout.add(waiting[i].data, waiting[i].length, waiting[i].port); ++i) slot.mbufs.push_back(waiting[i].mbuf);
+    for (size_t i = 0; i < layout.most() && layout.add(waiting[i].data, waiting[i].length, waiting[i].port); ++i) {
+        slot.mbufs.push_back(waiting[i].mbuf);
+        slot.sources[i] = reinterpret_cast<uint64_t>(waiting[i].data);
+    }
     return layout;
 }
 
@@ -90,8 +149,7 @@ OffloadEngine::Layout OffloadEngine::lay_out_runs(const Queue& queue, Slot& slot
     layout.expect(front.count > 1 ? static_cast<ptrdiff_t>(front.spots[1].offset - front.spots[0].offset) : alone);
     for (const io::FrameRun& run : queue.runs) {
         const size_t first = layout.count();
-        uint32_t n = 0;
-        while (n < run.count && layout.add(run.data(n), run.spots[n].length, run.port)) ++n;
+        const uint32_t n = layout.add(run);
         if (n == 0) break;
         slot.frame_runs.push_back(run.part(0, n));
         const uint8_t* const from = run.data(0);
@@ -122,14 +180,11 @@ bool OffloadEngine::lay_out(const Queue& queue, Slot& slot) {
     slot.landings.clear();
     const Layout none(slot, most, options_.batch_bytes, queue.of_runs);
     (queue.of_runs ? lay_out_runs(queue, slot, none) : lay_out_buffers(queue, slot, none)).finish(slot);
-    device::FrameDescriptor* const descriptors = slot.descriptors();
     choose_transfer(slot);
     slot.place();
     const size_t at = ring_.take(slot.piece_bytes);
     if (at == PacketRing::kNoRoom) return false;
     slot.ring_offset = at;
-    const auto frames = static_cast<uint32_t>(at + slot.frames_at);
-    for (size_t i = 0; i < slot.count; ++i) descriptors[i].offset += frames;
     return true;
 }
 
@@ -145,7 +200,7 @@ void OffloadEngine::write_input(Slot& slot) {
     const size_t n = slot.count;
     device::BatchView& view = slot.view;
     view = {};
-    view.frames = device_pointer<uint8_t>(ring_address_);
+    view.frames = device_pointer<uint8_t>(piece + slot.frames_at);
     view.descriptors = device_pointer<device::FrameDescriptor>(piece);
     view.events = device_pointer<EventBuffer>(piece + slot.head_at);
     view.outcome_counts = device_pointer<uint32_t>(piece + slot.head_at + sizeof(EventBuffer));
@@ -156,9 +211,8 @@ void OffloadEngine::write_input(Slot& slot) {
     view.prefix_bytes = slot.prefix_back == chain::kWholeFrame ? 0 : slot.prefix_back;
     view.prefixes = slot.way_back == TransferOut::zero_copy ? slot.back(slot.heads_at) : device_pointer<uint8_t>(piece + slot.back_at);
     view.in_place = slot.in_place();
-    // Frames that the host has packed and not sent: their offsets lead there.
-    if (slot.transfer == TransferIn::zero_copy && !slot.in_place())
-        view.frames = device_pointer<uint8_t>(reinterpret_cast<Address>(slot.frames_in) - slot.ring_offset - slot.frames_at);
+    // Frames that the host has packed and not sent.
+    if (slot.transfer == TransferIn::zero_copy && !slot.in_place()) view.frames = slot.frames_in;
     view.snapshot = device_pointer<uint32_t>(piece + slot.snapshot_at);
     const std::vector<device::StateArray>& states = slot.loaded->states();
     for (size_t i = 0; i < states.size(); ++i)
@@ -187,20 +241,18 @@ void OffloadEngine::list_sources(Slot& slot, Address piece) {
     device::BatchView& view = slot.view;
     view.landed = slot.lands();
     if (!slot.needs_sources()) {
-        view.source = slot.sources[0] + (slot.lands() ? moved(slot.landings.front()) : 0);
+        view.source = slot.first_source() + (slot.lands() ? moved(slot.landings.front()) : 0);
         view.source_pitch = static_cast<uint64_t>(slot.pitch);
         return;
     }
     view.sources = device_pointer<const uint64_t>(piece + slot.sources_at);
     auto* const sources = reinterpret_cast<uint64_t*>(slot.input + slot.sources_at);
-    if (!slot.lands()) {
-        std::copy_n(slot.sources.begin(), slot.count, sources);
-        return;
-    }
+    slot.for_each_source([&](size_t i, uint64_t source) { sources[i] = source; });
+    if (!slot.lands()) return;
     for (size_t k = 0; k < slot.landings.size(); ++k) {
         const uint64_t by = moved(slot.landings[k]);
         const size_t behind = k + 1 < slot.landings.size() ? slot.landings[k + 1].first : slot.count;
-        for (size_t i = slot.landings[k].first; i < behind; ++i) sources[i] = slot.sources[i] + by;
+        for (size_t i = slot.landings[k].first; i < behind; ++i) sources[i] += by;
     }
 }
 
@@ -236,29 +288,42 @@ Status OffloadEngine::send_frames(Slot& slot) {
 
 /// One 2-D copy for each run of buffers at one distance. A row is as long as the run's longest frame.
 Status OffloadEngine::send_rows(Slot& slot) {
-    const device::FrameDescriptor* descriptors = slot.descriptors();
+    const device::FrameDescriptor* const descriptors = slot.descriptors();
+    const Address frames = ring_address_ + slot.ring_offset + slot.frames_at;
     Status status = Status::ok;
-    for (size_t first = 0, next = 0; first < slot.count && status == Status::ok; first = next) {
-        uint32_t width = slot.widest;
-        next = slot.count;
-        if (slot.runs != 1) {
-            width = descriptors[first].present;
-            for (next = first + 1; next < slot.count && slot.sources[next] == slot.sources[next - 1] + static_cast<uint64_t>(slot.pitch); ++next)
-                width = std::max<uint32_t>(width, descriptors[next].present);
-        }
+    size_t first = 0;  // of the run
+    uint64_t from = slot.first_source(), expected = from;
+    uint32_t width = 0;
+    const auto send = [&](size_t next) {
+        if (status != Status::ok) return;
         slot.bytes_in += uint64_t{width} * (next - first);
-        status = device_->copy_rows_to_device(slot.stream, ring_address_ + descriptors[first].offset, slot.slot_bytes,
-                                              reinterpret_cast<const void*>(slot.sources[first]), static_cast<size_t>(slot.pitch), width, next - first);
+        status = device_->copy_rows_to_device(slot.stream, frames + descriptors[first].offset, slot.slot_bytes, reinterpret_cast<const void*>(from),
+                                              static_cast<size_t>(slot.pitch), width, next - first);
+    };
+    if (slot.runs == 1) {
+        width = slot.widest;
+    } else {
+        slot.for_each_source([&](size_t i, uint64_t source) {
+            if (source != expected) {
+                send(i);
+                first = i;
+                from = source;
+                width = 0;
+            }
+            width = std::max<uint32_t>(width, descriptors[i].present);
+            expected = source + static_cast<uint64_t>(slot.pitch);
+        });
     }
+    send(slot.count);
     return status;
 }
 
 /// Lays the frames side by side in the host's memory, as they shall lie in the device's.
 void OffloadEngine::pack_frames(Slot& slot) {
-    const device::FrameDescriptor* descriptors = slot.descriptors();
-    const size_t frames = slot.ring_offset + slot.frames_at;
-    for (size_t i = 0; i < slot.count; ++i)
-        std::memcpy(slot.frames_in + (descriptors[i].offset - frames), reinterpret_cast<const void*>(slot.sources[i]), descriptors[i].present);
+    const device::FrameDescriptor* const descriptors = slot.descriptors();
+    slot.for_each_source([&](size_t i, uint64_t source) {
+        std::memcpy(slot.frames_in + descriptors[i].offset, reinterpret_cast<const void*>(source), descriptors[i].present);
+    });
 }
 
 Status OffloadEngine::send_packed(Slot& slot) {
@@ -401,8 +466,8 @@ Status OffloadEngine::fetch_rest(Slot& slot) {
         for (size_t i = 0; i < slot.count; ++i) {
             const device::PacketResult& result = slot.results()[i];
             if (result.node == device::kHostDecides || target_of(*slot.program, result).kind == Target::Kind::drop) continue;
-            const size_t at = result.offset - slot.ring_offset;
-            if (at < slot.frames_at || at + result.length > slot.frames_at + slot.frames_bytes) return Status::failed;
+            if (size_t{result.offset} + result.length > slot.frames_bytes) return Status::failed;
+            const size_t at = slot.frames_at + result.offset;
             slot.pieces.push_back({slot.back(at), piece + at, result.length});
             slot.bytes_back += result.length;
         }

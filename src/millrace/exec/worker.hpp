@@ -67,7 +67,7 @@ private:
     void submit_passed_on();
     size_t receive_run(io::Port& port);
     void deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run, std::span<const io::FramePieces> frames,
-                        const Fate& fate, const uint16_t* details) override;
+                        const Fate& fate, const device::PacketResult* results) override;
     void give_back(const io::FrameRun& run) override;
     rte_mbuf* copy_of(const io::FrameRun& run, const io::FramePieces& frame) override;
     uint16_t output_of(const chain::Program& program, const Fate& fate) const;

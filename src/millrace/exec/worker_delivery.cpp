@@ -186,7 +186,7 @@ void Worker::send_run(io::Port& port, std::span<rte_mbuf*> mbufs, ChainCounters*
 
 /// Frames go on without mbufs where they are dropped, and where their port can send them so.
 void Worker::deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run, std::span<const io::FramePieces> frames,
-                            const Fate& fate, const uint16_t* details) {
+                            const Fate& fate, const device::PacketResult* results) {
     using Kind = chain::Target::Kind;
     if (fate.target.kind == Kind::drop || fate.target.kind == Kind::node) {
         if (fate.node != kParserNode) counters.dropped_by_nf.add(frames.size());
@@ -203,7 +203,7 @@ void Worker::deliver_frames(const chain::Program& program, ChainCounters& counte
             continue;
         }
         Fate own = fate;
-        if (fate.node < program.nodes.size()) own.decision.detail = detail_of(details[i]);
+        if (fate.node < program.nodes.size()) own.decision.detail = detail_of(results[i].detail);
         deliver_alike(program, counters, std::span(&copy, 1), &own);
     }
     finish_delivery();
@@ -215,14 +215,12 @@ void Worker::send_frames(uint16_t port_index, const io::FrameRun& run, std::span
     if (runtime_.send_locks_[port_index]) shared_queue = std::unique_lock(*runtime_.send_locks_[port_index]);
     io::Port& port = *runtime_.ports_[port_index];
     for (unsigned tries = 0; !frames.empty() && tries < kSendTries;) {
-        const size_t taken = port.send_frames(send_queue(port), run, frames);
-        uint64_t bytes = 0;
-        for (const io::FramePieces& frame : frames.first(taken)) bytes += frame.bytes();
-        sender.sent_packets.add(taken);
-        sender.sent_bytes.add(bytes);
-        frames = frames.subspan(taken);
-        tries = taken > 0 ? 0 : tries + 1;
-        if (taken == 0) rte_pause();
+        const io::SentFrames sent = port.send_frames(send_queue(port), run, frames);
+        sender.sent_packets.add(sent.frames);
+        sender.sent_bytes.add(sent.bytes);
+        frames = frames.subspan(sent.frames);
+        tries = sent.frames > 0 ? 0 : tries + 1;
+        if (sent.frames == 0) rte_pause();
     }
     sender.exit_drops[static_cast<size_t>(ExitDrop::transmit_full)].add(frames.size());
 }

@@ -4,6 +4,7 @@
 // does for each of them is a look at 8 bytes, where an mbuf takes two cache lines of header and a pool.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 namespace millrace::io {
@@ -18,6 +19,22 @@ static_assert(sizeof(FrameSpot) == 8);
 
 /// Frames of a run begin at multiples of so many bytes, as strides of NICs are no shorter. What lies between two of them is readable.
 inline constexpr uint32_t kFrameSpacing = 64;
+
+/// How many of the `count` frames, one at least, are of one length and at one distance from each other.
+inline uint32_t frames_alike(const FrameSpot* spots, uint32_t count) {
+    if (count < 2) return count;
+    constexpr uint32_t kAtOnce = 8;  // without a branch
+    const auto step = [&](uint32_t i) { return std::bit_cast<uint64_t>(spots[i + 1]) - std::bit_cast<uint64_t>(spots[i]); };
+    const uint64_t first = step(0);
+    if (first > UINT32_MAX) return 1;  // another length
+    uint32_t n = 2;
+    for (uint64_t others = 0; n + kAtOnce <= count; n += kAtOnce) {
+        for (uint32_t k = 0; k < kAtOnce; ++k) others |= step(n + k - 1) ^ first;
+        if (others != 0) break;
+    }
+    while (n < count && step(n - 1) == first) ++n;
+    return n;
+}
 
 /// Frames as a port received them, in order of arrival. The memory is the port's, stays as it is until the frames are given back
 /// (`Port::give_back`), and must not be written.
@@ -63,6 +80,12 @@ struct FramePieces {
     uint16_t head_bytes = 0, rest_bytes = 0;
     uint32_t index = 0;  ///< in the run that it came with
     uint32_t bytes() const { return uint32_t{head_bytes} + rest_bytes; }
+};
+
+/// How many frames a port has taken to send, and their bytes.
+struct SentFrames {
+    size_t frames = 0;
+    uint64_t bytes = 0;
 };
 
 }  // namespace millrace::io

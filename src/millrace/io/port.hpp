@@ -104,8 +104,8 @@ public:
     virtual void give_back(uint16_t /*queue*/, uint32_t /*count*/) {}
     /// Whether `send_frames` may be called.
     virtual bool sends_frames() const { return false; }
-    /// Sends the first of `frames`, which came with `run`, in order; returns how many it took. It has done with their memory when it returns.
-    virtual size_t send_frames(uint16_t /*queue*/, const FrameRun& /*run*/, std::span<const FramePieces> /*frames*/) { return 0; }
+    /// Sends the first of `frames`, which came with `run`, in order; returns what it took. It has done with their memory when it returns.
+    virtual SentFrames send_frames(uint16_t /*queue*/, const FrameRun& /*run*/, std::span<const FramePieces> /*frames*/) { return {}; }
 
     /// True once no queue will ever receive anything any more (end of a capture or a counted source).
     virtual bool exhausted() const { return !can_receive(); }

@@ -64,14 +64,14 @@ void record(Histogram& latency, const FrameRun& run, std::span<const FramePieces
 
 }  // namespace
 
-size_t SinkPort::send_frames(uint16_t queue, const FrameRun& run, std::span<const FramePieces> frames) {
+SentFrames SinkPort::send_frames(uint16_t queue, const FrameRun& run, std::span<const FramePieces> frames) {
     uint64_t bytes = 0;
     for (const FramePieces& frame : frames) bytes += frame.bytes();
     Queue& own = queues_[queue];
     if (own.frames.size() < options_.keep) keep(own, run, frames);
     if (own.latency != nullptr) record(*own.latency, run, frames);
     sending(queue).count(frames.size(), bytes);
-    return frames.size();
+    return {frames.size(), bytes};
 }
 
 void SinkPort::keep(Queue& queue, const FrameRun& run, std::span<const FramePieces> frames) {

@@ -76,7 +76,7 @@ inline constexpr uint32_t kPartCount = kMaxNodes + 4;
 
 /// The arrays of one batch, all in the device's memory, `count` elements each unless said otherwise.
 struct BatchView {
-    uint8_t* frames = nullptr;                      ///< the packet buffer
+    uint8_t* frames = nullptr;                      ///< of the batch, in the packet buffer: what offsets count from
     /// Where the host keeps each frame, for the gather step and for batches in place: addresses that the device's kernels can read;
     /// or where they have landed, for the step that begins.
     /// Null where the frames lie `source_pitch` bytes apart from `source` on.
