@@ -57,7 +57,7 @@ public:
         for (uint32_t wanted = 0, placed = 0; n < run.count && placed == wanted; n += placed) {
             const uint32_t alike = io::frames_alike(run.spots + n, run.count - n);
             wanted = alike >= kFew ? alike : std::min(run.count - n, kAtOnce);
-            placed = alike >= kFew ? add_alike(run, n, alike) : add_each(run, n, wanted);
+            placed = alike >= kFew ? add_alike(run, n, alike) : prefix_ == chain::kWholeFrame ? add_each<true>(run, n, wanted) : add_each<false>(run, n, wanted);
         }
         return n;
     }
@@ -112,11 +112,38 @@ private:
         count_ += n;
         return n;
     }
+    /// Frames [first, first + wanted) of the run, of any lengths. What it counts is in registers meanwhile.
+    template <bool whole>
     uint32_t add_each(const io::FrameRun& run, uint32_t first, uint32_t wanted) {
-        Layout own = *this;  // in registers
-        uint32_t n = 0;
-        while (n < wanted && own.add(run.data(first + n), run.spots[first + n].length, run.port)) ++n;
-        *this = own;
+        const io::FrameSpot* const spots = run.spots + first;
+        device::FrameDescriptor* const to = descriptors_ + count_;
+        const auto most = static_cast<uint32_t>(std::min<size_t>(wanted, most_ - count_));
+        const uint32_t headroom = headroom_, tailroom = tailroom_, prefix = prefix_;
+        const uint32_t usual = count_ != 0 ? room_ : share_of(spots[0].length).room;
+        const auto pitch = static_cast<uint32_t>(pitch_);
+        uint32_t n = 0, bytes = bytes_, widest = widest_, differ = 0, breaks = 0, expected = spots[0].offset;
+        size_t crossing = 0;
+        for (; n < most; ++n) {
+            const uint32_t length = spots[n].length, offset = spots[n].offset;
+            const uint32_t present = whole ? length : std::min(length, prefix), room = whole ? frame_room(length, headroom, tailroom) : usual;
+            if (bytes + room > most_bytes_) break;
+            write(to[n], bytes, length, present, run.port);
+            differ |= room ^ usual;
+            breaks += offset != expected;
+            expected = offset + pitch;
+            crossing += present;
+            widest = std::max(widest, present);
+            bytes += room;
+        }
+        if (n == 0) return 0;
+        runs_ += breaks + (run.data(first) != expected_);
+        expected_ = run.data(first + n - 1) + pitch_;
+        room_ = usual;
+        even_ &= differ == 0;
+        frame_bytes_ += crossing;
+        widest_ = widest;
+        bytes_ = bytes;
+        count_ += n;
         return n;
     }
 

@@ -76,8 +76,8 @@ SentFrames SinkPort::send_frames(uint16_t queue, const FrameRun& run, std::span<
 
 void SinkPort::keep(Queue& queue, const FrameRun& run, std::span<const FramePieces> frames) {
     for (const FramePieces& piece : frames) {
+        if (options_.sample && !in_sample(run.number(piece.index))) continue;  // most are not, so that this comes first
         if (queue.frames.size() == options_.keep) return;
-        if (options_.sample && !in_sample(run.number(piece.index))) continue;
         SunkFrame frame{run.number(piece.index), run.timestamp_ns(piece.index), {piece.head, piece.head + piece.head_bytes}};
         frame.bytes.insert(frame.bytes.end(), piece.rest, piece.rest + piece.rest_bytes);
         queue.frames.push_back(std::move(frame));
