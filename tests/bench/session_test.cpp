@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -13,6 +14,7 @@
 #include "millrace/bench/session.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/io/capture_writer.hpp"
+#include "millrace/packet/bytes.hpp"
 #include "support/data.hpp"
 #include "support/devices.hpp"
 #include "support/packet_builder.hpp"
@@ -243,6 +245,27 @@ TEST_F(References, NoticeEveryByteThatIsWrong) {
     EXPECT_TRUE(reference_->differs(other));
     other.before.assign(10, 0);
     EXPECT_NE(reference_->differs(other).value_or("").find("the cpu drops it"), std::string::npos);
+}
+
+/// Each tunnel has its share of the packets, and all of them come out as on the cpu.
+TEST_F(Sessions, ShareDestinationsOutAmongTunnels) {
+    SessionOptions options = this->options();
+    options.workload.tunnels = 4;
+    Session session(options);
+    const Result result = session.measure(point("ipsec", "cpu"));
+    EXPECT_EQ(result.mistake(), "");
+    EXPECT_GT(result.check.equal, 100u);
+    EXPECT_EQ(result.ending.drops.count("ipsec.sequence-exhausted"), 0u);
+    std::map<uint32_t, size_t> by_spi;
+    auto run = session.open(point("ipsec", "cpu"));
+    run->start();
+    run->sleep(0.05);
+    for (const Sample& sample : run->finish().samples) {
+        ASSERT_GT(sample.after.size(), 38u);
+        EXPECT_EQ(sample.before[30] >> 4 & 3, sample.after[37] - 1) << "the destination's third and fourth bit choose the tunnel";
+        ++by_spi[load_be32(sample.after.data() + 34)];
+    }
+    EXPECT_EQ(by_spi.size(), 4u);
 }
 
 TEST(Workloads, AreMadeUpWhereThereAreNoPublishedFiles) {

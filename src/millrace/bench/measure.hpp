@@ -3,6 +3,7 @@
 
 #include <array>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,6 +66,7 @@ struct Sample {
 struct Ending {
     bool conserved = false;
     std::string trouble;          ///< of workers and ports; empty when there was none
+    std::map<std::string, uint64_t> drops;  ///< in the whole run, as of exec::ChainReport, of all chains together
     std::vector<Sample> samples;
     std::string engine;
 };

@@ -67,7 +67,7 @@ nlohmann::json Result::json() const {
         {"layout", point.traffic.layout}, {"restore", point.traffic.restore}, {"seconds", counts.seconds}, {"packets-per-second", counts.packet_rate()}, {"gbps", counts.bit_rate() * 1e-9},
         {"sent-packets-per-second", sent / counts.seconds}, {"sent-gbps", static_cast<double>(counts.sent_bytes) * 8e-9 / counts.seconds},
         {"missed-packets", counts.missed}, {"frame-bytes-in", packets > 0 ? static_cast<double>(counts.received_bytes) / packets : 0},
-        {"frame-bytes-out", sent > 0 ? static_cast<double>(counts.sent_bytes) / sent : 0}, {"dropped", counts.dropped}, {"punted", counts.punted},
+        {"frame-bytes-out", sent > 0 ? static_cast<double>(counts.sent_bytes) / sent : 0}, {"dropped", counts.dropped}, {"punted", counts.punted}, {"drops", ending.drops},
         {"cycles-per-packet", cycles_per_packet()}, {"cpu-cycles-by-nf", nodes}, {"latency-us", latency_json(counts)},
         {"check", {{"equal", check.equal}, {"different", check.different}, {"first-difference", check.first_difference}}},
         {"conserved", ending.conserved}, {"trouble", ending.trouble}};
@@ -132,7 +132,7 @@ double Session::bus_limit(const std::string& name, double bytes_in, double bytes
 }
 
 nlohmann::json Session::inputs() const {
-    return {{"firewall", workload_.rules_name}, {"nids", workload_.pattern_name}, {"router", workload_.route_name}, {"ipsec", "one tunnel, AES-128-CTR and HMAC-SHA1-96"},
+    return {{"firewall", workload_.rules_name}, {"nids", workload_.pattern_name}, {"router", workload_.route_name}, {"ipsec", fmt::format("{} tunnel{}, AES-128-CTR and HMAC-SHA1-96", workload_.tunnels, workload_.tunnels == 1 ? "" : "s")},
             {"payload", workload_.payload_name}, {"flows", workload_.flows}, {"max-batch", options_.max_batch}, {"max-delay", options_.max_delay},
             {"configuration", options_.config}};
 }

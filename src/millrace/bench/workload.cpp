@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
 #include "millrace/bench/inputs.hpp"
+#include "millrace/packet/bytes.hpp"
 
 namespace millrace::bench {
 namespace {
@@ -124,12 +126,22 @@ std::string router_yaml(const Workload& w) {
     return text;
 }
 
+/// Destinations are shared out evenly among the tunnels; what else there is takes the first.
 std::string ipsec_yaml(const Workload& w) {
-    return fmt::format("ipsec:\n          mtu: 9000\n          sas:\n"
-                       "            - {{name: t, direction: out, spi: {}, local: {}, remote: {}, cipher: aes-128-ctr, key: \"{}\", nonce: \"{}\", "
-                       "auth-key: \"{}\"}}\n"
-                       "          policies:\n            - {{src: 0.0.0.0/0, dst: 0.0.0.0/0, action: protect, sa: t}}\n          default: bypass\n",
-                       w.spi, dotted(w.local), dotted(w.remote), hex(w.key), hex(w.nonce), hex(w.auth_key));
+    std::string sas, policies;
+    const auto bits = static_cast<unsigned>(std::countr_zero(w.tunnels));
+    for (uint32_t i = 0; i < w.tunnels; ++i) {
+        auto nonce = w.nonce;
+        nonce[2] = static_cast<uint8_t>(nonce[2] ^ i >> 8);
+        nonce[3] = static_cast<uint8_t>(nonce[3] ^ i);
+        sas += fmt::format("            - {{name: t{}, direction: out, spi: {}, local: {}, remote: {}, cipher: aes-128-ctr, key: \"{}\", nonce: \"{}\", auth-key: \"{}\"}}\n",
+                           i, w.spi + i, dotted(w.local), dotted(w.remote), hex(w.key), hex(nonce), hex(w.auth_key));
+        auto from = w.dst_from;
+        store_be32(from.data(), load_be32(from.data()) | i << (32 - w.dst_bits - bits));
+        if (i > 0) policies += fmt::format("            - {{src: 0.0.0.0/0, dst: {}/{}, action: protect, sa: t{}}}\n", dotted(from), w.dst_bits + bits, i);
+    }
+    return fmt::format("ipsec:\n          mtu: 9000\n          sas:\n{}          policies:\n{}            - {{src: 0.0.0.0/0, dst: 0.0.0.0/0, action: protect, sa: t0}}\n"
+                       "          default: bypass\n", sas, policies);
 }
 
 std::string nf_yaml(const Workload& w, const std::string& kind) {
@@ -163,7 +175,9 @@ Workload make_workload(const WorkloadOptions& options) {
     w.local = {192, 0, 2, 1};
     w.remote = {198, 51, 100, 1};
     // 64.0.0.0/2 holds loopback addresses, too, so that the router has something to refuse.
-    w.dst = "64.0.0.0/2";
+    w.dst_from = {64, 0, 0, 0};
+    w.dst_bits = 2;
+    w.tunnels = options.tunnels;
     return w;
 }
 
@@ -174,7 +188,7 @@ std::string source_options(const Workload& w, const Traffic& traffic) {
     } else {
         text += fmt::format("size: {}, flows: {}, protocol: tcp, addresses: {{src: 198.18.0.0/15, dst: {}}}, ports: {{src: 1024-65535, dst: 80-90}}, "
                             "payload: {}",
-                            traffic.size, w.flows, w.dst, w.payload);
+                            traffic.size, w.flows, fmt::format("{}/{}", dotted(w.dst_from), w.dst_bits), w.payload);
     }
     if (traffic.rate > 0) text += fmt::format(", rate: {:.0f}", traffic.rate);
     if (traffic.descriptors > 0) text += fmt::format(", descriptors: {}", traffic.descriptors);

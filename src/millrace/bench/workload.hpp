@@ -18,7 +18,9 @@ struct WorkloadOptions {
     size_t patterns = 0;      ///< of the NIDS, at most; 0: all of about 3,000
     std::string payload = "http";  ///< http, capture or random
     uint32_t flows = 65536;
+    uint32_t tunnels = 1;     ///< of the IPsec gateway, by destination: a power of two, up to kMostTunnels
 };
+inline constexpr uint32_t kMostTunnels = 1024;
 
 /// A next hop of the router.
 struct Hop {
@@ -37,13 +39,15 @@ struct Workload {
     std::string route_file;             ///< prefixes, each with the name of a hop, or without: hops are then chosen by hash
     std::vector<Hop> hops;
     std::string default_hop;
-    std::array<uint8_t, 16> key;        ///< of the tunnel: AES-128-CTR and HMAC-SHA1
+    std::array<uint8_t, 16> key;        ///< of the tunnels: AES-128-CTR and HMAC-SHA1
     std::array<uint8_t, 20> auth_key;
     std::array<uint8_t, 4> nonce;
     std::array<uint8_t, 4> local, remote;
-    uint32_t spi = 0x1001;
+    uint32_t spi = 0x1001;              ///< of the first tunnel; each further one's is one more, and its nonce's last bytes differ by its number
+    uint32_t tunnels = 1;
     std::string payload;                ///< as a source port's `payload:`
-    std::string dst;                    ///< the prefix of destinations
+    std::array<uint8_t, 4> dst_from;    ///< the prefix of destinations: its first address
+    unsigned dst_bits = 0;              ///< and its length
     uint32_t flows = 0;
     std::string rules_name, pattern_name, route_name, payload_name;  ///< for people
 };

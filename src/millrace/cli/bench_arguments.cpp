@@ -18,6 +18,12 @@ volatile std::sig_atomic_t stop_asked = 0;
 
 const std::vector<std::string> kSizes = {"64", "128", "256", "512", "1024", "1518"};
 
+std::vector<uint32_t> powers_of_two(uint32_t most) {
+    std::vector<uint32_t> powers;
+    for (uint32_t power = 1; power <= most; power *= 2) powers.push_back(power);
+    return powers;
+}
+
 }  // namespace
 
 void BenchArguments::add_to(CLI::App& command) {
@@ -39,6 +45,9 @@ void BenchArguments::add_to(CLI::App& command) {
     command.add_option("--patterns", session.workload.patterns, "Patterns of the NIDS, at most; 0: all of about 3,000")->capture_default_str();
     command.add_option("--payload", session.workload.payload, "What frames carry")->check(CLI::IsMember({"http", "capture", "random"}))->capture_default_str();
     command.add_option("--flows", session.workload.flows, "Five-tuples")->check(CLI::Range(1, 1 << 24))->capture_default_str();
+    command.add_option("--tunnels", session.workload.tunnels, "ESP tunnels, by destination; one has numbers for 4,294,967,295 packets")
+        ->check(CLI::IsMember(powers_of_two(bench::kMostTunnels)))
+        ->capture_default_str();
     command.add_option("--data", session.workload.data, "Folder of published rules, patterns, routes and payload; without it they are made up")
         ->envname("MILLRACE_DATA")->type_name("DIR");
     command.add_option("--layout", session.layout, "How received frames lie: each in a buffer of its own, or side by side")
@@ -107,6 +116,8 @@ ScratchFolder::~ScratchFolder() {
 
 void BenchOutput::add(const bench::Result& result, std::string note) {
     if (result.counts.missed > 0) note += fmt::format("{}missed {}", note.empty() ? "" : "; ", result.counts.missed);
+    if (const auto exhausted = result.ending.drops.find("ipsec.sequence-exhausted"); exhausted != result.ending.drops.end())
+        note += fmt::format("{}{} packets found their tunnel's sequence numbers used up, see --tunnels", note.empty() ? "" : "; ", exhausted->second);
     if (!std::exchange(headed_, true))
         std::cout << "device  workers  chain                          frames      Mpkt/s    Gb/s  of bus  cycles/pkt    batch   p50      p99      checked\n";
     const bench::Counts& counts = result.counts;
