@@ -142,16 +142,17 @@ int run_side_by_side(const Arguments& arguments) {
 int run_batches(const Arguments& arguments) {
     start_eal();
     nlohmann::json results = nlohmann::json::array();
-    for (const uint32_t batch : {1024u, 2048u, 4096u, 8192u})
-        for (const uint32_t buffers : {6 * batch, 49152u})
-            for (const bool side_by_side : {false, true}) {
-                const OffloadPath path{arguments.batch_workers, std::max(arguments.frame_bytes, 64u), batch, buffers, side_by_side, arguments.seconds / 8};
-                const double cycles = measure_offload_path(path);
-                std::cout << fmt::format("{} B, batches of {:4}, {:5} {}, {} workers: {:5.1f} cycles a packet\n", path.frame_bytes, batch, buffers,
-                                         side_by_side ? "frames side by side" : "buffers", path.workers, cycles) << std::flush;
-                results.push_back({{"frame-bytes", path.frame_bytes}, {"batch", batch}, {"buffers", buffers}, {"layout", side_by_side ? "side-by-side" : "buffers"},
-                                   {"workers", path.workers}, {"cycles-per-packet", cycles}});
-            }
+    for (const std::string& size : {std::to_string(std::max(arguments.frame_bytes, 64u)), std::string("imix")})
+        for (const uint32_t batch : {1024u, 2048u, 4096u, 8192u})
+            for (const uint32_t buffers : {6 * batch, 49152u})
+                for (const bool side_by_side : {false, true}) {
+                    const OffloadPath path{arguments.batch_workers, size, batch, buffers, side_by_side, arguments.seconds / 16};
+                    const double cycles = measure_offload_path(path);
+                    std::cout << fmt::format("{:>4}, batches of {:4}, {:5} {}, {} workers: {:5.1f} cycles a packet\n", size, batch, buffers,
+                                             side_by_side ? "frames side by side" : "buffers", path.workers, cycles) << std::flush;
+                    results.push_back({{"traffic", size}, {"batch", batch}, {"buffers", buffers}, {"layout", side_by_side ? "side-by-side" : "buffers"},
+                                       {"workers", path.workers}, {"cycles-per-packet", cycles}});
+                }
     write_json(arguments, {{"results", results}});
     return 0;
 }

@@ -108,7 +108,7 @@ double measure_offload_path(const OffloadPath& path) {
     options.offload.depth = IdleDevice::kDepth;
     options.devices = {std::make_shared<IdleDevice>()};
     options.buffers = path.buffers;
-    Run run(configuration, bench_ports(configuration, fmt::format("{{size: {}, {}}}", path.frame_bytes, path.side_by_side ? "layout: side-by-side" : "restore: nothing"), "{}", options), options);
+    Run run(configuration, bench_ports(configuration, fmt::format("{{size: {}, {}}}", path.size, path.side_by_side ? "layout: side-by-side" : "restore: nothing"), "{}", options), options);
     run.start();
     const uint64_t packets = run.counts().received_packets;
     const std::clock_t begin = std::clock();

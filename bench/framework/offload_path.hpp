@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace millrace::bench {
 
 struct OffloadPath {
     unsigned workers = 1;
-    uint32_t frame_bytes = 64, batch_packets = 4096, buffers = 16384;  ///< buffers of each worker
+    std::string size = "64";    ///< of frames, in bytes; or imix
+    uint32_t batch_packets = 4096, buffers = 16384;  ///< buffers of each worker
     bool side_by_side = false;  ///< frames, in place of each in a buffer of its own
     double seconds = 0.5;
 };

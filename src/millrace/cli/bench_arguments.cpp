@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <bit>
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -18,10 +20,15 @@ volatile std::sig_atomic_t stop_asked = 0;
 
 const std::vector<std::string> kSizes = {"64", "128", "256", "512", "1024", "1518"};
 
-std::vector<uint32_t> powers_of_two(uint32_t most) {
-    std::vector<uint32_t> powers;
-    for (uint32_t power = 1; power <= most; power *= 2) powers.push_back(power);
-    return powers;
+/// A power of two, up to `most`.
+CLI::Validator power_of_two(uint32_t most) {
+    return {[most](const std::string& text) {
+                uint32_t number = 0;
+                const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+                const bool good = read.ec == std::errc() && read.ptr == text.data() + text.size() && std::has_single_bit(number) && number <= most;
+                return good ? std::string() : fmt::format("'{}' is no power of two up to {}", text, most);
+            },
+            ""};
 }
 
 }  // namespace
@@ -46,8 +53,7 @@ void BenchArguments::add_to(CLI::App& command) {
     command.add_option("--payload", session.workload.payload, "What frames carry")->check(CLI::IsMember({"http", "capture", "random"}))->capture_default_str();
     command.add_option("--flows", session.workload.flows, "Five-tuples")->check(CLI::Range(1, 1 << 24))->capture_default_str();
     command.add_option("--tunnels", session.workload.tunnels, "ESP tunnels, by destination; one has numbers for 4,294,967,295 packets")
-        ->check(CLI::IsMember(powers_of_two(bench::kMostTunnels)))
-        ->capture_default_str();
+        ->check(power_of_two(bench::kMostTunnels))->capture_default_str();
     command.add_option("--data", session.workload.data, "Folder of published rules, patterns, routes and payload; without it they are made up")
         ->envname("MILLRACE_DATA")->type_name("DIR");
     command.add_option("--layout", session.layout, "How received frames lie: each in a buffer of its own, or side by side")
