@@ -3,6 +3,7 @@
 
 #include <map>
 #include <numeric>
+#include <random>
 
 #include "io/support.hpp"
 #include "millrace/io/clock.hpp"
@@ -14,6 +15,25 @@ namespace {
 
 using test::mistake;
 using test::ports;
+
+TEST(FramesAlike, AreThoseOfOneLengthAtOneDistance) {
+    const auto one_by_one = [](const std::vector<FrameSpot>& spots) {
+        uint32_t n = 1;
+        while (n < spots.size() && spots[n].length == spots[0].length && spots[n].offset - spots[n - 1].offset == spots[1].offset - spots[0].offset) ++n;
+        return n;
+    };
+    std::mt19937 rng(71);
+    for (uint32_t count = 1; count <= 70; ++count)
+        for (uint32_t other = 1; other <= count; ++other)  // the first that differs, by its length or by where it lies; or none does
+            for (const bool by_length : {false, true}) {
+                std::vector<FrameSpot> spots(count);
+                const auto length = static_cast<uint16_t>(rng() % UINT16_MAX), distance = static_cast<uint16_t>(kFrameSpacing * (1 + rng() % 30));
+                for (uint32_t i = 0; i < count; ++i) spots[i] = {UINT32_MAX - 70 * 64 * 31 + i * distance, length};
+                if (other < count && by_length) spots[other].length = static_cast<uint16_t>(length + (rng() % 2 == 0 ? 1 : -1));
+                for (uint32_t i = by_length ? count : other; i < count; ++i) spots[i].offset += kFrameSpacing;
+                EXPECT_EQ(frames_alike(spots.data(), count), one_by_one(spots)) << count << " frames, differing at " << other;
+            }
+}
 
 TEST(FrameRing, KeepsFramesApartAndGivesOutEachOnce) {
     std::vector<uint16_t> lengths;
