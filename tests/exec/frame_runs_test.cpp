@@ -27,14 +27,14 @@ const std::pair<const char*, const char*> kChains[] = {
     {"nothing", "[]"},
 };
 
+Frame frame_with(size_t payload) {
+    return build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, tcp: {src: 40000, dst: 2}, payload: {repeat: x, count: " + std::to_string(payload) + "}}");
+}
+
 /// Frames of one length for a while, then of another.
 std::vector<Frame> frames_in_stretches(size_t count) {
     std::vector<Frame> frames;
-    for (Rng rng(67); frames.size() < count;) {
-        const std::string bytes = std::to_string(1 + rng() % 900);
-        frames.insert(frames.end(), 1 + rng() % 60,
-                      build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, tcp: {src: 40000, dst: 2}, payload: {repeat: x, count: " + bytes + "}}"));
-    }
+    for (Rng rng(67); frames.size() < count;) frames.insert(frames.end(), 1 + rng() % 60, frame_with(1 + rng() % 900));
     return frames;
 }
 
@@ -66,14 +66,22 @@ TEST_P(FrameRuns, CrossTheBusByEveryWay) {
     uint32_t seed = 0;
     const std::vector<Frame> mixed = random_frames(700, 47);
     // At one distance, too.
-    const std::vector<Frame> alike(500, build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, tcp: {src: 40000, dst: 2}, payload: {repeat: x, count: 300}}"));
+    const std::vector<Frame> alike(500, frame_with(300));
     // At one distance for a while, and batches that end within such a stretch, for want of room.
     const std::vector<Frame> stretches = frames_in_stretches(600);
     constexpr size_t kRoom = size_t{512} << 10, kLittleRoom = size_t{32} << 10;
+    size_t bytes_of_stretches = 0;
+    for (const Frame& frame : stretches) bytes_of_stretches += frame.size();
+    // The second batch: 15 at one distance, then 25 at another that begin where the first would go on.
+    const std::vector<Frame> two = [] {
+        std::vector<Frame> frames(55, frame_with(700));
+        frames.insert(frames.end(), 25, frame_with(60));
+        return frames;
+    }();
     // One at a time.
     const std::vector<Frame> few(alike.begin(), alike.begin() + 5);
     for (const auto& [name, nfs] : kChains)
-        for (const auto* frames : {&mixed, &alike, &stretches, &few}) {
+        for (const auto* frames : {&mixed, &alike, &stretches, &two, &few}) {
             const EngineRun expected = without_visits(run_on_cpu(make_configuration(nfs, "cpu"), *frames, 256));
             for (const TransferIn in : exec::kTransfersIn)
                 for (const TransferOut out : exec::kTransfersOut) {
@@ -91,6 +99,9 @@ TEST_P(FrameRuns, CrossTheBusByEveryWay) {
                     }
                     uint64_t batches = 0;
                     for (const Counter& counter : run.counters->batches_in) batches += counter.get();
+                    if (frames == &stretches && std::string(name) == "reads frames") {
+                        EXPECT_GE(batches * kLittleRoom, bytes_of_stretches) << what;
+                    }
                     // What takes more room side by side than it has goes another way.
                     if (in == TransferIn::packed && frames != &stretches) {
                         EXPECT_EQ(run.counters->batches_in[static_cast<size_t>(in)].get(), batches) << what;
