@@ -44,10 +44,11 @@ public:
     /// Places the next frames of a run; how many there was room for.
     uint32_t add(const io::FrameRun& run) {
         constexpr uint32_t kFew = 8, kAtOnce = 64;
+        const auto most = static_cast<uint32_t>(std::min<size_t>(run.count, most_ - count_));  // of a backlog
         uint32_t n = 0;
-        for (uint32_t wanted = 0, placed = 0; n < run.count && placed == wanted; n += placed) {
-            const uint32_t alike = io::frames_alike(run.spots + n, run.count - n);
-            wanted = alike >= kFew ? alike : std::min(run.count - n, kAtOnce);
+        for (uint32_t wanted = 0, placed = 0; n < most && placed == wanted; n += placed) {
+            const uint32_t alike = io::frames_alike(run.spots + n, most - n);
+            wanted = alike >= kFew ? alike : std::min(most - n, kAtOnce);
             placed = alike >= kFew ? add_alike(run, n, alike) : prefix_ == chain::kWholeFrame ? add_each<true>(run, n, wanted) : add_each<false>(run, n, wanted);
         }
         return n;
