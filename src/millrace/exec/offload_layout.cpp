@@ -26,20 +26,10 @@ public:
     /// From one frame to the next, where they lie even.
     void expect(ptrdiff_t pitch) { pitch_ = pitch; }
 
-    /// Places the next frame; false if there is no room for it.
-    bool add(const uint8_t* data, uint16_t length, uint16_t port) {
-        const Share share = share_of(length);
-        if (count_ == most_ || bytes_ + share.room > most_bytes_) return false;
-        write(descriptors_[count_], bytes_, length, share.present, port);
-        if (count_ == 0) room_ = share.room;
-        runs_ += data != expected_;
-        expected_ = data + pitch_;
-        even_ &= share.room == room_;
-        frame_bytes_ += share.present;
-        widest_ = std::max(widest_, share.present);
-        bytes_ += share.room;
-        ++count_;
-        return true;
+    /// Places the next frames, of any lengths: frame(i) has the `data`, `length` and `port` of the i-th. How many of `wanted` there was room for.
+    template <class FrameAt>
+    uint32_t add(size_t wanted, const FrameAt& frame) {
+        return prefix_ == chain::kWholeFrame ? add_each<true>(wanted, frame) : add_each<false>(wanted, frame);
     }
     /// Places the next frames of a run; how many there was room for.
     uint32_t add(const io::FrameRun& run) {
@@ -49,7 +39,9 @@ public:
         for (uint32_t wanted = 0, placed = 0; n < most && placed == wanted; n += placed) {
             const uint32_t alike = io::frames_alike(run.spots + n, most - n);
             wanted = alike >= kFew ? alike : std::min(most - n, kAtOnce);
-            placed = alike >= kFew ? add_alike(run, n, alike) : prefix_ == chain::kWholeFrame ? add_each<true>(run, n, wanted) : add_each<false>(run, n, wanted);
+            placed = alike >= kFew ? add_alike(run, n, alike) : add(wanted, [&](uint32_t i) {
+                return Frame{run.data(n + i), run.spots[n + i].length, run.port};
+            });
         }
         return n;
     }
@@ -64,6 +56,10 @@ public:
     }
 
 private:
+    struct Frame {
+        const uint8_t* data;
+        uint16_t length, port;
+    };
     /// What a frame takes: bytes of it that cross, and of the packet buffer.
     struct Share {
         uint32_t present, room;
@@ -104,32 +100,32 @@ private:
         count_ += n;
         return n;
     }
-    /// Frames [first, first + wanted) of the run, of any lengths. What it counts is in registers meanwhile.
-    template <bool whole>
-    uint32_t add_each(const io::FrameRun& run, uint32_t first, uint32_t wanted) {
-        const io::FrameSpot* const spots = run.spots + first;
+    /// What it counts is in registers meanwhile.
+    template <bool whole, class FrameAt>
+    uint32_t add_each(size_t wanted, const FrameAt& frame) {
+        const auto most = static_cast<uint32_t>(std::min(wanted, most_ - count_));
+        if (most == 0) return 0;
         device::FrameDescriptor* const to = descriptors_ + count_;
-        const auto most = static_cast<uint32_t>(std::min<size_t>(wanted, most_ - count_));
         const uint32_t headroom = headroom_, tailroom = tailroom_, prefix = prefix_;
-        const uint32_t usual = count_ != 0 ? room_ : share_of(spots[0].length).room;
-        const auto pitch = static_cast<uint32_t>(pitch_);
-        uint32_t n = 0, bytes = bytes_, widest = widest_, differ = 0, breaks = 0, expected = spots[0].offset;
+        const uint32_t usual = count_ != 0 ? room_ : share_of(frame(0).length).room;
+        const ptrdiff_t pitch = pitch_;
+        const uint8_t* expected = expected_;
+        uint32_t n = 0, bytes = bytes_, widest = widest_, differ = 0, breaks = 0;
         size_t crossing = 0;
         for (; n < most; ++n) {
-            const uint32_t length = spots[n].length, offset = spots[n].offset;
-            const uint32_t present = whole ? length : std::min(length, prefix), room = whole ? frame_room(length, headroom, tailroom) : usual;
+            const auto& each = frame(n);
+            const uint32_t length = each.length, present = whole ? length : std::min(length, prefix), room = whole ? frame_room(length, headroom, tailroom) : usual;
             if (bytes + room > most_bytes_) break;
-            write(to[n], bytes, length, present, run.port);
+            write(to[n], bytes, length, present, each.port);
             differ |= room ^ usual;
-            breaks += offset != expected;
-            expected = offset + pitch;
+            breaks += each.data != expected;
+            expected = each.data + pitch;
             crossing += present;
             widest = std::max(widest, present);
             bytes += room;
         }
-        if (n == 0) return 0;
-        runs_ += breaks + (run.data(first) != expected_);
-        expected_ = run.data(first + n - 1) + pitch_;
+        runs_ += breaks;
+        expected_ = expected;
         room_ = usual;
         even_ &= differ == 0;
         frame_bytes_ += crossing;
@@ -153,7 +149,8 @@ private:
 OffloadEngine::Layout OffloadEngine::lay_out_buffers(const Queue& queue, Slot& slot, Layout layout) const {
     const Queue::Waiting* const waiting = queue.packets.data() + queue.first;
     if (layout.most() > 0) layout.expect(stride_of(*waiting[0].mbuf->pool));
-    for (size_t i = 0; i < layout.most() && layout.add(waiting[i].data, waiting[i].length, waiting[i].port); ++i) {
+    const uint32_t n = layout.add(layout.most(), [&](uint32_t i) -> const Queue::Waiting& { return waiting[i]; });
+    for (uint32_t i = 0; i < n; ++i) {
         slot.mbufs.push_back(waiting[i].mbuf);
         slot.sources[i] = reinterpret_cast<uint64_t>(waiting[i].data);
     }
