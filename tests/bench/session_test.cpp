@@ -287,6 +287,14 @@ TEST(Workloads, AreMadeUpWhereThereAreNoPublishedFiles) {
     std::filesystem::remove_all(scratch);
 }
 
+TEST(Workloads, RefuseTunnelsThatDestinationsCannotBeSharedOutAmong) {
+    for (const uint32_t tunnels : {0u, 3u, 6u, 2 * kMostTunnels, UINT32_MAX}) {
+        WorkloadOptions options;
+        options.tunnels = tunnels;
+        EXPECT_THROW(make_workload(options), std::invalid_argument) << tunnels;
+    }
+}
+
 TEST(Bus, CarriesEachWayAndBothAtOnce) {
     device::sim::SimDevice device;
     BusOptions options;

@@ -12,7 +12,7 @@
 #include <set>
 #include <thread>
 
-#include "gpu.hpp"
+#include "driver.hpp"
 
 using namespace emulator;
 
@@ -22,7 +22,6 @@ std::vector<std::unique_ptr<Gpu>>& gpus() {
     static auto& all = *new std::vector<std::unique_ptr<Gpu>>;
     return all;
 }
-thread_local Gpu* current = nullptr;
 
 /// A module's library stays loaded: its kernels may not have ended, and say so when they run on.
 struct Module {
@@ -55,21 +54,6 @@ Injections& injections() {
     return all;
 }
 
-/// What a function answers before it does anything.
-int trouble(const char* function) {
-    {
-        Injections& all = injections();
-        const std::lock_guard lock(all.mutex);
-        for (auto one = all.waiting.begin(); one != all.waiting.end(); ++one) {
-            if (one->function != function || one->after-- > 0) continue;
-            const int result = one->result;
-            all.waiting.erase(one);
-            return result;
-        }
-    }
-    return current != nullptr ? current->failed.load() : kSuccess;
-}
-
 Stream& null_stream() {
     // One for each GPU.
     static auto& streams = *new std::map<Gpu*, std::unique_ptr<Stream>>;
@@ -79,8 +63,8 @@ Stream& null_stream() {
     if (stream == nullptr) stream = std::make_unique<Stream>(*current);
     return *stream;
 }
-Stream& of(Stream* stream) { return stream != nullptr ? *stream : null_stream(); }
 
+/// CUDA_MEMCPY2D.
 struct Rows {
     size_t from_x, from_y;
     unsigned from_kind;
@@ -97,46 +81,27 @@ struct Rows {
     size_t width, height;
 };
 
-struct Copy {
-    unsigned char* to;
-    const unsigned char* from;
-    size_t bytes;
-};
+}  // namespace
 
-struct Copy3D {
-    size_t from_x, from_y, from_z, from_level;
-    unsigned from_kind;
-    const unsigned char* from_host;
-    unsigned char* from_device;
-    void* from_array;
-    void* reserved0;
-    size_t from_pitch, from_height;
-    size_t to_x, to_y, to_z, to_level;
-    unsigned to_kind;
-    unsigned char* to_host;
-    unsigned char* to_device;
-    void* to_array;
-    void* reserved1;
-    size_t to_pitch, to_height;
-    size_t width, height, depth;
-};
-constexpr unsigned kHost = 1, kDevice = 2;
+namespace emulator {
 
-/// kInvalidValue unless the GPU's side lies in its memory.
-int as_copy(const Copy3D& from, Copy& copy) {
-    if (from.height != 1 || from.depth != 1 || from.from_kind == from.to_kind) return kInvalidValue;
-    copy = {from.to_kind == kHost ? from.to_host : from.to_device, from.from_kind == kHost ? from.from_host : from.from_device, from.width};
-    return current->memory.has(from.to_kind == kDevice ? copy.to : copy.from, copy.bytes) ? kSuccess : kInvalidValue;
+thread_local Gpu* current = nullptr;
+
+int trouble(const char* function) {
+    {
+        Injections& all = injections();
+        const std::lock_guard lock(all.mutex);
+        for (auto one = all.waiting.begin(); one != all.waiting.end(); ++one) {
+            if (one->function != function || one->after-- > 0) continue;
+            const int result = one->result;
+            all.waiting.erase(one);
+            return result;
+        }
+    }
+    return current != nullptr ? current->failed.load() : kSuccess;
 }
 
-struct KernelCall {
-    Kernel* function;
-    unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
-    void** parameters;
-    void** extra;
-    void* kernel;
-    void* context;
-};
+Stream& of(Stream* stream) { return stream != nullptr ? *stream : null_stream(); }
 
 Launch as_launch(const KernelCall& call) {
     Launch launch;
@@ -163,35 +128,7 @@ void put_copy(Stream& stream, const Copy& copy) {
     stream.put([copy] { memcpy(copy.to, copy.from, copy.bytes); });
 }
 
-/// A step of a graph: they run in the order in which they were added.
-struct Node {
-    enum class Kind { kernel, copy, record, wait } kind;
-    Launch launch;
-    Copy copy{};
-    Event* event = nullptr;
-};
-struct Graph {
-    std::deque<Node> nodes;
-};
-struct GraphProgram {
-    std::map<const Node*, Node> nodes;
-    std::vector<const Node*> order;
-};
-
-int add(Graph* graph, Node** node, Node made) {
-    graph->nodes.push_back(std::move(made));
-    *node = &graph->nodes.back();
-    return kSuccess;
-}
-Node* find(GraphProgram* program, Node* node, Node::Kind kind) {
-    const auto found = program->nodes.find(node);
-    return found != program->nodes.end() && found->second.kind == kind ? &found->second : nullptr;
-}
-
-}  // namespace
-
-#define ANSWER_TROUBLE \
-    if (const int result = trouble(__func__); result != kSuccess) return result
+}  // namespace emulator
 
 extern "C" {
 
@@ -451,89 +388,6 @@ int cuLaunchKernel(Kernel* function, unsigned grid_x, unsigned grid_y, unsigned 
     Launch launch = as_launch({function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, parameters, nullptr, nullptr, nullptr});
     if (const int result = launch.trouble(); result != kSuccess) return result;
     put_launch(of(stream), std::move(launch));
-    return kSuccess;
-}
-
-int cuGraphCreate(Graph** graph, unsigned) {
-    ANSWER_TROUBLE;
-    *graph = new Graph;
-    return kSuccess;
-}
-int cuGraphDestroy(Graph* graph) {
-    delete graph;
-    return kSuccess;
-}
-int cuGraphAddKernelNode_v2(Node** node, Graph* graph, Node* const*, size_t, const KernelCall* call) {
-    ANSWER_TROUBLE;
-    Launch launch = as_launch(*call);
-    if (const int result = launch.trouble(); result != kSuccess) return result;
-    return add(graph, node, {.kind = Node::Kind::kernel, .launch = std::move(launch)});
-}
-int cuGraphAddMemcpyNode(Node** node, Graph* graph, Node* const*, size_t, const Copy3D* from, void*) {
-    ANSWER_TROUBLE;
-    Copy copy{};
-    if (const int result = as_copy(*from, copy); result != kSuccess) return result;
-    return add(graph, node, {.kind = Node::Kind::copy, .launch = {}, .copy = copy});
-}
-int cuGraphAddEventRecordNode(Node** node, Graph* graph, Node* const*, size_t, Event* event) {
-    ANSWER_TROUBLE;
-    return add(graph, node, {.kind = Node::Kind::record, .launch = {}, .copy = {}, .event = event});
-}
-int cuGraphAddEventWaitNode(Node** node, Graph* graph, Node* const*, size_t, Event* event) {
-    ANSWER_TROUBLE;
-    return add(graph, node, {.kind = Node::Kind::wait, .launch = {}, .copy = {}, .event = event});
-}
-int cuGraphInstantiateWithFlags(GraphProgram** program, Graph* graph, unsigned long long) {
-    ANSWER_TROUBLE;
-    *program = new GraphProgram;
-    for (const Node& node : graph->nodes) {
-        (*program)->nodes.emplace(&node, node);
-        (*program)->order.push_back(&node);
-    }
-    return kSuccess;
-}
-int cuGraphExecKernelNodeSetParams_v2(GraphProgram* program, Node* node, const KernelCall* call) {
-    ANSWER_TROUBLE;
-    Node* own = find(program, node, Node::Kind::kernel);
-    Launch launch = as_launch(*call);
-    if (own == nullptr || launch.trouble() != kSuccess) return kInvalidValue;
-    own->launch = std::move(launch);
-    return kSuccess;
-}
-int cuGraphExecMemcpyNodeSetParams(GraphProgram* program, Node* node, const Copy3D* from, void*) {
-    ANSWER_TROUBLE;
-    Node* own = find(program, node, Node::Kind::copy);
-    return own == nullptr ? kInvalidValue : as_copy(*from, own->copy);
-}
-int cuGraphExecEventRecordNodeSetEvent(GraphProgram* program, Node* node, Event* event) {
-    ANSWER_TROUBLE;
-    Node* own = find(program, node, Node::Kind::record);
-    if (own == nullptr) return kInvalidValue;
-    own->event = event;
-    return kSuccess;
-}
-int cuGraphExecEventWaitNodeSetEvent(GraphProgram* program, Node* node, Event* event) {
-    ANSWER_TROUBLE;
-    Node* own = find(program, node, Node::Kind::wait);
-    if (own == nullptr) return kInvalidValue;
-    own->event = event;
-    return kSuccess;
-}
-int cuGraphLaunch(GraphProgram* program, Stream* stream) {
-    ANSWER_TROUBLE;
-    for (const Node* one : program->order) {
-        const Node& node = program->nodes.at(one);
-        switch (node.kind) {
-            case Node::Kind::kernel: put_launch(of(stream), node.launch); break;
-            case Node::Kind::copy: put_copy(of(stream), node.copy); break;
-            case Node::Kind::record: put_record(of(stream), node.event); break;
-            case Node::Kind::wait: put_wait(of(stream), node.event); break;
-        }
-    }
-    return kSuccess;
-}
-int cuGraphExecDestroy(GraphProgram* program) {
-    delete program;
     return kSuccess;
 }
 }

@@ -156,6 +156,8 @@ std::string nf_yaml(const Workload& w, const std::string& kind) {
 }  // namespace
 
 Workload make_workload(const WorkloadOptions& options) {
+    if (!std::has_single_bit(options.tunnels) || options.tunnels > kMostTunnels)
+        throw std::invalid_argument(fmt::format("{} tunnels: destinations are shared out among a power of two of them, up to {}", options.tunnels, kMostTunnels));
     Workload w;
     w.scratch = options.scratch;
     w.flows = options.flows;

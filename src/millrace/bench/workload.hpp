@@ -53,6 +53,7 @@ struct Workload {
 };
 
 /// The same on every call with the same options. Writes the NIDS rules, and what it makes up, into the scratch folder.
+/// Throws std::invalid_argument for tunnels that are no power of two up to kMostTunnels.
 Workload make_workload(const WorkloadOptions& options);
 
 /// What a source sends: frames of one size (`64`), `imix`, or those of a capture.
