@@ -79,6 +79,37 @@ TEST_F(Batcher, PutsNoBatchInLineBehindOneThatStillWaitsThere) {
     EXPECT_GE(in_line, static_cast<uint64_t>(std::chrono::nanoseconds(kNap).count()) / 2);
 }
 
+/// Two other workers' batches: the thread is at the first, and the second waits.
+TEST_F(Batcher, PutsNoBatchInLineBehindAnotherWorkersBeforeItsPacketsAreOld) {
+    test_pool();
+    for (const auto max_delay : {std::chrono::milliseconds(10'000), std::chrono::milliseconds(10)}) {
+        const bool old = max_delay < std::chrono::seconds(1);
+        const auto thread = std::make_shared<exec::CallThread>();
+        std::atomic<bool> begun{false}, go{false};
+        const auto run = [&](void*) {
+            begun = true;
+            while (!go) std::this_thread::yield();
+        };
+        exec::CallThread::Lane first(thread, run), second(thread, run);
+        collector_.outcomes.clear();
+        start(0, 1024, max_delay, 4, SIZE_MAX, thread);
+        first.put(nullptr);
+        while (!begun) std::this_thread::yield();
+        EXPECT_FALSE(second.line()) << "the thread is at it";
+        second.put(nullptr);
+        EXPECT_TRUE(first.line()) << "who looks doesn't matter";
+        for (int i = 0; i < 5; ++i) {
+            submit(1);
+            if (old) std::this_thread::sleep_for(2 * max_delay);
+            engine_->poll();
+        }
+        go = true;
+        while (collector_.outcomes.size() < 5) engine_->poll();
+        EXPECT_EQ(batches(), old ? 2u : 1u) << "the first packet gets in line when it is old, and what comes behind it goes together; or all five";
+        engine_.reset();
+    }
+}
+
 TEST_F(Batcher, TellsWhatBatchesGoThrough) {
     test_pool();
     constexpr uint64_t kNap = 20'000'000;  // ns

@@ -49,6 +49,7 @@ void CallThread::Lane::put(void* work) {
     const uint64_t next = put_.load(std::memory_order_relaxed);
     while (next - done_.load(std::memory_order_acquire) == kMost) rte_pause();
     ring_[next % kMost] = work;
+    thread_->waiting_.fetch_add(1, std::memory_order_relaxed);
     put_.store(next + 1, std::memory_order_release);
 }
 
@@ -59,6 +60,7 @@ void CallThread::Lane::wait() const {
 bool CallThread::Lane::run_next() {
     const uint64_t next = done_.load(std::memory_order_relaxed);
     if (next == put_.load(std::memory_order_acquire)) return false;
+    thread_->waiting_.fetch_sub(1, std::memory_order_relaxed);
     run_(ring_[next % kMost]);
     done_.store(next + 1, std::memory_order_release);
     return true;

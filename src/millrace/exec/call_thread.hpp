@@ -37,6 +37,8 @@ public:
         void wait() const;
         /// Whether something of what was put there is still to be done.
         bool busy() const { return done_.load(std::memory_order_acquire) != put_.load(std::memory_order_relaxed); }
+        /// Whether the thread has yet to come to something that a lane, this one or another, has put there.
+        bool line() const { return thread_->waiting_.load(std::memory_order_relaxed) > 0; }
 
     private:
         friend class CallThread;
@@ -54,6 +56,7 @@ private:
     std::array<std::atomic<Lane*>, kMostLanes> lanes_{};
     std::atomic<size_t> used_{0};       // places up to the last one that ever had a lane
     std::atomic<uint64_t> rounds_{0};   // looks at all lanes
+    alignas(64) std::atomic<size_t> waiting_{0};  // put into lanes and not begun
     std::atomic<bool> stopping_{false};
     std::thread thread_;
 };

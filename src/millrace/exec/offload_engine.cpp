@@ -169,8 +169,10 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
 bool OffloadEngine::batch_is_due(const Queue& queue, uint64_t now) const {
     if (queue.waiting() == 0 || idle_.empty()) return false;
     const size_t most = std::min(queue.program->max_batch, max_batch_);
-    // Who makes the calls has not come to the last one yet: the next takes what comes meanwhile.
-    if (lane_ && lane_->busy() && queue.waiting() < most) return false;
+    const uint64_t waited_ns = to_nanoseconds(now - queue.bursts.front().first), max_delay_ns = static_cast<uint64_t>(queue.program->max_delay.count());
+    // Who makes the calls has not come to the last one yet, or to another worker's: the next takes what comes meanwhile, instead of
+    // growing old in line. Others may be quicker each time the line gets free, so that it only waits for so long.
+    if (lane_ && queue.waiting() < most && (lane_->busy() || (lane_->line() && waited_ns < 2 * max_delay_ns))) return false;
     const size_t idle_below = options_.mode == device::Mode::persistent ? std::min<size_t>(options_.depth, device::kMostTeams) : 1;
     // What can be received at once is as good as here: each batch costs the CPU as much as a few hundred packets.
     constexpr size_t kWorthIt = 2048;
@@ -179,7 +181,7 @@ bool OffloadEngine::batch_is_due(const Queue& queue, uint64_t now) const {
     // So few that the worker has time for as many batches, and that a GPU takes about as long for as for one.
     constexpr size_t kFew = 128;
     if (!flying_.empty() && away_ != 0 && in_flight_ <= kFew && now - flying_.back()->launched >= away_ / options_.depth) return true;
-    return to_nanoseconds(now - queue.bursts.front().first) >= static_cast<uint64_t>(queue.program->max_delay.count());
+    return waited_ns >= max_delay_ns;
 }
 
 void OffloadEngine::poll() {
