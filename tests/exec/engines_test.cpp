@@ -67,36 +67,41 @@ TEST_P(Devices, GiveTheSameAnswerWithCpuHalvesAndDeviceHalvesOfAnyLanes) {
     }
 }
 
-TEST_P(Devices, GiveTheSameAnswerInEveryModeAndWithEveryTransfer) {
+class DevicesInEveryMode : public DeviceInMode {};
+
+TEST_P(DevicesInEveryMode, GiveTheSameAnswerWithEveryTransfer) {
     const std::vector<Frame> frames = random_frames(900, 11);
     const EngineRun expected = run_on_cpu(make_test_chain("cpu"), frames, 256);
-    unsigned seed = 1;
-    for (const device::Mode mode : device::kModes)
-        for (const exec::TransferIn in : exec::kTransfersIn)
-            for (const exec::TransferOut out : exec::kTransfersOut)
-                for (const bool whole : {false, true}) {
-                    exec::OffloadOptions options;
-                    options.mode = mode;
-                    options.transfer_in = in;
-                    options.transfer_out = out;
-                    options.whole_frames = whole;
-                    ++seed;
-                    expect_equal(expected, run_on_device(device(seed), make_test_chain(GetParam()), frames, 200, options),
-                                 "variant " + std::to_string(seed));
-                }
-    for (const device::Mode mode : {device::Mode::fused, device::Mode::pipelined})
-        for (const exec::TransferIn in : {exec::TransferIn::gather, exec::TransferIn::rows})
-            for (const bool thread : {false, true}) {
-                exec::OffloadOptions options;
-                options.mode = mode;
+    unsigned seed = static_cast<unsigned>(mode()) * 100;
+    exec::OffloadOptions options;
+    options.mode = mode();
+    const auto compare = [&] {
+        const std::string what = std::string(exec::name_of(options.transfer_in)) + ", " + exec::name_of(options.transfer_out) + (options.whole_frames ? ", whole frames" : "") +
+                                 (options.graphs ? ", graphs" : "") + (options.call_thread != nullptr ? ", a thread for calls" : "");
+        expect_equal(expected, run_on_device(device(++seed), make_test_chain(name()), frames, 200, options), what);
+    };
+    for (const exec::TransferIn in : exec::kTransfersIn)
+        for (const exec::TransferOut out : exec::kTransfersOut)
+            for (const bool whole : {false, true}) {
                 options.transfer_in = in;
-                options.graphs = true;
-                if (thread) options.call_thread = std::make_shared<exec::CallThread>();
-                ++seed;
-                expect_equal(expected, run_on_device(device(seed), make_test_chain(GetParam()), frames, 200, options),
-                             "graphs, variant " + std::to_string(seed));
+                options.transfer_out = out;
+                options.whole_frames = whole;
+                compare();
             }
+    if (mode() != device::Mode::fused && mode() != device::Mode::pipelined) return;
+    options = {};
+    options.mode = mode();
+    options.graphs = true;
+    for (const exec::TransferIn in : {exec::TransferIn::gather, exec::TransferIn::rows})
+        for (const bool thread : {false, true}) {
+            options.transfer_in = in;
+            options.call_thread = thread ? std::make_shared<exec::CallThread>() : nullptr;
+            compare();
+        }
 }
+
+INSTANTIATE_TEST_SUITE_P(All, DevicesInEveryMode, testing::ValuesIn(devices_in_every_mode()), device_in_mode_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DevicesInEveryMode);
 
 /// Packets are numbered by those that lead their key in a block, where they are few, and one by one where they are many.
 TEST_P(Devices, NumberThePacketsOfAnyNumberOfTunnelsInOrder) {

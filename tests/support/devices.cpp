@@ -82,4 +82,17 @@ std::string device_test_name(const testing::TestParamInfo<std::string>& info) {
     return name;
 }
 
+void DeviceInMode::SetUp() { MILLRACE_NEEDS_DEVICE(name()); }
+
+std::vector<DeviceInMode::ParamType> devices_in_every_mode() {
+    std::vector<DeviceInMode::ParamType> all;
+    for (const std::string& device : offload_devices())
+        for (const device::Mode mode : device::kModes) all.emplace_back(device, mode);
+    return all;
+}
+
+std::string device_in_mode_name(const testing::TestParamInfo<DeviceInMode::ParamType>& info) {
+    return device_test_name({std::get<0>(info.param) + device::name_of(std::get<1>(info.param)), info.index});
+}
+
 }  // namespace millrace::test

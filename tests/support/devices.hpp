@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "millrace/device/device.hpp"
@@ -31,6 +32,18 @@ std::vector<std::string> device_pairs();
 
 /// The name of a parameterised test that has a device's as its parameter.
 std::string device_test_name(const testing::TestParamInfo<std::string>& info);
+
+/// A test of a device in one of its modes, so that several processes can share out what takes long.
+class DeviceInMode : public testing::TestWithParam<std::tuple<std::string, device::Mode>> {
+protected:
+    void SetUp() override;
+    const std::string& name() const { return std::get<0>(GetParam()); }
+    device::Mode mode() const { return std::get<1>(GetParam()); }
+    std::shared_ptr<device::Device> device(uint32_t seed) const { return open_device(name(), seed); }
+};
+/// Its parameters: offload_devices() in every mode.
+std::vector<DeviceInMode::ParamType> devices_in_every_mode();
+std::string device_in_mode_name(const testing::TestParamInfo<DeviceInMode::ParamType>& info);
 
 }  // namespace millrace::test
 
