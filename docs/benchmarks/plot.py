@@ -155,7 +155,7 @@ def latency(files):
             own = [r["batch-us"].get(stage, 0) for r in timed]
             bars.barh(range(len(timed)), own, left=left, color=COLORS[i], label=stage)
             left = [a + b for a, b in zip(left, own)]
-        bars.set_yticks(range(len(timed)), [f"{r['offered-packets-per-second'] * 1e-6:.2f} Mpkt/s,\n{r['batch-packets']:.0f} a batch" for r in timed], fontsize=8)
+        bars.set_yticks(range(len(timed)), [f"{r['device']}, {r['offered-packets-per-second'] * 1e-6:.2f} Mpkt/s,\n{r['batch-packets']:.0f} a batch" for r in timed], fontsize=8)
         bars.set_xlabel("us of a batch, from when its oldest packet was received")
         bars.legend(fontsize=8)
     devices = order((c["device"], c["chain"], c["traffic"]) for c in curves)

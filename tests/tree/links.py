@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Links between the documents lead somewhere, headings included. usage: links.py ROOT"""
+"""Links between the documents lead somewhere, headings included, and some link leads to every record and plot of a benchmark. usage: links.py ROOT"""
 import pathlib
 import re
 import subprocess
@@ -17,7 +17,7 @@ def anchors(document):
 
 listed = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard", "*.md"], capture_output=True, text=True)
 documents = [root / name for name in listed.stdout.split()] if listed.returncode == 0 else sorted(root.glob("**/*.md"))
-mistakes, count = [], 0
+mistakes, count, linked = [], 0, set()
 for document in documents:
     text = re.sub(r"```.*?```", "", document.read_text(), flags=re.S)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -26,10 +26,14 @@ for document in documents:
         count += 1
         path, _, anchor = target.partition("#")
         file = (document.parent / path).resolve() if path else document
+        linked.add(file)
         if not file.exists():
             mistakes.append(f"{document.relative_to(root)}: {target} leads nowhere")
         elif anchor and file.suffix == ".md" and anchor not in anchors(file):
             mistakes.append(f"{document.relative_to(root)}: {path or 'this page'} has no heading for #{anchor}")
+for file in sorted((root / "docs" / "benchmarks").glob("**/*")):
+    if file.suffix in (".json", ".svg") and file not in linked:
+        mistakes.append(f"{file.relative_to(root)}: no document links to it")
 if not count:
     mistakes.append("no links found at all")
 print("\n".join(mistakes) or f"{count} links in {len(documents)} documents lead somewhere")
