@@ -49,6 +49,8 @@ struct GraphProgram {
     std::vector<const Node*> order;
 };
 
+/// A step of a kind that has no more to it than an event.
+Node of_event(Node::Kind kind, Event* event) { return {.kind = kind, .launch = {}, .copy = {}, .event = event}; }
 int add(Graph* graph, Node** node, Node made) {
     graph->nodes.push_back(std::move(made));
     *node = &graph->nodes.back();
@@ -57,6 +59,12 @@ int add(Graph* graph, Node** node, Node made) {
 Node* find(GraphProgram* program, Node* node, Node::Kind kind) {
     const auto found = program->nodes.find(node);
     return found != program->nodes.end() && found->second.kind == kind ? &found->second : nullptr;
+}
+int set_event(GraphProgram* program, Node* node, Node::Kind kind, Event* event) {
+    Node* own = find(program, node, kind);
+    if (own == nullptr) return kInvalidValue;
+    own->event = event;
+    return kSuccess;
 }
 
 }  // namespace
@@ -86,11 +94,11 @@ int cuGraphAddMemcpyNode(Node** node, Graph* graph, Node* const*, size_t, const 
 }
 int cuGraphAddEventRecordNode(Node** node, Graph* graph, Node* const*, size_t, Event* event) {
     ANSWER_TROUBLE;
-    return add(graph, node, {.kind = Node::Kind::record, .launch = {}, .copy = {}, .event = event});
+    return add(graph, node, of_event(Node::Kind::record, event));
 }
 int cuGraphAddEventWaitNode(Node** node, Graph* graph, Node* const*, size_t, Event* event) {
     ANSWER_TROUBLE;
-    return add(graph, node, {.kind = Node::Kind::wait, .launch = {}, .copy = {}, .event = event});
+    return add(graph, node, of_event(Node::Kind::wait, event));
 }
 int cuGraphInstantiateWithFlags(GraphProgram** program, Graph* graph, unsigned long long) {
     ANSWER_TROUBLE;
@@ -116,17 +124,11 @@ int cuGraphExecMemcpyNodeSetParams(GraphProgram* program, Node* node, const Copy
 }
 int cuGraphExecEventRecordNodeSetEvent(GraphProgram* program, Node* node, Event* event) {
     ANSWER_TROUBLE;
-    Node* own = find(program, node, Node::Kind::record);
-    if (own == nullptr) return kInvalidValue;
-    own->event = event;
-    return kSuccess;
+    return set_event(program, node, Node::Kind::record, event);
 }
 int cuGraphExecEventWaitNodeSetEvent(GraphProgram* program, Node* node, Event* event) {
     ANSWER_TROUBLE;
-    Node* own = find(program, node, Node::Kind::wait);
-    if (own == nullptr) return kInvalidValue;
-    own->event = event;
-    return kSuccess;
+    return set_event(program, node, Node::Kind::wait, event);
 }
 int cuGraphLaunch(GraphProgram* program, Stream* stream) {
     ANSWER_TROUBLE;
