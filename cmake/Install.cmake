@@ -18,5 +18,5 @@ set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)
 configure_package_config_file(cmake/MillraceConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/MillraceConfig.cmake
   INSTALL_DESTINATION ${package} PATH_VARS CMAKE_INSTALL_INCLUDEDIR)
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/MillraceConfigVersion.cmake COMPATIBILITY ExactVersion)
-install(FILES cmake/MillraceNf.cmake ${CMAKE_CURRENT_BINARY_DIR}/MillraceConfig.cmake
+install(FILES cmake/MillraceNf.cmake cmake/Abi.cmake ${CMAKE_CURRENT_BINARY_DIR}/MillraceConfig.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/MillraceConfigVersion.cmake DESTINATION ${package})

@@ -25,6 +25,18 @@ function(millrace_embed_device_sources target root)
   target_sources(${target} PRIVATE ${generated})
 endfunction()
 
+# Stamps `target` with what it is built against: the headers below the include folder `root`. A program refuses plugins
+# with another stamp than its own, whose classes would be laid out differently.
+set(MILLRACE_ABI_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/Abi.cmake)
+function(millrace_stamp_abi target root)
+  set(generated ${CMAKE_CURRENT_BINARY_DIR}/${target}_abi.cpp)
+  file(GLOB headers CONFIGURE_DEPENDS
+    ${root}/millrace/base/*.hpp ${root}/millrace/packet/*.hpp ${root}/millrace/nf/*.hpp)
+  add_custom_command(OUTPUT ${generated} DEPENDS ${headers} ${MILLRACE_ABI_SCRIPT} COMMENT ""
+    COMMAND ${CMAKE_COMMAND} -DROOT=${root} -DOUT=${generated} -DVERSION=${millrace_VERSION} -P ${MILLRACE_ABI_SCRIPT})
+  target_sources(${target} PRIVATE ${generated})
+endfunction()
+
 # A network function outside of this tree, built as a plugin that `millrace --nf` loads:
 #     millrace_add_nf(NAME ROOT folder-that-includes-start-from FOLDER folder/of/the/nf)
 # compiles every .cpp of the folder and embeds its headers.
@@ -39,5 +51,8 @@ function(millrace_add_nf name)
   else()
     target_link_libraries(${name} PRIVATE yaml-cpp)
   endif()
+  # Symbols that are unique in a process would be the first loaded plugin's, also after it was built anew.
+  target_compile_options(${name} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
   millrace_embed_device_sources(${name} ${NF_ROOT} ${NF_FOLDER})
+  millrace_stamp_abi(${name} ${MILLRACE_INCLUDE_ROOT})
 endfunction()

@@ -1,7 +1,7 @@
 // Any bytes as a capture: the reader ends, stays in its bounds, and its records can become Ethernet frames.
 #include <cstdlib>
 
-#include "millrace/io/capture_reader.hpp"
+#include "millrace/io/capture/capture_reader.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     using namespace millrace;

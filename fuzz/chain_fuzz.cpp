@@ -17,9 +17,9 @@
 #include "millrace/chain/configuration.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/device/sim/sim_device.hpp"
-#include "millrace/exec/offload_engine.hpp"
+#include "millrace/exec/offload/offload_engine.hpp"
 #include "millrace/io/metadata.hpp"
-#include "millrace/io/pool.hpp"
+#include "millrace/io/memory/pool.hpp"
 
 namespace {
 

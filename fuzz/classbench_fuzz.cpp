@@ -2,7 +2,7 @@
 // engine finds.
 #include <cstdlib>
 
-#include "millrace/nf/classify/classbench.hpp"
+#include "millrace/nf/classify/rules/classbench.hpp"
 #include "millrace/nf/classify/classifier_builder.hpp"
 #include "millrace/packet/lanes.hpp"
 

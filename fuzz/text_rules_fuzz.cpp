@@ -1,7 +1,7 @@
 // Any bytes as a rule: a rule or a mistake within the line; and a rule put into words reads as the same rule.
 #include <cstdlib>
 
-#include "millrace/nf/classify/text_rules.hpp"
+#include "millrace/nf/classify/rules/text_rules.hpp"
 
 using namespace millrace;
 using namespace millrace::nf::classify;

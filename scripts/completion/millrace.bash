@@ -15,11 +15,13 @@ _millrace() {
 
     case $previous in
         -d | --device) mapfile -t COMPREPLY < <(compgen -W "cpu sim cuda cuda:0+cuda:1 cuda+cpu" -- "$current"); return ;;
-        --lanes) mapfile -t COMPREPLY < <(compgen -W "1 8 32" -- "$current"); return ;;
+        --lanes) mapfile -t COMPREPLY < <(compgen -W "1 2 4 8 32" -- "$current"); return ;;
         --threading) mapfile -t COMPREPLY < <(compgen -W "full-path master-worker" -- "$current"); return ;;
-        --mode) mapfile -t COMPREPLY < <(compgen -W "fused pipelined no-sharing persistent" -- "$current"); return ;;
+        --mode) [[ $command == bench ]] && { mapfile -t COMPREPLY < <(compgen -W "fused pipelined no-sharing persistent" -- "$current"); return; }
+            mapfile -t COMPREPLY < <(compgen -W "fused persistent" -- "$current"); return ;;
         --transfer-in) mapfile -t COMPREPLY < <(compgen -W "auto packed rows gather zero-copy" -- "$current"); return ;;
         --transfer-out) mapfile -t COMPREPLY < <(compgen -W "auto region selective zero-copy" -- "$current"); return ;;
+        --keep-kernels) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
         -o | --output) [[ $command == bench ]] && { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; }
             mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
         --payload) mapfile -t COMPREPLY < <(compgen -W "http capture random" -- "$current"); return ;;
@@ -37,10 +39,9 @@ _millrace() {
     local options="--help"
     case $command in
         "") options+=" --version --nf" ;;
-        run) options+=" --device --output --lanes --workers --cores --verdicts --timeline --json --for --threading --mode --transfer-in --transfer-out --call-thread --graphs --keep-kernels"
-             options+=" --whole-frames --device-halves --batches --quiet" ;;
-        check) options+=" --device --output --lanes" ;;
-        explain) options+=" --device --output --lanes --workers" ;;
+        run) options+=" --device --output --workers --cores --verdicts --timeline --json --for --mode --call-thread --quiet" ;;
+        check) options+=" --device --output --plugins" ;;
+        explain) options+=" --device --output --workers" ;;
         doctor) options+=" --json" ;;
         profile) options+=" --device --for --json" ;;
         bench)
@@ -50,7 +51,7 @@ _millrace() {
                 transfer) options+=" --device --for --json" ;;
                 chain | nf | modes | latency)
                     options+=" --chain --config --device --workers --cores --sizes --replay --for --warm-up --threading --mode --transfer-in --transfer-out --call-thread --graphs"
-                    options+=" --whole-frames --device-halves --batches --max-batch --max-delay --burst --buffers --many-rules --patterns --payload"
+                    options+=" --keep-kernels --whole-frames --device-halves --batches --max-batch --max-delay --burst --buffers --many-rules --patterns --payload"
                     options+=" --flows --tunnels --data --layout --restore --unchecked --json"
                     [[ $sub == chain || $sub == nf ]] && options+=" --kernels --kernels-only"
                     [[ $sub == modes ]] && options+=" --share --transfers"

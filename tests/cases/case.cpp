@@ -7,8 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "millrace/io/capture_reader.hpp"
-#include "millrace/io/capture_writer.hpp"
+#include "millrace/io/capture/capture_reader.hpp"
+#include "millrace/io/capture/capture_writer.hpp"
+#include "support/device_work.hpp"
 #include "support/devices.hpp"
 
 namespace millrace::test {
@@ -178,6 +179,19 @@ void check_conservation(const CaseRun& run) {
     }
 }
 
+/// The device did the work, but for the packets that `on_cpu` counts: those that the host must decide.
+void check_work(const Variant& variant, const CaseRun& run, uint64_t on_cpu) {
+    if (variant.device.ends_with("+cpu")) return;  // so few packets may all stay on the CPU
+    expect_work(on_cpu > 0 ? Work::shared_with_cpu : Work::device_alone, run.report);
+    if (variant.device == "cpu" || on_cpu == 0) return;
+    uint64_t retried = 0;
+    for (const exec::ChainReport& chain : run.report.chains) {
+        retried += chain.retried_on_cpu;
+        EXPECT_EQ(chain.kept_on_cpu, 0u);
+    }
+    EXPECT_EQ(retried, on_cpu);
+}
+
 }  // namespace
 
 const std::vector<Variant>& variants() {
@@ -238,9 +252,9 @@ CaseRun run_case(const std::string& folder, const Variant& variant) {
     return run;
 }
 
-void check_case(const std::string& folder, const CaseRun& run) {
+void check_case(const std::string& folder, const Variant& variant, const CaseRun& run) {
     const Config expected = Config::load(folder + "/expect.yaml");
-    expected.only({"packets", "drops", "alerts", "ports"});
+    expected.only({"packets", "drops", "alerts", "ports", "on-cpu"});
     std::set<uint64_t> numbers;
     uint64_t unclassified = 0;
     for (const auto& [number, packet] : expected.at("packets").entries()) {
@@ -271,6 +285,7 @@ void check_case(const std::string& folder, const CaseRun& run) {
                 for (const auto& [what, count] : read_counts(counts)) EXPECT_EQ(count, seen[what]) << name.text() << ": " << what;
             }
     check_conservation(run);
+    check_work(variant, run, static_cast<uint64_t>(expected.integer_or("on-cpu", 0, 0)));
 }
 
 }  // namespace millrace::test

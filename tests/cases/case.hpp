@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/exec/report.hpp"
+#include "millrace/exec/report/report.hpp"
 #include "support/packet_builder.hpp"
 
 namespace millrace::test {
@@ -49,6 +49,6 @@ struct CaseRun {
 CaseRun run_case(const std::string& folder, const Variant& variant);
 
 /// Checks a run against the folder's expect.yaml. Failures are googletest's.
-void check_case(const std::string& folder, const CaseRun& run);
+void check_case(const std::string& folder, const Variant& variant, const CaseRun& run);
 
 }  // namespace millrace::test

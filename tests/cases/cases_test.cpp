@@ -46,7 +46,7 @@ TEST_P(Case, EndsAsExpectedAndAsInTheFirstWay) {
     MILLRACE_NEEDS_DEVICE(variant.device);
     const std::string folder = kFolder + name;
     const CaseRun run = run_case(folder, variant);
-    check_case(folder, run);
+    check_case(folder, variant, run);
     // Beyond what the case asks for.
     const Outcome outcome(run);
     EXPECT_EQ(first_outcome(name).lines, outcome.lines);

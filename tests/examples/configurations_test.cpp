@@ -1,7 +1,7 @@
 // The example's files are what they say: read as `millrace check` reads them.
 #include <gtest/gtest.h>
 
-#include "millrace/io/capture_reader.hpp"
+#include "millrace/io/capture/capture_reader.hpp"
 #include "support/data.hpp"
 #include "support/nf_runner.hpp"
 
@@ -22,8 +22,8 @@ TEST_P(ExampleFile, GivesEveryNetworkFunctionOptionsItTakesWithoutAWarning) {
                 if (nf::find_type(key.text()) == nullptr) GTEST_SKIP() << "this build has no network function '" << key.text() << "'";
                 nf::Environment environment{.node_name = key.text(), .chain_name = chain_name.text(),
                                             .output_folder = testing::TempDir(), .ports = ports};
-                environment.warn = [](Diagnostic warning) { ADD_FAILURE() << warning.render(); };
                 EXPECT_NO_THROW(NfRunner(key.text(), options, environment)) << key.text();
+                for (const Diagnostic& warning : environment.warn.take_warnings()) ADD_FAILURE() << warning.render();
                 ++made;
             }
     EXPECT_GE(made, 1u);

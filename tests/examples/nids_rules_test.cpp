@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "millrace/io/capture_reader.hpp"
+#include "millrace/io/capture/capture_reader.hpp"
 #include "support/data.hpp"
 #include "support/nf_runner.hpp"
 
@@ -28,10 +28,8 @@ TEST(ExampleNidsRules, TripOnTheRecordedTrafficUnlessTheyAreMeantToStayQuiet) {
     if (nf::find_type("nids") == nullptr) GTEST_SKIP() << "this build has no network function 'nids'";
     const std::string folder = testing::TempDir();
     nf::Environment environment{.node_name = "nids", .chain_name = "chain", .output_folder = folder, .ports = kTestPorts};
-    std::vector<std::string> warnings;
-    environment.warn = [&](Diagnostic warning) { warnings.push_back(warning.render()); };
     NfRunner runner("nids", Config::parse("{rules: [" + source_path("examples/nids.rules") + "], mode: ips}"), environment);
-    EXPECT_TRUE(warnings.empty()) << warnings.front();
+    for (const Diagnostic& warning : environment.warn.take_warnings()) ADD_FAILURE() << warning.render();
 
     const NfResult result = runner.run(recorded_frames(), Engine{.lanes = 1});
     std::set<uint32_t> tripped;

@@ -17,12 +17,18 @@ using device::sim::SimOptions;
 
 class Batcher : public testing::Test {
 protected:
+    void TearDown() override {
+        if (engine_ == nullptr) return;
+        engine_->drain();
+        expect_work(work_, {engine_.get()}, *counters_, submitted_);
+    }
     /// An engine on a device that does nothing for its first `slow_polls` polls.
     void start(uint64_t slow_polls, uint32_t max_batch, std::chrono::nanoseconds max_delay, unsigned depth = 4, size_t full_burst = SIZE_MAX,
                std::shared_ptr<exec::CallThread> call_thread = nullptr) {
         SimOptions sim;
         sim.lag = 0;
         if (slow_polls > 0) sim.faults = {{Fault::Kind::slow, 0, slow_polls}};
+        submitted_ = 0;
         configuration_ = make_configuration("[mirror]", "sim");
         auto program = std::make_shared<chain::Program>(*configuration_.chains[0]);
         program->max_batch = max_batch;
@@ -41,6 +47,7 @@ protected:
         const Frame frame = build_packet("{ipv4: {}, udp: {src: 1, dst: 2}}");
         std::vector<rte_mbuf*> mbufs;
         for (size_t i = 0; i < packets; ++i) mbufs.push_back(make_mbuf(frame, ++number_));
+        submitted_ += packets;
         engine_->submit(program_, *counters_, mbufs.data(), mbufs.size());
     }
     uint64_t batches() const { return counters_->batches.get(); }
@@ -50,7 +57,8 @@ protected:
     std::unique_ptr<exec::ChainCounters> counters_;
     Collector collector_;
     std::unique_ptr<exec::OffloadEngine> engine_;
-    uint64_t number_ = 0;
+    uint64_t number_ = 0, submitted_ = 0;
+    Work work_ = Work::device_alone;
 };
 
 TEST_F(Batcher, SendsAPacketAtOnceWhenTheDeviceIsIdle) {
@@ -105,6 +113,7 @@ TEST_F(Batcher, PutsNoBatchInLineBehindAnotherWorkersBeforeItsPacketsAreOld) {
         }
         go = true;
         while (collector_.outcomes.size() < 5) engine_->poll();
+        expect_work(work_, {engine_.get()}, *counters_, submitted_);
         EXPECT_EQ(batches(), old ? 2u : 1u) << "the first packet gets in line when it is old, and what comes behind it goes together; or all five";
         engine_.reset();
     }
@@ -223,6 +232,7 @@ TEST_F(Batcher, SendsAFullBatchToABusyDevice) {
 TEST_F(Batcher, LetsNoPacketWaitBeyondMaxDelay) {
     test_pool();
     start(UINT64_MAX / 2, 1024, std::chrono::milliseconds(2), 2);
+    work_ = Work::fault;  // it never answers
     submit(1);
     engine_->poll();
     submit(3);

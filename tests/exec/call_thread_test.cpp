@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "millrace/exec/call_thread.hpp"
+#include "millrace/exec/offload/call_thread.hpp"
 #include "support/engine_runner.hpp"
 
 namespace millrace::exec {

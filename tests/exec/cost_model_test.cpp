@@ -1,5 +1,5 @@
 // What a batch's ways of transfer cost: the laws that any figures must obey, and the choice that follows.
-#include "millrace/exec/cost_model.hpp"
+#include "millrace/exec/transfer/cost_model.hpp"
 
 #include <gtest/gtest.h>
 

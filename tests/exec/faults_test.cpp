@@ -11,8 +11,8 @@
 #include "exec/wild/device.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/device/sim/sim_device.hpp"
-#include "millrace/exec/report.hpp"
-#include "millrace/exec/runtime.hpp"
+#include "millrace/exec/report/report.hpp"
+#include "millrace/exec/worker/runtime.hpp"
 #include "millrace/nf/nf.hpp"
 #include "support/devices.hpp"
 #include "support/test_chain.hpp"
@@ -82,7 +82,7 @@ std::string run_wild(const std::shared_ptr<device::Device>& device, const std::s
     exec::OffloadOptions options;
     options.mode = mode;
     if (thread) options.call_thread = std::make_shared<exec::CallThread>();
-    const EngineRun run = run_on_device(device, make_configuration(chain_text(target), name), frames, 100, options);
+    const EngineRun run = run_on_device(device, make_configuration(chain_text(target), name), frames, 100, options, Work::fault);
     size_t right = 0;
     for (size_t i = 0; i < std::min(expected.outcomes.size(), run.outcomes.size()); ++i) right += run.outcomes[i] == expected.outcomes[i];
     const bool all = right == frames.size() && run.outcomes.size() == frames.size() && run.counters->received_packets.get() == frames.size();
@@ -191,6 +191,7 @@ std::string change_under_load(device::sim::SimOptions sim, const std::string& be
 TEST(FaultsUnderLoad, OfMemoryForALargerChainBringItToTheCpu) {
     device::sim::SimOptions sim;
     sim.memory_bytes = size_t{64} << 20;
+    claim_device_work();  // until then
     const std::string text = change_under_load(sim, "[wild]", "[wild: {state: 4000000}]");
     EXPECT_TRUE(text.starts_with("cpu, taken over from a failed device")) << text;
     EXPECT_TRUE(std::regex_search(text, std::regex("chain 'c': .* has no [0-9]+ bytes left for the shared packet buffer \\([0-9]+ are free\\)"))) << text;

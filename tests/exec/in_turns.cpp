@@ -7,7 +7,7 @@
 #include <set>
 
 #include "millrace/device/order_gate.hpp"
-#include "millrace/io/capture_reader.hpp"
+#include "millrace/io/capture/capture_reader.hpp"
 #include "support/test_chain.hpp"
 
 namespace millrace::test {
@@ -54,8 +54,9 @@ void expect_each_number_once(const std::string& capture, uint32_t packets) {
 }
 
 EngineRun run_in_turns(const Devices& devices, const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst,
-                       exec::OffloadOptions options, const Between& between) {
+                       exec::OffloadOptions options, const Between& between, Work work) {
     test_pool();
+    const PacketsSeen seen(devices);
     auto program = std::make_shared<chain::Program>(*configuration.chains[0]);
     program->max_delay = std::chrono::nanoseconds(0);
     const std::shared_ptr<const chain::Program> shared = program;
@@ -87,8 +88,14 @@ EngineRun run_in_turns(const Devices& devices, const chain::Configuration& confi
             engine.submit(shared, *result.counters, mbufs.data(), mbufs.size());
             engine.poll();
         }
-        for (const auto& engine : engines) poll_until(*engine, 0);
+        std::vector<const exec::OffloadEngine*> all;
+        for (const auto& engine : engines) {
+            poll_until(*engine, 0);
+            all.push_back(engine.get());
+        }
+        expect_work(work, all, *result.counters, frames.size());
     }
+    seen.expect(work, frames.size());
     for (const auto& device : distinct) device->unpin(test_pool().memory());
     for (Collector& collector : collectors)
         for (Outcome& outcome : collector.outcomes) result.outcomes.push_back(std::move(outcome));

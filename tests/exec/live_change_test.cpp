@@ -9,9 +9,10 @@
 #include <sstream>
 #include <thread>
 
-#include "millrace/exec/report.hpp"
-#include "millrace/exec/runtime.hpp"
-#include "millrace/io/source_port.hpp"
+#include "millrace/exec/report/report.hpp"
+#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/io/source/source_port.hpp"
+#include "support/device_work.hpp"
 #include "support/devices.hpp"
 
 namespace millrace::test {
@@ -96,6 +97,7 @@ TEST_P(LiveChange, LosesAndMixesNothingInAHundredGenerations) {
         sent += port.counters.sent_packets;
     }
     EXPECT_GT(received, kLeastPackets);
+    expect_work(shared_with_cpu() ? Work::shared_with_cpu : Work::device_alone, report);
     if (shared_with_cpu()) {
         EXPECT_GT(report.chains[0].kept_on_cpu, 100u);
         EXPECT_GT(report.chains[0].bytes_to_device, 0u);

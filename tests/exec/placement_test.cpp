@@ -9,9 +9,9 @@
 #include "exec/in_turns.hpp"
 #include "millrace/base/eal.hpp"
 #include "millrace/device/sim/sim_device.hpp"
-#include "millrace/exec/report.hpp"
-#include "millrace/exec/runtime.hpp"
-#include "millrace/io/source_port.hpp"
+#include "millrace/exec/report/report.hpp"
+#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/io/source/source_port.hpp"
 #include "support/test_chain.hpp"
 
 namespace millrace::test {
@@ -136,7 +136,8 @@ TEST_F(Placements, LearnWhatAPacketCosts) {
 }
 
 /// Two bursts on the CPU, two on the devices, and so on.
-EngineRun to_and_fro(const Devices& devices, const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst, device::Mode mode) {
+EngineRun to_and_fro(const Devices& devices, const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst, device::Mode mode,
+                     Work work = Work::shared_with_cpu) {
     exec::OffloadOptions options;
     options.mode = mode;
     options.placement = std::make_shared<Placement>();
@@ -150,7 +151,7 @@ EngineRun to_and_fro(const Devices& devices, const chain::Configuration& configu
         } else if (turn % 4 == 0 && turn > 0) {
             while (options.placement->place() != Place::cpu) poll(), pusher.pass(1.1e-3);
         }
-    });
+    }, work);
 }
 
 class SharedWithCpu : public testing::TestWithParam<std::string> {
@@ -243,6 +244,7 @@ chains:
     const exec::Report report = exec::make_report(runtime);
     EXPECT_TRUE(report.conserved());
     EXPECT_EQ(report.chains[0].sent_packets, 100000u);
+    expect_work(Work::shared_with_cpu, report);
     EXPECT_GT(report.chains[0].kept_on_cpu, 100u);
     EXPECT_GT(report.chains[0].bytes_to_device, 0u);
     expect_each_number_once(file, 100000);
@@ -264,7 +266,7 @@ TEST(SharedWithCpuAlone, NumbersOnWhenTheDeviceFailsAroundAHandOver) {
         for (const uint64_t after : {0, 1, 2, 3, 7, 20}) {
             device::sim::SimOptions simulated;
             simulated.faults = {{kind, after}};
-            const EngineRun run = to_and_fro({std::make_shared<device::sim::SimDevice>(simulated)}, into_tunnel("sim+cpu"), plain, 30, device::Mode::fused);
+            const EngineRun run = to_and_fro({std::make_shared<device::sim::SimDevice>(simulated)}, into_tunnel("sim+cpu"), plain, 30, device::Mode::fused, Work::fault);
             expect_conserved(run, plain.size());
             expect_equal(expected, run, "fault " + std::to_string(static_cast<int>(kind)) + " after " + std::to_string(after));
         }

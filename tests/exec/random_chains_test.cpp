@@ -117,7 +117,7 @@ TEST(RandomChains, GiveTheSamePacketsWithTheLeastTransfersAsWithAll) {
         const EngineRun expected = run_on_cpu(configuration, frames, 64, false);
         exec::OffloadOptions options;
         options.mode = device::kModes[static_cast<size_t>(round) % std::size(device::kModes)];
-        const EngineRun planned = run_on_device(std::make_shared<device::sim::SimDevice>(), configuration, frames, 64, options);
+        const EngineRun planned = run_on_device(std::make_shared<device::sim::SimDevice>(), configuration, frames, 64, options, Work::but_long_headers);
         options.whole_frames = true;
         const EngineRun whole = run_on_device(std::make_shared<device::sim::SimDevice>(), configuration, frames, 64, options);
         for (size_t i = 0; i < frames.size(); ++i) {
@@ -146,7 +146,7 @@ TEST(RandomChains, ShowAFieldThatThePlanForgot) {
     chain::Configuration configuration;
     configuration.chains = {program};
     const std::vector<Frame> frames(10, build_packet("{ipv4: {}, tcp: {src: 1, dst: 2}, payload: hello}"));
-    const EngineRun run = run_on_device(std::make_shared<device::sim::SimDevice>(), configuration, frames, 10);
+    const EngineRun run = run_on_device(std::make_shared<device::sim::SimDevice>(), configuration, frames, 10, {}, Work::shared_with_cpu);
     // Too few bytes came for the headers to be parsed, so the host decided on every packet.
     EXPECT_EQ(run.counters->retried_on_cpu.get(), 10u);
 }

@@ -102,7 +102,7 @@ TEST_P(Residents, EndWhenTheirTurnNeverComes) {
     options.patience = std::chrono::milliseconds(100);
     const std::vector<Frame> frames = random_frames(300, 41);
     const auto from = std::chrono::steady_clock::now();
-    const EngineRun run = run_on_device(device, make_configuration(kTunnel, GetParam()), frames, 50, options);
+    const EngineRun run = run_on_device(device, make_configuration(kTunnel, GetParam()), frames, 50, options, Work::fault);
     EXPECT_LT(std::chrono::steady_clock::now() - from, std::chrono::seconds(60)) << "with a compiler's time";
     expect_conserved(run, frames.size());
     EXPECT_EQ(run.counters->retried_on_cpu.get(), frames.size());

@@ -8,8 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "millrace/exec/report.hpp"
-#include "millrace/exec/runtime.hpp"
+#include "millrace/exec/report/report.hpp"
+#include "millrace/exec/worker/runtime.hpp"
+#include "support/device_work.hpp"
 #include "support/devices.hpp"
 
 namespace millrace::test {
@@ -78,7 +79,9 @@ TEST_P(Timelines, TellOfEveryBatchWhatHappenedToItInOrder) {
     runtime->start();
     ASSERT_TRUE(runtime->wait(std::chrono::seconds(120)));
     runtime->finish();
-    const uint64_t batches = exec::make_report(*runtime).chains[0].batches;
+    const exec::Report report = exec::make_report(*runtime);
+    expect_work(Work::device_alone, report);
+    const uint64_t batches = report.chains[0].batches;
     const json trace = read(options.timeline_file);
     EXPECT_EQ(trace["otherData"]["slices-left-out"], 0);
     const Sums all = sums(trace);
@@ -122,6 +125,7 @@ TEST_P(Timelines, TellOfTheKernelThatStays) {
     runtime->start();
     ASSERT_TRUE(runtime->wait(std::chrono::seconds(120)));
     runtime->finish();
+    expect_work(Work::device_alone, exec::make_report(*runtime));
     const Sums all = sums(read(options.timeline_file));
     for (const char* name : {"gathered", "put on the device", "resident kernel", "applied"}) {
         ASSERT_TRUE(all.slices.contains(name)) << name;
@@ -138,6 +142,7 @@ TEST_P(Timelines, KeepTheLatestSlicesAndSayHowManyWereLeftOut) {
     runtime->start();
     ASSERT_TRUE(runtime->wait(std::chrono::seconds(120)));
     runtime->finish();
+    expect_work(Work::device_alone, exec::make_report(*runtime));
     const json trace = read(options.timeline_file);
     uint64_t kept = 0;
     for (const auto& [name, slices] : sums(trace).slices) kept += slices;
@@ -157,7 +162,7 @@ TEST_P(Timelines, AreWholeWhenTheRunIsEndedEarly) {
     runtime->stop();
     ASSERT_TRUE(runtime->wait(std::chrono::seconds(60)));
     runtime->finish();
-    EXPECT_FALSE(std::filesystem::exists(options.timeline_file + ".part"));
+    expect_work(Work::device_alone, exec::make_report(*runtime));
     EXPECT_FALSE(sums(read(options.timeline_file)).slices.empty());
 }
 

@@ -1,5 +1,5 @@
 // Profiles of transfers: what is written is read again, and nothing else is taken for one.
-#include "millrace/exec/transfer_figures.hpp"
+#include "millrace/exec/transfer/transfer_figures.hpp"
 
 #include <gtest/gtest.h>
 

@@ -20,7 +20,8 @@ struct Chain {
     const char* name;
     std::string nfs;
     bool whole_frames = false;
-    /// Whether frames come back whole.
+    /// Whether frames are brought to the device whole, and come back whole.
+    bool brings_all() const { return whole_frames || std::string(name).find("frames") != std::string::npos; }
     bool whole() const { return whole_frames || name == std::string("changes frames"); }
 };
 const Chain kChains[] = {
@@ -59,7 +60,8 @@ TEST_P(Transfers, GiveTheSameAnswerForEveryKindOfChain) {
             const EngineRun expected = run_on_cpu(make_configuration(chain.nfs, "cpu"), frames, 256);
             for (const TransferIn in : exec::kTransfersIn)
                 for (const TransferOut out : exec::kTransfersOut) {
-                    const EngineRun run = run_on_device(open_device(GetParam(), ++seed), make_configuration(chain.nfs, GetParam()), frames, 300, ways(chain, in, out));
+                    const EngineRun run = run_on_device(open_device(GetParam(), ++seed), make_configuration(chain.nfs, GetParam()), frames, 300, ways(chain, in, out),
+                                                        Work::but_long_headers);
                     expect_conserved(run, size);
                     expect_equal(expected, run, text_of(chain, in, out));
                 }
@@ -110,7 +112,7 @@ TEST(TransferFaults, LeaveReceiveBuffersAsTheyWereWhateverTheWay) {
                     sim.faults = {{kind, runs * 7 % 13}};
                     exec::OffloadOptions options = ways(chain, in, out);
                     if (runs % 2 == 0) options.call_thread = std::make_shared<exec::CallThread>();
-                    const EngineRun run = run_on_device(std::make_shared<SimDevice>(sim), make_configuration(chain.nfs, "sim"), frames, 100, options);
+                    const EngineRun run = run_on_device(std::make_shared<SimDevice>(sim), make_configuration(chain.nfs, "sim"), frames, 100, options, Work::fault);
                     expect_conserved(run, frames.size());
                     expect_equal(expected, run, text_of(chain, in, out) + ", run " + std::to_string(runs));
                     failures += run.counters->retried_on_cpu.get() > 100;

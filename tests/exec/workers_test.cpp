@@ -5,9 +5,9 @@
 #include <thread>
 
 #include "exec/in_turns.hpp"
-#include "millrace/exec/hand_over_engine.hpp"
-#include "millrace/exec/report.hpp"
-#include "millrace/exec/runtime.hpp"
+#include "millrace/exec/hybrid/hand_over_engine.hpp"
+#include "millrace/exec/report/report.hpp"
+#include "millrace/exec/worker/runtime.hpp"
 #include "millrace/io/metadata.hpp"
 #include "support/test_chain.hpp"
 
@@ -63,6 +63,7 @@ chains:
     EXPECT_EQ(report.ports[0].counters.received_packets, 40000u);
     EXPECT_EQ(report.chains[0].passed_on, 40000u);
     EXPECT_EQ(report.chains[1].sent_packets, 40000u);
+    expect_work(Work::device_alone, report);
     EXPECT_GT(report.receive_cycles_per_packet, 0);
     if (device != "cpu") {
         ASSERT_EQ(report.chains[1].stages.us.size(), std::size(exec::kBatchStageNames));
@@ -142,6 +143,7 @@ TEST_P(WorkersStop, InOrderWhenAskedTo) {
     EXPECT_TRUE(report.conserved());
     EXPECT_GT(report.chains[0].sent_packets, 0u);
     EXPECT_EQ(report.chains[0].in_flight, 0u);
+    expect_work(Work::device_alone, report);
 }
 
 TEST(WorkersChange, DoesNotWaitForAWorkerThatHasNothingLeftToDo) {
@@ -203,6 +205,8 @@ TEST(HandOver, KeepsTheOrderAndComesBackWithAllPacketsHoweverSlowTheWorkerIs) {
         engine.submit(mirror.chains[0], counters, mbufs.data(), mbufs.size());
     }
     engine.drain();
+    EXPECT_EQ(engine.describe().find("failed"), std::string::npos) << engine.describe();
+    claim_device_work();
     EXPECT_EQ(watch.seen, number);
     EXPECT_EQ(watch.wrong, 0u);
     EXPECT_EQ(counters.received_packets.get(), number);

@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "io/support.hpp"
-#include "millrace/io/capture_reader.hpp"
-#include "millrace/io/capture_writer.hpp"
+#include "millrace/io/capture/capture_reader.hpp"
+#include "millrace/io/capture/capture_writer.hpp"
 #include "millrace/packet/bytes.hpp"
 
 namespace millrace::io {
@@ -141,7 +141,7 @@ TEST_P(FormatTest, AFullDiskIsCountedRecordByRecordAndTheFileStaysWhole) {
 }
 
 TEST(CaptureWriter, SaysWhenTheFileCannotBeMade) {
-    EXPECT_THROW(CaptureWriter("/no/such/folder/x.pcap"), ConfigError);
+    EXPECT_THROW(CaptureWriter("/no/such/folder/x.pcap"), std::runtime_error);
     EXPECT_NE(mistake("out: { output: /no/such/folder/x.pcap }").find("ports.yaml:1:16"), std::string::npos);
 }
 
@@ -198,8 +198,15 @@ TEST(CaptureReader, ReadsPcapngWithInterfacesThatDiffer) {
     const Read read = read_all(file);
     EXPECT_EQ(read.error, "");
     EXPECT_EQ(read.links, (std::vector<int>{1, 113, 101, 1}));
-    EXPECT_EQ(read.times, (std::vector<uint64_t>{1'500'000'000, 1'500'000, 102'500'000'000, 0}));
+    EXPECT_EQ(read.times, (std::vector<uint64_t>{1'500'000'000, 1'500'000, 102'500'000'000, 102'500'000'000}));
     EXPECT_EQ(read.frames[3].size(), 3u);
+}
+
+TEST(CaptureReader, GivesAPacketWithoutATimeThatOfTheOneBefore) {
+    const std::string simple = block(3, little(uint32_t{60}) + std::string(60, 's'));
+    EXPECT_EQ(read_all(kSection + interface(1, 0) + simple + simple).times, (std::vector<uint64_t>{0, 0}));
+    EXPECT_EQ(read_all(kSection + interface(1, 0) + simple + packet(0, 7, "abcd") + simple + simple + packet(0, 5, "abcd") + simple).times,
+              (std::vector<uint64_t>{0, 7000, 7000, 7000, 5000, 5000}));
 }
 
 TEST(CaptureReader, ReadsSectionsOfTheOtherByteOrder) {

@@ -6,7 +6,7 @@
 
 #include "io/support.hpp"
 #include "millrace/base/file.hpp"
-#include "millrace/io/capture_reader.hpp"
+#include "millrace/io/capture/capture_reader.hpp"
 #include "support/data.hpp"
 
 namespace millrace::io {

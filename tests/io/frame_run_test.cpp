@@ -7,8 +7,8 @@
 
 #include "io/support.hpp"
 #include "millrace/io/clock.hpp"
-#include "millrace/io/frame_ring.hpp"
-#include "millrace/io/source_port.hpp"
+#include "millrace/io/memory/frame_ring.hpp"
+#include "millrace/io/source/source_port.hpp"
 
 namespace millrace::io {
 namespace {

@@ -1,11 +1,16 @@
 // Captures as ports: `pcap`, `output` and `capture`.
+#include <fcntl.h>
 #include <rte_cycles.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "io/support.hpp"
-#include "millrace/io/capture_reader.hpp"
-#include "millrace/io/capture_writer.hpp"
+#include "millrace/io/capture/capture_reader.hpp"
+#include "millrace/io/capture/capture_writer.hpp"
 #include "millrace/packet/packet.hpp"
 
 namespace millrace::io {
@@ -103,6 +108,123 @@ TEST_P(CaptureKinds, CountWhatDoesNotFitOrHasNoEthernetForm) {
     file.put(101);  // raw IP: the bytes 0x40… and 0x60… count as IP
     file.close();
     EXPECT_TRUE(fetch(port(GetParam(), path, "ethernet: only"), &counters).empty());
+}
+
+TEST_P(CaptureKinds, WarnWithoutBeingOpenedOfACaptureThatGivesNoPacket) {
+    const TemporaryFolder folder;
+    const std::string path = make_capture(folder, "a.pcap", 1);
+    std::vector<std::string> warnings;
+    PortEnvironment environment;
+    environment.warn = [&](const Diagnostic& warning) {
+        EXPECT_EQ(warning.severity, Diagnostic::Severity::warning);
+        warnings.push_back(warning.render());
+    };
+    const auto check = [&](uint8_t link_type, const std::string& options) {
+        std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+        file.seekp(20);
+        file.put(static_cast<char>(link_type));
+        file.close();
+        warnings.clear();
+        check_ports(Config::parse(port(GetParam(), path, options) + "\n", "ports.yaml"), environment);
+        return warnings;
+    };
+    EXPECT_TRUE(check(1, "").empty());
+    EXPECT_TRUE(check(101, "").empty()) << "raw IP gets an Ethernet header";
+    ASSERT_EQ(check(101, "ethernet: only").size(), 1u);
+    EXPECT_NE(warnings[0].find("'ethernet: synthesise'"), std::string::npos);
+    ASSERT_EQ(check(105, "").size(), 1u);
+    EXPECT_NE(warnings[0].find("ports.yaml:1:"), std::string::npos) << warnings[0];
+    EXPECT_NE(warnings[0].find("IEEE802_11"), std::string::npos);
+    EXPECT_NE(warnings[0].find("'unsupported-link'"), std::string::npos);
+}
+
+TEST(PcapPort, TakesPacketsWhileTheFileTakesNothing) {
+    const TemporaryFolder folder;
+    const std::string path = folder / "pipe.pcap";
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    const auto made = ports("in: { source: { count: 3000, size: 1000 } }\nout: { output: " + path + " }\n");
+    // Three megabytes, of which the pipe holds 64 KiB: whoever sends would wait for ever now if he wrote himself.
+    EXPECT_EQ(pump(*made[0], *made[1]), 3000u);
+    EXPECT_LT(made[1]->counters().sent_packets, 3000u);
+    std::atomic<bool> closed{false};
+    std::string content;
+    std::thread other([&] {
+        std::vector<char> bytes(1 << 16);
+        for (ssize_t n = 1; n != 0 || !closed;) {
+            n = read(reader, bytes.data(), bytes.size());
+            if (n > 0) content.append(bytes.data(), static_cast<size_t>(n));
+            else std::this_thread::yield();
+        }
+    });
+    made[1]->close();
+    closed = true;
+    other.join();
+    close(reader);
+    EXPECT_EQ(made[1]->counters().sent_packets, 3000u);
+    EXPECT_EQ(made[0]->pools()[0]->available(), made[0]->pools()[0]->packets());
+    CaptureReader written({reinterpret_cast<const uint8_t*>(content.data()), content.size()}, "pipe");
+    CaptureRecord record;
+    while (written.next(record)) EXPECT_EQ(record.bytes.size(), 1000u);
+    EXPECT_EQ(written.records(), 3000u);
+}
+
+TEST(PcapPort, WritesWhatSeveralSendAtOnceEachInOrder) {
+    const TemporaryFolder folder;
+    const std::string path = folder / "a.pcap";
+    constexpr uint32_t kQueues = 4, kEach = 5000;
+    const auto made = ports("in: { source: { count: 20000, size: 64 }, queues: 4 }\nout: { output: " + path + ", queues: 4 }\n");
+    std::vector<std::thread> threads;
+    for (uint16_t queue = 0; queue < kQueues; ++queue)
+        threads.emplace_back([&, queue] {
+            rte_mbuf* mbufs[32];
+            for (uint32_t sent = 0; sent < kEach;) {
+                const uint16_t n = made[0]->receive(queue, mbufs, 32);
+                for (uint16_t i = 0; i < n; ++i) {
+                    auto* const data = rte_pktmbuf_mtod(mbufs[i], uint8_t*);
+                    data[50] = static_cast<uint8_t>(queue);
+                    store_be32(data + 51, sent + i);
+                }
+                ASSERT_EQ(made[1]->send(queue, mbufs, n), n);
+                sent += n;
+            }
+        });
+    for (std::thread& thread : threads) thread.join();
+    made[1]->flush();
+    EXPECT_EQ(made[1]->counters().sent_packets, kQueues * kEach) << "what was flushed is with the kernel";
+    made[1]->close();
+    CaptureReader reader(path);
+    CaptureRecord record;
+    uint32_t next[kQueues] = {};
+    while (reader.next(record)) {
+        ASSERT_LT(record.bytes[50], kQueues);
+        EXPECT_EQ(load_be32(&record.bytes[51]), next[record.bytes[50]]++);
+    }
+    for (const uint32_t count : next) EXPECT_EQ(count, kEach);
+}
+
+TEST(PcapPort, WritesTheTimesThatPacketsHaveSoThatTwoRunsAreEqual) {
+    const TemporaryFolder folder;
+    {
+        CaptureWriter writer(folder / "a.pcapng");
+        writer.write(0, std::vector<uint8_t>(60));
+        writer.write(5, std::vector<uint8_t>(61));
+    }
+    for (const char* out : {"1.pcap", "2.pcap"}) {
+        const auto made = ports("in: { pcap: " + (folder / "a.pcapng") + " }\nout: { output: " + (folder / out) + " }\n");
+        pump(*made[0], *made[1]);
+    }
+    CaptureReader reader(folder / "1.pcap");
+    CaptureRecord record;
+    for (const uint64_t time : {0, 5}) {
+        ASSERT_TRUE(reader.next(record));
+        EXPECT_EQ(record.timestamp_ns, time);
+    }
+    const auto bytes = [&](const char* name) {
+        std::ifstream in(folder / name, std::ios::binary);
+        return std::string(std::istreambuf_iterator<char>(in), {});
+    };
+    EXPECT_EQ(bytes("1.pcap"), bytes("2.pcap"));
 }
 
 TEST_P(CaptureKinds, DeliverWhatComesBeforeTheDamageAndSayWhereItIs) {
@@ -217,7 +339,7 @@ TEST(PcapPort, CountsWhatAFullDiskSwallows) {
 TEST(PcapPort, RefusesOptionsThatMakeNoSense) {
     const TemporaryFolder folder;
     const std::string path = make_capture(folder, "a.pcap", 1);
-    EXPECT_NE(mistake("a: { pcap: " + path + ", output: " + path + " }").find("read and written at once"), std::string::npos);
+    EXPECT_NE(mistake("a: { pcap: " + path + ", output: " + path + " }").find("is what"), std::string::npos);
     EXPECT_NE(mistake("a: { pcap: " + path + ", queues: 2 }").find("one queue"), std::string::npos);
     EXPECT_NE(mistake("a: { pcap: " + path + ", loop: 0 }").find("out of range"), std::string::npos);
     EXPECT_NE(mistake("a: { pcap: " + path + ", rate: 0 }").find("packets a second"), std::string::npos);

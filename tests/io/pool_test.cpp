@@ -1,5 +1,5 @@
 // Packet pools: elements in the order of their addresses, all or none, from any thread.
-#include "millrace/io/pool.hpp"
+#include "millrace/io/memory/pool.hpp"
 
 #include <gtest/gtest.h>
 

@@ -29,7 +29,7 @@ TEST(Ports, SayWhereAndWhatIsWrong) {
     EXPECT_NE(mistake("in: { sink: { keeep: 3 } }").find("did you mean 'keep'"), std::string::npos);
     EXPECT_NE(mistake("in: { sink: {}, queues: 0 }").find("out of range"), std::string::npos);
     EXPECT_NE(mistake("in: { pcap: nowhere.pcap }").find("No such file"), std::string::npos);
-    EXPECT_NE(mistake("in: { pcap: /tmp }").find("directory"), std::string::npos);
+    EXPECT_NE(mistake("in: { pcap: /tmp }").find("is a folder, not a file"), std::string::npos);
     EXPECT_NE(mistake("in: { ring: x }").find("one end only"), std::string::npos);
     EXPECT_NE(mistake("a: { ring: x }\nb: { ring: x }\nc: { ring: x }").find("two ends already"), std::string::npos);
     EXPECT_NE(mistake("a: { ring: x }\nb: { ring: x, queues: 2 }").find("differ"), std::string::npos);
@@ -57,17 +57,17 @@ TEST(Ports, RefuseAFileThatAnotherPortWrites) {
     for (const std::string& name : {capture, folder.path() + "/./in.pcap", folder.path() + "/../" + std::filesystem::path(folder.path()).filename().string() + "/in.pcap", link, hard_link}) {
         const std::string text = mistake(twice + name + "\n");
         EXPECT_NE(text.find("ports.yaml:3:11: "), std::string::npos) << text;
-        EXPECT_NE(text.find("port 'a' writes already"), std::string::npos) << text;
+        EXPECT_NE(text.find("is what ports.yaml:1:14 writes"), std::string::npos) << text;
         EXPECT_NE(text.find("a file of its own"), std::string::npos) << text;
     }
     const std::string absent = folder / "not-there-yet.pcap";
     EXPECT_NE(mistake("a: { output: " + absent + " }\nb:\n  output: " + folder.path() + "/./not-there-yet.pcap\n").find("ports.yaml:3:11"), std::string::npos);
     const std::string over_input = mistake("a: { capture: " + capture + " }\nb:\n  output: " + link + "\n");
     EXPECT_NE(over_input.find("ports.yaml:3:11: "), std::string::npos) << over_input;
-    EXPECT_NE(over_input.find("port 'a' reads"), std::string::npos) << over_input;
+    EXPECT_NE(over_input.find("is what ports.yaml:1:15 reads"), std::string::npos) << over_input;
     const std::string from_output = mistake("a: { output: " + capture + " }\nb: { pcap: " + capture + " }\n");
     EXPECT_NE(from_output.find("ports.yaml:2:12: "), std::string::npos) << from_output;
-    EXPECT_NE(mistake("a: { pcap: " + capture + ", output: " + capture + " }\n").find("read and written at once"), std::string::npos);
+    EXPECT_NE(mistake("a: { pcap: " + capture + ", output: " + capture + " }\n").find("what is read would be destroyed"), std::string::npos);
 
     PortEnvironment environment;
     environment.output_folder = folder.path();

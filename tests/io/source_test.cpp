@@ -5,8 +5,8 @@
 #include <set>
 
 #include "io/support.hpp"
-#include "millrace/io/capture_writer.hpp"
-#include "millrace/io/source_port.hpp"
+#include "millrace/io/capture/capture_writer.hpp"
+#include "millrace/io/source/source_port.hpp"
 #include "millrace/packet/packet.hpp"
 
 namespace millrace::io {

@@ -31,6 +31,14 @@ for command in check explain; do
     "$millrace" $command good.yaml > said 2>&1 || fail "$command refuses a sound configuration"
     [[ ! -e results && ! -e b.pcap ]] || fail "$command has made a file"
 done
+# A capture of a link type that has no Ethernet form (802.11) is sound, but gives no packet: both say so.
+printf '\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x69\0\0\0' > wireless.pcap
+printf 'version: 1\nports: {a: {pcap: wireless.pcap}, b: {sink: {}}}\nchains: {x: {input: a, output: b, nfs: [mirror]}}\n' > wireless.yaml
+for command in "check wireless.yaml" "run wireless.yaml --quiet --output wireless"; do
+    # shellcheck disable=SC2086
+    "$millrace" $command > said 2> warned || { cat warned; fail "$command fails"; }
+    grep -q "wireless.yaml:2:.*warning: link type IEEE802_11" warned || fail "$command says nothing of a capture that gives no packet"
+done
 "$millrace" run good.yaml --quiet > said 2>&1 || fail "the run failed"
 [[ -s results/b.pcap && ! -e b.pcap ]] || fail "the capture is not in the output folder"
 echo "check tells all, and writes nothing"

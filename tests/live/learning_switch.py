@@ -68,6 +68,12 @@ class LearningSwitch(app_manager.OSKenApp):
             self.add_flow(datapath, 10, parser.OFPMatch(in_port=in_port, eth_src=header.src, eth_dst=header.dst), actions)
         datapath.send_msg(parser.OFPPacketOut(datapath=datapath, buffer_id=ofproto.OFP_NO_BUFFER, in_port=in_port, actions=actions, data=message.data))
 
+    @set_ev_cls(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)
+    def port_status(self, event):
+        port = event.msg.desc
+        is_down = port.state & event.msg.datapath.ofproto.OFPPS_LINK_DOWN != 0
+        tell(f"{port.name.decode()} is {'down' if is_down else 'up'}", True)
+
     # --- the checks ---
     @set_ev_cls([ofp_event.EventOFPBarrierReply, ofp_event.EventOFPEchoReply, ofp_event.EventOFPFlowStatsReply, ofp_event.EventOFPPortStatsReply,
                  ofp_event.EventOFPDescStatsReply, ofp_event.EventOFPAggregateStatsReply, ofp_event.EventOFPTableStatsReply, ofp_event.EventOFPGetConfigReply,

@@ -52,6 +52,13 @@ if "${as_user[@]}" "$folder/millrace" run "$folder/chain.yaml" --output /no-such
     echo "FAILED: a folder that can't be made went unnoticed"; exit 1
 fi
 grep -q /no-such-folder "$folder/last" || { echo "FAILED: this message does not name the folder:"; cat "$folder/last"; exit 1; }
-"${as_user[@]}" "$folder/millrace" doctor | grep -q 'missing cap_net_raw' ||
+printf 'version: 1\nports: {a: {af_packet: lo}, b: {sink: {}}}\nchains: {x: {input: a, output: b}}\n' > "$folder/interface.yaml"
+chmod go+r "$folder/interface.yaml"
+if "${as_user[@]}" "$folder/millrace" run "$folder/interface.yaml" --output "$folder/results/interface" > "$folder/last" 2>&1; then
+    [[ $EUID -ne 0 ]] || { echo "FAILED: a packet socket without CAP_NET_RAW went unnoticed"; exit 1; }
+else
+    grep -q "interface.yaml:2:.*CAP_NET_RAW" "$folder/last" || { echo "FAILED: this message does not name the right that is missing:"; cat "$folder/last"; exit 1; }
+fi
+"${as_user[@]}" "$folder/millrace" doctor | grep -q 'optional *cap_net_raw' ||
     { [[ $EUID -ne 0 ]] || { echo "FAILED: the doctor does not miss the rights"; exit 1; }; }
 echo "an ordinary user's runs on cpu and sim end well, with equal captures"

@@ -1,68 +1,20 @@
 // The agent's sockets: controllers that are connected to, that connect, that go and come again.
-#include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include "millrace/openflow/agent.hpp"
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
 #include "openflow/conversation.hpp"
 #include "openflow/messages.hpp"
+#include "openflow/test_socket.hpp"
 
 namespace millrace::test {
 namespace {
 
-/// A TCP socket of the test's own, with the time-outs that keep it from waiting for ever.
-class TestSocket {
-public:
-    explicit TestSocket(int descriptor = ::socket(AF_INET, SOCK_STREAM, 0)) : descriptor_(descriptor) {
-        const timeval wait{10, 0};
-        ::setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
-    }
-    ~TestSocket() { ::close(descriptor_); }
-    TestSocket(const TestSocket&) = delete;
-
-    /// Returns the port.
-    uint16_t listen(uint16_t port = 0) {
-        const int on = 1;
-        ::setsockopt(descriptor_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-        sockaddr_in address = at(port);
-        EXPECT_EQ(::bind(descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
-        EXPECT_EQ(::listen(descriptor_, 4), 0);
-        socklen_t bytes = sizeof address;
-        ::getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &bytes);
-        return ntohs(address.sin_port);
-    }
-    void connect(uint16_t port) {
-        const sockaddr_in address = at(port);
-        ASSERT_EQ(::connect(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    }
-    int accept() { return ::accept(descriptor_, nullptr, nullptr); }
-    void say(const std::string& hex) {
-        const Bytes bytes = from_hex(hex);
-        ASSERT_EQ(::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
-    }
-    /// The next message in hex; empty when the connection is over.
-    std::string hear() {
-        Bytes bytes(kHeaderBytes);
-        if (::recv(descriptor_, bytes.data(), bytes.size(), MSG_WAITALL) != static_cast<ssize_t>(kHeaderBytes)) return {};
-        bytes.resize(static_cast<size_t>(bytes[2]) << 8 | bytes[3]);
-        const ssize_t rest = static_cast<ssize_t>(bytes.size() - kHeaderBytes);
-        if (rest > 0 && ::recv(descriptor_, bytes.data() + kHeaderBytes, static_cast<size_t>(rest), MSG_WAITALL) != rest) return {};
-        return to_hex(bytes);
-    }
-
-private:
-    static sockaddr_in at(uint16_t port) {
-        sockaddr_in address{};
-        address.sin_family = AF_INET;
-        address.sin_port = htons(port);
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        return address;
-    }
-    int descriptor_;
-};
-
-std::vector<nf::flow_switch::ControllerAddress> at(const std::string& address) { return {*nf::flow_switch::parse_controller(address)}; }
+std::vector<nf::flow_switch::ControllerAddress> at(const std::string& address) {
+    return {*nf::flow_switch::parse_controller(address)};
+}
 
 const std::string kHello = "04000010000000010001000800000010", kEchoed = "0403000c0000000170696e67";
 
@@ -79,6 +31,122 @@ TEST(Agent, WaitsForControllersAndServesSeveral) {
     EXPECT_EQ(one.hear().substr(2, 2), "19");
     two.say(kMessages.at("echo"));
     EXPECT_EQ(two.hear(), kEchoed);
+}
+
+/// Brings changes to work as soon as it is told that somebody waits.
+class QuickDatapath : public FakeDatapath {
+public:
+    explicit QuickDatapath(std::atomic<unsigned>& hurried) : hurried_(hurried) {}
+    void hurry() override {
+        ++hurried_;
+        control().at_work(control().version(), nullptr);
+    }
+
+private:
+    std::atomic<unsigned>& hurried_;
+};
+
+TEST(Agent, AnswersAThousandBarriersThatEachWaitForOneFlow) {
+    std::atomic<unsigned> hurried = 0;
+    Agent agent(std::make_unique<QuickDatapath>(hurried), at("ptcp:0"));
+    TestSocket controller;
+    controller.connect(agent.listens_on());
+    EXPECT_EQ(controller.hear(), kHello);
+    controller.say(kMessages.at("hello"));
+    for (unsigned i = 0; i < 1000; ++i) {
+        controller.say(kMessages.at("flow_add") + kMessages.at("barrier"));
+        ASSERT_EQ(controller.hear(), "0415000800000001");
+    }
+    EXPECT_EQ(hurried, 1000u);
+    controller.say(kMessages.at("barrier") + kMessages.at("echo"));  // nothing to wait for
+    EXPECT_EQ(controller.hear(), "0415000800000001");
+    EXPECT_EQ(controller.hear(), kEchoed);
+    EXPECT_EQ(hurried, 1000u);
+}
+
+TEST(Agent, WaitsWithABarrierUntilItsChangesAreAtWork) {
+    auto made = std::make_unique<FakeDatapath>();
+    FakeDatapath& datapath = *made;
+    Agent agent(std::move(made), at("ptcp:0"));
+    TestSocket controller, other;
+    for (TestSocket* each : {&controller, &other}) {
+        each->connect(agent.listens_on());
+        EXPECT_EQ(each->hear(), kHello);
+        each->say(kMessages.at("hello"));
+    }
+    controller.say(kMessages.at("flow_add") + kMessages.at("barrier"));
+    for (unsigned i = 0; i < 20; ++i) {  // the agent goes round meanwhile
+        other.say(kMessages.at("echo"));
+        EXPECT_EQ(other.hear(), kEchoed);
+    }
+    EXPECT_FALSE(controller.has_bytes(1));
+    datapath.control().at_work(datapath.control().version(), nullptr);
+    EXPECT_EQ(controller.hear(), "0415000800000001");
+}
+
+/// A thousand ports whose links a test sets while the agent looks.
+class PortsDatapath : public FakeDatapath {
+public:
+    PortsDatapath() {
+        for (uint32_t number = 1; number <= 1000; ++number) ports_.push_back({number, "p" + std::to_string(number)});
+    }
+    std::vector<PortView> ports() const override {
+        const std::lock_guard lock(mutex_);
+        ++looks_;
+        return ports_;
+    }
+    template <class F>
+    void change(F&& f) {
+        const std::lock_guard lock(mutex_);
+        f(ports_);
+    }
+    unsigned looks() const {
+        const std::lock_guard lock(mutex_);
+        return looks_;
+    }
+
+private:
+    mutable std::mutex mutex_;
+    mutable unsigned looks_ = 0;
+    std::vector<PortView> ports_;
+};
+
+TEST(Agent, TellsOfEachPortWhoseLinkChangesOrThatComesOrGoes) {
+    auto made = std::make_unique<PortsDatapath>();
+    PortsDatapath& datapath = *made;
+    Agent agent(std::move(made), at("ptcp:0"));
+    TestSocket controller;
+    controller.connect(agent.listens_on());
+    EXPECT_EQ(controller.hear(), kHello);
+    controller.say(kMessages.at("hello") + kMessages.at("echo"));
+    EXPECT_EQ(controller.hear(), kEchoed);
+    while (datapath.looks() == 0) std::this_thread::yield();
+    // Reason, the port's number, and its state: OFPPS_LINK_DOWN or OFPPS_LIVE.
+    const auto told = [](const std::string& status) {
+        return status.substr(0, 4) + " " + status.substr(16, 2) + " " + status.substr(32, 8) + " " +
+               status.substr(104, 8);
+    };
+    const auto number = [](uint32_t port) {
+        std::ostringstream text;
+        text << std::hex << std::setw(8) << std::setfill('0') << port;
+        return text.str();
+    };
+    datapath.change([](std::vector<PortView>& ports) {
+        for (PortView& port : ports) port.up = false;
+    });
+    for (uint32_t port = 1; port <= 1000; ++port)
+        ASSERT_EQ(told(controller.hear()), "040c 02 " + number(port) + " 00000001");
+    datapath.change([](std::vector<PortView>& ports) {
+        ports[4].up = true;
+        ports.pop_back();
+        ports.push_back({2000, "new"});
+    });
+    EXPECT_EQ(told(controller.hear()), "040c 01 " + number(1000) + " 00000001");
+    EXPECT_EQ(told(controller.hear()), "040c 02 " + number(5) + " 00000004");
+    EXPECT_EQ(told(controller.hear()), "040c 00 " + number(2000) + " 00000004");
+    // Nothing is told twice, and flows by a port that is down are flows as others are.
+    controller.say(kMessages.at("flow_add") + kMessages.at("echo"));
+    EXPECT_EQ(controller.hear(), kEchoed);
 }
 
 TEST(Agent, ConnectsAgainWhenItsControllerGoesAndComes) {
@@ -99,7 +167,10 @@ TEST(Agent, SaysWhyBeforeItLeaves) {
     controller.connect(agent.listens_on());
     EXPECT_EQ(controller.hear(), kHello);
     controller.say("0100000800000001");
-    EXPECT_EQ(controller.hear().substr(0, 24), "0401002b" "00000001" "00000000");
+    EXPECT_EQ(controller.hear().substr(0, 24),
+              "0401002b"
+              "00000001"
+              "00000000");
     EXPECT_EQ(controller.hear(), "");
 }
 
@@ -114,7 +185,8 @@ TEST(Agent, RefusesToListenWhereSomebodyDoesAndWaitsForNamesThatAreNotThereYet) 
     };
     TestSocket taken;
     const std::string port = std::to_string(taken.listen());
-    EXPECT_EQ(mistake("ptcp:" + port + ":127.0.0.1"), "controller 'ptcp:" + port + ":127.0.0.1': Address already in use");
+    EXPECT_EQ(mistake("ptcp:" + port + ":127.0.0.1"),
+              "controller 'ptcp:" + port + ":127.0.0.1': Address already in use");
     EXPECT_EQ(mistake("tcp:nobody.invalid"), "none");
 }
 

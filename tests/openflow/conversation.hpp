@@ -24,7 +24,8 @@ inline Bytes from_hex(const std::string& text) {
 
 inline std::string to_hex(ByteView bytes) {
     std::ostringstream text;
-    for (const uint8_t byte : bytes) text << std::hex << std::setw(2) << std::setfill('0') << static_cast<unsigned>(byte);
+    for (const uint8_t byte : bytes)
+        text << std::hex << std::setw(2) << std::setfill('0') << static_cast<unsigned>(byte);
     return text.str();
 }
 
@@ -42,7 +43,8 @@ public:
         injected.push_back({Bytes(frame.begin(), frame.end()), in_port, out_port});
         return true;
     }
-    std::vector<PortView> views = {{1, "lan", {2, 0, 0, 0, 0, 1}, true, 10'000, 11, 12, 13, 14, 15, 16, 17, 18}, {2, "wan"}, {3, "dmz"}};
+    std::vector<PortView> views = {
+        {1, "lan", {2, 0, 0, 0, 0, 1}, true, 10'000, 11, 12, 13, 14, 15, 16, 17, 18}, {2, "wan"}, {3, "dmz"}};
     std::vector<Injected> injected;
 
 private:
@@ -56,10 +58,14 @@ struct Said {
     Bytes body;
 
     Error error() const { return type == Type::error ? Error{number(0, 2), number(2, 2)} : Error{0xffff, 0xffff}; }
-    uint16_t number(size_t at, size_t count) const { return static_cast<uint16_t>(Reader(ByteView(body).subspan(at, count), {}).number(count)); }
+    uint16_t number(size_t at, size_t count) const {
+        return static_cast<uint16_t>(Reader(ByteView(body).subspan(at, count), {}).number(count));
+    }
 };
 
-inline std::ostream& operator<<(std::ostream& out, const Error& error) { return out << "type " << error.type << " code " << error.code; }
+inline std::ostream& operator<<(std::ostream& out, const Error& error) {
+    return out << "type " << error.type << " code " << error.code;
+}
 
 class Conversation {
 public:
@@ -107,7 +113,8 @@ public:
     }
     std::vector<std::string> flows() {
         std::vector<std::string> texts;
-        for (const auto& entry : datapath.control().flows({}, {})) texts.push_back(text_of(entry.flow, datapath.control().ports()));
+        for (const auto& entry : datapath.control().flows({}, {}))
+            texts.push_back(text_of(entry.flow, datapath.control().ports()));
         return texts;
     }
 

@@ -77,18 +77,65 @@ TEST(Packet, EmitsEventsWithTheAddressesOfTheMoment) {
     PacketArena arena;
     Packet& packet = arena.add(build_packet("{vlan: 7, ipv4: {src: 192.0.2.1}, udp: {src: 5, dst: 6}}"));
     Event events[2];
-    EventBuffer buffer{events, 2, 0};
+    EventBuffer buffer;
+    buffer.events = events;
+    buffer.capacity = 2;
     packet.emit(1);
     EXPECT_EQ(buffer.count, 0u) << "nobody listens";
     packet.set_events(&buffer, 3);
-    for (uint32_t code = 10; code < 13; ++code) packet.emit(code);
-    EXPECT_EQ(buffer.count, 3u) << "what does not fit is counted";
+    for (uint32_t code = 10; code < 12; ++code) packet.emit(code);
+    EXPECT_EQ(buffer.count, 2u);
+    EXPECT_EQ(events[1].order, 1u);
     EXPECT_EQ(events[1].code, 11u);
     EXPECT_EQ(events[1].node, 3);
     EXPECT_EQ(events[0].src[0], 192);
     EXPECT_EQ(events[0].dst_port, 6);
     EXPECT_EQ(events[0].vlan_id, 7);
     EXPECT_EQ(events[0].ip_version, 4);
+}
+
+TEST(Packet, LeavesItsEventsWhereTheyFindNoRoomOnceForEachNf) {
+    PacketArena arena;
+    Packet& full = arena.add(build_packet("{ipv4: {}, udp: {}, payload: abc}"));
+    Packet& fits = arena.add(build_packet("{ipv4: {}, udp: {}}"));
+    Packet& beyond = arena.add(build_packet("{ipv4: {}, udp: {}}"));
+    full.set_index(4), fits.set_index(5), beyond.set_index(6);
+    Event events[2];
+    LeftEvents left[2];
+    std::vector<uint8_t> kept(4096);
+    EventBuffer buffer;
+    buffer.events = events;
+    buffer.capacity = 2;
+    buffer.left = left;
+    buffer.left_capacity = 2;
+    buffer.kept = kept.data();
+    buffer.kept_capacity = static_cast<uint32_t>(kept.size());
+    buffer.kept_bytes = 32;
+    buffer.keep_from = 1;
+    full.set_events(&buffer, 1);
+    for (uint32_t code = 0; code < 1000; ++code) full.emit(code);
+    EXPECT_EQ(buffer.count, 3u) << "it stops at the first one without room";
+    ASSERT_EQ(buffer.left_count, 1u);
+    EXPECT_EQ(left[0].packet, 4u);
+    EXPECT_EQ(left[0].node, 1u);
+    EXPECT_EQ(left[0].offset, 32u);
+    EXPECT_EQ(buffer.kept_bytes, 32 + (full.length() + 15) / 16 * 16);
+    EXPECT_EQ(left[0].length, full.length());
+    EXPECT_EQ(left[0].present, full.present());
+    EXPECT_TRUE(std::equal(full.data(), full.data() + full.length(), kept.begin() + 32));
+    full.set_events(&buffer, 2);
+    full.leave_events();
+    full.emit(7);
+    ASSERT_EQ(buffer.left_count, 2u);
+    EXPECT_EQ(left[1].node, 2u);
+    beyond.set_events(&buffer, 1);
+    beyond.leave_events();
+    EXPECT_EQ(buffer.left_count, 3u) << "what nobody has room for is counted";
+    buffer.left_count = 0;
+    fits.set_events(&buffer, 0);
+    fits.leave_events();
+    EXPECT_EQ(left[0].packet, 5u);
+    EXPECT_EQ(left[0].offset, LeftEvents::kNotKept) << "nobody has changed it";
 }
 
 TEST(FlowHash, IsTheSameForEveryPacketOfAFlow) {

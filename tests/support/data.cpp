@@ -14,4 +14,6 @@ std::string source_path(const std::string& name) {
     return std::filesystem::path(folder != nullptr ? folder : MILLRACE_SOURCE_DEFAULT) / name;
 }
 
+std::string plugin_path(const std::string& name) { return source_path(MILLRACE_PLUGINS "/" + name); }
+
 }  // namespace millrace::test

@@ -15,6 +15,9 @@ std::string data_path(const std::string& name);
 /// (environment, else the tree that was built). An absolute name stays as it is.
 std::string source_path(const std::string& name);
 
+/// The plugin `name` that the build made for tests.
+std::string plugin_path(const std::string& name);
+
 }  // namespace millrace::test
 
 /// Skips the test, saying so, where the data is not at hand.

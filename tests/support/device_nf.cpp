@@ -4,32 +4,15 @@
 
 #include <algorithm>
 
-#include "millrace/exec/offload_engine.hpp"
+#include "millrace/exec/offload/offload_engine.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
+#include "support/listener.hpp"
 
 namespace millrace::test {
 namespace {
 
 constexpr size_t kMostFrames = 4096;  // at once; the pool has more
-
-/// The network function under test, listening to its events.
-class Listener : public nf::NetworkFunction {
-public:
-    explicit Listener(std::shared_ptr<nf::NetworkFunction> nf) : nf_(std::move(nf)) {}
-    const nf::Image& image() const override { return nf_->image(); }
-    nf::Growth growth(const nf::Growth& of_type) const override { return nf_->growth(of_type); }
-    bool commits() const override { return nf_->commits(); }
-    std::unique_ptr<nf::CpuHalf> make_cpu_half() override { return nf_->make_cpu_half(); }
-    void on_event(const Event& event, const nf::PacketInfo& packet) override {
-        events.push_back(event);
-        events.back().packet = static_cast<uint32_t>(packet.number);
-    }
-    std::vector<Event> events;
-
-private:
-    std::shared_ptr<nf::NetworkFunction> nf_;
-};
 
 }  // namespace
 
@@ -72,6 +55,7 @@ DeviceNf::~DeviceNf() = default;
 
 NfResult DeviceNf::run(const std::vector<Frame>& frames, uint16_t in_port) {
     NfResult result;
+    const uint64_t before = parts_->counters->received_packets.get();
     parts_->listener->events.clear();
     parts_->collector.outcomes.clear();
     for (size_t first = 0; first < frames.size(); first += kMostFrames) {
@@ -83,7 +67,7 @@ NfResult DeviceNf::run(const std::vector<Frame>& frames, uint16_t in_port) {
         parts_->engine->submit(parts_->program, *parts_->counters, mbufs.data(), mbufs.size());
         parts_->engine->drain();
     }
-    EXPECT_FALSE(parts_->engine->failed_over()) << parts_->device->describe();
+    expect_work(Work::shared_with_cpu, {parts_->engine.get()}, *parts_->counters, before + frames.size());
     EXPECT_EQ(parts_->counters->events_lost.get(), 0u);
     EXPECT_EQ(parts_->collector.outcomes.size(), frames.size());
     for (size_t i = 0; i < parts_->collector.outcomes.size(); ++i) {

@@ -40,7 +40,7 @@ std::vector<std::string> device_pairs() {
 }
 
 std::string device_trouble(const std::string& names) {
-    for (const chain::DeviceName& name : chain::parse_device_names(names).devices) {
+    for (const DeviceName& name : parse_device_names(names).devices) {
         std::string why;
         if (name.kind != "cuda" || device::cuda::CudaDevice::count(&why) > static_cast<int>(name.number)) continue;
         return !why.empty() ? why : name.number == 0 ? "there is no GPU" : "there is no cuda:" + std::to_string(name.number);
@@ -52,7 +52,7 @@ std::vector<std::shared_ptr<device::Device>> open_devices(const std::string& nam
     // Never closed: the driver may be gone by the time that a program's last objects go.
     static auto& gpus = *new std::map<unsigned, std::shared_ptr<device::Device>>;
     std::vector<std::shared_ptr<device::Device>> devices;
-    for (const chain::DeviceName& name : chain::parse_device_names(names).devices) {
+    for (const DeviceName& name : parse_device_names(names).devices) {
         if (name.kind == "sim") {
             devices.push_back(device::open_device(name));
             continue;

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "millrace/base/eal.hpp"
-#include "millrace/io/frame_ring.hpp"
+#include "millrace/io/memory/frame_ring.hpp"
 #include "millrace/io/metadata.hpp"
 
 namespace millrace::test {
@@ -135,8 +135,9 @@ EngineRun run_on_cpu(const chain::Configuration& configuration, const std::vecto
 }
 
 EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
-                        const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options) {
+                        const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options, Work work) {
     test_pool();
+    const PacketsSeen seen({device});
     Collector collector;
     options.batch_bytes = std::min(options.batch_bytes, size_t{4} << 20);
     options.pinned = device->pin(test_pool().memory(), test_pool().memory_bytes());
@@ -144,15 +145,18 @@ EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Con
     {
         exec::OffloadEngine engine(device, collector, configuration.chains[0]->max_batch, options);
         result = run(engine, collector, configuration, frames, burst);
+        expect_work(work, {&engine}, *result.counters, frames.size());
     }
+    seen.expect(work, frames.size());
     if (options.pinned) device->unpin(test_pool().memory());
     EXPECT_EQ(test_pool().available(), test_pool().packets()) << "packets were not freed";
     return result;
 }
 
 EngineRun run_side_by_side(std::shared_ptr<device::Device> device, const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst,
-                           exec::OffloadOptions options) {
+                           exec::OffloadOptions options, Work work) {
     test_pool();
+    const PacketsSeen seen({device});
     // In two places, the second half first, so that batches span both.
     const size_t half = frames.size() / 2;
     std::vector<uint16_t> lengths;
@@ -183,7 +187,9 @@ EngineRun run_side_by_side(std::shared_ptr<device::Device> device, const chain::
             engine.poll();
         }
         engine.drain();
+        expect_work(work, {&engine}, *result.counters, frames.size());
     }
+    seen.expect(work, frames.size());
     EXPECT_EQ(collector.given_back, frames.size());
     EXPECT_TRUE(std::equal(before.begin(), before.end(), ring.memory().begin())) << "received frames were written to";
     if (options.pinned) device->unpin(ring.memory().data());

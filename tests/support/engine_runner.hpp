@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "millrace/chain/configuration.hpp"
-#include "millrace/exec/offload_engine.hpp"
-#include "millrace/io/pool.hpp"
+#include "millrace/exec/offload/offload_engine.hpp"
+#include "millrace/io/memory/pool.hpp"
+#include "support/device_work.hpp"
 #include "support/packet_builder.hpp"
 
 namespace millrace::test {
@@ -63,14 +64,15 @@ struct EngineRun {
 /// Puts `frames` through the only chain of `configuration` on the cpu, `burst` at a time.
 EngineRun run_on_cpu(const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst,
                      bool cpu_halves = true);
-/// The same on a device.
+/// The same on a device, which does `work` of it.
 EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
-                        const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options = {});
+                        const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options = {}, Work work = Work::device_alone);
 
 /// The same with the frames side by side in memory, as runs of `burst`; checks that all of them are given back, and that nobody has written to
 /// them. No NF's decision is known but the last one's.
 EngineRun run_side_by_side(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
-                           const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options = {});
+                           const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options = {},
+                           Work work = Work::device_alone);
 /// Leaves of a run what is known without the NFs' decisions.
 EngineRun without_visits(EngineRun run);
 

@@ -1,9 +1,20 @@
-#include <gtest/gtest.h>
+#include <cstdlib>
 
-#include "millrace/device/cuda/driver.hpp"
+#include "support/data.hpp"
+#include "support/device_work.hpp"
+
+namespace {
+
+/// NVRTC of the tree's Python environment, where the environment names no other.
+void find_cuda() {
+    std::error_code error;
+    for (const auto& python : std::filesystem::directory_iterator(millrace::test::source_path(".venv/lib"), error))
+        setenv("MILLRACE_CUDA", (python.path() / "site-packages/nvidia/cu13/lib").c_str(), 0);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
-    testing::InitGoogleTest(&argc, argv);
-    millrace::device::cuda::Driver::expect_residents();
-    return RUN_ALL_TESTS();
+    find_cuda();
+    return millrace::test::run_all_tests(argc, argv);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Includes point one way: base <- packet <- nf <- chain <- device <- exec, io <- bench, control, openflow <- cli.
+"""Includes point one way: base <- packet <- nf <- chain <- device <- exec, io <- doctor, openflow <- lab <- cli.
 
 An NF's folder knows base, packet, nf's own headers, the shared folders (classify, crypto) and itself; `packet` and
 the device halves know nothing of the host. usage: includes.py ROOT
@@ -8,26 +8,27 @@ import pathlib
 import re
 import sys
 
-RANK = {"base": 0, "packet": 0, "nf": 2, "chain": 3, "device": 4, "exec": 5, "io": 5, "bench": 6, "control": 6, "openflow": 6, "cli": 7}
+RANK = {"base": 0, "packet": 0, "nf": 2, "chain": 3, "device": 4, "exec": 5, "io": 5, "doctor": 6, "openflow": 6, "lab": 7, "cli": 8}
 SHARED = {"classify", "crypto"}
-root = pathlib.Path(sys.argv[1]) / "src" / "millrace"
+source = pathlib.Path(sys.argv[1]) / "src"
+root = source / "millrace"
 mistakes = []
-files = [file for file in sorted(root.rglob("*")) if file.suffix in (".hpp", ".cpp")]
+files = [file for file in sorted(source.rglob("*")) if file.suffix in (".hpp", ".cpp")]
 for file in files:
-    parts = file.relative_to(root).parts
+    parts = file.relative_to(root).parts if root in file.parents else file.relative_to(source).parts
     for number, line in enumerate(file.read_text().splitlines(), 1):
         found = re.match(r'\s*#\s*include\s+"([^"]+)"', line)
         if not found:
             continue
         place = f"{file}:{number}: "
         target = found[1].split("/")
-        if target[0] != "millrace":
-            mistakes.append(f'{place}"{found[1]}" is not a path from src/: write "millrace/…"')
+        if target[0] not in ("millrace", "lab"):
+            mistakes.append(f'{place}"{found[1]}" is not a path from src/: write "millrace/…" or "lab/…"')
             continue
-        if not (root.parent / found[1]).exists():
+        if not (source / found[1]).exists():
             mistakes.append(f"{place}there is no {found[1]}")
             continue
-        layer, wanted = parts[0], target[1]
+        layer, wanted = parts[0], target[1] if target[0] == "millrace" else "lab"
         if layer not in RANK or wanted not in RANK:
             mistakes.append(f"{place}folder '{layer if layer not in RANK else wanted}' has no place in the order of layers: give it one in {__file__}")
         elif RANK[wanted] > RANK[layer]:
@@ -38,6 +39,6 @@ for file in files:
             if target[2] != parts[1] and target[2] not in SHARED:
                 mistakes.append(f"{place}network function '{parts[1]}' must not know '{target[2]}'")
 if not files:
-    mistakes.append(f"{root} has no sources")
+    mistakes.append(f"{source} has no sources")
 print("\n".join(mistakes) or f"{len(files)} files include in one direction")
 sys.exit(bool(mistakes))

@@ -6,6 +6,8 @@
 #include <set>
 
 #include "millrace/base/file.hpp"
+#include "millrace/base/file_ledger.hpp"
+#include "millrace/base/yaml_check.hpp"
 
 namespace millrace {
 namespace {
@@ -28,11 +30,12 @@ std::optional<std::pair<double, std::string>> number_and_unit(const std::string&
 
 }  // namespace
 
-Config Config::load(const std::string& path) { return parse(read_file(path, {}, size_t{64} << 20), path); }
+Config Config::load(const std::string& path) { return parse(read_file(path, {}, kMaxYamlBytes), path); }
 
 Config Config::parse(const std::string& text, const std::string& file) {
     const auto name = std::make_shared<const std::string>(file);
     try {
+        check_yaml(text, file);
         YAML::Node node = YAML::Load(text);
         return Config(node, name, node.Mark());
     } catch (const YAML::Exception& e) {
@@ -93,7 +96,7 @@ void Config::only(const std::vector<std::string>& known) const {
 }
 
 std::vector<Config> Config::items() const {
-    if (is_null()) return {};
+    if (is_null()) fail("a value is missing here", "give one, write [] for none, or take the line out");
     if (!is_list()) return {*this};
     std::vector<Config> result;
     for (const auto& element : node_) result.push_back(Config(element, file_, element.Mark()));
@@ -176,7 +179,9 @@ std::array<uint8_t, 6> Config::mac() const {
 
 std::string Config::path() const {
     if (text().empty()) fail("a file name is missing here");
-    return resolve_path(text(), *file_);
+    const std::string path = resolve_path(text(), *file_);
+    FileLedger::note_here(FileLedger::Use::read, path, where());
+    return path;
 }
 
 std::string Config::text_or(const std::string& key, const std::string& otherwise) const {

@@ -6,8 +6,14 @@
 
 namespace millrace {
 
-/// Folders with a '/' behind, in the order of the search: $MILLRACE_CUDA, the system's ("": the dynamic linker
-/// looks), the CUDA toolkit's, and the Python wheels' in `.venv` of the working directory.
-std::vector<std::string> cuda_library_folders();
+struct CudaFolders {
+    /// With a '/' behind, in the order of the search: $MILLRACE_CUDA, the system's ("": the dynamic linker looks), and
+    /// the CUDA toolkit's.
+    std::vector<std::string> folders;
+    /// Why others are left out. Root takes code only from where nobody but root can put any.
+    std::vector<std::string> refused;
+};
+
+CudaFolders cuda_library_folders();
 
 }  // namespace millrace

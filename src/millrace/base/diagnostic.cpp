@@ -1,6 +1,8 @@
 #include "millrace/base/diagnostic.hpp"
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <utility>
@@ -30,17 +32,32 @@ void mask_keys(std::string& line) {
     }
 }
 
+/// Overwrites what can only be a key, mistyped or not: long words of hexadecimal digits, whatever the field is called.
+std::string without_keys(std::string text) {
+    constexpr ptrdiff_t kShortestKey = 24;  // no address, number or name has as many digits in a row
+    const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+    const auto is_digit = [](char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; };
+    for (auto at = text.begin(); at != text.end();) {
+        const auto begin = std::find_if(at, text.end(), is_letter);
+        at = std::find_if_not(begin, text.end(), is_letter);
+        if (at - begin >= kShortestKey && 4 * std::count_if(begin, at, is_digit) >= 3 * (at - begin)) std::fill(begin, at, '*');
+    }
+    return text;
+}
+
 std::string line_of(const Location& where) {
     // Compressed files hold no lines that a person could be shown.
     if (where.file.ends_with(".xz") || where.file.ends_with(".gz")) return {};
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(where.file, error)) return {};
     std::ifstream in(where.file);
     std::string line;
     for (uint32_t i = 0; i < where.line; ++i)
         if (!std::getline(in, line)) return {};
     for (char& c : line)
-        if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
     mask_keys(line);
-    return line;
+    return without_keys(line);
 }
 
 }  // namespace
@@ -51,7 +68,7 @@ std::string Diagnostic::render() const {
     if (where.line > 0 && where.column > 0) text += ":" + std::to_string(where.column);
     if (!text.empty()) text += ": ";
     text += severity == Severity::error ? "error: " : "warning: ";
-    text += message;
+    text += without_keys(message);
     std::string line = where.line > 0 && !secret ? line_of(where) : std::string{};
     if (!line.empty()) {
         // A long line (a rule, a key) is cut around the caret.
@@ -66,7 +83,7 @@ std::string Diagnostic::render() const {
         text += "\n    " + line;
         if (where.column > 0 && column <= line.size()) text += "\n    " + std::string(column, ' ') + "^";
     }
-    if (!hint.empty()) text += "\n    hint: " + hint;
+    if (!hint.empty()) text += "\n    hint: " + without_keys(hint);
     return text;
 }
 

@@ -1,6 +1,8 @@
 #include "millrace/base/file.hpp"
 
+#include <fcntl.h>
 #include <lzma.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -8,8 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
+#include <tuple>
 
 namespace millrace {
 namespace {
@@ -19,55 +20,114 @@ namespace {
     throw ConfigError(Diagnostic{asked_from, path + ": " + why, hint});
 }
 
+/// A descriptor that closes itself.
+class Descriptor {
+public:
+    explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    ~Descriptor() { ::close(descriptor_); }
+    int get() const { return descriptor_; }
+
+private:
+    int descriptor_;
+};
+
+[[noreturn]] void fail_as_too_long(const std::string& path, const Location& asked_from, size_t limit, const char* how) {
+    fail(path, asked_from, "is longer than " + std::to_string(limit) + " bytes" + how, "is it the file that is meant?");
+}
+
+/// Reads to the end, or one byte beyond the limit.
+std::string read_bytes(int descriptor, const std::string& path, const Location& asked_from, size_t limit) {
+    struct stat status {};
+    fstat(descriptor, &status);
+    if (static_cast<uint64_t>(status.st_size) > limit) fail_as_too_long(path, asked_from, limit, "");
+    std::string bytes(static_cast<size_t>(status.st_size) + 1, '\0');
+    size_t done = 0;
+    for (;;) {
+        const ssize_t n = ::read(descriptor, bytes.data() + done, bytes.size() - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) fail(path, asked_from, std::string("cannot be read: ") + std::strerror(errno));
+        if (n == 0) break;
+        done += static_cast<size_t>(n);
+        if (done > limit) fail_as_too_long(path, asked_from, limit, "");
+        if (done == bytes.size()) bytes.resize(2 * bytes.size());  // it grows, or is one of /proc, which tell no size
+    }
+    bytes.resize(done);
+    return bytes;
+}
+
 std::string unpack_xz(const std::string& packed, const std::string& path, const Location& asked_from, size_t limit) {
     lzma_stream stream = LZMA_STREAM_INIT;
-    if (lzma_stream_decoder(&stream, UINT64_MAX, LZMA_CONCATENATED) != LZMA_OK) fail(path, asked_from, "no memory to unpack it");
+    if (lzma_stream_decoder(&stream, kMaxXzMemoryBytes, LZMA_CONCATENATED) != LZMA_OK)
+        fail(path, asked_from, "no memory to unpack it");
     stream.next_in = reinterpret_cast<const uint8_t*>(packed.data());
     stream.avail_in = packed.size();
     std::string out;
     char buffer[1 << 16];
     lzma_ret result = LZMA_OK;
-    while (result == LZMA_OK) {
+    while (result == LZMA_OK && out.size() <= limit) {
         stream.next_out = reinterpret_cast<uint8_t*>(buffer);
         stream.avail_out = sizeof buffer;
         result = lzma_code(&stream, LZMA_FINISH);
         out.append(buffer, sizeof buffer - stream.avail_out);
-        if (out.size() > limit) break;
     }
     lzma_end(&stream);
-    if (out.size() > limit) fail(path, asked_from, "is longer than " + std::to_string(limit) + " bytes unpacked");
-    if (result != LZMA_STREAM_END) fail(path, asked_from, "is not a sound .xz file", "unpack it with 'xz -t' to see where it breaks");
+    if (out.size() > limit) fail_as_too_long(path, asked_from, limit, " unpacked");
+    if (result == LZMA_MEMLIMIT_ERROR)
+        fail(path, asked_from, "takes too much memory to unpack", "pack it with 'xz -9' or less");
+    if (result != LZMA_STREAM_END)
+        fail(path, asked_from, "is not a sound .xz file", "unpack it with 'xz -t' to see where it breaks");
     return out;
 }
 
-std::string unpack_gz(const std::string& path, const Location& asked_from, size_t limit) {
-    gzFile file = gzopen(path.c_str(), "rb");
-    if (file == nullptr) fail(path, asked_from, std::strerror(errno));
+std::string unpack_gz(int descriptor, const std::string& path, const Location& asked_from, size_t limit) {
+    gzFile file = gzdopen(dup(descriptor), "rb");
+    if (file == nullptr) fail(path, asked_from, "no memory to unpack it");
     std::string out;
     char buffer[1 << 16];
     int got = 0;
-    while ((got = gzread(file, buffer, sizeof buffer)) > 0 && out.size() <= limit) out.append(buffer, static_cast<size_t>(got));
-    const bool bad = got < 0 || gzclose(file) != Z_OK;
-    if (out.size() > limit) fail(path, asked_from, "is longer than " + std::to_string(limit) + " bytes unpacked");
+    while ((got = gzread(file, buffer, sizeof buffer)) > 0 && out.size() <= limit)
+        out.append(buffer, static_cast<size_t>(got));
+    const bool bad = gzclose(file) != Z_OK || got < 0;
+    if (out.size() > limit) fail_as_too_long(path, asked_from, limit, " unpacked");
     if (bad) fail(path, asked_from, "is not a sound .gz file", "unpack it with 'gzip -t' to see where it breaks");
     return out;
 }
 
+const char* kind_of(mode_t mode) {
+    if (S_ISDIR(mode)) return "is a folder, not a file";
+    if (S_ISFIFO(mode)) return "is a pipe, not a file";
+    if (S_ISSOCK(mode)) return "is a socket, not a file";
+    return "is a device, not a file";
+}
+
 }  // namespace
 
-std::string read_file(const std::string& path, const Location& asked_from, size_t limit_bytes) {
-    std::error_code error;
-    if (std::filesystem::is_directory(path, error)) fail(path, asked_from, "is a folder, not a file");
-    if (path.ends_with(".gz")) return unpack_gz(path, asked_from, limit_bytes);
-    std::ifstream in(path, std::ios::binary);
-    if (!in) fail(path, asked_from, std::strerror(errno), "paths are taken from the folder of the file that names them");
-    std::ostringstream content;
-    content << in.rdbuf();
-    if (in.bad()) fail(path, asked_from, "cannot be read");
-    std::string text = std::move(content).str();
-    if (path.ends_with(".xz")) return unpack_xz(text, path, asked_from, limit_bytes);
-    if (text.size() > limit_bytes) fail(path, asked_from, "is longer than " + std::to_string(limit_bytes) + " bytes");
-    return text;
+int open_file(const std::string& path, const Location& asked_from, const FileCheck& check) {
+    // What is no file could keep the program waiting here, or read for ever.
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (descriptor < 0 && errno == ENXIO) fail(path, asked_from, kind_of(S_IFSOCK), "name a file");
+    if (descriptor < 0)
+        fail(path, asked_from, std::strerror(errno),
+             errno == ENOENT ? "paths are taken from the folder of the file that names them" : "");
+    struct stat status {};
+    std::string why = fstat(descriptor, &status) != 0 ? std::strerror(errno) : "", hint;
+    if (why.empty() && !S_ISREG(status.st_mode)) {
+        why = kind_of(status.st_mode);
+        hint = S_ISDIR(status.st_mode) ? "name a file in it" : "write what it gives into a file, and name that";
+    }
+    if (why.empty() && check) std::tie(why, hint) = check(status);
+    if (why.empty()) return descriptor;
+    ::close(descriptor);
+    fail(path, asked_from, why, hint);
+}
+
+std::string read_file(const std::string& path, const Location& asked_from, size_t limit_bytes, const FileCheck& check) {
+    const Descriptor file(open_file(path, asked_from, check));
+    if (path.ends_with(".gz")) return unpack_gz(file.get(), path, asked_from, limit_bytes);
+    std::string text = read_bytes(file.get(), path, asked_from, limit_bytes);
+    return path.ends_with(".xz") ? unpack_xz(text, path, asked_from, limit_bytes) : text;
 }
 
 void for_each_line(std::string_view text, const std::function<void(std::string_view, uint32_t)>& f) {
@@ -86,25 +146,6 @@ std::string resolve_path(const std::string& path, const std::string& from_file) 
     const std::filesystem::path p(path);
     if (p.is_absolute() || from_file.empty()) return path;
     return (std::filesystem::path(from_file).parent_path() / p).lexically_normal().string();
-}
-
-bool write_file(const std::string& path, std::string_view bytes) {
-    namespace fs = std::filesystem;
-    std::error_code error;
-    fs::create_directories(fs::path(path).parent_path(), error);
-    const std::string fresh = path + "." + std::to_string(getpid());
-    bool written = false;
-    {
-        std::ofstream out(fresh, std::ios::binary);
-        out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-        out.flush();
-        written = out.good();
-    }
-    error.clear();
-    if (written) fs::rename(fresh, path, error);
-    if (written && !error) return true;
-    fs::remove(fresh, error);
-    return false;
 }
 
 std::string cache_folder() {

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 namespace millrace {
@@ -44,12 +45,13 @@ public:
         const uint64_t base = (uint64_t{1} << kSubBits) | (bucket & ((1u << kSubBits) - 1));
         return ((base + 1) << exponent) - 1;
     }
-    /// The value that `percent` of the counts do not exceed; 0 without counts.
+    /// The least value that at least `percent` of the counts do not exceed; 0 without counts.
     static uint64_t percentile(const std::array<uint64_t, kBuckets>& counts, double percent) {
         uint64_t total = 0;
         for (const uint64_t count : counts) total += count;
         if (total == 0) return 0;
-        const uint64_t wanted = static_cast<uint64_t>(static_cast<double>(total) * percent / 100.0 + 0.5);
+        // What rounding adds to a whole number is not to ask for one more.
+        const auto wanted = static_cast<uint64_t>(std::ceil(static_cast<double>(total) * percent / 100.0 * (1 - 1e-12)));
         uint64_t seen = 0;
         for (unsigned i = 0; i < kBuckets; ++i) {
             seen += counts[i];

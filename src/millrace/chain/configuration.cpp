@@ -5,6 +5,9 @@
 #include <set>
 #include <tuple>
 
+#include "millrace/base/output_file.hpp"
+#include "millrace/nf/plugin.hpp"
+
 namespace millrace::chain {
 namespace {
 
@@ -15,8 +18,15 @@ public:
 
     Configuration load(const std::string& file) {
         result_.file = file;
-        if (options_.previous != nullptr) result_.generation = options_.previous->generation + 1;
+        result_.files = std::make_shared<FileLedger>();
+        const FileLedger::Scope scope(*result_.files);
+        FileLedger::note_here(FileLedger::Use::read, file, {file, 0, 0});
+        if (options_.previous != nullptr) {
+            result_.generation = options_.previous->generation + 1;
+            result_.reporter = options_.previous->reporter;
+        }
         if (!root_.is_map() && !root_.is_null()) root_.fail("a configuration is a map ('key: value' lines)", "begin with 'version: 1'");
+        find_functions();
         attempt([&] { root_.only({"version", "device", "output", "plugins", "ports", "chains", "classify"}); });
         attempt([&] { read_head(); });
         attempt([&] { read_ports(); });
@@ -25,13 +35,29 @@ public:
         if (mistakes_.empty()) {
             attempt([&] { check_reached(); });
             attempt([&] { check_cycles(); });
-            attempt([&] { check_devices(); });
+            for (const auto& program : result_.chains)
+                for (const Node& node : program->nodes) attempt([&] { check_state(node); });
         }
         if (!mistakes_.empty()) throw ConfigError(std::move(mistakes_));
+        warn_of_punts();
+        result_.warnings = result_.reporter.take_warnings();
         return std::move(result_);
     }
 
 private:
+    /// More than these are a slip: each chain is compiled as a program of its own, each function into its chain's.
+    static constexpr size_t kMaxChains = 4096, kMaxNodes = 1024, kMaxNameBytes = 256;
+
+    /// Names are shown on terminals and in logs.
+    static std::string name_of(const Config& config, const char* what) {
+        const std::string name = config.text();
+        const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+        if (name.empty()) config.fail(std::string(what) + " needs a name");
+        if (name.size() > kMaxNameBytes) config.fail("this name has more than " + std::to_string(kMaxNameBytes) + " bytes");
+        if (std::any_of(name.begin(), name.end(), is_control)) config.fail("this name holds a control character", "use letters, digits, '-' and '_'");
+        return name;
+    }
+
     template <class F>
     void attempt(F&& f) {
         try {
@@ -50,18 +76,31 @@ private:
         if (!known) mistakes_.push_back(mistake);
     }
 
+    void find_functions() {
+        try {
+            functions_.emplace();
+        } catch (const nf::PluginError& e) {
+            throw ConfigError(Diagnostic{{}, e.what(), e.hint()});
+        }
+    }
+
     void read_head() {
         if (root_.at("version").integer() != 1) root_.at("version").fail("this version of the format is not known", "write 'version: 1'");
         attempt([&] { read_devices(); });
         result_.output_folder = options_.output_folder.empty() ? root_.text_or("output", "out") : options_.output_folder;
-        if (const auto plugins = root_.find("plugins")) {
-            for (const Config& plugin : plugins->items()) {
-                try {
-                    nf::load_plugin(plugin.path());
-                } catch (const std::runtime_error& e) {
-                    add(plugin.diagnostic(std::string("this plugin can't be loaded: ") + e.what()));
-                }
-            }
+        const auto output = options_.output_folder.empty() ? root_.find("output") : std::nullopt;
+        if (result_.output_folder.empty()) output->fail("a folder is missing here", "'output: .' is the current one");
+        attempt([&] { check_output_folder(result_.output_folder, output ? output->where() : root_.where()); });
+        if (const auto plugins = root_.find("plugins"); plugins && options_.load_plugins) {
+            for (const Config& plugin : plugins->items())
+                attempt([&] {
+                    const std::string path = plugin.path();
+                    try {
+                        functions_->add(path);
+                    } catch (const nf::PluginError& e) {
+                        plugin.fail(std::string("this plugin can't be loaded: ") + e.what(), e.hint());
+                    }
+                });
         }
     }
 
@@ -82,7 +121,7 @@ private:
     void read_ports() {
         const auto ports = root_.find("ports");
         if (!ports) root_.fail("'ports' is missing", "a chain needs at least a port to receive from");
-        for (const auto& [name, options] : ports->entries()) result_.port_names.push_back(name.text());
+        for (const auto& [name, options] : ports->entries()) result_.port_names.push_back(name_of(name, "a port"));
         if (result_.port_names.empty()) ports->fail("there is no port here");
         if (result_.port_names.size() >= kNoPort) ports->fail("too many ports");
         result_.ports = *ports;
@@ -91,7 +130,9 @@ private:
     void read_chains() {
         const auto chains = root_.find("chains");
         if (!chains || chains->entries().empty()) (chains ? *chains : root_).fail("there is no chain here", "add one below 'chains:'");
-        for (const auto& [name, options] : chains->entries()) chain_names_.push_back(name.text());
+        for (const auto& [name, options] : chains->entries()) chain_names_.push_back(name_of(name, "a chain"));
+        if (chain_names_.size() > kMaxChains)
+            chains->fail("there are more than " + std::to_string(kMaxChains) + " chains", "lead several classes of packets to one");
         size_t done = 0, total = 0;
         for (const auto& [name, options] : chains->entries())
             if (options.is_map() && options.has("nfs")) total += options.at("nfs").items().size();
@@ -117,6 +158,9 @@ private:
         if (const auto malformed = options.find("malformed"))
             attempt([&] { program->drop_malformed = malformed->choice({"drop", "pass"}) == 0; });
         const std::vector<Config> nfs = options.has("nfs") ? options.at("nfs").items() : std::vector<Config>{};
+        if (nfs.size() > kMaxNodes)
+            options.at("nfs").fail("there are more than " + std::to_string(kMaxNodes) + " network functions in this chain",
+                                   "make it several chains, which lead to each other");
         std::vector<std::optional<Config>> edges;  // the `on:` maps, read once all names are known
         for (const Config& nf : nfs) {
             attempt([&] { edges.push_back(read_node(*program, nf)); });
@@ -151,7 +195,7 @@ private:
     std::optional<Config> read_node(Program& program, const Config& entry) {
         static const std::vector<std::string> kOwn = {"name", "on", "lanes"};
         std::vector<std::string> kinds;
-        for (const nf::Type* type : nf::all_types()) kinds.push_back(type->name);
+        for (const nf::Type* type : functions_->all()) kinds.push_back(type->name);
 
         std::optional<Config> kind, options;
         if (entry.is_scalar()) {
@@ -166,11 +210,14 @@ private:
             }
             if (!kind) entry.fail("this entry names no network function", "write it as '- firewall: {…}'");
         }
-        const nf::Type* type = nf::find_type(kind->text());
+        const nf::Type* type = functions_->find(kind->text());
         if (type == nullptr) {
             const std::string near = closest_word(kind->text(), kinds);
+            const bool is_left_out = !options_.load_plugins && root_.has("plugins");
             kind->fail("there is no network function '" + kind->text() + "'",
-                       near.empty() ? "'millrace nf list' shows them" : "did you mean '" + near + "'?");
+                       !near.empty()    ? "did you mean '" + near + "'?"
+                       : is_left_out ? "plugins are not loaded, as their code would run: '--plugins' does"
+                                     : "'millrace nf list' shows them");
         }
         Node node;
         node.type = type;
@@ -178,7 +225,7 @@ private:
         node.lanes = options_.lanes != 0 ? options_.lanes : type->lanes;
         node.name = kind->text();
         if (!entry.is_scalar()) {
-            node.name = entry.text_or("name", node.name);
+            if (const auto name = entry.find("name")) node.name = name_of(*name, "a network function");
             if (const auto lanes = entry.find("lanes")) {
                 const auto own = static_cast<unsigned>(lanes->integer(1, 32));
                 if (type->process_with(own) == nullptr) lanes->fail("lanes must be 1, 8 or 32");
@@ -205,16 +252,27 @@ private:
         environment.chain_name = program.name;
         environment.output_folder = result_.output_folder;
         environment.ports = result_.port_names;
-        environment.warn = [this](Diagnostic warning) {
-            warning.severity = Diagnostic::Severity::warning;
-            result_.warnings.push_back(std::move(warning));
-        };
+        environment.warn = result_.reporter;
+        environment.on_device = result_.device != "cpu";
         if (options_.previous != nullptr) {
             if (const Program* before = options_.previous->find_chain(program.name))
                 for (const Node& old : before->nodes)
-                    if (old.name == node.name && old.type == node.type) environment.previous = old.nf.get();
+                    if (old.name == node.name && old.type->name == node.type->name) hand_on(old, node, environment);
         }
         return node.type->create(options, environment);
+    }
+
+    /// A function that was built anew may keep its state in another form.
+    void hand_on(const Node& old, const Node& node, nf::Environment& environment) {
+        if (old.type == node.type) {
+            environment.previous = old.nf.get();
+            return;
+        }
+        const auto& arrays = old.nf->image().arrays();
+        if (std::none_of(arrays.begin(), arrays.end(), [](const nf::Image::Array& array) { return array.is_state(); }))
+            return;
+        environment.warn({node.where, "'" + node.name + "' has been built anew: its state begins afresh", "",
+                          Diagnostic::Severity::warning});
     }
 
     void connect(Program& program, size_t index, const std::optional<Config>& on) {
@@ -305,13 +363,17 @@ private:
     }
 
     /// Ordered state is handed from device to device with the order; what packets change in no order can't be.
-    void check_devices() {
-        if (result_.runs_on.devices.size() <= 1) return;
-        for (const auto& program : result_.chains)
-            for (const Node& node : program->nodes)
-                if (node.changes_state_in_no_order())
-                    add({node.where, "'" + node.name + "' keeps state that packets change in no order, and several devices would each have their own",
-                         "give one device"});
+    void check_state(const Node& node) {
+        if (result_.runs_on.devices.size() > 1 && node.changes_state_in_no_order())
+            add({node.where,
+                 "'" + node.name +
+                     "' keeps state that packets change in no order, and several devices would each have their own",
+                 "give one device"});
+        if (node.type->emits_events && !node.tells_again())
+            add({node.where,
+                 "'" + node.name +
+                     "' emits events and changes packets or state: it can't be asked again where events find no room",
+                 "a function that emits events must only look"});
     }
 
     /// Every NF and chain must be reachable; what nobody reaches is a slip.
@@ -338,6 +400,24 @@ private:
             if (!reached_chains.contains(program->index))
                 add({program->where, "no packet can reach the chain '" + program->name + "'",
                                      "give it an 'input:', a line under 'classify:', or an outcome 'chain " + program->name + "'"});
+    }
+
+    /// Packets that are punted and have nowhere to go are dropped, which not everybody expects.
+    void warn_of_punts() const {
+        for (const auto& program : result_.chains) {
+            if (program->punt_port != kNoPort) continue;
+            for (const Node& node : program->nodes) {
+                std::string outcomes;
+                for (uint32_t i = 0; i < node.targets.size(); ++i)
+                    if (node.targets[i].kind == Target::Kind::punt && node.nf->needs_punt_port(i))
+                        outcomes += (outcomes.empty() ? "" : ", ") + node.type->outcomes[i].name;
+                if (outcomes.empty()) continue;
+                result_.reporter({node.where,
+                                  "chain '" + program->name + "' has no punt port, so packets that '" + node.name + "' punts are dropped (" +
+                                      outcomes + ")",
+                                  "add 'punt: PORT' to the chain, or say by 'on:' where they go, such as drop"});
+            }
+        }
     }
 
     /// Chains that lead to each other in a circle could keep a packet for ever.
@@ -368,6 +448,7 @@ private:
 
     const Config& root_;
     const LoadOptions& options_;
+    std::optional<nf::Catalogue> functions_;
     Configuration result_;
     std::vector<std::string> chain_names_;
     std::map<uint16_t, std::string> input_of_;

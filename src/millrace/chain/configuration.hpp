@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "millrace/base/config.hpp"
+#include "millrace/base/file_ledger.hpp"
 #include "millrace/chain/classification.hpp"
-#include "millrace/chain/device_names.hpp"
+#include "millrace/base/device_names.hpp"
 #include "millrace/chain/program.hpp"
 
 namespace millrace::chain {
@@ -22,9 +23,11 @@ struct Configuration {
     std::string output_folder;                ///< alerts and relative output files go here
     std::vector<std::string> port_names;      ///< by port number, in the order of the file
     std::optional<Config> ports;              ///< the `ports:` map, for io::make_ports
+    std::shared_ptr<FileLedger> files;        ///< that it reads and writes, those of `ports` once they are planned in its scope
     std::vector<std::shared_ptr<const Program>> chains;
     Classification classification;
-    std::vector<Diagnostic> warnings;
+    std::vector<Diagnostic> warnings;         ///< of loading it
+    Reporter reporter;                        ///< what its NFs tell while they work; all generations share it
     uint64_t generation = 1;
 
     const Program* find_chain(std::string_view name) const;
@@ -34,6 +37,7 @@ struct Configuration {
 struct LoadOptions {
     std::string device;                       ///< see parse_device_names; empty: as the file says
     std::string output_folder;                ///< empty: as the file says
+    bool load_plugins = true;                 ///< whether code of plugins that the file names may run
     unsigned lanes = 0;                       ///< 0: as each NF prefers; else one of nf::kLaneCounts for all
     const Configuration* previous = nullptr;  ///< its NFs of the same chain, name and kind hand their state on
     std::function<void(const std::string& what, size_t done, size_t of)> progress;  ///< while NFs load

@@ -28,7 +28,19 @@ struct Node {
     Fields writes() const { return nf->writes(type->writes); }
     /// Whether its device half changes state without having asked for an order.
     bool changes_state_in_no_order() const;
+    /// Where an outcome leads, and its name; also of kUndeclaredOutcome and whatever else is not declared.
+    Target target(uint32_t outcome) const {
+        return outcome < targets.size() ? targets[outcome] : Target{Target::Kind::drop, 0};
+    }
+    std::string_view outcome_name(uint32_t outcome) const {
+        return outcome < type->outcomes.size() ? std::string_view(type->outcomes[outcome].name)
+                                               : kUndeclaredOutcomeName;
+    }
     nf::Growth growth() const { return nf->growth({type->head_growth, type->tail_growth}); }
+    /// Whether it tells the same of a packet when it is asked again, as it is where events find no room.
+    bool tells_again() const {
+        return !type->ordered() && (type->writes | type->cpu_writes) == field::none && !changes_state_in_no_order();
+    }
 };
 
 /// One chain of one generation. Constant once made; shared by all workers.
@@ -39,7 +51,7 @@ struct Program : std::enable_shared_from_this<Program> {
     std::vector<Node> nodes;
     std::vector<uint16_t> inputs;             ///< ports whose packets come here without classification
     uint16_t output = kNoPort;                ///< port for packets that reach the end; kNoPort: they are dropped as "no-output"
-    uint16_t punt_port = kNoPort;             ///< port for punted packets; kNoPort: they are counted and freed
+    uint16_t punt_port = kNoPort;             ///< port for punted packets; kNoPort: they are dropped as "no-punt-port"
     bool drop_malformed = true;
     std::chrono::nanoseconds max_delay{100'000};
     uint32_t max_batch = 16384;
@@ -49,7 +61,11 @@ struct Program : std::enable_shared_from_this<Program> {
 
     uint32_t head_growth() const;             ///< most bytes that a packet can grow at its head in this chain
     uint32_t tail_growth() const;
-    bool emits_events() const;
+    bool emits_events() const { return emitters() > 0; }
+    unsigned emitters() const { return emitters_from(0); }  ///< NFs that emit events
+    unsigned emitters_from(size_t node) const;              ///< those of them from that node on
+    size_t first_changed() const;  ///< the first node whose packets an NF before it may have changed; nodes.size():
+                                   ///< none
     bool ordered() const;                     ///< whether any NF needs the packets' order
 };
 
@@ -69,10 +85,15 @@ inline uint32_t Program::tail_growth() const {
     for (const Node& node : nodes) bytes += node.growth().tail;
     return bytes;
 }
-inline bool Program::emits_events() const {
-    for (const Node& node : nodes)
-        if (node.type->emits_events) return true;
-    return false;
+inline unsigned Program::emitters_from(size_t node) const {
+    unsigned count = 0;
+    for (size_t i = node; i < nodes.size(); ++i) count += nodes[i].type->emits_events;
+    return count;
+}
+inline size_t Program::first_changed() const {
+    for (size_t i = 0; i < nodes.size(); ++i)
+        if (nodes[i].writes() != field::none) return i + 1;
+    return nodes.size();
 }
 inline bool Program::ordered() const {
     for (const Node& node : nodes)

@@ -19,7 +19,25 @@ std::optional<Config> find_ports(const std::string& file) {
     }
 }
 
-int check(const LoadArguments& arguments) {
+/// Whether packets can leave by a port, as its options say.
+bool can_send(const Config& port) {
+    for (const char* kind : {"pcap", "capture", "source"})
+        if (port.has(kind)) return port.has("output");
+    return true;
+}
+
+/// What `run` would find when the ports are open: chains that send where nothing can leave.
+void check_directions(const chain::Configuration& configuration) {
+    const auto ports = configuration.ports->entries();
+    for (const auto& program : configuration.chains)
+        for (const uint16_t port : {program->output, program->punt_port})
+            if (port != kNoPort && !can_send(ports[port].second))
+                throw ConfigError(Diagnostic{program->where, "port '" + configuration.port_names[port] + "' can't send, and chain '" +
+                                                                 program->name + "' wants to send there",
+                                             "give it an output, or name another port"});
+}
+
+int check(const LoadArguments& arguments, bool load_plugins) {
     std::vector<Diagnostic> mistakes;
     const auto attempt = [&](const auto& what) {
         try {
@@ -29,11 +47,18 @@ int check(const LoadArguments& arguments) {
         }
     };
     std::optional<chain::Configuration> configuration;
-    attempt([&] { configuration = arguments.load(); });
+    chain::LoadOptions options = arguments.options();
+    options.load_plugins = load_plugins;
+    attempt([&] { configuration = arguments.load(options); });
     io::PortEnvironment environment;
+    environment.warn = [](const Diagnostic& warning) { std::cerr << warning.render() << "\n"; };
     if (configuration) {
         environment.output_folder = configuration->output_folder;
-        attempt([&] { io::check_ports(*configuration->ports, environment); });
+        const FileLedger::Scope scope(*configuration->files);
+        attempt([&] {
+            io::check_ports(*configuration->ports, environment);
+            check_directions(*configuration);
+        });
     } else if (const auto ports = find_ports(arguments.file)) {
         // Mistakes of chains do not hide those of ports.
         attempt([&] { io::check_ports(*ports, environment); });
@@ -54,9 +79,11 @@ int check(const LoadArguments& arguments) {
 void add_check(CLI::App& app, int& status) {
     CLI::App* command = app.add_subcommand("check", "Check a configuration: every mistake with its place and what would mend it");
     const auto arguments = std::make_shared<LoadArguments>();
+    const auto load_plugins = std::make_shared<bool>(false);
     arguments->add_to(*command);
+    command->add_flag("--plugins", *load_plugins, "Load the plugins that the file names; their code runs");
     command->footer("Exit status: 0 when the configuration is sound, 2 when it has mistakes.");
-    command->callback([arguments, &status] { status = check(*arguments); });
+    command->callback([arguments, load_plugins, &status] { status = check(*arguments, *load_plugins); });
 }
 
 }  // namespace millrace::cli

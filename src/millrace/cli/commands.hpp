@@ -14,7 +14,7 @@ namespace millrace::cli {
 /// Exit statuses, as the manual page lists them.
 inline constexpr int kOk = 0, kFailed = 1, kBadConfiguration = 2;
 
-/// What `--device` takes: chain::parse_device_names.
+/// What `--device` takes: parse_device_names.
 CLI::Validator device_check();
 /// The one device that is to be measured. Throws std::runtime_error where `name` names the cpu, or several.
 std::shared_ptr<device::Device> open_one_device(const std::string& name);
@@ -24,12 +24,12 @@ struct LoadArguments {
     std::string file;
     std::string device;
     std::string output;
-    unsigned lanes = 0;
 
     void add_to(CLI::App& command);
     chain::LoadOptions options() const;
     /// Loads it; prints its warnings to standard error.
-    chain::Configuration load() const;
+    chain::Configuration load() const { return load(options()); }
+    chain::Configuration load(const chain::LoadOptions& options) const;
 };
 
 void add_run(CLI::App& app, int& status);

@@ -8,7 +8,7 @@ namespace millrace::cli {
 CLI::Validator device_check() {
     const auto check = [](const std::string& text) {
         try {
-            chain::parse_device_names(text);
+            parse_device_names(text);
         } catch (const std::invalid_argument& e) {
             return std::string(e.what());
         }
@@ -18,7 +18,7 @@ CLI::Validator device_check() {
 }
 
 std::shared_ptr<device::Device> open_one_device(const std::string& name) {
-    const chain::DeviceNames names = chain::parse_device_names(name);
+    const DeviceNames names = parse_device_names(name);
     if (names.cpu || names.devices.size() != 1) throw std::runtime_error("this measures one device with memory of its own, such as cuda, cuda:1 or sim, and not '" + name + "'");
     return device::open_device(names.devices.front());
 }
@@ -27,19 +27,17 @@ void LoadArguments::add_to(CLI::App& command) {
     command.add_option("configuration", file, "The chain's YAML file")->required()->type_name("CHAIN.yaml");
     command.add_option("-d,--device", device, "Run on this device, whatever the file says: cpu, sim, cuda, cuda:1, several, cuda:0+cuda:1, or with the CPU for when packets are few, cuda+cpu")->check(device_check())->type_name("DEVICE");
     command.add_option("-o,--output", output, "Folder for alerts and output captures, in place of the file's 'output:'")->type_name("DIR");
-    command.add_option("--lanes", lanes, "Lanes per packet for every device half")->check(CLI::IsMember({1, 8, 32}));
 }
 
 chain::LoadOptions LoadArguments::options() const {
     chain::LoadOptions options;
     options.device = device;
     options.output_folder = output;
-    options.lanes = lanes;
     return options;
 }
 
-chain::Configuration LoadArguments::load() const {
-    chain::Configuration configuration = chain::load_configuration(file, options());
+chain::Configuration LoadArguments::load(const chain::LoadOptions& options) const {
+    chain::Configuration configuration = chain::load_configuration(file, options);
     for (const Diagnostic& warning : configuration.warnings) std::cerr << warning.render() << "\n";
     return configuration;
 }

@@ -4,7 +4,8 @@
 #include <iostream>
 
 #include "millrace/cli/commands.hpp"
-#include "millrace/nf/nf.hpp"
+#include "millrace/cli/signals.hpp"
+#include "millrace/nf/plugin.hpp"
 
 int main(int argc, char** argv) {
     using namespace millrace;
@@ -34,6 +35,9 @@ int main(int argc, char** argv) {
     cli::add_doctor(app, status);
     cli::add_profile(app, status);
     cli::add_bench(app, status);
+    // A run ends in order, and only a run has an order to end in.
+    for (CLI::App* command : app.get_subcommands({}))
+        if (command->get_name() != "run") command->preparse_callback([](size_t) { cli::let_signals_end_the_program(); });
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {

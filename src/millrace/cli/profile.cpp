@@ -6,11 +6,11 @@
 #include <iostream>
 
 #include "millrace/base/eal.hpp"
-#include "millrace/base/file.hpp"
-#include "millrace/bench/transfer_profile.hpp"
-#include "millrace/cli/bench_arguments.hpp"
+#include "millrace/base/output_file.hpp"
+#include "lab/transfer_profile.hpp"
+#include "millrace/cli/bench/bench_arguments.hpp"
 #include "millrace/device/open.hpp"
-#include "millrace/exec/transfer_figures.hpp"
+#include "millrace/exec/transfer/transfer_figures.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -42,17 +42,17 @@ std::string figures_text(const exec::TransferFigures& f) {
 }
 
 /// How far the fitted figures are from what was measured.
-std::string errors_text(const std::vector<bench::TransferSample>& samples) {
+std::string errors_text(const std::vector<lab::TransferSample>& samples) {
     std::vector<double> errors;
-    for (const bench::TransferSample& sample : samples) errors.push_back(std::abs(sample.fitted_ns / sample.measured_ns - 1) * 100);
+    for (const lab::TransferSample& sample : samples) errors.push_back(std::abs(sample.fitted_ns / sample.measured_ns - 1) * 100);
     std::sort(errors.begin(), errors.end());
     return fmt::format("{} measurements; half of them are within {:.0f} % of what the figures say, nine of ten within {:.0f} %.\n", errors.size(),
                        errors[errors.size() / 2], errors[errors.size() * 9 / 10]);
 }
 
-nlohmann::json samples_json(const std::vector<bench::TransferSample>& samples) {
+nlohmann::json samples_json(const std::vector<lab::TransferSample>& samples) {
     nlohmann::json rows = nlohmann::json::array();
-    for (const bench::TransferSample& s : samples)
+    for (const lab::TransferSample& s : samples)
         rows.push_back({{"way", s.way}, {"items", s.items}, {"bytes", s.bytes}, {"both-ways", s.both}, {"measured-ns", s.measured_ns}, {"fitted-ns", s.fitted_ns}});
     return rows;
 }
@@ -62,7 +62,7 @@ int profile(const Arguments& arguments) {
     const auto device = open_one_device(arguments.device);
     std::cout << device->describe() << "\n\n" << std::flush;
     const bool terminal = isatty(STDERR_FILENO) != 0;
-    bench::ProfileOptions options;
+    lab::ProfileOptions options;
     options.seconds = arguments.seconds;
     double told = -1;
     options.progress = [&](double share, const std::string& what) {
@@ -70,15 +70,20 @@ int profile(const Arguments& arguments) {
         told = share;
         show_progress(progress_bar(share) + what);
     };
-    const bench::TransferProfile profile = measure_transfers(device, options);
+    const lab::TransferProfile profile = measure_transfers(device, options);
     if (terminal) std::cerr << "\r\x1b[K" << std::flush;
     std::cout << figures_text(profile.figures) << errors_text(profile.samples);
     const std::string figures = figures_json(profile.figures);
     if (!arguments.json_file.empty())
         write_json(arguments.json_file, {{"device", device->describe()}, {"figures", nlohmann::json::parse(figures)}, {"samples", samples_json(profile.samples)}});
     const std::string path = exec::figures_path(device->model());
-    if (path.empty() || !write_file(path, figures))
-        throw std::runtime_error((path.empty() ? "there is no home" : path + " can't be written") + ", so the figures are not kept; set XDG_CACHE_HOME to a folder that can");
+    constexpr const char* kNotKept = ", so the figures are not kept; set XDG_CACHE_HOME to a folder that can be written";
+    if (path.empty()) throw std::runtime_error(std::string("there is no home") + kNotKept);
+    try {
+        write_file(path, figures);
+    } catch (const std::exception& e) {
+        throw std::runtime_error(e.what() + std::string(kNotKept));
+    }
     std::cout << "Kept in " << path << ": chains on such a device choose their ways across the bus by it.\n";
     return kOk;
 }

@@ -63,6 +63,9 @@ std::string chain_text(const exec::ChainReport& chain, double seconds) {
     if (!chain.punts.empty()) text += "  punts     " + reasons(chain.punts) + "\n";
     if (chain.events > 0 || chain.events_lost > 0)
         text += "  events    " + grouped(chain.events) + (chain.events_lost > 0 ? ", lost " + grouped(chain.events_lost) : "") + "\n";
+    if (chain.retold_on_cpu > 0)
+        text += "  events    " + grouped(chain.retold_on_cpu) +
+                " packets had more than there was room for; the CPU told them\n";
     if (chain.bytes_to_device > 0 && chain.received_packets > 0)
         text += fmt::format("  bus       {:.1f} B a packet to the device, {:.1f} B back, {:.0f} packets a batch\n",
                             static_cast<double>(chain.bytes_to_device) / static_cast<double>(chain.received_packets),
@@ -85,6 +88,7 @@ std::string report_text(const exec::Report& report, double seconds) {
     for (const exec::PortReport& port : report.ports)
         if (!port.trouble.empty()) text += "port " + port.name + ": " + port.trouble + "\n";
     if (report.unclassified_packets > 0) text += grouped(report.unclassified_packets) + " packets were for no chain\n";
+    if (report.stray_injections > 0) text += grouped(report.stray_injections) + " packets of controllers were for a chain that had gone\n";
     for (const exec::ChainReport& chain : report.chains) text += chain_text(chain, seconds) + "\n";
     return text;
 }

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "millrace/exec/report.hpp"
+#include "millrace/exec/report/report.hpp"
 
 namespace millrace::cli {
 

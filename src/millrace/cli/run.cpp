@@ -1,31 +1,29 @@
 // millrace run: brings a configuration to work and shows what it does.
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 
+#include "millrace/base/output_file.hpp"
 #include "millrace/cli/commands.hpp"
-#include "millrace/cli/offload_arguments.hpp"
+#include "millrace/cli/progress.hpp"
 #include "millrace/cli/report_text.hpp"
+#include "millrace/cli/run_guard.hpp"
+#include "millrace/cli/signals.hpp"
 #include "millrace/cli/table.hpp"
-#include "millrace/exec/report.hpp"
+#include "millrace/device/cuda/driver.hpp"
+#include "millrace/exec/report/report.hpp"
 #include "millrace/openflow/agent.hpp"
 
 namespace millrace::cli {
 namespace {
 
-volatile std::sig_atomic_t stop_asked = 0;
-volatile std::sig_atomic_t reload_asked = 0;
-
 struct RunArguments {
     LoadArguments load;
     exec::RuntimeOptions runtime;
     std::string json_file;
-    OffloadArguments offload;
+    std::string mode = "fused";
     double seconds = 0;
     bool quiet = false;
 };
@@ -38,108 +36,144 @@ void add_options(CLI::App& command, RunArguments& arguments) {
     command.add_option("--timeline", arguments.runtime.timeline_file, "Write when each batch was gathered, copied, run and applied, for ui.perfetto.dev")->type_name("FILE");
     command.add_option("--json", arguments.json_file, "Write the closing table as JSON")->type_name("FILE");
     command.add_option("--for", arguments.seconds, "Stop after this many seconds")->type_name("SECONDS")->check(CLI::PositiveNumber);
-    arguments.offload.add_to(command);
-    command.add_option("--keep-kernels", arguments.runtime.keep_kernels, "Write source, PTX and cubin of every chain into this folder (device cuda)")->option_text("DIR");
+    command.add_option("--mode", arguments.mode, "How a device runs chains: batch by batch, or by kernels that stay on it, for short delays")
+        ->check(CLI::IsMember({name_of(device::Mode::fused), name_of(device::Mode::persistent)}))->capture_default_str();
+    command.add_flag("--call-thread", arguments.runtime.offload.calls_by_thread, "One more thread for each device makes the calls of its driver for all workers");
     command.add_flag("-q,--quiet", arguments.quiet, "No progress and no closing table");
     command.footer("SIGINT and SIGTERM end the run in order; SIGHUP reads the configuration again without losing a packet.");
 }
 
 exec::RuntimeOptions runtime_options(const RunArguments& arguments) {
     exec::RuntimeOptions options = arguments.runtime;
-    options.cpu = arguments.offload.cpu_options();
-    options.offload = arguments.offload.options();
-    options.threading = arguments.offload.threads();
+    options.warn = [](const Diagnostic& warning) { std::cerr << warning.render() << "\n"; };
+    if (arguments.mode == name_of(device::Mode::persistent)) {
+        options.offload.mode = device::Mode::persistent;
+        device::cuda::Driver::expect_residents();
+    }
     return options;
 }
 
-/// A bar on a terminal; on anything else a line every five seconds.
-class Progress {
-public:
-    explicit Progress(bool quiet) : quiet_(quiet), terminal_(isatty(STDERR_FILENO) != 0) {}
+double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
-    void show(const exec::Runtime& runtime, double seconds, bool last = false) {
-        if (quiet_ || (seconds < next_ && !(last && terminal_))) return;
-        next_ = seconds + (terminal_ ? 0.1 : 5);
-        uint64_t packets = 0, bytes = 0;
-        for (const auto& port : runtime.ports()) {
-            packets += port->counters().received_packets;
-            bytes += port->counters().received_bytes;
-        }
-        const double progress = runtime.progress();
-        const std::string bar = progress >= 0 ? progress_bar(progress) : "";
-        const std::string rate = seconds > 0 ? bit_rate(static_cast<double>(bytes) * 8 / seconds) : "";
-        std::cerr << (terminal_ ? "\r" : "") << bar << grouped(packets) << " packets  " << rate << (terminal_ ? "\x1b[K" : "\n") << std::flush;
-        shown_ = true;
+void show_progress(Progress& progress, const exec::Runtime& runtime, double seconds) {
+    uint64_t packets = 0, bytes = 0;
+    for (const auto& port : runtime.ports()) {
+        const io::PortCounters counters = port->counters();
+        packets += counters.received_packets;
+        bytes += counters.received_bytes;
     }
-    void end() const {
-        if (shown_ && terminal_) std::cerr << "\n";
+    progress.show(packets, bytes, runtime.progress(), seconds);
+}
+
+/// Warnings and errors, as they come: quiet or not. False when there are errors.
+bool tell_news(exec::Runtime& runtime, Progress& progress) {
+    bool good = true;
+    for (const Diagnostic& diagnostic : runtime.news()) {
+        progress.end();
+        std::cerr << diagnostic.render() << "\n";
+        good = good && diagnostic.severity == Diagnostic::Severity::warning;
     }
+    return good;
+}
 
-private:
-    bool quiet_, terminal_, shown_ = false;
-    double next_ = terminal_ ? 0.1 : 5;
-};
+/// Loading may take long; a stop ends it.
+chain::LoadOptions load_options(const RunArguments& arguments) {
+    chain::LoadOptions options = arguments.load.options();
+    options.progress = [](const std::string&, size_t, size_t) {
+        if (stop_asked()) throw Stopped{};
+    };
+    return options;
+}
 
-void reload(exec::Runtime& runtime, openflow::Agents& agents, const RunArguments& arguments) {
+void reload(exec::Runtime& runtime, openflow::Agents& agents, const RunArguments& arguments, Progress& progress) {
+    progress.end();
     try {
-        runtime.reload(arguments.load.options());
-        std::cerr << "\nmillrace: generation " << runtime.configuration()->generation << " is at work\n";
+        runtime.reload(load_options(arguments));
+        tell_news(runtime, progress);
+        std::cerr << "millrace: generation " << runtime.configuration()->generation << " is at work\n";
     } catch (const std::exception& e) {
-        std::cerr << "\n" << e.what() << "\nmillrace: nothing was changed\n";
+        std::cerr << e.what() << "\nmillrace: nothing was changed\n";
+        return;
+    } catch (const Stopped&) {
         return;
     }
     try {
         agents.follow();
     } catch (const std::exception& e) {
-        std::cerr << "\n" << e.what() << "\nmillrace: that controller is left out\n";
+        std::cerr << e.what() << "\nmillrace: that controller is left out\n";
     }
 }
 
+/// Lets the runtime work until its inputs end or somebody ends it; returns the seconds that it worked.
+double work(exec::Runtime& runtime, const RunArguments& arguments, Progress& progress) {
+    const auto start = std::chrono::steady_clock::now();
+    openflow::Agents agents(runtime);
+    agents.follow();
+    runtime.start();
+    // A controller waits for its changes; whoever appends to a file does not.
+    const auto pause = [&] { return std::chrono::milliseconds(agents.any() ? 1 : 10); };
+    for (bool changed = false; !runtime.wait(changed ? std::chrono::milliseconds(0) : pause());) {
+        changed = runtime.apply_changes();
+        const double seconds = seconds_since(start);
+        if (!arguments.quiet && progress.due(seconds)) show_progress(progress, runtime, seconds);
+        tell_news(runtime, progress);
+        if (stop_asked() || (arguments.seconds > 0 && seconds >= arguments.seconds)) runtime.stop();
+        if (take_reload()) reload(runtime, agents, arguments, progress);
+    }
+    return seconds_since(start);
+}
+
+/// The closing table and the same as JSON; false when one of them could not be written.
+bool write_report(const exec::Report& report, double seconds, const std::string& output, const RunArguments& arguments) {
+    bool good = true;
+    if (!arguments.json_file.empty()) {
+        try {
+            WholeFile json(arguments.json_file);
+            json.stream() << exec::report_json(report, seconds) << "\n";
+            json.finish();
+        } catch (const std::exception& e) {
+            std::cerr << "millrace: " << e.what() << "\n";
+            good = false;
+        }
+    }
+    if (arguments.quiet) return good;
+    std::cout << report_text(report, seconds) << "Output is in " << output << "/\n" << std::flush;
+    if (!std::cout) std::cerr << "millrace: the closing table could not be written to the standard output\n";
+    return good && std::cout;
+}
+
 int run(const RunArguments& arguments) {
-    chain::Configuration configuration = arguments.load.load();
+    chain::Configuration configuration = arguments.load.load(load_options(arguments));
+    // Said before hours of work, not after them.
+    if (!arguments.json_file.empty()) check_output(arguments.json_file);
     std::filesystem::create_directories(configuration.output_folder);
     const std::string output = configuration.output_folder;
     exec::Runtime runtime(std::move(configuration), runtime_options(arguments));
+    if (stop_asked()) throw Stopped{};
 
-    std::signal(SIGINT, [](int) { stop_asked = 1; });
-    std::signal(SIGTERM, [](int) { stop_asked = 1; });
-    std::signal(SIGHUP, [](int) { reload_asked = 1; });
-    const auto start = std::chrono::steady_clock::now();
-    const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
-    auto agents = std::make_unique<openflow::Agents>(runtime);
-    agents->follow();
-    runtime.start();
-    Progress progress(arguments.quiet);
-    // A controller waits for its changes; whoever appends to a file does not.
-    const auto pause = [&] { return std::chrono::milliseconds(agents->any() ? 1 : 10); };
-    for (bool changed = false; !runtime.wait(changed ? std::chrono::milliseconds(0) : pause());) {
-        changed = runtime.apply_changes();
-        progress.show(runtime, elapsed());
-        if (stop_asked != 0 || (arguments.seconds > 0 && elapsed() >= arguments.seconds)) runtime.stop();
-        if (reload_asked != 0) {
-            reload_asked = 0;
-            reload(runtime, *agents, arguments);
-        }
-    }
-    const double seconds = elapsed();
-    agents.reset();
-    progress.show(runtime, seconds, true);
+    const RunGuard guard;
+    Progress progress(std::cerr, isatty(STDERR_FILENO) != 0);
+    const double seconds = work(runtime, arguments, progress);
+    if (!arguments.quiet && isatty(STDERR_FILENO) != 0) show_progress(progress, runtime, seconds);
     progress.end();
     runtime.finish();
-
+    bool good = tell_news(runtime, progress);
     const exec::Report report = exec::make_report(runtime);
-    if (!arguments.quiet) std::cout << report_text(report, seconds) << "Output is in " << output << "/\n";
-    if (!arguments.json_file.empty()) {
-        std::ofstream json(arguments.json_file);
-        json << exec::report_json(report, seconds) << "\n";
-        if (!json.flush()) throw std::runtime_error(arguments.json_file + ": can't be written");
-    }
-    if (!runtime.trouble().empty()) throw std::runtime_error(runtime.trouble());
+    good = runtime.trouble().empty() && good;
+    good = write_report(report, seconds, output, arguments) && good;
+    for (const exec::ChainReport& chain : report.chains)
+        for (const auto& [nf, packets] : chain.undeclared) {
+            std::cerr << "millrace: '" << nf << "' of chain '" << chain.name << "' gave " << grouped(packets)
+                      << " packets an outcome that it does not declare; they were dropped\n";
+            good = false;
+        }
     if (!report.conserved()) {
         std::cerr << "millrace: the counters do not add up: packets were lost without a reason\n";
-        return kFailed;
+        good = false;
     }
-    return kOk;
+    return good ? kOk : kFailed;
 }
 
 }  // namespace
@@ -148,7 +182,13 @@ void add_run(CLI::App& app, int& status) {
     CLI::App* command = app.add_subcommand("run", "Run a configuration over its ports");
     const auto arguments = std::make_shared<RunArguments>();
     add_options(*command, *arguments);
-    command->callback([arguments, &status] { status = run(*arguments); });
+    command->callback([arguments, &status] {
+        try {
+            status = run(*arguments);
+        } catch (const Stopped&) {
+            std::cerr << "millrace: stopped before it began to work\n";
+        }
+    });
 }
 
 }  // namespace millrace::cli

@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "millrace/chain/device_names.hpp"
+#include "millrace/base/device_names.hpp"
 #include "millrace/chain/program.hpp"
 #include "millrace/device/kernel/resident.hpp"
 #include "millrace/packet/lanes.hpp"

@@ -5,7 +5,7 @@
 
 namespace millrace::device {
 
-std::shared_ptr<Device> open_device(const chain::DeviceName& name, const OpenOptions& options) {
+std::shared_ptr<Device> open_device(const DeviceName& name, const OpenOptions& options) {
     if (name.kind == "sim") {
         sim::SimOptions simulated;
         simulated.number = name.number;
@@ -17,14 +17,14 @@ std::shared_ptr<Device> open_device(const chain::DeviceName& name, const OpenOpt
     return std::make_shared<cuda::CudaDevice>(cuda);
 }
 
-std::string model_of(const chain::DeviceName& name) {
+std::string model_of(const DeviceName& name) {
     if (name.kind == "sim") return sim::SimDevice::kModel;
     return cuda::CudaDevice::model_of(name.number);
 }
 
-std::vector<std::shared_ptr<Device>> open_devices(const std::vector<chain::DeviceName>& names, const OpenOptions& options) {
+std::vector<std::shared_ptr<Device>> open_devices(const std::vector<DeviceName>& names, const OpenOptions& options) {
     std::vector<std::shared_ptr<Device>> devices;
-    for (const chain::DeviceName& name : names) devices.push_back(open_device(name, options));
+    for (const DeviceName& name : names) devices.push_back(open_device(name, options));
     return devices;
 }
 

@@ -14,10 +14,10 @@ struct OpenOptions {
 };
 
 /// The device of that name. Throws DeviceError.
-std::shared_ptr<Device> open_device(const chain::DeviceName& name, const OpenOptions& options = {});
+std::shared_ptr<Device> open_device(const DeviceName& name, const OpenOptions& options = {});
 /// What model() of that device says, without opening it; empty for one that is not there.
-std::string model_of(const chain::DeviceName& name);
+std::string model_of(const DeviceName& name);
 /// All of them.
-std::vector<std::shared_ptr<Device>> open_devices(const std::vector<chain::DeviceName>& names, const OpenOptions& options = {});
+std::vector<std::shared_ptr<Device>> open_devices(const std::vector<DeviceName>& names, const OpenOptions& options = {});
 
 }  // namespace millrace::device

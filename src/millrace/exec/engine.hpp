@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-#include "millrace/exec/counters.hpp"
+#include "millrace/exec/report/counters.hpp"
 #include "millrace/exec/fate.hpp"
 #include "millrace/io/frame_run.hpp"
 
@@ -55,6 +55,8 @@ public:
     /// Takes `count` packets into a chain. They reach `Delivery` in this order, now or in a later call.
     virtual void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
                         size_t count) = 0;
+    /// Whether `submit` runs the chain before it returns, in place of queueing packets.
+    virtual bool runs_at_once() const { return false; }
     /// Whether the other `submit` may be called: frames without mbufs then come back by FrameDelivery.
     virtual bool takes_runs() const { return false; }
     /// Takes the frames of a run into a chain. All runs of one port and queue go to one engine; they reach FrameDelivery in this order.

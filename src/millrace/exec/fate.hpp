@@ -12,11 +12,13 @@ using device::kNoNode;
 using device::kParserNode;
 
 /// Why a packet did not leave although its chain wanted it to; indexes kExitDropNames.
-enum class ExitDrop : uint8_t { no_output, no_chain, transmit_full, device_failed, no_buffer, punt_full };
+enum class ExitDrop : uint8_t { no_output, transmit_full, device_failed, no_buffer, punt_full, no_punt_port };
 inline constexpr unsigned kExitDropCount = 6;
-inline constexpr const char* kExitDropNames[kExitDropCount] = {"no-output", "no-chain", "transmit-full", "device-failed", "no-buffer", "punt-full"};
+inline constexpr const char* kExitDropNames[kExitDropCount] = {"no-output",     "transmit-full", "device-failed",
+                                                               "no-buffer",     "punt-full",     "no-punt-port"};
 
-/// Where a packet goes, and which NF said so by which outcome.
+/// Where a packet goes, and which NF said so by which outcome. One that the engine itself gives up (kNoNode) is dropped for the
+/// ExitDrop that its outcome says.
 struct Fate {
     chain::Target target;
     uint16_t node = kNoNode;

@@ -1,10 +1,14 @@
 #include "millrace/io/port.hpp"
 
+#include "millrace/packet/bytes.hpp"
+#include "millrace/packet/headers.hpp"
+
 namespace millrace::io {
 namespace {
 
 constexpr const char* kDropNames[kPortDrops] = {"too-long",         "too-short", "no-mbuf",  "missed",     "receive-error", "read-error",
-                                                "unsupported-link", "tx-full",   "tx-error", "too-many-segments", "write-error"};
+                                                "unsupported-link", "tx-full",   "tx-error", "over-mtu",   "link-down",     "too-many-segments",
+                                                "write-error"};
 
 uint64_t sum_drops(const std::map<std::string, uint64_t>& drops, bool sending) {
     uint64_t sum = 0;
@@ -22,6 +26,17 @@ bool is_send_drop(PortDrop drop) { return drop >= PortDrop::tx_full; }
 
 uint64_t PortCounters::receive_drops() const { return sum_drops(drops, false); }
 uint64_t PortCounters::send_drops() const { return sum_drops(drops, true); }
+
+bool Port::fits_mtu(const uint8_t* head, size_t head_bytes, uint32_t bytes, uint32_t mtu) {
+    if (bytes <= mtu + eth::kHeaderBytes) return true;
+    uint32_t tags = 0;
+    while (tags < 2 && eth::kHeaderBytes + tags * eth::kVlanBytes <= head_bytes) {
+        const uint16_t type = load_be16(head + eth::kHeaderBytes - 2 + tags * eth::kVlanBytes);
+        if (type != eth::kTypeVlan && type != eth::kTypeQinq && type != eth::kTypeQinqOld) break;
+        ++tags;
+    }
+    return bytes <= mtu + eth::kHeaderBytes + tags * eth::kVlanBytes;
+}
 
 Port::Port(PortInfo info)
     : info_(std::move(info)),

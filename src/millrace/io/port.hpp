@@ -18,7 +18,7 @@
 #include "millrace/base/eal.hpp"
 #include "millrace/io/frame_run.hpp"
 #include "millrace/io/metadata.hpp"
-#include "millrace/io/pool.hpp"
+#include "millrace/io/memory/pool.hpp"
 
 namespace millrace::io {
 
@@ -28,12 +28,14 @@ enum class PortDrop : uint8_t {
     too_long,          ///< the frame does not fit into one packet buffer
     too_short,         ///< a record without room for an Ethernet header
     no_mbuf,           ///< the pool was empty when the frame came (network ports only: others wait)
-    missed,            ///< the NIC's queue was full
+    missed,            ///< the NIC's queue or the kernel's was full
     receive_error,     ///< the NIC found the frame damaged
     read_error,        ///< the capture breaks off inside a record
     unsupported_link,  ///< the record's link type has no Ethernet form
-    tx_full,           ///< `close` found it still waiting for the NIC or the peer
-    tx_error,          ///< the NIC refused it
+    tx_full,           ///< the NIC, the kernel or the peer had no room for it any more
+    tx_error,          ///< the NIC or the kernel refused it
+    over_mtu,          ///< longer than the port's MTU allows
+    link_down,         ///< the interface was down or gone
     too_many_segments, ///< a packet in more pieces than the port can write
     write_error,       ///< the output file could not be written
     kCount,
@@ -63,7 +65,7 @@ struct PortInfo {
     uint16_t receive_queues = 0;   ///< 0: it never receives
     uint16_t send_queues = 0;      ///< 0: it cannot send
     std::array<uint8_t, 6> mac{};  ///< zero when it has none
-    uint32_t mtu = 1500;           ///< longest IP packet it sends
+    uint32_t mtu = 1500;           ///< longest IP packet it sends, when it was made; `Port::mtu` is what holds now
     int numa_node = -1;            ///< of the device; -1: none or unknown
 };
 
@@ -111,7 +113,10 @@ public:
     virtual bool exhausted() const { return !can_receive(); }
     /// How much of a finite input was read, 0 to 1; negative when unknown.
     virtual double progress() const { return -1; }
+    /// As it is now, where the port knows. Any thread.
     virtual LinkState link() const { return {}; }
+    /// The longest IP packet that it sends now. Longer ones are dropped as `over-mtu`. Any thread.
+    virtual uint32_t mtu() const { return info_.mtu; }
     virtual PortCounters counters() const;
     /// Hands what is buffered to the file or the NIC.
     virtual void flush() {}
@@ -145,6 +150,8 @@ protected:
         }
         void drop(PortDrop reason, uint64_t n = 1) { add(drops[static_cast<size_t>(reason)], n); }
     };
+    /// Whether a frame of so many bytes, of which `head_bytes` lie at `head`, is within an MTU: VLAN tags, two at most, come on top of it.
+    static bool fits_mtu(const uint8_t* head, size_t head_bytes, uint32_t bytes, uint32_t mtu);
     QueueCounters& receiving(uint16_t queue) { return receiving_[queue]; }
     QueueCounters& sending(uint16_t queue) { return sending_[queue]; }
     PortInfo info_;

@@ -12,22 +12,6 @@
 
 namespace millrace::io {
 
-/// The captures that the ports of a configuration read and write. None may be written while another port reads or
-/// writes it. Lives while ports are being planned.
-class PortFiles {
-public:
-    /// `name` is where the YAML names the file, at `path`. Both throw ConfigError.
-    void reads(const std::string& port, const Config& name, const std::string& path);
-    void writes(const std::string& port, const Config& name, const std::string& path);
-
-private:
-    struct File {
-        std::string port, path;
-        bool is_written;
-    };
-    std::vector<File> files_;
-};
-
 /// What every kind is handed: the options all ports share are read already.
 struct PortPlan {
     PortInfo info;       ///< name, kind and index are set
@@ -55,9 +39,10 @@ using OpenPort = std::function<std::unique_ptr<Port>()>;
 OpenPort plan_null(const PortPlan& plan);
 OpenPort plan_sink(const PortPlan& plan);
 OpenPort plan_source(const PortPlan& plan);
-OpenPort plan_pcap(const PortPlan& plan, PortFiles& files);  ///< `pcap:` and `output:`
-OpenPort plan_capture(const PortPlan& plan, PortFiles& files);
-OpenPort plan_ethdev(const PortPlan& plan);    ///< `af_packet:`, `tap:` and `dpdk:`
+OpenPort plan_pcap(const PortPlan& plan);  ///< `pcap:` and `output:`
+OpenPort plan_capture(const PortPlan& plan);
+OpenPort plan_packet_socket(const PortPlan& plan);  ///< `af_packet:`
+OpenPort plan_ethdev(const PortPlan& plan);    ///< `tap:` and `dpdk:`
 
 /// Makes both ends of rings. Lives while ports are being made.
 class RingPlans {

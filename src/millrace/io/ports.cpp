@@ -1,7 +1,8 @@
 // From the YAML map `ports:` to ports.
 #include <algorithm>
-#include <filesystem>
+#include <optional>
 
+#include "millrace/base/file_ledger.hpp"
 #include "millrace/io/port_plan.hpp"
 
 namespace millrace::io {
@@ -61,14 +62,15 @@ PortPlan read_shared(const Config& name, const Config& options, uint16_t index, 
     return plan;
 }
 
-OpenPort plan_kind(const PortPlan& plan, RingPlans& rings, PortFiles& files) {
+OpenPort plan_kind(const PortPlan& plan, RingPlans& rings) {
     const std::string& kind = plan.info.kind;
-    if (kind == "pcap" || kind == "output") return plan_pcap(plan, files);
-    if (kind == "capture") return plan_capture(plan, files);
+    if (kind == "pcap" || kind == "output") return plan_pcap(plan);
+    if (kind == "capture") return plan_capture(plan);
     if (kind == "source") return plan_source(plan);
     if (kind == "sink") return plan_sink(plan);
     if (kind == "null") return plan_null(plan);
     if (kind == "ring") return rings.plan(plan);
+    if (kind == "af_packet") return plan_packet_socket(plan);
     return plan_ethdev(plan);
 }
 
@@ -77,14 +79,20 @@ std::vector<Planned> plan_ports(const Config& ports, const PortEnvironment& envi
     std::vector<Planned> planned;
     std::vector<Diagnostic> mistakes;
     RingPlans rings;
-    PortFiles files;
+    FileLedger files;  // of ports that are no part of a configuration
+    std::optional<FileLedger::Scope> scope;
+    if (!FileLedger::is_in_scope()) scope.emplace(files);
     const auto entries = ports.entries();
     if (entries.empty()) ports.fail("there are no ports", "name at least one, such as in: { pcap: traffic.pcap }");
     uint16_t index = 0;
+    std::map<std::string, std::string> interfaces;  // and whose they are
     for (const auto& [name, options] : entries) {
         try {
             const PortPlan plan = read_shared(name, options, index++, environment);
-            planned.push_back({plan.value.is_null() ? options : plan.value, plan.info.kind, plan_kind(plan, rings, files)});
+            if (plan.info.kind == "af_packet" || plan.info.kind == "tap")
+                if (const auto [had, is_new] = interfaces.emplace(plan.value.text(), plan.info.name); !is_new)
+                    plan.value.fail("'" + had->first + "' is the interface of port '" + had->second + "' already", "give each port one of its own");
+            planned.push_back({plan.value.is_null() ? options : plan.value, plan.info.kind, plan_kind(plan, rings)});
         } catch (const ConfigError& e) {
             mistakes.insert(mistakes.end(), e.diagnostics().begin(), e.diagnostics().end());
         }
@@ -106,11 +114,7 @@ PoolOptions PortPlan::pool_for(uint32_t frame_bytes) const {
     return result;
 }
 
-std::string PortPlan::output_path(const Config& output) const {
-    if (output_folder.empty()) return output.path();
-    output.path();  // refuses an empty name
-    return (std::filesystem::path(output_folder) / output.text()).lexically_normal().string();
-}
+std::string PortPlan::output_path(const Config& output) const { return millrace::output_path(output, output_folder); }
 
 void PortPlan::only(std::vector<std::string> own) const {
     own.push_back(info.kind);

@@ -43,6 +43,17 @@ public:
         return *static_cast<Tables*>(tables_);
     }
 
+    /// Makes a `Tables` that begins as another image's: both share the arrays that are attached there.
+    template <class Tables>
+    Tables& start_from(const Image& other) {
+        static_assert(std::is_standard_layout_v<Tables> && std::is_trivially_copyable_v<Tables>);
+        storage_ = std::make_shared<Tables>(*static_cast<const Tables*>(other.tables_));
+        tables_ = storage_.get();
+        tables_bytes_ = sizeof(Tables);
+        arrays_ = other.arrays_;
+        return *static_cast<Tables*>(tables_);
+    }
+
     /// Points `view`, a member of this image's Tables, at `array`. The image shares its ownership.
     template <class T, class Allocator>
     void attach(View<T>& view, std::shared_ptr<const std::vector<T, Allocator>> array) {

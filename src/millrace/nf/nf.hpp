@@ -34,7 +34,7 @@
 // returns the final decision.
 #pragma once
 
-#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -42,6 +42,7 @@
 #include <vector>
 
 #include "millrace/base/config.hpp"
+#include "millrace/base/reporter.hpp"
 #include "millrace/nf/image.hpp"
 #include "millrace/packet/lanes.hpp"
 #include "millrace/packet/packet.hpp"
@@ -88,13 +89,15 @@ struct Environment {
     std::vector<std::string> ports;               ///< names by port number, for NFs that choose a port
     /// The same node of the generation before, or null: take its state over from here.
     class NetworkFunction* previous = nullptr;
-    /// Told of what works but deserves a look, such as a rule that is not supported.
-    std::function<void(Diagnostic)> warn = [](Diagnostic) {};
+    /// Told of what works but deserves a look, such as a rule that is not supported: while the NF is made, and while it works.
+    Reporter warn = {};
+    bool on_device = false;  ///< a device with memory of its own runs it, and not the CPU's cores
 };
 
 /// The CPU half of an NF, for one worker: the same function over a vector of packets, by the field's
-/// best library. Gives byte-identical packets and equal decisions (outcome and detail). Of an NF with
-/// an order it draws the tickets and commits itself, in order of arrival.
+/// best library. Gives byte-identical packets and equal decisions (outcome and detail), and tells all events,
+/// also where the device half leaves them. Of an NF with an order it draws the tickets and commits itself, in order of
+/// arrival.
 class CpuHalf {
 public:
     virtual ~CpuHalf() = default;
@@ -131,8 +134,15 @@ public:
     virtual bool commits() const { return true; }
     /// A CPU half for one worker, or null where the device half serves the CPU too.
     virtual std::unique_ptr<CpuHalf> make_cpu_half() { return nullptr; }
+    /// Most events that it emits about one packet.
+    virtual size_t most_events() const { return 16; }
+    /// Who tells all events of a packet where the first time there was no room for them (Packet::leave_events): its
+    /// decisions do not count. Null: the device half does.
+    virtual std::unique_ptr<CpuHalf> make_teller() { return make_cpu_half(); }
     /// Who takes the packets that this NF punts; null: they go to the chain's punt port.
     virtual PuntTaker* punt_taker() { return nullptr; }
+    /// Whether an outcome that punts needs the chain's punt port: not where none of these tables gives it, or somebody else takes them.
+    virtual bool needs_punt_port(uint32_t /*outcome*/) const { return true; }
     /// What led to a decision, for people: "rule 17 (edge.rules:17)". Empty when there is nothing to say.
     virtual std::string explain(const Decision&) const { return {}; }
     /// An event that the device half or the CPU half emitted. Workers call it one at a time, in order of
@@ -141,7 +151,7 @@ public:
     virtual std::vector<Statistic> statistics() const { return {}; }
     /// One or more lines on what was loaded ("1,016 rules, 312 KiB"), for `check` and `explain`.
     virtual std::string summary() const { return {}; }
-    /// Writes out what is buffered. Called at the end of a run and now and then.
+    /// Writes out what is buffered. Called at the end of a run. What it throws makes the run end badly.
     virtual void flush() {}
 };
 
@@ -154,6 +164,9 @@ using CommitFunction = Decision (*)(Packet&, const void* tables, Decision);
 /// The numbers of lanes that device halves are compiled with for the host.
 inline constexpr unsigned kLaneCounts[] = {1, 8, 32};
 
+/// The headers that device code may include, by the names by which it does.
+using DeviceSources = std::map<std::string, std::string_view, std::less<>>;
+
 /// A kind of NF.
 struct Type {
     std::string name;                ///< as in the YAML: "router"
@@ -164,7 +177,7 @@ struct Type {
     uint32_t head_growth = 0;        ///< most bytes that a packet may grow at its head, at its tail
     uint32_t tail_growth = 0;
     unsigned lanes = 1;              ///< preferred lanes per packet
-    bool emits_events = false;
+    bool emits_events = false;       ///< then it changes neither packets nor state: it may be asked twice of a packet
     bool has_cpu_half = false;
 
     ProcessFunction process[3] = {};  ///< by kLaneCounts
@@ -176,6 +189,9 @@ struct Type {
 
     std::string device_header;       ///< as #include names it: "millrace/nf/router/device.hpp"
     std::string device_struct;       ///< "millrace::nf::router::Router"
+    size_t tables_bytes = 0;         ///< of its Tables
+    std::string plugin;              ///< the file that it came from; empty: built in
+    const DeviceSources* sources = nullptr;  ///< its plugin's own headers; null: built in
 
     std::unique_ptr<NetworkFunction> (*create)(const Config& options, const Environment&) = nullptr;
 
@@ -188,17 +204,16 @@ struct Type {
     bool ordered() const { return order_key != nullptr; }
 };
 
-/// All kinds that this program knows, by name. Throws std::logic_error when a name is taken.
+/// Makes a kind known. Throws std::logic_error when the program has one of that name already.
 void register_type(Type type);
+/// The kinds that are built in, and those of plugins that the command line names (plugin.hpp).
 const Type* find_type(std::string_view name);
 std::vector<const Type*> all_types();
-/// Loads a shared library that registers NFs of its own. Throws std::runtime_error when it can't be.
-void load_plugin(const std::string& path);
 
 /// A source file that device code may include, embedded at build time. By its #include name.
 void register_device_source(std::string include_name, std::string_view text);
-/// Null when there is none of that name.
-const std::string_view* find_device_source(std::string_view include_name);
+/// Among a plugin's own, if there are any, then the program's. Null when there is none of that name.
+const std::string_view* find_device_source(std::string_view include_name, const DeviceSources* own = nullptr);
 
 /// What an NF declares about itself besides its device half.
 struct Declaration {
@@ -209,7 +224,7 @@ struct Declaration {
     std::string device_struct;
     uint32_t head_growth = 0;
     uint32_t tail_growth = 0;
-    bool emits_events = false;
+    bool emits_events = false;  ///< by Packet::emit; only of an NF that changes neither packets nor state
     bool has_cpu_half = false;
 };
 
@@ -265,6 +280,7 @@ struct Register {
             type.cpu_writes = Device::cpu_writes;
         }
         type.lanes = Device::lanes;
+        type.tables_bytes = sizeof(typename Device::Tables);
         type.finishes = detail::HasFinish<Device>;
         if constexpr (detail::HasBlockMemory<Device>) type.block_bytes = Device::block_bytes;
         type.process[0] = detail::process<Device, 1>;

@@ -1,9 +1,7 @@
-#include <dlfcn.h>
+#include "millrace/nf/registry.hpp"
 
 #include <map>
 #include <stdexcept>
-
-#include "millrace/nf/nf.hpp"
 
 namespace millrace::nf {
 namespace {
@@ -13,40 +11,47 @@ std::map<std::string, Type, std::less<>>& types() {
     static std::map<std::string, Type, std::less<>> all;
     return all;
 }
-std::map<std::string, std::string_view, std::less<>>& device_sources() {
-    static std::map<std::string, std::string_view, std::less<>> all;
+DeviceSources& device_sources() {
+    static DeviceSources all;
     return all;
 }
+thread_local Registrations* of_plugin = nullptr;
 
 }  // namespace
 
+Registrations::Registrations() { of_plugin = this; }
+Registrations::~Registrations() { of_plugin = nullptr; }
+
 void register_type(Type type) {
+    // Nothing may be thrown through a library's constructors: whoever loads it looks at what has come.
+    if (of_plugin != nullptr) {
+        of_plugin->types.push_back(std::make_unique<Type>(std::move(type)));
+        return;
+    }
     const std::string name = type.name;
     if (!types().emplace(name, std::move(type)).second)
         throw std::logic_error("two network functions are named '" + name + "'");
 }
 
-const Type* find_type(std::string_view name) {
+const Type* find_built_in(std::string_view name) {
     const auto found = types().find(name);
     return found == types().end() ? nullptr : &found->second;
 }
 
-std::vector<const Type*> all_types() {
+std::vector<const Type*> all_built_in() {
     std::vector<const Type*> result;
     for (const auto& [name, type] : types()) result.push_back(&type);
     return result;
 }
 
-void load_plugin(const std::string& path) {
-    // Never closed: its functions are used until the program ends.
-    if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) throw std::runtime_error(dlerror());
-}
-
 void register_device_source(std::string include_name, std::string_view text) {
-    device_sources().insert_or_assign(std::move(include_name), text);
+    DeviceSources& sources = of_plugin != nullptr ? of_plugin->sources : device_sources();
+    sources.insert_or_assign(std::move(include_name), text);
 }
 
-const std::string_view* find_device_source(std::string_view include_name) {
+const std::string_view* find_device_source(std::string_view include_name, const DeviceSources* own) {
+    if (own != nullptr)
+        if (const auto found = own->find(include_name); found != own->end()) return &found->second;
     const auto found = device_sources().find(include_name);
     return found == device_sources().end() ? nullptr : &found->second;
 }

@@ -18,8 +18,8 @@ using flow_switch::Group;
 using flow_switch::MatchField;
 using flow_switch::PortNumbers;
 
-constexpr uint16_t kActionCodes = 2;         // OFPET_BAD_ACTION
-constexpr uint16_t kNoMaxLength = 0xffff;    // OFPCML_NO_BUFFER: whole packets
+constexpr uint16_t kActionCodes = 2;       // OFPET_BAD_ACTION
+constexpr uint16_t kNoMaxLength = 0xffff;  // OFPCML_NO_BUFFER: whole packets
 constexpr size_t kBucketBytes = 16;
 
 /// An action with its bytes, the header of 4 left out.
@@ -31,10 +31,13 @@ struct RawAction {
 /// The length of an action, by its type, where all are alike; SET_FIELD's are not.
 constexpr struct {
     uint16_t type, bytes;
-} kLengths[] = {{action::kOutput, 16}, {action::kPushVlan, 8}, {action::kPopVlan, 8}, {action::kGroup, 8}, {action::kSetNwTtl, 8}, {action::kDecNwTtl, 8}};
+} kLengths[] = {{action::kOutput, 16}, {action::kPushVlan, 8}, {action::kPopVlan, 8},
+                {action::kGroup, 8},   {action::kSetNwTtl, 8}, {action::kDecNwTtl, 8}};
 
-constexpr uint16_t kActions[] = {action::kOutput, action::kPushVlan, action::kPopVlan, action::kGroup, action::kSetNwTtl, action::kDecNwTtl, action::kSetField};
-constexpr uint16_t kInstructions[] = {instruction::kWriteActions, instruction::kApplyActions, instruction::kClearActions};
+constexpr uint16_t kActions[] = {action::kOutput,   action::kPushVlan, action::kPopVlan, action::kGroup,
+                                 action::kSetNwTtl, action::kDecNwTtl, action::kSetField};
+constexpr uint16_t kInstructions[] = {instruction::kWriteActions, instruction::kApplyActions,
+                                      instruction::kClearActions};
 
 std::vector<RawAction> split_actions(ByteView bytes) {
     Reader reader(bytes, error::action_length);
@@ -45,7 +48,8 @@ std::vector<RawAction> split_actions(ByteView bytes) {
         if (length < 8 || length % 8 != 0) throw error::action_length;
         const ByteView body = reader.take(length - 4u);
         if (type == action::kExperimenter) throw error::action_experimenter;
-        const auto known = std::find_if(std::begin(kLengths), std::end(kLengths), [&](const auto& entry) { return entry.type == type; });
+        const auto known = std::find_if(std::begin(kLengths), std::end(kLengths),
+                                        [&](const auto& entry) { return entry.type == type; });
         if (known == std::end(kLengths) && type != action::kSetField) throw error::action_type;
         if (known != std::end(kLengths) && length != known->bytes) throw error::action_length;
         actions.push_back({type, body});
@@ -57,9 +61,11 @@ void set_field(ByteView body, ActionList& list) {
     Reader reader(body, error::action_set_length);
     const OxmField oxm = read_oxm(reader, error::action_set_type, error::action_set_length);
     if (oxm.field->set == nullptr) throw error::action_set_type;
-    if (oxm.mask != oxm.field->all_ones() || (oxm.value & ~oxm.field->all_ones()).any()) throw error::action_set_argument;
+    if (oxm.mask != oxm.field->all_ones() || (oxm.value & ~oxm.field->all_ones()).any())
+        throw error::action_set_argument;
     const Action made = oxm.field->set(oxm.value);
-    if (made.kind == ActionKind::set_vlan_id && (oxm.value.low & nf::classify::FlowFields::kTagged) == 0) throw error::action_set_argument;
+    if (made.kind == ActionKind::set_vlan_id && (oxm.value.low & nf::classify::FlowFields::kTagged) == 0)
+        throw error::action_set_argument;
     list.change(made);
 }
 
@@ -67,8 +73,8 @@ void output(uint32_t to, ActionList& list, const PortNumbers& ports, bool* to_ta
     switch (to) {
         case port::kController: return list.controller();
         case port::kInPort: return list.in_port();
-        case port::kFlood:
-        case port::kAll: return list.flood();
+        case port::kFlood: return list.flood();
+        case port::kAll: return list.all();
         case port::kTable:
             if (to_table == nullptr) throw error::action_port;
             *to_table = true;
@@ -93,7 +99,8 @@ void add(const RawAction& raw, ActionList& list, const PortNumbers& ports, bool*
     }
 }
 
-std::vector<Action> make_list(const std::vector<RawAction>& actions, const FlowMatch* match, const PortNumbers& ports, bool* to_table) {
+std::vector<Action> make_list(const std::vector<RawAction>& actions, const FlowMatch* match, const PortNumbers& ports,
+                              bool* to_table) {
     try {
         ActionList list(match, ports.count());
         for (const RawAction& raw : actions) add(raw, list, ports, to_table);
@@ -105,16 +112,20 @@ std::vector<Action> make_list(const std::vector<RawAction>& actions, const FlowM
 
 /// The actions of a set: of each kind the last, in the order of section 5.10.
 std::vector<RawAction> in_order_of_sets(const std::vector<RawAction>& written) {
-    constexpr uint16_t kOrder[] = {action::kPopVlan, action::kPushVlan, action::kDecNwTtl, action::kSetNwTtl, action::kSetField, action::kGroup, action::kOutput};
+    constexpr uint16_t kOrder[] = {action::kPopVlan,  action::kPushVlan, action::kDecNwTtl, action::kSetNwTtl,
+                                   action::kSetField, action::kGroup,    action::kOutput};
     std::map<std::pair<size_t, uint32_t>, RawAction> set;
     for (const RawAction& raw : written) {
         const size_t rank = static_cast<size_t>(std::find(std::begin(kOrder), std::end(kOrder), raw.type) - kOrder);
         // Each field is set for itself: its class and number come first.
-        const uint32_t field = raw.type == action::kSetField ? static_cast<uint32_t>(Reader(raw.body, error::action_set_length).u32() >> 9) : 0;
+        const uint32_t field = raw.type == action::kSetField
+                                   ? static_cast<uint32_t>(Reader(raw.body, error::action_set_length).u32() >> 9)
+                                   : 0;
         set.insert_or_assign({rank, field}, raw);
     }
     // With a group the output is ignored.
-    const bool grouped = std::any_of(set.begin(), set.end(), [](const auto& entry) { return entry.second.type == action::kGroup; });
+    const bool grouped = std::any_of(set.begin(), set.end(),
+                                     [](const auto& entry) { return entry.second.type == action::kGroup; });
     std::vector<RawAction> actions;
     for (const auto& [rank, raw] : set)
         if (!grouped || raw.type != action::kOutput) actions.push_back(raw);
@@ -136,7 +147,9 @@ void write_set_field(Writer& writer, const MatchField& field, flow_switch::Field
 /// The field that an action sets, and to what; with TCP and UDP the match says which it is.
 void write_change(Writer& writer, const Action& wanted, const FlowMatch* match) {
     for (const MatchField& field : flow_switch::match_fields()) {
-        if (field.set == nullptr || (match != nullptr && !flow_switch::meets(field.need, *match) && field.need != flow_switch::FieldNeed::tag)) continue;
+        if (field.set == nullptr ||
+            (match != nullptr && !flow_switch::meets(field.need, *match) && field.need != flow_switch::FieldNeed::tag))
+            continue;
         Action like = field.set({});
         if (like.kind == ActionKind::set_l4_src || like.kind == ActionKind::set_l4_dst) like.high = 0;
         if (like.kind != wanted.kind) continue;
@@ -147,7 +160,8 @@ void write_change(Writer& writer, const Action& wanted, const FlowMatch* match) 
             case ActionKind::set_ip_src:
             case ActionKind::set_ip_dst:
                 if (like.value != wanted.value) continue;
-                value = wanted.value == 6 ? flow_switch::FieldValue{wanted.high, wanted.low} : flow_switch::FieldValue{0, wanted.high >> 32};
+                value = wanted.value == 6 ? flow_switch::FieldValue{wanted.high, wanted.low}
+                                          : flow_switch::FieldValue{0, wanted.high >> 32};
                 break;
             case ActionKind::set_tos:
                 if (like.high != wanted.high) continue;
@@ -165,7 +179,9 @@ void write_action(Writer& writer, const Action& wanted, const FlowMatch* match, 
         case ActionKind::output: return write_output(writer, ports.number(static_cast<uint16_t>(wanted.value)));
         case ActionKind::output_set:
             for (uint16_t port = 0; port < kPortSetPorts; ++port)
-                if ((wanted.value >> port & 1) != 0) write_output(writer, ports.number(port));
+                if ((wanted.low >> port & 1) != 0) write_output(writer, ports.number(port));
+            if ((wanted.low & flow_switch::WrittenOutputs::kFlood) != 0) write_output(writer, port::kFlood);
+            if ((wanted.low & flow_switch::WrittenOutputs::kAll) != 0) write_output(writer, port::kAll);
             if (wanted.high != 0) write_output(writer, port::kInPort);
             return;
         case ActionKind::controller: return write_output(writer, port::kController);

@@ -6,12 +6,15 @@
 
 namespace millrace::openflow {
 
-/// Reads the actions that fill `bytes`. `match` says which packets come; null for any (groups, packets that are there). `to_table`
-/// is set where one outputs to OFPP_TABLE, and null where that is not allowed. Throws Error.
-std::vector<flow_switch::Action> read_actions(ByteView bytes, const flow_switch::FlowMatch* match, const flow_switch::PortNumbers& ports, bool* to_table = nullptr);
+/// Reads the actions that fill `bytes`. `match` says which packets come; null for any (groups, packets that are there).
+/// `to_table` is set where one outputs to OFPP_TABLE, and null where that is not allowed. Throws Error.
+std::vector<flow_switch::Action> read_actions(ByteView bytes, const flow_switch::FlowMatch* match,
+                                              const flow_switch::PortNumbers& ports, bool* to_table = nullptr);
 
-/// Reads the instructions that fill `bytes`: what is applied, then what is written (in the order of action sets, section 5.10).
-std::vector<flow_switch::Action> read_instructions(ByteView bytes, const flow_switch::FlowMatch& match, const flow_switch::PortNumbers& ports);
+/// Reads the instructions that fill `bytes`: what is applied, then what is written (in the order of action sets,
+/// section 5.10).
+std::vector<flow_switch::Action> read_instructions(ByteView bytes, const flow_switch::FlowMatch& match,
+                                                   const flow_switch::PortNumbers& ports);
 
 /// Reads the buckets that fill `bytes` into the group, whose type is known.
 void read_buckets(ByteView bytes, flow_switch::Group& group, const flow_switch::PortNumbers& ports);

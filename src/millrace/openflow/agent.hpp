@@ -2,18 +2,21 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "millrace/chain/configuration.hpp"
-#include "millrace/exec/runtime.hpp"
+#include "millrace/exec/worker/runtime.hpp"
 #include "millrace/openflow/datapath.hpp"
 
 namespace millrace::openflow {
 
 class Peer;
+class Socket;
 struct Roles;
 
 /// Connects a switch with its controllers, in a thread of its own.
@@ -33,8 +36,9 @@ private:
 
     std::unique_ptr<Datapath> datapath_;
     std::unique_ptr<Roles> roles_;
+    std::unique_ptr<Socket> progress_;  // readable when changes have come to work
     std::vector<std::unique_ptr<Peer>> peers_;
-    std::vector<PortView> last_ports_;
+    std::optional<std::map<uint32_t, PortView>> last_ports_;  // by number
     std::atomic<bool> stopping_{false};
     std::thread thread_;
 };
@@ -43,8 +47,8 @@ private:
 class Agents {
 public:
     explicit Agents(exec::Runtime& runtime) : runtime_(runtime) {}
-    /// Starts and ends agents as the runtime's configuration says now. Throws std::runtime_error where one can't be started; the others
-    /// are.
+    /// Starts and ends agents as the runtime's configuration says now. Throws std::runtime_error where one can't be
+    /// started; the others are.
     void follow();
     bool any() const { return !agents_.empty(); }
 

@@ -68,7 +68,9 @@ public:
         bytes_.insert(bytes_.end(), more.begin(), more.end());
         return *this;
     }
-    Writer& bytes(std::string_view more) { return bytes(ByteView(reinterpret_cast<const uint8_t*>(more.data()), more.size())); }
+    Writer& bytes(std::string_view more) {
+        return bytes(ByteView(reinterpret_cast<const uint8_t*>(more.data()), more.size()));
+    }
     /// Cut, or filled with zeros; the last byte is zero.
     Writer& text(std::string_view text, size_t count) {
         text = text.substr(0, count - 1);

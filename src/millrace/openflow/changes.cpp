@@ -13,7 +13,7 @@ using flow_switch::Refusal;
 using nf::flow_switch::Control;
 
 constexpr uint16_t kCheckOverlap = 2, kResetCounts = 4, kKnownFlags = 0x1f;  // OFPFF_…
-constexpr uint8_t kAllTables = 0xff;                                       // OFPTT_ALL
+constexpr uint8_t kAllTables = 0xff;                                         // OFPTT_ALL
 
 Error error_of(Refusal refusal) {
     switch (refusal) {
@@ -27,18 +27,25 @@ Error error_of(Refusal refusal) {
     return error::bad_type;
 }
 
-/// What `out_port` of a filter means: all, a port's index, the controller, or one that no flow sends to.
+/// What `out_port` of a filter means: any, a port's index, a number that OpenFlow reserves, or one that no flow sends
+/// to.
 std::optional<uint32_t> filter_port(uint32_t number, const flow_switch::PortNumbers& ports) {
     if (number == port::kAny) return std::nullopt;
-    if (number == port::kController) return flow_switch::FlowFilter::kToController;
+    using Filter = flow_switch::FlowFilter;
+    static_assert(Filter::kToController == port::kController && Filter::kInPort == port::kInPort);
+    static_assert(Filter::kFlood == port::kFlood && Filter::kAll == port::kAll);
+    if (number == port::kController || number == port::kInPort || number == port::kFlood || number == port::kAll)
+        return number;
     const auto found = ports.by_number().find(number);
     return found == ports.by_number().end() ? uint32_t{kNoPort} : found->second;
 }
 
 }  // namespace
 
-flow_switch::FlowFilter read_filter(uint32_t out_port, uint32_t out_group, uint64_t cookie, uint64_t mask, const flow_switch::PortNumbers& ports) {
-    return {cookie, mask, filter_port(out_port, ports), out_group == group::kAny ? std::nullopt : std::optional(out_group)};
+flow_switch::FlowFilter read_filter(uint32_t out_port, uint32_t out_group, uint64_t cookie, uint64_t mask,
+                                    const flow_switch::PortNumbers& ports) {
+    return {cookie, mask, filter_port(out_port, ports),
+            out_group == group::kAny ? std::nullopt : std::optional(out_group)};
 }
 
 void Session::on_flow_mod(const Message& message) {
@@ -116,7 +123,8 @@ void Session::on_port_mod(const Message& message) {
     body.skip(4);
     const uint32_t mask = body.u32();
     const std::vector<PortView> ports = datapath_.ports();
-    const auto found = std::find_if(ports.begin(), ports.end(), [&](const PortView& port) { return port.number == number; });
+    const auto found = std::find_if(ports.begin(), ports.end(),
+                                    [&](const PortView& port) { return port.number == number; });
     if (found == ports.end()) throw error::port_mod_port;
     if (!std::equal(mac.begin(), mac.end(), found->mac.begin())) throw error::port_mod_address;
     if (mask != 0) throw error::port_mod_config;
@@ -147,17 +155,20 @@ void Session::on_packet_out(const Message& message) {
     if (buffer != kNoBuffer) throw error::buffer_unknown;
     const uint16_t in_index = index_of_in_port(in_port);
     bool to_table = false;
-    const std::vector<flow_switch::Action> actions = read_actions(body.take(action_bytes), nullptr, datapath_.control().ports(), &to_table);
+    const std::vector<flow_switch::Action> actions = read_actions(body.take(action_bytes), nullptr,
+                                                                  datapath_.control().ports(), &to_table);
     const ByteView frame = body.rest();
     if (frame.size() < eth::kHeaderBytes) throw error::bad_packet;
     Bytes room(kHeadroom + frame.size());
     std::copy(frame.begin(), frame.end(), room.begin() + kHeadroom);
     Packet packet;
-    packet.attach(room.data() + kHeadroom, static_cast<uint32_t>(frame.size()), static_cast<uint32_t>(frame.size()), kHeadroom, 0);
+    packet.attach(room.data() + kHeadroom, static_cast<uint32_t>(frame.size()), static_cast<uint32_t>(frame.size()),
+                  kHeadroom, 0);
     packet.set_in_port(in_index);
     packet.parse();
     using flow_switch::ActionKind;
-    const bool plain = std::all_of(actions.begin(), actions.end(), [](const auto& each) { return each.kind >= ActionKind::output; });
+    const bool plain = std::all_of(actions.begin(), actions.end(),
+                                   [](const auto& each) { return each.kind >= ActionKind::output; });
     if (!plain && packet.layers().malformed != Malformed::no) throw error::bad_packet;
     try {
         const uint32_t outcome = datapath_.control().run(packet, actions);
@@ -181,7 +192,8 @@ void Session::send_out(Packet& packet, uint32_t in_port, uint32_t outcome) {
     const bool both = is_port_set(to) && (to & kPortSetPunt) != 0;
     if (both) to = static_cast<uint16_t>(to & ~kPortSetPunt);
     if (outcome == Switch::kForward) inject(frame, packet.in_port(), to);
-    if (outcome == Switch::kController || (outcome == Switch::kForward && both)) packet_in({frame, in_port, PacketInReason::action, ~uint64_t{0}});
+    if (outcome == Switch::kController || (outcome == Switch::kForward && both))
+        packet_in({frame, in_port, PacketInReason::action, ~uint64_t{0}});
 }
 
 }  // namespace millrace::openflow

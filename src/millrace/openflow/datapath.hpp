@@ -17,7 +17,7 @@ struct PortView {
     std::string name;
     std::array<uint8_t, 6> mac{};
     bool up = true;
-    uint32_t speed_mbps = 0;   ///< 0: not known
+    uint32_t speed_mbps = 0;  ///< 0: not known
     uint64_t received_packets = 0, received_bytes = 0, sent_packets = 0, sent_bytes = 0;
     uint64_t receive_drops = 0, send_drops = 0, receive_errors = 0, send_errors = 0;
 };
@@ -34,8 +34,10 @@ public:
     /// Those with a number, in its order.
     virtual std::vector<PortView> ports() const = 0;
     virtual Lookups lookups() const = 0;
-    /// Sends a packet by a port or a set of them; or, by kNoPort, runs it through the chain as if it had come in by `in_port`, an
-    /// index or kNoPort. False when there is no room.
+    /// A controller waits for its changes to be at work.
+    virtual void hurry() {}
+    /// Sends a packet by a port or a set of them; or, by kNoPort, runs it through the chain as if it had come in by
+    /// `in_port`, an index or kNoPort. False when there is no room.
     virtual bool inject(ByteView frame, uint16_t in_port, uint16_t out_port) = 0;
 };
 

@@ -8,9 +8,9 @@ using flow_switch::FlowMatch;
 using flow_switch::MatchField;
 using flow_switch::PortNumbers;
 
-constexpr uint16_t kOxmMatch = 1;    // OFPMT_OXM
-constexpr uint8_t kInPort = 0;       // OFPXMT_OFB_IN_PORT
-constexpr uint8_t kVlanId = 6;       // OFPXMT_OFB_VLAN_VID
+constexpr uint16_t kOxmMatch = 1;  // OFPMT_OXM
+constexpr uint8_t kInPort = 0;     // OFPXMT_OFB_IN_PORT
+constexpr uint8_t kVlanId = 6;     // OFPXMT_OFB_VLAN_VID
 
 FieldValue read_value(Reader& reader, size_t bytes) {
     FieldValue value;
@@ -29,7 +29,8 @@ void check_value(const OxmField& oxm) {
     if ((oxm.value & ~oxm.mask).any()) throw error::match_wildcards;
     if ((oxm.value & ~oxm.field->all_ones()).any()) throw error::match_value;
     const uint16_t tagged = nf::classify::FlowFields::kTagged;
-    if (oxm.field->oxm == kVlanId && oxm.value.any() && (oxm.mask.low & tagged) != 0 && (oxm.value.low & tagged) == 0) throw error::match_value;
+    if (oxm.field->oxm == kVlanId && oxm.value.any() && (oxm.mask.low & tagged) != 0 && (oxm.value.low & tagged) == 0)
+        throw error::match_value;
 }
 
 }  // namespace
@@ -70,7 +71,8 @@ FlowMatch read_match(Reader& reader, const PortNumbers& ports) {
         oxm.field->put(match.value, oxm.value);
         oxm.field->put(match.mask, oxm.mask);
     }
-    if (match.mask.l4_src != 0 || match.mask.l4_dst != 0) match.value.has = match.mask.has = nf::classify::HeaderKey::kPorts;
+    if (match.mask.l4_src != 0 || match.mask.l4_dst != 0)
+        match.value.has = match.mask.has = nf::classify::HeaderKey::kPorts;
     return match;
 }
 

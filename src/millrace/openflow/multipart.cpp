@@ -14,7 +14,7 @@ using flow_switch::Group;
 using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kNotCounted = ~uint64_t{0};
-constexpr size_t kMostBytes = 60'000;  // of a message; one that would be longer goes on in another one
+constexpr size_t kMaxBytes = 60'000;  // of a message; one that would be longer goes on in another one
 constexpr uint16_t kMore = 1;          // OFPMPF_REPLY_MORE
 
 /// The messages of one answer, cut between entries.
@@ -25,7 +25,7 @@ public:
 
     template <class Write>
     void entry(Write&& write) {
-        if (writer_.size() - begin_ > kMostBytes) {
+        if (writer_.size() - begin_ > kMaxBytes) {
             writer_.set_u16(begin_ + 10, kMore);
             end();
             begin();
@@ -36,7 +36,13 @@ public:
 private:
     void begin() {
         begin_ = writer_.size();
-        writer_.u8(kVersion).u8(static_cast<uint8_t>(Type::multipart_reply)).u16(0).u32(xid_).u16(static_cast<uint16_t>(type_)).u16(0).zeros(4);
+        writer_.u8(kVersion)
+            .u8(static_cast<uint8_t>(Type::multipart_reply))
+            .u16(0)
+            .u32(xid_)
+            .u16(static_cast<uint16_t>(type_))
+            .u16(0)
+            .zeros(4);
     }
     void end() { writer_.set_u16(begin_ + 2, writer_.size() - begin_); }
 
@@ -47,14 +53,19 @@ private:
 };
 
 void write_age(Writer& writer, Clock::time_point since) {
-    const uint64_t age = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - since).count());
+    const uint64_t age = static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - since).count());
     writer.u32(age / 1'000'000'000).u32(age % 1'000'000'000);
 }
 
 void describe(Datapath& datapath, Reader&, Reply& reply) {
     const uint64_t id = datapath.control().address().datapath;
     reply.entry([&](Writer& writer) {
-        writer.text("Millrace", 256).text("CPUs and GPUs", 256).text("Millrace " MILLRACE_VERSION, 256).text("none", 32).text("datapath " + std::to_string(id), 256);
+        writer.text("Millrace", 256)
+            .text("CPUs and GPUs", 256)
+            .text("Millrace " MILLRACE_VERSION, 256)
+            .text("none", 32)
+            .text("datapath " + std::to_string(id), 256);
     });
 }
 
@@ -78,7 +89,14 @@ void flows(Datapath& datapath, Reader& request, Reply& reply) {
             const size_t begin = writer.size();
             writer.u16(0).u8(0).zeros(1);
             write_age(writer, one.life.begin);
-            writer.u16(one.priority).u16(one.idle_timeout).u16(one.hard_timeout).u16(one.flags).zeros(4).u64(one.cookie).u64(counted.packets).u64(counted.bytes);
+            writer.u16(one.priority)
+                .u16(one.idle_timeout)
+                .u16(one.hard_timeout)
+                .u16(one.flags)
+                .zeros(4)
+                .u64(one.cookie)
+                .u64(counted.packets)
+                .u64(counted.bytes);
             write_match(writer, one.match, ports);
             write_instructions(writer, one, ports);
             writer.set_u16(begin, writer.size() - begin);
@@ -98,7 +116,9 @@ void aggregate(Datapath& datapath, Reader& request, Reply& reply) {
 
 void tables(Datapath& datapath, Reader&, Reply& reply) {
     const Lookups lookups = datapath.lookups();
-    reply.entry([&](Writer& writer) { writer.u8(0).zeros(3).u32(datapath.control().flow_count()).u64(lookups.all).u64(lookups.matched); });
+    reply.entry([&](Writer& writer) {
+        writer.u8(0).zeros(3).u32(datapath.control().flow_count()).u64(lookups.all).u64(lookups.matched);
+    });
 }
 
 void port_stats(Datapath& datapath, Reader& request, Reply& reply) {
@@ -109,7 +129,12 @@ void port_stats(Datapath& datapath, Reader& request, Reply& reply) {
         if (number != port::kAny && number != port.number) continue;
         any = true;
         reply.entry([&](Writer& writer) {
-            writer.u32(port.number).zeros(4).u64(port.received_packets).u64(port.sent_packets).u64(port.received_bytes).u64(port.sent_bytes);
+            writer.u32(port.number)
+                .zeros(4)
+                .u64(port.received_packets)
+                .u64(port.sent_packets)
+                .u64(port.received_bytes)
+                .u64(port.sent_bytes);
             writer.u64(port.receive_drops).u64(port.send_drops).u64(port.receive_errors).u64(port.send_errors);
             // Kinds of errors, collisions, and since when: not known.
             for (unsigned i = 0; i < 4; ++i) writer.u64(kNotCounted);
@@ -139,7 +164,13 @@ void group_stats(Datapath& datapath, Reader& request, Reply& reply) {
         filter.out_group = group.id;
         const size_t flows = datapath.control().flows({}, filter).size();
         reply.entry([&](Writer& writer) {
-            writer.u16(40 + 16 * group.buckets.size()).zeros(2).u32(group.id).u32(flows).zeros(4).u64(kNotCounted).u64(kNotCounted);
+            writer.u16(40 + 16 * group.buckets.size())
+                .zeros(2)
+                .u32(group.id)
+                .u32(flows)
+                .zeros(4)
+                .u64(kNotCounted)
+                .u64(kNotCounted);
             write_age(writer, group.begin);
             for (size_t i = 0; i < group.buckets.size(); ++i) writer.u64(kNotCounted).u64(kNotCounted);
         });
@@ -168,8 +199,10 @@ void group_features(Datapath&, Reader&, Reply& reply) {
     constexpr uint32_t kSelect = 1, kIndirect = 2;
     reply.entry([&](Writer& writer) {
         writer.u32(1u << kSelect | 1u << kIndirect).u32(1);  // with weights
-        for (uint32_t type = 0; type < 4; ++type) writer.u32(type == kSelect || type == kIndirect ? Control::kMaxGroups : 0);
-        for (uint32_t type = 0; type < 4; ++type) writer.u32(type == kSelect || type == kIndirect ? bits_of(known_actions()) & ~(1u << action::kGroup) : 0);
+        for (uint32_t type = 0; type < 4; ++type)
+            writer.u32(type == kSelect || type == kIndirect ? Control::kMaxGroups : 0);
+        for (uint32_t type = 0; type < 4; ++type)
+            writer.u32(type == kSelect || type == kIndirect ? bits_of(known_actions()) & ~(1u << action::kGroup) : 0);
     });
 }
 
@@ -187,14 +220,14 @@ void write_property(Writer& writer, uint16_t type, Write&& write) {
     writer.pad_to_8(begin);
 }
 
-void table_features(Datapath&, Reader& request, Reply& reply) {
+void table_features(Datapath& datapath, Reader& request, Reply& reply) {
     if (request.left() > 0) throw error::table_features_permission;
     const auto numbers = [](Writer& writer, std::span<const uint16_t> all) {
         for (const uint16_t number : all) writer.u16(number).u16(4);
     };
     reply.entry([&](Writer& writer) {
         const size_t begin = writer.size();
-        writer.u16(0).u8(0).zeros(5).text("switch", 32).u64(0).u64(0).u32(0).u32(Control::kMaxFlows);
+        writer.u16(0).u8(0).zeros(5).text("switch", 32).u64(0).u64(0).u32(0).u32(datapath.control().max_flows());
         const auto fields = [&](auto&& wanted, bool masks) {
             for (const flow_switch::MatchField& field : flow_switch::match_fields())
                 if (wanted(field)) write_oxm_header(writer, field, masks && field.form != flow_switch::FieldForm::port);
@@ -203,20 +236,20 @@ void table_features(Datapath&, Reader& request, Reply& reply) {
         const auto settable = [](const flow_switch::MatchField& field) { return field.set != nullptr; };
         // The kinds for table-miss flows are the same; left out they say so.
         write_property(writer, 0, [&] { numbers(writer, known_instructions()); });
-        write_property(writer, 2, [] {});                                            // next tables: none
-        write_property(writer, 4, [&] { numbers(writer, known_actions()); });        // actions that can be written
-        write_property(writer, 6, [&] { numbers(writer, known_actions()); });        // and applied
-        write_property(writer, 8, [&] { fields(any, true); });                       // match
-        write_property(writer, 10, [&] { fields(any, false); });                     // that may be left out
-        write_property(writer, 12, [&] { fields(settable, false); });                // set by what is written
-        write_property(writer, 14, [&] { fields(settable, false); });                // and applied
+        write_property(writer, 2, [] {});                                      // next tables: none
+        write_property(writer, 4, [&] { numbers(writer, known_actions()); });  // actions that can be written
+        write_property(writer, 6, [&] { numbers(writer, known_actions()); });  // and applied
+        write_property(writer, 8, [&] { fields(any, true); });                 // match
+        write_property(writer, 10, [&] { fields(any, false); });               // that may be left out
+        write_property(writer, 12, [&] { fields(settable, false); });          // set by what is written
+        write_property(writer, 14, [&] { fields(settable, false); });          // and applied
         writer.set_u16(begin, writer.size() - begin);
     });
 }
 
 constexpr struct {
     Multipart type;
-    size_t bytes;   ///< of the request's body, at least
+    size_t bytes;  ///< of the request's body, at least
     bool exact;
     void (*answer)(Datapath&, Reader&, Reply&);
 } kAnswers[] = {
@@ -241,9 +274,11 @@ void answer_multipart(Datapath& datapath, uint32_t xid, ByteView body, Bytes& ou
     const auto type = static_cast<Multipart>(request.u16());
     const uint16_t flags = request.u16();
     request.skip(4);
-    const auto found = std::find_if(std::begin(kAnswers), std::end(kAnswers), [&](const auto& known) { return known.type == type; });
+    const auto found = std::find_if(std::begin(kAnswers), std::end(kAnswers),
+                                    [&](const auto& known) { return known.type == type; });
     if (found == std::end(kAnswers)) throw error::bad_multipart;
-    if (type != Multipart::table_features && (flags & kMore) != 0) throw error::multipart_overflow;  // requests in one piece
+    if (type != Multipart::table_features && (flags & kMore) != 0)
+        throw error::multipart_overflow;  // requests in one piece
     if (request.left() < found->bytes || (found->exact && request.left() != found->bytes)) throw error::bad_length;
     const size_t begin = output.size();
     try {
@@ -259,10 +294,18 @@ void write_port(Writer& writer, const PortView& port) {
     constexpr uint32_t kLinkDown = 1, kLive = 4;  // OFPPS_…
     constexpr struct {
         uint32_t mbps, feature;  // OFPPF_…
-    } kSpeeds[] = {{10, 1u << 1}, {100, 1u << 3}, {1000, 1u << 5}, {10'000, 1u << 6}, {40'000, 1u << 7}, {100'000, 1u << 8}, {1'000'000, 1u << 9}};
-    const auto speed = std::find_if(std::begin(kSpeeds), std::end(kSpeeds), [&](const auto& known) { return known.mbps == port.speed_mbps; });
+    } kSpeeds[] = {{10, 1u << 1},     {100, 1u << 3},     {1000, 1u << 5},     {10'000, 1u << 6},
+                   {40'000, 1u << 7}, {100'000, 1u << 8}, {1'000'000, 1u << 9}};
+    const auto speed = std::find_if(std::begin(kSpeeds), std::end(kSpeeds),
+                                    [&](const auto& known) { return known.mbps == port.speed_mbps; });
     const uint32_t feature = speed != std::end(kSpeeds) ? speed->feature : port.speed_mbps != 0 ? 1u << 10 : 0;
-    writer.u32(port.number).zeros(4).bytes(ByteView(port.mac)).zeros(2).text(port.name, 16).u32(0).u32(port.up ? kLive : kLinkDown);
+    writer.u32(port.number)
+        .zeros(4)
+        .bytes(ByteView(port.mac))
+        .zeros(2)
+        .text(port.name, 16)
+        .u32(0)
+        .u32(port.up ? kLive : kLinkDown);
     writer.u32(feature).u32(0).u32(feature).u32(0).u32(port.speed_mbps * 1000).u32(port.speed_mbps * 1000);
 }
 

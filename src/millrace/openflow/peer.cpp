@@ -15,7 +15,7 @@
 namespace millrace::openflow {
 namespace {
 
-constexpr size_t kMostListened = 8;  // connections to one port
+constexpr int kBacklog = 64;
 
 struct FreeAddresses {
     void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
@@ -44,15 +44,16 @@ Socket::~Socket() {
     if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-Peer::Peer(const flow_switch::ControllerAddress& address, Datapath& datapath, Roles& roles) : address_(address), datapath_(datapath), roles_(roles) {
+Peer::Peer(const flow_switch::ControllerAddress& address, Datapath& datapath, Roles& roles)
+    : address_(address), datapath_(datapath), roles_(roles) {
     if (!address.listens) return;
     std::string reason;
-    const Addresses found = resolve(address.host.empty() ? "0.0.0.0" : address.host, address.port, true, reason);
+    const Addresses found = resolve(address.host.empty() ? "127.0.0.1" : address.host, address.port, true, reason);
     if (found == nullptr) throw std::runtime_error("controller '" + address.text + "': " + reason);
     listener_ = Socket(::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     const int on = 1;
     ::setsockopt(listener_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (::bind(listener_.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(listener_.get(), kMostListened) != 0)
+    if (::bind(listener_.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(listener_.get(), kBacklog) != 0)
         throw std::runtime_error("controller '" + address.text + "': " + std::strerror(errno));
 }
 
@@ -60,12 +61,23 @@ uint16_t Peer::listens_on() const {
     sockaddr_storage own{};
     socklen_t bytes = sizeof own;
     if (!listener_ || ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&own), &bytes) != 0) return 0;
-    return ntohs(own.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(own).sin6_port : reinterpret_cast<sockaddr_in&>(own).sin_port);
+    return ntohs(own.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(own).sin6_port
+                                           : reinterpret_cast<sockaddr_in&>(own).sin_port);
+}
+
+std::string Peer::listens_at() const {
+    sockaddr_storage own{};
+    socklen_t bytes = sizeof own;
+    char text[NI_MAXHOST];
+    if (!listener_ || ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&own), &bytes) != 0) return {};
+    return ::getnameinfo(reinterpret_cast<sockaddr*>(&own), bytes, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0
+               ? text
+               : std::string{};
 }
 
 bool Peer::prepare(Clock::time_point now, std::vector<pollfd>& sockets) {
     if (!listener_ && links_.empty() && now >= next_try_) connect(now);
-    if (listener_ && links_.size() < kMostListened) sockets.push_back({listener_.get(), POLLIN, 0});
+    if (listener_ && has_room(now)) sockets.push_back({listener_.get(), POLLIN, 0});
     bool connected = false;
     for (const Link& link : links_) {
         const bool sends = link.connecting || !link.session->output().empty();
@@ -85,7 +97,8 @@ void Peer::connect(Clock::time_point now) {
         Socket socket(::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
         send_at_once(socket.get());
         if (::connect(socket.get(), found->ai_addr, found->ai_addrlen) == 0 || errno == EINPROGRESS) {
-            links_.push_back({.socket = std::move(socket), .session = nullptr, .heard = now, .connecting = true});
+            links_.push_back(
+                {.socket = std::move(socket), .session = nullptr, .begun = now, .heard = now, .connecting = true});
             return;
         }
         reason = std::strerror(errno);
@@ -94,15 +107,35 @@ void Peer::connect(Clock::time_point now) {
 }
 
 void Peer::accept(Clock::time_point now) {
-    Socket socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket) return;
-    send_at_once(socket.get());
-    links_.push_back({.socket = std::move(socket), .session = std::make_unique<Session>(datapath_, roles_), .heard = now});
+    while (has_room(now)) {
+        Socket socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+        if (!socket) return;
+        if (links_.size() == kMaxConnections) links_.erase(stranger());
+        send_at_once(socket.get());
+        links_.push_back({.socket = std::move(socket),
+                          .session = std::make_unique<Session>(datapath_, roles_),
+                          .begun = now,
+                          .heard = now});
+    }
+}
+
+/// Whether another connection can be taken. A stranger that has just come gets a chance to speak.
+bool Peer::has_room(Clock::time_point now) {
+    if (links_.size() < kMaxConnections) return true;
+    const auto oldest = stranger();
+    return oldest != links_.end() && now - oldest->begun >= kGrace;
+}
+
+/// The oldest connection whose controller has not said HELLO.
+std::vector<Peer::Link>::iterator Peer::stranger() {
+    return std::find_if(links_.begin(), links_.end(),
+                        [](const Link& link) { return !link.connecting && !link.session->greeted(); });
 }
 
 void Peer::work(Clock::time_point now, const std::vector<pollfd>& sockets) {
     const auto events_of = [&](int descriptor) {
-        const auto found = std::find_if(sockets.begin(), sockets.end(), [&](const pollfd& one) { return one.fd == descriptor; });
+        const auto found = std::find_if(sockets.begin(), sockets.end(),
+                                        [&](const pollfd& one) { return one.fd == descriptor; });
         return found == sockets.end() ? short{0} : found->revents;
     };
     std::erase_if(links_, [&](Link& link) {
@@ -117,26 +150,29 @@ void Peer::work(Clock::time_point now, const std::vector<pollfd>& sockets) {
 bool Peer::serve(Link& link, Clock::time_point now, short events) {
     if (link.connecting) {
         if (events == 0) return now - link.heard < kSilence;
-        return finish_connecting(link);
+        return finish_connecting(link, now);
     }
     if ((events & (POLLIN | POLLERR | POLLHUP)) != 0 && !link.leaving && !receive(link, now)) return false;
     if (!link.leaving && !link.session->turn()) link.leaving = true;
-    if (now - link.heard >= kTooSilent) return false;
-    if (now - link.heard >= kSilence && !std::exchange(link.asked, true) && link.session->greeted()) link.session->echo_request();
+    if (now - link.heard >= kTooSilent || (!link.session->greeted() && now - link.begun >= kHandshake)) return false;
+    if (now - link.heard >= kSilence && !std::exchange(link.asked, true) && link.session->greeted())
+        link.session->echo_request();
     if (!send(link)) return false;
     // What is leaving goes once it has said why.
     return !link.leaving || !link.session->output().empty();
 }
 
-bool Peer::finish_connecting(Link& link) {
+bool Peer::finish_connecting(Link& link, Clock::time_point now) {
     int failed = 0;
     socklen_t bytes = sizeof failed;
     ::getsockopt(link.socket.get(), SOL_SOCKET, SO_ERROR, &failed, &bytes);
     if (failed != 0) {
-        if (!std::exchange(told_, true)) spdlog::warn("controller {}: {}; trying on", address_.text, std::strerror(failed));
+        if (!std::exchange(told_, true))
+            spdlog::warn("controller {}: {}; trying on", address_.text, std::strerror(failed));
         return false;
     }
     link.connecting = false;
+    link.begun = link.heard = now;
     link.session = std::make_unique<Session>(datapath_, roles_);
     return true;
 }
@@ -155,7 +191,7 @@ bool Peer::receive(Link& link, Clock::time_point now) {
             return true;
         }
         if (greeted || !link.session->greeted()) continue;
-        spdlog::info("controller {}: connected", address_.text);
+        if (log_limit_.allows(now)) spdlog::info("controller {}: connected{}", address_.text, log_limit_.left_out());
         wait_ = kFirstWait;
         told_ = false;
     }
@@ -173,7 +209,9 @@ bool Peer::send(Link& link) {
 }
 
 void Peer::lost(const Link& link, Clock::time_point now) {
-    if (link.session != nullptr && link.session->greeted()) spdlog::warn("controller {}: the connection is over{}", address_.text, listener_ ? "" : "; trying on");
+    if (link.session != nullptr && link.session->greeted() && log_limit_.allows(now))
+        spdlog::warn("controller {}: the connection is over{}{}", address_.text, listener_ ? "" : "; trying on",
+                     log_limit_.left_out());
     next_try_ = std::max(next_try_, now + kFirstWait);
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/openflow/log_limit.hpp"
 #include "millrace/openflow/session.hpp"
 
 namespace millrace::openflow {
@@ -37,6 +38,12 @@ public:
     static constexpr auto kFirstWait = std::chrono::milliseconds(250), kLongestWait = std::chrono::milliseconds(8000);
     /// A controller that says nothing for so long is asked whether it is there, and then given up.
     static constexpr auto kSilence = std::chrono::seconds(5), kTooSilent = std::chrono::seconds(15);
+    /// Whoever has not said HELLO after so long is given up.
+    static constexpr auto kHandshake = std::chrono::seconds(5);
+    /// Connections to one port. The oldest one without a HELLO makes room for another, but has at least so long to say
+    /// it.
+    static constexpr auto kGrace = std::chrono::milliseconds(5);
+    static constexpr size_t kMaxConnections = 8;
 
     /// Throws std::runtime_error for an address that cannot be listened on.
     Peer(const flow_switch::ControllerAddress& address, Datapath& datapath, Roles& roles);
@@ -46,6 +53,9 @@ public:
     /// Takes what has come, and sends what there is.
     void work(Clock::time_point now, const std::vector<pollfd>& sockets);
     uint16_t listens_on() const;
+    /// The address, in figures; empty where it does not listen.
+    std::string listens_at() const;
+    size_t connections() const { return links_.size(); }
 
     template <class F>
     void for_each_session(F&& f) {
@@ -57,14 +67,16 @@ private:
     struct Link {
         Socket socket;
         std::unique_ptr<Session> session;
-        Clock::time_point heard;
+        Clock::time_point begun, heard;
         bool connecting = false;
         bool asked = false;    ///< whether it is there
         bool leaving = false;  ///< once it has been told why
     };
     void connect(Clock::time_point now);
     void accept(Clock::time_point now);
-    bool finish_connecting(Link& link);
+    bool has_room(Clock::time_point now);
+    std::vector<Link>::iterator stranger();
+    bool finish_connecting(Link& link, Clock::time_point now);
     bool serve(Link& link, Clock::time_point now, short events);
     bool receive(Link& link, Clock::time_point now);
     bool send(Link& link);
@@ -78,6 +90,7 @@ private:
     Clock::time_point next_try_{};
     std::chrono::milliseconds wait_ = kFirstWait;
     bool told_ = false;  // that nobody answers
+    LogLimit log_limit_;
 };
 
 }  // namespace millrace::openflow

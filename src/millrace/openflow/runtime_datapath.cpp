@@ -1,6 +1,6 @@
 #include "millrace/openflow/runtime_datapath.hpp"
 
-#include "millrace/exec/worker.hpp"
+#include "millrace/exec/worker/worker.hpp"
 #include "millrace/nf/switch/device.hpp"
 
 namespace millrace::openflow {
@@ -40,7 +40,8 @@ Lookups RuntimeDatapath::lookups() const {
                 if (node->name != node_ || node->by_outcome.size() <= Switch::kMalformed) continue;
                 const uint64_t packets = node->packets.get();
                 lookups.all += packets;
-                lookups.matched += packets - node->by_outcome[Switch::kMiss].get() - node->by_outcome[Switch::kMalformed].get();
+                lookups.matched += packets - node->by_outcome[Switch::kMiss].get() -
+                                   node->by_outcome[Switch::kMalformed].get();
             }
         }
     return lookups;

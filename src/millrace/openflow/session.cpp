@@ -7,9 +7,9 @@
 namespace millrace::openflow {
 namespace {
 
-constexpr size_t kErrorData = 64;             // of the message that was wrong, at least
-constexpr uint16_t kVersionBitmap = 1;        // OFPHET_VERSIONBITMAP
-constexpr uint32_t kCapabilities = 0b1111;    // flow, table, port and group statistics
+constexpr size_t kErrorData = 64;           // of the message that was wrong, at least
+constexpr uint16_t kVersionBitmap = 1;      // OFPHET_VERSIONBITMAP
+constexpr uint32_t kCapabilities = 0b1111;  // flow, table, port and group statistics
 
 }  // namespace
 
@@ -43,7 +43,8 @@ const Session::Handler* Session::handler_of(uint8_t type) {
         {Type::get_async_request, 8, true, false, &Session::on_get_async},
         {Type::set_async, 32, true, false, &Session::on_set_async},
     };
-    const auto found = std::find_if(std::begin(kHandlers), std::end(kHandlers), [&](const Handler& handler) { return static_cast<uint8_t>(handler.type) == type; });
+    const auto found = std::find_if(std::begin(kHandlers), std::end(kHandlers),
+                                    [&](const Handler& handler) { return static_cast<uint8_t>(handler.type) == type; });
     return found == std::end(kHandlers) ? nullptr : found;
 }
 
@@ -62,8 +63,9 @@ bool Session::receive(ByteView bytes) {
 
 bool Session::turn() {
     settle_changes();
-    if (output_.size() > kTooMany) return false;
-    if (!barrier_ || datapath_.control().progress(barrier_version_) == flow_switch::Control::Progress::waits) return true;
+    if (output_.size() > kMaxUnsent) return false;
+    if (!barrier_ || datapath_.control().progress(barrier_version_) == flow_switch::Control::Progress::waits)
+        return true;
     send(Type::barrier_reply, barrier_->xid, [](Writer&) {});
     barrier_.reset();
     return parse();
@@ -77,7 +79,8 @@ bool Session::parse() {
         const size_t length = static_cast<size_t>(input_[done + 2]) << 8 | input_[done + 3];
         // Nobody can tell where the next message begins behind one without a length.
         if (length < kHeaderBytes) {
-            refuse({static_cast<Type>(input_[done + 1]), 0, ByteView(input_).subspan(done, kHeaderBytes), {}}, error::bad_length);
+            refuse({static_cast<Type>(input_[done + 1]), 0, ByteView(input_).subspan(done, kHeaderBytes), {}},
+                   error::bad_length);
             alive = false;
             break;
         }
@@ -90,7 +93,9 @@ bool Session::parse() {
 }
 
 bool Session::refuse(const Message& message, Error error) {
-    send(Type::error, message.xid, [&](Writer& writer) { writer.u16(error.type).u16(error.code).bytes(message.whole.first(std::min(message.whole.size(), kErrorData))); });
+    send(Type::error, message.xid, [&](Writer& writer) {
+        writer.u16(error.type).u16(error.code).bytes(message.whole.first(std::min(message.whole.size(), kErrorData)));
+    });
     return true;
 }
 
@@ -108,7 +113,8 @@ bool Session::handle(ByteView bytes) {
     if (version != kVersion) return refuse(message, error::bad_version);
     const Handler* const handler = handler_of(type);
     if (handler == nullptr) return refuse(message, error::bad_type);
-    if (bytes.size() < handler->bytes || (handler->exact && bytes.size() != handler->bytes)) return refuse(message, error::bad_length);
+    if (bytes.size() < handler->bytes || (handler->exact && bytes.size() != handler->bytes))
+        return refuse(message, error::bad_length);
     if (handler->changes && role_ == Role::slave) return refuse(message, error::is_slave);
     try {
         (this->*handler->handle)(message);
@@ -136,7 +142,9 @@ bool Session::greet(const Message& message) {
     }
     if (!common) {
         send(Type::error, message.xid, [](Writer& writer) {
-            writer.u16(error::hello_incompatible.type).u16(error::hello_incompatible.code).bytes("this switch speaks OpenFlow 1.3");
+            writer.u16(error::hello_incompatible.type)
+                .u16(error::hello_incompatible.code)
+                .bytes("this switch speaks OpenFlow 1.3");
         });
         return false;
     }
@@ -151,7 +159,8 @@ void Session::settle_changes() {
         const Pending& change = pending_.front();
         const Progress progress = datapath_.control().progress(change.version);
         if (progress == Progress::waits) return;
-        if (progress == Progress::refused) refuse({Type::flow_mod, change.xid, change.message, {}}, error::flow_table_full);
+        if (progress == Progress::refused)
+            refuse({Type::flow_mod, change.xid, change.message, {}}, error::flow_table_full);
         pending_.pop_front();
     }
 }
@@ -173,7 +182,8 @@ void Session::on_experimenter(const Message&) { throw error::bad_experimenter; }
 void Session::on_features_request(const Message& message) {
     const uint64_t datapath = datapath_.control().address().datapath;
     // No buffers: packets come whole. One table, the only connection.
-    send(Type::features_reply, message.xid, [&](Writer& writer) { writer.u64(datapath).u32(0).u8(1).u8(0).zeros(2).u32(kCapabilities).u32(0); });
+    send(Type::features_reply, message.xid,
+         [&](Writer& writer) { writer.u64(datapath).u32(0).u8(1).u8(0).zeros(2).u32(kCapabilities).u32(0); });
 }
 
 void Session::on_get_config(const Message& message) {
@@ -190,6 +200,7 @@ void Session::on_set_config(const Message& message) {
 void Session::on_barrier(const Message& message) {
     barrier_ = Message{message.type, message.xid, {}, {}};
     barrier_version_ = datapath_.control().version();
+    if (datapath_.control().progress(barrier_version_) == flow_switch::Control::Progress::waits) datapath_.hurry();
 }
 
 void Session::on_queue_get_config(const Message& message) {
@@ -225,7 +236,8 @@ void Session::become(Role role) {
 
 void Session::on_get_async(const Message& message) {
     send(Type::get_async_reply, message.xid, [&](Writer& writer) {
-        for (const auto* masks : {async_.packet_in, async_.port_status, async_.flow_removed}) writer.u32(masks[0]).u32(masks[1]);
+        for (const auto* masks : {async_.packet_in, async_.port_status, async_.flow_removed})
+            writer.u32(masks[0]).u32(masks[1]);
     });
 }
 
@@ -240,8 +252,10 @@ bool Session::wants(const uint32_t (&masks)[2], unsigned reason) const {
 }
 
 bool Session::packet_in(const PacketIn& packet) {
-    constexpr size_t kMostFrame = 65000;  // a message has 65,535 bytes at most
-    if (!wants(async_.packet_in, static_cast<unsigned>(packet.reason)) || output_.size() > kMostWaiting || packet.frame.size() > kMostFrame) return false;
+    constexpr size_t kMaxFrame = 65000;  // a message has 65,535 bytes at most
+    if (!wants(async_.packet_in, static_cast<unsigned>(packet.reason)) || output_.size() > kMaxWaiting ||
+        packet.frame.size() > kMaxFrame)
+        return false;
     // Section 7.4.1: without buffers the packet comes whole, whatever max_len says.
     send(Type::packet_in, 0, [&](Writer& writer) {
         writer.u32(kNoBuffer).u16(packet.frame.size()).u8(static_cast<uint8_t>(packet.reason)).u8(0).u64(packet.cookie);
@@ -257,17 +271,22 @@ void Session::flow_removed(const flow_switch::RemovedFlow& removed) {
     const uint64_t age = static_cast<uint64_t>(duration_cast<nanoseconds>(removed.age).count());
     const flow_switch::Flow& flow = removed.flow;
     send(Type::flow_removed, 0, [&](Writer& writer) {
-        writer.u64(flow.cookie).u16(flow.priority).u8(static_cast<uint8_t>(removed.reason)).u8(0).u32(age / 1'000'000'000).u32(age % 1'000'000'000);
+        writer.u64(flow.cookie)
+            .u16(flow.priority)
+            .u8(static_cast<uint8_t>(removed.reason))
+            .u8(0)
+            .u32(age / 1'000'000'000)
+            .u32(age % 1'000'000'000);
         writer.u16(flow.idle_timeout).u16(flow.hard_timeout).u64(removed.counts.packets).u64(removed.counts.bytes);
         write_match(writer, flow.match, datapath_.control().ports());
     });
 }
 
-void Session::port_changed(const PortView& port) {
-    constexpr uint8_t kModified = 2;  // OFPPR_MODIFY
-    if (!wants(async_.port_status, kModified)) return;
+void Session::port_changed(const PortView& port, PortChange change) {
+    const auto reason = static_cast<uint8_t>(change);
+    if (!wants(async_.port_status, reason)) return;
     send(Type::port_status, 0, [&](Writer& writer) {
-        writer.u8(kModified).zeros(7);
+        writer.u8(reason).zeros(7);
         write_port(writer, port);
     });
 }

@@ -18,6 +18,9 @@ struct Roles {
     Session* master = nullptr;
 };
 
+/// What has become of a port (ofp_port_reason).
+enum class PortChange : uint8_t { added, removed, modified };
+
 /// A packet that a flow or a packet-out sent to the controller.
 struct PacketIn {
     ByteView frame;
@@ -31,7 +34,7 @@ class Session {
 public:
     using Clock = std::chrono::steady_clock;
     /// Bytes that wait for a controller beyond which it gets no packets, and beyond which it is given up.
-    static constexpr size_t kMostWaiting = size_t{4} << 20, kTooMany = size_t{64} << 20;
+    static constexpr size_t kMaxWaiting = size_t{4} << 20, kMaxUnsent = size_t{64} << 20;
 
     /// Says HELLO.
     Session(Datapath& datapath, Roles& roles);
@@ -46,7 +49,7 @@ public:
     /// What is to be sent; the caller removes what it has sent.
     Bytes& output() { return output_; }
     /// So much waits for changes to be at work that no more should be received yet.
-    bool busy() const { return input_.size() > kMostWaiting; }
+    bool busy() const { return input_.size() > kMaxWaiting; }
     /// Both have said HELLO.
     bool greeted() const { return greeted_; }
 
@@ -54,14 +57,14 @@ public:
     /// False: it was not for this controller, or there was no room.
     bool packet_in(const PacketIn& packet);
     void flow_removed(const flow_switch::RemovedFlow& removed);
-    void port_changed(const PortView& port);
+    void port_changed(const PortView& port, PortChange change = PortChange::modified);
 
 private:
     /// A message with its header taken apart.
     struct Message {
         Type type;
         uint32_t xid;
-        ByteView whole;    ///< with the header
+        ByteView whole;  ///< with the header
         ByteView body;
     };
     struct Handler;
@@ -111,7 +114,12 @@ private:
     uint16_t index_of_in_port(uint32_t number) const;
 
     struct AsyncMasks {
-        uint32_t packet_in[2] = {0b011, 0}, port_status[2] = {0b111, 0b111}, flow_removed[2] = {0b1111, 0};  // for master or equal, for slave
+        uint32_t packet_in[2] = {0b011, 0}, port_status[2] = {0b111, 0b111}, flow_removed[2] = {0b1111, 0};  // for
+                                                                                                             // master
+                                                                                                             // or
+                                                                                                             // equal,
+                                                                                                             // for
+                                                                                                             // slave
     };
     /// A change that is not at work yet, and the first bytes of its message.
     struct Pending {
@@ -128,7 +136,7 @@ private:
     uint16_t miss_send_bytes_ = 128;
     AsyncMasks async_;
     std::deque<Pending> pending_;
-    std::optional<Message> barrier_;   // nothing behind it is read until all before it is at work
+    std::optional<Message> barrier_;  // nothing behind it is read until all before it is at work
     uint64_t barrier_version_ = 0;
     uint32_t next_xid_ = 1;
 };
@@ -136,7 +144,8 @@ private:
 /// Answers a multipart request: appends the messages to `output`. Throws Error.
 void answer_multipart(Datapath& datapath, uint32_t xid, ByteView body, Bytes& output);
 /// Which flows a request or a change means, by OpenFlow's fields.
-flow_switch::FlowFilter read_filter(uint32_t out_port, uint32_t out_group, uint64_t cookie, uint64_t mask, const flow_switch::PortNumbers& ports);
+flow_switch::FlowFilter read_filter(uint32_t out_port, uint32_t out_group, uint64_t cookie, uint64_t mask,
+                                    const flow_switch::PortNumbers& ports);
 /// `ofp_port`.
 void write_port(Writer& writer, const PortView& port);
 

@@ -17,6 +17,12 @@ struct Decision {
     }
 };
 
+/// Most outcomes that there may be, with the one that stands for those that an NF gave and did not declare. Packets of
+/// that one are dropped, and counted under its name.
+inline constexpr uint32_t kMaxOutcomes = 32;
+inline constexpr uint32_t kUndeclaredOutcome = kMaxOutcomes - 1;
+inline constexpr const char* kUndeclaredOutcomeName = "undeclared-outcome";
+
 /// `detail` of a decision that no rule, route or SA led to.
 inline constexpr uint32_t kNoDetail = 0xffffffffu;
 
@@ -38,16 +44,37 @@ struct Event {
     uint32_t packet = 0;    ///< index of the packet in its batch
     uint32_t code = 0;
     uint16_t node = 0;      ///< index of the NF in its program
-    uint16_t order = 0;     ///< 0, 1, … within this packet
+    uint16_t order = 0;     ///< 0, 1, … of this NF on this packet
 };
 static_assert(sizeof(Event) == 56);
 
-/// The events of one batch: room for `capacity`, `count` were emitted. Those beyond the capacity are
-/// counted and not stored; the executor reports them as `events-lost`.
+/// A packet on which an NF had more to tell than there was room for. The executor throws away what was stored of it,
+/// and asks the NF again on the CPU, where there is room for all.
+struct LeftEvents {
+    uint32_t packet = 0;  ///< as in Event
+    uint16_t node = 0;
+    uint16_t length = 0;   ///< bytes of the frame when the NF saw it
+    uint32_t offset = 0;   ///< of the frame in EventBuffer::kept; kNotKept: it is as it was received
+    uint16_t present = 0;  ///< bytes of its front that the NF could see
+    uint16_t reserved = 0;
+
+    static constexpr uint32_t kNotKept = 0xffffffffu;
+};
+static_assert(sizeof(LeftEvents) == 16);
+
+/// The events of one batch. Where `capacity` is spent, packets are put down in `left`, each once for each NF.
 struct EventBuffer {
     Event* events = nullptr;
     uint32_t capacity = 0;
-    uint32_t count = 0;
+    uint32_t count = 0;  ///< were emitted; those at `capacity` and beyond are not stored
+    LeftEvents* left = nullptr;
+    uint32_t left_capacity = 0;
+    uint32_t left_count = 0;
+    uint8_t* kept = nullptr;  ///< takes the frames of packets in `left`, one behind the other
+    uint32_t kept_capacity = 0;
+    uint32_t kept_bytes = 0;           ///< that they take, each a multiple of 16
+    uint32_t keep_from = 0xffffffffu;  ///< of this node on: others before it have changed frames
+    uint32_t reserved = 0;
 };
 
 }  // namespace millrace

@@ -124,21 +124,51 @@ public:
     MILLRACE_DEVICE void set_events(EventBuffer* events, uint16_t node) {
         events_ = events;
         node_ = node;
+        event_order_ = 0;
     }
     /// Tells the host something about this packet, such as an alert; call it inside `lanes.once`, and
     /// only there. The host half's `on_event` gets it once the batch is done.
     MILLRACE_DEVICE void emit(uint32_t code) {
-        if (events_ == nullptr) return;
-#if MILLRACE_GPU
-        const uint32_t at = atomicAdd(&events_->count, 1u);
-#else
-        const uint32_t at = events_->count++;
-#endif
-        if (at < events_->capacity) events_->events[at] = make_event(code);
-        ++event_order_;
+        if (events_ == nullptr || event_order_ == kLeft) return;
+        const uint32_t at = next_of(events_->count);
+        if (at >= events_->capacity) return leave_events();
+        events_->events[at] = make_event(code);
+        if (event_order_ + 1 < kLeft) ++event_order_;
+    }
+    /// In place of `emit`, where the device half cannot hold all that it has to tell of this packet: none of it counts,
+    /// and the NF is asked again on the CPU (nf::NetworkFunction::make_teller).
+    MILLRACE_DEVICE_CALL void leave_events() {
+        if (events_ == nullptr || event_order_ == kLeft) return;
+        event_order_ = kLeft;
+        const uint32_t at = next_of(events_->left_count);
+        if (at >= events_->left_capacity) return;
+        events_->left[at] = {
+            index_, node_, static_cast<uint16_t>(length_), keep_frame(), static_cast<uint16_t>(present_), 0};
     }
 
 private:
+    static constexpr uint16_t kLeft = 0xffff;  ///< event_order_ of a packet whose events were left
+
+    MILLRACE_DEVICE static uint32_t next_of(uint32_t& counter, uint32_t by = 1) {
+#if MILLRACE_GPU
+        return atomicAdd(&counter, by);
+#else
+        const uint32_t before = counter;
+        counter += by;
+        return before;
+#endif
+    }
+    /// Keeps the frame as it is now, if it may be another than was received. Where.
+    MILLRACE_DEVICE uint32_t keep_frame() const {
+        if (node_ < events_->keep_from) return LeftEvents::kNotKept;
+        const uint32_t at = next_of(events_->kept_bytes, (present_ + 15) & ~15u);
+        if (at + present_ > events_->kept_capacity) return LeftEvents::kNotKept;  // there is room for all
+        uint8_t* const to = events_->kept + at;
+        uint32_t i = 0;
+        for (; i + 8 <= present_; i += 8) store_raw(to + i, load_raw<uint64_t>(data_ + i));
+        for (; i < present_; ++i) to[i] = data_[i];
+        return at;
+    }
     MILLRACE_DEVICE Event make_event(uint32_t code) const {
         Event event;
         if (layers_.is_ipv4()) {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "millrace/device/cuda/cuda_device.hpp"
-#include "millrace/exec/report.hpp"
-#include "millrace/exec/runtime.hpp"
+#include "millrace/exec/report/report.hpp"
+#include "millrace/exec/worker/runtime.hpp"
 #include "support/test_chain.hpp"
 
 namespace millrace::device::cuda {
@@ -63,7 +63,7 @@ TEST_P(RefusedCalls, LoseNoPacketOfOneWorker) {
     unsigned refused = 0;
     for (const exec::OffloadOptions& options : ways)
         refused += refuse_at_any_time([&](const std::string& what) {
-            const test::EngineRun run = test::run_on_device(std::make_shared<CudaDevice>(), test::make_test_chain("cuda"), frames, 100, options);
+            const test::EngineRun run = test::run_on_device(std::make_shared<CudaDevice>(), test::make_test_chain("cuda"), frames, 100, options, test::Work::fault);
             test::expect_conserved(run, frames.size());
             test::expect_equal(expected, run, what + ", way " + std::to_string(&options - ways.data()));
         });

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "millrace/bench/lookup_set.hpp"
+#include "lab/lookup_set.hpp"
 #include "millrace/device/cuda/compiler.hpp"
 #include "millrace/device/cuda/task_source.hpp"
 #include "support/data.hpp"
@@ -24,7 +24,7 @@ TEST(CompileTask, EveryLookupForAnArchitecture) {
         for (const Engine engine : {Engine::linear, Engine::tuple, Engine::bloom, Engine::merged, Engine::bit_vectors})
             for (const unsigned lanes : {1u, 8u}) {
                 if (engine == Engine::bit_vectors && words == 9) continue;
-                const Task task = bench::lookup_task(words, engine, lanes);
+                const Task task = lab::lookup_task(words, engine, lanes);
                 const TaskSource source = make_task_source(task, 1024);
                 const std::string cubin = compiler->build({.nfs = {}, .chain = source.unit, .kernels = {}, .short_kernels = {}, .few_kernels = {}}, "sm_90");
                 ASSERT_TRUE(cubin.starts_with("\177ELF")) << task.name;

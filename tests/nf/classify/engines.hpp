@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "millrace/base/file.hpp"
-#include "millrace/nf/classify/acl.hpp"
-#include "millrace/nf/classify/classbench.hpp"
+#include "millrace/nf/classify/acl/acl.hpp"
+#include "millrace/nf/classify/rules/classbench.hpp"
 #include "millrace/nf/classify/classifier_builder.hpp"
-#include "millrace/nf/classify/text_rules.hpp"
-#include "millrace/nf/classify/trace.hpp"
+#include "millrace/nf/classify/rules/text_rules.hpp"
+#include "lab/classify/trace.hpp"
 #include "millrace/packet/lanes.hpp"
 #include "support/data.hpp"
 

@@ -1,4 +1,4 @@
-#include "millrace/nf/classify/five_tuple.hpp"
+#include "millrace/nf/classify/rules/five_tuple.hpp"
 
 #include <gtest/gtest.h>
 
@@ -95,7 +95,7 @@ TEST(FiveTupleMatch, PointsAtMistakes) {
     EXPECT_EQ(mistake_in("dst-port: 65536").message, "'65536' is not a port");
     EXPECT_EQ(mistake_in("dst-port: 1-").message, "'' is not a port");
     EXPECT_EQ(mistake_in("dst-port: [any, 80]").message, "'any' stands in a list with other values");
-    EXPECT_EQ(mistake_in("dst-port:").message, "'dst-port' has no value");
+    EXPECT_EQ(mistake_in("dst-port:").message, "a value is missing here");
     EXPECT_EQ(mistake_in("protocol: 256").message, "'256' is not a protocol");
 }
 

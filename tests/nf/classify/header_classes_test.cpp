@@ -1,4 +1,4 @@
-#include "millrace/nf/classify/header_classes.hpp"
+#include "millrace/nf/classify/acl/header_classes.hpp"
 
 #include <stdexcept>
 

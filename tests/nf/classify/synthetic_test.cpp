@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "millrace/nf/classify/synthetic.hpp"
+#include "lab/classify/synthetic.hpp"
 #include "nf/classify/engines.hpp"
 
 namespace millrace::nf::classify {

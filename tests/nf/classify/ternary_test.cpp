@@ -1,4 +1,4 @@
-// Ternary rules, the tables of tuple, Bloom and merged search, and the choice of an engine.
+// Ternary rules, and the tables of tuple, Bloom and merged search.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -248,43 +248,6 @@ TEST(SampleKeys, MatchAboutHalfTheTime) {
     const auto hits = std::count_if(keys.begin(), keys.end(), [&](const auto& key) { return first_of(rules, key) != kNoRule; });
     EXPECT_GE(hits, 500);
     EXPECT_LT(hits, 760);
-}
-
-TEST(EngineChoice, TakesTheFastestAndSaysWhatTheOthersDid) {
-    Random random(10);
-    RuleSet rules;
-    rules.files.push_back("many");
-    for (int i = 0; i < 3000; ++i) {
-        Box box;
-        box.ipv6 = false;
-        box.dst = *parse_prefix("10." + std::to_string(random() % 256) + "." + std::to_string(random() % 256) + ".0/24");
-        rules.add(Rule{}, box);
-    }
-    const ClassifierBuilder builder(rules, uint64_t{1} << 30, std::nullopt);
-    const EngineChoice& choice = builder.ipv4_choice();
-    ASSERT_EQ(choice.trials.size(), 5u);
-    EXPECT_FALSE(choice.trials[0].refusal.empty());  // the linear search
-    for (const Trial& trial : choice.trials) EXPECT_LE(trial.lookups_per_second, choice.trials[static_cast<size_t>(choice.engine)].lookups_per_second);
-    const std::string text = choice.text();
-    EXPECT_TRUE(text.starts_with(kEngineNames[static_cast<size_t>(choice.engine)])) << text;
-    EXPECT_NE(text.find("million lookups a second on one core"), std::string::npos) << text;
-    EXPECT_NE(text.find("linear: not tried with more than 2048 rules"), std::string::npos) << text;
-    EXPECT_TRUE(builder.ipv6_choice().trials.empty());
-}
-
-TEST(EngineChoice, LeavesOutWhatDoesNotFit) {
-    RuleSet rules;
-    rules.files.push_back("ranges");
-    for (uint16_t i = 0; i < 200; ++i) {
-        Box box;
-        box.src_port = {static_cast<uint16_t>(1 + i), 65534};
-        box.dst_port = {static_cast<uint16_t>(1 + i), 65534};
-        rules.add(Rule{}, box);
-    }
-    const ClassifierBuilder builder(rules, 400'000, std::nullopt);
-    EXPECT_FALSE(builder.ipv4_choice().trials[static_cast<size_t>(Engine::tuple)].refusal.empty());
-    EXPECT_NE(builder.ipv4_choice().engine, Engine::tuple);
-    EXPECT_THROW(ClassifierBuilder(rules, 400'000, Engine::tuple), TablesTooLarge);
 }
 
 }  // namespace

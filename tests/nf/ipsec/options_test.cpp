@@ -44,11 +44,10 @@ struct Folder {
 /// What the NF says of the options in a file, and what it warned of.
 std::string complaint(const std::string& file, std::vector<std::string>* warnings = nullptr) {
     nf::Environment environment{.node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts};
-    environment.warn = [&](Diagnostic diagnostic) {
-        if (warnings != nullptr) warnings->push_back(diagnostic.render());
-    };
     try {
         NfRunner runner("ipsec", Config::load(file), environment);
+        for (const Diagnostic& warning : environment.warn.take_warnings())
+            if (warnings != nullptr) warnings->push_back(warning.render());
     } catch (const ConfigError& error) {
         return error.what();
     }

@@ -13,7 +13,7 @@
 
 #include "hand_checked.hpp"
 #include "millrace/base/file.hpp"
-#include "millrace/io/capture_reader.hpp"
+#include "millrace/io/capture/capture_reader.hpp"
 #include "millrace/nf/nids/pattern/matcher.hpp"
 #include "support/data.hpp"
 #include "support/nf_runner.hpp"
@@ -128,11 +128,11 @@ Alerts run(const HandCheckedCapture& expected, const Recording& recording, const
     }
     Environment environment{
         .node_name = "nids", .chain_name = "chain", .output_folder = folder, .ports = test::kTestPorts};
-    environment.warn = [&](Diagnostic warning) { ADD_FAILURE() << warning.render(); };
 
     Alerts alerts;
     {
         test::NfRunner runner("nids", Config::parse(options), environment);
+        for (const Diagnostic& warning : environment.warn.take_warnings()) ADD_FAILURE() << warning.render();
         const uint32_t block = 2;
         EXPECT_EQ(runner.type().outcomes[block].name, "block");
         const test::NfResult result = runner.run(recording.frames, way.engine);

@@ -52,16 +52,46 @@ TEST(Nids, AllEnginesAgreeOnRealTrafficWithRealRules) {
     test::check_halves_agree("nids", "rules: [" + test::data_path("ids-rules/snort3-community/snort3-community.rules.xz") + "]", frames);
 }
 
-TEST(Nids, TellsAtMostFifteenAlertsAndCountsTheRest) {
+TEST(Nids, TellsEveryAlertHoweverManyRulesMatch) {
     std::string options = "rule:\n";
     for (int i = 1; i <= 20; ++i)
         options += "- 'alert ip any any -> any any (content:\"" + std::string(1, static_cast<char>('z' - i)) + "\"; sid:" + std::to_string(i) + ";)'\n";
+    for (int i = 21; i <= 1000; ++i)
+        options += "- 'alert ip any any -> any any (content:\"xy\"; dsize:<" + std::to_string(i + 10) +
+                   "; sid:" + std::to_string(i) + ";)'\n";
     test::NfRunner runner("nids", options);
-    const auto result = runner.run({test::build_packet("{ipv4: {}, udp: {}, payload: abcdefghijklmnopqrstuvwxyz}")}, {8});
-    ASSERT_EQ(result.events.size(), 16u);
-    for (uint32_t i = 0; i < 15; ++i) EXPECT_EQ(result.events[i].code, i);
-    EXPECT_EQ(result.events[15].code, 0x80000000u | 5);
-    EXPECT_EQ(result.decisions[0].detail, 0u);
+    const std::vector<test::Frame> frames = {
+        test::build_packet("{ipv4: {}, udp: {}, payload: abcdefghijklmnopqrstuvwxyz}"),
+        test::build_packet("{ipv4: {}, udp: {}, payload: yyyyy}")};
+    for (const test::Engine& engine : test::engines(runner.type())) {
+        const auto result = runner.run(frames, engine);
+        ASSERT_EQ(result.events.size(), 1001u) << engine.text();
+        for (uint32_t i = 0; i < 1000; ++i) {
+            ASSERT_EQ(result.events[i].code, i) << engine.text();
+            ASSERT_EQ(result.events[i].order, i) << engine.text();
+        }
+        EXPECT_EQ(result.events[1000].code, 0u) << "the letter y alone, " << engine.text();
+        EXPECT_EQ(result.decisions[0].detail, 0u) << engine.text();
+    }
+}
+
+TEST(Nids, ForgetsAThousandAlertsWhereAPassRuleMatches) {
+    std::string options = "rule:\n";
+    for (int i = 1; i <= 1000; ++i)
+        options += "- 'alert ip any any -> any any (content:\"xy\"; dsize:<" + std::to_string(i + 10) +
+                   "; sid:" + std::to_string(i) + ";)'\n";
+    options += "- 'pass ip any any -> any any (content:\"ab\"; sid:1001;)'\n";
+    test::NfRunner runner("nids", options);
+    const std::vector<test::Frame> frames = {test::build_packet("{ipv4: {}, udp: {}, payload: abxy}"),
+                                             test::build_packet("{ipv4: {}, udp: {}, payload: acxy}")};
+    for (const test::Engine& engine : test::engines(runner.type())) {
+        const auto result = runner.run(frames, engine);
+        EXPECT_EQ(result.events.size(), 1000u) << engine.text();
+        EXPECT_TRUE(std::all_of(result.events.begin(), result.events.end(), [](const Event& event) {
+            return event.packet == 1;
+        })) << engine.text();
+        EXPECT_EQ(result.decisions[0].outcome, kClean) << engine.text();
+    }
 }
 
 /// Rules for the same few contents, most of which ask for nothing else: what one of them says may make others idle.

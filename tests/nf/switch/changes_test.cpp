@@ -8,10 +8,10 @@
 #include <thread>
 
 #include "millrace/base/file.hpp"
-#include "millrace/exec/report.hpp"
-#include "millrace/exec/runtime.hpp"
+#include "millrace/exec/report/report.hpp"
+#include "millrace/exec/worker/runtime.hpp"
 #include "millrace/nf/changeable.hpp"
-#include "millrace/nf/switch/flow_changes.hpp"
+#include "millrace/nf/switch/flow_table.hpp"
 #include "support/nf_runner.hpp"
 #include "support/packet_arena.hpp"
 
@@ -52,19 +52,23 @@ TEST(FlowTable, AddsAtTheEndAndReplacesTheSameFlowInItsPlace) {
 }
 
 TEST(FlowTable, RemovesWhatLiesWithinAMatchOrStrictlyTheOneFlow) {
-    const Texts flows = {"priority=1,ip,actions=drop", "priority=2,udp,tp_dst=5,actions=drop", "tcp,actions=drop", "arp,actions=drop"};
+    const Texts flows = {"priority=1,ip,actions=drop", "priority=2,udp,tp_dst=5,actions=drop", "tcp,actions=drop",
+                         "arp,actions=drop"};
     EXPECT_EQ(after(flows, {"delete ip"}), (Texts{"arp,actions=drop"}));
     EXPECT_EQ(after(flows, {"delete udp"}), (Texts{flows[0], flows[2], flows[3]}));
     EXPECT_EQ(after(flows, {"delete_strict priority=1,ip"}), (Texts{flows[1], flows[2], flows[3]}));
     EXPECT_EQ(after(flows, {"delete_strict ip"}), flows);  // another priority
     EXPECT_EQ(after(flows, {"delete"}), Texts{});
-    EXPECT_EQ(after(flows, {"delete ip", "add ip,actions=output:1", "delete tcp"}), (Texts{"arp,actions=drop", "ip,actions=output:1"}));
+    EXPECT_EQ(after(flows, {"delete ip", "add ip,actions=output:1", "delete tcp"}),
+              (Texts{"arp,actions=drop", "ip,actions=output:1"}));
 }
 
 TEST(FlowTable, ModifiesWhatLiesWithinAMatchOrStrictlyTheOneFlow) {
     const Texts flows = {"priority=1,ip,actions=drop", "priority=2,udp,actions=drop", "arp,actions=drop"};
-    EXPECT_EQ(after(flows, {"modify ip,actions=output:1"}), (Texts{"ip,actions=output:1", "ip,actions=output:1", "arp,actions=drop"}));
-    EXPECT_EQ(after(flows, {"modify_strict priority=2,udp,actions=output:1"}), (Texts{flows[0], "priority=2,udp,actions=output:1", flows[2]}));
+    EXPECT_EQ(after(flows, {"modify ip,actions=output:1"}),
+              (Texts{"ip,actions=output:1", "ip,actions=output:1", "arp,actions=drop"}));
+    EXPECT_EQ(after(flows, {"modify_strict priority=2,udp,actions=output:1"}),
+              (Texts{flows[0], "priority=2,udp,actions=output:1", flows[2]}));
     EXPECT_EQ(after(flows, {"modify ipv6,actions=output:1"}), flows);
 }
 
@@ -92,7 +96,8 @@ std::string random_match(Rng& rng) {
 }
 
 std::string random_change(Rng& rng) {
-    const std::string actions = ",actions=mod_nw_ttl:" + std::to_string(rng() % 200) + ",output:" + std::to_string(2 + rng() % 3);
+    const std::string actions = ",actions=mod_nw_ttl:" + std::to_string(rng() % 200) +
+                                ",output:" + std::to_string(2 + rng() % 3);
     switch (rng() % 8) {
         case 0: return "delete " + random_match(rng);
         case 1:
@@ -103,14 +108,21 @@ std::string random_change(Rng& rng) {
     }
 }
 
+/// What a flow says, without its number and its place in a file.
+std::string text_behind_place(const std::string& explained) {
+    return explained.substr(std::min(explained.size(), explained.find(") ")));
+}
+
 TEST(Switch, IsAfterAnyChangesAsIfItWereMadeAnew) {
     Rng rng(1);
     const nf::Type* type = nf::find_type("switch");
     const std::string file = scratch("property").string();
     for (const std::string engine : {"linear", "tuple", "bloom", "merged", "auto"}) {
         std::filesystem::remove(file);
-        nf::Environment environment{.node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts};
-        std::shared_ptr<nf::NetworkFunction> now = type->create(Config::parse("{engine: " + engine + ", changes: " + file + "}"), environment);
+        nf::Environment environment{
+            .node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts};
+        std::shared_ptr<nf::NetworkFunction> now = type->create(
+            Config::parse("{engine: " + engine + ", changes: " + file + "}"), environment);
         EXPECT_EQ(dynamic_cast<nf::Changeable&>(*now).next(), nullptr);
         FlowTable model({});
         std::vector<Flow> flows;
@@ -133,13 +145,18 @@ TEST(Switch, IsAfterAnyChangesAsIfItWereMadeAnew) {
             for (const Flow& flow : flows) list += flow.text + "\n";
             const std::string rebuilt = scratch("rebuilt").string();
             std::ofstream(rebuilt) << list;
-            const auto fresh = type->create(Config::parse("{engine: " + engine + ", file: " + rebuilt + "}"), environment);
+            const auto fresh = type->create(Config::parse("{engine: " + engine + ", file: " + rebuilt + "}"),
+                                            environment);
             for (int i = 0; i < 200; ++i) {
-                const Frame frame = build_packet("{ipv4: {src: 10.0.0." + std::to_string(rng() % 9) + "}, udp: {dst: " + std::to_string(rng() % 9) + "}}");
+                const Frame frame = build_packet("{ipv4: {src: 10.0.0." + std::to_string(rng() % 9) +
+                                                 "}, udp: {dst: " + std::to_string(rng() % 9) + "}}");
                 PacketArena arena;
                 Packet& a = arena.add(frame);
                 Packet& b = arena.add(frame);
-                ASSERT_EQ(type->process_with(8)(a, now->image().tables()), type->process_with(1)(b, fresh->image().tables())) << list;
+                const Decision decision = type->process_with(8)(a, now->image().tables()),
+                               wanted = type->process_with(1)(b, fresh->image().tables());
+                ASSERT_EQ(decision.outcome, wanted.outcome) << list;
+                ASSERT_EQ(text_behind_place(now->explain(decision)), text_behind_place(fresh->explain(wanted))) << list;
                 ASSERT_EQ(a.out_port(), b.out_port());
                 ASSERT_EQ(a.ip_ttl(), b.ip_ttl());
             }
@@ -149,7 +166,8 @@ TEST(Switch, IsAfterAnyChangesAsIfItWereMadeAnew) {
 
 TEST(Switch, LeavesOutChangesThatAreWrongAndWaitsForWholeLines) {
     const std::string file = scratch("wrong").string();
-    std::ofstream(file) << "add ip,actions=output:9\nadd udp,actions=group:4\n# nothing\nadd ip,actions=output:2\nadd arp,act";
+    std::ofstream(file)
+        << "add ip,actions=output:9\nadd udp,actions=group:4\n# nothing\nadd ip,actions=output:2\nadd arp,act";
     nf::Environment environment{.node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts};
     const auto made = nf::find_type("switch")->create(Config::parse("{changes: " + file + "}"), environment);
     auto next = dynamic_cast<nf::Changeable&>(*made).next();
@@ -172,15 +190,18 @@ TEST(Switch, LeavesOutChangesThatAreWrongAndWaitsForWholeLines) {
 class ChangesUnderTraffic : public testing::TestWithParam<std::string> {};
 
 TEST_P(ChangesUnderTraffic, LoseNoPacketAndNoCount) {
-    // 5,000 flows that no packet matches come and go; two that share all traffic swap their actions, and keep their counters.
+    // 5,000 flows that no packet matches come and go; two that share all traffic swap their actions, and keep their
+    // counters.
     const std::string file = scratch("traffic_" + GetParam()).string();
     std::filesystem::remove(file);
     chain::LoadOptions load;
     load.device = GetParam();
     load.output_folder = testing::TempDir();
-    const std::string text = "version: 1\nports:\n  in: {source: {size: 128, flows: 64, count: 100000000, rate: 50000}}\n  out: {sink: {}}\n  other: {sink: {}}\n"
-                             "chains:\n  c:\n    input: in\n    nfs:\n      - switch: {max-flows: 20000, changes: " + file +
-                             ", flows: ['priority=9,udp,actions=output:out', 'actions=output:other']}\n";
+    const std::string text =
+        "version: 1\nports:\n  in: {source: {size: 128, flows: 64, count: 100000000, rate: 50000}}\n  out: {sink: "
+        "{}}\n  other: {sink: {}}\n"
+        "chains:\n  c:\n    input: in\n    nfs:\n      - switch: {max-flows: 20000, changes: " +
+        file + ", flows: ['priority=9,udp,actions=output:out', 'actions=output:other']}\n";
     exec::Runtime runtime(chain::parse_configuration(text, "(changes)", load), {});
     runtime.start();
     constexpr unsigned kChanges = 20'000;
@@ -189,8 +210,10 @@ TEST_P(ChangesUnderTraffic, LoseNoPacketAndNoCount) {
     for (unsigned i = 0; i < kChanges;) {
         std::ofstream out(file, std::ios::app);
         for (const unsigned last = i + 250; i < last; ++i) {
-            const std::string flow = "ip,nw_src=240.0." + std::to_string(i % 5000 / 250) + "." + std::to_string(i % 250);
-            if (i % 100 == 99) out << "modify_strict priority=9,udp,actions=output:" << (i % 200 == 99 ? "other" : "out") << "\n";
+            const std::string flow = "ip,nw_src=240.0." + std::to_string(i % 5000 / 250) + "." +
+                                     std::to_string(i % 250);
+            if (i % 100 == 99)
+                out << "modify_strict priority=9,udp,actions=output:" << (i % 200 == 99 ? "other" : "out") << "\n";
             else if (i / 5000 % 2 == 0) out << "add " << flow << ",actions=drop\n";
             else out << "delete_strict " << flow << "\n";
         }
@@ -221,7 +244,8 @@ TEST_P(ChangesUnderTraffic, LoseNoPacketAndNoCount) {
     std::cout << "[          ] " << static_cast<uint64_t>(kChanges / seconds) << " changes a second\n";
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, ChangesUnderTraffic, testing::Values("cpu", "sim"), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Devices, ChangesUnderTraffic, testing::Values("cpu", "sim"),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace millrace

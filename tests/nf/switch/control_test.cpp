@@ -5,8 +5,8 @@
 #include <set>
 
 #include "millrace/chain/configuration.hpp"
-#include "millrace/exec/report.hpp"
-#include "millrace/exec/runtime.hpp"
+#include "millrace/exec/report/report.hpp"
+#include "millrace/exec/worker/runtime.hpp"
 #include "millrace/nf/changeable.hpp"
 #include "millrace/nf/switch/control.hpp"
 #include "millrace/nf/switch/match_field.hpp"
@@ -39,13 +39,21 @@ using Texts = std::vector<std::string>;
 TEST(FlowText, ReadsAsItWasWritten) {
     for (const char* text : {
              "priority=1,actions=drop",
-             "priority=32768,cookie=0x10,idle_timeout=5,hard_timeout=6,in_port=2,eth_dst=02:00:00:00:00:01,actions=output:1",
-             "priority=1,eth_src=00:00:00:00:00:01/00:00:00:00:00:ff,eth_type=0x800,ip_dscp=8,ip_ecn=1,ip_src=10.0.0.0/255.0.255.0,actions=controller",
+             "priority=32768,cookie=0x10,idle_timeout=5,hard_timeout=6,in_port=2,eth_dst=02:00:00:00:00:01,actions="
+             "output:1",
+             "priority=1,eth_src=00:00:00:00:00:01/00:00:00:00:00:ff,eth_type=0x800,ip_dscp=8,ip_ecn=1,ip_src=10.0.0.0/"
+             "255.0.255.0,actions=controller",
              "priority=1,vlan_vid=0x1005,vlan_pcp=3,actions=pop_vlan,output:1,output:2,in_port",
-             "priority=1,eth_type=0x800,ip_proto=17,udp_dst=53,actions=set_field:10.0.0.1->ip_src,mod_tp_dst:54,mod_nw_ttl:3,output:3,controller",
-             "priority=1,eth_type=0x86dd,ip_proto=6,tcp_src=80/0xfff0,ipv6_src=2001:db8::/32,actions=set_field:2001:db8::1->ipv6_dst,dec_ttl,output:1",
-             "priority=1,eth_type=0x806,arp_op=1,arp_spa=10.0.0.1,actions=push_vlan:0x8100,set_field:4103->vlan_vid,set_field:2->vlan_pcp,output:1",
-             "priority=1,eth_type=0x800,ip_proto=1,icmp_type=8,icmp_code=0,actions=mod_nw_tos:8,mod_nw_ecn:1,mod_dl_src:02:00:00:00:00:02,group:7",
+             "priority=1,eth_type=0x800,ip_proto=17,udp_dst=53,actions=set_field:10.0.0.1->ip_src,mod_tp_dst:54,mod_nw_"
+             "ttl:3,output:3,controller",
+             "priority=1,eth_type=0x86dd,ip_proto=6,tcp_src=80/0xfff0,ipv6_src=2001:db8::/"
+             "32,actions=set_field:2001:db8::1->ipv6_dst,dec_ttl,output:1",
+             "priority=1,actions=flood,in_port",
+             "priority=1,actions=output:1,all",
+             "priority=1,eth_type=0x806,arp_op=1,arp_spa=10.0.0.1,actions=push_vlan:0x8100,set_field:4103->vlan_vid,"
+             "set_field:2->vlan_pcp,output:1",
+             "priority=1,eth_type=0x800,ip_proto=1,icmp_type=8,icmp_code=0,actions=mod_nw_tos:8,mod_nw_ecn:1,mod_dl_"
+             "src:02:00:00:00:00:02,group:7",
          })
         EXPECT_EQ(text_of(parse_flow(text, kPorts), kPorts), text);
 }
@@ -76,7 +84,8 @@ TEST(ControllerAddress, IsAHostOrAPortToListenOn) {
     EXPECT_EQ(parsed("ptcp:"), "at  6653");
     EXPECT_EQ(parsed("ptcp:6633"), "at  6633");
     EXPECT_EQ(parsed("ptcp:6633:[::1]"), "at ::1 6633");
-    for (const char* wrong : {"", "tcp", "tcp:", "tcp::6633", "tcp:host:", "tcp:host:65536", "tcp:host:x", "tcp:::1", "tcp:[::1", "ptcp:x", "ptcp:1:::1", "udp:1.2.3.4", "ssl:host"})
+    for (const char* wrong : {"", "tcp", "tcp:", "tcp::6633", "tcp:host:", "tcp:host:65536", "tcp:host:x", "tcp:::1",
+                              "tcp:[::1", "ptcp:x", "ptcp:1:::1", "udp:1.2.3.4", "ssl:host"})
         EXPECT_EQ(parsed(wrong), "none") << wrong;
 }
 
@@ -91,7 +100,7 @@ TEST(Control, NumbersVersionsAndSaysWhatIsAtWork) {
     const Control::Wanted wanted = control.wanted();
     EXPECT_EQ(wanted.version, too_many);
     EXPECT_EQ(wanted.flows.size(), 2u);
-    control.give_up({}, {});
+    control.give_up({}, {}, {});
     EXPECT_EQ(control.progress(too_many), Control::Progress::refused);
     EXPECT_EQ(control.progress(version), Control::Progress::at_work);
     EXPECT_TRUE(texts(control).empty());
@@ -121,14 +130,31 @@ TEST(Control, MeansFlowsByCookiePortAndGroup) {
     group.id = 7;
     group.buckets = {{1, {{ActionKind::output, 0, 0, 0}}}};
     control.add_group(group);
-    for (const char* flow : {"priority=1,cookie=0x11,actions=output:1", "priority=2,cookie=0x12,actions=output:1,output:3", "priority=3,cookie=0x21,actions=controller",
-                             "priority=4,cookie=0x22,actions=group:7"})
+    for (const char* flow :
+         {"priority=1,cookie=0x11,actions=output:1", "priority=2,cookie=0x12,actions=output:1,output:3",
+          "priority=3,cookie=0x21,actions=controller", "priority=4,cookie=0x22,actions=group:7"})
         control.change(change(flow));
     const auto count = [&](FlowFilter filter) { return control.flows({}, filter).size(); };
     EXPECT_EQ(count({}), 4u);
     EXPECT_EQ(count({0x10, 0xf0, {}, {}}), 2u);
     EXPECT_EQ(count({0, 0, 0, {}}), 2u);
     EXPECT_EQ(count({0, 0, 2, {}}), 1u);
+    for (const char* flow : {"priority=5,actions=flood", "priority=6,actions=all", "priority=7,actions=in_port",
+                             "priority=8,actions=output:2,flood,in_port"})
+        control.change(change(flow));
+    // A port is named, or it is not (OpenFlow 1.3.5, section 6.4); Open vSwitch 3.1 means the same flows.
+    EXPECT_EQ(count({0, 0, 0, {}}), 2u);
+    EXPECT_EQ(count({0, 0, 1, {}}), 1u);
+    EXPECT_EQ(count({0, 0, FlowFilter::kFlood, {}}), 2u);
+    EXPECT_EQ(count({0, 0, FlowFilter::kAll, {}}), 1u);
+    EXPECT_EQ(count({0, 0, FlowFilter::kInPort, {}}), 2u);
+    FlowChange by_port = change("delete");
+    by_port.filter.out_port = 1;
+    control.change(by_port);
+    EXPECT_EQ(texts(control).back(), "priority=7,actions=in_port");
+    control.change(change("delete_strict priority=5"));
+    control.change(change("delete_strict priority=6"));
+    control.change(change("delete_strict priority=7"));
     EXPECT_EQ(count({0, 0, FlowFilter::kToController, {}}), 1u);
     EXPECT_EQ(count({0, 0, {}, 7}), 1u);
     FlowChange remove = change("delete");
@@ -143,14 +169,16 @@ TEST(Control, MeansFlowsByCookiePortAndGroup) {
 TEST(Control, LetsFlowsTimeOutAndTellsWhatTheyCounted) {
     const nf::Type* type = nf::find_type("switch");
     nf::Environment environment{.node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts};
-    std::shared_ptr<nf::NetworkFunction> now = type->create(Config::parse("{controller: 'tcp:127.0.0.1'}"), environment);
+    std::shared_ptr<nf::NetworkFunction> now = type->create(Config::parse("{controller: 'tcp:127.0.0.1'}"),
+                                                            environment);
     const auto control = dynamic_cast<Controllable&>(*now).control();
     const auto step = [&] {
         if (auto next = dynamic_cast<nf::Changeable&>(*now).next()) now = std::move(next);
         EXPECT_EQ(dynamic_cast<nf::Changeable&>(*now).next(), nullptr);
     };
     const auto begin = Control::Clock::now();
-    for (const char* flow : {"priority=9,idle_timeout=10,udp,actions=output:1", "priority=8,hard_timeout=30,ip,actions=output:2", "priority=7,actions=drop"}) {
+    for (const char* flow : {"priority=9,idle_timeout=10,udp,actions=output:1",
+                             "priority=8,hard_timeout=30,ip,actions=output:2", "priority=7,actions=drop"}) {
         FlowChange add = change(flow);
         add.flow.flags = 1;
         control->change(std::move(add), false, begin);
@@ -198,7 +226,8 @@ TEST(Control, LetsFlowsTimeOutAndTellsWhatTheyCounted) {
 TEST(Control, BeginsCountersAnewForFlowsThatComeAgainAndWhereAsked) {
     const nf::Type* type = nf::find_type("switch");
     nf::Environment environment{.node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts};
-    std::shared_ptr<nf::NetworkFunction> now = type->create(Config::parse("{flows: ['ip,actions=output:1']}"), environment);
+    std::shared_ptr<nf::NetworkFunction> now = type->create(Config::parse("{flows: ['ip,actions=output:1']}"),
+                                                            environment);
     const auto control = dynamic_cast<Controllable&>(*now).control();
     const auto step = [&] {
         if (auto next = dynamic_cast<nf::Changeable&>(*now).next()) now = std::move(next);
@@ -234,20 +263,24 @@ TEST(Control, BeginsCountersAnewForFlowsThatComeAgainAndWhereAsked) {
 TEST(Control, KeepsItsFlowsWhenTheConfigurationIsReadAnew) {
     const nf::Type* type = nf::find_type("switch");
     nf::Environment environment{.node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts};
-    std::shared_ptr<nf::NetworkFunction> now = type->create(Config::parse("{flows: ['ip,actions=output:1']}"), environment);
+    std::shared_ptr<nf::NetworkFunction> now = type->create(Config::parse("{flows: ['ip,actions=output:1']}"),
+                                                            environment);
     const auto control = dynamic_cast<Controllable&>(*now).control();
     control->change(change("add arp,actions=output:2"));
     control->change(change("add ipv6,actions=output:2"));
     now = dynamic_cast<nf::Changeable&>(*now).next();
     environment.previous = now.get();
-    std::shared_ptr<nf::NetworkFunction> next = type->create(Config::parse("{flows: ['udp,actions=output:3', 'ipv6,actions=drop']}"), environment);
+    std::shared_ptr<nf::NetworkFunction> next = type->create(
+        Config::parse("{flows: ['udp,actions=output:3', 'ipv6,actions=drop']}"), environment);
     EXPECT_EQ(dynamic_cast<Controllable&>(*next).control(), control);
     // A change while the configuration is read, and one of the generation before that is not at work yet.
     control->change(change("add tcp,actions=output:2"));
     auto after = dynamic_cast<nf::Changeable&>(*next).next();
     ASSERT_NE(after, nullptr);
-    EXPECT_EQ(texts(*control), (Texts{"priority=32768,eth_type=0x800,ip_proto=17,actions=output:3", "priority=32768,eth_type=0x86dd,actions=drop",
-                                      "priority=32768,eth_type=0x806,actions=output:2", "priority=32768,eth_type=0x800,ip_proto=6,actions=output:2"}));
+    EXPECT_EQ(texts(*control),
+              (Texts{"priority=32768,eth_type=0x800,ip_proto=17,actions=output:3",
+                     "priority=32768,eth_type=0x86dd,actions=drop", "priority=32768,eth_type=0x806,actions=output:2",
+                     "priority=32768,eth_type=0x800,ip_proto=6,actions=output:2"}));
     EXPECT_EQ(dynamic_cast<nf::Changeable&>(*after).next(), nullptr);
 }
 
@@ -264,13 +297,17 @@ uint64_t take_punts(Control& control, std::set<uint64_t>& cookies) {
 }
 
 TEST_P(Injected, AndPuntedPacketsAreAllAccountedFor) {
-    // Each packet leaves by a port and goes to the controller; others are put in on the way, at the chain's end and at its start.
+    // Each packet leaves by a port and goes to the controller; others are put in on the way, at the chain's end and at
+    // its start.
     chain::LoadOptions load;
     load.device = GetParam();
     load.output_folder = testing::TempDir();
-    const std::string text = "version: 1\nports:\n  in: {source: {size: 128, flows: 64, count: 3000, rate: 20000}}\n  out: {sink: {}}\n  other: {sink: {}}\n"
-                             "chains:\n  c:\n    input: in\n    nfs:\n      - switch: {flows: ['priority=9,udp,actions=output:out,controller', "
-                             "'cookie=0x77,arp,actions=controller'], controller: 'ptcp:0:127.0.0.1'}\n";
+    const std::string text =
+        "version: 1\nports:\n  in: {source: {size: 128, flows: 64, count: 100000000, rate: 20000}}\n  out: {sink: "
+        "{}}\n  other: {sink: {}}\n"
+        "chains:\n  c:\n    input: in\n    nfs:\n      - switch: {flows: "
+        "['priority=9,udp,actions=output:out,controller', "
+        "'cookie=0x77,arp,actions=controller'], controller: 'ptcp:0:127.0.0.1'}\n";
     exec::Runtime runtime(chain::parse_configuration(text, "(injected)", load), {});
     const auto control = dynamic_cast<Controllable&>(*runtime.configuration()->chains[0]->nodes[0].nf).control();
     control->listen(true);
@@ -282,11 +319,13 @@ TEST_P(Injected, AndPuntedPacketsAreAllAccountedFor) {
     const uint16_t both = kPortSet | 0b110;
     uint64_t sent = 0, through = 0, punted = 0;
     std::set<uint64_t> cookies;
-    for (int i = 0; i < 50 && !runtime.wait(milliseconds(1)); ++i) {
+    for (int i = 0; i < 50; ++i) {
+        runtime.wait(milliseconds(1));
         sent += runtime.inject(0, udp, kNoPort, i % 2 == 0 ? 1 : both) ? (i % 2 == 0 ? 1 : 2) : 0;
         through += runtime.inject(0, arp, 0, kNoPort);
         punted += take_punts(*control, cookies);
     }
+    runtime.stop();
     while (!runtime.wait(milliseconds(1))) punted += take_punts(*control, cookies);
     runtime.finish();
     punted += take_punts(*control, cookies);
@@ -296,10 +335,11 @@ TEST_P(Injected, AndPuntedPacketsAreAllAccountedFor) {
     EXPECT_TRUE(report.conserved());
     EXPECT_EQ(chain.injected, 50u);
     EXPECT_EQ(chain.submitted, through);
-    EXPECT_EQ(chain.received_packets, 3000u + through);
-    EXPECT_EQ(chain.sent_packets, 3000u + sent);
+    const uint64_t came = chain.received_packets - through;
+    EXPECT_GT(came, 0u);
+    EXPECT_EQ(chain.sent_packets, came + sent);
     const auto full = chain.drops.find("exit.punt-full");
-    EXPECT_EQ(punted + (full == chain.drops.end() ? 0 : full->second), 3000u + through);
+    EXPECT_EQ(punted + (full == chain.drops.end() ? 0 : full->second), came + through);
     EXPECT_EQ(chain.punted, punted);
     EXPECT_EQ(cookies, (std::set<uint64_t>{0, 0x77}));
 }

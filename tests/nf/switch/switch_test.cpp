@@ -1,18 +1,16 @@
 // The switch as an NF: golden packets, all halves alike, outputs, groups, counters.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 
 #include "millrace/base/file.hpp"
-#include "millrace/nf/classify/synthetic.hpp"
+#include "lab/classify/synthetic.hpp"
 #include "millrace/nf/switch/flow_parser.hpp"
 #include "support/data.hpp"
 #include "support/golden.hpp"
 #include "support/nf_runner.hpp"
+#include "nf/switch/scratch.hpp"
 
 namespace millrace {
 namespace {
@@ -22,49 +20,32 @@ using nf::flow_switch::Flow;
 using nf::flow_switch::FlowSet;
 using nf::flow_switch::PortNumbers;
 
-std::filesystem::path scratch() {
-    const auto folder = std::filesystem::path(testing::TempDir()) / ("millrace_switch_" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder);
-    return folder;
-}
-
-std::string scratch_file(const std::string& name, const std::string& text) {
-    std::ofstream(scratch() / name) << text;
-    return (scratch() / name).string();
-}
-
-std::string text_of(const Diagnostic& mistake) {
-    return std::to_string(mistake.where.line) + ":" + std::to_string(mistake.where.column) + ": " + mistake.message;
-}
-
-Diagnostic refusal_of(const std::string& options) {
-    try {
-        NfRunner("switch", Config::parse(options, "chain.yaml"));
-    } catch (const ConfigError& error) {
-        return error.diagnostics().front();
-    }
-    ADD_FAILURE() << "accepted: " << options;
-    return {};
-}
-
 /// Flows over few values, so that they overlap and are hit, with changes of all kinds.
 std::string random_flows(Rng& rng, size_t count) {
-    const auto pick = [&](std::initializer_list<const char*> words) { return std::string(words.begin()[rng() % words.size()]); };
+    const auto pick = [&](std::initializer_list<const char*> words) {
+        return std::string(words.begin()[rng() % words.size()]);
+    };
     std::string text;
     for (size_t i = 0; i < count; ++i) {
         std::string flow = rng() % 3 == 0 ? "priority=" + std::to_string(rng() % 4) : "priority=32768";
         if (rng() % 4 == 0) flow += ",in_port=" + std::to_string(1 + rng() % 2);
-        if (rng() % 4 == 0) flow += pick({",dl_vlan=0xffff", ",dl_vlan=1", ",vlan_vid=0x1000/0x1000", ",dl_vlan_pcp=0"});
+        if (rng() % 4 == 0)
+            flow += pick({",dl_vlan=0xffff", ",dl_vlan=1", ",vlan_vid=0x1000/0x1000", ",dl_vlan_pcp=0"});
         const std::string kind = pick({"", "ip", "udp", "tcp", "icmp", "ipv6", "udp6", "tcp6", "arp"});
         if (!kind.empty()) flow += "," + kind;
         // A flow for everything would hide those behind it.
-        const bool v6 = kind.ends_with("6"), ports = kind.starts_with("tcp") || kind.starts_with("udp"), ip = !kind.empty() && kind != "arp";
-        if (ip && !v6 && rng() % 2) flow += ",nw_src=10.0.0." + std::to_string(rng() % 8) + "/" + std::to_string(29 + rng() % 4);
-        if (v6 && rng() % 2) flow += ",ipv6_dst=2001:db8::" + std::to_string(rng() % 8) + "/" + std::to_string(124 + rng() % 5);
+        const bool v6 = kind.ends_with("6"), ports = kind.starts_with("tcp") || kind.starts_with("udp"),
+                   ip = !kind.empty() && kind != "arp";
+        if (ip && !v6 && rng() % 2)
+            flow += ",nw_src=10.0.0." + std::to_string(rng() % 8) + "/" + std::to_string(29 + rng() % 4);
+        if (v6 && rng() % 2)
+            flow += ",ipv6_dst=2001:db8::" + std::to_string(rng() % 8) + "/" + std::to_string(124 + rng() % 5);
         if (ports && rng() % 2) flow += ",tp_dst=" + std::to_string(rng() % 8) + (rng() % 2 ? "/0xfffe" : "");
         if (kind.empty()) flow += ",dl_dst=02:00:00:00:00:0" + std::to_string(rng() % 4) + ",dl_type=0x0800";
         flow += ",actions=";
-        if (rng() % 4 == 0) flow += pick({"mod_dl_src:02:00:00:00:00:07,", "push_vlan:0x8100,", "pop_vlan,", "mod_vlan_vid:9,", "mod_vlan_pcp:3,"});
+        if (rng() % 4 == 0)
+            flow += pick({"mod_dl_src:02:00:00:00:00:07,", "push_vlan:0x8100,", "pop_vlan,", "mod_vlan_vid:9,",
+                          "mod_vlan_pcp:3,"});
         if (ip && rng() % 3 == 0) flow += pick({"dec_ttl,", "mod_nw_tos:16,", "mod_nw_ttl:3,"});
         if (ip && !v6 && rng() % 3 == 0) flow += "mod_nw_dst:192.0.2.1,";
         if (v6 && rng() % 3 == 0) flow += "set_field:2001:db8::99->ipv6_src,";
@@ -80,7 +61,8 @@ RandomOptions traffic_near_the_flows() {
     options.max_payload = 64;
     options.adjust = [](PacketSpec& spec, Rng& rng) {
         if (spec.ipv4) spec.ipv4->src = 0x0a000000u | static_cast<uint32_t>(rng() % 9);
-        if (spec.ipv6) spec.ipv6->dst = {0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, static_cast<uint8_t>(rng() % 9)};
+        if (spec.ipv6)
+            spec.ipv6->dst = {0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, static_cast<uint8_t>(rng() % 9)};
         if (spec.tcp) spec.tcp->dst = static_cast<uint16_t>(rng() % 9);
         if (spec.udp) spec.udp->dst = static_cast<uint16_t>(rng() % 9);
     };
@@ -136,7 +118,8 @@ TEST(Switch, SendsByTheFirstFlowOfItsFile) {
         const auto key = nf::classify::ternary_key<15>(nf::classify::flow_fields_of(packet));
         uint32_t best = kNoDetail;
         for (uint32_t f = 0; f < set.flows.size(); ++f) {
-            const auto value = nf::classify::ternary_key<15>(set.flows[f].match.value), mask = nf::classify::ternary_key<15>(set.flows[f].match.mask);
+            const auto value = nf::classify::ternary_key<15>(set.flows[f].match.value),
+                       mask = nf::classify::ternary_key<15>(set.flows[f].match.mask);
             bool matches = true;
             for (unsigned w = 0; w < 15; ++w) matches = matches && (key.words[w] & mask.words[w]) == value.words[w];
             if (matches && (best == kNoDetail || set.flows[f].priority > set.flows[best].priority)) best = f;
@@ -153,7 +136,7 @@ TEST(Switch, SendsByAllPortsOfAFlow) {
         return runner.run({build_packet("{ipv4: {}, udp: {}}")}, {1}, in_port).out_ports[0];
     };
     EXPECT_EQ(port_of("output:2,output:4", 0), kPortSet | 0b1010);
-    EXPECT_EQ(port_of("output:2,output:4", 1), 3);          // not back where it came in
+    EXPECT_EQ(port_of("output:2,output:4", 1), 3);  // not back where it came in
     EXPECT_EQ(port_of("flood", 2), kPortSet | 0b1011);
     EXPECT_EQ(port_of("all", 0), kPortSet | 0b1110);
     EXPECT_EQ(port_of("flood,in_port", 2), kPortSet | 0b1111);
@@ -166,34 +149,32 @@ TEST(Switch, SendsByAllPortsOfAFlow) {
     EXPECT_TRUE(is_port_set(kPortSet | 0x3fff));
 }
 
-TEST(Switch, SpreadsAGroupByWeightAndKeepsAFlowOnItsBucket) {
-    const std::string groups = scratch_file("groups", "# two ways\ngroup_id=7,type=select,bucket=weight:3,actions=mod_dl_dst:02:00:00:00:00:07,output:2,bucket=weight:1,output:3\n");
-    NfRunner runner("switch", "{groups: " + groups + ", flows: ['ip,actions=dec_ttl,group:7']}");
-    std::vector<Frame> frames;
-    for (int flow = 0; flow < 400; ++flow)
-        for (int i = 0; i < 2; ++i) frames.push_back(build_packet("{ipv4: {src: 10.0." + std::to_string(flow / 100) + "." + std::to_string(flow % 100) + "}, udp: {src: 5, dst: 6}}"));
-    const auto result = runner.run(frames, {8});
-    std::map<uint16_t, int> ports;
-    for (size_t i = 0; i < frames.size(); i += 2) {
-        EXPECT_EQ(result.out_ports[i], result.out_ports[i + 1]);
-        ++ports[result.out_ports[i]];
-        EXPECT_EQ(result.frames[i][5], result.out_ports[i] == 1 ? 7 : frames[i][5]);
-        EXPECT_EQ(result.frames[i][22], 63);  // TTL
-    }
-    EXPECT_EQ(ports.size(), 2u);
-    EXPECT_NEAR(ports[1], 300, 40);
-    check_halves_agree("switch", "{groups: " + groups + ", flows: ['ip,actions=dec_ttl,group:7']}", frames);
+TEST(Switch, RefusesMoreFlowsThanItsConfigurationAllows) {
+    EXPECT_EQ(text_of(refusal_of("max-flows: 4000000000")), "1:12: 4000000000 is out of range");
+    EXPECT_EQ(text_of(refusal_of("max-flows: 0")), "1:12: 0 is out of range");
+    EXPECT_EQ(text_of(refusal_of("{max-flows: 2, flows: ['arp,actions=drop', 'ip,actions=drop', 'actions=drop']}")),
+              "1:63: there are more than 2 flows");
+    std::string text;
+    for (int i = 0; i < 1000; ++i) text += "priority=" + std::to_string(i) + ",actions=drop\n";
+    const std::string file = scratch_file("many.flows", text);
+    EXPECT_EQ(text_of(refusal_of("{max-flows: 999, file: " + file + "}")), "1000:1: there are more than 999 flows");
+    NfRunner("switch", Config::parse("{max-flows: 1000, file: " + file + "}", "chain.yaml"));
 }
 
 TEST(Switch, CountsPacketsAndBytesOfEachFlow) {
     const std::string folder = scratch().string();
     nf::Environment environment{.node_name = "nf", .chain_name = "chain", .output_folder = folder, .ports = kTestPorts};
-    NfRunner runner("switch", Config::parse("{flows: ['udp,actions=output:2', 'actions=drop'], dump: flows.txt}"), environment);
-    const std::vector<Frame> frames = {build_packet("{ipv4: {}, udp: {}}"), build_packet("{ipv4: {}, udp: {}, payload: hello}"), build_packet("{ipv4: {}, tcp: {}}")};
+    NfRunner runner("switch", Config::parse("{flows: ['udp,actions=output:2', 'actions=drop'], dump: flows.txt}"),
+                    environment);
+    const std::vector<Frame> frames = {build_packet("{ipv4: {}, udp: {}}"),
+                                       build_packet("{ipv4: {}, udp: {}, payload: hello}"),
+                                       build_packet("{ipv4: {}, tcp: {}}")};
     for (const unsigned lanes : {1u, 8u, 32u}) runner.run(frames, {lanes});
     runner.nf().flush();
-    EXPECT_EQ(read_file(folder + "/flows.txt"), "n_packets=6, n_bytes=" + std::to_string(3 * (frames[0].size() + frames[1].size())) +
-                                                    ", udp,actions=output:2\nn_packets=3, n_bytes=" + std::to_string(3 * frames[2].size()) + ", actions=drop\n");
+    EXPECT_EQ(read_file(folder + "/flows.txt"),
+              "n_packets=6, n_bytes=" + std::to_string(3 * (frames[0].size() + frames[1].size())) +
+                  ", udp,actions=output:2\nn_packets=3, n_bytes=" + std::to_string(3 * frames[2].size()) +
+                  ", actions=drop\n");
     std::map<std::string, uint64_t> statistics;
     for (const nf::Statistic& statistic : runner.nf().statistics()) statistics[statistic.name] = statistic.value;
     EXPECT_EQ(statistics["flows"], 2u);
@@ -206,7 +187,8 @@ TEST(Switch, KeepsTheCountersOfFlowsThatStayInTheNextGeneration) {
     const std::string folder = scratch().string();
     nf::Environment environment{.node_name = "nf", .chain_name = "chain", .output_folder = folder, .ports = kTestPorts};
     std::unique_ptr<nf::NetworkFunction> before;
-    Frame udp = build_packet("{ipv4: {}, udp: {}}"), tcp = build_packet("{ipv4: {}, tcp: {}}"), arp = build_packet("{eth: {type: 0x0806}, payload: x}");
+    Frame udp = build_packet("{ipv4: {}, udp: {}}"), tcp = build_packet("{ipv4: {}, tcp: {}}"),
+          arp = build_packet("{eth: {type: 0x0806}, payload: x}");
     const auto count = [&](Frame frame) {
         Packet packet;
         packet.attach(frame.data(), static_cast<uint32_t>(frame.size()), static_cast<uint32_t>(frame.size()), 0, 0);
@@ -223,22 +205,27 @@ TEST(Switch, KeepsTheCountersOfFlowsThatStayInTheNextGeneration) {
         before->flush();
         return read_file(folder + "/kept.txt");
     };
-    const std::string bytes = std::to_string(udp.size()), two = std::to_string(2 * udp.size()), tcp_bytes = std::to_string(tcp.size());
+    const std::string bytes = std::to_string(udp.size()), two = std::to_string(2 * udp.size()),
+                      tcp_bytes = std::to_string(tcp.size());
     next("'udp,actions=output:2'");
     count(udp);
     next("'tcp,actions=output:2', 'udp,actions=output:3'");  // other actions, another place: the same flow
-    EXPECT_EQ(dumped(), "n_packets=0, n_bytes=0, tcp,actions=output:2\nn_packets=1, n_bytes=" + bytes + ", udp,actions=output:3\n");
+    EXPECT_EQ(dumped(), "n_packets=0, n_bytes=0, tcp,actions=output:2\nn_packets=1, n_bytes=" + bytes +
+                            ", udp,actions=output:3\n");
     count(udp);
     count(tcp);
     next("'udp,actions=output:2'");
     EXPECT_EQ(dumped(), "n_packets=2, n_bytes=" + two + ", udp,actions=output:2\n");
     next("'tcp,actions=output:2', 'priority=7,udp,actions=drop', 'arp,actions=drop'");  // new ones begin at 0
-    EXPECT_EQ(dumped(), "n_packets=0, n_bytes=0, tcp,actions=output:2\nn_packets=0, n_bytes=0, priority=7,udp,actions=drop\nn_packets=0, n_bytes=0, arp,actions=drop\n");
+    EXPECT_EQ(dumped(),
+              "n_packets=0, n_bytes=0, tcp,actions=output:2\nn_packets=0, n_bytes=0, "
+              "priority=7,udp,actions=drop\nn_packets=0, n_bytes=0, arp,actions=drop\n");
     for (int i = 0; i < 50; ++i) {  // flows come and go; their counters are used again, and those that stay keep theirs
         next("'tcp,actions=output:2', 'udp,tp_dst=" + std::to_string(i) + ",actions=drop'");
         count(tcp);
     }
-    EXPECT_EQ(dumped(), "n_packets=50, n_bytes=" + std::to_string(50 * tcp.size()) + ", tcp,actions=output:2\nn_packets=0, n_bytes=0, udp,tp_dst=49,actions=drop\n");
+    EXPECT_EQ(dumped(), "n_packets=50, n_bytes=" + std::to_string(50 * tcp.size()) +
+                            ", tcp,actions=output:2\nn_packets=0, n_bytes=0, udp,tp_dst=49,actions=drop\n");
 }
 
 TEST(Switch, LoadsManySyntheticFlows) {
@@ -254,8 +241,10 @@ TEST(Switch, LoadsManySyntheticFlows) {
         // OpenFlow's port 1 is the first, index 0.
         auto wanted = set.rules[i];
         if (wanted.mask.in_port != 0) --wanted.value.in_port;
-        const auto value = nf::classify::ternary_key<15>(wanted.value), got = nf::classify::ternary_key<15>(flows.flows[i].match.value);
-        const auto mask = nf::classify::ternary_key<15>(wanted.mask), got_mask = nf::classify::ternary_key<15>(flows.flows[i].match.mask);
+        const auto value = nf::classify::ternary_key<15>(wanted.value),
+                   got = nf::classify::ternary_key<15>(flows.flows[i].match.value);
+        const auto mask = nf::classify::ternary_key<15>(wanted.mask),
+                   got_mask = nf::classify::ternary_key<15>(flows.flows[i].match.mask);
         for (unsigned w = 0; w < 15; ++w) {
             ASSERT_EQ(got.words[w], value.words[w]) << flows.flows[i].text;
             ASSERT_EQ(got_mask.words[w], mask.words[w]) << flows.flows[i].text;
@@ -270,14 +259,16 @@ TEST(Switch, LoadsClassBenchNgFlows) {
     for_each_line(read_file(data_path("openflow/of1_1000.flows")), [&](std::string_view line, uint32_t) {
         if (line.empty()) return;
         const auto has = [&](const char* word) { return line.find(word) != std::string_view::npos; };
-        text += std::string(line) + (has("nw_") && !has("eth_type") ? ", ip" : "") + (has("tp_") && !has("nw_proto") ? ", nw_proto=17" : "") + ", actions=output:2\n";
+        text += std::string(line) + (has("nw_") && !has("eth_type") ? ", ip" : "") +
+                (has("tp_") && !has("nw_proto") ? ", nw_proto=17" : "") + ", actions=output:2\n";
     });
     FlowSet set;
     std::vector<std::string> ports(60000, "p");
     try {
         nf::flow_switch::load_flows(text, "of1", PortNumbers(ports), set);
     } catch (const ConfigError& error) {
-        for (size_t i = 0; i < 3 && i < error.diagnostics().size(); ++i) ADD_FAILURE() << text_of(error.diagnostics()[i]);
+        for (size_t i = 0; i < 3 && i < error.diagnostics().size(); ++i)
+            ADD_FAILURE() << text_of(error.diagnostics()[i]);
     }
     EXPECT_GT(set.flows.size(), 600u);
 }
@@ -311,12 +302,15 @@ TEST(Switch, SaysWhereAFlowIsWrong) {
         {"actions=output:1,drop", "1:18: 'drop' stands with other actions"},
         {"actions=drop,output:1", "1:14: nothing can stand behind a group or drop"},
         {"actions=output:1,output:1", "1:18: the packet leaves by this port already"},
-        {"actions=output:1,mod_dl_src:02:00:00:00:00:01,output:2", "1:18: a packet leaves with the same bytes by all its ports"},
+        {"actions=output:1,mod_dl_src:02:00:00:00:00:01,output:2",
+         "1:18: a packet leaves with the same bytes by all its ports"},
         {"actions=dec_ttl,output:1", "1:9: 'dec_ttl' works on IP, and the flow may match other packets"},
-        {"ip,actions=set_field:2001:db8::1->ipv6_src,output:1", "1:35: 'ipv6_src' works on IPv6, and the flow may match other packets"},
+        {"ip,actions=set_field:2001:db8::1->ipv6_src,output:1",
+         "1:35: 'ipv6_src' works on IPv6, and the flow may match other packets"},
         {"ip,actions=set_field:10.0.0.1,output:1", "1:12: '->' and a field are missing"},
         {"ip,actions=set_field:1->metadata,output:1", "1:25: 'metadata' is not a field that the switch can set"},
-        {"actions=set_field:1->vlan_vid,output:1", "1:22: 'vlan_vid' works on tagged packets, and the flow may match other packets"},
+        {"actions=set_field:1->vlan_vid,output:1",
+         "1:22: 'vlan_vid' works on tagged packets, and the flow may match other packets"},
         {"actions=push_vlan:0x8100,push_vlan:0x8100,push_vlan:0x8100,output:1", "1:43: a flow can push 2 tags at most"},
         {"actions=push_vlan:0x9100,output:1", "1:19: a tag is of type 0x8100 or 0x88a8"},
         {"actions=mod_dl_src(02:00:00:00:00:01", "1:9: ')' is missing"},
@@ -324,36 +318,20 @@ TEST(Switch, SaysWhereAFlowIsWrong) {
     };
     for (const Case& wrong : cases)
         EXPECT_EQ(text_of(refusal_of("file: " + scratch_file("wrong.flows", wrong.flow))), wrong.mistake) << wrong.flow;
-    EXPECT_EQ(text_of(refusal_of("file: " + scratch_file("wrong.flows", "# fine\n\n  actions=drop # fine, too\n   ip , nonsense=1 actions=drop\n"))),
+    EXPECT_EQ(text_of(refusal_of(
+                  "file: " + scratch_file("wrong.flows",
+                                          "# fine\n\n  actions=drop # fine, too\n   ip , nonsense=1 actions=drop\n"))),
               "4:9: 'nonsense' is not a field that the switch looks at");
-}
-
-TEST(Switch, SaysWhereAGroupIsWrong) {
-    struct Case {
-        const char* group;
-        const char* mistake;
-    };
-    const Case cases[] = {
-        {"type=select,bucket=output:1", "1:1: the group has no number"},
-        {"group_id=1,type=all,bucket=output:1", "1:17: groups of type 'all' are not understood"},
-        {"group_id=1,type=select", "1:23: the group has no bucket with a weight"},
-        {"group_id=1,type=indirect,bucket=output:1,bucket=output:2", "1:1: a group of type indirect has one bucket"},
-        {"group_id=1,type=select,bucket=weight:5000,output:1", "1:38: '5000' is not a number from 0 to 4096"},
-        {"group_id=1,type=select,bucket=weight", "1:31: 'weight' is not an action that the switch has"},
-        {"group_id=1,type=select,bucket=group:2", "1:31: a bucket cannot lead to a group"},
-        {"group_id=1,bucket=output:1\ngroup_id=1,bucket=output:2", "2:1: there are two groups 1"},
-        {"group_id=1,colour=red,bucket=output:1", "1:12: 'colour' is not a word of a group"},
-    };
-    for (const Case& wrong : cases)
-        EXPECT_EQ(text_of(refusal_of("groups: " + scratch_file("wrong.groups", wrong.group))), wrong.mistake) << wrong.group;
 }
 
 TEST(Switch, RefusesOptionsThatItDoesNotKnow) {
     EXPECT_EQ(refusal_of("flow: []").hint, "did you mean 'flows'?");
-    EXPECT_EQ(refusal_of("engine: bit-vectors").message, "'bit-vectors' is not one of linear, tuple, bloom, merged, auto");
+    EXPECT_EQ(refusal_of("engine: bit-vectors").message,
+              "'bit-vectors' is not one of linear, tuple, bloom, merged, auto");
     EXPECT_EQ(refusal_of("ports: {1: nowhere}").message, "there is no port 'nowhere'");
     EXPECT_EQ(refusal_of("flows: ['actions=output:5']").message, "there is no port '5'");
-    EXPECT_EQ(refusal_of("flows: ['actions=output:5']").hint, "the ports are 1 (port0), 2 (port1), 3 (port2), 4 (port3)");
+    EXPECT_EQ(refusal_of("flows: ['actions=output:5']").hint,
+              "the ports are 1 (port0), 2 (port1), 3 (port2), 4 (port3)");
 }
 
 }  // namespace

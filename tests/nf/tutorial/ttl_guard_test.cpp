@@ -1,7 +1,7 @@
 // The NF of docs/nf-tutorial.md, loaded as a user's plugin is.
 #include <gtest/gtest.h>
 
-#include "millrace/nf/nf.hpp"
+#include "millrace/nf/plugin.hpp"
 #include "support/data.hpp"
 #include "support/golden.hpp"
 #include "support/nf_runner.hpp"
@@ -11,7 +11,7 @@ namespace {
 
 class TtlGuard : public testing::Test {
 protected:
-    static void SetUpTestSuite() { nf::load_plugin(source_path(MILLRACE_PLUGINS "/ttl-guard.so")); }
+    static void SetUpTestSuite() { nf::load_plugin(plugin_path("ttl-guard.so")); }
 };
 
 TEST_F(TtlGuard, PassesItsGoldenPackets) {
@@ -30,7 +30,8 @@ TEST_F(TtlGuard, RefusesALimitThatNoTtlHas) {
 }
 
 TEST_F(TtlGuard, BringsItsDeviceSourceAlong) {
-    const std::string_view* source = nf::find_device_source("ttl_guard/device.hpp");
+    const std::string_view* source = nf::find_device_source("ttl_guard/device.hpp",
+                                                            nf::find_type("ttl-guard")->sources);
     ASSERT_NE(source, nullptr);
     EXPECT_NE(source->find("struct TtlGuard"), std::string_view::npos);
 }

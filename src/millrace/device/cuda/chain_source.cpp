@@ -51,7 +51,7 @@ TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
             "    return Nf::commit(*packet, *static_cast<const Tables*>(tables), decision);\n}}\n",
             function_name(type, lanes, "commit"));
     }
-    return {fmt::format("{}_{}.cu", type.name, lanes), text};
+    return {fmt::format("{}_{}.cu", type.name, lanes), text, type.sources};
 }
 
 std::string declarations(const chain::Node& node, unsigned lanes) {
@@ -245,7 +245,7 @@ TableLayout table_layout(const chain::Program& program) {
     TableLayout layout;
     for (const chain::Node& node : program.nodes) {
         layout.offsets.push_back(layout.bytes);
-        layout.bytes += (node.nf->image().tables_bytes() + 15) / 16 * 16;
+        layout.bytes += (node.type->tables_bytes + 15) / 16 * 16;
     }
     return layout;
 }

@@ -8,10 +8,11 @@
 
 namespace millrace::device::cuda {
 
-/// One translation unit for NVRTC. Its includes are found with nf::find_device_source.
+/// One translation unit for NVRTC. Its includes are found with nf::find_device_source, `own` first.
 struct TranslationUnit {
     std::string name;
     std::string text;
+    const nf::DeviceSources* own = nullptr;  ///< headers of the plugin that it is for
 };
 
 /// One kernel of a chain and how it is launched.

@@ -29,7 +29,8 @@ void load_companions(const std::string& folder) {
 
 void* open_library(const std::vector<std::string>& names) {
     std::string looked;
-    for (const std::string& folder : cuda_library_folders()) {
+    const CudaFolders places = cuda_library_folders();
+    for (const std::string& folder : places.folders) {
         for (const std::string& name : names)
             if (void* library = dlopen((folder + name).c_str(), RTLD_NOW | RTLD_LOCAL)) {
                 load_companions(folder);
@@ -37,8 +38,11 @@ void* open_library(const std::vector<std::string>& names) {
             }
         if (!folder.empty()) looked += " " + folder;
     }
-    throw CompileError(fmt::format("{} was not found in the system's library folders nor in{}; install CUDA's NVRTC, or name its folder in MILLRACE_CUDA",
-                                   names.front(), looked));
+    std::string refused;
+    for (const std::string& why : places.refused) refused += "; " + why;
+    throw CompileError(fmt::format("{} was not found in the system's library folders{}{}; install CUDA's NVRTC, or name its "
+                                   "folder in MILLRACE_CUDA{}",
+                                   names.front(), looked.empty() ? "" : " nor in", looked, refused));
 }
 
 /// So few that a block of the ordered kernels fits beside three blocks of 256 threads.
@@ -57,18 +61,28 @@ std::string compile_options() {
     return text;
 }
 
-void collect_headers(std::string_view text, std::map<std::string, std::string>& headers) {
+namespace {
+
+void collect(std::string_view text, const nf::DeviceSources* own, std::map<std::string, std::string>& headers) {
     constexpr std::string_view kInclude = "#include \"";
     for (size_t at = text.find(kInclude); at != std::string_view::npos; at = text.find(kInclude, at + 1)) {
         const size_t begin = at + kInclude.size(), end = text.find('"', begin);
         if (end == std::string_view::npos) return;
         const std::string name(text.substr(begin, end - begin));
         if (headers.contains(name)) continue;
-        const std::string_view* source = nf::find_device_source(name);
+        const std::string_view* source = nf::find_device_source(name, own);
         if (source == nullptr) continue;  // NVRTC says what is missing, and where
         headers.emplace(name, *source);
-        collect_headers(*source, headers);
+        collect(*source, own, headers);
     }
+}
+
+}  // namespace
+
+std::map<std::string, std::string> collect_headers(const TranslationUnit& unit) {
+    std::map<std::string, std::string> headers;
+    collect(unit.text, unit.own, headers);
+    return headers;
 }
 
 struct Compiler::Libraries {
@@ -135,8 +149,7 @@ std::string Compiler::version() const {
 
 std::string Compiler::compile(const TranslationUnit& unit, const std::string& architecture) const {
     const Libraries& l = *libraries_;
-    std::map<std::string, std::string> headers;
-    collect_headers(unit.text, headers);
+    const std::map<std::string, std::string> headers = collect_headers(unit);
     std::vector<const char*> texts, names;
     for (const auto& [name, text] : headers) {
         names.push_back(name.c_str());
@@ -199,7 +212,13 @@ std::string Compiler::link_to(Output output_kind, const std::vector<std::string>
 
 std::vector<std::string> Compiler::compile_all(const ChainSource& source, const std::string& architecture) {
     // An NF compiles to the same for every chain that it stands in; those that are new compile side by side.
-    const auto key = [&](const TranslationUnit& unit) { return architecture + "\n" + unit.text; };
+    // The same text may mean another function: a plugin's that was built anew.
+    const auto key = [&](const TranslationUnit& unit) {
+        std::string all = architecture + "\n" + unit.text;
+        if (unit.own != nullptr)
+            for (const auto& [name, text] : collect_headers(unit)) all += name + "\n" + text;
+        return all;
+    };
     std::vector<std::pair<std::string, std::future<std::string>>> fresh;
     for (const TranslationUnit& unit : source.nfs)
         if (!compiled_nfs_.contains(key(unit)))

@@ -17,8 +17,8 @@ public:
 };
 
 /// NVIDIA's run-time compiler and linker, loaded when the first one is made. Looks for
-/// libnvrtc.so and libnvJitLink.so where the system keeps its libraries, in $MILLRACE_CUDA, and in
-/// the Python wheels of `.venv` in the working directory. For one thread at a time.
+/// libnvrtc.so and libnvJitLink.so in $MILLRACE_CUDA, where the system keeps its libraries, and in the
+/// CUDA toolkit. For one thread at a time.
 class Compiler {
 public:
     /// Throws CompileError when a library can't be found, saying where it was looked for.
@@ -41,12 +41,12 @@ private:
     std::vector<std::string> compile_all(const ChainSource& source, const std::string& architecture);
     std::string link_to(Output output, const std::vector<std::string>& units, const std::string& architecture) const;
     std::unique_ptr<Libraries> libraries_;
-    std::map<std::string, std::string> compiled_nfs_;  // LTO-IR by architecture and source
+    std::map<std::string, std::string> compiled_nfs_;  // LTO-IR by architecture, source and headers
 };
 
 /// The options that every unit is compiled with, besides the architecture.
 std::string compile_options();
-/// Adds the embedded headers that a source needs, those that they include in their turn too, by name.
-void collect_headers(std::string_view text, std::map<std::string, std::string>& headers);
+/// The embedded headers that a unit needs, those that they include in their turn too, by name.
+std::map<std::string, std::string> collect_headers(const TranslationUnit& unit);
 
 }  // namespace millrace::device::cuda

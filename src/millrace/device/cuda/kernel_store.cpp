@@ -2,10 +2,15 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <set>
 
 #include "millrace/base/file.hpp"
+#include "millrace/base/output_file.hpp"
+#include "millrace/base/ownership.hpp"
 #include "millrace/nf/crypto/sha1.hpp"
 
 namespace millrace::device::cuda {
@@ -20,45 +25,66 @@ std::string sha1_text(const std::string& bytes) {
     return text;
 }
 
-void write_whole(const fs::path& path, const std::string& bytes) {
-    if (!write_file(path.string(), bytes))
-        spdlog::warn("{}: compiled kernels can't be kept there; they will be compiled again at the next start", path.parent_path().string());
+void write_whole(const fs::path& path, const std::string& bytes, Readers readers) {
+    try {
+        write_file(path.string(), bytes, readers);
+    } catch (const std::exception& e) {
+        spdlog::warn("{}; compiled kernels are not kept, and will be compiled again at the next start", e.what());
+    }
 }
 
-// A cubin on disk begins with its own digest: a file cut short is compiled anew.
+/// Nobody else may put code into this program: a kernel is taken only from a file that its user alone can write.
+std::pair<std::string, std::string> check_own(const struct stat& status) {
+    if (status.st_uid != geteuid()) return {"belongs to another user", ""};
+    return {who_else_can_change(status, "this file", geteuid()), ""};
+}
+
+// A cubin on disk begins with the digest of its name and content: what was cut short, changed or renamed is compiled anew.
 constexpr size_t kDigestBytes = 40;
+
+std::string digest(const fs::path& path, const std::string& cubin) { return sha1_text(path.filename().string() + "\n" + cubin); }
 
 std::string read_cubin(const fs::path& path) {
     std::error_code error;
-    if (!fs::is_regular_file(path, error)) return {};
+    if (!fs::exists(path, error)) return {};
     std::string bytes;
     try {
-        bytes = read_file(path.string());
-    } catch (const std::exception&) {
+        bytes = read_file(path.string(), {}, kMaxFileBytes, check_own);
+    } catch (const std::exception& e) {
+        spdlog::warn("{}", e.what());
         return {};
     }
     if (bytes.size() <= kDigestBytes) return {};
     std::string cubin = bytes.substr(kDigestBytes);
-    return sha1_text(cubin) == bytes.substr(0, kDigestBytes) ? cubin : std::string();
+    return digest(path, cubin) == bytes.substr(0, kDigestBytes) ? cubin : std::string();
 }
 
 }  // namespace
 
 std::string fingerprint(const ChainSource& source, const std::string& architecture) {
     std::string all = architecture + "\n" + compile_options();
-    std::map<std::string, std::string> headers;
+    std::set<std::string> headers;  // told once, but for two plugins' of one name
     const auto add = [&](const TranslationUnit& unit) {
         all += unit.text;
-        collect_headers(unit.text, headers);
+        for (const auto& [name, text] : collect_headers(unit))
+            if (headers.insert(name + "\n" + text).second) all += name + "\n" + text;
     };
     for (const TranslationUnit& unit : source.nfs) add(unit);
     add(source.chain);
-    for (const auto& [name, text] : headers) all += name + "\n" + text;
     return sha1_text(all);
 }
 
 KernelStore::KernelStore(KernelStoreOptions options) : options_(std::move(options)) {
     if (options_.folder.empty()) options_.folder = cache_folder();
+    if (options_.folder.empty()) return;
+    std::error_code error;
+    fs::create_directories(fs::path(options_.folder).parent_path(), error);
+    mkdir(options_.folder.c_str(), 0700);
+    if (!fs::exists(options_.folder, error)) return;  // writing to it will tell why
+    const std::string who = who_else_can_change(options_.folder, geteuid());
+    if (who.empty()) return;
+    spdlog::warn("{}: compiled kernels are not kept there, as others could change them: {}", options_.folder, who);
+    options_.folder.clear();
 }
 
 std::string KernelStore::cubin(const ChainSource& source, const std::string& architecture) {
@@ -83,18 +109,18 @@ std::string KernelStore::build(const ChainSource& source, const std::string& arc
     if (compiler_ == nullptr) compiler_ = std::make_unique<Compiler>();
     std::string cubin = compiler_->build(source, architecture);
     ++compiled_;
-    if (!path.empty()) write_whole(path, sha1_text(cubin) + cubin);
+    if (!path.empty()) write_whole(path, digest(path, cubin) + cubin, Readers::owner);
     return cubin;
 }
 
 void KernelStore::keep(const ChainSource& source, const std::string& architecture, const std::string& cubin) {
     const fs::path folder = options_.keep;
     const std::string name = fs::path(source.chain.name).stem().string() + "-" + fingerprint(source, architecture).substr(0, 8);
-    for (const TranslationUnit& unit : source.nfs) write_whole(folder / unit.name, unit.text);
-    write_whole(folder / (name + ".cu"), source.chain.text);
-    write_whole(folder / (name + "-" + architecture + ".cubin"), cubin);
+    for (const TranslationUnit& unit : source.nfs) write_whole(folder / unit.name, unit.text, Readers::group);
+    write_whole(folder / (name + ".cu"), source.chain.text, Readers::group);
+    write_whole(folder / (name + "-" + architecture + ".cubin"), cubin, Readers::group);
     if (compiler_ == nullptr) compiler_ = std::make_unique<Compiler>();
-    write_whole(folder / (name + "-" + architecture + ".ptx"), compiler_->build_ptx(source, architecture));
+    write_whole(folder / (name + "-" + architecture + ".ptx"), compiler_->build_ptx(source, architecture), Readers::group);
 }
 
 }  // namespace millrace::device::cuda

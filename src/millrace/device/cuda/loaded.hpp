@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "millrace/device/cuda/block_shape.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/device/cuda/task_source.hpp"
 
@@ -71,15 +72,9 @@ public:
         bool grows = false;
         const std::string* name = nullptr;
 
-        /// How many packets a block takes. What a block does with one thread a packet takes as long for few packets as for
-        /// many, so more of them waste less of a multiprocessor; but a large batch still shall fill all multiprocessors,
-        /// and long frames keep all threads busy anyway.
-        uint32_t block_packets(const BatchView& batch) const {
-            constexpr uint32_t kBlockBytes = 48 << 10, kFewestBlocks = 96, kMultiprocessors = 132;
-            if (!grows) return packets;
-            if (batch.count <= spread) return std::max((batch.count + kMultiprocessors - 1) / kMultiprocessors, 1u);
-            const uint32_t wanted = std::min(kBlockBytes / std::max(batch.mean_bytes, 1u), batch.count / kFewestBlocks);
-            return std::clamp(wanted / 32 * 32, packets, kMostBlockPackets);
+        /// How many packets a block takes.
+        uint32_t block_packets(const BatchView& batch, uint32_t multiprocessors) const {
+            return grows ? packets_of_block(packets, spread, multiprocessors, batch.count, batch.mean_bytes) : packets;
         }
     };
 

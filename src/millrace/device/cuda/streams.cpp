@@ -130,7 +130,7 @@ Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t 
     const auto& loaded = static_cast<const Loaded&>(program);
     const Loaded::Launch& launch = loaded.launch(step, batch.mean_bytes, batch.count);
     BatchView view = batch;
-    view.block_packets = launch.block_packets(batch);
+    view.block_packets = launch.block_packets(batch, static_cast<uint32_t>(multiprocessors_));
     view.turns = reinterpret_cast<Turns*>(turns_);
     view.given_up = words_ + kMostStreams * kWordLine;
     unsigned blocks = launch.packets == 0 ? 1 : (batch.count + view.block_packets - 1) / view.block_packets;

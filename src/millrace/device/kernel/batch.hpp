@@ -46,7 +46,7 @@ inline constexpr uint32_t kNotVisited = 0xffffffffu;
 
 /// Limits of a chain on a device; a configuration beyond them is refused.
 inline constexpr uint32_t kMaxNodes = 16;
-inline constexpr uint32_t kMaxOutcomes = 32;
+using millrace::kMaxOutcomes;
 /// Most packets that a block of a GPU's threads takes.
 inline constexpr uint32_t kMostBlockPackets = 128;
 

@@ -52,8 +52,9 @@ MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t n
 MILLRACE_DEVICE void route_packet(const BatchView& batch, uint32_t* counts, uint32_t i, uint32_t node, Decision decision, const Target* targets,
                                   uint32_t outcomes) {
     // An outcome that the NF did not declare would index past its targets.
-    if (decision.outcome >= outcomes) decision.outcome = 0;
-    const Target target = targets[decision.outcome];
+    const bool declared = decision.outcome < outcomes;
+    if (!declared) decision.outcome = kUndeclaredOutcome;
+    const Target target = declared ? targets[decision.outcome] : Target{Target::Kind::drop, 0};
 #if MILLRACE_GPU
     atomicAdd(&counts[node * kMaxOutcomes + decision.outcome], 1u);
 #else

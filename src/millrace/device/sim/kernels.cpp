@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "millrace/base/running.hpp"
 #include "millrace/device/kernel/chain.hpp"
 
 namespace millrace::device::sim {
@@ -29,6 +30,7 @@ public:
             const chain::Node& node = program_.nodes[index];
             Packet& packet = batch_.packets[i];
             if (node.type->emits_events) packet.set_events(batch_.events, index);
+            const Running running(node.name, program_.name);
             const Decision decision = node.type->process_with(node.lanes)(packet, tables_[index]);
             if (step_.hold_last && index + 1 == step_.last) {
                 batch_.decisions[i] = decision;
@@ -54,6 +56,7 @@ public:
     void commit(uint32_t i) {
         if (batch_.at[i] != step_.first) return;
         const nf::Type& type = *program_.nodes[step_.first].type;
+        const Running running(program_.nodes[step_.first].name, program_.name);
         route(i, step_.first, type.commit(batch_.packets[i], tables_[step_.first], batch_.decisions[i]));
     }
 

@@ -97,8 +97,16 @@ private:
     std::optional<LoadedImage> image_;
 };
 
+/// Whether a test has asked for faults that end a device, or keep it from ever answering.
+static bool breaks_down(const SimOptions& options) {
+    return std::any_of(options.faults.begin(), options.faults.end(),
+                       [](const Fault& fault) { return fault.kind != Fault::Kind::slow || fault.slow_polls > UINT32_MAX; });
+}
+
 SimDevice::SimDevice(SimOptions options)
-    : options_(std::move(options)), random_(options_.seed), next_address_(kFirstAddress), faults_(options_.faults) {}
+    : options_(std::move(options)), random_(options_.seed), next_address_(kFirstAddress), faults_(options_.faults) {
+    if (!breaks_down(options_)) faults_.insert(faults_.end(), all().faults.begin(), all().faults.end());
+}
 
 SimDevice::~SimDevice() = default;
 
@@ -259,6 +267,7 @@ Status SimDevice::launch(StreamId stream, const LoadedProgram& program, size_t s
 /// With the mutex held. False: a bad address.
 bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& batch) {
     const auto& loaded = static_cast<const Loaded&>(program);
+    if (loaded.steps()[step].begin) packets_ += batch.count;
     BatchView view = batch;
     const size_t count = batch.count, nodes = std::max<size_t>(loaded.program().nodes.size(), 1);
     bool sound = true;
@@ -302,15 +311,22 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
     translate(view.part_times, kPartCount * sizeof(uint64_t));
     translate(view.outcome_counts, size_t{kMaxNodes} * kMaxOutcomes * sizeof(uint32_t));
     if (!sound) return false;
-    Event* device_events = nullptr;
+    EventBuffer as_told;
     if (view.events != nullptr) {
-        device_events = view.events->events;
-        translate(view.events->events, size_t{view.events->capacity} * sizeof(Event));
+        as_told = *view.events;
+        translate(view.events->events, size_t{as_told.capacity} * sizeof(Event));
+        translate(view.events->left, size_t{as_told.left_capacity} * sizeof(LeftEvents));
+        translate(view.events->kept, as_told.kept_capacity);
         if (!sound) return false;
     }
     if (loaded.steps()[step].awaits_turn && batch.turn != 0) *view.order = turns_had_;
     run_step(loaded.program(), loaded.tables(), loaded.steps()[step], view, static_cast<uint32_t>(random_()));
-    if (view.events != nullptr) view.events->events = device_events;
+    if (view.events != nullptr) {
+        as_told.count = view.events->count;
+        as_told.left_count = view.events->left_count;
+        as_told.kept_bytes = view.events->kept_bytes;
+        *view.events = as_told;
+    }
     return true;
 }
 
@@ -350,6 +366,7 @@ Status SimDevice::wait(StreamId stream, Device& of, EventId event) {
 /// Counts an operation; whether a fault keeps it from being carried out, now or for ever.
 bool SimDevice::goes_wrong(Operation::Kind kind) {
     ++operations_;
+    if (kind == Operation::Kind::kernel && !breaks_down(options_)) ++all().kernels;
     for (auto fault = faults_.begin(); fault != faults_.end(); ++fault) {
         if (operations_ <= fault->after_operations) continue;
         const bool hits = fault->kind == Fault::Kind::device_lost || fault->kind == Fault::Kind::slow ||
@@ -360,6 +377,7 @@ bool SimDevice::goes_wrong(Operation::Kind kind) {
         } else {
             state_ = fault->kind == Fault::Kind::device_lost ? Status::lost : Status::failed;
         }
+        if (fault->kind != Fault::Kind::slow && !breaks_down(options_)) ++all().faults_struck;
         faults_.erase(fault);
         return true;
     }
@@ -442,6 +460,16 @@ void SimDevice::inject(const Fault& fault) {
     Fault later = fault;
     later.after_operations += operations_;
     faults_.push_back(later);
+}
+
+uint64_t SimDevice::packets() const {
+    const std::lock_guard lock(mutex_);
+    return packets_;
+}
+
+SimDevice::All& SimDevice::all() {
+    static All all;
+    return all;
 }
 
 }  // namespace millrace::device::sim

@@ -70,6 +70,16 @@ public:
 
     /// Adds a fault while it runs.
     void inject(const Fault& fault);
+    /// The packets of all batches that its kernels have begun with.
+    uint64_t packets() const;
+
+    /// All simulated devices of this process: for proofs that a test notices when its device fails.
+    struct All {
+        std::vector<Fault> faults;               ///< of each that is made without faults of its own; slow ones may be
+        std::atomic<uint64_t> kernels{0};        ///< that were to run on devices that `faults` are for
+        std::atomic<uint64_t> faults_struck{0};  ///< those of `faults`
+    };
+    static All& all();
 
 private:
     class Loaded;
@@ -120,6 +130,7 @@ private:
     std::map<EventId, uint64_t> times_;          // of events of timed streams
     std::vector<Fault> faults_;
     uint64_t operations_ = 0;
+    uint64_t packets_ = 0;
     uint64_t stalled_polls_ = 0;
     Status state_ = Status::ok;
 };

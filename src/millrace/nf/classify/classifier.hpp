@@ -4,7 +4,7 @@
 // its own; a further one adds its tables here or in search.hpp, and a branch in `find`.
 #pragma once
 
-#include "millrace/nf/classify/bit_vector_engine.hpp"
+#include "millrace/nf/classify/bit_vector/bit_vector_engine.hpp"
 #include "millrace/nf/classify/search.hpp"
 
 namespace millrace::nf::classify {

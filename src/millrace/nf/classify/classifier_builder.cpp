@@ -1,20 +1,19 @@
 #include "millrace/nf/classify/classifier_builder.hpp"
 
-#include "millrace/packet/lanes.hpp"
-
 namespace millrace::nf::classify {
 
 template <unsigned Words>
-FamilyBuilder<Words>::FamilyBuilder(const RuleSet& rules, std::span<const uint32_t> order, std::optional<Engine> engine, uint64_t limit_bytes)
+FamilyBuilder<Words>::FamilyBuilder(const RuleSet& rules, std::span<const uint32_t> order, std::optional<Engine> engine,
+                                    uint64_t limit_bytes, Searcher searcher)
     : rules_(rules), order_(order), limit_bytes_(limit_bytes) {
     ternary_ = ternary_rules<Words>(rules, order, indexes_);
     boxes_ = ternary_.size();
-    if (engine) {
-        choice_.engine = *engine;
+    if (!engine) {
+        choose(searcher);
     } else {
-        choose();
+        choice_.engine = *engine;
+        builder_ = build(choice_.engine);
     }
-    builder_ = build(choice_.engine);
 }
 
 template <unsigned Words>
@@ -24,43 +23,18 @@ typename FamilyBuilder<Words>::Builder FamilyBuilder<Words>::build(Engine engine
 }
 
 template <unsigned Words>
-Trial FamilyBuilder<Words>::try_engine(Engine engine, std::span<const HeaderKey> keys) const {
-    Trial trial;
-    trial.engine = engine;
-    if (engine == Engine::linear && boxes_ > kMaxLinearTrial) {
-        trial.refusal = "not tried with more than " + std::to_string(kMaxLinearTrial) + " rules";
-        return trial;
+void FamilyBuilder<Words>::choose(Searcher searcher) {
+    std::optional<MergedBuilder<Words>> merged;
+    choice_ = choose_engine(ternary_, limit_bytes_, searcher, merged);
+    while (!builder_) {
+        try {
+            if (choice_.engine == Engine::merged && merged) builder_ = SearchBuilder<Words>(std::move(*merged));
+            else builder_ = build(choice_.engine);
+        } catch (const TablesTooLarge& error) {
+            choice_.refuse(error.what());
+            if (!choice_.take_cheapest()) throw;
+        }
     }
-    try {
-        Builder builder = build(engine);
-        Image image;
-        auto& family = image.start<Classifier::Family<Words>>();
-        std::visit([&](auto& made) {
-            trial.bytes = made.bytes();
-            if constexpr (std::is_same_v<std::decay_t<decltype(made)>, BitVectorBuilder>) {
-                made.attach(image, family.vectors);
-            } else {
-                made.attach(image, family.search);
-            }
-        }, builder);
-        trial.lookups_per_second = measure_lookups(keys, [&](const HeaderKey& key) {
-            if (engine == Engine::bit_vectors) return BitVectorEngine::find(family.vectors, key, Lanes<1>{});
-            return Search<Words>::find(family.search, ternary_key<Words>(key), Lanes<1>{});
-        });
-    } catch (const TablesTooLarge& error) {
-        trial.refusal = error.what();
-    }
-    return trial;
-}
-
-template <unsigned Words>
-void FamilyBuilder<Words>::choose() {
-    if (boxes_ == 0) return;
-    std::vector<HeaderKey> keys;
-    for (const TernaryKey<Words>& key : sample_keys<Words>(ternary_, kTrialKeys)) keys.push_back(header_key<Words>(key));
-    for (const Engine engine : {Engine::linear, Engine::tuple, Engine::bloom, Engine::bit_vectors, Engine::merged})
-        choice_.trials.push_back(try_engine(engine, keys));
-    choice_.take_fastest();
 }
 
 template <unsigned Words>
@@ -80,7 +54,9 @@ uint64_t FamilyBuilder<Words>::bytes() const {
 template class FamilyBuilder<4>;
 template class FamilyBuilder<10>;
 
-ClassifierBuilder::ClassifierBuilder(const RuleSet& rules, uint64_t limit_bytes, std::optional<Engine> engine)
-    : order_(rules.in_order()), ipv4_(rules, order_, engine, limit_bytes), ipv6_(rules, order_, engine, limit_bytes - ipv4_.bytes()) {}
+ClassifierBuilder::ClassifierBuilder(const RuleSet& rules, uint64_t limit_bytes, std::optional<Engine> engine,
+                                     Searcher searcher)
+    : order_(rules.in_order()), ipv4_(rules, order_, engine, limit_bytes, searcher),
+      ipv6_(rules, order_, engine, limit_bytes - ipv4_.bytes(), searcher) {}
 
 }  // namespace millrace::nf::classify

@@ -3,7 +3,7 @@
 
 #include <variant>
 
-#include "millrace/nf/classify/bit_vector_builder.hpp"
+#include "millrace/nf/classify/bit_vector/bit_vector_builder.hpp"
 #include "millrace/nf/classify/classifier.hpp"
 #include "millrace/nf/classify/search_builder.hpp"
 
@@ -13,9 +13,11 @@ namespace millrace::nf::classify {
 template <unsigned Words>
 class FamilyBuilder {
 public:
-    /// Of `order`, indexes into `rules.boxes` in order of match, those boxes that hold for the family. Without an `engine`
-    /// all are built and measured, and the fastest stays. Throws TablesTooLarge when tables take more than `limit_bytes`.
-    FamilyBuilder(const RuleSet& rules, std::span<const uint32_t> order, std::optional<Engine> engine, uint64_t limit_bytes);
+    /// Of `order`, indexes into `rules.boxes` in order of match, those boxes that hold for the family. Without an
+    /// `engine` it takes the one that is best for the `searcher`. Throws TablesTooLarge when tables take more than
+    /// `limit_bytes`.
+    FamilyBuilder(const RuleSet& rules, std::span<const uint32_t> order, std::optional<Engine> engine,
+                  uint64_t limit_bytes, Searcher searcher = Searcher::core);
 
     /// Hands the arrays over to `image`; `family` is a part of its Tables. Call it once.
     void attach(Image& image, Classifier::Family<Words>& family);
@@ -26,8 +28,7 @@ public:
 private:
     using Builder = std::variant<BitVectorBuilder, SearchBuilder<Words>>;
     Builder build(Engine engine) const;
-    Trial try_engine(Engine engine, std::span<const HeaderKey> keys) const;
-    void choose();
+    void choose(Searcher searcher);
 
     const RuleSet& rules_;
     std::span<const uint32_t> order_;
@@ -41,9 +42,10 @@ private:
 
 class ClassifierBuilder {
 public:
-    /// Throws TablesTooLarge when the tables take more than `limit_bytes`. Without an `engine`, each family takes the fastest
-    /// on this machine. `rules` must outlive the builder.
-    ClassifierBuilder(const RuleSet& rules, uint64_t limit_bytes, std::optional<Engine> engine = Engine::bit_vectors);
+    /// Throws TablesTooLarge when the tables take more than `limit_bytes`. Without an `engine`, each family takes the
+    /// one that is best for the `searcher`. `rules` must outlive the builder.
+    ClassifierBuilder(const RuleSet& rules, uint64_t limit_bytes, std::optional<Engine> engine = Engine::bit_vectors,
+                      Searcher searcher = Searcher::core);
 
     /// Hands the arrays over to `image`; `tables` is a part of its Tables. Call it once.
     void attach(Image& image, Classifier::Tables& tables) {

@@ -1,7 +1,7 @@
 // The header fields of OpenFlow 1.0's twelve-tuple, which flows match on, with room for IPv6's addresses.
 #pragma once
 
-#include "millrace/nf/classify/ternary.hpp"
+#include "millrace/nf/classify/ternary/ternary.hpp"
 
 namespace millrace::nf::classify {
 

@@ -1,9 +1,9 @@
 // The search for ternary rules by whichever engine holds them.
 #pragma once
 
-#include "millrace/nf/classify/linear_engine.hpp"
-#include "millrace/nf/classify/merged_engine.hpp"
-#include "millrace/nf/classify/tuple_engine.hpp"
+#include "millrace/nf/classify/ternary/linear_engine.hpp"
+#include "millrace/nf/classify/ternary/merged_engine.hpp"
+#include "millrace/nf/classify/ternary/tuple_engine.hpp"
 
 namespace millrace::nf::classify {
 
@@ -19,13 +19,13 @@ struct Search {
         typename MergedEngine<Words>::Tables merged;
     };
 
-    /// The lowest position that matches, or kNoRule.
+    /// The lowest position from `first` on that matches, or kNoRule.
     template <class Lanes>
-    MILLRACE_DEVICE static uint32_t find(const Tables& tables, const TernaryKey<Words>& key, Lanes lanes) {
+    MILLRACE_DEVICE static uint32_t find(const Tables& tables, const TernaryKey<Words>& key, Lanes lanes, uint32_t first = 0) {
         switch (tables.engine) {
-            case Engine::linear: return LinearEngine<Words>::find(tables.linear, key, lanes);
-            case Engine::merged: return MergedEngine<Words>::find(tables.merged, key, lanes);
-            default: return TupleEngine<Words>::find(tables.tuple, key, lanes);
+            case Engine::linear: return LinearEngine<Words>::find(tables.linear, key, lanes, first);
+            case Engine::merged: return MergedEngine<Words>::find(tables.merged, key, lanes, first);
+            default: return TupleEngine<Words>::find(tables.tuple, key, lanes, first);
         }
     }
 };

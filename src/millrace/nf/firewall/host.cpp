@@ -5,15 +5,14 @@
 #include <algorithm>
 
 #include "millrace/base/file.hpp"
-#include "millrace/nf/classify/classbench.hpp"
-#include "millrace/nf/classify/text_rules.hpp"
+#include "millrace/nf/classify/rules/classbench.hpp"
+#include "millrace/nf/classify/rules/text_rules.hpp"
 
 namespace millrace::nf::firewall {
 namespace {
 
 using classify::RuleSet;
 
-constexpr size_t kMaxFileBytes = size_t{256} << 20;
 constexpr uint64_t kDefaultMaxTable = uint64_t{1} << 30;
 /// All published sets of 1,000 rules compile within 0.6 s and 240 MB; some of 10,000 do not within minutes.
 constexpr uint64_t kDefaultMaxAclRules = 2000;
@@ -54,10 +53,10 @@ std::string bytes_text(uint64_t bytes) {
 }  // namespace
 
 FirewallHost::FirewallHost(const Config& options, const Environment& environment)
-    : environment_(environment), where_(options.where()) {
+    : warn_(environment.warn), where_(options.where()) {
     options.only({"rules", "file", "classbench", "action", "match-flags", "default", "non-ip", "engine", "max-table", "max-acl-rules", "max-acl"});
     load(options);
-    build(options);
+    build(options, environment.on_device ? classify::Searcher::gpu : classify::Searcher::core);
     warn_of_ports_never_seen();
 }
 
@@ -70,13 +69,13 @@ void FirewallHost::load(const Config& options) {
     if (const auto list = options.find("rules")) classify::load_yaml_rules(*list, rules_);
     if (const auto files = options.find("file"))
         for (const Config& file : files->items())
-            classify::load_text_rules(read_file(file.path(), file.where(), kMaxFileBytes), file.path(), rules_);
+            classify::load_text_rules(read_file(file.path(), file.where()), file.path(), rules_);
     if (const auto files = options.find("classbench"))
         for (const Config& file : files->items())
-            classify::load_classbench(read_file(file.path(), file.where(), kMaxFileBytes), file.path(), classbench, rules_);
+            classify::load_classbench(read_file(file.path(), file.where()), file.path(), classbench, rules_);
 }
 
-void FirewallHost::build(const Config& options) {
+void FirewallHost::build(const Config& options, classify::Searcher searcher) {
     Firewall::Tables& tables = image_.start<Firewall::Tables>();
     tables.default_outcome = outcome_or(options, "default", Firewall::kDeny);
     tables.non_ip_outcome = outcome_or(options, "non-ip", Firewall::kPermit);
@@ -85,7 +84,7 @@ void FirewallHost::build(const Config& options) {
 
     const uint64_t max_table = size_or(options, "max-table", kDefaultMaxTable);
     try {
-        classify::ClassifierBuilder builder(rules_, max_table, engine_of(options));
+        classify::ClassifierBuilder builder(rules_, max_table, engine_of(options), searcher);
         choices_ = {builder.ipv4_choice(), builder.ipv6_choice()};
         table_bytes_ = builder.bytes();
         ipv4_boxes_ = builder.ipv4_boxes();
@@ -111,14 +110,14 @@ void FirewallHost::warn_of_ports_never_seen() const {
     }
     if (count == 0) return;
     const classify::Rule& rule = rules_.rules[first];
-    environment_.warn({{rules_.files[rule.file], rule.line, 1},
+    warn_({{rules_.files[rule.file], rule.line, 1},
                        fmt::format("{} rules, of which this is the first, ask for ports of a protocol other than TCP and UDP", count),
                        "no packet matches them", Diagnostic::Severity::warning});
 }
 
 void FirewallHost::compile_acl() {
     const auto without = [&](const std::string& why, const std::string& hint) {
-        environment_.warn({where_, why + "; the CPU searches like the devices instead", hint, Diagnostic::Severity::warning});
+        warn_({where_, why + "; the CPU searches like the devices instead", hint, Diagnostic::Severity::warning});
     };
     const size_t most = std::max(ipv4_boxes_, ipv6_boxes_);
     if (most > max_acl_rules_) {

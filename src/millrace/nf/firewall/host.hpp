@@ -5,7 +5,7 @@
 #include <memory>
 #include <mutex>
 
-#include "millrace/nf/classify/acl.hpp"
+#include "millrace/nf/classify/acl/acl.hpp"
 #include "millrace/nf/classify/classifier_builder.hpp"
 #include "millrace/nf/firewall/device.hpp"
 #include "millrace/nf/nf.hpp"
@@ -26,12 +26,12 @@ private:
     void load(const Config& options);
     /// Compiles the rules for the CPU; warns, and leaves `acl_` empty, when that is not to be.
     void compile_acl();
-    void build(const Config& options);
+    void build(const Config& options, classify::Searcher searcher);
     void warn_of_ports_never_seen() const;
 
     classify::RuleSet rules_;
     Image image_;
-    Environment environment_;
+    Reporter warn_;
     Location where_;
     uint64_t table_bytes_ = 0;
     std::array<classify::EngineChoice, 2> choices_;  // of IPv4, of IPv6

@@ -1,7 +1,10 @@
 #include <sys/stat.h>
 
 #include <cstring>
+#include <utility>
 
+#include "millrace/base/file.hpp"
+#include "millrace/base/yaml_check.hpp"
 #include "millrace/nf/ipsec/options.hpp"
 
 namespace millrace::nf::ipsec {
@@ -55,12 +58,12 @@ void fail_secretly(const Config& place, const std::string& message, const std::s
 
 KeyFile::KeyFile(const Config& named) {
     const std::string path = named.path();
-    struct stat status {};
-    if (stat(path.c_str(), &status) != 0) named.fail(path + ": " + std::strerror(errno));
-    if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-        named.fail(path + " holds keys and is open to others than its owner", "run: chmod 600 " + path);
+    const auto check = [&](const struct stat& status) {
+        if ((status.st_mode & (S_IRWXG | S_IRWXO)) == 0) return std::pair<std::string, std::string>();
+        return std::pair<std::string, std::string>("holds keys and is open to others than its owner", "run: chmod 600 " + path);
+    };
     keys_ = secretly([&] {
-        Config keys = Config::load(path);
+        Config keys = Config::parse(read_file(path, named.where(), kMaxYamlBytes, check), path);
         for (const auto& [name, fields] : keys.entries()) fields.only({"key", "nonce", "auth-key"});
         return keys;
     });

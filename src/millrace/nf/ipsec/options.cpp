@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "millrace/nf/classify/five_tuple.hpp"
+#include "millrace/nf/classify/rules/five_tuple.hpp"
 #include "millrace/nf/crypto/keys.hpp"
 
 namespace millrace::nf::ipsec {

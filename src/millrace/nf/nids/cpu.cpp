@@ -1,7 +1,24 @@
 #include "millrace/nf/nids/cpu.hpp"
 
+#include <algorithm>
+
 namespace millrace::nf::nids {
 namespace {
+
+/// All rules that matched, in memory that is there from the start.
+class EveryMatchedRule {
+public:
+    explicit EveryMatchedRule(std::vector<uint32_t>& rules) : rules_(&rules) { rules.clear(); }
+    void add(uint32_t rule) { rules_->push_back(rule); }
+    void sort() { std::sort(rules_->begin(), rules_->end()); }
+    uint32_t count() const { return static_cast<uint32_t>(rules_->size()); }
+    static constexpr bool more() { return false; }
+    uint32_t operator[](uint32_t i) const { return (*rules_)[i]; }
+
+private:
+    std::vector<uint32_t>* rules_;
+};
+using CpuEvaluation = Evaluation<Lanes<1>, EveryMatchedRule>;
 
 class NidsCpuHalf : public CpuHalf {
 public:
@@ -10,12 +27,13 @@ public:
           all_have_patterns_(!tables.without_pattern),
           payloads_(kCpuVector) {
         hits_.reserve(kCpuVector, patterns->size());
+        matched_.reserve(tables_.rules.size());
         matcher_ = pattern::make_matcher(std::move(patterns), engine);
     }
 
     void process(std::span<Packet* const> packets, Decision* decisions) override {
         for (size_t i = 0; i < packets.size(); ++i) {
-            const bool concerns = Evaluation<Lanes<1>>::concerns(*packets[i]);
+            const bool concerns = CpuEvaluation::concerns(*packets[i]);
             payloads_[i] = concerns ? pattern::Payload{packets[i]->payload(), packets[i]->payload_bytes()} : pattern::Payload{};
         }
         matcher_->scan(std::span(payloads_).first(packets.size()), hits_);
@@ -28,9 +46,9 @@ public:
     }
 
 private:
-    Decision evaluate(Packet& packet, std::span<const uint32_t> patterns) const {
-        if (!Evaluation<Lanes<1>>::concerns(packet)) return {kNoDetail, kClean};
-        Evaluation<Lanes<1>> evaluation(packet, tables_, {});
+    Decision evaluate(Packet& packet, std::span<const uint32_t> patterns) {
+        if (!CpuEvaluation::concerns(packet)) return {kNoDetail, kClean};
+        CpuEvaluation evaluation(packet, tables_, {}, EveryMatchedRule(matched_));
         for (const uint32_t id : patterns) evaluation.pattern(id);
         return evaluation.finish();
     }
@@ -40,6 +58,7 @@ private:
     std::unique_ptr<pattern::Matcher> matcher_;
     std::vector<pattern::Payload> payloads_;
     pattern::PatternHits hits_;
+    std::vector<uint32_t> matched_;
 };
 
 }  // namespace

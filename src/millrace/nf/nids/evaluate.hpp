@@ -49,16 +49,15 @@ enum class PortKey : uint32_t { tcp, udp, icmp, other };
 /// Outcomes of the NF.
 enum Outcome : uint32_t { kClean, kAlert, kBlock };
 
-/// Most alerts that one packet raises; an event of kMoreAlerts | n says that n further rules matched.
+/// Most alerts that the device half holds; of packets with more the CPU tells.
 inline constexpr uint32_t kMaxAlerts = 15;
-inline constexpr uint32_t kMoreAlerts = 0x80000000u;
 
-/// The lowest of the rules that matched, ascending, and how many more there were.
+/// The lowest of the rules that matched, ascending, and whether there were more.
 class MatchedRules {
 public:
     MILLRACE_DEVICE_CALL void add(uint32_t rule) {
         if (count_ == kMaxAlerts) {
-            ++more_;
+            more_ = true;
             if (rule > rules_[kMaxAlerts - 1]) return;
             --count_;
         }
@@ -67,13 +66,14 @@ public:
         rules_[i] = rule;
     }
     MILLRACE_DEVICE uint32_t count() const { return count_; }
-    MILLRACE_DEVICE uint32_t more() const { return more_; }
+    MILLRACE_DEVICE bool more() const { return more_; }
+    MILLRACE_DEVICE void sort() {}
     MILLRACE_DEVICE uint32_t operator[](uint32_t i) const { return rules_[i]; }
 
 private:
     uint32_t rules_[kMaxAlerts];
     uint32_t count_ = 0;
-    uint32_t more_ = 0;
+    bool more_ = false;
 };
 
 /// What of one packet rules are held against.
@@ -130,20 +130,21 @@ MILLRACE_DEVICE_CALL RuleList rules_without_pattern(const NidsTables& tables, co
     return which == 1 ? RuleList{tables.only_ipv6.data(), static_cast<uint32_t>(tables.only_ipv6.size())} : RuleList{};
 }
 
-template <class Lanes>
-MILLRACE_DEVICE_CALL void emit_alerts(Packet& packet, const MatchedRules& alerts, Lanes lanes) {
+template <class Lanes, class Alerts>
+MILLRACE_DEVICE_CALL void emit_alerts(Packet& packet, const Alerts& alerts, Lanes lanes) {
+    if (alerts.more()) return lanes.once([&] { packet.leave_events(); });
     for (uint32_t i = 0; i < alerts.count(); ++i) lanes.once([&] { packet.emit(alerts[i]); });
-    if (alerts.more() > 0) lanes.once([&] { packet.emit(kMoreAlerts | alerts.more()); });
 }
 
 }  // namespace detail
 
-/// One packet's way through the rules: `pattern` for each pattern found, then `finish`.
-template <class Lanes>
+/// One packet's way through the rules: `pattern` for each pattern found, then `finish`. `Alerts` takes the rules that
+/// matched.
+template <class Lanes, class Alerts = MatchedRules>
 class Evaluation {
 public:
-    MILLRACE_DEVICE Evaluation(Packet& packet, const NidsTables& tables, Lanes lanes)
-        : packet_(packet), tables_(tables), lanes_(lanes), examination_(packet, tables, lanes) {}
+    MILLRACE_DEVICE Evaluation(Packet& packet, const NidsTables& tables, Lanes lanes, Alerts alerts = {})
+        : packet_(packet), tables_(tables), lanes_(lanes), examination_(packet, tables, lanes), alerts_(alerts) {}
 
     /// Whether the rules say anything of such a packet.
     MILLRACE_DEVICE static bool concerns(const Packet& packet) {
@@ -161,6 +162,7 @@ public:
         if (tables_.without_pattern)
             for (uint32_t which = 0; which < detail::kIndexes; ++which) try_rules(detail::rules_without_pattern(tables_, packet_, which));
         if (pass_ != kNoDetail) return {pass_, kClean};
+        alerts_.sort();
         if (alerts_.count() > 0) detail::emit_alerts(packet_, alerts_, lanes_);
         if (drop_ != kNoDetail) return {drop_, kBlock};
         return alerts_.count() == 0 ? Decision{kNoDetail, kClean} : Decision{alerts_[0], kAlert};
@@ -196,7 +198,7 @@ private:
     const NidsTables& tables_;
     Lanes lanes_;
     Examination<Lanes> examination_;
-    MatchedRules alerts_;
+    Alerts alerts_;
     uint32_t pass_ = kNoDetail;
     uint32_t drop_ = kNoDetail;
 };

@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <atomic>
-#include <fstream>
 #include <map>
 #include <sstream>
+#include <utility>
 
+#include "millrace/base/line_file.hpp"
+#include "millrace/base/output_file.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/nids/alerts/eve.hpp"
-#include "millrace/nf/nids/alerts/line_file.hpp"
 #include "millrace/nf/nids/alerts/threshold.hpp"
 #include "millrace/nf/nids/compile/compiled_rules.hpp"
 #include "millrace/nf/nids/cpu.hpp"
@@ -22,10 +23,10 @@ std::string location_text(const Location& where) {
 
 /// What outlives a generation: the alert file, the thresholds, the counters.
 struct AlertLog {
-    AlertLog(std::string path, std::function<void(Diagnostic)> warn) : eve(std::move(path), std::move(warn)) {}
+    AlertLog(std::string path, Reporter reporter) : eve(std::move(path), "alerts", std::move(reporter)) {}
     LineFile eve;
     ThresholdTable thresholds;
-    std::atomic<uint64_t> alerts = 0, suppressed = 0, beyond = 0;
+    std::atomic<uint64_t> alerts = 0, suppressed = 0;
 };
 
 class NidsHost : public NetworkFunction {
@@ -39,7 +40,7 @@ public:
         rules_ = compile(std::move(options.rules), options.ips);
         rules_.attach(image_);
         warn_of_unsupported(environment);
-        if (!options.report.empty()) write_report(options.report, config, options.broken);
+        if (!options.report.empty()) make_report(options.report, options.broken);
         const auto* previous = dynamic_cast<NidsHost*>(environment.previous);
         const bool same_file = previous != nullptr && previous->log_->eve.path() == options.eve;
         log_ = same_file ? previous->log_ : std::make_shared<AlertLog>(options.eve, environment.warn);
@@ -51,6 +52,14 @@ public:
         return nids::make_cpu_half(rules_.patterns, engine_, *static_cast<const NidsTables*>(image_.tables()));
     }
 
+    size_t most_events() const override { return rules_.rules.size(); }
+
+    /// By the tables that are there: a few packets need no library's.
+    std::unique_ptr<CpuHalf> make_teller() override {
+        return nids::make_cpu_half(rules_.patterns, pattern::Engine::scalar,
+                                   *static_cast<const NidsTables*>(image_.tables()));
+    }
+
     std::string explain(const Decision& decision) const override {
         if (decision.detail >= rules_.rules.size()) return {};
         const Rule& rule = rules_.rules[decision.detail];
@@ -58,10 +67,6 @@ public:
     }
 
     void on_event(const Event& event, const PacketInfo& info) override {
-        if (event.code & kMoreAlerts) {
-            log_->beyond += event.code & ~kMoreAlerts;
-            return;
-        }
         if (event.code >= rules_.rules.size()) return;
         const Rule& rule = rules_.rules[event.code];
         if (is_suppressed(rule, event) || !log_->thresholds.admits(rule, event, info.timestamp_ns)) {
@@ -75,10 +80,11 @@ public:
     std::vector<Statistic> statistics() const override {
         return {{"alerts", log_->alerts, "alerts written"},
                 {"alerts-suppressed", log_->suppressed, "alerts that a threshold or suppress line held back"},
-                {"alerts-beyond-limit", log_->beyond, "rules that matched behind the first 15 of a packet"},
+                {"windows-forgotten", log_->thresholds.forgotten(), "windows of thresholds that ended early, as too many addresses were counted"},
                 {"eve-lines-lost", log_->eve.lost(), "alerts that could not be written"},
                 {"rules", rules_.rules.size(), "rules that are applied"},
-                {"rules-unsupported", rules_.unsupported.size(), "rules that one packet cannot decide, or with unknown options"},
+                {"rules-unsupported", rules_.unsupported.size(),
+                 "rules that one packet cannot decide, or with unknown options"},
                 {"rules-broken", broken_, "rules left out as they are broken (on-error: skip)"},
                 {"rules-disabled", disabled_, "rules left out by 'disable:'"}};
     }
@@ -93,7 +99,12 @@ public:
         return out.str();
     }
 
-    void flush() override { log_->eve.flush(); }
+    void flush() override {
+        log_->eve.flush();
+        if (report_.empty()) return;
+        const std::string text = std::exchange(report_text_, {});
+        write_file(std::exchange(report_, {}), text);
+    }
 
 private:
     /// Why rules are not supported, the most frequent reason first.
@@ -116,20 +127,22 @@ private:
             const auto& [count, first] = group;
             std::string message = std::to_string(count) + (count == 1 ? " rule is" : " rules are") + " not supported: " + reason +
                                   (count == 1 ? " (sid " : " (the first: sid ") + std::to_string(first->sid) + ")";
-            environment.warn({first->where, std::move(message), "'report: FILE' lists them all", Diagnostic::Severity::warning});
+            environment.warn({first->where, std::move(message), "'report: FILE' lists them all"});
         }
     }
 
-    void write_report(const std::string& path, const Config& config, const std::vector<Diagnostic>& broken) const {
-        std::ofstream out(path, std::ios::trunc);
+    /// Written when the function is at work, not when its options are only looked at.
+    void make_report(const std::string& path, const std::vector<Diagnostic>& broken) {
+        std::ostringstream out;
         for (const Rule& rule : rules_.unsupported)
             out << location_text(rule.where) << "\t" << rule.gid << ":" << rule.sid << "\t" << rule.unsupported << "\n";
         for (const Diagnostic& error : broken)
             out << error.where.file << ":" << error.where.line << ":" << error.where.column << "\tbroken\t" << error.message << "\n";
-        out.flush();
-        if (!out) config.at("report").fail("cannot write " + path);
+        report_ = path;
+        report_text_ = out.str();
     }
 
+    std::string report_, report_text_;
     CompiledRules rules_;
     Classifications classes_;
     pattern::Engine engine_ = pattern::Engine::automatic;

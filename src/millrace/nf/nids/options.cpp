@@ -3,6 +3,8 @@
 #include <map>
 
 #include "millrace/base/file.hpp"
+#include "millrace/base/file_ledger.hpp"
+#include "millrace/base/output_file.hpp"
 
 namespace millrace::nf::nids {
 namespace {
@@ -85,8 +87,7 @@ public:
             out_.engine = kEngines[engine.choice({"auto", "hyperscan", "vector", "scalar"})];
             if (!pattern::is_available(out_.engine)) engine.fail("this machine cannot run the engine '" + engine.text() + "'");
         }
-        out_.eve = output_path(options_.text_or("eve", "eve.json"));
-        if (options_.has("report")) out_.report = output_path(options_.at("report").text());
+        read_outputs();
         return std::move(out_);
     }
 
@@ -128,9 +129,16 @@ private:
         }
     }
 
-    std::string output_path(const std::string& name) const {
-        if (name.starts_with('/') || environment_.output_folder.empty()) return name;
-        return environment_.output_folder + "/" + name;
+    void read_outputs() {
+        const std::string& folder = environment_.output_folder;
+        if (const auto eve = options_.find("eve")) {
+            out_.eve = output_path(*eve, folder, FileLedger::Use::append);
+        } else {
+            out_.eve = folder.empty() ? "eve.json" : folder + "/eve.json";
+            FileLedger::note_here(FileLedger::Use::append, out_.eve, options_.where());
+            check_output(out_.eve, options_.where(), folder);
+        }
+        if (const auto report = options_.find("report")) out_.report = output_path(*report, folder);
     }
 
     const Config& options_;

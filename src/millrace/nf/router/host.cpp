@@ -61,6 +61,8 @@ public:
                std::to_string(image_.array_bytes() >> 10) + " KiB";
     }
 
+    bool needs_punt_port(uint32_t outcome) const override { return outcome != Router::kLocal || routes_->has_local; }
+
 private:
     std::shared_ptr<const Fibs> shared_fibs() const {
         const std::lock_guard lock(mutex_);

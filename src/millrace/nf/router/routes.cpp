@@ -116,7 +116,7 @@ void load(Table& table, std::vector<Route> routes, const Config& options) {
 
 Routes read_options(const Config& options, const std::vector<std::string>& ports) {
     options.only({"routes", "next-hops", "next-hop-map", "local"});
-    Routes routes{NextHops(options, ports), {}, {}};
+    Routes routes{NextHops(options, ports), {}, {}, options.has("local")};
     Reader reader(routes.next_hops);
     const auto each = [&](const char* key, auto&& f) {
         const auto list = options.find(key);

@@ -14,6 +14,7 @@ struct Routes {
     NextHops next_hops;
     Ipv4Lpm ipv4;
     Ipv6Lpm ipv6;
+    bool has_local = false;  ///< addresses of the router itself
 };
 
 /// Reads the options, and the files that they name. Throws ConfigError with up to Mistakes::kMost mistakes.

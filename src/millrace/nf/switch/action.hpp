@@ -7,22 +7,23 @@
 namespace millrace::nf::flow_switch {
 
 enum class ActionKind : uint32_t {
-    set_eth_dst,   ///< to the lower 48 bits of `low`
+    set_eth_dst,  ///< to the lower 48 bits of `low`
     set_eth_src,
-    push_vlan,     ///< a tag of type `value` like the outermost one, or 0; with `high` only where there is no tag
-    pop_vlan,      ///< the outermost tag; without one nothing
-    set_vlan_id,   ///< of the outermost tag; without one nothing
+    push_vlan,    ///< a tag of type `value` like the outermost one, or 0; with `high` only where there is no tag
+    pop_vlan,     ///< the outermost tag; without one nothing
+    set_vlan_id,  ///< of the outermost tag; without one nothing
     set_vlan_pcp,
-    set_ip_src,    ///< of packets of IPv`value`: to `high` and `low`, as classify::HeaderKey has addresses
+    set_ip_src,  ///< of packets of IPv`value`: to `high` and `low`, as classify::HeaderKey has addresses
     set_ip_dst,
-    set_tos,       ///< the bits of `high` to those of `value`
+    set_tos,  ///< the bits of `high` to those of `value`
     set_ttl,
     dec_ttl,
-    set_l4_src,    ///< of TCP or UDP; later fragments have none
+    set_l4_src,  ///< of TCP or UDP; later fragments have none
     set_l4_dst,
-    group,         ///< the rest is done by a bucket of group `value`, chosen by the flow's hash; the last action
-    output,        ///< by port `value`, unless the packet came in there
-    output_set,    ///< by the ports with a bit in `value` save where it came in; there too if `high` is not 0
+    group,       ///< the rest is done by a bucket of group `value`, chosen by the flow's hash; the last action
+    output,      ///< by port `value`, unless the packet came in there
+    output_set,  ///< by the ports with a bit in `value` save where it came in; there too if `high` is not 0; `low`: how
+                 ///< it was written
     controller,
 };
 

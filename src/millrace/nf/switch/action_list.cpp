@@ -17,17 +17,22 @@ std::string several_ports() { return "the first " + std::to_string(kPortSetPorts
 }  // namespace
 
 ActionList::ActionList(const FlowMatch* match, uint16_t ports)
-    : match_(match), ports_(ports), tagged_(match == nullptr || (match->mask.vlan & match->value.vlan & FlowFields::kTagged) != 0) {}
+    : match_(match), ports_(ports),
+      tagged_(match == nullptr || (match->mask.vlan & match->value.vlan & FlowFields::kTagged) != 0) {}
 
-bool ActionList::has_type(uint16_t type) const { return match_ != nullptr && match_->mask.eth_type == 0xffff && match_->value.eth_type == type; }
+bool ActionList::has_type(uint16_t type) const {
+    return match_ != nullptr && match_->mask.eth_type == 0xffff && match_->value.eth_type == type;
+}
 
 bool ActionList::has_protocol(uint8_t protocol) const {
-    return (has_type(eth::kTypeIpv4) || has_type(eth::kTypeIpv6)) && match_->mask.protocol == 0xff && match_->value.protocol == protocol;
+    return (has_type(eth::kTypeIpv4) || has_type(eth::kTypeIpv6)) && match_->mask.protocol == 0xff &&
+           match_->value.protocol == protocol;
 }
 
 void ActionList::want(bool there, const char* what, const char* hint) const {
     if (match_ != nullptr && !there)
-        throw ActionMistake{BadAction::match_inconsistent, std::string("works on ") + what + ", and the flow may match other packets", hint};
+        throw ActionMistake{BadAction::match_inconsistent,
+                            std::string("works on ") + what + ", and the flow may match other packets", hint};
 }
 
 void ActionList::check(const Action& action) const {
@@ -39,11 +44,15 @@ void ActionList::check(const Action& action) const {
         case ActionKind::set_tos:
         case ActionKind::set_ttl:
         case ActionKind::dec_ttl:
-            return want(has_type(eth::kTypeIpv4) || has_type(eth::kTypeIpv6), "IP", "begin the match with 'ip' or 'ipv6'");
+            return want(has_type(eth::kTypeIpv4) || has_type(eth::kTypeIpv6), "IP",
+                        "begin the match with 'ip' or 'ipv6'");
         case ActionKind::set_l4_src:
         case ActionKind::set_l4_dst: {
-            const auto is = [&](uint8_t protocol) { return (action.high == 0 || action.high == protocol) && has_protocol(protocol); };
-            return want(is(ip::kProtocolTcp) || is(ip::kProtocolUdp), "TCP or UDP", "begin the match with 'tcp', 'udp', 'tcp6' or 'udp6'");
+            const auto is = [&](uint8_t protocol) {
+                return (action.high == 0 || action.high == protocol) && has_protocol(protocol);
+            };
+            return want(is(ip::kProtocolTcp) || is(ip::kProtocolUdp), "TCP or UDP",
+                        "begin the match with 'tcp', 'udp', 'tcp6' or 'udp6'");
         }
         case ActionKind::set_vlan_id:
         case ActionKind::set_vlan_pcp:
@@ -52,24 +61,27 @@ void ActionList::check(const Action& action) const {
             if (action.value != eth::kTypeVlan && action.value != eth::kTypeQinq)
                 throw ActionMistake{BadAction::bad_argument, "a tag is of type 0x8100 or 0x88a8", {}};
             return;
-        default:
-            return;
+        default: return;
     }
 }
 
 void ActionList::push() {
-    if (++pushes_ > kMaxPushes) throw ActionMistake{BadAction::too_many, "a flow can push " + std::to_string(kMaxPushes) + " tags at most", {}};
+    if (++pushes_ > kMaxPushes)
+        throw ActionMistake{BadAction::too_many, "a flow can push " + std::to_string(kMaxPushes) + " tags at most", {}};
     tagged_ = true;
 }
 
 void ActionList::refuse_if_ended() const {
-    if (ended_) throw ActionMistake{BadAction::unsupported_order, "nothing can stand behind a group or drop", "make it the last action"};
+    if (ended_)
+        throw ActionMistake{BadAction::unsupported_order, "nothing can stand behind a group or drop",
+                            "make it the last action"};
 }
 
 void ActionList::begin_change() const {
     refuse_if_ended();
     if (sends())
-        throw ActionMistake{BadAction::unsupported_order, "a packet leaves with the same bytes by all its ports", "write the changes before the outputs"};
+        throw ActionMistake{BadAction::unsupported_order, "a packet leaves with the same bytes by all its ports",
+                            "write the changes before the outputs"};
 }
 
 void ActionList::change(const Action& action) {
@@ -101,6 +113,11 @@ void ActionList::flood() {
     flood_ = true;
 }
 
+void ActionList::all() {
+    refuse_if_ended();
+    all_ = true;
+}
+
 void ActionList::in_port() {
     refuse_if_ended();
     in_port_ = true;
@@ -114,30 +131,38 @@ void ActionList::controller() {
 void ActionList::group(uint32_t id) {
     refuse_if_ended();
     if (sends())
-        throw ActionMistake{BadAction::unsupported_order, "a packet goes to a group or to ports, not to both", "give the group's buckets all outputs"};
+        throw ActionMistake{BadAction::unsupported_order, "a packet goes to a group or to ports, not to both",
+                            "give the group's buckets all outputs"};
     actions_.push_back({ActionKind::group, id, 0, 0});
     ended_ = true;
 }
 
 void ActionList::drop() {
-    if (ended_ || sends() || !actions_.empty()) throw ActionMistake{BadAction::unsupported_order, "'drop' stands with other actions", "write 'drop' alone"};
+    if (ended_ || sends() || !actions_.empty())
+        throw ActionMistake{BadAction::unsupported_order, "'drop' stands with other actions", "write 'drop' alone"};
     ended_ = true;
 }
 
 std::vector<Action> ActionList::finish() {
-    const bool to_ports = !outputs_.empty() || flood_ || in_port_;
-    if (outputs_.size() == 1 && !flood_ && !in_port_ && !controller_) {
+    const bool to_all = flood_ || all_;
+    const bool to_ports = !outputs_.empty() || to_all || in_port_;
+    if (outputs_.size() == 1 && !to_all && !in_port_ && !controller_) {
         actions_.push_back({ActionKind::output, outputs_.front(), 0, 0});
     } else if (to_ports) {
-        if (flood_ && ports_ > kPortSetPorts) throw ActionMistake{BadAction::bad_out_port, "a packet can be flooded by " + several_ports(), {}};
-        uint32_t set = flood_ ? (uint32_t{1} << ports_) - 1 : 0;
+        if (to_all && ports_ > kPortSetPorts)
+            throw ActionMistake{BadAction::bad_out_port, "a packet can be flooded by " + several_ports(), {}};
+        uint32_t named = 0;
         for (const uint16_t port : outputs_) {
             if (port >= kPortSetPorts)
-                throw ActionMistake{BadAction::bad_out_port, "a packet can leave by several, or by one and for the controller, of " + several_ports(),
-                                    "list the ports that share packets first under 'ports:'"};
-            set |= 1u << port;
+                throw ActionMistake{
+                    BadAction::bad_out_port,
+                    "a packet can leave by several, or by one and for the controller, of " + several_ports(),
+                    "list the ports that share packets first under 'ports:'"};
+            named |= 1u << port;
         }
-        actions_.push_back({ActionKind::output_set, set, in_port_ ? 1u : 0u, 0});
+        const uint32_t set = to_all ? (uint32_t{1} << ports_) - 1 : named;
+        const uint64_t written = named | (flood_ ? WrittenOutputs::kFlood : 0) | (all_ ? WrittenOutputs::kAll : 0);
+        actions_.push_back({ActionKind::output_set, set, in_port_ ? 1u : 0u, written});
     }
     if (controller_) actions_.push_back({ActionKind::controller, 0, 0, 0});
     return std::move(actions_);

@@ -26,11 +26,16 @@ struct ActionMistake {
     std::string message, hint;
 };
 
+/// `low` of output_set: the ports that were named one by one, and which sets of ports besides.
+struct WrittenOutputs {
+    static constexpr uint64_t kFlood = uint64_t{1} << 32, kAll = uint64_t{1} << 33;
+};
+
 /// Puts a list of actions together. Every call may throw ActionMistake.
 class ActionList {
 public:
-    /// `match` says which packets come: what asks for IP or TCP must be sure to get it. Without one (in a group, or for a packet
-    /// that is there) actions leave other packets as they are. `ports` are numbered from 0 below it.
+    /// `match` says which packets come: what asks for IP or TCP must be sure to get it. Without one (in a group, or for
+    /// a packet that is there) actions leave other packets as they are. `ports` are numbered from 0 below it.
     ActionList(const FlowMatch* match, uint16_t ports);
 
     /// Any action that changes bytes, but `push_vlan` with `high`.
@@ -40,6 +45,7 @@ public:
 
     void output(uint16_t port);
     void flood();
+    void all();
     void in_port();
     void controller();
     void group(uint32_t id);
@@ -49,7 +55,7 @@ public:
     std::vector<Action> finish();
 
 private:
-    bool sends() const { return !outputs_.empty() || flood_ || in_port_ || controller_; }
+    bool sends() const { return !outputs_.empty() || flood_ || all_ || in_port_ || controller_; }
     void refuse_if_ended() const;
     void begin_change() const;
     bool has_type(uint16_t type) const;
@@ -62,7 +68,7 @@ private:
     uint16_t ports_;
     std::vector<Action> actions_;
     std::vector<uint16_t> outputs_;
-    bool tagged_, flood_ = false, in_port_ = false, controller_ = false, ended_ = false;
+    bool tagged_, flood_ = false, all_ = false, in_port_ = false, controller_ = false, ended_ = false;
     int pushes_ = 0;
 };
 

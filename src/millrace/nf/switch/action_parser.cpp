@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "millrace/nf/classify/five_tuple.hpp"
+#include "millrace/nf/classify/rules/five_tuple.hpp"
 #include "millrace/nf/switch/action_list.hpp"
 #include "millrace/nf/switch/flow_parser.hpp"
 #include "millrace/nf/switch/words.hpp"
@@ -18,10 +18,12 @@ public:
     void read(Word action) {
         const auto [name, value] = split(action);
         static const std::map<std::string, void (Reader::*)(Word, Word), std::less<>> kChanges = {
-            {"mod_dl_src", &Reader::mac}, {"mod_dl_dst", &Reader::mac}, {"mod_nw_src", &Reader::address}, {"mod_nw_dst", &Reader::address},
-            {"mod_nw_tos", &Reader::tos}, {"mod_nw_ecn", &Reader::tos}, {"mod_nw_ttl", &Reader::ttl}, {"dec_ttl", &Reader::dec_ttl},
-            {"mod_tp_src", &Reader::port}, {"mod_tp_dst", &Reader::port}, {"mod_vlan_vid", &Reader::mod_vlan}, {"mod_vlan_pcp", &Reader::mod_vlan},
-            {"strip_vlan", &Reader::pop_vlan}, {"pop_vlan", &Reader::pop_vlan}, {"push_vlan", &Reader::push_vlan}, {"set_field", &Reader::set_field},
+            {"mod_dl_src", &Reader::mac},      {"mod_dl_dst", &Reader::mac},        {"mod_nw_src", &Reader::address},
+            {"mod_nw_dst", &Reader::address},  {"mod_nw_tos", &Reader::tos},        {"mod_nw_ecn", &Reader::tos},
+            {"mod_nw_ttl", &Reader::ttl},      {"dec_ttl", &Reader::dec_ttl},       {"mod_tp_src", &Reader::port},
+            {"mod_tp_dst", &Reader::port},     {"mod_vlan_vid", &Reader::mod_vlan}, {"mod_vlan_pcp", &Reader::mod_vlan},
+            {"strip_vlan", &Reader::pop_vlan}, {"pop_vlan", &Reader::pop_vlan},     {"push_vlan", &Reader::push_vlan},
+            {"set_field", &Reader::set_field},
         };
         const auto change = kChanges.find(name.text);
         try {
@@ -60,27 +62,31 @@ private:
         try {
             list_.change({kind, static_cast<uint32_t>(value), high, low});
         } catch (const ActionMistake& mistake) {
-            name.fail((mistake.code == BadAction::match_inconsistent ? name.quoted() + " " : "") + mistake.message, mistake.hint);
+            name.fail((mistake.code == BadAction::match_inconsistent ? name.quoted() + " " : "") + mistake.message,
+                      mistake.hint);
         }
     }
 
     void send(Word action, Word name, Word value) {
         const std::string lower = [&] {
             std::string text(name.text);
-            std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+            std::transform(text.begin(), text.end(), text.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
             return text;
         }();
         const bool bare = value.text.empty();
         if (lower == "drop") list_.drop();
         else if (lower == "controller") list_.controller();  // of a packet the whole goes there, whatever max_len says
         else if (lower == "group") list_.group(static_cast<uint32_t>(parse_number(value, 0xffffff00u)));
-        else if (bare && (lower == "flood" || lower == "all")) list_.flood();
+        else if (bare && lower == "flood") list_.flood();
+        else if (bare && lower == "all") list_.all();
         else if (bare && lower == "in_port") list_.in_port();
         else if (lower == "output") output(value);
         else if (bare && ports_.find(name.text)) output(name);
         else
             action.fail(name.quoted() + " is not an action that the switch has",
-                        "it has output, group, flood, all, in_port, controller, drop, set_field, mod_…, push_vlan, pop_vlan, dec_ttl");
+                        "it has output, group, flood, all, in_port, controller, drop, set_field, mod_…, push_vlan, "
+                        "pop_vlan, dec_ttl");
     }
     void output(Word value) {
         if (value.text == "in_port" || value.text == "IN_PORT") return list_.in_port();
@@ -89,17 +95,23 @@ private:
         list_.output(*port);
     }
 
-    void mac(Word name, Word value) { change(name, name.text.ends_with("src") ? ActionKind::set_eth_src : ActionKind::set_eth_dst, 0, 0, parse_mac_number(value)); }
+    void mac(Word name, Word value) {
+        change(name, name.text.ends_with("src") ? ActionKind::set_eth_src : ActionKind::set_eth_dst, 0, 0,
+               parse_mac_number(value));
+    }
     void address(Word name, Word value) {
         const bool six = name.text.starts_with("ipv6");
         const Prefix host = parse_host(value, six);
-        change(name, name.text.ends_with("src") ? ActionKind::set_ip_src : ActionKind::set_ip_dst, six ? 6 : 4, classify::high_half(host), classify::low_half(host));
+        change(name, name.text.ends_with("src") ? ActionKind::set_ip_src : ActionKind::set_ip_dst, six ? 6 : 4,
+               classify::high_half(host), classify::low_half(host));
     }
     void tos(Word name, Word value) {
         if (name.text.ends_with("ecn")) return change(name, ActionKind::set_tos, parse_number(value, 3), 3);
         if (name.text == "ip_dscp") return change(name, ActionKind::set_tos, parse_number(value, 63) << 2, 0xfc);
         const uint64_t to = parse_number(value, 0xff);
-        if ((to & 3) != 0) value.fail("the two lowest bits of the type of service are ECN's and must be 0", "set those with mod_nw_ecn");
+        if ((to & 3) != 0)
+            value.fail("the two lowest bits of the type of service are ECN's and must be 0",
+                       "set those with mod_nw_ecn");
         change(name, ActionKind::set_tos, to, 0xfc);
     }
     void ttl(Word name, Word value) { change(name, ActionKind::set_ttl, parse_number(value, 0xff)); }
@@ -108,8 +120,11 @@ private:
         change(name, ActionKind::dec_ttl);
     }
     void port(Word name, Word value) {
-        const uint8_t protocol = name.text.starts_with("tcp") ? ip::kProtocolTcp : name.text.starts_with("udp") ? ip::kProtocolUdp : uint8_t{0};
-        change(name, name.text.ends_with("src") ? ActionKind::set_l4_src : ActionKind::set_l4_dst, parse_number(value, 0xffff), protocol);
+        const uint8_t protocol = name.text.starts_with("tcp")   ? ip::kProtocolTcp
+                                 : name.text.starts_with("udp") ? ip::kProtocolUdp
+                                                                : uint8_t{0};
+        change(name, name.text.ends_with("src") ? ActionKind::set_l4_src : ActionKind::set_l4_dst,
+               parse_number(value, 0xffff), protocol);
     }
     void mod_vlan(Word name, Word value) {
         list_.tag_if_none();
@@ -127,16 +142,20 @@ private:
     void pop_vlan(Word name, Word) { change(name, ActionKind::pop_vlan); }
     void set_field(Word name, Word value) {
         const size_t arrow = value.text.find("->");
-        if (arrow == std::string_view::npos) name.fail("'->' and a field are missing", "write it as set_field:192.0.2.1->ip_dst");
+        if (arrow == std::string_view::npos)
+            name.fail("'->' and a field are missing", "write it as set_field:192.0.2.1->ip_dst");
         const Word to = value.part(0, arrow), field = value.part(arrow + 2);
-        if (to.text.find('/') != std::string_view::npos) to.fail("set_field sets whole fields; masks are not understood", "leave the mask out");
+        if (to.text.find('/') != std::string_view::npos)
+            to.fail("set_field sets whole fields; masks are not understood", "leave the mask out");
         static const std::map<std::string, void (Reader::*)(Word, Word), std::less<>> kFields = {
-            {"eth_src", &Reader::mac}, {"eth_dst", &Reader::mac}, {"dl_src", &Reader::mac}, {"dl_dst", &Reader::mac},
-            {"ip_src", &Reader::address}, {"ip_dst", &Reader::address}, {"nw_src", &Reader::address}, {"nw_dst", &Reader::address},
-            {"ipv6_src", &Reader::address}, {"ipv6_dst", &Reader::address}, {"nw_tos", &Reader::tos}, {"ip_dscp", &Reader::tos},
-            {"nw_ecn", &Reader::tos}, {"ip_ecn", &Reader::tos}, {"nw_ttl", &Reader::ttl},
-            {"tp_src", &Reader::port}, {"tp_dst", &Reader::port}, {"tcp_src", &Reader::port}, {"tcp_dst", &Reader::port},
-            {"udp_src", &Reader::port}, {"udp_dst", &Reader::port}, {"vlan_vid", &Reader::vlan}, {"vlan_pcp", &Reader::vlan},
+            {"eth_src", &Reader::mac},      {"eth_dst", &Reader::mac},    {"dl_src", &Reader::mac},
+            {"dl_dst", &Reader::mac},       {"ip_src", &Reader::address}, {"ip_dst", &Reader::address},
+            {"nw_src", &Reader::address},   {"nw_dst", &Reader::address}, {"ipv6_src", &Reader::address},
+            {"ipv6_dst", &Reader::address}, {"nw_tos", &Reader::tos},     {"ip_dscp", &Reader::tos},
+            {"nw_ecn", &Reader::tos},       {"ip_ecn", &Reader::tos},     {"nw_ttl", &Reader::ttl},
+            {"tp_src", &Reader::port},      {"tp_dst", &Reader::port},    {"tcp_src", &Reader::port},
+            {"tcp_dst", &Reader::port},     {"udp_src", &Reader::port},   {"udp_dst", &Reader::port},
+            {"vlan_vid", &Reader::vlan},    {"vlan_pcp", &Reader::vlan},
         };
         const auto found = kFields.find(field.text);
         if (found == kFields.end()) field.fail(field.quoted() + " is not a field that the switch can set");
@@ -150,7 +169,8 @@ private:
 
 }  // namespace
 
-std::vector<Action> parse_actions(std::string_view text, size_t offset, const FlowMatch* match, const PortNumbers& ports) {
+std::vector<Action> parse_actions(std::string_view text, size_t offset, const FlowMatch* match,
+                                  const PortNumbers& ports) {
     const Word all{text, offset};
     Reader reader(match, ports);
     int depth = 0;

@@ -1,51 +1,37 @@
-// Actions, groups and buckets as device code reads them.
+// Lists of actions, groups and buckets as device code reads them.
 #pragma once
 
-#include <algorithm>
+#include <memory>
+#include <unordered_map>
+#include <vector>
 
+#include "millrace/nf/image.hpp"
 #include "millrace/nf/switch/device.hpp"
 #include "millrace/nf/switch/flow.hpp"
 
 namespace millrace::nf::flow_switch {
 
-/// Lists of actions side by side, with the groups that they lead to, which must be among those it is made from.
-class ActionTables {
+/// The groups of a switch, each in its slot.
+class GroupTables {
 public:
-    explicit ActionTables(const std::vector<Group>& from) {
-        for (const Group& group : from) {
-            ids_.push_back(group.id);
-            const size_t first = buckets.size();
-            for (const Group::Bucket& bucket : group.buckets)
-                buckets.insert(buckets.end(), bucket.weight, {append(bucket.actions), static_cast<uint32_t>(bucket.actions.size())});
-            groups.push_back({static_cast<uint32_t>(first), static_cast<uint32_t>(buckets.size() - first)});
-        }
-    }
+    explicit GroupTables(std::vector<Group> groups);
 
-    /// Returns where the list begins.
-    uint32_t append(const std::vector<Action>& list) {
-        const auto first = static_cast<uint32_t>(actions.size());
-        for (Action action : list) {
-            if (action.kind == ActionKind::group) action.value = static_cast<uint32_t>(std::find(ids_.begin(), ids_.end(), action.value) - ids_.begin());
-            actions.push_back(action);
-        }
-        return first;
-    }
+    const std::vector<Group>& groups() const { return groups_; }
+    bool has(uint32_t id) const { return slots_.contains(id); }
+    /// Appends a list of actions to `actions`, with slots in place of groups' numbers. Returns where it begins. All its
+    /// groups must be there.
+    uint32_t append(std::vector<Action>& actions, const std::vector<Action>& list) const;
 
-    /// Views of what is there; no flows.
-    Switch::Tables tables() const {
-        Switch::Tables tables{};
-        tables.actions = {actions.data(), actions.size()};
-        tables.groups = {groups.data(), groups.size()};
-        tables.buckets = {buckets.data(), buckets.size()};
-        return tables;
-    }
-
-    std::vector<Action> actions;
-    std::vector<Switch::Group> groups;
-    std::vector<Switch::Bucket> buckets;
+    /// Points the views of groups at what is there, which must live as long, or be attached.
+    void view(Switch::Tables& tables) const;
+    void attach(Image& image, Switch::Tables& tables) const;
 
 private:
-    std::vector<uint32_t> ids_;
+    std::vector<Group> groups_;
+    std::unordered_map<uint32_t, uint32_t> slots_;  // by number
+    std::shared_ptr<const std::vector<Switch::Group>> by_slot_;
+    std::shared_ptr<const std::vector<Switch::Bucket>> buckets_;
+    std::shared_ptr<const std::vector<Action>> actions_;
 };
 
 }  // namespace millrace::nf::flow_switch

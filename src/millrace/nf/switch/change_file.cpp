@@ -2,14 +2,17 @@
 
 #include <spdlog/spdlog.h>
 
+#include <filesystem>
 #include <fstream>
 
-#include "millrace/nf/classify/words.hpp"
+#include "millrace/nf/classify/rules/words.hpp"
 
 namespace millrace::nf::flow_switch {
 
 void ChangeFile::read_on(const std::function<void(std::string_view)>& f) {
-    if (path.empty()) return;
+    std::error_code error;
+    // A pipe that nobody writes would keep the program waiting.
+    if (path.empty() || !std::filesystem::is_regular_file(path, error)) return;
     std::ifstream in(path, std::ios::binary);
     in.seekg(read);
     for (std::string line; std::getline(in, line) && !in.eof();) {  // the last line may not be whole yet

@@ -16,8 +16,8 @@ struct ChangeFile {
     uint32_t lines = 0;
     uint64_t refused = 0;  ///< lines
 
-    /// Calls `f(line)` with every whole line that has come since, without its comment and with `lines` its number. What it throws as
-    /// classify::WordMistake is told of, and counted as refused.
+    /// Calls `f(line)` with every whole line that has come since, without its comment and with `lines` its number. What
+    /// it throws as classify::WordMistake is told of, and counted as refused.
     void read_on(const std::function<void(std::string_view)>& f);
 };
 

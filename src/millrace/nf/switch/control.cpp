@@ -1,8 +1,7 @@
 #include "millrace/nf/switch/control.hpp"
 
 #include <algorithm>
-
-#include "millrace/nf/switch/action_tables.hpp"
+#include <unordered_map>
 
 namespace millrace::nf::flow_switch {
 namespace {
@@ -11,20 +10,36 @@ constexpr uint16_t kSendFlowRemoved = 1;  // OFPFF_SEND_FLOW_REM
 constexpr auto kExpiryInterval = std::chrono::milliseconds(250);
 
 bool leads_to(const Flow& flow, uint32_t group) {
-    return std::any_of(flow.actions.begin(), flow.actions.end(), [&](const Action& action) { return action.kind == ActionKind::group && action.value == group; });
+    return std::any_of(flow.actions.begin(), flow.actions.end(),
+                       [&](const Action& action) { return action.kind == ActionKind::group && action.value == group; });
+}
+
+/// Gives groups the slots in order; the tables of flows are to be made anew.
+void number_groups(std::vector<Group>& groups) {
+    for (size_t i = 0; i < groups.size(); ++i) groups[i].slot = static_cast<uint32_t>(i);
 }
 
 }  // namespace
 
-Control::Control(PortNumbers ports, FlowSet set)
-    : ports_(std::move(ports)),
-      table_(std::move(set.flows),
-             [this](const Flow& flow) {
-                 const Counters::Counts counts = counted(identity_of(flow) + "#0");
-                 return std::pair(counts.packets, counts.bytes);
-             }),
+Control::Control(PortNumbers ports, FlowSet set, size_t max_flows, size_t room)
+    : ports_(std::move(ports)), max_flows_(max_flows), counters_(std::max(room, set.flows.size())),
+      table_(std::move(set.flows), {[this](Flow& flow) { begin_counting(flow); },
+                                    [this](Flow& flow) {
+                                        const Counters::Counts counts = counted(flow);
+                                        flow.life.first_packets = counts.packets;
+                                        flow.life.first_bytes = counts.bytes;
+                                    }}),
       groups_(std::move(set.groups)) {
-    for (Flow& flow : table_.flows()) flow.life.begin = flow.life.last_used = Clock::now();
+    number_groups(groups_);
+    table_.for_each([](Flow& flow) { flow.life.begin = flow.life.last_used = Clock::now(); });
+}
+
+/// Gives a flow a place for its counters, which begin at 0.
+void Control::begin_counting(Flow& flow) {
+    flow.life.counter = counters_.take(at_work_);
+    const Counters::Counts counts = Counters::at(*counters_.values(), flow.life.counter);
+    flow.life.first_packets = flow.life.packets_seen = counts.packets;
+    flow.life.first_bytes = counts.bytes;
 }
 
 PortNumbers Control::ports() const {
@@ -42,6 +57,16 @@ void Control::set_address(Address address) {
     address_ = std::move(address);
 }
 
+void Control::set_max_flows(size_t most) {
+    const std::lock_guard lock(mutex_);
+    max_flows_ = most;
+}
+
+size_t Control::max_flows() const {
+    const std::lock_guard lock(mutex_);
+    return max_flows_;
+}
+
 std::vector<Group>::iterator Control::find_group(uint32_t id) {
     return std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) { return group.id == id; });
 }
@@ -51,10 +76,8 @@ uint64_t Control::change(FlowChange change, bool check_overlap, Clock::time_poin
     for (const Action& action : change.flow.actions)
         if (action.kind == ActionKind::group && find_group(action.value) == groups_.end()) throw Refusal::no_group;
     if (change.kind == FlowChange::Kind::add) {
-        if (check_overlap)
-            for (const Flow& flow : table_.flows())
-                if (flow.priority == change.flow.priority && overlap(flow.match, change.flow.match)) throw Refusal::overlap;
-        if (table_.size() >= kMaxFlows && table_.find(identity_of(change.flow)) == nullptr) throw Refusal::table_full;
+        if (check_overlap && table_.overlaps(change.flow)) throw Refusal::overlap;
+        if (table_.size() >= max_flows_ && table_.find(change.flow) == nullptr) throw Refusal::table_full;
         change.flow.life.begin = change.flow.life.last_used = now;
     }
     ++version_;
@@ -68,8 +91,13 @@ uint64_t Control::add_group(Group group) {
     const std::lock_guard lock(mutex_);
     if (find_group(group.id) != groups_.end()) throw Refusal::group_exists;
     if (groups_.size() >= kMaxGroups) throw Refusal::too_many_groups;
+    std::vector<bool> taken(groups_.size() + 1);
+    for (const Group& other : groups_)
+        if (other.slot < taken.size()) taken[other.slot] = true;
+    group.slot = static_cast<uint32_t>(std::find(taken.begin(), taken.end(), false) - taken.begin());
     group.begin = Clock::now();
     groups_.push_back(std::move(group));
+    group_tables_.reset();
     return ++version_;
 }
 
@@ -78,13 +106,16 @@ uint64_t Control::modify_group(Group group) {
     const auto found = find_group(group.id);
     if (found == groups_.end()) throw Refusal::no_group_to_modify;
     group.begin = found->begin;
+    group.slot = found->slot;
     *found = std::move(group);
+    group_tables_.reset();
     return ++version_;
 }
 
 uint64_t Control::remove_group(std::optional<uint32_t> id) {
     const std::lock_guard lock(mutex_);
     ++version_;
+    group_tables_.reset();
     std::erase_if(groups_, [&](const Group& group) {
         if (id && group.id != *id) return false;
         std::vector<Flow> removed;
@@ -106,22 +137,26 @@ Control::Progress Control::progress(uint64_t version) const {
     return version > refused_after_ && version <= refused_until_ ? Progress::refused : Progress::at_work;
 }
 
-Counters::Counts Control::counted(const std::string& identity) const {
-    const Counters::Place* const place = counters_ ? counters_->find(identity) : nullptr;
-    return place == nullptr ? Counters::Counts{} : Counters::at(*counters_->values(), *place);
+/// What stands where the generation at work counts a flow.
+Counters::Counts Control::counted(const Flow& flow) const {
+    return counters_at_work_ == nullptr ? Counters::Counts{} : Counters::at(*counters_at_work_, flow.life.counter);
 }
 
-Counters::Counts Control::since_reset(const Flow& flow, Counters::Counts counts) {
-    return {counts.packets - flow.life.first_packets, counts.bytes - flow.life.first_bytes};
+/// What a flow has counted. A generation with more room for counters may begin with less than the one before had at
+/// last.
+Counters::Counts Control::since_reset(const Flow& flow, const Values& values) {
+    if (values == nullptr) return {};
+    const Counters::Counts counts = Counters::at(*values, flow.life.counter);
+    return {counts.packets - std::min(counts.packets, flow.life.first_packets),
+            counts.bytes - std::min(counts.bytes, flow.life.first_bytes)};
 }
 
 std::vector<FlowEntry> Control::flows(const FlowMatch& match, const FlowFilter& filter) const {
     const std::lock_guard lock(mutex_);
     std::vector<FlowEntry> entries;
-    const std::vector<Flow>& flows = table_.flows();
-    const std::vector<std::string> names = identities(flows);
-    for (size_t i = 0; i < flows.size(); ++i)
-        if (within(flows[i].match, match) && filter.accepts(flows[i])) entries.push_back({flows[i], since_reset(flows[i], counted(names[i]))});
+    table_.for_each_within(match, [&](const Flow& flow) {
+        if (filter.accepts(flow)) entries.push_back({flow, since_reset(flow, counters_at_work_)});
+    });
     return entries;
 }
 
@@ -143,9 +178,9 @@ std::vector<Group> Control::groups() const {
 /// Notes flows that have gone: they count until the generation without them is at work.
 void Control::went(std::vector<Flow> flows, Removal reason, Clock::time_point now) {
     for (Flow& flow : flows) {
-        if ((flow.flags & kSendFlowRemoved) == 0) continue;
-        const Counters::Place* const place = counters_ ? counters_->find(identity_of(flow) + "#0") : nullptr;
-        going_.push_back({std::move(flow), reason, place ? std::optional(*place) : std::nullopt, counters_ ? counters_->values() : nullptr, version_, now});
+        counters_.leave(flow.life.counter, version_);
+        if ((flow.flags & kSendFlowRemoved) != 0)
+            going_.push_back({std::move(flow), reason, counters_at_work_, version_, now});
     }
 }
 
@@ -154,42 +189,56 @@ std::vector<RemovedFlow> Control::take_removed() {
     std::vector<RemovedFlow> removed;
     std::erase_if(going_, [&](const Going& going) {
         if (going.version > at_work_) return false;
-        const Counters::Counts counts = going.place ? since_reset(going.flow, Counters::at(*going.values, *going.place)) : Counters::Counts{};
-        removed.push_back({going.flow, going.reason, counts, going.end - going.flow.life.begin});
+        removed.push_back(
+            {going.flow, going.reason, since_reset(going.flow, going.values), going.end - going.flow.life.begin});
         return true;
     });
     return removed;
 }
 
 uint32_t Control::run(Packet& packet, const std::vector<Action>& actions) const {
-    const std::vector<Group> groups = this->groups();
+    std::shared_ptr<const GroupTables> groups;
+    {
+        const std::lock_guard lock(mutex_);
+        groups = groups_made();
+    }
     for (const Action& action : actions)
-        if (action.kind == ActionKind::group && std::none_of(groups.begin(), groups.end(), [&](const Group& group) { return group.id == action.value; }))
-            throw Refusal::no_group;
-    ActionTables made(groups);
-    const uint32_t first = made.append(actions);
-    return Switch::run(packet, made.tables(), first, static_cast<uint32_t>(actions.size()), Lanes<1>{});
+        if (action.kind == ActionKind::group && !groups->has(action.value)) throw Refusal::no_group;
+    std::vector<Action> list;
+    groups->append(list, actions);
+    Switch::Tables tables{};
+    groups->view(tables);
+    return Switch::run(packet, tables, {list.data(), list.size()}, 0, static_cast<uint32_t>(list.size()), Lanes<1>{});
 }
 
-void Control::at_work(uint64_t version, std::shared_ptr<const Counters> counters, Clock::time_point now) {
+void Control::on_progress(std::function<void()> f) {
     const std::lock_guard lock(mutex_);
+    on_progress_ = std::move(f);
+}
+
+void Control::at_work(uint64_t version, Values counters, Clock::time_point now) {
+    const std::lock_guard lock(mutex_);
+    const bool progress = version > at_work_;
     at_work_ = std::max(at_work_, version);
-    counters_ = std::move(counters);
+    counters_at_work_ = std::move(counters);
     if (now - expired_ >= kExpiryInterval) expire(now);
+    if (progress && on_progress_) on_progress_();
 }
 
 void Control::expire(Clock::time_point now) {
     expired_ = now;
     std::vector<Flow> idle, old;
-    const auto over = [&](Clock::time_point since, uint16_t seconds) { return seconds != 0 && now - since >= std::chrono::seconds(seconds); };
+    const auto over = [&](Clock::time_point since, uint16_t seconds) {
+        return seconds != 0 && now - since >= std::chrono::seconds(seconds);
+    };
     table_.remove_if([&](const Flow& flow) { return over(flow.life.begin, flow.hard_timeout); }, old);
-    for (Flow& flow : table_.flows()) {
-        if (flow.idle_timeout == 0) continue;
-        const uint64_t packets = counted(identity_of(flow) + "#0").packets;
-        if (packets == flow.life.packets_seen) continue;
+    table_.for_each([&](Flow& flow) {
+        if (flow.idle_timeout == 0) return;
+        const uint64_t packets = counted(flow).packets;
+        if (packets == flow.life.packets_seen) return;
         flow.life.packets_seen = packets;
         flow.life.last_used = now;
-    }
+    });
     table_.remove_if([&](const Flow& flow) { return over(flow.life.last_used, flow.idle_timeout); }, idle);
     if (idle.empty() && old.empty()) return;
     ++version_;
@@ -197,40 +246,78 @@ void Control::expire(Clock::time_point now) {
     went(std::move(idle), Removal::idle_timeout, now);
 }
 
-Control::Wanted Control::wanted() const {
-    const std::lock_guard lock(mutex_);
-    return {table_.flows(), groups_, version_};
+const std::shared_ptr<const GroupTables>& Control::groups_made() const {
+    if (group_tables_ == nullptr) group_tables_ = std::make_shared<const GroupTables>(groups_);
+    return group_tables_;
 }
 
-uint64_t Control::give_up(std::vector<Flow> flows, std::vector<Group> groups) {
+Control::Around Control::around() const { return {groups_made(), counters_.values(), counters_.in_use(), version_}; }
+
+Control::Wanted Control::wanted() {
+    const std::lock_guard lock(mutex_);
+    // A configuration that was read anew, and then refused, has left some.
+    keep_only_own_counters();
+    return {around(), table_.renumber()};
+}
+
+std::optional<Control::Changed> Control::changed(size_t most) const {
+    const std::lock_guard lock(mutex_);
+    const std::vector<NumberedChange>* const changes = table_.changes();
+    if (changes == nullptr || changes->size() > most) return std::nullopt;
+    return Changed{around(), *changes};
+}
+
+uint64_t Control::give_up(std::vector<Flow> flows, std::vector<NumberedChange> changes, std::vector<Group> groups) {
     const std::lock_guard lock(mutex_);
     refused_after_ = at_work_;
     refused_until_ = at_work_ = version_;
     std::erase_if(going_, [&](const Going& going) { return going.version > refused_after_; });
-    table_.replace(std::move(flows));
+    table_.restore(std::move(flows), std::move(changes));
     groups_ = std::move(groups);
+    group_tables_.reset();
+    keep_only_own_counters();
+    if (on_progress_) on_progress_();
     return version_;
 }
 
-void Control::add_controlled(FlowSet& set) const {
+/// Takes back the counters of flows that are not there.
+void Control::keep_only_own_counters() {
+    std::vector<uint32_t> places;
+    places.reserve(table_.size());
+    table_.for_each([&](const Flow& flow) { places.push_back(flow.life.counter); });
+    counters_.keep_only(places, version_);
+}
+
+void Control::add_controlled(FlowSet& set) {
     std::unordered_map<std::string, Flow*> loaded;
     for (Flow& flow : set.flows) loaded.emplace(identity_of(flow), &flow);
     std::vector<Flow> kept;
-    for (const Flow& flow : table_.flows()) {
+    table_.for_each([&](const Flow& flow) {
         const auto same = loaded.find(identity_of(flow));
-        if (same != loaded.end()) same->second->life = flow.life;
-        else if (flow.file == Flow::kFromController) kept.push_back(flow);
+        if (same != loaded.end()) {
+            same->second->life = flow.life;
+            loaded.erase(same);  // of several with one identity the first counts
+        } else if (flow.file == Flow::kFromController) {
+            kept.push_back(flow);
+        }
+    });
+    for (Flow& flow : set.flows) {
+        if (flow.life.counter != Flow::kNoCounter) continue;
+        begin_counting(flow);
+        flow.life.begin = flow.life.last_used = Clock::now();
     }
     set.flows.insert(set.flows.end(), kept.begin(), kept.end());
     for (const Group& group : groups_)
-        if (group.from_controller && std::none_of(set.groups.begin(), set.groups.end(), [&](const Group& other) { return other.id == group.id; }))
+        if (group.from_controller && std::none_of(set.groups.begin(), set.groups.end(),
+                                                  [&](const Group& other) { return other.id == group.id; }))
             set.groups.push_back(group);
+    number_groups(set.groups);
 }
 
-uint64_t Control::keep_controlled(FlowSet& set) const {
+Control::Around Control::keep_controlled(FlowSet& set) {
     const std::lock_guard lock(mutex_);
     add_controlled(set);
-    return version_;
+    return {std::make_shared<const GroupTables>(set.groups), counters_.values(), counters_.in_use(), version_};
 }
 
 void Control::adopt(PortNumbers ports, FlowSet set, uint64_t version) {
@@ -243,8 +330,10 @@ void Control::adopt(PortNumbers ports, FlowSet set, uint64_t version) {
         add_controlled(set);
         ++version_;
     }
-    table_.replace(std::move(set.flows));
+    table_.replace(std::move(set.flows), version == version_);
     groups_ = std::move(set.groups);
+    group_tables_.reset();
+    keep_only_own_counters();
 }
 
 }  // namespace millrace::nf::flow_switch

@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "millrace/base/queue.hpp"
+#include "millrace/nf/switch/action_tables.hpp"
 #include "millrace/nf/switch/controller_address.hpp"
 #include "millrace/nf/switch/counters.hpp"
-#include "millrace/nf/switch/flow_changes.hpp"
+#include "millrace/nf/switch/flow_table.hpp"
 
 struct rte_mbuf;
 
@@ -45,12 +46,11 @@ struct PuntedPacket {
     uint32_t table_miss = 0;  ///< 1: of the table-miss flow
 };
 
-/// Any thread may call anything. Changes are wanted from when they are made, and at work when Runtime::apply_changes has
-/// brought in a generation with them: `version` numbers them.
+/// Any thread may call anything. Changes are wanted from when they are made, and at work when Runtime::apply_changes
+/// has brought in a generation with them: `version` numbers them.
 class Control {
 public:
     using Clock = std::chrono::steady_clock;
-    static constexpr size_t kMaxFlows = size_t{1} << 20;
     static constexpr size_t kMaxGroups = 1024;
 
     /// Who shall control the switch, and by which number it is known to them.
@@ -60,11 +60,13 @@ public:
         friend bool operator==(const Address&, const Address&) = default;
     };
 
-    Control(PortNumbers ports, FlowSet set);
+    /// Changes beyond `max_flows` flows are refused; there is room for the counters of `room` of them at the start.
+    Control(PortNumbers ports, FlowSet set, size_t max_flows = Flow::kMaxFlows, size_t room = 0);
 
     PortNumbers ports() const;
     Address address() const;
     void set_address(Address address);
+    void set_max_flows(size_t most);
 
     // --- for those who control it ---
     /// All return the version that the change is in. Throws Refusal; then nothing has changed.
@@ -82,13 +84,18 @@ public:
     /// The flows within a match, in order.
     std::vector<FlowEntry> flows(const FlowMatch& match, const FlowFilter& filter) const;
     size_t flow_count() const;
+    size_t max_flows() const;
     /// Flows added, changed and removed so far.
     uint64_t changed_flows() const;
     std::vector<Group> groups() const;
     /// Flows that have gone with the flag OFPFF_SEND_FLOW_REM, with what they counted at last.
     std::vector<RemovedFlow> take_removed();
-    /// Does to a packet what a list of actions says, as a flow's would be done; returns the switch's outcome. Throws Refusal.
+    /// Does to a packet what a list of actions says, as a flow's would be done; returns the switch's outcome. Throws
+    /// Refusal.
     uint32_t run(Packet& packet, const std::vector<Action>& actions) const;
+
+    /// Calls `f`, from whatever thread, each time that changes have come to work or were refused.
+    void on_progress(std::function<void()> f);
 
     /// While somebody listens, packets for the controller go into the queue.
     BoundedQueue<PuntedPacket>& punts() { return punts_; }
@@ -102,19 +109,32 @@ public:
     Traffic& traffic() { return traffic_; }
 
     // --- for the switch itself ---
+    using Values = std::shared_ptr<Counters::Values>;
     /// The generation with this version and these counters is the one at work. Lets flows time out.
-    void at_work(uint64_t version, std::shared_ptr<const Counters> counters, Clock::time_point now = Clock::now());
-    struct Wanted {
-        std::vector<Flow> flows;
-        std::vector<Group> groups;
+    void at_work(uint64_t version, Values counters, Clock::time_point now = Clock::now());
+    /// What a generation needs besides flows.
+    struct Around {
+        std::shared_ptr<const GroupTables> groups;
+        Values counters;
+        size_t counters_in_use = 0;  ///< of them, from the start
         uint64_t version = 0;
     };
-    Wanted wanted() const;
-    /// Gives up what is not at work yet: these are the flows and groups again.
-    /// Returns the version that is at work.
-    uint64_t give_up(std::vector<Flow> flows, std::vector<Group> groups);
-    /// Puts the controllers' flows and groups behind those that files say, and returns the version that has them.
-    uint64_t keep_controlled(FlowSet& set) const;
+    struct Wanted : Around {
+        std::vector<Flow> flows;
+    };
+    /// The flows, numbered in order from now on.
+    Wanted wanted();
+    struct Changed : Around {
+        std::vector<NumberedChange> flows;
+    };
+    /// What has changed since the flows were numbered; nothing when there is more of it than `most`.
+    std::optional<Changed> changed(size_t most) const;
+    /// Gives up what is not at work yet: the flows are these, as they were numbered, with these changes, and the groups
+    /// these again. Returns the version that is at work.
+    uint64_t give_up(std::vector<Flow> flows, std::vector<NumberedChange> changes, std::vector<Group> groups);
+    /// Puts the controllers' flows and groups behind those that files say, gives all of them counters and slots, and
+    /// returns what is around them.
+    Around keep_controlled(FlowSet& set);
     /// The configuration was read anew: `set` came from its files, and from `keep_controlled` with `version`.
     void adopt(PortNumbers ports, FlowSet set, uint64_t version);
 
@@ -122,14 +142,17 @@ private:
     struct Going {
         Flow flow;
         Removal reason;
-        std::optional<Counters::Place> place;
-        std::shared_ptr<Counters::Values> values;
+        Values values;
         uint64_t version;
         Clock::time_point end;
     };
-    Counters::Counts counted(const std::string& identity) const;
-    static Counters::Counts since_reset(const Flow& flow, Counters::Counts counts);
-    void add_controlled(FlowSet& set) const;
+    Counters::Counts counted(const Flow& flow) const;
+    static Counters::Counts since_reset(const Flow& flow, const Values& values);
+    void add_controlled(FlowSet& set);
+    void begin_counting(Flow& flow);
+    void keep_only_own_counters();
+    Around around() const;
+    const std::shared_ptr<const GroupTables>& groups_made() const;
     void went(std::vector<Flow> flows, Removal reason, Clock::time_point now);
     void expire(Clock::time_point now);
     std::vector<Group>::iterator find_group(uint32_t id);
@@ -137,10 +160,14 @@ private:
     mutable std::mutex mutex_;
     PortNumbers ports_;
     Address address_;
-    mutable FlowTable table_;
-    std::vector<Group> groups_;
-    std::shared_ptr<const Counters> counters_;   // of the generation at work
+    size_t max_flows_;
     uint64_t version_ = 0, at_work_ = 0;
+    Counters counters_;
+    Values counters_at_work_;
+    FlowTable table_;
+    std::vector<Group> groups_;
+    mutable std::shared_ptr<const GroupTables> group_tables_;  // of `groups_`, once somebody has asked
+    std::function<void()> on_progress_;
     uint64_t changed_flows_ = 0;
     uint64_t refused_after_ = 0, refused_until_ = 0;
     std::vector<Going> going_;

@@ -16,7 +16,8 @@ bool is_port(std::string_view text) {
 std::optional<std::string> host_of(std::string_view text) {
     const bool bracketed = text.starts_with('[') && text.ends_with(']');
     if (bracketed) text = text.substr(1, text.size() - 2);
-    if (text.find_first_of("[] ") != std::string_view::npos || (!bracketed && text.find(':') != std::string_view::npos)) return std::nullopt;
+    if (text.find_first_of("[] ") != std::string_view::npos || (!bracketed && text.find(':') != std::string_view::npos))
+        return std::nullopt;
     return std::string(text);
 }
 

@@ -1,51 +1,59 @@
 // Packets and bytes of each flow, kept when flows come and go.
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
-#include <string>
-#include <unordered_map>
 #include <vector>
 
 namespace millrace::nf::flow_switch {
 
-/// The counters that the generations of one switch share, and which of them belongs to which flow. The generation before may
-/// still count while the next one is made, so a flow's counters stay where they are, and those of a flow that went are
-/// given to another one only when the generation that had it is certain to be over: with the next but one.
+/// The counters that the generations of one switch share. A flow has its place as long as it lives. The generation
+/// before may still count while the next one is made, so the place of a flow that went is given to another one only
+/// when that generation is certain to be over: when the next but one is at work.
 class Counters {
 public:
     using Values = std::vector<uint64_t>;
-
-    /// For the first generation, or the one behind `previous`. `flows` are the identities of its flows (match and priority),
-    /// all different; `most` flows at least find room in later generations without moving.
-    Counters(const Counters* previous, const std::vector<std::string>& flows, size_t most);
-
-    /// Where a flow is counted, and what stood there when it came: counters of flows that went are not set back, as a device
-    /// has a copy of its own.
-    struct Place {
-        uint32_t index = 0;  ///< in `values()`: of its packets; its bytes stand behind
-        uint64_t packets = 0, bytes = 0;
-    };
-    const Place& place(const std::string& flow) const { return places_.at(flow); }
-    /// Null when there is no such flow.
-    const Place* find(const std::string& flow) const {
-        const auto found = places_.find(flow);
-        return found == places_.end() ? nullptr : &found->second;
-    }
-    /// What a place has counted.
     struct Counts {
         uint64_t packets = 0, bytes = 0;
     };
-    static Counts at(const Values& values, const Place& place) {
-        return {__atomic_load_n(&values[place.index], __ATOMIC_RELAXED) - place.packets, __atomic_load_n(&values[place.index + 1], __ATOMIC_RELAXED) - place.bytes};
+
+    /// With room for so many flows at least.
+    explicit Counters(size_t room);
+
+    /// A place for another flow, while the generation with version `at_work` is. What stands there is what others have
+    /// counted.
+    uint32_t take(uint64_t at_work);
+    /// The flow at a place is not in the generation with that version, nor in later ones.
+    void leave(uint32_t place, uint64_t version);
+    /// None but these places belong to flows from that version on.
+    void keep_only(const std::vector<uint32_t>& places, uint64_t version);
+
+    /// What stands at a place; nothing where there is no such place yet.
+    static Counts at(const Values& values, uint32_t place) {
+        if (place + size_t{1} >= values.size()) return {};
+        return {__atomic_load_n(&values[place], __ATOMIC_RELAXED),
+                __atomic_load_n(&values[place + 1], __ATOMIC_RELAXED)};
     }
+    /// Another vector when more places are needed than there is room for. What is counted in the one before from then
+    /// on, until it is not at work any more, is lost.
     const std::shared_ptr<Values>& values() const { return values_; }
+    /// Values from the start of which all places given out so far are part. It grows by doubling: devices make room for
+    /// what comes back of them with each batch, and make it anew where it grows.
+    size_t in_use() const { return std::bit_ceil(std::max<size_t>(fresh_, 128)); }
 
 private:
+    struct Leaving {
+        uint32_t place;
+        uint64_t version;
+    };
     std::shared_ptr<Values> values_;
-    std::unordered_map<std::string, Place> places_;
-    std::vector<uint32_t> leaving_;  // of flows of the generation before that this one does not have
+    uint32_t fresh_ = 0;  // the first place that nobody ever had
     std::vector<uint32_t> free_;
+    std::deque<Leaving> leaving_;
 };
 
 }  // namespace millrace::nf::flow_switch

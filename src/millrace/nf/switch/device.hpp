@@ -1,4 +1,5 @@
-// OpenFlow switch (GSwitch: Varvello et al., CoNEXT 2014, section 5): the first flow that matches says what becomes of a packet.
+// OpenFlow switch (GSwitch: Varvello et al., CoNEXT 2014, section 5): the first flow that matches says what becomes of
+// a packet.
 #pragma once
 
 #include "millrace/nf/classify/flow_fields.hpp"
@@ -17,7 +18,7 @@ struct Switch {
 
     struct Flow {
         uint32_t first_action, actions;
-        uint32_t number;   ///< in order of loading: the decision's detail
+        uint32_t number;   ///< the decision's detail
         uint32_t counter;  ///< of packets in `counters`; that of bytes follows
     };
     struct Bucket {
@@ -26,13 +27,20 @@ struct Switch {
     struct Group {
         uint32_t first_bucket, buckets;
     };
-    struct Tables {
-        classify::Search<9>::Tables flows;         ///< for all packets but those of IPv6
+    /// Flows that are searched together.
+    struct Part {
+        classify::Search<9>::Tables flows;  ///< for all packets but those of IPv6
         classify::Search<15>::Tables ipv6_flows;
-        View<Flow> entries;                        ///< by position, shared by both
+        View<Flow> entries;  ///< by position, shared by both
         View<Action> actions;
+    };
+    struct Tables {
+        Part parts[2];         ///< flows as they were at some time, and what has changed since
+        View<uint32_t> gone;   ///< of the first part: a bit for each position whose flow went or is another one now
+        View<uint32_t> ranks;  ///< of the second: how many of the first part's flows are tried before each
         View<Group> groups;
-        View<Bucket> buckets;                      ///< as often as their weights say
+        View<Bucket> buckets;        ///< as often as their weights say
+        View<Action> group_actions;  ///< of buckets
         MutableView<uint64_t> counters;
     };
 
@@ -41,32 +49,34 @@ struct Switch {
         // Chains drop malformed packets first; should one come, its headers are not to be trusted.
         if (packet.layers().malformed != Malformed::no) return {kNoDetail, kMalformed};
         const classify::FlowFields fields = classify::flow_fields_of(packet);
-        const uint32_t position = packet.layers().is_ipv6()
-                                      ? classify::Search<15>::find(tables.ipv6_flows, classify::ternary_key<15>(fields), lanes)
-                                      : classify::Search<9>::find(tables.flows, classify::ternary_key<9>(fields), lanes);
-        if (position == classify::kNoRule) return {kNoDetail, kMiss};
-        const Flow flow = tables.entries[position];
+        const Found found = packet.layers().is_ipv6() ? find<15>(tables, fields, lanes)
+                                                      : find<9>(tables, fields, lanes);
+        if (found.position == classify::kNoRule) return {kNoDetail, kMiss};
+        const Part& part = tables.parts[found.part];
+        const Flow flow = part.entries[found.position];
         const uint64_t bytes = packet.length();
         lanes.once([&] {
             add(tables.counters[flow.counter], 1);
             add(tables.counters[flow.counter + 1], bytes);
         });
-        return {flow.number, run(packet, tables, flow.first_action, flow.actions, lanes)};
+        return {flow.number, run(packet, tables, part.actions, flow.first_action, flow.actions, lanes)};
     }
 
-    /// Does what `count` actions say, and returns the outcome.
+    /// Does what `count` of `actions` say, from `first` on, and returns the outcome.
     template <class Lanes>
-    MILLRACE_DEVICE static uint32_t run(Packet& packet, const Tables& tables, uint32_t first, uint32_t count, Lanes lanes) {
+    MILLRACE_DEVICE static uint32_t run(Packet& packet, const Tables& tables, View<Action> actions, uint32_t first,
+                                        uint32_t count, Lanes lanes) {
         uint32_t outcome = kDrop;  // where nothing sends it on
         for (uint32_t i = 0; i < count; ++i) {
-            const Action action = tables.actions[first + i];
+            const Action action = actions[first + i];
             switch (action.kind) {
                 case ActionKind::group: {
                     const Group group = tables.groups[action.value];
                     if (group.buckets == 0) return kDrop;
                     // The high bits of the product spread a hash over any count without a division.
-                    const uint64_t product = static_cast<uint64_t>(flow_hash(packet)) * group.buckets;
+                    const uint64_t product = static_cast<uint64_t>(bucket_hash(packet)) * group.buckets;
                     const Bucket bucket = tables.buckets[group.first_bucket + static_cast<uint32_t>(product >> 32)];
+                    actions = tables.group_actions;
                     first = bucket.first_action;
                     count = bucket.actions;
                     i = 0xffffffffu;  // the bucket's first action comes next
@@ -89,9 +99,7 @@ struct Switch {
                     if (action.high != 0 && packet.layers().vlan_count > 0) break;
                     if (!push_vlan(packet, static_cast<uint16_t>(action.value), lanes)) return kNoRoom;
                     break;
-                case ActionKind::pop_vlan:
-                    pop_vlan(packet, lanes);
-                    break;
+                case ActionKind::pop_vlan: pop_vlan(packet, lanes); break;
                 case ActionKind::set_vlan_id:
                 case ActionKind::set_vlan_pcp:
                     lanes.once([&] { change(packet, action); });
@@ -101,14 +109,50 @@ struct Switch {
                     if (!packet.layers().is_ip()) break;
                     if (packet.ip_ttl() <= 1) return kTtlExpired;
                     [[fallthrough]];
-                default:
-                    lanes.once([&] { change(packet, action); });
+                default: lanes.once([&] { change(packet, action); });
             }
         }
         return outcome;
     }
 
 private:
+    struct Found {
+        uint32_t part, position;
+    };
+
+    /// The flow that is first in order of match, or kNoRule. Flows of the first part that went are passed over; one of
+    /// the second comes before those of the first that have its rank or a higher one.
+    template <unsigned Words, class Lanes>
+    MILLRACE_DEVICE static Found find(const Tables& tables, const classify::FlowFields& fields, Lanes lanes) {
+        const classify::TernaryKey<Words> key = classify::ternary_key<Words>(fields);
+        uint32_t first = 0, base = classify::kNoRule, part = 0;
+        // One search in the code for both parts: it is long.
+#if MILLRACE_GPU
+#pragma unroll 1
+#endif
+        for (;;) {
+            const uint32_t position = classify::Search<Words>::find(search_of<Words>(tables.parts[part]), key, lanes,
+                                                                    first);
+            if (part == 1)
+                return position != classify::kNoRule && tables.ranks[position] <= base ? Found{1, position}
+                                                                                       : Found{0, base};
+            if (!tables.gone.empty() && position != classify::kNoRule &&
+                (tables.gone[position / 32] >> position % 32 & 1) != 0) {
+                first = position + 1;
+                continue;
+            }
+            base = position;
+            if (tables.parts[1].entries.empty()) return {0, base};
+            part = 1;
+            first = 0;
+        }
+    }
+    template <unsigned Words>
+    MILLRACE_DEVICE static const typename classify::Search<Words>::Tables& search_of(const Part& part) {
+        if constexpr (Words == 9) return part.flows;
+        else return part.ipv6_flows;
+    }
+
     /// Other packets, other workers count at the same time.
     MILLRACE_DEVICE static void add(uint64_t& counter, uint64_t amount) {
 #if MILLRACE_GPU
@@ -116,6 +160,20 @@ private:
 #else
         __atomic_fetch_add(&counter, amount, __ATOMIC_RELAXED);
 #endif
+    }
+
+    /// What a bucket is chosen by: addresses and type of Ethernet, the VLAN and, of IP, the five-tuple. All packets of
+    /// a flow have the same. Without ports or addresses of IP, ARP and others are told apart by what they have.
+    MILLRACE_DEVICE static uint32_t bucket_hash(const Packet& packet) {
+        const Layers& layers = packet.layers();
+        uint64_t hash = static_cast<uint64_t>(flow_hash(packet)) << 32 | static_cast<uint64_t>(layers.ether_type) << 16;
+        if (layers.vlan_count > 0) hash |= 0x1000u | (load_be16(packet.data() + eth::kHeaderBytes) & 0x0fffu);
+        for (unsigned at = 0; at < 12; at += 6) {
+            hash ^= static_cast<uint64_t>(load_be32(packet.data() + at)) << 16 | load_be16(packet.data() + at + 4);
+            hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdull;
+        }
+        hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53ull;
+        return static_cast<uint32_t>(hash >> 32);
     }
 
     /// Chooses the ports; false when none is left.
@@ -161,10 +219,12 @@ private:
             case ActionKind::set_eth_dst: return Edit::set_mac(packet.data(), action.low);
             case ActionKind::set_eth_src: return Edit::set_mac(packet.data() + 6, action.low);
             case ActionKind::set_vlan_id: return Edit::set_tag(packet, 0x0fff, static_cast<uint16_t>(action.value));
-            case ActionKind::set_vlan_pcp: return Edit::set_tag(packet, 0xe000, static_cast<uint16_t>(action.value << 13));
+            case ActionKind::set_vlan_pcp:
+                return Edit::set_tag(packet, 0xe000, static_cast<uint16_t>(action.value << 13));
             case ActionKind::set_ip_src: return Edit::set_address(packet, action, true);
             case ActionKind::set_ip_dst: return Edit::set_address(packet, action, false);
-            case ActionKind::set_tos: return Edit::set_tos(packet, static_cast<uint8_t>(action.value), static_cast<uint8_t>(action.high));
+            case ActionKind::set_tos:
+                return Edit::set_tos(packet, static_cast<uint8_t>(action.value), static_cast<uint8_t>(action.high));
             case ActionKind::set_ttl: return Edit::set_ttl(packet, static_cast<uint8_t>(action.value));
             case ActionKind::dec_ttl: return Edit::set_ttl(packet, static_cast<uint8_t>(packet.ip_ttl() - 1));
             case ActionKind::set_l4_src: return Edit::set_port(packet, 0, static_cast<uint16_t>(action.value));

@@ -21,12 +21,15 @@ struct FlowMatch {
 struct Flow {
     /// `file` of flows that no file has.
     static constexpr uint32_t kFromController = 0xffffffffu;
+    static constexpr uint32_t kNoCounter = 0xfffffffeu;
+    /// That a switch has at most, whatever its configuration allows.
+    static constexpr size_t kMaxFlows = size_t{1} << 20;
 
     FlowMatch match;
-    uint16_t priority = 32768;    ///< the higher is tried first; among equals, the one loaded first
-    uint16_t idle_timeout = 0;    ///< s without a packet after which it goes; 0: none
-    uint16_t hard_timeout = 0;    ///< s after which it goes; 0: none
-    uint16_t flags = 0;           ///< OpenFlow's OFPFF_…
+    uint16_t priority = 32768;  ///< the higher is tried first; among equals, the one loaded first
+    uint16_t idle_timeout = 0;  ///< s without a packet after which it goes; 0: none
+    uint16_t hard_timeout = 0;  ///< s after which it goes; 0: none
+    uint16_t flags = 0;         ///< OpenFlow's OFPFF_…
     uint64_t cookie = 0;
     std::vector<Action> actions;  ///< none: the packet is dropped
     std::string text;             ///< as written, without comment and outer blanks
@@ -37,8 +40,9 @@ struct Flow {
     /// What the switch keeps of it.
     struct Life {
         std::chrono::steady_clock::time_point begin, last_used;
-        uint64_t packets_seen = 0;                  ///< when last looked at
-        uint64_t first_packets = 0, first_bytes = 0;  ///< what its counters had when it began, or was set to 0
+        uint32_t counter = kNoCounter;                ///< its place in Counters
+        uint64_t packets_seen = 0;                    ///< what stood there when last looked at
+        uint64_t first_packets = 0, first_bytes = 0;  ///< what stood there when it began, or was set to 0
     } life;
 
     /// OpenFlow 1.3.5, section 5.4: what becomes of packets that match no other flow.
@@ -56,15 +60,16 @@ struct Group {
         std::vector<Action> actions;
     };
     uint32_t id = 0;
+    uint32_t slot = 0;      ///< its place in the tables
     bool indirect = false;  ///< of type indirect, with its one bucket; else select
     bool from_controller = false;
-    std::string wire;       ///< its buckets as the controller wrote them, in OpenFlow's bytes
+    std::string wire;  ///< its buckets as the controller wrote them, in OpenFlow's bytes
     std::chrono::steady_clock::time_point begin;
     std::vector<Bucket> buckets;
 };
 
 struct FlowSet {
-    std::vector<Flow> flows;   ///< in order of loading
+    std::vector<Flow> flows;  ///< in order of loading
     std::vector<Group> groups;
     std::vector<std::string> files;
 };

@@ -1,19 +1,20 @@
 // Flows added, changed and removed one by one, as a controller or `ovs-ofctl` asks.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
 #include "millrace/nf/switch/flow_parser.hpp"
 
 namespace millrace::nf::flow_switch {
 
-/// Which flows are meant, besides by their match: those with these bits of the cookie, that send packets by a port (an index, or
-/// kToController) or to a group (OpenFlow 1.3.5, section 6.4).
+/// Which flows are meant, besides by their match: those with these bits of the cookie, that name a port to send packets
+/// by (an index, or one of the numbers below) or a group (OpenFlow 1.3.5, section 6.4).
 struct FlowFilter {
-    static constexpr uint32_t kToController = 0xfffffffdu;
+    /// `out_port` of flows that name a port by OpenFlow's numbers for sets of ports; an output to a set is none to its
+    /// members.
+    static constexpr uint32_t kInPort = 0xfffffff8u, kFlood = 0xfffffffbu, kAll = 0xfffffffcu,
+                              kToController = 0xfffffffdu;
 
     uint64_t cookie = 0, cookie_mask = 0;
     std::optional<uint32_t> out_port, out_group;
@@ -24,8 +25,8 @@ struct FlowFilter {
 struct FlowChange {
     enum class Kind { add, modify, modify_strict, remove, remove_strict };
     Kind kind = Kind::add;
-    Flow flow;           ///< to remove: without actions
-    FlowFilter filter;   ///< to add: ignored
+    Flow flow;          ///< to remove: without actions
+    FlowFilter filter;  ///< to add: ignored
     bool reset_counts = false;
 
     bool removes() const { return kind == Kind::remove || kind == Kind::remove_strict; }
@@ -35,57 +36,17 @@ struct FlowChange {
 /// `ovs-ofctl --bundle add-flows` have them; a flow alone is added. Throws classify::WordMistake.
 FlowChange parse_change(std::string_view line, const PortNumbers& ports);
 
-/// Whether every packet of `inner` is one of `outer`; whether one packet may be of both.
-bool within(const FlowMatch& inner, const FlowMatch& outer);
-bool overlap(const FlowMatch& a, const FlowMatch& b);
+/// A match as it is compared with others.
+struct MatchKeys {
+    classify::TernaryKey<15> value, mask;
+
+    explicit MatchKeys(const FlowMatch& match)
+        : value(classify::ternary_key<15>(match.value)), mask(classify::ternary_key<15>(match.mask)) {}
+    /// Whether every packet of this one is one of `outer`; whether one packet may be of both.
+    bool within(const MatchKeys& outer) const;
+    bool overlap(const MatchKeys& other) const;
+};
 
 /// What makes a flow the same flow: its match and its priority.
 std::string identity_of(const Flow& flow);
-/// The flows' identities; of several that are the same, each has the how-manieth it is behind.
-std::vector<std::string> identities(const std::vector<Flow>& flows);
-
-/// Flows under change (OpenFlow 1.3.5, section 6.4). Flows keep their order; new ones come last.
-class FlowTable {
-public:
-    /// Packets and bytes that a flow has counted so far, since its counters exist.
-    using Counted = std::function<std::pair<uint64_t, uint64_t>(const Flow&)>;
-
-    /// Without `counted` counters that are set to 0 are not looked after.
-    explicit FlowTable(std::vector<Flow> flows, Counted counted = {});
-
-    /// Adding replaces a flow with the same match and priority. The strict kinds mean that one; the others every flow that
-    /// matches no packet besides those of the given match, whatever its priority. Returns how many flows were touched;
-    /// those that went are appended to `removed`.
-    size_t apply(const FlowChange& change, std::vector<Flow>* removed = nullptr);
-    /// Removes flows for which `condition` holds.
-    template <class Condition>
-    void remove_if(Condition&& condition, std::vector<Flow>& removed) {
-        for (size_t i = 0; i < flows_.size(); ++i)
-            if (!removed_[i] && condition(flows_[i])) remove(i, &removed);
-    }
-    /// Other flows in place of all.
-    void replace(std::vector<Flow> flows) {
-        flows_ = std::move(flows);
-        index();
-    }
-    /// The flow of this identity, if there is one.
-    Flow* find(const std::string& identity);
-    /// The flows as they stand now, until the next change.
-    std::vector<Flow>& flows();
-    size_t size() const { return flows_.size() - holes_; }
-    /// The same; the table is used up.
-    std::vector<Flow> take() { return std::move(flows()); }
-
-private:
-    void index();
-    void remove(size_t i, std::vector<Flow>* removed);
-    void reset(Flow& flow) const;
-
-    Counted counted_;
-    std::vector<Flow> flows_;
-    std::vector<bool> removed_;
-    size_t holes_ = 0;
-    std::unordered_multimap<std::string, size_t> by_identity_;
-};
-
 }  // namespace millrace::nf::flow_switch

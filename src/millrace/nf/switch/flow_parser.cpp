@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "millrace/base/file.hpp"
-#include "millrace/nf/classify/mistakes.hpp"
+#include "millrace/nf/classify/rules/mistakes.hpp"
 #include "millrace/nf/switch/match_parser.hpp"
 
 namespace millrace::nf::flow_switch {
@@ -13,7 +13,8 @@ namespace {
 template <class F>
 void for_each_word(std::string_view line, F&& f) {
     constexpr std::string_view kBetween = ", \t";
-    for (size_t at = line.find_first_not_of(kBetween); at != std::string_view::npos; at = line.find_first_not_of(kBetween, at)) {
+    for (size_t at = line.find_first_not_of(kBetween); at != std::string_view::npos;
+         at = line.find_first_not_of(kBetween, at)) {
         const size_t end = std::min(line.find_first_of(kBetween, at), line.size());
         if (!f(Word{line.substr(at, end - at), at})) return;
         at = end;
@@ -39,8 +40,10 @@ bool read_setting(Word name, Word value, Flow& flow) {
 }
 
 std::vector<std::string> known_words() {
-    return {"actions", "priority", "cookie", "in_port", "dl_src", "dl_dst", "dl_type", "dl_vlan", "dl_vlan_pcp", "vlan_vid", "nw_src", "nw_dst",
-            "nw_proto", "nw_tos", "tp_src", "tp_dst", "tcp_src", "tcp_dst", "udp_src", "udp_dst", "ip", "ipv6", "tcp", "udp", "icmp", "arp", "ipv6_src", "ipv6_dst"};
+    return {"actions", "priority",    "cookie",   "in_port", "dl_src",  "dl_dst",   "dl_type",
+            "dl_vlan", "dl_vlan_pcp", "vlan_vid", "nw_src",  "nw_dst",  "nw_proto", "nw_tos",
+            "tp_src",  "tp_dst",      "tcp_src",  "tcp_dst", "udp_src", "udp_dst",  "ip",
+            "ipv6",    "tcp",         "udp",      "icmp",    "arp",     "ipv6_src", "ipv6_dst"};
 }
 
 /// What says the type of a packet first, then its protocol, then all else.
@@ -61,7 +64,8 @@ Flow read_flow(std::string_view line, const PortNumbers& ports, std::optional<Wo
             return true;
         }
         const size_t begin = word.offset + name.text.size() + 1;
-        if (begin > line.size()) name.fail("'=' and the actions are missing", "write 'actions=drop' to drop the packets");
+        if (begin > line.size())
+            name.fail("'=' and the actions are missing", "write 'actions=drop' to drop the packets");
         actions = Word{line.substr(begin), begin};
         return false;
     });
@@ -90,7 +94,10 @@ Flow parse_match(std::string_view line, const PortNumbers& ports) {
 Flow parse_flow(std::string_view line, const PortNumbers& ports) {
     std::optional<Word> actions;
     Flow flow = read_flow(line, ports, actions);
-    if (!actions) Word{line, 0}.part(line.size()).fail("the flow has no actions", "write 'actions=output:1' or 'actions=drop' at its end");
+    if (!actions)
+        Word{line, 0}
+            .part(line.size())
+            .fail("the flow has no actions", "write 'actions=output:1' or 'actions=drop' at its end");
     flow.actions = parse_actions(actions->text, actions->offset, &flow.match, ports);
     return flow;
 }
@@ -109,7 +116,8 @@ Group parse_group(std::string_view line, const PortNumbers& ports) {
                 value.fail("groups of type " + value.quoted() + " are not understood", "select and indirect are");
             group.indirect = value.text == "indirect";
         } else {
-            name.fail(name.quoted() + " is not a word of a group", "a group is group_id=1,type=select,bucket=output:1,bucket=output:2");
+            name.fail(name.quoted() + " is not a word of a group",
+                      "a group is group_id=1,type=select,bucket=output:1,bucket=output:2");
         }
         return true;
     });
@@ -123,7 +131,8 @@ Group parse_group(std::string_view line, const PortNumbers& ports) {
         uint64_t weight = 1;
         for (bool settings = true; settings;) {
             const auto [first, rest] = bucket.split(',');
-            settings = first.text.starts_with("weight:") || first.text.starts_with("weight=") || first.text.starts_with("bucket_id:");
+            settings = first.text.starts_with("weight:") || first.text.starts_with("weight=") ||
+                       first.text.starts_with("bucket_id:");
             if (settings && first.text.starts_with("weight")) weight = parse_number(first.part(7), Group::kMaxWeight);
             if (settings) bucket = rest;
         }
@@ -132,12 +141,15 @@ Group parse_group(std::string_view line, const PortNumbers& ports) {
         for (const Action& action : actions)
             if (action.kind == ActionKind::group) bucket.fail("a bucket cannot lead to a group");
         weights += weight;
-        if (weights > Group::kMaxWeight) bucket.fail("the weights of a group add up to " + std::to_string(Group::kMaxWeight) + " at most");
+        if (weights > Group::kMaxWeight)
+            bucket.fail("the weights of a group add up to " + std::to_string(Group::kMaxWeight) + " at most");
         group.buckets.push_back({static_cast<uint16_t>(weight), actions});
         at = next;
     }
-    if (weights == 0) Word{line, 0}.part(line.size()).fail("the group has no bucket with a weight", "write bucket=output:1");
-    if (group.indirect && group.buckets.size() > 1) Word{line, 0}.fail("a group of type indirect has one bucket", "make it type=select");
+    if (weights == 0)
+        Word{line, 0}.part(line.size()).fail("the group has no bucket with a weight", "write bucket=output:1");
+    if (group.indirect && group.buckets.size() > 1)
+        Word{line, 0}.fail("a group of type indirect has one bucket", "make it type=select");
     return group;
 }
 
@@ -164,8 +176,14 @@ void load(std::string_view text, const std::string& file, FlowSet& set, Read&& r
 
 }  // namespace
 
-void load_flows(std::string_view text, const std::string& file, const PortNumbers& ports, FlowSet& set) {
+void refuse_more_flows(size_t most, const Location& where) {
+    throw ConfigError(Diagnostic{where, "there are more than " + std::to_string(most) + " flows",
+                                 "allow more with 'max-flows', or use fewer"});
+}
+
+void load_flows(std::string_view text, const std::string& file, const PortNumbers& ports, FlowSet& set, size_t most) {
     load(text, file, set, [&](std::string_view line, uint32_t index, uint32_t number) {
+        if (set.flows.size() >= most) refuse_more_flows(most, {file, number, 1});
         Flow flow = parse_flow(line, ports);
         flow.text = line;
         flow.file = index;
@@ -210,7 +228,8 @@ uint32_t PortNumbers::number(uint16_t index) const {
 
 std::string PortNumbers::text() const {
     std::string text;
-    for (const auto& [number, index] : by_number_) text += (text.empty() ? "" : ", ") + std::to_string(number) + " (" + names_[index] + ")";
+    for (const auto& [number, index] : by_number_)
+        text += (text.empty() ? "" : ", ") + std::to_string(number) + " (" + names_[index] + ")";
     return text;
 }
 

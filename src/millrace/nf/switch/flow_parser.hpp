@@ -3,7 +3,8 @@
 
 #include <string_view>
 
-#include "millrace/nf/classify/words.hpp"
+#include "millrace/base/diagnostic.hpp"
+#include "millrace/nf/classify/rules/words.hpp"
 #include "millrace/nf/switch/flow.hpp"
 
 namespace millrace::nf::flow_switch {
@@ -13,15 +14,21 @@ Flow parse_flow(std::string_view line, const PortNumbers& ports);
 /// The same without actions, which must not be there: what shall be removed.
 Flow parse_match(std::string_view line, const PortNumbers& ports);
 
-/// Reads a list of actions, as it stands behind `actions=` at `offset` of its line. `match` says which packets come: what
-/// asks for IP or TCP must be sure to get it. Without one (in a group) they leave other packets as they are. Throws WordMistake.
-std::vector<Action> parse_actions(std::string_view text, size_t offset, const FlowMatch* match, const PortNumbers& ports);
+/// Reads a list of actions, as it stands behind `actions=` at `offset` of its line. `match` says which packets come:
+/// what asks for IP or TCP must be sure to get it. Without one (in a group) they leave other packets as they are.
+/// Throws WordMistake.
+std::vector<Action> parse_actions(std::string_view text, size_t offset, const FlowMatch* match,
+                                  const PortNumbers& ports);
 
 /// Reads one group, as `ovs-ofctl add-groups` takes it, of type select or indirect. Throws WordMistake.
 Group parse_group(std::string_view line, const PortNumbers& ports);
 
-/// Appends the flows, or the groups, of one file. Throws ConfigError with every mistake; `set` is then to be thrown away.
-void load_flows(std::string_view text, const std::string& file, const PortNumbers& ports, FlowSet& set);
+/// Appends the flows, or the groups, of one file. Throws ConfigError with every mistake, or for the first
+/// flow beyond `most`; `set` is then to be thrown away.
+void load_flows(std::string_view text, const std::string& file, const PortNumbers& ports, FlowSet& set,
+                size_t most = Flow::kMaxFlows);
+/// Throws the ConfigError for a flow beyond `most`.
+[[noreturn]] void refuse_more_flows(size_t most, const Location& where);
 void load_groups(std::string_view text, const std::string& file, const PortNumbers& ports, FlowSet& set);
 
 }  // namespace millrace::nf::flow_switch

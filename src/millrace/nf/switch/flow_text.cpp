@@ -2,20 +2,25 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
+#include "millrace/nf/switch/action_list.hpp"
 #include "millrace/nf/switch/match_field.hpp"
 
 namespace millrace::nf::flow_switch {
 namespace {
 
 std::string mac_text(uint64_t mac) {
-    return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac >> 40 & 0xff, mac >> 32 & 0xff, mac >> 24 & 0xff, mac >> 16 & 0xff, mac >> 8 & 0xff, mac & 0xff);
+    return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac >> 40 & 0xff, mac >> 32 & 0xff,
+                       mac >> 24 & 0xff, mac >> 16 & 0xff, mac >> 8 & 0xff, mac & 0xff);
 }
 
-std::string ipv4_text(uint64_t address) { return fmt::format("{}.{}.{}.{}", address >> 24 & 0xff, address >> 16 & 0xff, address >> 8 & 0xff, address & 0xff); }
+std::string ipv4_text(uint64_t address) {
+    return fmt::format("{}.{}.{}.{}", address >> 24 & 0xff, address >> 16 & 0xff, address >> 8 & 0xff, address & 0xff);
+}
 
 std::string ipv6_text(FieldValue address) {
     uint8_t bytes[16];
-    for (unsigned i = 0; i < 16; ++i) bytes[i] = static_cast<uint8_t>((i < 8 ? address.high : address.low) >> (56 - 8 * (i % 8)));
+    for (unsigned i = 0; i < 16; ++i)
+        bytes[i] = static_cast<uint8_t>((i < 8 ? address.high : address.low) >> (56 - 8 * (i % 8)));
     char text[INET6_ADDRSTRLEN];
     return inet_ntop(AF_INET6, bytes, text, sizeof text);
 }
@@ -24,7 +29,9 @@ std::string ipv6_text(FieldValue address) {
 int prefix_length(FieldValue mask) {
     int length = 0;
     while (length < 128 && ((length < 64 ? mask.high >> (63 - length) : mask.low >> (127 - length)) & 1)) ++length;
-    const FieldValue rest = {length >= 64 ? 0 : mask.high << length, length >= 128 ? 0 : length >= 64 ? mask.low << (length - 64) : mask.low};
+    const FieldValue rest = {length >= 64 ? 0 : mask.high << length, length >= 128  ? 0
+                                                                     : length >= 64 ? mask.low << (length - 64)
+                                                                                    : mask.low};
     return rest.any() ? -1 : length;
 }
 
@@ -60,11 +67,14 @@ std::string action_text(const Action& action, const PortNumbers& ports) {
         case Kind::set_eth_src: return "mod_dl_src:" + mac_text(action.low);
         case Kind::push_vlan: return fmt::format("push_vlan:{:#x}", action.value);
         case Kind::pop_vlan: return "pop_vlan";
-        case Kind::set_vlan_id: return fmt::format("set_field:{}->vlan_vid", action.value | classify::FlowFields::kTagged);
+        case Kind::set_vlan_id:
+            return fmt::format("set_field:{}->vlan_vid", action.value | classify::FlowFields::kTagged);
         case Kind::set_vlan_pcp: return fmt::format("set_field:{}->vlan_pcp", action.value);
         case Kind::set_ip_src: return fmt::format("set_field:{}->{}", address(), six ? "ipv6_src" : "ip_src");
         case Kind::set_ip_dst: return fmt::format("set_field:{}->{}", address(), six ? "ipv6_dst" : "ip_dst");
-        case Kind::set_tos: return action.high == 3 ? fmt::format("mod_nw_ecn:{}", action.value) : fmt::format("mod_nw_tos:{}", action.value);
+        case Kind::set_tos:
+            return action.high == 3 ? fmt::format("mod_nw_ecn:{}", action.value)
+                                    : fmt::format("mod_nw_tos:{}", action.value);
         case Kind::set_ttl: return fmt::format("mod_nw_ttl:{}", action.value);
         case Kind::dec_ttl: return "dec_ttl";
         case Kind::set_l4_src: return fmt::format("mod_tp_src:{}", action.value);
@@ -75,9 +85,12 @@ std::string action_text(const Action& action, const PortNumbers& ports) {
         case Kind::output_set: break;
     }
     std::string text;
+    const auto add = [&](const std::string& output) { text += (text.empty() ? "" : ",") + output; };
     for (uint16_t port = 0; port < kPortSetPorts; ++port)
-        if (action.value >> port & 1) text += fmt::format("{}output:{}", text.empty() ? "" : ",", ports.number(port));
-    if (action.high != 0) text += text.empty() ? "in_port" : ",in_port";
+        if (action.low >> port & 1) add(fmt::format("output:{}", ports.number(port)));
+    if ((action.low & WrittenOutputs::kFlood) != 0) add("flood");
+    if ((action.low & WrittenOutputs::kAll) != 0) add("all");
+    if (action.high != 0) add("in_port");
     return text;
 }
 

@@ -13,7 +13,9 @@ using classify::FlowFields;
 template <auto Member, unsigned Shift, unsigned Bits>
 struct Part {
     static constexpr uint64_t kOnes = ~uint64_t{0} >> (64 - Bits);
-    static FieldValue get(const FlowFields& fields) { return {0, (static_cast<uint64_t>(fields.*Member) >> Shift) & kOnes}; }
+    static FieldValue get(const FlowFields& fields) {
+        return {0, (static_cast<uint64_t>(fields.*Member) >> Shift) & kOnes};
+    }
     static void put(FlowFields& fields, FieldValue value) {
         using Type = std::remove_reference_t<decltype(fields.*Member)>;
         fields.*Member = static_cast<Type>(fields.*Member | (value.low & kOnes) << Shift);
@@ -29,18 +31,27 @@ struct Address6 {
 };
 
 template <ActionKind Kind>
-Action set_low(FieldValue to) { return {Kind, 0, 0, to.low}; }
+Action set_low(FieldValue to) {
+    return {Kind, 0, 0, to.low};
+}
 template <ActionKind Kind, uint64_t High = 0>
-Action set_value(FieldValue to) { return {Kind, static_cast<uint32_t>(to.low), High, 0}; }
+Action set_value(FieldValue to) {
+    return {Kind, static_cast<uint32_t>(to.low), High, 0};
+}
 template <ActionKind Kind>
-Action set_ipv4(FieldValue to) { return {Kind, 4, to.low << 32, 0}; }
+Action set_ipv4(FieldValue to) {
+    return {Kind, 4, to.low << 32, 0};
+}
 template <ActionKind Kind>
-Action set_ipv6(FieldValue to) { return {Kind, 6, to.high, to.low}; }
+Action set_ipv6(FieldValue to) {
+    return {Kind, 6, to.high, to.low};
+}
 Action set_vlan_id(FieldValue to) { return {ActionKind::set_vlan_id, static_cast<uint32_t>(to.low & 0xfff), 0, 0}; }
 Action set_dscp(FieldValue to) { return {ActionKind::set_tos, static_cast<uint32_t>(to.low << 2), 0xfc, 0}; }
 
 template <auto Member, unsigned Shift, unsigned Bits>
-constexpr MatchField field_at(uint8_t oxm, const char* name, uint8_t bytes, FieldNeed need, FieldForm form, Fields of_packet, Action (*set)(FieldValue) = nullptr) {
+constexpr MatchField field_at(uint8_t oxm, const char* name, uint8_t bytes, FieldNeed need, FieldForm form,
+                              Fields of_packet, Action (*set)(FieldValue) = nullptr) {
     using Place = Part<Member, Shift, Bits>;
     return {oxm, name, bytes, Bits, need, form, of_packet, Place::get, Place::put, set};
 }
@@ -58,7 +69,8 @@ constexpr uint64_t kTcp = ip::kProtocolTcp, kUdp = ip::kProtocolUdp;
 /// ARP's header lies where others have addresses and ports.
 constexpr Fields kArp = field::ip | field::l4_ports;
 
-/// OpenFlow 1.3.5, table 11 and table 12. (ICMP's type and code take one byte there and two here, the upper of them zero.)
+/// OpenFlow 1.3.5, table 11 and table 12. (ICMP's type and code take one byte there and two here, the upper of them
+/// zero.)
 constexpr MatchField kFields[] = {
     field_at<&F::in_port, 0, 32>(0, "in_port", 4, Need::nothing, Form::port, field::none),
     field_at<&F::eth_dst, 0, 48>(3, "eth_dst", 6, Need::nothing, Form::mac, field::eth_dst, set_low<Kind::set_eth_dst>),
@@ -69,12 +81,18 @@ constexpr MatchField kFields[] = {
     field_at<&F::tos, 2, 6>(8, "ip_dscp", 1, Need::ip, Form::decimal, field::ip_tos, set_dscp),
     field_at<&F::tos, 0, 2>(9, "ip_ecn", 1, Need::ip, Form::decimal, field::ip_tos, set_value<Kind::set_tos, 3>),
     field_at<&F::protocol, 0, 8>(10, "ip_proto", 1, Need::ip, Form::decimal, field::ip_protocol),
-    field_at<&F::ip_src_high, 32, 32>(11, "ip_src", 4, Need::ipv4, Form::ipv4, field::ip_src, set_ipv4<Kind::set_ip_src>),
-    field_at<&F::ip_dst_high, 32, 32>(12, "ip_dst", 4, Need::ipv4, Form::ipv4, field::ip_dst, set_ipv4<Kind::set_ip_dst>),
-    field_at<&F::l4_src, 0, 16>(13, "tcp_src", 2, Need::tcp, Form::decimal, field::l4_src_port, set_value<Kind::set_l4_src, kTcp>),
-    field_at<&F::l4_dst, 0, 16>(14, "tcp_dst", 2, Need::tcp, Form::decimal, field::l4_dst_port, set_value<Kind::set_l4_dst, kTcp>),
-    field_at<&F::l4_src, 0, 16>(15, "udp_src", 2, Need::udp, Form::decimal, field::l4_src_port, set_value<Kind::set_l4_src, kUdp>),
-    field_at<&F::l4_dst, 0, 16>(16, "udp_dst", 2, Need::udp, Form::decimal, field::l4_dst_port, set_value<Kind::set_l4_dst, kUdp>),
+    field_at<&F::ip_src_high, 32, 32>(11, "ip_src", 4, Need::ipv4, Form::ipv4, field::ip_src,
+                                      set_ipv4<Kind::set_ip_src>),
+    field_at<&F::ip_dst_high, 32, 32>(12, "ip_dst", 4, Need::ipv4, Form::ipv4, field::ip_dst,
+                                      set_ipv4<Kind::set_ip_dst>),
+    field_at<&F::l4_src, 0, 16>(13, "tcp_src", 2, Need::tcp, Form::decimal, field::l4_src_port,
+                                set_value<Kind::set_l4_src, kTcp>),
+    field_at<&F::l4_dst, 0, 16>(14, "tcp_dst", 2, Need::tcp, Form::decimal, field::l4_dst_port,
+                                set_value<Kind::set_l4_dst, kTcp>),
+    field_at<&F::l4_src, 0, 16>(15, "udp_src", 2, Need::udp, Form::decimal, field::l4_src_port,
+                                set_value<Kind::set_l4_src, kUdp>),
+    field_at<&F::l4_dst, 0, 16>(16, "udp_dst", 2, Need::udp, Form::decimal, field::l4_dst_port,
+                                set_value<Kind::set_l4_dst, kUdp>),
     field_at<&F::l4_src, 0, 16>(19, "icmp_type", 1, Need::icmp, Form::decimal, field::icmp_type),
     field_at<&F::l4_dst, 0, 16>(20, "icmp_code", 1, Need::icmp, Form::decimal, field::icmp_type),
     field_at<&F::protocol, 0, 8>(21, "arp_op", 2, Need::arp, Form::decimal, kArp),
@@ -103,7 +121,7 @@ FieldsUsed used_by(const Action& action) {
         case Kind::dec_ttl: return both(field::ip_ttl | field::ip_protocol | field::ip_checksum);
         case Kind::set_l4_src: return both(field::l4_src_port | field::l4_checksum);
         case Kind::set_l4_dst: return both(field::l4_dst_port | field::l4_checksum);
-        case Kind::group: return {field::five_tuple, field::none};
+        case Kind::group: return {field::five_tuple | field::ethernet, field::none};
         case Kind::output:
         case Kind::output_set:
         case Kind::controller: return {};
@@ -116,13 +134,16 @@ FieldsUsed used_by(const Action& action) {
 std::span<const MatchField> match_fields() { return kFields; }
 
 const MatchField* find_match_field(uint8_t oxm) {
-    const auto found = std::find_if(std::begin(kFields), std::end(kFields), [&](const MatchField& field) { return field.oxm == oxm; });
+    const auto found = std::find_if(std::begin(kFields), std::end(kFields),
+                                    [&](const MatchField& field) { return field.oxm == oxm; });
     return found == std::end(kFields) ? nullptr : found;
 }
 
 bool meets(FieldNeed need, const FlowMatch& match) {
     const auto type = [&](uint16_t wanted) { return match.mask.eth_type == 0xffff && match.value.eth_type == wanted; };
-    const auto protocol = [&](uint64_t wanted) { return match.mask.protocol == 0xff && match.value.protocol == wanted; };
+    const auto protocol = [&](uint64_t wanted) {
+        return match.mask.protocol == 0xff && match.value.protocol == wanted;
+    };
     const bool ip = type(eth::kTypeIpv4) || type(eth::kTypeIpv6);
     switch (need) {
         case Need::nothing: return true;
@@ -139,7 +160,7 @@ bool meets(FieldNeed need, const FlowMatch& match) {
     return false;
 }
 
-FieldsUsed fields_used(const FlowSet& set) {
+FieldsUsed fields_used(const std::vector<Flow>& flows, const std::vector<Group>& groups) {
     FieldsUsed used;
     const auto add = [&](const std::vector<Action>& actions) {
         for (const Action& action : actions) {
@@ -148,11 +169,12 @@ FieldsUsed fields_used(const FlowSet& set) {
             used.writes |= more.writes;
         }
     };
-    for (const Flow& flow : set.flows) {
-        for_each_field(flow.match, [&](const MatchField& field, FieldValue, FieldValue) { used.reads |= field.of_packet; });
+    for (const Flow& flow : flows) {
+        for_each_field(flow.match,
+                       [&](const MatchField& field, FieldValue, FieldValue) { used.reads |= field.of_packet; });
         add(flow.actions);
     }
-    for (const Group& group : set.groups)
+    for (const Group& group : groups)
         for (const Group::Bucket& bucket : group.buckets) add(bucket.actions);
     return used;
 }

@@ -24,12 +24,12 @@ enum class FieldNeed { nothing, tag, ipv4, ipv6, ip, arp, tcp, udp, icmp, icmpv6
 enum class FieldForm { decimal, hex, mac, ipv4, ipv6, port };
 
 struct MatchField {
-    uint8_t oxm;              ///< OFPXMT_OFB_…
-    const char* name;         ///< as ovs-fields(7) has it
-    uint8_t bytes, bits;      ///< its length on the wire; how many of its bits, the lowest, count
+    uint8_t oxm;          ///< OFPXMT_OFB_…
+    const char* name;     ///< as ovs-fields(7) has it
+    uint8_t bytes, bits;  ///< its length on the wire; how many of its bits, the lowest, count
     FieldNeed need;
     FieldForm form;
-    Fields of_packet;         ///< what a switch reads of a packet that looks at it
+    Fields of_packet;  ///< what a switch reads of a packet that looks at it
     FieldValue (*get)(const classify::FlowFields&);
     void (*put)(classify::FlowFields&, FieldValue);  ///< where no bit is set yet
     Action (*set)(FieldValue);                       ///< what sets it; null: nothing can
@@ -59,7 +59,7 @@ void for_each_field(const FlowMatch& match, F&& f) {
 struct FieldsUsed {
     Fields reads, writes;
 };
-FieldsUsed fields_used(const FlowSet& flows);
+FieldsUsed fields_used(const std::vector<Flow>& flows, const std::vector<Group>& groups);
 
 /// A flow as `ovs-ofctl` writes it, for those that nobody wrote.
 std::string text_of(const Flow& flow, const PortNumbers& ports);

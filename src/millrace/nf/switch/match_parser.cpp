@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "millrace/base/diagnostic.hpp"
-#include "millrace/nf/classify/five_tuple.hpp"
+#include "millrace/nf/classify/rules/five_tuple.hpp"
 #include "millrace/packet/headers.hpp"
 
 namespace millrace::nf::flow_switch {
@@ -22,11 +22,16 @@ struct Shorthand {
     int protocol;  ///< -1: any
 };
 constexpr Shorthand kShorthands[] = {
-    {"ip", eth::kTypeIpv4, -1},   {"ipv6", eth::kTypeIpv6, -1},
-    {"icmp", eth::kTypeIpv4, ip::kProtocolIcmp}, {"icmp6", eth::kTypeIpv6, ip::kProtocolIcmpv6},
-    {"tcp", eth::kTypeIpv4, ip::kProtocolTcp},   {"tcp6", eth::kTypeIpv6, ip::kProtocolTcp},
-    {"udp", eth::kTypeIpv4, ip::kProtocolUdp},   {"udp6", eth::kTypeIpv6, ip::kProtocolUdp},
-    {"sctp", eth::kTypeIpv4, ip::kProtocolSctp}, {"sctp6", eth::kTypeIpv6, ip::kProtocolSctp},
+    {"ip", eth::kTypeIpv4, -1},
+    {"ipv6", eth::kTypeIpv6, -1},
+    {"icmp", eth::kTypeIpv4, ip::kProtocolIcmp},
+    {"icmp6", eth::kTypeIpv6, ip::kProtocolIcmpv6},
+    {"tcp", eth::kTypeIpv4, ip::kProtocolTcp},
+    {"tcp6", eth::kTypeIpv6, ip::kProtocolTcp},
+    {"udp", eth::kTypeIpv4, ip::kProtocolUdp},
+    {"udp6", eth::kTypeIpv6, ip::kProtocolUdp},
+    {"sctp", eth::kTypeIpv4, ip::kProtocolSctp},
+    {"sctp6", eth::kTypeIpv6, ip::kProtocolSctp},
     {"arp", eth::kTypeArp, -1},
 };
 
@@ -34,7 +39,8 @@ constexpr Shorthand kShorthands[] = {
 template <class T>
 void ask(Word word, T& value, T& mask, uint64_t to, uint64_t bits) {
     const T both = static_cast<T>(mask & bits);
-    if ((value & both) != (to & both)) word.fail("this asks a field for a second value", "a packet has one; write another flow for the other");
+    if ((value & both) != (to & both))
+        word.fail("this asks a field for a second value", "a packet has one; write another flow for the other");
     value = static_cast<T>((value & ~bits) | (to & bits));
     mask = static_cast<T>(mask | bits);
 }
@@ -47,7 +53,8 @@ std::pair<uint32_t, uint32_t> parse_ipv4(Word word) {
         return {parse_host(address, false).ipv4() & bits, bits};
     }
     const auto prefix = parse_prefix(word.text, true);
-    if (!prefix || prefix->ipv6) word.fail(word.quoted() + " is not an IPv4 address or prefix", "write it as 192.0.2.0/24");
+    if (!prefix || prefix->ipv6)
+        word.fail(word.quoted() + " is not an IPv4 address or prefix", "write it as 192.0.2.0/24");
     return {prefix->ipv4(), prefix->length == 0 ? 0 : 0xffffffffu << (32 - prefix->length)};
 }
 
@@ -63,18 +70,19 @@ public:
     /// False when there is no field of that name.
     bool read(Word name, Word value) {
         static const std::map<std::string, void (Reader::*)(Word, Word), std::less<>> kFields = {
-            {"in_port", &Reader::in_port},
-            {"dl_src", &Reader::mac}, {"eth_src", &Reader::mac}, {"dl_dst", &Reader::mac}, {"eth_dst", &Reader::mac},
-            {"dl_type", &Reader::eth_type}, {"eth_type", &Reader::eth_type},
-            {"dl_vlan", &Reader::dl_vlan}, {"dl_vlan_pcp", &Reader::vlan_pcp}, {"vlan_pcp", &Reader::vlan_pcp},
-            {"vlan_vid", &Reader::vlan_vid}, {"vlan_tci", &Reader::vlan_tci},
-            {"nw_src", &Reader::ipv4}, {"ip_src", &Reader::ipv4}, {"nw_dst", &Reader::ipv4}, {"ip_dst", &Reader::ipv4},
-            {"arp_spa", &Reader::ipv4}, {"arp_tpa", &Reader::ipv4}, {"ipv6_src", &Reader::ipv6}, {"ipv6_dst", &Reader::ipv6},
-            {"nw_proto", &Reader::protocol}, {"ip_proto", &Reader::protocol}, {"arp_op", &Reader::protocol},
-            {"nw_tos", &Reader::tos}, {"ip_dscp", &Reader::tos}, {"nw_ecn", &Reader::tos}, {"ip_ecn", &Reader::tos},
-            {"tp_src", &Reader::ports}, {"tp_dst", &Reader::ports}, {"tcp_src", &Reader::ports}, {"tcp_dst", &Reader::ports},
-            {"udp_src", &Reader::ports}, {"udp_dst", &Reader::ports},
-            {"icmp_type", &Reader::icmp}, {"icmp_code", &Reader::icmp}, {"icmpv6_type", &Reader::icmp}, {"icmpv6_code", &Reader::icmp},
+            {"in_port", &Reader::in_port},   {"dl_src", &Reader::mac},        {"eth_src", &Reader::mac},
+            {"dl_dst", &Reader::mac},        {"eth_dst", &Reader::mac},       {"dl_type", &Reader::eth_type},
+            {"eth_type", &Reader::eth_type}, {"dl_vlan", &Reader::dl_vlan},   {"dl_vlan_pcp", &Reader::vlan_pcp},
+            {"vlan_pcp", &Reader::vlan_pcp}, {"vlan_vid", &Reader::vlan_vid}, {"vlan_tci", &Reader::vlan_tci},
+            {"nw_src", &Reader::ipv4},       {"ip_src", &Reader::ipv4},       {"nw_dst", &Reader::ipv4},
+            {"ip_dst", &Reader::ipv4},       {"arp_spa", &Reader::ipv4},      {"arp_tpa", &Reader::ipv4},
+            {"ipv6_src", &Reader::ipv6},     {"ipv6_dst", &Reader::ipv6},     {"nw_proto", &Reader::protocol},
+            {"ip_proto", &Reader::protocol}, {"arp_op", &Reader::protocol},   {"nw_tos", &Reader::tos},
+            {"ip_dscp", &Reader::tos},       {"nw_ecn", &Reader::tos},        {"ip_ecn", &Reader::tos},
+            {"tp_src", &Reader::ports},      {"tp_dst", &Reader::ports},      {"tcp_src", &Reader::ports},
+            {"tcp_dst", &Reader::ports},     {"udp_src", &Reader::ports},     {"udp_dst", &Reader::ports},
+            {"icmp_type", &Reader::icmp},    {"icmp_code", &Reader::icmp},    {"icmpv6_type", &Reader::icmp},
+            {"icmpv6_code", &Reader::icmp},
         };
         const auto found = kFields.find(name.text);
         if (found == kFields.end()) return false;
@@ -107,7 +115,8 @@ private:
         const auto [address, bits] = value.split('/');
         const uint64_t mask = bits.text.empty() ? kMac : parse_mac_number(bits);
         const bool src = name.text.ends_with("src");
-        ask(value, src ? v_.eth_src : v_.eth_dst, src ? m_.eth_src : m_.eth_dst, parse_mac_number(address) & mask, mask);
+        ask(value, src ? v_.eth_src : v_.eth_dst, src ? m_.eth_src : m_.eth_dst, parse_mac_number(address) & mask,
+            mask);
     }
     void eth_type(Word, Word value) { ask(value, v_.eth_type, m_.eth_type, parse_number(value, 0xffff), 0xffff); }
     /// OpenFlow 1.0: 0xffff asks for no tag.
@@ -135,19 +144,22 @@ private:
         else want(has_type(eth::kTypeIpv4) || has_type(eth::kTypeArp), name, "IPv4", "write 'ip' before it");
         const auto [address, mask] = parse_ipv4(value);
         const bool src = name.text.ends_with("src") || name.text == "arp_spa";
-        ask(value, src ? v_.ip_src_high : v_.ip_dst_high, src ? m_.ip_src_high : m_.ip_dst_high, static_cast<uint64_t>(address) << 32,
-            static_cast<uint64_t>(mask) << 32);
+        ask(value, src ? v_.ip_src_high : v_.ip_dst_high, src ? m_.ip_src_high : m_.ip_dst_high,
+            static_cast<uint64_t>(address) << 32, static_cast<uint64_t>(mask) << 32);
     }
     void ipv6(Word name, Word value) {
         want(has_type(eth::kTypeIpv6), name, "IPv6", "write 'ipv6' before it");
         const auto prefix = parse_prefix(value.text, true);
-        if (!prefix || !prefix->ipv6) value.fail(value.quoted() + " is not an IPv6 address or prefix", "write it as 2001:db8::/32");
+        if (!prefix || !prefix->ipv6)
+            value.fail(value.quoted() + " is not an IPv6 address or prefix", "write it as 2001:db8::/32");
         const unsigned length = prefix->length;
         const uint64_t high = length == 0 ? 0 : ~uint64_t{0} << (length >= 64 ? 0 : 64 - length);
         const uint64_t low = length <= 64 ? 0 : ~uint64_t{0} << (128 - length);
         const bool src = name.text.ends_with("src");
-        ask(value, src ? v_.ip_src_high : v_.ip_dst_high, src ? m_.ip_src_high : m_.ip_dst_high, classify::high_half(*prefix), high);
-        ask(value, src ? v_.ip_src_low : v_.ip_dst_low, src ? m_.ip_src_low : m_.ip_dst_low, classify::low_half(*prefix), low);
+        ask(value, src ? v_.ip_src_high : v_.ip_dst_high, src ? m_.ip_src_high : m_.ip_dst_high,
+            classify::high_half(*prefix), high);
+        ask(value, src ? v_.ip_src_low : v_.ip_dst_low, src ? m_.ip_src_low : m_.ip_dst_low,
+            classify::low_half(*prefix), low);
     }
     void protocol(Word name, Word value) {
         if (name.text == "arp_op") want(has_type(eth::kTypeArp), name, "ARP", "write 'arp' before it");
@@ -159,20 +171,24 @@ private:
         if (name.text.ends_with("ecn")) return ask(value, v_.tos, m_.tos, parse_number(value, 3), 3);
         if (name.text == "ip_dscp") return ask(value, v_.tos, m_.tos, parse_number(value, 63) << 2, 0xfc);
         const uint64_t tos = parse_number(value, 0xff);
-        if ((tos & 3) != 0) value.fail("the two lowest bits of nw_tos are ECN's and must be 0", "match those with nw_ecn");
+        if ((tos & 3) != 0)
+            value.fail("the two lowest bits of nw_tos are ECN's and must be 0", "match those with nw_ecn");
         ask(value, v_.tos, m_.tos, tos, 0xfc);
     }
     void ports(Word name, Word value) {
         const uint8_t wanted = protocol_of(name.text);
-        const bool known = has_ip() && m_.protocol == 0xff && (wanted == 0 ? v_.protocol == ip::kProtocolTcp || v_.protocol == ip::kProtocolUdp : v_.protocol == wanted);
-        want(known, name, "TCP or UDP", "write 'tcp', 'udp', 'tcp6' or 'udp6' before it; ports of other protocols are not looked at");
+        const bool known = has_ip() && m_.protocol == 0xff &&
+                           (wanted == 0 ? v_.protocol == ip::kProtocolTcp || v_.protocol == ip::kProtocolUdp
+                                        : v_.protocol == wanted);
+        want(known, name, "TCP or UDP",
+             "write 'tcp', 'udp', 'tcp6' or 'udp6' before it; ports of other protocols are not looked at");
         const auto [port, mask] = parse_masked(value, 0xffff);
         l4(value, name.text.ends_with("src"), port, mask);
     }
     void icmp(Word name, Word value) {
         const bool six = name.text.starts_with("icmpv6");
-        want(m_.protocol == 0xff && v_.protocol == (six ? ip::kProtocolIcmpv6 : ip::kProtocolIcmp), name, six ? "ICMPv6" : "ICMP",
-             six ? "write 'icmp6' before it" : "write 'icmp' before it");
+        want(m_.protocol == 0xff && v_.protocol == (six ? ip::kProtocolIcmpv6 : ip::kProtocolIcmp), name,
+             six ? "ICMPv6" : "ICMP", six ? "write 'icmp6' before it" : "write 'icmp' before it");
         l4(value, name.text.ends_with("type"), parse_number(value, 0xff), 0xffff);
     }
     void l4(Word value, bool src, uint64_t to, uint64_t mask) {

@@ -6,8 +6,9 @@
 
 namespace millrace::nf::flow_switch {
 
-/// Adds what `name=value`, or a word alone (`value` is then what follows it, empty), asks for. False when there is no such
-/// field or word. Throws WordMistake, also where the flow does not ask for what the field needs (a port without TCP or UDP).
+/// Adds what `name=value`, or a word alone (`value` is then what follows it, empty), asks for. False when there is no
+/// such field or word. Throws WordMistake, also where the flow does not ask for what the field needs (a port without
+/// TCP or UDP).
 bool read_match(Word name, Word value, const PortNumbers& ports, FlowMatch& match);
 
 }  // namespace millrace::nf::flow_switch

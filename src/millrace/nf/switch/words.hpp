@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "millrace/base/prefix.hpp"
-#include "millrace/nf/classify/words.hpp"
+#include "millrace/nf/classify/rules/words.hpp"
 
 namespace millrace::nf::flow_switch {
 
@@ -19,9 +19,13 @@ struct Word {
     std::string_view text;
     size_t offset = 0;
 
-    [[noreturn]] void fail(std::string message, std::string hint = {}) const { throw WordMistake{offset, std::move(message), std::move(hint)}; }
+    [[noreturn]] void fail(std::string message, std::string hint = {}) const {
+        throw WordMistake{offset, std::move(message), std::move(hint)};
+    }
     std::string quoted() const { return "'" + std::string(text) + "'"; }
-    Word part(size_t from, size_t count = std::string_view::npos) const { return {text.substr(from, count), offset + from}; }
+    Word part(size_t from, size_t count = std::string_view::npos) const {
+        return {text.substr(from, count), offset + from};
+    }
     /// The parts before and behind the first `sign`; the second is empty where there is none.
     std::pair<Word, Word> split(char sign) const {
         const size_t at = text.find(sign);

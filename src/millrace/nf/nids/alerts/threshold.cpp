@@ -38,7 +38,7 @@ void ThresholdTable::make_room(uint64_t now_ns) {
     const auto middle = ends.begin() + static_cast<ptrdiff_t>(ends.size() / 2);
     std::nth_element(ends.begin(), middle, ends.end());
     const uint64_t oldest = *middle;
-    std::erase_if(entries_, [&](const auto& entry) { return entry.second.end_ns <= oldest; });
+    forgotten_ += std::erase_if(entries_, [&](const auto& entry) { return entry.second.end_ns <= oldest; });
 }
 
 bool ThresholdTable::admits(const Rule& rule, const Event& event, uint64_t timestamp_ns) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <unordered_map>
 
@@ -19,6 +20,8 @@ public:
     /// Whether this alert of `rule` is to be told; counts it.
     bool admits(const Rule& rule, const Event& event, uint64_t timestamp_ns);
     size_t size() const { return entries_.size(); }
+    /// Windows that were forgotten before their end, for want of room. Any thread may ask.
+    uint64_t forgotten() const { return forgotten_; }
 
     /// Room for so many pairs of rule and address; beyond it the oldest windows are forgotten.
     static constexpr size_t kMostEntries = 1 << 18;
@@ -39,6 +42,7 @@ private:
     void make_room(uint64_t now_ns);
 
     std::unordered_map<Key, Entry, Hash> entries_;
+    std::atomic<uint64_t> forgotten_ = 0;
 };
 
 }  // namespace millrace::nf::nids

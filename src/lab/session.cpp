@@ -1,0 +1,285 @@
+#include "lab/session.hpp"
+
+#include <fmt/format.h>
+#include <rte_cycles.h>
+
+#include <algorithm>
+#include <future>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "millrace/base/eal.hpp"
+#include "lab/bus.hpp"
+#include "lab/machine.hpp"
+#include "millrace/device/cuda/cuda_device.hpp"
+#include "millrace/device/open.hpp"
+
+namespace millrace::lab {
+namespace {
+
+constexpr uint32_t kSamples = 2048;  // of each sink's queue
+constexpr double kBusSeconds = 0.2;
+
+std::vector<std::string> split(const std::string& text, char by) {
+    std::vector<std::string> parts;
+    std::istringstream in(text);
+    for (std::string part; std::getline(in, part, by);) parts.push_back(part);
+    return parts;
+}
+
+nlohmann::json latency_json(const Counts& counts) {
+    return {{"p50", counts.latency_us(50)}, {"p95", counts.latency_us(95)}, {"p99", counts.latency_us(99)}, {"p99.9", counts.latency_us(99.9)}};
+}
+
+}  // namespace
+
+/// A chain with its tables, ready for a device.
+struct Session::Loaded {
+    chain::Configuration configuration;
+    /// Keeps the tables on the device from one run to the next.
+    std::vector<std::shared_ptr<device::LoadedProgram>> programs;
+};
+
+std::string Result::mistake() const {
+    if (!ending.trouble.empty()) return ending.trouble;
+    if (ending.engine.find("taken over from a failed device") != ending.engine.npos) return "the device has failed, and the figures are the CPU's: " + ending.engine;
+    if (!ending.conserved) return "packets were lost without a reason: the counters do not add up";
+    if (check.different > 0) return fmt::format("{} of {} packets of the sample are wrong: {}", check.different, check.different + check.equal, check.first_difference);
+    return {};
+}
+
+double Result::cycles_per_packet() const {
+    const double rate = counts.packet_rate();
+    const bool calls = point.device != "cpu" && point.run.offload.calls_by_thread;
+    const auto threads = static_cast<double>(point.run.workers + (point.run.threading == exec::Threading::master_worker ? 1 : 0) +
+                                             (calls ? parse_device_names(point.device).devices.size() : 0));
+    return rate > 0 ? threads * static_cast<double>(rte_get_tsc_hz()) / rate : 0;
+}
+
+nlohmann::json Result::json() const {
+    const double packets = static_cast<double>(counts.received_packets), sent = static_cast<double>(counts.sent_packets);
+    const exec::OffloadOptions& offload = point.run.offload;
+    nlohmann::json nodes = nlohmann::json::object();
+    for (const Counts::Node& node : counts.nodes)
+        if (node.packets > 0 && node.cycles > 0) nodes[node.name] = static_cast<double>(node.cycles) / static_cast<double>(node.packets);
+    nlohmann::json json = {
+        {"chain", point.chain}, {"device", point.device}, {"engine", ending.engine}, {"workers", point.run.workers},
+        {"threading", exec::kThreadingNames[static_cast<int>(point.run.threading)]}, {"traffic", point.traffic.text()},
+        {"layout", point.traffic.layout}, {"restore", point.traffic.restore}, {"seconds", counts.seconds}, {"packets-per-second", counts.packet_rate()}, {"gbps", counts.bit_rate() * 1e-9},
+        {"sent-packets-per-second", sent / counts.seconds}, {"sent-gbps", static_cast<double>(counts.sent_bytes) * 8e-9 / counts.seconds},
+        {"missed-packets", counts.missed}, {"frame-bytes-in", packets > 0 ? static_cast<double>(counts.received_bytes) / packets : 0},
+        {"frame-bytes-out", sent > 0 ? static_cast<double>(counts.sent_bytes) / sent : 0}, {"dropped", counts.dropped}, {"punted", counts.punted}, {"drops", ending.drops},
+        {"cycles-per-packet", cycles_per_packet()}, {"cpu-cycles-by-nf", nodes}, {"latency-us", latency_json(counts)},
+        {"check", {{"equal", check.equal}, {"different", check.different}, {"first-difference", check.first_difference}}},
+        {"conserved", ending.conserved}, {"trouble", ending.trouble}};
+    if (point.traffic.rate > 0) json["offered-packets-per-second"] = point.traffic.rate;
+    if (point.device == "cpu") {
+        json["cpu-halves"] = point.run.cpu.use_cpu_halves;
+        return json;
+    }
+    json.update({{"mode", name_of(offload.mode)}, {"transfer-in", name_of(offload.transfer_in)}, {"transfer-out", name_of(offload.transfer_out)},
+                 {"whole-frames", offload.whole_frames}, {"call-thread", offload.calls_by_thread}, {"batches-in-flight", offload.depth},
+                 {"batch-packets", counts.batches > 0 ? packets / static_cast<double>(counts.batches) : 0},
+                 {"bytes-to-device-per-packet", counts.per_packet(counts.bytes_to_device)}, {"bytes-to-host-per-packet", counts.per_packet(counts.bytes_to_host)},
+                 {"retried-on-cpu", counts.retried_on_cpu}, {"kept-on-cpu", counts.kept_on_cpu}});
+    json["receive-cycles-per-packet"] = counts.per_packet(counts.receive_cycles);
+    const exec::StageMeans stages = exec::means_of(counts.stage_cycles, counts.batches, counts.received_packets - std::min(counts.kept_on_cpu, counts.received_packets));
+    if (counts.batches > 0) json.update({{"batch-us", stages.us}, {"batch-cycles-per-packet", stages.cycles_per_packet}});
+    for (const exec::TransferIn way : exec::kTransfersIn)
+        if (const uint64_t n = counts.batches_in[static_cast<size_t>(way)]; n > 0) json["batches-in"][name_of(way)] = n;
+    for (const exec::TransferOut way : exec::kTransfersOut)
+        if (const uint64_t n = counts.batches_back[static_cast<size_t>(way)]; n > 0) json["batches-back"][name_of(way)] = n;
+    if (bus_limit > 0) json["bus"] = {{"limit-packets-per-second", bus_limit}, {"share", share_of_bus()},
+                                          {"crossing-limit-packets-per-second", crossing_limit},
+                                          {"crossing-share", crossing_limit > 0 ? counts.packet_rate() / crossing_limit : 0}};
+    if (joules > 0) json["gpu-packets-per-joule"] = packets / joules;
+    return json;
+}
+
+Session::Session(SessionOptions options) : options_(std::move(options)) {
+    start_eal();
+    options_.progress("making the tables' inputs");
+    workload_ = make_workload(options_.workload);
+}
+
+Session::~Session() {
+    loaded_.clear();
+    references_.clear();
+    kernel_runs_.clear();
+}
+
+std::vector<std::shared_ptr<device::Device>> Session::devices(const std::string& name) {
+    std::vector<std::shared_ptr<device::Device>> devices;
+    for (const DeviceName& one : parse_device_names(name).devices) {
+        auto& device = devices_[text_of({.devices = {one}})];
+        if (device == nullptr) device = device::open_device(one, {options_.keep_kernels});
+        devices.push_back(device);
+    }
+    return devices;
+}
+
+double Session::bus_limit(const std::string& name, double bytes_in, double bytes_out) {
+    const auto own = devices(name);
+    if (own.empty() || bytes_in <= 0) return 0;
+    double& limit = limits_[fmt::format("{} {:.0f} {:.0f}", name, bytes_in, bytes_out)];
+    if (limit == 0) {
+        options_.progress(fmt::format("the bus of {} for {:.0f} bytes a packet there and {:.0f} back", name, bytes_in, bytes_out));
+        std::vector<std::future<double>> shares;
+        for (const auto& device : own)
+            shares.push_back(std::async(std::launch::async, [&] { return lab::bus_limit(*device, bytes_in, bytes_out, kBusSeconds); }));
+        for (auto& share : shares) limit += share.get();
+    }
+    return limit;
+}
+
+nlohmann::json Session::inputs() const {
+    return {{"firewall", workload_.rules_name}, {"nids", workload_.pattern_name}, {"router", workload_.route_name}, {"ipsec", fmt::format("{} tunnel{}, AES-128-CTR and HMAC-SHA1-96", workload_.tunnels, workload_.tunnels == 1 ? "" : "s")},
+            {"payload", workload_.payload_name}, {"flows", workload_.flows}, {"max-batch", options_.max_batch}, {"max-delay", options_.max_delay},
+            {"configuration", options_.config}};
+}
+
+/// That the GPUs of that name have used so far.
+std::optional<double> Session::joules(const std::string& name) {
+    std::optional<double> sum;
+    for (const auto& device : devices(name)) {
+        const auto* gpu = dynamic_cast<const device::cuda::CudaDevice*>(device.get());
+        const std::optional<double> own = gpu != nullptr ? gpu_joules(gpu->bus_id()) : std::nullopt;
+        if (!own) return std::nullopt;
+        sum = sum.value_or(0) + *own;
+    }
+    return sum;
+}
+
+chain::Configuration Session::load(const std::string& chain, const std::string& device) const {
+    options_.progress(fmt::format("loading {} for {}", chain, device));
+    chain::LoadOptions load;
+    load.device = device;
+    load.output_folder = options_.workload.scratch;
+    if (!options_.config.empty()) return chain::load_configuration(options_.config, load);
+    ChainOptions own;
+    own.kinds = split(chain, '+');
+    if (chain == "none") own.kinds.clear();
+    own.device = device;
+    own.max_batch = options_.max_batch;
+    own.max_delay = options_.max_delay;
+    return chain::parse_configuration(chain_yaml(workload_, own, "  in: {source: {}}\n  out: {sink: {}}\n"), "benchmark.yaml", load);
+}
+
+Session::Loaded& Session::configured(const Point& point) {
+    auto& loaded = loaded_[point.chain + " on " + point.device];
+    if (loaded == nullptr) {
+        loaded = std::make_unique<Loaded>();
+        loaded->configuration = load(point.chain, point.device);
+    }
+    return *loaded;
+}
+
+Session::Loaded& Session::loaded(const Point& point) {
+    Loaded& loaded = configured(point);
+    loaded.programs.clear();
+    for (const auto& device : devices(point.device))
+        for (const auto& program : loaded.configuration.chains)
+            loaded.programs.push_back(device->load(program, exec::OffloadEngine::steps_of(*program, point.run.offload)));
+    return loaded;
+}
+
+Reference& Session::reference(const std::string& chain, bool cpu_halves) {
+    auto& reference = references_[chain + (cpu_halves ? "" : " device halves")];
+    if (reference == nullptr) reference = std::make_unique<Reference>(load(chain, "cpu"), cpu_halves);
+    return *reference;
+}
+
+/// What sources must write so that every frame is a fresh one, and no more.
+std::string Session::restore_for(const Point& point, const chain::Configuration& configuration) const {
+    if (options_.layout != "buffers") return "nothing";
+    if (options_.restore != "auto") return options_.restore;
+    const bool on_cpu = parse_device_names(point.device).cpu;
+    bool payload = !point.traffic.replay.empty(), in_place = false;
+    for (const auto& program : configuration.chains) {
+        const Fields back = program->plan.to_host_total();
+        const uint32_t bytes = back.empty() ? 0 : chain::prefix_bytes(back);
+        // A device hands whole frames back in other memory, and heads in the receive buffers.
+        in_place |= on_cpu || (bytes != 0 && bytes <= 128 && !point.run.offload.whole_frames);
+        for (const chain::Node& node : program->nodes) payload |= chain::prefix_bytes(node.type->cpu_writes) == chain::kWholeFrame && !node.type->cpu_writes.empty();
+    }
+    return !in_place ? "nothing" : on_cpu && payload ? "all" : point.traffic.replay.empty() ? "headers" : "all";
+}
+
+std::unique_ptr<Run> Session::open(const Point& point) {
+    if (stopped()) throw Stopped();
+    Loaded& own = loaded(point);
+    Traffic traffic = point.traffic;
+    traffic.layout = options_.layout;
+    traffic.restore = restore_for(point, own.configuration);
+    RunOptions run = point.run;
+    run.devices = devices(point.device);
+    const std::string sink = fmt::format("{{keep: {}, sample: true, latency: {}}}", options_.checked ? kSamples : 0, point.timed);
+    return std::make_unique<Run>(own.configuration, bench_ports(own.configuration, source_options(workload_, traffic), sink, run), run);
+}
+
+Result Session::close(const Point& point, Run& run, const Counts& counts) {
+    Result result;
+    result.point = point;
+    result.point.traffic.layout = options_.layout;
+    result.point.traffic.restore = restore_for(point, loaded_.at(point.chain + " on " + point.device)->configuration);
+    result.counts = counts;
+    result.ending = run.finish();
+    if (options_.checked) {
+        options_.progress(fmt::format("comparing {} packets with the cpu", result.ending.samples.size()));
+        // On the cpu itself, with the other halves.
+        result.check = check(reference(point.chain, point.device != "cpu" || !point.run.cpu.use_cpu_halves), result.ending.samples);
+    }
+    result.ending.samples.clear();
+    if (counts.received_packets > 0)
+        result.crossing_limit = bus_limit(point.device, counts.per_packet(counts.bytes_to_device), counts.per_packet(counts.bytes_to_host));
+    if (counts.received_packets > 0)
+        result.bus_limit = bus_limit(point.device, static_cast<double>(counts.received_bytes) / static_cast<double>(counts.received_packets),
+                                     static_cast<double>(counts.sent_bytes) / static_cast<double>(counts.received_packets));
+    return result;
+}
+
+KernelTimes Session::time_kernels(const Point& point, uint32_t batch) {
+    if (stopped()) throw Stopped();
+    const auto own = devices(point.device);
+    if (own.empty()) throw std::invalid_argument("the cpu has no kernels to time; name a device such as cuda or sim");
+    auto& run = kernel_runs_[point.device];
+    if (run == nullptr) run = std::make_unique<KernelRun>(*own.front());
+    const auto& chains = configured(point).configuration.chains;
+    options_.progress(fmt::format("kernels of {} on {}, {} packets of {}", point.chain, point.device, batch, point.traffic.text()));
+    return run->measure(chains.front(), frames_of(workload_, point.traffic), {.mode = point.run.offload.mode, .batch = batch});
+}
+
+void Session::watch(const Run& run, double seconds, const std::string& what) const {
+    constexpr double kLook = 0.05, kTell = 10;
+    const Counts before = run.counts();
+    const double end = before.seconds + seconds;
+    for (double tell = before.seconds + kTell; !stopped() && run.elapsed() < end;) {
+        run.sleep(std::min(end - run.elapsed(), kLook));
+        if (run.elapsed() < tell || run.elapsed() >= end) continue;
+        tell += kTell;
+        const Counts spent = run.counts() - before;
+        options_.progress(fmt::format("{}: {:.0f} of {:g} s, {:.3f} Mpkt/s", what, spent.seconds, seconds, spent.packet_rate() * 1e-6));
+    }
+}
+
+Result Session::measure(const Point& point) {
+    auto run = open(point);
+    const std::string what = fmt::format("{} on {}, {}, {} worker{}", point.chain, point.device, point.traffic.text(), point.run.workers, point.run.workers == 1 ? "" : "s");
+    options_.progress(what);
+    run->start();
+    watch(*run, options_.warm_up, what + ", warming up");
+    if (stopped()) {
+        run->finish();
+        throw Stopped();
+    }
+    const std::optional<double> energy = joules(point.device);
+    const Counts before = run->counts();
+    watch(*run, options_.seconds, what);
+    const Counts after = run->counts();
+    const std::optional<double> spent = energy ? joules(point.device) : std::nullopt;
+    Result result = close(point, *run, after - before);
+    if (spent) result.joules = *spent - *energy;
+    return result;
+}
+
+}  // namespace millrace::lab

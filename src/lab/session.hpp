@@ -1,0 +1,106 @@
+// One benchmark after the other with the same tables: chains are loaded once for each device and kept.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lab/kernel_run.hpp"
+#include "lab/measure.hpp"
+#include "lab/reference.hpp"
+#include "lab/workload.hpp"
+
+namespace millrace::lab {
+
+/// What is measured, besides the chain and what comes in.
+struct SessionOptions {
+    WorkloadOptions workload;
+    std::string config;                ///< a configuration file in place of built-in chains
+    uint32_t max_batch = 16384;
+    std::string max_delay = "100us";
+    std::string layout = "buffers";    ///< of the sources
+    std::string restore = "auto";
+    double warm_up = 0.5, seconds = 2;
+    bool checked = true;               ///< hold a sample against the cpu
+    std::string keep_kernels;          ///< folder for source, PTX and cubin of each chain; empty: none
+    std::function<void(const std::string&)> progress = [](const std::string&) {};
+    /// Whether to end early: what is measured then counts up to there, and nothing further begins.
+    std::function<bool()> stopped = [] { return false; };
+};
+
+/// Nothing was begun, as SessionOptions::stopped said so.
+struct Stopped : std::exception {
+    const char* what() const noexcept override { return "stopped before its end"; }
+};
+
+/// A point to measure.
+struct Point {
+    std::string chain;                 ///< kinds joined by '+'; with a configuration file, any name
+    std::string device = "cpu";
+    Traffic traffic;
+    RunOptions run;
+    bool timed = false;                ///< sinks time packets
+};
+
+/// What was measured at a point.
+struct Result {
+    Point point;
+    Counts counts;
+    Ending ending;
+    Check check;
+    double bus_limit = 0;              ///< packets a second whose frames the bus could carry both ways; 0: no bus
+    double crossing_limit = 0;         ///< packets a second of which the bus could carry what was counted to cross it
+    double joules = 0;                 ///< of the GPU; 0: unknown
+    /// Empty when packets were conserved, nothing went wrong and the sample is right.
+    std::string mistake() const;
+    double share_of_bus() const { return bus_limit > 0 ? counts.packet_rate() / bus_limit : 0; }
+    /// Of all workers' cores, for a packet.
+    double cycles_per_packet() const;
+    nlohmann::json json() const;
+};
+
+/// What begins a measurement throws Stopped once that was asked for.
+class Session {
+public:
+    explicit Session(SessionOptions options);
+    ~Session();
+
+    bool stopped() const { return options_.stopped(); }
+    Result measure(const Point& point);
+    /// A run of the point that the caller starts and finishes.
+    std::unique_ptr<Run> open(const Point& point);
+    /// Ends such a run: the counts are the caller's.
+    Result close(const Point& point, Run& run, const Counts& counts);
+    /// The kernels alone of the point's first chain and device, which must not be the cpu, on the point's frames.
+    KernelTimes time_kernels(const Point& point, uint32_t batch);
+    /// The devices of that name (parse_device_names), each opened once; none for the cpu.
+    std::vector<std::shared_ptr<device::Device>> devices(const std::string& name);
+    /// The most packets a second that the devices' buses could carry at once of so many bytes each; 0 for the cpu.
+    double bus_limit(const std::string& device, double bytes_in, double bytes_out);
+    nlohmann::json inputs() const;
+
+private:
+    struct Loaded;
+    /// Lets the run work for so long or until all is stopped, and now and then tells how far `what` is.
+    void watch(const Run& run, double seconds, const std::string& what) const;
+    std::optional<double> joules(const std::string& device);
+    Loaded& configured(const Point& point);
+    Loaded& loaded(const Point& point);  // and on its devices
+    Reference& reference(const std::string& chain, bool cpu_halves);
+    chain::Configuration load(const std::string& chain, const std::string& device) const;
+    std::string restore_for(const Point& point, const chain::Configuration& configuration) const;
+
+    SessionOptions options_;
+    Workload workload_;
+    std::map<std::string, std::shared_ptr<device::Device>> devices_;
+    std::map<std::string, std::unique_ptr<Loaded>> loaded_;           // by chain and device
+    std::map<std::string, std::unique_ptr<Reference>> references_;    // by chain and halves
+    std::map<std::string, std::unique_ptr<KernelRun>> kernel_runs_;   // by device
+    std::map<std::string, double> limits_;
+};
+
+}  // namespace millrace::lab

@@ -1,0 +1,49 @@
+// Which network function each thread is in the midst of, for whoever waits for one that does not come back.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace millrace {
+
+/// Says, as long as it lives, that this thread runs a network function on packets. Costs a few stores. The two names
+/// must live as long.
+class Running {
+public:
+    Running(const std::string& function, const std::string& chain);
+    ~Running();
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+private:
+    const char *outer_function_, *outer_chain_;
+};
+
+/// A thread that has been in one call for some time.
+struct Stuck {
+    std::string function, chain;
+    unsigned looks = 0;  ///< for how many calls of StuckFinder::look
+};
+
+/// Finds threads that stay in one call.
+class StuckFinder {
+public:
+    StuckFinder();
+    ~StuckFinder();
+    /// Those that are in the same call as when it was asked before.
+    std::vector<Stuck> look();
+
+private:
+    struct Seen {
+        uint64_t call = 0;
+        unsigned looks = 0;
+    };
+    std::vector<Seen> seen_;
+};
+
+/// Writes a line for each thread that is in a network function, to standard error. May be called by a signal's handler.
+void tell_running() noexcept;
+
+}  // namespace millrace

@@ -1,0 +1,166 @@
+#include "millrace/base/yaml_check.hpp"
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <istream>
+#include <streambuf>
+#include <string_view>
+#include <vector>
+
+#include "millrace/base/diagnostic.hpp"
+
+namespace millrace {
+namespace {
+
+Location place(const YAML::Mark& mark, const std::string& file) {
+    return {file, static_cast<uint32_t>(mark.line + 1), static_cast<uint32_t>(mark.column + 1)};
+}
+
+/// Counts what a document holds, and refuses what is beyond a limit where it is met.
+class Counter : public YAML::EventHandler {
+public:
+    explicit Counter(const std::string& file) : file_(file) {}
+
+    void OnDocumentStart(const YAML::Mark& mark) override {
+        if (++documents_ > 1) fail(mark, "a second YAML document begins here", "make it a file of its own");
+    }
+    void OnDocumentEnd() override {}
+    void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { leaf(mark, anchor); }
+    void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string&) override {
+        check_tag(mark, tag);
+        leaf(mark, anchor);
+    }
+    void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+        if (anchor >= sizes_.size() || sizes_[anchor] == 0) fail(mark, "this alias stands in what it refers to", "");
+        count(mark, sizes_[anchor]);
+    }
+    void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                         YAML::EmitterStyle::value) override {
+        begin(mark, tag, anchor);
+    }
+    void OnSequenceEnd() override { end(); }
+    void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                    YAML::EmitterStyle::value) override {
+        begin(mark, tag, anchor);
+    }
+    void OnMapEnd() override { end(); }
+
+private:
+    struct Open {
+        YAML::anchor_t anchor;
+        size_t values_before;
+    };
+
+    [[noreturn]] void fail(const YAML::Mark& mark, const std::string& message, const std::string& hint) const {
+        throw ConfigError(Diagnostic{place(mark, file_), message, hint});
+    }
+    void check_tag(const YAML::Mark& mark, const std::string& tag) const {
+        static const std::vector<std::string_view> kPlain = {"", "?", "!"};
+        static const std::vector<std::string_view> kKnown = {"str", "int", "float", "bool", "null", "map", "seq"};
+        constexpr std::string_view kCore = "tag:yaml.org,2002:";
+        const std::string_view word(tag);
+        if (std::find(kPlain.begin(), kPlain.end(), word) != kPlain.end()) return;
+        if (word.starts_with(kCore) &&
+            std::find(kKnown.begin(), kKnown.end(), word.substr(kCore.size())) != kKnown.end())
+            return;
+        fail(mark, "the tag of this value means nothing here", "leave out what begins with '!'");
+    }
+    void count(const YAML::Mark& mark, size_t values) {
+        values_ += values;
+        if (values_ > kMaxYamlValues)
+            fail(mark, fmt::format("there are more than {} values up to here", kMaxYamlValues),
+                 "routes, rules and flows can stand in files of their own; an alias counts as all that it refers to");
+    }
+    void keep(YAML::anchor_t anchor, size_t size) {
+        if (anchor == 0) return;
+        if (anchor >= sizes_.size()) sizes_.resize(2 * anchor + 1);
+        sizes_[anchor] = size;
+    }
+    void leaf(const YAML::Mark& mark, YAML::anchor_t anchor) {
+        count(mark, 1);
+        keep(anchor, 1);
+    }
+    void begin(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+        check_tag(mark, tag);
+        open_.push_back({anchor, values_});
+        keep(anchor, 0);
+        count(mark, 1);
+        if (open_.size() > kMaxYamlDepth)
+            fail(mark, fmt::format("this is nested more than {} deep", kMaxYamlDepth),
+                 "look for a bracket or a '- ' too many");
+    }
+    void end() {
+        keep(open_.back().anchor, values_ - open_.back().values_before);
+        open_.pop_back();
+    }
+
+    const std::string& file_;
+    size_t documents_ = 0, values_ = 0;
+    std::vector<Open> open_;
+    std::vector<size_t> sizes_;  // by anchor, with all that is in it; 0 while it is open
+};
+
+/// Reads a text without copying it.
+class View : public std::streambuf {
+public:
+    explicit View(const std::string& text) {
+        char* begin = const_cast<char*>(text.data());
+        setg(begin, begin, begin + text.size());
+    }
+};
+
+/// How many bytes the character at `at` takes; 0 when it is none of UTF-8 (RFC 3629).
+size_t character_bytes(std::string_view text, size_t at) {
+    const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+    const unsigned first = byte(at);
+    if (first < 0x80) return 1;
+    const size_t length = first >= 0xf5 ? 0 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc2 ? 2 : 0;
+    for (size_t i = 1; i < length; ++i)
+        if ((byte(at + i) & 0xc0) != 0x80) return 0;
+    const unsigned second = byte(at + 1);
+    const bool is_too_long = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
+    const bool is_no_character = (first == 0xed && second >= 0xa0) || (first == 0xf4 && second >= 0x90);
+    return is_too_long || is_no_character ? 0 : length;
+}
+
+void check_characters(std::string_view text, const std::string& file) {
+    if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
+        throw ConfigError(Diagnostic{{file, 1, 1}, "this is UTF-16, not UTF-8", "save it as UTF-8"});
+    Location where{file, 1, 1};
+    for (size_t at = 0; at < text.size();) {
+        const auto byte = static_cast<unsigned char>(text[at]);
+        const size_t length = character_bytes(text, at);
+        if (length == 0)
+            throw ConfigError(
+                Diagnostic{where, fmt::format("the byte 0x{:02x} is not UTF-8", byte), "save the file as UTF-8"});
+        if ((byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r') || byte == 0x7f)
+            throw ConfigError(
+                Diagnostic{where, fmt::format("there is a control character here (0x{:02x})", byte), "take it out"});
+        at += length;
+        ++where.column;
+        if (byte != '\n') continue;
+        ++where.line;
+        where.column = 1;
+    }
+}
+
+}  // namespace
+
+void check_yaml(const std::string& text, const std::string& file) {
+    if (text.size() > kMaxYamlBytes)
+        throw ConfigError(Diagnostic{{file, 0, 0},
+                                     fmt::format("is longer than {} bytes", kMaxYamlBytes),
+                                     "routes, rules and flows can stand in files of their own"});
+    check_characters(text, file);
+    View view(text);
+    std::istream in(&view);
+    YAML::Parser parser(in);
+    Counter counter(file);
+    while (parser.HandleNextDocument(counter)) {
+    }
+}
+
+}  // namespace millrace

@@ -1,0 +1,70 @@
+// What the benchmarks of chains have in common on the command line.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+#include "lab/session.hpp"
+#include "millrace/cli/commands.hpp"
+#include "millrace/cli/bench/offload_arguments.hpp"
+#include "millrace/cli/table.hpp"
+
+namespace millrace::cli {
+
+struct BenchArguments {
+    std::vector<std::string> chains, devices{"cpu"}, sizes;
+    std::vector<unsigned> workers{1}, cores;
+    std::string replay, timeline_file, json_file;
+    lab::SessionOptions session;
+    OffloadArguments offload;
+    uint16_t burst = 256;
+    uint32_t buffers = 0;
+    bool unchecked = false;
+
+    /// `with_points`: chains, devices and frames may be several.
+    void add_to(CLI::App& command);
+    /// The frames to send: sizes, or a capture.
+    std::vector<lab::Traffic> traffics() const;
+    lab::Point point(const std::string& chain, const std::string& device, const lab::Traffic& traffic, unsigned workers) const;
+    /// Everything that the session wants to know. From now on SIGINT and SIGTERM stop it in order.
+    lab::SessionOptions session_options(const std::string& scratch) const;
+};
+
+/// A folder below the system's for temporary files that vanishes with its owner.
+class ScratchFolder {
+public:
+    ScratchFolder();
+    ~ScratchFolder();
+    ScratchFolder(const ScratchFolder&) = delete;
+    ScratchFolder& operator=(const ScratchFolder&) = delete;
+    const std::string& path() const { return path_; }
+
+private:
+    std::string path_;
+};
+
+/// The results of a benchmark as they come: a line of a table each, JSON at the end, and whether one was wrong.
+class BenchOutput {
+public:
+    explicit BenchOutput(std::string json_file) : json_file_(std::move(json_file)) {}
+    /// `note`: what tells it from its neighbours, for people.
+    void add(const lab::Result& result, std::string note = {});
+    /// Writes the JSON file, with `more` beside the results; the exit status, which is not kOk either where the session was stopped.
+    int finish(const lab::Session& session, const nlohmann::json& more = nlohmann::json::object());
+
+private:
+    std::string json_file_;
+    nlohmann::json results_ = nlohmann::json::array();
+    size_t mistakes_ = 0;
+    bool headed_ = false;
+};
+
+/// Writes a benchmark's JSON: where it comes from, then `content`. Throws when it can't be written.
+void write_json(const std::string& file, nlohmann::json content);
+
+/// What is being done, on standard error.
+void show_progress(const std::string& what);
+
+}  // namespace millrace::cli

@@ -1,0 +1,93 @@
+// millrace bench modes: the ways to run a chain on a device, side by side.
+#include <algorithm>
+
+#include "millrace/cli/bench/bench_arguments.hpp"
+#include "millrace/device/cuda/driver.hpp"
+
+namespace millrace::cli {
+namespace {
+
+/// A way to run a chain.
+struct Way {
+    std::string name;
+    device::Mode mode = device::Mode::fused;
+    exec::TransferIn in = exec::TransferIn::automatic;
+    exec::TransferOut out = exec::TransferOut::automatic;
+    bool whole = false;
+    exec::Threading threading = exec::Threading::full_path;
+};
+
+const std::vector<Way> kWays = {
+    {.name = "fused"},
+    {.name = "pipelined", .mode = device::Mode::pipelined},
+    {.name = "no sharing", .mode = device::Mode::no_sharing},
+    {.name = "persistent", .mode = device::Mode::persistent},
+    {.name = "fused, master-worker", .threading = exec::Threading::master_worker},
+    {.name = "fused, packed", .in = exec::TransferIn::packed},
+    {.name = "fused, rows", .in = exec::TransferIn::rows},
+    {.name = "fused, gather", .in = exec::TransferIn::gather},
+    {.name = "fused, zero-copy", .in = exec::TransferIn::zero_copy},
+    {.name = "fused, zero-copy back", .out = exec::TransferOut::zero_copy},
+    {.name = "fused, selective back", .out = exec::TransferOut::selective},
+    {.name = "fused, whole frames", .whole = true},
+    {.name = "pipelined, whole frames", .mode = device::Mode::pipelined, .whole = true},
+    {.name = "no sharing, whole frames", .mode = device::Mode::no_sharing, .whole = true},
+};
+
+/// Ways that differ from the first by their transfers alone.
+bool only_transfers(const Way& way) { return way.mode == device::Mode::fused && way.threading == exec::Threading::full_path; }
+
+/// Throughput of each way, then latency of all at the same load, a share of what the slowest carries; or only the throughput by way of transfer.
+int bench_modes(const BenchArguments& arguments, double share, bool transfers) {
+    if (!transfers) device::cuda::Driver::expect_residents();
+    const ScratchFolder scratch;
+    lab::Session session(arguments.session_options(scratch.path()));
+    BenchOutput output(arguments.json_file);
+    nlohmann::json ways = nlohmann::json::array();
+    try {
+        for (const std::string& device : arguments.devices)
+            for (const std::string& chain : arguments.chains)
+                for (const unsigned workers : arguments.workers)
+                    for (const lab::Traffic& traffic : arguments.traffics()) {
+                        double slowest = 0;
+                        const auto measure = [&](const Way& way, double rate) {
+                            lab::Point point = arguments.point(chain, device, traffic, workers);
+                            point.run.offload.mode = way.mode;
+                            point.run.offload.transfer_in = way.in;
+                            point.run.offload.transfer_out = way.out;
+                            point.run.offload.whole_frames = way.whole;
+                            point.run.threading = way.threading;
+                            point.traffic.rate = rate;
+                            point.timed = rate > 0;
+                            const lab::Result result = session.measure(point);
+                            output.add(result, way.name);
+                            ways.push_back({{"way", way.name}, {"same-load", rate > 0}});
+                            if (rate == 0 && (slowest == 0 || result.counts.packet_rate() < slowest)) slowest = result.counts.packet_rate();
+                        };
+                        for (const Way& way : kWays)
+                            if (!transfers || only_transfers(way)) measure(way, 0);
+                        for (const Way& way : kWays)
+                            if (!transfers) measure(way, slowest * share);
+                    }
+    } catch (const lab::Stopped&) {
+    }
+    return output.finish(session, {{"ways", ways}, {"share", share}});
+}
+
+}  // namespace
+
+void add_bench_modes(CLI::App& bench, int& status) {
+    CLI::App* command = bench.add_subcommand("modes", "A chain in every mode and with every way of transfer: throughput, and latency at the same load");
+    const auto arguments = std::make_shared<BenchArguments>();
+    arguments->devices = {"cuda"};
+    arguments->chains = {"firewall+nids+router+ipsec"};
+    arguments->sizes = {"64", "128", "512", "1518"};
+    arguments->add_to(*command);
+    const auto share = std::make_shared<double>(0.8);
+    command->add_option("--share", *share, "The load for latencies, as a share of what the slowest way carries")->check(CLI::Range(0.001, 1.0))->capture_default_str();
+    const auto transfers = std::make_shared<bool>(false);
+    command->add_flag("--transfers", *transfers, "Only the throughput, of the fused chain by each way of transfer");
+    command->callback([arguments, share, transfers, &status] { status = bench_modes(*arguments, *share, *transfers); });
+}
+
+}  // namespace millrace::cli

@@ -1,0 +1,91 @@
+#include "millrace/exec/cpu/teller.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "millrace/base/running.hpp"
+
+namespace millrace::exec {
+namespace {
+
+/// Events reach the host halves one worker at a time.
+std::mutex& event_mutex() {
+    static std::mutex mutex;
+    return mutex;
+}
+
+/// Whether what was told of a packet comes before the events that were left.
+bool comes_before(const Event& event, const LeftEvents& left) {
+    return event.packet != left.packet ? event.packet < left.packet : event.node < left.node;
+}
+
+}  // namespace
+
+Teller::Teller(std::shared_ptr<const chain::Program> program) : program_(std::move(program)) {
+    size_t most = 0;
+    for (const chain::Node& node : program_->nodes) {
+        by_node_.push_back(node.type->emits_events ? node.nf->make_teller() : nullptr);
+        if (node.type->emits_events) most = std::max(most, node.nf->most_events());
+    }
+    storage_.resize(most);
+}
+
+Teller::~Teller() = default;
+
+void Teller::deliver(std::span<Event> stored, std::span<LeftEvents> left, ChainCounters& counters,
+                     const EventPackets& packets) {
+    std::sort(stored.begin(), stored.end(), [](const Event& a, const Event& b) {
+        return a.packet != b.packet ? a.packet < b.packet : a.node != b.node ? a.node < b.node : a.order < b.order;
+    });
+    std::sort(left.begin(), left.end(), [](const LeftEvents& a, const LeftEvents& b) {
+        return a.packet != b.packet ? a.packet < b.packet : a.node < b.node;
+    });
+    auto next = stored.begin();
+    for (const LeftEvents& each : left) {
+        const auto first = std::exchange(
+            next, std::find_if_not(next, stored.end(), [&](const Event& event) { return comes_before(event, each); }));
+        hand_on({first, next}, counters, packets);
+        ask_again(each, counters, packets);
+        next = std::find_if_not(next, stored.end(), [&](const Event& event) {
+            return event.packet == each.packet && event.node == each.node;
+        });
+    }
+    hand_on({next, stored.end()}, counters, packets);
+}
+
+void Teller::hand_on(std::span<const Event> events, ChainCounters& counters, const EventPackets& packets) const {
+    if (events.empty()) return;
+    const std::lock_guard lock(event_mutex());
+    for (const Event& event : events) {
+        const Origin from = packets.origin(event.packet);
+        const Fate& fate = packets.fates[event.packet];
+        nf::PacketInfo info;
+        info.number = from.number;
+        info.timestamp_ns = from.timestamp_ns;
+        if (from.port < program_->port_names->size()) info.in_port = (*program_->port_names)[from.port];
+        info.dropped = fate.target.kind == chain::Target::Kind::drop && fate.node == event.node;
+        program_->nodes[event.node].nf->on_event(event, info);
+    }
+    counters.events.add(events.size());
+}
+
+void Teller::ask_again(const LeftEvents& left, ChainCounters& counters, const EventPackets& packets) {
+    const chain::Node& node = program_->nodes[left.node];
+    EventBuffer all;
+    all.events = storage_.data();
+    all.capacity = static_cast<uint32_t>(storage_.size());
+    Packet packet = packets.as_seen(left);
+    packet.set_index(left.packet);
+    packet.set_events(&all, left.node);
+    Packet* const alone = &packet;
+    const Running running(node.name, program_->name);
+    Decision decision;
+    if (nf::CpuHalf* const half = by_node_[left.node].get()) half->process({&alone, 1}, &decision);
+    else node.type->process_with(1)(packet, node.nf->image().tables());
+    counters.events_lost.add(all.left_count);
+    counters.retold_on_cpu.add(1);
+    hand_on({storage_.data(), std::min(all.count, all.capacity)}, counters, packets);
+}
+
+}  // namespace millrace::exec

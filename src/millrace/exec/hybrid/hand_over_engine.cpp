@@ -1,0 +1,88 @@
+#include "millrace/exec/hybrid/hand_over_engine.hpp"
+
+#include <rte_pause.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "millrace/exec/worker/thread.hpp"
+
+namespace millrace::exec {
+
+HandOverEngine::HandOverEngine(Delivery& delivery, const MakeEngine& make, std::optional<unsigned> core)
+    : delivery_(delivery), core_(core), engine_(make(*this)) {}
+
+HandOverEngine::~HandOverEngine() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+}
+
+void HandOverEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count) {
+    if (!thread_.joinable()) thread_ = start_thread(core_, [this] { work(); });
+    for (size_t first = 0; first < count; first += kBurst) {
+        Place* place = nullptr;
+        // A worker that is behind: what it has done makes room for it to go on.
+        while ((place = down_.to_fill()) == nullptr) {
+            poll();
+            rte_pause();
+        }
+        place->program = program;
+        place->counters = &counters;
+        place->count = std::min(kBurst, count - first);
+        std::copy_n(mbufs + first, place->count, place->mbufs);
+        in_flight_ += place->count;
+        down_.fill(*place);
+    }
+}
+
+void HandOverEngine::poll() {
+    if (failed_) throw std::runtime_error(trouble_);
+    while (Place* place = up_.to_empty()) {
+        in_flight_ -= place->count;
+        delivery_.deliver(*place->program, *place->counters, place->mbufs, place->fates, place->count);
+        up_.empty(*place);
+    }
+}
+
+void HandOverEngine::drain() {
+    for (; in_flight_ > 0; rte_pause()) poll();
+}
+
+/// The worker's thread.
+void HandOverEngine::work() {
+    try {
+        while (!stop_) {
+            bool any = false;
+            while (Place* place = down_.to_empty()) {
+                engine_->submit(place->program, *place->counters, place->mbufs, place->count);
+                down_.empty(*place);
+                any = true;
+            }
+            engine_->poll();
+            if (!any) rte_pause();
+        }
+    } catch (const std::exception& e) {
+        trouble_ = e.what();
+        failed_ = true;
+    }
+}
+
+void HandOverEngine::deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, const Fate* fates, size_t count) {
+    for (size_t first = 0; first < count; first += kBurst) {
+        Place* place = nullptr;
+        while ((place = up_.to_fill()) == nullptr && !stop_) rte_pause();
+        if (place == nullptr) return;  // the master has gone, and asks for nothing any more
+        place->program = program.shared_from_this();
+        place->counters = &counters;
+        place->count = std::min(kBurst, count - first);
+        std::copy_n(mbufs + first, place->count, place->mbufs);
+        std::copy_n(fates + first, place->count, place->fates);
+        up_.fill(*place);
+    }
+}
+
+void HandOverEngine::visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const Visit> visits, const Fate& fate) {
+    delivery_.visits(program, mbuf, visits, fate);
+}
+
+}  // namespace millrace::exec

@@ -1,0 +1,69 @@
+#include "millrace/exec/offload/call_thread.hpp"
+
+#include <rte_pause.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "millrace/exec/worker/thread.hpp"
+
+namespace millrace::exec {
+
+CallThread::CallThread() : thread_(start_thread(std::nullopt, [this] { work(); })) {}
+
+CallThread::~CallThread() {
+    stopping_ = true;
+    thread_.join();
+}
+
+void CallThread::work() {
+    while (!stopping_.load(std::memory_order_relaxed)) {
+        bool any = false;
+        // One of each in turn.
+        for (size_t i = 0, used = used_.load(std::memory_order_acquire); i < used; ++i)
+            if (Lane* const lane = lanes_[i].load(std::memory_order_acquire); lane != nullptr) any |= lane->run_next();
+        rounds_.fetch_add(1, std::memory_order_release);
+        if (!any) rte_pause();
+    }
+}
+
+CallThread::Lane::Lane(std::shared_ptr<CallThread> thread, std::function<void(void*)> run) : thread_(std::move(thread)), run_(std::move(run)) {
+    for (place_ = 0; place_ < kMostLanes; ++place_) {
+        Lane* none = nullptr;
+        if (thread_->lanes_[place_].compare_exchange_strong(none, this)) break;
+    }
+    if (place_ == kMostLanes) throw std::runtime_error("one thread makes the calls of " + std::to_string(kMostLanes) + " workers at most");
+    size_t used = thread_->used_.load();
+    while (used <= place_ && !thread_->used_.compare_exchange_weak(used, place_ + 1)) {
+    }
+}
+
+CallThread::Lane::~Lane() {
+    wait();
+    thread_->lanes_[place_].store(nullptr);
+    // A round that began before may still look here.
+    for (const uint64_t round = thread_->rounds_.load(); thread_->rounds_.load(std::memory_order_acquire) < round + 2;) rte_pause();
+}
+
+void CallThread::Lane::put(void* work) {
+    const uint64_t next = put_.load(std::memory_order_relaxed);
+    while (next - done_.load(std::memory_order_acquire) == kMost) rte_pause();
+    ring_[next % kMost] = work;
+    thread_->waiting_.fetch_add(1, std::memory_order_relaxed);
+    put_.store(next + 1, std::memory_order_release);
+}
+
+void CallThread::Lane::wait() const {
+    while (busy()) rte_pause();
+}
+
+bool CallThread::Lane::run_next() {
+    const uint64_t next = done_.load(std::memory_order_relaxed);
+    if (next == put_.load(std::memory_order_acquire)) return false;
+    thread_->waiting_.fetch_sub(1, std::memory_order_relaxed);
+    run_(ring_[next % kMost]);
+    done_.store(next + 1, std::memory_order_release);
+    return true;
+}
+
+}  // namespace millrace::exec

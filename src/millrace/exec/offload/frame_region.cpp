@@ -1,0 +1,43 @@
+#include "millrace/exec/offload/frame_region.hpp"
+
+namespace millrace::exec {
+
+FrameRegions::FrameRegions(std::shared_ptr<device::Device> device, unsigned count, size_t bytes_each) : device_(std::move(device)) {
+    for (unsigned i = 0; i < count; ++i) {
+        auto region = std::make_unique<FrameRegion>();
+        region->data_ = static_cast<uint8_t*>(device_->allocate_host(bytes_each));
+        region->bytes_ = bytes_each;
+        region->regions_ = this;
+        region->shared_.free_cb = FrameRegion::freed;
+        region->shared_.fcb_opaque = region.get();
+        regions_.push_back(std::move(region));
+    }
+}
+
+FrameRegions::~FrameRegions() {
+    for (const auto& region : regions_) device_->free_host(region->data_);
+}
+
+FrameRegion* FrameRegions::take() {
+    // Always the first that is free: few regions that are used again and again stay in the last-level cache.
+    for (const auto& region : regions_) {
+        if (!region->free_.load(std::memory_order_acquire)) continue;
+        region->free_.store(false, std::memory_order_relaxed);
+        return region.get();
+    }
+    return nullptr;
+}
+
+void FrameRegion::lend(uint16_t packets) {
+    owner_ = regions_->shared_from_this();
+    rte_mbuf_ext_refcnt_set(&shared_, packets);
+}
+
+void FrameRegion::freed(void*, void* opaque) {
+    auto& region = *static_cast<FrameRegion*>(opaque);
+    // The regions may end with this one.
+    const std::shared_ptr<FrameRegions> owner = std::move(region.owner_);
+    owner->give_back(region);
+}
+
+}  // namespace millrace::exec

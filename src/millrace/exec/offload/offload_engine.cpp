@@ -1,0 +1,437 @@
+#include "millrace/exec/offload/offload_batch.hpp"
+
+#include <rte_cycles.h>
+#include <rte_eal.h>
+#include <rte_pause.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace millrace::exec {
+
+using device::Address;
+using device::Status;
+
+namespace {
+/// A region counts its packets in 16 bits.
+constexpr uint32_t kMostPackets = 65535;
+/// State that there is room for from the start.
+constexpr size_t kUsualState = size_t{64} << 10;
+}  // namespace
+
+OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& delivery, uint32_t max_batch, OffloadOptions options)
+    : device_(std::move(device)),
+      delivery_(delivery),
+      options_(options),
+      gate_(options_.gate != nullptr ? options_.gate : device_->order_gate()),
+      max_batch_(std::min(max_batch, kMostPackets)),
+      cpu_(delivery, {.track = options_.track}),
+      turn_place_(gate_->engines++ % device::Turns::kPlaces),
+      fates_(std::max<size_t>(max_batch_, nf::kCpuVector)) {
+    const size_t n = max_batch_;
+    for (unsigned i = 0; i < options_.depth; ++i) {
+        auto slot = std::make_unique<Slot>();
+        slot->stream = device_->create_stream(options_.track != nullptr);
+        slot->frames_in = static_cast<uint8_t*>(device_->allocate_host(options_.batch_bytes));
+        slot->input = static_cast<uint8_t*>(device_->allocate_host(Slot::most_input(n)));
+        slot->more_events = static_cast<Event*>(device_->allocate_host(event_room(n) * sizeof(Event)));
+        slot->sources.resize(n);
+        slot->device_work = device_->allocate(device::BatchWork(n).bytes(), "parsed packets");
+        if (delivery_.wants_visits()) {
+            slot->visits = static_cast<Decision*>(device_->allocate_host(n * device::kMaxNodes * sizeof(Decision)));
+            slot->device_visits = device_->allocate(n * device::kMaxNodes * sizeof(Decision), "decisions of every NF");
+        }
+        slot->mbufs.reserve(n);
+        slot->pieces.reserve(n);
+        idle_.push_back(slot.get());
+        slots_.push_back(std::move(slot));
+    }
+    allocate_ring({kUsualState});
+    if (options_.placement != nullptr) member_.emplace(options_.placement);
+    if (options_.mode == device::Mode::persistent) turn_word_ = gate_->turn_word(device_);
+    // A kernel that stays is told through memory.
+    if (options_.call_thread != nullptr && options_.mode != device::Mode::persistent)
+        lane_.emplace(options_.call_thread, [this](void* slot) { put(*static_cast<Slot*>(slot)); });
+    name_slices();
+}
+
+OffloadEngine::~OffloadEngine() {
+    drain();
+    lane_.reset();
+    queues_.clear();
+    for (const auto& slot : slots_) slot->resident = nullptr;
+    for (const auto& slot : slots_) {
+        if (slot->region != nullptr) regions_->give_back(*slot->region);
+        for (void* memory : {static_cast<void*>(slot->frames_in), static_cast<void*>(slot->input),
+                             static_cast<void*>(slot->more_events), static_cast<void*>(slot->left),
+                             static_cast<void*>(slot->kept), static_cast<void*>(slot->visits)})
+            if (memory != nullptr) device_->free_host(memory);
+        for (const Address address : {slot->device_work, slot->device_visits})
+            if (address != 0) device_->free(address);
+    }
+    if (ring_address_ != 0) device_->free(ring_address_);
+}
+
+/// The packet ring, and what its pieces come back into, for chains with such needs. No batch may be in flight.
+void OffloadEngine::allocate_ring(const RingNeeds& needs) {
+    for (const auto& slot : slots_)
+        if (slot->region != nullptr) regions_->give_back(*std::exchange(slot->region, nullptr));
+    if (ring_address_ != 0) device_->free(std::exchange(ring_address_, 0));
+    ring_has_ = needs;
+    const size_t frames = (1 + options_.runs + needs.keepers) * options_.batch_bytes;  // landing takes as much again
+    ring_ = PacketRing((frames + Slot::most_beside_frames(max_batch_, needs)) * (options_.depth + 1));
+    ring_address_ = device_->allocate(ring_.size(), "the shared packet buffer");
+    regions_ = std::make_shared<FrameRegions>(
+        device_, 3 * options_.depth,
+        options_.batch_bytes + Slot::most_back_beside_frames(max_batch_, needs.state_bytes));
+    for (const auto& slot : slots_) {
+        slot->region = regions_->take();
+        for (void* memory : {static_cast<void*>(slot->left), static_cast<void*>(slot->kept)})
+            if (memory != nullptr) device_->free_host(memory);
+        slot->left = static_cast<LeftEvents*>(device_->allocate_host(max_batch_ * needs.emitters * sizeof(LeftEvents)));
+        slot->kept = needs.keepers == 0 ? nullptr
+                                        : static_cast<uint8_t*>(device_->allocate_host(
+                                              needs.keepers * Slot::most_kept(max_batch_, options_.batch_bytes)));
+    }
+}
+
+std::string OffloadEngine::describe() const {
+    return failed_ ? "cpu, taken over from a failed device (" + device_->describe() + ")" : device_->describe();
+}
+
+OffloadEngine::Queue& OffloadEngine::queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, bool of_runs) {
+    const auto found = std::find_if(queues_.begin(), queues_.end(), [&](const auto& own) { return own->of_runs == of_runs && own->program->name == program->name; });
+    if (found != queues_.end() && (*found)->program == program) return **found;
+    const bool fresh = found == queues_.end();
+    if (fresh) queues_.push_back(std::make_unique<Queue>(of_runs));
+    Queue& queue = fresh ? *queues_.back() : **found;
+    // A new generation of the chain: what waits belongs to the old one and goes first.
+    while (queue.waiting() > 0 && !failed_) push_on(queue);
+    queue.program = program;
+    queue.counters = &counters;
+    try {
+        if (!failed_) prepare(queue);
+    } catch (const device::DeviceError& e) {
+        spdlog::error("chain '{}': {}", program->name, e.what());
+        // The device still works: its batches may come back.
+        while (!flying_.empty() && !failed_) finish_front();
+        fail_over(Status::failed);
+    }
+    return queue;
+}
+
+std::vector<device::Step> OffloadEngine::steps_of(const chain::Program& program, const OffloadOptions& options) {
+    const uint32_t back = prefixes_of(program.plan, options.whole_frames).back;
+    const bool gather = options.pinned && (options.transfer_in != TransferIn::packed || options.runs);
+    return device::plan_steps(program, {options.mode, gather, back != 0 && back != chain::kWholeFrame, options.gate != nullptr});
+}
+
+/// Everything about a program that its batches need again and again.
+void OffloadEngine::prepare(Queue& queue) {
+    const chain::Program& program = *queue.program;
+    if (program.nodes.size() > device::kMaxNodes)
+        throw device::DeviceError("chain '" + program.name + "' has more than " + std::to_string(device::kMaxNodes) + " network functions");
+    queue.loaded = device_->load(queue.program, steps_of(program, options_));
+    queue.resident = options_.mode == device::Mode::persistent ? device_->start_resident(queue.loaded, options_.depth) : nullptr;
+    queue.chain_name = name_in(options_.track, program.name);
+    queue.step_names.clear();
+    for (const device::Step& step : queue.loaded->steps()) queue.step_names.push_back(name_in(options_.track, device::step_text(program, step)));
+    const Prefixes prefixes = prefixes_of(program.plan, options_.whole_frames);
+    queue.prefix_in = prefixes.in;
+    queue.prefix_back = prefixes.back;
+    queue.state_bytes = 0;
+    queue.shared_states.clear();
+    for (const device::StateArray& state : queue.loaded->states()) {
+        queue.state_bytes += state.bytes;
+        queue.shared_states.push_back(options_.gate != nullptr ? gate_->share(device_, state) : nullptr);
+    }
+    queue.teller = program.emits_events() ? std::make_shared<Teller>(queue.program) : nullptr;
+    const unsigned keepers = program.emitters_from(program.first_changed());
+    if (queue.state_bytes <= ring_has_.state_bytes && program.emitters() <= ring_has_.emitters &&
+        keepers <= ring_has_.keepers)
+        return;
+    while (!flying_.empty() && !failed_) finish_front();
+    if (!failed_)
+        allocate_ring({std::max(queue.state_bytes, ring_has_.state_bytes),
+                       std::max(program.emitters(), ring_has_.emitters), std::max(keepers, ring_has_.keepers)});
+}
+
+void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count) {
+    if (failed_) {
+        cpu_.submit(program, counters, mbufs, count);
+        return;
+    }
+    Queue& queue = queue_for(program, counters, false);
+    if (failed_) {
+        cpu_.submit(program, counters, mbufs, count);
+        return;
+    }
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; ++i) {
+        bytes += mbufs[i]->data_len;
+        queue.packets.push_back({mbufs[i], rte_pktmbuf_mtod(mbufs[i], const uint8_t*), mbufs[i]->data_len, mbufs[i]->port});
+    }
+    counters.received_packets.add(count);
+    counters.received_bytes.add(bytes);
+    queue.arrived(rte_rdtsc(), count);
+    queue.more = count >= options_.full_burst;
+    if (member_) member_->came(count);
+    in_flight_ += count;
+}
+
+/// The adaptive batcher: an idle device gets what there is at once, unless there is more to be received; a busy one gets the next batch
+/// when it is full or its oldest packet has waited long enough (GEN, section 3.2; GSwitch, section 5). A device with
+/// few packets has room for more: it gets batches at even distances, as many in the time that one is away as it takes.
+bool OffloadEngine::batch_is_due(const Queue& queue, uint64_t now) const {
+    if (queue.waiting() == 0 || idle_.empty()) return false;
+    const size_t most = std::min(queue.program->max_batch, max_batch_);
+    const uint64_t waited_ns = to_nanoseconds(now - queue.bursts.front().first), max_delay_ns = static_cast<uint64_t>(queue.program->max_delay.count());
+    // Who makes the calls has not come to the last one yet, or to another worker's: the next takes what comes meanwhile, instead of
+    // growing old in line. Others may be quicker each time the line gets free, so that it only waits for so long.
+    if (lane_ && queue.waiting() < most && (lane_->busy() || (lane_->line() && waited_ns < 2 * max_delay_ns))) return false;
+    const size_t idle_below = options_.mode == device::Mode::persistent ? std::min<size_t>(options_.depth, device::kMostTeams) : 1;
+    // What can be received at once is as good as here: each batch costs the CPU as much as a few hundred packets.
+    constexpr size_t kWorthIt = 2048;
+    if (flying_.size() < idle_below && (!queue.more || queue.waiting() >= kWorthIt)) return true;
+    if (queue.waiting() >= most) return true;
+    // So few that the worker has time for as many batches, and that a GPU takes about as long for as for one.
+    constexpr size_t kFew = 128;
+    if (!flying_.empty() && away_ != 0 && in_flight_ <= kFew && now - flying_.back()->launched >= away_ / options_.depth) return true;
+    return waited_ns >= max_delay_ns;
+}
+
+void OffloadEngine::poll() {
+    if (failed_) return;
+    while (finish_front()) {
+    }
+    const uint64_t now = rte_rdtsc();
+    if (member_ && !failed_) member_->look(now);
+    for (size_t i = 0; i < queues_.size() && !failed_; ++i) {
+        while (run_here(*queues_[i])) {
+        }
+        while (!failed_ && batch_is_due(*queues_[i], now) && start_batch(*queues_[i])) {
+        }
+        queues_[i]->more = false;
+    }
+}
+
+void OffloadEngine::drain() {
+    while (in_flight_ > 0 && !failed_) {
+        for (const auto& queue : queues_)
+            if (queue->waiting() > 0) push_on(*queue);
+        finish_front();
+    }
+    if (member_) member_->rest();
+}
+
+/// Moves packets that wait on by whatever way is open, without waiting for more of them.
+void OffloadEngine::push_on(Queue& queue) {
+    if (member_) member_->look(rte_rdtsc());
+    if (!run_here(queue) && !start_batch(queue)) finish_front();
+}
+
+bool OffloadEngine::start_batch(Queue& queue) {
+    if (idle_.empty() || (member_ && !member_->begin_batch())) return false;
+    const uint64_t put_from_ns = options_.track != nullptr ? Timeline::now_ns() : 0, begun = rte_rdtsc();
+    Slot& slot = *idle_.back();
+    slot.begun = begun;
+    slot.bytes_in = slot.bytes_back = 0;
+    slot.program = queue.program;
+    slot.prefix_in = queue.prefix_in;
+    slot.prefix_back = queue.prefix_back;
+    slot.state_bytes = queue.state_bytes;
+    if (!lay_out(queue, slot)) {
+        if (member_) member_->end_batches(1);
+        return false;
+    }
+    idle_.pop_back();
+    flying_.push_back(&slot);
+    slot.loaded = queue.loaded;
+    slot.resident = queue.resident;
+    slot.teller = queue.teller;
+    slot.shared_states = queue.shared_states.data();
+    slot.counters = queue.counters;
+    slot.fetching_rest = false;
+    slot.order = 0;
+    slot.launched = rte_rdtsc();
+    begin_trace(queue, slot, put_from_ns);
+    queue.take(slot.count, slot.bursts);
+    Status status = bring_states(queue, slot.stream);
+    write_input(slot);
+    slot.laid_out = rte_rdtsc();
+    slot.is_put.store(false, std::memory_order_relaxed);
+    if (status == Status::ok) {
+        if (lane_) {
+            lane_->put(&slot);
+            return true;
+        }
+        put(slot);
+        count_bytes(slot);
+        status = slot.put_status;
+    }
+    if (status != Status::ok) fail_over(status);
+    return true;
+}
+
+/// Tells the device all of a batch. By the worker, or by the thread that makes the calls of all workers.
+void OffloadEngine::put(Slot& slot) {
+    slot.calls_from = rte_rdtsc();
+    slot.put_status = slot.resident != nullptr ? put_on_list(slot) : put_on_stream(slot);
+    if (options_.track != nullptr) slot.put_until_ns = Timeline::now_ns();
+    slot.told = rte_rdtsc();
+    slot.is_put.store(true, std::memory_order_release);
+}
+
+/// All calls that a batch takes.
+Status OffloadEngine::put_on_stream(Slot& slot) {
+    if (options_.graphs) device_->hold(slot.stream);
+    std::unique_lock<std::mutex> in_order;
+    Status status = send(slot);
+    if (status == Status::ok) status = run_steps(slot, in_order);
+    if (status == Status::ok) status = fetch(slot);
+    return status == Status::ok ? device_->submit(slot.stream) : status;
+}
+
+/// Runs some of a chain's waiting packets on the CPU, if that is where chains are; whether it did.
+bool OffloadEngine::run_here(Queue& queue) {
+    constexpr size_t kAtOnce = Placement::Member::kMostAtOnce;
+    if (!member_ || queue.waiting() == 0 || !member_->begin_on_cpu()) return false;
+    size_t n = std::min(queue.waiting(), kAtOnce);
+    const uint64_t from = rte_rdtsc();
+    rte_mbuf* mbufs[kAtOnce];
+    ChainCounters& counters = *queue.counters;
+    std::optional<io::FrameRun> run;
+    size_t left = 0;  // that there was no buffer for
+    if (queue.of_runs) {
+        run = queue.runs.front().part(0, static_cast<uint32_t>(std::min<size_t>(n, queue.runs.front().count)));
+        n = run->count;
+        left = n - copy_frames(*run, counters, mbufs);
+    } else {
+        for (size_t i = 0; i < n; ++i) mbufs[i] = queue.packets[queue.first + i].mbuf;
+    }
+    queue.take(n, here_);
+    cpu_.decide(queue.program, counters, mbufs, n - left, fates_.data());
+    const uint64_t now = rte_rdtsc();
+    member_->end_on_cpu(n, now - from);
+    counters.kept_on_cpu.add(n);
+    for (const auto& [arrival, packets] : here_) counters.latency.record(to_nanoseconds(now - arrival), packets);
+    in_flight_ -= n;
+    delivery_.deliver(*queue.program, counters, mbufs, fates_.data(), n - left);
+    if (run) options_.frames->give_back(*run);
+    return true;
+}
+
+/// Gives the device the NFs' states as the CPU has left them, if it does not have them so.
+Status OffloadEngine::bring_states(Queue& queue, device::StreamId stream) {
+    if (!member_ || queue.hand_overs == member_->all().hand_overs()) return Status::ok;
+    queue.hand_overs = member_->all().hand_overs();
+    device::OrderGate& gate = *gate_;
+    const std::lock_guard lock(gate.mutex);
+    const std::vector<device::StateArray>& states = queue.loaded->states();
+    std::erase_if(gate.brought, [&](const auto& entry) { return entry.second.first != queue.hand_overs; });
+    Status status = Status::ok;
+    for (size_t i = 0; i < states.size() && status == Status::ok; ++i) {
+        const device::StateArray& state = states[i];
+        uint32_t* const shared = queue.shared_states[i];
+        auto& [hand_overs, bytes] = gate.brought[{shared != nullptr ? nullptr : device_.get(), state.host}];
+        hand_overs = queue.hand_overs;
+        if (bytes >= state.bytes) continue;
+        const uint8_t* const from = static_cast<const uint8_t*>(state.host) + bytes;
+        const size_t more = state.bytes - std::exchange(bytes, state.bytes);
+        if (shared != nullptr) std::memcpy(reinterpret_cast<uint8_t*>(shared) + (state.bytes - more), from, more);
+        else status = device_->copy_to_device(stream, state.address + (state.bytes - more), from, more);
+    }
+    // Other streams must not run ahead of it, which they can't while this one has the lock.
+    device::EventId arrived = 0;
+    if (status == Status::ok) status = device_->record(stream, arrived);
+    if (status != Status::ok) return status;
+    const uint64_t from = rte_rdtsc();
+    while ((status = device_->query(arrived)) == Status::pending && !too_late(from)) rte_pause();
+    return status == Status::pending ? Status::lost : status;
+}
+
+/// Takes in the oldest batch if it is back; whether it was.
+bool OffloadEngine::finish_front() {
+    if (flying_.empty() || failed_) return false;
+    Slot& slot = *flying_.front();
+    if (!slot.is_put.load(std::memory_order_acquire)) {
+        if (too_late(slot.launched)) fail_over(Status::lost);
+        return false;
+    }
+    if (slot.put_status != Status::ok) {
+        fail_over(slot.put_status);
+        return false;
+    }
+    const bool on_list = slot.resident != nullptr && !slot.fetching_rest;
+    Status status = on_list ? slot.resident->query(slot.number) : device_->query(slot.done);
+    if (status == Status::pending) {
+        // What it waits for may never come when another device has failed.
+        const bool hopeless = slot.order != 0 && gate_->broken;
+        if (hopeless || too_late(slot.launched)) fail_over(Status::lost);
+        return false;
+    }
+    const bool has_rest = slot.way_back == TransferOut::selective;
+    if (status == Status::ok && !slot.fetching_rest &&
+        (has_rest || slot.stored_events() > kEagerEvents || slot.left_count() > 0)) {
+        slot.fetching_rest = true;
+        status = fetch_rest(slot);
+        if (status == Status::ok) return false;
+    }
+    if (status == Status::ok && !restore_states(slot)) status = Status::lost;
+    if (status != Status::ok) {
+        fail_over(status);
+        return false;
+    }
+    complete(slot);
+    return true;
+}
+
+/// The device is gone. Its batches in flight run again on the CPU, in order, from the host's buffers
+/// and from the state that the last finished batch left; then those that wait.
+void OffloadEngine::fail_over(Status status) {
+    if (failed_) return;
+    failed_ = true;
+    bool by_another = false;
+    {
+        // From here on no ordered batch comes back, from whichever device, and what has come back stands in the host's states.
+        const std::lock_guard lock(gate_->mutex);
+        by_another = gate_->broken.exchange(true);
+    }
+    if (lane_) lane_->wait();
+    stop_residents();
+    spdlog::error("{}: {}; its chains go on on the CPU, {} packets are run again", device_->describe(),
+                  by_another                ? "this device, or one that its state comes from, has failed"
+                  : status == Status::lost ? "the device is lost"
+                                            : "a copy, a kernel or an allocation has failed", in_flight_);
+    const std::deque<Slot*> flying = std::move(flying_);
+    flying_.clear();
+    if (member_) {
+        member_->end_batches(flying.size());
+        member_->rest();
+    }
+    for (Slot* slot : flying) {
+        run_on_cpu(slot->program, *slot->counters, slot->mbufs);
+        for (const io::FrameRun& run : slot->frame_runs) run_on_cpu(slot->program, *slot->counters, run);
+    }
+    for (const auto& queue : queues_) {
+        for (const io::FrameRun& run : queue->runs) run_on_cpu(queue->program, *queue->counters, run);
+        std::vector<rte_mbuf*> waiting;
+        for (size_t i = queue->first; i < queue->packets.size(); ++i) waiting.push_back(queue->packets[i].mbuf);
+        run_on_cpu(queue->program, *queue->counters, waiting);
+        queue->take(queue->waiting(), here_);
+    }
+    in_flight_ = 0;
+}
+
+void OffloadEngine::run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
+                               std::span<rte_mbuf* const> mbufs) {
+    for (size_t i = 0; i < mbufs.size(); i += nf::kCpuVector) {
+        const size_t n = std::min(nf::kCpuVector, mbufs.size() - i);
+        cpu_.decide(program, counters, mbufs.data() + i, n, fates_.data());
+        counters.retried_on_cpu.add(n);
+        delivery_.deliver(*program, counters, mbufs.data() + i, fates_.data(), n);
+    }
+}
+
+}  // namespace millrace::exec

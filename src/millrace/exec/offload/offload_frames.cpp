@@ -1,0 +1,123 @@
+// Frames without mbufs: runs that ports have received side by side, on their way through a device.
+#include <rte_cycles.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "millrace/exec/offload/offload_batch.hpp"
+
+namespace millrace::exec {
+
+void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, const io::FrameRun& run) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < run.count; ++i) bytes += run.spots[i].length;
+    counters.received_packets.add(run.count);
+    counters.received_bytes.add(bytes);
+    Queue* const queue = failed_ ? nullptr : &queue_for(program, counters, true);
+    // Frames are given back in the order in which they came, whatever chain they went through.
+    for (const auto& other : queues_)
+        while (other.get() != queue && other->of_runs && other->waiting() > 0 && !failed_) push_on(*other);
+    if (failed_) return run_on_cpu(program, counters, run);
+    // A worker that polls often gets a frame or two at a time: each run costs as much as a few frames.
+    if (queue->runs.empty() || !queue->runs.back().join(run)) queue->runs.push_back(run);
+    queue->run_packets += run.count;
+    queue->arrived(rte_rdtsc(), run.count);
+    queue->more = run.count >= kMostOfRun;
+    if (member_) member_->came(run.count);
+    in_flight_ += run.count;
+}
+
+/// Delivers the batch's frames, and gives back what they were received in.
+void OffloadEngine::pass_on_frames(Slot& slot) {
+    size_t first = 0;
+    for (const io::FrameRun& run : slot.frame_runs) {
+        // A few at a time, while the CPU has them in its nearest caches.
+        for (uint32_t from = 0; from < run.count; from += kFramesAtOnce)
+            pass_on_frames(slot, first + from, run, from, std::min(kFramesAtOnce, run.count - from));
+        first += run.count;
+        options_.frames->give_back(run);
+    }
+}
+
+namespace {
+
+/// What tells packets' fates apart, but for details: port, node and outcome.
+uint32_t fate_bits(const device::PacketResult& result) {
+    using Result = device::PacketResult;
+    constexpr size_t kAt = offsetof(Result, out_port);
+    static_assert(offsetof(Result, node) == kAt + 2 && offsetof(Result, outcome) == kAt + 3);
+    uint32_t bits = 0;
+    std::memcpy(&bits, reinterpret_cast<const uint8_t*>(&result) + kAt, sizeof bits);
+    return bits;
+}
+
+}  // namespace
+
+/// Frames [from, from + count) of the run, which are those of the batch from `first` on. What a chain has not changed of them
+/// lies where it was received.
+void OffloadEngine::pass_on_frames(Slot& slot, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count) {
+    const device::PacketResult* const results = slot.results() + first;
+    const bool whole = slot.prefix_back == chain::kWholeFrame;
+    const uint8_t* const frames = slot.back(slot.frames_at);
+    const device::FrameDescriptor* const descriptors = slot.descriptors() + first;
+    const uint8_t* const heads = slot.back(slot.heads_at) + first * slot.prefix_back;
+    io::FramePieces* const pieces = pieces_.data();
+    for (uint32_t k = 0; k < count;) {
+        const device::PacketResult& leader = results[k];
+        if (leader.node == device::kHostDecides) {
+            decide_here(slot, run, from + k++);
+            continue;
+        }
+        const Fate fate = fate_of(slot, leader);
+        const uint32_t alike = fate_bits(leader);
+        uint32_t n = 0;
+        const auto add = [&](const auto& piece_of) {
+            for (; k < count && fate_bits(results[k]) == alike; ++k) pieces[n++] = piece_of(results[k]);
+        };
+        if (whole)
+            add([&](const device::PacketResult& result) { return io::FramePieces{frames + result.offset, nullptr, result.length, 0, from + k}; });
+        else
+            add([&](const device::PacketResult& result) {
+                const auto head = static_cast<uint16_t>(std::min<uint32_t>({slot.prefix_back, result.length, descriptors[k].present}));
+                return io::FramePieces{heads + size_t{k} * slot.prefix_back, run.data(from + k) + head, head, static_cast<uint16_t>(run.spots[from + k].length - head),
+                                       from + k};
+            });
+        if (leader.node == kParserNode && leader.outcome < kMalformedCount && fate.target.kind == Target::Kind::drop)
+            slot.counters->malformed[leader.outcome].add(n);
+        options_.frames->deliver_frames(*slot.program, *slot.counters, run, {pieces, n}, fate, &leader);
+    }
+}
+
+/// A packet that the device leaves to the host.
+void OffloadEngine::decide_here(const Slot& slot, const io::FrameRun& run, uint32_t index) {
+    ChainCounters& counters = *slot.counters;
+    rte_mbuf* copy = nullptr;
+    if (copy_frames(run.part(index, 1), counters, &copy) == 0) return;
+    Fate fate;
+    cpu_.decide(slot.program, counters, &copy, 1, &fate);
+    counters.retried_on_cpu.add(1);
+    delivery_.deliver(*slot.program, counters, &copy, &fate, 1);
+}
+
+/// Makes packets that hold the run's frames; how many. Those that there is no buffer for are counted as dropped.
+size_t OffloadEngine::copy_frames(const io::FrameRun& run, ChainCounters& counters, rte_mbuf** copies) {
+    size_t made = 0;
+    for (uint32_t i = 0; i < run.count; ++i) {
+        copies[made] = options_.frames->copy_of(run, {run.data(i), nullptr, run.spots[i].length, 0, i});
+        if (copies[made] != nullptr) ++made;
+    }
+    counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(run.count - made);
+    return made;
+}
+
+void OffloadEngine::run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, const io::FrameRun& run) {
+    rte_mbuf* copies[nf::kCpuVector];
+    for (uint32_t from = 0; from < run.count; from += nf::kCpuVector) {
+        const auto n = static_cast<uint32_t>(std::min<size_t>(nf::kCpuVector, run.count - from));
+        run_on_cpu(program, counters, std::span(copies, copy_frames(run.part(from, n), counters, copies)));
+    }
+    options_.frames->give_back(run);
+}
+
+}  // namespace millrace::exec

@@ -1,0 +1,225 @@
+// What comes back with a batch: packets are made what the device has made of them, counted and handed on.
+#include <rte_cycles.h>
+#include <rte_eal.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "millrace/exec/offload/offload_batch.hpp"
+
+namespace millrace::exec {
+
+/// Lends the slot's region to all of its packets, if another region is there for the next batch, which it returns; null if all
+/// are out, with packets that wait to be sent: then frames are copied home.
+FrameRegion* OffloadEngine::lend_region(Slot& slot) {
+    // A NIC that wants physical addresses could not send from a region.
+    if (slot.prefix_back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
+    FrameRegion* fresh = regions_->take();
+    if (fresh != nullptr) slot.region->lend(static_cast<uint16_t>(slot.count));
+    return fresh;
+}
+
+namespace {
+
+/// Copies a frame into its mbuf's own buffer; false when it has no room for it.
+bool bring_home(rte_mbuf* mbuf, const uint8_t* frame, uint16_t length, int32_t data_off) {
+    if (RTE_MBUF_HAS_EXTBUF(mbuf)) {
+        // The buffer is empty, so the frame may lie anywhere in it.
+        rte_pktmbuf_detach(mbuf);
+        data_off = (mbuf->buf_len - length) / 2;
+    }
+    if (data_off < 0 || data_off + length > mbuf->buf_len) return false;
+    mbuf->data_off = static_cast<uint16_t>(data_off);
+    mbuf->data_len = length;
+    mbuf->pkt_len = length;
+    std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), frame, length);
+    return true;
+}
+
+}  // namespace
+
+/// What becomes of a packet with that result.
+Fate OffloadEngine::fate_of(const Slot& slot, const device::PacketResult& result) {
+    const bool known = result.node < slot.program->nodes.size();
+    return {target_of(*slot.program, result), result.node, result.out_port, {known ? detail_of(result.detail) : kNoDetail, result.outcome}};
+}
+
+/// Makes packets [first, first + count) what the device has made of them, and tells their fates; those that the host must
+/// decide on are put down in retries_.
+template <OffloadEngine::Return way>
+void OffloadEngine::apply(Slot& slot, size_t first, size_t count) {
+    constexpr size_t kAhead = 16;  // the last-level cache takes as long as a dozen packets
+    const device::PacketResult* const results = slot.results();
+    const device::FrameDescriptor* const descriptors = slot.descriptors();
+    rte_mbuf* const* const mbufs = slot.mbufs.data();
+    FrameRegion& region = *slot.region;
+    const size_t frames_at = slot.frames_at - slot.head_at;  // in the region, if whole frames came back
+    const uint32_t headroom = slot.headroom, tailroom = slot.tailroom;
+    uint32_t gone = 0;
+    Fate fate;
+    const device::PacketResult* alike = nullptr;  // the result that `fate` is of
+    for (size_t i = first; i < first + count; ++i) {
+        if (i + kAhead < slot.count) {
+            __builtin_prefetch(mbufs[i + kAhead], 1);
+            __builtin_prefetch(reinterpret_cast<const uint8_t*>(mbufs[i + kAhead]) + 64, 1);
+        }
+        const device::PacketResult& result = results[i];
+        if (alike == nullptr || !alike->same_fate(result)) {
+            fate = fate_of(slot, result);
+            alike = &result;
+        }
+        Fate& own = fates_[i - first] = fate;
+        if (result.node == device::kHostDecides) {
+            retries_.push_back(static_cast<uint32_t>(i - first));
+            ++gone;
+            continue;
+        }
+        if (fate.target.kind == Target::Kind::drop) {
+            if (result.node == kParserNode && result.outcome < kMalformedCount) slot.counters->malformed[result.outcome].add(1);
+            ++gone;
+            continue;
+        }
+        rte_mbuf* const mbuf = mbufs[i];
+        const device::FrameDescriptor& descriptor = descriptors[i];
+        const int32_t moved = static_cast<int32_t>(result.offset - descriptor.offset);
+        if constexpr (way == Return::lent) {
+            const int32_t behind = static_cast<int32_t>(descriptor.length + tailroom) - moved - static_cast<int32_t>(result.length);
+            region.attach(mbuf, frames_at + result.offset, result.length, static_cast<uint16_t>(static_cast<int32_t>(headroom) + moved),
+                          static_cast<uint16_t>(std::max(behind, 0)));
+        } else if constexpr (way == Return::home) {
+            // The port's buffers are smaller than the chain's growth; make_ports was told of it, so this is a slip of ours.
+            if (!bring_home(mbuf, region.data() + frames_at + result.offset, result.length, mbuf->data_off + moved))
+                own = Fate{{Target::Kind::drop, 0}, kNoNode, kNoPort, {kNoDetail, static_cast<uint32_t>(ExitDrop::device_failed)}};
+        } else if constexpr (way == Return::heads) {
+            std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), slot.back(slot.heads_at) + i * slot.prefix_back,
+                        std::min<size_t>({slot.prefix_back, result.length, descriptor.present}));
+        }
+    }
+    if constexpr (way == Return::lent) region.take_back(static_cast<uint16_t>(gone));
+}
+
+void OffloadEngine::complete(Slot& slot) {
+    const uint64_t applied_from_ns = options_.track != nullptr ? Timeline::now_ns() : 0, back = rte_rdtsc();
+    flying_.pop_front();
+    ring_.give_back();
+    const size_t n = slot.count;
+    constexpr uint64_t kSmooth = 8;
+    away_ += (back - slot.launched) / kSmooth - away_ / kSmooth;
+    ChainCounters& counters = *slot.counters;
+    count(slot);
+    counters.batches.add(1);
+    count_bytes(slot);
+    counters.batches_in[static_cast<size_t>(slot.transfer)].add(1);
+    counters.batches_back[static_cast<size_t>(slot.way_back)].add(1);
+    FrameRegion* fresh = slot.frame_runs.empty() ? lend_region(slot) : nullptr;
+    // A few packets at a time go on, while the CPU has them in its nearest caches; all at once where others are told of them.
+    constexpr size_t kAtOnce = 128;
+    const size_t share = slot.visits != nullptr ? n : kAtOnce;
+    const Return way = fresh != nullptr                            ? Return::lent
+                       : slot.prefix_back == chain::kWholeFrame ? Return::home
+                       : slot.prefix_back != 0                  ? Return::heads
+                                                                : Return::nothing;
+    if (slot.stored_events() + slot.left_count() > 0) tell_events(slot);
+    if (!slot.frame_runs.empty()) pass_on_frames(slot);
+    else for (size_t first = 0; first < n; first += share) pass_on(slot, first, std::min(share, n - first), way);
+    const uint64_t now = rte_rdtsc();
+    counters.add(BatchStage::waiting, slot.begun - slot.bursts.front().first);
+    counters.add(BatchStage::layout, slot.laid_out - slot.begun);
+    counters.add(BatchStage::in_line, slot.calls_from - std::min(slot.laid_out, slot.calls_from));
+    counters.add(BatchStage::calls, slot.told - slot.calls_from);
+    counters.add(BatchStage::away, back - std::min(slot.told, back));
+    counters.add(BatchStage::results, now - back);
+    for (const auto& [arrival, packets] : slot.bursts) counters.latency.record(to_nanoseconds(now - arrival), packets);
+    trace(slot, applied_from_ns);
+    in_flight_ -= n;
+    if (member_) member_->end_batches(1);
+    if (fresh != nullptr) slot.region = fresh;
+    idle_.push_back(&slot);
+    slot.program = nullptr;
+    slot.loaded = nullptr;
+    slot.resident = nullptr;
+    slot.teller = nullptr;
+}
+
+/// Applies the results of packets [first, first + count) and delivers them.
+void OffloadEngine::pass_on(Slot& slot, size_t first, size_t count, Return way) {
+    ChainCounters& counters = *slot.counters;
+    rte_mbuf** mbufs = slot.mbufs.data() + first;
+    retries_.clear();
+    switch (way) {
+        case Return::lent: apply<Return::lent>(slot, first, count); break;
+        case Return::home: apply<Return::home>(slot, first, count); break;
+        case Return::heads: apply<Return::heads>(slot, first, count); break;
+        case Return::nothing: apply<Return::nothing>(slot, first, count); break;
+    }
+    if (slot.visits != nullptr) tell_visits(slot);
+    for (const uint32_t i : retries_) {
+        fates_[i] = Fate{};
+        cpu_.decide(slot.program, counters, &mbufs[i], 1, &fates_[i]);
+        counters.retried_on_cpu.add(1);
+    }
+    delivery_.deliver(*slot.program, counters, mbufs, fates_.data(), count);
+}
+
+/// Hands on the batch's events, while the packets are still as they were received.
+void OffloadEngine::tell_events(const Slot& slot) {
+    for (size_t i = 0; i < slot.count; ++i) fates_[i] = fate_of(slot, slot.results()[i]);
+    EventPackets packets{fates_.data(), [&](uint32_t i) { return origin_of(slot.mbufs[i]); }, {}};
+    if (!slot.frame_runs.empty())
+        packets.origin = [&](uint32_t i) {
+            auto run = slot.frame_runs.begin();
+            for (; i >= run->count; ++run) i -= run->count;
+            return Origin{run->number(i), run->timestamp_ns(i), run->port};
+        };
+    packets.as_seen = [&](const LeftEvents& left) {
+        Packet packet;
+        uint8_t* const frame = left.offset != LeftEvents::kNotKept
+                                   ? slot.kept + left.offset
+                                   : reinterpret_cast<uint8_t*>(slot.source_of(left.packet));
+        packet.attach(frame, left.length, left.present, 0, 0);
+        packet.set_in_port(slot.descriptors()[left.packet].in_port);
+        packet.parse();
+        return packet;
+    };
+    slot.teller->deliver({slot.events(), slot.stored_events()}, {slot.left, slot.left_count()}, *slot.counters,
+                         packets);
+}
+
+/// Tells what every NF decided on each packet of the batch.
+void OffloadEngine::tell_visits(const Slot& slot) {
+    const size_t n = slot.count;
+    for (size_t i = 0; i < n; ++i) {
+        if (slot.results()[i].node == device::kHostDecides) continue;
+        visits_.clear();
+        for (uint16_t node = 0; node < slot.program->nodes.size(); ++node) {
+            const Decision decision = slot.visits[size_t{node} * n + i];
+            if (decision.outcome != device::kNotVisited) visits_.push_back({node, decision});
+        }
+        if (!visits_.empty()) fates_[i].decision.detail = visits_.back().decision.detail;
+        delivery_.visits(*slot.program, slot.mbufs[i], visits_, fates_[i]);
+    }
+}
+
+/// Adds up the bytes that cross the bus for the batch, since it was last asked.
+void OffloadEngine::count_bytes(Slot& slot) {
+    slot.counters->bytes_to_device.add(std::exchange(slot.bytes_in, 0));
+    slot.counters->bytes_to_host.add(std::exchange(slot.bytes_back, 0));
+}
+
+/// Adds up what the batch's packets met.
+void OffloadEngine::count(const Slot& slot) {
+    ChainCounters& counters = *slot.counters;
+    for (size_t node = 0; node < counters.nodes.size(); ++node) {
+        const uint32_t* outcomes = slot.outcomes(slot.back(slot.head_at)) + node * device::kMaxOutcomes;
+        NodeCounters& into = *counters.nodes[node];
+        const size_t declared = into.by_outcome.size() - 1;
+        for (size_t outcome = 0; outcome <= declared; ++outcome) {
+            const uint32_t packets = outcomes[outcome < declared ? outcome : kUndeclaredOutcome];
+            into.by_outcome[outcome].add(packets);
+            into.packets.add(packets);
+        }
+    }
+}
+
+}  // namespace millrace::exec

@@ -1,0 +1,17 @@
+#include "millrace/exec/transfer/transfer.hpp"
+
+#include <algorithm>
+
+namespace millrace::exec {
+
+Prefixes prefixes_of(const chain::FieldPlan& plan, bool whole_frames) {
+    const auto prefix = [&](Fields fields) {
+        const uint32_t bytes = whole_frames ? chain::kWholeFrame : chain::prefix_bytes(fields);
+        return bytes > kMostPrefix ? chain::kWholeFrame : bytes;
+    };
+    const uint32_t back = plan.to_host_total().empty() ? 0 : prefix(plan.to_host_total());
+    // What comes back covers what lies on the host, so all of it must have been brought.
+    return {std::max(prefix(plan.to_device_total()), back), back};
+}
+
+}  // namespace millrace::exec

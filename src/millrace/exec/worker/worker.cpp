@@ -1,0 +1,219 @@
+#include "millrace/exec/worker/worker.hpp"
+
+#include <rte_cycles.h>
+#include <rte_pause.h>
+
+#include "millrace/exec/hybrid/hand_over_engine.hpp"
+#include "millrace/exec/worker/runtime.hpp"
+
+namespace millrace::exec {
+namespace {
+
+std::unique_ptr<Engine> make_engine(Delivery& delivery, FrameDelivery& frames, const std::shared_ptr<device::Device>& device, const std::shared_ptr<CallThread>& call_thread,
+                                    const chain::Configuration& configuration, const RuntimeOptions& options, TimelineTrack* track) {
+    if (device == nullptr) {
+        CpuOptions cpu = options.cpu;
+        cpu.track = track;
+        return std::make_unique<CpuEngine>(delivery, cpu);
+    }
+    uint32_t max_batch = 1;
+    for (const auto& program : configuration.chains) max_batch = std::max(max_batch, program->max_batch);
+    OffloadOptions offload = options.offload;
+    offload.track = track;
+    offload.full_burst = options.burst;
+    offload.frames = &frames;
+    offload.call_thread = call_thread;
+    return std::make_unique<OffloadEngine>(device, delivery, max_batch, offload);
+}
+
+}  // namespace
+
+Worker::Worker(Runtime& runtime, unsigned index)
+    : runtime_(runtime), index_(index), outgoing_(runtime.ports_.size()), burst_(runtime.options_.burst) {
+    freed_.reserve(device::kMaxNodes * nf::kCpuVector);
+    for (const auto& port : runtime.ports_) {
+        const std::vector<const io::PacketPool*> pools = port->pools();
+        pools_.push_back(pools.empty() ? nullptr : pools[std::min<size_t>(index, pools.size() - 1)]);
+    }
+    take_generation();
+    const auto device = runtime.devices_.empty() ? nullptr : runtime.devices_[index % runtime.devices_.size()];
+    TimelineTrack* const track = runtime.timeline_ ? &runtime.timeline_->add_track(device ? device->describe() : "cpu") : nullptr;
+    const auto call_thread = runtime.call_threads_.empty() ? nullptr : runtime.call_threads_[index % runtime.call_threads_.size()];
+    const auto make = [&](Delivery& delivery) { return make_engine(delivery, *this, device, call_thread, *configuration_, runtime.options_, track); };
+    if (runtime.options_.threading == Threading::master_worker) engine_ = std::make_unique<HandOverEngine>(*this, make, runtime.core(index));
+    else engine_ = make(*this);
+}
+
+Worker::~Worker() = default;
+
+ChainCounters& Worker::counters_for(const chain::Program& program) {
+    const std::lock_guard lock(counters_mutex_);
+    for (const auto& counters : all_counters_)
+        if (counters->fits(program)) return *counters;
+    all_counters_.push_back(std::make_unique<ChainCounters>(program));
+    return *all_counters_.back();
+}
+
+std::vector<const ChainCounters*> Worker::counters() const {
+    const std::lock_guard lock(counters_mutex_);
+    std::vector<const ChainCounters*> result;
+    for (const auto& counters : all_counters_) result.push_back(counters.get());
+    return result;
+}
+
+/// Between two bursts: from here on packets go through the new generation. What is in flight finishes
+/// in the old one, whose programs it holds.
+void Worker::take_generation() {
+    {
+        const std::lock_guard lock(runtime_.mutex_);
+        configuration_ = runtime_.configuration_;
+    }
+    chain_counters_.clear();
+    for (const auto& program : configuration_->chains) chain_counters_.push_back(&counters_for(*program));
+    passed_on_.resize(configuration_->chains.size());
+    classified_.resize(configuration_->chains.size());
+    taken_generation_.store(configuration_->generation, std::memory_order_release);
+    runtime_.changed_.notify_all();
+}
+
+bool Worker::advance() {
+    if (runtime_.generation_.load(std::memory_order_acquire) != configuration_->generation) {
+        // Packets between chains would meet another generation's chains.
+        submit_passed_on();
+        take_generation();
+    }
+    const bool stopping = runtime_.stopping_.load(std::memory_order_relaxed);
+    if (turn() > 0) return true;
+    if (engine_->in_flight() > 0 || !(stopping || inputs_exhausted())) {
+        rte_pause();
+        return true;
+    }
+    engine_->drain();
+    submit_passed_on();
+    flush();
+    // Nobody is to wait for it to take another generation.
+    taken_generation_.store(UINT64_MAX, std::memory_order_release);
+    return false;
+}
+
+size_t Worker::turn() {
+    const size_t received = runtime_.stopping_.load(std::memory_order_relaxed) ? 0 : receive_all();
+    if (index_ == 0) take_injected();
+    engine_->poll();
+    submit_passed_on();
+    flush();
+    return received;
+}
+
+size_t Worker::receive_all() {
+    size_t total = 0;
+    const bool queues = !engine_->runs_at_once();
+    for (const auto& port : runtime_.ports_) {
+        if (index_ >= port->info().receive_queues || !configuration_->classification.uses_port(port->index())) continue;
+        const uint64_t from = rte_rdtsc();
+        // What no single chain is for has to be looked into first.
+        if (engine_->takes_runs() && port->receives_runs() && configuration_->classification.chain_of_port(port->index()) != chain::kNoChain) {
+            const size_t count = receive_run(*port);
+            if (count > 0) receive_cycles_.add(rte_rdtsc() - from);
+            total += count;
+            continue;
+        }
+        const uint16_t count = port->receive(static_cast<uint16_t>(index_), burst_.data(), static_cast<uint16_t>(burst_.size()));
+        if (count == 0) continue;
+        // An engine that runs chains at once does so within `classify`: that is the network functions' time.
+        if (!queues) receive_cycles_.add(rte_rdtsc() - from);
+        classify(port->index(), burst_.data(), count);
+        if (queues) receive_cycles_.add(rte_rdtsc() - from);
+        total += count;
+    }
+    return total;
+}
+
+size_t Worker::receive_run(io::Port& port) {
+    const io::FrameRun run = port.receive_run(static_cast<uint16_t>(index_), kMostOfRun);
+    const uint16_t chain = configuration_->classification.chain_of_port(port.index());
+    if (run.count > 0) engine_->submit(configuration_->chains[chain], *chain_counters_[chain], run);
+    return run.count;
+}
+
+void Worker::classify(uint16_t port, rte_mbuf** mbufs, uint16_t count) {
+    const uint16_t chain = configuration_->classification.chain_of_port(port);
+    if (chain != chain::kNoChain) {
+        submit(chain, mbufs, count);
+        return;
+    }
+    for (uint16_t i = 0; i < count; ++i) {
+        Packet packet;
+        attach_mbuf(packet, mbufs[i]);
+        packet.parse();
+        const uint16_t own = configuration_->classification.chain_of(packet);
+        if (own == chain::kNoChain) {
+            unclassified_.add(1);
+            rte_pktmbuf_free(mbufs[i]);
+        } else {
+            classified_[own].push_back(mbufs[i]);
+        }
+    }
+    for (uint16_t own = 0; own < classified_.size(); ++own) {
+        if (classified_[own].empty()) continue;
+        submit(own, classified_[own].data(), classified_[own].size());
+        classified_[own].clear();
+    }
+}
+
+void Worker::submit(uint16_t chain, rte_mbuf* const* mbufs, size_t count) {
+    engine_->submit(configuration_->chains[chain], *chain_counters_[chain], mbufs, count);
+}
+
+/// Packets that came by no port; few, so one at a time.
+void Worker::take_injected() {
+    constexpr unsigned kMost = 32;  // a turn: ports come first
+    Injection injection;
+    for (unsigned i = 0; i < kMost && runtime_.injections_.take(injection); ++i) {
+        rte_mbuf* packet = injection.packet;
+        if (injection.chain >= configuration_->chains.size()) {  // the configuration has changed meanwhile
+            stray_injections_.add(1);
+            rte_pktmbuf_free(packet);
+            continue;
+        }
+        ChainCounters& counters = *chain_counters_[injection.chain];
+        if (injection.out_port == kNoPort) {
+            counters.submitted.add(1);
+            submit(injection.chain, &packet, 1);
+            continue;
+        }
+        counters.injected.add(1);
+        const Fate fate{{chain::Target::Kind::output, 0}, kNoNode, injection.out_port, {}};
+        deliver(*configuration_->chains[injection.chain], counters, &packet, &fate, 1);
+    }
+}
+
+void Worker::submit_passed_on() {
+    // Chains lead to each other without circles, so this ends.
+    for (bool any = true; any;) {
+        any = false;
+        for (uint16_t chain = 0; chain < passed_on_.size(); ++chain) {
+            if (passed_on_[chain].empty()) continue;
+            any = true;
+            const std::vector<rte_mbuf*> mbufs = std::move(passed_on_[chain]);
+            passed_on_[chain].clear();
+            submit(chain, mbufs.data(), mbufs.size());
+        }
+    }
+}
+
+bool Worker::inputs_exhausted() const {
+    for (const auto& port : runtime_.ports_) {
+        if (index_ >= port->info().receive_queues || !configuration_->classification.uses_port(port->index())) continue;
+        if (!port->exhausted()) return false;
+    }
+    return true;
+}
+
+bool Worker::wants_visits() const { return runtime_.verdicts_ != nullptr; }
+
+void Worker::visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const Visit> visits, const Fate& fate) {
+    runtime_.verdicts_->write(program, *mbuf, visits, fate);
+}
+
+}  // namespace millrace::exec

@@ -1,0 +1,267 @@
+// What becomes of packets that have gone through a chain: sent, dropped, punted, passed on to the next chain.
+#include <rte_pause.h>
+
+#include <algorithm>
+
+#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/worker/worker.hpp"
+#include "millrace/io/metadata.hpp"
+#include "millrace/io/release.hpp"
+
+namespace millrace::exec {
+namespace {
+
+// A port that does not take packets for this many tries in a row has lost them.
+constexpr unsigned kSendTries = 200'000;
+
+}  // namespace
+
+void Worker::deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, const Fate* fates, size_t count) {
+    // Neighbours mostly share their fate.
+    for (size_t first = 0, next = 0; first < count; first = next) {
+        const Fate& fate = fates[first];
+        next = first + 1;
+        while (next < count && fates[next].target == fate.target && fates[next].node == fate.node && fates[next].out_port == fate.out_port &&
+               (fate.node != kNoNode || fates[next].decision.outcome == fate.decision.outcome))
+            ++next;
+        deliver_alike(program, counters, {mbufs + first, next - first}, fates + first);
+    }
+    finish_delivery();
+}
+
+void Worker::finish_delivery() {
+    if (!freed_.empty()) {
+        io::release_packets(freed_.data(), freed_.size());
+        freed_.clear();
+    }
+    for (uint16_t port = 0; port < outgoing_.size(); ++port)
+        if (outgoing_[port].mbufs.size() >= burst_.size()) send_out(port);
+}
+
+/// The port that a packet leaves by whose chain has reached its output.
+uint16_t Worker::output_of(const chain::Program& program, const Fate& fate) const {
+    return fate.out_port != kNoPort && fate.out_port < outgoing_.size() ? fate.out_port : program.output;
+}
+
+/// The fates differ in their decisions' details at most.
+void Worker::deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs, const Fate* fates) {
+    using Kind = chain::Target::Kind;
+    const Fate& fate = fates[0];
+    const auto release = [&] { freed_.insert(freed_.end(), mbufs.begin(), mbufs.end()); };
+    switch (fate.target.kind) {
+        case Kind::output: {
+            if (is_port_set(fate.out_port)) {
+                if (fate.out_port & kPortSetPunt)
+                    for (size_t i = 0; i < mbufs.size(); ++i) punt_copy(program, counters, mbufs[i], fates[i]);
+                send_by_all(counters, mbufs, fate.out_port);
+                break;
+            }
+            const uint16_t port = output_of(program, fate);
+            if (port != kNoPort) {
+                outgoing_[port].add(mbufs, &counters);
+            } else {
+                counters.exit_drops[static_cast<size_t>(ExitDrop::no_output)].add(mbufs.size());
+                release();
+            }
+            break;
+        }
+        case Kind::port:
+            outgoing_[fate.target.value].add(mbufs, &counters);
+            break;
+        case Kind::chain: {
+            counters.passed_on.add(mbufs.size());
+            std::vector<rte_mbuf*>& next = passed_on_[fate.target.value];
+            next.insert(next.end(), mbufs.begin(), mbufs.end());
+            break;
+        }
+        case Kind::punt:
+            if (nf::PuntTaker* const taker = program.nodes[fate.node].nf->punt_taker()) {
+                for (size_t i = 0; i < mbufs.size(); ++i) punt(counters, mbufs[i], *taker, fates[i].decision);
+                break;
+            }
+            if (program.punt_port == kNoPort) {
+                counters.exit_drops[static_cast<size_t>(ExitDrop::no_punt_port)].add(mbufs.size());
+                release();
+                break;
+            }
+            counters.punted.add(mbufs.size());
+            outgoing_[program.punt_port].add(mbufs, nullptr);
+            break;
+        case Kind::drop:
+        case Kind::node:
+            count_drops(counters, fate, mbufs.size());
+            release();
+            break;
+    }
+}
+
+void Worker::count_drops(ChainCounters& counters, const Fate& fate, size_t count) {
+    if (fate.node == kNoNode) counters.exit_drops[std::min(fate.decision.outcome, kExitDropCount - 1)].add(count);
+    else if (fate.node != kParserNode) counters.dropped_by_nf.add(count);  // the parser's are counted where it is
+}
+
+void Worker::punt(ChainCounters& counters, rte_mbuf* mbuf, nf::PuntTaker& taker, const Decision& decision) {
+    if (taker.take(mbuf, decision)) {
+        counters.punted.add(1);
+    } else {
+        counters.exit_drops[static_cast<size_t>(ExitDrop::punt_full)].add(1);
+        freed_.push_back(mbuf);
+    }
+}
+
+/// A copy for whoever takes the punts of the NF that wanted it: the chain's first that has somebody; else for the punt port.
+void Worker::punt_copy(const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf, const Fate& fate) {
+    counters.copied.add(1);
+    rte_mbuf* const copy = rte_pktmbuf_copy(mbuf, mbuf->pool, 0, mbuf->pkt_len);
+    if (copy == nullptr) return counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(1);
+    copy->port = mbuf->port;
+    for (size_t node = 0; node < program.nodes.size(); ++node) {
+        nf::PuntTaker* const taker = program.nodes[node].nf->punt_taker();
+        if (taker == nullptr) continue;
+        const uint64_t before = counters.punted.get();
+        punt(counters, copy, *taker, fate.node == node ? fate.decision : Decision{kNoDetail, fate.decision.outcome});
+        return counters.punted_copies.add(counters.punted.get() - before);
+    }
+    if (program.punt_port == kNoPort) {
+        counters.exit_drops[static_cast<size_t>(ExitDrop::no_punt_port)].add(1);
+        return freed_.push_back(copy);
+    }
+    counters.punted.add(1);
+    counters.punted_copies.add(1);
+    outgoing_[program.punt_port].add({&copy, 1}, nullptr);
+}
+
+/// The last port of the set gets the packets themselves, the others copies: a port may change what it sends.
+void Worker::send_by_all(ChainCounters& counters, std::span<rte_mbuf* const> mbufs, uint16_t set) {
+    const uint32_t ports = set & ((uint32_t{1} << std::min<size_t>(outgoing_.size(), kPortSetPorts)) - 1);
+    if (ports == 0) {
+        counters.exit_drops[static_cast<size_t>(ExitDrop::no_output)].add(mbufs.size());
+        freed_.insert(freed_.end(), mbufs.begin(), mbufs.end());
+        return;
+    }
+    for (uint16_t port = 0; ports >> port != 0; ++port) {
+        if (!(ports >> port & 1)) continue;
+        if (ports >> port == 1) {
+            outgoing_[port].add(mbufs, &counters);
+            continue;
+        }
+        for (rte_mbuf* mbuf : mbufs) {
+            counters.copied.add(1);
+            rte_mbuf* const copy = rte_pktmbuf_copy(mbuf, mbuf->pool, 0, mbuf->pkt_len);
+            if (copy != nullptr) outgoing_[port].add({&copy, 1}, &counters);
+            else counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(1);
+        }
+    }
+}
+
+/// Sends what waits for a port; a packet that it does not take is dropped by name after many tries.
+void Worker::send_out(uint16_t port) {
+    Outgoing& outgoing = outgoing_[port];
+    std::unique_lock<std::mutex> shared_queue;
+    if (runtime_.send_locks_[port]) shared_queue = std::unique_lock(*runtime_.send_locks_[port]);
+    rte_mbuf** mbufs = outgoing.mbufs.data();
+    for (const Outgoing::Run& run : outgoing.runs) {
+        send_run(*runtime_.ports_[port], {mbufs, run.count}, run.sender);
+        mbufs += run.count;
+    }
+    outgoing.mbufs.clear();
+    outgoing.runs.clear();
+}
+
+uint16_t Worker::send_queue(const io::Port& port) const {
+    return static_cast<uint16_t>(port.info().send_queues == 0 ? 0 : index_ % port.info().send_queues);
+}
+
+void Worker::send_run(io::Port& port, std::span<rte_mbuf*> mbufs, ChainCounters* sender) {
+    const uint16_t queue = send_queue(port);
+    const auto bytes_of = [](std::span<rte_mbuf* const> some) {
+        uint64_t bytes = 0;
+        for (const rte_mbuf* mbuf : some) bytes += mbuf->data_len;
+        return bytes;
+    };
+    for (unsigned tries = 0; !mbufs.empty() && tries < kSendTries;) {
+        // The port owns what it takes, so bytes are counted before.
+        const auto asked = mbufs.first(std::min<size_t>(mbufs.size(), 512));
+        const uint64_t bytes = bytes_of(asked);
+        const uint16_t taken = port.can_send() ? port.send(queue, asked.data(), static_cast<uint16_t>(asked.size())) : 0;
+        if (sender != nullptr) {
+            sender->sent_packets.add(taken);
+            sender->sent_bytes.add(bytes - bytes_of(asked.subspan(taken)));
+        }
+        mbufs = mbufs.subspan(taken);
+        tries = taken > 0 ? 0 : tries + 1;
+        if (taken == 0) rte_pause();
+    }
+    if (mbufs.empty()) return;
+    if (sender != nullptr) sender->exit_drops[static_cast<size_t>(ExitDrop::transmit_full)].add(mbufs.size());
+    rte_pktmbuf_free_bulk(mbufs.data(), static_cast<unsigned>(mbufs.size()));
+}
+
+/// Frames go on without mbufs where they are dropped, and where their port can send them so.
+void Worker::deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run, std::span<const io::FramePieces> frames,
+                            const Fate& fate, const device::PacketResult* results) {
+    using Kind = chain::Target::Kind;
+    if (fate.target.kind == Kind::drop || fate.target.kind == Kind::node) {
+        return count_drops(counters, fate, frames.size());
+    }
+    uint16_t port = kNoPort;
+    if (fate.target.kind == Kind::port) port = fate.target.value;
+    if (fate.target.kind == Kind::output && !is_port_set(fate.out_port)) port = output_of(program, fate);
+    if (port != kNoPort && runtime_.ports_[port]->sends_frames()) return send_frames(port, run, frames, counters);
+    for (size_t i = 0; i < frames.size(); ++i) {
+        rte_mbuf* const copy = copy_of(run, frames[i]);
+        if (copy == nullptr) {
+            counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(1);
+            continue;
+        }
+        Fate own = fate;
+        if (fate.node < program.nodes.size()) own.decision.detail = detail_of(results[i].detail);
+        deliver_alike(program, counters, std::span(&copy, 1), &own);
+    }
+    finish_delivery();
+}
+
+void Worker::send_frames(uint16_t port_index, const io::FrameRun& run, std::span<const io::FramePieces> frames, ChainCounters& sender) {
+    if (!outgoing_[port_index].mbufs.empty()) send_out(port_index);  // those came first
+    std::unique_lock<std::mutex> shared_queue;
+    if (runtime_.send_locks_[port_index]) shared_queue = std::unique_lock(*runtime_.send_locks_[port_index]);
+    io::Port& port = *runtime_.ports_[port_index];
+    for (unsigned tries = 0; !frames.empty() && tries < kSendTries;) {
+        const io::SentFrames sent = port.send_frames(send_queue(port), run, frames);
+        sender.sent_packets.add(sent.frames);
+        sender.sent_bytes.add(sent.bytes);
+        frames = frames.subspan(sent.frames);
+        tries = sent.frames > 0 ? 0 : tries + 1;
+        if (sent.frames == 0) rte_pause();
+    }
+    sender.exit_drops[static_cast<size_t>(ExitDrop::transmit_full)].add(frames.size());
+}
+
+rte_mbuf* Worker::copy_of(const io::FrameRun& run, const io::FramePieces& frame) {
+    const io::PacketPool* const pool = pools_[run.port];
+    rte_mbuf* const copy = pool != nullptr ? rte_pktmbuf_alloc(pool->mempool()) : nullptr;
+    if (copy == nullptr) return nullptr;
+    const uint32_t length = frame.bytes();
+    if (length > copy->buf_len) {
+        rte_pktmbuf_free(copy);
+        return nullptr;
+    }
+    copy->data_off = static_cast<uint16_t>(std::min<uint32_t>(pool->headroom_bytes(), copy->buf_len - length));
+    copy->data_len = static_cast<uint16_t>(length);
+    copy->pkt_len = length;
+    copy->port = run.port;
+    io::set_packet_metadata(copy, run.timestamp_ns(frame.index), run.number(frame.index));
+    auto* const data = rte_pktmbuf_mtod(copy, uint8_t*);
+    std::copy_n(frame.head, frame.head_bytes, data);
+    std::copy_n(frame.rest, frame.rest_bytes, data + frame.head_bytes);
+    return copy;
+}
+
+void Worker::give_back(const io::FrameRun& run) { runtime_.ports_[run.port]->give_back(static_cast<uint16_t>(index_), run.count); }
+
+void Worker::flush() {
+    for (uint16_t port = 0; port < outgoing_.size(); ++port)
+        if (!outgoing_[port].mbufs.empty()) send_out(port);
+}
+
+}  // namespace millrace::exec

@@ -1,0 +1,94 @@
+#include "millrace/io/capture/capture_spool.hpp"
+
+#include <pthread.h>
+
+#include <array>
+#include <chrono>
+
+#include "millrace/io/metadata.hpp"
+#include "millrace/io/release.hpp"
+
+namespace millrace::io {
+
+CaptureSpool::CaptureSpool(std::unique_ptr<CaptureWriter> writer)
+    : writer_(std::move(writer)), thread_([this] { run(); }) {
+    pthread_setname_np(thread_.native_handle(), "capture writer");
+}
+
+void CaptureSpool::put(rte_mbuf* packet) {
+    // A port that receives into a pool that is nearly empty would lose packets, which a capture must not.
+    constexpr uint64_t kLookEvery = 32;
+    const uint64_t number = put_.fetch_add(1, std::memory_order_relaxed) + 1;
+    const rte_mempool* const pool = packet->pool;
+    while (!waiting_.put(packet)) std::this_thread::yield();
+    if (number % kLookEvery != 0 || rte_mempool_avail_count(pool) > pool->size / 4) return;
+    while (freed_.load(std::memory_order_acquire) < number) std::this_thread::yield();
+}
+
+/// Writes what waits, a burst at most; false when there was nothing.
+bool CaptureSpool::write_some() {
+    std::array<rte_mbuf*, 256> packets;
+    size_t count = 0;
+    while (count < packets.size() && waiting_.take(packets[count])) ++count;
+    for (size_t i = 0; i < count; ++i) {
+        std::array<std::span<const uint8_t>, kMostSegments> pieces;
+        size_t n = 0;
+        for (const rte_mbuf* segment = packets[i]; segment != nullptr && n < kMostSegments; segment = segment->next)
+            pieces[n++] = {rte_pktmbuf_mtod(segment, const uint8_t*), segment->data_len};
+        writer_->write(packet_timestamp_ns(packets[i]), std::span(pieces.data(), n));
+    }
+    release_packets(packets.data(), count);
+    freed_.fetch_add(count, std::memory_order_release);
+    return count > 0;
+}
+
+void CaptureSpool::run() {
+    constexpr auto kPause = std::chrono::microseconds(200);
+    while (true) {
+        const uint64_t asked = flushes_asked_.load(std::memory_order_acquire);
+        const bool closing = closing_.load(std::memory_order_acquire);
+        if (write_some()) {
+            tell();
+            continue;
+        }
+        // All that was put before is written.
+        if (asked != flushes_done_.load(std::memory_order_relaxed)) {
+            writer_->flush();
+            tell();
+            flushes_done_.store(asked, std::memory_order_release);
+            flushes_done_.notify_all();
+        }
+        if (closing) return;
+        std::this_thread::sleep_for(kPause);
+    }
+}
+
+void CaptureSpool::tell() {
+    written_records_.store(writer_->written_records(), std::memory_order_relaxed);
+    written_bytes_.store(writer_->written_bytes(), std::memory_order_relaxed);
+    lost_records_.store(writer_->lost_records(), std::memory_order_relaxed);
+    if (writer_->error().empty()) return;
+    const std::lock_guard lock(error_mutex_);
+    error_ = writer_->error();
+}
+
+void CaptureSpool::flush() {
+    if (closing_) return;
+    const uint64_t mine = flushes_asked_.fetch_add(1, std::memory_order_release) + 1;
+    for (uint64_t done = flushes_done_; done < mine; done = flushes_done_)
+        flushes_done_.wait(done, std::memory_order_acquire);
+}
+
+void CaptureSpool::close() {
+    if (closing_.exchange(true)) return;
+    thread_.join();
+    writer_->close();
+    tell();
+}
+
+std::string CaptureSpool::error() const {
+    const std::lock_guard lock(error_mutex_);
+    return error_;
+}
+
+}  // namespace millrace::io

@@ -1,0 +1,63 @@
+// Network interfaces of the kernel: what they are now, and being told when that changes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "millrace/base/config.hpp"
+
+namespace millrace::io {
+
+/// A file descriptor that is closed with its owner.
+class Descriptor {
+public:
+    explicit Descriptor(int number = -1) : number_(number) {}
+    ~Descriptor();
+    Descriptor(const Descriptor&) = delete;
+    Descriptor& operator=(const Descriptor&) = delete;
+    int get() const { return number_; }
+
+private:
+    int number_;
+};
+
+/// A packet socket that is at no interface and hears nothing yet. Throws std::runtime_error with the right that is
+/// missing.
+int open_packet_socket();
+
+/// An interface as the kernel describes it now.
+struct Interface {
+    int index = 0;             ///< 0: there is none of that name
+    bool is_up = false;        ///< the administrator wants it up, and frames can leave by it
+    bool is_ethernet = false;  ///< its frames have Ethernet headers
+    uint32_t mtu = 0;
+    uint32_t speed_mbps = 0;  ///< 0: unknown
+    std::array<uint8_t, 6> mac{};
+};
+
+/// Asks the kernel, in the calling thread's network namespace.
+Interface find_interface(const std::string& name);
+
+/// The interface's name that `value` is. Throws ConfigError for what no interface can be called.
+std::string interface_name(const Config& value);
+
+/// Calls `changed` whenever an interface of this network namespace comes, goes or changes, from a thread of its own,
+/// which sleeps in between. The first call comes at once. Throws std::runtime_error when the kernel does not tell.
+class InterfaceWatch {
+public:
+    explicit InterfaceWatch(std::function<void()> changed);
+    ~InterfaceWatch();
+    InterfaceWatch(const InterfaceWatch&) = delete;
+    InterfaceWatch& operator=(const InterfaceWatch&) = delete;
+
+private:
+    void run();
+    std::function<void()> changed_;
+    Descriptor events_, stop_;
+    std::thread thread_;
+};
+
+}  // namespace millrace::io

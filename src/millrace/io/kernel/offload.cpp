@@ -1,0 +1,120 @@
+#include "millrace/io/kernel/offload.hpp"
+
+#include <rte_hash_crc.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "millrace/packet/checksum.hpp"
+#include "millrace/packet/headers.hpp"
+
+namespace millrace::io {
+namespace {
+
+/// Sums may be taken by wider words (RFC 1071, section 2); the result is folded to 16 bits.
+uint32_t sum_of(const uint8_t* data, uint32_t count) {
+    uint64_t sum = 0;
+    uint32_t i = 0;
+    for (; i + 4 <= count; i += 4) sum += load_raw<uint32_t>(data + i);
+    while (sum >> 16 != 0) sum = (sum & 0xffff) + (sum >> 16);
+    return checksum_add(swap16(static_cast<uint16_t>(sum)), data + i, count - i);
+}
+
+constexpr uint32_t kSctpSumAt = 8;  // RFC 9260, section 3.1; no Internet checksum lies so far into its header
+
+/// A CRC-32C in place of a sum (RFC 9260, appendix A).
+bool finish_sctp(std::span<uint8_t> packet) {
+    if (packet.size() < kSctpSumAt + 4) return false;
+    store_raw<uint32_t>(packet.data() + kSctpSumAt, 0);
+    store_raw<uint32_t>(packet.data() + kSctpSumAt,
+                        ~rte_hash_crc(packet.data(), static_cast<uint32_t>(packet.size()), UINT32_MAX));
+    return true;
+}
+
+bool is_vlan(uint16_t type) { return type == eth::kTypeVlan || type == eth::kTypeQinq || type == eth::kTypeQinqOld; }
+
+}  // namespace
+
+bool finish_checksum(std::span<uint8_t> frame, uint32_t start, uint32_t offset) {
+    if (start >= frame.size() || offset + 2 > frame.size() - start) return false;
+    uint8_t* const at = frame.data() + start;
+    if (offset == kSctpSumAt) return finish_sctp(frame.subspan(start));
+    uint16_t sum = checksum_finish(sum_of(at, static_cast<uint32_t>(frame.size()) - start));
+    // Only UDP has its sum there, and 0 would say that there is none; for TCP both forms of zero are right.
+    if (sum == 0) sum = 0xffff;
+    store_be16(at + offset, sum);
+    return true;
+}
+
+bool Segmenter::start(std::span<const uint8_t> frame, const OffloadHeader& offload) {
+    at_ = payload_end_ = 0;
+    const uint8_t kind = offload.kind & static_cast<uint8_t>(~OffloadHeader::kCongestion);
+    is_tcp_ = kind == OffloadHeader::kTcp4 || kind == OffloadHeader::kTcp6;
+    if ((!is_tcp_ && kind != OffloadHeader::kUdpDatagrams) || offload.segment_bytes == 0 || !offload.needs_checksum())
+        return false;
+    frame_ = frame.data();
+    l3_ = eth::kHeaderBytes;
+    const auto size = static_cast<uint32_t>(frame.size());
+    while (l3_ + eth::kVlanBytes <= size && is_vlan(load_be16(frame_ + l3_ - 2))) l3_ += eth::kVlanBytes;
+    l4_ = offload.checksum_start;
+    if (l3_ + ip::kIpv4Bytes > size || l4_ + (is_tcp_ ? tcp::kHeaderBytes : udp::kHeaderBytes) > size) return false;
+    const uint8_t protocol = is_tcp_ ? ip::kProtocolTcp : ip::kProtocolUdp;
+    is_ipv6_ = frame_[l3_] >> 4 == 6;
+    if (!is_ipv6_) {
+        // In a tunnel the sum begins further inside.
+        if (frame_[l3_] >> 4 != 4 || l3_ + uint32_t{4} * (frame_[l3_] & 15) != l4_ || frame_[l3_ + 9] != protocol)
+            return false;
+    } else if (l4_ < l3_ + ip::kIpv6Bytes || (l4_ == l3_ + ip::kIpv6Bytes && frame_[l3_ + 6] != protocol)) {
+        return false;
+    }
+    payload_ = l4_ + (is_tcp_ ? uint32_t{4} * (frame_[l4_ + 12] >> 4) : udp::kHeaderBytes);
+    if (payload_ < l4_ + (is_tcp_ ? tcp::kHeaderBytes : udp::kHeaderBytes) || payload_ >= size) return false;
+    most_ = offload.segment_bytes;
+    if (payload_ + most_ > UINT16_MAX) return false;
+    at_ = payload_;
+    payload_end_ = size;
+    return true;
+}
+
+uint32_t Segmenter::next_bytes() const { return payload_ + std::min(most_, payload_end_ - at_); }
+
+void Segmenter::write(uint8_t* out) {
+    const uint32_t length = std::min(most_, payload_end_ - at_);
+    std::memcpy(out, frame_, payload_);
+    std::memcpy(out + payload_, frame_ + at_, length);
+    const bool is_first = at_ == payload_, is_last = at_ + length == payload_end_;
+    finish_ip(out, payload_ + length);
+    finish_transport(out, payload_ + length, is_first, is_last);
+    at_ += length;
+}
+
+void Segmenter::finish_ip(uint8_t* out, uint32_t bytes) const {
+    uint8_t* const header = out + l3_;
+    if (is_ipv6_) return store_be16(header + 4, static_cast<uint16_t>(bytes - l3_ - ip::kIpv6Bytes));
+    store_be16(header + 2, static_cast<uint16_t>(bytes - l3_));
+    const uint32_t number = (at_ - payload_) / most_;
+    store_be16(header + 4, static_cast<uint16_t>(load_be16(header + 4) + number));
+    store_be16(header + 10, 0);
+    store_be16(header + 10, checksum(header, l4_ - l3_));
+}
+
+void Segmenter::finish_transport(uint8_t* out, uint32_t bytes, bool is_first, bool is_last) const {
+    uint8_t* const header = out + l4_;
+    const uint32_t length = bytes - l4_;
+    if (is_tcp_) {
+        store_be32(header + 4, load_be32(header + 4) + (at_ - payload_));
+        if (!is_last) header[13] = static_cast<uint8_t>(header[13] & ~(tcp::kFin | tcp::kPsh));
+        if (!is_first) header[13] = static_cast<uint8_t>(header[13] & ~tcp::kCwr);
+    } else {
+        store_be16(header + 4, static_cast<uint16_t>(length));
+    }
+    uint8_t* const at = header + (is_tcp_ ? 16 : 6);
+    const uint8_t* const addresses = out + l3_ + (is_ipv6_ ? 8 : 12);
+    uint32_t pseudo = sum_of(addresses, is_ipv6_ ? 32 : 8) + length + (is_tcp_ ? ip::kProtocolTcp : ip::kProtocolUdp);
+    pseudo = (pseudo & 0xffff) + (pseudo >> 16);
+    pseudo = (pseudo & 0xffff) + (pseudo >> 16);
+    store_be16(at, static_cast<uint16_t>(pseudo));
+    finish_checksum({out, bytes}, l4_, is_tcp_ ? 16 : 6);
+}
+
+}  // namespace millrace::io

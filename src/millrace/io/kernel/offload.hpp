@@ -1,0 +1,58 @@
+// What senders on this machine leave to a network card, done here: checksums, and cutting long frames into those of the
+// wire.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace millrace::io {
+
+/// What a frame's sender left to a network card, as packet sockets tell it (VIRTIO 1.2, section 5.1.6; the kernel's
+/// header is no C++).
+struct OffloadHeader {
+    static constexpr uint8_t kNeedsChecksum = 1;  ///< of `flags`
+    enum Kind : uint8_t { kNone = 0, kTcp4 = 1, kTcp6 = 4, kUdpDatagrams = 5 };
+    static constexpr uint8_t kCongestion = 0x80;  ///< beside the kind: TCP's CWR is set in the first segment only
+
+    uint8_t flags = 0;
+    uint8_t kind = kNone;
+    uint16_t header_bytes = 0;
+    uint16_t segment_bytes = 0;  ///< of payload in each segment
+    uint16_t checksum_start = 0, checksum_offset = 0;
+    bool needs_checksum() const { return (flags & kNeedsChecksum) != 0; }
+    bool is_to_be_cut() const { return kind != kNone; }
+};
+static_assert(sizeof(OffloadHeader) == 10);
+
+/// Finishes the checksum (of SCTP: the CRC) of what begins at `start` and lies `offset` behind it, where the sum of the
+/// pseudo header stands. False, and nothing is written, when that is not within the frame.
+bool finish_checksum(std::span<uint8_t> frame, uint32_t start, uint32_t offset);
+
+/// Cuts a TCP or UDP frame over IPv4 or IPv6 that is longer than the wire carries into the frames that a network card
+/// would have sent (in TCP: by sequence numbers; in UDP: a datagram each), with all checksums.
+class Segmenter {
+public:
+    /// Takes `frame`, which stays where it is until all was written. False when the frame is none that can be cut so:
+    /// tunnels, other protocols, lengths that contradict each other. Offsets of `offload` count from the frame's first
+    /// byte.
+    bool start(std::span<const uint8_t> frame, const OffloadHeader& offload);
+    /// Whether there is a frame to be written.
+    bool is_active() const { return at_ < payload_end_; }
+    /// Its length.
+    uint32_t next_bytes() const;
+    /// Writes it to `out` and goes on to the next.
+    void write(uint8_t* out);
+    void stop() { at_ = payload_end_; }
+
+private:
+    void finish_ip(uint8_t* out, uint32_t bytes) const;
+    void finish_transport(uint8_t* out, uint32_t bytes, bool is_first, bool is_last) const;
+
+    const uint8_t* frame_ = nullptr;
+    uint32_t l3_ = 0, l4_ = 0, payload_ = 0, payload_end_ = 0;
+    uint32_t most_ = 0;  // of payload in a segment
+    uint32_t at_ = 0;
+    bool is_ipv6_ = false, is_tcp_ = false;
+};
+
+}  // namespace millrace::io

@@ -1,0 +1,30 @@
+// The options of `af_packet` ports.
+#include "millrace/io/kernel/packet_socket_port.hpp"
+#include "millrace/io/port_plan.hpp"
+
+namespace millrace::io {
+
+OpenPort plan_packet_socket(const PortPlan& plan) {
+    plan.only({"promiscuous", "descriptors", "qdisc-bypass", "layout"});
+    PacketSocketOptions options;
+    options.interface = interface_name(plan.value);
+    options.promiscuous = plan.options.boolean_or("promiscuous", true);
+    options.past_queueing = plan.options.boolean_or("qdisc-bypass", false);
+    options.slots = plan.options.has("descriptors")
+                        ? static_cast<uint32_t>(plan.options.integer_or("descriptors", 0, 32, 1 << 20))
+                        : 0;
+    if (const auto layout = plan.options.find("layout"))
+        options.side_by_side = layout->choice({"buffers", "side-by-side"}) == 1;
+    options.max_frame_bytes = plan.max_frame_bytes;
+    PortInfo info = plan.info;
+    info.detail = options.interface;
+    info.receive_queues = info.send_queues = plan.queues;
+    return [plan, options, info]() mutable -> std::unique_ptr<Port> {
+        PoolOptions pool;
+        PacketSocketPort::describe(info, options, pool = plan.pool);
+        pool = plan.pool_for(options.max_frame_bytes);
+        return std::make_unique<PacketSocketPort>(info, options, pool);
+    };
+}
+
+}  // namespace millrace::io

@@ -1,0 +1,158 @@
+#include "millrace/io/kernel/packet_socket_port.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+namespace millrace::io {
+namespace {
+
+/// Bytes of a frame above its MTU: Ethernet header and two VLAN tags.
+constexpr uint32_t kFrameOverhead = 14 + 8;
+constexpr size_t kRingBytes = size_t{16} << 20;
+constexpr size_t kLogBytes = size_t{32} << 20;
+
+SlotRingOptions ring_options(const PacketSocketOptions& options, int interface, uint32_t frame_bytes) {
+    const auto fit = static_cast<uint32_t>(kRingBytes / std::max(frame_bytes, 2048u));
+    return {.interface = interface,
+            .frame_bytes = frame_bytes,
+            .slots = options.slots != 0 ? options.slots : std::clamp(fit, 64u, 4096u),
+            .promiscuous = options.promiscuous};
+}
+
+}  // namespace
+
+void PacketSocketPort::describe(PortInfo& info, PacketSocketOptions& options, PoolOptions& pool) {
+    const Interface now = find_interface(options.interface);
+    const std::string name = "'" + options.interface + "'";
+    if (now.index == 0)
+        throw std::runtime_error("there is no network interface " + name + "; 'ip link' shows those that are there");
+    if (!now.is_ethernet)
+        throw std::runtime_error("frames of the interface " + name + " have no Ethernet header, and chains need one");
+    info.mac = now.mac;
+    info.mtu = now.mtu;
+    options.max_frame_bytes = std::min(std::max(options.max_frame_bytes, now.mtu + kFrameOverhead),
+                                       longest_frame(pool.headroom_bytes));
+    pool.max_frame_bytes = options.max_frame_bytes;
+}
+
+PacketSocketPort::PacketSocketPort(PortInfo info, const PacketSocketOptions& options, const PoolOptions& pool)
+    : Port(std::move(info)), options_(options), pool_(info_.name, pool), mtu_(info_.mtu) {
+    const int interface = find_interface(options_.interface).index;
+    for (uint16_t q = 0; q < info_.receive_queues; ++q) {
+        auto queue = std::make_unique<Queue>();
+        queue->out = std::make_unique<SendQueue>(interface, options_.past_queueing);
+        queue->whole = std::make_unique_for_overwrite<uint8_t[]>(kWholeFront + kWholeBytes);
+        if (options_.side_by_side)
+            queue->log = std::make_unique<FrameLog>(pool.packets,
+                                                    std::min(size_t{pool.packets} * pool.max_frame_bytes, kLogBytes));
+        queues_.push_back(std::move(queue));
+    }
+    open_rings(interface);
+    for (const auto& queue : queues_) queue->ring = queue->next.exchange(nullptr);
+    watch_ = std::make_unique<InterfaceWatch>([this] { update(); });
+}
+
+/// Makes rings at this interface for all queues, and leaves them to the workers.
+void PacketSocketPort::open_rings(int interface) {
+    std::vector<std::unique_ptr<Ring>> rings;
+    group_ = 0;
+    for (size_t q = 0; q < queues_.size(); ++q) {
+        rings.push_back(std::make_unique<Ring>(ring_options(options_, interface, options_.max_frame_bytes)));
+        if (queues_.size() == 1) continue;
+        const int joined = rings.back()->join(group_);
+        rings.back()->is_joined = joined >= 0;
+        if (joined >= 0) group_ = joined;
+    }
+    for (const auto& ring : rings)
+        if (ring->is_joined) ring->listen();
+    for (size_t q = 0; q < queues_.size(); ++q)
+        if (Ring* const unused = queues_[q]->next.exchange(rings[q].get()); unused != nullptr) unused->is_left = true;
+    std::move(rings.begin(), rings.end(), std::back_inserter(rings_));
+}
+
+void PacketSocketPort::free_left_rings() {
+    std::erase_if(rings_, [&](const auto& ring) {
+        if (!ring->is_left.load(std::memory_order_acquire)) return false;
+        missed_ += ring->missed();
+        return true;
+    });
+}
+
+/// What the interface has become. Only the watch calls it.
+void PacketSocketPort::update() {
+    const Interface now = find_interface(options_.interface);
+    if (now.index == 0 || !now.is_up) is_up_.store(false, std::memory_order_relaxed);
+    const std::lock_guard lock(control_);
+    free_left_rings();
+    trouble_.clear();
+    if (now.index == 0) return;
+    try {
+        if (!rings_.back()->is_bound()) {
+            for (const auto& queue : queues_) queue->out->bind(now.index);
+            open_rings(now.index);
+        }
+        // Before Linux 6.13 queues cannot share an interface that is down.
+        for (size_t i = rings_.size() - queues_.size(); i < rings_.size(); ++i) {
+            Ring& ring = *rings_[i];
+            if (ring.is_joined) continue;
+            const int joined = ring.join(group_);
+            if (joined < 0) break;
+            group_ = joined;
+            ring.is_joined = true;
+            ring.listen();
+        }
+    } catch (const std::exception& e) {
+        is_up_.store(false, std::memory_order_relaxed);
+        // It may have gone meanwhile, which the next call is about.
+        if (find_interface(options_.interface).index == now.index) trouble_ = options_.interface + ": " + e.what();
+        return;
+    }
+    mtu_.store(now.mtu, std::memory_order_relaxed);
+    speed_mbps_.store(now.speed_mbps, std::memory_order_relaxed);
+    is_up_.store(now.is_up, std::memory_order_relaxed);
+}
+
+LinkState PacketSocketPort::link() const {
+    return {.up = is_up_.load(std::memory_order_relaxed) && !closed_,
+            .speed_mbps = speed_mbps_.load(std::memory_order_relaxed)};
+}
+
+PortCounters PacketSocketPort::counters() const {
+    const std::lock_guard lock(control_);
+    if (closed_) return last_;
+    PortCounters result = Port::counters();
+    for (const auto& ring : rings_) missed_ += ring->missed();
+    if (missed_ != 0) result.drops[drop_name(PortDrop::missed)] += missed_;
+    for (const auto& queue : queues_)
+        for (const auto& [name, n] : {std::pair{"cut-into-segments", &queue->cut},
+                                      {"checksum-finished", &queue->finished},
+                                      {"pool-empty", &queue->starved}})
+            if (*n != 0) result.details[name] += *n;
+    return result;
+}
+
+std::string PacketSocketPort::trouble() const {
+    const std::lock_guard lock(control_);
+    return trouble_;
+}
+
+std::vector<std::span<uint8_t>> PacketSocketPort::memory() const {
+    std::vector<std::span<uint8_t>> all = Port::memory();
+    for (const auto& queue : queues_)
+        if (queue->log != nullptr) all.push_back(queue->log->memory());
+    return all;
+}
+
+void PacketSocketPort::close() {
+    if (closed_) return;
+    watch_.reset();
+    PortCounters last = counters();
+    const std::lock_guard lock(control_);
+    last_ = std::move(last);
+    closed_ = true;
+    for (const auto& queue : queues_) queue->out.reset();
+    rings_.clear();
+}
+
+}  // namespace millrace::io

@@ -1,0 +1,61 @@
+// Finding threads that do not come back from a network function.
+#include "millrace/base/running.hpp"
+
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <thread>
+
+namespace millrace {
+namespace {
+
+TEST(StuckFinder, CountsTheLooksDuringWhichAThreadStaysInOneCall) {
+    const std::string function = "looper", chain = "edge";
+    std::latch entered(1), may_end(1);
+    std::thread thread([&] {
+        const Running running(function, chain);
+        entered.count_down();
+        may_end.wait();
+    });
+    entered.wait();
+    StuckFinder finder;
+    EXPECT_TRUE(finder.look().empty()) << "it may have begun just now";
+    for (unsigned looks = 1; looks <= 1000; ++looks) {
+        const std::vector<Stuck> stuck = finder.look();
+        ASSERT_EQ(stuck.size(), 1u);
+        EXPECT_EQ(stuck[0].function, "looper");
+        EXPECT_EQ(stuck[0].chain, "edge");
+        ASSERT_EQ(stuck[0].looks, looks);
+    }
+    may_end.count_down();
+    thread.join();
+    EXPECT_TRUE(finder.look().empty());
+}
+
+TEST(StuckFinder, IsContentWithThreadsThatComeBack) {
+    const std::string function = "router", chain = "edge";
+    StuckFinder finder;
+    for (int i = 0; i < 1000; ++i) {
+        const Running running(function, chain);
+        EXPECT_TRUE(finder.look().empty());
+    }
+}
+
+TEST(StuckFinder, SeesTheInnerFunctionThenTheOuterOne) {
+    const std::string outer = "outer", inner = "inner", chain = "c";
+    const Running first(outer, chain);
+    StuckFinder finder;
+    finder.look();
+    {
+        const Running second(inner, chain);
+        finder.look();
+        ASSERT_EQ(finder.look().size(), 1u);
+        EXPECT_EQ(finder.look()[0].function, "inner");
+    }
+    finder.look();
+    ASSERT_EQ(finder.look().size(), 1u);
+    EXPECT_EQ(finder.look()[0].function, "outer");
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,191 @@
+// How a chain is cut into steps: as few as the order of its network functions allows.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "millrace/device/device.hpp"
+
+namespace millrace::device {
+namespace {
+
+using Kind = Step::Kind;
+
+/// What an NF asks of the order of packets.
+enum class Wish {
+    nothing,
+    state,      ///< it changes state, in no order
+    order,      ///< its packets are numbered
+    commit,     ///< and it commits
+    no_commit,  ///< it could, and does not with these tables
+};
+
+class FakeNf : public nf::NetworkFunction {
+public:
+    explicit FakeNf(Wish wish) : commits_(wish == Wish::commit) {
+        Tables& tables = image_.start<Tables>();
+        if (wish != Wish::nothing)
+            image_.attach_state(tables.counters, std::make_shared<std::vector<uint64_t>>(4), "counters");
+    }
+    const nf::Image& image() const override { return image_; }
+    bool commits() const override { return commits_; }
+
+private:
+    struct Tables {
+        MutableView<uint64_t> counters;
+    };
+    nf::Image image_;
+    const bool commits_;
+};
+
+const nf::Type& type_of(Wish wish) {
+    static const nf::Type plain, numbered = [] {
+        nf::Type type;
+        type.order_key = [](const Packet&, const void*) { return 0u; };
+        return type;
+    }();
+    static const nf::Type committing = [] {
+        nf::Type type = numbered;
+        type.commit = [](Packet&, const void*, Decision decision) { return decision; };
+        return type;
+    }();
+    return wish == Wish::order ? numbered : wish == Wish::commit || wish == Wish::no_commit ? committing : plain;
+}
+
+chain::Program chain_of(std::initializer_list<Wish> wishes) {
+    chain::Program program;
+    for (const Wish wish : wishes) {
+        chain::Node& node = program.nodes.emplace_back();
+        node.name = "nf" + std::to_string(program.nodes.size());
+        node.type = &type_of(wish);
+        node.nf = std::make_shared<FakeNf>(wish);
+    }
+    return program;
+}
+
+/// Steps as a text: "g" gather, "n0-2" nodes, "t1" tickets, "c1" commit, "p" pack, "s" snapshot; with a mark behind for
+/// what they do besides.
+std::string text_of(const std::vector<Step>& steps) {
+    std::string text;
+    for (const Step& step : steps) {
+        text += text.empty() ? "" : " ";
+        switch (step.kind) {
+            case Kind::gather: text += "g"; break;
+            case Kind::nodes: text += "n" + std::to_string(step.first) + "-" + std::to_string(step.last); break;
+            case Kind::tickets: text += "t" + std::to_string(step.first); break;
+            case Kind::commit: text += "c" + std::to_string(step.first); break;
+            case Kind::pack: text += "p"; break;
+            case Kind::snapshot: text += "s"; break;
+        }
+        if (step.begin) text += "<";
+        if (step.end) text += ">";
+        if (step.hold_last) text += "h";
+        if (step.keys_of_next) text += "k";
+        if (step.crosses) text += "x";
+        if (step.snapshot) text += "$";
+    }
+    return text;
+}
+
+std::string steps_of(std::initializer_list<Wish> wishes, Mode mode = Mode::fused) {
+    return text_of(plan_steps(chain_of(wishes), {mode}));
+}
+
+TEST(Steps, AreOneWhereNobodyAsksForAnOrder) {
+    EXPECT_EQ(steps_of({}), "n0-0<>") << "somebody has to parse";
+    EXPECT_EQ(steps_of({Wish::nothing}), "n0-1<>");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::nothing, Wish::nothing}), "n0-3<>");
+}
+
+TEST(Steps, CutTheChainBeforeWhatIsNumbered) {
+    EXPECT_EQ(steps_of({Wish::order}), "n0-0<k t0$ n0-1>");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::order, Wish::nothing}), "n0-1<k t1$ n1-3>");
+    EXPECT_EQ(steps_of({Wish::order, Wish::order}), "n0-0<k t0 n0-1k t1$ n1-2>");
+}
+
+TEST(Steps, CommitBehindTheNfThatCommits) {
+    EXPECT_EQ(steps_of({Wish::commit}), "n0-0<k t0 n0-1h c0$ n1-1>");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::commit, Wish::nothing}), "n0-1<k t1 n1-2h c1$ n2-3>");
+    EXPECT_EQ(steps_of({Wish::no_commit, Wish::nothing}), "n0-0<k t0$ n0-2>") << "these tables commit nothing";
+}
+
+TEST(Steps, TakeTheSnapshotWhenAllStateIsComplete) {
+    EXPECT_EQ(steps_of({Wish::state}), "n0-1<> s$");
+    EXPECT_EQ(steps_of({Wish::order, Wish::state}), "n0-0<k t0 n0-2> s$")
+        << "what is changed in no order is complete at the end";
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::nothing}).find('$'), std::string::npos);
+}
+
+TEST(Steps, AreOneForEachNfWhenPipelined) {
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::nothing, Wish::nothing}, Mode::pipelined), "n0-1< n1-2 n2-3>");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::nothing}, Mode::no_sharing), "n0-1< n1-2>x");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::order}, Mode::no_sharing), "n0-1< n1-1kx t1$ n1-2>");
+}
+
+TEST(Steps, FetchAndPackWhereThatIsAskedFor) {
+    const chain::Program program = chain_of({Wish::nothing});
+    EXPECT_EQ(text_of(plan_steps(program, {.gather = true})), "g n0-1<>");
+    EXPECT_EQ(text_of(plan_steps(program, {.pack = true})), "n0-1<> p");
+    EXPECT_EQ(text_of(plan_steps(chain_of({Wish::order}), {.gather = true, .pack = true})), "g n0-0<k t0$ n0-1> p");
+}
+
+/// For chains of up to eight NFs with any wishes, in every mode.
+TEST(Steps, HoldWhatBatchesRelyOn) {
+    constexpr Wish kWishes[] = {Wish::nothing, Wish::state, Wish::order, Wish::commit, Wish::no_commit};
+    uint64_t seed = 1;
+    const auto random = [&seed](size_t below) {
+        return ((seed = seed * 6364136223846793005ull + 1442695040888963407ull) >> 33) % below;
+    };
+    for (int round = 0; round < 1000; ++round) {
+        chain::Program program;
+        std::vector<Wish> wishes(random(9));
+        for (Wish& wish : wishes) {
+            wish = kWishes[random(std::size(kWishes))];
+            program.nodes.push_back(chain_of({wish}).nodes[0]);
+        }
+        StepOptions options{.mode = kModes[random(std::size(kModes))],
+                            .gather = random(2) != 0,
+                            .pack = random(2) != 0,
+                            .shared_state = random(2) != 0};
+        const std::vector<Step> steps = plan_steps(program, options);
+        const std::string text = text_of(steps);
+        unsigned begins = 0, ends = 0, snapshots = 0, awaits = 0, passes = 0;
+        uint16_t next = 0;  // node that no step has run yet
+        for (size_t i = 0; i < steps.size(); ++i) {
+            const Step& step = steps[i];
+            begins += step.begin, ends += step.end, snapshots += step.snapshot, awaits += step.awaits_turn,
+                passes += step.passes_turn;
+            ASSERT_EQ(step.resident, options.mode == Mode::persistent) << text;
+            if (step.kind == Kind::nodes) {
+                ASSERT_EQ(step.first, next) << text << ": every node runs once, in order";
+                next = step.last;
+            }
+            if (step.kind == Kind::tickets) {
+                ASSERT_TRUE(i > 0 && steps[i - 1].keys_of_next && steps[i - 1].last == step.first)
+                    << text << ": keys are there";
+                ASSERT_EQ(next, step.first) << text << ": it has not run before it is numbered";
+            }
+            if (step.kind == Kind::commit) {
+                ASSERT_TRUE(steps[i - 1].hold_last && steps[i - 1].last == step.last) << text;
+            }
+        }
+        ASSERT_EQ(next, wishes.size()) << text;
+        ASSERT_EQ(begins, 1u) << text;
+        ASSERT_EQ(ends, 1u) << text;
+        const bool any_state = std::any_of(wishes.begin(), wishes.end(),
+                                           [](Wish wish) { return wish != Wish::nothing; });
+        ASSERT_EQ(snapshots, any_state ? 1u : 0u) << text;
+        ASSERT_EQ(awaits, any_state ? 1u : 0u) << text;
+        ASSERT_EQ(passes, any_state ? 1u : 0u) << text;
+    }
+}
+
+TEST(Steps, HaveNamesForPeople) {
+    const chain::Program program = chain_of({Wish::nothing, Wish::commit, Wish::nothing});
+    std::vector<std::string> names;
+    for (const Step& step : plan_steps(program, {})) names.push_back(step_text(program, step));
+    EXPECT_EQ(names, (std::vector<std::string>{"nf1", "numbering for nf2", "nf2", "commit of nf2", "nf3"}));
+    EXPECT_EQ(step_text(chain_of({}), plan_steps(chain_of({}), {})[0]), "parsing");
+}
+
+}  // namespace
+}  // namespace millrace::device

@@ -1,0 +1,326 @@
+// Benchmarks measure what they say, and notice when what they measure is wrong.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "millrace/base/eal.hpp"
+#include "lab/bus.hpp"
+#include "lab/machine.hpp"
+#include "lab/session.hpp"
+#include "millrace/device/sim/sim_device.hpp"
+#include "millrace/io/capture/capture_writer.hpp"
+#include "millrace/packet/bytes.hpp"
+#include "support/data.hpp"
+#include "support/devices.hpp"
+#include "support/packet_builder.hpp"
+
+namespace millrace::lab {
+namespace {
+
+class Sessions : public testing::Test {
+protected:
+    Sessions() {
+        std::string pattern = (std::filesystem::temp_directory_path() / "millrace-bench-test-XXXXXX").string();
+        scratch_ = mkdtemp(pattern.data());
+    }
+    ~Sessions() override {
+        std::error_code error;
+        std::filesystem::remove_all(scratch_, error);
+    }
+    SessionOptions options() const {
+        SessionOptions options;
+        options.workload.scratch = scratch_;
+        options.workload.examples = test::source_path("examples");
+        options.workload.flows = 500;
+        options.warm_up = 0.02;
+        options.seconds = 0.1;
+        return options;
+    }
+    static Point point(const std::string& chain, const std::string& device, const std::string& size = "200") {
+        Point point;
+        point.chain = chain;
+        point.device = device;
+        point.traffic.size = size;
+        point.run.buffers = 4096;
+        point.run.offload.batch_bytes = size_t{1} << 20;
+        return point;
+    }
+    std::string scratch_;
+};
+
+TEST_F(Sessions, EndEarlyWithWhatWasMeasuredAndBeginNothingFurther) {
+    SessionOptions options = this->options();
+    options.seconds = 60;
+    std::atomic<bool> stop{false};
+    options.stopped = [&] { return stop.load(); };
+    Session session(options);
+    {
+        const auto loaded = session.open(point("router", "cpu"));
+        loaded->start();
+        EXPECT_TRUE(loaded->finish().conserved);
+    }
+    const std::jthread stopper([&] {
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+        stop = true;
+    });
+    const Result result = session.measure(point("router", "cpu"));
+    EXPECT_EQ(result.mistake(), "");
+    EXPECT_GT(result.counts.received_packets, 0u);
+    EXPECT_LT(result.counts.seconds, 30);
+    EXPECT_GT(result.check.equal, 0u);
+    EXPECT_THROW(session.measure(point("router", "cpu")), Stopped);
+    EXPECT_THROW(session.open(point("router", "cpu")), Stopped);
+}
+
+TEST_F(Sessions, MeasureChainsOnEveryDeviceAndFindTheirPacketsRight) {
+    Session session(options());
+    for (const std::string& device : test::test_devices()) {
+        MILLRACE_NEEDS_DEVICE(device);
+        for (const char* chain : {"firewall+nids+router+ipsec", "router", "none"})
+            for (const char* size : {"64", "imix"}) {
+                SCOPED_TRACE(device + " " + chain + " " + size);
+                const Result result = session.measure(point(chain, device, size));
+                EXPECT_EQ(result.mistake(), "");
+                EXPECT_GT(result.check.equal, 30u);
+                EXPECT_EQ(result.check.different, 0u);
+                EXPECT_GT(result.counts.packet_rate(), 0);
+                EXPECT_NEAR(result.counts.seconds, 0.1, 0.09);
+                EXPECT_EQ(result.bus_limit > 0, device != "cpu");
+                const nlohmann::json json = result.json();
+                EXPECT_GT(json.at("gbps").get<double>(), 0);
+                EXPECT_EQ(json.at("restore"), device != "cpu" && std::string(chain) != "router" ? "nothing" : std::string(chain).find("ipsec") != std::string::npos ? "all" : "headers");
+            }
+    }
+}
+
+TEST_F(Sessions, TellWhatEachNfTakesOfTheKernels) {
+    Session session(options());
+    for (const std::string& device : test::offload_devices()) {
+        MILLRACE_NEEDS_DEVICE(device);
+        for (const device::Mode mode : {device::Mode::fused, device::Mode::pipelined})
+            for (const char* size : {"64", "imix"}) {
+                SCOPED_TRACE(device + " " + device::name_of(mode) + " " + size);
+                Point one = point("firewall+nids+router+ipsec", device, size);
+                one.run.offload.mode = mode;
+                const KernelTimes times = session.time_kernels(one, 33);
+                EXPECT_EQ(times.batch, 33u);
+                EXPECT_GE(times.frame_bytes, 64);
+                double whole = 0;
+                std::map<std::string, double> parts;
+                for (const KernelTimes::Part& part : times.parts) {
+                    whole += part.ns_per_packet * 33e-3;
+                    parts[part.name] = part.ns_per_packet;
+                }
+                EXPECT_EQ(parts.size(), times.parts.size()) << "each part once";
+                EXPECT_NEAR(whole, times.batch_us, times.batch_us * 1e-6);
+                for (const char* name : {"parsing", "firewall", "nids", "router", "ipsec", "numbering for ipsec", "results"}) EXPECT_GT(parts[name], 0) << name;
+                EXPECT_GT(times.kernel_rate, 0);
+                EXPECT_GT(times.bus_rate, 0);
+                // A busy machine may interrupt any part of a simulated kernel, hardly the same one five times.
+                bool plausible = parts["nids"] + parts["ipsec"] > parts["parsing"];
+                for (int again = 0; again < 4 && !plausible; ++again) {
+                    for (const KernelTimes::Part& part : session.time_kernels(one, 33).parts) parts[part.name] = part.ns_per_packet;
+                    plausible = parts["nids"] + parts["ipsec"] > parts["parsing"];
+                }
+                EXPECT_TRUE(plausible) << "a search and a cipher cost more than a look at the headers";
+            }
+    }
+    EXPECT_THROW(session.time_kernels(point("router", "cpu"), 10), std::invalid_argument);
+}
+
+TEST_F(Sessions, ReplayCapturesAndRunConfigurationFiles) {
+    {
+        io::CaptureWriter writer(scratch_ + "/replayed.pcap");
+        for (int i = 0; i < 300; ++i)
+            writer.write(1, test::build_packet("{ipv4: {src: 10.0.0." + std::to_string(i % 200) + ", dst: 64.0.0.1}, udp: {src: 5, dst: 6}, payload: hello}"));
+    }
+    std::ofstream(scratch_ + "/own.yaml") << "version: 1\nports: {a: {null: {}}, b: {null: {}}}\nchains:\n  first: {input: a, nfs: [mirror: {}], output: b}\n";
+    SessionOptions own = options();
+    own.config = scratch_ + "/own.yaml";
+    Session session(own);
+    Point replayed = point("own.yaml", "cpu");
+    replayed.traffic.replay = scratch_ + "/replayed.pcap";
+    const Result result = session.measure(replayed);
+    EXPECT_EQ(result.mistake(), "");
+    EXPECT_GT(result.check.equal, 30u);
+    EXPECT_NEAR(result.json().at("frame-bytes-in").get<double>(), 47, 0.1);
+
+    std::ofstream(scratch_ + "/both.yaml") << "version: 1\nports: {a: {null: {}}}\nchains:\n  first: {input: a, nfs: [mirror], output: a}\n";
+    own.config = scratch_ + "/both.yaml";
+    EXPECT_THROW(Session(own).measure(point("both.yaml", "cpu")), ConfigError);
+}
+
+TEST_F(Sessions, SayWhenSourcesHandOutFramesThatTheChainChanged) {
+    SessionOptions wrong = options();
+    wrong.restore = "nothing";
+    const Result result = Session(wrong).measure(point("firewall+nids+router+ipsec", "cpu"));
+    EXPECT_NE(result.mistake().find("restore: nothing"), std::string::npos) << result.mistake();
+}
+
+TEST_F(Sessions, CountWhatComesBeyondCapacityAsMissedAndTimeTheRest) {
+    Session session(options());
+    Point slow = point("router", "cpu");
+    slow.traffic.rate = 20e3;
+    slow.traffic.descriptors = 4096;
+    slow.timed = true;
+    const Result relaxed = session.measure(slow);
+    EXPECT_EQ(relaxed.mistake(), "");
+    EXPECT_NEAR(relaxed.counts.packet_rate(), 20e3, 15e3);
+    EXPECT_GT(relaxed.counts.latency_us(50), 0);
+    slow.traffic.rate = 2e9;
+    const Result flooded = session.measure(slow);
+    EXPECT_EQ(flooded.mistake(), "");
+    EXPECT_GT(flooded.counts.missed, flooded.counts.received_packets);
+    EXPECT_GT(flooded.counts.latency_us(50), relaxed.counts.latency_us(1));
+}
+
+TEST_F(Sessions, ChangeTheRateOfARunAtWork) {
+    Session session(options());
+    Point slow = point("none", "cpu");
+    slow.traffic.rate = 1e3;
+    auto run = session.open(slow);
+    run->start();
+    const Counts begin = run->counts();
+    run->sleep(0.1);
+    const Counts middle = run->counts();
+    run->set_rate(1e6);
+    run->sleep(0.1);
+    const Counts end = run->counts();
+    EXPECT_LT((middle - begin).packet_rate(), 20e3);
+    EXPECT_GT((end - middle).packet_rate(), 50e3);
+    EXPECT_EQ(session.close(slow, *run, end - begin).mistake(), "");
+}
+
+/// Frames through the whole chain, as they left.
+class References : public Sessions {
+protected:
+    References() {
+        const Workload workload = make_workload(options().workload);
+        chain::LoadOptions load;
+        load.output_folder = scratch_;
+        const std::string text = chain_yaml(workload, {.kinds = {"firewall", "nids", "router", "ipsec"}}, "  in: {source: {}}\n  out: {sink: {}}\n");
+        const auto configuration = chain::parse_configuration(text, "test.yaml", load);
+        Traffic traffic;
+        traffic.size = "150";
+        RunOptions run;
+        run.buffers = 512;
+        std::string sources = source_options(workload, traffic);
+        sources.insert(1, "count: 400, ");
+        lab::Run own(configuration, bench_ports(configuration, sources, "{keep: 400, sample: true}", run), run);
+        own.start();
+        own.sleep(0.1);
+        samples_ = own.finish().samples;
+        reference_ = std::make_unique<Reference>(chain::parse_configuration(text, "test.yaml", load), false);
+    }
+    std::vector<Sample> samples_;
+    std::unique_ptr<Reference> reference_;
+};
+
+TEST_F(References, KnowEveryPacketInAnyOrder) {
+    ASSERT_GT(samples_.size(), 100u);
+    std::reverse(samples_.begin(), samples_.end());
+    const Check right = check(*reference_, samples_);
+    EXPECT_EQ(right.equal, samples_.size()) << right.first_difference;
+}
+
+TEST_F(References, NoticeEveryByteThatIsWrong) {
+    ASSERT_GT(samples_.size(), 100u);
+    for (size_t i = 0; i < samples_[50].after.size(); ++i) {
+        Sample sample = samples_[50];
+        sample.after[i] ^= 0x10;
+        EXPECT_TRUE(reference_->differs(sample)) << "byte " << i;
+    }
+    Sample shorter = samples_[50], longer = samples_[50];
+    shorter.after.pop_back();
+    longer.after.push_back(0);
+    EXPECT_TRUE(reference_->differs(shorter));
+    EXPECT_TRUE(reference_->differs(longer));
+    Sample other = samples_[50];
+    other.before = samples_[51].before;
+    EXPECT_TRUE(reference_->differs(other));
+    other.before.assign(10, 0);
+    EXPECT_NE(reference_->differs(other).value_or("").find("the cpu drops it"), std::string::npos);
+}
+
+/// Each tunnel has its share of the packets, and all of them come out as on the cpu.
+TEST_F(Sessions, ShareDestinationsOutAmongTunnels) {
+    SessionOptions options = this->options();
+    options.workload.tunnels = 4;
+    Session session(options);
+    const Result result = session.measure(point("ipsec", "cpu"));
+    EXPECT_EQ(result.mistake(), "");
+    EXPECT_GT(result.check.equal, 100u);
+    EXPECT_EQ(result.ending.drops.count("ipsec.sequence-exhausted"), 0u);
+    std::map<uint32_t, size_t> by_spi;
+    auto run = session.open(point("ipsec", "cpu"));
+    run->start();
+    run->sleep(0.05);
+    for (const Sample& sample : run->finish().samples) {
+        ASSERT_GT(sample.after.size(), 38u);
+        EXPECT_EQ(sample.before[30] >> 4 & 3, sample.after[37] - 1) << "the destination's third and fourth bit choose the tunnel";
+        ++by_spi[load_be32(sample.after.data() + 34)];
+    }
+    EXPECT_EQ(by_spi.size(), 4u);
+}
+
+TEST(Workloads, AreMadeUpWhereThereAreNoPublishedFiles) {
+    std::string scratch = (std::filesystem::temp_directory_path() / "millrace-bench-test-XXXXXX").string();
+    ASSERT_NE(mkdtemp(scratch.data()), nullptr);
+    WorkloadOptions options;
+    options.scratch = scratch;
+    options.patterns = 50;
+    const Workload workload = make_workload(options);
+    EXPECT_EQ(workload.patterns.size(), 50u);
+    chain::LoadOptions load;
+    load.output_folder = scratch;
+    const auto configuration = chain::parse_configuration(
+        chain_yaml(workload, {.kinds = {"firewall", "nids", "router", "ipsec", "mirror"}}, "  in: {source: {}}\n  out: {sink: {}}\n"), "test.yaml", load);
+    EXPECT_EQ(configuration.chains[0]->nodes.size(), 5u);
+    EXPECT_TRUE(configuration.warnings.empty()) << configuration.warnings.front().render();
+    EXPECT_EQ(frames_of(workload, {.size = "500"}).templates.front().length, 500u);
+    EXPECT_THROW(chain_yaml(workload, {.kinds = {"nat"}}, ""), std::invalid_argument);
+    std::filesystem::remove_all(scratch);
+}
+
+TEST(Workloads, RefuseTunnelsThatDestinationsCannotBeSharedOutAmong) {
+    for (const uint32_t tunnels : {0u, 3u, 6u, 2 * kMostTunnels, UINT32_MAX}) {
+        WorkloadOptions options;
+        options.tunnels = tunnels;
+        EXPECT_THROW(make_workload(options), std::invalid_argument) << tunnels;
+    }
+}
+
+TEST(Bus, CarriesEachWayAndBothAtOnce) {
+    device::sim::SimDevice device;
+    BusOptions options;
+    options.seconds = 0.02;
+    options.to_device_bytes = 1 << 16;
+    const BusRate in = measure_bus(device, options);
+    EXPECT_GT(in.to_device_gbs, 0);
+    EXPECT_EQ(in.to_host_gbs, 0);
+    EXPECT_NEAR(in.to_device_gbs, in.pieces_per_second * 65536e-9, in.to_device_gbs * 0.01);
+    options.to_host_bytes = 1 << 15;
+    const BusRate both = measure_bus(device, options);
+    // Neither way runs ahead, so the shorter pieces make half the bytes.
+    EXPECT_NEAR(both.to_host_gbs, both.to_device_gbs / 2, both.to_device_gbs * 0.2);
+    options.to_host_bytes = 0;
+    options.row_bytes = 64;
+    EXPECT_GT(measure_bus(device, options).to_device_gbs, 0);
+    EXPECT_GT(bus_limit(device, 64, 100, 0.3), bus_limit(device, 1518, 1570, 0.3));
+}
+
+TEST(Provenance, SaysWhereFiguresComeFrom) {
+    start_eal();
+    const nlohmann::json from = provenance();
+    EXPECT_EQ(from.at("command").get<std::string>().substr(0, 8), "test_lab");
+    EXPECT_EQ(from.at("date").get<std::string>().size(), 10u);
+    EXPECT_GT(from.at("machine").at("tsc-ghz").get<double>(), 0.1);
+}
+
+}  // namespace
+}  // namespace millrace::lab

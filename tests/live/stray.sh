@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# What the program does about network functions that misbehave: outcomes that they did not declare, loops without end.
+# usage: stray.sh MILLRACE PLUGIN DEVICE
+set -u
+millrace=$(realpath "$1") plugin=$(realpath "$2") device=$3
+folder=$(mktemp -d /tmp/millrace-stray-XXXXXX)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+fail() { echo "FAILED: $1"; cat said; exit 1; }
+
+chain() {
+    cat << YAML
+version: 1
+plugins: [$plugin]
+ports: {a: {source: {count: $2}}, b: {sink: {}}}
+chains:
+  x: {input: a, output: b, nfs: [probe: {$1}]}
+YAML
+}
+# Waits until `said` has the words.
+await() {
+    for ((i = 0; i < 200; ++i)); do
+        grep -q "$1" said && return
+        sleep 0.1
+    done
+    fail "it never said: $1"
+}
+
+# Waits until process $1 takes signals by itself, and is busy from then on.
+await_loop() {
+    local mask ticks
+    for ((i = 0; i < 200; ++i)); do
+        mask=$(sed -n 's/^SigCgt:\s*//p' "/proc/$1/status")
+        (( 0x${mask:-0} & 2 )) && break
+        sleep 0.1
+    done
+    ticks=$(cut -d' ' -f14 "/proc/$1/stat")
+    for ((i = 0; i < 200; ++i)); do
+        (( $(cut -d' ' -f14 "/proc/$1/stat") > ticks + 20 )) && return
+        sleep 0.1
+    done
+    fail "it is not at work"
+}
+
+chain "outcome: 7" 1000 > outcome.yaml
+"$millrace" run outcome.yaml -d "$device" --json report.json > said 2>&1
+[[ $? -eq 1 ]] || fail "an undeclared outcome does not fail the run"
+grep -q "'probe' of chain 'x' gave 1,000 packets an outcome that it does not declare" said || fail "it is not said"
+grep -q '"probe.undeclared-outcome": 1000' report.json || fail "it is no drop reason"
+
+# A first signal asks for an end in order; the process ends, naming the function, although that never comes back.
+chain "loops: true" 1000 > loop.yaml
+"$millrace" run loop.yaml -d "$device" > said 2>&1 &
+running=$!
+await_loop $running
+kill -INT $running
+await "'probe' of chain 'x' has not come back"
+wait $running
+[[ $? -eq 1 ]] || fail "a loop without an end does not fail the run"
+
+# A second one ends it at once.
+"$millrace" run loop.yaml -d "$device" > said 2>&1 &
+running=$!
+await_loop $running
+kill -INT $running
+sleep 0.2
+kill -INT $running
+wait $running
+[[ $? -eq 130 ]] || fail "a second signal does not end the process"
+grep -q "a thread is in the network function 'probe' of chain 'x'" said || fail "it is not said where it was"

@@ -1,0 +1,29 @@
+// A network function that says which build of it runs, and that can be asked to misbehave.
+#pragma once
+
+#include "millrace/packet/lanes.hpp"
+#include "millrace/packet/packet.hpp"
+
+namespace probe {
+
+struct Probe {
+    enum Outcome : uint32_t { kSeen };
+    static constexpr millrace::Fields reads = millrace::field::none;
+    static constexpr millrace::Fields writes = millrace::field::none;
+    static constexpr unsigned lanes = 1;
+    struct Tables {
+        uint32_t build = 0;
+        uint32_t outcome = 0;
+        uint32_t loops = 0;
+        millrace::MutableView<uint32_t> kept;
+    };
+
+    template <class Lanes>
+    MILLRACE_DEVICE static millrace::Decision process(millrace::Packet&, const Tables& tables, Lanes) {
+        for (volatile uint32_t i = 0; tables.loops != 0; i = i + 1) {
+        }
+        return {tables.build, tables.outcome};
+    }
+};
+
+}  // namespace probe
