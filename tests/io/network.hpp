@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <thread>
@@ -88,9 +89,13 @@ inline std::vector<std::vector<uint8_t>> fetch_frames(Port& port, size_t count,
 inline testing::AssertionResult same_frames(const std::vector<std::vector<uint8_t>>& got,
                                             const std::vector<std::vector<uint8_t>>& wanted) {
     for (size_t i = 0; i < std::min(got.size(), wanted.size()); ++i)
-        if (got[i] != wanted[i])
+        if (got[i] != wanted[i]) {
+            const auto own = std::find(wanted.begin(), wanted.end(), got[i]);
             return testing::AssertionFailure()
-                   << "frame " << i << " differs: " << got[i].size() << " bytes, not " << wanted[i].size();
+                   << "frame " << i << " of " << got.size() << " differs: " << got[i].size() << " bytes, not "
+                   << wanted[i].size()
+                   << (own == wanted.end() ? ", a stranger" : ", number " + std::to_string(own - wanted.begin()));
+        }
     if (got.size() != wanted.size())
         return testing::AssertionFailure() << got.size() << " frames, not " << wanted.size();
     return testing::AssertionSuccess();

@@ -21,7 +21,9 @@ public:
     explicit BoundedQueue(uint32_t slots) {
         const ssize_t bytes = rte_ring_get_memsize_elem(sizeof(T), slots);
         ring_.reset(bytes < 0 ? nullptr : static_cast<rte_ring*>(std::aligned_alloc(RTE_CACHE_LINE_SIZE, static_cast<size_t>(bytes))));
-        if (ring_ == nullptr || rte_ring_init(ring_.get(), "queue", slots, 0) != 0) throw std::bad_alloc();
+        // With relaxed tails nobody waits for a thread that the kernel has stopped between its two steps.
+        constexpr unsigned kRelaxed = RING_F_MP_RTS_ENQ | RING_F_MC_RTS_DEQ;
+        if (ring_ == nullptr || rte_ring_init(ring_.get(), "queue", slots, kRelaxed) != 0) throw std::bad_alloc();
     }
 
     /// False when it is full.
