@@ -1,8 +1,11 @@
 #include "millrace/base/queue.hpp"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -86,6 +89,35 @@ TEST(BoundedQueue, LosesAndDoublesNothingBetweenManyThreads) {
     }
     for (const auto& numbers : seen)
         for (const uint32_t times : numbers) ASSERT_EQ(times, 1u);
+}
+
+/// Threads that share a core are stopped between any two instructions. Nobody may then spin a time slice for another.
+TEST(BoundedQueue, LetsNobodyWaitForAThreadThatTheKernelHasStopped) {
+    constexpr uint32_t kThreads = 4, kEach = 500'000;
+    BoundedQueue<Element> queue(4096);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<unsigned>(sched_getcpu()), &one);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    const auto late = [&] { return std::chrono::steady_clock::now() > deadline; };
+    std::atomic<uint32_t> put{0}, ended{0};
+    std::vector<std::thread> threads;
+    for (uint32_t t = 0; t < kThreads; ++t) {
+        threads.emplace_back([&, t] {
+            pthread_setaffinity_np(pthread_self(), sizeof one, &one);
+            for (uint32_t i = 0; i < kEach && !(i % 64 == 0 && late());)
+                if (queue.put({t, i})) ++i, ++put;
+                else std::this_thread::yield();
+            ++ended;
+        });
+    }
+    uint32_t taken = 0;
+    for (Element element{}; ended < kThreads || !queue.empty();)
+        if (queue.take(element)) ++taken;
+        else std::this_thread::yield();
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(put, kThreads * kEach) << "the rest was not put in 30 s";
+    EXPECT_EQ(taken, put);
 }
 
 }  // namespace
