@@ -1,7 +1,7 @@
 // How fast each engine searches payloads for thousands of patterns, on one core:
 //     taskset -c 1 pattern_bench --benchmark_repetitions=5 --benchmark_enable_random_interleaving=true
-// Compare the best ("max" of Gb/s) of each. "payload" is the time for one; with --benchmark_filter=scans_of_ for scans of
-// few payloads, with all patterns. Needs the data folder (MILLRACE_DATA).
+// Compare the best ("max" of Gb/s) of each. "payload" is the time for one; with --benchmark_filter=scans_of_ for scans
+// of few payloads, with all patterns. Needs the data folder (MILLRACE_DATA).
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -67,8 +67,8 @@ void search(benchmark::State& state, Engine engine, const std::string& patterns,
         searched += payloads.size() * bytes;
     }
     state.counters["Gb/s"] = benchmark::Counter(static_cast<double>(searched) * 8e-9, benchmark::Counter::kIsRate);
-    state.counters["payload"] =
-        benchmark::Counter(static_cast<double>(searched / bytes), benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+    state.counters["payload"] = benchmark::Counter(static_cast<double>(searched / bytes),
+                                                   benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
     state.counters["ids"] = static_cast<double>(found);
 }
 
@@ -104,7 +104,8 @@ int main(int argc, char** argv) {
     for (const uint32_t bytes : {64u, 512u, 1460u}) {
         for (const size_t scan : {1, 4, 16, 64}) {
             for (const auto& [name, engine] : engines) {
-                const std::string full = "scans_of_" + std::to_string(scan) + "/http/" + std::to_string(bytes) + "/" + name;
+                const std::string full = "scans_of_" + std::to_string(scan) + "/http/" + std::to_string(bytes) + "/" +
+                                         name;
                 const Engine chosen = engine;
                 benchmark::RegisterBenchmark(full.c_str(), [=](benchmark::State& state) {
                     search(state, chosen, "chain-bench/snort_rare.txt", 100000, "chain-bench/http.bin.xz", bytes, scan);

@@ -1,5 +1,5 @@
-// Any frames through a whole chain: the cpu with CPU halves, the cpu with device halves, and the simulated device (a GPU
-// where MILLRACE_TEST_DEVICES names cuda) must decide alike, packet by packet, and leave the same bytes.
+// Any frames through a whole chain: the cpu with CPU halves, the cpu with device halves, and the simulated device (a
+// GPU where MILLRACE_TEST_DEVICES names cuda) must decide alike, packet by packet, and leave the same bytes.
 //
 // Input: a byte that chooses mode, transfers and batches, then frames, each behind its length in two bytes.
 #include <rte_mbuf.h>
@@ -73,9 +73,14 @@ chains:
       - ipsec:
           mtu: 1800
           sas:
-            - {name: out4, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}
-            - {name: out6, direction: out, spi: 0x1002, local: "2001:db8::1", remote: "2001:db8::2", cipher: aes-128-cbc, key: 7e24067817fae0d743d6ce1f32539164, auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba99}
-            - {name: in4, direction: in, spi: 0x2001, local: 192.0.2.1, cipher: aes-128-cbc, auth: none, replay-window: 0, key: 7e24067817fae0d743d6ce1f32539165}
+            - {name: out4, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1,
+              cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db",
+              auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}
+            - {name: out6, direction: out, spi: 0x1002, local: "2001:db8::1", remote: "2001:db8::2",
+              cipher: aes-128-cbc, key: 7e24067817fae0d743d6ce1f32539164,
+              auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba99}
+            - {name: in4, direction: in, spi: 0x2001, local: 192.0.2.1, cipher: aes-128-cbc, auth: none,
+              replay-window: 0, key: 7e24067817fae0d743d6ce1f32539165}
           policies:
             - {dst: 10.0.0.0/9, action: protect, sa: out4}
             - {dst: "2001:db8::/33", action: protect, sa: out6}
@@ -91,13 +96,16 @@ public:
     exec::ChainCounters counters;
     std::vector<std::string> outcomes;
 
-    void deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const exec::Fate* fates, size_t count) override {
+    void deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const exec::Fate* fates,
+                 size_t count) override {
         for (size_t i = 0; i < count; ++i) {
             const exec::Fate& fate = fates[i];
             const bool dropped = fate.target.kind == Target::Kind::drop;
-            std::string text = std::to_string(io::packet_number(mbufs[i])) + ": target " + std::to_string(static_cast<int>(fate.target.kind)) +
-                               " node " + std::to_string(fate.node) + " outcome " + std::to_string(fate.decision.outcome) + " detail " +
-                               std::to_string(fate.decision.detail) + " port " + (dropped ? "-" : std::to_string(fate.out_port)) + " ";
+            std::string text = std::to_string(io::packet_number(mbufs[i])) + ": target " +
+                               std::to_string(static_cast<int>(fate.target.kind)) + " node " +
+                               std::to_string(fate.node) + " outcome " + std::to_string(fate.decision.outcome) +
+                               " detail " + std::to_string(fate.decision.detail) + " port " +
+                               (dropped ? "-" : std::to_string(fate.out_port)) + " ";
             static const char* const kDigits = "0123456789abcdef";
             const auto* data = rte_pktmbuf_mtod(mbufs[i], const uint8_t*);
             for (size_t k = 0; !dropped && k < mbufs[i]->data_len; ++k) {
@@ -159,7 +167,8 @@ std::vector<std::string> run(exec::Engine& engine, Record& record, const chain::
         mbufs.clear();
     }
     engine.drain();
-    if (record.counters.received_packets.get() - before != frames.size() || record.outcomes.size() != frames.size()) std::abort();
+    if (record.counters.received_packets.get() - before != frames.size() || record.outcomes.size() != frames.size())
+        std::abort();
     return std::exchange(record.outcomes, {});
 }
 
@@ -174,7 +183,8 @@ chain::Configuration load(const std::string& device, unsigned lanes) {
 void compare(const std::vector<std::string>& expected, const std::vector<std::string>& actual, const char* what) {
     if (expected == actual) return;
     for (size_t i = 0; i < std::max(expected.size(), actual.size()); ++i) {
-        const std::string a = i < expected.size() ? expected[i] : "nothing", b = i < actual.size() ? actual[i] : "nothing";
+        const std::string a = i < expected.size() ? expected[i] : "nothing",
+                          b = i < actual.size() ? actual[i] : "nothing";
         if (a != b) std::cerr << what << "\n  cpu:   " << a << "\n  there: " << b << "\n";
     }
     std::abort();
@@ -183,16 +193,19 @@ void compare(const std::vector<std::string>& expected, const std::vector<std::st
 std::shared_ptr<device::Device> open_device() {
     device::cuda::Driver::expect_residents();
     const char* devices = std::getenv("MILLRACE_TEST_DEVICES");
-    if (devices != nullptr && std::strstr(devices, "cuda") != nullptr) return std::make_shared<device::cuda::CudaDevice>();
+    if (devices != nullptr && std::strstr(devices, "cuda") != nullptr)
+        return std::make_shared<device::cuda::CudaDevice>();
     return std::make_shared<device::sim::SimDevice>();
 }
 
-/// What stays from one input to the next, as building tables takes far longer than running a few frames. State (sequence
-/// numbers) goes on in all three alike; replay windows, on which an input's fate would depend, are ipsec_fuzz's.
+/// What stays from one input to the next, as building tables takes far longer than running a few frames. State
+/// (sequence numbers) goes on in all three alike; replay windows, on which an input's fate would depend, are
+/// ipsec_fuzz's.
 struct Gateways {
     chain::Configuration cpu = load("cpu", 0), halves = load("cpu", 32), on_device = load("sim", 0);
     std::shared_ptr<device::Device> device = open_device();
-    std::shared_ptr<device::LoadedProgram> loaded = device->load(on_device.chains[0], exec::OffloadEngine::steps_of(*on_device.chains[0], {}));
+    std::shared_ptr<device::LoadedProgram> loaded = device->load(
+        on_device.chains[0], exec::OffloadEngine::steps_of(*on_device.chains[0], {}));
     Record cpu_record{cpu}, halves_record{halves}, device_record{on_device};
     exec::CpuEngine cpu_engine{cpu_record}, halves_engine{halves_record, {.use_cpu_halves = false}};
     std::map<uint8_t, std::unique_ptr<exec::OffloadEngine>> engines;
@@ -203,9 +216,13 @@ struct Gateways {
         exec::OffloadOptions options;
         options.depth = choice & 2 ? 1 : 3;
         options.batch_bytes = size_t{256} << 10;
-        options.mode = choice & 8 ? (choice & 4 ? device::Mode::no_sharing : device::Mode::pipelined) : choice & 4 ? device::Mode::persistent : device::Mode::fused;
+        options.mode = choice & 8   ? (choice & 4 ? device::Mode::no_sharing : device::Mode::pipelined)
+                       : choice & 4 ? device::Mode::persistent
+                                    : device::Mode::fused;
         options.transfer_in = exec::kTransfersIn[1 + (choice >> 4 & 3)];
-        options.transfer_out = !(choice & 64) ? exec::TransferOut::region : choice & 128 ? exec::TransferOut::selective : exec::TransferOut::zero_copy;
+        options.transfer_out = !(choice & 64) ? exec::TransferOut::region
+                               : choice & 128 ? exec::TransferOut::selective
+                                              : exec::TransferOut::zero_copy;
         options.whole_frames = (choice & 128) != 0;
         options.pinned = device->pin(pool().memory(), pool().memory_bytes());
         // A machine that is busy with other things is no lost device.
@@ -223,8 +240,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const uint8_t choice = data[0];
     const std::vector<Frame> frames = split(data + 1, size - 1);
     const size_t burst = choice & 1 ? 7 : kMostFrames;
-    const std::vector<std::string> expected = run(gateways.cpu_engine, gateways.cpu_record, gateways.cpu, frames, burst);
-    compare(expected, run(gateways.halves_engine, gateways.halves_record, gateways.halves, frames, burst), "device halves on the cpu");
+    const std::vector<std::string> expected = run(gateways.cpu_engine, gateways.cpu_record, gateways.cpu, frames,
+                                                  burst);
+    compare(expected, run(gateways.halves_engine, gateways.halves_record, gateways.halves, frames, burst),
+            "device halves on the cpu");
     exec::OffloadEngine& engine = gateways.engine(choice & (choice & 8 ? 0xfe : 0xfa));
     compare(expected, run(engine, gateways.device_record, gateways.on_device, frames, burst), "the device");
     if (engine.failed_over()) std::abort();

@@ -12,8 +12,9 @@ namespace {
 const std::vector<std::string> kPorts = {"lan", "wan", "dmz"};
 
 /// A frame that a good part of all flows matches: tagged UDP over IPv4 from 10.0.0.1 port 9 to 10.0.0.2 port 7.
-constexpr uint8_t kFrame[] = {2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x81, 0, 0, 5, 8, 0, 0x45, 0, 0, 32, 0, 1, 0, 0, 64, 17,
-                              0x66, 0xca, 10, 0, 0, 1, 10, 0, 0, 2, 0, 9, 0, 7, 0, 12, 0, 0, 1, 2, 3, 4};
+constexpr uint8_t kFrame[] = {2,  0,    0, 0, 0,  2, 2, 0, 0, 0,  0,  1,    0x81, 0,  0, 5, 8,
+                              0,  0x45, 0, 0, 32, 0, 1, 0, 0, 64, 17, 0x66, 0xca, 10, 0, 0, 1,
+                              10, 0,    0, 2, 0,  9, 0, 7, 0, 12, 0,  0,    1,    2,  3, 4};
 
 void run(const std::string& flow) {
     nf::Environment environment{.node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kPorts};

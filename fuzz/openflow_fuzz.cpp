@@ -1,4 +1,5 @@
-// Any bytes from a controller: answers in whole messages, no more than the conversation deserves, and flows that the switch can have.
+// Any bytes from a controller: answers in whole messages, no more than the conversation deserves, and flows that the
+// switch can have.
 #include <cstdlib>
 
 #include "millrace/openflow/actions.hpp"

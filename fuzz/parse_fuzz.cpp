@@ -17,7 +17,8 @@ void require(bool holds, const char* what) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 2 || size > 20000) return 0;
-    // The first two bytes say how much of the frame is in this memory; a copy of that size lets the sanitizer watch its end.
+    // The first two bytes say how much of the frame is in this memory; a copy of that size lets the sanitizer watch its
+    // end.
     const auto length = static_cast<uint32_t>(size - 2);
     const uint32_t present = (data[0] | data[1] << 8) % (length + 1);
     for (const uint32_t bytes : {length, present}) {

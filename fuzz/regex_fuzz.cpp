@@ -51,13 +51,14 @@ long oracle_answer(const Search& search) {
     int error = 0;
     PCRE2_SIZE offset = 0;
     const std::unique_ptr<pcre2_code, void (*)(pcre2_code*)> code(
-        pcre2_compile(reinterpret_cast<PCRE2_SPTR>(search.pattern.data()), search.pattern.size(), search.options, &error, &offset, nullptr),
+        pcre2_compile(reinterpret_cast<PCRE2_SPTR>(search.pattern.data()), search.pattern.size(), search.options,
+                      &error, &offset, nullptr),
         pcre2_code_free);
     if (!code) return -2;
     const std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data*)> match(
         pcre2_match_data_create_from_pattern(code.get(), nullptr), pcre2_match_data_free);
-    const std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> context(pcre2_match_context_create(nullptr),
-                                                                                       pcre2_match_context_free);
+    const std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> context(
+        pcre2_match_context_create(nullptr), pcre2_match_context_free);
     pcre2_set_match_limit(context.get(), 100000);
     const int result = pcre2_match(code.get(), reinterpret_cast<PCRE2_SPTR>(search.data.data()), search.data.size(),
                                    search.start, 0, match.get(), context.get());
@@ -82,13 +83,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* input, size_t size) {
     // Its own allocation, so that a read too far is seen.
     const std::vector<uint8_t> data(search.data.begin(), search.data.end());
     uint32_t end = 0;
-    const RegexResult result =
-        regex_search(data.data(), static_cast<uint32_t>(data.size()), search.start, *compiled.program, tables.regex, &end);
+    const RegexResult result = regex_search(data.data(), static_cast<uint32_t>(data.size()), search.start,
+                                            *compiled.program, tables.regex, &end);
     if (result == RegexResult::limit) return 0;
     const long found = result == RegexResult::match ? static_cast<long>(end) : -1;
     const long expected = oracle_answer(search);
     if (expected == -2 || expected == found) return 0;
-    std::fprintf(stderr, "/%s/%s from %u: %ld, PCRE2: %ld\n", search.pattern.c_str(), search.flags.c_str(), search.start,
-                 found, expected);
+    std::fprintf(stderr, "/%s/%s from %u: %ld, PCRE2: %ld\n", search.pattern.c_str(), search.flags.c_str(),
+                 search.start, found, expected);
     std::abort();
 }

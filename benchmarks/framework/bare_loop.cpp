@@ -27,7 +27,8 @@ io::PoolOptions pool_options() {
 
 }  // namespace
 
-BareLoop::BareLoop(const Workload& workload, std::shared_ptr<const BareTables> tables, const Traffic& traffic, size_t keep, unsigned loop, unsigned loops)
+BareLoop::BareLoop(const Workload& workload, std::shared_ptr<const BareTables> tables, const Traffic& traffic,
+                   size_t keep, unsigned loop, unsigned loops)
     : pool_("bare", pool_options()), frames_(frames_of(workload, traffic, loop, loops)), tables_(std::move(tables)),
       matcher_(make_matcher(tables_->patterns, nf::nids::pattern::Engine::automatic)), keep_(keep) {
     hits_.reserve(kBatch, workload.patterns.size());
@@ -91,8 +92,9 @@ void BareLoop::receive() {
         // The parser: IPv4 without options, whole, not a fragment, TCP or UDP.
         const uint8_t* ip = data + kIpAt;
         const uint32_t total = load_be16(ip + 2);
-        const bool plain = load_be16(data + 12) == 0x0800 && ip[0] == 0x45 && total >= 40 && kIpAt + total <= frame.length &&
-                           (load_be16(ip + 6) & 0x3fff) == 0 && (ip[9] == 6 || ip[9] == 17);
+        const bool plain = load_be16(data + 12) == 0x0800 && ip[0] == 0x45 && total >= 40 &&
+                           kIpAt + total <= frame.length && (load_be16(ip + 6) & 0x3fff) == 0 &&
+                           (ip[9] == 6 || ip[9] == 17);
         mbufs_[count_] = mbuf;
         if (plain) ++count_;
         else drop(count_);
@@ -213,7 +215,8 @@ void BareLoop::ipsec() {
     for (unsigned i = 0; i < count_; ++i) encapsulate(mbufs_[i], i);
     for (unsigned at = 0; at < count_; at += IMB_MAX_BURST_SIZE) {
         const uint32_t n = std::min<uint32_t>(IMB_MAX_BURST_SIZE, count_ - at);
-        if (IMB_SUBMIT_CIPHER_BURST_NOCHECK(crypto_, cipher_jobs_ + at, n, IMB_CIPHER_CNTR, IMB_DIR_ENCRYPT, IMB_KEY_128_BYTES) != n ||
+        if (IMB_SUBMIT_CIPHER_BURST_NOCHECK(crypto_, cipher_jobs_ + at, n, IMB_CIPHER_CNTR, IMB_DIR_ENCRYPT,
+                                            IMB_KEY_128_BYTES) != n ||
             IMB_SUBMIT_HASH_BURST_NOCHECK(crypto_, hash_jobs_ + at, n, IMB_AUTH_HMAC_SHA_1) != n)
             throw std::runtime_error("intel-ipsec-mb refuses a burst");
     }

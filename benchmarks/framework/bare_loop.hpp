@@ -52,8 +52,8 @@ public:
     static constexpr unsigned kBatch = 256;
 
     /// `keep`: how many sent frames stay for comparison. `traffic` is of one loop of `loops`, which share its flows.
-    BareLoop(const Workload& workload, std::shared_ptr<const BareTables> tables, const Traffic& traffic, size_t keep, unsigned loop = 0,
-             unsigned loops = 1);
+    BareLoop(const Workload& workload, std::shared_ptr<const BareTables> tables, const Traffic& traffic, size_t keep,
+             unsigned loop = 0, unsigned loops = 1);
     ~BareLoop();
 
     /// One batch; returns the packets that came in.
@@ -89,7 +89,7 @@ private:
     io::TrafficFrames frames_;
     size_t next_frame_ = 0;
     uint64_t number_ = 0;
-    rte_mbuf* mbufs_[kBatch];     // those still under way, in order
+    rte_mbuf* mbufs_[kBatch];  // those still under way, in order
     unsigned count_ = 0;
     rte_mbuf* dropped_[kBatch];
     unsigned dropped_count_ = 0;
@@ -100,7 +100,7 @@ private:
     nf::nids::pattern::Payload payloads_[kBatch];
     IMB_MGR* crypto_ = nullptr;
     std::unique_ptr<CryptoKeys> keys_;
-    alignas(64) uint8_t outer_[36];   // IPv4 and ESP header and IV of every packet, but for what changes
+    alignas(64) uint8_t outer_[36];  // IPv4 and ESP header and IV of every packet, but for what changes
     uint64_t sequence_ = 0;
     IMB_JOB cipher_jobs_[kBatch], hash_jobs_[kBatch];
     alignas(64) uint8_t counters_[kBatch][16];

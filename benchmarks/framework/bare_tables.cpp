@@ -32,10 +32,10 @@ rte_acl_config acl_config() {
     rte_acl_config config{};
     config.num_categories = 1;
     config.num_fields = kFields;
-    config.defs[0] = {RTE_ACL_FIELD_TYPE_BITMASK, 1, 0, 0, 9};   // protocol
-    config.defs[1] = {RTE_ACL_FIELD_TYPE_MASK, 4, 1, 1, 12};     // source
-    config.defs[2] = {RTE_ACL_FIELD_TYPE_MASK, 4, 2, 2, 16};     // destination
-    config.defs[3] = {RTE_ACL_FIELD_TYPE_RANGE, 2, 3, 3, 20};    // ports
+    config.defs[0] = {RTE_ACL_FIELD_TYPE_BITMASK, 1, 0, 0, 9};  // protocol
+    config.defs[1] = {RTE_ACL_FIELD_TYPE_MASK, 4, 1, 1, 12};    // source
+    config.defs[2] = {RTE_ACL_FIELD_TYPE_MASK, 4, 2, 2, 16};    // destination
+    config.defs[3] = {RTE_ACL_FIELD_TYPE_RANGE, 2, 3, 3, 20};   // ports
     config.defs[4] = {RTE_ACL_FIELD_TYPE_RANGE, 2, 4, 3, 22};
     config.defs[5] = {RTE_ACL_FIELD_TYPE_BITMASK, 4, 5, 4, 32};  // TCP: offset, flags, window
     return config;
@@ -68,7 +68,8 @@ AclRule acl_rule(const nf::classify::Box& box, nf::classify::Action action, int3
 }  // namespace
 
 BareTables::BareTables(const Workload& workload)
-    : patterns(std::make_shared<const nf::nids::pattern::PatternSet>(workload.patterns)), pattern_drops(workload.pattern_drops) {
+    : patterns(std::make_shared<const nf::nids::pattern::PatternSet>(workload.patterns)),
+      pattern_drops(workload.pattern_drops) {
     build_acl(workload);
     build_fib(workload);
 }
@@ -87,7 +88,8 @@ void BareTables::build_acl(const Workload& workload) {
     const std::vector<uint32_t> order = rules.in_order();
     for (size_t i = 0; i < order.size(); ++i) {
         const nf::classify::Box& box = rules.boxes[order[i]];
-        if (box.ipv4) acl_rules.push_back(acl_rule(box, rules.rules[box.rule].action, static_cast<int32_t>(order.size() - i)));
+        if (box.ipv4)
+            acl_rules.push_back(acl_rule(box, rules.rules[box.rule].action, static_cast<int32_t>(order.size() - i)));
     }
     const std::string name = unique("acl");
     rte_acl_param param{};
@@ -97,7 +99,8 @@ void BareTables::build_acl(const Workload& workload) {
     param.max_rule_num = static_cast<uint32_t>(acl_rules.size());
     acl = rte_acl_create(&param);
     if (acl == nullptr) throw std::runtime_error("bare loop: rte_acl cannot hold the rules");
-    require(rte_acl_add_rules(acl, reinterpret_cast<const rte_acl_rule*>(acl_rules.data()), static_cast<uint32_t>(acl_rules.size())),
+    require(rte_acl_add_rules(acl, reinterpret_cast<const rte_acl_rule*>(acl_rules.data()),
+                              static_cast<uint32_t>(acl_rules.size())),
             "rules are refused");
     const rte_acl_config config = acl_config();
     require(rte_acl_build(acl, &config), "rules do not compile");
@@ -123,9 +126,11 @@ void BareTables::build_fib(const Workload& workload) {
         const auto prefix = parse_prefix(line.substr(0, blank));
         if (!prefix || prefix->ipv6) return;
         // The router chooses by a hash of its own where a file names no hop; for speed any will do.
-        table.push_back({*prefix, blank == std::string_view::npos ? 1 + table.size() % workload.hops.size() : hop_number(line.substr(blank + 1))});
+        table.push_back({*prefix, blank == std::string_view::npos ? 1 + table.size() % workload.hops.size()
+                                                                  : hop_number(line.substr(blank + 1))});
     });
-    std::stable_sort(table.begin(), table.end(), [](const auto& a, const auto& b) { return a.first.length < b.first.length; });
+    std::stable_sort(table.begin(), table.end(),
+                     [](const auto& a, const auto& b) { return a.first.length < b.first.length; });
     rte_fib_conf conf{};
     conf.type = RTE_FIB_DIR24_8;
     conf.default_nh = 0;
@@ -152,7 +157,8 @@ void BareLoop::build_crypto(const Workload& workload) {
     uint8_t block[64];
     const auto pad = [&](uint8_t byte, uint8_t* state) {
         std::memset(block, byte, sizeof block);
-        for (size_t i = 0; i < workload.auth_key.size(); ++i) block[i] = static_cast<uint8_t>(block[i] ^ workload.auth_key[i]);
+        for (size_t i = 0; i < workload.auth_key.size(); ++i)
+            block[i] = static_cast<uint8_t>(block[i] ^ workload.auth_key[i]);
         IMB_SHA1_ONE_BLOCK(crypto_, block, state);
     };
     pad(0x36, keys_->inner);

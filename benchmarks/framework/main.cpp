@@ -3,9 +3,9 @@
 //
 //     taskset -c 1 framework_bench [--seconds N] [--frame BYTES] [--json FILE] [--check]
 //
-// With --threads N: bare loops alone, on N cores at once, over published rules and routes (those of `millrace bench chain`)
-// where there are any: the most that the CPU makes of the chain. The JSON can be drawn together with that of millrace bench.
-// With --batches N: what a packet costs N workers whose batches go through a device that takes no time.
+// With --threads N: bare loops alone, on N cores at once, over published rules and routes (those of `millrace bench
+// chain`) where there are any: the most that the CPU makes of the chain. The JSON can be drawn together with that of
+// millrace bench. With --batches N: what a packet costs N workers whose batches go through a device that takes no time.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -27,17 +27,18 @@ using namespace millrace;
 using namespace millrace::lab;
 
 struct Arguments {
-    double seconds = 4;         ///< for each frame length
-    uint32_t frame_bytes = 0;   ///< 0: all lengths
+    double seconds = 4;        ///< for each frame length
+    uint32_t frame_bytes = 0;  ///< 0: all lengths
     std::string json_file;
-    unsigned threads = 0;       ///< of bare loops side by side; 0: chain and bare loop in turns
-    unsigned first_core = 0;    ///< of theirs
-    unsigned batch_workers = 0; ///< whose batches go through a device that takes no time; 0: chain and bare loop in turns
-    bool check = false;         ///< briefly, and judge
+    unsigned threads = 0;        ///< of bare loops side by side; 0: chain and bare loop in turns
+    unsigned first_core = 0;     ///< of theirs
+    unsigned batch_workers = 0;  ///< whose batches go through a device that takes no time; 0: chain and bare loop in
+                                 ///< turns
+    bool check = false;          ///< briefly, and judge
 };
 
-/// The goal is 0.9, and a quiet machine gives 0.93 and more (see docs/benchmarks/framework.md). A short run on shared cores is
-/// good for a tenth: so this tells a path that broke or got much slower, not one that lost a percent.
+/// The goal is 0.9, and a quiet machine gives 0.93 and more (see docs/benchmarks/framework.md). A short run on shared
+/// cores is good for a tenth: so this tells a path that broke or got much slower, not one that lost a percent.
 constexpr double kLowestRatioInCheck = 0.75;
 
 Arguments parse_arguments(int argc, char** argv) {
@@ -46,12 +47,18 @@ Arguments parse_arguments(int argc, char** argv) {
         const std::string option = argv[i];
         if (option == "--check") arguments.check = true, arguments.seconds = 0.3;
         else if (option == "--seconds" && i + 1 < argc) arguments.seconds = std::atof(argv[++i]);
-        else if (option == "--frame" && i + 1 < argc) arguments.frame_bytes = static_cast<uint32_t>(std::atoi(argv[++i]));
+        else if (option == "--frame" && i + 1 < argc)
+            arguments.frame_bytes = static_cast<uint32_t>(std::atoi(argv[++i]));
         else if (option == "--threads" && i + 1 < argc) arguments.threads = static_cast<unsigned>(std::atoi(argv[++i]));
-        else if (option == "--batches" && i + 1 < argc) arguments.batch_workers = static_cast<unsigned>(std::atoi(argv[++i]));
-        else if (option == "--first-core" && i + 1 < argc) arguments.first_core = static_cast<unsigned>(std::atoi(argv[++i]));
+        else if (option == "--batches" && i + 1 < argc)
+            arguments.batch_workers = static_cast<unsigned>(std::atoi(argv[++i]));
+        else if (option == "--first-core" && i + 1 < argc)
+            arguments.first_core = static_cast<unsigned>(std::atoi(argv[++i]));
         else if (option == "--json" && i + 1 < argc) arguments.json_file = argv[++i];
-        else throw std::runtime_error("unknown option " + option + "; there are --seconds N, --frame BYTES, --json FILE, --check, --threads N, --first-core N, --batches N");
+        else
+            throw std::runtime_error("unknown option " + option +
+                                     "; there are --seconds N, --frame BYTES, --json FILE, --check, --threads N, "
+                                     "--first-core N, --batches N");
     }
     return arguments;
 }
@@ -96,8 +103,9 @@ void print(const Comparison& c) {
         return fmt::format("{:6.2f} Mpkt/s {:5.2f} Gb/s {:6.0f} c", rate(cost.best_cycles) * 1e-6,
                            gbps(cost.best_cycles, c.frame_bytes), cost.best_cycles);
     };
-    std::cout << fmt::format("{:4} B  {}  {}  {:5.3f}  ({:5.3f})  {} slices; {} of {} frames sent, equal\n", c.frame_bytes, side(c.chain),
-                             side(c.bare), c.ratio, c.median_ratio, c.slices, c.compared_out, c.compared_in);
+    std::cout << fmt::format("{:4} B  {}  {}  {:5.3f}  ({:5.3f})  {} slices; {} of {} frames sent, equal\n",
+                             c.frame_bytes, side(c.chain), side(c.bare), c.ratio, c.median_ratio, c.slices,
+                             c.compared_out, c.compared_in);
     for (const Cost* cost : {&c.chain, &c.bare}) {
         std::cout << (cost == &c.chain ? "          chain:" : "          bare: ");
         for (const auto& [name, cycles] : cost->stages) std::cout << fmt::format("  {} {:.0f}", name, cycles);
@@ -124,17 +132,30 @@ void write_json(const Arguments& arguments, const nlohmann::json& content) {
 int run_side_by_side(const Arguments& arguments) {
     const ScratchFolder scratch;
     start_eal();
-    const Workload workload = make_workload({.data = folder("MILLRACE_DATA", MILLRACE_DATA_DEFAULT), .scratch = scratch.path()});
+    const Workload workload = make_workload(
+        {.data = folder("MILLRACE_DATA", MILLRACE_DATA_DEFAULT), .scratch = scratch.path()});
     nlohmann::json results = nlohmann::json::array();
     for (const std::string size : {"64", "128", "256", "512", "1024", "1518", "imix"}) {
         if (arguments.frame_bytes != 0 && size != std::to_string(arguments.frame_bytes)) continue;
-        const SideBySide all = measure_side_by_side(workload, {.size = size}, arguments.threads, arguments.first_core, arguments.seconds);
+        const SideBySide all = measure_side_by_side(workload, {.size = size}, arguments.threads, arguments.first_core,
+                                                    arguments.seconds);
         const double gbps = all.packets_per_second * all.frame_bytes * 8e-9;
-        std::cout << fmt::format("{:>4}  {:7.2f} Mpkt/s  {:6.2f} Gb/s on {} cores\n", size, all.packets_per_second * 1e-6, gbps, arguments.threads) << std::flush;
-        results.push_back({{"chain", "firewall+nids+router+ipsec"}, {"device", "bare loop"}, {"workers", arguments.threads}, {"traffic", size},
-                           {"packets-per-second", all.packets_per_second}, {"gbps", gbps}, {"frame-bytes-in", all.frame_bytes}});
+        std::cout << fmt::format("{:>4}  {:7.2f} Mpkt/s  {:6.2f} Gb/s on {} cores\n", size,
+                                 all.packets_per_second * 1e-6, gbps, arguments.threads)
+                  << std::flush;
+        results.push_back({{"chain", "firewall+nids+router+ipsec"},
+                           {"device", "bare loop"},
+                           {"workers", arguments.threads},
+                           {"traffic", size},
+                           {"packets-per-second", all.packets_per_second},
+                           {"gbps", gbps},
+                           {"frame-bytes-in", all.frame_bytes}});
     }
-    write_json(arguments, {{"inputs", {{"firewall", workload.rules_name}, {"nids", workload.pattern_name}, {"router", workload.route_name}, {"payload", workload.payload_name}}},
+    write_json(arguments, {{"inputs",
+                            {{"firewall", workload.rules_name},
+                             {"nids", workload.pattern_name},
+                             {"router", workload.route_name},
+                             {"payload", workload.payload_name}}},
                            {"results", results}});
     return 0;
 }
@@ -146,12 +167,19 @@ int run_batches(const Arguments& arguments) {
         for (const uint32_t batch : {1024u, 2048u, 4096u, 8192u})
             for (const uint32_t buffers : {6 * batch, 49152u})
                 for (const bool side_by_side : {false, true}) {
-                    const OffloadPath path{arguments.batch_workers, size, batch, buffers, side_by_side, arguments.seconds / 16};
+                    const OffloadPath path{arguments.batch_workers, size, batch, buffers, side_by_side,
+                                           arguments.seconds / 16};
                     const double cycles = measure_offload_path(path);
-                    std::cout << fmt::format("{:>4}, batches of {:4}, {:5} {}, {} workers: {:5.1f} cycles a packet\n", size, batch, buffers,
-                                             side_by_side ? "frames side by side" : "buffers", path.workers, cycles) << std::flush;
-                    results.push_back({{"traffic", size}, {"batch", batch}, {"buffers", buffers}, {"layout", side_by_side ? "side-by-side" : "buffers"},
-                                       {"workers", path.workers}, {"cycles-per-packet", cycles}});
+                    std::cout << fmt::format("{:>4}, batches of {:4}, {:5} {}, {} workers: {:5.1f} cycles a packet\n",
+                                             size, batch, buffers, side_by_side ? "frames side by side" : "buffers",
+                                             path.workers, cycles)
+                              << std::flush;
+                    results.push_back({{"traffic", size},
+                                       {"batch", batch},
+                                       {"buffers", buffers},
+                                       {"layout", side_by_side ? "side-by-side" : "buffers"},
+                                       {"workers", path.workers},
+                                       {"cycles-per-packet", cycles}});
                 }
     write_json(arguments, {{"results", results}});
     return 0;
@@ -162,10 +190,11 @@ int run(const Arguments& arguments) {
     if (arguments.threads != 0) return run_side_by_side(arguments);
     const ScratchFolder scratch;
     start_eal();
-    const Workload workload = make_workload({.data = folder("MILLRACE_DATA", MILLRACE_DATA_DEFAULT),
-                                             .examples = folder("MILLRACE_SOURCE", MILLRACE_SOURCE_DEFAULT) + "/examples",
-                                             .scratch = scratch.path(),
-                                             .flows = 4096});
+    const Workload workload = make_workload(
+        {.data = folder("MILLRACE_DATA", MILLRACE_DATA_DEFAULT),
+         .examples = folder("MILLRACE_SOURCE", MILLRACE_SOURCE_DEFAULT) + "/examples",
+         .scratch = scratch.path(),
+         .flows = 4096});
     std::cout << workload.pattern_name << ", " << workload.payload_name << "\n";
     nlohmann::json sizes = nlohmann::json::array(), empty = nlohmann::json::array();
     bool sound = true;
@@ -176,21 +205,34 @@ int run(const Arguments& arguments) {
         const Comparison c = compare(workload, bytes, arguments.seconds);
         print(c);
         sound &= c.difference.empty() && (!arguments.check || std::max(c.ratio, c.median_ratio) >= kLowestRatioInCheck);
-        sizes.push_back({{"frame-bytes", bytes}, {"chain", json_of(c.chain, bytes)}, {"bare", json_of(c.bare, bytes)},
-                         {"ratio", c.ratio}, {"median-ratio", c.median_ratio}, {"slices", c.slices},
-                         {"frames-in", c.compared_in}, {"frames-equal", c.compared_out}, {"difference", c.difference}});
+        sizes.push_back({{"frame-bytes", bytes},
+                         {"chain", json_of(c.chain, bytes)},
+                         {"bare", json_of(c.bare, bytes)},
+                         {"ratio", c.ratio},
+                         {"median-ratio", c.median_ratio},
+                         {"slices", c.slices},
+                         {"frames-in", c.compared_in},
+                         {"frames-equal", c.compared_out},
+                         {"difference", c.difference}});
     }
     for (const uint16_t burst : {uint16_t{32}, uint16_t{64}, uint16_t{256}}) {
         const EmptyPath path = measure_empty_path(workload, burst, arguments.seconds / 4);
-        std::cout << fmt::format("source -> sink, bursts of {:3}: {:5.1f} cycles a packet (median {:.1f}), {:.1f} Mpkt/s\n", burst,
-                                 path.cost.best_cycles, path.cost.median_cycles, rate(path.cost.best_cycles) * 1e-6);
+        std::cout << fmt::format(
+            "source -> sink, bursts of {:3}: {:5.1f} cycles a packet (median {:.1f}), {:.1f} Mpkt/s\n", burst,
+            path.cost.best_cycles, path.cost.median_cycles, rate(path.cost.best_cycles) * 1e-6);
         nlohmann::json entry = json_of(path.cost, 64);
         entry["burst"] = burst;
         empty.push_back(std::move(entry));
     }
-    write_json(arguments, {{"seconds-each", arguments.seconds}, {"patterns", workload.patterns.size()}, {"pattern-set", workload.pattern_name},
-                           {"payload", workload.payload_name}, {"sizes", sizes}, {"empty-path", empty}});
-    if (!sound) std::cout << "FAILED: the two sides differ, or the chain is below " << kLowestRatioInCheck << " of the bare loop\n";
+    write_json(arguments, {{"seconds-each", arguments.seconds},
+                           {"patterns", workload.patterns.size()},
+                           {"pattern-set", workload.pattern_name},
+                           {"payload", workload.payload_name},
+                           {"sizes", sizes},
+                           {"empty-path", empty}});
+    if (!sound)
+        std::cout << "FAILED: the two sides differ, or the chain is below " << kLowestRatioInCheck
+                  << " of the bare loop\n";
     return sound ? 0 : 1;
 }
 

@@ -14,8 +14,8 @@
 namespace millrace::lab {
 namespace {
 
-constexpr size_t kKeep = 8192;            // frames to compare
-constexpr size_t kSlicePackets = 4096;    // as many as flows: every slice has the same five-tuples
+constexpr size_t kKeep = 8192;          // frames to compare
+constexpr size_t kSlicePackets = 4096;  // as many as flows: every slice has the same five-tuples
 
 /// CPU time of this thread in cycles of the time stamp counter: other programs on the core do not count.
 double thread_cycles() {
@@ -34,16 +34,19 @@ constexpr uint32_t kBuffers = 1024;
 const std::vector<std::string> kChainStages = {"firewall", "nids", "router", "ipsec"};
 
 /// Source, sink that keeps frames, and the chain between them.
-std::string yaml_of(const Workload& workload, const std::vector<std::string>& kinds, uint32_t frame_bytes, size_t keep) {
-    const std::string ports = fmt::format("  in: {{source: {}, buffers: {}, max-frame: 1600}}\n  out: {{sink: {{keep: {}}}}}\n",
-                                          source_options(workload, {.size = std::to_string(frame_bytes)}), kBuffers, keep);
+std::string yaml_of(const Workload& workload, const std::vector<std::string>& kinds, uint32_t frame_bytes,
+                    size_t keep) {
+    const std::string ports = fmt::format(
+        "  in: {{source: {}, buffers: {}, max-frame: 1600}}\n  out: {{sink: {{keep: {}}}}}\n",
+        source_options(workload, {.size = std::to_string(frame_bytes)}), kBuffers, keep);
     return chain_yaml(workload, {.kinds = kinds}, ports);
 }
 
 /// The chain as it runs in production: ports, worker, engine, counters. Only the thread is the benchmark's.
 class ChainSide {
 public:
-    ChainSide(const std::string& yaml, uint16_t burst) : runtime_(chain::parse_configuration(yaml, "benchmark.yaml"), options(burst)) {}
+    ChainSide(const std::string& yaml, uint16_t burst)
+        : runtime_(chain::parse_configuration(yaml, "benchmark.yaml"), options(burst)) {}
 
     size_t turn() { return runtime_.workers()[0]->turn(); }
     std::vector<Stage> stages() const {
@@ -52,7 +55,9 @@ public:
             stages.push_back({node->packets.get(), node->cycles.get()});
         return stages;
     }
-    std::vector<io::SunkFrame> sample() const { return dynamic_cast<const io::SinkPort&>(*runtime_.ports()[1]).sample(); }
+    std::vector<io::SunkFrame> sample() const {
+        return dynamic_cast<const io::SinkPort&>(*runtime_.ports()[1]).sample();
+    }
     uint64_t received() const { return runtime_.workers()[0]->counters()[0]->received_packets.get(); }
     uint64_t sent() const { return runtime_.workers()[0]->counters()[0]->sent_packets.get(); }
 
@@ -88,7 +93,9 @@ struct Slices {
         Cost cost;
         cost.best_cycles = *std::min_element(cycles.begin(), cycles.end());
         cost.median_cycles = median(cycles);
-        for (size_t i = 0; i < by_stage.size(); ++i) if (!by_stage[i].empty()) cost.stages.emplace_back(names[i], *std::min_element(by_stage[i].begin(), by_stage[i].end()));
+        for (size_t i = 0; i < by_stage.size(); ++i)
+            if (!by_stage[i].empty())
+                cost.stages.emplace_back(names[i], *std::min_element(by_stage[i].begin(), by_stage[i].end()));
         return cost;
     }
 };
@@ -101,11 +108,13 @@ void compare_frames(ChainSide& chain, BareLoop& bare, Comparison& result) {
     for (size_t i = 0; i < kKeep; ++i) {
         const BareLoop::Frame& other = bare.kept()[i];
         if (frames[i].number != other.number) {
-            result.difference = fmt::format("the chain's frame {} is packet {}, the bare loop's is packet {}", i + 1, frames[i].number, other.number);
+            result.difference = fmt::format("the chain's frame {} is packet {}, the bare loop's is packet {}", i + 1,
+                                            frames[i].number, other.number);
             return;
         }
         if (frames[i].bytes == other.bytes) continue;
-        const auto at = std::mismatch(frames[i].bytes.begin(), frames[i].bytes.end(), other.bytes.begin(), other.bytes.end());
+        const auto at = std::mismatch(frames[i].bytes.begin(), frames[i].bytes.end(), other.bytes.begin(),
+                                      other.bytes.end());
         result.difference = fmt::format("packet {} differs from byte {} on ({} and {} bytes long)", other.number,
                                         at.first - frames[i].bytes.begin(), frames[i].bytes.size(), other.bytes.size());
         return;

@@ -20,21 +20,24 @@ void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::durati
 
 }  // namespace
 
-SideBySide measure_side_by_side(const Workload& workload, const Traffic& traffic, unsigned threads, unsigned first_core, double seconds) {
+SideBySide measure_side_by_side(const Workload& workload, const Traffic& traffic, unsigned threads, unsigned first_core,
+                                double seconds) {
     static std::shared_ptr<const BareTables> tables;
     if (tables == nullptr) tables = std::make_shared<const BareTables>(workload);
     std::vector<std::unique_ptr<BareLoop>> loops;
-    for (unsigned i = 0; i < threads; ++i) loops.push_back(std::make_unique<BareLoop>(workload, tables, traffic, 0, i, threads));
+    for (unsigned i = 0; i < threads; ++i)
+        loops.push_back(std::make_unique<BareLoop>(workload, tables, traffic, 0, i, threads));
     std::vector<Progress> progress(threads);
     std::atomic<bool> stop{false};
     std::vector<std::unique_ptr<WorkerThread>> running;
     for (unsigned i = 0; i < threads; ++i)
-        running.push_back(std::make_unique<WorkerThread>("bare" + std::to_string(i), static_cast<int>(first_core + i), [&, i] {
-            while (!stop.load(std::memory_order_relaxed)) {
-                loops[i]->turn();
-                progress[i].packets.store(loops[i]->received(), std::memory_order_relaxed);
-            }
-        }));
+        running.push_back(
+            std::make_unique<WorkerThread>("bare" + std::to_string(i), static_cast<int>(first_core + i), [&, i] {
+                while (!stop.load(std::memory_order_relaxed)) {
+                    loops[i]->turn();
+                    progress[i].packets.store(loops[i]->received(), std::memory_order_relaxed);
+                }
+            }));
     const auto total = [&] {
         uint64_t packets = 0;
         for (const Progress& own : progress) packets += own.packets.load(std::memory_order_relaxed);

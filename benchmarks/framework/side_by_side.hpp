@@ -13,7 +13,9 @@ struct SideBySide {
     double frame_bytes = 0;         ///< of a received frame
 };
 
-/// `threads` loops, each on a core of its own from `first_core` on, over shares of the same flows and with the same tables.
-SideBySide measure_side_by_side(const Workload& workload, const Traffic& traffic, unsigned threads, unsigned first_core, double seconds);
+/// `threads` loops, each on a core of its own from `first_core` on, over shares of the same flows and with the same
+/// tables.
+SideBySide measure_side_by_side(const Workload& workload, const Traffic& traffic, unsigned threads, unsigned first_core,
+                                double seconds);
 
 }  // namespace millrace::lab

@@ -1,4 +1,5 @@
-// Runs the test or benchmark by whose name it is called: bin/NAME, a link to this program, loads lib/NAME.so and runs its main().
+// Runs the test or benchmark by whose name it is called: bin/NAME, a link to this program, loads lib/NAME.so and runs
+// its main().
 #include <dlfcn.h>
 
 #include <cstdio>

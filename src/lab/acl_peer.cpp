@@ -36,7 +36,8 @@ double rate(const Acl& acl, const std::vector<uint8_t>& prepared, size_t headers
             uint32_t found[Acl::kMaxKeys];
             uint64_t done = 0;
             const size_t batches = headers / Acl::kMaxKeys;
-            for (size_t batch = t * batches / threads; !stop.load(std::memory_order_relaxed); batch = batch + 1 == batches ? 0 : batch + 1) {
+            for (size_t batch = t * batches / threads; !stop.load(std::memory_order_relaxed);
+                 batch = batch + 1 == batches ? 0 : batch + 1) {
                 acl.find(prepared, batch * Acl::kMaxKeys, Acl::kMaxKeys, found);
                 done += Acl::kMaxKeys;
             }
@@ -74,7 +75,8 @@ void measure_in_child(const LookupSet& set, int in, int out, double seconds) {
             mistakes += found != set.reference(header);
         }
         const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
-        const double one = rate(acl, prepared, headers.size(), 1, seconds), all = rate(acl, prepared, headers.size(), cores, seconds);
+        const double one = rate(acl, prepared, headers.size(), 1, seconds),
+                     all = rate(acl, prepared, headers.size(), cores, seconds);
         say(out, {{"one-core", one}, {"all-cores", all}, {"cores", cores}, {"mistakes", mistakes}});
     } catch (const std::exception& error) {
         say(out, {{"refusal", error.what()}});
@@ -139,7 +141,8 @@ private:
     std::string heard_;
 };
 
-AclPeers::AclPeers(const std::vector<std::shared_ptr<LookupSet>>& sets, double seconds) : seconds_(seconds), begin_(Clock::now()) {
+AclPeers::AclPeers(const std::vector<std::shared_ptr<LookupSet>>& sets, double seconds)
+    : seconds_(seconds), begin_(Clock::now()) {
     for (const auto& set : sets) children_.push_back(std::make_unique<Child>(*set, seconds));
 }
 AclPeers::~AclPeers() = default;
@@ -152,7 +155,8 @@ std::vector<AclRate> AclPeers::measure(double limit_seconds) {
             rates[i].build_seconds = built["build-seconds"];
             rates[i].method = built["method"];
         } else {
-            rates[i].refusal = built.contains("refusal") ? built["refusal"].get<std::string>() : fmt::format("not compiled after {:.0f} s", limit_seconds);
+            rates[i].refusal = built.contains("refusal") ? built["refusal"].get<std::string>()
+                                                         : fmt::format("not compiled after {:.0f} s", limit_seconds);
             children_[i].reset();
         }
     }

@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "millrace/exec/transfer/transfer.hpp"
+#include "millrace/packet/bytes.hpp"
 
 namespace millrace::lab {
 namespace {
@@ -15,7 +16,9 @@ using device::Status;
 using device::Step;
 using Clock = std::chrono::steady_clock;
 
-double ns_since(Clock::time_point begin) { return std::chrono::duration<double, std::nano>(Clock::now() - begin).count(); }
+double ns_since(Clock::time_point begin) {
+    return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
+}
 
 void require(Status status) {
     if (status != Status::ok) throw device::DeviceError("the device has failed while it was measured");
@@ -25,10 +28,11 @@ void require(Status status) {
 void write_frame(uint8_t* frame, uint32_t bytes) {
     std::memset(frame, 'x', bytes);
     const auto ip_bytes = static_cast<uint16_t>(bytes - 14), udp_bytes = static_cast<uint16_t>(bytes - 34);
-    const uint8_t headers[] = {2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0,
-                               0x45, 0, static_cast<uint8_t>(ip_bytes >> 8), static_cast<uint8_t>(ip_bytes), 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
-                               0x10, 0, 0x20, 0, static_cast<uint8_t>(udp_bytes >> 8), static_cast<uint8_t>(udp_bytes), 0, 0};
-    std::copy(std::begin(headers), std::end(headers), frame);
+    constexpr uint8_t kHeaders[] = {2, 0,  0,  0, 0, 2,  2, 0, 0, 0,  0, 1, 8, 0,    0x45, 0,    0, 0, 0, 0, 0,
+                                    0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0x10, 0,    0x20, 0, 0, 0, 0, 0};
+    std::copy(std::begin(kHeaders), std::end(kHeaders), frame);
+    store_be16(frame + 16, ip_bytes);
+    store_be16(frame + 38, udp_bytes);
 }
 
 template <class T>
@@ -38,10 +42,14 @@ T* pointer(Address address) {
 
 }  // namespace
 
-BatchProbe::BatchProbe(std::shared_ptr<device::Device> device, const std::string& nfs, size_t packets, uint32_t frame_bytes)
-    : device_(std::move(device)), packets_(packets), frame_bytes_(frame_bytes), room_(exec::frame_room(frame_bytes, 0, 0)) {
+BatchProbe::BatchProbe(std::shared_ptr<device::Device> device, const std::string& nfs, size_t packets,
+                       uint32_t frame_bytes)
+    : device_(std::move(device)), packets_(packets), frame_bytes_(frame_bytes),
+      room_(exec::frame_room(frame_bytes, 0, 0)) {
     const chain::Configuration configuration = chain::parse_configuration(
-        "version: 1\nports: {in: {null: {}}, out: {null: {}}}\nchains:\n  profile: {input: in, output: out, nfs: " + nfs + "}\n", "the profile's chain",
+        "version: 1\nports: {in: {null: {}}, out: {null: {}}}\nchains:\n  profile: {input: in, output: out, nfs: " +
+            nfs + "}\n",
+        "the profile's chain",
         {.device = "cpu", .output_folder = "/nowhere", .lanes = 0, .previous = nullptr, .progress = nullptr});
     program_ = configuration.chains.front();
     loaded_ = device_->load(program_, device::plan_steps(*program_, {.gather = true, .pack = true}));
@@ -76,7 +84,8 @@ BatchProbe::BatchProbe(std::shared_ptr<device::Device> device, const std::string
         const EventBuffer none;
         std::memcpy(slot.back, &none, sizeof none);
         require(device_->copy_to_device(slot.stream, slot.memory + events_at_, slot.back, sizeof none));
-        require(device_->copy_rows_to_device(slot.stream, slot.memory + frames_at_, room_, slot.frames, kPitch, frame_bytes, packets));
+        require(device_->copy_rows_to_device(slot.stream, slot.memory + frames_at_, room_, slot.frames, kPitch,
+                                             frame_bytes, packets));
         wait(slot);
     }
 }
@@ -124,8 +133,10 @@ void BatchProbe::prepare(const Turn& turn) {
     for (Slot& slot : slots_) {
         auto* descriptors = reinterpret_cast<device::FrameDescriptor*>(slot.descriptors);
         for (size_t i = 0; i < turn.packets; ++i)
-            descriptors[i] = {static_cast<uint32_t>(frames_at_ + i * room_), static_cast<uint16_t>(frame_bytes_), static_cast<uint16_t>(turn.present), 0, 0};
-        require(device_->copy_to_device(slot.stream, slot.memory, slot.descriptors, turn.packets * sizeof(device::FrameDescriptor)));
+            descriptors[i] = {static_cast<uint32_t>(frames_at_ + i * room_), static_cast<uint16_t>(frame_bytes_),
+                              static_cast<uint16_t>(turn.present), 0, 0};
+        require(device_->copy_to_device(slot.stream, slot.memory, slot.descriptors,
+                                        turn.packets * sizeof(device::FrameDescriptor)));
         put(slot, {.packets = turn.packets, .present = turn.present, .nodes = true});
         wait(slot);
     }
@@ -136,10 +147,14 @@ void BatchProbe::put(Slot& slot, const Turn& turn) {
     const std::vector<Step>& steps = loaded_->steps();
     for (size_t i = 0; i < steps.size(); ++i) {
         const Step::Kind kind = steps[i].kind;
-        const bool wanted = kind == Step::Kind::gather ? turn.gather : kind == Step::Kind::pack ? turn.heads != 0 : turn.nodes || turn.in_place;
+        const bool wanted = kind == Step::Kind::gather ? turn.gather
+                            : kind == Step::Kind::pack ? turn.heads != 0
+                                                       : turn.nodes || turn.in_place;
         if (wanted) require(device_->launch(slot.stream, *loaded_, i, batch));
     }
-    if (turn.copy_back != 0) require(device_->copy_to_host(slot.stream, slot.back, slot.memory + (turn.heads != 0 ? heads_at_ : frames_at_), turn.copy_back));
+    if (turn.copy_back != 0)
+        require(device_->copy_to_host(slot.stream, slot.back, slot.memory + (turn.heads != 0 ? heads_at_ : frames_at_),
+                                      turn.copy_back));
 }
 
 double BatchProbe::measure(const Turn& turn, double seconds) {
@@ -157,7 +172,8 @@ double BatchProbe::measure(const Turn& turn, double seconds) {
                 require(device_->record(slot.stream, event));
                 under_way.push_back(event);
             }
-            for (Status status; !under_way.empty() && (status = device_->query(under_way.front())) != Status::pending;) {
+            for (Status status;
+                 !under_way.empty() && (status = device_->query(under_way.front())) != Status::pending;) {
                 require(status);
                 under_way.pop_front();
                 ++done;

@@ -24,14 +24,14 @@ public:
 
     /// What is put on a stream for each turn.
     struct Turn {
-        size_t packets = 0;            ///< of the batch, that take part
-        uint32_t present = 0;          ///< bytes of each frame that the device gets or reads
-        bool gather = false;           ///< a kernel fetches them
-        bool nodes = false;            ///< the chain runs, on the frames in the device's memory
-        bool in_place = false;         ///< or in the host's
-        uint32_t heads = 0;            ///< bytes of each frame that a kernel puts side by side: in the device's memory,
-        bool heads_home = false;       ///< or in the host's
-        size_t copy_back = 0;          ///< bytes that are copied back at last
+        size_t packets = 0;       ///< of the batch, that take part
+        uint32_t present = 0;     ///< bytes of each frame that the device gets or reads
+        bool gather = false;      ///< a kernel fetches them
+        bool nodes = false;       ///< the chain runs, on the frames in the device's memory
+        bool in_place = false;    ///< or in the host's
+        uint32_t heads = 0;       ///< bytes of each frame that a kernel puts side by side: in the device's memory,
+        bool heads_home = false;  ///< or in the host's
+        size_t copy_back = 0;     ///< bytes that are copied back at last
     };
     /// How long a turn takes when many follow on each other, in ns.
     double measure(const Turn& turn, double seconds);
@@ -59,7 +59,8 @@ private:
     std::shared_ptr<const chain::Program> program_;
     std::shared_ptr<device::LoadedProgram> loaded_;
     std::vector<Slot> slots_;
-    size_t results_at_ = 0, packets_at_ = 0, decisions_at_ = 0, keys_at_ = 0, at_at_ = 0, counts_at_ = 0, events_at_ = 0, heads_at_ = 0, frames_at_ = 0, bytes_ = 0;
+    size_t results_at_ = 0, packets_at_ = 0, decisions_at_ = 0, keys_at_ = 0, at_at_ = 0, counts_at_ = 0,
+           events_at_ = 0, heads_at_ = 0, frames_at_ = 0, bytes_ = 0;
 };
 
 }  // namespace millrace::lab

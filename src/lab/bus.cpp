@@ -16,7 +16,8 @@ using Clock = std::chrono::steady_clock;
 class Lane {
 public:
     Lane(device::Device& device, const BusOptions& options, bool to_device)
-        : device_(device), options_(options), to_device_(to_device), bytes_(to_device ? options.to_device_bytes : options.to_host_bytes) {
+        : device_(device), options_(options), to_device_(to_device),
+          bytes_(to_device ? options.to_device_bytes : options.to_host_bytes) {
         if (bytes_ == 0) return;
         rows_ = to_device && options.row_bytes != 0 ? std::max<size_t>(bytes_ / options.row_bytes, 1) : 0;
         const size_t host_bytes = rows_ != 0 ? rows_ * options.pitch_bytes : bytes_;
@@ -64,8 +65,10 @@ private:
     }
     Status copy(size_t i) {
         if (rows_ != 0)
-            return device_.copy_rows_to_device(stream_, there_[i], options_.row_bytes, host_[i], options_.pitch_bytes, options_.row_bytes, rows_);
-        return to_device_ ? device_.copy_to_device(stream_, there_[i], host_[i], bytes_) : device_.copy_to_host(stream_, host_[i], there_[i], bytes_);
+            return device_.copy_rows_to_device(stream_, there_[i], options_.row_bytes, host_[i], options_.pitch_bytes,
+                                               options_.row_bytes, rows_);
+        return to_device_ ? device_.copy_to_device(stream_, there_[i], host_[i], bytes_)
+                          : device_.copy_to_host(stream_, host_[i], there_[i], bytes_);
     }
 
     device::Device& device_;
@@ -96,7 +99,8 @@ BusRate measure_bus(device::Device& device, const BusOptions& options) {
         const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
         while (elapsed() < seconds) turn(true);
         const double took = elapsed();
-        return std::pair{static_cast<double>(in.done() - from_in) / took, static_cast<double>(out.done() - from_out) / took};
+        return std::pair{static_cast<double>(in.done() - from_in) / took,
+                         static_cast<double>(out.done() - from_out) / took};
     };
     run(options.seconds / 4);
     const auto [pieces_in, pieces_out] = run(options.seconds);

@@ -17,7 +17,9 @@ void finish(std::ofstream& out, const std::string& file) {
 
 std::string dotted(uint32_t a) { return fmt::format("{}.{}.{}.{}", a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255); }
 
-uint32_t network(uint32_t address, unsigned length) { return length == 0 ? 0 : address & ~uint32_t{0} << (32 - length); }
+uint32_t network(uint32_t address, unsigned length) {
+    return length == 0 ? 0 : address & ~uint32_t{0} << (32 - length);
+}
 
 }  // namespace
 
@@ -47,19 +49,23 @@ void make_rules(const std::string& file, size_t count, std::mt19937& random) {
     std::ofstream out(file);
     for (size_t i = 0; i < count; ++i) {
         const unsigned src = 8 + static_cast<unsigned>(random() % 25), dst = 16 + static_cast<unsigned>(random() % 17);
-        out << "permit " << (random() % 4 == 0 ? "udp" : "tcp") << " from " << dotted(network(static_cast<uint32_t>(random()), src)) << "/" << src
-            << " to " << dotted(network(static_cast<uint32_t>(random()), dst)) << "/" << dst << " port " << random() % 10000 << "\n";
+        out << "permit " << (random() % 4 == 0 ? "udp" : "tcp") << " from "
+            << dotted(network(static_cast<uint32_t>(random()), src)) << "/" << src << " to "
+            << dotted(network(static_cast<uint32_t>(random()), dst)) << "/" << dst << " port " << random() % 10000
+            << "\n";
     }
     finish(out, file);
 }
 
 void make_routes(const std::string& file, size_t count, std::mt19937& random) {
     // Of 20 prefixes so many are this long, about as in the tables of 2025.
-    static constexpr unsigned kLengths[20] = {24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 23, 23, 22, 22, 21, 20, 19, 16};
+    static constexpr unsigned kLengths[20] = {24, 24, 24, 24, 24, 24, 24, 24, 24, 24,
+                                              24, 24, 23, 23, 22, 22, 21, 20, 19, 16};
     std::set<std::pair<uint32_t, unsigned>> prefixes;
     while (prefixes.size() < count) {
         const unsigned length = kLengths[random() % 20];
-        const uint32_t address = (1 + static_cast<uint32_t>(random()) % 223) << 24 | static_cast<uint32_t>(random()) >> 8;
+        const uint32_t address = (1 + static_cast<uint32_t>(random()) % 223) << 24 |
+                                 static_cast<uint32_t>(random()) >> 8;
         prefixes.emplace(network(address, length), length);
     }
     std::ofstream out(file);

@@ -33,12 +33,12 @@ bool is_ordered(const device::Step& step) {
 
 }  // namespace
 
-/// A batch with its memory on both sides: the pieces lie one behind the other as in the offload engine, its frames having
-/// landed side by side. They stay there, so that its steps can run again.
+/// A batch with its memory on both sides: the pieces lie one behind the other as in the offload engine, its frames
+/// having landed side by side. They stay there, so that its steps can run again.
 class KernelRun::Batch {
 public:
-    Batch(device::Device& device, device::StreamId its_stream, const chain::Program& program, const io::TrafficFrames& frames, uint32_t count,
-          const std::vector<device::StateArray>& states, size_t steps)
+    Batch(device::Device& device, device::StreamId its_stream, const chain::Program& program,
+          const io::TrafficFrames& frames, uint32_t count, const std::vector<device::StateArray>& states, size_t steps)
         : stream(its_stream), device_(device) {
         const uint32_t headroom = program.head_growth(), tailroom = program.tail_growth();
         size_t state_bytes = 0;
@@ -48,7 +48,8 @@ public:
         size_t frames_bytes = exec::first_frame(headroom, true), landing_bytes = 0;
         for (uint32_t i = 0; i < count; ++i) {
             const uint32_t length = frames.templates[i % frames.templates.size()].length;
-            descriptors[i] = {static_cast<uint32_t>(frames_bytes), static_cast<uint16_t>(length), static_cast<uint16_t>(length), 0, 0};
+            descriptors[i] = {static_cast<uint32_t>(frames_bytes), static_cast<uint16_t>(length),
+                              static_cast<uint16_t>(length), 0, 0};
             frames_bytes += exec::frame_room(length, headroom, tailroom);
             landed[i] = landing_bytes;
             landing_bytes += (length + io::kFrameSpacing - 1) / io::kFrameSpacing * io::kFrameSpacing;
@@ -97,7 +98,8 @@ public:
         view.snapshot = at<uint32_t>(snapshot_at);
         work.place(view, at<uint8_t>(work_at));
         for (size_t i = 0; i < states.size(); ++i)
-            view.states[i] = {reinterpret_cast<uint32_t*>(states[i].address), nullptr, static_cast<uint32_t>(states[i].bytes / 4)};
+            view.states[i] = {reinterpret_cast<uint32_t*>(states[i].address), nullptr,
+                              static_cast<uint32_t>(states[i].bytes / 4)};
         view.count = count;
         view.mean_bytes = static_cast<uint32_t>(packet_bytes / std::max<size_t>(count, 1));
         view.headroom = static_cast<uint16_t>(headroom);
@@ -123,8 +125,12 @@ public:
         require(device_.copy_to_device(stream, times_at_, back_, times_bytes_));
     }
     void fetch_times() { require(device_.copy_to_host(stream, back_, times_at_, times_bytes_)); }
-    const uint64_t* times(size_t step) const { return reinterpret_cast<const uint64_t*>(back_) + step * device::kPartCount; }
-    uint64_t* device_times(size_t step) const { return reinterpret_cast<uint64_t*>(times_at_) + step * device::kPartCount; }
+    const uint64_t* times(size_t step) const {
+        return reinterpret_cast<const uint64_t*>(back_) + step * device::kPartCount;
+    }
+    uint64_t* device_times(size_t step) const {
+        return reinterpret_cast<uint64_t*>(times_at_) + step * device::kPartCount;
+    }
     void record() { require(device_.record(stream, done)); }
     void wait() {
         Status status = Status::pending;
@@ -166,15 +172,16 @@ void KernelRun::launch(Batch& batch, const device::LoadedProgram& loaded) {
     }
 }
 
-std::vector<double> KernelRun::step_times(Batch& batch, const device::LoadedProgram& loaded, const KernelOptions& options,
-                                          std::vector<std::vector<double>>* parts) {
+std::vector<double> KernelRun::step_times(Batch& batch, const device::LoadedProgram& loaded,
+                                          const KernelOptions& options, std::vector<std::vector<double>>* parts) {
     const size_t steps = loaded.steps().size();
     std::vector<double> sums(steps);
     if (parts != nullptr) parts->assign(steps, std::vector<double>(device::kPartCount));
     std::vector<device::EventId> events(steps + 1);
     unsigned rounds = 0;
     constexpr unsigned kWarmUp = 3;
-    for (const auto begin = Clock::now(); rounds < kWarmUp + 1 || (seconds_since(begin) < options.seconds && rounds < options.most_rounds); ++rounds) {
+    for (const auto begin = Clock::now();
+         rounds < kWarmUp + 1 || (seconds_since(begin) < options.seconds && rounds < options.most_rounds); ++rounds) {
         batch.bring();
         if (parts != nullptr) batch.clear_times();
         batch.record();
@@ -196,14 +203,16 @@ std::vector<double> KernelRun::step_times(Batch& batch, const device::LoadedProg
             if (rounds >= kWarmUp) sums[i] += static_cast<double>(now - before);
             before = now;
             if (parts != nullptr && rounds >= kWarmUp)
-                for (uint32_t part = 0; part < device::kPartCount; ++part) (*parts)[i][part] += static_cast<double>(batch.times(i)[part]);
+                for (uint32_t part = 0; part < device::kPartCount; ++part)
+                    (*parts)[i][part] += static_cast<double>(batch.times(i)[part]);
         }
     }
     for (double& sum : sums) sum /= rounds - kWarmUp;
     return sums;
 }
 
-double KernelRun::kernel_rate(const Batches& batches, const device::LoadedProgram& loaded, const KernelOptions& options) {
+double KernelRun::kernel_rate(const Batches& batches, const device::LoadedProgram& loaded,
+                              const KernelOptions& options) {
     for (const auto& batch : batches) {
         batch->bring();
         batch->record();
@@ -240,14 +249,16 @@ double KernelRun::bus_rate(const Batches& batches, const device::LoadedProgram& 
     return static_cast<double>(started) * options.batch / seconds_since(begin);
 }
 
-KernelTimes KernelRun::measure(const std::shared_ptr<const chain::Program>& program, const io::TrafficFrames& frames, const KernelOptions& options) {
+KernelTimes KernelRun::measure(const std::shared_ptr<const chain::Program>& program, const io::TrafficFrames& frames,
+                               const KernelOptions& options) {
     // A resident kernel's steps are those of fused.
     const device::Mode mode = options.mode == device::Mode::persistent ? device::Mode::fused : options.mode;
     const auto loaded = device_.load(program, device::plan_steps(*program, {.mode = mode}));
     const auto timed = device_.load(program, device::plan_steps(*program, {.mode = mode, .timed = true}));
     Batches batches;
     for (const device::StreamId stream : streams_)
-        batches.push_back(std::make_unique<Batch>(device_, stream, *program, frames, options.batch, loaded->states(), loaded->steps().size()));
+        batches.push_back(std::make_unique<Batch>(device_, stream, *program, frames, options.batch, loaded->states(),
+                                                  loaded->steps().size()));
     order_ = 0;
     KernelTimes times;
     times.batch = options.batch;
@@ -257,7 +268,8 @@ KernelTimes KernelRun::measure(const std::shared_ptr<const chain::Program>& prog
     step_times(*batches[0], *timed, options, &laps);
     times.batch_us = std::accumulate(steps.begin(), steps.end(), 0.0) * 1e-3;
     const auto add = [&](const std::string& name, double ns) {
-        const auto there = std::find_if(times.parts.begin(), times.parts.end(), [&](const auto& part) { return part.name == name; });
+        const auto there = std::find_if(times.parts.begin(), times.parts.end(),
+                                        [&](const auto& part) { return part.name == name; });
         if (there != times.parts.end()) there->ns_per_packet += ns / options.batch;
         else if (ns > 0) times.parts.push_back({name, ns / options.batch});
     };
@@ -271,7 +283,8 @@ KernelTimes KernelRun::measure(const std::shared_ptr<const chain::Program>& prog
         add("setting apart", steps[i] * laps[i][device::kLandedPart] / whole);
         add("sorting", steps[i] * laps[i][device::kSortPart] / whole);
         add("parsing", steps[i] * laps[i][device::kBeginPart] / whole);
-        for (uint16_t node = step.first; node < step.last; ++node) add(program->nodes[node].name, steps[i] * laps[i][node] / whole);
+        for (uint16_t node = step.first; node < step.last; ++node)
+            add(program->nodes[node].name, steps[i] * laps[i][node] / whole);
         add("results", steps[i] * laps[i][device::kEndPart] / whole);
     }
     times.kernel_rate = kernel_rate(batches, *loaded, options);

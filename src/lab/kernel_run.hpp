@@ -1,4 +1,5 @@
-// What the kernels of a chain take, without workers and ports around them: alone, with the bus, and by network function.
+// What the kernels of a chain take, without workers and ports around them: alone, with the bus, and by network
+// function.
 #pragma once
 
 #include <deque>
@@ -21,15 +22,15 @@ struct KernelOptions {
 /// What was measured of batches whose whole frames are packed, and come back as the offload engine brings them.
 struct KernelTimes {
     uint32_t batch = 0;
-    double frame_bytes = 0;      ///< on average
-    double batch_us = 0;         ///< all kernels of a batch that has the device to itself
-    double kernel_rate = 0;      ///< packets a second through the kernels, with several batches there already
-    double bus_rate = 0;         ///< the same with the way there and back
+    double frame_bytes = 0;  ///< on average
+    double batch_us = 0;     ///< all kernels of a batch that has the device to itself
+    double kernel_rate = 0;  ///< packets a second through the kernels, with several batches there already
+    double bus_rate = 0;     ///< the same with the way there and back
     struct Part {
-        std::string name;        ///< an NF, or what else the kernels do
+        std::string name;  ///< an NF, or what else the kernels do
         double ns_per_packet = 0;
     };
-    std::vector<Part> parts;     ///< of `batch_us`; kernels with several NFs are divided as their timed twins say
+    std::vector<Part> parts;  ///< of `batch_us`; kernels with several NFs are divided as their timed twins say
 };
 
 class KernelRun {
@@ -37,7 +38,8 @@ public:
     /// Makes streams, which a device keeps: one such object for a device.
     explicit KernelRun(device::Device& device);
     /// The first frames of `frames` through `program`. Throws device::DeviceError.
-    KernelTimes measure(const std::shared_ptr<const chain::Program>& program, const io::TrafficFrames& frames, const KernelOptions& options);
+    KernelTimes measure(const std::shared_ptr<const chain::Program>& program, const io::TrafficFrames& frames,
+                        const KernelOptions& options);
 
 private:
     class Batch;

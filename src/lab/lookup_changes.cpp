@@ -23,16 +23,17 @@ struct Generation {
 /// The newest generation, and what the thread that looks up has taken.
 struct Handover {
     std::atomic<const Generation*> newest{nullptr};
-    std::atomic<uint64_t> in_use{0};   ///< number of the generation that the latest batches take
+    std::atomic<uint64_t> in_use{0};  ///< number of the generation that the latest batches take
     std::atomic<uint64_t> batches{0};
-    std::atomic<uint64_t> since{0};    ///< `batches` when it was taken
+    std::atomic<uint64_t> since{0};  ///< `batches` when it was taken
 };
 
 /// Makes generations.
 class Changer {
 public:
     Changer(device::Device& device, const LookupSet& set, Engine engine, unsigned lanes, unsigned batches_under_way)
-        : device_(device), set_(set), engine_(engine), task_(lookup_task(set.words, engine, lanes)), under_way_(batches_under_way), present_(set.rule_count, true) {
+        : device_(device), set_(set), engine_(engine), task_(lookup_task(set.words, engine, lanes)),
+          under_way_(batches_under_way), present_(set.rule_count, true) {
         for (uint32_t i = 0; i < set.rule_count; ++i) {
             if (i % 8 == 7) present_[i] = false;
             (i % 8 == 7 ? away_ : there_).push_back(i);
@@ -58,7 +59,8 @@ public:
         handover_.newest = made.get();
         generations_.push_back(std::move(made));
         // Batches of an older one are done once as many have followed as can be under way.
-        while (generations_.front()->number < handover_.in_use && handover_.batches > handover_.since + under_way_) generations_.pop_front();
+        while (generations_.front()->number < handover_.in_use && handover_.batches > handover_.since + under_way_)
+            generations_.pop_front();
     }
 
 private:
@@ -85,8 +87,8 @@ private:
 
 }  // namespace
 
-ChangeRate measure_changes(device::Device& device, const LookupSet& set, Engine engine, unsigned lanes, LookupRun& run, double seconds,
-                           const ChangeOptions& options) {
+ChangeRate measure_changes(device::Device& device, const LookupSet& set, Engine engine, unsigned lanes, LookupRun& run,
+                           double seconds, const ChangeOptions& options) {
     Changer changer(device, set, engine, lanes, 64);
     Handover& handover = changer.handover();
     std::atomic<bool> stop{false};
@@ -120,7 +122,8 @@ ChangeRate measure_changes(device::Device& device, const LookupSet& set, Engine 
     ChangeRate rate;
     const auto begin = Clock::now();
     std::vector<LookupRun::Paced> rounds;
-    while (seconds_since(begin) < seconds) rounds.push_back(run.paced(*current->task, options.keys_per_second, between));
+    while (seconds_since(begin) < seconds)
+        rounds.push_back(run.paced(*current->task, options.keys_per_second, between));
     stop = true;
     thread.join();
     for (const auto& round : rounds) {

@@ -27,7 +27,8 @@ struct LookupRun::Slot {
     double due = 0;
 };
 
-LookupRun::LookupRun(device::Device& device, const LookupSet& set, const LookupOptions& options, std::vector<device::StreamId>& streams)
+LookupRun::LookupRun(device::Device& device, const LookupSet& set, const LookupOptions& options,
+                     std::vector<device::StreamId>& streams)
     : device_(device), options_(options), words_(set.words), headers_(set.count()) {
     const size_t batch_words = options_.batch * words_, bytes = batch_words * options_.batches * sizeof(uint32_t);
     keys_ = static_cast<uint32_t*>(device_.allocate_host(bytes));
@@ -35,7 +36,8 @@ LookupRun::LookupRun(device::Device& device, const LookupSet& set, const LookupO
     size_t header = 0;
     for (uint32_t b = 0; b < options_.batches; ++b)
         for (uint32_t i = 0; i < options_.batch; ++i, header = header + 1 == headers_ ? 0 : header + 1)
-            for (size_t k = 0; k < words_; ++k) keys_[b * batch_words + k * options_.batch + i] = set.key_words[header * words_ + k];
+            for (size_t k = 0; k < words_; ++k)
+                keys_[b * batch_words + k * options_.batch + i] = set.key_words[header * words_ + k];
     device_keys_ = device_.allocate(bytes, "keys to look up");
     for (unsigned s = 0; s < options_.streams; ++s) {
         slots_.push_back(std::make_unique<Slot>());
@@ -48,7 +50,8 @@ LookupRun::LookupRun(device::Device& device, const LookupSet& set, const LookupO
     }
     require(device_.copy_to_device(slots_[0]->stream, device_keys_, keys_, bytes));
     require(device_.record(slots_[0]->stream, slots_[0]->event));
-    while (!done(*slots_[0])) {}
+    while (!done(*slots_[0])) {
+    }
 }
 
 LookupRun::~LookupRun() {
@@ -72,9 +75,11 @@ void LookupRun::submit(const device::LoadedTask& task, Slot& slot, uint64_t batc
     const size_t batch_words = options_.batch * words_, first = batch % options_.batches * batch_words;
     const Address in = over_the_bus ? slot.keys : device_keys_ + first * sizeof(uint32_t);
     if (over_the_bus) require(device_.copy_to_device(slot.stream, in, keys_ + first, batch_words * sizeof(uint32_t)));
-    require(device_.launch(slot.stream, task,
-                           {reinterpret_cast<const uint32_t*>(in), reinterpret_cast<uint32_t*>(slot.rules), options_.batch}));
-    if (over_the_bus) require(device_.copy_to_host(slot.stream, slot.results, slot.rules, options_.batch * sizeof(uint32_t)));
+    require(device_.launch(
+        slot.stream, task,
+        {reinterpret_cast<const uint32_t*>(in), reinterpret_cast<uint32_t*>(slot.rules), options_.batch}));
+    if (over_the_bus)
+        require(device_.copy_to_host(slot.stream, slot.results, slot.rules, options_.batch * sizeof(uint32_t)));
     require(device_.record(slot.stream, slot.event));
 }
 
@@ -84,7 +89,8 @@ double LookupRun::run(const device::LoadedTask& task, bool over_the_bus, const B
     uint64_t batches = 0, finished = 0;
     const auto drain = [&](size_t leave) {
         for (; under_way.size() > leave; under_way.pop_front(), ++finished)
-            while (!done(*under_way.front())) {}
+            while (!done(*under_way.front())) {
+            }
     };
     const auto go = [&](double seconds, uint64_t least) {
         const uint64_t from = finished;
@@ -137,9 +143,12 @@ LookupRun::Paced LookupRun::paced(const device::LoadedTask& task, double keys_pe
     Paced result;
     if (delays.size() < 2) return result;
     result.rate = static_cast<double>(delays.size() - 1) * options_.batch / (last_done - first_done);
-    delays.erase(delays.begin(), delays.begin() + static_cast<ptrdiff_t>(delays.size() / 10));  // until it has come to its pace
+    delays.erase(delays.begin(), delays.begin() + static_cast<ptrdiff_t>(delays.size() / 10));  // until it has come to
+                                                                                                // its pace
     std::sort(delays.begin(), delays.end());
-    const auto at = [&](double share) { return delays[static_cast<size_t>(share * static_cast<double>(delays.size() - 1))] * 1e6; };
+    const auto at = [&](double share) {
+        return delays[static_cast<size_t>(share * static_cast<double>(delays.size() - 1))] * 1e6;
+    };
     result.p50_us = at(0.5);
     result.p99_us = at(0.99);
     result.highest_us = at(1);
@@ -151,7 +160,8 @@ std::vector<uint32_t> LookupRun::rules(const device::LoadedTask& task, size_t co
     Slot& slot = *slots_[0];
     for (uint64_t batch = 0; found.size() < count; ++batch) {
         submit(task, slot, batch, true);
-        while (!done(slot)) {}
+        while (!done(slot)) {
+        }
         found.insert(found.end(), slot.results, slot.results + std::min<size_t>(options_.batch, count - found.size()));
     }
     return found;

@@ -27,7 +27,8 @@ std::unique_ptr<LookupTables> timed(Build&& build) {
 }
 
 template <unsigned Words>
-void take_keys(LookupSet& set, const std::vector<TernaryRule<Words>>& rules, const std::vector<TernaryKey<Words>>& keys) {
+void take_keys(LookupSet& set, const std::vector<TernaryRule<Words>>& rules,
+               const std::vector<TernaryKey<Words>>& keys) {
     std::set<std::array<uint32_t, Words>> masks;
     for (const auto& rule : rules) masks.insert(mask_of(rule));
     set.words = Words;
@@ -86,7 +87,8 @@ public:
     std::unique_ptr<LookupTables> build(Engine engine, const std::vector<bool>* present) const override {
         return timed([&](LookupTables& tables) {
             std::vector<uint32_t> order = order_;
-            if (present != nullptr) std::erase_if(order, [&](uint32_t index) { return !(*present)[rules_.boxes[index].rule]; });
+            if (present != nullptr)
+                std::erase_if(order, [&](uint32_t index) { return !(*present)[rules_.boxes[index].rule]; });
             FamilyBuilder<4> builder(rules_, order, engine, kMaxTableBytes);
             tables.bytes = builder.bytes();
             builder.attach(tables.image, tables.image.start<Classifier::Family<4>>());
@@ -94,7 +96,9 @@ public:
     }
     uint32_t reference(size_t header, const std::vector<bool>* present) const override {
         for (const uint32_t index : order_)
-            if ((present == nullptr || (*present)[rules_.boxes[index].rule]) && matches(rules_.boxes[index], headers[header])) return rules_.boxes[index].rule;
+            if ((present == nullptr || (*present)[rules_.boxes[index].rule]) &&
+                matches(rules_.boxes[index], headers[header]))
+                return rules_.boxes[index].rule;
         return kNoRule;
     }
     const RuleSet* rule_set() const override { return &rules_; }
@@ -111,7 +115,8 @@ device::Task task() {
     device::Task result;
     result.name = std::string("lookup by ") + kEngineNames[static_cast<size_t>(Which)];
     result.device_header = "lab/classify/lookup.hpp";
-    result.device_struct = "millrace::nf::classify::Lookup<" + std::to_string(Words) + ", millrace::nf::classify::Engine::" + kEnums[static_cast<size_t>(Which)] + ">";
+    result.device_struct = "millrace::nf::classify::Lookup<" + std::to_string(Words) +
+                           ", millrace::nf::classify::Engine::" + kEnums[static_cast<size_t>(Which)] + ">";
     result.lanes = LaneCount;
     result.run = device::Task::run_on_host<Work, LaneCount>;
     result.in_words = Words;

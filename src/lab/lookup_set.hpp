@@ -37,8 +37,8 @@ public:
     std::string name;
     unsigned words = 0;
     size_t rule_count = 0, class_count = 0;
-    std::vector<uint32_t> key_words;                     ///< of the headers, `words` for each
-    std::vector<nf::classify::HeaderKey> headers;        ///< of 5-tuples
+    std::vector<uint32_t> key_words;               ///< of the headers, `words` for each
+    std::vector<nf::classify::HeaderKey> headers;  ///< of 5-tuples
     size_t count() const { return key_words.size() / words; }
 };
 

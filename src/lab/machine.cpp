@@ -47,7 +47,8 @@ struct Nvml {
         const auto start = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
         if (start == nullptr || start() != 0) return;
         by_bus_id = reinterpret_cast<int (*)(const char*, Device*)>(dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2"));
-        energy = reinterpret_cast<int (*)(Device, unsigned long long*)>(dlsym(library, "nvmlDeviceGetTotalEnergyConsumption"));
+        energy = reinterpret_cast<int (*)(Device, unsigned long long*)>(
+            dlsym(library, "nvmlDeviceGetTotalEnergyConsumption"));
     }
 };
 
@@ -65,7 +66,9 @@ nlohmann::json provenance() {
             {"date", today()},
             {"commit", commit()},
             {"machine",
-             {{"processor", processor()}, {"cores", std::thread::hardware_concurrency()}, {"load-average", load_average()},
+             {{"processor", processor()},
+              {"cores", std::thread::hardware_concurrency()},
+              {"load-average", load_average()},
               {"tsc-ghz", static_cast<double>(rte_get_tsc_hz()) * 1e-9}}}};
 }
 
@@ -73,7 +76,9 @@ std::optional<double> gpu_joules(const std::string& bus_id) {
     static const Nvml nvml;
     Nvml::Device device = nullptr;
     unsigned long long millijoules = 0;
-    if (nvml.by_bus_id == nullptr || nvml.energy == nullptr || nvml.by_bus_id(bus_id.c_str(), &device) != 0 || nvml.energy(device, &millijoules) != 0) return std::nullopt;
+    if (nvml.by_bus_id == nullptr || nvml.energy == nullptr || nvml.by_bus_id(bus_id.c_str(), &device) != 0 ||
+        nvml.energy(device, &millijoules) != 0)
+        return std::nullopt;
     return static_cast<double>(millijoules) * 1e-3;
 }
 

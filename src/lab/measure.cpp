@@ -15,7 +15,9 @@ namespace {
 
 constexpr double kMostPatience = 60, kPatienceForOthers = 10;  // for first packets, seconds
 
-double now_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now_seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 exec::RuntimeOptions runtime_options(const RunOptions& options) {
     exec::RuntimeOptions result;
@@ -39,8 +41,10 @@ chain::Configuration with_ports(chain::Configuration configuration, const std::s
 
 Counts operator-(Counts later, const Counts& earlier) {
     later.seconds -= earlier.seconds;
-    for (auto member : {&Counts::received_packets, &Counts::received_bytes, &Counts::sent_packets, &Counts::sent_bytes, &Counts::dropped, &Counts::punted,
-                        &Counts::missed, &Counts::bytes_to_device, &Counts::bytes_to_host, &Counts::batches, &Counts::retried_on_cpu, &Counts::kept_on_cpu, &Counts::receive_cycles})
+    for (auto member :
+         {&Counts::received_packets, &Counts::received_bytes, &Counts::sent_packets, &Counts::sent_bytes,
+          &Counts::dropped, &Counts::punted, &Counts::missed, &Counts::bytes_to_device, &Counts::bytes_to_host,
+          &Counts::batches, &Counts::retried_on_cpu, &Counts::kept_on_cpu, &Counts::receive_cycles})
         later.*member -= earlier.*member;
     for (size_t i = 0; i < later.batches_in.size(); ++i) later.batches_in[i] -= earlier.batches_in[i];
     for (size_t i = 0; i < later.batches_back.size(); ++i) later.batches_back[i] -= earlier.batches_back[i];
@@ -69,7 +73,9 @@ void Run::start() {
     // Workers build tables of their own as the first packets come: what counts begins behind that.
     const auto has_begun = [](const auto& worker) {
         const auto chains = worker->counters();
-        return std::any_of(chains.begin(), chains.end(), [](const exec::ChainCounters* chain) { return chain->received_packets.get() > chain->in_flight(); });
+        return std::any_of(chains.begin(), chains.end(), [](const exec::ChainCounters* chain) {
+            return chain->received_packets.get() > chain->in_flight();
+        });
     };
     // One whose queue has no flows never does.
     double until = begin_ + kMostPatience;
@@ -112,13 +118,17 @@ Counts Run::counts() const {
             counts.batches += chain->batches.get();
             for (size_t i = 0; i < counts.batches_in.size(); ++i) counts.batches_in[i] += chain->batches_in[i].get();
             for (size_t i = 0; i < counts.stage_cycles.size(); ++i) counts.stage_cycles[i] += chain->stages[i].get();
-            for (size_t i = 0; i < counts.batches_back.size(); ++i) counts.batches_back[i] += chain->batches_back[i].get();
+            for (size_t i = 0; i < counts.batches_back.size(); ++i)
+                counts.batches_back[i] += chain->batches_back[i].get();
             counts.retried_on_cpu += chain->retried_on_cpu.get();
             counts.kept_on_cpu += chain->kept_on_cpu.get();
             if (!timed) chain->latency.add_to(counts.latency);
             for (const auto& node : chain->nodes) {
-                const auto same = std::find_if(counts.nodes.begin(), counts.nodes.end(), [&](const Counts::Node& own) { return own.name == node->name; });
-                Counts::Node& own = same != counts.nodes.end() ? *same : counts.nodes.emplace_back(Counts::Node{node->name, 0, 0});
+                const auto same = std::find_if(counts.nodes.begin(), counts.nodes.end(),
+                                               [&](const Counts::Node& own) { return own.name == node->name; });
+                Counts::Node& own = same != counts.nodes.end()
+                                        ? *same
+                                        : counts.nodes.emplace_back(Counts::Node{node->name, 0, 0});
                 own.packets += node->packets.get();
                 own.cycles += node->cycles.get();
             }
@@ -150,7 +160,8 @@ Ending Run::finish() {
         for (const auto& [reason, packets] : chain.drops) ending.drops[reason] += packets;
     ending.trouble = runtime_.trouble();
     for (const auto& port : runtime_.ports())
-        if (const std::string trouble = port->trouble(); !trouble.empty()) ending.trouble += (ending.trouble.empty() ? "" : "; ") + trouble;
+        if (const std::string trouble = port->trouble(); !trouble.empty())
+            ending.trouble += (ending.trouble.empty() ? "" : "; ") + trouble;
     // Of one source only is it known which frame a number stands for.
     if (sources_.size() == 1)
         for (const io::SinkPort* sink : sinks_)
@@ -160,7 +171,8 @@ Ending Run::finish() {
     return ending;
 }
 
-Measured measure(const chain::Configuration& configuration, const std::string& ports, const RunOptions& options, double warm_up, double seconds) {
+Measured measure(const chain::Configuration& configuration, const std::string& ports, const RunOptions& options,
+                 double warm_up, double seconds) {
     Run run(configuration, ports, options);
     run.start();
     run.sleep(warm_up);
@@ -170,21 +182,22 @@ Measured measure(const chain::Configuration& configuration, const std::string& p
     return {after - before, run.finish()};
 }
 
-std::string bench_ports(const chain::Configuration& configuration, const std::string& source_options, const std::string& sink_options,
-                        const RunOptions& options) {
+std::string bench_ports(const chain::Configuration& configuration, const std::string& source_options,
+                        const std::string& sink_options, const RunOptions& options) {
     std::string text;
     for (uint16_t port = 0; port < configuration.port_names.size(); ++port) {
         const bool input = configuration.classification.uses_port(port);
-        const bool output = std::any_of(configuration.chains.begin(), configuration.chains.end(), [&](const auto& program) {
-            return program->output == port || program->punt_port == port;
-        });
+        const bool output = std::any_of(
+            configuration.chains.begin(), configuration.chains.end(),
+            [&](const auto& program) { return program->output == port || program->punt_port == port; });
         if (input && output)
-            throw ConfigError(Diagnostic{{configuration.file, 0, 0}, "port '" + configuration.port_names[port] + "' both receives and sends",
+            throw ConfigError(Diagnostic{{configuration.file, 0, 0},
+                                         "port '" + configuration.port_names[port] + "' both receives and sends",
                                          "benchmarks put a source or a sink in a port's place: name two ports"});
         text += configuration.port_names[port] + ": ";
         if (input)
-            text += fmt::format("{{source: {}, queues: {}, buffers: {}, max-frame: 1600}}\n", source_options, options.workers,
-                                uint64_t{options.buffers} * options.workers);
+            text += fmt::format("{{source: {}, queues: {}, buffers: {}, max-frame: 1600}}\n", source_options,
+                                options.workers, uint64_t{options.buffers} * options.workers);
         else text += fmt::format("{{sink: {}, queues: {}}}\n", sink_options, options.workers);
     }
     return text;

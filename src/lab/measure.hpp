@@ -21,18 +21,18 @@ using LatencyCounts = std::array<uint64_t, Histogram::kBuckets>;
 
 /// What was counted up to a moment, or between two. Of all workers and chains together.
 struct Counts {
-    double seconds = 0;                               ///< a moment, or the span
+    double seconds = 0;  ///< a moment, or the span
     uint64_t received_packets = 0, received_bytes = 0, sent_packets = 0, sent_bytes = 0;
-    uint64_t dropped = 0, punted = 0, missed = 0;     ///< missed: lost by sources for want of descriptors
+    uint64_t dropped = 0, punted = 0, missed = 0;  ///< missed: lost by sources for want of descriptors
     uint64_t bytes_to_device = 0, bytes_to_host = 0, batches = 0, retried_on_cpu = 0, kept_on_cpu = 0;
-    std::array<uint64_t, std::size(exec::kTransfersIn)> batches_in{};      ///< by the way that they took
+    std::array<uint64_t, std::size(exec::kTransfersIn)> batches_in{};  ///< by the way that they took
     std::array<uint64_t, std::size(exec::kTransfersOut)> batches_back{};
-    exec::StageCycles stage_cycles{};                 ///< of all batches together, TSC
-    uint64_t receive_cycles = 0;                      ///< of all workers
-    LatencyCounts latency{};                          ///< from when a packet was due to the sink, if sinks time packets; else within the engine
+    exec::StageCycles stage_cycles{};  ///< of all batches together, TSC
+    uint64_t receive_cycles = 0;       ///< of all workers
+    LatencyCounts latency{};  ///< from when a packet was due to the sink, if sinks time packets; else within the engine
     struct Node {
         std::string name;
-        uint64_t packets = 0, cycles = 0;             ///< of the CPU
+        uint64_t packets = 0, cycles = 0;  ///< of the CPU
     };
     std::vector<Node> nodes;
 
@@ -40,8 +40,12 @@ struct Counts {
     double packet_rate() const { return seconds > 0 ? static_cast<double>(received_packets) / seconds : 0; }
     /// Frame bytes that came in, in bits a second.
     double bit_rate() const { return seconds > 0 ? static_cast<double>(received_bytes) * 8 / seconds : 0; }
-    double latency_us(double percent) const { return static_cast<double>(Histogram::percentile(latency, percent)) * 1e-3; }
-    double per_packet(uint64_t total) const { return received_packets > 0 ? static_cast<double>(total) / static_cast<double>(received_packets) : 0; }
+    double latency_us(double percent) const {
+        return static_cast<double>(Histogram::percentile(latency, percent)) * 1e-3;
+    }
+    double per_packet(uint64_t total) const {
+        return received_packets > 0 ? static_cast<double>(total) / static_cast<double>(received_packets) : 0;
+    }
 };
 
 struct RunOptions {
@@ -52,8 +56,8 @@ struct RunOptions {
     exec::CpuOptions cpu;
     exec::OffloadOptions offload;
     std::vector<std::shared_ptr<device::Device>> devices;  ///< none: the cpu, or those of the configuration
-    uint32_t buffers = 65536;                ///< of each worker
-    std::string timeline_file;               ///< for a trace of every batch; empty: none
+    uint32_t buffers = 65536;                              ///< of each worker
+    std::string timeline_file;                             ///< for a trace of every batch; empty: none
 };
 
 /// A packet that came out, and the frame that it was.
@@ -65,13 +69,14 @@ struct Sample {
 /// How a run ended.
 struct Ending {
     bool conserved = false;
-    std::string trouble;          ///< of workers and ports; empty when there was none
+    std::string trouble;                    ///< of workers and ports; empty when there was none
     std::map<std::string, uint64_t> drops;  ///< in the whole run, as of exec::ChainReport, of all chains together
     std::vector<Sample> samples;
     std::string engine;
 };
 
-/// A configuration whose inputs are sources of `ports` (YAML, named as in the configuration) and whose outputs are sinks.
+/// A configuration whose inputs are sources of `ports` (YAML, named as in the configuration) and whose outputs are
+/// sinks.
 class Run {
 public:
     Run(const chain::Configuration& configuration, const std::string& ports, const RunOptions& options);
@@ -102,11 +107,12 @@ struct Measured {
     Counts counts;
     Ending ending;
 };
-Measured measure(const chain::Configuration& configuration, const std::string& ports, const RunOptions& options, double warm_up, double seconds);
+Measured measure(const chain::Configuration& configuration, const std::string& ports, const RunOptions& options,
+                 double warm_up, double seconds);
 
-/// The port map's YAML for a configuration: `source` for every port that chains take packets from, sinks for the others.
-/// Throws ConfigError for one that does both.
-std::string bench_ports(const chain::Configuration& configuration, const std::string& source_options, const std::string& sink_options,
-                        const RunOptions& options);
+/// The port map's YAML for a configuration: `source` for every port that chains take packets from, sinks for the
+/// others. Throws ConfigError for one that does both.
+std::string bench_ports(const chain::Configuration& configuration, const std::string& source_options,
+                        const std::string& sink_options, const RunOptions& options);
 
 }  // namespace millrace::lab

@@ -25,17 +25,23 @@ uint32_t esp_sequence(const std::vector<uint8_t>& frame) {
     packet.attach(const_cast<uint8_t*>(frame.data()), length, length, 0, 0);
     packet.parse();
     const Layers& layers = packet.layers();
-    const bool esp = layers.malformed == Malformed::no && layers.protocol == ip::kProtocolEsp && layers.l4_offset + 8u <= length;
+    const bool esp = layers.malformed == Malformed::no && layers.protocol == ip::kProtocolEsp &&
+                     layers.l4_offset + 8u <= length;
     return esp ? load_be32(frame.data() + layers.l4_offset + 4) : 0;
 }
 
 }  // namespace
 
 struct Reference::Parts : exec::Delivery {
-    Parts(chain::Configuration loaded, bool cpu_halves) : configuration(std::move(loaded)), engine(*this, {.use_cpu_halves = cpu_halves}) {
+    Parts(chain::Configuration loaded, bool cpu_halves)
+        : configuration(std::move(loaded)), engine(*this, {.use_cpu_halves = cpu_halves}) {
         start_eal();
-        pool = std::make_unique<io::PacketPool>("reference", io::PoolOptions{.packets = 64, .max_frame_bytes = kMostBytes, .headroom_bytes = kRoom, .tailroom_bytes = kRoom});
-        for (const auto& program : configuration.chains) counters.push_back(std::make_unique<exec::ChainCounters>(*program));
+        pool = std::make_unique<io::PacketPool>(
+            "reference",
+            io::PoolOptions{
+                .packets = 64, .max_frame_bytes = kMostBytes, .headroom_bytes = kRoom, .tailroom_bytes = kRoom});
+        for (const auto& program : configuration.chains)
+            counters.push_back(std::make_unique<exec::ChainCounters>(*program));
     }
 
     /// The next packet that draws a ticket shall draw that of `sequence`.
@@ -48,7 +54,8 @@ struct Reference::Parts : exec::Delivery {
                 }
     }
 
-    void deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const Fate* fates, size_t count) override {
+    void deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const Fate* fates,
+                 size_t count) override {
         for (size_t i = 0; i < count; ++i) {
             if (fates[i].target.kind == Target::Kind::chain) {
                 next_chain = fates[i].target.value;
@@ -95,7 +102,8 @@ struct Reference::Parts : exec::Delivery {
     std::optional<std::vector<uint8_t>> out;
 };
 
-Reference::Reference(chain::Configuration configuration, bool cpu_halves) : parts_(std::make_unique<Parts>(std::move(configuration), cpu_halves)) {}
+Reference::Reference(chain::Configuration configuration, bool cpu_halves)
+    : parts_(std::make_unique<Parts>(std::move(configuration), cpu_halves)) {}
 Reference::~Reference() = default;
 
 std::optional<std::string> Reference::differs(const Sample& sample) {
@@ -103,8 +111,10 @@ std::optional<std::string> Reference::differs(const Sample& sample) {
     const auto expected = parts_->run(sample.before);
     if (!expected) return fmt::format("packet {} left, and the cpu drops it", sample.number);
     if (*expected == sample.after) return std::nullopt;
-    const auto at = std::mismatch(expected->begin(), expected->end(), sample.after.begin(), sample.after.end()).first - expected->begin();
-    return fmt::format("packet {} is another one than on the cpu from byte {} on ({} bytes, there {})", sample.number, at, sample.after.size(), expected->size());
+    const auto at = std::mismatch(expected->begin(), expected->end(), sample.after.begin(), sample.after.end()).first -
+                    expected->begin();
+    return fmt::format("packet {} is another one than on the cpu from byte {} on ({} bytes, there {})", sample.number,
+                       at, sample.after.size(), expected->size());
 }
 
 Check check(Reference& reference, const std::vector<Sample>& samples) {

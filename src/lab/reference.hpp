@@ -10,12 +10,12 @@
 
 namespace millrace::lab {
 
-/// Runs single frames through a configuration of its own. ESP packets are numbered as they leave, in an order that a sample
-/// does not show: the reference is told the number that a packet bears and must come to the same bytes with it.
+/// Runs single frames through a configuration of its own. ESP packets are numbered as they leave, in an order that a
+/// sample does not show: the reference is told the number that a packet bears and must come to the same bytes with it.
 class Reference {
 public:
-    /// `configuration` is one for the cpu device, loaded for this alone; `cpu_halves`: whether the CPU libraries decide, or
-    /// the device halves.
+    /// `configuration` is one for the cpu device, loaded for this alone; `cpu_halves`: whether the CPU libraries
+    /// decide, or the device halves.
     Reference(chain::Configuration configuration, bool cpu_halves);
     ~Reference();
     /// Null when all is as it should be, else what is not.
@@ -26,7 +26,8 @@ private:
     std::unique_ptr<Parts> parts_;
 };
 
-/// How many of `samples` are as the reference makes them; `first_difference` says what is wrong with the first that is not.
+/// How many of `samples` are as the reference makes them; `first_difference` says what is wrong with the first that is
+/// not.
 struct Check {
     size_t equal = 0, different = 0;
     std::string first_difference;

@@ -28,7 +28,10 @@ std::vector<std::string> split(const std::string& text, char by) {
 }
 
 nlohmann::json latency_json(const Counts& counts) {
-    return {{"p50", counts.latency_us(50)}, {"p95", counts.latency_us(95)}, {"p99", counts.latency_us(99)}, {"p99.9", counts.latency_us(99.9)}};
+    return {{"p50", counts.latency_us(50)},
+            {"p95", counts.latency_us(95)},
+            {"p99", counts.latency_us(99)},
+            {"p99.9", counts.latency_us(99.9)}};
 }
 
 }  // namespace
@@ -42,56 +45,91 @@ struct Session::Loaded {
 
 std::string Result::mistake() const {
     if (!ending.trouble.empty()) return ending.trouble;
-    if (ending.engine.find("taken over from a failed device") != ending.engine.npos) return "the device has failed, and the figures are the CPU's: " + ending.engine;
+    if (ending.engine.find("taken over from a failed device") != ending.engine.npos)
+        return "the device has failed, and the figures are the CPU's: " + ending.engine;
     if (!ending.conserved) return "packets were lost without a reason: the counters do not add up";
-    if (check.different > 0) return fmt::format("{} of {} packets of the sample are wrong: {}", check.different, check.different + check.equal, check.first_difference);
+    if (check.different > 0)
+        return fmt::format("{} of {} packets of the sample are wrong: {}", check.different,
+                           check.different + check.equal, check.first_difference);
     return {};
 }
 
 double Result::cycles_per_packet() const {
     const double rate = counts.packet_rate();
     const bool calls = point.device != "cpu" && point.run.offload.calls_by_thread;
-    const auto threads = static_cast<double>(point.run.workers + (point.run.threading == exec::Threading::master_worker ? 1 : 0) +
+    const auto threads = static_cast<double>(point.run.workers +
+                                             (point.run.threading == exec::Threading::master_worker ? 1 : 0) +
                                              (calls ? parse_device_names(point.device).devices.size() : 0));
     return rate > 0 ? threads * static_cast<double>(rte_get_tsc_hz()) / rate : 0;
 }
 
 nlohmann::json Result::json() const {
-    const double packets = static_cast<double>(counts.received_packets), sent = static_cast<double>(counts.sent_packets);
+    const double packets = static_cast<double>(counts.received_packets),
+                 sent = static_cast<double>(counts.sent_packets);
     const exec::OffloadOptions& offload = point.run.offload;
     nlohmann::json nodes = nlohmann::json::object();
     for (const Counts::Node& node : counts.nodes)
-        if (node.packets > 0 && node.cycles > 0) nodes[node.name] = static_cast<double>(node.cycles) / static_cast<double>(node.packets);
+        if (node.packets > 0 && node.cycles > 0)
+            nodes[node.name] = static_cast<double>(node.cycles) / static_cast<double>(node.packets);
     nlohmann::json json = {
-        {"chain", point.chain}, {"device", point.device}, {"engine", ending.engine}, {"workers", point.run.workers},
-        {"threading", exec::kThreadingNames[static_cast<int>(point.run.threading)]}, {"traffic", point.traffic.text()},
-        {"layout", point.traffic.layout}, {"restore", point.traffic.restore}, {"seconds", counts.seconds}, {"packets-per-second", counts.packet_rate()}, {"gbps", counts.bit_rate() * 1e-9},
-        {"sent-packets-per-second", sent / counts.seconds}, {"sent-gbps", static_cast<double>(counts.sent_bytes) * 8e-9 / counts.seconds},
-        {"missed-packets", counts.missed}, {"frame-bytes-in", packets > 0 ? static_cast<double>(counts.received_bytes) / packets : 0},
-        {"frame-bytes-out", sent > 0 ? static_cast<double>(counts.sent_bytes) / sent : 0}, {"dropped", counts.dropped}, {"punted", counts.punted}, {"drops", ending.drops},
-        {"cycles-per-packet", cycles_per_packet()}, {"cpu-cycles-by-nf", nodes}, {"latency-us", latency_json(counts)},
-        {"check", {{"equal", check.equal}, {"different", check.different}, {"first-difference", check.first_difference}}},
-        {"conserved", ending.conserved}, {"trouble", ending.trouble}};
+        {"chain", point.chain},
+        {"device", point.device},
+        {"engine", ending.engine},
+        {"workers", point.run.workers},
+        {"threading", exec::kThreadingNames[static_cast<int>(point.run.threading)]},
+        {"traffic", point.traffic.text()},
+        {"layout", point.traffic.layout},
+        {"restore", point.traffic.restore},
+        {"seconds", counts.seconds},
+        {"packets-per-second", counts.packet_rate()},
+        {"gbps", counts.bit_rate() * 1e-9},
+        {"sent-packets-per-second", sent / counts.seconds},
+        {"sent-gbps", static_cast<double>(counts.sent_bytes) * 8e-9 / counts.seconds},
+        {"missed-packets", counts.missed},
+        {"frame-bytes-in", packets > 0 ? static_cast<double>(counts.received_bytes) / packets : 0},
+        {"frame-bytes-out", sent > 0 ? static_cast<double>(counts.sent_bytes) / sent : 0},
+        {"dropped", counts.dropped},
+        {"punted", counts.punted},
+        {"drops", ending.drops},
+        {"cycles-per-packet", cycles_per_packet()},
+        {"cpu-cycles-by-nf", nodes},
+        {"latency-us", latency_json(counts)},
+        {"check",
+         {{"equal", check.equal}, {"different", check.different}, {"first-difference", check.first_difference}}},
+        {"conserved", ending.conserved},
+        {"trouble", ending.trouble}};
     if (point.traffic.rate > 0) json["offered-packets-per-second"] = point.traffic.rate;
     if (point.device == "cpu") {
         json["cpu-halves"] = point.run.cpu.use_cpu_halves;
         return json;
     }
-    json.update({{"mode", name_of(offload.mode)}, {"transfer-in", name_of(offload.transfer_in)}, {"transfer-out", name_of(offload.transfer_out)},
-                 {"whole-frames", offload.whole_frames}, {"call-thread", offload.calls_by_thread}, {"batches-in-flight", offload.depth},
+    json.update({{"mode", name_of(offload.mode)},
+                 {"transfer-in", name_of(offload.transfer_in)},
+                 {"transfer-out", name_of(offload.transfer_out)},
+                 {"whole-frames", offload.whole_frames},
+                 {"call-thread", offload.calls_by_thread},
+                 {"batches-in-flight", offload.depth},
                  {"batch-packets", counts.batches > 0 ? packets / static_cast<double>(counts.batches) : 0},
-                 {"bytes-to-device-per-packet", counts.per_packet(counts.bytes_to_device)}, {"bytes-to-host-per-packet", counts.per_packet(counts.bytes_to_host)},
-                 {"retried-on-cpu", counts.retried_on_cpu}, {"kept-on-cpu", counts.kept_on_cpu}});
+                 {"bytes-to-device-per-packet", counts.per_packet(counts.bytes_to_device)},
+                 {"bytes-to-host-per-packet", counts.per_packet(counts.bytes_to_host)},
+                 {"retried-on-cpu", counts.retried_on_cpu},
+                 {"kept-on-cpu", counts.kept_on_cpu}});
     json["receive-cycles-per-packet"] = counts.per_packet(counts.receive_cycles);
-    const exec::StageMeans stages = exec::means_of(counts.stage_cycles, counts.batches, counts.received_packets - std::min(counts.kept_on_cpu, counts.received_packets));
-    if (counts.batches > 0) json.update({{"batch-us", stages.us}, {"batch-cycles-per-packet", stages.cycles_per_packet}});
+    const exec::StageMeans stages = exec::means_of(
+        counts.stage_cycles, counts.batches,
+        counts.received_packets - std::min(counts.kept_on_cpu, counts.received_packets));
+    if (counts.batches > 0)
+        json.update({{"batch-us", stages.us}, {"batch-cycles-per-packet", stages.cycles_per_packet}});
     for (const exec::TransferIn way : exec::kTransfersIn)
         if (const uint64_t n = counts.batches_in[static_cast<size_t>(way)]; n > 0) json["batches-in"][name_of(way)] = n;
     for (const exec::TransferOut way : exec::kTransfersOut)
-        if (const uint64_t n = counts.batches_back[static_cast<size_t>(way)]; n > 0) json["batches-back"][name_of(way)] = n;
-    if (bus_limit > 0) json["bus"] = {{"limit-packets-per-second", bus_limit}, {"share", share_of_bus()},
-                                          {"crossing-limit-packets-per-second", crossing_limit},
-                                          {"crossing-share", crossing_limit > 0 ? counts.packet_rate() / crossing_limit : 0}};
+        if (const uint64_t n = counts.batches_back[static_cast<size_t>(way)]; n > 0)
+            json["batches-back"][name_of(way)] = n;
+    if (bus_limit > 0)
+        json["bus"] = {{"limit-packets-per-second", bus_limit},
+                       {"share", share_of_bus()},
+                       {"crossing-limit-packets-per-second", crossing_limit},
+                       {"crossing-share", crossing_limit > 0 ? counts.packet_rate() / crossing_limit : 0}};
     if (joules > 0) json["gpu-packets-per-joule"] = packets / joules;
     return json;
 }
@@ -123,18 +161,27 @@ double Session::bus_limit(const std::string& name, double bytes_in, double bytes
     if (own.empty() || bytes_in <= 0) return 0;
     double& limit = limits_[fmt::format("{} {:.0f} {:.0f}", name, bytes_in, bytes_out)];
     if (limit == 0) {
-        options_.progress(fmt::format("the bus of {} for {:.0f} bytes a packet there and {:.0f} back", name, bytes_in, bytes_out));
+        options_.progress(
+            fmt::format("the bus of {} for {:.0f} bytes a packet there and {:.0f} back", name, bytes_in, bytes_out));
         std::vector<std::future<double>> shares;
         for (const auto& device : own)
-            shares.push_back(std::async(std::launch::async, [&] { return lab::bus_limit(*device, bytes_in, bytes_out, kBusSeconds); }));
+            shares.push_back(std::async(std::launch::async,
+                                        [&] { return lab::bus_limit(*device, bytes_in, bytes_out, kBusSeconds); }));
         for (auto& share : shares) limit += share.get();
     }
     return limit;
 }
 
 nlohmann::json Session::inputs() const {
-    return {{"firewall", workload_.rules_name}, {"nids", workload_.pattern_name}, {"router", workload_.route_name}, {"ipsec", fmt::format("{} tunnel{}, AES-128-CTR and HMAC-SHA1-96", workload_.tunnels, workload_.tunnels == 1 ? "" : "s")},
-            {"payload", workload_.payload_name}, {"flows", workload_.flows}, {"max-batch", options_.max_batch}, {"max-delay", options_.max_delay},
+    return {{"firewall", workload_.rules_name},
+            {"nids", workload_.pattern_name},
+            {"router", workload_.route_name},
+            {"ipsec", fmt::format("{} tunnel{}, AES-128-CTR and HMAC-SHA1-96", workload_.tunnels,
+                                  workload_.tunnels == 1 ? "" : "s")},
+            {"payload", workload_.payload_name},
+            {"flows", workload_.flows},
+            {"max-batch", options_.max_batch},
+            {"max-delay", options_.max_delay},
             {"configuration", options_.config}};
 }
 
@@ -162,7 +209,8 @@ chain::Configuration Session::load(const std::string& chain, const std::string& 
     own.device = device;
     own.max_batch = options_.max_batch;
     own.max_delay = options_.max_delay;
-    return chain::parse_configuration(chain_yaml(workload_, own, "  in: {source: {}}\n  out: {sink: {}}\n"), "benchmark.yaml", load);
+    return chain::parse_configuration(chain_yaml(workload_, own, "  in: {source: {}}\n  out: {sink: {}}\n"),
+                                      "benchmark.yaml", load);
 }
 
 Session::Loaded& Session::configured(const Point& point) {
@@ -179,7 +227,8 @@ Session::Loaded& Session::loaded(const Point& point) {
     loaded.programs.clear();
     for (const auto& device : devices(point.device))
         for (const auto& program : loaded.configuration.chains)
-            loaded.programs.push_back(device->load(program, exec::OffloadEngine::steps_of(*program, point.run.offload)));
+            loaded.programs.push_back(
+                device->load(program, exec::OffloadEngine::steps_of(*program, point.run.offload)));
     return loaded;
 }
 
@@ -200,7 +249,9 @@ std::string Session::restore_for(const Point& point, const chain::Configuration&
         const uint32_t bytes = back.empty() ? 0 : chain::prefix_bytes(back);
         // A device hands whole frames back in other memory, and heads in the receive buffers.
         in_place |= on_cpu || (bytes != 0 && bytes <= 128 && !point.run.offload.whole_frames);
-        for (const chain::Node& node : program->nodes) payload |= chain::prefix_bytes(node.type->cpu_writes) == chain::kWholeFrame && !node.type->cpu_writes.empty();
+        for (const chain::Node& node : program->nodes)
+            payload |= chain::prefix_bytes(node.type->cpu_writes) == chain::kWholeFrame &&
+                       !node.type->cpu_writes.empty();
     }
     return !in_place ? "nothing" : on_cpu && payload ? "all" : point.traffic.replay.empty() ? "headers" : "all";
 }
@@ -213,8 +264,10 @@ std::unique_ptr<Run> Session::open(const Point& point) {
     traffic.restore = restore_for(point, own.configuration);
     RunOptions run = point.run;
     run.devices = devices(point.device);
-    const std::string sink = fmt::format("{{keep: {}, sample: true, latency: {}}}", options_.checked ? kSamples : 0, point.timed);
-    return std::make_unique<Run>(own.configuration, bench_ports(own.configuration, source_options(workload_, traffic), sink, run), run);
+    const std::string sink = fmt::format("{{keep: {}, sample: true, latency: {}}}", options_.checked ? kSamples : 0,
+                                         point.timed);
+    return std::make_unique<Run>(own.configuration,
+                                 bench_ports(own.configuration, source_options(workload_, traffic), sink, run), run);
 }
 
 Result Session::close(const Point& point, Run& run, const Counts& counts) {
@@ -227,14 +280,17 @@ Result Session::close(const Point& point, Run& run, const Counts& counts) {
     if (options_.checked) {
         options_.progress(fmt::format("comparing {} packets with the cpu", result.ending.samples.size()));
         // On the cpu itself, with the other halves.
-        result.check = check(reference(point.chain, point.device != "cpu" || !point.run.cpu.use_cpu_halves), result.ending.samples);
+        result.check = check(reference(point.chain, point.device != "cpu" || !point.run.cpu.use_cpu_halves),
+                             result.ending.samples);
     }
     result.ending.samples.clear();
     if (counts.received_packets > 0)
-        result.crossing_limit = bus_limit(point.device, counts.per_packet(counts.bytes_to_device), counts.per_packet(counts.bytes_to_host));
+        result.crossing_limit = bus_limit(point.device, counts.per_packet(counts.bytes_to_device),
+                                          counts.per_packet(counts.bytes_to_host));
     if (counts.received_packets > 0)
-        result.bus_limit = bus_limit(point.device, static_cast<double>(counts.received_bytes) / static_cast<double>(counts.received_packets),
-                                     static_cast<double>(counts.sent_bytes) / static_cast<double>(counts.received_packets));
+        result.bus_limit = bus_limit(
+            point.device, static_cast<double>(counts.received_bytes) / static_cast<double>(counts.received_packets),
+            static_cast<double>(counts.sent_bytes) / static_cast<double>(counts.received_packets));
     return result;
 }
 
@@ -245,8 +301,10 @@ KernelTimes Session::time_kernels(const Point& point, uint32_t batch) {
     auto& run = kernel_runs_[point.device];
     if (run == nullptr) run = std::make_unique<KernelRun>(*own.front());
     const auto& chains = configured(point).configuration.chains;
-    options_.progress(fmt::format("kernels of {} on {}, {} packets of {}", point.chain, point.device, batch, point.traffic.text()));
-    return run->measure(chains.front(), frames_of(workload_, point.traffic), {.mode = point.run.offload.mode, .batch = batch});
+    options_.progress(
+        fmt::format("kernels of {} on {}, {} packets of {}", point.chain, point.device, batch, point.traffic.text()));
+    return run->measure(chains.front(), frames_of(workload_, point.traffic),
+                        {.mode = point.run.offload.mode, .batch = batch});
 }
 
 void Session::watch(const Run& run, double seconds, const std::string& what) const {
@@ -258,13 +316,15 @@ void Session::watch(const Run& run, double seconds, const std::string& what) con
         if (run.elapsed() < tell || run.elapsed() >= end) continue;
         tell += kTell;
         const Counts spent = run.counts() - before;
-        options_.progress(fmt::format("{}: {:.0f} of {:g} s, {:.3f} Mpkt/s", what, spent.seconds, seconds, spent.packet_rate() * 1e-6));
+        options_.progress(fmt::format("{}: {:.0f} of {:g} s, {:.3f} Mpkt/s", what, spent.seconds, seconds,
+                                      spent.packet_rate() * 1e-6));
     }
 }
 
 Result Session::measure(const Point& point) {
     auto run = open(point);
-    const std::string what = fmt::format("{} on {}, {}, {} worker{}", point.chain, point.device, point.traffic.text(), point.run.workers, point.run.workers == 1 ? "" : "s");
+    const std::string what = fmt::format("{} on {}, {}, {} worker{}", point.chain, point.device, point.traffic.text(),
+                                         point.run.workers, point.run.workers == 1 ? "" : "s");
     options_.progress(what);
     run->start();
     watch(*run, options_.warm_up, what + ", warming up");

@@ -19,14 +19,14 @@ namespace millrace::lab {
 /// What is measured, besides the chain and what comes in.
 struct SessionOptions {
     WorkloadOptions workload;
-    std::string config;                ///< a configuration file in place of built-in chains
+    std::string config;  ///< a configuration file in place of built-in chains
     uint32_t max_batch = 16384;
     std::string max_delay = "100us";
-    std::string layout = "buffers";    ///< of the sources
+    std::string layout = "buffers";  ///< of the sources
     std::string restore = "auto";
     double warm_up = 0.5, seconds = 2;
-    bool checked = true;               ///< hold a sample against the cpu
-    std::string keep_kernels;          ///< folder for source, PTX and cubin of each chain; empty: none
+    bool checked = true;       ///< hold a sample against the cpu
+    std::string keep_kernels;  ///< folder for source, PTX and cubin of each chain; empty: none
     std::function<void(const std::string&)> progress = [](const std::string&) {};
     /// Whether to end early: what is measured then counts up to there, and nothing further begins.
     std::function<bool()> stopped = [] { return false; };
@@ -39,11 +39,11 @@ struct Stopped : std::exception {
 
 /// A point to measure.
 struct Point {
-    std::string chain;                 ///< kinds joined by '+'; with a configuration file, any name
+    std::string chain;  ///< kinds joined by '+'; with a configuration file, any name
     std::string device = "cpu";
     Traffic traffic;
     RunOptions run;
-    bool timed = false;                ///< sinks time packets
+    bool timed = false;  ///< sinks time packets
 };
 
 /// What was measured at a point.
@@ -52,9 +52,9 @@ struct Result {
     Counts counts;
     Ending ending;
     Check check;
-    double bus_limit = 0;              ///< packets a second whose frames the bus could carry both ways; 0: no bus
-    double crossing_limit = 0;         ///< packets a second of which the bus could carry what was counted to cross it
-    double joules = 0;                 ///< of the GPU; 0: unknown
+    double bus_limit = 0;       ///< packets a second whose frames the bus could carry both ways; 0: no bus
+    double crossing_limit = 0;  ///< packets a second of which the bus could carry what was counted to cross it
+    double joules = 0;          ///< of the GPU; 0: unknown
     /// Empty when packets were conserved, nothing went wrong and the sample is right.
     std::string mistake() const;
     double share_of_bus() const { return bus_limit > 0 ? counts.packet_rate() / bus_limit : 0; }
@@ -97,9 +97,9 @@ private:
     SessionOptions options_;
     Workload workload_;
     std::map<std::string, std::shared_ptr<device::Device>> devices_;
-    std::map<std::string, std::unique_ptr<Loaded>> loaded_;           // by chain and device
-    std::map<std::string, std::unique_ptr<Reference>> references_;    // by chain and halves
-    std::map<std::string, std::unique_ptr<KernelRun>> kernel_runs_;   // by device
+    std::map<std::string, std::unique_ptr<Loaded>> loaded_;          // by chain and device
+    std::map<std::string, std::unique_ptr<Reference>> references_;   // by chain and halves
+    std::map<std::string, std::unique_ptr<KernelRun>> kernel_runs_;  // by device
     std::map<std::string, double> limits_;
 };
 

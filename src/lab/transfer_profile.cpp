@@ -18,13 +18,17 @@ using exec::TransferFigures;
 
 constexpr size_t kPackets = 8192, kLargest = size_t{16} << 20;
 constexpr const char* kReadsHeads = "[firewall: {default: permit, rules: [deny tcp from 192.0.2.1 to any port 1]}]";
-constexpr const char* kReadsFrames = R"([nids: {mode: ips, rule: ['drop ip any any -> any any (msg:"never"; content:"no such bytes"; sid:1;)']}])";
+constexpr const char* kReadsFrames =
+    R"([nids: {mode: ips, rule: ['drop ip any any -> any any (msg:"never"; content:"no such bytes"; sid:1;)']}])";
 
-double ns_since(Clock::time_point begin) { return std::chrono::duration<double, std::nano>(Clock::now() - begin).count(); }
+double ns_since(Clock::time_point begin) {
+    return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
+}
 
 class Profiler {
 public:
-    Profiler(std::shared_ptr<device::Device> device, const ProfileOptions& options) : device_(std::move(device)), options_(options) {}
+    Profiler(std::shared_ptr<device::Device> device, const ProfileOptions& options)
+        : device_(std::move(device)), options_(options) {}
 
     TransferProfile run() {
         figures_ = exec::built_in_figures();
@@ -71,7 +75,8 @@ private:
 
     void copies() {
         std::vector<std::pair<double, double>> in, out;
-        for (const size_t bytes : {size_t{4} << 10, size_t{16} << 10, size_t{64} << 10, size_t{256} << 10, size_t{1} << 20, size_t{4} << 20, kLargest}) {
+        for (const size_t bytes : {size_t{4} << 10, size_t{16} << 10, size_t{64} << 10, size_t{256} << 10,
+                                   size_t{1} << 20, size_t{4} << 20, kLargest}) {
             BusOptions to, back;
             to.to_device_bytes = back.to_host_bytes = bytes;
             in.emplace_back(bytes, bus("copy-in", to));
@@ -96,11 +101,13 @@ private:
         while (spent < seconds * 1e9) {
             const auto begin = Clock::now();
             for (unsigned i = 0; i < kAtOnce; ++i)
-                if (device_->copy_to_device(stream, there, host, 4096) != device::Status::ok) throw device::DeviceError("a copy of the profile has failed");
+                if (device_->copy_to_device(stream, there, host, 4096) != device::Status::ok)
+                    throw device::DeviceError("a copy of the profile has failed");
             const double ns = ns_since(begin) / kAtOnce;
             least = least == 0 ? ns : std::min(least, ns);
             device::EventId event = 0;
-            if (device_->record(stream, event) != device::Status::ok) throw device::DeviceError("a copy of the profile has failed");
+            if (device_->record(stream, event) != device::Status::ok)
+                throw device::DeviceError("a copy of the profile has failed");
             while (device_->query(event) == device::Status::pending) {
             }
             spent += ns_since(begin);
@@ -118,7 +125,8 @@ private:
             return bus("rows", options);
         };
         std::vector<std::pair<double, double>> runs;
-        for (const size_t count : {size_t{16}, size_t{64}, size_t{256}, size_t{1024}, kPackets}) runs.emplace_back(count, measure(64, count));
+        for (const size_t count : {size_t{16}, size_t{64}, size_t{256}, size_t{1024}, kPackets})
+            runs.emplace_back(count, measure(64, count));
         const Line line = fit_line(runs);
         figures_.rows = {line.start, line.slope, 0};
         double ns = 0;
@@ -130,7 +138,8 @@ private:
         std::vector<std::pair<double, double>> points;
         for (const size_t packets : {size_t{64}, size_t{512}, size_t{2048}, kPackets})
             points.emplace_back(packets, keep("gather", packets, packets * 64, false,
-                                              probe.measure({.packets = packets, .present = 64, .gather = true}, next(fmt::format("gather, {} of 64 B", packets)))));
+                                              probe.measure({.packets = packets, .present = 64, .gather = true},
+                                                            next(fmt::format("gather, {} of 64 B", packets)))));
         const Line line = fit_line(points);
         figures_.gather = {line.start, line.slope, 0};
     }
@@ -139,37 +148,47 @@ private:
         double alone = 0, both = 0;
         for (const uint32_t bytes : {128u, 256u, 512u, 1024u, 1518u}) {
             BatchProbe::Turn turn{.packets = kPackets, .present = bytes, .gather = true};
-            alone = keep("gather", kPackets, kPackets * bytes, false, probe.measure(turn, next(fmt::format("gather, {} B", bytes))));
+            alone = keep("gather", kPackets, kPackets * bytes, false,
+                         probe.measure(turn, next(fmt::format("gather, {} B", bytes))));
             turn.copy_back = kPackets * bytes;
-            both = keep("gather", kPackets, kPackets * bytes, true, probe.measure(turn, next(fmt::format("gather, {} B, and back", bytes))));
+            both = keep("gather", kPackets, kPackets * bytes, true,
+                        probe.measure(turn, next(fmt::format("gather, {} B, and back", bytes))));
         }
         figures_.gather.byte_ns = rest(alone, figures_.gather.start_ns, 1518.0 * kPackets);
-        figures_.gather_both = std::max(rest(both, figures_.gather.start_ns, 1) / rest(alone, figures_.gather.start_ns, 1), 1.0);
+        figures_.gather_both = std::max(
+            rest(both, figures_.gather.start_ns, 1) / rest(alone, figures_.gather.start_ns, 1), 1.0);
     }
 
     /// What a chain's kernel takes longer where it reads frames in the host's memory.
     double zero_copy(BatchProbe& probe, uint32_t present) {
         const std::string what = fmt::format("zero-copy, {} B", present);
-        const double here = probe.measure({.packets = kPackets, .present = present, .nodes = true}, next(what + ", kernel alone"));
+        const double here = probe.measure({.packets = kPackets, .present = present, .nodes = true},
+                                          next(what + ", kernel alone"));
         const double there = probe.measure({.packets = kPackets, .present = present, .in_place = true}, next(what));
         return keep("zero-copy", kPackets, kPackets * present, false, std::max(there - here, 1e-3 * there));
     }
     /// Reads take as long to begin as a gather's, which many under way at once hide here.
-    void zero_copy_heads(BatchProbe& probe) { figures_.zero_copy = {figures_.gather.start_ns, zero_copy(probe, 64) / kPackets, 0}; }
+    void zero_copy_heads(BatchProbe& probe) {
+        figures_.zero_copy = {figures_.gather.start_ns, zero_copy(probe, 64) / kPackets, 0};
+    }
     void zero_copy_frames(BatchProbe& probe) {
         // How the NIDS reads decides more than how much: by what it takes at most.
         for (const uint32_t present : {512u, 1518u})
-            figures_.zero_copy.byte_ns = std::max(zero_copy(probe, present) / (static_cast<double>(present) * kPackets), figures_.zero_copy.byte_ns);
+            figures_.zero_copy.byte_ns = std::max(zero_copy(probe, present) / (static_cast<double>(present) * kPackets),
+                                                  figures_.zero_copy.byte_ns);
     }
 
     /// A kernel that puts heads into the host's memory.
     void heads_out(BatchProbe& probe) {
         const auto measure = [&](size_t packets, uint32_t heads) {
             const double seconds = next(fmt::format("heads-out, {} of {} B", packets, heads));
-            return keep("heads-out", packets, packets * heads, false, probe.measure({.packets = packets, .present = 64, .heads = heads, .heads_home = true}, seconds));
+            return keep(
+                "heads-out", packets, packets * heads, false,
+                probe.measure({.packets = packets, .present = 64, .heads = heads, .heads_home = true}, seconds));
         };
         std::vector<std::pair<double, double>> points;
-        for (const size_t packets : {size_t{64}, size_t{512}, size_t{2048}, kPackets}) points.emplace_back(packets, measure(packets, 16));
+        for (const size_t packets : {size_t{64}, size_t{512}, size_t{2048}, kPackets})
+            points.emplace_back(packets, measure(packets, 16));
         const Line line = fit_line(points);
         figures_.heads_out = {line.start, line.slope, 0};
         measure(kPackets, 32);
@@ -229,12 +248,15 @@ Line fit_line(const std::vector<std::pair<double, double>>& points) {
     Line line;
     line.slope = spread > 0 ? (weight * xy - x * y) / spread : 0;
     line.start = weight > 0 ? (y - line.slope * x) / weight : 0;
-    // Nothing takes less than no time: then the line goes through the origin. Nor does more take less: then it is level.
+    // Nothing takes less than no time: then the line goes through the origin. Nor does more take less: then it is
+    // level.
     if (line.start < 0 && xx > 0) return {0, xy / xx};
     if (line.slope < 0) return {y / weight, 0};
     return line;
 }
 
-TransferProfile measure_transfers(const std::shared_ptr<device::Device>& device, const ProfileOptions& options) { return Profiler(device, options).run(); }
+TransferProfile measure_transfers(const std::shared_ptr<device::Device>& device, const ProfileOptions& options) {
+    return Profiler(device, options).run();
+}
 
 }  // namespace millrace::lab

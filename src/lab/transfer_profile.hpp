@@ -18,10 +18,10 @@ struct ProfileOptions {
 
 /// One measurement: how long one of many operations that follow on each other took.
 struct TransferSample {
-    std::string way;     ///< "copy-in", "gather", …
-    size_t items = 1;    ///< rows, frames
-    size_t bytes = 0;    ///< of all of them
-    bool both = false;   ///< while as many bytes went the other way
+    std::string way;    ///< "copy-in", "gather", …
+    size_t items = 1;   ///< rows, frames
+    size_t bytes = 0;   ///< of all of them
+    bool both = false;  ///< while as many bytes went the other way
     double measured_ns = 0, fitted_ns = 0;
 };
 
@@ -30,11 +30,12 @@ struct TransferProfile {
     std::vector<TransferSample> samples;
 };
 
-/// Takes about 60 times `options.seconds`, and on a GPU the time to compile two small chains. Throws device::DeviceError when the
-/// device has no memory for it or fails.
+/// Takes about 60 times `options.seconds`, and on a GPU the time to compile two small chains. Throws
+/// device::DeviceError when the device has no memory for it or fails.
 TransferProfile measure_transfers(const std::shared_ptr<device::Device>& device, const ProfileOptions& options);
 
-/// The line through points (x, y), x and y > 0, that has the least sum of squared relative errors: its value at 0 and its slope, neither below 0.
+/// The line through points (x, y), x and y > 0, that has the least sum of squared relative errors: its value at 0 and
+/// its slope, neither below 0.
 struct Line {
     double start = 0, slope = 0;
 };

@@ -33,8 +33,9 @@ void write_nids_rules(const Workload& w) {
     const std::string file = w.scratch + "/nids.rules";
     std::ofstream out(file);
     for (size_t i = 0; i < w.patterns.size(); ++i)
-        out << fmt::format("{} ip any any -> any any (msg:\"p{}\"; content:\"{}\"; nocase; {}sid:{};)\n", w.pattern_drops[i] ? "drop" : "pass", i,
-                           content_of(w.patterns[i]), w.pattern_drops[i] ? "noalert; " : "", i + 1);
+        out << fmt::format("{} ip any any -> any any (msg:\"p{}\"; content:\"{}\"; nocase; {}sid:{};)\n",
+                           w.pattern_drops[i] ? "drop" : "pass", i, content_of(w.patterns[i]),
+                           w.pattern_drops[i] ? "noalert; " : "", i + 1);
     if (!out.flush()) throw std::runtime_error(file + ": can't be written");
 }
 
@@ -61,7 +62,8 @@ void choose_patterns(Workload& w, const WorkloadOptions& options, std::mt19937& 
     if (options.patterns != 0 && options.patterns < w.patterns.size()) {
         // Evenly out of all, as neighbours are of a kind.
         std::vector<std::string> some;
-        for (size_t i = 0; i < options.patterns; ++i) some.push_back(w.patterns[i * w.patterns.size() / options.patterns]);
+        for (size_t i = 0; i < options.patterns; ++i)
+            some.push_back(w.patterns[i * w.patterns.size() / options.patterns]);
         w.patterns = std::move(some);
     }
     w.pattern_name = fmt::format("{} {}", w.patterns.size(), w.pattern_name);
@@ -85,7 +87,8 @@ void choose_payload(Workload& w, const WorkloadOptions& options, std::mt19937& r
 }
 
 void choose_rules(Workload& w, const WorkloadOptions& options, std::mt19937& random) {
-    const std::string published = options.data + "/classbench/cutsplit/" + (options.many_rules ? "acl1_10k.xz" : "acl1_1k");
+    const std::string published = options.data + "/classbench/cutsplit/" +
+                                  (options.many_rules ? "acl1_10k.xz" : "acl1_1k");
     if (!options.examples.empty()) {
         w.rules_file = options.examples + "/firewall.rules";
         w.rules_name = "examples/firewall.rules";
@@ -117,12 +120,17 @@ void choose_routes(Workload& w, const WorkloadOptions& options, std::mt19937& ra
 }
 
 std::string firewall_yaml(const Workload& w) {
-    return fmt::format("firewall: {{{}: \"{}\", default: permit}}\n", w.classbench ? "classbench" : "file", w.rules_file);
+    return fmt::format("firewall: {{{}: \"{}\", default: permit}}\n", w.classbench ? "classbench" : "file",
+                       w.rules_file);
 }
 
 std::string router_yaml(const Workload& w) {
-    std::string text = fmt::format("router:\n          routes: [\"{}\", {{prefix: 0.0.0.0/0, via: {}}}]\n          next-hops:\n", w.route_file, w.default_hop);
-    for (const Hop& hop : w.hops) text += fmt::format("            {}: {{mac: \"{}\", src-mac: \"{}\"}}\n", hop.name, mac_text(hop.mac), mac_text(hop.src_mac));
+    std::string text = fmt::format(
+        "router:\n          routes: [\"{}\", {{prefix: 0.0.0.0/0, via: {}}}]\n          next-hops:\n", w.route_file,
+        w.default_hop);
+    for (const Hop& hop : w.hops)
+        text += fmt::format("            {}: {{mac: \"{}\", src-mac: \"{}\"}}\n", hop.name, mac_text(hop.mac),
+                            mac_text(hop.src_mac));
     return text + "        on: {not-ip: drop, ttl-expired: drop}\n";
 }
 
@@ -134,14 +142,21 @@ std::string ipsec_yaml(const Workload& w) {
         auto nonce = w.nonce;
         nonce[2] = static_cast<uint8_t>(nonce[2] ^ i >> 8);
         nonce[3] = static_cast<uint8_t>(nonce[3] ^ i);
-        sas += fmt::format("            - {{name: t{}, direction: out, spi: {}, local: {}, remote: {}, cipher: aes-128-ctr, key: \"{}\", nonce: \"{}\", auth-key: \"{}\"}}\n",
-                           i, w.spi + i, dotted(w.local), dotted(w.remote), hex(w.key), hex(nonce), hex(w.auth_key));
+        sas += fmt::format(
+            "            - {{name: t{}, direction: out, spi: {}, local: {}, remote: {}, cipher: aes-128-ctr, key: "
+            "\"{}\", nonce: \"{}\", auth-key: \"{}\"}}\n",
+            i, w.spi + i, dotted(w.local), dotted(w.remote), hex(w.key), hex(nonce), hex(w.auth_key));
         auto from = w.dst_from;
         store_be32(from.data(), load_be32(from.data()) | i << (32 - w.dst_bits - bits));
-        if (i > 0) policies += fmt::format("            - {{src: 0.0.0.0/0, dst: {}/{}, action: protect, sa: t{}}}\n", dotted(from), w.dst_bits + bits, i);
+        if (i > 0)
+            policies += fmt::format("            - {{src: 0.0.0.0/0, dst: {}/{}, action: protect, sa: t{}}}\n",
+                                    dotted(from), w.dst_bits + bits, i);
     }
-    return fmt::format("ipsec:\n          mtu: 9000\n          sas:\n{}          policies:\n{}            - {{src: 0.0.0.0/0, dst: 0.0.0.0/0, action: protect, sa: t0}}\n"
-                       "          default: bypass\n", sas, policies);
+    return fmt::format(
+        "ipsec:\n          mtu: 9000\n          sas:\n{}          policies:\n{}            - {{src: 0.0.0.0/0, dst: "
+        "0.0.0.0/0, action: protect, sa: t0}}\n"
+        "          default: bypass\n",
+        sas, policies);
 }
 
 std::string nf_yaml(const Workload& w, const std::string& kind) {
@@ -150,14 +165,17 @@ std::string nf_yaml(const Workload& w, const std::string& kind) {
     if (kind == "router") return router_yaml(w);
     if (kind == "ipsec") return ipsec_yaml(w);
     if (kind == "mirror") return "mirror\n";
-    throw std::invalid_argument("there are no built-in tables for '" + kind + "'; chains are made of firewall, nids, router, ipsec and mirror");
+    throw std::invalid_argument("there are no built-in tables for '" + kind +
+                                "'; chains are made of firewall, nids, router, ipsec and mirror");
 }
 
 }  // namespace
 
 Workload make_workload(const WorkloadOptions& options) {
     if (!std::has_single_bit(options.tunnels) || options.tunnels > kMostTunnels)
-        throw std::invalid_argument(fmt::format("{} tunnels: destinations are shared out among a power of two of them, up to {}", options.tunnels, kMostTunnels));
+        throw std::invalid_argument(
+            fmt::format("{} tunnels: destinations are shared out among a power of two of them, up to {}",
+                        options.tunnels, kMostTunnels));
     Workload w;
     w.scratch = options.scratch;
     w.flows = options.flows;
@@ -166,10 +184,12 @@ Workload make_workload(const WorkloadOptions& options) {
     choose_payload(w, options, random);
     choose_rules(w, options, random);
     choose_routes(w, options, random);
-    w.hops = {{"staff", {2, 0, 0, 0, 0x10, 0x10}, {2, 0, 0, 0, 0, 1}}, {"guests", {2, 0, 0, 0, 0x10, 0x20}, {2, 0, 0, 0, 0, 3}},
+    w.hops = {{"staff", {2, 0, 0, 0, 0x10, 0x10}, {2, 0, 0, 0, 0, 1}},
+              {"guests", {2, 0, 0, 0, 0x10, 0x20}, {2, 0, 0, 0, 0, 3}},
               {"servers", {2, 0, 0, 0, 0x20, 0x10}, {2, 0, 0, 0, 0, 2}}};
     for (uint8_t i = 0; i < 8; ++i)
-        w.hops.push_back({fmt::format("edge-{}", i + 1), {2, 0, 0, 0, 0xe0, static_cast<uint8_t>(i + 1)}, {2, 0, 0, 0, 0, 2}});
+        w.hops.push_back(
+            {fmt::format("edge-{}", i + 1), {2, 0, 0, 0, 0xe0, static_cast<uint8_t>(i + 1)}, {2, 0, 0, 0, 0, 2}});
     w.default_hop = "edge-1";
     for (uint8_t& byte : w.key) byte = static_cast<uint8_t>(random());
     for (uint8_t& byte : w.auth_key) byte = static_cast<uint8_t>(random());
@@ -188,9 +208,11 @@ std::string source_options(const Workload& w, const Traffic& traffic) {
     if (!traffic.replay.empty()) {
         text += fmt::format("replay: \"{}\"", traffic.replay);
     } else {
-        text += fmt::format("size: {}, flows: {}, protocol: tcp, addresses: {{src: 198.18.0.0/15, dst: {}}}, ports: {{src: 1024-65535, dst: 80-90}}, "
-                            "payload: {}",
-                            traffic.size, w.flows, fmt::format("{}/{}", dotted(w.dst_from), w.dst_bits), w.payload);
+        text += fmt::format(
+            "size: {}, flows: {}, protocol: tcp, addresses: {{src: 198.18.0.0/15, dst: {}}}, ports: {{src: 1024-65535, "
+            "dst: 80-90}}, "
+            "payload: {}",
+            traffic.size, w.flows, fmt::format("{}/{}", dotted(w.dst_from), w.dst_bits), w.payload);
     }
     if (traffic.rate > 0) text += fmt::format(", rate: {:.0f}", traffic.rate);
     if (traffic.descriptors > 0) text += fmt::format(", descriptors: {}", traffic.descriptors);
@@ -211,9 +233,10 @@ io::TrafficFrames frames_of(const Workload& w, const Traffic& traffic, unsigned 
 }
 
 std::string chain_yaml(const Workload& w, const ChainOptions& options, const std::string& ports) {
-    std::string text = fmt::format("version: 1\ndevice: {}\noutput: \"{}\"\nports:\n{}chains:\n  chain:\n    input: in\n    output: out\n"
-                                   "    max-batch: {}\n    max-delay: {}\n    nfs:",
-                                   options.device, w.scratch, ports, options.max_batch, options.max_delay);
+    std::string text = fmt::format(
+        "version: 1\ndevice: {}\noutput: \"{}\"\nports:\n{}chains:\n  chain:\n    input: in\n    output: out\n"
+        "    max-batch: {}\n    max-delay: {}\n    nfs:",
+        options.device, w.scratch, ports, options.max_batch, options.max_delay);
     if (options.kinds.empty()) return text + " []\n";
     text += "\n";
     for (const std::string& kind : options.kinds) text += "      - " + nf_yaml(w, kind);

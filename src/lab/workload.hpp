@@ -11,14 +11,15 @@
 namespace millrace::lab {
 
 struct WorkloadOptions {
-    std::string data = {};      ///< a folder as docs/data.md describes; what it lacks is made up. Empty: all is
-    std::string examples = {};  ///< the folder of the examples, for their smaller rule set and routes in place of `data`'s; or empty
-    std::string scratch = {};   ///< a folder for the files that are made
-    bool many_rules = false;  ///< about 10,000 rules for the firewall in place of about 1,000
-    size_t patterns = 0;      ///< of the NIDS, at most; 0: all of about 3,000
+    std::string data = {};         ///< a folder as docs/data.md describes; what it lacks is made up. Empty: all is
+    std::string examples = {};     ///< the folder of the examples, for their smaller rule set and routes in place of
+                                   ///< `data`'s; or empty
+    std::string scratch = {};      ///< a folder for the files that are made
+    bool many_rules = false;       ///< about 10,000 rules for the firewall in place of about 1,000
+    size_t patterns = 0;           ///< of the NIDS, at most; 0: all of about 3,000
     std::string payload = "http";  ///< http, capture or random
     uint32_t flows = 65536;
-    uint32_t tunnels = 1;     ///< of the IPsec gateway, by destination: a power of two, up to kMostTunnels
+    uint32_t tunnels = 1;  ///< of the IPsec gateway, by destination: a power of two, up to kMostTunnels
 };
 inline constexpr uint32_t kMostTunnels = 1024;
 
@@ -36,18 +37,19 @@ struct Workload {
     bool classbench = false;            ///< the file's format, and all rules permit; else text
     std::vector<std::string> patterns;  ///< of the NIDS, one a rule: raw bytes, found in either case
     std::vector<bool> pattern_drops;    ///< whether it drops packets that hold no other; else it lets them pass
-    std::string route_file;             ///< prefixes, each with the name of a hop, or without: hops are then chosen by hash
+    std::string route_file;  ///< prefixes, each with the name of a hop, or without: hops are then chosen by hash
     std::vector<Hop> hops;
     std::string default_hop;
-    std::array<uint8_t, 16> key;        ///< of the tunnels: AES-128-CTR and HMAC-SHA1
+    std::array<uint8_t, 16> key;  ///< of the tunnels: AES-128-CTR and HMAC-SHA1
     std::array<uint8_t, 20> auth_key;
     std::array<uint8_t, 4> nonce;
     std::array<uint8_t, 4> local, remote;
-    uint32_t spi = 0x1001;              ///< of the first tunnel; each further one's is one more, and its nonce's last bytes differ by its number
+    uint32_t spi = 0x1001;  ///< of the first tunnel; each further one's is one more, and its nonce's last bytes differ
+                            ///< by its number
     uint32_t tunnels = 1;
-    std::string payload;                ///< as a source port's `payload:`
-    std::array<uint8_t, 4> dst_from;    ///< the prefix of destinations: its first address
-    unsigned dst_bits = 0;              ///< and its length
+    std::string payload;              ///< as a source port's `payload:`
+    std::array<uint8_t, 4> dst_from;  ///< the prefix of destinations: its first address
+    unsigned dst_bits = 0;            ///< and its length
     uint32_t flows = 0;
     std::string rules_name, pattern_name, route_name, payload_name;  ///< for people
 };
@@ -60,7 +62,7 @@ Workload make_workload(const WorkloadOptions& options);
 struct Traffic {
     std::string size = "64";
     std::string replay = {};  ///< a capture's file; empty: frames are made
-    double rate = 0;      ///< packets a second; 0: as fast as it is asked
+    double rate = 0;          ///< packets a second; 0: as fast as it is asked
     uint32_t descriptors = 0;
     std::string layout = "buffers";
     std::string restore = "all";
@@ -72,8 +74,8 @@ std::string source_options(const Workload& workload, const Traffic& traffic);
 /// The frames that a source port with `queues` queues makes of them for one.
 io::TrafficFrames frames_of(const Workload& workload, const Traffic& traffic, unsigned queue = 0, unsigned queues = 1);
 
-/// A chain of `kinds` ("firewall", "nids", "router", "ipsec", "mirror") from port `in` to port `out`, with the ports that
-/// `ports` is the YAML of. Throws std::invalid_argument for a kind without built-in tables.
+/// A chain of `kinds` ("firewall", "nids", "router", "ipsec", "mirror") from port `in` to port `out`, with the ports
+/// that `ports` is the YAML of. Throws std::invalid_argument for a kind without built-in tables.
 struct ChainOptions {
     std::vector<std::string> kinds;
     std::string device = "cpu";

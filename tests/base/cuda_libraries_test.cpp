@@ -94,7 +94,7 @@ TEST_F(CudaLibraries, AreTakenByRootOnlyFromWhereRootAloneCanPutThem) {
 }
 
 TEST(Ownership, NamesWhoElseCanChangeAFile) {
-    struct stat status {};
+    struct stat status{};
     status.st_uid = 1000;
     status.st_gid = 1000;
     status.st_mode = S_IFREG | 0644;

@@ -44,9 +44,10 @@ TEST_F(Files, AreReadAndNothingElseIs) {
     EXPECT_FALSE(read_file("/proc/self/status").empty());  // tells no size
     ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
     const Location place{"chain.yaml", 3, 7};
-    for (const auto& [path, why] : {std::pair(at("pipe"), "is a pipe, not a file"), std::pair(folder_, "is a folder, not a file"),
-                                    std::pair(std::string("/dev/zero"), "is a device, not a file"),
-                                    std::pair(at("no"), "No such file or directory")}) {
+    for (const auto& [path, why] :
+         {std::pair(at("pipe"), "is a pipe, not a file"), std::pair(folder_, "is a folder, not a file"),
+          std::pair(std::string("/dev/zero"), "is a device, not a file"),
+          std::pair(at("no"), "No such file or directory")}) {
         const std::string said = message([&, &path = path] { read_file(path, place); });
         EXPECT_TRUE(said.starts_with("chain.yaml:3:7: error: " + path + ": " + why)) << said;
     }
@@ -64,7 +65,8 @@ TEST_F(Files, AreNotReadBeyondTheirLimit) {
     for (int i = 0; i < 8; ++i) gzwrite(packed, zeros.data(), 1 << 20);
     gzclose(packed);
     EXPECT_EQ(read_file(at("bomb.gz")).size(), size_t{8} << 20);
-    EXPECT_NE(message([&] { read_file(at("bomb.gz"), {}, 1 << 20); }).find("is longer than 1048576 bytes unpacked"), std::string::npos);
+    EXPECT_NE(message([&] { read_file(at("bomb.gz"), {}, 1 << 20); }).find("is longer than 1048576 bytes unpacked"),
+              std::string::npos);
 }
 
 TEST_F(Files, AreLookedAtWhenTheyAreOpenNotBefore) {
@@ -85,22 +87,32 @@ TEST_F(Files, AreNotWrittenByWhoReadsThem) {
     FileLedger ledger;
     ledger.note(Use::read, at("rules"), place(1));
     ledger.note(Use::read, at("rules"), place(2));
-    for (const char* name : {"rules", "link", "hard", "../" , "no/../rules"}) {
-        const std::string path = name == std::string("../") ? folder_ + "/../" + fs::path(folder_).filename().string() + "/rules" : at(name);
+    for (const char* name : {"rules", "link", "hard", "../", "no/../rules"}) {
+        const std::string path = name == std::string("../")
+                                     ? folder_ + "/../" + fs::path(folder_).filename().string() + "/rules"
+                                     : at(name);
         for (const Use use : {Use::write, Use::append})
-            EXPECT_NE(message([&] { ledger.note(use, path, place(3)); }).find("chain.yaml:3:5: error: " + path + ": is what chain.yaml:1:5 reads"),
-                      std::string::npos) << path;
+            EXPECT_NE(message([&] {
+                          ledger.note(use, path, place(3));
+                      }).find("chain.yaml:3:5: error: " + path + ": is what chain.yaml:1:5 reads"),
+                      std::string::npos)
+                << path;
     }
     // What is not there yet has one name, too.
     ledger.note(Use::write, at("out.pcap"), place(4));
     ledger.note(Use::write, at("out.pcap"), place(4));
-    EXPECT_NE(message([&] { ledger.note(Use::write, at("x/../out.pcap"), place(5)); }).find("is what chain.yaml:4:5 writes"), std::string::npos);
-    EXPECT_NE(message([&] { ledger.note(Use::read, at("out.pcap"), place(6)); }).find("is what chain.yaml:4:5 writes"), std::string::npos);
+    EXPECT_NE(
+        message([&] { ledger.note(Use::write, at("x/../out.pcap"), place(5)); }).find("is what chain.yaml:4:5 writes"),
+        std::string::npos);
+    EXPECT_NE(message([&] { ledger.note(Use::read, at("out.pcap"), place(6)); }).find("is what chain.yaml:4:5 writes"),
+              std::string::npos);
     // Alerts of several functions go into one file; that is no capture's.
     ledger.note(Use::append, at("eve.json"), place(7));
     ledger.note(Use::append, at("eve.json"), place(8));
-    EXPECT_NE(message([&] { ledger.note(Use::write, at("eve.json"), place(9)); }).find("chain.yaml:7:5 writes"), std::string::npos);
-    EXPECT_NE(message([&] { ledger.note(Use::write, at("eve.json"), {}); }).find("chain.yaml:7:5 writes"), std::string::npos);
+    EXPECT_NE(message([&] { ledger.note(Use::write, at("eve.json"), place(9)); }).find("chain.yaml:7:5 writes"),
+              std::string::npos);
+    EXPECT_NE(message([&] { ledger.note(Use::write, at("eve.json"), {}); }).find("chain.yaml:7:5 writes"),
+              std::string::npos);
     // /dev/null takes everything from everybody.
     for (uint32_t line = 10; line < 1010; ++line) ledger.note(Use::write, "/dev/null", place(line));
 }
@@ -111,7 +123,10 @@ TEST_F(Files, AreToldOfWithoutTheKeysInThem) {
         write_file(at("c.yaml"), line + "\n");
         return Diagnostic{{at("c.yaml"), 1, 1}, said, "not " + digits}.render();
     };
-    const std::vector<std::string> secret = {"kye: \"" + digits + "\"", "psk: " + digits, "0x" + digits, "key: short",
+    const std::vector<std::string> secret = {"kye: \"" + digits + "\"",
+                                             "psk: " + digits,
+                                             "0x" + digits,
+                                             "key: short",
                                              "auth-key: \"" + digits + "\", more: 1",
                                              digits.substr(0, 15) + "z" + digits.substr(15)};
     for (const std::string& line : secret) {
@@ -119,10 +134,9 @@ TEST_F(Files, AreToldOfWithoutTheKeysInThem) {
         EXPECT_EQ(said.find("5ec2e7"), std::string::npos) << said;
         EXPECT_EQ(said.find("short"), std::string::npos) << said;
     }
-    const std::vector<std::string> open = {"src: 2001:db8:0000:0000:0000:0000:0000:0001", "priority 99999999999999999999",
-                                           "classification-of-all-packets-that-came"};
-    for (const std::string& line : open)
-        EXPECT_NE(shown(line).find(line), std::string::npos) << shown(line);
+    const std::vector<std::string> open = {"src: 2001:db8:0000:0000:0000:0000:0000:0001",
+                                           "priority 99999999999999999999", "classification-of-all-packets-that-came"};
+    for (const std::string& line : open) EXPECT_NE(shown(line).find(line), std::string::npos) << shown(line);
 }
 
 }  // namespace

@@ -56,7 +56,8 @@ TEST(Histogram, GivesTheLeastValueThatSoManyPercentDoNotExceed) {
         for (const unsigned thousandth : {1u, 500u, 900u, 950u, 990u, 999u, 1000u}) {
             const size_t rank = (size * thousandth + 999) / 1000;  // so many do not exceed it
             const uint64_t expected = Histogram::bucket_top(Histogram::bucket_of(recorded[rank - 1]));
-            ASSERT_EQ(Histogram::percentile(sums_of(histogram), thousandth / 10.0), expected) << thousandth << " of " << size;
+            ASSERT_EQ(Histogram::percentile(sums_of(histogram), thousandth / 10.0), expected)
+                << thousandth << " of " << size;
         }
     }
 }

@@ -26,7 +26,7 @@ protected:
 
     std::string at(const std::string& name) const { return folder_ + "/" + name; }
     struct stat status(const std::string& name) const {
-        struct stat status {};
+        struct stat status{};
         EXPECT_EQ(lstat(at(name).c_str(), &status), 0) << name;
         return status;
     }

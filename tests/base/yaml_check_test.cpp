@@ -33,16 +33,25 @@ TEST(Yaml, MayHaveBomsLineEndsAliasesAndEveryLanguage) {
 }
 
 TEST(Yaml, IsUtf8WithoutControlCharacters) {
-    EXPECT_EQ(said("a: b\nc: x\xff y\n"), "c.yaml:2:5: error: the byte 0xff is not UTF-8\n    hint: save the file as UTF-8");
-    for (const char* bytes : {"\x80", "\xc0\x80", "\xc3", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xf8"})
+    EXPECT_EQ(said("a: b\nc: x\xff y\n"),
+              "c.yaml:2:5: error: the byte 0xff is not UTF-8\n    hint: save the file as UTF-8");
+    for (const char* bytes :
+         {"\x80", "\xc0\x80", "\xc3", "\xe0\x80\x80", "\xed\xa0\x80", "\xf0\x80\x80\x80", "\xf4\x90\x80\x80", "\xf8"})
         EXPECT_NE(said(bytes).find("c.yaml:1:1: error: the byte"), std::string::npos) << bytes;
-    EXPECT_EQ(said(std::string("a: t\0.pcap", 10)), "c.yaml:1:5: error: there is a control character here (0x00)\n    hint: take it out");
-    EXPECT_NE(said("a: \x1b[31m").find("c.yaml:1:4: error: there is a control character here (0x1b)"), std::string::npos);
-    EXPECT_NE(said(std::string("\xff\xfe" "a\0:\0", 6)).find("c.yaml:1:1: error: this is UTF-16"), std::string::npos);
+    EXPECT_EQ(said(std::string("a: t\0.pcap", 10)),
+              "c.yaml:1:5: error: there is a control character here (0x00)\n    hint: take it out");
+    EXPECT_NE(said("a: \x1b[31m").find("c.yaml:1:4: error: there is a control character here (0x1b)"),
+              std::string::npos);
+    EXPECT_NE(said(std::string("\xff\xfe"
+                               "a\0:\0",
+                               6))
+                  .find("c.yaml:1:1: error: this is UTF-16"),
+              std::string::npos);
 }
 
 TEST(Yaml, IsOneDocument) {
-    EXPECT_NE(said("a: 1\n---\nb: 2\n").find("c.yaml:2:1: error: a second YAML document begins here"), std::string::npos);
+    EXPECT_NE(said("a: 1\n---\nb: 2\n").find("c.yaml:2:1: error: a second YAML document begins here"),
+              std::string::npos);
     EXPECT_NE(said("a: 1\n...\n---\n").find("a second YAML document"), std::string::npos);
     EXPECT_NE(said("a: 1\n---\n[").find("c.yaml:"), std::string::npos);
 }
@@ -53,7 +62,8 @@ TEST(Yaml, IsNeitherTooDeepNorTooLarge) {
     EXPECT_NE(said("x:\n  " + repeated("- ", 10'000)).find("nested more than 64 deep"), std::string::npos);
     std::string stairs;
     for (size_t i = 0; i < 100; ++i) stairs += std::string(i, ' ') + "a:\n";
-    EXPECT_NE(said(stairs).find("c.yaml:65:65: error: this is nested more than 64 deep"), std::string::npos) << said(stairs);
+    EXPECT_NE(said(stairs).find("c.yaml:65:65: error: this is nested more than 64 deep"), std::string::npos)
+        << said(stairs);
     EXPECT_NE(said("x: " + std::string(kMaxYamlBytes, 'a')).find("is longer than 16777216 bytes"), std::string::npos);
 }
 
@@ -61,14 +71,19 @@ TEST(Yaml, CountsWhatAliasesMean) {
     // Nine times nine times nine...: a few lines that would be 10^21 values.
     std::string laughs = "x0: &x0 [1, 1, 1, 1, 1, 1, 1, 1, 1]\n";
     for (int i = 1; i < 20; ++i)
-        laughs += "x" + std::to_string(i) + ": &x" + std::to_string(i) + " [" + repeated("*x" + std::to_string(i - 1) + ", ", 9) + "]\n";
-    EXPECT_NE(said(laughs).find("error: there are more than 1000000 values up to here"), std::string::npos) << said(laughs);
-    EXPECT_NE(said("a: &a [lan, *a]\n").find("c.yaml:1:13: error: this alias stands in what it refers to"), std::string::npos);
+        laughs += "x" + std::to_string(i) + ": &x" + std::to_string(i) + " [" +
+                  repeated("*x" + std::to_string(i - 1) + ", ", 9) + "]\n";
+    EXPECT_NE(said(laughs).find("error: there are more than 1000000 values up to here"), std::string::npos)
+        << said(laughs);
+    EXPECT_NE(said("a: &a [lan, *a]\n").find("c.yaml:1:13: error: this alias stands in what it refers to"),
+              std::string::npos);
     EXPECT_NE(said("a: *b\n").find("c.yaml:1:4: error: "), std::string::npos);
 }
 
 TEST(Yaml, HasNoTagsOfOtherPrograms) {
-    EXPECT_NE(said("a: !!python/object/apply:os.system [id]\n").find("c.yaml:1:4: error: the tag of this value means nothing here"), std::string::npos)
+    EXPECT_NE(said("a: !!python/object/apply:os.system [id]\n")
+                  .find("c.yaml:1:4: error: the tag of this value means nothing here"),
+              std::string::npos)
         << said("a: !!python/object/apply:os.system [id]\n");
     EXPECT_NE(said("a: !own x\n").find("the tag of this value"), std::string::npos);
 }

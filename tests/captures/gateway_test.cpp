@@ -32,10 +32,12 @@ chain::Configuration load_gateway(const std::string& device, const std::string& 
     // networks, shall get as far as IPsec and into a tunnel.
     const std::pair<std::string, std::string> changes[] = {
         {"max-batch: 8192", "max-batch: 512"},
-        {"routes: [routes.txt.xz]", "routes: [routes.txt.xz, {prefix: 0.0.0.0/0, via: edge-1}, {prefix: '::/0', via: [edge-2, edge-3]}]"},
+        {"routes: [routes.txt.xz]",
+         "routes: [routes.txt.xz, {prefix: 0.0.0.0/0, via: edge-1}, {prefix: '::/0', via: [edge-2, edge-3]}]"},
         {"mtu: 1600", "mtu: 0"},
-        {"          default: bypass ", "            - {src: 0.0.0.0/0, action: protect, sa: branch4}\n"
-                                       "            - {src: '8000::/1', action: protect, sa: branch6}\n          default: bypass "},
+        {"          default: bypass ",
+         "            - {src: 0.0.0.0/0, action: protect, sa: branch4}\n"
+         "            - {src: '8000::/1', action: protect, sa: branch6}\n          default: bypass "},
     };
     for (const auto& [from, to] : changes) {
         const size_t at = text.find(from);
@@ -53,7 +55,8 @@ protected:
     Captures() {
         std::string pattern = (fs::temp_directory_path() / "millrace-captures-XXXXXX").string();
         folder_ = mkdtemp(pattern.data());
-        for (const std::string& name : {std::string("corpus"), std::string("cpu"), GetParam()}) fs::create_directories(folder_ / name);
+        for (const std::string& name : {std::string("corpus"), std::string("cpu"), GetParam()})
+            fs::create_directories(folder_ / name);
     }
     ~Captures() override {
         std::error_code error;
@@ -68,10 +71,12 @@ protected:
             EXPECT_EQ(std::system(("tar -C " + into.string() + " -xJf " + archive.path().string()).c_str()), 0);
         }
         std::vector<std::string> files;
-        for (const fs::path& below : {fs::path(data_path("pcap/curated")), fs::path(data_path("pcap/mix")), folder_ / "corpus"}) {
+        for (const fs::path& below :
+             {fs::path(data_path("pcap/curated")), fs::path(data_path("pcap/mix")), folder_ / "corpus"}) {
             if (!fs::exists(below)) continue;  // a machine that was given a part of the data
             for (const auto& entry : fs::recursive_directory_iterator(below))
-                if (entry.is_regular_file() && entry.path().extension() != ".tsv" && entry.path().extension() != ".json")
+                if (entry.is_regular_file() && entry.path().extension() != ".tsv" &&
+                    entry.path().extension() != ".json")
                     files.push_back(entry.path());
         }
         std::sort(files.begin(), files.end());
@@ -79,10 +84,13 @@ protected:
     }
 
     /// Runs one capture; what it wrote lies in folder_/<device> afterwards.
-    exec::Report run(const chain::Configuration& gateway, const std::string& capture, const std::shared_ptr<device::Device>& device) {
+    exec::Report run(const chain::Configuration& gateway, const std::string& capture,
+                     const std::shared_ptr<device::Device>& device) {
         const std::string own = (folder_ / gateway.device).string();
         chain::Configuration configuration = gateway;
-        configuration.ports = Config::parse("lan: {pcap: '" + capture + "', pad: original}\nwan: {output: '" + own + "/wan.pcap'}\nslow-path: {sink: {}}\n", own + "/ports.yaml");
+        configuration.ports = Config::parse("lan: {pcap: '" + capture + "', pad: original}\nwan: {output: '" + own +
+                                                "/wan.pcap'}\nslow-path: {sink: {}}\n",
+                                            own + "/ports.yaml");
         exec::RuntimeOptions options;
         if (device != nullptr) options.devices = {device};
         options.verdict_file = own + "/verdicts.json";
@@ -103,20 +111,25 @@ protected:
 void expect_same_verdicts(const std::string& a, const std::string& b) {
     const std::string first = read_file(a, {}, size_t{1} << 32), second = read_file(b, {}, size_t{1} << 32);
     if (first == second) return;
-    const auto differ = std::mismatch(first.begin(), first.begin() + static_cast<ptrdiff_t>(std::min(first.size(), second.size())), second.begin()).first;
+    const auto differ = std::mismatch(first.begin(),
+                                      first.begin() + static_cast<ptrdiff_t>(std::min(first.size(), second.size())),
+                                      second.begin())
+                            .first;
     const size_t before = first.substr(0, static_cast<size_t>(differ - first.begin())).rfind('\n');
     const size_t line = before == std::string::npos ? 0 : before + 1;
     ADD_FAILURE() << "verdicts differ\n  cpu: " << first.substr(line, first.find('\n', line) - line)
                   << "\n  there: " << second.substr(line, second.find('\n', line) - line);
 }
 
-/// The same frames in the same order. Times are left out: a frame recorded at time 0 is written with the time of the run.
+/// The same frames in the same order. Times are left out: a frame recorded at time 0 is written with the time of the
+/// run.
 void expect_same_frames(const std::string& a, const std::string& b) {
     io::CaptureReader first(a), second(b);
     io::CaptureRecord one, other;
     while (first.next(one)) {
         ASSERT_TRUE(second.next(other)) << "the device sent fewer";
-        ASSERT_TRUE(std::equal(one.bytes.begin(), one.bytes.end(), other.bytes.begin(), other.bytes.end())) << "frame " << one.number;
+        ASSERT_TRUE(std::equal(one.bytes.begin(), one.bytes.end(), other.bytes.begin(), other.bytes.end()))
+            << "frame " << one.number;
     }
     EXPECT_FALSE(second.next(other)) << "the device sent more";
     EXPECT_EQ(first.error() + second.error(), "");
@@ -129,7 +142,14 @@ TEST_P(Captures, GoThroughTheExamplesChainAlikeOnCpuAndDevice) {
     const chain::Configuration cpu = load_gateway("cpu", (folder_ / "cpu").string());
     const chain::Configuration there = load_gateway(GetParam(), (folder_ / GetParam()).string());
     const auto device = open_device(GetParam());
-    const auto tables = device->load(there.chains[0], exec::OffloadEngine::steps_of(*there.chains[0], {}));  // they stay on the device from one capture to the next
+    const auto tables = device->load(there.chains[0], exec::OffloadEngine::steps_of(*there.chains[0], {}));  // they
+                                                                                                             // stay on
+                                                                                                             // the
+                                                                                                             // device
+                                                                                                             // from one
+                                                                                                             // capture
+                                                                                                             // to the
+                                                                                                             // next
 
     const std::vector<std::string> files = all_captures();
     size_t captures = 0, damaged = 0, no_captures = 0;
@@ -168,12 +188,14 @@ TEST_P(Captures, GoThroughTheExamplesChainAlikeOnCpuAndDevice) {
         dropped += b.dropped;
         punted += b.punted;
         events += b.events;
-        for (const auto& [reason, count] : report.ports[0].counters.drops) port_drops += count, drops["port." + reason] += count;
+        for (const auto& [reason, count] : report.ports[0].counters.drops)
+            port_drops += count, drops["port." + reason] += count;
         for (const auto& [reason, count] : b.drops) drops[reason] += count;
         if (HasFailure()) return;
     }
-    std::cout << captures << " captures (" << damaged << " damaged, " << no_captures << " files are none), " << packets << " packets: " << sent
-              << " sent, " << dropped << " dropped, " << punted << " punted; " << events << " alerts, " << port_drops << " not taken in\n";
+    std::cout << captures << " captures (" << damaged << " damaged, " << no_captures << " files are none), " << packets
+              << " packets: " << sent << " sent, " << dropped << " dropped, " << punted << " punted; " << events
+              << " alerts, " << port_drops << " not taken in\n";
     for (const auto& [reason, count] : drops) std::cout << "  " << reason << ": " << count << "\n";
     EXPECT_EQ(packets, sent + dropped + punted);
     EXPECT_GT(captures, all ? 1800u : 100u);

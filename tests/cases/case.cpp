@@ -56,7 +56,8 @@ void write_input(const std::string& yaml, const std::string& capture) {
                          static_cast<uint32_t>(frame.size()));
         }
     }
-    if (input.is_map()) fs::resize_file(capture, fs::file_size(capture) - static_cast<uintmax_t>(input.at("cut").integer(1, 65535)));
+    if (input.is_map())
+        fs::resize_file(capture, fs::file_size(capture) - static_cast<uintmax_t>(input.at("cut").integer(1, 65535)));
 }
 
 /// "tap wan": in the order of the alphabet.
@@ -80,15 +81,18 @@ void read_verdicts(const std::string& path, const std::string& own_folder, CaseR
         const auto verdict = nlohmann::json::parse(line);
         CaseRun::Packet packet;
         // Explanations name the rule's file, which lies in another folder every time.
-        for (size_t at = line.find(own_folder); at != std::string::npos; at = line.find(own_folder)) line.erase(at, own_folder.size());
+        for (size_t at = line.find(own_folder); at != std::string::npos; at = line.find(own_folder))
+            line.erase(at, own_folder.size());
         packet.line = line;
         packet.end = text_of(verdict, "end");
-        packet.end += packet.end == "sent" ? " " + ports_of(verdict) : " " + text_of(verdict, "by") + "." + text_of(verdict, "reason");
+        packet.end += packet.end == "sent" ? " " + ports_of(verdict)
+                                           : " " + text_of(verdict, "by") + "." + text_of(verdict, "reason");
         for (const auto& step : verdict.at("path")) {
             packet.path.push_back(text_of(step, "nf") + "." + text_of(step, "outcome"));
             packet.chains += text_of(step, "chain") + " ";
         }
-        EXPECT_TRUE(run.packets.emplace(verdict.at("packet").get<uint64_t>(), packet).second) << "two verdicts: " << line;
+        EXPECT_TRUE(run.packets.emplace(verdict.at("packet").get<uint64_t>(), packet).second)
+            << "two verdicts: " << line;
     }
 }
 
@@ -208,9 +212,16 @@ const std::vector<Variant>& variants() {
             // Far apart, those with the same kernels: what one process of several compiles another finds.
             for (const uint16_t burst : {Variant().burst, uint16_t{3}})
                 for (const device::Mode mode : device::kModes)
-                    variants.push_back({.name = device + ", " + device::name_of(mode) + (burst == 3 ? ", bursts of 3" : ""), .device = device, .mode = mode, .burst = burst});
+                    variants.push_back(
+                        {.name = device + ", " + device::name_of(mode) + (burst == 3 ? ", bursts of 3" : ""),
+                         .device = device,
+                         .mode = mode,
+                         .burst = burst});
             variants.push_back({.name = device + " and the cpu", .device = device + "+cpu", .burst = 3});
-            variants.push_back({.name = device + ", with a master", .device = device, .threading = exec::Threading::master_worker, .burst = 3});
+            variants.push_back({.name = device + ", with a master",
+                                .device = device,
+                                .threading = exec::Threading::master_worker,
+                                .burst = 3});
         }
         return variants;
     }();
@@ -279,10 +290,12 @@ void check_case(const std::string& folder, const Variant& variant, const CaseRun
         for (const auto& [name, counts] : ports->entries())
             for (const exec::PortReport& port : run.report.ports) {
                 if (port.name != name.text()) continue;
-                std::map<std::string, uint64_t> seen = {{"received", port.counters.received_packets}, {"sent", port.counters.sent_packets}};
+                std::map<std::string, uint64_t> seen = {{"received", port.counters.received_packets},
+                                                        {"sent", port.counters.sent_packets}};
                 seen.insert(port.counters.drops.begin(), port.counters.drops.end());
                 seen.insert(port.counters.details.begin(), port.counters.details.end());
-                for (const auto& [what, count] : read_counts(counts)) EXPECT_EQ(count, seen[what]) << name.text() << ": " << what;
+                for (const auto& [what, count] : read_counts(counts))
+                    EXPECT_EQ(count, seen[what]) << name.text() << ": " << what;
             }
     check_conservation(run);
     check_work(variant, run, static_cast<uint64_t>(expected.integer_or("on-cpu", 0, 0)));

@@ -17,30 +17,31 @@ struct Variant {
     std::string name;
     std::string device = "cpu";
     bool cpu_halves = true;
-    unsigned lanes = 0;       ///< 0: as each NF prefers
+    unsigned lanes = 0;  ///< 0: as each NF prefers
     device::Mode mode = device::Mode::fused;
     exec::Threading threading = exec::Threading::full_path;
-    uint16_t burst = 256;     ///< packets asked of a port at once; a few packets give several batches when it is small
+    uint16_t burst = 256;  ///< packets asked of a port at once; a few packets give several batches when it is small
 };
 inline void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
-/// cpu with CPU halves and with device halves of 1, 8 and 32 lanes, every device in every mode, in one batch and in several.
+/// cpu with CPU halves and with device halves of 1, 8 and 32 lanes, every device in every mode, in one batch and in
+/// several.
 const std::vector<Variant>& variants();
 
 /// What became of the packets of a case, as its own output files tell.
 struct CaseRun {
     struct Packet {
-        std::string end;                 ///< "sent wan", "drop firewall.deny", "punt edge.ttl-expired"
-        std::vector<std::string> path;   ///< "firewall.permit", …
-        std::string chains;              ///< a name for each step
-        std::string line;                ///< the whole verdict
+        std::string end;                ///< "sent wan", "drop firewall.deny", "punt edge.ttl-expired"
+        std::vector<std::string> path;  ///< "firewall.permit", …
+        std::string chains;             ///< a name for each step
+        std::string line;               ///< the whole verdict
     };
     struct Sent {
         std::set<std::string> ports;  ///< one, or all of several
         Frame frame;
     };
-    std::map<uint64_t, Packet> packets;  ///< by number
-    std::map<uint64_t, Sent> sent;       ///< by number; punted packets, too
-    std::map<uint64_t, uint64_t> alerts; ///< alerts by sid
+    std::map<uint64_t, Packet> packets;   ///< by number
+    std::map<uint64_t, Sent> sent;        ///< by number; punted packets, too
+    std::map<uint64_t, uint64_t> alerts;  ///< alerts by sid
     exec::Report report;
 };
 

@@ -36,7 +36,8 @@ struct Outcome {
 const Outcome& first_outcome(const std::string& name) {
     static std::map<std::string, Outcome> found;
     const auto at = found.find(name);
-    return at != found.end() ? at->second : found.emplace(name, Outcome(run_case(kFolder + name, variants().front()))).first->second;
+    return at != found.end() ? at->second
+                             : found.emplace(name, Outcome(run_case(kFolder + name, variants().front()))).first->second;
 }
 
 class Case : public testing::TestWithParam<std::tuple<std::string, Variant>> {};
@@ -54,21 +55,24 @@ TEST_P(Case, EndsAsExpectedAndAsInTheFirstWay) {
 }
 
 /// "branches_on_cuda_fused_bursts_of_3"
-INSTANTIATE_TEST_SUITE_P(Cases, Case, testing::Combine(testing::ValuesIn(all_cases()), testing::ValuesIn(variants())), [](const auto& info) {
-    std::string name;
-    for (const char letter : std::get<0>(info.param) + " on " + std::get<1>(info.param).name) {
-        if (std::isalnum(static_cast<unsigned char>(letter))) name += letter;
-        else if (name.back() != '_') name += '_';
-    }
-    return name;
-});
+INSTANTIATE_TEST_SUITE_P(Cases, Case, testing::Combine(testing::ValuesIn(all_cases()), testing::ValuesIn(variants())),
+                         [](const auto& info) {
+                             std::string name;
+                             for (const char letter : std::get<0>(info.param) + " on " + std::get<1>(info.param).name) {
+                                 if (std::isalnum(static_cast<unsigned char>(letter))) name += letter;
+                                 else if (name.back() != '_') name += '_';
+                             }
+                             return name;
+                         });
 
 TEST(Cases, AreManyAndWhole) {
     EXPECT_GE(all_cases().size(), 15u);
     for (const std::string& name : all_cases()) {
         EXPECT_TRUE(std::filesystem::exists(kFolder + name + "/chain.yaml")) << name;
         EXPECT_TRUE(std::filesystem::exists(kFolder + name + "/expect.yaml")) << name;
-        EXPECT_NE(std::filesystem::exists(kFolder + name + "/in.yaml"), std::filesystem::exists(kFolder + name + "/in.pcap")) << name;
+        EXPECT_NE(std::filesystem::exists(kFolder + name + "/in.yaml"),
+                  std::filesystem::exists(kFolder + name + "/in.pcap"))
+            << name;
     }
 }
 

@@ -1,4 +1,5 @@
-// Files that can't be written, of every kind: packets go on, people are told, and the exit status is not 0, quiet or not.
+// Files that can't be written, of every kind: packets go on, people are told, and the exit status is not 0, quiet or
+// not.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,11 +17,11 @@ const char* const kAlerts = "nids: {rule: 'alert ip any any -> any any (msg:\"x\
 
 struct Case {
     const char* name;
-    std::string nf;                      ///< FILE stands for the file that can't be written
+    std::string nf;  ///< FILE stands for the file that can't be written
     std::string port = "sink: {}";
     std::vector<std::string> arguments = {};
-    std::string told = {};               ///< on the standard error output
-    bool starts = true;                  ///< packets are forwarded all the same
+    std::string told = {};  ///< on the standard error output
+    bool starts = true;     ///< packets are forwarded all the same
 };
 
 std::string with_file(std::string text, const std::string& file) {
@@ -33,12 +34,14 @@ protected:
     /// Runs the case quietly with this file.
     Ended run(const std::string& file) {
         const Case& c = GetParam();
-        const std::string yaml = folder.write("c.yaml", "version: 1\noutput: out\nports: {in: {pcap: " + source_path("examples/traffic.pcap") + "}, out: {" +
-                                                            with_file(c.port, file) + "}}\nchains: {c: {input: in, output: out, nfs: [{" +
-                                                            with_file(c.nf, file) + "}]}}\n");
+        const std::string yaml = folder.write(
+            "c.yaml", "version: 1\noutput: out\nports: {in: {pcap: " + source_path("examples/traffic.pcap") +
+                          "}, out: {" + with_file(c.port, file) + "}}\nchains: {c: {input: in, output: out, nfs: [{" +
+                          with_file(c.nf, file) + "}]}}\n");
         std::vector<std::string> words = {"run", yaml, "-q", "-o", folder.path("out")};
         for (const std::string& argument : c.arguments) words.push_back(with_file(argument, file));
-        if (std::find(words.begin(), words.end(), "--json") == words.end()) words.insert(words.end(), {"--json", folder.path("report.json")});
+        if (std::find(words.begin(), words.end(), "--json") == words.end())
+            words.insert(words.end(), {"--json", folder.path("report.json")});
         return run_program(words);
     }
     void expect_told(const Ended& ended, bool at_start) {
@@ -50,7 +53,9 @@ protected:
         const auto report = nlohmann::json::parse(text_of_file(folder.path("report.json")), nullptr, false);
         ASSERT_FALSE(report.is_discarded());
         EXPECT_TRUE(report["conserved"].get<bool>());
-        EXPECT_GT(report["chains"][0]["sent-packets"].get<uint64_t>() + report["chains"][0]["dropped"].get<uint64_t>(), 6900u) << "forwarding stopped";
+        EXPECT_GT(report["chains"][0]["sent-packets"].get<uint64_t>() + report["chains"][0]["dropped"].get<uint64_t>(),
+                  6900u)
+            << "forwarding stopped";
     }
     TestFolder folder;
 };
@@ -64,27 +69,46 @@ TEST_P(Outputs, InAFolderThatIsNotThereAreToldOf) {
     EXPECT_NE(ended.err.find("no/such/folder"), std::string::npos) << ended.err;
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Outputs,
-                         testing::Values(Case{"capture", "mirror: {}", "output: FILE", {}, "port out: /dev/full: No space left on device"},
-                                         Case{"eve", std::string(kAlerts) + ", eve: FILE}", "sink: {}", {}, "alerts are lost until it can"},
-                                         Case{"verdicts", "mirror: {}", "sink: {}", {"--verdicts", "FILE"}, "/dev/full: 6993 verdicts could not be written"},
-                                         Case{"dump", "switch: {flows: ['actions=output:2'], dump: FILE}", "sink: {}", {}, "/dev/full: cannot be written"},
-                                         Case{"json", "mirror: {}", "sink: {}", {"--json", "FILE"}, "/dev/full: cannot be written", false},
-                                         Case{"report", "nids: {rule: 'alert tcp any any -> any any (msg:\"b\"; ja3.hash; content:\"x\"; sid:2;)', report: FILE}",
-                                              "sink: {}", {}, "/dev/full", false}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, Outputs,
+    testing::Values(
+        Case{"capture", "mirror: {}", "output: FILE", {}, "port out: /dev/full: No space left on device"},
+        Case{"eve", std::string(kAlerts) + ", eve: FILE}", "sink: {}", {}, "alerts are lost until it can"},
+        Case{"verdicts",
+             "mirror: {}",
+             "sink: {}",
+             {"--verdicts", "FILE"},
+             "/dev/full: 6993 verdicts could not be written"},
+        Case{"dump",
+             "switch: {flows: ['actions=output:2'], dump: FILE}",
+             "sink: {}",
+             {},
+             "/dev/full: cannot be written"},
+        Case{"json", "mirror: {}", "sink: {}", {"--json", "FILE"}, "/dev/full: cannot be written", false},
+        Case{"report",
+             "nids: {rule: 'alert tcp any any -> any any (msg:\"b\"; ja3.hash; content:\"x\"; sid:2;)', report: FILE}",
+             "sink: {}",
+             {},
+             "/dev/full",
+             false}),
+    [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Output, OfTheClosingTableToAFullDiskIsToldOf) {
     const TestFolder folder;
-    const std::string yaml = folder.write("c.yaml", "version: 1\nports: {in: {source: {count: 10}}, out: {sink: {}}}\nchains: {c: {input: in, output: out, nfs: [mirror]}}\n");
-    const Ended ended = run_program({"run", yaml, "-o", folder.path("out")}, {.environment = {}, .standard_output = "/dev/full"});
+    const std::string yaml = folder.write("c.yaml",
+                                          "version: 1\nports: {in: {source: {count: 10}}, out: {sink: {}}}\nchains: "
+                                          "{c: {input: in, output: out, nfs: [mirror]}}\n");
+    const Ended ended = run_program({"run", yaml, "-o", folder.path("out")},
+                                    {.environment = {}, .standard_output = "/dev/full"});
     EXPECT_EQ(ended.status, 1);
     EXPECT_NE(ended.err.find("the closing table could not be written"), std::string::npos) << ended.err;
 }
 
 TEST(Output, FolderThatCannotBeMadeIsAMistake) {
     const TestFolder folder;
-    const std::string yaml = folder.write("c.yaml", "version: 1\nports: {in: {source: {count: 10}}, out: {sink: {}}}\nchains: {c: {input: in, output: out, nfs: [mirror]}}\n");
+    const std::string yaml = folder.write("c.yaml",
+                                          "version: 1\nports: {in: {source: {count: 10}}, out: {sink: {}}}\nchains: "
+                                          "{c: {input: in, output: out, nfs: [mirror]}}\n");
     const Ended ended = run_program({"run", yaml, "-q", "-o", "/dev/null/out"});
     EXPECT_EQ(ended.status, 2);  // a mistake on the command line
     EXPECT_NE(ended.err.find("/dev/null/out"), std::string::npos) << ended.err;
@@ -92,8 +116,9 @@ TEST(Output, FolderThatCannotBeMadeIsAMistake) {
 
 TEST(Output, OfAlertsBeginsInAFolderThatTheRunMakes) {
     const TestFolder folder;
-    const std::string yaml = folder.write("c.yaml", "version: 1\nports: {in: {pcap: " + source_path("examples/traffic.pcap") +
-                                                        "}, out: {sink: {}}}\nchains: {c: {input: in, output: out, nfs: [{" + kAlerts + "}}]}}\n");
+    const std::string yaml = folder.write(
+        "c.yaml", "version: 1\nports: {in: {pcap: " + source_path("examples/traffic.pcap") +
+                      "}, out: {sink: {}}}\nchains: {c: {input: in, output: out, nfs: [{" + kAlerts + "}}]}}\n");
     const Ended ended = run_program({"run", yaml, "-q", "-o", folder.path("new/out")});
     EXPECT_EQ(ended.status, 0) << ended.err;
     EXPECT_TRUE(std::filesystem::exists(folder.path("new/out/eve.json")));
@@ -103,8 +128,9 @@ TEST(Input, ThatBreaksOffIsToldOf) {
     const TestFolder folder;
     std::filesystem::copy_file(source_path("examples/traffic.pcap"), folder.path("cut.pcap"));
     std::filesystem::resize_file(folder.path("cut.pcap"), 1'000'000);
-    const std::string yaml =
-        folder.write("c.yaml", "version: 1\nports: {in: {pcap: cut.pcap}, out: {sink: {}}}\nchains: {c: {input: in, output: out, nfs: [mirror]}}\n");
+    const std::string yaml = folder.write("c.yaml",
+                                          "version: 1\nports: {in: {pcap: cut.pcap}, out: {sink: {}}}\nchains: {c: "
+                                          "{input: in, output: out, nfs: [mirror]}}\n");
     const Ended ended = run_program({"run", yaml, "-q", "-o", folder.path("out")});
     EXPECT_EQ(ended.status, 1);
     EXPECT_NE(ended.err.find("port in: "), std::string::npos) << ended.err;

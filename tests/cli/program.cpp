@@ -55,14 +55,16 @@ Ended run_program(const std::vector<std::string>& arguments, const Surroundings&
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<std::string> environment = environment_with(surroundings.environment);
     const TestFolder folder;
-    const std::string out = surroundings.standard_output.empty() ? folder.path("out") : surroundings.standard_output, err = folder.path("err");
+    const std::string out = surroundings.standard_output.empty() ? folder.path("out") : surroundings.standard_output,
+                      err = folder.path("err");
     posix_spawn_file_actions_t files;
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&files, 1, out.c_str(), O_WRONLY | O_CREAT, 0600);
     posix_spawn_file_actions_addopen(&files, 2, err.c_str(), O_WRONLY | O_CREAT, 0600);
     pid_t process = 0;
-    const int error = posix_spawn(&process, words[0].c_str(), &files, nullptr, pointers(words).data(), pointers(environment).data());
+    const int error = posix_spawn(&process, words[0].c_str(), &files, nullptr, pointers(words).data(),
+                                  pointers(environment).data());
     posix_spawn_file_actions_destroy(&files);
     Ended ended;
     if (error != 0) {

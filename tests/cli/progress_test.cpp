@@ -51,7 +51,8 @@ TEST(ClosingTable, HasNoRowsOfWhatDidNotHappen) {
     chain.batches = 1;
     report.chains.push_back(chain);
     const std::string text = report_text(report, 1);
-    for (const char* row : {"batches", "cpu  ", "bus  ", "ways", "events", "punts", "drops  ", "on cpu", "receiving", "controllers", "no chain"})
+    for (const char* row : {"batches", "cpu  ", "bus  ", "ways", "events", "punts", "drops  ", "on cpu", "receiving",
+                            "controllers", "no chain"})
         EXPECT_EQ(text.find(std::string("  ") + row), std::string::npos) << row << "\n" << text;
     EXPECT_NE(text.find("10 in, 10 sent, 0 dropped, 0 punted"), std::string::npos);
 }
@@ -68,8 +69,9 @@ TEST(ClosingTable, NamesWhatItCounts) {
     report.chains.push_back(chain);
     report.ports.push_back({"lan", "pcap", "", {}, "breaks off"});
     const std::string text = report_text(report, 1);
-    for (const char* said : {"3 packets of controllers were for a chain that had gone", "4 packets were for no chain", "exit.no-punt-port 1,234",
-                             "batches   away 1.5 us on average", "cpu       layout 2.0 cycles a packet", "port lan: breaks off"})
+    for (const char* said : {"3 packets of controllers were for a chain that had gone", "4 packets were for no chain",
+                             "exit.no-punt-port 1,234", "batches   away 1.5 us on average",
+                             "cpu       layout 2.0 cycles a packet", "port lan: breaks off"})
         EXPECT_NE(text.find(said), std::string::npos) << said << "\n" << text;
 }
 

@@ -13,7 +13,9 @@ class Signals : public testing::Test {
 protected:
     void SetUp() override {
         if (!std::filesystem::exists(MILLRACE_INTERRUPT)) GTEST_SKIP() << "this build has no " << MILLRACE_INTERRUPT;
-        yaml = folder.write("c.yaml", "version: 1\nports: {in: {source: {count: 10}}, out: {sink: {}}}\nchains: {c: {input: in, output: out, nfs: [mirror]}}\n");
+        yaml = folder.write("c.yaml",
+                            "version: 1\nports: {in: {source: {count: 10}}, out: {sink: {}}}\nchains: {c: {input: in, "
+                            "output: out, nfs: [mirror]}}\n");
         const Ended undisturbed = run(SIGHUP, -1);
         ASSERT_EQ(undisturbed.status, 0) << undisturbed.err;
         moments = std::stol("0" + undisturbed.out);
@@ -22,10 +24,12 @@ protected:
     /// A run that gets this signal at that moment. Its `out` is how many moments it had.
     Ended run(int signal, long moment) {
         const std::string count = folder.path("count");
-        Ended ended = run_program({"run", yaml, "-q", "-o", folder.path("out")},
-                                  {.environment = {std::string("LD_PRELOAD=") + MILLRACE_INTERRUPT, "INTERRUPT_WITH=" + std::to_string(signal),
-                                                   "INTERRUPT_AT=" + std::to_string(moment), "INTERRUPT_COUNT=" + count},
-                                   .standard_output = {}});
+        Ended ended = run_program(
+            {"run", yaml, "-q", "-o", folder.path("out")},
+            {.environment = {std::string("LD_PRELOAD=") + MILLRACE_INTERRUPT,
+                             "INTERRUPT_WITH=" + std::to_string(signal), "INTERRUPT_AT=" + std::to_string(moment),
+                             "INTERRUPT_COUNT=" + count},
+             .standard_output = {}});
         ended.out = text_of_file(count);
         return ended;
     }

@@ -10,7 +10,8 @@ namespace millrace::doctor {
 namespace {
 
 const Finding* find(const std::vector<Finding>& findings, const std::string& name) {
-    const auto found = std::find_if(findings.begin(), findings.end(), [&](const Finding& finding) { return finding.name == name; });
+    const auto found = std::find_if(findings.begin(), findings.end(),
+                                    [&](const Finding& finding) { return finding.name == name; });
     return found == findings.end() ? nullptr : &*found;
 }
 
@@ -28,10 +29,12 @@ TEST(Doctor, SaysOfEverythingMissingWhatItCostsAndWhatWouldMendIt) {
 
 TEST(Doctor, CallsNothingMissingThatOnlySomeUsesNeed) {
     const auto findings = examine_machine();
-    for (const char* name : {"huge pages", "PCI NICs", "NVML", "AVX-512", "VAES", "cap_net_raw", "cap_ipc_lock", "/dev/vfio/vfio", "locked memory"})
+    for (const char* name : {"huge pages", "PCI NICs", "NVML", "AVX-512", "VAES", "cap_net_raw", "cap_ipc_lock",
+                             "/dev/vfio/vfio", "locked memory"})
         if (const Finding* finding = find(findings, name)) EXPECT_NE(finding->state, Finding::State::missing) << name;
     for (const Finding& finding : findings)
-        EXPECT_NE(finding.state, Finding::State::missing) << finding.name << ": " << finding.value << " (the machines that run tests have what is needed)";
+        EXPECT_NE(finding.state, Finding::State::missing)
+            << finding.name << ": " << finding.value << " (the machines that run tests have what is needed)";
 }
 
 TEST(Doctor, AgreesWithTheCompilerAboutTheCpu) {

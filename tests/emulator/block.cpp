@@ -56,7 +56,8 @@ constexpr unsigned char kPoison = 0xa5;
 class Stacks {
 public:
     explicit Stacks(unsigned count) : count_(count) {
-        void* memory = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void* memory = mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                            0);
         if (memory == MAP_FAILED) throw std::runtime_error("emulator: no memory for the stacks of a block's threads");
         memory_ = static_cast<unsigned char*>(memory);
         for (unsigned i = 0; i < count; ++i) mprotect(memory_ + i * kStackBytes, kGuardBytes, PROT_NONE);
@@ -117,9 +118,11 @@ std::atomic<unsigned> blocks_run{0};
 class Runner {
 public:
     Runner(const Code& code, const BlockLaunch& launch)
-        : code_(code), launch_(launch), count_(launch.block_size.x), stacks_(take_stacks(count_)), memory_(launch.block_bytes + 16, kPoison), fibers_(count_),
-          meetings_((count_ + kWarp - 1) / kWarp), random_(1 + blocks_run++) {
-        auto* const memory = reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(memory_.data()) + 15) & ~uintptr_t{15});
+        : code_(code), launch_(launch), count_(launch.block_size.x), stacks_(take_stacks(count_)),
+          memory_(launch.block_bytes + 16, kPoison), fibers_(count_), meetings_((count_ + kWarp - 1) / kWarp),
+          random_(1 + blocks_run++) {
+        auto* const memory = reinterpret_cast<unsigned char*>((reinterpret_cast<uintptr_t>(memory_.data()) + 15) &
+                                                              ~uintptr_t{15});
         for (unsigned i = 0; i < count_; ++i) {
             fibers_[i].view = {{i, 0, 0}, launch.block, launch.block_size, launch.grid, memory};
             auto** const top = reinterpret_cast<void**>(stacks_->top(i));
@@ -150,7 +153,8 @@ public:
         if (result_ != 0) throw KernelFault{result_, what_, instruction_, address_};
     }
 
-    [[noreturn]] void fault(int result, const char* what, const void* instruction = nullptr, const void* address = nullptr) {
+    [[noreturn]] void fault(int result, const char* what, const void* instruction = nullptr,
+                            const void* address = nullptr) {
         result_ = result;
         instruction_ = instruction;
         address_ = address;
@@ -249,8 +253,9 @@ private:
             one = &fiber;
         }
         char text[160];
-        snprintf(text, sizeof text, "its threads wait for each other for ever: %u at a barrier, %u for lanes of their warps%s", at_barrier, meet,
-                 one != nullptr ? ", as this one" : "");
+        snprintf(text, sizeof text,
+                 "its threads wait for each other for ever: %u at a barrier, %u for lanes of their warps%s", at_barrier,
+                 meet, one != nullptr ? ", as this one" : "");
         current_ = one != nullptr ? const_cast<Fiber*>(one) : &fibers_.front();
         fault(kLaunchFailed, text);
     }
@@ -267,7 +272,7 @@ private:
     Fiber* current_ = nullptr;
     void* own_stack_ = nullptr;
     sigjmp_buf escape_;
-    volatile sig_atomic_t in_kernel_ = 0;        // its code runs, and no part of this
+    volatile sig_atomic_t in_kernel_ = 0;  // its code runs, and no part of this
     unsigned alive_ = 0, at_barrier_ = 0, brought_ = 0, sum_ = 0;
     int result_ = 0;
     const void *instruction_ = nullptr, *address_ = nullptr;
@@ -288,8 +293,8 @@ void on_signal(int signal, siginfo_t* info, void* context) {
         snprintf(text, sizeof text, "an access to %p, where there is nothing", info->si_addr);
     }
     const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
-    running->fault(signal == SIGILL ? kMisalignedAddress : kIllegalAddress, text, reinterpret_cast<const void*>(registers[REG_RIP]),
-                   signal == SIGILL ? nullptr : info->si_addr);
+    running->fault(signal == SIGILL ? kMisalignedAddress : kIllegalAddress, text,
+                   reinterpret_cast<const void*>(registers[REG_RIP]), signal == SIGILL ? nullptr : info->si_addr);
 }
 
 void on_give_up(int) {
@@ -321,7 +326,8 @@ const Calls kCalls = {
     [] {
         running->pause();
         return static_cast<unsigned long long>(
-            std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+            std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+                .count());
     },
     [](const char* what) { running->fault(kIllegalAddress, what); },
 };
@@ -334,12 +340,12 @@ void run_block(const Code& code, const BlockLaunch& launch) {
 
 void catch_faults() {
     for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) {
-        struct sigaction action {};
+        struct sigaction action{};
         action.sa_sigaction = on_signal;
         action.sa_flags = SA_SIGINFO | SA_ONSTACK;
         sigaction(signal, &action, &before[signal]);
     }
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = on_give_up;
     sigaction(kGiveUpSignal, &action, nullptr);
 }

@@ -40,10 +40,10 @@ inline constexpr int kGiveUpSignal = SIGURG;
 /// The functions that kernels call.
 extern const Calls kCalls;
 
-/// Runs one block to its end, on the thread that calls; several threads may each run one. Threads of the block run one at a time,
-/// until they meet at a barrier or in a warp, in an order that changes from block to block and from barrier to barrier: so a
-/// barrier that is missing shows. Throws KernelFault: an address that is not there or misaligned, a stack overrun, threads that wait
-/// for each other in vain.
+/// Runs one block to its end, on the thread that calls; several threads may each run one. Threads of the block run one
+/// at a time, until they meet at a barrier or in a warp, in an order that changes from block to block and from barrier
+/// to barrier: so a barrier that is missing shows. Throws KernelFault: an address that is not there or misaligned, a
+/// stack overrun, threads that wait for each other in vain.
 void run_block(const Code& code, const BlockLaunch& launch);
 
 /// To be called once, before the first block: has faults of kernels end in KernelFault, and others go where they went.

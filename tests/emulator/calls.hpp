@@ -1,5 +1,5 @@
-// What lies between emulated kernels and the emulator. Included by both; the kernels' sources define their integer types
-// themselves, so that this takes none of a header's.
+// What lies between emulated kernels and the emulator. Included by both; the kernels' sources define their integer
+// types themselves, so that this takes none of a header's.
 #pragma once
 
 namespace emulator {
@@ -16,7 +16,8 @@ struct ThreadView {
 
 /// What a thread asks for.
 struct Calls {
-    /// Waits until all lanes of `mask` are here; `values[lane]` is then what that lane has brought, kNothing of lanes outside.
+    /// Waits until all lanes of `mask` are here; `values[lane]` is then what that lane has brought, kNothing of lanes
+    /// outside.
     void (*exchange)(unsigned mask, unsigned long long own, unsigned long long* values);
     /// Waits until all threads of the block are here; the sum of what they have brought.
     unsigned (*barrier)(unsigned own);
@@ -31,9 +32,9 @@ struct Calls {
 /// A kernel as its library gives it out, under the name `emulated_` and its own.
 struct KernelEntry {
     static constexpr unsigned kMostParameters = 8;
-    void (*run)(void** parameters);       ///< one thread's run, from beginning to end
-    unsigned parameters;                  ///< how many
-    unsigned bytes[kMostParameters];      ///< of each
+    void (*run)(void** parameters);   ///< one thread's run, from beginning to end
+    unsigned parameters;              ///< how many
+    unsigned bytes[kMostParameters];  ///< of each
 };
 /// The library's own function `emulated_connect`: called once before its first kernel.
 using Connect = void (*)(const Calls*);

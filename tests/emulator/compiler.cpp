@@ -1,5 +1,5 @@
-// The part of NVRTC's and nvJitLink's interfaces that the program uses: "LTO-IR" is an object file of the host here, and a
-// "cubin" a shared library that holds the kernels.
+// The part of NVRTC's and nvJitLink's interfaces that the program uses: "LTO-IR" is an object file of the host here,
+// and a "cubin" a shared library that holds the kernels.
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -38,7 +38,8 @@ class Folder {
 public:
     Folder() {
         std::string name = (fs::temp_directory_path() / "emulator-XXXXXX").string();
-        if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("emulator: no folder can be made in " + fs::temp_directory_path().string());
+        if (mkdtemp(name.data()) == nullptr)
+            throw std::runtime_error("emulator: no folder can be made in " + fs::temp_directory_path().string());
         path_ = name;
     }
     ~Folder() {
@@ -91,13 +92,15 @@ size_t behind(const std::string& text, size_t open) {
     return text.size();
 }
 
-/// `asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(last) : "l"(at) : "memory");` as a call of cuda_words.hpp's ptx:: functions.
+/// `asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(last) : "l"(at) : "memory");` as a call of cuda_words.hpp's
+/// ptx:: functions.
 std::string ptx_call(const std::string& statement) {
     const size_t from = statement.find('"') + 1;
     const std::string instruction = statement.substr(from, statement.find('"', from) - from);
     if (instruction.empty()) return ";";
     std::string name = instruction.substr(0, instruction.find(' '));
-    if (const size_t special = instruction.find(", %g"); special != std::string::npos) name += "_" + instruction.substr(special + 3, instruction.find(';') - special - 3);
+    if (const size_t special = instruction.find(", %g"); special != std::string::npos)
+        name += "_" + instruction.substr(special + 3, instruction.find(';') - special - 3);
     for (char& c : name)
         if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
     std::string operands;
@@ -119,11 +122,13 @@ std::string without_asm(std::string text) {
     return text;
 }
 
-/// What no header can say in C++: where a block's memory lies, and that whoever looks at memory again and again lets others run.
+/// What no header can say in C++: where a block's memory lies, and that whoever looks at memory again and again lets
+/// others run.
 std::string for_the_host(const std::string& text) {
-    static const std::regex block_memory(R"(extern __shared__ (?:__align__\(\d+\) )?(\w+) (\w+)\[\];)"), waiting(R"((while \([^;{}]*\)) \{\s*\})"),
-        look(R"(return \*static_cast<const volatile T\*>)");
-    std::string changed = std::regex_replace(without_asm(text), block_memory, "\n#define $2 (reinterpret_cast<$1*>(emulator::self->block_memory))\n");
+    static const std::regex block_memory(R"(extern __shared__ (?:__align__\(\d+\) )?(\w+) (\w+)\[\];)"),
+        waiting(R"((while \([^;{}]*\)) \{\s*\})"), look(R"(return \*static_cast<const volatile T\*>)");
+    std::string changed = std::regex_replace(without_asm(text), block_memory,
+                                             "\n#define $2 (reinterpret_cast<$1*>(emulator::self->block_memory))\n");
     changed = std::regex_replace(changed, waiting, "$1 emulator::calls->pause();");
     return std::regex_replace(changed, look, "emulator::calls->pause(); $&");
 }
@@ -134,8 +139,9 @@ std::string entries(const std::string& text) {
     std::string all;
     for (std::sregex_iterator found(text.begin(), text.end(), kernel), end; found != end; ++found) {
         const std::string name = (*found)[1];
-        all += "extern \"C\" __attribute__((visibility(\"default\"))) const emulator::KernelEntry emulated_" + name + " = emulator::entry(" + name +
-               ", [](void** parameters) { emulator::run(" + name + ", parameters); });\n";
+        all += "extern \"C\" __attribute__((visibility(\"default\"))) const emulator::KernelEntry emulated_" + name +
+               " = emulator::entry(" + name + ", [](void** parameters) { emulator::run(" + name +
+               ", parameters); });\n";
     }
     return all;
 }
@@ -162,7 +168,8 @@ int nvrtcVersion(int* major, int* minor) {
     return 0;
 }
 const char* nvrtcGetErrorString(int result) { return result == 0 ? "success" : "the compiler of the host refuses it"; }
-int nvrtcCreateProgram(Program** program, const char* source, const char* name, int headers, const char* const* texts, const char* const* names) {
+int nvrtcCreateProgram(Program** program, const char* source, const char* name, int headers, const char* const* texts,
+                       const char* const* names) {
     *program = new Program{name, source, {}, {}, {}};
     for (int i = 0; i < headers; ++i) (*program)->headers.emplace_back(names[i], texts[i]);
     return 0;
@@ -177,9 +184,29 @@ int nvrtcCompileProgram(Program* program, int, const char* const*) {
     for (const auto& [name, text] : program->headers) write(folder.path() / name, for_the_host(text));
     write(folder.path() / program->name, for_the_host(program->source) + "\n" + entries(program->source));
     std::vector<std::string> words = compiler();
-    // What a GPU faults at is to fault here: what is misaligned. Wholes are read as words, as GPUs' compilers let them be.
-    for (const char* option : {"-x", "c++", "-std=c++20", "-O1", "-g1", "-w", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-strict-aliasing", "-fno-exceptions",
-                               "-fno-rtti", "-fsanitize=alignment", "-fsanitize-undefined-trap-on-error", "-I.", "-include", EMULATOR_FOLDER "cuda_words.hpp", "-c", "-o", "unit.o"})
+    // What a GPU faults at is to fault here: what is misaligned. Wholes are read as words, as GPUs' compilers let them
+    // be.
+    const char* const first = EMULATOR_FOLDER "cuda_words.hpp";
+    for (const char* option : {"-x",
+                               "c++",
+                               "-std=c++20",
+                               "-O1",
+                               "-g1",
+                               "-w",
+                               "-fPIC",
+                               "-fvisibility=hidden",
+                               "-fno-gnu-unique",
+                               "-fno-strict-aliasing",
+                               "-fno-exceptions",
+                               "-fno-rtti",
+                               "-fsanitize=alignment",
+                               "-fsanitize-undefined-trap-on-error",
+                               "-I.",
+                               "-include",
+                               first,
+                               "-c",
+                               "-o",
+                               "unit.o"})
         words.push_back(option);
     words.push_back(program->name);
     if (!run(folder.path(), words, program->log)) return kFailed;
@@ -219,11 +246,16 @@ int nvJitLinkAddData(Link* link, int, const void* data, size_t size, const char*
 int nvJitLinkComplete(Link* link) {
     const Folder folder;
     write(folder.path() / "library.cpp",
-          "#include \"" EMULATOR_FOLDER "calls.hpp\"\nnamespace emulator {\nthread_local const ThreadView* self = nullptr;\nconst Calls* calls = nullptr;\n}\n"
-          "extern \"C\" __attribute__((visibility(\"default\"))) void emulated_connect(const emulator::Calls* calls) { emulator::calls = calls; }\n"
-          "extern \"C\" __attribute__((visibility(\"default\"))) void emulated_enter(const emulator::ThreadView* view) { emulator::self = view; }\n");
-    std::vector<std::string> words = {EMULATOR_COMPILER, "-std=c++20", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique",
-                                      "-Wl,--no-undefined", "-o", "library.so", "library.cpp"};
+          "#include \"" EMULATOR_FOLDER
+          "calls.hpp\"\nnamespace emulator {\nthread_local const ThreadView* self = nullptr;\nconst Calls* calls = "
+          "nullptr;\n}\n"
+          "extern \"C\" __attribute__((visibility(\"default\"))) void emulated_connect(const emulator::Calls* calls) { "
+          "emulator::calls = calls; }\n"
+          "extern \"C\" __attribute__((visibility(\"default\"))) void emulated_enter(const emulator::ThreadView* view) "
+          "{ emulator::self = view; }\n");
+    std::vector<std::string> words = {
+        EMULATOR_COMPILER, "-std=c++20",         "-O1", "-shared",    "-fPIC",      "-fvisibility=hidden",
+        "-fno-gnu-unique", "-Wl,--no-undefined", "-o",  "library.so", "library.cpp"};
     for (size_t i = 0; i < link->objects.size(); ++i) {
         const std::string name = "unit" + std::to_string(i) + ".o";
         write(folder.path() / name, link->objects[i]);

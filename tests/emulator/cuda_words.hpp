@@ -1,5 +1,5 @@
-// CUDA's words for a compiler of the host: put before every source that is compiled for an emulated GPU. As in the CUDA C++
-// Programming Guide and the PTX ISA, as far as this project's device code goes; what is not here does not compile.
+// CUDA's words for a compiler of the host: put before every source that is compiled for an emulated GPU. As in the CUDA
+// C++ Programming Guide and the PTX ISA, as far as this project's device code goes; what is not here does not compile.
 #pragma once
 
 #include "calls.hpp"
@@ -78,7 +78,9 @@ inline int __popc(unsigned v) { return __builtin_popcount(v); }
 inline int __popcll(unsigned long long v) { return __builtin_popcountll(v); }
 inline int __ffs(int v) { return __builtin_ffs(v); }
 inline int __ffsll(long long v) { return __builtin_ffsll(v); }
-inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(static_cast<unsigned long long>(a) * b >> 32); }
+inline unsigned __umulhi(unsigned a, unsigned b) {
+    return static_cast<unsigned>(static_cast<unsigned long long>(a) * b >> 32);
+}
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
     return static_cast<unsigned>((static_cast<unsigned long long>(high) << 32 | low) >> (by & 31));
 }
@@ -112,7 +114,9 @@ T __ldcs(const T* from) {
 }
 
 inline unsigned atomicAdd(unsigned* at, unsigned v) { return __atomic_fetch_add(at, v, __ATOMIC_RELAXED); }
-inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long v) { return __atomic_fetch_add(at, v, __ATOMIC_RELAXED); }
+inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long v) {
+    return __atomic_fetch_add(at, v, __ATOMIC_RELAXED);
+}
 inline unsigned atomicCAS(unsigned* at, unsigned expected, unsigned v) {
     __atomic_compare_exchange_n(at, &expected, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return expected;
@@ -159,7 +163,8 @@ inline unsigned long long __cvta_generic_to_shared(const void* address) {
     return static_cast<unsigned long long>(static_cast<const unsigned char*>(address) - emulator::self->block_memory);
 }
 
-/// PTX instructions that sources write out, each by its name with _ for what no name of C++ has: results first, then operands.
+/// PTX instructions that sources write out, each by its name with _ for what no name of C++ has: results first, then
+/// operands.
 namespace ptx {
 template <class T>
 void ld_shared_u32(T& to, unsigned address) {

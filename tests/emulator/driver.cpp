@@ -1,4 +1,5 @@
-// The part of the CUDA driver's interface that the program uses, over emulated GPUs; as in NVIDIA's manual of the driver API.
+// The part of the CUDA driver's interface that the program uses, over emulated GPUs; as in NVIDIA's manual of the
+// driver API.
 //
 // EMULATED_GPUS says how many there are (2), EMULATED_MEGABYTES how much memory each has (4096).
 #include <dlfcn.h>
@@ -121,7 +122,8 @@ void put_record(Stream& stream, Event* event) {
 }
 void put_wait(Stream& stream, Event* event) {
     stream.put([event, number = event->latest(), &stream] {
-        while (!event->has_come(number) && stream.gpu().failed == kSuccess) std::this_thread::sleep_for(std::chrono::microseconds(10));
+        while (!event->has_come(number) && stream.gpu().failed == kSuccess)
+            std::this_thread::sleep_for(std::chrono::microseconds(10));
     });
 }
 void put_copy(Stream& stream, const Copy& copy) {
@@ -154,11 +156,22 @@ int cuInit(unsigned) {
     return kSuccess;
 }
 int cuGetErrorName(int result, const char** name) {
-    static const std::map<int, const char*> names = {{kSuccess, "CUDA_SUCCESS"}, {kInvalidValue, "CUDA_ERROR_INVALID_VALUE"}, {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
-                                                     {46, "CUDA_ERROR_DEVICE_UNAVAILABLE"}, {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"}, {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
-                                                     {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE"}, {kNotFound, "CUDA_ERROR_NOT_FOUND"}, {kNotReady, "CUDA_ERROR_NOT_READY"},
-                                                     {700, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"}, {kAlreadyRegistered, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"},
-                                                     {kNotRegistered, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"}, {716, "CUDA_ERROR_MISALIGNED_ADDRESS"}, {719, "CUDA_ERROR_LAUNCH_FAILED"}, {999, "CUDA_ERROR_UNKNOWN"}};
+    static const std::map<int, const char*> names = {{kSuccess, "CUDA_SUCCESS"},
+                                                     {kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
+                                                     {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+                                                     {46, "CUDA_ERROR_DEVICE_UNAVAILABLE"},
+                                                     {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE"},
+                                                     {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE"},
+                                                     {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE"},
+                                                     {kNotFound, "CUDA_ERROR_NOT_FOUND"},
+                                                     {kNotReady, "CUDA_ERROR_NOT_READY"},
+                                                     {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+                                                     {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
+                                                     {kAlreadyRegistered, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED"},
+                                                     {kNotRegistered, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED"},
+                                                     {716, "CUDA_ERROR_MISALIGNED_ADDRESS"},
+                                                     {719, "CUDA_ERROR_LAUNCH_FAILED"},
+                                                     {999, "CUDA_ERROR_UNKNOWN"}};
     const auto found = names.find(result);
     if (found == names.end()) return kInvalidValue;
     *name = found->second;
@@ -190,7 +203,7 @@ int cuDeviceGetAttribute(int* value, int attribute, int) {
         case 16: *value = 64; break;  // multiprocessors
         case 75: *value = 9; break;   // compute capability 9.0
         case 76: *value = 0; break;
-        case 91: *value = 1; break;   // kernels use the host's addresses of registered memory
+        case 91: *value = 1; break;  // kernels use the host's addresses of registered memory
         default: *value = 0;
     }
     return kSuccess;
@@ -329,13 +342,17 @@ int cuMemcpyDtoHAsync_v2(unsigned char* to, const unsigned char* from, size_t by
 int cuMemcpy2DAsync_v2(const Rows* rows, Stream* stream) {
     ANSWER_TROUBLE;
     const bool to_device = rows->to_kind == kDevice;
-    if (rows->from_kind == rows->to_kind || rows->from_pitch < rows->width || rows->to_pitch < rows->width) return kInvalidValue;
-    const size_t span = rows->height == 0 ? 0 : (rows->height - 1) * (to_device ? rows->to_pitch : rows->from_pitch) + rows->width;
+    if (rows->from_kind == rows->to_kind || rows->from_pitch < rows->width || rows->to_pitch < rows->width)
+        return kInvalidValue;
+    const size_t span = rows->height == 0
+                            ? 0
+                            : (rows->height - 1) * (to_device ? rows->to_pitch : rows->from_pitch) + rows->width;
     if (!current->memory.has(to_device ? rows->to_device : rows->from_device, span)) return kInvalidValue;
     of(stream).put([copy = *rows, to_device] {
         const unsigned char* from = to_device ? copy.from_host : copy.from_device;
         unsigned char* to = to_device ? copy.to_device : copy.to_host;
-        for (size_t row = 0; row < copy.height; ++row) memcpy(to + row * copy.to_pitch, from + row * copy.from_pitch, copy.width);
+        for (size_t row = 0; row < copy.height; ++row)
+            memcpy(to + row * copy.to_pitch, from + row * copy.from_pitch, copy.width);
     });
     return kSuccess;
 }
@@ -349,7 +366,8 @@ int cuModuleLoadData(Module** module, const void* image) {
     if (file < 0 || write(file, library, bytes) != static_cast<ssize_t>(bytes)) return kInvalidImage;
     auto made = std::make_unique<Module>();
     made->library = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
-    const auto connect = made->library == nullptr ? nullptr : reinterpret_cast<Connect>(dlsym(made->library, "emulated_connect"));
+    const auto connect = made->library == nullptr ? nullptr
+                                                  : reinterpret_cast<Connect>(dlsym(made->library, "emulated_connect"));
     if (connect == nullptr) {
         fprintf(stderr, "emulator: kernels can't be loaded: %s\n", dlerror());
         return kInvalidImage;
@@ -366,7 +384,8 @@ int cuModuleUnload(Module* module) {
 }
 int cuModuleGetFunction(Kernel** function, Module* module, const char* name) {
     ANSWER_TROUBLE;
-    const auto* entry = static_cast<const KernelEntry*>(dlsym(module->library, (std::string("emulated_") + name).c_str()));
+    const auto* entry = static_cast<const KernelEntry*>(
+        dlsym(module->library, (std::string("emulated_") + name).c_str()));
     if (entry == nullptr) return kNotFound;
     Kernel& kernel = module->kernels[name];
     kernel.name = name;
@@ -382,10 +401,12 @@ int cuFuncSetAttribute(Kernel* function, int attribute, int value) {
     function->most_block_bytes = static_cast<size_t>(value);
     return kSuccess;
 }
-int cuLaunchKernel(Kernel* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
-                   Stream* stream, void** parameters, void**) {
+int cuLaunchKernel(Kernel* function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                   unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream* stream, void** parameters,
+                   void**) {
     ANSWER_TROUBLE;
-    Launch launch = as_launch({function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, parameters, nullptr, nullptr, nullptr});
+    Launch launch = as_launch({function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, parameters,
+                               nullptr, nullptr, nullptr});
     if (const int result = launch.trouble(); result != kSuccess) return result;
     put_launch(of(stream), std::move(launch));
     return kSuccess;

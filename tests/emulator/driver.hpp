@@ -1,4 +1,5 @@
-// What the driver's functions have in common: the GPU that a thread's calls go to, calls that are refused, and what is put on streams.
+// What the driver's functions have in common: the GPU that a thread's calls go to, calls that are refused, and what is
+// put on streams.
 #pragma once
 
 #include "gpu.hpp"

@@ -1,4 +1,5 @@
-// Graphs of the CUDA driver's interface, as far as the program uses them: kernels, copies and events, which run one after the other.
+// Graphs of the CUDA driver's interface, as far as the program uses them: kernels, copies and events, which run one
+// after the other.
 #include <deque>
 #include <map>
 
@@ -30,7 +31,8 @@ struct Copy3D {
 /// kInvalidValue unless the GPU's side lies in its memory.
 int as_copy(const Copy3D& from, Copy& copy) {
     if (from.height != 1 || from.depth != 1 || from.from_kind == from.to_kind) return kInvalidValue;
-    copy = {from.to_kind == kHost ? from.to_host : from.to_device, from.from_kind == kHost ? from.from_host : from.from_device, from.width};
+    copy = {from.to_kind == kHost ? from.to_host : from.to_device,
+            from.from_kind == kHost ? from.from_host : from.from_device, from.width};
     return current->memory.has(from.to_kind == kDevice ? copy.to : copy.from, copy.bytes) ? kSuccess : kInvalidValue;
 }
 

@@ -64,11 +64,13 @@ std::string where(const void* instruction) {
     Dl_info library{};
     if (instruction == nullptr || dladdr(instruction, &library) == 0) return "";
     char command[160], line[512];
-    snprintf(command, sizeof command, "LD_LIBRARY_PATH= addr2line -sie /proc/%d/fd/%s %#zx 2>/dev/null", getpid(), strrchr(library.dli_fname, '/') + 1,
+    snprintf(command, sizeof command, "LD_LIBRARY_PATH= addr2line -sie /proc/%d/fd/%s %#zx 2>/dev/null", getpid(),
+             strrchr(library.dli_fname, '/') + 1,
              static_cast<size_t>(static_cast<const char*>(instruction) - static_cast<const char*>(library.dli_fbase)));
     std::string text;
     FILE* const lines = popen(command, "r");
-    while (lines != nullptr && fgets(line, sizeof line, lines) != nullptr) text += (text.empty() ? ", in " : ", from ") + std::string(line, strcspn(line, "\n"));
+    while (lines != nullptr && fgets(line, sizeof line, lines) != nullptr)
+        text += (text.empty() ? ", in " : ", from ") + std::string(line, strcspn(line, "\n"));
     if (lines != nullptr) pclose(lines);
     return text;
 }
@@ -77,11 +79,13 @@ std::string where(const void* instruction) {
 
 void* Memory::allocate(size_t bytes) {
     constexpr size_t kAlignment = 512;
-    const size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment, page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t whole = (bytes + kAlignment - 1) / kAlignment * kAlignment,
+                 page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     const std::lock_guard lock(mutex_);
     if (whole > bytes_ - used_) return nullptr;
     const size_t pages = (whole + page - 1) / page * page;
-    void* memory = mmap(nullptr, pages + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* memory = mmap(nullptr, pages + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                        0);
     if (memory == MAP_FAILED) return nullptr;
     auto* const address = static_cast<unsigned char*>(memory) + (pages - whole);
     mprotect(static_cast<unsigned char*>(memory) + pages, page, PROT_NONE);
@@ -119,9 +123,12 @@ std::string Memory::near(const void* address) {
     if (next != pieces_.begin()) {
         const auto& [from, piece] = *std::prev(next);
         if (at >= from + piece.bytes && at - from - piece.bytes < kNear)
-            text += ", " + std::to_string(at - from - piece.bytes) + " bytes behind a piece of " + std::to_string(piece.bytes);
+            text += ", " + std::to_string(at - from - piece.bytes) + " bytes behind a piece of " +
+                    std::to_string(piece.bytes);
     }
-    if (next != pieces_.end() && next->first - at < kNear) text += ", " + std::to_string(next->first - at) + " bytes before a piece of " + std::to_string(next->second.bytes);
+    if (next != pieces_.end() && next->first - at < kNear)
+        text += ", " + std::to_string(next->first - at) + " bytes before a piece of " +
+                std::to_string(next->second.bytes);
     return text;
 }
 
@@ -149,7 +156,8 @@ Stream::~Stream() {
 }
 
 void Event::come(uint64_t number) {
-    time_ns_ = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    time_ns_ = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+                   .count();
     uint64_t before = come_;
     while (before < number && !come_.compare_exchange_weak(before, number)) {
     }
@@ -200,7 +208,8 @@ void Launch::take_parameters(void** from) {
 int Launch::trouble() const {
     constexpr unsigned kMostThreads = 1024;
     if (kernel == nullptr || !*kernel->loaded) return kInvalidHandle;
-    const bool sound = grid.x > 0 && grid.y == 1 && grid.z == 1 && block_size.x > 0 && block_size.x <= kMostThreads && block_size.y == 1 && block_size.z == 1;
+    const bool sound = grid.x > 0 && grid.y == 1 && grid.z == 1 && block_size.x > 0 && block_size.x <= kMostThreads &&
+                       block_size.y == 1 && block_size.z == 1;
     return sound && block_bytes <= kernel->most_block_bytes ? kSuccess : kInvalidValue;
 }
 
@@ -213,7 +222,8 @@ void Launch::run(Gpu& gpu) const {
         try {
             run_block(kernel->code, {{block, 0, 0}, block_size, grid, block_bytes, places.data(), &gpu.abandoned});
         } catch (const KernelFault& fault) {
-            fprintf(stderr, "emulator: %s%s%s\n", fault.what.c_str(), gpu.memory.near(fault.address).c_str(), where(fault.instruction).c_str());
+            fprintf(stderr, "emulator: %s%s%s\n", fault.what.c_str(), gpu.memory.near(fault.address).c_str(),
+                    where(fault.instruction).c_str());
             gpu.fail(fault.result);
         }
     };

@@ -19,9 +19,12 @@ TEST_P(ExampleFile, GivesEveryNetworkFunctionOptionsItTakesWithoutAWarning) {
         for (const Config& entry : chain.at("nfs").items())
             for (const auto& [key, options] : entry.entries()) {
                 if (key.text() == "name" || key.text() == "on") continue;
-                if (nf::find_type(key.text()) == nullptr) GTEST_SKIP() << "this build has no network function '" << key.text() << "'";
-                nf::Environment environment{.node_name = key.text(), .chain_name = chain_name.text(),
-                                            .output_folder = testing::TempDir(), .ports = ports};
+                if (nf::find_type(key.text()) == nullptr)
+                    GTEST_SKIP() << "this build has no network function '" << key.text() << "'";
+                nf::Environment environment{.node_name = key.text(),
+                                            .chain_name = chain_name.text(),
+                                            .output_folder = testing::TempDir(),
+                                            .ports = ports};
                 EXPECT_NO_THROW(NfRunner(key.text(), options, environment)) << key.text();
                 for (const Diagnostic& warning : environment.warn.take_warnings()) ADD_FAILURE() << warning.render();
                 ++made;
@@ -29,11 +32,13 @@ TEST_P(ExampleFile, GivesEveryNetworkFunctionOptionsItTakesWithoutAWarning) {
     EXPECT_GE(made, 1u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Examples, ExampleFile, testing::Values("gateway.yaml", "branches.yaml", "switch.yaml", "openflow.yaml", "live.yaml"));
+INSTANTIATE_TEST_SUITE_P(Examples, ExampleFile,
+                         testing::Values("gateway.yaml", "branches.yaml", "switch.yaml", "openflow.yaml", "live.yaml"));
 
 TEST(ExampleTraffic, HasPacketsOfManyKindsInWholeFrames) {
     io::CaptureReader reader(source_path("examples/traffic.pcap"));
-    size_t packets = 0, ipv4 = 0, ipv6 = 0, tagged = 0, fragments = 0, tcp = 0, udp = 0, icmp = 0, malformed = 0, wrong = 0;
+    size_t packets = 0, ipv4 = 0, ipv6 = 0, tagged = 0, fragments = 0, tcp = 0, udp = 0, icmp = 0, malformed = 0,
+           wrong = 0;
     for (io::CaptureRecord record; reader.next(record);) {
         const auto length = static_cast<uint32_t>(record.bytes.size());
         EXPECT_EQ(record.wire_bytes, length);

@@ -27,8 +27,10 @@ uint32_t sid_of(const std::string& explanation) {
 TEST(ExampleNidsRules, TripOnTheRecordedTrafficUnlessTheyAreMeantToStayQuiet) {
     if (nf::find_type("nids") == nullptr) GTEST_SKIP() << "this build has no network function 'nids'";
     const std::string folder = testing::TempDir();
-    nf::Environment environment{.node_name = "nids", .chain_name = "chain", .output_folder = folder, .ports = kTestPorts};
-    NfRunner runner("nids", Config::parse("{rules: [" + source_path("examples/nids.rules") + "], mode: ips}"), environment);
+    nf::Environment environment{
+        .node_name = "nids", .chain_name = "chain", .output_folder = folder, .ports = kTestPorts};
+    NfRunner runner("nids", Config::parse("{rules: [" + source_path("examples/nids.rules") + "], mode: ips}"),
+                    environment);
     for (const Diagnostic& warning : environment.warn.take_warnings()) ADD_FAILURE() << warning.render();
 
     const NfResult result = runner.run(recorded_frames(), Engine{.lanes = 1});

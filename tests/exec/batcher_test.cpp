@@ -23,8 +23,8 @@ protected:
         expect_work(work_, {engine_.get()}, *counters_, submitted_);
     }
     /// An engine on a device that does nothing for its first `slow_polls` polls.
-    void start(uint64_t slow_polls, uint32_t max_batch, std::chrono::nanoseconds max_delay, unsigned depth = 4, size_t full_burst = SIZE_MAX,
-               std::shared_ptr<exec::CallThread> call_thread = nullptr) {
+    void start(uint64_t slow_polls, uint32_t max_batch, std::chrono::nanoseconds max_delay, unsigned depth = 4,
+               size_t full_burst = SIZE_MAX, std::shared_ptr<exec::CallThread> call_thread = nullptr) {
         SimOptions sim;
         sim.lag = 0;
         if (slow_polls > 0) sim.faults = {{Fault::Kind::slow, 0, slow_polls}};
@@ -83,7 +83,8 @@ TEST_F(Batcher, PutsNoBatchInLineBehindOneThatStillWaitsThere) {
     }
     while (collector_.outcomes.size() < 5) engine_->poll();
     EXPECT_EQ(batches(), 2u) << "the first packet, and all that came while it waited";
-    const uint64_t in_line = exec::to_nanoseconds(counters_->stages[static_cast<size_t>(exec::BatchStage::in_line)].get());
+    const uint64_t in_line = exec::to_nanoseconds(
+        counters_->stages[static_cast<size_t>(exec::BatchStage::in_line)].get());
     EXPECT_GE(in_line, static_cast<uint64_t>(std::chrono::nanoseconds(kNap).count()) / 2);
 }
 
@@ -114,7 +115,8 @@ TEST_F(Batcher, PutsNoBatchInLineBehindAnotherWorkersBeforeItsPacketsAreOld) {
         go = true;
         while (collector_.outcomes.size() < 5) engine_->poll();
         expect_work(work_, {engine_.get()}, *counters_, submitted_);
-        EXPECT_EQ(batches(), old ? 2u : 1u) << "the first packet gets in line when it is old, and what comes behind it goes together; or all five";
+        EXPECT_EQ(batches(), old ? 2u : 1u)
+            << "the first packet gets in line when it is old, and what comes behind it goes together; or all five";
         engine_.reset();
     }
 }
@@ -130,11 +132,14 @@ TEST_F(Batcher, TellsWhatBatchesGoThrough) {
     std::this_thread::sleep_for(std::chrono::nanoseconds(kNap));
     while (collector_.outcomes.size() < 3) engine_->poll();
     const uint64_t all = exec::to_nanoseconds(rte_rdtsc() - from);
-    const auto of = [&](exec::BatchStage stage) { return exec::to_nanoseconds(counters_->stages[static_cast<size_t>(stage)].get()); };
+    const auto of = [&](exec::BatchStage stage) {
+        return exec::to_nanoseconds(counters_->stages[static_cast<size_t>(stage)].get());
+    };
     EXPECT_EQ(batches(), 2u);
     EXPECT_GE(of(exec::BatchStage::waiting), kNap);
     EXPECT_GE(of(exec::BatchStage::away), kNap);
-    for (const exec::BatchStage stage : {exec::BatchStage::layout, exec::BatchStage::calls, exec::BatchStage::results}) EXPECT_GT(of(stage), 0u);
+    for (const exec::BatchStage stage : {exec::BatchStage::layout, exec::BatchStage::calls, exec::BatchStage::results})
+        EXPECT_GT(of(stage), 0u);
     // The second waited while the first was away.
     uint64_t sum = 0;
     for (const Counter& stage : counters_->stages) sum += exec::to_nanoseconds(stage.get());

@@ -15,13 +15,18 @@ using exec::TransferFigures;
 using exec::TransferIn;
 using exec::TransferOut;
 
-double between(std::mt19937& random, double least, double most) { return std::uniform_real_distribution(least, most)(random); }
+double between(std::mt19937& random, double least, double most) {
+    return std::uniform_real_distribution(least, most)(random);
+}
 
-Pace random_pace(std::mt19937& random) { return {between(random, 0, 1e4), between(random, 0, 50), between(random, 0.001, 2)}; }
+Pace random_pace(std::mt19937& random) {
+    return {between(random, 0, 1e4), between(random, 0, 50), between(random, 0.001, 2)};
+}
 
 TransferFigures random_figures(std::mt19937& random) {
     TransferFigures f;
-    for (Pace* pace : {&f.copy_in, &f.copy_out, &f.rows, &f.gather, &f.zero_copy, &f.heads_out, &f.pack}) *pace = random_pace(random);
+    for (Pace* pace : {&f.copy_in, &f.copy_out, &f.rows, &f.gather, &f.zero_copy, &f.heads_out, &f.pack})
+        *pace = random_pace(random);
     f.copy_both = between(random, 1, 2);
     f.gather_both = between(random, 1, 2);
     f.call_ns = between(random, 1, 1e4);
@@ -92,7 +97,9 @@ TEST(CostModel, TakesLongerForMoreBytesAndMorePackets) {
         more.packets += packets;
         more.bytes_back += bytes;
         for (const TransferOut way : exec::kTransfersOut)
-            EXPECT_LE(estimate(figures, less, way).cost_ns(less.workers), estimate(figures, more, way).cost_ns(less.workers) * (1 + 1e-9)) << name_of(way);
+            EXPECT_LE(estimate(figures, less, way).cost_ns(less.workers),
+                      estimate(figures, more, way).cost_ns(less.workers) * (1 + 1e-9))
+                << name_of(way);
     }
 }
 
@@ -120,7 +127,8 @@ TEST(CostModel, TakesTheCheapestOfThePossibleWays) {
             }
     }
     for (const TransferIn way : {TransferIn::packed, TransferIn::rows, TransferIn::gather, TransferIn::zero_copy})
-        EXPECT_GT(taken[static_cast<size_t>(way)], 100u) << name_of(way) << " is never the cheapest: the test says little";
+        EXPECT_GT(taken[static_cast<size_t>(way)], 100u)
+            << name_of(way) << " is never the cheapest: the test says little";
 }
 
 TEST(CostModel, CountsWhatIsScarcer) {
@@ -173,7 +181,8 @@ TEST(CostModel, LeavesRowsWhereRunsAreShort) {
 TEST(CostModel, TakesAnotherWayWhereTheOneThatIsAskedForCannotBeTaken) {
     const TransferFigures& figures = exec::built_in_figures();
     BatchShape shape = frames(100, 200, true);
-    for (const TransferIn way : {TransferIn::packed, TransferIn::rows, TransferIn::gather}) EXPECT_EQ(way_in(figures, shape, way), way);
+    for (const TransferIn way : {TransferIn::packed, TransferIn::rows, TransferIn::gather})
+        EXPECT_EQ(way_in(figures, shape, way), way);
     EXPECT_EQ(way_in(figures, shape, TransferIn::zero_copy), TransferIn::gather) << "whole frames are changed";
     EXPECT_EQ(way_out(figures, shape, TransferOut::zero_copy), TransferOut::region);
     EXPECT_EQ(way_out(figures, shape, TransferOut::selective), TransferOut::selective);

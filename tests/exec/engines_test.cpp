@@ -35,7 +35,8 @@ TEST_P(Devices, GiveTheSameAnswerForEveryBatchSize) {
         for (const device::Mode mode : kWaysOfBatches) {
             exec::OffloadOptions options;
             options.mode = mode;
-            const EngineRun run = run_on_device(device(), make_test_chain(GetParam()), frames, std::max<size_t>(size, 1), options);
+            const EngineRun run = run_on_device(device(), make_test_chain(GetParam()), frames,
+                                                std::max<size_t>(size, 1), options);
             expect_conserved(run, frames.size());
             expect_equal(expected, run, std::to_string(size) + " packets, " + device::name_of(mode));
         }
@@ -57,7 +58,8 @@ TEST_P(Devices, GiveTheSameAnswerWithCpuHalvesAndDeviceHalvesOfAnyLanes) {
     const std::vector<Frame> frames = random_frames(700, 7);
     const EngineRun expected = run_on_cpu(make_test_chain("cpu"), frames, 256);
     for (const unsigned lanes : {1u, 8u, 32u}) {
-        expect_equal(expected, run_on_cpu(make_test_chain("cpu", lanes), frames, 256, false), "device halves, lanes " + std::to_string(lanes));
+        expect_equal(expected, run_on_cpu(make_test_chain("cpu", lanes), frames, 256, false),
+                     "device halves, lanes " + std::to_string(lanes));
         for (const device::Mode mode : kWaysOfBatches) {
             exec::OffloadOptions options;
             options.mode = mode;
@@ -76,8 +78,10 @@ TEST_P(DevicesInEveryMode, GiveTheSameAnswerWithEveryTransfer) {
     exec::OffloadOptions options;
     options.mode = mode();
     const auto compare = [&] {
-        const std::string what = std::string(exec::name_of(options.transfer_in)) + ", " + exec::name_of(options.transfer_out) + (options.whole_frames ? ", whole frames" : "") +
-                                 (options.graphs ? ", graphs" : "") + (options.call_thread != nullptr ? ", a thread for calls" : "");
+        const std::string what = std::string(exec::name_of(options.transfer_in)) + ", " +
+                                 exec::name_of(options.transfer_out) + (options.whole_frames ? ", whole frames" : "") +
+                                 (options.graphs ? ", graphs" : "") +
+                                 (options.call_thread != nullptr ? ", a thread for calls" : "");
         expect_equal(expected, run_on_device(device(++seed), make_test_chain(name()), frames, 200, options), what);
     };
     for (const exec::TransferIn in : exec::kTransfersIn)
@@ -103,21 +107,26 @@ TEST_P(DevicesInEveryMode, GiveTheSameAnswerWithEveryTransfer) {
 INSTANTIATE_TEST_SUITE_P(All, DevicesInEveryMode, testing::ValuesIn(devices_in_every_mode()), device_in_mode_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DevicesInEveryMode);
 
-/// Packets are numbered by those that lead their key in a block, where they are few, and one by one where they are many.
+/// Packets are numbered by those that lead their key in a block, where they are few, and one by one where they are
+/// many.
 TEST_P(Devices, NumberThePacketsOfAnyNumberOfTunnelsInOrder) {
     for (const unsigned tunnels : {1u, 3u, 60u}) {
         std::string sas, policies;
         for (unsigned i = 0; i < tunnels; ++i) {
             const std::string number = std::to_string(i), comma = i > 0 ? ", " : "";
-            sas += comma + "{name: t" + number + ", direction: out, spi: " + std::to_string(0x1001 + i) + R"(, local: 192.0.2.1, remote: 198.51.100.1,
-                cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f325391)" + std::to_string(10 + i) + R"(, nonce: "006cb6db", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98})";
+            sas += comma + "{name: t" + number + ", direction: out, spi: " + std::to_string(0x1001 + i) +
+                   R"(, local: 192.0.2.1, remote: 198.51.100.1,
+                cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f325391)" +
+                   std::to_string(10 + i) +
+                   R"(, nonce: "006cb6db", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98})";
             policies += comma + "{dst: 10.0." + number + ".0/24, action: protect, sa: t" + number + "}";
         }
         // Some go by no tunnel.
         const std::string nfs = "[ipsec: {sas: [" + sas + "], policies: [" + policies + "], default: bypass}]";
         std::vector<Frame> frames;
         Rng rng(61 + tunnels);
-        const Frame frame = build_packet("{ipv4: {src: 10.1.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}");
+        const Frame frame = build_packet(
+            "{ipv4: {src: 10.1.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}");
         for (size_t i = 0; i < 5000; ++i) {
             frames.push_back(frame);
             frames.back()[14 + 18] = static_cast<uint8_t>(rng() % (tunnels + 1));
@@ -126,9 +135,12 @@ TEST_P(Devices, NumberThePacketsOfAnyNumberOfTunnelsInOrder) {
         const EngineRun expected = without_visits(run_on_cpu(make_configuration(nfs, "cpu"), frames, 256));
         exec::OffloadOptions options;
         options.full_burst = 1;  // all of them as one batch
-        expect_equal(expected, without_visits(run_on_device(device(), configuration, frames, frames.size(), options)), std::to_string(tunnels) + " tunnels");
+        expect_equal(expected, without_visits(run_on_device(device(), configuration, frames, frames.size(), options)),
+                     std::to_string(tunnels) + " tunnels");
         options.mode = device::Mode::persistent;
-        expect_equal(expected, without_visits(run_on_device(device(), make_configuration(nfs, GetParam()), frames, 700, options)), std::to_string(tunnels) + " tunnels, persistent");
+        expect_equal(expected,
+                     without_visits(run_on_device(device(), make_configuration(nfs, GetParam()), frames, 700, options)),
+                     std::to_string(tunnels) + " tunnels, persistent");
     }
 }
 
@@ -143,7 +155,9 @@ TEST(Engines, TellEveryAlertWhetherItsOwnPacketWasDropped) {
     {
         const EngineRun run = run_on_cpu(make_configuration("[nids: {mode: ips, eve: \"" + file + R"(", rule: [
             'drop udp any any -> any any (msg:"bad"; content:"bad"; sid:1;)',
-            'alert udp any any -> any any (msg:"odd"; content:"odd"; sid:2;)']}, mirror])", "cpu"), frames, 256);
+            'alert udp any any -> any any (msg:"odd"; content:"odd"; sid:2;)']}, mirror])",
+                                                            "cpu"),
+                                         frames, 256);
         EXPECT_EQ(run.counters->events.get(), frames.size());
     }
     size_t blocked = 0, allowed = 0;
@@ -157,7 +171,9 @@ TEST(Engines, TellEveryAlertWhetherItsOwnPacketWasDropped) {
 }
 
 TEST_P(Devices, MoveOnlyHeadsForAChainThatReadsOnlyHeads) {
-    const std::vector<Frame> frames(100, build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: {repeat: x, count: 1400}}"));
+    const std::vector<Frame> frames(
+        100, build_packet(
+                 "{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: {repeat: x, count: 1400}}"));
     const EngineRun run = run_on_device(device(), make_configuration("[mirror]", GetParam()), frames, 100);
     expect_conserved(run, frames.size());
     EXPECT_LT(run.counters->bytes_to_device.get(), frames.size() * 200);
@@ -169,7 +185,9 @@ TEST_P(Devices, MoveOnlyHeadsForAChainThatReadsOnlyHeads) {
 }
 
 TEST_P(Devices, MoveTheFramesForEachNfWhereNoneShare) {
-    const std::vector<Frame> frames(100, build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: {repeat: x, count: 1400}}"));
+    const std::vector<Frame> frames(
+        100, build_packet(
+                 "{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: {repeat: x, count: 1400}}"));
     const std::string nfs = "[mirror, {name: again, mirror: {}}, {name: last, mirror: {}}]";
     exec::OffloadOptions options;
     options.whole_frames = true;
@@ -189,13 +207,14 @@ TEST_P(Devices, LetTheHostDecideWhenHeadersLieBehindTheHead) {
     // IPv4 options and stacked VLAN tags push the TCP header out of the bytes that a mirror asks for.
     std::vector<Frame> frames;
     for (int i = 0; i < 40; ++i) {
-        frames.push_back(build_packet("{vlan: [1, 2, 3, 4], ipv4: {src: 10.0.0.1, dst: 10.0.0.2, options: \"" + std::string(80, '0') +
-                                      "\"}, tcp: {src: 1, dst: 2}, payload: hello}"));
+        frames.push_back(build_packet("{vlan: [1, 2, 3, 4], ipv4: {src: 10.0.0.1, dst: 10.0.0.2, options: \"" +
+                                      std::string(80, '0') + "\"}, tcp: {src: 1, dst: 2}, payload: hello}"));
         frames.push_back(build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, tcp: {src: 1, dst: 2}, payload: hello}"));
         // Within the head, but where another chain's NF could write behind it.
         frames.push_back(build_packet("{vlan: [1, 2], ipv6: {}, udp: {src: 1, dst: 2}, payload: hello}"));
     }
-    const EngineRun run = run_on_device(device(), make_configuration("[mirror]", GetParam()), frames, 80, {}, Work::shared_with_cpu);
+    const EngineRun run = run_on_device(device(), make_configuration("[mirror]", GetParam()), frames, 80, {},
+                                        Work::shared_with_cpu);
     expect_conserved(run, frames.size());
     EXPECT_EQ(run.counters->retried_on_cpu.get(), 80u);
     expect_equal(run_on_cpu(make_configuration("[mirror]", "cpu"), frames, 80), run, "host decides");
@@ -204,7 +223,8 @@ TEST_P(Devices, LetTheHostDecideWhenHeadersLieBehindTheHead) {
 TEST(Engines, LoseNothingWhenTheDeviceFails) {
     const std::vector<Frame> frames = random_frames(1200, 13);
     const EngineRun expected = run_on_cpu(make_test_chain("cpu"), frames, 256);
-    for (const Fault::Kind kind : {Fault::Kind::copy_fails, Fault::Kind::kernel_fails, Fault::Kind::device_lost, Fault::Kind::slow})
+    for (const Fault::Kind kind :
+         {Fault::Kind::copy_fails, Fault::Kind::kernel_fails, Fault::Kind::device_lost, Fault::Kind::slow})
         for (const uint64_t after : {0, 1, 5, 17, 40}) {
             SimOptions sim;
             sim.seed = static_cast<uint32_t>(after) + 3;
@@ -212,10 +232,13 @@ TEST(Engines, LoseNothingWhenTheDeviceFails) {
             for (const device::Mode mode : kWaysOfBatches) {
                 exec::OffloadOptions options;
                 options.mode = mode;
-                const EngineRun run = run_on_device(std::make_shared<SimDevice>(sim), make_test_chain("sim"), frames, 100, options,
+                const EngineRun run = run_on_device(std::make_shared<SimDevice>(sim), make_test_chain("sim"), frames,
+                                                    100, options,
                                                     kind == Fault::Kind::slow ? Work::device_alone : Work::fault);
                 expect_conserved(run, frames.size());
-                expect_equal(expected, run, "fault " + std::to_string(static_cast<int>(kind)) + " after " + std::to_string(after) + ", " + device::name_of(mode));
+                expect_equal(expected, run,
+                             "fault " + std::to_string(static_cast<int>(kind)) + " after " + std::to_string(after) +
+                                 ", " + device::name_of(mode));
                 // A list that is worked through slowly lets batches grow, so that there may be too few operations.
                 if (kind == Fault::Kind::device_lost && (mode == device::Mode::fused || after < 10)) {
                     EXPECT_GT(run.counters->retried_on_cpu.get(), 0u);
@@ -232,7 +255,8 @@ TEST(Engines, GiveUpADeviceThatNeverAnswers) {
     const std::vector<Frame> frames = random_frames(300, 17);
     for (const device::Mode mode : kWaysOfBatches) {
         options.mode = mode;
-        const EngineRun run = run_on_device(std::make_shared<SimDevice>(sim), make_test_chain("sim"), frames, 100, options, Work::fault);
+        const EngineRun run = run_on_device(std::make_shared<SimDevice>(sim), make_test_chain("sim"), frames, 100,
+                                            options, Work::fault);
         expect_conserved(run, frames.size());
         EXPECT_GT(run.counters->retried_on_cpu.get(), 0u);
         expect_equal(run_on_cpu(make_test_chain("cpu"), frames, 256), run, "a device that never answers");
@@ -258,7 +282,8 @@ TEST(Engines, LoadAChainWhoseTablesOnceFoundNoRoom) {
     EXPECT_THROW(device->load(configuration.chains[0], steps), device::DeviceError);
     device->free(others);
     const std::vector<Frame> frames = random_frames(300, 17);
-    expect_equal(run_on_cpu(make_test_chain("cpu"), frames, 256), run_on_device(device, configuration, frames, 100, options), "with room");
+    expect_equal(run_on_cpu(make_test_chain("cpu"), frames, 256),
+                 run_on_device(device, configuration, frames, 100, options), "with room");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Devices, testing::ValuesIn(offload_devices()), device_test_name);
@@ -279,7 +304,8 @@ TEST(PacketRing, NeverHandsOutBytesThatAreInUse) {
             continue;
         }
         ASSERT_LE(at + bytes, 1000u);
-        for (const auto& [begin, size] : taken) ASSERT_TRUE(at + bytes <= begin || at >= begin + size) << at << " " << bytes;
+        for (const auto& [begin, size] : taken)
+            ASSERT_TRUE(at + bytes <= begin || at >= begin + size) << at << " " << bytes;
         taken.emplace_back(at, bytes);
     }
 }

@@ -46,9 +46,11 @@ const nf::Register<Wild, WildHost> registration{{
 
 /// wild, and a tunnel whose sequence numbers must go on where the device's last batch left them.
 std::string chain_text(int64_t target) {
-    return "[wild: {target: " + std::to_string(target) + R"(}, ipsec: {sas: [{name: tunnel, direction: out, spi: 0x1001, local: 192.0.2.1,
+    return "[wild: {target: " + std::to_string(target) +
+           R"(}, ipsec: {sas: [{name: tunnel, direction: out, spi: 0x1001, local: 192.0.2.1,
         remote: 198.51.100.1, cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db",
-        auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}], policies: [{dst: 0.0.0.0/0, action: protect, sa: tunnel}], default: bypass}])";
+        auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}], policies: [{dst: 0.0.0.0/0, action: protect,
+        sa: tunnel}], default: bypass}])";
 }
 
 /// One packet of them asks the NF to write wildly.
@@ -57,7 +59,9 @@ std::vector<Frame> frames_with_a_mark() {
     for (Frame& frame : frames) frame[0] &= 0xfe;
     for (Frame& frame : frames)
         if (frame[0] == Wild::kMark) frame[0] = 0x02;
-    frames[1234] = build_packet("{eth: {dst: \"66:00:00:00:00:02\"}, ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}");
+    frames[1234] = build_packet(
+        "{eth: {dst: \"66:00:00:00:00:02\"}, ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: "
+        "hello}");
     return frames;
 }
 
@@ -65,7 +69,8 @@ std::vector<Frame> frames_with_a_mark() {
 class Log {
 public:
     Log() : before_(spdlog::default_logger()) {
-        spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text_, true)));
+        spdlog::set_default_logger(
+            std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text_, true)));
     }
     ~Log() { spdlog::set_default_logger(before_); }
     std::string text() const { return text_.str(); }
@@ -76,21 +81,27 @@ private:
 };
 
 /// Puts the frames through the chain on `device`, with a thread for its calls or without, and says how that went.
-std::string run_wild(const std::shared_ptr<device::Device>& device, const std::string& name, int64_t target, device::Mode mode, bool thread) {
+std::string run_wild(const std::shared_ptr<device::Device>& device, const std::string& name, int64_t target,
+                     device::Mode mode, bool thread) {
     const std::vector<Frame> frames = frames_with_a_mark();
     const EngineRun expected = run_on_cpu(make_configuration(chain_text(target), "cpu"), frames, 100);
     exec::OffloadOptions options;
     options.mode = mode;
     if (thread) options.call_thread = std::make_shared<exec::CallThread>();
-    const EngineRun run = run_on_device(device, make_configuration(chain_text(target), name), frames, 100, options, Work::fault);
+    const EngineRun run = run_on_device(device, make_configuration(chain_text(target), name), frames, 100, options,
+                                        Work::fault);
     size_t right = 0;
-    for (size_t i = 0; i < std::min(expected.outcomes.size(), run.outcomes.size()); ++i) right += run.outcomes[i] == expected.outcomes[i];
-    const bool all = right == frames.size() && run.outcomes.size() == frames.size() && run.counters->received_packets.get() == frames.size();
+    for (size_t i = 0; i < std::min(expected.outcomes.size(), run.outcomes.size()); ++i)
+        right += run.outcomes[i] == expected.outcomes[i];
+    const bool all = right == frames.size() && run.outcomes.size() == frames.size() &&
+                     run.counters->received_packets.get() == frames.size();
     const uint64_t retried = run.counters->retried_on_cpu.get();
-    return std::string(all ? "every packet right" : std::to_string(right) + " packets right") + (retried > 0 ? ", some on the CPU" : ", all on the device");
+    return std::string(all ? "every packet right" : std::to_string(right) + " packets right") +
+           (retried > 0 ? ", some on the CPU" : ", all on the device");
 }
 
-/// The whole life of a program whose GPU faults; it ends the process. A fault poisons the process, so it must be one of its own.
+/// The whole life of a program whose GPU faults; it ends the process. A fault poisons the process, so it must be one of
+/// its own.
 [[noreturn]] void live_through_a_fault(int64_t target, device::Mode mode, bool thread) {
     alarm(120);  // nothing may hang, at the end neither
     {
@@ -123,18 +134,24 @@ TEST_P(Faults, OfAnNfThatWritesOutOfBoundsLoseNothing) {
         const Log log;
         for (const device::Mode mode : kWays)
             for (const bool thread : {false, true})
-                EXPECT_EQ(run_wild(std::make_shared<device::sim::SimDevice>(options), "sim", 0, mode, thread), "every packet right, some on the CPU");
-        EXPECT_NE(log.text().find("a copy, a kernel or an allocation has failed; its chains go on on the CPU"), std::string::npos) << log.text();
+                EXPECT_EQ(run_wild(std::make_shared<device::sim::SimDevice>(options), "sim", 0, mode, thread),
+                          "every packet right, some on the CPU");
+        EXPECT_NE(log.text().find("a copy, a kernel or an allocation has failed; its chains go on on the CPU"),
+                  std::string::npos)
+            << log.text();
         return;
     }
     testing::GTEST_FLAG(death_test_style) = "threadsafe";
     // In the first page, and where no program has memory.
     constexpr int64_t kFirst = 64, kNowhere = -(int64_t{1} << 20);
-    for (const auto& [target, mode, thread] :
-         {std::tuple{kFirst, kWays[0], false}, {kNowhere, kWays[0], false}, {kFirst, kWays[0], true}, {kFirst, kWays[1], false}})
-        EXPECT_EXIT(live_through_a_fault(target, mode, thread), testing::ExitedWithCode(0),
-                    "CUDA_ERROR_[A-Z_]+.*under way:.*chain 'test', (wild|resident kernel).*go on on the CPU.*"
-                    "every packet right, some on the CPU.*a second device of this process (every packet right|is refused)");
+    for (const auto& [target, mode, thread] : {std::tuple{kFirst, kWays[0], false},
+                                               {kNowhere, kWays[0], false},
+                                               {kFirst, kWays[0], true},
+                                               {kFirst, kWays[1], false}})
+        EXPECT_EXIT(
+            live_through_a_fault(target, mode, thread), testing::ExitedWithCode(0),
+            "CUDA_ERROR_[A-Z_]+.*under way:.*chain 'test', (wild|resident kernel).*go on on the CPU.*"
+            "every packet right, some on the CPU.*a second device of this process (every packet right|is refused)");
 }
 
 TEST_P(Faults, OfMemoryAreReportedWithTheFigures) {
@@ -143,7 +160,9 @@ TEST_P(Faults, OfMemoryAreReportedWithTheFigures) {
         device->allocate(size_t{1} << 50, "a test");
         FAIL() << "a pebibyte was there";
     } catch (const device::DeviceError& e) {
-        EXPECT_TRUE(std::regex_search(e.what(), std::regex("no [0-9]+ (MiB|bytes left) for a test \\([0-9]+ (MiB )?are free\\)"))) << e.what();
+        EXPECT_TRUE(std::regex_search(e.what(),
+                                      std::regex("no [0-9]+ (MiB|bytes left) for a test \\([0-9]+ (MiB )?are free\\)")))
+            << e.what();
     }
     // And it goes on to work.
     const std::vector<Frame> frames = random_frames(300, 31);
@@ -157,8 +176,11 @@ chain::Configuration endless(const std::string& nfs, const chain::Configuration*
     chain::LoadOptions options;
     options.device = "sim";
     options.previous = previous;
-    return chain::parse_configuration("version: 1\nports: {in: {source: {size: 100, count: 100000000, rate: 50000}}, out: {sink: {}}}\n"
-                                      "chains: {c: {input: in, output: out, nfs: " + nfs + "}}\n", "(faults)", options);
+    return chain::parse_configuration(
+        "version: 1\nports: {in: {source: {size: 100, count: 100000000, rate: 50000}}, out: {sink: {}}}\n"
+        "chains: {c: {input: in, output: out, nfs: " +
+            nfs + "}}\n",
+        "(faults)", options);
 }
 
 /// Runs `before`, and from some packets on `after`; what is said of it, and of the engine.
@@ -194,7 +216,9 @@ TEST(FaultsUnderLoad, OfMemoryForALargerChainBringItToTheCpu) {
     claim_device_work();  // until then
     const std::string text = change_under_load(sim, "[wild]", "[wild: {state: 4000000}]");
     EXPECT_TRUE(text.starts_with("cpu, taken over from a failed device")) << text;
-    EXPECT_TRUE(std::regex_search(text, std::regex("chain 'c': .* has no [0-9]+ bytes left for the shared packet buffer \\([0-9]+ are free\\)"))) << text;
+    EXPECT_TRUE(std::regex_search(
+        text, std::regex("chain 'c': .* has no [0-9]+ bytes left for the shared packet buffer \\([0-9]+ are free\\)")))
+        << text;
 }
 
 TEST(FaultsUnderLoad, DoNotKeepChainsFromChanging) {

@@ -21,14 +21,18 @@ using exec::TransferOut;
 
 /// Chains that change whole frames, heads, or nothing.
 const std::pair<const char*, const char*> kChains[] = {
-    {"reads heads", "[firewall: {default: permit, rules: [deny udp from any to any, deny tcp from any port 1-30000 to any]}]"},
-    {"reads frames", R"([nids: {mode: ips, rule: ['drop ip any any -> any any (msg:"zeros"; content:"|00 01|"; sid:1;)']}])"},
+    {"reads heads",
+     "[firewall: {default: permit, rules: [deny udp from any to any, deny tcp from any port 1-30000 to any]}]"},
+    {"reads frames",
+     R"([nids: {mode: ips, rule: ['drop ip any any -> any any (msg:"zeros"; content:"|00 01|"; sid:1;)']}])"},
     {"changes heads", "[mirror]"},
     {"nothing", "[]"},
 };
 
 Frame frame_with(size_t payload) {
-    return build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, tcp: {src: 40000, dst: 2}, payload: {repeat: x, count: " + std::to_string(payload) + "}}");
+    return build_packet(
+        "{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, tcp: {src: 40000, dst: 2}, payload: {repeat: x, count: " +
+        std::to_string(payload) + "}}");
 }
 
 /// Frames of one length for a while, then of another.
@@ -93,8 +97,9 @@ TEST_P(FrameRuns, CrossTheBusByEveryWay) {
                     options.transfer_in = in;
                     options.transfer_out = out;
                     options.batch_bytes = frames == &stretches ? kLittleRoom : kRoom;
-                    const EngineRun run = run_side_by_side(device(++seed), make_configuration(nfs, GetParam()), *frames, frames == &few ? 1 : 250, options,
-                                                           frames == &mixed ? Work::but_long_headers : Work::device_alone);
+                    const EngineRun run = run_side_by_side(
+                        device(++seed), make_configuration(nfs, GetParam()), *frames, frames == &few ? 1 : 250, options,
+                        frames == &mixed ? Work::but_long_headers : Work::device_alone);
                     const std::string what = std::string(name) + ", " + exec::name_of(in) + ", " + exec::name_of(out);
                     expect_conserved(run, frames->size());
                     expect_equal(expected, run, what);
@@ -127,7 +132,8 @@ TEST(FrameRunFaults, LoseNothingWhenTheDeviceFails) {
                 exec::OffloadOptions options;
                 options.mode = mode;
                 if (runs % 2 == 0) options.call_thread = std::make_shared<exec::CallThread>();
-                const EngineRun run = run_side_by_side(std::make_shared<SimDevice>(sim), make_test_chain("sim"), frames, 100, options, Work::fault);
+                const EngineRun run = run_side_by_side(std::make_shared<SimDevice>(sim), make_test_chain("sim"), frames,
+                                                       100, options, Work::fault);
                 expect_conserved(run, frames.size());
                 expect_equal(expected, run, "run " + std::to_string(runs));
                 retried += run.counters->retried_on_cpu.get() > 100;
@@ -137,11 +143,15 @@ TEST(FrameRunFaults, LoseNothingWhenTheDeviceFails) {
 
 TEST(FrameRunFaults, FramesWithoutRoomSideBySideTakeAnotherWay) {
     // Of long frames only heads are wanted: they would take more room side by side than the packet buffer has.
-    const std::vector<Frame> frames(300, build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, tcp: {src: 40000, dst: 2}, payload: {repeat: x, count: 1400}}"));
+    const std::vector<Frame> frames(
+        300,
+        build_packet(
+            "{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, tcp: {src: 40000, dst: 2}, payload: {repeat: x, count: 1400}}"));
     exec::OffloadOptions options;
     options.transfer_in = TransferIn::packed;
     options.batch_bytes = size_t{64} << 10;
-    const EngineRun run = run_side_by_side(std::make_shared<SimDevice>(), make_configuration("[mirror]", "sim"), frames, 300, options);
+    const EngineRun run = run_side_by_side(std::make_shared<SimDevice>(), make_configuration("[mirror]", "sim"), frames,
+                                           300, options);
     expect_conserved(run, frames.size());
     expect_equal(without_visits(run_on_cpu(make_configuration("[mirror]", "cpu"), frames, 256)), run, "gathered");
     EXPECT_EQ(run.counters->batches_in[static_cast<size_t>(TransferIn::gather)].get(), run.counters->batches.get());
@@ -198,7 +208,8 @@ protected:
     static std::vector<Frame> left(const std::string& file) {
         std::vector<Frame> frames;
         io::CaptureReader reader(file);
-        for (io::CaptureRecord record; reader.next(record);) frames.emplace_back(record.bytes.begin(), record.bytes.end());
+        for (io::CaptureRecord record; reader.next(record);)
+            frames.emplace_back(record.bytes.begin(), record.bytes.end());
         return frames;
     }
     /// Runs a chain from a source of that layout to ports of every kind; what left by files, sorted.
@@ -206,7 +217,8 @@ protected:
         const std::string base = testing::TempDir() + "/side_by_side_" + std::to_string(getpid());
         exec::RuntimeOptions options;
         options.workers = setting.workers;
-        options.threading = setting.threading == std::string("full-path") ? exec::Threading::full_path : exec::Threading::master_worker;
+        options.threading = setting.threading == std::string("full-path") ? exec::Threading::full_path
+                                                                          : exec::Threading::master_worker;
         if (setting.verdicts) options.verdict_file = base + ".jsonl";
         options.devices = open_devices(text_of(parse_device_names(setting.device)));
         chain::LoadOptions load;
@@ -214,14 +226,19 @@ protected:
         load.output_folder = testing::TempDir();
         std::vector<Frame> frames;
         {
-            exec::Runtime runtime(chain::parse_configuration(R"(
+            exec::Runtime runtime(
+                chain::parse_configuration(
+                    R"(
 version: 1
 ports:
-  in: {source: {size: [64, 200, 1500], flows: 97, count: 20011, seed: 3, layout: )" + layout + R"(, protocol: tcp, addresses: {src: 10.0.0.0/8, dst: 10.0.0.0/8}}, queues: )" +
-                                                                 std::to_string(setting.workers) + R"(}
+  in: {source: {size: [64, 200, 1500], flows: 97, count: 20011, seed: 3, layout: )" +
+                        layout + R"(, protocol: tcp, addresses: {src: 10.0.0.0/8, dst: 10.0.0.0/8}}, queues: )" +
+                        std::to_string(setting.workers) + R"(}
   out: {sink: {}}
-  a: {output: )" + base + R"(-a.pcap}
-  b: {output: )" + base + R"(-b.pcap}
+  a: {output: )" + base +
+                        R"(-a.pcap}
+  b: {output: )" + base +
+                        R"(-b.pcap}
 chains:
   first:
     input: in
@@ -229,13 +246,16 @@ chains:
     nfs:
       - firewall: {default: permit, rules: [deny tcp from any to 10.128.0.0/10]}
       - router:
-          next-hops: {a: {mac: "02:00:00:00:00:0a", src-mac: "02:00:00:00:00:01", port: a}, s: {mac: "02:00:00:00:00:0b", src-mac: "02:00:00:00:00:01"}}
+          next-hops: {a: {mac: "02:00:00:00:00:0a", src-mac: "02:00:00:00:00:01", port: a},
+            s: {mac: "02:00:00:00:00:0b", src-mac: "02:00:00:00:00:01"}}
           routes: [{prefix: 10.0.0.0/10, via: a}, {prefix: 10.64.0.0/10, via: s}]
         on: {no-route: chain second}
   second:
     output: b
     nfs: [mirror]
-)", "(side by side)", load), options);
+)",
+                    "(side by side)", load),
+                options);
             runtime.start();
             EXPECT_TRUE(runtime.wait(std::chrono::seconds(60)));
             runtime.finish();
@@ -262,7 +282,8 @@ TEST_P(SideBySideSource, FeedsEveryKindOfEngineAndPort) {
     EXPECT_EQ(report.ports[0].counters.received_packets, 20011u);
     expect_work(std::string(setting.device).ends_with("+cpu") ? Work::shared_with_cpu : Work::device_alone, report);
     for (size_t i = 0; i < report.ports.size(); ++i) {
-        EXPECT_EQ(report.ports[i].counters.sent_packets, expected.ports[i].counters.sent_packets) << report.ports[i].name;
+        EXPECT_EQ(report.ports[i].counters.sent_packets, expected.ports[i].counters.sent_packets)
+            << report.ports[i].name;
         EXPECT_EQ(report.ports[i].counters.sent_bytes, expected.ports[i].counters.sent_bytes) << report.ports[i].name;
     }
     for (size_t i = 0; i < report.chains.size(); ++i) {
@@ -273,8 +294,10 @@ TEST_P(SideBySideSource, FeedsEveryKindOfEngineAndPort) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, SideBySideSource,
-                         testing::Values(Setting{"sim", "sim"}, Setting{"sim with two workers", "sim", 2}, Setting{"cpu", "cpu"}, Setting{"sim and cpu", "sim+cpu"},
-                                         Setting{"two devices", "sim:0+sim:1", 2}, Setting{"a master", "sim", 2, "master-worker"},
+                         testing::Values(Setting{"sim", "sim"}, Setting{"sim with two workers", "sim", 2},
+                                         Setting{"cpu", "cpu"}, Setting{"sim and cpu", "sim+cpu"},
+                                         Setting{"two devices", "sim:0+sim:1", 2},
+                                         Setting{"a master", "sim", 2, "master-worker"},
                                          Setting{"verdicts", "sim", 1, "full-path", true}),
                          [](const auto& info) {
                              std::string name = info.param.name;

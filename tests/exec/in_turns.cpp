@@ -19,14 +19,17 @@ constexpr const char* kKeys = R"(spi: 0x1001, local: 192.0.2.1, remote: 198.51.1
 }  // namespace
 
 std::string into_tunnel_nfs() {
-    return std::string("[ipsec: {sas: [{name: tunnel, direction: out, ") + kKeys + "}], policies: [{dst: 0.0.0.0/0, action: protect, sa: tunnel}], default: bypass}]";
+    return std::string("[ipsec: {sas: [{name: tunnel, direction: out, ") + kKeys +
+           "}], policies: [{dst: 0.0.0.0/0, action: protect, sa: tunnel}], default: bypass}]";
 }
 
 chain::Configuration into_tunnel(const std::string& device) { return make_configuration(into_tunnel_nfs(), device); }
 
 chain::Configuration out_of_tunnel(const std::string& device) {
     std::string keys = kKeys;
-    keys.replace(keys.find("192.0.2.1"), 9, "LOCAL").replace(keys.find("198.51.100.1"), 12, "192.0.2.1").replace(keys.find("LOCAL"), 5, "198.51.100.1");
+    keys.replace(keys.find("192.0.2.1"), 9, "LOCAL")
+        .replace(keys.find("198.51.100.1"), 12, "192.0.2.1")
+        .replace(keys.find("LOCAL"), 5, "198.51.100.1");
     return make_configuration("[ipsec: {sas: [{name: tunnel, direction: in, " + keys + ", allow: [{}]}]}]", device);
 }
 
@@ -53,8 +56,9 @@ void expect_each_number_once(const std::string& capture, uint32_t packets) {
     EXPECT_EQ(read, packets);
 }
 
-EngineRun run_in_turns(const Devices& devices, const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst,
-                       exec::OffloadOptions options, const Between& between, Work work) {
+EngineRun run_in_turns(const Devices& devices, const chain::Configuration& configuration,
+                       const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options,
+                       const Between& between, Work work) {
     test_pool();
     const PacketsSeen seen(devices);
     auto program = std::make_shared<chain::Program>(*configuration.chains[0]);
@@ -71,7 +75,8 @@ EngineRun run_in_turns(const Devices& devices, const chain::Configuration& confi
     {
         std::vector<std::unique_ptr<exec::OffloadEngine>> engines;
         for (size_t i = 0; i < devices.size(); ++i)
-            engines.push_back(std::make_unique<exec::OffloadEngine>(devices[i], collectors[i], program->max_batch, options));
+            engines.push_back(
+                std::make_unique<exec::OffloadEngine>(devices[i], collectors[i], program->max_batch, options));
         const auto poll = [&] {
             for (const auto& each : engines) each->poll();
         };
@@ -84,7 +89,8 @@ EngineRun run_in_turns(const Devices& devices, const chain::Configuration& confi
             poll_until(engine, 2 * burst);
             if (between) between(turn, poll);
             mbufs.clear();
-            for (size_t i = first; i < std::min(frames.size(), first + burst); ++i) mbufs.push_back(make_mbuf(frames[i], i));
+            for (size_t i = first; i < std::min(frames.size(), first + burst); ++i)
+                mbufs.push_back(make_mbuf(frames[i], i));
             engine.submit(shared, *result.counters, mbufs.data(), mbufs.size());
             engine.poll();
         }
@@ -99,7 +105,8 @@ EngineRun run_in_turns(const Devices& devices, const chain::Configuration& confi
     for (const auto& device : distinct) device->unpin(test_pool().memory());
     for (Collector& collector : collectors)
         for (Outcome& outcome : collector.outcomes) result.outcomes.push_back(std::move(outcome));
-    std::sort(result.outcomes.begin(), result.outcomes.end(), [](const Outcome& a, const Outcome& b) { return a.number < b.number; });
+    std::sort(result.outcomes.begin(), result.outcomes.end(),
+              [](const Outcome& a, const Outcome& b) { return a.number < b.number; });
     return result;
 }
 

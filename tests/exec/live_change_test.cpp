@@ -19,7 +19,8 @@ namespace millrace::test {
 namespace {
 
 #if defined(__SANITIZE_THREAD__)
-// A generation's routing table of 48 MB then costs a second, and a packet ten times as much: a sixth of the generations.
+// A generation's routing table of 48 MB then costs a second, and a packet ten times as much: a sixth of the
+// generations.
 constexpr unsigned kGenerations = 16, kRate = 5'000, kLeastPackets = 1'000;
 #else
 constexpr unsigned kGenerations = 100, kRate = 50'000, kLeastPackets = 10'000;
@@ -30,7 +31,9 @@ constexpr unsigned kGenerations = 100, kRate = 50'000, kLeastPackets = 10'000;
 /// mirror in front of the chain.
 std::string configuration_text(unsigned g, unsigned packets) {
     std::ostringstream text;
-    text << "version: 1\nports:\n  in: {source: {size: 128, flows: 64, addresses: {src: 10.0.0.0/8, dst: 198.18.0.0/16}, count: " << packets << ", rate: " << kRate << "}}\n  out: {sink: {}}\n"
+    text << "version: 1\nports:\n  in: {source: {size: 128, flows: 64, addresses: {src: 10.0.0.0/8, dst: "
+            "198.18.0.0/16}, count: "
+         << packets << ", rate: " << kRate << "}}\n  out: {sink: {}}\n"
          << "chains:\n  test:\n    input: in\n    output: out\n    max-delay: 50us\n    nfs:\n";
     if (g % 2 == 0) text << "      - mirror\n";
     text << "      - firewall: {default: permit, rules: [permit ip from 203.0.113." << g % 250 << "/32]}\n"
@@ -39,13 +42,17 @@ std::string configuration_text(unsigned g, unsigned packets) {
          << "          routes: [{prefix: 198.18.0.0/16, via: hop" << g << "}]\n"
          << "        on: {martian: next, multicast: next, ttl-expired: next, local: next, bad-checksum: next}\n"
          << "      - ipsec:\n"
-         << "          sas: [{name: tunnel, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-128-ctr, "
-            "key: 7e24067817fae0d743d6ce1f32539163, nonce: \"006cb6db\", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}]\n"
-         << "          policies: [{src: 0.0.0.0/0, dst: 0.0.0.0/0, action: protect, sa: tunnel}]\n          default: bypass\n";
+         << "          sas: [{name: tunnel, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, "
+            "cipher: aes-128-ctr, "
+            "key: 7e24067817fae0d743d6ce1f32539163, nonce: \"006cb6db\", auth-key: "
+            "1f2e3d4c5b6a79880123456789abcdeffedcba98}]\n"
+         << "          policies: [{src: 0.0.0.0/0, dst: 0.0.0.0/0, action: protect, sa: tunnel}]\n          default: "
+            "bypass\n";
     return text.str();
 }
 
-chain::Configuration configuration(unsigned g, const std::string& device, unsigned packets, const chain::Configuration* previous) {
+chain::Configuration configuration(unsigned g, const std::string& device, unsigned packets,
+                                   const chain::Configuration* previous) {
     chain::LoadOptions options;
     options.device = device;
     options.previous = previous;
@@ -69,7 +76,8 @@ std::string test_name(const testing::TestParamInfo<LiveChange::ParamType>& info)
 TEST_P(LiveChange, LosesAndMixesNothingInAHundredGenerations) {
     // More than will ever be asked for: the traffic flows until the last generation is at work.
     constexpr unsigned kPackets = 100'000'000;
-    const std::string verdicts = testing::TempDir() + "/live_change_" + device() + device::name_of(mode()) + std::to_string(getpid()) + ".json";
+    const std::string verdicts = testing::TempDir() + "/live_change_" + device() + device::name_of(mode()) +
+                                 std::to_string(getpid()) + ".json";
     exec::RuntimeOptions options;
     options.verdict_file = verdicts;
     options.offload.mode = mode();
@@ -123,7 +131,8 @@ TEST_P(LiveChange, LosesAndMixesNothingInAHundredGenerations) {
         ++hops[hop];
     }
     EXPECT_EQ(lines, received);
-    EXPECT_GT(hops.size(), kGenerations * 9 / 10) << "the traffic met too few generations for the test to mean anything";
+    EXPECT_GT(hops.size(), kGenerations * 9 / 10)
+        << "the traffic met too few generations for the test to mean anything";
     std::remove(verdicts.c_str());
 }
 
@@ -136,21 +145,31 @@ TEST_P(LiveChange, KeepsSequenceNumbersAcrossGenerations) {
     // The same memory holds the counters of both generations: none can be used twice.
     for (size_t i = 0; i < before.image().arrays().size(); ++i) {
         if (!before.image().arrays()[i].is_state()) continue;
-        EXPECT_EQ(before.image().arrays()[i].data, after.image().arrays()[i].data) << before.image().arrays()[i].state_name;
+        EXPECT_EQ(before.image().arrays()[i].data, after.image().arrays()[i].data)
+            << before.image().arrays()[i].state_name;
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(OnEveryDevice, LiveChange, testing::Combine(testing::ValuesIn(test_devices()), testing::Values(device::Mode::fused)), test_name);
+INSTANTIATE_TEST_SUITE_P(OnEveryDevice, LiveChange,
+                         testing::Combine(testing::ValuesIn(test_devices()), testing::Values(device::Mode::fused)),
+                         test_name);
 std::vector<std::string> with_the_cpu() {
     std::vector<std::string> names = offload_devices();
     for (std::string& name : names) name += "+cpu";
     return names;
 }
-INSTANTIATE_TEST_SUITE_P(WithTheCpu, LiveChange, testing::Combine(testing::ValuesIn(with_the_cpu()), testing::Values(device::Mode::fused)), test_name);
-INSTANTIATE_TEST_SUITE_P(OnLists, LiveChange, testing::Combine(testing::ValuesIn(offload_devices()), testing::Values(device::Mode::persistent)), test_name);
+INSTANTIATE_TEST_SUITE_P(WithTheCpu, LiveChange,
+                         testing::Combine(testing::ValuesIn(with_the_cpu()), testing::Values(device::Mode::fused)),
+                         test_name);
+INSTANTIATE_TEST_SUITE_P(OnLists, LiveChange,
+                         testing::Combine(testing::ValuesIn(offload_devices()),
+                                          testing::Values(device::Mode::persistent)),
+                         test_name);
 
 TEST(LiveChangeRefuses, WhatRunningPortsAndDevicesCannotTakeUp) {
-    const std::string running = "version: 1\nports: {a: {source: {count: 10}}, b: {sink: {}}}\nchains: {c: {input: a, output: b, nfs: [mirror]}}\n";
+    const std::string running =
+        "version: 1\nports: {a: {source: {count: 10}}, b: {sink: {}}}\nchains: {c: {input: a, output: b, nfs: "
+        "[mirror]}}\n";
     const auto parse = [](std::string text, const std::string& from = "", const std::string& to = "") {
         if (!from.empty()) text.replace(text.find(from), from.size(), to);
         return chain::parse_configuration(text, "(x)", {});
@@ -165,13 +184,16 @@ TEST(LiveChangeRefuses, WhatRunningPortsAndDevicesCannotTakeUp) {
         }
     };
     EXPECT_NE(refused("count: 10", "count: 11").find("the ports can't change"), std::string::npos);
-    EXPECT_NE(refused("ports:", "device: sim\nports:").find("the device can't change from cpu to sim"), std::string::npos);
+    EXPECT_NE(refused("ports:", "device: sim\nports:").find("the device can't change from cpu to sim"),
+              std::string::npos);
     EXPECT_NE(refused("output: b", "output: a").find("can't send"), std::string::npos);
     std::string tunnels;  // each adds its own headers
     for (int i = 0; i < 4; ++i)
         tunnels += std::string(i > 0 ? ", " : "") + "{name: t" + std::to_string(i) +
-                   ", ipsec: {sas: [{name: s, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-128-ctr, "
-                   "key: 7e24067817fae0d743d6ce1f32539163, nonce: \"006cb6db\", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}], "
+                   ", ipsec: {sas: [{name: s, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, "
+                   "cipher: aes-128-ctr, "
+                   "key: 7e24067817fae0d743d6ce1f32539163, nonce: \"006cb6db\", auth-key: "
+                   "1f2e3d4c5b6a79880123456789abcdeffedcba98}], "
                    "policies: [{dst: 0.0.0.0/0, action: protect, sa: s}], default: bypass}}";
     EXPECT_NE(refused("[mirror]", "[" + tunnels + "]").find("made at the start"), std::string::npos);
     EXPECT_EQ(runtime.configuration()->generation, 1u);
@@ -181,7 +203,8 @@ TEST(LiveChangeRefuses, WhatRunningPortsAndDevicesCannotTakeUp) {
 TEST(LiveChangeRefuses, AConfigurationWithOtherPorts) {
     exec::Runtime runtime(configuration(1, "cpu", 10, nullptr));
     chain::LoadOptions options;
-    EXPECT_THROW(runtime.apply(chain::parse_configuration("version: 1\nports: {other: {null: {}}}\nchains: {c: {input: other, nfs: []}}\n", "(x)", options)),
+    EXPECT_THROW(runtime.apply(chain::parse_configuration(
+                     "version: 1\nports: {other: {null: {}}}\nchains: {c: {input: other, nfs: []}}\n", "(x)", options)),
                  ConfigError);
     EXPECT_EQ(runtime.configuration()->generation, 1u);
 }

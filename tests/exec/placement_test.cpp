@@ -1,5 +1,5 @@
-// Chains that the CPU and devices share: who runs them when, that both give the CPU's answer with the same state in turn, and
-// that nothing is lost while they change hands.
+// Chains that the CPU and devices share: who runs them when, that both give the CPU's answer with the same state in
+// turn, and that nothing is lost while they change hands.
 #include <gtest/gtest.h>
 #include <rte_cycles.h>
 #include <unistd.h>
@@ -24,7 +24,9 @@ using Place = exec::Placement::Place;
 class Worker {
 public:
     explicit Worker(const std::shared_ptr<Placement>& placement) : member(placement) {}
-    uint64_t cycles(double seconds) const { return static_cast<uint64_t>(seconds * static_cast<double>(rte_get_tsc_hz())); }
+    uint64_t cycles(double seconds) const {
+        return static_cast<uint64_t>(seconds * static_cast<double>(rte_get_tsc_hz()));
+    }
     void pass(double seconds, size_t packets = 0) {
         member.came(packets);
         member.look(now += cycles(seconds));
@@ -136,22 +138,26 @@ TEST_F(Placements, LearnWhatAPacketCosts) {
 }
 
 /// Two bursts on the CPU, two on the devices, and so on.
-EngineRun to_and_fro(const Devices& devices, const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst, device::Mode mode,
+EngineRun to_and_fro(const Devices& devices, const chain::Configuration& configuration,
+                     const std::vector<Frame>& frames, size_t burst, device::Mode mode,
                      Work work = Work::shared_with_cpu) {
     exec::OffloadOptions options;
     options.mode = mode;
     options.placement = std::make_shared<Placement>();
     Worker pusher(options.placement);
-    return run_in_turns(devices, configuration, frames, burst, options, [&](size_t turn, const auto& poll) {
-        if (turn % 4 == 2) {
-            while (options.placement->place() != Place::device) {
-                if (options.placement->place() == Place::cpu) pusher.be_swamped();
-                else poll(), pusher.pass(1e-6);
+    return run_in_turns(
+        devices, configuration, frames, burst, options,
+        [&](size_t turn, const auto& poll) {
+            if (turn % 4 == 2) {
+                while (options.placement->place() != Place::device) {
+                    if (options.placement->place() == Place::cpu) pusher.be_swamped();
+                    else poll(), pusher.pass(1e-6);
+                }
+            } else if (turn % 4 == 0 && turn > 0) {
+                while (options.placement->place() != Place::cpu) poll(), pusher.pass(1.1e-3);
             }
-        } else if (turn % 4 == 0 && turn > 0) {
-            while (options.placement->place() != Place::cpu) poll(), pusher.pass(1.1e-3);
-        }
-    }, work);
+        },
+        work);
 }
 
 class SharedWithCpu : public testing::TestWithParam<std::string> {
@@ -159,7 +165,8 @@ protected:
     void SetUp() override { MILLRACE_NEEDS_DEVICE(GetParam()); }
     std::string names() const { return GetParam() + "+cpu"; }
 
-    EngineRun to_and_fro(const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst, device::Mode mode = device::Mode::fused) {
+    EngineRun to_and_fro(const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst,
+                         device::Mode mode = device::Mode::fused) {
         return test::to_and_fro(open_devices(GetParam()), configuration, frames, burst, mode);
     }
 };
@@ -169,19 +176,24 @@ TEST_P(SharedWithCpu, GivesTheCpusAnswerWhoeverRunsIt) {
     const EngineRun expected = run_on_cpu(make_test_chain("cpu"), frames, 256);
     for (const device::Mode mode : {device::Mode::fused, device::Mode::pipelined})
         for (const size_t burst : {1u, 33u, 100u}) {
-            const EngineRun run = to_and_fro(make_test_chain(names()), std::vector(frames.begin(), frames.begin() + std::min<long>(1000, 40 * burst)), burst, mode);
+            const EngineRun run = to_and_fro(
+                make_test_chain(names()),
+                std::vector(frames.begin(), frames.begin() + std::min<long>(1000, 40 * burst)), burst, mode);
             EngineRun part;
-            part.outcomes.assign(expected.outcomes.begin(), expected.outcomes.begin() + static_cast<long>(run.outcomes.size()));
+            part.outcomes.assign(expected.outcomes.begin(),
+                                 expected.outcomes.begin() + static_cast<long>(run.outcomes.size()));
             expect_conserved(run, std::min<size_t>(1000, 40 * burst));
             expect_equal(part, run, "bursts of " + std::to_string(burst));
             EXPECT_GE(run.counters->kept_on_cpu.get(), burst);
-            EXPECT_GE(run.counters->received_packets.get() - run.counters->kept_on_cpu.get(), burst) << "nothing went to the device";
+            EXPECT_GE(run.counters->received_packets.get() - run.counters->kept_on_cpu.get(), burst)
+                << "nothing went to the device";
         }
 }
 
 TEST_P(SharedWithCpu, HandsSequenceNumbersAndReplayWindowsOver) {
     std::vector<Frame> plain;
-    for (int i = 0; i < 1200; ++i) plain.push_back(build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}"));
+    for (int i = 0; i < 1200; ++i)
+        plain.push_back(build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}"));
     const EngineRun sealed = run_on_cpu(into_tunnel("cpu"), plain, 256);
     expect_equal(sealed, to_and_fro(into_tunnel(names()), plain, 30), "into the tunnel");
     const std::vector<Frame> frames = with_replays(sealed);
@@ -208,14 +220,16 @@ chain::Configuration configuration(const std::string& text, const std::string& d
 class LoadSteps : public testing::TestWithParam<std::tuple<std::string, unsigned, exec::Threading>> {};
 std::string steps_name(const testing::TestParamInfo<LoadSteps::ParamType>& info) {
     const auto& [device, workers, threading] = info.param;
-    return device_test_name({device, info.index}) + "with" + std::to_string(workers) + (threading == exec::Threading::full_path ? "" : "andMaster");
+    return device_test_name({device, info.index}) + "with" + std::to_string(workers) +
+           (threading == exec::Threading::full_path ? "" : "andMaster");
 }
 
 /// The load goes up and down: both run packets, each packet once, each number once.
 TEST_P(LoadSteps, MoveChainsAndLoseNothing) {
     const auto& [device, workers, threading] = GetParam();
     MILLRACE_NEEDS_DEVICE(device);
-    const std::string file = testing::TempDir() + "/steps_" + steps_name({GetParam(), 0}) + "_" + std::to_string(getpid()) + ".pcap";
+    const std::string file = testing::TempDir() + "/steps_" + steps_name({GetParam(), 0}) + "_" +
+                             std::to_string(getpid()) + ".pcap";
     exec::RuntimeOptions options;
     options.workers = workers;
     options.threading = threading;
@@ -223,13 +237,16 @@ TEST_P(LoadSteps, MoveChainsAndLoseNothing) {
     exec::Runtime runtime(configuration(R"(
 version: 1
 ports:
-  in: {source: {size: 200, flows: 50, count: 100000, rate: 5000, restore: all}, queues: )" + std::to_string(workers) + R"(}
+  in: {source: {size: 200, flows: 50, count: 100000, rate: 5000, restore: all}, queues: )" +
+                                            std::to_string(workers) + R"(}
   out: {output: )" + file + R"(}
 chains:
   only:
     input: in
     output: out
-    nfs: )" + into_tunnel_nfs() + "\n", device + "+cpu"), options);
+    nfs: )" + into_tunnel_nfs() + "\n",
+                                        device + "+cpu"),
+                          options);
     auto& source = dynamic_cast<io::SourcePort&>(*runtime.ports()[0]);
     runtime.start();
     for (int step = 0; step < 5 && !runtime.wait(std::chrono::milliseconds(80)); ++step) {
@@ -251,24 +268,33 @@ chains:
     std::remove(file.c_str());
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LoadSteps, testing::Combine(testing::ValuesIn(offload_devices()), testing::Values(1u, 2u, 4u),
-                                                          testing::Values(exec::Threading::full_path, exec::Threading::master_worker)), steps_name);
-INSTANTIATE_TEST_SUITE_P(OnPairs, LoadSteps, testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(4u), testing::Values(exec::Threading::full_path)), steps_name);
+INSTANTIATE_TEST_SUITE_P(All, LoadSteps,
+                         testing::Combine(testing::ValuesIn(offload_devices()), testing::Values(1u, 2u, 4u),
+                                          testing::Values(exec::Threading::full_path, exec::Threading::master_worker)),
+                         steps_name);
+INSTANTIATE_TEST_SUITE_P(OnPairs, LoadSteps,
+                         testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(4u),
+                                          testing::Values(exec::Threading::full_path)),
+                         steps_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LoadSteps);
 
-/// The first copies after a hand-over bring states: whatever fails, and when, each packet has the number that it has on the CPU.
+/// The first copies after a hand-over bring states: whatever fails, and when, each packet has the number that it has on
+/// the CPU.
 TEST(SharedWithCpuAlone, NumbersOnWhenTheDeviceFailsAroundAHandOver) {
     std::vector<Frame> plain;
-    for (int i = 0; i < 360; ++i) plain.push_back(build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}"));
+    for (int i = 0; i < 360; ++i)
+        plain.push_back(build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}"));
     const EngineRun expected = run_on_cpu(into_tunnel("cpu"), plain, 256);
     using device::sim::Fault;
     for (const Fault::Kind kind : {Fault::Kind::copy_fails, Fault::Kind::kernel_fails, Fault::Kind::device_lost})
         for (const uint64_t after : {0, 1, 2, 3, 7, 20}) {
             device::sim::SimOptions simulated;
             simulated.faults = {{kind, after}};
-            const EngineRun run = to_and_fro({std::make_shared<device::sim::SimDevice>(simulated)}, into_tunnel("sim+cpu"), plain, 30, device::Mode::fused, Work::fault);
+            const EngineRun run = to_and_fro({std::make_shared<device::sim::SimDevice>(simulated)},
+                                             into_tunnel("sim+cpu"), plain, 30, device::Mode::fused, Work::fault);
             expect_conserved(run, plain.size());
-            expect_equal(expected, run, "fault " + std::to_string(static_cast<int>(kind)) + " after " + std::to_string(after));
+            expect_equal(expected, run,
+                         "fault " + std::to_string(static_cast<int>(kind)) + " after " + std::to_string(after));
         }
 }
 
@@ -276,7 +302,10 @@ TEST(SharedWithCpuAlone, RefusesAKernelThatStays) {
     exec::RuntimeOptions options;
     options.offload.mode = device::Mode::persistent;
     try {
-        exec::Runtime runtime(configuration("version: 1\nports: {in: {source: {count: 1}}, out: {sink: {}}}\nchains: {c: {input: in, output: out, nfs: [mirror]}}\n", "sim+cpu"), options);
+        exec::Runtime runtime(configuration("version: 1\nports: {in: {source: {count: 1}}, out: {sink: {}}}\nchains: "
+                                            "{c: {input: in, output: out, nfs: [mirror]}}\n",
+                                            "sim+cpu"),
+                              options);
         FAIL() << "state would be in two places";
     } catch (const ConfigError& e) {
         EXPECT_NE(std::string(e.what()).find("--mode fused"), std::string::npos) << e.what();
@@ -289,8 +318,11 @@ TEST(SharedWithCpuAlone, GoesOnWhenTheDeviceIsLost) {
     exec::RuntimeOptions options;
     options.workers = 2;
     options.devices = {std::make_shared<device::sim::SimDevice>(simulated)};
-    exec::Runtime runtime(configuration("version: 1\nports: {in: {source: {size: 100, count: 60000}, queues: 2}, out: {sink: {}}}\n"
-                                        "chains: {c: {input: in, output: out, nfs: [mirror]}}\n", "sim+cpu"), options);
+    exec::Runtime runtime(
+        configuration("version: 1\nports: {in: {source: {size: 100, count: 60000}, queues: 2}, out: {sink: {}}}\n"
+                      "chains: {c: {input: in, output: out, nfs: [mirror]}}\n",
+                      "sim+cpu"),
+        options);
     runtime.start();
     ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));
     runtime.finish();

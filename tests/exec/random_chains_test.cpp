@@ -68,8 +68,9 @@ private:
 
 /// Any of the fields that `place` knows.
 Fields random_fields(Rng& rng) {
-    constexpr Fields kAll = field::eth_dst | field::eth_src | field::ip_tos | field::ip_id | field::ip_ttl | field::ip_checksum |
-                            field::ip_src | field::ip_dst | field::l4_ports | field::tcp_seq | field::tcp_window;
+    constexpr Fields kAll = field::eth_dst | field::eth_src | field::ip_tos | field::ip_id | field::ip_ttl |
+                            field::ip_checksum | field::ip_src | field::ip_dst | field::l4_ports | field::tcp_seq |
+                            field::tcp_window;
     Fields fields{static_cast<uint32_t>(rng()) & static_cast<uint32_t>(rng()) & kAll.bits};
     if (rng() % 6 == 0) fields |= field::payload;
     return fields;
@@ -93,8 +94,9 @@ std::shared_ptr<const chain::Program> random_program(Rng& rng, std::deque<nf::Ty
         node.name = "mix" + std::to_string(i);
         node.type = &type;
         node.nf = std::make_shared<MixHost>(type.reads, type.writes);
-        node.targets = {i + 1 < nodes ? Target{Target::Kind::node, static_cast<uint16_t>(i + 1)} : Target{Target::Kind::output, 0},
-                        Target{Target::Kind::drop, 0}};
+        node.targets = {
+            i + 1 < nodes ? Target{Target::Kind::node, static_cast<uint16_t>(i + 1)} : Target{Target::Kind::output, 0},
+            Target{Target::Kind::drop, 0}};
         program->nodes.push_back(std::move(node));
         uses.push_back({{}, {}, type.reads, type.writes});
     }
@@ -117,9 +119,11 @@ TEST(RandomChains, GiveTheSamePacketsWithTheLeastTransfersAsWithAll) {
         const EngineRun expected = run_on_cpu(configuration, frames, 64, false);
         exec::OffloadOptions options;
         options.mode = device::kModes[static_cast<size_t>(round) % std::size(device::kModes)];
-        const EngineRun planned = run_on_device(std::make_shared<device::sim::SimDevice>(), configuration, frames, 64, options, Work::but_long_headers);
+        const EngineRun planned = run_on_device(std::make_shared<device::sim::SimDevice>(), configuration, frames, 64,
+                                                options, Work::but_long_headers);
         options.whole_frames = true;
-        const EngineRun whole = run_on_device(std::make_shared<device::sim::SimDevice>(), configuration, frames, 64, options);
+        const EngineRun whole = run_on_device(std::make_shared<device::sim::SimDevice>(), configuration, frames, 64,
+                                              options);
         for (size_t i = 0; i < frames.size(); ++i) {
             ASSERT_EQ(expected.outcomes[i].text(), planned.outcomes[i].text()) << "round " << round;
             ASSERT_EQ(expected.outcomes[i].text(), whole.outcomes[i].text()) << "round " << round;
@@ -146,7 +150,8 @@ TEST(RandomChains, ShowAFieldThatThePlanForgot) {
     chain::Configuration configuration;
     configuration.chains = {program};
     const std::vector<Frame> frames(10, build_packet("{ipv4: {}, tcp: {src: 1, dst: 2}, payload: hello}"));
-    const EngineRun run = run_on_device(std::make_shared<device::sim::SimDevice>(), configuration, frames, 10, {}, Work::shared_with_cpu);
+    const EngineRun run = run_on_device(std::make_shared<device::sim::SimDevice>(), configuration, frames, 10, {},
+                                        Work::shared_with_cpu);
     // Too few bytes came for the headers to be parsed, so the host decided on every packet.
     EXPECT_EQ(run.counters->retried_on_cpu.get(), 10u);
 }

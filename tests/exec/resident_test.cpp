@@ -66,12 +66,15 @@ TEST(CommunicationList, KnowsWhereAKernelThatIsStartedAgainGoesOn) {
                     if (released < put && list.done(released)) list.release(released++);
             }
             for (unsigned team = 0; team < teams; ++team)
-                ASSERT_EQ(list.first_of(team), next[team]) << "depth " << depth << ", " << put << " put, " << released << " released";
+                ASSERT_EQ(list.first_of(team), next[team])
+                    << "depth " << depth << ", " << put << " put, " << released << " released";
         }
     }
 }
 
-constexpr const char* kTunnel = R"([ipsec: {sas: [{name: tunnel, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-128-ctr,
+constexpr const char* kTunnel =
+    R"([ipsec: {sas: [{name: tunnel, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1,
+    cipher: aes-128-ctr,
     key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}],
     policies: [{dst: 0.0.0.0/0, action: protect, sa: tunnel}], default: bypass}])";
 
@@ -83,14 +86,16 @@ protected:
         options.mode = device::Mode::persistent;
         return options;
     }
-    void expect_cpus_answer(const EngineRun& run, const chain::Configuration& on_cpu, const std::vector<Frame>& frames) {
+    void expect_cpus_answer(const EngineRun& run, const chain::Configuration& on_cpu,
+                            const std::vector<Frame>& frames) {
         const EngineRun expected = run_on_cpu(on_cpu, frames, 100);
         ASSERT_EQ(run.outcomes.size(), frames.size());
         for (size_t i = 0; i < frames.size(); ++i) ASSERT_EQ(expected.outcomes[i].text(), run.outcomes[i].text());
     }
 };
 
-/// As when a device that it waits for has died: the watchdog gives the kernel up, which then ends and keeps nobody waiting.
+/// As when a device that it waits for has died: the watchdog gives the kernel up, which then ends and keeps nobody
+/// waiting.
 TEST_P(Residents, EndWhenTheirTurnNeverComes) {
     const auto device = open_device(GetParam());
     const auto gate = std::make_shared<device::OrderGate>();
@@ -102,7 +107,8 @@ TEST_P(Residents, EndWhenTheirTurnNeverComes) {
     options.patience = std::chrono::milliseconds(100);
     const std::vector<Frame> frames = random_frames(300, 41);
     const auto from = std::chrono::steady_clock::now();
-    const EngineRun run = run_on_device(device, make_configuration(kTunnel, GetParam()), frames, 50, options, Work::fault);
+    const EngineRun run = run_on_device(device, make_configuration(kTunnel, GetParam()), frames, 50, options,
+                                        Work::fault);
     EXPECT_LT(std::chrono::steady_clock::now() - from, std::chrono::seconds(60)) << "with a compiler's time";
     expect_conserved(run, frames.size());
     EXPECT_EQ(run.counters->retried_on_cpu.get(), frames.size());

@@ -20,7 +20,9 @@ using device::sim::SimOptions;
 
 chain::Configuration without_order(const std::string& device) {
     return make_configuration(R"([firewall: {default: permit, rules: [deny udp from any port 1024-2047 to any]},
-        nids: {mode: ips, rule: ['drop udp any any -> any any (msg:"three bytes"; content:"|7f 01|"; sid:3;)']}, mirror])", device);
+        nids: {mode: ips, rule: ['drop udp any any -> any any (msg:"three bytes"; content:"|7f 01|"; sid:3;)']},
+        mirror])",
+                              device);
 }
 
 /// Batches by launches, and on the list of a kernel that stays.
@@ -38,7 +40,8 @@ TEST_P(SeveralDevices, GiveTheCpusAnswerInEveryMode) {
         for (const size_t burst : {1u, 33u, 100u}) {
             exec::OffloadOptions options;
             options.mode = mode;
-            const EngineRun run = run_in_turns(open_devices(GetParam()), make_test_chain(GetParam()), frames, burst, options);
+            const EngineRun run = run_in_turns(open_devices(GetParam()), make_test_chain(GetParam()), frames, burst,
+                                               options);
             expect_conserved(run, frames.size());
             expect_equal(expected, run, "bursts of " + std::to_string(burst));
         }
@@ -46,7 +49,8 @@ TEST_P(SeveralDevices, GiveTheCpusAnswerInEveryMode) {
 
 TEST_P(SeveralDevices, RefuseReplaysWhereverTheFirstOneWent) {
     std::vector<Frame> plain;
-    for (int i = 0; i < 1500; ++i) plain.push_back(build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}"));
+    for (int i = 0; i < 1500; ++i)
+        plain.push_back(build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}"));
     const EngineRun sealed = run_on_cpu(into_tunnel("cpu"), plain, 256);
     const std::vector<Frame> frames = with_replays(sealed);
     const EngineRun expected = run_on_cpu(out_of_tunnel("cpu"), frames, 256);
@@ -84,30 +88,36 @@ TEST(SeveralDevicesOneLost, LeaveTheOtherAtWorkWherePacketsNeedNoOrder) {
             for (const device::Mode mode : kWaysOfBatches) {
                 exec::OffloadOptions options;
                 options.mode = mode;
-                const EngineRun run = run_in_turns(one_that_fails(kind, after), without_order("sim:0+sim:1"), frames, 30, options, {}, Work::fault);
+                const EngineRun run = run_in_turns(one_that_fails(kind, after), without_order("sim:0+sim:1"), frames,
+                                                   30, options, {}, Work::fault);
                 expect_conserved(run, frames.size());
-                expect_equal(expected, run, "fault " + std::to_string(static_cast<int>(kind)) + " after " + std::to_string(after) + ", " + device::name_of(mode));
+                expect_equal(expected, run,
+                             "fault " + std::to_string(static_cast<int>(kind)) + " after " + std::to_string(after) +
+                                 ", " + device::name_of(mode));
                 EXPECT_GT(run.counters->retried_on_cpu.get(), 0u);
                 EXPECT_LT(run.counters->retried_on_cpu.get(), frames.size() / 2) << "the other device gave up, too";
             }
 }
 
 TEST(SeveralDevicesOneLost, NumberEveryPacketOnce) {
-    const std::vector<Frame> frames(1200, build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}"));
+    const std::vector<Frame> frames(
+        1200, build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}"));
     for (const Fault::Kind kind : {Fault::Kind::copy_fails, Fault::Kind::kernel_fails, Fault::Kind::device_lost})
         for (const uint64_t after : {0, 5, 17, 40, 80})
             for (const device::Mode mode : kWaysOfBatches) {
                 exec::OffloadOptions options;
                 options.mode = mode;
-                const EngineRun run = run_in_turns(one_that_fails(kind, after), into_tunnel("sim:0+sim:1"), frames, 30, options, {}, Work::fault);
+                const EngineRun run = run_in_turns(one_that_fails(kind, after), into_tunnel("sim:0+sim:1"), frames, 30,
+                                                   options, {}, Work::fault);
                 expect_conserved(run, frames.size());
                 std::set<uint32_t> numbers;
                 for (const Outcome& outcome : run.outcomes) {
                     ASSERT_GT(outcome.frame.size(), 42u);
-                    EXPECT_TRUE(numbers.insert(load_be32(outcome.frame.data() + 38)).second) << "a sequence number was used twice";
+                    EXPECT_TRUE(numbers.insert(load_be32(outcome.frame.data() + 38)).second)
+                        << "a sequence number was used twice";
                 }
-                // Those of a batch that was lost when a later one had come back are missing; where devices work by themselves, that
-                // may be the first one.
+                // Those of a batch that was lost when a later one had come back are missing; where devices work by
+                // themselves, that may be the first one.
                 EXPECT_LE(*numbers.begin(), mode == device::Mode::fused ? 1u : 1u + run.counters->retried_on_cpu.get());
                 EXPECT_LE(*numbers.rbegin(), frames.size() + run.counters->retried_on_cpu.get());
             }
@@ -120,7 +130,9 @@ chain::Configuration parse(const std::string& text, const std::string& device) {
     return chain::parse_configuration(text, "(several devices)", options);
 }
 
-constexpr const char* kSource = "version: 1\nports: {in: {source: {size: 100, count: 30000}, queues: 4}, out: {sink: {}}}\nchains: {c: {input: in, output: out, nfs: [mirror]}}\n";
+constexpr const char* kSource =
+    "version: 1\nports: {in: {source: {size: 100, count: 30000}, queues: 4}, out: {sink: {}}}\nchains: {c: {input: in, "
+    "output: out, nfs: [mirror]}}\n";
 
 TEST(SeveralDevicesOneLost, KeepOtherWorkersOnTheirDevice) {
     exec::RuntimeOptions options;
@@ -133,7 +145,8 @@ TEST(SeveralDevicesOneLost, KeepOtherWorkersOnTheirDevice) {
     const exec::Report report = exec::make_report(runtime);
     EXPECT_TRUE(report.conserved());
     EXPECT_EQ(report.chains[0].sent_packets, 30000u);
-    EXPECT_NE(report.engine.find("cpu, taken over from a failed device (simulated GPU (sim:1"), std::string::npos) << report.engine;
+    EXPECT_NE(report.engine.find("cpu, taken over from a failed device (simulated GPU (sim:1"), std::string::npos)
+        << report.engine;
     EXPECT_EQ(report.engine.find("device (simulated GPU (sim:0"), std::string::npos) << report.engine;
     EXPECT_NE(report.engine.find("simulated GPU (sim:0"), std::string::npos) << report.engine;
 }
@@ -159,8 +172,12 @@ TEST(SeveralDevicesRuntime, RefusesFewerWorkersThanDevices) {
 }
 
 class SeveralDevicesChange : public testing::TestWithParam<std::tuple<std::string, device::Mode>> {};
-INSTANTIATE_TEST_SUITE_P(OnOneAndTwo, SeveralDevicesChange, testing::Combine(testing::Values("sim", "sim:0+sim:1"), testing::ValuesIn(kWaysOfBatches)),
-                         [](const auto& info) { return std::string(std::get<0>(info.param) == "sim" ? "one" : "two") + device::name_of(std::get<1>(info.param)); });
+INSTANTIATE_TEST_SUITE_P(OnOneAndTwo, SeveralDevicesChange,
+                         testing::Combine(testing::Values("sim", "sim:0+sim:1"), testing::ValuesIn(kWaysOfBatches)),
+                         [](const auto& info) {
+                             return std::string(std::get<0>(info.param) == "sim" ? "one" : "two") +
+                                    device::name_of(std::get<1>(info.param));
+                         });
 
 TEST_P(SeveralDevicesChange, KeepsNumbersThroughChangesOfConfiguration) {
     exec::RuntimeOptions options;
@@ -171,12 +188,17 @@ TEST_P(SeveralDevicesChange, KeepsNumbersThroughChangesOfConfiguration) {
         std::string sas, policies;
         for (unsigned i = 0; i < tunnels; ++i) {
             const std::string n = std::to_string(i);
-            sas += "{name: t" + n + ", direction: out, spi: 0x100" + n + ", local: 192.0.2.1, remote: 198.51.100." + n + ", cipher: aes-128-ctr, "
-                   "key: 7e24067817fae0d743d6ce1f3253916" + n + ", nonce: \"006cb6db\", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98},";
-            policies = "{dst: " + (i == 0 ? "0.0.0.0/0" : "203.0.113." + n + "/32") + ", action: protect, sa: t" + n + "}," + policies;
+            sas += "{name: t" + n + ", direction: out, spi: 0x100" + n + ", local: 192.0.2.1, remote: 198.51.100." + n +
+                   ", cipher: aes-128-ctr, "
+                   "key: 7e24067817fae0d743d6ce1f3253916" +
+                   n + ", nonce: \"006cb6db\", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98},";
+            policies = "{dst: " + (i == 0 ? "0.0.0.0/0" : "203.0.113." + n + "/32") + ", action: protect, sa: t" + n +
+                       "}," + policies;
         }
-        return "version: 1\nports: {in: {source: {size: 100, count: 200000, rate: 400000}, queues: 2}, out: {sink: {}}}\n"
-               "chains: {c: {input: in, output: out, nfs: [ipsec: {sas: [" + sas + "], policies: [" + policies + "], default: bypass}]}}\n";
+        return "version: 1\nports: {in: {source: {size: 100, count: 200000, rate: 400000}, queues: 2}, out: {sink: "
+               "{}}}\n"
+               "chains: {c: {input: in, output: out, nfs: [ipsec: {sas: [" +
+               sas + "], policies: [" + policies + "], default: bypass}]}}\n";
     };
     exec::Runtime runtime(parse(text(1), devices), options);
     runtime.start();

@@ -21,7 +21,8 @@ using nlohmann::json;
 constexpr uint64_t kPackets = 20'000;
 
 std::string configuration_text(uint64_t packets) {
-    return "version: 1\nports: {in: {source: {size: 200, count: " + std::to_string(packets) + R"(}, queues: 2}, out: {sink: {}}}
+    return "version: 1\nports: {in: {source: {size: 200, count: " + std::to_string(packets) +
+           R"(}, queues: 2}, out: {sink: {}}}
 chains:
   main:
     input: in
@@ -29,7 +30,9 @@ chains:
     nfs:
       - firewall: {default: permit, rules: [deny udp from any port 1-2]}
       - ipsec:
-          sas: [{name: tunnel, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}]
+          sas: [{name: tunnel, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1,
+            cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db",
+            auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}]
           policies: [{src: 0.0.0.0/0, dst: 0.0.0.0/0, action: protect, sa: tunnel}]
           default: bypass
 )";
@@ -41,10 +44,13 @@ std::unique_ptr<exec::Runtime> make_runtime(const std::string& device, uint64_t 
     load.output_folder = testing::TempDir();
     options.workers = 2;
     options.devices = open_devices(device);
-    return std::make_unique<exec::Runtime>(chain::parse_configuration(configuration_text(packets), "(timeline)", load), options);
+    return std::make_unique<exec::Runtime>(chain::parse_configuration(configuration_text(packets), "(timeline)", load),
+                                           options);
 }
 
-std::string file_name(const std::string& what) { return testing::TempDir() + "timeline_" + what + "_" + std::to_string(getpid()) + ".json"; }
+std::string file_name(const std::string& what) {
+    return testing::TempDir() + "timeline_" + what + "_" + std::to_string(getpid()) + ".json";
+}
 
 json read(const std::string& file) {
     std::ifstream in(file);
@@ -85,9 +91,11 @@ TEST_P(Timelines, TellOfEveryBatchWhatHappenedToItInOrder) {
     const json trace = read(options.timeline_file);
     EXPECT_EQ(trace["otherData"]["slices-left-out"], 0);
     const Sums all = sums(trace);
-    const std::vector<std::string> names = GetParam() == "cpu"
-        ? std::vector<std::string>{"on the cpu", "parsing", "firewall", "ipsec"}
-        : std::vector<std::string>{"gathered", "put on the device", "copied in", "firewall", "numbering for ipsec", "ipsec", "copied back", "applied"};
+    const std::vector<std::string> names =
+        GetParam() == "cpu"
+            ? std::vector<std::string>{"on the cpu", "parsing", "firewall", "ipsec"}
+            : std::vector<std::string>{"gathered", "put on the device", "copied in", "firewall", "numbering for ipsec",
+                                       "ipsec",    "copied back",       "applied"};
     for (const std::string& name : names) {
         ASSERT_TRUE(all.slices.contains(name)) << name << "\n" << trace.dump(1).substr(0, 3000);
         EXPECT_EQ(all.slices.at(name), batches) << name;
@@ -101,7 +109,8 @@ TEST_P(Timelines, TellOfEveryBatchWhatHappenedToItInOrder) {
         const double begin = event["ts"], end = begin + event["dur"].get<double>();
         EXPECT_GE(event["dur"].get<double>(), 0);
         by_thread[{event["pid"], event["tid"]}].emplace_back(begin, end);
-        if (GetParam() != "cpu" && event["pid"] != 1) by_batch[{event["tid"], event["args"]["batch"]}][event["name"]] = {begin, end};
+        if (GetParam() != "cpu" && event["pid"] != 1)
+            by_batch[{event["tid"], event["args"]["batch"]}][event["name"]] = {begin, end};
     }
     EXPECT_EQ(by_batch.size(), GetParam() == "cpu" ? 0 : batches);
     for (const auto& [batch, slices] : by_batch) {
@@ -110,9 +119,12 @@ TEST_P(Timelines, TellOfEveryBatchWhatHappenedToItInOrder) {
         EXPECT_LE(slices.at("ipsec").second, slices.at("copied back").first + 0.0011);
     }
     for (auto& [thread, slices] : by_thread) {
-        std::sort(slices.begin(), slices.end(), [](const auto& a, const auto& b) { return a.first != b.first ? a.first < b.first : a.second > b.second; });
+        std::sort(slices.begin(), slices.end(), [](const auto& a, const auto& b) {
+            return a.first != b.first ? a.first < b.first : a.second > b.second;
+        });
         for (size_t i = 1; i < slices.size(); ++i)
-            EXPECT_TRUE(slices[i].first >= slices[i - 1].second - 0.0011 || slices[i].second <= slices[i - 1].second + 0.0011);
+            EXPECT_TRUE(slices[i].first >= slices[i - 1].second - 0.0011 ||
+                        slices[i].second <= slices[i - 1].second + 0.0011);
     }
 }
 

@@ -105,7 +105,8 @@ TEST_F(TransferFiguresFile, AreKeptForEachModelAndElseBuiltIn) {
     EXPECT_EQ(exec::figures_of("a GPU")->gather.item_ns, 2.5);
     EXPECT_EQ(exec::figures_of("b GPU")->device, exec::built_in_figures().device);
     write("no profile", exec::figures_path("a GPU"));
-    EXPECT_EQ(exec::figures_of("a GPU")->device, exec::built_in_figures().device) << "what can be made again stops nobody";
+    EXPECT_EQ(exec::figures_of("a GPU")->device, exec::built_in_figures().device)
+        << "what can be made again stops nobody";
 }
 
 }  // namespace

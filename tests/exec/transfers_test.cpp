@@ -25,12 +25,17 @@ struct Chain {
     bool whole() const { return whole_frames || name == std::string("changes frames"); }
 };
 const Chain kChains[] = {
-    {"reads heads", "[firewall: {default: permit, rules: [deny udp from any to any, deny tcp from any port 1-30000 to any]}]"},
-    {"reads frames", R"([nids: {mode: ips, rule: ['drop ip any any -> any any (msg:"zeros"; content:"|00 01|"; sid:1;)']}])"},
+    {"reads heads",
+     "[firewall: {default: permit, rules: [deny udp from any to any, deny tcp from any port 1-30000 to any]}]"},
+    {"reads frames",
+     R"([nids: {mode: ips, rule: ['drop ip any any -> any any (msg:"zeros"; content:"|00 01|"; sid:1;)']}])"},
     {"changes heads", "[mirror]"},
-    {"reads and changes heads", R"([firewall: {default: permit, rules: [deny udp from any to any]}, router: {next-hops: {
-        a: {mac: "02:00:00:00:00:0a", src-mac: "02:00:00:00:00:01", port: out}}, routes: [{prefix: 10.0.0.0/9, via: a}]}])"},
-    {"reads frames and changes heads", R"([nids: {mode: ids, rule: ['alert ip any any -> any any (msg:"zeros"; content:"|00 01|"; sid:1;)']}, mirror])"},
+    {"reads and changes heads",
+     R"([firewall: {default: permit, rules: [deny udp from any to any]}, router: {next-hops: {
+        a: {mac: "02:00:00:00:00:0a", src-mac: "02:00:00:00:00:01", port: out}}, routes: [{prefix: 10.0.0.0/9,
+          via: a}]}])"},
+    {"reads frames and changes heads",
+     R"([nids: {mode: ids, rule: ['alert ip any any -> any any (msg:"zeros"; content:"|00 01|"; sid:1;)']}, mirror])"},
     {"changes heads, but moves all", "[mirror]", true},
     {"changes frames", into_tunnel_nfs()},
 };
@@ -44,7 +49,9 @@ exec::OffloadOptions ways(const Chain& chain, TransferIn in, TransferOut out) {
     return options;
 }
 
-std::string text_of(const Chain& chain, TransferIn in, TransferOut out) { return std::string(chain.name) + ", " + name_of(in) + ", " + name_of(out); }
+std::string text_of(const Chain& chain, TransferIn in, TransferOut out) {
+    return std::string(chain.name) + ", " + name_of(in) + ", " + name_of(out);
+}
 
 class Transfers : public testing::TestWithParam<std::string> {
 protected:
@@ -54,14 +61,15 @@ protected:
 TEST_P(Transfers, GiveTheSameAnswerForEveryKindOfChain) {
     unsigned seed = 1;
     for (const Chain& chain : kChains) {
-                for (const size_t size : {1, 31, 32, 33, 1025}) {
+        for (const size_t size : {1, 31, 32, 33, 1025}) {
             if (chain.whole() && size < 33) continue;  // golden packets and cases see to single ones
             const std::vector<Frame> frames = random_frames(size, static_cast<unsigned>(size));
             const EngineRun expected = run_on_cpu(make_configuration(chain.nfs, "cpu"), frames, 256);
             for (const TransferIn in : exec::kTransfersIn)
                 for (const TransferOut out : exec::kTransfersOut) {
-                    const EngineRun run = run_on_device(open_device(GetParam(), ++seed), make_configuration(chain.nfs, GetParam()), frames, 300, ways(chain, in, out),
-                                                        Work::but_long_headers);
+                    const EngineRun run = run_on_device(open_device(GetParam(), ++seed),
+                                                        make_configuration(chain.nfs, GetParam()), frames, 300,
+                                                        ways(chain, in, out), Work::but_long_headers);
                     expect_conserved(run, size);
                     expect_equal(expected, run, text_of(chain, in, out));
                 }
@@ -71,11 +79,15 @@ TEST_P(Transfers, GiveTheSameAnswerForEveryKindOfChain) {
 
 TEST_P(Transfers, AreTakenAsAskedForAndCounted) {
     // Frames of one length, so that they can go as rows; buffers come in no order, so that there are several runs.
-    const std::vector<Frame> frames(500, build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, tcp: {src: 40000, dst: 2}, payload: {repeat: x, count: 300}}"));
+    const std::vector<Frame> frames(
+        500,
+        build_packet(
+            "{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, tcp: {src: 40000, dst: 2}, payload: {repeat: x, count: 300}}"));
     for (const Chain& chain : kChains)
         for (const TransferIn in : exec::kTransfersIn)
             for (const TransferOut out : exec::kTransfersOut) {
-                const EngineRun run = run_on_device(open_device(GetParam()), make_configuration(chain.nfs, GetParam()), frames, 250, ways(chain, in, out));
+                const EngineRun run = run_on_device(open_device(GetParam()), make_configuration(chain.nfs, GetParam()),
+                                                    frames, 250, ways(chain, in, out));
                 uint64_t batches_in = 0, batches_back = 0;
                 for (const Counter& counter : run.counters->batches_in) batches_in += counter.get();
                 for (const Counter& counter : run.counters->batches_back) batches_back += counter.get();
@@ -85,12 +97,14 @@ TEST_P(Transfers, AreTakenAsAskedForAndCounted) {
                 const bool changes = std::string(chain.name).find("changes") != std::string::npos;
                 if (in != TransferIn::automatic) {
                     const TransferIn expected = in == TransferIn::zero_copy && chain.whole() ? TransferIn::gather : in;
-                    EXPECT_EQ(run.counters->batches_in[static_cast<size_t>(expected)].get(), batches_in) << text_of(chain, in, out);
+                    EXPECT_EQ(run.counters->batches_in[static_cast<size_t>(expected)].get(), batches_in)
+                        << text_of(chain, in, out);
                 }
                 const bool can = out == TransferOut::zero_copy ? changes && !chain.whole() : chain.whole();
                 const TransferOut expected = can ? out : TransferOut::region;
                 if (out != TransferOut::automatic) {
-                    EXPECT_EQ(run.counters->batches_back[static_cast<size_t>(expected)].get(), batches_back) << text_of(chain, in, out);
+                    EXPECT_EQ(run.counters->batches_back[static_cast<size_t>(expected)].get(), batches_back)
+                        << text_of(chain, in, out);
                 }
             }
 }
@@ -105,14 +119,17 @@ TEST(TransferFaults, LeaveReceiveBuffersAsTheyWereWhateverTheWay) {
         size_t failures = 0, runs = 0;
         for (const TransferIn in : exec::kTransfersIn)
             for (const TransferOut out : exec::kTransfersOut)
-                for (const Fault::Kind kind : {Fault::Kind::copy_fails, Fault::Kind::kernel_fails, Fault::Kind::device_lost}) {
+                for (const Fault::Kind kind :
+                     {Fault::Kind::copy_fails, Fault::Kind::kernel_fails, Fault::Kind::device_lost}) {
                     if (in == TransferIn::automatic || out == TransferOut::automatic) continue;
                     SimOptions sim;
                     sim.seed = static_cast<uint32_t>(++runs);
                     sim.faults = {{kind, runs * 7 % 13}};
                     exec::OffloadOptions options = ways(chain, in, out);
                     if (runs % 2 == 0) options.call_thread = std::make_shared<exec::CallThread>();
-                    const EngineRun run = run_on_device(std::make_shared<SimDevice>(sim), make_configuration(chain.nfs, "sim"), frames, 100, options, Work::fault);
+                    const EngineRun run = run_on_device(std::make_shared<SimDevice>(sim),
+                                                        make_configuration(chain.nfs, "sim"), frames, 100, options,
+                                                        Work::fault);
                     expect_conserved(run, frames.size());
                     expect_equal(expected, run, text_of(chain, in, out) + ", run " + std::to_string(runs));
                     failures += run.counters->retried_on_cpu.get() > 100;

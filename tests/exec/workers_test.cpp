@@ -21,11 +21,13 @@ chain::Configuration configuration(const std::string& text, const std::string& d
     return chain::parse_configuration(text, "(workers)", options);
 }
 
-class Workers : public testing::TestWithParam<std::tuple<std::string, unsigned, exec::Threading, device::Mode, bool>> {};
+class Workers : public testing::TestWithParam<std::tuple<std::string, unsigned, exec::Threading, device::Mode, bool>> {
+};
 
 std::string test_name(const testing::TestParamInfo<Workers::ParamType>& info) {
     const auto& [device, workers, threading, mode, call_thread] = info.param;
-    return device_test_name({device, info.index}) + "with" + std::to_string(workers) + (threading == exec::Threading::full_path ? "" : "andMaster") +
+    return device_test_name({device, info.index}) + "with" + std::to_string(workers) +
+           (threading == exec::Threading::full_path ? "" : "andMaster") +
            (mode == device::Mode::fused ? "" : device::name_of(mode)) + (call_thread ? "andCallThread" : "");
 }
 constexpr exec::Threading kThreadings[] = {exec::Threading::full_path, exec::Threading::master_worker};
@@ -33,7 +35,8 @@ constexpr exec::Threading kThreadings[] = {exec::Threading::full_path, exec::Thr
 TEST_P(Workers, CountEveryPacketOnceAndKeepFlowsInOrder) {
     const auto& [device, workers, threading, mode, call_thread] = GetParam();
     MILLRACE_NEEDS_DEVICE(device);
-    const std::string file = testing::TempDir() + "/workers_" + test_name({GetParam(), 0}) + "_" + std::to_string(getpid()) + ".pcap";
+    const std::string file = testing::TempDir() + "/workers_" + test_name({GetParam(), 0}) + "_" +
+                             std::to_string(getpid()) + ".pcap";
     exec::RuntimeOptions options;
     options.workers = workers;
     options.threading = threading;
@@ -43,7 +46,8 @@ TEST_P(Workers, CountEveryPacketOnceAndKeepFlowsInOrder) {
     exec::Runtime runtime(configuration(R"(
 version: 1
 ports:
-  in: {source: {size: 200, flows: 50, count: 40000}, queues: )" + std::to_string(workers) + R"(}
+  in: {source: {size: 200, flows: 50, count: 40000}, queues: )" +
+                                            std::to_string(workers) + R"(}
   out: {output: )" + file + R"(}
 chains:
   first:
@@ -53,7 +57,9 @@ chains:
         on: {permit: chain second}
   second:
     output: out
-    nfs: )" + into_tunnel_nfs() + "\n", device), options);
+    nfs: )" + into_tunnel_nfs() + "\n",
+                                        device),
+                          options);
     runtime.start();
     ASSERT_TRUE(runtime.wait(std::chrono::seconds(120)));
     runtime.finish();
@@ -79,20 +85,29 @@ chains:
 
 constexpr auto kFused = device::Mode::fused, kPersistent = device::Mode::persistent;
 INSTANTIATE_TEST_SUITE_P(OnEveryDevice, Workers,
-                         testing::Combine(testing::ValuesIn(test_devices()), testing::Values(1u, 2u, 4u), testing::ValuesIn(kThreadings), testing::Values(kFused),
-                                          testing::Values(false)), test_name);
+                         testing::Combine(testing::ValuesIn(test_devices()), testing::Values(1u, 2u, 4u),
+                                          testing::ValuesIn(kThreadings), testing::Values(kFused),
+                                          testing::Values(false)),
+                         test_name);
 INSTANTIATE_TEST_SUITE_P(OnPairs, Workers,
-                         testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(2u, 4u), testing::ValuesIn(kThreadings), testing::Values(kFused),
-                                          testing::Bool()), test_name);
+                         testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(2u, 4u),
+                                          testing::ValuesIn(kThreadings), testing::Values(kFused), testing::Bool()),
+                         test_name);
 INSTANTIATE_TEST_SUITE_P(OnLists, Workers,
-                         testing::Combine(testing::ValuesIn(offload_devices()), testing::Values(1u, 2u, 4u), testing::ValuesIn(kThreadings), testing::Values(kPersistent),
-                                          testing::Values(false)), test_name);
+                         testing::Combine(testing::ValuesIn(offload_devices()), testing::Values(1u, 2u, 4u),
+                                          testing::ValuesIn(kThreadings), testing::Values(kPersistent),
+                                          testing::Values(false)),
+                         test_name);
 INSTANTIATE_TEST_SUITE_P(OnListsOfPairs, Workers,
-                         testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(4u), testing::Values(exec::Threading::full_path), testing::Values(kPersistent),
-                                          testing::Values(false)), test_name);
+                         testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(4u),
+                                          testing::Values(exec::Threading::full_path), testing::Values(kPersistent),
+                                          testing::Values(false)),
+                         test_name);
 INSTANTIATE_TEST_SUITE_P(WithCallThread, Workers,
-                         testing::Combine(testing::ValuesIn(offload_devices()), testing::Values(1u, 4u), testing::ValuesIn(kThreadings), testing::Values(kFused),
-                                          testing::Values(true)), test_name);
+                         testing::Combine(testing::ValuesIn(offload_devices()), testing::Values(1u, 4u),
+                                          testing::ValuesIn(kThreadings), testing::Values(kFused),
+                                          testing::Values(true)),
+                         test_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Workers);
 
 /// A batch of another worker that was put on the device before, and never comes to its turn.
@@ -119,7 +134,9 @@ TEST_P(OrderOfWorkers, LeavesTheLatestStateWhicheverBatchComesBackFirst) {
         const auto device = open_device(GetParam(), seed);
         const chain::Configuration configuration = into_tunnel(GetParam());
         std::vector<Frame> frames;
-        for (unsigned i = 0; i < 400; ++i) frames.push_back(build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}"));
+        for (unsigned i = 0; i < 400; ++i)
+            frames.push_back(
+                build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}"));
         const EngineRun run = run_in_turns({device, device}, configuration, frames, 50);
         expect_conserved(run, frames.size());
         ASSERT_EQ(numbers_given_out(configuration, 0, 0), frames.size()) << "with seed " << seed;
@@ -133,7 +150,9 @@ TEST_P(WorkersStop, InOrderWhenAskedTo) {
     options.workers = 2;
     std::tie(options.threading, options.offload.mode) = GetParam();
     exec::Runtime runtime(configuration("version: 1\nports: {in: {source: {size: 64}, queues: 2}, out: {sink: {}}}\n"
-                                        "chains: {c: {input: in, output: out, nfs: [mirror]}}\n", "sim"), options);
+                                        "chains: {c: {input: in, output: out, nfs: [mirror]}}\n",
+                                        "sim"),
+                          options);
     runtime.start();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     runtime.stop();
@@ -149,8 +168,9 @@ TEST_P(WorkersStop, InOrderWhenAskedTo) {
 TEST(WorkersChange, DoesNotWaitForAWorkerThatHasNothingLeftToDo) {
     exec::RuntimeOptions options;
     options.workers = 2;
-    const std::string text = "version: 1\nports: {in: {source: {size: 64, count: 100000000, rate: 10000}, queues: 1}, out: {sink: {}}}\n"
-                             "chains: {c: {input: in, output: out, nfs: [mirror]}}\n";
+    const std::string text =
+        "version: 1\nports: {in: {source: {size: 64, count: 100000000, rate: 10000}, queues: 1}, out: {sink: {}}}\n"
+        "chains: {c: {input: in, output: out, nfs: [mirror]}}\n";
     exec::Runtime runtime(configuration(text, "cpu"), options);
     runtime.start();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -173,12 +193,14 @@ TEST(WorkersChange, DoesNotWaitForAWorkerThatHasNothingLeftToDo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(InBothThreadings, WorkersStop,
-                         testing::Combine(testing::ValuesIn(kThreadings), testing::Values(device::Mode::fused, device::Mode::persistent)));
+                         testing::Combine(testing::ValuesIn(kThreadings),
+                                          testing::Values(device::Mode::fused, device::Mode::persistent)));
 
 /// Counts packets whose flow they do not follow in order.
 class OrderWatch : public exec::Delivery {
 public:
-    void deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const exec::Fate*, size_t count) override {
+    void deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const exec::Fate*,
+                 size_t count) override {
         for (size_t i = 0; i < count; ++i) wrong += io::packet_number(mbufs[i]) != ++seen;
         rte_pktmbuf_free_bulk(const_cast<rte_mbuf**>(mbufs), static_cast<unsigned>(count));
     }
@@ -190,11 +212,14 @@ TEST(HandOver, KeepsTheOrderAndComesBackWithAllPacketsHoweverSlowTheWorkerIs) {
     const chain::Configuration mirror = make_configuration("[mirror]", "sim");
     exec::ChainCounters counters(*mirror.chains[0]);
     OrderWatch watch;
-    exec::HandOverEngine engine(watch, [](exec::Delivery& delivery) {
-        exec::OffloadOptions options;
-        options.batch_bytes = 1 << 20;
-        return std::make_unique<exec::OffloadEngine>(open_device("sim"), delivery, 512, options);
-    }, std::nullopt);
+    exec::HandOverEngine engine(
+        watch,
+        [](exec::Delivery& delivery) {
+            exec::OffloadOptions options;
+            options.batch_bytes = 1 << 20;
+            return std::make_unique<exec::OffloadEngine>(open_device("sim"), delivery, 512, options);
+        },
+        std::nullopt);
     const Frame frame = build_packet("{ipv4: {}, udp: {src: 1, dst: 2}}");
     uint64_t number = 0;
     // More than its lists hold, in bursts of all lengths.
@@ -214,7 +239,8 @@ TEST(HandOver, KeepsTheOrderAndComesBackWithAllPacketsHoweverSlowTheWorkerIs) {
 
 TEST(HandOver, TellsTheMasterWhatItsEngineDiedOf) {
     struct Dying : exec::Engine {
-        void submit(const std::shared_ptr<const chain::Program>&, exec::ChainCounters&, rte_mbuf* const*, size_t) override {}
+        void submit(const std::shared_ptr<const chain::Program>&, exec::ChainCounters&, rte_mbuf* const*,
+                    size_t) override {}
         void poll() override { throw std::runtime_error("no memory left"); }
         size_t in_flight() const override { return 0; }
         void drain() override {}
@@ -236,7 +262,8 @@ TEST(HandOver, RefusesACoreThatIsNotThere) {
     const chain::Configuration mirror = make_configuration("[mirror]", "cpu");
     exec::ChainCounters counters(*mirror.chains[0]);
     OrderWatch watch;
-    exec::HandOverEngine engine(watch, [](exec::Delivery& delivery) { return std::make_unique<exec::CpuEngine>(delivery); }, 100'000);
+    exec::HandOverEngine engine(
+        watch, [](exec::Delivery& delivery) { return std::make_unique<exec::CpuEngine>(delivery); }, 100'000);
     EXPECT_THROW(engine.submit(mirror.chains[0], counters, nullptr, 0), std::runtime_error);
 }
 

@@ -94,7 +94,7 @@ inline void send(Port& in, Port& out, const std::vector<Bytes>& frames) {
 /// What comes of frames that are sent to a port: a hundred at a time, as a virtual cable carries no more than a
 /// thousand that nobody takes.
 inline std::vector<Bytes> pass(const OtherEnd& peer, Port& port, const std::vector<Bytes>& frames,
-                        std::vector<uint16_t>* queues = nullptr) {
+                               std::vector<uint16_t>* queues = nullptr) {
     std::vector<Bytes> all;
     for (size_t at = 0; at < frames.size();) {
         const size_t end = std::min(at + 100, frames.size());

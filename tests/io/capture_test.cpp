@@ -57,7 +57,8 @@ std::string interface(uint16_t link_type, uint32_t snap_length, const std::strin
 
 std::string packet(uint32_t number, uint64_t ticks, const std::string& bytes) {
     const auto size = static_cast<uint32_t>(bytes.size());
-    return block(6, little(number, static_cast<uint32_t>(ticks >> 32), static_cast<uint32_t>(ticks), size, size) + bytes);
+    return block(6,
+                 little(number, static_cast<uint32_t>(ticks >> 32), static_cast<uint32_t>(ticks), size, size) + bytes);
 }
 
 struct Read {
@@ -109,7 +110,8 @@ TEST_P(FormatTest, WhatIsWrittenIsReadBackByUsAndByWireshark) {
     EXPECT_DOUBLE_EQ(reader.progress(), 1);
 
     if (!test::have("tshark")) GTEST_SKIP() << "no tshark for the second opinion";
-    const std::string told = test::run("tshark -r " + path + " -T fields -e frame.time_epoch -e frame.cap_len -e frame.len 2>/dev/null");
+    const std::string told = test::run("tshark -r " + path +
+                                       " -T fields -e frame.time_epoch -e frame.cap_len -e frame.len 2>/dev/null");
     std::string wanted;
     for (size_t i = 0; i < lengths.size(); ++i)
         wanted += "1700000000.12345" + std::to_string(6789 + i) + "\t" + std::to_string(lengths[i]) + "\t" +
@@ -177,7 +179,8 @@ TEST(CaptureReader, NamesThePlaceWhereAFileBreaksOff) {
     EXPECT_NE(cut.error.find("behind record 2"), std::string::npos) << cut.error;
     EXPECT_NE(cut.error.find("truncated"), std::string::npos) << cut.error;
 
-    const std::string blocks = kSection + interface(1, 0) + packet(0, 1, std::string(60, 'a')) + packet(0, 2, std::string(60, 'b'));
+    const std::string blocks = kSection + interface(1, 0) + packet(0, 1, std::string(60, 'a')) +
+                               packet(0, 2, std::string(60, 'b'));
     const Read cut_blocks = read_all(blocks.substr(0, blocks.size() - 5));
     EXPECT_EQ(cut_blocks.frames.size(), 1u);
     EXPECT_NE(cut_blocks.error.find("ends inside a block"), std::string::npos) << cut_blocks.error;
@@ -191,9 +194,11 @@ TEST(CaptureReader, GivesRecordsLongerThanTheHeadersSnapLengthWhole) {
 
 TEST(CaptureReader, ReadsPcapngWithInterfacesThatDiffer) {
     const std::string nanoseconds = little(uint16_t{9}, uint16_t{1}, uint32_t{9}, uint32_t{0});
-    const std::string binary = little(uint16_t{9}, uint16_t{1}, uint32_t{0x80 | 10}, uint16_t{14}, uint16_t{8}, int64_t{100}, uint32_t{0});
-    const std::string file = kSection + interface(1, 65535) + interface(113, 0, nanoseconds) + interface(101, 100, binary) +
-                             block(0x12345678, "not known") + packet(0, 1'500'000, std::string(60, 'a')) + packet(1, 1'500'000, std::string(50, 'b')) +
+    const std::string binary = little(uint16_t{9}, uint16_t{1}, uint32_t{0x80 | 10}, uint16_t{14}, uint16_t{8},
+                                      int64_t{100}, uint32_t{0});
+    const std::string file = kSection + interface(1, 65535) + interface(113, 0, nanoseconds) +
+                             interface(101, 100, binary) + block(0x12345678, "not known") +
+                             packet(0, 1'500'000, std::string(60, 'a')) + packet(1, 1'500'000, std::string(50, 'b')) +
                              packet(2, 2048 + 512, std::string(40, 'c')) + block(3, little(uint32_t{3}) + "xyz");
     const Read read = read_all(file);
     EXPECT_EQ(read.error, "");
@@ -205,17 +210,21 @@ TEST(CaptureReader, ReadsPcapngWithInterfacesThatDiffer) {
 TEST(CaptureReader, GivesAPacketWithoutATimeThatOfTheOneBefore) {
     const std::string simple = block(3, little(uint32_t{60}) + std::string(60, 's'));
     EXPECT_EQ(read_all(kSection + interface(1, 0) + simple + simple).times, (std::vector<uint64_t>{0, 0}));
-    EXPECT_EQ(read_all(kSection + interface(1, 0) + simple + packet(0, 7, "abcd") + simple + simple + packet(0, 5, "abcd") + simple).times,
+    EXPECT_EQ(read_all(kSection + interface(1, 0) + simple + packet(0, 7, "abcd") + simple + simple +
+                       packet(0, 5, "abcd") + simple)
+                  .times,
               (std::vector<uint64_t>{0, 7000, 7000, 7000, 5000, 5000}));
 }
 
 TEST(CaptureReader, ReadsSectionsOfTheOtherByteOrder) {
     const auto swapped = [](std::string text) {  // of 32-bit words
-        for (size_t i = 0; i + 3 < text.size(); i += 4) std::swap(text[i], text[i + 3]), std::swap(text[i + 1], text[i + 2]);
+        for (size_t i = 0; i + 3 < text.size(); i += 4)
+            std::swap(text[i], text[i + 3]), std::swap(text[i + 1], text[i + 2]);
         return text;
     };
-    const std::string big = swapped(little(0x0a0d0d0au, 28u, 0x1a2b3c4du)) + std::string("\0\1\0\0", 4) + std::string(8, '\xff') + swapped(little(28u)) +
-                            swapped(little(1u, 20u)) + std::string("\0\1\0\0", 4) + swapped(little(0u, 20u)) +
+    const std::string big = swapped(little(0x0a0d0d0au, 28u, 0x1a2b3c4du)) + std::string("\0\1\0\0", 4) +
+                            std::string(8, '\xff') + swapped(little(28u)) + swapped(little(1u, 20u)) +
+                            std::string("\0\1\0\0", 4) + swapped(little(0u, 20u)) +
                             swapped(little(6u, 36u, 0u, 0u, 5u, 4u, 4u)) + "wxyz" + swapped(little(36u));
     const Read read = read_all(big + kSection + interface(1, 0) + packet(0, 6, "abcd"));
     EXPECT_EQ(read.error, "");
@@ -225,7 +234,9 @@ TEST(CaptureReader, ReadsSectionsOfTheOtherByteOrder) {
 }
 
 TEST(CaptureReader, RefusesDamagedBlocksByName) {
-    const auto error = [](const std::string& blocks) { return read_all(kSection + interface(1, 0) + packet(0, 1, "good") + blocks).error; };
+    const auto error = [](const std::string& blocks) {
+        return read_all(kSection + interface(1, 0) + packet(0, 1, "good") + blocks).error;
+    };
     EXPECT_NE(error(packet(7, 1, "x")).find("interface 7"), std::string::npos);
     EXPECT_NE(error(little(6u, 0xfffffff0u, 0u)).find("claims"), std::string::npos);
     EXPECT_NE(error(little(6u, 13u, 0u)).find("claims"), std::string::npos);
@@ -251,7 +262,8 @@ TEST(LinkType, GivesOtherLinkTypesAnEthernetHeader) {
     const std::string ipv4 = "\x45" + std::string(19, 'p'), ipv6 = "\x60" + std::string(39, 'p');
     const auto head = [](int link, const std::string& record) -> std::string {
         EthernetHead made;
-        if (!to_ethernet_head(link, {reinterpret_cast<const uint8_t*>(record.data()), record.size()}, made)) return "none";
+        if (!to_ethernet_head(link, {reinterpret_cast<const uint8_t*>(record.data()), record.size()}, made))
+            return "none";
         char text[32];
         snprintf(text, sizeof text, "%04x %u %02x", load_be16(made.bytes.data() + 12), made.skip, made.bytes[6]);
         return text;

@@ -28,7 +28,9 @@ std::vector<Indexed> read_index() {
         std::istringstream in{std::string(line)};
         for (std::string column; std::getline(in, column, '\t');) columns.push_back(column);
         columns.resize(7);
-        if (number > 1) entries.push_back({columns[0], std::stoull(columns[2]), std::stoull(columns[3]), std::stoull(columns[4]), columns[5], columns[6]});
+        if (number > 1)
+            entries.push_back({columns[0], std::stoull(columns[2]), std::stoull(columns[3]), std::stoull(columns[4]),
+                               columns[5], columns[6]});
     });
     return entries;
 }
@@ -48,7 +50,8 @@ public:
         const size_t colon = indexed.find(mark);
         if (colon == std::string::npos) return data_path(indexed);
         const size_t slash = indexed.rfind('/', colon);
-        return folder_ / (indexed.substr(slash + 1, colon + mark.size() - slash - 2) + "/" + indexed.substr(colon + mark.size()));
+        return folder_ /
+               (indexed.substr(slash + 1, colon + mark.size() - slash - 2) + "/" + indexed.substr(colon + mark.size()));
     }
 
 private:
@@ -78,13 +81,16 @@ TEST_F(CorpusTest, EveryCaptureIsReadToItsEndOrToItsDamage) {
             bytes += record.bytes.size();
             longest = std::max<uint64_t>(longest, record.bytes.size());
         }
-        if (packets == expected.packets && bytes == expected.bytes && longest == expected.longest && reader.error().empty()) {
+        if (packets == expected.packets && bytes == expected.bytes && longest == expected.longest &&
+            reader.error().empty()) {
             ++equal;
             continue;
         }
-        // Two files break off inside a record. Of one, the index's maker read no record where libpcap and Wireshark read one.
+        // Two files break off inside a record. Of one, the index's maker read no record where libpcap and Wireshark
+        // read one.
         EXPECT_NE(expected.features.find("FILE-TRUNCATED"), std::string::npos);
-        EXPECT_NE(reader.error().find("damaged behind record " + std::to_string(packets)), std::string::npos) << reader.error();
+        EXPECT_NE(reader.error().find("damaged behind record " + std::to_string(packets)), std::string::npos)
+            << reader.error();
         EXPECT_LE(packets, expected.packets + 1);
     }
     EXPECT_EQ(captures, 1881u);
@@ -98,7 +104,8 @@ TEST_F(CorpusTest, EveryCaptureComesThroughAPortAndIsAccountedFor) {
         // The large ones take their time and show nothing new.
         if (expected.packets > 2000) continue;
         SCOPED_TRACE(expected.file);
-        const auto made = test::ports("in: { pcap: '" + corpus->path(expected.file) + "', buffers: 64 }\nout: { sink: {} }\n");
+        const auto made = test::ports("in: { pcap: '" + corpus->path(expected.file) +
+                                      "', buffers: 64 }\nout: { sink: {} }\n");
         const uint64_t moved = test::pump(*made[0], *made[1]);
         const PortCounters in = made[0]->counters(), out = made[1]->counters();
         const uint64_t damage = in.drops.contains("read-error") ? 1 : 0;

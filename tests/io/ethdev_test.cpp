@@ -15,7 +15,8 @@ TEST(TapPort, GivesTheKernelAnInterfaceAndTakesItAway) {
     if (access("/dev/net/tun", R_OK | W_OK) != 0) GTEST_SKIP() << "needs /dev/net/tun";
     IN_OWN_NETWORK([] {
         const std::string source = "{ source: { count: 100, size: [64, 1000] } }";
-        const auto made = ports("in: " + source + "\na: { tap: mill0 }\nb: { af_packet: lo }\nout: { sink: { keep: 1000 } }\n");
+        const auto made = ports("in: " + source +
+                                "\na: { tap: mill0 }\nb: { af_packet: lo }\nout: { sink: { keep: 1000 } }\n");
         ASSERT_EQ(run("ip link set mill0 up"), "");
         auto watcher = ports("b: { af_packet: mill0 }\n");
         // What the tap port sends, the kernel receives on the interface; and the other way round.
@@ -32,7 +33,8 @@ TEST(TapPort, GivesTheKernelAnInterfaceAndTakesItAway) {
 
 TEST(DpdkPort, RunsAnyVirtualDeviceOfDpdk) {
     const std::string source = "{ source: { count: 300 } }";
-    const auto made = ports("in: " + source + "\nloop: { dpdk: net_ring0, descriptors: 512 }\nout: { sink: { keep: 1000 } }\n");
+    const auto made = ports("in: " + source +
+                            "\nloop: { dpdk: net_ring0, descriptors: 512 }\nout: { sink: { keep: 1000 } }\n");
     send_and_fetch(*made[0], *made[1], *made[1], *made[2], 300);
     expect_same_frames(dynamic_cast<SinkPort&>(*made[2]).sample(), source, 300);
     EXPECT_NE(mistake("a: { dpdk: net_ring0 }").find("in use"), std::string::npos);

@@ -19,19 +19,25 @@ using test::ports;
 TEST(FramesAlike, AreThoseOfOneLengthAtOneDistance) {
     const auto one_by_one = [](const std::vector<FrameSpot>& spots) {
         uint32_t n = 1;
-        while (n < spots.size() && spots[n].length == spots[0].length && spots[n].offset - spots[n - 1].offset == spots[1].offset - spots[0].offset) ++n;
+        while (n < spots.size() && spots[n].length == spots[0].length &&
+               spots[n].offset - spots[n - 1].offset == spots[1].offset - spots[0].offset)
+            ++n;
         return n;
     };
     std::mt19937 rng(71);
     for (uint32_t count = 1; count <= 70; ++count)
-        for (uint32_t other = 1; other <= count; ++other)  // the first that differs, by its length or by where it lies; or none does
+        for (uint32_t other = 1; other <= count; ++other)  // the first that differs, by its length or by where it lies;
+                                                           // or none does
             for (const bool by_length : {false, true}) {
                 std::vector<FrameSpot> spots(count);
-                const auto length = static_cast<uint16_t>(rng() % UINT16_MAX), distance = static_cast<uint16_t>(kFrameSpacing * (1 + rng() % 30));
+                const auto length = static_cast<uint16_t>(rng() % UINT16_MAX),
+                           distance = static_cast<uint16_t>(kFrameSpacing * (1 + rng() % 30));
                 for (uint32_t i = 0; i < count; ++i) spots[i] = {UINT32_MAX - 70 * 64 * 31 + i * distance, length};
-                if (other < count && by_length) spots[other].length = static_cast<uint16_t>(length + (rng() % 2 == 0 ? 1 : -1));
+                if (other < count && by_length)
+                    spots[other].length = static_cast<uint16_t>(length + (rng() % 2 == 0 ? 1 : -1));
                 for (uint32_t i = by_length ? count : other; i < count; ++i) spots[i].offset += kFrameSpacing;
-                EXPECT_EQ(frames_alike(spots.data(), count), one_by_one(spots)) << count << " frames, differing at " << other;
+                EXPECT_EQ(frames_alike(spots.data(), count), one_by_one(spots))
+                    << count << " frames, differing at " << other;
             }
 }
 
@@ -43,7 +49,8 @@ TEST(FrameRing, KeepsFramesApartAndGivesOutEachOnce) {
     for (uint32_t i = 0; i < 1000; ++i) {
         ASSERT_EQ(reinterpret_cast<uintptr_t>(ring.frame(i)) % kFrameSpacing, 0u);
         ASSERT_GE(ring.frame(i), ring.memory().data());
-        ASSERT_LE(ring.frame(i) + lengths[i], i + 1 < 1000 ? ring.frame(i + 1) : ring.memory().data() + ring.memory().size());
+        ASSERT_LE(ring.frame(i) + lengths[i],
+                  i + 1 < 1000 ? ring.frame(i + 1) : ring.memory().data() + ring.memory().size());
     }
     const FrameRun first = ring.take(0, 700);
     EXPECT_EQ(first.count, 700u);
@@ -109,7 +116,8 @@ TEST(FrameRun, JoinsWhatGoesOnWhereItEndsAndNothingElse) {
 
 /// All that a source with these options gives out, by number, taken as runs or with mbufs.
 std::map<uint64_t, std::vector<uint8_t>> given_out(const std::string& options, bool runs, uint16_t queues) {
-    const auto made = ports("in: { source: {" + options + "}, queues: " + std::to_string(queues) + " }\nout: { sink: { keep: 100000 } }\n");
+    const auto made = ports("in: { source: {" + options + "}, queues: " + std::to_string(queues) +
+                            " }\nout: { sink: { keep: 100000 } }\n");
     Port &in = *made[0], &out = *made[1];
     EXPECT_TRUE(!runs || in.receives_runs());
     for (bool last = false; !last;) {
@@ -126,7 +134,8 @@ std::map<uint64_t, std::vector<uint8_t>> given_out(const std::string& options, b
             for (uint32_t i = 0; i < run.count; ++i) {
                 // In two pieces, as what has a new head.
                 const auto head = static_cast<uint16_t>(std::min<uint32_t>(run.spots[i].length, 20 + i));
-                pieces.push_back({run.data(i), run.data(i) + head, head, static_cast<uint16_t>(run.spots[i].length - head), i});
+                pieces.push_back(
+                    {run.data(i), run.data(i) + head, head, static_cast<uint16_t>(run.spots[i].length - head), i});
             }
             EXPECT_EQ(out.send_frames(0, run, pieces).frames, pieces.size());
             in.give_back(queue, run.count);
@@ -149,11 +158,13 @@ std::map<uint64_t, std::vector<uint8_t>> given_out(const std::string& options, b
 }
 
 TEST(SideBySide, SourceGivesTheSameFramesAsInBuffers) {
-    for (const std::string options : {"count: 12345, size: imix, flows: 100", "count: 3000, size: 64", "count: 2000, size: [60, 113, 9000], flows: 3", "count: 1"})
+    for (const std::string options : {"count: 12345, size: imix, flows: 100", "count: 3000, size: 64",
+                                      "count: 2000, size: [60, 113, 9000], flows: 3", "count: 1"})
         for (const uint16_t queues : {1, 3}) {
             const auto buffers = given_out(options, false, queues);
             EXPECT_EQ(buffers, given_out(options + ", layout: side-by-side", true, queues)) << options;
-            EXPECT_EQ(buffers, given_out(options + ", layout: side-by-side", false, queues)) << options << ", with mbufs";
+            EXPECT_EQ(buffers, given_out(options + ", layout: side-by-side", false, queues))
+                << options << ", with mbufs";
         }
 }
 
@@ -210,7 +221,8 @@ TEST(SideBySide, SourceNoticesWhenSomebodyWritesIntoItsFrames) {
 }
 
 TEST(SideBySide, NothingIsToBeRestored) {
-    EXPECT_NE(mistake("in: { source: { layout: side-by-side, restore: all } }\n").find("leave it out"), std::string::npos);
+    EXPECT_NE(mistake("in: { source: { layout: side-by-side, restore: all } }\n").find("leave it out"),
+              std::string::npos);
     EXPECT_NE(mistake("in: { source: { layout: apart } }\n").find("side-by-side"), std::string::npos);
 }
 

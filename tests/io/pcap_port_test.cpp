@@ -27,13 +27,15 @@ constexpr uint64_t kSecond = 1'000'000'000;
 std::string make_capture(const TemporaryFolder& folder, const std::string& name, int count, uint32_t wire_extra = 0) {
     CaptureWriter writer(folder / name);
     for (int i = 0; i < count; ++i)
-        writer.write(kSecond + static_cast<uint64_t>(i) * 1'000'000, std::vector<uint8_t>(60 + static_cast<size_t>(i), static_cast<uint8_t>(i)),
+        writer.write(kSecond + static_cast<uint64_t>(i) * 1'000'000,
+                     std::vector<uint8_t>(60 + static_cast<size_t>(i), static_cast<uint8_t>(i)),
                      wire_extra == 0 ? 0 : 60 + static_cast<uint32_t>(i) + wire_extra);
     return folder / name;
 }
 
 /// What came out of the port `in` of the YAML, and its counters.
-std::vector<SunkFrame> fetch(const std::string& yaml, PortCounters* counters = nullptr, std::string* trouble = nullptr) {
+std::vector<SunkFrame> fetch(const std::string& yaml, PortCounters* counters = nullptr,
+                             std::string* trouble = nullptr) {
     const auto made = ports(yaml + "\nout: { sink: { keep: 100000 } }\n");
     pump(*made[0], *made[1]);
     EXPECT_TRUE(made[0]->exhausted());
@@ -44,7 +46,8 @@ std::vector<SunkFrame> fetch(const std::string& yaml, PortCounters* counters = n
 }
 
 /// `pcap` and `capture` take the same options, the one beside the file and the other inside.
-std::string port(const std::string& kind, const std::string& path, const std::string& options, const std::string& shared = "") {
+std::string port(const std::string& kind, const std::string& path, const std::string& options,
+                 const std::string& shared = "") {
     if (kind == "pcap") return "in: { pcap: " + path + (options.empty() ? "" : ", ") + options + shared + " }";
     return "in: { capture: { pcap: " + path + (options.empty() ? "" : ", ") + options + " }" + shared + " }";
 }
@@ -173,7 +176,8 @@ TEST(PcapPort, WritesWhatSeveralSendAtOnceEachInOrder) {
     const TemporaryFolder folder;
     const std::string path = folder / "a.pcap";
     constexpr uint32_t kQueues = 4, kEach = 5000;
-    const auto made = ports("in: { source: { count: 20000, size: 64 }, queues: 4 }\nout: { output: " + path + ", queues: 4 }\n");
+    const auto made = ports("in: { source: { count: 20000, size: 64 }, queues: 4 }\nout: { output: " + path +
+                            ", queues: 4 }\n");
     std::vector<std::thread> threads;
     for (uint16_t queue = 0; queue < kQueues; ++queue)
         threads.emplace_back([&, queue] {
@@ -211,7 +215,8 @@ TEST(PcapPort, WritesTheTimesThatPacketsHaveSoThatTwoRunsAreEqual) {
         writer.write(5, std::vector<uint8_t>(61));
     }
     for (const char* out : {"1.pcap", "2.pcap"}) {
-        const auto made = ports("in: { pcap: " + (folder / "a.pcapng") + " }\nout: { output: " + (folder / out) + " }\n");
+        const auto made = ports("in: { pcap: " + (folder / "a.pcapng") + " }\nout: { output: " + (folder / out) +
+                                " }\n");
         pump(*made[0], *made[1]);
     }
     CaptureReader reader(folder / "1.pcap");
@@ -269,7 +274,8 @@ TEST(PcapPort, WritesRelativeNamesIntoTheOutputFolderWhichItMakes) {
     const TemporaryFolder folder;
     PortEnvironment environment;
     environment.output_folder = folder / "out/run";
-    const std::string yaml = "a: { output: a.pcap }\nb: { output: sub/b.pcapng }\nc: { output: " + (folder / "c.pcap") + " }\n";
+    const std::string yaml = "a: { output: a.pcap }\nb: { output: sub/b.pcapng }\nc: { output: " + (folder / "c.pcap") +
+                             " }\n";
     check_ports(Config::parse(yaml, "elsewhere/ports.yaml"), environment);
     EXPECT_FALSE(std::filesystem::exists(folder / "out")) << "checking makes nothing";
     const auto made = make_ports(Config::parse(yaml, "elsewhere/ports.yaml"), environment);
@@ -291,7 +297,8 @@ TEST(PcapPort, KnowsThatItWouldWriteTheCaptureThatItReadsInTheOutputFolder) {
 
 TEST(CapturePort, KeepsAFlowOnOneQueue) {
     const TemporaryFolder folder;
-    const auto traffic = ports("in: { source: { count: 2000, flows: 50 } }\nout: { output: " + (folder / "t.pcap") + " }\n");
+    const auto traffic = ports("in: { source: { count: 2000, flows: 50 } }\nout: { output: " + (folder / "t.pcap") +
+                               " }\n");
     pump(*traffic[0], *traffic[1]);
     traffic[1]->close();
     const auto made = ports("in: { capture: " + (folder / "t.pcap") + ", queues: 4 }\n");

@@ -28,7 +28,9 @@ protected:
         return mbufs;
     }
     static void put(PacketPool& pool, const std::vector<rte_mbuf*>& mbufs) {
-        if (!mbufs.empty()) rte_mempool_put_bulk(pool.mempool(), reinterpret_cast<void* const*>(mbufs.data()), static_cast<unsigned>(mbufs.size()));
+        if (!mbufs.empty())
+            rte_mempool_put_bulk(pool.mempool(), reinterpret_cast<void* const*>(mbufs.data()),
+                                 static_cast<unsigned>(mbufs.size()));
     }
 };
 

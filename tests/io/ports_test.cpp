@@ -54,24 +54,32 @@ TEST(Ports, RefuseAFileThatAnotherPortWrites) {
     EXPECT_EQ(mistake("a: { output: " + (folder / "x.pcap") + " }\nb:\n  output: " + (folder / "y.pcap") + "\n"), "");
     EXPECT_EQ(mistake("a: { output: /dev/null }\nb: { output: /dev/null }\n"), "");
     EXPECT_EQ(mistake("a: { pcap: " + capture + " }\nb: { pcap: " + capture + " }\n"), "") << "reading harms nobody";
-    for (const std::string& name : {capture, folder.path() + "/./in.pcap", folder.path() + "/../" + std::filesystem::path(folder.path()).filename().string() + "/in.pcap", link, hard_link}) {
+    for (const std::string& name :
+         {capture, folder.path() + "/./in.pcap",
+          folder.path() + "/../" + std::filesystem::path(folder.path()).filename().string() + "/in.pcap", link,
+          hard_link}) {
         const std::string text = mistake(twice + name + "\n");
         EXPECT_NE(text.find("ports.yaml:3:11: "), std::string::npos) << text;
         EXPECT_NE(text.find("is what ports.yaml:1:14 writes"), std::string::npos) << text;
         EXPECT_NE(text.find("a file of its own"), std::string::npos) << text;
     }
     const std::string absent = folder / "not-there-yet.pcap";
-    EXPECT_NE(mistake("a: { output: " + absent + " }\nb:\n  output: " + folder.path() + "/./not-there-yet.pcap\n").find("ports.yaml:3:11"), std::string::npos);
+    EXPECT_NE(mistake("a: { output: " + absent + " }\nb:\n  output: " + folder.path() + "/./not-there-yet.pcap\n")
+                  .find("ports.yaml:3:11"),
+              std::string::npos);
     const std::string over_input = mistake("a: { capture: " + capture + " }\nb:\n  output: " + link + "\n");
     EXPECT_NE(over_input.find("ports.yaml:3:11: "), std::string::npos) << over_input;
     EXPECT_NE(over_input.find("is what ports.yaml:1:15 reads"), std::string::npos) << over_input;
     const std::string from_output = mistake("a: { output: " + capture + " }\nb: { pcap: " + capture + " }\n");
     EXPECT_NE(from_output.find("ports.yaml:2:12: "), std::string::npos) << from_output;
-    EXPECT_NE(mistake("a: { pcap: " + capture + ", output: " + capture + " }\n").find("what is read would be destroyed"), std::string::npos);
+    EXPECT_NE(
+        mistake("a: { pcap: " + capture + ", output: " + capture + " }\n").find("what is read would be destroyed"),
+        std::string::npos);
 
     PortEnvironment environment;
     environment.output_folder = folder.path();
-    const Config relative = Config::parse("a: { output: r.pcap }\nb: { output: " + (folder / "r.pcap") + " }\n", "ports.yaml");
+    const Config relative = Config::parse("a: { output: r.pcap }\nb: { output: " + (folder / "r.pcap") + " }\n",
+                                          "ports.yaml");
     EXPECT_THROW(check_ports(relative, environment), ConfigError) << "what check does";
     EXPECT_THROW(make_ports(relative, environment), ConfigError) << "what run does";
     EXPECT_FALSE(std::filesystem::exists(folder / "r.pcap"));
@@ -84,7 +92,8 @@ TEST(Ports, CheckingOpensNothing) {
 }
 
 TEST(RingPort, CarriesTheSamePacketsInOrderWithTheirMetadata) {
-    const auto made = ports("in: { source: { count: 1000 } }\na: { ring: wire }\nb: { ring: wire }\nout: { sink: { keep: 1000 } }\n");
+    const auto made = ports(
+        "in: { source: { count: 1000 } }\na: { ring: wire }\nb: { ring: wire }\nout: { sink: { keep: 1000 } }\n");
     EXPECT_FALSE(made[2]->exhausted());
     EXPECT_EQ(pump(*made[0], *made[1]), 1000u);
     made[1]->close();
@@ -99,7 +108,8 @@ TEST(RingPort, CarriesTheSamePacketsInOrderWithTheirMetadata) {
 }
 
 TEST(RingPort, TakesOnlyWhatFitsAndLeavesTheRestToTheCaller) {
-    const auto made = ports("in: { source: { count: 100 } }\na: { ring: wire, slots: 40 }\nb: { ring: wire, slots: 40 }\n");
+    const auto made = ports(
+        "in: { source: { count: 100 } }\na: { ring: wire, slots: 40 }\nb: { ring: wire, slots: 40 }\n");
     rte_mbuf* mbufs[100];
     ASSERT_EQ(made[0]->receive(0, mbufs, 100), 100);
     EXPECT_EQ(made[1]->send(0, mbufs, 100), 40);

@@ -78,11 +78,13 @@ TEST(SourcePort, GivesTheSameFramesForTheSameSeedAndOthersForAnother) {
 }
 
 TEST(SourcePort, MakesValidFramesOfEveryProtocolAndSize) {
-    for (const std::string options : {"protocol: udp", "protocol: tcp", "protocol: udp, addresses: { src: 2001:db8::/64, dst: 2001:db8:1::/48 }",
-                                      "protocol: tcp, addresses: { src: 2001:db8::/64, dst: '2001:db8:1::/48' }", "payload: text", "payload: zero",
-                                      "restore: headers", "restore: nothing"})
+    for (const std::string options :
+         {"protocol: udp", "protocol: tcp", "protocol: udp, addresses: { src: 2001:db8::/64, dst: 2001:db8:1::/48 }",
+          "protocol: tcp, addresses: { src: 2001:db8::/64, dst: '2001:db8:1::/48' }", "payload: text", "payload: zero",
+          "restore: headers", "restore: nothing"})
         for (const std::string size : {"80", "111", "112", "113", "1514", "9000", "[64, { bytes: 1514, weight: 3 }]"}) {
-            if (size.starts_with('[') && options.find("2001") != std::string::npos) continue;  // 64 is too small for TCP over IPv6
+            if (size.starts_with('[') && options.find("2001") != std::string::npos)
+                continue;  // 64 is too small for TCP over IPv6
             const auto frames = frames_of("{ count: 100, size: " + size + ", " + options + " }", ", buffers: 256");
             ASSERT_EQ(frames.size(), 100u);
             for (const SunkFrame& frame : frames) {
@@ -96,7 +98,9 @@ TEST(SourcePort, MakesValidFramesOfEveryProtocolAndSize) {
 }
 
 TEST(SourcePort, HasAsManyFlowsAsAskedWithinItsAddressesAndPorts) {
-    const auto frames = frames_of("{ count: 5000, flows: 1000, addresses: { src: 10.1.2.0/26, dst: 172.16.0.0/24 }, ports: { src: 2000-2999, dst: 80 } }");
+    const auto frames = frames_of(
+        "{ count: 5000, flows: 1000, addresses: { src: 10.1.2.0/26, dst: 172.16.0.0/24 }, ports: { src: 2000-2999, "
+        "dst: 80 } }");
     std::set<std::vector<uint8_t>> tuples;
     std::map<std::vector<uint8_t>, int> share;
     for (const SunkFrame& frame : frames) {
@@ -197,25 +201,32 @@ TEST(SourcePort, TakesPayloadFromACapture) {
     std::string stream;
     for (const SunkFrame& frame : donor) stream.append(frame.bytes.begin() + 42, frame.bytes.end());
     stream += stream;
-    for (const SunkFrame& frame : frames_of("{ count: 50, size: 200, payload: { pcap: " + (folder / "donor.pcap") + " } }"))
+    for (const SunkFrame& frame :
+         frames_of("{ count: 50, size: 200, payload: { pcap: " + (folder / "donor.pcap") + " } }"))
         EXPECT_NE(stream.find(std::string(frame.bytes.begin() + 42, frame.bytes.end())), std::string::npos);
 }
 
 TEST(SourcePort, RefusesOptionsThatMakeNoSense) {
     EXPECT_NE(mistake("in: { source: { size: 41 } }").find("out of range"), std::string::npos);
-    EXPECT_NE(mistake("in: { source: { size: 60, addresses: { src: '::/0', dst: '::/0' }, protocol: tcp } }").find("at least 74"), std::string::npos);
+    EXPECT_NE(mistake("in: { source: { size: 60, addresses: { src: '::/0', dst: '::/0' }, protocol: tcp } }")
+                  .find("at least 74"),
+              std::string::npos);
     EXPECT_NE(mistake("in: { source: { size: [] } }").find("no frame size"), std::string::npos);
-    EXPECT_NE(mistake("in: { source: { flows: 2, addresses: { src: 10.0.0.1, dst: 10.0.0.2 }, ports: { src: 5 } } }").find("fewer source"), std::string::npos);
+    EXPECT_NE(mistake("in: { source: { flows: 2, addresses: { src: 10.0.0.1, dst: 10.0.0.2 }, ports: { src: 5 } } }")
+                  .find("fewer source"),
+              std::string::npos);
     EXPECT_NE(mistake("in: { source: { ports: { src: 9-3 } } }").find("port range"), std::string::npos);
     EXPECT_NE(mistake("in: { source: { ports: { src: 1-99999 } } }").find("port range"), std::string::npos);
     EXPECT_NE(mistake("in: { source: { payload: { file: /no/such } } }").find("No such file"), std::string::npos);
     EXPECT_NE(mistake("in: { source: { rate: 0 } }").find("packets a second"), std::string::npos);
-    EXPECT_NE(mistake("in: { source: { addresses: { src: 10.0.0.0/8, dst: '::1' } } }").find("different IP versions"), std::string::npos);
+    EXPECT_NE(mistake("in: { source: { addresses: { src: 10.0.0.0/8, dst: '::1' } } }").find("different IP versions"),
+              std::string::npos);
 }
 
 TEST(SourcePort, LeavesFramesInTheirBuffersAndWritesNone) {
     for (const std::string size : {"64", "[100, 113, { bytes: 1514, weight: 3 }]"}) {
-        const auto made = ports("in: { source: { count: 5000, size: " + size + ", flows: 100, restore: nothing }, queues: 2, buffers: 512 }\n");
+        const auto made = ports("in: { source: { count: 5000, size: " + size +
+                                ", flows: 100, restore: nothing }, queues: 2, buffers: 512 }\n");
         const auto& source = dynamic_cast<SourcePort&>(*made[0]);
         std::map<std::vector<uint8_t>, std::set<int>> queues_of;
         size_t told = 0;
@@ -259,7 +270,8 @@ TEST(SourcePort, NoticesThatSomebodyWroteIntoItsBuffers) {
         EXPECT_NE(made[0]->trouble().find("restore: all"), std::string::npos) << made[0]->trouble();
     }
     // What lies around the frame is the packet's to use.
-    const auto made = ports("in: { source: { size: 301, restore: nothing, count: 100000 }, buffers: 64 }\nout: { sink: {} }\n");
+    const auto made = ports(
+        "in: { source: { size: 301, restore: nothing, count: 100000 }, buffers: 64 }\nout: { sink: {} }\n");
     rte_mbuf* mbufs[32];
     while (const uint16_t n = made[0]->receive(0, mbufs, 32)) {
         for (uint16_t i = 0; i < n; ++i) {
@@ -273,7 +285,8 @@ TEST(SourcePort, NoticesThatSomebodyWroteIntoItsBuffers) {
 
 TEST(SourcePort, KnowsTheFrameOfEveryPacketThatItMakesAnew) {
     for (const std::string restore : {"all", "headers"}) {
-        const auto made = ports("in: { source: { count: 3000, size: imix, flows: 30, restore: " + restore + " } }\nout: { sink: { keep: 5000 } }\n");
+        const auto made = ports("in: { source: { count: 3000, size: imix, flows: 30, restore: " + restore +
+                                " } }\nout: { sink: { keep: 5000 } }\n");
         pump(*made[0], *made[1]);
         for (const SunkFrame& frame : dynamic_cast<SinkPort&>(*made[1]).sample()) {
             const auto known = dynamic_cast<SourcePort&>(*made[0]).frame_of(frame.number);
@@ -302,7 +315,8 @@ TEST(SourcePort, ReplaysTheFramesOfACapture) {
 
     // Over several queues: the same frames, a flow on one of them; and from buffers that nobody writes.
     for (const std::string restore : {"all", "nothing"}) {
-        const auto made = ports("in: { source: { count: 5000, " + replay + ", restore: " + restore + " }, queues: 3, buffers: 1200 }\nout: { sink: { keep: 5000 } }\n");
+        const auto made = ports("in: { source: { count: 5000, " + replay + ", restore: " + restore +
+                                " }, queues: 3, buffers: 1200 }\nout: { sink: { keep: 5000 } }\n");
         pump(*made[0], *made[1]);
         std::multiset<std::vector<uint8_t>> sent, wanted;
         for (const SunkFrame& frame : dynamic_cast<SinkPort&>(*made[1]).sample()) sent.insert(frame.bytes);
@@ -311,8 +325,10 @@ TEST(SourcePort, ReplaysTheFramesOfACapture) {
         EXPECT_EQ(std::set(sent.begin(), sent.end()), std::set(wanted.begin(), wanted.end()));
         EXPECT_EQ(made[0]->trouble(), "");
     }
-    EXPECT_NE(mistake("in: { source: { " + replay + ", flows: 3 } }").find("'replay' says what the frames are"), std::string::npos);
-    EXPECT_NE(mistake("in: { source: { " + replay + ", restore: headers } }").find("write all or nothing"), std::string::npos);
+    EXPECT_NE(mistake("in: { source: { " + replay + ", flows: 3 } }").find("'replay' says what the frames are"),
+              std::string::npos);
+    EXPECT_NE(mistake("in: { source: { " + replay + ", restore: headers } }").find("write all or nothing"),
+              std::string::npos);
     EXPECT_NE(mistake("in: { source: { replay: /no/such.pcap } }").find("No such file"), std::string::npos);
 }
 
@@ -359,7 +375,8 @@ TEST(SourcePort, TakesUpAnotherRate) {
 }
 
 TEST(SinkPort, KeepsASampleOfAllThatPasses) {
-    const auto made = ports("in: { source: { count: 2000000, restore: nothing } }\nout: { sink: { keep: 1000, sample: true } }\n");
+    const auto made = ports(
+        "in: { source: { count: 2000000, restore: nothing } }\nout: { sink: { keep: 1000, sample: true } }\n");
     pump(*made[0], *made[1], 256);
     const auto frames = dynamic_cast<SinkPort&>(*made[1]).sample();
     EXPECT_GE(frames.size(), 256u + 15);
@@ -405,7 +422,8 @@ TEST(PacketPool, LiesAtAConstantStrideAndComesBackInAddressOrder) {
                     ASSERT_EQ(mbufs[i]->data_off, headroom);
                     ASSERT_GE(rte_pktmbuf_tailroom(mbufs[i]), longest);
                     ASSERT_GE(reinterpret_cast<uint8_t*>(mbufs[i]), pool.memory());
-                    ASSERT_LE(static_cast<uint8_t*>(mbufs[i]->buf_addr) + mbufs[i]->buf_len, pool.memory() + pool.memory_bytes());
+                    ASSERT_LE(static_cast<uint8_t*>(mbufs[i]->buf_addr) + mbufs[i]->buf_len,
+                              pool.memory() + pool.memory_bytes());
                 }
                 rte_mbuf* none = nullptr;
                 EXPECT_FALSE(pool.allocate(&none, 1));

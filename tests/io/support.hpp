@@ -55,7 +55,8 @@ inline uint64_t pump(Port& from, Port& to, uint16_t burst = 32) {
         for (uint16_t queue = 0; queue < from.info().receive_queues; ++queue) {
             const uint16_t n = from.receive(queue, mbufs.data(), burst);
             uint16_t sent = 0;
-            while (sent < n) sent = static_cast<uint16_t>(sent + to.send(0, &mbufs[sent], static_cast<uint16_t>(n - sent)));
+            while (sent < n)
+                sent = static_cast<uint16_t>(sent + to.send(0, &mbufs[sent], static_cast<uint16_t>(n - sent)));
             got = static_cast<uint16_t>(got + n);
         }
         moved += got;
@@ -73,7 +74,9 @@ inline std::string run(const std::string& command) {
     return output;
 }
 
-inline bool have(const std::string& program) { return std::system(("command -v " + program + " >/dev/null 2>&1").c_str()) == 0; }
+inline bool have(const std::string& program) {
+    return std::system(("command -v " + program + " >/dev/null 2>&1").c_str()) == 0;
+}
 
 inline void write_text(const std::string& path, const std::string& bytes) {
     std::ofstream(path, std::ios::binary) << bytes;

@@ -1,4 +1,5 @@
-// What `millrace bench rules --figures` measures is right: lookups on the simulated device, alone, over the bus and under changes.
+// What `millrace bench rules --figures` measures is right: lookups on the simulated device, alone, over the bus and
+// under changes.
 #include <gtest/gtest.h>
 
 #include "lab/acl_peer.hpp"
@@ -34,14 +35,17 @@ TEST_P(Lookups, FindWhatTheDefinitionSays) {
     for (const unsigned fields : {5u, 12u}) {
         const auto set = synthetic_lookups(small(fields));
         for (const uint32_t batch : {1u, 31u, 33u, 257u}) {
-            LookupRun run(*device, *set, {.batch = batch, .batches = 600 / batch + 1, .streams = 2, .seconds = 0.001}, streams_);
+            LookupRun run(*device, *set, {.batch = batch, .batches = 600 / batch + 1, .streams = 2, .seconds = 0.001},
+                          streams_);
             for (const Engine engine : engines_for(*set))
                 for (const unsigned lanes : {1u, 2u, 8u, 32u}) {
                     const auto tables = set->build(engine);
                     const auto task = device->load(lookup_task(set->words, engine, lanes), tables->image);
                     const auto found = run.rules(*task, 500);
                     for (size_t i = 0; i < found.size(); ++i)
-                        ASSERT_EQ(found[i], set->reference(i)) << kEngineNames[static_cast<size_t>(engine)] << ", " << lanes << " lanes, batch " << batch << ", header " << i;
+                        ASSERT_EQ(found[i], set->reference(i))
+                            << kEngineNames[static_cast<size_t>(engine)] << ", " << lanes << " lanes, batch " << batch
+                            << ", header " << i;
                     EXPECT_GT(run.kernel_rate(*task), 0);
                     EXPECT_GT(run.bus_rate(*task), 0);
                 }
@@ -71,7 +75,8 @@ TEST_P(Lookups, AreRightWhileRulesChange) {
         const auto set = synthetic_lookups(small(fields));
         LookupRun run(*device, *set, {.batch = 64, .batches = 8, .streams = 4, .seconds = 0.05}, streams_);
         for (const Engine engine : engines_for(*set)) {
-            const ChangeRate rate = measure_changes(*device, *set, engine, 1, run, 0.2, {.changes_per_second = 5000, .keys_per_second = 50'000});
+            const ChangeRate rate = measure_changes(*device, *set, engine, 1, run, 0.2,
+                                                    {.changes_per_second = 5000, .keys_per_second = 50'000});
             EXPECT_GT(rate.changes_per_second, 100) << kEngineNames[static_cast<size_t>(engine)];
             EXPECT_GT(rate.generations_per_second, 1);
             EXPECT_GT(rate.lookups.rate, 0);
@@ -97,7 +102,8 @@ TEST(AclPeer, IsRightAndGivenUpWhenItTakesTooLong) {
 
 TEST(LookupSet, ReadsClassBenchSetsAndTheirTraces) {
     MILLRACE_NEEDS_DATA("classbench/wustl/acl1_1K");
-    const auto set = classbench_lookups(test::data_path("classbench/wustl/acl1_1K"), test::data_path("classbench/wustl/acl1_1K_trace.xz"));
+    const auto set = classbench_lookups(test::data_path("classbench/wustl/acl1_1K"),
+                                        test::data_path("classbench/wustl/acl1_1K_trace.xz"));
     EXPECT_EQ(set->words, 4u);
     EXPECT_EQ(set->rule_count, 917u);
     EXPECT_GT(set->class_count, 10u);

@@ -93,7 +93,9 @@ TEST_F(Sessions, MeasureChainsOnEveryDeviceAndFindTheirPacketsRight) {
                 EXPECT_EQ(result.bus_limit > 0, device != "cpu");
                 const nlohmann::json json = result.json();
                 EXPECT_GT(json.at("gbps").get<double>(), 0);
-                EXPECT_EQ(json.at("restore"), device != "cpu" && std::string(chain) != "router" ? "nothing" : std::string(chain).find("ipsec") != std::string::npos ? "all" : "headers");
+                EXPECT_EQ(json.at("restore"), device != "cpu" && std::string(chain) != "router"       ? "nothing"
+                                              : std::string(chain).find("ipsec") != std::string::npos ? "all"
+                                                                                                      : "headers");
             }
     }
 }
@@ -118,13 +120,16 @@ TEST_F(Sessions, TellWhatEachNfTakesOfTheKernels) {
                 }
                 EXPECT_EQ(parts.size(), times.parts.size()) << "each part once";
                 EXPECT_NEAR(whole, times.batch_us, times.batch_us * 1e-6);
-                for (const char* name : {"parsing", "firewall", "nids", "router", "ipsec", "numbering for ipsec", "results"}) EXPECT_GT(parts[name], 0) << name;
+                for (const char* name :
+                     {"parsing", "firewall", "nids", "router", "ipsec", "numbering for ipsec", "results"})
+                    EXPECT_GT(parts[name], 0) << name;
                 EXPECT_GT(times.kernel_rate, 0);
                 EXPECT_GT(times.bus_rate, 0);
                 // A busy machine may interrupt any part of a simulated kernel, hardly the same one five times.
                 bool plausible = parts["nids"] + parts["ipsec"] > parts["parsing"];
                 for (int again = 0; again < 4 && !plausible; ++again) {
-                    for (const KernelTimes::Part& part : session.time_kernels(one, 33).parts) parts[part.name] = part.ns_per_packet;
+                    for (const KernelTimes::Part& part : session.time_kernels(one, 33).parts)
+                        parts[part.name] = part.ns_per_packet;
                     plausible = parts["nids"] + parts["ipsec"] > parts["parsing"];
                 }
                 EXPECT_TRUE(plausible) << "a search and a cipher cost more than a look at the headers";
@@ -137,9 +142,11 @@ TEST_F(Sessions, ReplayCapturesAndRunConfigurationFiles) {
     {
         io::CaptureWriter writer(scratch_ + "/replayed.pcap");
         for (int i = 0; i < 300; ++i)
-            writer.write(1, test::build_packet("{ipv4: {src: 10.0.0." + std::to_string(i % 200) + ", dst: 64.0.0.1}, udp: {src: 5, dst: 6}, payload: hello}"));
+            writer.write(1, test::build_packet("{ipv4: {src: 10.0.0." + std::to_string(i % 200) +
+                                               ", dst: 64.0.0.1}, udp: {src: 5, dst: 6}, payload: hello}"));
     }
-    std::ofstream(scratch_ + "/own.yaml") << "version: 1\nports: {a: {null: {}}, b: {null: {}}}\nchains:\n  first: {input: a, nfs: [mirror: {}], output: b}\n";
+    std::ofstream(scratch_ + "/own.yaml") << "version: 1\nports: {a: {null: {}}, b: {null: {}}}\nchains:\n  first: "
+                                             "{input: a, nfs: [mirror: {}], output: b}\n";
     SessionOptions own = options();
     own.config = scratch_ + "/own.yaml";
     Session session(own);
@@ -150,7 +157,8 @@ TEST_F(Sessions, ReplayCapturesAndRunConfigurationFiles) {
     EXPECT_GT(result.check.equal, 30u);
     EXPECT_NEAR(result.json().at("frame-bytes-in").get<double>(), 47, 0.1);
 
-    std::ofstream(scratch_ + "/both.yaml") << "version: 1\nports: {a: {null: {}}}\nchains:\n  first: {input: a, nfs: [mirror], output: a}\n";
+    std::ofstream(scratch_ + "/both.yaml")
+        << "version: 1\nports: {a: {null: {}}}\nchains:\n  first: {input: a, nfs: [mirror], output: a}\n";
     own.config = scratch_ + "/both.yaml";
     EXPECT_THROW(Session(own).measure(point("both.yaml", "cpu")), ConfigError);
 }
@@ -203,7 +211,8 @@ protected:
         const Workload workload = make_workload(options().workload);
         chain::LoadOptions load;
         load.output_folder = scratch_;
-        const std::string text = chain_yaml(workload, {.kinds = {"firewall", "nids", "router", "ipsec"}}, "  in: {source: {}}\n  out: {sink: {}}\n");
+        const std::string text = chain_yaml(workload, {.kinds = {"firewall", "nids", "router", "ipsec"}},
+                                            "  in: {source: {}}\n  out: {sink: {}}\n");
         const auto configuration = chain::parse_configuration(text, "test.yaml", load);
         Traffic traffic;
         traffic.size = "150";
@@ -262,7 +271,8 @@ TEST_F(Sessions, ShareDestinationsOutAmongTunnels) {
     run->sleep(0.05);
     for (const Sample& sample : run->finish().samples) {
         ASSERT_GT(sample.after.size(), 38u);
-        EXPECT_EQ(sample.before[30] >> 4 & 3, sample.after[37] - 1) << "the destination's third and fourth bit choose the tunnel";
+        EXPECT_EQ(sample.before[30] >> 4 & 3, sample.after[37] - 1)
+            << "the destination's third and fourth bit choose the tunnel";
         ++by_spi[load_be32(sample.after.data() + 34)];
     }
     EXPECT_EQ(by_spi.size(), 4u);
@@ -279,7 +289,9 @@ TEST(Workloads, AreMadeUpWhereThereAreNoPublishedFiles) {
     chain::LoadOptions load;
     load.output_folder = scratch;
     const auto configuration = chain::parse_configuration(
-        chain_yaml(workload, {.kinds = {"firewall", "nids", "router", "ipsec", "mirror"}}, "  in: {source: {}}\n  out: {sink: {}}\n"), "test.yaml", load);
+        chain_yaml(workload, {.kinds = {"firewall", "nids", "router", "ipsec", "mirror"}},
+                   "  in: {source: {}}\n  out: {sink: {}}\n"),
+        "test.yaml", load);
     EXPECT_EQ(configuration.chains[0]->nodes.size(), 5u);
     EXPECT_TRUE(configuration.warnings.empty()) << configuration.warnings.front().render();
     EXPECT_EQ(frames_of(workload, {.size = "500"}).templates.front().length, 500u);

@@ -15,9 +15,11 @@ namespace {
 TEST(FitLine, FindsTheLineThatPointsLieOn) {
     std::mt19937 random(3);
     for (int i = 0; i < 1000; ++i) {
-        const double start = static_cast<double>(random() % 10000), slope = 0.001 + static_cast<double>(random() % 1000) / 100;
+        const double start = static_cast<double>(random() % 10000),
+                     slope = 0.001 + static_cast<double>(random() % 1000) / 100;
         std::vector<std::pair<double, double>> points;
-        for (double x = 1 + static_cast<double>(random() % 10); points.size() < 6; x *= 4) points.emplace_back(x, start + slope * x);
+        for (double x = 1 + static_cast<double>(random() % 10); points.size() < 6; x *= 4)
+            points.emplace_back(x, start + slope * x);
         const Line line = fit_line(points);
         EXPECT_NEAR(line.start, start, 1e-6 * (start + slope));
         EXPECT_NEAR(line.slope, slope, 1e-6 * (start + slope));

@@ -11,13 +11,15 @@ namespace {
 TEST(PacketBuilder, GivesTheBytesThatScapyGives) {
     // Ether(dst="02:00:00:00:00:02", src="02:00:00:00:00:01")/IP(src="10.0.0.1", dst="10.0.0.2", id=7)/
     // UDP(sport=1000, dport=2000)/"hello"
-    EXPECT_EQ(hex_dump(build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2, id: 7}, udp: {src: 1000, dst: 2000}, payload: hello}")),
+    EXPECT_EQ(hex_dump(build_packet(
+                  "{ipv4: {src: 10.0.0.1, dst: 10.0.0.2, id: 7}, udp: {src: 1000, dst: 2000}, payload: hello}")),
               hex_dump(*parse_hex("020000000002 020000000001 0800 4500002100070000401166c30a0000010a000002"
                                   "03e807d0000d9c4768656c6c6f")));
     // Ether(…)/Dot1Q(vlan=5, prio=3)/IPv6(src="2001:db8::1", dst="2001:db8::2")/TCP(sport=1, dport=2, flags="SA",
     // seq=1, ack=2, window=8192, options=[("MSS", 1460)])
-    EXPECT_EQ(hex_dump(build_packet("{vlan: {id: 5, pcp: 3}, ipv6: {src: '2001:db8::1', dst: '2001:db8::2'}, tcp: {src: 1, dst: 2, "
-                                    "flags: SA, seq: 1, ack: 2, window: 8192, options: '020405b4'}}")),
+    EXPECT_EQ(hex_dump(build_packet(
+                  "{vlan: {id: 5, pcp: 3}, ipv6: {src: '2001:db8::1', dst: '2001:db8::2'}, tcp: {src: 1, dst: 2, "
+                  "flags: SA, seq: 1, ack: 2, window: 8192, options: '020405b4'}}")),
               hex_dump(*parse_hex("020000000002 020000000001 8100 6005 86dd 6000000000180640"
                                   "20010db800000000000000000000000120010db8000000000000000000000002"
                                   "000100020000000100000002601220001c9c0000020405b4")));
@@ -42,7 +44,8 @@ TEST(RandomPackets, AreWellFormedUnlessSpoilt) {
     unsigned v6 = 0, vlan = 0, fragments = 0;
     for (int i = 0; i < 20000; ++i) {
         const Frame frame = random_packet(rng, options);
-        const Layers layers = parse(frame.data(), static_cast<uint32_t>(frame.size()), static_cast<uint32_t>(frame.size()));
+        const Layers layers = parse(frame.data(), static_cast<uint32_t>(frame.size()),
+                                    static_cast<uint32_t>(frame.size()));
         ASSERT_EQ(layers.malformed, Malformed::no) << hex_dump(frame);
         v6 += layers.is_ipv6();
         vlan += layers.vlan_count > 0;

@@ -58,8 +58,9 @@ TEST(Packet, DoesNotTouchATailThatIsElsewhere) {
 
 TEST(Packet, ReadsItsHeaderFields) {
     PacketArena arena;
-    const Packet& v4 = arena.add(build_packet("{vlan: 5, ipv4: {src: 192.0.2.1, dst: 192.0.2.2, ttl: 9}, "
-                                              "tcp: {src: 80, dst: 443, flags: SA}, payload: xyz, pad: 90}"));
+    const Packet& v4 = arena.add(
+        build_packet("{vlan: 5, ipv4: {src: 192.0.2.1, dst: 192.0.2.2, ttl: 9}, "
+                     "tcp: {src: 80, dst: 443, flags: SA}, payload: xyz, pad: 90}"));
     EXPECT_EQ(v4.ipv4_src(), ipv4("192.0.2.1"));
     EXPECT_EQ(v4.ipv4_dst(), ipv4("192.0.2.2"));
     EXPECT_EQ(v4.ip_ttl(), 9);
@@ -140,7 +141,8 @@ TEST(Packet, LeavesItsEventsWhereTheyFindNoRoomOnceForEachNf) {
 
 TEST(FlowHash, IsTheSameForEveryPacketOfAFlow) {
     EXPECT_EQ(hash_of("{ipv4: {ttl: 3, id: 1}, tcp: {src: 1, dst: 2, seq: 9, flags: S}}"),
-              hash_of("{vlan: 9, ipv4: {ttl: 64, id: 7, options: '01010101'}, tcp: {src: 1, dst: 2, options: '01010101'}, payload: x}"));
+              hash_of("{vlan: 9, ipv4: {ttl: 64, id: 7, options: '01010101'}, tcp: {src: 1, dst: 2, options: "
+                      "'01010101'}, payload: x}"));
     EXPECT_EQ(hash_of("{ipv6: {hop-limit: 3}, udp: {src: 1, dst: 2}}"),
               hash_of("{ipv6: {hop-limit: 4, extensions: [{type: destination}]}, udp: {src: 1, dst: 2}, payload: x}"));
 }

@@ -21,7 +21,8 @@ Layers parse_yaml(const std::string& yaml) { return parse_all(build_packet(yaml)
 class FencedFrame {
 public:
     FencedFrame() : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
-        memory_ = static_cast<uint8_t*>(mmap(nullptr, 3 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+        memory_ = static_cast<uint8_t*>(
+            mmap(nullptr, 3 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
         mprotect(memory_ + 2 * page_, page_, PROT_NONE);
     }
     ~FencedFrame() { munmap(memory_, 3 * page_); }
@@ -38,7 +39,8 @@ private:
 
 /// Everything that is known of the layers.
 auto as_tuple(const Layers& l) {
-    return std::tuple(l.end, l.ether_type, l.vlan_id, l.l4_offset, l.payload_offset, l.l3_offset, l.protocol, l.flags, l.vlan_count, l.malformed);
+    return std::tuple(l.end, l.ether_type, l.vlan_id, l.l4_offset, l.payload_offset, l.l3_offset, l.protocol, l.flags,
+                      l.vlan_count, l.malformed);
 }
 
 /// The short way must say what the long one says, of plain frames and of those that are nearly plain.
@@ -108,7 +110,8 @@ TEST(Parse, GoesThroughUpToFourVlanTags) {
     for (const char* tpid : {"0x8100", "0x88a8", "0x9100"}) {
         std::string tags;
         for (unsigned count = 1; count <= 4; ++count) {
-            tags += (count > 1 ? ", " : "") + std::string("{id: ") + std::to_string(100 + count) + ", pcp: 7, type: " + tpid + "}";
+            tags += (count > 1 ? ", " : "") + std::string("{id: ") + std::to_string(100 + count) +
+                    ", pcp: 7, type: " + tpid + "}";
             const Layers layers = parse_yaml("{vlan: [" + tags + "], ipv4: {}, udp: {}}");
             EXPECT_EQ(layers.malformed, Malformed::no);
             EXPECT_EQ(layers.vlan_count, count);
@@ -177,7 +180,8 @@ TEST(Parse, NamesWhatIsWrongWithAHeader) {
 
 TEST(Parse, StepsOverIpv4Options) {
     for (unsigned words = 1; words <= 10; ++words) {
-        const Layers layers = parse_yaml("{ipv4: {options: '" + std::string(8 * words, '0') + "'}, tcp: {options: '01010101'}}");
+        const Layers layers = parse_yaml("{ipv4: {options: '" + std::string(8 * words, '0') +
+                                         "'}, tcp: {options: '01010101'}}");
         EXPECT_EQ(layers.malformed, Malformed::no);
         EXPECT_EQ(layers.l4_offset, 34 + 4 * words);
         EXPECT_EQ(layers.payload_offset, 34 + 4 * words + 24);
@@ -204,7 +208,8 @@ TEST(Parse, TakesUpToEightIpv6Extensions) {
     for (unsigned i = 1; i < 8; ++i) extensions += ", {type: destination}";
     EXPECT_EQ(parse_yaml("{ipv6: {extensions: [" + extensions + "]}, tcp: {}}").malformed, Malformed::no);
     extensions += ", {type: destination}";
-    EXPECT_EQ(parse_yaml("{ipv6: {extensions: [" + extensions + "]}, tcp: {}}").malformed, Malformed::bad_ipv6_extension);
+    EXPECT_EQ(parse_yaml("{ipv6: {extensions: [" + extensions + "]}, tcp: {}}").malformed,
+              Malformed::bad_ipv6_extension);
 }
 
 TEST(Parse, StopsAtNoNextHeader) {
@@ -215,7 +220,8 @@ TEST(Parse, StopsAtNoNextHeader) {
 }
 
 TEST(Parse, FindsNoLayerFourInALaterFragment) {
-    for (const char* packet : {"{ipv4: {protocol: 6, offset: 1}, payload: abc}", "{ipv4: {protocol: 6, offset: 100, flags: MF}, payload: abc}",
+    for (const char* packet : {"{ipv4: {protocol: 6, offset: 1}, payload: abc}",
+                               "{ipv4: {protocol: 6, offset: 100, flags: MF}, payload: abc}",
                                "{ipv6: {next: 6, extensions: [{type: fragment, offset: 1}]}, payload: abc}"}) {
         const Layers layers = parse_yaml(packet);
         EXPECT_EQ(layers.malformed, Malformed::no) << packet;
@@ -229,8 +235,9 @@ TEST(Parse, FindsNoLayerFourInALaterFragment) {
 
 TEST(Parse, ReadsTheFirstFragmentAsFarAsItGoes) {
     // A first fragment carries the UDP length of the whole datagram.
-    for (const char* packet : {"{ipv4: {flags: MF}, udp: {length: 4000}, payload: abc}",
-                               "{ipv6: {extensions: [{type: fragment, more: true}]}, udp: {length: 4000}, payload: abc}"}) {
+    for (const char* packet :
+         {"{ipv4: {flags: MF}, udp: {length: 4000}, payload: abc}",
+          "{ipv6: {extensions: [{type: fragment, more: true}]}, udp: {length: 4000}, payload: abc}"}) {
         const Layers layers = parse_yaml(packet);
         EXPECT_EQ(layers.malformed, Malformed::no) << packet;
         EXPECT_TRUE(layers.is_fragment() && layers.is_udp()) << packet;

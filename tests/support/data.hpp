@@ -21,6 +21,6 @@ std::string plugin_path(const std::string& name);
 }  // namespace millrace::test
 
 /// Skips the test, saying so, where the data is not at hand.
-#define MILLRACE_NEEDS_DATA(name)                                                                              \
-    if (!std::filesystem::exists(::millrace::test::data_path(name)))                                           \
+#define MILLRACE_NEEDS_DATA(name)                                    \
+    if (!std::filesystem::exists(::millrace::test::data_path(name))) \
     GTEST_SKIP() << "needs " << ::millrace::test::data_path(name) << "; set MILLRACE_DATA to the data folder"

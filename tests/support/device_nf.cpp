@@ -25,7 +25,8 @@ struct DeviceNf::Parts {
     std::unique_ptr<exec::OffloadEngine> engine;  // goes before what it runs
 };
 
-DeviceNf::DeviceNf(const std::string& device, const nf::Type& type, std::shared_ptr<nf::NetworkFunction> nf, unsigned lanes)
+DeviceNf::DeviceNf(const std::string& device, const nf::Type& type, std::shared_ptr<nf::NetworkFunction> nf,
+                   unsigned lanes)
     : parts_(std::make_unique<Parts>()) {
     test_pool();
     parts_->listener = std::make_shared<Listener>(std::move(nf));
@@ -48,7 +49,8 @@ DeviceNf::DeviceNf(const std::string& device, const nf::Type& type, std::shared_
     exec::OffloadOptions options;
     options.depth = 2;
     options.batch_bytes = size_t{4} << 20;
-    parts_->engine = std::make_unique<exec::OffloadEngine>(parts_->device, parts_->collector, program->max_batch, options);
+    parts_->engine = std::make_unique<exec::OffloadEngine>(parts_->device, parts_->collector, program->max_batch,
+                                                           options);
 }
 
 DeviceNf::~DeviceNf() = default;

@@ -14,10 +14,12 @@ uint64_t most_retried(Work work, uint64_t packets) { return work == Work::but_lo
 
 }  // namespace
 
-void expect_work(Work work, const std::vector<const exec::OffloadEngine*>& engines, const exec::ChainCounters& counters, uint64_t packets) {
+void expect_work(Work work, const std::vector<const exec::OffloadEngine*>& engines, const exec::ChainCounters& counters,
+                 uint64_t packets) {
     if (work == Work::fault || packets == 0) return;
     claim_device_work();
-    for (const exec::OffloadEngine* engine : engines) EXPECT_FALSE(engine->failed_over()) << "the device failed: " << engine->describe();
+    for (const exec::OffloadEngine* engine : engines)
+        EXPECT_FALSE(engine->failed_over()) << "the device failed: " << engine->describe();
     EXPECT_EQ(counters.received_packets.get(), packets);
     if (work == Work::shared_with_cpu) return;
     EXPECT_EQ(counters.kept_on_cpu.get(), 0u) << "packets stayed on the CPU";
@@ -26,12 +28,14 @@ void expect_work(Work work, const std::vector<const exec::OffloadEngine*>& engin
 
 void expect_work(Work work, const exec::Report& report) {
     const auto idle = [](const exec::ChainReport& chain) { return chain.received_packets == 0; };
-    if (work == Work::fault || report.engine == "cpu, run to completion" || std::ranges::all_of(report.chains, idle)) return;
+    if (work == Work::fault || report.engine == "cpu, run to completion" || std::ranges::all_of(report.chains, idle))
+        return;
     claim_device_work();
     EXPECT_EQ(report.engine.find("taken over from a failed device"), std::string::npos) << report.engine;
     if (work == Work::shared_with_cpu) return;
     for (const exec::ChainReport& chain : report.chains) {
-        EXPECT_LE(chain.retried_on_cpu, most_retried(work, chain.received_packets)) << "packets of chain " << chain.name << " were decided on the CPU";
+        EXPECT_LE(chain.retried_on_cpu, most_retried(work, chain.received_packets))
+            << "packets of chain " << chain.name << " were decided on the CPU";
         EXPECT_EQ(chain.kept_on_cpu, 0u) << "packets of chain " << chain.name << " stayed on the CPU";
     }
 }

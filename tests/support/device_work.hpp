@@ -1,5 +1,5 @@
-// Who did the work. The CPU takes over from a device that fails and gives the same answer, so a comparison means nothing
-// unless the device is known to have done its part.
+// Who did the work. The CPU takes over from a device that fails and gives the same answer, so a comparison means
+// nothing unless the device is known to have done its part.
 #pragma once
 
 #include <memory>
@@ -12,14 +12,15 @@
 namespace millrace::test {
 
 enum class Work {
-    device_alone,     ///< decides every packet
-    but_long_headers, ///< sees every packet, and leaves those to the CPU whose headers lie behind the head: a few
-    shared_with_cpu,  ///< the device does not fail; the test knows which packets the CPU decides
-    fault,            ///< the device may fail: that is the point
+    device_alone,      ///< decides every packet
+    but_long_headers,  ///< sees every packet, and leaves those to the CPU whose headers lie behind the head: a few
+    shared_with_cpu,   ///< the device does not fail; the test knows which packets the CPU decides
+    fault,             ///< the device may fail: that is the point
 };
 
 /// Expects that a run of `packets` was the work of these engines' devices.
-void expect_work(Work work, const std::vector<const exec::OffloadEngine*>& engines, const exec::ChainCounters& counters, uint64_t packets);
+void expect_work(Work work, const std::vector<const exec::OffloadEngine*>& engines, const exec::ChainCounters& counters,
+                 uint64_t packets);
 /// The same for a whole program: no device of it failed, and the CPU decided only what `work` lets it. Nothing is asked
 /// of a run on the cpu.
 void expect_work(Work work, const exec::Report& report);
@@ -38,11 +39,12 @@ private:
     uint64_t before_ = 0;
 };
 
-/// Says that the test at work fails when its device does: expect_work() and everything that calls it say so by themselves.
+/// Says that the test at work fails when its device does: expect_work() and everything that calls it say so by
+/// themselves.
 void claim_device_work();
 
-/// Runs all tests. With MILLRACE_PROVE_DEVICES set, it then runs those that used simulated devices once more, with kernels
-/// that fail: each must fail, too, and must have claimed to.
+/// Runs all tests. With MILLRACE_PROVE_DEVICES set, it then runs those that used simulated devices once more, with
+/// kernels that fail: each must fail, too, and must have claimed to.
 int run_all_tests(int argc, char** argv);
 
 }  // namespace millrace::test

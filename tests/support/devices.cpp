@@ -19,7 +19,8 @@ const std::vector<std::string>& test_devices() {
         std::vector<std::string> names;
         for (std::string name; std::getline(list, name, ',');) {
             if (name != "cpu" && name != "sim" && name != "cuda")
-                throw std::invalid_argument("MILLRACE_TEST_DEVICES: there is no device '" + name + "'; cpu, sim and cuda are");
+                throw std::invalid_argument("MILLRACE_TEST_DEVICES: there is no device '" + name +
+                                            "'; cpu, sim and cuda are");
             names.push_back(name);
         }
         return names;
@@ -43,7 +44,9 @@ std::string device_trouble(const std::string& names) {
     for (const DeviceName& name : parse_device_names(names).devices) {
         std::string why;
         if (name.kind != "cuda" || device::cuda::CudaDevice::count(&why) > static_cast<int>(name.number)) continue;
-        return !why.empty() ? why : name.number == 0 ? "there is no GPU" : "there is no cuda:" + std::to_string(name.number);
+        return !why.empty()       ? why
+               : name.number == 0 ? "there is no GPU"
+                                  : "there is no cuda:" + std::to_string(name.number);
     }
     return "";
 }

@@ -48,6 +48,6 @@ std::string device_in_mode_name(const testing::TestParamInfo<DeviceInMode::Param
 }  // namespace millrace::test
 
 /// Skips the test, saying so, on machines without the device.
-#define MILLRACE_NEEDS_DEVICE(name)                                                                                  \
-    if (const std::string trouble = ::millrace::test::device_trouble(name); !trouble.empty())                        \
+#define MILLRACE_NEEDS_DEVICE(name)                                                           \
+    if (const std::string trouble = ::millrace::test::device_trouble(name); !trouble.empty()) \
     GTEST_SKIP() << "needs the device " << (name) << ": " << trouble

@@ -11,12 +11,14 @@
 namespace millrace::test {
 
 std::string Outcome::text() const {
-    std::string text = "packet " + std::to_string(number) + " target " + std::to_string(static_cast<int>(fate.target.kind)) + ":" +
-                       std::to_string(fate.target.value) + " by node " + std::to_string(fate.node) + " outcome " +
-                       std::to_string(fate.decision.outcome) + " detail " + std::to_string(fate.decision.detail) + " port " +
-                       std::to_string(fate.out_port) + " visits";
+    std::string text = "packet " + std::to_string(number) + " target " +
+                       std::to_string(static_cast<int>(fate.target.kind)) + ":" + std::to_string(fate.target.value) +
+                       " by node " + std::to_string(fate.node) + " outcome " + std::to_string(fate.decision.outcome) +
+                       " detail " + std::to_string(fate.decision.detail) + " port " + std::to_string(fate.out_port) +
+                       " visits";
     for (const exec::Visit& visit : visits)
-        text += " " + std::to_string(visit.node) + "/" + std::to_string(visit.decision.outcome) + "/" + std::to_string(visit.decision.detail);
+        text += " " + std::to_string(visit.node) + "/" + std::to_string(visit.decision.outcome) + "/" +
+                std::to_string(visit.decision.detail);
     return text + " frame " + hex_dump(frame);
 }
 
@@ -33,11 +35,13 @@ void Collector::add(uint64_t number, const exec::Fate& fate, std::span<const uin
     else outcome.frame.assign(frame.begin(), frame.end());
 }
 
-void Collector::deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const exec::Fate* fates, size_t count) {
+void Collector::deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const exec::Fate* fates,
+                        size_t count) {
     for (size_t i = 0; i < count; ++i) {
         add(io::packet_number(mbufs[i]), fates[i], {rte_pktmbuf_mtod(mbufs[i], const uint8_t*), mbufs[i]->data_len});
         Outcome& outcome = outcomes.back();
-        const auto seen = std::find_if(visits_.begin(), visits_.end(), [&](const auto& entry) { return entry.first == mbufs[i]; });
+        const auto seen = std::find_if(visits_.begin(), visits_.end(),
+                                       [&](const auto& entry) { return entry.first == mbufs[i]; });
         if (seen != visits_.end()) {
             outcome.visits = std::move(seen->second);
             *seen = std::move(visits_.back());
@@ -47,14 +51,16 @@ void Collector::deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* c
     rte_pktmbuf_free_bulk(const_cast<rte_mbuf**>(mbufs), static_cast<unsigned>(count));
 }
 
-void Collector::deliver_frames(const chain::Program& program, exec::ChainCounters&, const io::FrameRun& run, std::span<const io::FramePieces> frames,
-                               const exec::Fate& fate, const device::PacketResult* results) {
+void Collector::deliver_frames(const chain::Program& program, exec::ChainCounters&, const io::FrameRun& run,
+                               std::span<const io::FramePieces> frames, const exec::Fate& fate,
+                               const device::PacketResult* results) {
     for (const io::FramePieces& piece : frames) {
         Frame frame(piece.head, piece.head + piece.head_bytes);
         frame.insert(frame.end(), piece.rest, piece.rest + piece.rest_bytes);
         EXPECT_GE(run.number(piece.index), given_back) << "a frame was given back before it was delivered";
         exec::Fate own = fate;
-        if (fate.node < program.nodes.size()) own.decision.detail = exec::detail_of(results[&piece - frames.data()].detail);
+        if (fate.node < program.nodes.size())
+            own.decision.detail = exec::detail_of(results[&piece - frames.data()].detail);
         add(run.number(piece.index), own, frame);
     }
 }
@@ -69,16 +75,18 @@ rte_mbuf* Collector::copy_of(const io::FrameRun& run, const io::FramePieces& fra
     return make_mbuf(Frame(frame.head, frame.head + frame.head_bytes), run.number(frame.index));
 }
 
-chain::Configuration make_configuration(const std::string& nfs, const std::string& device, unsigned lanes, const std::string& anchor,
-                                        const chain::Configuration* previous) {
+chain::Configuration make_configuration(const std::string& nfs, const std::string& device, unsigned lanes,
+                                        const std::string& anchor, const chain::Configuration* previous) {
     chain::LoadOptions options;
     options.device = device;
     options.lanes = lanes;
     options.previous = previous;
     options.output_folder = testing::TempDir();
-    return chain::parse_configuration("version: 1\nports: {in: {null: {}}, out: {null: {}}, third: {null: {}}}\n"
-                                      "chains:\n  test:\n    input: in\n    output: out\n    nfs: " + nfs + "\n",
-                                      anchor, options);
+    return chain::parse_configuration(
+        "version: 1\nports: {in: {null: {}}, out: {null: {}}, third: {null: {}}}\n"
+        "chains:\n  test:\n    input: in\n    output: out\n    nfs: " +
+            nfs + "\n",
+        anchor, options);
 }
 
 io::PacketPool& test_pool() {
@@ -108,13 +116,15 @@ rte_mbuf* make_mbuf(const Frame& frame, uint64_t number) {
 
 namespace {
 
-EngineRun run(exec::Engine& engine, Collector& collector, const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst) {
+EngineRun run(exec::Engine& engine, Collector& collector, const chain::Configuration& configuration,
+              const std::vector<Frame>& frames, size_t burst) {
     EngineRun result;
     result.counters = std::make_unique<exec::ChainCounters>(*configuration.chains[0]);
     std::vector<rte_mbuf*> mbufs;
     for (size_t first = 0; first < frames.size() || first == 0; first += std::max<size_t>(burst, 1)) {
         mbufs.clear();
-        for (size_t i = first; i < std::min(frames.size(), first + burst); ++i) mbufs.push_back(make_mbuf(frames[i], i));
+        for (size_t i = first; i < std::min(frames.size(), first + burst); ++i)
+            mbufs.push_back(make_mbuf(frames[i], i));
         engine.submit(configuration.chains[0], *result.counters, mbufs.data(), mbufs.size());
         engine.poll();
     }
@@ -125,7 +135,8 @@ EngineRun run(exec::Engine& engine, Collector& collector, const chain::Configura
 
 }  // namespace
 
-EngineRun run_on_cpu(const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst, bool cpu_halves) {
+EngineRun run_on_cpu(const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst,
+                     bool cpu_halves) {
     test_pool();
     Collector collector;
     exec::CpuOptions options;
@@ -153,14 +164,15 @@ EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Con
     return result;
 }
 
-EngineRun run_side_by_side(std::shared_ptr<device::Device> device, const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst,
-                           exec::OffloadOptions options, Work work) {
+EngineRun run_side_by_side(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
+                           const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options, Work work) {
     test_pool();
     const PacketsSeen seen({device});
     // In two places, the second half first, so that batches span both.
     const size_t half = frames.size() / 2;
     std::vector<uint16_t> lengths;
-    for (size_t i = 0; i < frames.size(); ++i) lengths.push_back(static_cast<uint16_t>(frames[(i + half) % frames.size()].size()));
+    for (size_t i = 0; i < frames.size(); ++i)
+        lengths.push_back(static_cast<uint16_t>(frames[(i + half) % frames.size()].size()));
     io::FrameRing ring(lengths);
     for (size_t i = 0; i < frames.size(); ++i) {
         const Frame& frame = frames[(i + half) % frames.size()];
@@ -178,7 +190,8 @@ EngineRun run_side_by_side(std::shared_ptr<device::Device> device, const chain::
         exec::OffloadEngine engine(device, collector, configuration.chains[0]->max_batch, options);
         for (size_t first = 0; first < frames.size();) {
             const size_t place = (first + frames.size() - half) % frames.size();
-            io::FrameRun run = ring.take(static_cast<uint32_t>(place), static_cast<uint32_t>(std::min(burst, frames.size() - first)));
+            io::FrameRun run = ring.take(static_cast<uint32_t>(place),
+                                         static_cast<uint32_t>(std::min(burst, frames.size() - first)));
             run.first_number = first;
             run.first_ns = 1'700'000'000'000'000'000ull + first * 1000;
             run.interval_ns = 1000;
@@ -200,7 +213,8 @@ EngineRun run_side_by_side(std::shared_ptr<device::Device> device, const chain::
 EngineRun without_visits(EngineRun run) {
     for (Outcome& outcome : run.outcomes) {
         outcome.visits.clear();
-        outcome.fate.decision.detail = static_cast<uint16_t>(outcome.fate.decision.detail);  // what a device brings back
+        outcome.fate.decision.detail = static_cast<uint16_t>(outcome.fate.decision.detail);  // what a device brings
+                                                                                             // back
         if (outcome.fate.node == exec::kNoNode) outcome.fate.decision = {};
     }
     return run;
@@ -210,7 +224,8 @@ void expect_conserved(const EngineRun& run, size_t frames) {
     EXPECT_EQ(run.counters->received_packets.get(), frames);
     EXPECT_EQ(run.outcomes.size(), frames);
     EXPECT_EQ(run.counters->events_lost.get(), 0u);
-    for (size_t i = 1; i < run.outcomes.size(); ++i) ASSERT_LT(run.outcomes[i - 1].number, run.outcomes[i].number) << "packets left out of order";
+    for (size_t i = 1; i < run.outcomes.size(); ++i)
+        ASSERT_LT(run.outcomes[i - 1].number, run.outcomes[i].number) << "packets left out of order";
 }
 
 namespace {
@@ -218,17 +233,19 @@ namespace {
 /// Shows where two descriptions part, not all of them.
 void expect_same(const std::string& expected, const std::string& actual, const std::string& what) {
     if (expected == actual) return;
-    const size_t at = static_cast<size_t>(std::mismatch(expected.begin(), expected.end(), actual.begin(), actual.end()).first - expected.begin());
+    const size_t at = static_cast<size_t>(
+        std::mismatch(expected.begin(), expected.end(), actual.begin(), actual.end()).first - expected.begin());
     const size_t from = at > 40 ? at - 40 : 0;
-    ADD_FAILURE() << what << ", " << expected.substr(0, expected.find(" frame ")) << "\nexpected …" << expected.substr(from, 160)
-                  << "\nactual   …" << actual.substr(from, 160);
+    ADD_FAILURE() << what << ", " << expected.substr(0, expected.find(" frame ")) << "\nexpected …"
+                  << expected.substr(from, 160) << "\nactual   …" << actual.substr(from, 160);
 }
 
 }  // namespace
 
 void expect_equal(const EngineRun& expected, const EngineRun& actual, const std::string& what) {
     ASSERT_EQ(expected.outcomes.size(), actual.outcomes.size()) << what;
-    for (size_t i = 0; i < expected.outcomes.size(); ++i) expect_same(expected.outcomes[i].text(), actual.outcomes[i].text(), what);
+    for (size_t i = 0; i < expected.outcomes.size(); ++i)
+        expect_same(expected.outcomes[i].text(), actual.outcomes[i].text(), what);
 }
 
 }  // namespace millrace::test

@@ -17,7 +17,7 @@ namespace millrace::test {
 struct Outcome {
     size_t number = 0;
     exec::Fate fate;
-    Frame frame;                        ///< empty when dropped
+    Frame frame;  ///< empty when dropped
     std::vector<exec::Visit> visits;
     std::string text() const;
     friend bool operator==(const Outcome& a, const Outcome& b) { return a.text() == b.text(); }
@@ -28,12 +28,14 @@ class Collector : public exec::Delivery, public exec::FrameDelivery {
 public:
     /// `verdicts`: wants to know every NF's decision, which only packets with mbufs have.
     explicit Collector(bool verdicts = true) : verdicts_(verdicts) {}
-    void deliver(const chain::Program& program, exec::ChainCounters& counters, rte_mbuf* const* mbufs, const exec::Fate* fates,
-                 size_t count) override;
+    void deliver(const chain::Program& program, exec::ChainCounters& counters, rte_mbuf* const* mbufs,
+                 const exec::Fate* fates, size_t count) override;
     bool wants_visits() const override { return verdicts_; }
-    void visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const exec::Visit> visits, const exec::Fate& fate) override;
+    void visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const exec::Visit> visits,
+                const exec::Fate& fate) override;
     void deliver_frames(const chain::Program& program, exec::ChainCounters& counters, const io::FrameRun& run,
-                        std::span<const io::FramePieces> frames, const exec::Fate& fate, const device::PacketResult* results) override;
+                        std::span<const io::FramePieces> frames, const exec::Fate& fate,
+                        const device::PacketResult* results) override;
     void give_back(const io::FrameRun& run) override;
     rte_mbuf* copy_of(const io::FrameRun& run, const io::FramePieces& frame) override;
     std::vector<Outcome> outcomes;
@@ -48,7 +50,8 @@ private:
 /// A chain from a YAML list of NFs, such as "[mirror, {router: {…}}]". Relative files are taken from
 /// the folder of `anchor`.
 chain::Configuration make_configuration(const std::string& nfs, const std::string& device, unsigned lanes = 0,
-                                        const std::string& anchor = "(test)", const chain::Configuration* previous = nullptr);
+                                        const std::string& anchor = "(test)",
+                                        const chain::Configuration* previous = nullptr);
 
 /// Buffers for the frames of a test; one pool for a test program.
 io::PacketPool& test_pool();
@@ -66,10 +69,11 @@ EngineRun run_on_cpu(const chain::Configuration& configuration, const std::vecto
                      bool cpu_halves = true);
 /// The same on a device, which does `work` of it.
 EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
-                        const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options = {}, Work work = Work::device_alone);
+                        const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options = {},
+                        Work work = Work::device_alone);
 
-/// The same with the frames side by side in memory, as runs of `burst`; checks that all of them are given back, and that nobody has written to
-/// them. No NF's decision is known but the last one's.
+/// The same with the frames side by side in memory, as runs of `burst`; checks that all of them are given back, and
+/// that nobody has written to them. No NF's decision is known but the last one's.
 EngineRun run_side_by_side(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
                            const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options = {},
                            Work work = Work::device_alone);

@@ -73,11 +73,10 @@ NfRunner& instance_for(const Config& entry, const std::string& path, const std::
     const bool same = last.runner != nullptr && !last.runner->stateful() && last.ports == ports &&
                       last.options.line == where.line && last.options.column == where.column;
     if (!same) {
-        last.runner = std::make_unique<NfRunner>(type, options,
-                                                 nf::Environment{.node_name = "golden",
-                                                                 .chain_name = "golden",
-                                                                 .output_folder = testing::TempDir(),
-                                                                 .ports = ports});
+        last.runner = std::make_unique<NfRunner>(
+            type, options,
+            nf::Environment{
+                .node_name = "golden", .chain_name = "golden", .output_folder = testing::TempDir(), .ports = ports});
         last.options = where;
         last.ports = ports;
     }

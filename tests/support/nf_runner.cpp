@@ -88,9 +88,10 @@ void expect_same(const NfResult& want, const NfResult& got, const std::vector<Fr
         const bool same = want.decisions[i] == got.decisions[i] && want.frames[i] == got.frames[i] &&
                           want.out_ports[i] == got.out_ports[i];
         if (same) continue;
-        ADD_FAILURE() << "packet " << i << ": outcome " << got.decisions[i].outcome << " detail " << got.decisions[i].detail
-                      << " port " << got.out_ports[i] << ", wanted outcome " << want.decisions[i].outcome << " detail "
-                      << want.decisions[i].detail << " port " << want.out_ports[i] << "\nin:\n"
+        ADD_FAILURE() << "packet " << i << ": outcome " << got.decisions[i].outcome << " detail "
+                      << got.decisions[i].detail << " port " << got.out_ports[i] << ", wanted outcome "
+                      << want.decisions[i].outcome << " detail " << want.decisions[i].detail << " port "
+                      << want.out_ports[i] << "\nin:\n"
                       << hex_dump(frames[i]) << "\nout:\n"
                       << hex_dump(got.frames[i]) << "\nwanted:\n"
                       << hex_dump(want.frames[i]);
@@ -99,8 +100,8 @@ void expect_same(const NfResult& want, const NfResult& got, const std::vector<Fr
     ASSERT_EQ(got.events.size(), want.events.size()) << "events";
     for (size_t i = 0; i < got.events.size(); ++i)
         ASSERT_TRUE(same_event(want.events[i], got.events[i]))
-            << "event " << i << ": code " << got.events[i].code << " of packet " << got.events[i].packet << ", wanted code "
-            << want.events[i].code << " of packet " << want.events[i].packet;
+            << "event " << i << ": code " << got.events[i].code << " of packet " << got.events[i].packet
+            << ", wanted code " << want.events[i].code << " of packet " << want.events[i].packet;
 }
 
 }  // namespace
@@ -171,7 +172,8 @@ NfResult NfRunner::run(const std::vector<Frame>& frames, Engine engine, uint16_t
     EXPECT_TRUE(arena.guards_intact()) << type_->name << " wrote outside of its packets, " << engine.text();
     for (size_t i = 0; i < frames.size(); ++i) {
         const uint32_t outcome = result.decisions[i].outcome;
-        EXPECT_TRUE(outcome == kRefused || outcome < type_->outcomes.size()) << "outcome " << outcome << " is not declared";
+        EXPECT_TRUE(outcome == kRefused || outcome < type_->outcomes.size())
+            << "outcome " << outcome << " is not declared";
         result.frames.push_back(arena.bytes(i));
         result.out_ports.push_back(arena[i].out_port());
     }

@@ -48,10 +48,9 @@ class DeviceNf;
 class NfRunner {
 public:
     /// Throws ConfigError as the NF does; std::invalid_argument when there is no such type.
-    NfRunner(const std::string& type, const Config& options, nf::Environment environment = {.node_name = "nf",
-                                                                                           .chain_name = "chain",
-                                                                                           .output_folder = ".",
-                                                                                           .ports = kTestPorts});
+    NfRunner(const std::string& type, const Config& options,
+             nf::Environment environment = {
+                 .node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts});
     NfRunner(const std::string& type, const std::string& options_yaml) : NfRunner(type, Config::parse(options_yaml)) {}
     ~NfRunner();
 
@@ -76,10 +75,8 @@ private:
 /// ports and events for `frames`, in batches of 0, 1, 31, 32, 33, 255, 256, 257, 1023, 1024, 1025 (as many
 /// as there are frames for) and all of them. Stateful NFs are made anew for every engine and batch.
 void check_halves_agree(const std::string& type, const Config& options, const std::vector<Frame>& frames,
-                        const nf::Environment& environment = {.node_name = "nf",
-                                                              .chain_name = "chain",
-                                                              .output_folder = ".",
-                                                              .ports = kTestPorts});
+                        const nf::Environment& environment = {
+                            .node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts});
 void check_halves_agree(const std::string& type, const std::string& options_yaml, const std::vector<Frame>& frames);
 
 }  // namespace millrace::test

@@ -46,7 +46,9 @@ public:
     bool guards_intact() const {
         return std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
             const uint8_t* memory = slot.memory.get();
-            const auto whole = [](const uint8_t* p) { return std::all_of(p, p + kGuardBytes, [](uint8_t b) { return b == kFill; }); };
+            const auto whole = [](const uint8_t* p) {
+                return std::all_of(p, p + kGuardBytes, [](uint8_t b) { return b == kFill; });
+            };
             return whole(memory) && whole(memory + slot.bytes - kGuardBytes);
         });
     }

@@ -174,8 +174,10 @@ std::optional<Frame> parse_hex(std::string_view text) {
             if (high >= 0) return std::nullopt;
             continue;
         }
-        const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                          : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        const int digit = c >= '0' && c <= '9'   ? c - '0'
+                          : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                          : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                                 : -1;
         if (digit < 0) return std::nullopt;
         if (high < 0) {
             high = digit;

@@ -124,7 +124,7 @@ struct RandomOptions {
     double fragment = 0.05;
     double ip_options = 0.08;  ///< IPv4 options, IPv6 extension headers
     double not_ip = 0.03;
-    double malformed = 0.05;   ///< bytes are overwritten or cut off at random
+    double malformed = 0.05;  ///< bytes are overwritten or cut off at random
     double padding = 0.1;
     double tcp = 0.45, udp = 0.4, icmp = 0.1;  ///< the rest is some other protocol
     uint32_t max_payload = 1200;

@@ -75,9 +75,10 @@ Ipv4Header read_ipv4(const Config& value) {
 
 Ipv6Extension read_extension(const Config& value) {
     value.only({"type", "body", "length", "offset", "more", "id"});
-    static const std::vector<std::string> kNames = {"hop-by-hop", "routing", "fragment", "ah", "destination", "mobility"};
-    static constexpr uint8_t kProtocols[] = {ip::kProtocolHopByHop,   ip::kProtocolRouting,     ip::kProtocolFragment,
-                                             ip::kProtocolAh,         ip::kProtocolDestination, ip::kProtocolMobility};
+    static const std::vector<std::string> kNames = {"hop-by-hop", "routing",     "fragment",
+                                                    "ah",         "destination", "mobility"};
+    static constexpr uint8_t kProtocols[] = {ip::kProtocolHopByHop, ip::kProtocolRouting,     ip::kProtocolFragment,
+                                             ip::kProtocolAh,       ip::kProtocolDestination, ip::kProtocolMobility};
     Ipv6Extension extension;
     extension.protocol = kProtocols[value.at("type").choice(kNames)];
     if (const auto body = value.find("body")) extension.body = hex(*body);
@@ -167,7 +168,8 @@ Frame read_payload(const Config& value) {
         } else {
             part.only({"repeat", "count"});
             const std::string unit = part.at("repeat").text();
-            for (int64_t i = part.at("count").integer(0, 65535); i > 0; --i) more.insert(more.end(), unit.begin(), unit.end());
+            for (int64_t i = part.at("count").integer(0, 65535); i > 0; --i)
+                more.insert(more.end(), unit.begin(), unit.end());
         }
         bytes.insert(bytes.end(), more.begin(), more.end());
     }

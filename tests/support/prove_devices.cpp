@@ -42,20 +42,22 @@ private:
     uint64_t kernels_ = 0;
 };
 
-/// While kernels fail: who claims the work of devices must fail, and so must who has lost a device. (Some fail before they
-/// come to their claim.)
+/// While kernels fail: who claims the work of devices must fail, and so must who has lost a device. (Some fail before
+/// they come to their claim.)
 class Verdicts : public testing::EmptyTestEventListener {
 public:
     void OnTestStart(const testing::TestInfo&) override { struck_ = SimDevice::all().faults_struck; }
     void OnTestEnd(const testing::TestInfo& test) override {
         const std::string name = name_of(test);
-        const bool red = test.result()->Failed(), claimed = claims().contains(name), struck = SimDevice::all().faults_struck != struck_;
+        const bool red = test.result()->Failed(), claimed = claims().contains(name),
+                   struck = SimDevice::all().faults_struck != struck_;
         red_ += red;
         if (!red && struck) say(name, "passes though the kernels of its devices failed: it must call expect_work()");
         else if (!red && claimed) say(name, "claims the work of devices, and no kernel was to run");
     }
     int finish() const {
-        std::cout << "[  PROOF   ] " << red_ << " tests fail when kernels fail" << (wrong_ > 0 ? ", " + std::to_string(wrong_) + " are not as they should be" : "") << "\n";
+        std::cout << "[  PROOF   ] " << red_ << " tests fail when kernels fail"
+                  << (wrong_ > 0 ? ", " + std::to_string(wrong_) + " are not as they should be" : "") << "\n";
         return wrong_ > 0 ? 1 : 0;
     }
 
@@ -81,7 +83,8 @@ int run_again(const char* program, const std::vector<std::string>& names) {
     char* arguments[] = {own.data(), from_file.data(), nullptr};
     pid_t child = 0;
     int status = 0;
-    const bool ran = posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, arguments, environ) == 0 && waitpid(child, &status, 0) == child;
+    const bool ran = posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, arguments, environ) == 0 &&
+                     waitpid(child, &status, 0) == child;
     std::filesystem::remove(file);
     return ran && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
@@ -89,7 +92,8 @@ int run_again(const char* program, const std::vector<std::string>& names) {
 }  // namespace
 
 void claim_device_work() {
-    if (const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info()) claims().insert(name_of(*test));
+    if (const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info())
+        claims().insert(name_of(*test));
 }
 
 int run_all_tests(int argc, char** argv) {
@@ -107,7 +111,8 @@ int run_all_tests(int argc, char** argv) {
     auto* users = new Users;
     listeners.Append(users);
     const int failed = RUN_ALL_TESTS();
-    return failed != 0 || std::getenv(kProve) == nullptr || users->names.empty() ? failed : run_again(argv[0], users->names);
+    return failed != 0 || std::getenv(kProve) == nullptr || users->names.empty() ? failed
+                                                                                 : run_again(argv[0], users->names);
 }
 
 }  // namespace millrace::test

@@ -6,11 +6,13 @@
 namespace millrace::test {
 
 /// firewall → NIDS → router → IPsec, both directions, small tables.
-inline chain::Configuration make_test_chain(const std::string& device, unsigned lanes = 0, const chain::Configuration* previous = nullptr) {
+inline chain::Configuration make_test_chain(const std::string& device, unsigned lanes = 0,
+                                            const chain::Configuration* previous = nullptr) {
     return make_configuration(R"(
       - firewall:
           default: permit
-          rules: [deny tcp from any to any port 22-23, deny ip from 10.200.0.0/13, deny udp from any port 1024-2047 to 10.64.0.0/10]
+          rules: [deny tcp from any to any port 22-23, deny ip from 10.200.0.0/13,
+            deny udp from any port 1024-2047 to 10.64.0.0/10]
       - nids:
           mode: ips
           rule:
@@ -32,8 +34,12 @@ inline chain::Configuration make_test_chain(const std::string& device, unsigned 
           local: [10.1.2.3/32]
       - ipsec:
           sas:
-            - {name: east, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}
-            - {name: west, direction: out, spi: 0x1002, local: "2001:db8::1", remote: "2001:db8::2", cipher: aes-128-cbc, key: 7e24067817fae0d743d6ce1f32539164, auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba99}
+            - {name: east, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1,
+              cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db",
+              auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}
+            - {name: west, direction: out, spi: 0x1002, local: "2001:db8::1", remote: "2001:db8::2",
+              cipher: aes-128-cbc, key: 7e24067817fae0d743d6ce1f32539164,
+              auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba99}
           policies:
             - {dst: 10.0.0.0/9, action: protect, sa: east}
             - {dst: "2001:db8::/33", action: protect, sa: west}

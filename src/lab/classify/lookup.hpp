@@ -1,5 +1,5 @@
-// Classification alone, as GSwitch does it (Varvello et al., CoNEXT 2014, section 5): tuples come to the device, indexes
-// of rules go back, and no packet does. A task for `millrace bench rules`.
+// Classification alone, as GSwitch does it (Varvello et al., CoNEXT 2014, section 5): tuples come to the device,
+// indexes of rules go back, and no packet does. A task for `millrace bench rules`.
 #pragma once
 
 #include "millrace/nf/classify/classifier.hpp"
@@ -11,10 +11,11 @@ template <unsigned Words, Engine Which>
 struct Lookup {
     using Tables = Classifier::Family<Words>;
 
-    /// Finds the rule of key `i` of `count`. The first words of all keys lie side by side, then the second ones, and so on, so that
-    /// threads of a warp read neighbours.
+    /// Finds the rule of key `i` of `count`. The first words of all keys lie side by side, then the second ones, and so
+    /// on, so that threads of a warp read neighbours.
     template <class Lanes>
-    MILLRACE_DEVICE static void run(const void* tables, const uint32_t* keys, uint32_t* rules, uint32_t count, uint32_t i, Lanes lanes) {
+    MILLRACE_DEVICE static void run(const void* tables, const uint32_t* keys, uint32_t* rules, uint32_t count,
+                                    uint32_t i, Lanes lanes) {
         const Tables& family = *static_cast<const Tables*>(tables);
         TernaryKey<Words> key;
         for (unsigned k = 0; k < Words; ++k) key.words[k] = keys[static_cast<uint64_t>(k) * count + i];
@@ -33,7 +34,8 @@ private:
         }
     }
     template <class Lanes>
-    MILLRACE_DEVICE static uint32_t find_position(const typename Search<Words>::Tables& tables, const TernaryKey<Words>& key, Lanes lanes) {
+    MILLRACE_DEVICE static uint32_t find_position(const typename Search<Words>::Tables& tables,
+                                                  const TernaryKey<Words>& key, Lanes lanes) {
         if constexpr (Which == Engine::linear) return LinearEngine<Words>::find(tables.linear, key, lanes);
         else if constexpr (Which == Engine::merged) return MergedEngine<Words>::find(tables.merged, key, lanes);
         else return TupleEngine<Words>::find(tables.tuple, key, lanes);

@@ -15,15 +15,17 @@ namespace {
 
 using Random = std::mt19937_64;
 
-/// Bits of a mask beyond those that tell a class' rules apart: with 16 of them, a header matches a class of another rule by
-/// chance once in 65,536 times.
+/// Bits of a mask beyond those that tell a class' rules apart: with 16 of them, a header matches a class of another
+/// rule by chance once in 65,536 times.
 constexpr unsigned kSpareBits = 16;
 
 unsigned bits_of(const FlowFields& mask) {
     // What each rule of IPv4, TCP or UDP has in common tells nothing apart.
-    return static_cast<unsigned>(std::popcount(mask.eth_dst) + std::popcount(mask.eth_src) + std::popcount(mask.ip_src_high) +
-                                 std::popcount(mask.ip_dst_high) + std::popcount(mask.l4_src) + std::popcount(mask.l4_dst)) +
-           (mask.in_port != 0 ? 6 : 0) + (mask.vlan & 0xfff ? 12 : 0) + (mask.vlan & 0xe000 ? 3 : 0) + (mask.tos != 0 ? 6 : 0);
+    return static_cast<unsigned>(std::popcount(mask.eth_dst) + std::popcount(mask.eth_src) +
+                                 std::popcount(mask.ip_src_high) + std::popcount(mask.ip_dst_high) +
+                                 std::popcount(mask.l4_src) + std::popcount(mask.l4_dst)) +
+           (mask.in_port != 0 ? 6 : 0) + (mask.vlan & 0xfff ? 12 : 0) + (mask.vlan & 0xe000 ? 3 : 0) +
+           (mask.tos != 0 ? 6 : 0);
 }
 
 uint64_t prefix_mask(unsigned length) { return length == 0 ? 0 : ~uint64_t{0} << (64 - length); }
@@ -92,16 +94,18 @@ Words words_of(const FlowFields& fields) { return std::to_array(ternary_key<9>(f
 
 struct Class {
     FlowFields mask;
-    uint32_t wanted = 1;      // rules
-    std::set<Words> values;   // of its rules
+    uint32_t wanted = 1;     // rules
+    std::set<Words> values;  // of its rules
 };
 
 void check(const SyntheticSpec& spec, uint32_t full) {
     const auto refuse = [](const std::string& why) { throw std::invalid_argument(why); };
     if (spec.fields != 5 && spec.fields != 12) refuse("rules have 5 or 12 fields");
-    if (spec.classes == 0 || spec.classes > spec.rules) refuse("there must be 1 class at least, and no more classes than rules");
+    if (spec.classes == 0 || spec.classes > spec.rules)
+        refuse("there must be 1 class at least, and no more classes than rules");
     if (full > spec.classes) refuse("there cannot be more full classes than classes");
-    if (spec.overlap == 0 || spec.overlap > full) refuse("the overlap must be 1 at least, and at most the number of full classes");
+    if (spec.overlap == 0 || spec.overlap > full)
+        refuse("the overlap must be 1 at least, and at most the number of full classes");
     if (spec.rules > 1u << 20) refuse("a set has 1,048,576 rules at most");
 }
 
@@ -117,7 +121,8 @@ std::vector<Class> make_classes(const SyntheticSpec& spec, uint32_t full, Random
         do {
             made.mask = random_mask(random, spec.fields);
             if (++tries == 100'000)
-                throw std::invalid_argument(fmt::format("{} fields do not have {} masks for that many rules each", spec.fields, spec.classes));
+                throw std::invalid_argument(
+                    fmt::format("{} fields do not have {} masks for that many rules each", spec.fields, spec.classes));
         } while (bits_of(made.mask) < enough || !masks.insert(words_of(made.mask)).second);
     }
     return classes;
@@ -142,9 +147,10 @@ SyntheticSet make_synthetic(const SyntheticSpec& spec) {
         // The classes with most rules to come take part first, so that groups stay complete to the end.
         std::shuffle(open.begin(), open.end(), random);
         const size_t size = std::min<size_t>(spec.overlap, open.size());
-        std::partial_sort(open.begin(), open.begin() + static_cast<ptrdiff_t>(size), open.end(), [&](uint32_t a, uint32_t b) {
-            return classes[a].wanted - classes[a].values.size() > classes[b].wanted - classes[b].values.size();
-        });
+        std::partial_sort(
+            open.begin(), open.begin() + static_cast<ptrdiff_t>(size), open.end(), [&](uint32_t a, uint32_t b) {
+                return classes[a].wanted - classes[a].values.size() > classes[b].wanted - classes[b].values.size();
+            });
         Group group;
         group.header = random_header(random);
         for (size_t i = 0; i < size; ++i) {
@@ -179,7 +185,8 @@ std::string ipv4_text(uint64_t high) {
 }
 
 std::string mac_text_of(uint64_t mac) {
-    return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac >> 40, mac >> 32 & 255, mac >> 24 & 255, mac >> 16 & 255, mac >> 8 & 255, mac & 255);
+    return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac >> 40, mac >> 32 & 255, mac >> 24 & 255,
+                       mac >> 16 & 255, mac >> 8 & 255, mac & 255);
 }
 
 }  // namespace
@@ -198,10 +205,15 @@ HeaderKey five_tuple(const FlowFields& fields) {
 
 std::string classbench_text(const SyntheticRule& rule) {
     const auto& [value, mask] = rule;
-    const auto prefix = [](uint64_t address, uint64_t bits) { return fmt::format("{}/{}", ipv4_text(address), std::popcount(bits)); };
-    const auto ports = [](uint16_t port, uint16_t bits) { return bits == 0 ? std::string("0 : 65535") : fmt::format("{} : {}", port, port); };
-    return fmt::format("@{}\t{}\t{}\t{}\t0x{:02x}/0x{:02X}", prefix(value.ip_src_high, mask.ip_src_high), prefix(value.ip_dst_high, mask.ip_dst_high),
-                       ports(value.l4_src, mask.l4_src), ports(value.l4_dst, mask.l4_dst), value.protocol, mask.protocol);
+    const auto prefix = [](uint64_t address, uint64_t bits) {
+        return fmt::format("{}/{}", ipv4_text(address), std::popcount(bits));
+    };
+    const auto ports = [](uint16_t port, uint16_t bits) {
+        return bits == 0 ? std::string("0 : 65535") : fmt::format("{} : {}", port, port);
+    };
+    return fmt::format("@{}\t{}\t{}\t{}\t0x{:02x}/0x{:02X}", prefix(value.ip_src_high, mask.ip_src_high),
+                       prefix(value.ip_dst_high, mask.ip_dst_high), ports(value.l4_src, mask.l4_src),
+                       ports(value.l4_dst, mask.l4_dst), value.protocol, mask.protocol);
 }
 
 std::string flow_text(const SyntheticRule& rule) {
@@ -210,7 +222,9 @@ std::string flow_text(const SyntheticRule& rule) {
     const auto add = [&](bool asked, const std::string& part) {
         if (asked) text += (text.empty() ? "" : ",") + part;
     };
-    const auto prefix = [](uint64_t address, uint64_t bits) { return fmt::format("{}/{}", ipv4_text(address), std::popcount(bits)); };
+    const auto prefix = [](uint64_t address, uint64_t bits) {
+        return fmt::format("{}/{}", ipv4_text(address), std::popcount(bits));
+    };
     add(mask.in_port != 0, fmt::format("in_port={}", value.in_port));
     add(mask.eth_src != 0, "dl_src=" + mac_text_of(value.eth_src));
     add(mask.eth_dst != 0, "dl_dst=" + mac_text_of(value.eth_dst));
@@ -229,7 +243,8 @@ std::string flow_text(const SyntheticRule& rule) {
 std::string trace_text(const SyntheticPacket& packet, unsigned fields) {
     const FlowFields& f = packet.fields;
     if (fields == 5)
-        return fmt::format("{}\t{}\t{}\t{}\t{}\t{}", f.ip_src_high >> 32, f.ip_dst_high >> 32, f.l4_src, f.l4_dst, f.protocol, packet.rule);
+        return fmt::format("{}\t{}\t{}\t{}\t{}\t{}", f.ip_src_high >> 32, f.ip_dst_high >> 32, f.l4_src, f.l4_dst,
+                           f.protocol, packet.rule);
     FlowFields all;
     all.in_port = 0xffffffffu;
     all.eth_dst = all.eth_src = 0xffffffffffffu;

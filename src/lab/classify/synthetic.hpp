@@ -1,4 +1,5 @@
-// Made-up rule sets with the properties that tuple and Bloom search depend on (Varvello et al., CoNEXT 2014, section 6).
+// Made-up rule sets with the properties that tuple and Bloom search depend on (Varvello et al., CoNEXT 2014, section
+// 6).
 #pragma once
 
 #include <stdexcept>
@@ -36,8 +37,8 @@ struct SyntheticSet {
     std::vector<SyntheticPacket> packets;
 };
 
-/// Masks come from the fields in every combination that OpenFlow allows: whole or left out, addresses in prefixes of 2 to 32
-/// bits. Rules that overlap are made from one header under `overlap` masks. The same spec gives the same set.
+/// Masks come from the fields in every combination that OpenFlow allows: whole or left out, addresses in prefixes of 2
+/// to 32 bits. Rules that overlap are made from one header under `overlap` masks. The same spec gives the same set.
 /// Throws std::invalid_argument with what would mend it when the numbers do not fit each other.
 SyntheticSet make_synthetic(const SyntheticSpec& spec);
 
@@ -48,9 +49,11 @@ std::vector<TernaryRule<9>> ternary_rules(const SyntheticSet& set);
 HeaderKey five_tuple(const FlowFields& fields);
 /// A rule as a line of ClassBench (without line end), of a set of 5 fields.
 std::string classbench_text(const SyntheticRule& rule);
-/// The match of a rule as `ovs-ofctl` writes it: `in_port=1,dl_type=0x0800,nw_dst=10.0.0.0/8`. Empty for a rule that matches all.
+/// The match of a rule as `ovs-ofctl` writes it: `in_port=1,dl_type=0x0800,nw_dst=10.0.0.0/8`. Empty for a rule that
+/// matches all.
 std::string flow_text(const SyntheticRule& rule);
-/// A header as traces hold it: of 5 fields as ClassBench writes it, of 12 like a flow; then a blank and the rule's number.
+/// A header as traces hold it: of 5 fields as ClassBench writes it, of 12 like a flow; then a blank and the rule's
+/// number.
 std::string trace_text(const SyntheticPacket& packet, unsigned fields);
 
 }  // namespace millrace::nf::classify

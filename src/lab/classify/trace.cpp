@@ -30,14 +30,18 @@ std::vector<TraceHeader> load_trace(std::string_view text, const std::string& fi
     for_each_line(text, [&](std::string_view line, uint32_t number) {
         if (line.find_first_not_of(kBlanks) == std::string_view::npos) return;
         const auto refuse = [&](size_t column, const std::string& why) {
-            throw ConfigError(Diagnostic{{file, number, static_cast<uint32_t>(column + 1)}, why,
-                                         "a line of a trace is 'src dst sport dport protocol [flags] rule' in decimal numbers"});
+            throw ConfigError(
+                Diagnostic{{file, number, static_cast<uint32_t>(column + 1)},
+                           why,
+                           "a line of a trace is 'src dst sport dport protocol [flags] rule' in decimal numbers"});
         };
         size_t at = 0;
         const std::vector<uint64_t> columns = numbers(line, at);
         if (at < line.size()) refuse(at, "this is no number");
-        if (columns.size() < 6) refuse(0, "there are " + std::to_string(columns.size()) + " numbers where six at least are wanted");
-        if (columns[0] >> 32 != 0 || columns[1] >> 32 != 0 || columns[2] >> 16 != 0 || columns[3] >> 16 != 0 || columns[4] >> 8 != 0)
+        if (columns.size() < 6)
+            refuse(0, "there are " + std::to_string(columns.size()) + " numbers where six at least are wanted");
+        if (columns[0] >> 32 != 0 || columns[1] >> 32 != 0 || columns[2] >> 16 != 0 || columns[3] >> 16 != 0 ||
+            columns[4] >> 8 != 0)
             refuse(0, "a number is too large for its field");
         TraceHeader header;
         header.key.ip_version = 4;

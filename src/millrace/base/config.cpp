@@ -39,9 +39,10 @@ Config Config::parse(const std::string& text, const std::string& file) {
         YAML::Node node = YAML::Load(text);
         return Config(node, name, node.Mark());
     } catch (const YAML::Exception& e) {
-        throw ConfigError(Diagnostic{{file, static_cast<uint32_t>(e.mark.line + 1), static_cast<uint32_t>(e.mark.column + 1)},
-                                     "this is not YAML: " + e.msg,
-                                     "look at the indentation, and quote values that hold ': ' or begin with a special sign"});
+        throw ConfigError(
+            Diagnostic{{file, static_cast<uint32_t>(e.mark.line + 1), static_cast<uint32_t>(e.mark.column + 1)},
+                       "this is not YAML: " + e.msg,
+                       "look at the indentation, and quote values that hold ': ' or begin with a special sign"});
     }
 }
 
@@ -52,8 +53,12 @@ Location Config::where() const {
     return {*file_, static_cast<uint32_t>(mark.line + 1), static_cast<uint32_t>(mark.column + 1)};
 }
 
-Diagnostic Config::diagnostic(const std::string& message, const std::string& hint) const { return {where(), message, hint}; }
-void Config::fail(const std::string& message, const std::string& hint) const { throw ConfigError(diagnostic(message, hint)); }
+Diagnostic Config::diagnostic(const std::string& message, const std::string& hint) const {
+    return {where(), message, hint};
+}
+void Config::fail(const std::string& message, const std::string& hint) const {
+    throw ConfigError(diagnostic(message, hint));
+}
 
 bool Config::has(const std::string& key) const { return find(key).has_value(); }
 
@@ -89,8 +94,9 @@ void Config::only(const std::vector<std::string>& known) const {
     for (const auto& [key, value] : entries()) {
         if (std::find(known.begin(), known.end(), key.text()) != known.end()) continue;
         const std::string near = closest_word(key.text(), known);
-        mistakes.push_back(key.diagnostic("unknown field '" + key.text() + "'",
-                                          near.empty() ? "known here: " + join(known) : "did you mean '" + near + "'?"));
+        mistakes.push_back(key.diagnostic("unknown field '" + key.text() + "'", near.empty()
+                                                                                    ? "known here: " + join(known)
+                                                                                    : "did you mean '" + near + "'?"));
     }
     if (!mistakes.empty()) throw ConfigError(std::move(mistakes));
 }
@@ -137,7 +143,7 @@ double Config::number() const {
 
 std::chrono::nanoseconds Config::duration() const {
     const auto parts = number_and_unit(text());
-    const double scale = !parts                    ? 0
+    const double scale = !parts                  ? 0
                          : parts->second == "ns" ? 1
                          : parts->second == "us" ? 1e3
                          : parts->second == "ms" ? 1e6
@@ -154,7 +160,8 @@ uint64_t Config::size() const {
     const auto parts = number_and_unit(text());
     if (parts && parts->first >= 0)
         for (const auto& [unit, scale] : kUnits)
-            if (parts->second == unit && parts->first * scale < 1e18) return static_cast<uint64_t>(parts->first * scale);
+            if (parts->second == unit && parts->first * scale < 1e18)
+                return static_cast<uint64_t>(parts->first * scale);
     fail("'" + text() + "' is not a size or count", "write it as 8192, 10k, 4M or 64Ki");
 }
 

@@ -40,7 +40,8 @@ std::string without_keys(std::string text) {
     for (auto at = text.begin(); at != text.end();) {
         const auto begin = std::find_if(at, text.end(), is_letter);
         at = std::find_if_not(begin, text.end(), is_letter);
-        if (at - begin >= kShortestKey && 4 * std::count_if(begin, at, is_digit) >= 3 * (at - begin)) std::fill(begin, at, '*');
+        if (at - begin >= kShortestKey && 4 * std::count_if(begin, at, is_digit) >= 3 * (at - begin))
+            std::fill(begin, at, '*');
     }
     return text;
 }

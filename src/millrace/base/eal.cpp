@@ -39,8 +39,12 @@ bool use_huge_pages(const EalOptions& options) {
 }
 
 std::vector<std::string> eal_words(const EalOptions& options, int main_cpu) {
-    std::vector<std::string> words = {"millrace",  "--no-telemetry", "--no-shconf", "--log-level=lib.*:error",
-                                      "--log-level=pmd.*:error", "--lcores=0@" + std::to_string(main_cpu)};
+    std::vector<std::string> words = {"millrace",
+                                      "--no-telemetry",
+                                      "--no-shconf",
+                                      "--log-level=lib.*:error",
+                                      "--log-level=pmd.*:error",
+                                      "--lcores=0@" + std::to_string(main_cpu)};
     // DPDK keeps to 256-bit vectors unless told otherwise; its libraries still ask the CPU what it has.
     words.push_back("--force-max-simd-bitwidth=512");
     if (use_huge_pages(options)) {

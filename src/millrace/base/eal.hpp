@@ -16,8 +16,8 @@ struct EalOptions {
         on,
     };
     HugePages huge_pages = HugePages::off;
-    unsigned memory_mib = 2048;          ///< without huge pages, this much address space is set aside at start
-                                         ///< (two generations of a full routing table take 1.4 GiB of it)
+    unsigned memory_mib = 2048;            ///< without huge pages, this much address space is set aside at start
+                                           ///< (two generations of a full routing table take 1.4 GiB of it)
     std::vector<std::string> arguments{};  ///< further EAL arguments, as DPDK's manual has them
 };
 

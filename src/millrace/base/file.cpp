@@ -15,7 +15,8 @@
 namespace millrace {
 namespace {
 
-[[noreturn]] void fail(const std::string& path, const Location& asked_from, const std::string& why, const std::string& hint = {}) {
+[[noreturn]] void fail(const std::string& path, const Location& asked_from, const std::string& why,
+                       const std::string& hint = {}) {
     if (asked_from.file.empty()) throw ConfigError(Diagnostic{{path, 0, 0}, why, hint});
     throw ConfigError(Diagnostic{asked_from, path + ": " + why, hint});
 }
@@ -39,7 +40,7 @@ private:
 
 /// Reads to the end, or one byte beyond the limit.
 std::string read_bytes(int descriptor, const std::string& path, const Location& asked_from, size_t limit) {
-    struct stat status {};
+    struct stat status{};
     fstat(descriptor, &status);
     if (static_cast<uint64_t>(status.st_size) > limit) fail_as_too_long(path, asked_from, limit, "");
     std::string bytes(static_cast<size_t>(status.st_size) + 1, '\0');
@@ -111,7 +112,7 @@ int open_file(const std::string& path, const Location& asked_from, const FileChe
     if (descriptor < 0)
         fail(path, asked_from, std::strerror(errno),
              errno == ENOENT ? "paths are taken from the folder of the file that names them" : "");
-    struct stat status {};
+    struct stat status{};
     std::string why = fstat(descriptor, &status) != 0 ? std::strerror(errno) : "", hint;
     if (why.empty() && !S_ISREG(status.st_mode)) {
         why = kind_of(status.st_mode);
@@ -149,8 +150,10 @@ std::string resolve_path(const std::string& path, const std::string& from_file) 
 }
 
 std::string cache_folder() {
-    if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') return std::string(cache) + "/millrace";
-    if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return std::string(home) + "/.cache/millrace";
+    if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0')
+        return std::string(cache) + "/millrace";
+    if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+        return std::string(home) + "/.cache/millrace";
     return {};
 }
 

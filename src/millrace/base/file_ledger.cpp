@@ -24,19 +24,18 @@ bool are_one_place(const Location& a, const Location& b) {
 
 std::string text(const Location& where) {
     if (where.file.empty()) return "the command line";
-    return where.line == 0 ? where.file : where.file + ":" + std::to_string(where.line) + ":" + std::to_string(where.column);
+    return where.line == 0 ? where.file
+                           : where.file + ":" + std::to_string(where.line) + ":" + std::to_string(where.column);
 }
 
 thread_local FileLedger* current = nullptr;
 
-bool go_together(FileLedger::Use a, FileLedger::Use b) {
-    return a == b && a != FileLedger::Use::write;
-}
+bool go_together(FileLedger::Use a, FileLedger::Use b) { return a == b && a != FileLedger::Use::write; }
 
 }  // namespace
 
 void FileLedger::note(Use use, const std::string& path, const Location& where) {
-    struct stat status {};
+    struct stat status{};
     const bool is_there = stat(path.c_str(), &status) == 0;
     if (is_there && !S_ISREG(status.st_mode)) return;
     const std::string name = whole_name(path);
@@ -45,9 +44,10 @@ void FileLedger::note(Use use, const std::string& path, const Location& where) {
             const Entry& other = at->second;
             if (are_one_place(other.where, where) || go_together(other.use, use)) continue;
             const bool is_read = use == Use::read || other.use == Use::read;
-            cannot_write(path, where,
-                         std::string("is what ") + text(other.where) + (other.use == Use::read ? " reads" : " writes"),
-                         is_read ? "what is read would be destroyed: name another file" : "give each a file of its own");
+            cannot_write(
+                path, where,
+                std::string("is what ") + text(other.where) + (other.use == Use::read ? " reads" : " writes"),
+                is_read ? "what is read would be destroyed: name another file" : "give each a file of its own");
         }
     };
     check(by_name_.equal_range(name));

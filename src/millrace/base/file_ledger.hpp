@@ -19,8 +19,8 @@ class FileLedger {
 public:
     enum class Use { read, append, write };
 
-    /// Notes that `where` reads the file, appends lines to it (as others may, too), or writes it. The same place may say
-    /// so again. Throws as `cannot_write` does when that does not go together with what another place said.
+    /// Notes that `where` reads the file, appends lines to it (as others may, too), or writes it. The same place may
+    /// say so again. Throws as `cannot_write` does when that does not go together with what another place said.
     void note(Use use, const std::string& path, const Location& where);
 
     /// While it lives, what a configuration says on this thread is noted in this ledger.
@@ -50,8 +50,8 @@ private:
 };
 
 /// The name of a file that is to be written, taken from `folder` (empty: from that of the YAML file), and noted. Throws
-/// ConfigError, at `name`, when the configuration reads that file or another place writes it, or when it can't be written;
-/// `folder` itself may have to be made first.
+/// ConfigError, at `name`, when the configuration reads that file or another place writes it, or when it can't be
+/// written; `folder` itself may have to be made first.
 std::string output_path(const Config& name, const std::string& folder, FileLedger::Use use = FileLedger::Use::write);
 
 }  // namespace millrace

@@ -51,7 +51,8 @@ public:
         for (const uint64_t count : counts) total += count;
         if (total == 0) return 0;
         // What rounding adds to a whole number is not to ask for one more.
-        const auto wanted = static_cast<uint64_t>(std::ceil(static_cast<double>(total) * percent / 100.0 * (1 - 1e-12)));
+        const auto wanted = static_cast<uint64_t>(
+            std::ceil(static_cast<double>(total) * percent / 100.0 * (1 - 1e-12)));
         uint64_t seen = 0;
         for (unsigned i = 0; i < kBuckets; ++i) {
             seen += counts[i];

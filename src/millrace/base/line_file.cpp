@@ -18,7 +18,8 @@ void LineFile::append(const std::string& line) {
     if (buffer_.size() >= kBufferBytes) flush();
 }
 
-/// Takes the piece of a line at the end of the first `written` bytes out of the file again; returns how many stay there.
+/// Takes the piece of a line at the end of the first `written` bytes out of the file again; returns how many stay
+/// there.
 size_t LineFile::cut_to_whole_lines(size_t written) {
     if (written == 0) return 0;
     const size_t end = buffer_.rfind('\n', written - 1);
@@ -42,7 +43,8 @@ void LineFile::flush() {
         if (!file_.is_open()) file_ = OutputFile(path_, OutputFile::Begin::at_end);
         const size_t written = write_bytes(file_.descriptor(), buffer_);
         const int error = errno;
-        if (written < buffer_.size()) lose(cut_to_whole_lines(written), path_ + ": cannot be written: " + std::strerror(error));
+        if (written < buffer_.size())
+            lose(cut_to_whole_lines(written), path_ + ": cannot be written: " + std::strerror(error));
     } catch (const std::exception& e) {
         lose(0, e.what());
     }

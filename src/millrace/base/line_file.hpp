@@ -11,8 +11,8 @@
 namespace millrace {
 
 /// Appends lines to a file through a buffer. The file is made when the first lines are written out.
-/// What cannot be written is counted, and said once; the next lines are tried again. The file always ends with a whole line.
-/// Not for several threads at once, but for `lost`.
+/// What cannot be written is counted, and said once; the next lines are tried again. The file always ends with a whole
+/// line. Not for several threads at once, but for `lost`.
 class LineFile {
 public:
     /// `lines` is what they are called when they are lost: "alerts".

@@ -56,8 +56,8 @@ Target follow_links(const std::string& path, const Location& asked_from) {
     for (int links = 0; links < kMaxLinks; ++links) {
         const int link = ::open(target.path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
         if (link < 0) return target;
-        struct stat status {};
-        struct statfs system {};
+        struct stat status{};
+        struct statfs system{};
         char text[4096];
         const bool is_link = fstat(link, &status) == 0 && S_ISLNK(status.st_mode);
         const ssize_t length = is_link ? readlinkat(link, "", text, sizeof text) : 0;
@@ -84,11 +84,11 @@ void check_kind(const struct stat& status, const std::string& path, const Locati
 /// Opens what is there, or makes it. Nothing is cut off yet.
 int open_target(const Target& target, int flags, mode_t mode, const std::string& path, const Location& asked_from) {
     // Without O_NONBLOCK, a pipe that nobody reads would keep the program here for ever.
-    const int descriptor =
-        ::open(target.path.c_str(),
-               O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (target.is_magic ? 0 : O_NOFOLLOW) | flags, mode);
+    const int descriptor = ::open(
+        target.path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (target.is_magic ? 0 : O_NOFOLLOW) | flags,
+        mode);
     if (descriptor < 0) fail_with(errno, path, asked_from);
-    struct stat status {};
+    struct stat status{};
     try {
         if (fstat(descriptor, &status) != 0) fail_with(errno, path, asked_from);
         check_kind(status, path, asked_from);
@@ -105,7 +105,7 @@ using Inode = std::pair<dev_t, ino_t>;
 /// Locks a regular file against other processes: the generations of one process may write it one after the other, and
 /// at once.
 std::shared_ptr<const int> lock(int descriptor, const std::string& path, const Location& asked_from) {
-    struct stat status {};
+    struct stat status{};
     if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) return nullptr;
     static std::mutex mutex;
     static std::map<Inode, std::weak_ptr<const int>> locks;
@@ -158,14 +158,15 @@ void cannot_write(const std::string& path, const Location& asked_from, const std
 void check_output_folder(const std::string& path, const Location& asked_from) {
     std::error_code error;
     fs::path folder = fs::absolute(path, error);
-    struct stat status {};
+    struct stat status{};
     while (stat(folder.c_str(), &status) != 0) {
         if (errno != ENOENT || !folder.has_relative_path()) fail_with(errno, path, asked_from);
         folder = folder.parent_path();
     }
-    if (!S_ISDIR(status.st_mode)) cannot_write(path, asked_from, folder.string() + " is a file, not a folder", "name another folder");
+    if (!S_ISDIR(status.st_mode))
+        cannot_write(path, asked_from, folder.string() + " is a file, not a folder", "name another folder");
     // Root may write anything but what the kernel makes up.
-    struct statfs system {};
+    struct statfs system{};
     const bool is_proc = statfs(folder.c_str(), &system) == 0 && system.f_type == PROC_SUPER_MAGIC;
     if (is_proc || faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
         fail_with(is_proc ? EROFS : errno, path, asked_from);
@@ -173,7 +174,7 @@ void check_output_folder(const std::string& path, const Location& asked_from) {
 
 void check_output(const std::string& path, const Location& asked_from, const std::string& made_folder) {
     const Target target = follow_links(path, asked_from);
-    struct stat status {};
+    struct stat status{};
     if (!target.is_magic && lstat(target.path.c_str(), &status) == 0) {
         check_kind(status, path, asked_from);
         if (S_ISSOCK(status.st_mode)) fail_with(ENXIO, path, asked_from);
@@ -192,8 +193,8 @@ void check_output(const std::string& path, const Location& asked_from, const std
 
 OutputFile::OutputFile(const std::string& path, Begin begin, Readers readers, const Location& asked_from) {
     const Target target = follow_links(path, asked_from);
-    descriptor_ =
-        open_target(target, O_CREAT | (begin == Begin::at_end ? O_APPEND : 0), mode_of(readers), path, asked_from);
+    descriptor_ = open_target(target, O_CREAT | (begin == Begin::at_end ? O_APPEND : 0), mode_of(readers), path,
+                              asked_from);
     try {
         lock_ = lock(descriptor_, path, asked_from);
         if (begin == Begin::empty && lock_ != nullptr && ftruncate(descriptor_, 0) != 0)
@@ -259,15 +260,15 @@ WholeFile::WholeFile(const std::string& path, Readers readers, const Location& a
     : path_(path), asked_from_(asked_from) {
     const Target target = follow_links(path, asked_from);
     target_ = target.path;
-    struct stat status {};
+    struct stat status{};
     const bool is_there = target.is_magic || lstat(target_.c_str(), &status) == 0;
     const bool is_file = is_there && !target.is_magic && S_ISREG(status.st_mode);
     if (is_there && !target.is_magic) check_kind(status, path, asked_from);
     int descriptor = -1;
     if (!is_there || is_file) {
         unfinished_ = unguessable_name(target_);
-        descriptor =
-            ::open(unfinished_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode_of(readers));
+        descriptor = ::open(unfinished_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                            mode_of(readers));
         // A file that may be written in a folder that may not: all that is left is to write the file itself.
         if (descriptor < 0 && (!is_file || (errno != EACCES && errno != EPERM && errno != EROFS)))
             fail_with(errno, path, asked_from);

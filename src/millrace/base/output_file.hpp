@@ -23,8 +23,8 @@ size_t write_bytes(int descriptor, std::string_view bytes);
 /// std::runtime_error where the command line did.
 [[noreturn]] void cannot_write(const std::string& path, const Location& asked_from, const std::string& why,
                                const std::string& hint = {});
-/// Throws as `cannot_write` does when the file could not be opened as OutputFile or WholeFile. Nothing is made or changed.
-/// Folders at and below `made_folder` may be missing when they can be made.
+/// Throws as `cannot_write` does when the file could not be opened as OutputFile or WholeFile. Nothing is made or
+/// changed. Folders at and below `made_folder` may be missing when they can be made.
 void check_output(const std::string& path, const Location& asked_from = {}, const std::string& made_folder = {});
 /// The same of a folder that is to be made, if it is not there, with those above it.
 void check_output_folder(const std::string& path, const Location& asked_from = {});

@@ -24,7 +24,7 @@ std::string who_else_can_change(const std::string& path, uid_t user) {
     std::filesystem::path part;
     for (const std::filesystem::path& name : whole) {
         part /= name;
-        struct stat status {};
+        struct stat status{};
         if (lstat(part.c_str(), &status) != 0) return part.string() + ": " + std::strerror(errno);
         if (std::string who = who_else_can_change(status, part.string(), user); !who.empty()) return who;
     }

@@ -49,7 +49,8 @@ std::optional<std::array<uint8_t, 6>> parse_mac(std::string_view text) {
 
 std::string mac_text(const std::array<uint8_t, 6>& mac) {
     char buffer[18];
-    std::snprintf(buffer, sizeof buffer, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+    std::snprintf(buffer, sizeof buffer, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
+                  mac[5]);
     return buffer;
 }
 

@@ -19,15 +19,18 @@ int32_t read_protocol(const Config& value) {
         {"icmp", 1}, {"tcp", 6}, {"udp", 17}, {"gre", 47}, {"esp", 50}, {"icmpv6", 58}, {"sctp", 132}};
     for (const auto& [name, number] : kNames)
         if (value.text() == name) return number;
-    if (value.text().find_first_not_of("0123456789") == std::string::npos) return static_cast<int32_t>(value.integer(0, 255));
-    value.fail("unknown protocol '" + value.text() + "'", "tcp, udp, icmp, icmpv6, esp, gre, sctp, or a number from 0 to 255");
+    if (value.text().find_first_not_of("0123456789") == std::string::npos)
+        return static_cast<int32_t>(value.integer(0, 255));
+    value.fail("unknown protocol '" + value.text() + "'",
+               "tcp, udp, icmp, icmpv6, esp, gre, sctp, or a number from 0 to 255");
 }
 
 void read_ports(const Config& value, uint16_t& low, uint16_t& high) {
     const std::string text = value.text();
     const size_t dash = text.find('-');
     const auto number = [&](const std::string& digits) {
-        if (digits.empty() || digits.size() > 5 || digits.find_first_not_of("0123456789") != std::string::npos || std::stoul(digits) > 65535)
+        if (digits.empty() || digits.size() > 5 || digits.find_first_not_of("0123456789") != std::string::npos ||
+            std::stoul(digits) > 65535)
             value.fail("'" + text + "' is not a port or a range of ports", "write 80 or 1024-65535");
         return static_cast<uint16_t>(std::stoul(digits));
     };
@@ -56,7 +59,8 @@ ClassificationRule ClassificationRule::read(const Config& match, const std::vect
 bool ClassificationRule::matches(const Packet& packet) const {
     const Layers& layers = packet.layers();
     if (port != kNoPort && port != packet.in_port()) return false;
-    if (vlan >= 0 && (vlan == 0 ? layers.vlan_count != 0 : layers.vlan_count == 0 || layers.vlan_id != vlan)) return false;
+    if (vlan >= 0 && (vlan == 0 ? layers.vlan_count != 0 : layers.vlan_count == 0 || layers.vlan_id != vlan))
+        return false;
     if (!any_src || !any_dst) {
         if (!layers.is_ip()) return false;
         const bool ipv6 = layers.is_ipv6();

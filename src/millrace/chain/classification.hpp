@@ -11,11 +11,11 @@ namespace millrace::chain {
 
 /// One line of the table. Everything that it names must hold.
 struct ClassificationRule {
-    uint16_t port = kNoPort;          ///< input port; kNoPort: any
-    int32_t vlan = -1;                ///< outermost VLAN id; -1: any, 0: untagged
-    Prefix src, dst;                  ///< length 0 and `any_*` below: any
+    uint16_t port = kNoPort;  ///< input port; kNoPort: any
+    int32_t vlan = -1;        ///< outermost VLAN id; -1: any, 0: untagged
+    Prefix src, dst;          ///< length 0 and `any_*` below: any
     bool any_src = true, any_dst = true;
-    int32_t protocol = -1;            ///< -1: any
+    int32_t protocol = -1;  ///< -1: any
     uint16_t src_port_low = 0, src_port_high = 0xffff;
     uint16_t dst_port_low = 0, dst_port_high = 0xffff;
     uint16_t chain = 0;

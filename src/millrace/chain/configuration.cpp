@@ -25,7 +25,8 @@ public:
             result_.generation = options_.previous->generation + 1;
             result_.reporter = options_.previous->reporter;
         }
-        if (!root_.is_map() && !root_.is_null()) root_.fail("a configuration is a map ('key: value' lines)", "begin with 'version: 1'");
+        if (!root_.is_map() && !root_.is_null())
+            root_.fail("a configuration is a map ('key: value' lines)", "begin with 'version: 1'");
         find_functions();
         attempt([&] { root_.only({"version", "device", "output", "plugins", "ports", "chains", "classify"}); });
         attempt([&] { read_head(); });
@@ -53,8 +54,10 @@ private:
         const std::string name = config.text();
         const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
         if (name.empty()) config.fail(std::string(what) + " needs a name");
-        if (name.size() > kMaxNameBytes) config.fail("this name has more than " + std::to_string(kMaxNameBytes) + " bytes");
-        if (std::any_of(name.begin(), name.end(), is_control)) config.fail("this name holds a control character", "use letters, digits, '-' and '_'");
+        if (name.size() > kMaxNameBytes)
+            config.fail("this name has more than " + std::to_string(kMaxNameBytes) + " bytes");
+        if (std::any_of(name.begin(), name.end(), is_control))
+            config.fail("this name holds a control character", "use letters, digits, '-' and '_'");
         return name;
     }
 
@@ -85,9 +88,11 @@ private:
     }
 
     void read_head() {
-        if (root_.at("version").integer() != 1) root_.at("version").fail("this version of the format is not known", "write 'version: 1'");
+        if (root_.at("version").integer() != 1)
+            root_.at("version").fail("this version of the format is not known", "write 'version: 1'");
         attempt([&] { read_devices(); });
-        result_.output_folder = options_.output_folder.empty() ? root_.text_or("output", "out") : options_.output_folder;
+        result_.output_folder = options_.output_folder.empty() ? root_.text_or("output", "out")
+                                                               : options_.output_folder;
         const auto output = options_.output_folder.empty() ? root_.find("output") : std::nullopt;
         if (result_.output_folder.empty()) output->fail("a folder is missing here", "'output: .' is the current one");
         attempt([&] { check_output_folder(result_.output_folder, output ? output->where() : root_.where()); });
@@ -129,14 +134,17 @@ private:
 
     void read_chains() {
         const auto chains = root_.find("chains");
-        if (!chains || chains->entries().empty()) (chains ? *chains : root_).fail("there is no chain here", "add one below 'chains:'");
+        if (!chains || chains->entries().empty())
+            (chains ? *chains : root_).fail("there is no chain here", "add one below 'chains:'");
         for (const auto& [name, options] : chains->entries()) chain_names_.push_back(name_of(name, "a chain"));
         if (chain_names_.size() > kMaxChains)
-            chains->fail("there are more than " + std::to_string(kMaxChains) + " chains", "lead several classes of packets to one");
+            chains->fail("there are more than " + std::to_string(kMaxChains) + " chains",
+                         "lead several classes of packets to one");
         size_t done = 0, total = 0;
         for (const auto& [name, options] : chains->entries())
             if (options.is_map() && options.has("nfs")) total += options.at("nfs").items().size();
-        for (const auto& entry : chains->entries()) attempt([&] { read_chain(entry.first, entry.second, done, total); });
+        for (const auto& entry : chains->entries())
+            attempt([&] { read_chain(entry.first, entry.second, done, total); });
     }
 
     void read_chain(const Config& name, const Config& options, size_t& done, size_t total) {
@@ -146,10 +154,10 @@ private:
         program->where = name.where();
         program->port_names = std::make_shared<const std::vector<std::string>>(result_.port_names);
         program->generation = result_.generation;
-        program->index = static_cast<uint16_t>(std::find(chain_names_.begin(), chain_names_.end(), name.text()) - chain_names_.begin());
+        program->index = static_cast<uint16_t>(std::find(chain_names_.begin(), chain_names_.end(), name.text()) -
+                                               chain_names_.begin());
         if (const auto inputs = options.find("input"))
-            for (const Config& input : inputs->items())
-                attempt([&] { add_input(*program, input); });
+            for (const Config& input : inputs->items()) attempt([&] { add_input(*program, input); });
         if (const auto output = options.find("output")) attempt([&] { program->output = port_number(*output); });
         if (const auto punt = options.find("punt")) attempt([&] { program->punt_port = port_number(*punt); });
         if (const auto delay = options.find("max-delay")) attempt([&] { program->max_delay = delay->duration(); });
@@ -159,8 +167,9 @@ private:
             attempt([&] { program->drop_malformed = malformed->choice({"drop", "pass"}) == 0; });
         const std::vector<Config> nfs = options.has("nfs") ? options.at("nfs").items() : std::vector<Config>{};
         if (nfs.size() > kMaxNodes)
-            options.at("nfs").fail("there are more than " + std::to_string(kMaxNodes) + " network functions in this chain",
-                                   "make it several chains, which lead to each other");
+            options.at("nfs").fail(
+                "there are more than " + std::to_string(kMaxNodes) + " network functions in this chain",
+                "make it several chains, which lead to each other");
         std::vector<std::optional<Config>> edges;  // the `on:` maps, read once all names are known
         for (const Config& nf : nfs) {
             attempt([&] { edges.push_back(read_node(*program, nf)); });
@@ -176,16 +185,20 @@ private:
         const uint16_t port = port_number(input);
         const auto [first, fresh] = input_of_.emplace(port, program.name);
         if (!fresh)
-            input.fail("port '" + input.text() + "' is used twice: it is the input of chain '" + first->second + "' already",
-                       "share a port between chains with 'classify:'");
+            input.fail(
+                "port '" + input.text() + "' is used twice: it is the input of chain '" + first->second + "' already",
+                "share a port between chains with 'classify:'");
         program.inputs.push_back(port);
     }
 
-    uint16_t port_number(const Config& value) const { return index_of(value, value.text(), "port", result_.port_names); }
+    uint16_t port_number(const Config& value) const {
+        return index_of(value, value.text(), "port", result_.port_names);
+    }
     uint16_t chain_number(const Config& value) const { return index_of(value, value.text(), "chain", chain_names_); }
 
     /// Which of `known` is `name`; a mistake at `value` if none is.
-    static uint16_t index_of(const Config& value, const std::string& name, const std::string& what, const std::vector<std::string>& known) {
+    static uint16_t index_of(const Config& value, const std::string& name, const std::string& what,
+                             const std::vector<std::string>& known) {
         const auto found = std::find(known.begin(), known.end(), name);
         if (found == known.end()) value.fail("there is no " + what + " '" + name + "'", near_or_all(name, known));
         return static_cast<uint16_t>(found - known.begin());
@@ -204,7 +217,9 @@ private:
         } else {
             for (const auto& [key, value] : entry.entries()) {
                 if (std::find(kOwn.begin(), kOwn.end(), key.text()) != kOwn.end()) continue;
-                if (kind) key.fail("'" + kind->text() + "' and '" + key.text() + "' in one entry", "begin a new entry with '- '");
+                if (kind)
+                    key.fail("'" + kind->text() + "' and '" + key.text() + "' in one entry",
+                             "begin a new entry with '- '");
                 kind = key;
                 options = value;
             }
@@ -215,7 +230,7 @@ private:
             const std::string near = closest_word(kind->text(), kinds);
             const bool is_left_out = !options_.load_plugins && root_.has("plugins");
             kind->fail("there is no network function '" + kind->text() + "'",
-                       !near.empty()    ? "did you mean '" + near + "'?"
+                       !near.empty() ? "did you mean '" + near + "'?"
                        : is_left_out ? "plugins are not loaded, as their code would run: '--plugins' does"
                                      : "'millrace nf list' shows them");
         }
@@ -241,8 +256,11 @@ private:
 
     static void check_name(const Program& program, const std::string& name, const Config& where) {
         for (const Node& other : program.nodes)
-            if (other.name == name) where.fail("two network functions of this chain are named '" + name + "'", "give one of them a 'name:'");
-        if (name == "next" || name == "output" || name == "drop" || name == "punt" || name.starts_with("port ") || name.starts_with("chain "))
+            if (other.name == name)
+                where.fail("two network functions of this chain are named '" + name + "'",
+                           "give one of them a 'name:'");
+        if (name == "next" || name == "output" || name == "drop" || name == "punt" || name.starts_with("port ") ||
+            name.starts_with("chain "))
             where.fail("'" + name + "' can't be a network function's name", "under 'on:' it means something else");
     }
 
@@ -277,8 +295,9 @@ private:
 
     void connect(Program& program, size_t index, const std::optional<Config>& on) {
         Node& node = program.nodes[index];
-        const Target next = index + 1 < program.nodes.size() ? Target{Target::Kind::node, static_cast<uint16_t>(index + 1)}
-                                                             : Target{Target::Kind::output, 0};
+        const Target next = index + 1 < program.nodes.size()
+                                ? Target{Target::Kind::node, static_cast<uint16_t>(index + 1)}
+                                : Target{Target::Kind::output, 0};
         std::vector<std::string> outcomes;
         for (const nf::Outcome& outcome : node.type->outcomes) {
             outcomes.push_back(outcome.name);
@@ -292,7 +311,8 @@ private:
                 const std::string& outcome = entry.first.text();
                 const auto found = std::find(outcomes.begin(), outcomes.end(), outcome);
                 if (found == outcomes.end())
-                    entry.first.fail("'" + node.type->name + "' has no outcome '" + outcome + "'", near_or_all(outcome, outcomes));
+                    entry.first.fail("'" + node.type->name + "' has no outcome '" + outcome + "'",
+                                     near_or_all(outcome, outcomes));
                 const size_t at = static_cast<size_t>(found - outcomes.begin());
                 node.targets[at] = read_target(program, index, entry.second, next);
                 target_places_[{program.index, index, at}] = entry.second.where();
@@ -306,14 +326,19 @@ private:
         if (text == "output") return {Target::Kind::output, 0};
         if (text == "drop") return {Target::Kind::drop, 0};
         if (text == "punt") return {Target::Kind::punt, 0};
-        if (text.starts_with("port ")) return {Target::Kind::port, index_of(where, behind("port "), "port", result_.port_names)};
-        if (text.starts_with("chain ")) return {Target::Kind::chain, index_of(where, behind("chain "), "chain", chain_names_)};
+        if (text.starts_with("port "))
+            return {Target::Kind::port, index_of(where, behind("port "), "port", result_.port_names)};
+        if (text.starts_with("chain "))
+            return {Target::Kind::chain, index_of(where, behind("chain "), "chain", chain_names_)};
         for (size_t i = 0; i < program.nodes.size(); ++i) {
             if (program.nodes[i].name != text) continue;
-            if (i <= index) where.fail("'" + text + "' comes before '" + program.nodes[index].name + "' in this chain", "a packet can only go on to a later one");
+            if (i <= index)
+                where.fail("'" + text + "' comes before '" + program.nodes[index].name + "' in this chain",
+                           "a packet can only go on to a later one");
             return {Target::Kind::node, static_cast<uint16_t>(i)};
         }
-        where.fail("'" + text + "' leads nowhere", "next, output, drop, punt, 'port NAME', 'chain NAME', or the name of a later network function");
+        where.fail("'" + text + "' leads nowhere",
+                   "next, output, drop, punt, 'port NAME', 'chain NAME', or the name of a later network function");
     }
 
     static std::string near_or_all(const std::string& word, const std::vector<std::string>& known) {
@@ -346,7 +371,8 @@ private:
                 attempt([&] {
                     line.only({"match", "chain"});
                     ClassificationRule rule;
-                    if (const auto match = line.find("match")) rule = ClassificationRule::read(*match, result_.port_names);
+                    if (const auto match = line.find("match"))
+                        rule = ClassificationRule::read(*match, result_.port_names);
                     rule.chain = chain_number(line.at("chain"));
                     result_.classification.add(rule);
                 });
@@ -387,7 +413,7 @@ private:
                 const Node& node = program->nodes[i];
                 if (!reached[i]) {
                     add({node.where, "no packet can reach '" + node.name + "'",
-                                         "every outcome of the network functions before it leads elsewhere; look at their 'on:'"});
+                         "every outcome of the network functions before it leads elsewhere; look at their 'on:'"});
                     continue;
                 }
                 for (const Target& target : node.targets) {
@@ -399,7 +425,7 @@ private:
         for (const auto& program : result_.chains)
             if (!reached_chains.contains(program->index))
                 add({program->where, "no packet can reach the chain '" + program->name + "'",
-                                     "give it an 'input:', a line under 'classify:', or an outcome 'chain " + program->name + "'"});
+                     "give it an 'input:', a line under 'classify:', or an outcome 'chain " + program->name + "'"});
     }
 
     /// Packets that are punted and have nowhere to go are dropped, which not everybody expects.
@@ -413,8 +439,8 @@ private:
                         outcomes += (outcomes.empty() ? "" : ", ") + node.type->outcomes[i].name;
                 if (outcomes.empty()) continue;
                 result_.reporter({node.where,
-                                  "chain '" + program->name + "' has no punt port, so packets that '" + node.name + "' punts are dropped (" +
-                                      outcomes + ")",
+                                  "chain '" + program->name + "' has no punt port, so packets that '" + node.name +
+                                      "' punts are dropped (" + outcomes + ")",
                                   "add 'punt: PORT' to the chain, or say by 'on:' where they go, such as drop"});
             }
         }

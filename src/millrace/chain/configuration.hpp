@@ -18,16 +18,17 @@ namespace millrace::chain {
 /// One generation of everything that a configuration file says. Constant once loaded.
 struct Configuration {
     std::string file;
-    std::string device = "cpu";               ///< text of `runs_on`
+    std::string device = "cpu";  ///< text of `runs_on`
     DeviceNames runs_on = {{}, true};
-    std::string output_folder;                ///< alerts and relative output files go here
-    std::vector<std::string> port_names;      ///< by port number, in the order of the file
-    std::optional<Config> ports;              ///< the `ports:` map, for io::make_ports
-    std::shared_ptr<FileLedger> files;        ///< that it reads and writes, those of `ports` once they are planned in its scope
+    std::string output_folder;            ///< alerts and relative output files go here
+    std::vector<std::string> port_names;  ///< by port number, in the order of the file
+    std::optional<Config> ports;          ///< the `ports:` map, for io::make_ports
+    std::shared_ptr<FileLedger> files;    ///< that it reads and writes, those of `ports` once they are planned in its
+                                          ///< scope
     std::vector<std::shared_ptr<const Program>> chains;
     Classification classification;
-    std::vector<Diagnostic> warnings;         ///< of loading it
-    Reporter reporter;                        ///< what its NFs tell while they work; all generations share it
+    std::vector<Diagnostic> warnings;  ///< of loading it
+    Reporter reporter;                 ///< what its NFs tell while they work; all generations share it
     uint64_t generation = 1;
 
     const Program* find_chain(std::string_view name) const;

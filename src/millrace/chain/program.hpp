@@ -17,7 +17,7 @@ using millrace::Target;
 
 /// One NF in a chain.
 struct Node {
-    std::string name;                         ///< unique in its chain
+    std::string name;  ///< unique in its chain
     const nf::Type* type = nullptr;
     std::shared_ptr<nf::NetworkFunction> nf;  ///< this generation's host half
     std::vector<Target> targets;              ///< by the NF's outcome; nodes only lead forward
@@ -46,12 +46,12 @@ struct Node {
 /// One chain of one generation. Constant once made; shared by all workers.
 struct Program : std::enable_shared_from_this<Program> {
     std::string name;
-    uint16_t index = 0;                       ///< among the chains of its configuration
+    uint16_t index = 0;  ///< among the chains of its configuration
     uint64_t generation = 0;
     std::vector<Node> nodes;
-    std::vector<uint16_t> inputs;             ///< ports whose packets come here without classification
-    uint16_t output = kNoPort;                ///< port for packets that reach the end; kNoPort: they are dropped as "no-output"
-    uint16_t punt_port = kNoPort;             ///< port for punted packets; kNoPort: they are dropped as "no-punt-port"
+    std::vector<uint16_t> inputs;  ///< ports whose packets come here without classification
+    uint16_t output = kNoPort;     ///< port for packets that reach the end; kNoPort: they are dropped as "no-output"
+    uint16_t punt_port = kNoPort;  ///< port for punted packets; kNoPort: they are dropped as "no-punt-port"
     bool drop_malformed = true;
     std::chrono::nanoseconds max_delay{100'000};
     uint32_t max_batch = 16384;
@@ -59,14 +59,14 @@ struct Program : std::enable_shared_from_this<Program> {
     std::shared_ptr<const std::vector<std::string>> port_names;  ///< by port number, of the whole configuration
     Location where;
 
-    uint32_t head_growth() const;             ///< most bytes that a packet can grow at its head in this chain
+    uint32_t head_growth() const;  ///< most bytes that a packet can grow at its head in this chain
     uint32_t tail_growth() const;
     bool emits_events() const { return emitters() > 0; }
     unsigned emitters() const { return emitters_from(0); }  ///< NFs that emit events
     unsigned emitters_from(size_t node) const;              ///< those of them from that node on
     size_t first_changed() const;  ///< the first node whose packets an NF before it may have changed; nodes.size():
                                    ///< none
-    bool ordered() const;                     ///< whether any NF needs the packets' order
+    bool ordered() const;          ///< whether any NF needs the packets' order
 };
 
 inline bool Node::changes_state_in_no_order() const {

@@ -32,8 +32,9 @@ void check_directions(const chain::Configuration& configuration) {
     for (const auto& program : configuration.chains)
         for (const uint16_t port : {program->output, program->punt_port})
             if (port != kNoPort && !can_send(ports[port].second))
-                throw ConfigError(Diagnostic{program->where, "port '" + configuration.port_names[port] + "' can't send, and chain '" +
-                                                                 program->name + "' wants to send there",
+                throw ConfigError(Diagnostic{program->where,
+                                             "port '" + configuration.port_names[port] + "' can't send, and chain '" +
+                                                 program->name + "' wants to send there",
                                              "give it an output, or name another port"});
 }
 
@@ -64,9 +65,10 @@ int check(const LoadArguments& arguments, bool load_plugins) {
         attempt([&] { io::check_ports(*ports, environment); });
     }
     if (!mistakes.empty()) throw ConfigError(mistakes);
-    std::cout << fmt::format("{}: {} chain{}, {} port{}, device {}: sound\n", arguments.file, configuration->chains.size(),
-                             configuration->chains.size() == 1 ? "" : "s", configuration->port_names.size(),
-                             configuration->port_names.size() == 1 ? "" : "s", configuration->device);
+    std::cout << fmt::format("{}: {} chain{}, {} port{}, device {}: sound\n", arguments.file,
+                             configuration->chains.size(), configuration->chains.size() == 1 ? "" : "s",
+                             configuration->port_names.size(), configuration->port_names.size() == 1 ? "" : "s",
+                             configuration->device);
     for (const auto& program : configuration->chains)
         for (const chain::Node& node : program->nodes)
             if (const std::string summary = node.nf->summary(); !summary.empty())
@@ -77,7 +79,8 @@ int check(const LoadArguments& arguments, bool load_plugins) {
 }  // namespace
 
 void add_check(CLI::App& app, int& status) {
-    CLI::App* command = app.add_subcommand("check", "Check a configuration: every mistake with its place and what would mend it");
+    CLI::App* command = app.add_subcommand(
+        "check", "Check a configuration: every mistake with its place and what would mend it");
     const auto arguments = std::make_shared<LoadArguments>();
     const auto load_plugins = std::make_shared<bool>(false);
     arguments->add_to(*command);

@@ -49,7 +49,8 @@ std::string findings_text(const std::vector<doctor::Finding>& findings, bool col
         if (!finding.cost.empty()) text += indent + "costs:  " + finding.cost + "\n";
         if (!finding.remedy.empty()) text += indent + "remedy: " + finding.remedy + "\n";
     }
-    text += missing == 0 ? "\nNothing that Millrace needs is missing" : fmt::format("\n{} of the things that Millrace needs missing", missing);
+    text += missing == 0 ? "\nNothing that Millrace needs is missing"
+                         : fmt::format("\n{} of the things that Millrace needs missing", missing);
     if (optional > 0) text += fmt::format("; {} optional, for some uses only: each says for which", optional);
     text += ".\n";
     return text;
@@ -58,7 +59,10 @@ std::string findings_text(const std::vector<doctor::Finding>& findings, bool col
 std::string findings_json(const std::vector<doctor::Finding>& findings) {
     nlohmann::json list = nlohmann::json::array();
     for (const doctor::Finding& finding : findings) {
-        nlohmann::json entry = {{"group", finding.group}, {"name", finding.name}, {"state", state_name(finding.state)}, {"value", finding.value}};
+        nlohmann::json entry = {{"group", finding.group},
+                                {"name", finding.name},
+                                {"state", state_name(finding.state)},
+                                {"value", finding.value}};
         if (!finding.cost.empty()) entry["cost"] = finding.cost;
         if (!finding.remedy.empty()) entry["remedy"] = finding.remedy;
         list.push_back(std::move(entry));
@@ -70,7 +74,9 @@ std::string findings_json(const std::vector<doctor::Finding>& findings) {
 void add_figures(std::vector<doctor::Finding>& findings) {
     const std::string model = device::model_of({"cuda", 0});
     if (model.empty()) return;
-    const auto behind = std::find_if(findings.rbegin(), findings.rend(), [](const doctor::Finding& finding) { return finding.group == "gpu"; }).base();
+    const auto behind = std::find_if(findings.rbegin(), findings.rend(), [](const doctor::Finding& finding) {
+                            return finding.group == "gpu";
+                        }).base();
     findings.insert(behind, {"gpu", "figures of transfers", State::note, exec::figures_of(model)->source, "", ""});
 }
 

@@ -19,14 +19,23 @@ CLI::Validator device_check() {
 
 std::shared_ptr<device::Device> open_one_device(const std::string& name) {
     const DeviceNames names = parse_device_names(name);
-    if (names.cpu || names.devices.size() != 1) throw std::runtime_error("this measures one device with memory of its own, such as cuda, cuda:1 or sim, and not '" + name + "'");
+    if (names.cpu || names.devices.size() != 1)
+        throw std::runtime_error(
+            "this measures one device with memory of its own, such as cuda, cuda:1 or sim, and not '" + name + "'");
     return device::open_device(names.devices.front());
 }
 
 void LoadArguments::add_to(CLI::App& command) {
     command.add_option("configuration", file, "The chain's YAML file")->required()->type_name("CHAIN.yaml");
-    command.add_option("-d,--device", device, "Run on this device, whatever the file says: cpu, sim, cuda, cuda:1, several, cuda:0+cuda:1, or with the CPU for when packets are few, cuda+cpu")->check(device_check())->type_name("DEVICE");
-    command.add_option("-o,--output", output, "Folder for alerts and output captures, in place of the file's 'output:'")->type_name("DIR");
+    command
+        .add_option("-d,--device", device,
+                    "Run on this device, whatever the file says: cpu, sim, cuda, cuda:1, several, cuda:0+cuda:1, or "
+                    "with the CPU for when packets are few, cuda+cpu")
+        ->check(device_check())
+        ->type_name("DEVICE");
+    command
+        .add_option("-o,--output", output, "Folder for alerts and output captures, in place of the file's 'output:'")
+        ->type_name("DIR");
 }
 
 chain::LoadOptions LoadArguments::options() const {

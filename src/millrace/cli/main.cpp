@@ -37,13 +37,15 @@ int main(int argc, char** argv) {
     cli::add_bench(app, status);
     // A run ends in order, and only a run has an order to end in.
     for (CLI::App* command : app.get_subcommands({}))
-        if (command->get_name() != "run") command->preparse_callback([](size_t) { cli::let_signals_end_the_program(); });
+        if (command->get_name() != "run")
+            command->preparse_callback([](size_t) { cli::let_signals_end_the_program(); });
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {
         return app.exit(e) == 0 ? cli::kOk : cli::kBadConfiguration;
     } catch (const ConfigError& e) {
-        std::cerr << e.what() << "\n" << e.diagnostics().size() << (e.diagnostics().size() == 1 ? " mistake\n" : " mistakes\n");
+        std::cerr << e.what() << "\n"
+                  << e.diagnostics().size() << (e.diagnostics().size() == 1 ? " mistake\n" : " mistakes\n");
         return cli::kBadConfiguration;
     } catch (const std::exception& e) {
         std::cerr << "millrace: " << e.what() << "\n";

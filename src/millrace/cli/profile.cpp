@@ -20,13 +20,15 @@ struct Arguments {
     double seconds = 0.03;
 };
 
-std::string ns_text(double ns) { return ns >= 1000 ? fmt::format("{:.1f} us", ns / 1000) : fmt::format("{:.{}f} ns", ns, ns < 10 ? 2 : 0); }
+std::string ns_text(double ns) {
+    return ns >= 1000 ? fmt::format("{:.1f} us", ns / 1000) : fmt::format("{:.{}f} ns", ns, ns < 10 ? 2 : 0);
+}
 
 std::string figures_text(const exec::TransferFigures& f) {
     Table table({"what", "each time", "each row or frame", "each KiB", "at most"});
     const auto add = [&](const char* what, const exec::Pace& pace) {
-        table.add({what, ns_text(pace.start_ns), pace.item_ns > 0 ? ns_text(pace.item_ns) : "", ns_text(pace.byte_ns * 1024),
-                   pace.byte_ns > 0 ? fmt::format("{:.1f} GB/s", 1 / pace.byte_ns) : ""});
+        table.add({what, ns_text(pace.start_ns), pace.item_ns > 0 ? ns_text(pace.item_ns) : "",
+                   ns_text(pace.byte_ns * 1024), pace.byte_ns > 0 ? fmt::format("{:.1f} GB/s", 1 / pace.byte_ns) : ""});
     };
     add("copy to the device", f.copy_in);
     add("copy back", f.copy_out);
@@ -35,25 +37,34 @@ std::string figures_text(const exec::TransferFigures& f) {
     add("kernels read in the host's memory", f.zero_copy);
     add("heads written home by a kernel", f.heads_out);
     add("packing by the CPU", f.pack);
-    return table.text() + fmt::format(
-                              "\nBytes take {:.2f} times as long while as many are copied back, {:.2f} times where a kernel gathers them.\n"
-                              "A copy takes {} of a core, a launch {}; all else that a worker does for a packet is taken to be {}.\n",
-                              f.copy_both, f.gather_both, ns_text(f.call_ns), ns_text(f.launch_ns), ns_text(f.packet_ns));
+    return table.text() +
+           fmt::format(
+               "\nBytes take {:.2f} times as long while as many are copied back, {:.2f} times where a kernel gathers "
+               "them.\n"
+               "A copy takes {} of a core, a launch {}; all else that a worker does for a packet is taken to be {}.\n",
+               f.copy_both, f.gather_both, ns_text(f.call_ns), ns_text(f.launch_ns), ns_text(f.packet_ns));
 }
 
 /// How far the fitted figures are from what was measured.
 std::string errors_text(const std::vector<lab::TransferSample>& samples) {
     std::vector<double> errors;
-    for (const lab::TransferSample& sample : samples) errors.push_back(std::abs(sample.fitted_ns / sample.measured_ns - 1) * 100);
+    for (const lab::TransferSample& sample : samples)
+        errors.push_back(std::abs(sample.fitted_ns / sample.measured_ns - 1) * 100);
     std::sort(errors.begin(), errors.end());
-    return fmt::format("{} measurements; half of them are within {:.0f} % of what the figures say, nine of ten within {:.0f} %.\n", errors.size(),
-                       errors[errors.size() / 2], errors[errors.size() * 9 / 10]);
+    return fmt::format(
+        "{} measurements; half of them are within {:.0f} % of what the figures say, nine of ten within {:.0f} %.\n",
+        errors.size(), errors[errors.size() / 2], errors[errors.size() * 9 / 10]);
 }
 
 nlohmann::json samples_json(const std::vector<lab::TransferSample>& samples) {
     nlohmann::json rows = nlohmann::json::array();
     for (const lab::TransferSample& s : samples)
-        rows.push_back({{"way", s.way}, {"items", s.items}, {"bytes", s.bytes}, {"both-ways", s.both}, {"measured-ns", s.measured_ns}, {"fitted-ns", s.fitted_ns}});
+        rows.push_back({{"way", s.way},
+                        {"items", s.items},
+                        {"bytes", s.bytes},
+                        {"both-ways", s.both},
+                        {"measured-ns", s.measured_ns},
+                        {"fitted-ns", s.fitted_ns}});
     return rows;
 }
 
@@ -75,9 +86,12 @@ int profile(const Arguments& arguments) {
     std::cout << figures_text(profile.figures) << errors_text(profile.samples);
     const std::string figures = figures_json(profile.figures);
     if (!arguments.json_file.empty())
-        write_json(arguments.json_file, {{"device", device->describe()}, {"figures", nlohmann::json::parse(figures)}, {"samples", samples_json(profile.samples)}});
+        write_json(arguments.json_file, {{"device", device->describe()},
+                                         {"figures", nlohmann::json::parse(figures)},
+                                         {"samples", samples_json(profile.samples)}});
     const std::string path = exec::figures_path(device->model());
-    constexpr const char* kNotKept = ", so the figures are not kept; set XDG_CACHE_HOME to a folder that can be written";
+    constexpr const char* kNotKept =
+        ", so the figures are not kept; set XDG_CACHE_HOME to a folder that can be written";
     if (path.empty()) throw std::runtime_error(std::string("there is no home") + kNotKept);
     try {
         write_file(path, figures);
@@ -91,13 +105,21 @@ int profile(const Arguments& arguments) {
 }  // namespace
 
 void add_profile(CLI::App& app, int& status) {
-    CLI::App* command = app.add_subcommand("profile", "Measure what transfers to a device take here, so that chains take the cheapest ways");
+    CLI::App* command = app.add_subcommand(
+        "profile", "Measure what transfers to a device take here, so that chains take the cheapest ways");
     const auto arguments = std::make_shared<Arguments>();
-    command->add_option("-d,--device", arguments->device, "The device: cuda, cuda:1, sim")->check(device_check())->type_name("DEVICE")->capture_default_str();
-    command->add_option("--for", arguments->seconds, "Seconds for each of about 50 measurements")->check(CLI::PositiveNumber)->capture_default_str();
-    command->add_option("--json", arguments->json_file, "Write figures and measurements as JSON, too")->type_name("FILE");
-    command->footer("The figures are kept in $XDG_CACHE_HOME/millrace, or ~/.cache/millrace, by the name of the GPU.\n"
-                    "Run it on a machine that does nothing else, after a change of its hardware or drivers.");
+    command->add_option("-d,--device", arguments->device, "The device: cuda, cuda:1, sim")
+        ->check(device_check())
+        ->type_name("DEVICE")
+        ->capture_default_str();
+    command->add_option("--for", arguments->seconds, "Seconds for each of about 50 measurements")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    command->add_option("--json", arguments->json_file, "Write figures and measurements as JSON, too")
+        ->type_name("FILE");
+    command->footer(
+        "The figures are kept in $XDG_CACHE_HOME/millrace, or ~/.cache/millrace, by the name of the GPU.\n"
+        "Run it on a machine that does nothing else, after a change of its hardware or drivers.");
     command->callback([arguments, &status] { status = profile(*arguments); });
 }
 

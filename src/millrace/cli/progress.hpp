@@ -6,10 +6,12 @@
 
 namespace millrace::cli {
 
-/// A line that is written over on a terminal; on anything else a line every five seconds. Rates are those since the last line.
+/// A line that is written over on a terminal; on anything else a line every five seconds. Rates are those since the
+/// last line.
 class Progress {
 public:
-    Progress(std::ostream& out, bool terminal) : out_(out), terminal_(terminal), next_(terminal ? kTerminalPause : kPause) {}
+    Progress(std::ostream& out, bool terminal)
+        : out_(out), terminal_(terminal), next_(terminal ? kTerminalPause : kPause) {}
 
     /// Whether it is time for a line, so many seconds after the start.
     bool due(double seconds) const { return seconds >= next_; }

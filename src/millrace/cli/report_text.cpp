@@ -21,7 +21,9 @@ std::string reasons(const std::map<std::string, double>& means) {
 
 std::string ports_table(const exec::Report& report, double seconds) {
     Table table({"port", "kind", "received", "bytes", "rate", "sent", "bytes", "rate", "drops"});
-    const auto rate = [&](uint64_t bytes) { return seconds > 0 && bytes > 0 ? bit_rate(static_cast<double>(bytes) * 8 / seconds) : ""; };
+    const auto rate = [&](uint64_t bytes) {
+        return seconds > 0 && bytes > 0 ? bit_rate(static_cast<double>(bytes) * 8 / seconds) : "";
+    };
     for (const exec::PortReport& port : report.ports) {
         const io::PortCounters& c = port.counters;
         table.add({port.name, port.kind, grouped(c.received_packets), grouped(c.received_bytes), rate(c.received_bytes),
@@ -40,16 +42,18 @@ std::string nfs_table(const exec::ChainReport& chain) {
             if (outcome.leads_to != "next") outcomes += " → " + outcome.leads_to;
         }
         const std::string kind = node.name == node.kind ? node.name : node.name + " (" + node.kind + ")";
-        table.add({kind, grouped(node.packets), node.bytes > 0 ? grouped(node.bytes) : "", 
+        table.add({kind, grouped(node.packets), node.bytes > 0 ? grouped(node.bytes) : "",
                    node.cycles_per_packet > 0 ? fmt::format("{:.0f}", node.cycles_per_packet) : "", outcomes});
     }
     return table.text();
 }
 
 std::string chain_text(const exec::ChainReport& chain, double seconds) {
-    std::string text = fmt::format("chain {}: {} in, {} sent, {} dropped, {} punted", chain.name, grouped(chain.received_packets),
-                                   grouped(chain.sent_packets), grouped(chain.dropped), grouped(chain.punted));
-    if (chain.injected + chain.submitted > 0) text += ", " + grouped(chain.injected + chain.submitted) + " put in by a controller";
+    std::string text = fmt::format("chain {}: {} in, {} sent, {} dropped, {} punted", chain.name,
+                                   grouped(chain.received_packets), grouped(chain.sent_packets), grouped(chain.dropped),
+                                   grouped(chain.punted));
+    if (chain.injected + chain.submitted > 0)
+        text += ", " + grouped(chain.injected + chain.submitted) + " put in by a controller";
     if (chain.copied > 0) text += ", " + grouped(chain.copied) + " copies for further ports";
     if (chain.passed_on > 0) text += ", " + grouped(chain.passed_on) + " to other chains";
     if (chain.in_flight > 0) text += ", " + grouped(chain.in_flight) + " in flight";
@@ -57,38 +61,49 @@ std::string chain_text(const exec::ChainReport& chain, double seconds) {
     if (seconds > 0)
         text += fmt::format("  rate      {}, {}\n", packet_rate(static_cast<double>(chain.received_packets) / seconds),
                             bit_rate(static_cast<double>(chain.received_bytes) * 8 / seconds));
-    text += fmt::format("  latency   p50 {}, p95 {}, p99 {}, p99.9 {}, max {}\n", time_text(chain.latency.p50), time_text(chain.latency.p95),
-                        time_text(chain.latency.p99), time_text(chain.latency.p999), time_text(chain.latency.most));
+    text += fmt::format("  latency   p50 {}, p95 {}, p99 {}, p99.9 {}, max {}\n", time_text(chain.latency.p50),
+                        time_text(chain.latency.p95), time_text(chain.latency.p99), time_text(chain.latency.p999),
+                        time_text(chain.latency.most));
     if (!chain.drops.empty()) text += "  drops     " + reasons(chain.drops) + "\n";
     if (!chain.punts.empty()) text += "  punts     " + reasons(chain.punts) + "\n";
     if (chain.events > 0 || chain.events_lost > 0)
-        text += "  events    " + grouped(chain.events) + (chain.events_lost > 0 ? ", lost " + grouped(chain.events_lost) : "") + "\n";
+        text += "  events    " + grouped(chain.events) +
+                (chain.events_lost > 0 ? ", lost " + grouped(chain.events_lost) : "") + "\n";
     if (chain.retold_on_cpu > 0)
         text += "  events    " + grouped(chain.retold_on_cpu) +
                 " packets had more than there was room for; the CPU told them\n";
     if (chain.bytes_to_device > 0 && chain.received_packets > 0)
-        text += fmt::format("  bus       {:.1f} B a packet to the device, {:.1f} B back, {:.0f} packets a batch\n",
-                            static_cast<double>(chain.bytes_to_device) / static_cast<double>(chain.received_packets),
-                            static_cast<double>(chain.bytes_to_host) / static_cast<double>(chain.received_packets),
-                            chain.batches > 0 ? static_cast<double>(chain.received_packets) / static_cast<double>(chain.batches) : 0.0);
-    if (!chain.batches_in.empty()) text += "  ways      in: " + reasons(chain.batches_in) + "; back: " + reasons(chain.batches_back) + " batches\n";
+        text += fmt::format(
+            "  bus       {:.1f} B a packet to the device, {:.1f} B back, {:.0f} packets a batch\n",
+            static_cast<double>(chain.bytes_to_device) / static_cast<double>(chain.received_packets),
+            static_cast<double>(chain.bytes_to_host) / static_cast<double>(chain.received_packets),
+            chain.batches > 0 ? static_cast<double>(chain.received_packets) / static_cast<double>(chain.batches) : 0.0);
+    if (!chain.batches_in.empty())
+        text += "  ways      in: " + reasons(chain.batches_in) + "; back: " + reasons(chain.batches_back) +
+                " batches\n";
     if (!chain.stages.us.empty()) text += fmt::format("  batches   {} us on average\n", reasons(chain.stages.us));
-    if (!chain.stages.cycles_per_packet.empty()) text += fmt::format("  cpu       {} cycles a packet\n", reasons(chain.stages.cycles_per_packet));
-    if (chain.retried_on_cpu > 0) text += "  on cpu    " + grouped(chain.retried_on_cpu) + " packets were decided on the CPU\n";
-    if (chain.kept_on_cpu > 0) text += "  on cpu    " + grouped(chain.kept_on_cpu) + " packets came when there were few\n";
+    if (!chain.stages.cycles_per_packet.empty())
+        text += fmt::format("  cpu       {} cycles a packet\n", reasons(chain.stages.cycles_per_packet));
+    if (chain.retried_on_cpu > 0)
+        text += "  on cpu    " + grouped(chain.retried_on_cpu) + " packets were decided on the CPU\n";
+    if (chain.kept_on_cpu > 0)
+        text += "  on cpu    " + grouped(chain.kept_on_cpu) + " packets came when there were few\n";
     return text + "\n" + nfs_table(chain);
 }
 
 }  // namespace
 
 std::string report_text(const exec::Report& report, double seconds) {
-    std::string text = fmt::format("\n{} worker{} on {}, {:.2f} s\n\n", report.workers, report.workers == 1 ? "" : "s", report.engine, seconds);
+    std::string text = fmt::format("\n{} worker{} on {}, {:.2f} s\n\n", report.workers, report.workers == 1 ? "" : "s",
+                                   report.engine, seconds);
     text += ports_table(report, seconds) + "\n";
-    if (report.receive_cycles_per_packet > 0) text += fmt::format("receiving took {:.1f} cycles a packet\n\n", report.receive_cycles_per_packet);
+    if (report.receive_cycles_per_packet > 0)
+        text += fmt::format("receiving took {:.1f} cycles a packet\n\n", report.receive_cycles_per_packet);
     for (const exec::PortReport& port : report.ports)
         if (!port.trouble.empty()) text += "port " + port.name + ": " + port.trouble + "\n";
     if (report.unclassified_packets > 0) text += grouped(report.unclassified_packets) + " packets were for no chain\n";
-    if (report.stray_injections > 0) text += grouped(report.stray_injections) + " packets of controllers were for a chain that had gone\n";
+    if (report.stray_injections > 0)
+        text += grouped(report.stray_injections) + " packets of controllers were for a chain that had gone\n";
     for (const exec::ChainReport& chain : report.chains) text += chain_text(chain, seconds) + "\n";
     return text;
 }

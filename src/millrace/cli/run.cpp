@@ -30,17 +30,35 @@ struct RunArguments {
 
 void add_options(CLI::App& command, RunArguments& arguments) {
     arguments.load.add_to(command);
-    command.add_option("-w,--workers", arguments.runtime.workers, "Worker threads, one for each device unless given; each receives, runs and sends")->check(CLI::Range(1, 256));
-    command.add_option("--cores", arguments.runtime.cores, "Pin the workers to these cores, in order")->delimiter(',')->type_name("N,N,…");
-    command.add_option("--verdicts", arguments.runtime.verdict_file, "Write one JSON line per packet: what each NF decided, and why")->type_name("FILE");
-    command.add_option("--timeline", arguments.runtime.timeline_file, "Write when each batch was gathered, copied, run and applied, for ui.perfetto.dev")->type_name("FILE");
+    command
+        .add_option("-w,--workers", arguments.runtime.workers,
+                    "Worker threads, one for each device unless given; each receives, runs and sends")
+        ->check(CLI::Range(1, 256));
+    command.add_option("--cores", arguments.runtime.cores, "Pin the workers to these cores, in order")
+        ->delimiter(',')
+        ->type_name("N,N,…");
+    command
+        .add_option("--verdicts", arguments.runtime.verdict_file,
+                    "Write one JSON line per packet: what each NF decided, and why")
+        ->type_name("FILE");
+    command
+        .add_option("--timeline", arguments.runtime.timeline_file,
+                    "Write when each batch was gathered, copied, run and applied, for ui.perfetto.dev")
+        ->type_name("FILE");
     command.add_option("--json", arguments.json_file, "Write the closing table as JSON")->type_name("FILE");
-    command.add_option("--for", arguments.seconds, "Stop after this many seconds")->type_name("SECONDS")->check(CLI::PositiveNumber);
-    command.add_option("--mode", arguments.mode, "How a device runs chains: batch by batch, or by kernels that stay on it, for short delays")
-        ->check(CLI::IsMember({name_of(device::Mode::fused), name_of(device::Mode::persistent)}))->capture_default_str();
-    command.add_flag("--call-thread", arguments.runtime.offload.calls_by_thread, "One more thread for each device makes the calls of its driver for all workers");
+    command.add_option("--for", arguments.seconds, "Stop after this many seconds")
+        ->type_name("SECONDS")
+        ->check(CLI::PositiveNumber);
+    command
+        .add_option("--mode", arguments.mode,
+                    "How a device runs chains: batch by batch, or by kernels that stay on it, for short delays")
+        ->check(CLI::IsMember({name_of(device::Mode::fused), name_of(device::Mode::persistent)}))
+        ->capture_default_str();
+    command.add_flag("--call-thread", arguments.runtime.offload.calls_by_thread,
+                     "One more thread for each device makes the calls of its driver for all workers");
     command.add_flag("-q,--quiet", arguments.quiet, "No progress and no closing table");
-    command.footer("SIGINT and SIGTERM end the run in order; SIGHUP reads the configuration again without losing a packet.");
+    command.footer(
+        "SIGINT and SIGTERM end the run in order; SIGHUP reads the configuration again without losing a packet.");
 }
 
 exec::RuntimeOptions runtime_options(const RunArguments& arguments) {
@@ -126,7 +144,8 @@ double work(exec::Runtime& runtime, const RunArguments& arguments, Progress& pro
 }
 
 /// The closing table and the same as JSON; false when one of them could not be written.
-bool write_report(const exec::Report& report, double seconds, const std::string& output, const RunArguments& arguments) {
+bool write_report(const exec::Report& report, double seconds, const std::string& output,
+                  const RunArguments& arguments) {
     bool good = true;
     if (!arguments.json_file.empty()) {
         try {

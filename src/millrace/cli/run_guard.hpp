@@ -10,8 +10,8 @@
 
 namespace millrace::cli {
 
-/// While it lives, a thread looks every second whether one is stuck in a network function, says so, and ends the process
-/// where an end was asked for or it has lasted too long.
+/// While it lives, a thread looks every second whether one is stuck in a network function, says so, and ends the
+/// process where an end was asked for or it has lasted too long.
 class RunGuard {
 public:
     RunGuard();

@@ -22,11 +22,11 @@ void on_stop(int signal) {
 void on_reload(int) { reload_asked = 1; }
 
 void note_signals(int, char**, char**) {
-    struct sigaction stop {};
+    struct sigaction stop{};
     stop.sa_handler = on_stop;
     stop.sa_flags = SA_RESTART;
     for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &stop, nullptr);
-    struct sigaction reload {};
+    struct sigaction reload{};
     reload.sa_handler = on_reload;
     reload.sa_flags = SA_RESTART;
     sigaction(SIGHUP, &reload, nullptr);

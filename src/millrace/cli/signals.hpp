@@ -3,8 +3,8 @@
 
 namespace millrace::cli {
 
-/// They are noted from before `main` on: none of them is lost while a run starts. SIGINT and SIGTERM ask for an end in order; a
-/// second one ends the process at once, and says which network functions were at work.
+/// They are noted from before `main` on: none of them is lost while a run starts. SIGINT and SIGTERM ask for an end in
+/// order; a second one ends the process at once, and says which network functions were at work.
 bool stop_asked();
 /// True once for any number of SIGHUPs since it was last asked.
 bool take_reload();

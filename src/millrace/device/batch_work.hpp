@@ -11,7 +11,10 @@ namespace millrace::device {
 class BatchWork {
 public:
     explicit BatchWork(size_t packets) : packets_((packets + kAlign - 1) / kAlign * kAlign) {}
-    size_t bytes() const { return packets_ * (sizeof(Packet) + sizeof(uint64_t) + sizeof(Decision) + sizeof(uint32_t) + 2 * sizeof(uint16_t)); }
+    size_t bytes() const {
+        return packets_ *
+               (sizeof(Packet) + sizeof(uint64_t) + sizeof(Decision) + sizeof(uint32_t) + 2 * sizeof(uint16_t));
+    }
     /// Tells a batch where they lie in `memory`, which begins at a multiple of 64.
     void place(BatchView& view, uint8_t* memory) const {
         const auto next = [&]<class T>(T*& array) {

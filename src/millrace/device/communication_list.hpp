@@ -12,7 +12,8 @@ namespace millrace::device {
 class CommunicationList {
 public:
     /// `entries` is memory that the kernel sees, too; `teams`, kMostTeams at most, work on it.
-    CommunicationList(ResidentEntry* entries, unsigned depth, unsigned teams) : entries_(entries), depth_(depth), teams_(std::min(depth, teams)) {
+    CommunicationList(ResidentEntry* entries, unsigned depth, unsigned teams)
+        : entries_(entries), depth_(depth), teams_(std::min(depth, teams)) {
         for (unsigned i = 0; i < depth; ++i) entries[i].state = ResidentEntry::free;
     }
 
@@ -30,16 +31,20 @@ public:
     /// Batches that have been put on the list so far. Any thread.
     uint64_t posted() const { return posted_.load(std::memory_order_acquire); }
     unsigned teams() const { return teams_; }
-    /// The first batch of a team that is not done, or its next one to come. Any thread, while no kernel runs and none is put.
+    /// The first batch of a team that is not done, or its next one to come. Any thread, while no kernel runs and none
+    /// is put.
     uint64_t first_of(unsigned team) const {
         const uint64_t posted = this->posted();
         uint64_t first = posted + (team + teams_ - posted % teams_) % teams_;
-        while (first >= teams_ && first - teams_ + depth_ >= posted && is_ready(first - teams_, posted)) first -= teams_;
+        while (first >= teams_ && first - teams_ + depth_ >= posted && is_ready(first - teams_, posted))
+            first -= teams_;
         return first;
     }
 
 private:
-    bool is_ready(uint64_t number, uint64_t posted) const { return number < posted && state(number).load(std::memory_order_acquire) == ResidentEntry::ready; }
+    bool is_ready(uint64_t number, uint64_t posted) const {
+        return number < posted && state(number).load(std::memory_order_acquire) == ResidentEntry::ready;
+    }
     std::atomic_ref<uint32_t> state(uint64_t number) const { return std::atomic_ref(entries_[number % depth_].state); }
 
     ResidentEntry* const entries_;

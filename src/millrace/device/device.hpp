@@ -68,7 +68,9 @@ protected:
         : program_(std::move(program)), steps_(std::move(steps)) {}
     void add_state(const nf::Image::Array& array, Address address) {
         if (array.changing_bytes == 0) return;
-        if (states_.size() == kMaxStates) throw DeviceError("chain '" + program_->name + "': its NFs have more than " + std::to_string(kMaxStates) + " arrays of state");
+        if (states_.size() == kMaxStates)
+            throw DeviceError("chain '" + program_->name + "': its NFs have more than " + std::to_string(kMaxStates) +
+                              " arrays of state");
         states_.push_back({address, const_cast<void*>(array.data), array.changing_bytes, array.bytes, array.owner});
     }
     std::shared_ptr<const chain::Program> program_;
@@ -85,10 +87,11 @@ struct TaskBatch {
 
 /// A kernel beside those of chains: the same work on each item of an array, with tables of its own.
 struct Task {
-    std::string name;            ///< for messages
-    std::string device_header;   ///< by include name, for the device's compiler
-    std::string device_struct;   ///< with `run(const void* tables, const uint32_t* in, uint32_t* out, uint32_t count, uint32_t item, Lanes)`
-    unsigned lanes = 1;          ///< of an item
+    std::string name;           ///< for messages
+    std::string device_header;  ///< by include name, for the device's compiler
+    std::string device_struct;  ///< with `run(const void* tables, const uint32_t* in, uint32_t* out, uint32_t count,
+                                ///< uint32_t item, Lanes)`
+    unsigned lanes = 1;         ///< of an item
     /// The same function for the host.
     void (*run)(const void* tables, const TaskBatch& batch, uint32_t item) = nullptr;
     unsigned in_words = 0, out_words = 0;  ///< of an item
@@ -105,14 +108,16 @@ public:
     virtual ~LoadedTask() = default;
 };
 
-/// A kernel that stays on the device and runs all steps of a program's batches, in the order in which they are put on its list.
-/// One thread at a time; ended by its destructor, which waits, but not for ever. Ends before the device does.
+/// A kernel that stays on the device and runs all steps of a program's batches, in the order in which they are put on
+/// its list. One thread at a time; ended by its destructor, which waits, but not for ever. Ends before the device does.
 class Resident {
 public:
     virtual ~Resident() = default;
-    /// Puts a batch on the list, which must have a free place, and says its number there. The batch's memory must stay until it is done.
+    /// Puts a batch on the list, which must have a free place, and says its number there. The batch's memory must stay
+    /// until it is done.
     virtual Status put(const ResidentBatch& batch, uint64_t& number) = 0;
-    /// ok when the batch is done, whose place is then free; pending, or what went wrong. To be asked in the order of the batches.
+    /// ok when the batch is done, whose place is then free; pending, or what went wrong. To be asked in the order of
+    /// the batches.
     virtual Status query(uint64_t number) = 0;
     /// Lets the kernel end as soon as it can, whatever is on the list. Does not wait.
     virtual void stop() = 0;
@@ -146,23 +151,25 @@ public:
     StreamId create_stream() { return create_stream(false); }
     /// Brings a program's tables to the device and makes its steps ready to launch. Tables and state that an
     /// earlier generation has there already are shared. Any thread.
-    virtual std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) = 0;
-    /// Starts a resident kernel for a program whose steps are resident, with `depth` places on its list. Throws DeviceError
-    /// when the device has no room for one more. Any thread.
+    virtual std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program,
+                                                std::vector<Step> steps) = 0;
+    /// Starts a resident kernel for a program whose steps are resident, with `depth` places on its list. Throws
+    /// DeviceError when the device has no room for one more. Any thread.
     virtual std::shared_ptr<Resident> start_resident(std::shared_ptr<LoadedProgram> program, unsigned depth) = 0;
     /// Brings an image's tables to the device and makes the task ready to launch. Any thread.
     virtual std::shared_ptr<LoadedTask> load(const Task& task, const nf::Image& image) = 0;
 
     // --- while packets flow; any thread, one at a time per stream ---
-    /// What is put on the stream from now on need not begin before `submit`: a device may be told of all of it at once. What
-    /// host memory it is to read must stay as it is until then, too, and whoever waits for its events must do so after `submit`.
+    /// What is put on the stream from now on need not begin before `submit`: a device may be told of all of it at once.
+    /// What host memory it is to read must stay as it is until then, too, and whoever waits for its events must do so
+    /// after `submit`.
     virtual void hold(StreamId) {}
     virtual Status submit(StreamId) { return Status::ok; }
     virtual Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) = 0;
     virtual Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) = 0;
     /// `rows` rows of `width` bytes; pitches are the distances between rows, in bytes.
-    virtual Status copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch,
-                                       size_t width, size_t rows) = 0;
+    virtual Status copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from,
+                                       size_t from_pitch, size_t width, size_t rows) = 0;
     virtual Status copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch,
                                      size_t width, size_t rows) = 0;
     /// Many small copies; `pieces` must stay until they are done.
@@ -173,7 +180,8 @@ public:
     virtual Status launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) = 0;
     /// Sets `event` when all that was put on the stream so far is done.
     virtual Status record(StreamId stream, EventId& event) = 0;
-    /// The same for an event that the host alone asks for, and often, and whose time nobody asks for: a device may tell of it by cheaper means.
+    /// The same for an event that the host alone asks for, and often, and whose time nobody asks for: a device may tell
+    /// of it by cheaper means.
     virtual Status announce(StreamId stream, EventId& event) { return record(stream, event); }
     /// What is put on the stream from now on comes after `event` of the device `of`: this one, or another of its kind.
     virtual Status wait(StreamId stream, Device& of, EventId event) = 0;
@@ -188,16 +196,16 @@ private:
 };
 
 /// The steps that run a program: as few as its ordered NFs allow (`fused`), or one for each NF (`pipelined`), which
-/// moreover has the frames go to the host and come back in between, as where NFs share no memory (`no_sharing`: what G-NET
-/// and Gaviss compare with); or those of `fused`, run by a kernel that stays on the device (`persistent`).
+/// moreover has the frames go to the host and come back in between, as where NFs share no memory (`no_sharing`: what
+/// G-NET and Gaviss compare with); or those of `fused`, run by a kernel that stays on the device (`persistent`).
 enum class Mode { fused, pipelined, no_sharing, persistent };
 inline constexpr Mode kModes[] = {Mode::fused, Mode::pipelined, Mode::no_sharing, Mode::persistent};
 inline constexpr const char* kModeNames[] = {"fused", "pipelined", "no-sharing", "persistent"};
 inline const char* name_of(Mode mode) { return kModeNames[static_cast<int>(mode)]; }
 struct StepOptions {
     Mode mode = Mode::fused;
-    bool gather = false;  ///< kernels fetch the frames
-    bool pack = false;    ///< only heads go back
+    bool gather = false;        ///< kernels fetch the frames
+    bool pack = false;          ///< only heads go back
     bool shared_state = false;  ///< several devices share the program's state
     bool timed = false;         ///< steps with nodes tell what each part of them takes
 };

@@ -18,6 +18,7 @@ std::shared_ptr<Device> open_device(const DeviceName& name, const OpenOptions& o
 /// What model() of that device says, without opening it; empty for one that is not there.
 std::string model_of(const DeviceName& name);
 /// All of them.
-std::vector<std::shared_ptr<Device>> open_devices(const std::vector<DeviceName>& names, const OpenOptions& options = {});
+std::vector<std::shared_ptr<Device>> open_devices(const std::vector<DeviceName>& names,
+                                                  const OpenOptions& options = {});
 
 }  // namespace millrace::device

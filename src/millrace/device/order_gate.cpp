@@ -29,8 +29,8 @@ std::shared_ptr<uint64_t> OrderGate::turn_word(const std::shared_ptr<Device>& de
     if (word == nullptr) {
         auto* const memory = static_cast<uint64_t*>(device->allocate_host(sizeof(uint64_t)));
         *memory = resident_turns;
-        // What frees it stays for as long as somebody looks whether the word is still there, as this gate does, which is the device's:
-        // so it must not keep the device.
+        // What frees it stays for as long as somebody looks whether the word is still there, as this gate does, which
+        // is the device's: so it must not keep the device.
         word = {memory, [own = device](uint64_t* one) mutable { std::exchange(own, nullptr)->free_host(one); }};
         turn_word_ = word;
     }

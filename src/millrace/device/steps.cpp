@@ -13,7 +13,8 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     uint16_t first = 0;
     bool crosses = false;
     const auto add_nodes = [&](uint16_t last) {
-        steps.push_back({.kind = Step::Kind::nodes, .first = first, .last = last, .crosses = std::exchange(crosses, false)});
+        steps.push_back(
+            {.kind = Step::Kind::nodes, .first = first, .last = last, .crosses = std::exchange(crosses, false)});
         first = last;
     };
     const auto run_up_to = [&](uint16_t last) {
@@ -36,12 +37,14 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
         }
     }
     run_up_to(count);
-    if (steps.size() == before || steps.back().kind != Step::Kind::nodes) steps.push_back({Step::Kind::nodes, count, count});
+    if (steps.size() == before || steps.back().kind != Step::Kind::nodes)
+        steps.push_back({Step::Kind::nodes, count, count});
     steps[before].begin = true;
     steps.back().end = true;
     // What NFs without an order change, such as counters, is complete when all have run.
     const auto in_no_order = [](const chain::Node& node) { return node.changes_state_in_no_order(); };
-    if (std::any_of(program.nodes.begin(), program.nodes.end(), in_no_order)) steps.push_back({.kind = Step::Kind::snapshot, .snapshot = true});
+    if (std::any_of(program.nodes.begin(), program.nodes.end(), in_no_order))
+        steps.push_back({.kind = Step::Kind::snapshot, .snapshot = true});
     for (size_t i = steps.size(); i-- > 0 && !steps.back().snapshot;) {
         if (!steps[i].in_order()) continue;
         steps[i].snapshot = true;
@@ -52,7 +55,8 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
         earliest->awaits_turn = true;
         std::find_if(steps.rbegin(), steps.rend(), in_order)->passes_turn = true;
     }
-    const auto numbering = std::find_if(steps.begin(), steps.end(), [](const Step& step) { return step.kind == Step::Kind::tickets; });
+    const auto numbering = std::find_if(steps.begin(), steps.end(),
+                                        [](const Step& step) { return step.kind == Step::Kind::tickets; });
     if (options.shared_state && numbering != steps.end()) numbering->take_states = true;
     if (options.pack) steps.push_back({Step::Kind::pack});
     for (Step& step : steps) step.timed = options.timed && step.kind == Step::Kind::nodes;
@@ -63,7 +67,8 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
 std::string step_text(const chain::Program& program, const Step& step) {
     static const char* const kKinds[] = {"gather", "", "numbering for ", "commit of ", "packing", "snapshot of state"};
     std::string text = kKinds[static_cast<size_t>(step.kind)];
-    const bool named = step.kind == Step::Kind::nodes || step.kind == Step::Kind::tickets || step.kind == Step::Kind::commit;
+    const bool named = step.kind == Step::Kind::nodes || step.kind == Step::Kind::tickets ||
+                       step.kind == Step::Kind::commit;
     const uint16_t last = step.kind == Step::Kind::tickets ? static_cast<uint16_t>(step.first + 1) : step.last;
     for (uint16_t i = step.first; named && i < last; ++i) text += (i > step.first ? " → " : "") + program.nodes[i].name;
     return text.empty() ? "parsing" : text;

@@ -39,28 +39,35 @@ void examine_nics(Findings& findings) {
         if (!first_line(device / "class").starts_with(kNetworkClass)) continue;
         ++nics;
         const std::string driver = link_name(device / "driver");
-        std::string text = first_line(device / "vendor") + ":" + first_line(device / "device") + ", driver " + (driver.empty() ? "none" : driver);
-        for (const fs::path& interface : entries(device / "net")) text += ", interface " + interface.filename().string();
-        if (const std::string node = first_line(device / "numa_node"); !node.empty() && node != "-1") text += ", NUMA node " + node;
+        std::string text = first_line(device / "vendor") + ":" + first_line(device / "device") + ", driver " +
+                           (driver.empty() ? "none" : driver);
+        for (const fs::path& interface : entries(device / "net"))
+            text += ", interface " + interface.filename().string();
+        if (const std::string node = first_line(device / "numa_node"); !node.empty() && node != "-1")
+            text += ", NUMA node " + node;
         const std::string address = device.filename();
         // mlx drivers share the device with the kernel; all others give it away.
         if (is_user_space_driver(driver) || driver == "mlx5_core" || driver == "mlx4_core")
             ok(findings, "network", address, text + "; use it as dpdk: " + address);
         else
-            note(findings, "network", address, text + "; for dpdk: bind it to vfio-pci (dpdk-devbind.py -b vfio-pci " + address + ")");
+            note(findings, "network", address,
+                 text + "; for dpdk: bind it to vfio-pci (dpdk-devbind.py -b vfio-pci " + address + ")");
     }
     if (nics == 0)
-        absent(findings, "network", "PCI NICs", "none", "no ports at wire speed; captures, rings, tap and af_packet work",
-                "a NIC with a DPDK driver");
+        absent(findings, "network", "PCI NICs", "none",
+               "no ports at wire speed; captures, rings, tap and af_packet work", "a NIC with a DPDK driver");
     std::string interfaces;
     for (const fs::path& interface : entries("/sys/class/net"))
-        interfaces += (interfaces.empty() ? "" : ", ") + interface.filename().string() + " (" + first_line(interface / "operstate") + ")";
+        interfaces += (interfaces.empty() ? "" : ", ") + interface.filename().string() + " (" +
+                      first_line(interface / "operstate") + ")";
     note(findings, "network", "interfaces", interfaces.empty() ? "none" : interfaces);
 }
 
 #ifdef MILLRACE_LINKED_DRIVERS
 /// A portable program looks for no others.
-void examine_drivers(Findings& findings) { ok(findings, "network", "DPDK drivers", "within the program: " MILLRACE_LINKED_DRIVERS); }
+void examine_drivers(Findings& findings) {
+    ok(findings, "network", "DPDK drivers", "within the program: " MILLRACE_LINKED_DRIVERS);
+}
 #else
 void examine_drivers(Findings& findings) {
     std::string names;
@@ -70,10 +77,13 @@ void examine_drivers(Findings& findings) {
         constexpr std::string_view kPrefix = "librte_net_", kSuffix = ".so";
         if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix)) continue;
         ++count;
-        names += (names.empty() ? "" : " ") + name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+        names += (names.empty() ? "" : " ") +
+                 name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
     }
     if (count != 0) ok(findings, "network", "DPDK drivers", std::to_string(count) + ": " + names);
-    else missing(findings, "network", "DPDK drivers", "none in " RTE_EAL_PMD_PATH, "no dpdk and tap ports", "install DPDK's driver packages");
+    else
+        missing(findings, "network", "DPDK drivers", "none in " RTE_EAL_PMD_PATH, "no dpdk and tap ports",
+                "install DPDK's driver packages");
 }
 #endif
 
@@ -105,7 +115,8 @@ bool gpu_there() {
 }
 
 /// Without a GPU nothing of the kind is needed.
-void lacks(Findings& findings, const std::string& name, const std::string& value, const std::string& cost, const std::string& remedy) {
+void lacks(Findings& findings, const std::string& name, const std::string& value, const std::string& cost,
+           const std::string& remedy) {
     if (gpu_there()) missing(findings, "gpu", name, value, cost, remedy);
     else absent(findings, "gpu", name, value, cost, remedy);
 }
@@ -119,10 +130,12 @@ void examine_cuda(Findings& findings) {
     auto* count_of = cuda.find<int(int*)>("cuDeviceGetCount");
     auto* name_of = cuda.find<int(char*, int, int)>("cuDeviceGetName");
     int count = 0, version = 0;
-    if (init == nullptr || count_of == nullptr || name_of == nullptr || init(0) != 0 || count_of(&count) != 0 || count == 0)
+    if (init == nullptr || count_of == nullptr || name_of == nullptr || init(0) != 0 || count_of(&count) != 0 ||
+        count == 0)
         return lacks(findings, "driver", "libcuda.so.1 finds no GPU", "chains run on the CPU only", remedy);
     if (version_of != nullptr && version_of(&version) == 0)
-        ok(findings, "gpu", "driver", "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10));
+        ok(findings, "gpu", "driver",
+           "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10));
     for (int i = 0; i < count; ++i) {
         char name[128] = "";
         if (name_of(name, sizeof name, i) == 0) ok(findings, "gpu", "cuda:" + std::to_string(i), name);
@@ -144,12 +157,14 @@ void examine_gpu(Findings& findings) {
         for (const char* name : {"libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"}) names.push_back(folder + name);
     const Library nvrtc(names);
     int major = 0, minor = 0;
-    if (auto* version_of = nvrtc.find<int(int*, int*)>("nvrtcVersion"); version_of != nullptr && version_of(&major, &minor) == 0)
+    if (auto* version_of = nvrtc.find<int(int*, int*)>("nvrtcVersion");
+        version_of != nullptr && version_of(&major, &minor) == 0)
         ok(findings, "gpu", "NVRTC", nvrtc.name() + ", " + std::to_string(major) + "." + std::to_string(minor));
     else
         lacks(findings, "NVRTC", places.refused.empty() ? "not found" : "not found; " + places.refused.front(),
-                "kernels cannot be compiled on this machine",
-                "install the CUDA toolkit, or the wheels nvidia-cuda-nvrtc and nvidia-nvjitlink and name their folder in MILLRACE_CUDA");
+              "kernels cannot be compiled on this machine",
+              "install the CUDA toolkit, or the wheels nvidia-cuda-nvrtc and nvidia-nvjitlink and name their folder in "
+              "MILLRACE_CUDA");
     const Library nvml({"libnvidia-ml.so.1"});
     if (nvml.there()) ok(findings, "gpu", "NVML", nvml.name());
     else absent(findings, "gpu", "NVML", "not found", "no power and temperature figures", "comes with the GPU driver");
@@ -159,7 +174,9 @@ void examine_libraries(Findings& findings) {
     ok(findings, "libraries", "DPDK", rte_version());
     ok(findings, "libraries", "libpcap", pcap_lib_version());
     if (hs_valid_platform() == HS_SUCCESS) ok(findings, "libraries", "Hyperscan", hs_version());
-    else missing(findings, "libraries", "Hyperscan", std::string(hs_version()) + ", does not run here", "no pattern matching on the CPU", "a CPU with SSSE3");
+    else
+        missing(findings, "libraries", "Hyperscan", std::string(hs_version()) + ", does not run here",
+                "no pattern matching on the CPU", "a CPU with SSSE3");
     ok(findings, "libraries", "intel-ipsec-mb", imb_get_version_str());
 }
 

@@ -14,8 +14,8 @@ struct Finding {
         optional,  ///< not there, and only some uses need it: `cost` says which
         note,      ///< neither good nor bad
     };
-    std::string group;   ///< "memory", "cpu", "network", "gpu", "libraries", "rights"
-    std::string name;    ///< "huge pages"
+    std::string group;  ///< "memory", "cpu", "network", "gpu", "libraries", "rights"
+    std::string name;   ///< "huge pages"
     State state = State::ok;
     std::string value;   ///< what was found
     std::string cost;    ///< of what is missing or optional

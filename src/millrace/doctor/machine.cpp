@@ -43,12 +43,13 @@ std::string mib(uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
 
 void examine_huge_pages(Findings& findings) {
     const size_t free_bytes = free_huge_page_bytes();
-    if (free_bytes > 0)
-        ok(findings, "memory", "huge pages", mib(free_bytes) + " free");
+    if (free_bytes > 0) ok(findings, "memory", "huge pages", mib(free_bytes) + " free");
     else
-        absent(findings, "memory", "huge pages", "none free",
-                "packet buffers lie in ordinary memory: more TLB misses, and NICs driven from user space cannot reach them",
-                "echo 1024 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, or hugepages=1024 on the kernel's command line");
+        absent(
+            findings, "memory", "huge pages", "none free",
+            "packet buffers lie in ordinary memory: more TLB misses, and NICs driven from user space cannot reach them",
+            "echo 1024 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, or hugepages=1024 on the kernel's "
+            "command line");
     const std::string transparent = first_line("/sys/kernel/mm/transparent_hugepage/enabled");
     note(findings, "memory", "transparent huge pages", transparent.empty() ? "not in this kernel" : transparent);
 }
@@ -68,24 +69,30 @@ void examine_memory(Findings& findings) {
         ok(findings, "memory", "locked memory", limit.rlim_cur == RLIM_INFINITY ? "unlimited" : mib(limit.rlim_cur));
     else
         absent(findings, "memory", "locked memory", "at most " + mib(limit.rlim_cur),
-                "af_xdp ports, VFIO devices and pinned GPU buffers may be refused", "ulimit -l unlimited, or LimitMEMLOCK=infinity in the service");
+               "af_xdp ports, VFIO devices and pinned GPU buffers may be refused",
+               "ulimit -l unlimited, or LimitMEMLOCK=infinity in the service");
 }
 
 void examine_cpu(Findings& findings) {
     note(findings, "cpu", "model", field_of("/proc/cpuinfo", "model name"));
     note(findings, "cpu", "cores", std::to_string(std::thread::hardware_concurrency()) + " usable");
     const std::string isolated = first_line("/sys/devices/system/cpu/isolated");
-    note(findings, "cpu", "isolated cores", isolated.empty() ? "none: other processes may interrupt workers (isolcpus=, nohz_full=)" : isolated);
-    if (const std::string governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"); !governor.empty())
+    note(findings, "cpu", "isolated cores",
+         isolated.empty() ? "none: other processes may interrupt workers (isolcpus=, nohz_full=)" : isolated);
+    if (const std::string governor = first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+        !governor.empty())
         note(findings, "cpu", "frequency governor", governor);
 
     std::istringstream words(field_of("/proc/cpuinfo", "flags"));
     std::vector<std::string> flags;
     for (std::string word; words >> word;) flags.push_back(word);
-    const auto has = [&](const std::string& flag) { return std::find(flags.begin(), flags.end(), flag) != flags.end(); };
+    const auto has = [&](const std::string& flag) {
+        return std::find(flags.begin(), flags.end(), flag) != flags.end();
+    };
     const auto feature = [&](const std::string& name, bool there, const std::string& cost) {
         if (there) ok(findings, "cpu", name, "yes");
-        else absent(findings, "cpu", name, "no", cost, "a newer CPU; in a virtual machine, pass the host's CPU through");
+        else
+            absent(findings, "cpu", name, "no", cost, "a newer CPU; in a virtual machine, pass the host's CPU through");
     };
     feature("AVX2", has("avx2"), "pattern matching, lookups and crypto on the CPU run at a fraction of their speed");
     feature("AVX-512", has("avx512f") && has("avx512bw") && has("avx512vl") && has("avx512dq"),
@@ -107,10 +114,13 @@ void examine_rights(Findings& findings) {
     right("cap_net_admin", 12, "no tap ports, no promiscuous mode");
     right("cap_ipc_lock", 14, "huge pages and locked memory only within the user's limits");
     if (access("/dev/net/tun", R_OK | W_OK) == 0) ok(findings, "rights", "/dev/net/tun", "usable");
-    else absent(findings, "rights", "/dev/net/tun", "not usable", "no tap ports", "modprobe tun, and rights on the device");
+    else
+        absent(findings, "rights", "/dev/net/tun", "not usable", "no tap ports",
+               "modprobe tun, and rights on the device");
     if (access("/dev/vfio/vfio", R_OK | W_OK) == 0) ok(findings, "rights", "/dev/vfio/vfio", "usable");
-    else absent(findings, "rights", "/dev/vfio/vfio", "not usable", "no NICs through VFIO (mlx5 does not need it)",
-                 "modprobe vfio-pci, an IOMMU, and rights on the device");
+    else
+        absent(findings, "rights", "/dev/vfio/vfio", "not usable", "no NICs through VFIO (mlx5 does not need it)",
+               "modprobe vfio-pci, an IOMMU, and rights on the device");
 }
 
 }  // namespace millrace::doctor

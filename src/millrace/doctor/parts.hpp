@@ -25,11 +25,15 @@ inline void note(Findings& findings, std::string group, std::string name, std::s
     findings.push_back({std::move(group), std::move(name), Finding::State::note, std::move(value), {}, {}});
 }
 /// What only some uses need.
-inline void absent(Findings& findings, std::string group, std::string name, std::string value, std::string cost, std::string remedy) {
-    findings.push_back({std::move(group), std::move(name), Finding::State::optional, std::move(value), std::move(cost), std::move(remedy)});
+inline void absent(Findings& findings, std::string group, std::string name, std::string value, std::string cost,
+                   std::string remedy) {
+    findings.push_back({std::move(group), std::move(name), Finding::State::optional, std::move(value), std::move(cost),
+                        std::move(remedy)});
 }
-inline void missing(Findings& findings, std::string group, std::string name, std::string value, std::string cost, std::string remedy) {
-    findings.push_back({std::move(group), std::move(name), Finding::State::missing, std::move(value), std::move(cost), std::move(remedy)});
+inline void missing(Findings& findings, std::string group, std::string name, std::string value, std::string cost,
+                    std::string remedy) {
+    findings.push_back({std::move(group), std::move(name), Finding::State::missing, std::move(value), std::move(cost),
+                        std::move(remedy)});
 }
 
 /// The first line of a small file such as those below /sys; empty when it cannot be read.

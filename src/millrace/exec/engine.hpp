@@ -23,8 +23,8 @@ class Delivery {
 public:
     virtual ~Delivery() = default;
     /// `fates[i]` belongs to `mbufs[i]`; owns the mbufs from here on.
-    virtual void deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, const Fate* fates,
-                         size_t count) = 0;
+    virtual void deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
+                         const Fate* fates, size_t count) = 0;
     /// Whether `visits` is to be called.
     virtual bool wants_visits() const { return false; }
     /// Before `deliver`: who saw the packet.
@@ -38,10 +38,11 @@ inline constexpr uint32_t kMostOfRun = 1024;
 class FrameDelivery {
 public:
     virtual ~FrameDelivery() = default;
-    /// Frames that came with `run` and share their fate but for its decision's detail, which stands in each one's result (`detail_of`).
-    /// Their memory stays until this returns.
+    /// Frames that came with `run` and share their fate but for its decision's detail, which stands in each one's
+    /// result (`detail_of`). Their memory stays until this returns.
     virtual void deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run,
-                                std::span<const io::FramePieces> frames, const Fate& fate, const device::PacketResult* results) = 0;
+                                std::span<const io::FramePieces> frames, const Fate& fate,
+                                const device::PacketResult* results) = 0;
     /// Frames are not needed any more. In the order in which they were submitted.
     virtual void give_back(const io::FrameRun& run) = 0;
     /// A packet that holds a copy of the frame, in a buffer of the port that received it; null when there is none left.
@@ -53,14 +54,16 @@ class Engine {
 public:
     virtual ~Engine() = default;
     /// Takes `count` packets into a chain. They reach `Delivery` in this order, now or in a later call.
-    virtual void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
-                        size_t count) = 0;
+    virtual void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
+                        rte_mbuf* const* mbufs, size_t count) = 0;
     /// Whether `submit` runs the chain before it returns, in place of queueing packets.
     virtual bool runs_at_once() const { return false; }
     /// Whether the other `submit` may be called: frames without mbufs then come back by FrameDelivery.
     virtual bool takes_runs() const { return false; }
-    /// Takes the frames of a run into a chain. All runs of one port and queue go to one engine; they reach FrameDelivery in this order.
-    virtual void submit(const std::shared_ptr<const chain::Program>& /*program*/, ChainCounters& /*counters*/, const io::FrameRun& /*run*/) {}
+    /// Takes the frames of a run into a chain. All runs of one port and queue go to one engine; they reach
+    /// FrameDelivery in this order.
+    virtual void submit(const std::shared_ptr<const chain::Program>& /*program*/, ChainCounters& /*counters*/,
+                        const io::FrameRun& /*run*/) {}
     /// Moves on what is under way. Never blocks.
     virtual void poll() = 0;
     /// Packets taken in and not delivered.

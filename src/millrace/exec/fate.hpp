@@ -14,16 +14,16 @@ using device::kParserNode;
 /// Why a packet did not leave although its chain wanted it to; indexes kExitDropNames.
 enum class ExitDrop : uint8_t { no_output, transmit_full, device_failed, no_buffer, punt_full, no_punt_port };
 inline constexpr unsigned kExitDropCount = 6;
-inline constexpr const char* kExitDropNames[kExitDropCount] = {"no-output",     "transmit-full", "device-failed",
-                                                               "no-buffer",     "punt-full",     "no-punt-port"};
+inline constexpr const char* kExitDropNames[kExitDropCount] = {"no-output", "transmit-full", "device-failed",
+                                                               "no-buffer", "punt-full",     "no-punt-port"};
 
-/// Where a packet goes, and which NF said so by which outcome. One that the engine itself gives up (kNoNode) is dropped for the
-/// ExitDrop that its outcome says.
+/// Where a packet goes, and which NF said so by which outcome. One that the engine itself gives up (kNoNode) is dropped
+/// for the ExitDrop that its outcome says.
 struct Fate {
     chain::Target target;
     uint16_t node = kNoNode;
     uint16_t out_port = kNoPort;  ///< an NF's choice for packets that reach the output: a port, or a set (kPortSet)
-    Decision decision;            ///< a device brings back the lower 16 bits of `detail`, unless visits are wanted (engine.hpp)
+    Decision decision;  ///< a device brings back the lower 16 bits of `detail`, unless visits are wanted (engine.hpp)
 };
 
 /// A decision's detail of which a device has brought back these bits.

@@ -1,7 +1,7 @@
 // Frames that lie side by side in memory, many to a buffer, in place of one mbuf each.
 //
-// NICs with striding receive queues or packed streams, and the block rings of kernels, leave frames like that. What a worker then
-// does for each of them is a look at 8 bytes, where an mbuf takes two cache lines of header and a pool.
+// NICs with striding receive queues or packed streams, and the block rings of kernels, leave frames like that. What a
+// worker then does for each of them is a look at 8 bytes, where an mbuf takes two cache lines of header and a pool.
 #pragma once
 
 #include <bit>
@@ -17,14 +17,17 @@ struct FrameSpot {
 };
 static_assert(sizeof(FrameSpot) == 8);
 
-/// Frames of a run begin at multiples of so many bytes, as strides of NICs are no shorter. What lies between two of them is readable.
+/// Frames of a run begin at multiples of so many bytes, as strides of NICs are no shorter. What lies between two of
+/// them is readable.
 inline constexpr uint32_t kFrameSpacing = 64;
 
 /// How many of the `count` frames, one at least, are of one length and at one distance from each other.
 inline uint32_t frames_alike(const FrameSpot* spots, uint32_t count) {
     if (count < 2) return count;
     constexpr uint32_t kAtOnce = 8;  // without a branch
-    const auto step = [&](uint32_t i) { return std::bit_cast<uint64_t>(spots[i + 1]) - std::bit_cast<uint64_t>(spots[i]); };
+    const auto step = [&](uint32_t i) {
+        return std::bit_cast<uint64_t>(spots[i + 1]) - std::bit_cast<uint64_t>(spots[i]);
+    };
     const uint64_t first = step(0);
     if (first > UINT32_MAX) return 1;  // another length
     uint32_t n = 2;
@@ -36,27 +39,30 @@ inline uint32_t frames_alike(const FrameSpot* spots, uint32_t count) {
     return n;
 }
 
-/// Frames as a port received them, in order of arrival. The memory is the port's, stays as it is until the frames are given back
+/// Frames as a port received them, in order of arrival. The memory is the port's, stays as it is until the frames are
+/// given back
 /// (`Port::give_back`), and must not be written.
 struct FrameRun {
     const uint8_t* memory = nullptr;
     const FrameSpot* spots = nullptr;  ///< `count` of them, at rising offsets
     uint32_t count = 0;
-    uint16_t port = 0;                 ///< index of the port
-    uint64_t first_number = 0;         ///< as `packet_number`; each following frame's is `number_step` more
+    uint16_t port = 0;          ///< index of the port
+    uint64_t first_number = 0;  ///< as `packet_number`; each following frame's is `number_step` more
     uint64_t number_step = 1;
-    uint64_t first_ns = 0;             ///< as `packet_timestamp_ns`; each following frame's is `interval_ns` more
+    uint64_t first_ns = 0;  ///< as `packet_timestamp_ns`; each following frame's is `interval_ns` more
     uint64_t interval_ns = 0;
 
     const uint8_t* data(uint32_t i) const { return memory + spots[i].offset; }
     uint64_t number(uint32_t i) const { return first_number + i * number_step; }
     uint64_t timestamp_ns(uint32_t i) const { return first_ns + i * interval_ns; }
-    /// Takes in a run that goes on where this one ends; false if it does not. Times of its frames may shift by kMostShiftNs.
+    /// Takes in a run that goes on where this one ends; false if it does not. Times of its frames may shift by
+    /// kMostShiftNs.
     bool join(const FrameRun& behind) {
         const uint64_t next_ns = timestamp_ns(count);
         const uint64_t shift_ns = next_ns > behind.first_ns ? next_ns - behind.first_ns : behind.first_ns - next_ns;
-        if (behind.memory != memory || behind.spots != spots + count || behind.port != port || behind.first_number != number(count) ||
-            behind.number_step != number_step || behind.interval_ns != interval_ns || shift_ns > kMostShiftNs)
+        if (behind.memory != memory || behind.spots != spots + count || behind.port != port ||
+            behind.first_number != number(count) || behind.number_step != number_step ||
+            behind.interval_ns != interval_ns || shift_ns > kMostShiftNs)
             return false;
         count += behind.count;
         return true;
@@ -73,7 +79,8 @@ struct FrameRun {
     }
 };
 
-/// A frame on its way out, in one piece or two: what follows the head may still lie where it was received. Memory of the sender's.
+/// A frame on its way out, in one piece or two: what follows the head may still lie where it was received. Memory of
+/// the sender's.
 struct FramePieces {
     const uint8_t* head = nullptr;
     const uint8_t* rest = nullptr;

@@ -18,7 +18,8 @@ void register_metadata() {
     field.size = sizeof(detail::PacketMetadata);
     field.align = alignof(detail::PacketMetadata);
     const int offset = rte_mbuf_dynfield_register(&field);
-    if (offset < 0) throw std::runtime_error(std::string("no room in the mbuf for packet metadata: ") + rte_strerror(rte_errno));
+    if (offset < 0)
+        throw std::runtime_error(std::string("no room in the mbuf for packet metadata: ") + rte_strerror(rte_errno));
     detail::metadata_offset = offset;
 }
 

@@ -37,8 +37,10 @@ inline void set_packet_metadata(rte_mbuf* mbuf, uint64_t timestamp_ns, uint64_t 
     *detail::metadata(mbuf) = {timestamp_ns, number};
 }
 
-/// Whether a packet belongs to the sample that sources and sinks keep for checks: an input's first 256, and behind them one in
-/// 65,536, told by a hash so that every queue has some.
-inline bool in_sample(uint64_t number) { return number <= 256 || static_cast<uint32_t>(number * 0x9e3779b97f4a7c15ull >> 32) < 1u << 16; }
+/// Whether a packet belongs to the sample that sources and sinks keep for checks: an input's first 256, and behind them
+/// one in 65,536, told by a hash so that every queue has some.
+inline bool in_sample(uint64_t number) {
+    return number <= 256 || static_cast<uint32_t>(number * 0x9e3779b97f4a7c15ull >> 32) < 1u << 16;
+}
 
 }  // namespace millrace::io

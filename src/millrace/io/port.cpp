@@ -6,9 +6,9 @@
 namespace millrace::io {
 namespace {
 
-constexpr const char* kDropNames[kPortDrops] = {"too-long",         "too-short", "no-mbuf",  "missed",     "receive-error", "read-error",
-                                                "unsupported-link", "tx-full",   "tx-error", "over-mtu",   "link-down",     "too-many-segments",
-                                                "write-error"};
+constexpr const char* kDropNames[kPortDrops] = {
+    "too-long", "too-short", "no-mbuf",  "missed",    "receive-error",     "read-error", "unsupported-link",
+    "tx-full",  "tx-error",  "over-mtu", "link-down", "too-many-segments", "write-error"};
 
 uint64_t sum_drops(const std::map<std::string, uint64_t>& drops, bool sending) {
     uint64_t sum = 0;
@@ -39,15 +39,15 @@ bool Port::fits_mtu(const uint8_t* head, size_t head_bytes, uint32_t bytes, uint
 }
 
 Port::Port(PortInfo info)
-    : info_(std::move(info)),
-      receiving_(std::make_unique<QueueCounters[]>(info_.receive_queues)),
+    : info_(std::move(info)), receiving_(std::make_unique<QueueCounters[]>(info_.receive_queues)),
       sending_(std::make_unique<QueueCounters[]>(info_.send_queues)) {}
 
 PortCounters Port::counters() const {
     PortCounters result;
     const auto add_drops = [&](const QueueCounters& queue) {
         for (size_t i = 0; i < kPortDrops; ++i)
-            if (const uint64_t n = queue.drops[i].load(std::memory_order_relaxed); n != 0) result.drops[kDropNames[i]] += n;
+            if (const uint64_t n = queue.drops[i].load(std::memory_order_relaxed); n != 0)
+                result.drops[kDropNames[i]] += n;
     };
     for (uint16_t q = 0; q < info_.receive_queues; ++q) {
         result.received_packets += receiving_[q].packets.load(std::memory_order_relaxed);

@@ -25,23 +25,23 @@ namespace millrace::io {
 /// Why a port lost a packet. The first group happens before `receive` could hand the packet over, the
 /// second after `send` took it.
 enum class PortDrop : uint8_t {
-    too_long,          ///< the frame does not fit into one packet buffer
-    too_short,         ///< a record without room for an Ethernet header
-    no_mbuf,           ///< the pool was empty when the frame came (network ports only: others wait)
-    missed,            ///< the NIC's queue or the kernel's was full
-    receive_error,     ///< the NIC found the frame damaged
-    read_error,        ///< the capture breaks off inside a record
-    unsupported_link,  ///< the record's link type has no Ethernet form
-    tx_full,           ///< the NIC, the kernel or the peer had no room for it any more
-    tx_error,          ///< the NIC or the kernel refused it
-    over_mtu,          ///< longer than the port's MTU allows
-    link_down,         ///< the interface was down or gone
-    too_many_segments, ///< a packet in more pieces than the port can write
-    write_error,       ///< the output file could not be written
+    too_long,           ///< the frame does not fit into one packet buffer
+    too_short,          ///< a record without room for an Ethernet header
+    no_mbuf,            ///< the pool was empty when the frame came (network ports only: others wait)
+    missed,             ///< the NIC's queue or the kernel's was full
+    receive_error,      ///< the NIC found the frame damaged
+    read_error,         ///< the capture breaks off inside a record
+    unsupported_link,   ///< the record's link type has no Ethernet form
+    tx_full,            ///< the NIC, the kernel or the peer had no room for it any more
+    tx_error,           ///< the NIC or the kernel refused it
+    over_mtu,           ///< longer than the port's MTU allows
+    link_down,          ///< the interface was down or gone
+    too_many_segments,  ///< a packet in more pieces than the port can write
+    write_error,        ///< the output file could not be written
     kCount,
 };
 inline constexpr size_t kPortDrops = static_cast<size_t>(PortDrop::kCount);
-const char* drop_name(PortDrop drop);     ///< "too-long", …
+const char* drop_name(PortDrop drop);  ///< "too-long", …
 bool is_send_drop(PortDrop drop);
 
 /// What a port has counted since it was made. For every port:
@@ -51,7 +51,7 @@ struct PortCounters {
     uint64_t received_packets = 0, received_bytes = 0;  ///< handed to workers by `receive`; frame bytes, no CRC
     uint64_t sent_packets = 0, sent_bytes = 0;          ///< really sent, written or delivered
     std::map<std::string, uint64_t> drops;              ///< by name; only those that happened
-    std::map<std::string, uint64_t> details;            ///< what is no loss but worth knowing: "padded", "snapped", "pool-empty"
+    std::map<std::string, uint64_t> details;  ///< what is no loss but worth knowing: "padded", "snapped", "pool-empty"
     uint64_t receive_drops() const;
     uint64_t send_drops() const;
 };
@@ -97,8 +97,8 @@ public:
     /// the port's from then on (it frees them); the caller keeps the rest and may try again.
     virtual uint16_t send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) = 0;
 
-    // Ports that keep received frames side by side give them out without mbufs, too, to those who want them so; a queue's packets
-    // are then taken by either call.
+    // Ports that keep received frames side by side give them out without mbufs, too, to those who want them so; a
+    // queue's packets are then taken by either call.
     virtual bool receives_runs() const { return false; }
     /// Fetches at most `most` frames that lie side by side; none when its count is 0. Never blocks.
     virtual FrameRun receive_run(uint16_t /*queue*/, uint32_t /*most*/) { return {}; }
@@ -106,8 +106,12 @@ public:
     virtual void give_back(uint16_t /*queue*/, uint32_t /*count*/) {}
     /// Whether `send_frames` may be called.
     virtual bool sends_frames() const { return false; }
-    /// Sends the first of `frames`, which came with `run`, in order; returns what it took. It has done with their memory when it returns.
-    virtual SentFrames send_frames(uint16_t /*queue*/, const FrameRun& /*run*/, std::span<const FramePieces> /*frames*/) { return {}; }
+    /// Sends the first of `frames`, which came with `run`, in order; returns what it took. It has done with their
+    /// memory when it returns.
+    virtual SentFrames send_frames(uint16_t /*queue*/, const FrameRun& /*run*/,
+                                   std::span<const FramePieces> /*frames*/) {
+        return {};
+    }
 
     /// True once no queue will ever receive anything any more (end of a capture or a counted source).
     virtual bool exhausted() const { return !can_receive(); }
@@ -150,7 +154,8 @@ protected:
         }
         void drop(PortDrop reason, uint64_t n = 1) { add(drops[static_cast<size_t>(reason)], n); }
     };
-    /// Whether a frame of so many bytes, of which `head_bytes` lie at `head`, is within an MTU: VLAN tags, two at most, come on top of it.
+    /// Whether a frame of so many bytes, of which `head_bytes` lie at `head`, is within an MTU: VLAN tags, two at most,
+    /// come on top of it.
     static bool fits_mtu(const uint8_t* head, size_t head_bytes, uint32_t bytes, uint32_t mtu);
     QueueCounters& receiving(uint16_t queue) { return receiving_[queue]; }
     QueueCounters& sending(uint16_t queue) { return sending_[queue]; }
@@ -162,13 +167,13 @@ private:
 
 /// What ports are made for.
 struct PortEnvironment {
-    uint16_t queues = 1;               ///< workers: queues a port gets unless its options say otherwise
-    uint32_t headroom_bytes = 128;     ///< free bytes before frames: what the chains may add in front (≥ 128)
-    uint32_t tailroom_bytes = 64;      ///< free bytes behind the longest frame: what the chains may append
-    uint32_t pool_packets = 16384;     ///< buffers of each receiving port, unless its `buffers` option says otherwise
+    uint16_t queues = 1;            ///< workers: queues a port gets unless its options say otherwise
+    uint32_t headroom_bytes = 128;  ///< free bytes before frames: what the chains may add in front (≥ 128)
+    uint32_t tailroom_bytes = 64;   ///< free bytes behind the longest frame: what the chains may append
+    uint32_t pool_packets = 16384;  ///< buffers of each receiving port, unless its `buffers` option says otherwise
     size_t pool_memory_bytes = size_t{128} << 20;  ///< a pool of long frames gets fewer buffers to stay below
-    std::string output_folder;         ///< relative names of output files start here; empty: in the YAML file's folder
-    EalOptions eal;                    ///< used when EAL does not run yet
+    std::string output_folder;  ///< relative names of output files start here; empty: in the YAML file's folder
+    EalOptions eal;             ///< used when EAL does not run yet
     std::function<void(Diagnostic)> warn = [](Diagnostic) {};
 };
 

@@ -14,9 +14,9 @@ namespace millrace::io {
 
 /// What every kind is handed: the options all ports share are read already.
 struct PortPlan {
-    PortInfo info;       ///< name, kind and index are set
-    Config options;      ///< the port's whole map
-    Config value;        ///< what stands behind the key that names the kind
+    PortInfo info;   ///< name, kind and index are set
+    Config options;  ///< the port's whole map
+    Config value;    ///< what stands behind the key that names the kind
     uint16_t queues = 1;
     uint32_t max_frame_bytes = 0;  ///< `max-frame`, 0 when not given
     bool buffers_given = false;
@@ -42,7 +42,7 @@ OpenPort plan_source(const PortPlan& plan);
 OpenPort plan_pcap(const PortPlan& plan);  ///< `pcap:` and `output:`
 OpenPort plan_capture(const PortPlan& plan);
 OpenPort plan_packet_socket(const PortPlan& plan);  ///< `af_packet:`
-OpenPort plan_ethdev(const PortPlan& plan);    ///< `tap:` and `dpdk:`
+OpenPort plan_ethdev(const PortPlan& plan);         ///< `tap:` and `dpdk:`
 
 /// Makes both ends of rings. Lives while ports are being made.
 class RingPlans {

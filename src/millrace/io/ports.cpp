@@ -8,7 +8,8 @@
 namespace millrace::io {
 namespace {
 
-const std::vector<std::string> kKinds = {"pcap", "output", "capture", "source", "sink", "null", "ring", "af_packet", "tap", "dpdk"};
+const std::vector<std::string> kKinds = {"pcap", "output", "capture",   "source", "sink",
+                                         "null", "ring",   "af_packet", "tap",    "dpdk"};
 const std::vector<std::string> kShared = {"queues", "buffers", "max-frame"};
 constexpr int64_t kMostQueues = 64;
 
@@ -20,7 +21,8 @@ struct Planned {
 
 /// The entry that says what kind of port it is. A `pcap` with an `output` is one port of kind pcap.
 std::pair<Config, Config> find_kind(const Config& name, const Config& options) {
-    if (!options.is_map()) name.fail("port '" + name.text() + "' is not a map", "write it as " + name.text() + ": { pcap: traffic.pcap }");
+    if (!options.is_map())
+        name.fail("port '" + name.text() + "' is not a map", "write it as " + name.text() + ": { pcap: traffic.pcap }");
     std::vector<std::pair<Config, Config>> found;
     std::vector<std::string> keys;
     for (const auto& [key, value] : options.entries()) {
@@ -30,11 +32,13 @@ std::pair<Config, Config> find_kind(const Config& name, const Config& options) {
     if (found.size() == 2 && found[0].first.text() == "output") std::swap(found[0], found[1]);
     if (found.size() == 2 && found[0].first.text() == "pcap" && found[1].first.text() == "output") found.pop_back();
     if (found.size() > 1)
-        found[1].first.fail("port '" + name.text() + "' is a '" + found[0].first.text() + "' already", "make it two ports");
+        found[1].first.fail("port '" + name.text() + "' is a '" + found[0].first.text() + "' already",
+                            "make it two ports");
     if (!found.empty()) return found[0];
     for (const std::string& key : keys)
         if (const std::string near = closest_word(key, kKinds); !near.empty())
-            options.fail("port '" + name.text() + "' does not say what it is", "did you mean '" + near + "' by '" + key + "'?");
+            options.fail("port '" + name.text() + "' does not say what it is",
+                         "did you mean '" + near + "' by '" + key + "'?");
     std::string all;
     for (const std::string& kind : kKinds) all += (all.empty() ? "" : ", ") + kind;
     options.fail("port '" + name.text() + "' does not say what it is", "one of " + all);
@@ -42,13 +46,18 @@ std::pair<Config, Config> find_kind(const Config& name, const Config& options) {
 
 PortPlan read_shared(const Config& name, const Config& options, uint16_t index, const PortEnvironment& environment) {
     const auto [key, value] = find_kind(name, options);
-    PortPlan plan{.info = {}, .options = options, .value = value, .pool = {}, .warn = environment.warn, .output_folder = environment.output_folder};
+    PortPlan plan{.info = {},
+                  .options = options,
+                  .value = value,
+                  .pool = {},
+                  .warn = environment.warn,
+                  .output_folder = environment.output_folder};
     plan.info.name = name.text();
     plan.info.kind = key.text();
     plan.info.index = index;
     plan.queues = static_cast<uint16_t>(options.integer_or("queues", environment.queues, 1, kMostQueues));
-    plan.max_frame_bytes =
-        static_cast<uint32_t>(options.integer_or("max-frame", 0, 64, longest_frame(environment.headroom_bytes)));
+    plan.max_frame_bytes = static_cast<uint32_t>(
+        options.integer_or("max-frame", 0, 64, longest_frame(environment.headroom_bytes)));
     plan.pool.headroom_bytes = std::max<uint32_t>(environment.headroom_bytes, RTE_PKTMBUF_HEADROOM);
     plan.pool.tailroom_bytes = environment.tailroom_bytes;
     plan.pool.packets = environment.pool_packets;
@@ -91,7 +100,8 @@ std::vector<Planned> plan_ports(const Config& ports, const PortEnvironment& envi
             const PortPlan plan = read_shared(name, options, index++, environment);
             if (plan.info.kind == "af_packet" || plan.info.kind == "tap")
                 if (const auto [had, is_new] = interfaces.emplace(plan.value.text(), plan.info.name); !is_new)
-                    plan.value.fail("'" + had->first + "' is the interface of port '" + had->second + "' already", "give each port one of its own");
+                    plan.value.fail("'" + had->first + "' is the interface of port '" + had->second + "' already",
+                                    "give each port one of its own");
             planned.push_back({plan.value.is_null() ? options : plan.value, plan.info.kind, plan_kind(plan, rings)});
         } catch (const ConfigError& e) {
             mistakes.insert(mistakes.end(), e.diagnostics().begin(), e.diagnostics().end());
@@ -108,7 +118,8 @@ PoolOptions PortPlan::pool_for(uint32_t frame_bytes) const {
     PoolOptions result = pool;
     result.max_frame_bytes = std::min(std::max(frame_bytes, 60u), longest_frame(pool.headroom_bytes));
     if (buffers_given) return result;
-    const size_t element = sizeof(rte_mbuf) + 128 + result.headroom_bytes + result.max_frame_bytes + result.tailroom_bytes;
+    const size_t element = sizeof(rte_mbuf) + 128 + result.headroom_bytes + result.max_frame_bytes +
+                           result.tailroom_bytes;
     const size_t fit = std::max<size_t>(pool_memory_bytes / element, 512);
     result.packets = static_cast<uint32_t>(std::min<size_t>(result.packets, fit));
     return result;

@@ -18,11 +18,14 @@ inline void release_packets(rte_mbuf* const* mbufs, size_t count) {
     rte_mbuf_ext_shared_info* shared = nullptr;
     uint16_t shared_count = 0;
     const auto put = [&] {
-        if (waiting > 0) rte_mempool_put_bulk(free_ones[0]->pool, reinterpret_cast<void**>(free_ones), static_cast<unsigned>(waiting));
+        if (waiting > 0)
+            rte_mempool_put_bulk(free_ones[0]->pool, reinterpret_cast<void**>(free_ones),
+                                 static_cast<unsigned>(waiting));
         waiting = 0;
     };
     const auto leave = [&] {
-        if (shared_count > 0 && rte_mbuf_ext_refcnt_update(shared, static_cast<int16_t>(-static_cast<int>(shared_count))) == 0)
+        if (shared_count > 0 &&
+            rte_mbuf_ext_refcnt_update(shared, static_cast<int16_t>(-static_cast<int>(shared_count))) == 0)
             shared->free_cb(nullptr, shared->fcb_opaque);
         shared_count = 0;
     };
@@ -46,7 +49,8 @@ inline void release_packets(rte_mbuf* const* mbufs, size_t count) {
             // Its own buffer again, as rte_pktmbuf_detach makes it.
             const uint32_t head = static_cast<uint32_t>(sizeof(rte_mbuf)) + mbuf->priv_size;
             mbuf->buf_addr = reinterpret_cast<uint8_t*>(mbuf) + head;
-            rte_mbuf_iova_set(mbuf, virtual_addresses ? reinterpret_cast<rte_iova_t>(mbuf->buf_addr) : rte_mempool_virt2iova(mbuf) + head);
+            rte_mbuf_iova_set(mbuf, virtual_addresses ? reinterpret_cast<rte_iova_t>(mbuf->buf_addr)
+                                                      : rte_mempool_virt2iova(mbuf) + head);
             mbuf->buf_len = rte_pktmbuf_data_room_size(mbuf->pool);
             mbuf->data_off = static_cast<uint16_t>(std::min<uint32_t>(RTE_PKTMBUF_HEADROOM, mbuf->buf_len));
             mbuf->data_len = 0;

@@ -14,7 +14,8 @@ RingWire::RingWire(uint16_t queues, uint32_t slots) : queues_(queues) {
     static std::atomic<unsigned> number{0};
     for (unsigned i = 0; i < 2u * queues; ++i) {
         const std::string name = "wire." + std::to_string(number++);
-        rte_ring* ring = rte_ring_create(name.c_str(), slots, SOCKET_ID_ANY, RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ);
+        rte_ring* ring = rte_ring_create(name.c_str(), slots, SOCKET_ID_ANY,
+                                         RING_F_SP_ENQ | RING_F_SC_DEQ | RING_F_EXACT_SZ);
         if (ring == nullptr) throw std::runtime_error(std::string("no ring: ") + rte_strerror(rte_errno));
         rings_.push_back(ring);
     }
@@ -79,7 +80,8 @@ OpenPort RingPlans::plan(const PortPlan& plan) {
     plan.only({"slots"});
     const std::string ring_name = plan.value.text();
     State::Ring& ring = state_->rings[ring_name];
-    if (ring.ends.size() == 2) plan.value.fail("the ring '" + ring_name + "' has two ends already", "give this pair a name of its own");
+    if (ring.ends.size() == 2)
+        plan.value.fail("the ring '" + ring_name + "' has two ends already", "give this pair a name of its own");
     const auto slots = static_cast<uint32_t>(plan.options.integer_or("slots", 4096, 1, 1 << 20));
     if (ring.ends.size() == 1 && (ring.queues != plan.queues || ring.slots != slots))
         plan.value.fail("the two ends of ring '" + ring_name + "' differ in queues or slots", "give both the same");
@@ -105,7 +107,8 @@ OpenPort RingPlans::plan(const PortPlan& plan) {
 void RingPlans::check_pairs() const {
     for (const auto& [name, ring] : state_->rings)
         if (ring.ends.size() == 1)
-            ring.ends[0].fail("the ring '" + name + "' has one end only", "give a second port the line 'ring: " + name + "'");
+            ring.ends[0].fail("the ring '" + name + "' has one end only",
+                              "give a second port the line 'ring: " + name + "'");
 }
 
 }  // namespace millrace::io

@@ -8,7 +8,8 @@
 
 namespace millrace::io {
 
-SinkPort::SinkPort(PortInfo info, const SinkOptions& options) : Port(std::move(info)), options_(options), queues_(info_.send_queues) {
+SinkPort::SinkPort(PortInfo info, const SinkOptions& options)
+    : Port(std::move(info)), options_(options), queues_(info_.send_queues) {
     for (Queue& queue : queues_) {
         // What is kept is copied while packets flow, so room for it is taken now.
         queue.frames.reserve(options_.keep);
@@ -47,14 +48,16 @@ void SinkPort::keep(Queue& queue, rte_mbuf** mbufs, uint16_t count) {
 
 namespace {
 
-/// Counts how old the frames are. Each of a run is so much younger than the one before, so that neighbours are counted together.
+/// Counts how old the frames are. Each of a run is so much younger than the one before, so that neighbours are counted
+/// together.
 void record(Histogram& latency, const FrameRun& run, std::span<const FramePieces> frames) {
     const uint64_t now = wall_clock_ns();
     for (size_t i = 0; i < frames.size();) {
         const uint64_t since = run.timestamp_ns(frames[i].index), age = now > since ? now - since : 0;
         const unsigned bucket = Histogram::bucket_of(age);
         const uint64_t least = bucket == 0 ? 0 : Histogram::bucket_top(bucket - 1) + 1;
-        const uint64_t behind = run.interval_ns == 0 ? UINT32_MAX : (age - least) / run.interval_ns, last = frames[i].index + behind;
+        const uint64_t behind = run.interval_ns == 0 ? UINT32_MAX : (age - least) / run.interval_ns,
+                       last = frames[i].index + behind;
         const size_t first = i;
         while (++i < frames.size() && frames[i].index <= last) {
         }
@@ -78,7 +81,8 @@ void SinkPort::keep(Queue& queue, const FrameRun& run, std::span<const FramePiec
     for (const FramePieces& piece : frames) {
         if (options_.sample && !in_sample(run.number(piece.index))) continue;  // most are not, so that this comes first
         if (queue.frames.size() == options_.keep) return;
-        SunkFrame frame{run.number(piece.index), run.timestamp_ns(piece.index), {piece.head, piece.head + piece.head_bytes}};
+        SunkFrame frame{
+            run.number(piece.index), run.timestamp_ns(piece.index), {piece.head, piece.head + piece.head_bytes}};
         frame.bytes.insert(frame.bytes.end(), piece.rest, piece.rest + piece.rest_bytes);
         queue.frames.push_back(std::move(frame));
     }

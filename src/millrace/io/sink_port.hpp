@@ -17,7 +17,8 @@ struct SunkFrame {
 };
 
 struct SinkOptions {
-    size_t keep = 0;       ///< copies of so many packets of each queue stay, the first ones: for tests and checks only, as copying allocates
+    size_t keep = 0;  ///< copies of so many packets of each queue stay, the first ones: for tests and checks only, as
+                      ///< copying allocates
     bool sample = false;   ///< copies are kept of packets of the sample (`in_sample`) only
     bool latency = false;  ///< count how long each packet was on its way, from its time to here
 };

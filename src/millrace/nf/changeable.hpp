@@ -12,8 +12,8 @@ namespace millrace::nf {
 class Changeable {
 public:
     virtual ~Changeable() = default;
-    /// The NF with all changes that have come since this one was made, for the generation after it; null when none have.
-    /// One thread calls it, beside the workers that use this one, and calls it on the newest only.
+    /// The NF with all changes that have come since this one was made, for the generation after it; null when none
+    /// have. One thread calls it, beside the workers that use this one, and calls it on the newest only.
     virtual std::shared_ptr<NetworkFunction> next() = 0;
 };
 

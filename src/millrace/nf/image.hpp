@@ -22,13 +22,13 @@ namespace millrace::nf {
 class Image {
 public:
     struct Array {
-        size_t member_offset;                ///< of the view within Tables
+        size_t member_offset;  ///< of the view within Tables
         const void* data;
         uint64_t bytes;
         uint64_t count;
-        std::shared_ptr<const void> owner;   ///< keeps `data`; its identity is the array's
-        std::string state_name;              ///< empty: a read-only array
-        uint64_t changing_bytes = 0;         ///< of state, from its start: what device code may change with these tables
+        std::shared_ptr<const void> owner;  ///< keeps `data`; its identity is the array's
+        std::string state_name;             ///< empty: a read-only array
+        uint64_t changing_bytes = 0;        ///< of state, from its start: what device code may change with these tables
         bool is_state() const { return !state_name.empty(); }
     };
 
@@ -65,7 +65,8 @@ public:
         attach(view, std::make_shared<const std::vector<T>>(std::move(array)));
     }
 
-    /// The same, where an array may have no elements: then `view` stays empty, and there is nothing to copy to a device.
+    /// The same, where an array may have no elements: then `view` stays empty, and there is nothing to copy to a
+    /// device.
     template <class T>
     void attach_some(View<T>& view, std::vector<T> array) {
         if (!array.empty()) attach(view, std::move(array));
@@ -75,7 +76,8 @@ public:
     /// whenever no batch is on a device. Hand the same vector to the next generation to keep it. Only the first
     /// `changing` elements come back from a device; the others stay as they are with these tables.
     template <class T>
-    void attach_state(MutableView<T>& view, std::shared_ptr<std::vector<T>> state, std::string name, uint64_t changing = UINT64_MAX) {
+    void attach_state(MutableView<T>& view, std::shared_ptr<std::vector<T>> state, std::string name,
+                      uint64_t changing = UINT64_MAX) {
         static_assert(sizeof(T) % 4 == 0, "devices copy state in words of four bytes");
         view = MutableView<T>(state->data(), state->size());
         add(&view, state->data(), state->size(), sizeof(T), state, std::move(name));
@@ -107,7 +109,8 @@ public:
 private:
     void add(const void* view, const void* data, uint64_t count, size_t element, std::shared_ptr<const void> owner,
              std::string state_name) {
-        const size_t offset = static_cast<size_t>(static_cast<const std::byte*>(view) - static_cast<const std::byte*>(tables_));
+        const size_t offset = static_cast<size_t>(static_cast<const std::byte*>(view) -
+                                                  static_cast<const std::byte*>(tables_));
         arrays_.push_back({offset, data, count * element, count, std::move(owner), std::move(state_name), 0});
     }
 

@@ -66,7 +66,7 @@ struct PacketInfo {
     uint64_t number = 0;        ///< in its input, from 1
     uint64_t timestamp_ns = 0;  ///< since the epoch, when it was received or captured
     std::string_view in_port;
-    bool dropped = false;       ///< by this NF's decision on it
+    bool dropped = false;  ///< by this NF's decision on it
 };
 
 /// A counter that an NF reports; names are lower-case words joined with '-'.
@@ -83,13 +83,14 @@ struct Growth {
 
 /// What an NF's host half is told when it is made.
 struct Environment {
-    std::string node_name;                        ///< unique in its chain
+    std::string node_name;  ///< unique in its chain
     std::string chain_name;
-    std::string output_folder;                    ///< for files that the NF writes (alerts)
-    std::vector<std::string> ports;               ///< names by port number, for NFs that choose a port
+    std::string output_folder;       ///< for files that the NF writes (alerts)
+    std::vector<std::string> ports;  ///< names by port number, for NFs that choose a port
     /// The same node of the generation before, or null: take its state over from here.
     class NetworkFunction* previous = nullptr;
-    /// Told of what works but deserves a look, such as a rule that is not supported: while the NF is made, and while it works.
+    /// Told of what works but deserves a look, such as a rule that is not supported: while the NF is made, and while it
+    /// works.
     Reporter warn = {};
     bool on_device = false;  ///< a device with memory of its own runs it, and not the CPU's cores
 };
@@ -112,8 +113,8 @@ inline constexpr size_t kCpuVector = 256;
 class PuntTaker {
 public:
     virtual ~PuntTaker() = default;
-    /// Takes a packet, and owns it from then on; or has no room for it. `decision` is the NF's on it; of its detail a device
-    /// brings back the lower 16 bits, and kNoDetail is none. Workers call it side by side.
+    /// Takes a packet, and owns it from then on; or has no room for it. `decision` is the NF's on it; of its detail a
+    /// device brings back the lower 16 bits, and kNoDetail is none. Workers call it side by side.
     virtual bool take(rte_mbuf* packet, const Decision& decision) = 0;
 };
 
@@ -141,7 +142,8 @@ public:
     virtual std::unique_ptr<CpuHalf> make_teller() { return make_cpu_half(); }
     /// Who takes the packets that this NF punts; null: they go to the chain's punt port.
     virtual PuntTaker* punt_taker() { return nullptr; }
-    /// Whether an outcome that punts needs the chain's punt port: not where none of these tables gives it, or somebody else takes them.
+    /// Whether an outcome that punts needs the chain's punt port: not where none of these tables gives it, or somebody
+    /// else takes them.
     virtual bool needs_punt_port(uint32_t /*outcome*/) const { return true; }
     /// What led to a decision, for people: "rule 17 (edge.rules:17)". Empty when there is nothing to say.
     virtual std::string explain(const Decision&) const { return {}; }
@@ -169,28 +171,28 @@ using DeviceSources = std::map<std::string, std::string_view, std::less<>>;
 
 /// A kind of NF.
 struct Type {
-    std::string name;                ///< as in the YAML: "router"
-    std::string summary;             ///< one line
-    std::vector<Outcome> outcomes;   ///< by `Decision::outcome`
-    Fields reads, writes;            ///< of the device half
-    Fields cpu_reads, cpu_writes;    ///< of the CPU half; the same unless declared
-    uint32_t head_growth = 0;        ///< most bytes that a packet may grow at its head, at its tail
+    std::string name;               ///< as in the YAML: "router"
+    std::string summary;            ///< one line
+    std::vector<Outcome> outcomes;  ///< by `Decision::outcome`
+    Fields reads, writes;           ///< of the device half
+    Fields cpu_reads, cpu_writes;   ///< of the CPU half; the same unless declared
+    uint32_t head_growth = 0;       ///< most bytes that a packet may grow at its head, at its tail
     uint32_t tail_growth = 0;
-    unsigned lanes = 1;              ///< preferred lanes per packet
-    bool emits_events = false;       ///< then it changes neither packets nor state: it may be asked twice of a packet
+    unsigned lanes = 1;         ///< preferred lanes per packet
+    bool emits_events = false;  ///< then it changes neither packets nor state: it may be asked twice of a packet
     bool has_cpu_half = false;
 
     ProcessFunction process[3] = {};  ///< by kLaneCounts
     OrderKeyFunction order_key = nullptr;
     TicketsFunction tickets = nullptr;
     CommitFunction commit = nullptr;
-    bool finishes = false;           ///< the device half has `finish`
-    uint32_t block_bytes = 0;        ///< of a GPU block's shared memory
+    bool finishes = false;     ///< the device half has `finish`
+    uint32_t block_bytes = 0;  ///< of a GPU block's shared memory
 
-    std::string device_header;       ///< as #include names it: "millrace/nf/router/device.hpp"
-    std::string device_struct;       ///< "millrace::nf::router::Router"
-    size_t tables_bytes = 0;         ///< of its Tables
-    std::string plugin;              ///< the file that it came from; empty: built in
+    std::string device_header;               ///< as #include names it: "millrace/nf/router/device.hpp"
+    std::string device_struct;               ///< "millrace::nf::router::Router"
+    size_t tables_bytes = 0;                 ///< of its Tables
+    std::string plugin;                      ///< the file that it came from; empty: built in
     const DeviceSources* sources = nullptr;  ///< its plugin's own headers; null: built in
 
     std::unique_ptr<NetworkFunction> (*create)(const Config& options, const Environment&) = nullptr;
@@ -290,7 +292,9 @@ struct Register {
             type.order_key = [](const Packet& packet, const void* tables) {
                 return Device::order_key(packet, *static_cast<const typename Device::Tables*>(tables));
             };
-            type.tickets = [](const void* tables) { return static_cast<const typename Device::Tables*>(tables)->tickets; };
+            type.tickets = [](const void* tables) {
+                return static_cast<const typename Device::Tables*>(tables)->tickets;
+            };
         }
         if constexpr (detail::HasCommit<Device>) {
             static_assert(detail::HasOrderKey<Device>, "a device half with commit() needs order_key()");

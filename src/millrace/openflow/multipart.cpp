@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kNotCounted = ~uint64_t{0};
 constexpr size_t kMaxBytes = 60'000;  // of a message; one that would be longer goes on in another one
-constexpr uint16_t kMore = 1;          // OFPMPF_REPLY_MORE
+constexpr uint16_t kMore = 1;         // OFPMPF_REPLY_MORE
 
 /// The messages of one answer, cut between entries.
 class Reply {

@@ -29,7 +29,9 @@ MILLRACE_DEVICE uint64_t swap64(uint64_t v) {
 // always there to be read, as memory is handed out in whole words.
 namespace detail {
 MILLRACE_DEVICE uintptr_t address_of(const uint8_t* p) { return reinterpret_cast<uintptr_t>(p); }
-MILLRACE_DEVICE const uint32_t* word_at(const uint8_t* p) { return reinterpret_cast<const uint32_t*>(address_of(p) & ~uintptr_t{3}); }
+MILLRACE_DEVICE const uint32_t* word_at(const uint8_t* p) {
+    return reinterpret_cast<const uint32_t*>(address_of(p) & ~uintptr_t{3});
+}
 
 MILLRACE_DEVICE uint32_t load32(const uint8_t* p) {
     const uint32_t* word = word_at(p);
@@ -93,7 +95,8 @@ MILLRACE_DEVICE void store_raw(uint8_t* p, T v) {
 MILLRACE_DEVICE uint16_t load_be16(const uint8_t* p) { return swap16(load_raw<uint16_t>(p)); }
 MILLRACE_DEVICE uint32_t load_be32(const uint8_t* p) { return swap32(load_raw<uint32_t>(p)); }
 MILLRACE_DEVICE uint64_t load_be64(const uint8_t* p) { return swap64(load_raw<uint64_t>(p)); }
-/// `Count` words of four bytes, one after the other, as they lie in memory. On a GPU two at a time where `p` is a multiple of 8.
+/// `Count` words of four bytes, one after the other, as they lie in memory. On a GPU two at a time where `p` is a
+/// multiple of 8.
 template <unsigned Count>
 MILLRACE_DEVICE void load_raw32s(const uint8_t* p, uint32_t (&words)[Count]) {
 #if MILLRACE_GPU
@@ -129,7 +132,8 @@ MILLRACE_DEVICE void store_be16(uint8_t* p, uint16_t v) { store_raw<uint16_t>(p,
 MILLRACE_DEVICE void store_be32(uint8_t* p, uint32_t v) { store_raw<uint32_t>(p, swap32(v)); }
 MILLRACE_DEVICE void store_be64(uint8_t* p, uint64_t v) { store_raw<uint64_t>(p, swap64(v)); }
 
-/// `Count` words of four bytes, one after the other, as they shall lie in memory. On a GPU two at a time where `p` is a multiple of 8.
+/// `Count` words of four bytes, one after the other, as they shall lie in memory. On a GPU two at a time where `p` is a
+/// multiple of 8.
 template <unsigned Count>
 MILLRACE_DEVICE void store_raw32s(uint8_t* p, const uint32_t (&words)[Count]) {
 #if MILLRACE_GPU
@@ -138,7 +142,8 @@ MILLRACE_DEVICE void store_raw32s(uint8_t* p, const uint32_t (&words)[Count]) {
         for (unsigned i = 0; i < Count; i += 2) reinterpret_cast<uint2*>(p)[i / 2] = make_uint2(words[i], words[i + 1]);
         return;
     }
-    const uint32_t before = static_cast<uint32_t>(detail::address_of(p) & 3);  // bytes of the first aligned word that are not ours
+    const uint32_t before = static_cast<uint32_t>(detail::address_of(p) & 3);  // bytes of the first aligned word that
+                                                                               // are not ours
     if (before == 0) {
 #pragma unroll
         for (unsigned i = 0; i < Count; ++i) reinterpret_cast<uint32_t*>(p)[i] = words[i];

@@ -33,18 +33,18 @@ inline constexpr uint32_t kNoOrderKey = 0xffffffffu;
 /// the addresses as they were when the NF saw the packet: a later NF may have encrypted them.
 /// `code` is the NF's own (a rule's index, say). Events of one packet keep the order in which they came.
 struct Event {
-    uint8_t src[16] = {};   ///< network order; IPv4 in the first four bytes
+    uint8_t src[16] = {};  ///< network order; IPv4 in the first four bytes
     uint8_t dst[16] = {};
     uint16_t src_port = 0;  ///< host order; of ICMP the type
     uint16_t dst_port = 0;  ///< of ICMP the code
     uint8_t protocol = 0;
     uint8_t ip_version = 0;  ///< 4, 6, or 0 when not IP
     uint16_t vlan_id = 0;
-    uint32_t length = 0;    ///< bytes of the frame when the NF saw it
-    uint32_t packet = 0;    ///< index of the packet in its batch
+    uint32_t length = 0;  ///< bytes of the frame when the NF saw it
+    uint32_t packet = 0;  ///< index of the packet in its batch
     uint32_t code = 0;
-    uint16_t node = 0;      ///< index of the NF in its program
-    uint16_t order = 0;     ///< 0, 1, … of this NF on this packet
+    uint16_t node = 0;   ///< index of the NF in its program
+    uint16_t order = 0;  ///< 0, 1, … of this NF on this packet
 };
 static_assert(sizeof(Event) == 56);
 

@@ -11,8 +11,8 @@ inline constexpr uint32_t kVlanBytes = 4;
 inline constexpr uint16_t kTypeIpv4 = 0x0800;
 inline constexpr uint16_t kTypeArp = 0x0806;
 inline constexpr uint16_t kTypeIpv6 = 0x86dd;
-inline constexpr uint16_t kTypeVlan = 0x8100;   ///< 802.1Q
-inline constexpr uint16_t kTypeQinq = 0x88a8;   ///< 802.1ad
+inline constexpr uint16_t kTypeVlan = 0x8100;     ///< 802.1Q
+inline constexpr uint16_t kTypeQinq = 0x88a8;     ///< 802.1ad
 inline constexpr uint16_t kTypeQinqOld = 0x9100;  ///< QinQ before 802.1ad
 }  // namespace eth
 

@@ -32,11 +32,11 @@ inline constexpr unsigned kMalformedCount = 18;
 #if !MILLRACE_GPU
 /// The drop reasons by `Malformed`.
 inline constexpr const char* kMalformedNames[kMalformedCount] = {
-    "well-formed",           "truncated-ethernet",      "truncated-vlan",     "truncated-ipv4",
-    "bad-ipv4-version",      "bad-ipv4-header-length",  "bad-ipv4-total-length", "truncated-ipv6",
-    "bad-ipv6-version",      "bad-ipv6-payload-length", "bad-ipv6-extension", "truncated-tcp",
-    "bad-tcp-offset",        "truncated-udp",           "bad-udp-length",     "truncated-icmp",
-    "too-many-vlans",        "beyond-present"};
+    "well-formed",      "truncated-ethernet",      "truncated-vlan",        "truncated-ipv4",
+    "bad-ipv4-version", "bad-ipv4-header-length",  "bad-ipv4-total-length", "truncated-ipv6",
+    "bad-ipv6-version", "bad-ipv6-payload-length", "bad-ipv6-extension",    "truncated-tcp",
+    "bad-tcp-offset",   "truncated-udp",           "bad-udp-length",        "truncated-icmp",
+    "too-many-vlans",   "beyond-present"};
 #endif
 
 /// Offsets are bytes from the start of the frame; 0 says that there is no such header.
@@ -44,19 +44,19 @@ struct Layers {
     enum Flags : uint8_t {
         kIpv4 = 1,
         kIpv6 = 2,
-        kFragment = 4,        ///< any fragment of a datagram
-        kLaterFragment = 8,   ///< not the first: there is no L4 header
+        kFragment = 4,       ///< any fragment of a datagram
+        kLaterFragment = 8,  ///< not the first: there is no L4 header
         kTcp = 16,
         kUdp = 32,
-        kIcmp = 64,           ///< ICMP or ICMPv6
+        kIcmp = 64,  ///< ICMP or ICMPv6
     };
-    uint32_t end = 0;             ///< first byte behind the IP datagram (Ethernet padding starts here); frame length if not IP
-    uint16_t ether_type = 0;      ///< behind any VLAN tags
-    uint16_t vlan_id = 0;         ///< of the outermost tag
+    uint32_t end = 0;  ///< first byte behind the IP datagram (Ethernet padding starts here); frame length if not IP
+    uint16_t ether_type = 0;  ///< behind any VLAN tags
+    uint16_t vlan_id = 0;     ///< of the outermost tag
     uint16_t l4_offset = 0;
     uint16_t payload_offset = 0;  ///< behind the last header that was parsed; at most `end`
     uint8_t l3_offset = 0;
-    uint8_t protocol = 0;         ///< of L4, behind IPv6 extension headers
+    uint8_t protocol = 0;  ///< of L4, behind IPv6 extension headers
     uint8_t flags = 0;
     uint8_t vlan_count = 0;
     Malformed malformed = Malformed::no;

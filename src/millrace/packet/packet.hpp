@@ -11,8 +11,8 @@ namespace millrace {
 inline constexpr uint16_t kNoPort = 0xffff;
 
 /// `out_port` of a packet that leaves by several ports: kPortSet with a bit for each of them, ports beyond the first
-/// kPortSetPorts cannot be among them. The executor sends a copy by each, all with the same bytes. With kPortSetPunt one more
-/// is punted.
+/// kPortSetPorts cannot be among them. The executor sends a copy by each, all with the same bytes. With kPortSetPunt
+/// one more is punted.
 inline constexpr uint16_t kPortSet = 0x8000;
 inline constexpr uint16_t kPortSetPunt = 0x2000;
 inline constexpr unsigned kPortSetPorts = 13;
@@ -26,7 +26,8 @@ public:
     Packet() = default;
 
     /// A frame of `length` bytes at `data`, the first `present` of which are in this memory.
-    MILLRACE_DEVICE void attach(uint8_t* data, uint32_t length, uint32_t present, uint32_t headroom, uint32_t tailroom) {
+    MILLRACE_DEVICE void attach(uint8_t* data, uint32_t length, uint32_t present, uint32_t headroom,
+                                uint32_t tailroom) {
         data_ = data;
         length_ = length;
         present_ = present;
@@ -96,8 +97,8 @@ public:
         present_ -= bytes;
         return true;
     }
-    /// Both ends at once and unchecked: `front` more bytes at the head, and `length` bytes in all. The whole frame must be
-    /// in this memory, and have that room.
+    /// Both ends at once and unchecked: `front` more bytes at the head, and `length` bytes in all. The whole frame must
+    /// be in this memory, and have that room.
     MILLRACE_DEVICE void reshape(uint32_t front, uint32_t length) {
         const uint32_t space = headroom_ + length_ + tailroom_;
         data_ -= front;

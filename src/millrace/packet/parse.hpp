@@ -178,12 +178,14 @@ MILLRACE_DEVICE void parse_any(const ParseInput& in, Layers& layers) {
 
 #if !MILLRACE_GPU
 /// Most frames by a shorter way: no VLAN tag, IPv4 without options, no fragment, TCP or UDP. False, and nothing said of
-/// `layers`, for all others and for what is malformed. (On a GPU, neighbours that go different ways wait for each other.)
+/// `layers`, for all others and for what is malformed. (On a GPU, neighbours that go different ways wait for each
+/// other.)
 MILLRACE_DEVICE bool parse_plain(const ParseInput& in, Layers& layers) {
     constexpr uint32_t kIpAt = eth::kHeaderBytes, kL4At = kIpAt + ip::kIpv4Bytes;
     if (in.present < kL4At + tcp::kHeaderBytes) return false;
     const uint8_t* header = in.data + kIpAt;
-    const bool whole_ipv4 = load_be16(in.data + 12) == eth::kTypeIpv4 && header[0] == 0x45 && (load_be16(header + 6) & 0x3fff) == 0;
+    const bool whole_ipv4 = load_be16(in.data + 12) == eth::kTypeIpv4 && header[0] == 0x45 &&
+                            (load_be16(header + 6) & 0x3fff) == 0;
     if (!whole_ipv4) return false;
     const uint32_t end = kIpAt + load_be16(header + 2);
     const uint8_t protocol = header[9];

@@ -13,7 +13,8 @@ using uint64_t = unsigned long long;
 using uintptr_t = unsigned long long;
 using size_t = decltype(sizeof(0));
 #define MILLRACE_DEVICE __device__ __forceinline__
-/// For what is seldom called: a copy of it at every place would only push more frequent code out of the instruction caches.
+/// For what is seldom called: a copy of it at every place would only push more frequent code out of the instruction
+/// caches.
 #define MILLRACE_DEVICE_CALL inline __device__ __noinline__
 #define MILLRACE_GPU 1
 #else

@@ -10,7 +10,9 @@ struct Target {
     enum class Kind : uint8_t { node, output, port, chain, drop, punt };
     Kind kind = Kind::output;
     uint16_t value = 0;
-    friend constexpr bool operator==(const Target& a, const Target& b) { return a.kind == b.kind && a.value == b.value; }
+    friend constexpr bool operator==(const Target& a, const Target& b) {
+        return a.kind == b.kind && a.value == b.value;
+    }
 };
 
 }  // namespace millrace

@@ -1,5 +1,5 @@
-// Every kind of NF and every example chain compiles for the newest generation of GPUs that was measured, and one chain for those before and
-// after. No GPU is needed.
+// Every kind of NF and every example chain compiles for the newest generation of GPUs that was measured, and one chain
+// for those before and after. No GPU is needed.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -35,29 +35,35 @@ TEST_P(CompileChain, ForAnArchitecture) {
     if (compiler == nullptr) GTEST_SKIP() << why;
     chain::LoadOptions options;
     options.device = "sim";
-    const chain::Configuration configuration = chain::load_configuration(test::source_path("examples/") + name, options);
+    const chain::Configuration configuration = chain::load_configuration(test::source_path("examples/") + name,
+                                                                         options);
     for (const auto& program : configuration.chains) {
         std::vector<StepOptions> ways = {{.mode = Mode::fused, .gather = true, .pack = true}};
         // The same NFs in other kernels: one chain with an order tells, and the one that compiles fastest.
         if (std::string(name) == "switch.yaml")
-            ways.insert(ways.end(), {{.mode = Mode::pipelined, .gather = true, .pack = true}, {.mode = Mode::fused, .timed = true}});
-        if (std::string(name) == "gateway.yaml" && std::string(architecture) == "sm_90") ways.push_back({.mode = Mode::persistent, .gather = true, .pack = true});
+            ways.insert(ways.end(), {{.mode = Mode::pipelined, .gather = true, .pack = true},
+                                     {.mode = Mode::fused, .timed = true}});
+        if (std::string(name) == "gateway.yaml" && std::string(architecture) == "sm_90")
+            ways.push_back({.mode = Mode::persistent, .gather = true, .pack = true});
         for (const StepOptions& steps : ways) {
             const ChainSource source = make_chain_source(*program, plan_steps(*program, steps));
-            EXPECT_EQ(source.chain.text.find("timer") != std::string::npos, steps.timed) << "what is not asked for costs nothing";
+            EXPECT_EQ(source.chain.text.find("timer") != std::string::npos, steps.timed)
+                << "what is not asked for costs nothing";
             const std::string cubin = compiler->build(source, architecture);
             // A cubin is an ELF file that holds the kernels by name.
             ASSERT_TRUE(cubin.starts_with("\177ELF"));
             EXPECT_EQ(source.few_kernels.size(), steps.mode == Mode::persistent ? 0 : source.kernels.size());
             for (const auto* kernels : {&source.kernels, &source.short_kernels, &source.few_kernels})
-                for (const Kernel& kernel : *kernels) EXPECT_NE(cubin.find(kernel.name), std::string::npos) << kernel.name;
+                for (const Kernel& kernel : *kernels)
+                    EXPECT_NE(cubin.find(kernel.name), std::string::npos) << kernel.name;
         }
     }
 }
 
 INSTANTIATE_TEST_SUITE_P(Examples, CompileChain,
-                         testing::Values(std::tuple("gateway.yaml", "sm_80"), std::tuple("gateway.yaml", "sm_90"), std::tuple("gateway.yaml", "sm_100"),
-                                         std::tuple("branches.yaml", "sm_90"), std::tuple("switch.yaml", "sm_90")),
+                         testing::Values(std::tuple("gateway.yaml", "sm_80"), std::tuple("gateway.yaml", "sm_90"),
+                                         std::tuple("gateway.yaml", "sm_100"), std::tuple("branches.yaml", "sm_90"),
+                                         std::tuple("switch.yaml", "sm_90")),
                          [](const auto& info) {
                              std::string name = std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
                              for (char& c : name)
@@ -69,7 +75,8 @@ TEST(Compile, SaysWhatIsWrongWithASource) {
     const auto [compiler, why] = shared_compiler();
     if (compiler == nullptr) GTEST_SKIP() << why;
     try {
-        compiler->compile({"broken.cu", "#include \"millrace/packet/packet.hpp\"\nint f() { return undeclared; }\n"}, "sm_90");
+        compiler->compile({"broken.cu", "#include \"millrace/packet/packet.hpp\"\nint f() { return undeclared; }\n"},
+                          "sm_90");
         FAIL() << "a broken source compiled";
     } catch (const CompileError& e) {
         EXPECT_NE(std::string(e.what()).find("undeclared"), std::string::npos) << e.what();

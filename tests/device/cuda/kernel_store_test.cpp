@@ -37,7 +37,9 @@ protected:
     }
     ~KernelsOnDisk() override { fs::remove_all(parent_); }
 
-    void keep(const std::string& name, const std::string& cubin) { write_file(path(name), sha1(name + "\n" + cubin) + cubin, Readers::owner); }
+    void keep(const std::string& name, const std::string& cubin) {
+        write_file(path(name), sha1(name + "\n" + cubin) + cubin, Readers::owner);
+    }
     std::string path(const std::string& name) const { return folder_ + "/" + name; }
     /// The cubin from disk; empty when it would have been compiled, which this source can't be.
     std::string taken() {

@@ -1,5 +1,5 @@
-// Every call of the driver may be refused, at any time: that is said, no packet is lost or wrong, and nothing waits for ever. On
-// emulated GPUs only (tests/emulator), which refuse what a test wants refused.
+// Every call of the driver may be refused, at any time: that is said, no packet is lost or wrong, and nothing waits for
+// ever. On emulated GPUs only (tests/emulator), which refuse what a test wants refused.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -30,8 +30,8 @@ protected:
     void SetUp() override {
         if (emulator_.inject == nullptr) GTEST_SKIP() << "needs an emulated GPU";
     }
-    /// Refuses the parameter's function the first time, later, and later still, and calls `run` each time, until it is not called as often.
-    /// How often it was.
+    /// Refuses the parameter's function the first time, later, and later still, and calls `run` each time, until it is
+    /// not called as often. How often it was.
     template <class Run>
     unsigned refuse_at_any_time(Run&& run) {
         constexpr unsigned kLatest = 300;
@@ -63,15 +63,17 @@ TEST_P(RefusedCalls, LoseNoPacketOfOneWorker) {
     unsigned refused = 0;
     for (const exec::OffloadOptions& options : ways)
         refused += refuse_at_any_time([&](const std::string& what) {
-            const test::EngineRun run = test::run_on_device(std::make_shared<CudaDevice>(), test::make_test_chain("cuda"), frames, 100, options, test::Work::fault);
+            const test::EngineRun run = test::run_on_device(
+                std::make_shared<CudaDevice>(), test::make_test_chain("cuda"), frames, 100, options, test::Work::fault);
             test::expect_conserved(run, frames.size());
             test::expect_equal(expected, run, what + ", way " + std::to_string(&options - ways.data()));
         });
     EXPECT_GT(refused, 0u) << "nobody calls it";
 }
 
-/// Several workers share the device: a batch of the others waits for the turn of one that never came to the GPU, or did so by half.
-/// A gateway that looks for replays has its turn in three kernels: one may have been launched when the next is refused.
+/// Several workers share the device: a batch of the others waits for the turn of one that never came to the GPU, or did
+/// so by half. A gateway that looks for replays has its turn in three kernels: one may have been launched when the next
+/// is refused.
 TEST_P(RefusedCalls, KeepNoOtherWorkerWaiting) {
     unsigned runs = 0;
     refuse_at_any_time([&](const std::string& what) {
@@ -79,12 +81,16 @@ TEST_P(RefusedCalls, KeepNoOtherWorkerWaiting) {
         load.device = "cuda";
         chain::Configuration configuration = chain::parse_configuration(R"(version: 1
 ports: {in: {source: {size: 200, count: 6000, flows: 64}}, out: {sink: {}}}
-chains: {c: {input: in, output: out, max-batch: 128, nfs: [ipsec: {sas: [{name: tunnel, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1,
-  cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98},
+chains: {c: {input: in, output: out, max-batch: 128, nfs: [ipsec: {sas: [{name: tunnel, direction: out,
+  spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1,
+  cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db",
+  auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98},
   {name: back, direction: in, spi: 0x2001, local: 192.0.2.1, remote: 198.51.100.1, allow: [{}],
-  cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f32539164, nonce: "006cb6dc", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}],
+  cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f32539164, nonce: "006cb6dc",
+  auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}],
   policies: [{dst: 0.0.0.0/0, action: protect, sa: tunnel}], default: bypass}]}}
-)", "(refused)", load);
+)",
+                                                                        "(refused)", load);
         exec::RuntimeOptions options;
         options.workers = 3;
         options.offload.calls_by_thread = ++runs % 2 == 0;
@@ -111,7 +117,8 @@ TEST(RefusedWords, LeaveBatchesToEvents) {
         emulator.inject("cuStreamWriteValue32_v2", 0, kNotSupported);
         exec::OffloadOptions options;
         options.graphs = graphs;
-        const test::EngineRun run = test::run_on_device(std::make_shared<CudaDevice>(), test::make_test_chain("cuda"), frames, 100, options);
+        const test::EngineRun run = test::run_on_device(std::make_shared<CudaDevice>(), test::make_test_chain("cuda"),
+                                                        frames, 100, options);
         EXPECT_EQ(emulator.forgive(), 0u) << "nobody wanted a word";
         test::expect_conserved(run, frames.size());
         test::expect_equal(expected, run, graphs ? "graphs" : "calls");
@@ -120,8 +127,10 @@ TEST(RefusedWords, LeaveBatchesToEvents) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, RefusedCalls,
-                         testing::Values("cuMemAlloc_v2", "cuMemsetD8_v2", "cuMemHostAlloc", "cuStreamCreate", "cuStreamSynchronize", "cuStreamQuery", "cuStreamWriteValue32_v2",
-                                         "cuEventCreate", "cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuModuleLoadData", "cuModuleGetFunction",
+                         testing::Values("cuMemAlloc_v2", "cuMemsetD8_v2", "cuMemHostAlloc", "cuStreamCreate",
+                                         "cuStreamSynchronize", "cuStreamQuery", "cuStreamWriteValue32_v2",
+                                         "cuEventCreate", "cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2",
+                                         "cuMemcpyDtoHAsync_v2", "cuModuleLoadData", "cuModuleGetFunction",
                                          "cuLaunchKernel", "cuGraphInstantiateWithFlags", "cuGraphLaunch"),
                          [](const auto& info) { return std::string(info.param); });
 

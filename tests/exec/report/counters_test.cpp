@@ -13,9 +13,10 @@ namespace millrace::exec {
 namespace {
 
 chain::Configuration configuration(const std::string& nfs, const std::string& more = "") {
-    return chain::parse_configuration("version: 1\nports: {in: {source: {count: 1000}}, out: {sink: {}}}\nchains: {c: {input: in, output: out" + more +
-                                          ", nfs: [" + nfs + "]}}\n",
-                                      "c.yaml");
+    return chain::parse_configuration(
+        "version: 1\nports: {in: {source: {count: 1000}}, out: {sink: {}}}\nchains: {c: {input: in, output: out" +
+            more + ", nfs: [" + nfs + "]}}\n",
+        "c.yaml");
 }
 
 TEST(Counters, GoOnForAGenerationWithTheSameFunctionsAndOutcomesOnly) {
@@ -25,7 +26,8 @@ TEST(Counters, GoOnForAGenerationWithTheSameFunctionsAndOutcomesOnly) {
     EXPECT_FALSE(counters.fits(*configuration("mirror, {name: b, firewall: {default: permit}}").chains[0]));
     EXPECT_FALSE(counters.fits(*configuration("mirror").chains[0]));
     EXPECT_FALSE(counters.fits(*configuration("{name: a, firewall: {default: permit}}, mirror").chains[0]));
-    EXPECT_FALSE(counters.fits(*configuration("mirror, {name: a, firewall: {default: permit}, on: {deny: punt}}", ", punt: out").chains[0]));
+    EXPECT_FALSE(counters.fits(
+        *configuration("mirror, {name: a, firewall: {default: permit}, on: {deny: punt}}", ", punt: out").chains[0]));
 }
 
 TEST(Counters, KeepWhatIsInFlightUntilItHasLeftInAnyWay) {
@@ -90,7 +92,8 @@ TEST(Report, CountsPuntsWithoutAPortAsDropsByName) {
     ASSERT_EQ(made.warnings.size(), 1u);
     EXPECT_EQ(made.warnings[0].where.line, 3u);
     EXPECT_EQ(made.warnings[0].where.column, 45u);
-    EXPECT_EQ(made.warnings[0].message, "chain 'c' has no punt port, so packets that 'firewall' punts are dropped (deny)");
+    EXPECT_EQ(made.warnings[0].message,
+              "chain 'c' has no punt port, so packets that 'firewall' punts are dropped (deny)");
     const Report report = run(std::move(made));
     EXPECT_TRUE(report.conserved());
     EXPECT_EQ(report.chains[0].punted, 0u);

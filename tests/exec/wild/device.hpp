@@ -1,4 +1,5 @@
-// A network function for tests: right on a host, but on a GPU it writes outside of all memory for packets that ask for it.
+// A network function for tests: right on a host, but on a GPU it writes outside of all memory for packets that ask for
+// it.
 #pragma once
 
 #include "millrace/packet/lanes.hpp"
@@ -18,7 +19,7 @@ struct Wild {
     static constexpr uint8_t kMark = 0x66;
 
     struct Tables {
-        uint64_t target;              ///< the address that is then written to
+        uint64_t target;  ///< the address that is then written to
         MutableView<uint32_t> state;
     };
 

@@ -39,7 +39,8 @@ HeaderKey corner_of(const Box& box, uint64_t random) {
         const unsigned __int128 first = static_cast<unsigned __int128>(high_half(prefix)) << 64 | low_half(prefix);
         const unsigned bits = key.ip_version == 6 ? 128 : 32;
         const unsigned __int128 unit = static_cast<unsigned __int128>(1) << (128 - bits);
-        const unsigned __int128 size = prefix.length == 0 ? 0 : static_cast<unsigned __int128>(1) << (128 - prefix.length);
+        const unsigned __int128 size = prefix.length == 0 ? 0
+                                                          : static_cast<unsigned __int128>(1) << (128 - prefix.length);
         unsigned __int128 value = first;
         switch (random % 6) {
             case 1: value = first - unit; break;
@@ -54,7 +55,8 @@ HeaderKey corner_of(const Box& box, uint64_t random) {
         low = static_cast<uint64_t>(value);
     };
     const auto port = [&](const PortRange& range) {
-        const uint16_t choices[] = {range.low, static_cast<uint16_t>(range.low - 1), range.high, static_cast<uint16_t>(range.high + 1)};
+        const uint16_t choices[] = {range.low, static_cast<uint16_t>(range.low - 1), range.high,
+                                    static_cast<uint16_t>(range.high + 1)};
         const uint16_t value = choices[random % 4];
         random /= 4;
         return value;
@@ -77,12 +79,14 @@ HeaderKey corner_of(const Box& box, uint64_t random) {
 std::vector<HeaderKey> corner_keys(const RuleSet& rules, size_t count, uint64_t seed) {
     std::mt19937_64 random(seed);
     std::vector<HeaderKey> keys;
-    for (size_t i = 0; i < count; ++i) keys.push_back(corner_of(rules.boxes[random() % rules.boxes.size()], random() >> 1));
+    for (size_t i = 0; i < count; ++i)
+        keys.push_back(corner_of(rules.boxes[random() % rules.boxes.size()], random() >> 1));
     return keys;
 }
 
 /// Expects the definition, every engine with 1, 8 and 32 lanes, and rte_acl (may be null) to agree.
-void expect_agreement(const RuleSet& rules, const std::vector<Searched>& engines, const Acl* acl, const std::vector<HeaderKey>& keys) {
+void expect_agreement(const RuleSet& rules, const std::vector<Searched>& engines, const Acl* acl,
+                      const std::vector<HeaderKey>& keys) {
     const Linear linear(rules);
     const std::vector<uint32_t> by_acl = acl != nullptr ? acl_find(*acl, keys) : std::vector<uint32_t>();
     for (size_t i = 0; i < keys.size(); ++i) {
@@ -102,7 +106,8 @@ TEST_P(WustlTrace, NamesTheFirstMatchOfEveryHeader) {
     const std::vector<TraceHeader> trace = classbench_trace(GetParam().trace);
     ASSERT_GT(trace.size(), 900u);
     const std::vector<Searched> engines = every_engine(rules);
-    const std::vector<uint32_t> by_acl = GetParam().acl ? acl_find(Acl(rules, 0), keys_of(trace)) : std::vector<uint32_t>();
+    const std::vector<uint32_t> by_acl = GetParam().acl ? acl_find(Acl(rules, 0), keys_of(trace))
+                                                        : std::vector<uint32_t>();
     for (size_t i = 0; i < trace.size(); ++i) {
         // Their rules count from 1.
         ASSERT_NO_FATAL_FAILURE(expect_found(engines, trace[i].key, trace[i].rule - 1));
@@ -112,14 +117,16 @@ TEST_P(WustlTrace, NamesTheFirstMatchOfEveryHeader) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sets, WustlTrace,
-                         testing::Values(Set{"wustl/acl1", "wustl/acl1_trace.xz"}, Set{"wustl/acl1_100", "wustl/acl1_100_trace"},
-                                         Set{"wustl/acl1_1K", "wustl/acl1_1K_trace.xz"}, Set{"wustl/acl1_10K.xz", "wustl/acl1_10K_trace.xz"},
-                                         Set{"wustl/fw1", "wustl/fw1_trace"}, Set{"wustl/fw1_100", "wustl/fw1_100_trace"},
-                                         Set{"wustl/fw1_1K", "wustl/fw1_1K_trace.xz"}, Set{"wustl/fw1_10K.xz", "wustl/fw1_10K_trace.xz", false},
-                                         Set{"wustl/ipc1", "wustl/ipc1_trace.xz"}, Set{"wustl/ipc1_100", "wustl/ipc1_100_trace"},
-                                         Set{"wustl/ipc1_1K", "wustl/ipc1_1K_trace.xz"}, Set{"wustl/ipc1_10K.xz", "wustl/ipc1_10K_trace.xz", false}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Sets, WustlTrace,
+    testing::Values(Set{"wustl/acl1", "wustl/acl1_trace.xz"}, Set{"wustl/acl1_100", "wustl/acl1_100_trace"},
+                    Set{"wustl/acl1_1K", "wustl/acl1_1K_trace.xz"}, Set{"wustl/acl1_10K.xz", "wustl/acl1_10K_trace.xz"},
+                    Set{"wustl/fw1", "wustl/fw1_trace"}, Set{"wustl/fw1_100", "wustl/fw1_100_trace"},
+                    Set{"wustl/fw1_1K", "wustl/fw1_1K_trace.xz"},
+                    Set{"wustl/fw1_10K.xz", "wustl/fw1_10K_trace.xz", false}, Set{"wustl/ipc1", "wustl/ipc1_trace.xz"},
+                    Set{"wustl/ipc1_100", "wustl/ipc1_100_trace"}, Set{"wustl/ipc1_1K", "wustl/ipc1_1K_trace.xz"},
+                    Set{"wustl/ipc1_10K.xz", "wustl/ipc1_10K_trace.xz", false}),
+    name_of);
 
 class ClassBenchSet : public testing::TestWithParam<Set> {};
 
@@ -177,11 +184,16 @@ const Set kTraced[] = {{"cutsplit/acl1_1k", "cutsplit/acl1_1k_trace.xz"},
                        {"large/acl1_100k.xz", "large/acl1_100k_trace.xz", false},
                        {"large/fw1_100k.xz", "large/fw1_100k_trace.xz", false},
                        {"large/ipc1_100k.xz", "large/ipc1_100k_trace.xz", false}};
-const Set kUntraced[] = {{"other/acl1_seed_1", nullptr},           {"neurocuts/acl1_1k", nullptr},
-                         {"neurocuts/acl1_10k.xz", nullptr, false},      {"neurocuts/fw1_1k", nullptr},
-                         {"neurocuts/fw1_10k.xz", nullptr, false}, {"neurocuts/ipc1_1k", nullptr},
-                         {"neurocuts/ipc1_10k.xz", nullptr, false}, {"ipv6/acl1_v6.xz", nullptr},
-                         {"ipv6/ipc1_v6.xz", nullptr},             {"large/ipc1_20k.xz", nullptr, false},
+const Set kUntraced[] = {{"other/acl1_seed_1", nullptr},
+                         {"neurocuts/acl1_1k", nullptr},
+                         {"neurocuts/acl1_10k.xz", nullptr, false},
+                         {"neurocuts/fw1_1k", nullptr},
+                         {"neurocuts/fw1_10k.xz", nullptr, false},
+                         {"neurocuts/ipc1_1k", nullptr},
+                         {"neurocuts/ipc1_10k.xz", nullptr, false},
+                         {"ipv6/acl1_v6.xz", nullptr},
+                         {"ipv6/ipc1_v6.xz", nullptr},
+                         {"large/ipc1_20k.xz", nullptr, false},
                          {"large/ipc1_50k.xz", nullptr, false}};
 INSTANTIATE_TEST_SUITE_P(Traced, ClassBenchSet, testing::ValuesIn(kTraced), name_of);
 INSTANTIATE_TEST_SUITE_P(Untraced, ClassBenchSet, testing::ValuesIn(kUntraced), name_of);

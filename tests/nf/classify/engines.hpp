@@ -82,8 +82,9 @@ inline std::vector<TraceHeader> classbench_trace(const std::string& name) {
 }
 
 inline std::string text_of(const HeaderKey& key) {
-    return fmt::format("v{} {:016x}{:016x} {} -> {:016x}{:016x} {} protocol {} flags {:x} has {}", key.ip_version, key.src_high,
-                       key.src_low, key.src_port, key.dst_high, key.dst_low, key.dst_port, key.protocol, key.tcp_flags, key.has);
+    return fmt::format("v{} {:016x}{:016x} {} -> {:016x}{:016x} {} protocol {} flags {:x} has {}", key.ip_version,
+                       key.src_high, key.src_low, key.src_port, key.dst_high, key.dst_low, key.dst_port, key.protocol,
+                       key.tcp_flags, key.has);
 }
 
 /// Expects each engine with 1, 8 and 32 lanes to find `wanted`.

@@ -100,7 +100,8 @@ TEST(FiveTupleMatch, PointsAtMistakes) {
 }
 
 TEST(Words, TcpFlagsReadAndWriteTheSameText) {
-    for (const char* text : {"S/SA", "/S", "A/A", "FSRPAUEW/FSRPAUEW"}) EXPECT_EQ(tcp_flags_text(parse_tcp_flags(text)), text);
+    for (const char* text : {"S/SA", "/S", "A/A", "FSRPAUEW/FSRPAUEW"})
+        EXPECT_EQ(tcp_flags_text(parse_tcp_flags(text)), text);
     EXPECT_EQ(parse_tcp_flags("S/SA"), (ByteMatch{0x02, 0x12}));
     EXPECT_THROW(parse_tcp_flags("S"), WordMistake);
     EXPECT_THROW(parse_tcp_flags("S/"), WordMistake);

@@ -8,10 +8,12 @@ namespace millrace::nf::classify::test {
 namespace {
 
 bool holds(const std::vector<std::pair<uint8_t, uint8_t>>& ranges, uint8_t number) {
-    return std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) { return range.first <= number && number <= range.second; });
+    return std::any_of(ranges.begin(), ranges.end(),
+                       [&](const auto& range) { return range.first <= number && number <= range.second; });
 }
 
-/// Of every header that differs in protocol, ports and flags, the class must lie in the box's ranges where the header does.
+/// Of every header that differs in protocol, ports and flags, the class must lie in the box's ranges where the header
+/// does.
 void expect_exact(const RuleSet& rules) {
     const HeaderClasses classes(rules.boxes);
     for (const Box& box : rules.boxes) {
@@ -25,7 +27,8 @@ void expect_exact(const RuleSet& rules) {
                 key.has = static_cast<uint8_t>(has);
                 key.protocol = key.has_flags() ? 6 : static_cast<uint8_t>(i);
                 key.tcp_flags = static_cast<uint8_t>(key.has_flags() ? i : 0);
-                const uint8_t number = key.has_flags() ? classes.of_tcp(key.tcp_flags, key.has_ports()) : classes.of(key.protocol, key.has_ports());
+                const uint8_t number = key.has_flags() ? classes.of_tcp(key.tcp_flags, key.has_ports())
+                                                       : classes.of(key.protocol, key.has_ports());
                 ASSERT_EQ(holds(ranges, number), matches(box, key)) << text_of(box) << ": " << text_of(key);
             }
     }
@@ -34,11 +37,13 @@ void expect_exact(const RuleSet& rules) {
 TEST(HeaderClasses, HoldWhatTheBoxesHold) {
     expect_exact(RuleSet{});
     expect_exact(rules_of("deny ip\n"));
-    expect_exact(rules_of("deny tcp flags SF/SF\ndeny tcp flags S/SA\npermit tcp to any port 80\npermit udp from any port 53\n"
-                          "permit icmp\ndeny ip to any port 22\ndeny ip flags R/R\ndeny 132\npermit ip\n"));
+    expect_exact(
+        rules_of("deny tcp flags SF/SF\ndeny tcp flags S/SA\npermit tcp to any port 80\npermit udp from any port 53\n"
+                 "permit icmp\ndeny ip to any port 22\ndeny ip flags R/R\ndeny 132\npermit ip\n"));
     RuleSet masks;
     masks.files.push_back("masks");
-    for (const ByteMatch protocol : {ByteMatch{0, 0}, ByteMatch{0x10, 0x10}, ByteMatch{0, 0x01}, ByteMatch{6, 0xff}, ByteMatch{4, 0xf5}})
+    for (const ByteMatch protocol :
+         {ByteMatch{0, 0}, ByteMatch{0x10, 0x10}, ByteMatch{0, 0x01}, ByteMatch{6, 0xff}, ByteMatch{4, 0xf5}})
         for (const ByteMatch flags : {ByteMatch{0, 0}, ByteMatch{0x02, 0x12}, ByteMatch{0, 0xff}})
             for (const uint16_t port : {0, 1}) {
                 Box box;
@@ -51,8 +56,9 @@ TEST(HeaderClasses, HoldWhatTheBoxesHold) {
 }
 
 TEST(HeaderClasses, AreFewAndMostQuestionsAreOneRange) {
-    const RuleSet rules = rules_of("deny tcp flags SF/SF\npermit tcp to any port 80\npermit tcp\npermit udp to any port 53\npermit udp\n"
-                                   "deny ip to any port 22\npermit icmp\npermit ip\n");
+    const RuleSet rules = rules_of(
+        "deny tcp flags SF/SF\npermit tcp to any port 80\npermit tcp\npermit udp to any port 53\npermit udp\n"
+        "deny ip to any port 22\npermit icmp\npermit ip\n");
     const HeaderClasses classes(rules.boxes);
     EXPECT_LE(classes.size(), 12u);
     for (const Box& box : rules.boxes) {

@@ -20,21 +20,26 @@ std::vector<Diagnostic> mistakes_of(const std::function<void(RuleSet&)>& load) {
 
 /// The one mistake of a text rule: `column: message | hint`.
 std::string mistake_in(const std::string& rule) {
-    const auto mistakes = mistakes_of([&](RuleSet& rules) { load_text_rules("permit ip\n" + rule + "\n", "edge.rules", rules); });
-    if (mistakes.size() != 1 || mistakes[0].where.file != "edge.rules" || mistakes[0].where.line != 2) return "no or another mistake";
+    const auto mistakes = mistakes_of(
+        [&](RuleSet& rules) { load_text_rules("permit ip\n" + rule + "\n", "edge.rules", rules); });
+    if (mistakes.size() != 1 || mistakes[0].where.file != "edge.rules" || mistakes[0].where.line != 2)
+        return "no or another mistake";
     return std::to_string(mistakes[0].where.column) + ": " + mistakes[0].message + " | " + mistakes[0].hint;
 }
 
 std::string bench_mistake_in(const std::string& rule, bool match_flags = false) {
     const auto mistakes = mistakes_of([&](RuleSet& rules) {
-        load_classbench("@10.0.0.0/8 0.0.0.0/0 0 : 1 2 : 3 0x06/0xFF\n" + rule + "\n", "bench", {.match_flags = match_flags}, rules);
+        load_classbench("@10.0.0.0/8 0.0.0.0/0 0 : 1 2 : 3 0x06/0xFF\n" + rule + "\n", "bench",
+                        {.match_flags = match_flags}, rules);
     });
     if (mistakes.size() != 1 || mistakes[0].where.line != 2) return "no or another mistake";
     return std::to_string(mistakes[0].where.column) + ": " + mistakes[0].message;
 }
 
 TEST(TextRules, ReadEveryPartOfARule) {
-    const auto rule = parse_text_rule("  deny tcp,udp from 10.0.0.0/8, 192.0.2.1 port 1024-65535 to any port 22-23,80 priority -7 name \"no # way\" # why");
+    const auto rule = parse_text_rule(
+        "  deny tcp,udp from 10.0.0.0/8, 192.0.2.1 port 1024-65535 to any port 22-23,80 priority -7 name \"no # way\" "
+        "# why");
     ASSERT_TRUE(rule.has_value());
     EXPECT_EQ(rule->action, Action::deny);
     EXPECT_EQ(rule->match.protocols, (std::vector<ByteMatch>{{6, 0xff}, {17, 0xff}}));
@@ -46,7 +51,9 @@ TEST(TextRules, ReadEveryPartOfARule) {
     EXPECT_EQ(rule->match.dst_ports, (std::vector<PortRange>{{22, 23}, {80, 80}}));
     EXPECT_EQ(rule->priority, -7);
     EXPECT_EQ(rule->name, "no # way");
-    EXPECT_EQ(rule->text, "deny tcp,udp from 10.0.0.0/8, 192.0.2.1 port 1024-65535 to any port 22-23,80 priority -7 name \"no # way\"");
+    EXPECT_EQ(
+        rule->text,
+        "deny tcp,udp from 10.0.0.0/8, 192.0.2.1 port 1024-65535 to any port 22-23,80 priority -7 name \"no # way\"");
 }
 
 TEST(TextRules, SkipEmptyLinesAndComments) {
@@ -59,7 +66,9 @@ TEST(TextRules, SkipEmptyLinesAndComments) {
 }
 
 TEST(TextRules, MakeABoxForEachCombinationWithinAFamily) {
-    const RuleSet rules = rules_of("permit tcp,udp from 10.0.0.0/8,2001:db8::/32 to 192.0.2.1,2001:db8::1 port 1,2\npermit ip\npermit ip to ::1\n");
+    const RuleSet rules = rules_of(
+        "permit tcp,udp from 10.0.0.0/8,2001:db8::/32 to 192.0.2.1,2001:db8::1 port 1,2\npermit ip\npermit ip to "
+        "::1\n");
     EXPECT_EQ(rules.boxes.size(), 8u + 1 + 1);  // two pairs of addresses of four share a family
     EXPECT_TRUE(rules.boxes[8].ipv4 && rules.boxes[8].ipv6);
     EXPECT_TRUE(!rules.boxes[9].ipv4 && rules.boxes[9].ipv6);
@@ -67,9 +76,9 @@ TEST(TextRules, MakeABoxForEachCombinationWithinAFamily) {
 }
 
 TEST(TextRules, GoBackIntoTheSameWords) {
-    for (const char* text : {"ip from any to any", "tcp from 10.0.0.0/8 port 5 to any port 22-23", "udp from any to 2001:db8::/32",
-                             "ip from 0.0.0.0/0 to 0.0.0.0/0", "ip from ::/0 to ::/0", "tcp from any to any flags S/SA",
-                             "icmpv6 from any to ::1/128", "254 from any to any"}) {
+    for (const char* text : {"ip from any to any", "tcp from 10.0.0.0/8 port 5 to any port 22-23",
+                             "udp from any to 2001:db8::/32", "ip from 0.0.0.0/0 to 0.0.0.0/0", "ip from ::/0 to ::/0",
+                             "tcp from any to any flags S/SA", "icmpv6 from any to ::1/128", "254 from any to any"}) {
         EXPECT_EQ(text_of(rules_of(std::string("permit ") + text).boxes[0]), text);
     }
 }
@@ -78,28 +87,39 @@ TEST(TextRules, PointAtTheWordThatIsWrong) {
     EXPECT_EQ(mistake_in("drop tcp"), "1: 'drop' is neither permit nor deny | did you mean 'deny'?");
     EXPECT_EQ(mistake_in("  permit tcpp from any"), "10: 'tcpp' is not a protocol | did you mean 'tcp'?");
     EXPECT_EQ(mistake_in("permit tcp form any"), "12: 'form' is not expected here | did you mean 'from'?");
-    EXPECT_EQ(mistake_in("permit tcp from 10.0.0.1/8"), "17: '10.0.0.1/8' has bits set behind its length | write 10.0.0.0/8");
+    EXPECT_EQ(mistake_in("permit tcp from 10.0.0.1/8"),
+              "17: '10.0.0.1/8' has bits set behind its length | write 10.0.0.0/8");
     EXPECT_EQ(mistake_in("permit tcp from 10.0.0.256"),
               "17: '10.0.0.256' is not an IP address or prefix | write it as 192.0.2.0/24, 2001:db8::/32, or 'any'");
     EXPECT_EQ(mistake_in("permit tcp from"), "16: an address or 'any' is missing at the end of the rule | ");
     EXPECT_EQ(mistake_in("permit tcp from , 10.0.0.1"), "17: an address or 'any' is missing before the comma | ");
-    EXPECT_EQ(mistake_in("permit tcp to any port 22-x"), "27: 'x' is not a port | write a number from 0 to 65535, or a range such as 8000-8099");
+    EXPECT_EQ(mistake_in("permit tcp to any port 22-x"),
+              "27: 'x' is not a port | write a number from 0 to 65535, or a range such as 8000-8099");
     EXPECT_EQ(mistake_in("permit tcp to any port 23-22"), "24: '23-22' ends before it begins | write 22-23");
-    EXPECT_EQ(mistake_in("permit tcp to any, 10.0.0.1"), "15: 'any' stands in a list with other values | write 'any' alone");
+    EXPECT_EQ(mistake_in("permit tcp to any, 10.0.0.1"),
+              "15: 'any' stands in a list with other values | write 'any' alone");
     EXPECT_EQ(mistake_in("permit tcp to any from any"),
-              "19: 'from' does not belong here | the order is: action, protocol, from ADDRESS port PORT, to ADDRESS port PORT, options");
+              "19: 'from' does not belong here | the order is: action, protocol, from ADDRESS port PORT, to ADDRESS "
+              "port PORT, options");
     EXPECT_EQ(mistake_in("permit tcp port 80"),
-              "12: 'port' does not belong here | the order is: action, protocol, from ADDRESS port PORT, to ADDRESS port PORT, options");
-    EXPECT_EQ(mistake_in("permit tcp priority 1 priority 2"), "23: 'priority' stands twice in this rule | keep one of them");
-    EXPECT_EQ(mistake_in("permit tcp priority high"), "21: 'high' is not a priority | write a whole number; the higher is tried first");
+              "12: 'port' does not belong here | the order is: action, protocol, from ADDRESS port PORT, to ADDRESS "
+              "port PORT, options");
+    EXPECT_EQ(mistake_in("permit tcp priority 1 priority 2"),
+              "23: 'priority' stands twice in this rule | keep one of them");
+    EXPECT_EQ(mistake_in("permit tcp priority high"),
+              "21: 'high' is not a priority | write a whole number; the higher is tried first");
     EXPECT_EQ(mistake_in("permit tcp name \"open"), "17: the quotation mark is not closed | end the name with '\"'");
-    EXPECT_EQ(mistake_in("permit tcp flags S/X"), "20: 'X' is not a TCP flag | the flags are F(IN), S(YN), R(ST), P(SH), A(CK), U(RG), E(CE) and (C)W(R)");
+    EXPECT_EQ(mistake_in("permit tcp flags S/X"),
+              "20: 'X' is not a TCP flag | the flags are F(IN), S(YN), R(ST), P(SH), A(CK), U(RG), E(CE) and (C)W(R)");
 }
 
 TEST(TextRules, RefuseWhatNoPacketCanBe) {
-    EXPECT_EQ(mistake_in("permit icmp to any port 5"), "1: the rule asks for a port, and icmp has none that a firewall sees | leave the port out, or write tcp or udp");
+    EXPECT_EQ(mistake_in("permit icmp to any port 5"),
+              "1: the rule asks for a port, and icmp has none that a firewall sees | leave the port out, or write tcp "
+              "or udp");
     EXPECT_EQ(mistake_in("permit udp flags S/SA"), "1: the rule asks for TCP flags, and udp has none | write tcp");
-    EXPECT_EQ(mistake_in("permit ip from 10.0.0.1 to ::1"), "1: no packet has an IPv4 and an IPv6 address | write both addresses in one family");
+    EXPECT_EQ(mistake_in("permit ip from 10.0.0.1 to ::1"),
+              "1: no packet has an IPv4 and an IPv6 address | write both addresses in one family");
 }
 
 TEST(TextRules, RefuseListsThatMultiplyBeyondReason) {
@@ -110,7 +130,8 @@ TEST(TextRules, RefuseListsThatMultiplyBeyondReason) {
 }
 
 TEST(TextRules, ReportEveryWrongLineUpToSome) {
-    const auto three = mistakes_of([](RuleSet& rules) { load_text_rules("x\npermit ip\ny\n\nz\n", "edge.rules", rules); });
+    const auto three = mistakes_of(
+        [](RuleSet& rules) { load_text_rules("x\npermit ip\ny\n\nz\n", "edge.rules", rules); });
     ASSERT_EQ(three.size(), 3u);
     EXPECT_EQ(three[1].where.line, 3u);
     EXPECT_EQ(three[2].where.line, 5u);
@@ -123,7 +144,8 @@ TEST(TextRules, ReportEveryWrongLineUpToSome) {
 
 TEST(YamlRules, TellTheLineOfEachMistake) {
     const auto mistakes = mistakes_of([](RuleSet& rules) {
-        load_yaml_rules(Config::parse("- permit tcp\n- permit tcpp\n- {action: drop}\n- {action: deny, port: 5}\n- ''\n- {action: deny, protocol: icmp, dst-port: 5}\n",
+        load_yaml_rules(Config::parse("- permit tcp\n- permit tcpp\n- {action: drop}\n- {action: deny, port: 5}\n- "
+                                      "''\n- {action: deny, protocol: icmp, dst-port: 5}\n",
                                       "chain.yaml"),
                         rules);
     });
@@ -138,10 +160,11 @@ TEST(YamlRules, TellTheLineOfEachMistake) {
 
 TEST(ClassBench, ReadsTabsBlanksAndTheFlagsColumn) {
     RuleSet rules;
-    load_classbench("@10.0.0.0/8\t192.0.2.1/32\t5 : 5\t0 : 65535\t0x06/0xFF\t0x1000/0x1000\t\n"
-                    "@10.0.0.0/8 192.0.2.1/32 5:6 0 : 65535 0x00/0x00 \r\n\n# comment\n"
-                    "@2001:db8::/32\t::/0\t0 : 65535\t0 : 65535\t0x3A/0xff\t0x0303/0xffff\t\n",
-                    "bench", {.match_flags = true}, rules);
+    load_classbench(
+        "@10.0.0.0/8\t192.0.2.1/32\t5 : 5\t0 : 65535\t0x06/0xFF\t0x1000/0x1000\t\n"
+        "@10.0.0.0/8 192.0.2.1/32 5:6 0 : 65535 0x00/0x00 \r\n\n# comment\n"
+        "@2001:db8::/32\t::/0\t0 : 65535\t0 : 65535\t0x3A/0xff\t0x0303/0xffff\t\n",
+        "bench", {.match_flags = true}, rules);
     ASSERT_EQ(rules.boxes.size(), 3u);
     EXPECT_EQ(text_of(rules.boxes[0]), "tcp from 10.0.0.0/8 port 5 to 192.0.2.1/32 flags A/A");
     EXPECT_EQ(text_of(rules.boxes[1]), "ip from 10.0.0.0/8 port 5-6 to 192.0.2.1/32");
@@ -153,18 +176,24 @@ TEST(ClassBench, ReadsTabsBlanksAndTheFlagsColumn) {
 TEST(ClassBench, PointsAtTheColumnThatIsWrong) {
     const std::string good = "@10.0.0.0/8 0.0.0.0/0 0 : 1 2 : 3 0x06/0xFF";
     EXPECT_EQ(bench_mistake_in(good), "no or another mistake");
-    EXPECT_EQ(bench_mistake_in("10.0.0.0/8 0.0.0.0/0 0 : 1 2 : 3 0x06/0xFF"), "1: '@' is missing at the start of the rule");
-    EXPECT_EQ(bench_mistake_in("@10.0.0.1/8 0.0.0.0/0 0 : 1 2 : 3 0x06/0xFF"), "2: '10.0.0.1/8' has bits set behind its length");
+    EXPECT_EQ(bench_mistake_in("10.0.0.0/8 0.0.0.0/0 0 : 1 2 : 3 0x06/0xFF"),
+              "1: '@' is missing at the start of the rule");
+    EXPECT_EQ(bench_mistake_in("@10.0.0.1/8 0.0.0.0/0 0 : 1 2 : 3 0x06/0xFF"),
+              "2: '10.0.0.1/8' has bits set behind its length");
     EXPECT_EQ(bench_mistake_in("@10.0.0.0/8 ::/0 0 : 1 2 : 3 0x06/0xFF"), "1: one address is IPv4, the other IPv6");
-    EXPECT_EQ(bench_mistake_in("@10.0.0.0/8 0.0.0.0/0 1 : 0 2 : 3 0x06/0xFF"), "23: the port range ends before it begins");
+    EXPECT_EQ(bench_mistake_in("@10.0.0.0/8 0.0.0.0/0 1 : 0 2 : 3 0x06/0xFF"),
+              "23: the port range ends before it begins");
     EXPECT_EQ(bench_mistake_in("@10.0.0.0/8 0.0.0.0/0 0 - 1 2 : 3 0x06/0xFF"), "25: ':' is missing between two ports");
-    EXPECT_EQ(bench_mistake_in("@10.0.0.0/8 0.0.0.0/0 0 : 65536 2 : 3 0x06/0xFF"), "27: a port from 0 to 65535 is wanted here");
+    EXPECT_EQ(bench_mistake_in("@10.0.0.0/8 0.0.0.0/0 0 : 65536 2 : 3 0x06/0xFF"),
+              "27: a port from 0 to 65535 is wanted here");
     EXPECT_EQ(bench_mistake_in("@10.0.0.0/8 0.0.0.0/0 0 : 1 2 : 3 6"), "35: the protocol has no mask");
-    EXPECT_EQ(bench_mistake_in("@10.0.0.0/8 0.0.0.0/0 0 : 1 2 : 3 0x106/0xFF"), "35: '0x106' is not a hexadecimal number up to 0xFF");
+    EXPECT_EQ(bench_mistake_in("@10.0.0.0/8 0.0.0.0/0 0 : 1 2 : 3 0x106/0xFF"),
+              "35: '0x106' is not a hexadecimal number up to 0xFF");
     EXPECT_EQ(bench_mistake_in("@10.0.0.0/8 0.0.0.0/0 0 : 1 2 : 3"), "34: the protocol is missing");
     EXPECT_EQ(bench_mistake_in(good + " 0x0000/0x0000 more"), "59: there is more behind the rule");
     EXPECT_EQ(bench_mistake_in(good + " 0x0001/0x0001"), "no or another mistake");
-    EXPECT_EQ(bench_mistake_in(good + " 0x0001/0x0001", true), "51: the low byte of the TCP flags is masked, and holds none");
+    EXPECT_EQ(bench_mistake_in(good + " 0x0001/0x0001", true),
+              "51: the low byte of the TCP flags is masked, and holds none");
 }
 
 TEST(RuleSet, RefusesMoreBoxesThanItsLimit) {
@@ -175,7 +204,8 @@ TEST(RuleSet, RefusesMoreBoxesThanItsLimit) {
 }
 
 TEST(RuleSet, OrdersByPriorityThenAsLoaded) {
-    const RuleSet rules = rules_of("permit tcp\npermit udp priority 5\npermit icmp\npermit 47 priority 5\npermit ip priority -1\n");
+    const RuleSet rules = rules_of(
+        "permit tcp\npermit udp priority 5\npermit icmp\npermit 47 priority 5\npermit ip priority -1\n");
     EXPECT_EQ(rules.in_order(), (std::vector<uint32_t>{1, 3, 0, 2, 4}));
 }
 

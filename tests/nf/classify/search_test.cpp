@@ -23,7 +23,8 @@ TriePrefix random_prefix(Random& random, unsigned most_bits) {
 }
 
 bool holds(const TriePrefix& prefix, uint64_t high, uint64_t low) {
-    return (high & mask_of(prefix.length)) == prefix.high && (prefix.length <= 64 || (low & mask_of(prefix.length - 64)) == prefix.low);
+    return (high & mask_of(prefix.length)) == prefix.high &&
+           (prefix.length <= 64 || (low & mask_of(prefix.length - 64)) == prefix.low);
 }
 
 TEST(PrefixTrie, FindsTheLongestPrefixAroundEveryCorner) {
@@ -33,19 +34,27 @@ TEST(PrefixTrie, FindsTheLongestPrefixAroundEveryCorner) {
             std::vector<TriePrefix> prefixes;
             for (size_t i = 0; i < count; ++i) prefixes.push_back(random_prefix(random, bits));
             const auto place = [](const TriePrefix& p) { return std::tie(p.high, p.low, p.length); };
-            std::sort(prefixes.begin(), prefixes.end(), [&](const auto& a, const auto& b) { return place(a) < place(b); });
-            prefixes.erase(std::unique(prefixes.begin(), prefixes.end(), [&](const auto& a, const auto& b) { return place(a) == place(b); }), prefixes.end());
+            std::sort(prefixes.begin(), prefixes.end(),
+                      [&](const auto& a, const auto& b) { return place(a) < place(b); });
+            prefixes.erase(std::unique(prefixes.begin(), prefixes.end(),
+                                       [&](const auto& a, const auto& b) { return place(a) == place(b); }),
+                           prefixes.end());
             for (size_t i = 0; i < prefixes.size(); ++i) prefixes[i].value = static_cast<uint32_t>(100 + i);
             const TrieArrays arrays = build_trie(prefixes, 7);
-            const PrefixTrie::Tables tables{{arrays.top.data(), arrays.top.size()}, {arrays.nodes.data(), arrays.nodes.size()},
-                                            {arrays.leaves.data(), arrays.leaves.size()}, arrays.top_bits};
+            const PrefixTrie::Tables tables{{arrays.top.data(), arrays.top.size()},
+                                            {arrays.nodes.data(), arrays.nodes.size()},
+                                            {arrays.leaves.data(), arrays.leaves.size()},
+                                            arrays.top_bits};
             for (int probe = 0; probe < 2000; ++probe) {
                 uint64_t high = random(), low = random();
                 if (!prefixes.empty() && probe % 4 != 0) {
                     const TriePrefix& near = prefixes[random() % prefixes.size()];
                     const unsigned __int128 first = static_cast<unsigned __int128>(near.high) << 64 | near.low;
-                    const unsigned __int128 size = near.length == 0 ? 0 : static_cast<unsigned __int128>(1) << (128 - near.length);
-                    const unsigned __int128 corners[] = {first, first - 1, first + size, first + size - 1, first + size / 2};
+                    const unsigned __int128 size = near.length == 0
+                                                       ? 0
+                                                       : static_cast<unsigned __int128>(1) << (128 - near.length);
+                    const unsigned __int128 corners[] = {first, first - 1, first + size, first + size - 1,
+                                                         first + size / 2};
                     const unsigned __int128 corner = corners[random() % 5];
                     high = static_cast<uint64_t>(corner >> 64);
                     low = static_cast<uint64_t>(corner);
@@ -154,7 +163,8 @@ RuleSet random_rules(Random& random, size_t count, uint8_t flags) {
 TEST(EveryEngine, FindsTheFirstOfManyOverlappingRules) {
     Random random(2);
     for (const size_t count : {0, 1, 31, 32, 33, 200, 1023, 1024, 1025, 3000}) {
-        const bool for_acl = count <= 200;  // such dense rules take rte_acl long, and all flags are more than it is given
+        const bool for_acl = count <= 200;  // such dense rules take rte_acl long, and all flags are more than it is
+                                            // given
         const RuleSet rules = random_rules(random, count, for_acl ? 0x17 : 0xff);
         const Linear linear(rules);
         const std::vector<Searched> engines = every_engine(rules);

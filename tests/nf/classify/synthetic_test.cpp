@@ -24,7 +24,8 @@ std::vector<size_t> class_sizes(const Rules& rules) {
 
 /// How many rules match the key; they are of different classes.
 size_t matching(const Rules& rules, const TernaryKey<9>& key) {
-    return static_cast<size_t>(std::count_if(rules.begin(), rules.end(), [&](const auto& rule) { return rule.matches(key); }));
+    return static_cast<size_t>(
+        std::count_if(rules.begin(), rules.end(), [&](const auto& rule) { return rule.matches(key); }));
 }
 
 TEST(Synthetic, HasTheClassesAndTheRulesThatWereAskedFor) {
@@ -44,7 +45,8 @@ TEST(Synthetic, HasTheClassesAndTheRulesThatWereAskedFor) {
 TEST(Synthetic, OverlapsAsWasAskedFor) {
     for (const unsigned fields : {5u, 12u})
         for (const uint32_t overlap : {1u, 2u, 16u, 128u}) {
-            const auto set = make_synthetic({.rules = 1024, .classes = 128, .overlap = overlap, .fields = fields, .packets = 300});
+            const auto set = make_synthetic(
+                {.rules = 1024, .classes = 128, .overlap = overlap, .fields = fields, .packets = 300});
             const Rules rules = ternary_rules(set);
             size_t more = 0;
             for (const auto& [header, rule] : set.packets) {
@@ -74,9 +76,11 @@ TEST(Synthetic, IsTheSameForTheSameSeed) {
 }
 
 TEST(Synthetic, RefusesNumbersThatDoNotFit) {
-    for (const SyntheticSpec& spec : {SyntheticSpec{.rules = 10, .classes = 11}, SyntheticSpec{.classes = 0}, SyntheticSpec{.classes = 10, .full_classes = 11},
-                                      SyntheticSpec{.classes = 10, .overlap = 11}, SyntheticSpec{.classes = 10, .full_classes = 3, .overlap = 4},
-                                      SyntheticSpec{.overlap = 0}, SyntheticSpec{.fields = 7}, SyntheticSpec{.rules = 5000, .classes = 5000, .fields = 5}})
+    for (const SyntheticSpec& spec :
+         {SyntheticSpec{.rules = 10, .classes = 11}, SyntheticSpec{.classes = 0},
+          SyntheticSpec{.classes = 10, .full_classes = 11}, SyntheticSpec{.classes = 10, .overlap = 11},
+          SyntheticSpec{.classes = 10, .full_classes = 3, .overlap = 4}, SyntheticSpec{.overlap = 0},
+          SyntheticSpec{.fields = 7}, SyntheticSpec{.rules = 5000, .classes = 5000, .fields = 5}})
         EXPECT_THROW(make_synthetic(spec), std::invalid_argument);
 }
 
@@ -90,8 +94,10 @@ TEST(Synthetic, IsSearchedAlikeByEveryEngine) {
             SearchBuilder<9>(rules, engine, 1 << 26).attach(image, tables);
             for (const auto& [header, rule] : set.packets) {
                 const TernaryKey<9> key = ternary_key<9>(header);
-                const auto first = std::find_if(rules.begin(), rules.end(), [&](const auto& r) { return r.matches(key); });
-                ASSERT_EQ(Search<9>::find(tables, key, Lanes<8>{}), first->position) << kEngineNames[static_cast<size_t>(engine)];
+                const auto first = std::find_if(rules.begin(), rules.end(),
+                                                [&](const auto& r) { return r.matches(key); });
+                ASSERT_EQ(Search<9>::find(tables, key, Lanes<8>{}), first->position)
+                    << kEngineNames[static_cast<size_t>(engine)];
             }
         }
     }

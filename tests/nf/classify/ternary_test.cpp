@@ -21,16 +21,17 @@ bool in(const Rule4& rule, uint16_t src, uint16_t dst) {
 }
 
 /// Ranges with their ends at, below and above powers of two, one port, all ports.
-const std::vector<PortRange> kRanges = {{0, 65535}, {0, 0},       {65535, 65535}, {0, 1023},      {1024, 65535}, {1023, 1024},
-                                        {1, 65534}, {1, 65535},   {0, 65534},     {32768, 65535}, {80, 80},      {80, 81},
-                                        {81, 82},   {1234, 4321}, {5, 7},         {16384, 49151}};
+const std::vector<PortRange> kRanges = {
+    {0, 65535}, {0, 0},         {65535, 65535}, {0, 1023}, {1024, 65535}, {1023, 1024}, {1, 65534}, {1, 65535},
+    {0, 65534}, {32768, 65535}, {80, 80},       {80, 81},  {81, 82},      {1234, 4321}, {5, 7},     {16384, 49151}};
 
 TEST(TernaryRule, HoldsThePortsOfItsRanges) {
     for (const PortRange& src : kRanges)
         for (const PortRange& dst : kRanges) {
             Rule4 rule;
             set_ports(rule, src, dst);
-            for (const uint16_t port : {0, 1, 5, 79, 80, 81, 1023, 1024, 16383, 16384, 32768, 49151, 49152, 65534, 65535}) {
+            for (const uint16_t port :
+                 {0, 1, 5, 79, 80, 81, 1023, 1024, 16383, 16384, 32768, 49151, 49152, 65534, 65535}) {
                 ASSERT_EQ(in(rule, port, dst.low), src.contains(port)) << ports_text(src) << " " << port;
                 ASSERT_EQ(in(rule, src.high, port), dst.contains(port)) << ports_text(dst) << " " << port;
             }
@@ -59,11 +60,13 @@ TEST(TernaryRule, IsMadeUpByItsPrefixesWithoutOverlap) {
             Random random(1);
             for (int i = 0; i < 300; ++i) {
                 const auto near = [&](const PortRange& range) {
-                    const uint32_t at[] = {range.low, range.low - 1u, range.high, range.high + 1u, static_cast<uint32_t>(random())};
+                    const uint32_t at[] = {range.low, range.low - 1u, range.high, range.high + 1u,
+                                           static_cast<uint32_t>(random())};
                     return static_cast<uint16_t>(at[random() % 5]);
                 };
                 const uint16_t a = near(src), b = near(dst);
-                ASSERT_EQ(holders(a, b), in(rule, a, b) ? 1 : 0) << ports_text(src) << " " << ports_text(dst) << ": " << a << " " << b;
+                ASSERT_EQ(holders(a, b), in(rule, a, b) ? 1 : 0)
+                    << ports_text(src) << " " << ports_text(dst) << ": " << a << " " << b;
             }
         }
 }
@@ -109,7 +112,8 @@ TEST(CuckooTables, AreFilledAtTheLoadOfThePaper) {
 }
 
 TEST(CuckooTables, AreFilledAgainWithOtherFunctionsWhenTheyFail) {
-    // Beyond 91 % three subtables cannot be filled but by luck, and 2 moves are too few: tables fail, are hashed anew, and grow.
+    // Beyond 91 % three subtables cannot be filled but by luck, and 2 moves are too few: tables fail, are hashed anew,
+    // and grow.
     const auto rules = one_class(500, 1);
     TupleBuilder<4> builder(rules, true, 1 << 20, {.load = 1.0, .max_moves = 20, .tries = 4});
     EXPECT_GT(builder.rehashes(), 4u);
@@ -159,14 +163,16 @@ TEST(BloomFilters, SpareMostTables) {
     Image image;
     auto& tables = image.start<TupleEngine<4>::Tables>();
     builder.attach(image, tables);
-    // 32 bits a rule, on average one rule in each word of 32 bits, two bits of which are set for a rule: 0.7 % of other keys pass.
+    // 32 bits a rule, on average one rule in each word of 32 bits, two bits of which are set for a rule: 0.7 % of other
+    // keys pass.
     const auto& in_class = tables.classes[0];
     size_t passed = 0;
     Random random(6);
     for (int i = 0; i < 100000; ++i) {
         const uint32_t hash = tables.function.hash({{static_cast<uint32_t>(random())}}, in_class.mask);
         const uint32_t bits = TupleEngine<4>::filter_bits(hash);
-        passed += (tables.filters[in_class.first_filter + TupleEngine<4>::filter_word(hash, in_class.filter_words)] & bits) == bits;
+        passed += (tables.filters[in_class.first_filter + TupleEngine<4>::filter_word(hash, in_class.filter_words)] &
+                   bits) == bits;
     }
     EXPECT_GT(passed, 300u);
     EXPECT_LT(passed, 1000u);
@@ -204,8 +210,10 @@ TEST(EveryEngine, FindsTheFirstOfOverlappingRulesOfNineWords) {
                 uint32_t wanted = kNoRule;
                 for (size_t k = 0; k < rules.size() && wanted == kNoRule; ++k)
                     if (rules[k].matches(key)) wanted = static_cast<uint32_t>(k);
-                ASSERT_EQ(Search<9>::find(tables, key, Lanes<1>{}), wanted) << kEngineNames[static_cast<size_t>(engine)];
-                ASSERT_EQ(Search<9>::find(tables, key, Lanes<32>{}), wanted) << kEngineNames[static_cast<size_t>(engine)];
+                ASSERT_EQ(Search<9>::find(tables, key, Lanes<1>{}), wanted)
+                    << kEngineNames[static_cast<size_t>(engine)];
+                ASSERT_EQ(Search<9>::find(tables, key, Lanes<32>{}), wanted)
+                    << kEngineNames[static_cast<size_t>(engine)];
             }
         }
     }
@@ -243,9 +251,11 @@ TEST(MergedTables, TakeRulesThatNoMaskTellsApart) {
 TEST(SampleKeys, MatchAboutHalfTheTime) {
     Random random(8);
     std::vector<Rule4> rules = one_class(100, 9);
-    for (size_t i = 0; i < rules.size(); ++i) set_ports(rules[i], kRanges[i % kRanges.size()], kRanges[random() % kRanges.size()]);
+    for (size_t i = 0; i < rules.size(); ++i)
+        set_ports(rules[i], kRanges[i % kRanges.size()], kRanges[random() % kRanges.size()]);
     const auto keys = sample_keys<4>(rules, 1000);
-    const auto hits = std::count_if(keys.begin(), keys.end(), [&](const auto& key) { return first_of(rules, key) != kNoRule; });
+    const auto hits = std::count_if(keys.begin(), keys.end(),
+                                    [&](const auto& key) { return first_of(rules, key) != kNoRule; });
     EXPECT_GE(hits, 500);
     EXPECT_LT(hits, 760);
 }

@@ -28,7 +28,8 @@ struct Key {
 template <class Lanes>
 Bytes cbc(const Key& key, bool encrypt, const Bytes& iv, Bytes data, Lanes lanes) {
     const uint32_t blocks = static_cast<uint32_t>(data.size() / kAesBlockBytes);
-    if (encrypt) aes_cbc_encrypt(host_aes_tables(), key.schedule.data(), key.rounds, iv.data(), data.data(), blocks, lanes);
+    if (encrypt)
+        aes_cbc_encrypt(host_aes_tables(), key.schedule.data(), key.rounds, iv.data(), data.data(), blocks, lanes);
     else aes_cbc_decrypt(host_aes_tables(), key.inverse.data(), key.rounds, iv.data(), data.data(), blocks, lanes);
     return data;
 }
@@ -60,19 +61,19 @@ Bytes random_bytes(std::mt19937& random, size_t count) {
 TEST(Aes, GivesTheAnswersOfNistForSingleBlocks) {
     MILLRACE_NEEDS_DATA("crypto-kat/nist-rfc/AES/ECB");
     size_t cases = 0;
-    for (const char* file : {"ECBGFSbox128", "ECBKeySbox128", "ECBVarKey128", "ECBVarTxt128", "ECBMMT128", "ECBGFSbox256",
-                             "ECBKeySbox256", "ECBVarKey256", "ECBVarTxt256", "ECBMMT256"}) {
+    for (const char* file : {"ECBGFSbox128", "ECBKeySbox128", "ECBVarKey128", "ECBVarTxt128", "ECBMMT128",
+                             "ECBGFSbox256", "ECBKeySbox256", "ECBVarKey256", "ECBVarTxt256", "ECBMMT256"}) {
         for (const KnownAnswer& answer :
              test::read_known_answers(test::data_path("crypto-kat/nist-rfc/AES/ECB/" + std::string(file) + ".rsp"))) {
             const Key key(answer.bytes("KEY"));
             const Bytes plain = answer.bytes("PLAINTEXT"), cipher = answer.bytes("CIPHERTEXT");
             for (size_t at = 0; at < plain.size(); at += kAesBlockBytes) {
                 Bytes block(kAesBlockBytes);
-                store_block(block.data(),
-                            aes_encrypt(host_aes_tables(), key.schedule.data(), key.rounds, load_block(plain.data() + at)));
+                store_block(block.data(), aes_encrypt(host_aes_tables(), key.schedule.data(), key.rounds,
+                                                      load_block(plain.data() + at)));
                 EXPECT_TRUE(std::equal(block.begin(), block.end(), cipher.begin() + static_cast<long>(at))) << file;
-                store_block(block.data(),
-                            aes_decrypt(host_aes_tables(), key.inverse.data(), key.rounds, load_block(cipher.data() + at)));
+                store_block(block.data(), aes_decrypt(host_aes_tables(), key.inverse.data(), key.rounds,
+                                                      load_block(cipher.data() + at)));
                 EXPECT_TRUE(std::equal(block.begin(), block.end(), plain.begin() + static_cast<long>(at))) << file;
             }
             ++cases;
@@ -83,7 +84,8 @@ TEST(Aes, GivesTheAnswersOfNistForSingleBlocks) {
 
 TEST(Aes, GivesTheAnswersOfNistInCbcModeWithAnyNumberOfLanes) {
     MILLRACE_NEEDS_DATA("crypto-kat/nist-rfc/AES/CBC");
-    for (const char* file : {"CBCGFSbox128", "CBCKeySbox128", "CBCVarKey128", "CBCVarTxt128", "CBCMMT128", "CBCMMT256"}) {
+    for (const char* file :
+         {"CBCGFSbox128", "CBCKeySbox128", "CBCVarKey128", "CBCVarTxt128", "CBCMMT128", "CBCMMT256"}) {
         for (const KnownAnswer& answer :
              test::read_known_answers(test::data_path("crypto-kat/nist-rfc/AES/CBC/" + std::string(file) + ".rsp"))) {
             const Key key(answer.bytes("KEY"));
@@ -112,7 +114,8 @@ TEST(Aes, GivesTheAnswersOfRfc3686InCounterMode) {
 
 TEST(Aes, AgreesWithTheValidCasesOfWycheproofBeforeTheirPadding) {
     MILLRACE_NEEDS_DATA("crypto-kat/wycheproof/aes_cbc_pkcs5_test.json");
-    const auto file = nlohmann::json::parse(read_file(test::data_path("crypto-kat/wycheproof/aes_cbc_pkcs5_test.json")));
+    const auto file = nlohmann::json::parse(
+        read_file(test::data_path("crypto-kat/wycheproof/aes_cbc_pkcs5_test.json")));
     size_t cases = 0;
     for (const auto& group : file["testGroups"]) {
         for (const auto& test : group["tests"]) {
@@ -132,7 +135,8 @@ TEST(Aes, AgreesWithTheValidCasesOfWycheproofBeforeTheirPadding) {
 
 TEST(Aes, AgreesWithOpensslAtEveryLengthAroundBlocksAndLanes) {
     std::mt19937 random(1);
-    for (const size_t length : {0, 1, 15, 16, 17, 31, 32, 33, 127, 128, 129, 511, 512, 513, 1023, 1024, 1025, 1500, 9000}) {
+    for (const size_t length :
+         {0, 1, 15, 16, 17, 31, 32, 33, 127, 128, 129, 511, 512, 513, 1023, 1024, 1025, 1500, 9000}) {
         const Bytes key = random_bytes(random, 16), iv = random_bytes(random, 16), data = random_bytes(random, length);
         const Bytes counted = openssl(EVP_aes_128_ctr(), key, iv, data);
         EXPECT_EQ(ctr(Key(key), iv, data, Lanes<1>{}), counted) << length;
@@ -147,19 +151,22 @@ TEST(Aes, AgreesWithOpensslAtEveryLengthAroundBlocksAndLanes) {
     }
 }
 
-/// Blocks that differ in their last byte share work, so the counter starts at all places before one changes that comes before it.
+/// Blocks that differ in their last byte share work, so the counter starts at all places before one changes that comes
+/// before it.
 TEST(Aes, CountsAcrossEveryByteOfTheCounterWord) {
     std::mt19937 random(2);
     for (const size_t key_bytes : {16, 24, 32}) {
         const Key key(random_bytes(random, key_bytes));
-        for (const uint32_t first : {0u, 1u, 0xffu, 0x1fdu, 0xffffu, 0xfffff0u, 0xffffff00u, 0xfffffffeu, 0xffffffffu}) {
+        for (const uint32_t first :
+             {0u, 1u, 0xffu, 0x1fdu, 0xffffu, 0xfffff0u, 0xffffff00u, 0xfffffffeu, 0xffffffffu}) {
             AesBlock counter = load_block(random_bytes(random, 16).data());
             counter.words[3] = first;
             Bytes start(16);
             store_block(start.data(), counter);
             Bytes expected(16 * 600);  // more than two runs
             for (uint32_t i = 0; i < 600; ++i, ++counter.words[3])
-                store_block(expected.data() + 16 * i, aes_encrypt(host_aes_tables(), key.schedule.data(), key.rounds, counter));
+                store_block(expected.data() + 16 * i,
+                            aes_encrypt(host_aes_tables(), key.schedule.data(), key.rounds, counter));
             EXPECT_EQ(ctr(key, start, Bytes(expected.size()), Lanes<1>{}), expected) << first;
             EXPECT_EQ(ctr(key, start, Bytes(expected.size()), Lanes<8>{}), expected) << first;
         }

@@ -34,7 +34,8 @@ Bytes hmac(const Bytes& key, const Bytes& message) {
 TEST(Sha1, GivesTheAnswersOfNist) {
     MILLRACE_NEEDS_DATA("crypto-kat/nist-rfc/hashes/SHA1/SHA1ShortMsg.rsp");
     size_t cases = 0;
-    for (const auto& answer : test::read_known_answers(test::data_path("crypto-kat/nist-rfc/hashes/SHA1/SHA1ShortMsg.rsp"))) {
+    for (const auto& answer :
+         test::read_known_answers(test::data_path("crypto-kat/nist-rfc/hashes/SHA1/SHA1ShortMsg.rsp"))) {
         if (!answer.fields.contains("Msg")) continue;
         Bytes message = answer.bytes("Msg");
         message.resize(std::stoul(answer.fields.at("Len")) / 8);
@@ -78,7 +79,8 @@ TEST(HmacSha1, AgreesWithOpensslAtEveryLengthUpToThreeBlocks) {
         Bytes key(1 + random() % 100), message(length), expected(kSha1Bytes);
         for (uint8_t& byte : key) byte = static_cast<uint8_t>(random());
         for (uint8_t& byte : message) byte = static_cast<uint8_t>(random());
-        HMAC(EVP_sha1(), key.data(), static_cast<int>(key.size()), message.data(), message.size(), expected.data(), nullptr);
+        HMAC(EVP_sha1(), key.data(), static_cast<int>(key.size()), message.data(), message.size(), expected.data(),
+             nullptr);
         EXPECT_EQ(hmac(key, message), expected) << length;
     }
 }

@@ -36,7 +36,9 @@ Diagnostic refusal_of(const std::string& options) {
 
 /// Rules over few addresses and ports, so that they overlap, with some of equal and some of other priority.
 std::string random_rules(Rng& rng, size_t count) {
-    const auto pick = [&](std::initializer_list<const char*> words) { return std::string(words.begin()[rng() % words.size()]); };
+    const auto pick = [&](std::initializer_list<const char*> words) {
+        return std::string(words.begin()[rng() % words.size()]);
+    };
     std::string text;
     for (size_t i = 0; i < count; ++i) {
         const bool v6 = rng() % 3 == 0;
@@ -54,7 +56,8 @@ std::string random_rules(Rng& rng, size_t count) {
         };
         const std::string protocol = pick({"ip", "tcp", "udp", "tcp,udp", "icmp", "icmpv6"});
         const bool ports = !protocol.starts_with("icmp");
-        text += pick({"permit ", "deny "}) + protocol + " from " + address() + (ports ? port() : "") + " to " + address() + (ports ? port() : "");
+        text += pick({"permit ", "deny "}) + protocol + " from " + address() + (ports ? port() : "") + " to " +
+                address() + (ports ? port() : "");
         if (protocol == "tcp" && rng() % 4 == 0) text += " flags " + pick({"S/SA", "A/A", "/R"});
         if (rng() % 5 == 0) text += " priority " + std::to_string(static_cast<int>(rng() % 3) - 1);
         text += "\n";
@@ -113,7 +116,8 @@ TEST(Firewall, DecidesAlikeByEveryEngine) {
 
 TEST(Firewall, TellsWhichEngineSearchesAndWhy) {
     const auto summary = [](const std::string& options) { return NfRunner("firewall", options).nf().summary(); };
-    EXPECT_NE(summary("{rules: [permit tcp], engine: bloom}").find("; IPv4 by bloom; IPv6 by bloom"), std::string::npos);
+    EXPECT_NE(summary("{rules: [permit tcp], engine: bloom}").find("; IPv4 by bloom; IPv6 by bloom"),
+              std::string::npos);
     const std::string text = summary("{rules: ['permit tcp from 10.0.0.0/8'], engine: auto}");
     EXPECT_NE(text.find("(by counts, "), std::string::npos) << text;
     EXPECT_EQ(text.find("IPv6 by"), std::string::npos) << text;
@@ -138,13 +142,16 @@ TEST(Firewall, DecidesByManyOfTheRandomRulesOnTheRandomTraffic) {
 }
 
 TEST(Firewall, TakesRulesFromYamlThenTextThenClassBench) {
-    const std::string text = scratch_file("edge.rules", "# the second source\n\ndeny udp to 10.0.0.2 port 53   # dns\n");
-    const std::string bench = scratch_file("bench", "@0.0.0.0/0\t10.0.0.2/32\t0 : 65535\t53 : 53\t0x11/0xFF\t0x0000/0x0000\t\n"
-                                                    "@0.0.0.0/0\t0.0.0.0/0\t0 : 65535\t0 : 65535\t0x00/0x00\n");
+    const std::string text = scratch_file("edge.rules",
+                                          "# the second source\n\ndeny udp to 10.0.0.2 port 53   # dns\n");
+    const std::string bench = scratch_file("bench",
+                                           "@0.0.0.0/0\t10.0.0.2/32\t0 : 65535\t53 : 53\t0x11/0xFF\t0x0000/0x0000\t\n"
+                                           "@0.0.0.0/0\t0.0.0.0/0\t0 : 65535\t0 : 65535\t0x00/0x00\n");
     NfRunner runner("firewall", "{classbench: " + bench + ", action: alternate, file: " + text +
                                     ", rules: ['permit tcp to 10.0.0.2 port 80'], default: deny}");
-    const std::vector<Frame> frames = {build_packet("{ipv4: {}, tcp: {dst: 80}}"), build_packet("{ipv4: {}, udp: {dst: 53}}"),
-                                       build_packet("{ipv4: {}, udp: {dst: 54}}"), build_packet("{ipv6: {}, udp: {dst: 54}}")};
+    const std::vector<Frame> frames = {
+        build_packet("{ipv4: {}, tcp: {dst: 80}}"), build_packet("{ipv4: {}, udp: {dst: 53}}"),
+        build_packet("{ipv4: {}, udp: {dst: 54}}"), build_packet("{ipv6: {}, udp: {dst: 54}}")};
     const NfResult result = runner.run(frames, {1});
     EXPECT_EQ(result.decisions[0], (Decision{0, 0}));
     EXPECT_EQ(result.decisions[1], (Decision{1, 1}));
@@ -164,7 +171,8 @@ TEST(Firewall, DrawsClassBenchActionsAsDocumented) {
     for (int i = 0; i < 64; ++i) frames.push_back(build_packet("{ipv4: {}, udp: {dst: " + std::to_string(i) + "}}"));
     const auto denied = [&](const std::string& action) {
         std::vector<bool> result;
-        for (const Decision& decision : NfRunner("firewall", "{classbench: " + file + ", action: " + action + "}").run(frames, {1}).decisions)
+        for (const Decision& decision :
+             NfRunner("firewall", "{classbench: " + file + ", action: " + action + "}").run(frames, {1}).decisions)
             result.push_back(decision.outcome == 1);
         return result;
     };
@@ -178,8 +186,10 @@ TEST(Firewall, DrawsClassBenchActionsAsDocumented) {
 }
 
 TEST(Firewall, HonoursTheFlagsColumnOnlyWhenAskedTo) {
-    const std::string file = scratch_file("flags", "@0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x06/0xFF 0x0200/0x1200\n");
-    const std::vector<Frame> frames = {build_packet("{ipv4: {}, tcp: {flags: S}}"), build_packet("{ipv4: {}, tcp: {flags: SA}}")};
+    const std::string file = scratch_file("flags",
+                                          "@0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x06/0xFF 0x0200/0x1200\n");
+    const std::vector<Frame> frames = {build_packet("{ipv4: {}, tcp: {flags: S}}"),
+                                       build_packet("{ipv4: {}, tcp: {flags: SA}}")};
     const NfResult without = NfRunner("firewall", "{classbench: " + file + "}").run(frames, {1});
     const NfResult with = NfRunner("firewall", "{classbench: " + file + ", match-flags: true}").run(frames, {1});
     EXPECT_EQ(without.decisions[0].detail, 0u);
@@ -203,7 +213,8 @@ TEST(Firewall, DeniesMalformedPacketsThatReachIt) {
 }
 
 TEST(Firewall, SaysSoWhenTheCpuCannotUseRteAcl) {
-    const std::string options[] = {"{rules: [permit tcp, deny udp], max-acl-rules: 1}", "{rules: [permit tcp, deny udp], max-acl: 16}"};
+    const std::string options[] = {"{rules: [permit tcp, deny udp], max-acl-rules: 1}",
+                                   "{rules: [permit tcp, deny udp], max-acl: 16}"};
     for (const std::string& text : options) {
         auto environment = std::make_unique<nf::Environment>();
         const Reporter reporter = environment->warn;
@@ -221,7 +232,8 @@ TEST(Firewall, SaysSoWhenTheCpuCannotUseRteAcl) {
 }
 
 TEST(Firewall, WarnsOfPortsThatNoPacketHas) {
-    const std::string file = scratch_file("gre", "@0.0.0.0/0 0.0.0.0/0 0 : 65535 7 : 7 0x11/0xFF\n@0.0.0.0/0 0.0.0.0/0 0 : 65535 7 : 7 0x2f/0xFF\n");
+    const std::string file = scratch_file(
+        "gre", "@0.0.0.0/0 0.0.0.0/0 0 : 65535 7 : 7 0x11/0xFF\n@0.0.0.0/0 0.0.0.0/0 0 : 65535 7 : 7 0x2f/0xFF\n");
     const nf::Environment environment;
     nf::find_type("firewall")->create(Config::parse("classbench: " + file), environment);
     const std::vector<Diagnostic> warnings = environment.warn.take_warnings();
@@ -231,7 +243,8 @@ TEST(Firewall, WarnsOfPortsThatNoPacketHas) {
 
 TEST(Firewall, RefusesTablesBeyondItsLimit) {
     MILLRACE_NEEDS_DATA("classbench/cutsplit/fw1_1k");
-    const Diagnostic mistake = refusal_of("{classbench: " + data_path("classbench/cutsplit/fw1_1k") + ", engine: bit-vectors, max-table: 64Ki}");
+    const Diagnostic mistake = refusal_of("{classbench: " + data_path("classbench/cutsplit/fw1_1k") +
+                                          ", engine: bit-vectors, max-table: 64Ki}");
     EXPECT_EQ(mistake.message, "the tables of these 761 rules take more than 64 KiB");
     EXPECT_EQ(mistake.where.file, "chain.yaml");
 }
@@ -240,7 +253,8 @@ TEST(Firewall, RefusesOptionsThatItDoesNotKnow) {
     EXPECT_EQ(refusal_of("defualt: permit").hint, "did you mean 'default'?");
     EXPECT_EQ(refusal_of("default: drop").message, "'drop' is not one of permit, deny");
     EXPECT_EQ(refusal_of("action: random").message, "'random' is not one of permit, deny, alternate, hash");
-    EXPECT_EQ(refusal_of("engine: trie").message, "'trie' is not one of linear, tuple, bloom, bit-vectors, merged, auto");
+    EXPECT_EQ(refusal_of("engine: trie").message,
+              "'trie' is not one of linear, tuple, bloom, bit-vectors, merged, auto");
     EXPECT_EQ(refusal_of("file: no-such.rules").where.line, 1u);
 }
 

@@ -19,11 +19,13 @@ const char* const kGateway =
     "sas:\n"
     "  - {name: a, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-128-ctr,\n"
     "     key: 00112233445566778899aabbccddeeff, nonce: 01020304, auth-key: 000102030405060708090a0b0c0d0e0f10111213}\n"
-    "  - {name: b, direction: out, spi: 0x1002, local: '2001:db8::1', remote: '2001:db8::2', cipher: aes-128-cbc, ttl: 17,\n"
+    "  - {name: b, direction: out, spi: 0x1002, local: '2001:db8::1', remote: '2001:db8::2', cipher: aes-128-cbc, ttl: "
+    "17,\n"
     "     key: 10112233445566778899aabbccddeeff, auth-key: 100102030405060708090a0b0c0d0e0f10111213}\n"
     "  - {name: c, direction: out, spi: 0x1003, local: 192.0.2.1, remote: 198.51.100.2, cipher: null, df: clear,\n"
     "     auth-key: 200102030405060708090a0b0c0d0e0f10111213}\n"
-    "  - {name: east, direction: in, spi: 0x1001, local: 198.51.100.1, cipher: aes-128-ctr, nonce: 006cb6db, replay-window: 128,\n"
+    "  - {name: east, direction: in, spi: 0x1001, local: 198.51.100.1, cipher: aes-128-ctr, nonce: 006cb6db, "
+    "replay-window: 128,\n"
     "     key: 7e24067817fae0d743d6ce1f32539163, auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98,\n"
     "     allow: [{src: 10.1.0.0/16}, {src: '2001:db8:1::/48', protocol: udp}]}\n"
     "  - {name: west, direction: in, spi: 0x1001, local: '2001:db8::2', remote: '2001:db8::1', cipher: aes-128-cbc,\n"
@@ -31,7 +33,8 @@ const char* const kGateway =
     "policies:\n"
     "  - {src: 10.1.0.0/16, protocol: udp, dst-port: 53, action: bypass}\n"
     "  - {src: 10.1.0.0/16, dst: 10.2.0.0/17, action: protect, sa: a}\n"
-    "  - {src: 10.1.0.0/16, dst: 10.2.0.0/16, protocol: [tcp, udp], dst-port: [80, 1000-40000], action: protect, sa: b}\n"
+    "  - {src: 10.1.0.0/16, dst: 10.2.0.0/16, protocol: [tcp, udp], dst-port: [80, 1000-40000], action: protect, sa: "
+    "b}\n"
     "  - {src: ['2001:db8:1::/48', 10.1.0.0/16], dst: ['2001:db8:2::/48', 10.0.0.0/8], action: protect, sa: c}\n"
     "  - {src: 10.0.0.0/8, action: discard}\n"
     "mtu: 1400\n"
@@ -45,7 +48,8 @@ std::vector<Frame> traffic(Rng& rng, size_t count) {
     options.adjust = [](PacketSpec& spec, Rng& random) {
         if (spec.ipv4) {
             spec.ipv4->src = 0x0a010000u | static_cast<uint32_t>(random() & 0xffff);
-            spec.ipv4->dst = 0x0a000000u | static_cast<uint32_t>(random() % 4) << 16 | static_cast<uint32_t>(random() & 0xffff);
+            spec.ipv4->dst = 0x0a000000u | static_cast<uint32_t>(random() % 4) << 16 |
+                             static_cast<uint32_t>(random() & 0xffff);
             if (random() % 10 == 0) std::swap(spec.ipv4->src, spec.ipv4->dst);
         }
         if (spec.ipv6) {
@@ -106,9 +110,9 @@ TEST(IpsecEngines, AgreeOnRandomAndHostileTraffic) {
     NfRunner runner("ipsec", kGateway);
     std::map<std::string, size_t> seen;
     for (const std::string& name : outcome_names(runner, runner.run(frames, {1}))) ++seen[name];
-    for (const char* name : {"protected", "unprotected", "bypass", "discarded-by-policy", "not-ip", "bad-icv", "replayed",
-                             "bad-padding", "bad-next-header", "malformed-esp", "malformed-inner", "selector-mismatch", "bad-ecn",
-                             "no-sa", "mtu-exceeded"})
+    for (const char* name : {"protected", "unprotected", "bypass", "discarded-by-policy", "not-ip", "bad-icv",
+                             "replayed", "bad-padding", "bad-next-header", "malformed-esp", "malformed-inner",
+                             "selector-mismatch", "bad-ecn", "no-sa", "mtu-exceeded"})
         EXPECT_GT(seen[name], 0u) << name << " did not come up: the traffic tests less than it should";
     check_halves_agree("ipsec", kGateway, frames);
 }
@@ -116,14 +120,16 @@ TEST(IpsecEngines, AgreeOnRandomAndHostileTraffic) {
 TEST(IpsecEngines, AgreeOnRealCapturesSentThroughATunnel) {
     MILLRACE_NEEDS_DATA("pcap/curated/ipsec");
     std::vector<Frame> frames;
-    for (const char* file : {"pcap/curated/ipsec/02-sunrise-sunset-esp.pcap", "pcap/curated/ipsec/esp-bug-12671.pcapng.gz",
-                             "pcap/curated/ipsec/ipsec_isakmp_esp.pcap.xz"})
+    for (const char* file :
+         {"pcap/curated/ipsec/02-sunrise-sunset-esp.pcap", "pcap/curated/ipsec/esp-bug-12671.pcapng.gz",
+          "pcap/curated/ipsec/ipsec_isakmp_esp.pcap.xz"})
         for (Frame& frame : capture(data_path(file))) frames.push_back(std::move(frame));
     ASSERT_GT(frames.size(), 20u);
     for (const char* cipher : {"aes-128-ctr", "aes-128-cbc"}) {
-        const std::string everything = std::string("sas: [{name: all, direction: out, spi: 0x2001, local: 192.0.2.1, remote: "
-                                                   "198.51.100.1, key: 7e24067817fae0d743d6ce1f32539163, auth-key: "
-                                                   "1f2e3d4c5b6a79880123456789abcdeffedcba98, cipher: ") +
+        const std::string everything = std::string(
+                                           "sas: [{name: all, direction: out, spi: 0x2001, local: 192.0.2.1, remote: "
+                                           "198.51.100.1, key: 7e24067817fae0d743d6ce1f32539163, auth-key: "
+                                           "1f2e3d4c5b6a79880123456789abcdeffedcba98, cipher: ") +
                                        cipher + (cipher == std::string("aes-128-ctr") ? ", nonce: 006cb6db" : "") +
                                        "}]\npolicies: [{action: protect, sa: all}]\nmtu: 0\n";
         check_halves_agree("ipsec", everything, frames);
@@ -134,8 +140,10 @@ TEST(IpsecEngines, SurviveAndAgreeOnMutatedEsp) {
     Rng rng(4);
     std::vector<Frame> frames;
     for (uint32_t n = 1; n <= 1500; ++n) {
-        Frame esp = EspOracle({.cipher = "aes-128-cbc", .extra = "auth: none"}).seal(inner_of(clear_frame(n % 90, n % 2 == 0)), n);
-        for (uint64_t hits = 1 + rng() % 4; hits > 0; --hits) esp[14 + rng() % (esp.size() - 14)] = static_cast<uint8_t>(rng());
+        Frame esp = EspOracle({.cipher = "aes-128-cbc", .extra = "auth: none"})
+                        .seal(inner_of(clear_frame(n % 90, n % 2 == 0)), n);
+        for (uint64_t hits = 1 + rng() % 4; hits > 0; --hits)
+            esp[14 + rng() % (esp.size() - 14)] = static_cast<uint8_t>(rng());
         frames.push_back(esp);
     }
     // Without authentication every mutation reaches the code behind decryption.

@@ -33,7 +33,8 @@ private:
 };
 
 /// Runs one frame with exactly this room around it, by every engine; the outcome's name and the bytes.
-std::vector<std::pair<std::string, Frame>> run_tight(const std::string& options, const Frame& frame, uint32_t headroom, uint32_t tailroom) {
+std::vector<std::pair<std::string, Frame>> run_tight(const std::string& options, const Frame& frame, uint32_t headroom,
+                                                     uint32_t tailroom) {
     std::vector<std::pair<std::string, Frame>> results;
     for (const bool at_end : {false, true}) {
         for (const Engine& engine : host_engines(*nf::find_type("ipsec"))) {
@@ -64,8 +65,12 @@ TEST(IpsecBounds, NeedsNoByteMoreThanItDeclaresAndTouchesNone) {
     for (Tunnel tunnel : all_tunnels()) {
         tunnel.policy_extra = "mtu: 0";
         const EspOracle oracle(tunnel);
-        const uint32_t head = (tunnel.ipv6 ? 40 : 20) + 8 + (tunnel.cipher == "aes-128-ctr" ? 8 : tunnel.cipher == "aes-128-cbc" ? 16 : 0);
-        for (const size_t payload : {0u, 1u, 2u, 3u, 4u, 5u, 13u, 14u, 15u, 16u, 17u, 31u, 32u, 33u, 1023u, 1024u, 1025u}) {
+        const uint32_t head = (tunnel.ipv6 ? 40 : 20) + 8 +
+                              (tunnel.cipher == "aes-128-ctr"   ? 8
+                               : tunnel.cipher == "aes-128-cbc" ? 16
+                                                                : 0);
+        for (const size_t payload :
+             {0u, 1u, 2u, 3u, 4u, 5u, 13u, 14u, 15u, 16u, 17u, 31u, 32u, 33u, 1023u, 1024u, 1025u}) {
             SCOPED_TRACE(tunnel.text() + ", payload of " + std::to_string(payload));
             const Frame frame = clear_frame(payload, payload % 2 == 1);
             const size_t inner = frame.size() - 14, unit = tunnel.cipher == "aes-128-cbc" ? 16 : 4;
@@ -103,7 +108,8 @@ TEST(IpsecBounds, HoldForEspCutOffAnywhere) {
         for (size_t cut = 0; cut < 60; ++cut) {
             const Frame frame = oracle.seal(inner_of(clear_frame(2)), {.sequence = 1, .cut = cut});
             for (const auto& [outcome, bytes] : run_tight(far_end(tunnel), frame, 0, 0))
-                EXPECT_TRUE(cut == 0 ? outcome == "unprotected" : outcome != "unprotected") << tunnel.text() << ": " << cut << " " << outcome;
+                EXPECT_TRUE(cut == 0 ? outcome == "unprotected" : outcome != "unprotected")
+                    << tunnel.text() << ": " << cut << " " << outcome;
         }
     }
 }

@@ -45,7 +45,8 @@ Frame EspOracle::crypt(const Frame& iv, const Frame& text, bool encrypt) const {
     Frame out(text.size() + 16);
     int length = 0;
     EVP_CIPHER_CTX* context = EVP_CIPHER_CTX_new();
-    EVP_CipherInit_ex(context, counting ? EVP_aes_128_ctr() : EVP_aes_128_cbc(), nullptr, key.data(), start.data(), encrypt);
+    EVP_CipherInit_ex(context, counting ? EVP_aes_128_ctr() : EVP_aes_128_cbc(), nullptr, key.data(), start.data(),
+                      encrypt);
     EVP_CIPHER_CTX_set_padding(context, 0);
     EVP_CipherUpdate(context, out.data(), &length, text.data(), static_cast<int>(text.size()));
     EVP_CIPHER_CTX_free(context);
@@ -60,7 +61,8 @@ Frame EspOracle::seal(const Frame& inner, const Outer& outer) const {
     Frame padding;
     if (outer.padding) padding = *outer.padding;
     else
-        while ((text.size() + padding.size() + 2) % unit != 0) padding.push_back(static_cast<uint8_t>(padding.size() + 1));
+        while ((text.size() + padding.size() + 2) % unit != 0)
+            padding.push_back(static_cast<uint8_t>(padding.size() + 1));
     append(text, padding);
     text.push_back(outer.pad_length.value_or(static_cast<uint8_t>(padding.size())));
     text.push_back(outer.next_header.value_or((inner[0] >> 4) == 6 ? 41 : 4));
@@ -101,7 +103,8 @@ std::optional<EspOracle::Opened> EspOracle::open(const Frame& frame) const {
     if (digest(esp, covered) != Frame(esp + covered, esp + covered + kIcv)) return std::nullopt;
     const Frame iv(esp + 8, esp + 8 + iv_bytes());
     const Frame text = crypt(iv, Frame(esp + 8 + iv_bytes(), esp + covered), false);
-    Opened opened{.spi = load_be32(esp), .sequence = load_be32(esp + 4), .next_header = text.back(), .padding = {}, .inner = {}};
+    Opened opened{
+        .spi = load_be32(esp), .sequence = load_be32(esp + 4), .next_header = text.back(), .padding = {}, .inner = {}};
     const size_t padding = text[text.size() - 2];
     if (padding + 2 > text.size()) return std::nullopt;
     const auto inner_end = text.end() - static_cast<long>(padding + 2);

@@ -18,12 +18,12 @@ public:
         uint32_t sequence = 1;
         uint32_t spi = 0x1001;
         uint8_t traffic_class = 0;
-        std::optional<uint8_t> next_header = {};   ///< else that of the inner packet
-        Frame tfc = {};                            ///< behind the inner packet, before the padding
-        std::optional<Frame> padding = {};         ///< else 1, 2, 3, … as many as are needed
-        std::optional<uint8_t> pad_length = {};    ///< else that of the padding
-        uint32_t ipv4_source = 0xc0000201;    ///< 192.0.2.1
-        size_t cut = 0;                       ///< bytes taken off the end before the ICV is computed
+        std::optional<uint8_t> next_header = {};  ///< else that of the inner packet
+        Frame tfc = {};                           ///< behind the inner packet, before the padding
+        std::optional<Frame> padding = {};        ///< else 1, 2, 3, … as many as are needed
+        std::optional<uint8_t> pad_length = {};   ///< else that of the padding
+        uint32_t ipv4_source = 0xc0000201;        ///< 192.0.2.1
+        size_t cut = 0;                           ///< bytes taken off the end before the ICV is computed
     };
 
     /// The ESP frame that carries `inner`, an IP packet without its Ethernet header.

@@ -4,9 +4,11 @@ namespace millrace::test {
 namespace {
 
 std::string sa(const Tunnel& tunnel, bool inbound) {
-    const std::string near = tunnel.ipv6 ? "'2001:db8::1'" : "192.0.2.1", far = tunnel.ipv6 ? "'2001:db8::2'" : "198.51.100.1";
-    std::string text = "{name: east, direction: " + std::string(inbound ? "in" : "out") + ", spi: 0x1001, local: " +
-                       (inbound ? far : near) + ", remote: " + (inbound ? near : far) + ", cipher: " + tunnel.cipher;
+    const std::string near = tunnel.ipv6 ? "'2001:db8::1'" : "192.0.2.1",
+                      far = tunnel.ipv6 ? "'2001:db8::2'" : "198.51.100.1";
+    std::string text = "{name: east, direction: " + std::string(inbound ? "in" : "out") +
+                       ", spi: 0x1001, local: " + (inbound ? far : near) + ", remote: " + (inbound ? near : far) +
+                       ", cipher: " + tunnel.cipher;
     if (tunnel.cipher != "null") text += std::string(", key: ") + kKeyText;
     if (tunnel.cipher == "aes-128-ctr") text += std::string(", nonce: ") + kNonceText;
     if (tunnel.extra.find("auth:") == std::string::npos) text += std::string(", auth-key: ") + kAuthKeyText;

@@ -13,7 +13,7 @@ namespace millrace::test {
 struct Tunnel {
     std::string cipher = "aes-128-ctr";
     bool ipv6 = false;
-    std::string extra = {};     ///< further options of the SA, flow style: "ttl: 32, df: set"
+    std::string extra = {};         ///< further options of the SA, flow style: "ttl: 32, df: set"
     std::string policy_extra = {};  ///< further options of the node
 
     std::string text() const { return cipher + (ipv6 ? " over IPv6" : " over IPv4"); }

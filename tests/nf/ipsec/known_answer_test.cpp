@@ -27,10 +27,12 @@ TEST(IpsecKnownAnswers, OpenTheVectorOfDpdkForAesCbcWithoutAuthentication) {
     Frame clear = *parse_hex(vector["output_text"]["data"].get<std::string>());
     // The vector's clear text ends with the ESP padding and trailer; its IP header says how much is the packet.
     clear.resize(static_cast<size_t>(clear[2]) << 8 | clear[3]);
-    const std::string options = "sas: [{name: rfc3602, direction: in, spi: " + std::to_string(vector["ipsec_xform"]["spi"].get<uint32_t>()) +
-                                ", local: " + std::to_string(esp[16]) + "." + std::to_string(esp[17]) + "." + std::to_string(esp[18]) + "." +
-                                std::to_string(esp[19]) + ", cipher: aes-128-cbc, auth: none, key: " +
-                                vector["key"]["data"].get<std::string>() + "}]";
+    const std::string options = "sas: [{name: rfc3602, direction: in, spi: " +
+                                std::to_string(vector["ipsec_xform"]["spi"].get<uint32_t>()) +
+                                ", local: " + std::to_string(esp[16]) + "." + std::to_string(esp[17]) + "." +
+                                std::to_string(esp[18]) + "." + std::to_string(esp[19]) +
+                                ", cipher: aes-128-cbc, auth: none, key: " + vector["key"]["data"].get<std::string>() +
+                                "}]";
     for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
         NfRunner runner("ipsec", options);
         const NfResult result = runner.run({framed(esp)}, engine);
@@ -45,11 +47,15 @@ TEST(IpsecKnownAnswers, OpenEveryPacketOfACaptureBetweenTwoRealGateways) {
     std::string options = "sas:\n", file;
     for (const auto& capture : captures) {
         for (const auto& sa : capture["sa"]) {
-            if (!sa["enc"].get<std::string>().starts_with("aes-128-cbc") || !sa["auth"].get<std::string>().starts_with("hmac-sha1-96")) continue;
+            if (!sa["enc"].get<std::string>().starts_with("aes-128-cbc") ||
+                !sa["auth"].get<std::string>().starts_with("hmac-sha1-96"))
+                continue;
             file = capture["file"];
-            options += "  - {name: n" + sa["spi"].get<std::string>() + ", direction: in, spi: " + sa["spi"].get<std::string>() + ", local: " +
-                       sa["dst"].get<std::string>() + ", remote: " + sa["src"].get<std::string>() + ", cipher: aes-128-cbc, key: " +
-                       sa["enc_key"].get<std::string>() + ", auth-key: " + sa["auth_key"].get<std::string>() + "}\n";
+            options += "  - {name: n" + sa["spi"].get<std::string>() +
+                       ", direction: in, spi: " + sa["spi"].get<std::string>() +
+                       ", local: " + sa["dst"].get<std::string>() + ", remote: " + sa["src"].get<std::string>() +
+                       ", cipher: aes-128-cbc, key: " + sa["enc_key"].get<std::string>() +
+                       ", auth-key: " + sa["auth_key"].get<std::string>() + "}\n";
         }
     }
     ASSERT_FALSE(file.empty());
@@ -61,7 +67,8 @@ TEST(IpsecKnownAnswers, OpenEveryPacketOfACaptureBetweenTwoRealGateways) {
     pcap_pkthdr* header = nullptr;
     const u_char* data = nullptr;
     while (pcap_next_ex(reader, &header, &data) == 1)
-        if (header->caplen > 34 && data[12] == 8 && data[13] == 0 && data[23] == 50) frames.emplace_back(data, data + header->caplen);
+        if (header->caplen > 34 && data[12] == 8 && data[13] == 0 && data[23] == 50)
+            frames.emplace_back(data, data + header->caplen);
     pcap_close(reader);
     ASSERT_GT(frames.size(), 1u);
     const Frame ping = *parse_hex("08090a0b0c0d0e0f1011121314151617");  // named in the index of the captures

@@ -16,8 +16,9 @@ namespace {
 const std::string kKey = "0123456789abcdef0123456789abcdef", kAuth = "fedcba98765432100123456789abcdef01234567";
 
 std::string sa(const std::string& change = {}, const std::string& name = "t") {
-    std::map<std::string, std::string> fields = {{"direction", "out"}, {"spi", "0x1000"}, {"local", "192.0.2.1"},
-                                                 {"remote", "192.0.2.2"}, {"cipher", "aes-128-cbc"}, {"key", kKey}, {"auth-key", kAuth}};
+    std::map<std::string, std::string> fields = {
+        {"direction", "out"},      {"spi", "0x1000"}, {"local", "192.0.2.1"}, {"remote", "192.0.2.2"},
+        {"cipher", "aes-128-cbc"}, {"key", kKey},     {"auth-key", kAuth}};
     const Config changes = Config::parse("{" + change + "}");
     for (const auto& [key, value] : changes.entries()) {
         if (value.is_null()) fields.erase(key.text());
@@ -30,7 +31,9 @@ std::string sa(const std::string& change = {}, const std::string& name = "t") {
 
 /// A folder of its own for one test.
 struct Folder {
-    Folder() : path(testing::TempDir() + "ipsec-" + std::to_string(getpid())) { std::filesystem::create_directories(path); }
+    Folder() : path(testing::TempDir() + "ipsec-" + std::to_string(getpid())) {
+        std::filesystem::create_directories(path);
+    }
     ~Folder() { std::filesystem::remove_all(path); }
     std::string write(const std::string& name, const std::string& text, mode_t mode = 0600) const {
         const std::string file = path + "/" + name;
@@ -88,7 +91,8 @@ TEST(IpsecOptions, NamesEveryMistakeWithItsLineAndWithoutItsKey) {
         {"sas: [" + sa("remote: ") + "]", "no 'remote'", ""},
         {"sas: [" + sa("replay-window: 64") + "]", "unknown field 'replay-window'", ""},
         {"sas: [" + sa("direction: in, replay-window: 2000") + "]", "out of range", "1024"},
-        {"sas: [" + sa("direction: in, auth: none, auth-key: , replay-window: 64") + "]", "without authentication", "replay-window: 0"},
+        {"sas: [" + sa("direction: in, auth: none, auth-key: , replay-window: 64") + "]", "without authentication",
+         "replay-window: 0"},
         {"sas: [" + sa("chipher: x") + "]", "unknown field 'chipher'", "did you mean 'cipher'?"},
         {"sas: [" + out + ", " + sa("spi: 0x1001") + "]", "two SAs are named 't'", ""},
         {"sas: [" + out + ", " + sa("", "u") + "]", "is that of SA 't'", "SPI of its own"},
@@ -101,8 +105,8 @@ TEST(IpsecOptions, NamesEveryMistakeWithItsLineAndWithoutItsKey) {
         {"policies: [{action: bypass, sa: t}]", "only 'protect'", ""},
         {"policies: [{action: encrypt}]", "is not one of", ""},
         {"policies: [{src: 10.0.0.0/8, dst: '2001:db8::/32', action: bypass}]", "not of the same IP version", ""},
-        {"policies:\n  - {src: 10.0.0.0/8, action: bypass}\n  - {src: 10.1.0.0/16, protocol: tcp, action: discard}", "no packet gets to this policy",
-         "narrower one first"},
+        {"policies:\n  - {src: 10.0.0.0/8, action: bypass}\n  - {src: 10.1.0.0/16, protocol: tcp, action: discard}",
+         "no packet gets to this policy", "narrower one first"},
         {"mtu: 40", "carries no IP", "0 switches"},
         {"keys: missing.yaml", "No such file", ""},
     };
@@ -144,7 +148,8 @@ TEST(IpsecOptions, TakesKeysFromAFileThatOnlyItsOwnerMayRead) {
     EXPECT_NE(complaint(chain).find("stranger"), std::string::npos);
     EXPECT_FALSE(holds_key(complaint(chain)));
     folder.write("keys.yaml", text, 0600);
-    const std::string twice = complaint(folder.write("chain.yaml", "keys: keys.yaml\nsas: [" + sa("auth-key: ") + "]\n"));
+    const std::string twice = complaint(
+        folder.write("chain.yaml", "keys: keys.yaml\nsas: [" + sa("auth-key: ") + "]\n"));
     EXPECT_NE(twice.find("stands here and in the file of keys"), std::string::npos) << twice;
     EXPECT_FALSE(holds_key(twice)) << twice;
 }
@@ -160,7 +165,9 @@ TEST(IpsecOptions, WarnsOfWhatWorksButDeservesALook) {
     EXPECT_EQ(complaint(folder.write("chain.yaml", "sas: [" + sa("direction: in") + "]", 0600), &warnings), "");
     ASSERT_EQ(warnings.size(), 2u);
     EXPECT_NE(warnings[1].find("any two addresses"), std::string::npos);
-    EXPECT_EQ(complaint(folder.write("chain.yaml", "sas: [" + sa("key: '" + std::string(32, '0') + "'") + "]", 0600), &warnings), "");
+    EXPECT_EQ(complaint(folder.write("chain.yaml", "sas: [" + sa("key: '" + std::string(32, '0') + "'") + "]", 0600),
+                        &warnings),
+              "");
     ASSERT_EQ(warnings.size(), 3u);
     EXPECT_NE(warnings[2].find("one byte repeated"), std::string::npos);
     for (const std::string& warning : warnings) EXPECT_FALSE(holds_key(warning)) << warning;

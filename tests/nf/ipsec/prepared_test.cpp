@@ -30,9 +30,10 @@ struct Buffer {
     size_t offset(const uint8_t* place) const { return static_cast<size_t>(place - bytes.data()); }
     auto shape(const Esp& esp) const {
         const Layers& l = packet.layers();
-        return std::tuple(offset(packet.data()), packet.length(), packet.present(), packet.headroom(), packet.tailroom(), offset(esp.header),
-                          esp.iv_bytes, esp.text_bytes, l.end, l.ether_type, l.vlan_id, l.l4_offset, l.payload_offset, l.l3_offset, l.protocol,
-                          l.flags, l.vlan_count, l.malformed);
+        return std::tuple(offset(packet.data()), packet.length(), packet.present(), packet.headroom(),
+                          packet.tailroom(), offset(esp.header), esp.iv_bytes, esp.text_bytes, l.end, l.ether_type,
+                          l.vlan_id, l.l4_offset, l.payload_offset, l.l3_offset, l.protocol, l.flags, l.vlan_count,
+                          l.malformed);
     }
     Frame bytes;
     Packet packet;
@@ -125,8 +126,9 @@ TEST(PreparedTunnel, ServesWhatFitsAndNothingElse) {
         tables.mtu = rng() % 3 == 0 ? 0 : static_cast<uint32_t>(100 + rng() % 100);
         tables.mtu_spares_fragmentable = rng() % 2 == 0;
         const std::string size = std::to_string(rng() % 120);
-        const Frame frame = build_packet("{ipv4: {flags: " + std::string(rng() % 2 ? "[DF]" : "[]") + "}, udp: {src: 1, dst: 2}, payload: {repeat: x, count: " +
-                                         size + "}, pad: " + (rng() % 2 ? "60" : "0") + "}");
+        const Frame frame = build_packet("{ipv4: {flags: " + std::string(rng() % 2 ? "[DF]" : "[]") +
+                                         "}, udp: {src: 1, dst: 2}, payload: {repeat: x, count: " + size +
+                                         "}, pad: " + (rng() % 2 ? "60" : "0") + "}");
         const Buffer buffer(frame, 30 + static_cast<uint32_t>(rng() % 12), static_cast<uint32_t>(rng() % 24));
         const bool fits = outbound_route(buffer.packet, tables, 0).outcome == kProtected;
         const uint32_t inner = buffer.packet.layers().end - 14;
@@ -156,7 +158,8 @@ TEST(PreparedPolicies, FindWhatEveryPolicyInTurnFinds) {
             selector.ipv6 = rng() % 4 == 0;
             const auto prefix = [&](Address& address, Address& mask) {
                 mask.words[0] = std::array<uint32_t, 4>{0, 0xff, 0xffff, 0xffffffff}[rng() % 4];
-                address.words[0] = (0x0a | static_cast<uint32_t>(rng() % 3) << 8 | static_cast<uint32_t>(rng()) << 16) & mask.words[0];
+                address.words[0] = (0x0a | static_cast<uint32_t>(rng() % 3) << 8 | static_cast<uint32_t>(rng()) << 16) &
+                                   mask.words[0];
             };
             prefix(selector.src, selector.src_mask);
             prefix(selector.dst, selector.dst_mask);
@@ -188,11 +191,13 @@ TEST(PreparedPolicies, FindWhatEveryPolicyInTurnFinds) {
             const Frame frame = random_packet(rng, options);
             const Buffer buffer(frame);
             const Route expected = find_policy(buffer.packet, tables), actual = prepared.find(buffer.packet);
-            ASSERT_EQ(std::tuple(actual.outcome, actual.detail), std::tuple(expected.outcome, expected.detail)) << hex_dump(frame);
+            ASSERT_EQ(std::tuple(actual.outcome, actual.detail), std::tuple(expected.outcome, expected.detail))
+                << hex_dump(frame);
             ++outcomes[actual.outcome];
         }
     }
-    for (const uint32_t outcome : {uint32_t{kProtected}, uint32_t{kBypass}, uint32_t{kDiscardedByPolicy}, uint32_t{kNotIp}, uint32_t{kMalformed}})
+    for (const uint32_t outcome : {uint32_t{kProtected}, uint32_t{kBypass}, uint32_t{kDiscardedByPolicy},
+                                   uint32_t{kNotIp}, uint32_t{kMalformed}})
         EXPECT_GT(outcomes[outcome], 100u) << outcome;
     EXPECT_GT(outcomes[kNoSa] + outcomes[kMalformedEsp], 20u) << "ESP for the gateway itself";
 }

@@ -51,7 +51,8 @@ TEST(ReplayWindow, AgreesWithAPlainReferenceOnRandomSequences) {
         for (int i = 0; i < 20000; ++i) {
             if (rng() % 50 == 0) around += rng() % (rng() % 20 == 0 ? 100000 : 70);
             const uint64_t back = rng() % (2 * window + 3), sequence = around > back ? around - back : 0;
-            ASSERT_EQ(accept_sequence(state, window, sequence), reference.accept(window, sequence)) << window << ": " << sequence;
+            ASSERT_EQ(accept_sequence(state, window, sequence), reference.accept(window, sequence))
+                << window << ": " << sequence;
             around += rng() % 3;
         }
     }
@@ -65,8 +66,10 @@ TEST(IpsecReplay, IsRefusedWithinABatchAndAcrossBatchesByEveryEngine) {
     for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
         SCOPED_TRACE(engine.text());
         NfRunner far("ipsec", far_end({}));
-        EXPECT_EQ(outcome_names(far, far.run({sealed(1), sealed(3), sealed(1), sealed(2), sealed(2), sealed(0)}, engine)),
-                  (std::vector<std::string>{"unprotected", "unprotected", "replayed", "unprotected", "replayed", "replayed"}));
+        EXPECT_EQ(
+            outcome_names(far, far.run({sealed(1), sealed(3), sealed(1), sealed(2), sealed(2), sealed(0)}, engine)),
+            (std::vector<std::string>{"unprotected", "unprotected", "replayed", "unprotected", "replayed",
+                                      "replayed"}));
         // A forged packet must not move the window.
         EXPECT_EQ(outcome_names(far, far.run({forged, sealed(4), sealed(3)}, engine)),
                   (std::vector<std::string>{"bad-icv", "unprotected", "replayed"}));
@@ -77,7 +80,8 @@ TEST(IpsecReplay, IsRefusedWithinABatchAndAcrossBatchesByEveryEngine) {
 
 TEST(IpsecReplay, CountsEveryAuthenticPacketWhateverWasInside) {
     const EspOracle oracle({});
-    const Frame inner = inner_of(clear_frame(20)), foreign = inner_of(build_packet("{ipv4: {src: 172.16.0.1, dst: 10.2.0.6}, udp: {}}"));
+    const Frame inner = inner_of(clear_frame(20)),
+                foreign = inner_of(build_packet("{ipv4: {src: 172.16.0.1, dst: 10.2.0.6}, udp: {}}"));
     const std::vector<Frame> batch = {
         oracle.seal(inner, {.sequence = 200, .next_header = 59}),
         oracle.seal(inner, {.sequence = 201, .padding = Frame{9, 9}}),
@@ -90,7 +94,8 @@ TEST(IpsecReplay, CountsEveryAuthenticPacketWhateverWasInside) {
         SCOPED_TRACE(engine.text());
         NfRunner far("ipsec", far_end({.extra = "allow: [{src: 10.1.0.0/16}]"}));
         EXPECT_EQ(outcome_names(far, far.run(batch, engine)),
-                  (std::vector<std::string>{"dummy", "bad-padding", "bad-next-header", "malformed-inner", "bad-ecn", "selector-mismatch"}));
+                  (std::vector<std::string>{"dummy", "bad-padding", "bad-next-header", "malformed-inner", "bad-ecn",
+                                            "selector-mismatch"}));
         EXPECT_EQ(outcome_names(far, far.run(batch, engine)), std::vector<std::string>(6, "replayed"));
         EXPECT_EQ(outcome_names(far, far.run({oracle.seal(inner, 141), oracle.seal(inner, 142)}, engine)),
                   (std::vector<std::string>{"replayed", "unprotected"}));

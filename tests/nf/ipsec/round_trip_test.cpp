@@ -11,8 +11,10 @@ namespace {
 TEST(IpsecRoundTrip, GivesBackEveryPacketThroughEveryTunnelWithEveryEngine) {
     Rng rng(1);
     std::vector<Frame> frames;
-    for (size_t payload = 0; payload < 70; ++payload) frames.push_back(clear_frame(payload, payload % 3 == 0, &rng, payload % 5));
-    for (const size_t payload : {500u, 1023u, 1024u, 1025u, 1400u, 8000u}) frames.push_back(clear_frame(payload, false, &rng));
+    for (size_t payload = 0; payload < 70; ++payload)
+        frames.push_back(clear_frame(payload, payload % 3 == 0, &rng, payload % 5));
+    for (const size_t payload : {500u, 1023u, 1024u, 1025u, 1400u, 8000u})
+        frames.push_back(clear_frame(payload, false, &rng));
     for (Tunnel tunnel : all_tunnels()) {
         tunnel.policy_extra = "mtu: 0";
         std::vector<Frame> wanted;

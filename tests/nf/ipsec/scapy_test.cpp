@@ -15,7 +15,8 @@ namespace {
 
 /// Runs scapy_esp.py; its exit status.
 int scapy(const std::string& arguments) {
-    const std::string command = "/usr/bin/python3 -W ignore " + test::source_path("tests/nf/ipsec/scapy_esp.py") + " " + arguments;
+    const std::string command = "/usr/bin/python3 -W ignore " + test::source_path("tests/nf/ipsec/scapy_esp.py") + " " +
+                                arguments;
     const int status = std::system(command.c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -23,7 +24,8 @@ std::string scratch(const std::string& name) { return testing::TempDir() + name 
 std::string hex(const Frame& frame) {
     std::string text;
     char two[3];
-    for (const uint8_t byte : frame) text.append(two, static_cast<size_t>(std::snprintf(two, sizeof two, "%02x", byte)));
+    for (const uint8_t byte : frame)
+        text.append(two, static_cast<size_t>(std::snprintf(two, sizeof two, "%02x", byte)));
     return text;
 }
 
@@ -38,11 +40,13 @@ TEST(IpsecScapy, OpensAndVerifiesWhatTheGatewaySealed) {
         for (const Engine& engine : {Engine{8}, Engine{0}}) {
             NfRunner near("ipsec", near_end(tunnel));
             std::vector<Frame> frames;
-            for (const size_t payload : {0, 1, 2, 3, 4, 5, 12, 13, 14, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 511, 1023, 1024, 1025, 1400, 1472, 1500})
+            for (const size_t payload : {0,  1,  2,  3,  4,  5,   12,  13,   14,   15,   16,   17,   31,
+                                         32, 33, 63, 64, 65, 127, 511, 1023, 1024, 1025, 1400, 1472, 1500})
                 for (const bool ipv6 : {false, true}) frames.push_back(clear_frame(payload, ipv6, &rng));
             const NfResult sent = near.run(frames, engine);
             for (size_t i = 0; i < frames.size(); ++i, ++count)
-                out << tunnel.cipher << ' ' << (tunnel.ipv6 ? 6 : 4) << ' ' << hex(frames[i]) << ' ' << hex(sent.frames[i]) << '\n';
+                out << tunnel.cipher << ' ' << (tunnel.ipv6 ? 6 : 4) << ' ' << hex(frames[i]) << ' '
+                    << hex(sent.frames[i]) << '\n';
         }
     }
     out.close();

@@ -9,12 +9,14 @@ namespace millrace::test {
 namespace {
 
 nf::Environment after(NfRunner& before) {
-    return {.node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts, .previous = &before.nf()};
+    return {
+        .node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts, .previous = &before.nf()};
 }
 uint32_t sequence_of(const Frame& frame) { return load_be32(frame.data() + 14 + 20 + 4); }
 
 const std::string kOther =
-    "{name: other, direction: out, spi: 0x3001, local: 192.0.2.1, remote: 198.51.100.9, cipher: aes-128-ctr, nonce: 11111111, "
+    "{name: other, direction: out, spi: 0x3001, local: 192.0.2.1, remote: 198.51.100.9, cipher: aes-128-ctr, nonce: "
+    "11111111, "
     "key: 99112233445566778899aabbccddeeff, auth-key: 990102030405060708090a0b0c0d0e0f10111213}";
 
 /// near_end with another SA before its own, which moves that to another place.
@@ -50,7 +52,8 @@ TEST(IpsecSequence, IsNeverReusedWithTheSameKeyAcrossConfigurations) {
     const auto send = [&](NfRunner& runner, size_t count) {
         const NfResult sent = runner.run(std::vector<Frame>(count, clear_frame(8)), {8});
         for (const Frame& frame : sent.frames)
-            EXPECT_TRUE(ivs.emplace(frame.begin() + 42, frame.begin() + 50).second) << "an IV was used twice with the same key";
+            EXPECT_TRUE(ivs.emplace(frame.begin() + 42, frame.begin() + 50).second)
+                << "an IV was used twice with the same key";
     };
     send(first, 10);
     NfRunner moved("ipsec", Config::parse(with_other(near_end({}))), after(first));
@@ -62,9 +65,12 @@ TEST(IpsecSequence, IsNeverReusedWithTheSameKeyAcrossConfigurations) {
     NfRunner back("ipsec", Config::parse(near_end({})), after(gone));
     send(back, 10);
     std::string renamed = near_end({.extra = "ttl: 3"});
-    for (const auto& [from, to] : {std::pair<std::string, std::string>{"east", "est"}, {"0x1001", "0x7777"}, {"198.51.100.1", "198.51.100.7"},
+    for (const auto& [from, to] : {std::pair<std::string, std::string>{"east", "est"},
+                                   {"0x1001", "0x7777"},
+                                   {"198.51.100.1", "198.51.100.7"},
                                    {"1f2e", "2f2e"}})
-        for (size_t at = 0; (at = renamed.find(from, at)) != std::string::npos; at += to.size()) renamed.replace(at, from.size(), to);
+        for (size_t at = 0; (at = renamed.find(from, at)) != std::string::npos; at += to.size())
+            renamed.replace(at, from.size(), to);
     NfRunner other_name("ipsec", Config::parse(renamed), after(back));
     send(other_name, 10);
     EXPECT_EQ(ivs.size(), 46u);
@@ -104,8 +110,11 @@ TEST(IpsecReplayState, IsTakenOverByWhatTheSaIsAndNotByWhereItStands) {
     std::string rekeyed = far_end({});
     rekeyed.replace(rekeyed.find("0x1001"), 6, "0x1002");
     NfRunner other("ipsec", Config::parse(rekeyed), after(moved));
-    EXPECT_EQ(outcome_name(other, other.run({oracle.seal(inner_of(clear_frame(8)), {.sequence = 50, .spi = 0x1002})}, {8}).decisions[0]),
-              "unprotected");
+    EXPECT_EQ(
+        outcome_name(
+            other,
+            other.run({oracle.seal(inner_of(clear_frame(8)), {.sequence = 50, .spi = 0x1002})}, {8}).decisions[0]),
+        "unprotected");
 }
 
 TEST(IpsecState, SaysWhenThereAreNoSlotsLeft) {

@@ -28,7 +28,8 @@ std::string admitted(ThresholdTable& table, const Rule& rule, const std::vector<
     std::string out;
     Event event;
     event.src[0] = src;
-    for (const double at : seconds) out += table.admits(rule, event, static_cast<uint64_t>((100 + at) * kSecond)) ? 'y' : 'n';
+    for (const double at : seconds)
+        out += table.admits(rule, event, static_cast<uint64_t>((100 + at) * kSecond)) ? 'y' : 'n';
     return out;
 }
 
@@ -88,7 +89,8 @@ TEST(Eve, WritesAnAlertAsSuricataDoes) {
     event.protocol = 6;
     event.vlan_id = 5;
     const PacketInfo info{17, 1234567890123456789ull, "wan", true};
-    const auto line = nlohmann::json::parse(eve_line(rule, {{"bad-unknown", {"Potentially Bad Traffic", 2}}}, event, info));
+    const auto line = nlohmann::json::parse(
+        eve_line(rule, {{"bad-unknown", {"Potentially Bad Traffic", 2}}}, event, info));
     EXPECT_EQ(line["timestamp"], "2009-02-13T23:31:30.123456+0000");
     EXPECT_EQ(line["event_type"], "alert");
     EXPECT_EQ(line["src_ip"], "192.0.0.1");
@@ -126,9 +128,11 @@ TEST(NidsAlerts, AreInTheFileAndTheStatistics) {
     std::filesystem::remove_all(folder);
     std::filesystem::create_directories(folder);
     Environment environment{.node_name = "n", .chain_name = "c", .output_folder = folder, .ports = test::kTestPorts};
-    const Config options = Config::parse("report: report.txt\nrule:\n"
-                                         "- 'alert tcp any any -> any any (msg:\"a\"; threshold:type limit, track by_src, count 1, seconds 60; sid:1;)'\n"
-                                         "- 'alert tcp any any -> any any (msg:\"b\"; ja3.hash; content:\"x\"; sid:2;)'\n");
+    const Config options = Config::parse(
+        "report: report.txt\nrule:\n"
+        "- 'alert tcp any any -> any any (msg:\"a\"; threshold:type limit, track by_src, count 1, seconds 60; "
+        "sid:1;)'\n"
+        "- 'alert tcp any any -> any any (msg:\"b\"; ja3.hash; content:\"x\"; sid:2;)'\n");
     test::NfRunner runner("nids", options, environment);
     EXPECT_EQ(environment.warn.take_warnings().size(), 1u);
     Event event;

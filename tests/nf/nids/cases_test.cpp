@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <yaml-cpp/yaml.h>
 
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -30,7 +29,8 @@ fs::path unpacked_cases() {
         const fs::path path = fs::path(testing::TempDir()) / "millrace-nids-cases";
         fs::remove_all(path);
         fs::create_directories(path);
-        const std::string command = "tar -xJf '" + test::data_path("ids-cases/suricata-verify.tar.xz") + "' -C '" + path.string() + "'";
+        const std::string command = "tar -xJf '" + test::data_path("ids-cases/suricata-verify.tar.xz") + "' -C '" +
+                                    path.string() + "'";
         if (std::system(command.c_str()) != 0) ADD_FAILURE() << command;
         return path;
     }();
@@ -76,7 +76,8 @@ TEST(SuricataCases, AlertsAreThoseThatSuricataRaisesWherePacketsDecide) {
     std::getline(index, line);
     while (std::getline(index, line)) {
         const std::string name = line.substr(0, line.find('\t'));
-        const std::string pcap = line.substr(name.size() + 1, line.find_first_of("\t,", name.size() + 1) - name.size() - 1);
+        const std::string pcap = line.substr(name.size() + 1,
+                                             line.find_first_of("\t,", name.size() + 1) - name.size() - 1);
         const fs::path folder = unpacked_cases() / name;
         const auto expected = expected_alerts(folder / "test.yaml");
         if (expected.empty()) continue;
@@ -88,7 +89,8 @@ TEST(SuricataCases, AlertsAreThoseThatSuricataRaisesWherePacketsDecide) {
 
         // The rules of this case that one packet decides: no state, no threshold, nothing unsupported.
         RuleFile parsed = parse_rules(rules, name, Variables::defaults());
-        EXPECT_TRUE(parsed.errors.empty()) << name << ":" << parsed.errors[0].where.line << " " << parsed.errors[0].message;
+        EXPECT_TRUE(parsed.errors.empty())
+            << name << ":" << parsed.errors[0].where.line << " " << parsed.errors[0].message;
         CompiledRules compiled = compile(std::move(parsed.rules), false);
         std::map<uint32_t, uint64_t> counts;
         bool others_silence = false;
@@ -116,7 +118,8 @@ TEST(SuricataCases, AlertsAreThoseThatSuricataRaisesWherePacketsDecide) {
         }
         again.events = told.data();
         again.capacity = static_cast<uint32_t>(told.size());
-        const auto teller = make_cpu_half(compiled.patterns, pattern::Engine::scalar, *static_cast<const NidsTables*>(image.tables()));
+        const auto teller = make_cpu_half(compiled.patterns, pattern::Engine::scalar,
+                                          *static_cast<const NidsTables*>(image.tables()));
         std::set<uint32_t> asked_again;
         for (uint32_t i = 0; i < buffer.left_count; ++i) {
             Packet* packet = &arena[left[i].packet];
@@ -140,8 +143,9 @@ TEST(SuricataCases, AlertsAreThoseThatSuricataRaisesWherePacketsDecide) {
             if (want == 0 && got->second > 0) outcome.claims.insert(name + ":" + std::to_string(sid));
         }
     }
-    std::printf("%zu cases, %zu rules asked: %zu equal, %zu fewer (streams), %zu more; %zu of them where none was expected\n", cases,
-                outcome.asked, outcome.equal, outcome.fewer, outcome.more, outcome.claims.size());
+    std::printf(
+        "%zu cases, %zu rules asked: %zu equal, %zu fewer (streams), %zu more; %zu of them where none was expected\n",
+        cases, outcome.asked, outcome.equal, outcome.fewer, outcome.more, outcome.claims.size());
     for (const std::string& claim : outcome.claims) std::printf("    %s\n", claim.c_str());
     EXPECT_EQ(cases, 433u);
     EXPECT_GE(outcome.equal, 409u);

@@ -173,8 +173,8 @@ TEST_P(HandChecked, AlertsAreThoseOnEveryEngine) {
             EXPECT_TRUE(added) << "twice: " << line;
         }
         for (const HandCheckedRule& rule : expected.rules)
-            EXPECT_EQ(text_of(packets[sid_of(rule.rule)]), text_of(numbers(rule.packets)))
-                << rule.rule << "\n" << rule.filter;
+            EXPECT_EQ(text_of(packets[sid_of(rule.rule)]), text_of(numbers(rule.packets))) << rule.rule << "\n"
+                                                                                           << rule.filter;
         EXPECT_EQ(text_of(alerts.blocked), text_of(numbers(expected.blocked)));
         if (HasFailure()) return;
     }

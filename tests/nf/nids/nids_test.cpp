@@ -36,7 +36,8 @@ rule:
 - 'alert tcp any any -> any :30000 (flags:S+; dsize:>10; sid:6;)'
 - 'alert icmp any any -> any any (itype:8; pcre:"/^a/"; sid:7;)'
 - 'alert ip any any -> any any (content:"a"; endswith; sid:8;)'
-)", test::random_packets(rng, 1500, random));
+)",
+                             test::random_packets(rng, 1500, random));
 }
 
 TEST(Nids, AllEnginesAgreeOnRealTrafficWithRealRules) {
@@ -49,13 +50,15 @@ TEST(Nids, AllEnginesAgreeOnRealTrafficWithRealRules) {
     }
     ASSERT_GT(frames.size(), 300u);
     if (frames.size() > 1100) frames.resize(1100);
-    test::check_halves_agree("nids", "rules: [" + test::data_path("ids-rules/snort3-community/snort3-community.rules.xz") + "]", frames);
+    test::check_halves_agree(
+        "nids", "rules: [" + test::data_path("ids-rules/snort3-community/snort3-community.rules.xz") + "]", frames);
 }
 
 TEST(Nids, TellsEveryAlertHoweverManyRulesMatch) {
     std::string options = "rule:\n";
     for (int i = 1; i <= 20; ++i)
-        options += "- 'alert ip any any -> any any (content:\"" + std::string(1, static_cast<char>('z' - i)) + "\"; sid:" + std::to_string(i) + ";)'\n";
+        options += "- 'alert ip any any -> any any (content:\"" + std::string(1, static_cast<char>('z' - i)) +
+                   "\"; sid:" + std::to_string(i) + ";)'\n";
     for (int i = 21; i <= 1000; ++i)
         options += "- 'alert ip any any -> any any (content:\"xy\"; dsize:<" + std::to_string(i + 10) +
                    "; sid:" + std::to_string(i) + ";)'\n";
@@ -100,13 +103,19 @@ TEST(Nids, DecidesAsEachRuleByItselfWouldHoweverManyShareAContent) {
         const char *action, *option;
         bool pass, drop, alert;
     };
-    constexpr Verb kVerbs[] = {{"pass", "", true, false, false}, {"drop", "", false, true, true}, {"drop", "noalert; ", false, true, false},
-                               {"alert", "", false, false, true}, {"reject", "", false, true, true}};
+    constexpr Verb kVerbs[] = {{"pass", "", true, false, false},
+                               {"drop", "", false, true, true},
+                               {"drop", "noalert; ", false, true, false},
+                               {"alert", "", false, false, true},
+                               {"reject", "", false, true, true}};
     const char* const kContents[] = {"first", "second", "sec"};
     const std::vector<test::Frame> frames = {
-        test::build_packet("{ipv4: {}, udp: {}, payload: nothing}"),        test::build_packet("{ipv4: {}, udp: {}, payload: a First one}"),
-        test::build_packet("{ipv4: {}, tcp: {}, payload: a SECOND one}"),   test::build_packet("{ipv6: {}, tcp: {}, payload: secfirst}"),
-        test::build_packet("{ipv4: {}, udp: {}, payload: second and first}"), test::build_packet("{ipv6: {}, udp: {}, payload: fir.st seconds}"),
+        test::build_packet("{ipv4: {}, udp: {}, payload: nothing}"),
+        test::build_packet("{ipv4: {}, udp: {}, payload: a First one}"),
+        test::build_packet("{ipv4: {}, tcp: {}, payload: a SECOND one}"),
+        test::build_packet("{ipv6: {}, tcp: {}, payload: secfirst}"),
+        test::build_packet("{ipv4: {}, udp: {}, payload: second and first}"),
+        test::build_packet("{ipv6: {}, udp: {}, payload: fir.st seconds}"),
     };
     const std::vector<std::array<bool, 3>> holds = {{false, false, false}, {true, false, false}, {false, true, true},
                                                     {true, false, true},   {true, true, true},   {false, true, true}};
@@ -122,8 +131,9 @@ TEST(Nids, DecidesAsEachRuleByItselfWouldHoweverManyShareAContent) {
         std::string options = "mode: ips\nrule:\n";
         for (size_t i = 0; i < rules.size(); ++i) {
             rules[i] = {&kVerbs[rng() % std::size(kVerbs)], rng() % std::size(kContents), rng() % 4 == 0};
-            options += fmt::format("- '{} {} any any -> any any (content:\"{}\"; nocase; {}sid:{};)'\n", rules[i].verb->action,
-                                   rules[i].udp_only ? "udp" : "ip", kContents[rules[i].content], rules[i].verb->option, i + 1);
+            options += fmt::format("- '{} {} any any -> any any (content:\"{}\"; nocase; {}sid:{};)'\n",
+                                   rules[i].verb->action, rules[i].udp_only ? "udp" : "ip", kContents[rules[i].content],
+                                   rules[i].verb->option, i + 1);
         }
         test::NfRunner runner("nids", options);
         for (const test::Engine& engine : test::host_engines(runner.type())) {
@@ -145,9 +155,12 @@ TEST(Nids, DecidesAsEachRuleByItselfWouldHoweverManyShareAContent) {
                                           : drop != kNoDetail  ? Decision{drop, kBlock}
                                           : alert != kNoDetail ? Decision{alert, kAlert}
                                                                : Decision{kNoDetail, kClean};
-                EXPECT_EQ(result.decisions[p].outcome, decision.outcome) << engine.text() << ", packet " << p << "\n" << options;
-                EXPECT_EQ(result.decisions[p].detail, decision.detail) << engine.text() << ", packet " << p << "\n" << options;
-                EXPECT_EQ(alerts[p], pass != kNoDetail ? 0 : expected) << engine.text() << ", packet " << p << "\n" << options;
+                EXPECT_EQ(result.decisions[p].outcome, decision.outcome) << engine.text() << ", packet " << p << "\n"
+                                                                         << options;
+                EXPECT_EQ(result.decisions[p].detail, decision.detail) << engine.text() << ", packet " << p << "\n"
+                                                                       << options;
+                EXPECT_EQ(alerts[p], pass != kNoDetail ? 0 : expected) << engine.text() << ", packet " << p << "\n"
+                                                                       << options;
             }
         }
     }
@@ -172,7 +185,9 @@ TEST(Nids, RefusesOptionsThatCannotBe) {
 }
 
 TEST(Nids, GoesOnWithoutBrokenRulesWhenAsked) {
-    test::NfRunner runner("nids", "{on-error: skip, rule: ['alert tcp any any -> any any (sid:x;)', 'alert ip any any -> any any (sid:1;)']}");
+    test::NfRunner runner(
+        "nids",
+        "{on-error: skip, rule: ['alert tcp any any -> any any (sid:x;)', 'alert ip any any -> any any (sid:1;)']}");
     const auto result = runner.run({test::build_packet("{ipv4: {}, udp: {}}")}, {1});
     EXPECT_EQ(result.events.size(), 1u);
 }

@@ -39,7 +39,9 @@ Loaded reference_of(const std::string& name, const Routes& routes) {
         const auto prefix = parse_prefix(line.substr(0, line.find_first_of(" \t")));
         if (!prefix) return;
         const auto value = prefix->ipv6 ? routes.ipv6.rib().find(prefix->bytes, prefix->length)
-                                        : routes.ipv4.rib().find({prefix->bytes[0], prefix->bytes[1], prefix->bytes[2], prefix->bytes[3]}, prefix->length);
+                                        : routes.ipv4.rib().find(
+                                              {prefix->bytes[0], prefix->bytes[1], prefix->bytes[2], prefix->bytes[3]},
+                                              prefix->length);
         loaded.prefixes.push_back(*prefix);
         loaded.reference.insert(*prefix, value.value_or(0));
     });
@@ -60,7 +62,8 @@ std::array<uint8_t, 16> telling_address(const std::vector<Prefix>& prefixes, boo
     // Behind the length: all zeros, all ones, or anything.
     if (kind >= 1)
         for (unsigned bit = prefix->length; bit < 8 * bytes; ++bit)
-            if (kind == 1 || kind == 3 || rng() % 2) address[bit / 8] = static_cast<uint8_t>(address[bit / 8] | 0x80 >> bit % 8);
+            if (kind == 1 || kind == 3 || rng() % 2)
+                address[bit / 8] = static_cast<uint8_t>(address[bit / 8] | 0x80 >> bit % 8);
     if (kind >= 3) {
         const int step = kind == 3 ? 1 : -1;  // the address just behind, or just before
         for (unsigned i = bytes; i-- > 0;) {
@@ -88,8 +91,9 @@ TEST(FullTable, LoadsWithinSeconds) {
 }
 
 TEST(FullTable, AnswersAMillionAddressesAsReferenceAndDpdkDo) {
-    for (const char* name : {kFullTable, "routes/ipasn6_20151101.dat.xz", "routes/preprocessed-ipv4.rib.20170109.1600.txt.xz",
-                             "routes/preprocessed-ipv6.rib.20170109.1600.txt.xz"}) {
+    for (const char* name :
+         {kFullTable, "routes/ipasn6_20151101.dat.xz", "routes/preprocessed-ipv4.rib.20170109.1600.txt.xz",
+          "routes/preprocessed-ipv6.rib.20170109.1600.txt.xz"}) {
         SCOPED_TRACE(name);
         MILLRACE_NEEDS_DATA(name);
         const Routes routes = nf::router::read_options(options_for(name), kTestPorts);
@@ -165,7 +169,8 @@ TEST(FullTable, FollowsALinxUpdateStream) {
         ++updates;
         for (int i = 0; i < 8; ++i) {
             auto probe = i == 0 ? prefix->bytes : telling_address(loaded.prefixes, false, rng);
-            ASSERT_EQ(routes.ipv4.lookup({probe[0], probe[1], probe[2], probe[3]}), loaded.reference.lookup(probe.data(), false, 0));
+            ASSERT_EQ(routes.ipv4.lookup({probe[0], probe[1], probe[2], probe[3]}),
+                      loaded.reference.lookup(probe.data(), false, 0));
         }
     });
     EXPECT_EQ(updates, 23446u);
@@ -175,7 +180,8 @@ TEST(FullTable, AgreesOnTheForwardingTablesOfInternet2) {
     for (const char* router : {"atla", "chic", "hous", "kans", "seat", "wash"}) {
         const std::string name = std::string("routes/internet2/") + router + ".fib.txt.xz";
         MILLRACE_NEEDS_DATA(name);
-        // "show route forwarding-table" has prefix lines and, indented, their next hops: the interface is the last word.
+        // "show route forwarding-table" has prefix lines and, indented, their next hops: the interface is the last
+        // word.
         const std::string text = read_file(data_path(name));
         std::string prefix, lines;
         std::set<std::string> seen;
@@ -186,11 +192,13 @@ TEST(FullTable, AgreesOnTheForwardingTablesOfInternet2) {
             const size_t end = line.find_last_not_of(' ');
             const std::string interface(line.substr(line.rfind(' ', end) + 1, end - line.rfind(' ', end)));
             if (interface.find('/') == std::string::npos && !interface.starts_with("ae")) return;
-            if (prefix.find('/') != std::string::npos && parse_prefix(prefix) && seen.insert(prefix).second) lines += prefix + " " + interface + "\n";
+            if (prefix.find('/') != std::string::npos && parse_prefix(prefix) && seen.insert(prefix).second)
+                lines += prefix + " " + interface + "\n";
         });
         EXPECT_GT(seen.size(), 5000u) << router;
         const std::string file = temporary_file(std::string(router) + ".txt", lines);
-        const Routes routes = nf::router::read_options(Config::parse(std::string("{") + kHops + ", routes: " + file + "}"), kTestPorts);
+        const Routes routes = nf::router::read_options(
+            Config::parse(std::string("{") + kHops + ", routes: " + file + "}"), kTestPorts);
         const nf::router::Fibs fibs(routes.ipv4, routes.ipv6);
         ReferenceTable reference;
         std::vector<Prefix> prefixes;
@@ -198,7 +206,8 @@ TEST(FullTable, AgreesOnTheForwardingTablesOfInternet2) {
             prefixes.push_back(*parse_prefix(one));
             const auto& b = prefixes.back().bytes;
             reference.insert(prefixes.back(), prefixes.back().ipv6 ? *routes.ipv6.rib().find(b, prefixes.back().length)
-                                                                   : *routes.ipv4.rib().find({b[0], b[1], b[2], b[3]}, prefixes.back().length));
+                                                                   : *routes.ipv4.rib().find({b[0], b[1], b[2], b[3]},
+                                                                                             prefixes.back().length));
         }
         Rng rng(7);
         for (int i = 0; i < 20000; ++i) {

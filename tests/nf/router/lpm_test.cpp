@@ -48,7 +48,8 @@ void change_at_random(uint64_t seed, int rounds) {
         // Growing, then shrinking: groups come and go.
         const bool grow = rng() % 100 < (i / (rounds / 4) % 2 == 0 ? 70u : 30u);
         if (grow || present.empty()) {
-            const unsigned length = static_cast<unsigned>(rng() % 4 == 0 ? rng() % (8 * Bytes + 1) : std::min<uint64_t>(8 * Bytes, 16 + rng() % 17));
+            const unsigned length = static_cast<unsigned>(
+                rng() % 4 == 0 ? rng() % (8 * Bytes + 1) : std::min<uint64_t>(8 * Bytes, 16 + rng() % 17));
             const auto address = Rib<Bytes>::mask(crowded_address<Bytes>(rng), length);
             const auto value = static_cast<uint16_t>(1 + rng() % (kMaxTargets - 1));
             const bool is_new = !table.rib().find(address, length).has_value();
@@ -136,13 +137,15 @@ TEST(Ipv4Lpm, IsTheSameWhateverTheOrderOfItsRoutes) {
     std::vector<Ipv4Lpm::Route> routes;
     for (int i = 0; i < 3000; ++i) {
         const auto length = static_cast<uint8_t>(8 + rng() % 25);
-        routes.push_back({Rib<4>::mask(crowded_address<4>(rng), length), length, true, static_cast<uint16_t>(1 + i % 99 )});
+        routes.push_back(
+            {Rib<4>::mask(crowded_address<4>(rng), length), length, true, static_cast<uint16_t>(1 + i % 99)});
     }
     std::map<std::pair<Rib<4>::Address, unsigned>, uint16_t> last;
     for (const auto& route : routes) last[{route.address, route.length}] = route.value;
     Ipv4Lpm bulk, longest_first;
     bulk.load(routes);
-    for (auto it = last.rbegin(); it != last.rend(); ++it) longest_first.insert(it->first.first, it->first.second, it->second);
+    for (auto it = last.rbegin(); it != last.rend(); ++it)
+        longest_first.insert(it->first.first, it->first.second, it->second);
     EXPECT_TRUE(bulk.rib() == longest_first.rib()) << "of equal prefixes the last one wins";
     for (int i = 0; i < 100000; ++i) {
         const auto address = crowded_address<4>(rng);
@@ -153,7 +156,8 @@ TEST(Ipv4Lpm, IsTheSameWhateverTheOrderOfItsRoutes) {
 TEST(Ipv6Lpm, MatchesUpToTheLastBit) {
     Ipv6Lpm table;
     Rib<16>::Address address{0x20, 0x01, 0x0d, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 0xf0};
-    for (unsigned length = 1; length <= 128; ++length) table.insert(Rib<16>::mask(address, length), length, static_cast<uint16_t>(length));
+    for (unsigned length = 1; length <= 128; ++length)
+        table.insert(Rib<16>::mask(address, length), length, static_cast<uint16_t>(length));
     EXPECT_EQ(table.lookup(address), 128u);
     for (unsigned bit = 0; bit < 128; ++bit) {
         auto other = address;

@@ -109,11 +109,14 @@ TEST(Router, SpreadsFlowsEvenlyAndKeepsEachOnItsNextHop) {
 }
 
 TEST(Router, ReadsRouteFilesInEachFormat) {
-    const std::string with = temporary_file("with.txt", "10.0.0.0/8 192.0.2.1\n10.1.0.0/16\tnorth\r\n\n# remark\n2001:db8::/32 2001:db8::9\n");
+    const std::string with = temporary_file(
+        "with.txt", "10.0.0.0/8 192.0.2.1\n10.1.0.0/16\tnorth\r\n\n# remark\n2001:db8::/32 2001:db8::9\n");
     const std::string without = temporary_file("without.txt", "172.16.0.0/12\n");
     const std::string ipasn = temporary_file("ipasn.dat", "; IP-ASN32-DAT file\n;\n1.0.0.0/24\t15169\n");
-    NfRunner runner("router", "{next-hops: {north: {}, south: {}}, next-hop-map: {192.0.2.1: south, '2001:db8::9': [south], 15169: north}, routes: [" +
-                                  with + ", {file: " + without + ", via: south}, " + ipasn + "]}");
+    NfRunner runner("router",
+                    "{next-hops: {north: {}, south: {}}, next-hop-map: {192.0.2.1: south, '2001:db8::9': [south], "
+                    "15169: north}, routes: [" +
+                        with + ", {file: " + without + ", via: south}, " + ipasn + "]}");
     EXPECT_EQ(via(runner, "{ipv4: {dst: 10.2.0.1}, udp: {}}"), "south");
     EXPECT_EQ(via(runner, "{ipv4: {dst: 10.1.0.1}, udp: {}}"), "north");
     EXPECT_EQ(via(runner, "{ipv4: {dst: 172.16.0.1}, udp: {}}"), "south");
@@ -128,8 +131,8 @@ TEST(Router, ChoosesNextHopsByHashWhereAFileNamesNoneOrUnknownOnes) {
         prefixes += "10.0." + std::to_string(i) + ".0/24\n";
         numbers += "20.0." + std::to_string(i) + ".0/24 " + std::to_string(i % 64) + "\n";
     }
-    NfRunner runner("router", "{next-hops: {a: {}, b: {}, c: {}, d: {}}, routes: [" + temporary_file("p.txt", prefixes) + ", " +
-                                  temporary_file("n.txt", numbers) + "]}");
+    NfRunner runner("router", "{next-hops: {a: {}, b: {}, c: {}, d: {}}, routes: [" +
+                                  temporary_file("p.txt", prefixes) + ", " + temporary_file("n.txt", numbers) + "]}");
     std::map<std::string, unsigned> by_prefix;
     for (int i = 0; i < 256; ++i) {
         ++by_prefix[via(runner, "{ipv4: {dst: 10.0." + std::to_string(i) + ".1}, udp: {}}")];
@@ -155,8 +158,8 @@ TEST(Router, PointsAtEachMistakeInARouteFile) {
                                             "10.0.0.0/8 a\n10.0.0.0/33 a\n10.0.0.1/8 a\n  nonsense a\n10.1.0.0/16 a b\n"
                                             "10.0.0.0/8 b\n2001:db8::/129\n10.0.0.0/8 a\n1.2.3/24\n01.2.3.0/24\n");
     const std::string text = complaint("{next-hops: {a: {}, b: {}}, routes: [" + file + "]}");
-    for (const char* want : {":2:1: ", ":3:1: ", ":4:3: ", ":5:15: ", ":6:1: ", ":7:1: ", ":9:1: ", ":10:1: ", "write 10.0.0.0/8",
-                             "another route for 10.0.0.0/8"})
+    for (const char* want : {":2:1: ", ":3:1: ", ":4:3: ", ":5:15: ", ":6:1: ", ":7:1: ", ":9:1: ", ":10:1: ",
+                             "write 10.0.0.0/8", "another route for 10.0.0.0/8"})
         EXPECT_NE(text.find(want), std::string::npos) << want << "\n" << text;
     EXPECT_EQ(text.find(":1:1: "), std::string::npos);
     EXPECT_EQ(text.find(":8:1: "), std::string::npos) << "the same route twice does no harm";
@@ -192,12 +195,15 @@ TEST(Router, RefusesOptionsThatMakeNoSense) {
         {"{routes: [/no/such/file]}", "routes need next hops"},
         {"{local: [10.0.0.0.1]}", "not an IP prefix"},
     };
-    for (const auto& [options, want] : cases) EXPECT_NE(complaint(options).find(want), std::string::npos) << options << "\n" << complaint(options);
+    for (const auto& [options, want] : cases)
+        EXPECT_NE(complaint(options).find(want), std::string::npos) << options << "\n" << complaint(options);
 }
 
 TEST(Router, NamesSeveralMistakesOfTheConfigurationAtOnce) {
-    const std::string text = complaint("{next-hops: {a: {}}, routes: [{prefix: x, via: a}, {prefix: 10.0.0.0/8, via: b}], local: [y]}");
-    for (const char* want : {"'x' is not", "'b' is not", "'y' is not"}) EXPECT_NE(text.find(want), std::string::npos) << text;
+    const std::string text = complaint(
+        "{next-hops: {a: {}}, routes: [{prefix: x, via: a}, {prefix: 10.0.0.0/8, via: b}], local: [y]}");
+    for (const char* want : {"'x' is not", "'b' is not", "'y' is not"})
+        EXPECT_NE(text.find(want), std::string::npos) << text;
 }
 
 TEST(Router, SharesEqualTablesWithTheGenerationBefore) {
@@ -208,11 +214,13 @@ TEST(Router, SharesEqualTablesWithTheGenerationBefore) {
     const auto root = [](NfRunner& runner) { return runner.nf().image().arrays()[0].owner; };
     EXPECT_EQ(root(before), root(same));
     EXPECT_EQ(before.nf().image().arrays()[0].data, same.nf().image().arrays()[0].data);
-    NfRunner other("router", Config::parse(std::string(kSmall) + "\n"
-                                           "next-hop-map: {x: b}\n"),
+    NfRunner other("router",
+                   Config::parse(std::string(kSmall) + "\n"
+                                                       "next-hop-map: {x: b}\n"),
                    environment);
     EXPECT_EQ(root(before), root(other));
-    NfRunner changed("router", Config::parse("{next-hops: {a: {}}, routes: [{prefix: 10.0.0.0/8, via: a}]}"), environment);
+    NfRunner changed("router", Config::parse("{next-hops: {a: {}}, routes: [{prefix: 10.0.0.0/8, via: a}]}"),
+                     environment);
     EXPECT_NE(root(before), root(changed));
     Rng rng(5);
     const auto frames = random_packets(rng, 300, {});

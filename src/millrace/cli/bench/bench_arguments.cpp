@@ -25,7 +25,8 @@ CLI::Validator power_of_two(uint32_t most) {
     return {[most](const std::string& text) {
                 uint32_t number = 0;
                 const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
-                const bool good = read.ec == std::errc() && read.ptr == text.data() + text.size() && std::has_single_bit(number) && number <= most;
+                const bool good = read.ec == std::errc() && read.ptr == text.data() + text.size() &&
+                                  std::has_single_bit(number) && number <= most;
                 return good ? std::string() : fmt::format("'{}' is no power of two up to {}", text, most);
             },
             ""};
@@ -34,34 +35,81 @@ CLI::Validator power_of_two(uint32_t most) {
 }  // namespace
 
 void BenchArguments::add_to(CLI::App& command) {
-    command.add_option("--chain", chains, "Network functions in order, such as firewall+nids+router+ipsec; may be given again")->type_name("NF+NF…");
-    command.add_option("--config", session.config, "The chains of this configuration, with sources and a sink in place of its ports")->type_name("FILE");
-    command.add_option("-d,--device", devices, "Devices to run on, one after the other: cpu, sim, cuda, cuda:1; and several at once, cuda:0+cuda:1, cuda+cpu")->delimiter(',')->check(device_check())->type_name("DEVICE,…");
-    command.add_option("-w,--workers", workers, "Worker threads")->delimiter(',')->check(CLI::Range(1, 256))->type_name("N,…");
-    command.add_option("--cores", cores, "Pin the workers to these cores, in order")->delimiter(',')->type_name("N,N,…");
+    command
+        .add_option("--chain", chains,
+                    "Network functions in order, such as firewall+nids+router+ipsec; may be given again")
+        ->type_name("NF+NF…");
+    command
+        .add_option("--config", session.config,
+                    "The chains of this configuration, with sources and a sink in place of its ports")
+        ->type_name("FILE");
+    command
+        .add_option("-d,--device", devices,
+                    "Devices to run on, one after the other: cpu, sim, cuda, cuda:1; and several at once, "
+                    "cuda:0+cuda:1, cuda+cpu")
+        ->delimiter(',')
+        ->check(device_check())
+        ->type_name("DEVICE,…");
+    command.add_option("-w,--workers", workers, "Worker threads")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 256))
+        ->type_name("N,…");
+    command.add_option("--cores", cores, "Pin the workers to these cores, in order")
+        ->delimiter(',')
+        ->type_name("N,N,…");
     command.add_option("--sizes", sizes, "Frames in bytes, without CRC; or imix")->delimiter(',')->type_name("BYTES,…");
-    command.add_option("--replay", replay, "Send the frames of this capture, over and over, in place of --sizes")->type_name("FILE");
-    command.add_option("--for", session.seconds, "Seconds that count, at each point")->check(CLI::PositiveNumber)->capture_default_str();
-    command.add_option("--warm-up", session.warm_up, "Seconds before them")->check(CLI::NonNegativeNumber)->capture_default_str();
+    command.add_option("--replay", replay, "Send the frames of this capture, over and over, in place of --sizes")
+        ->type_name("FILE");
+    command.add_option("--for", session.seconds, "Seconds that count, at each point")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    command.add_option("--warm-up", session.warm_up, "Seconds before them")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str();
     offload.add_to(command);
-    command.add_option("--max-batch", session.max_batch, "Most packets in a batch")->check(CLI::Range(1, 1 << 20))->capture_default_str();
-    command.add_option("--max-delay", session.max_delay, "Longest that a packet waits for its batch to fill")->type_name("TIME")->capture_default_str();
-    command.add_option("--burst", burst, "Packets asked of a source at once")->check(CLI::Range(1, 4096))->capture_default_str();
-    command.add_option("--buffers", buffers, "Packet buffers of each worker; 0: as many as its batches want")->capture_default_str();
-    command.add_flag("--many-rules", session.workload.many_rules, "About 10,000 rules for the firewall in place of about 1,000");
-    command.add_option("--patterns", session.workload.patterns, "Patterns of the NIDS, at most; 0: all of about 3,000")->capture_default_str();
-    command.add_option("--payload", session.workload.payload, "What frames carry")->check(CLI::IsMember({"http", "capture", "random"}))->capture_default_str();
-    command.add_option("--flows", session.workload.flows, "Five-tuples")->check(CLI::Range(1, 1 << 24))->capture_default_str();
-    command.add_option("--tunnels", session.workload.tunnels, "ESP tunnels, by destination; one has numbers for 4,294,967,295 packets")
-        ->check(power_of_two(lab::kMostTunnels))->capture_default_str();
-    command.add_option("--data", session.workload.data, "Folder of published rules, patterns, routes and payload; without it they are made up")
-        ->envname("MILLRACE_DATA")->type_name("DIR");
-    command.add_option("--layout", session.layout, "How received frames lie: each in a buffer of its own, or side by side")
-        ->check(CLI::IsMember({"buffers", "side-by-side"}))->capture_default_str();
+    command.add_option("--max-batch", session.max_batch, "Most packets in a batch")
+        ->check(CLI::Range(1, 1 << 20))
+        ->capture_default_str();
+    command.add_option("--max-delay", session.max_delay, "Longest that a packet waits for its batch to fill")
+        ->type_name("TIME")
+        ->capture_default_str();
+    command.add_option("--burst", burst, "Packets asked of a source at once")
+        ->check(CLI::Range(1, 4096))
+        ->capture_default_str();
+    command.add_option("--buffers", buffers, "Packet buffers of each worker; 0: as many as its batches want")
+        ->capture_default_str();
+    command.add_flag("--many-rules", session.workload.many_rules,
+                     "About 10,000 rules for the firewall in place of about 1,000");
+    command.add_option("--patterns", session.workload.patterns, "Patterns of the NIDS, at most; 0: all of about 3,000")
+        ->capture_default_str();
+    command.add_option("--payload", session.workload.payload, "What frames carry")
+        ->check(CLI::IsMember({"http", "capture", "random"}))
+        ->capture_default_str();
+    command.add_option("--flows", session.workload.flows, "Five-tuples")
+        ->check(CLI::Range(1, 1 << 24))
+        ->capture_default_str();
+    command
+        .add_option("--tunnels", session.workload.tunnels,
+                    "ESP tunnels, by destination; one has numbers for 4,294,967,295 packets")
+        ->check(power_of_two(lab::kMostTunnels))
+        ->capture_default_str();
+    command
+        .add_option("--data", session.workload.data,
+                    "Folder of published rules, patterns, routes and payload; without it they are made up")
+        ->envname("MILLRACE_DATA")
+        ->type_name("DIR");
+    command
+        .add_option("--layout", session.layout, "How received frames lie: each in a buffer of its own, or side by side")
+        ->check(CLI::IsMember({"buffers", "side-by-side"}))
+        ->capture_default_str();
     command.add_option("--restore", session.restore, "What sources write into a buffer that comes back into use")
-        ->check(CLI::IsMember({"auto", "all", "headers", "nothing"}))->capture_default_str();
+        ->check(CLI::IsMember({"auto", "all", "headers", "nothing"}))
+        ->capture_default_str();
     command.add_flag("--unchecked", unchecked, "Do not hold a sample of packets against the cpu");
-    command.add_option("--timeline", timeline_file, "Write when each batch of the last run was gathered, copied, run and applied, for ui.perfetto.dev")->type_name("FILE");
+    command
+        .add_option("--timeline", timeline_file,
+                    "Write when each batch of the last run was gathered, copied, run and applied, for ui.perfetto.dev")
+        ->type_name("FILE");
     command.add_option("--json", json_file, "Write the results as JSON")->type_name("FILE");
 }
 
@@ -80,7 +128,8 @@ std::vector<lab::Traffic> BenchArguments::traffics() const {
     return traffics;
 }
 
-lab::Point BenchArguments::point(const std::string& chain, const std::string& device, const lab::Traffic& traffic, unsigned worker_count) const {
+lab::Point BenchArguments::point(const std::string& chain, const std::string& device, const lab::Traffic& traffic,
+                                 unsigned worker_count) const {
     lab::Point point;
     point.chain = chain;
     point.device = device;
@@ -93,7 +142,9 @@ lab::Point BenchArguments::point(const std::string& chain, const std::string& de
     point.run.offload = offload.options();
     point.run.threading = offload.threads();
     // In flight, and as many again on their way in and out; the cpu is best off with what fits its cache.
-    point.run.buffers = buffers != 0 ? buffers : device == "cpu" ? 2048 : std::max(session.max_batch * (point.run.offload.depth + 2), 16384u);
+    point.run.buffers = buffers != 0      ? buffers
+                        : device == "cpu" ? 2048
+                                          : std::max(session.max_batch * (point.run.offload.depth + 2), 16384u);
     return point;
 }
 
@@ -105,7 +156,7 @@ lab::SessionOptions BenchArguments::session_options(const std::string& scratch) 
     options.progress = show_progress;
     options.stopped = [] { return stop_asked != 0; };
     // The second signal ends the program at once.
-    struct sigaction stop {};
+    struct sigaction stop{};
     stop.sa_handler = [](int) { stop_asked = 1; };
     stop.sa_flags = SA_RESETHAND;
     for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &stop, nullptr);
@@ -123,17 +174,28 @@ ScratchFolder::~ScratchFolder() {
 
 void BenchOutput::add(const lab::Result& result, std::string note) {
     if (result.counts.missed > 0) note += fmt::format("{}missed {}", note.empty() ? "" : "; ", result.counts.missed);
-    if (const auto exhausted = result.ending.drops.find("ipsec.sequence-exhausted"); exhausted != result.ending.drops.end())
-        note += fmt::format("{}{} packets found their tunnel's sequence numbers used up, see --tunnels", note.empty() ? "" : "; ", exhausted->second);
+    if (const auto exhausted = result.ending.drops.find("ipsec.sequence-exhausted");
+        exhausted != result.ending.drops.end())
+        note += fmt::format("{}{} packets found their tunnel's sequence numbers used up, see --tunnels",
+                            note.empty() ? "" : "; ", exhausted->second);
     if (!std::exchange(headed_, true))
-        std::cout << "device  workers  chain                          frames      Mpkt/s    Gb/s  of bus  cycles/pkt    batch   p50      p99      checked\n";
+        std::cout << "device  workers  chain                          frames      Mpkt/s    Gb/s  of bus  cycles/pkt   "
+                     " batch   p50      p99      checked\n";
     const lab::Counts& counts = result.counts;
-    const auto time = [&](double percent) { return time_text(static_cast<uint64_t>(counts.latency_us(percent) * 1e3)); };
-    std::cout << fmt::format("{:6}  {:7}  {:29}  {:>8}  {:9.3f}  {:6.1f}  {:>6}  {:10.0f}  {:7.0f}  {:7}  {:7}  {:7}  {}\n", result.point.device, result.point.run.workers,
-                             result.point.chain, std::filesystem::path(result.point.traffic.text()).filename().string(), counts.packet_rate() * 1e-6,
-                             counts.bit_rate() * 1e-9, result.bus_limit > 0 ? fmt::format("{:.2f}", result.share_of_bus()) : "-", result.cycles_per_packet(),
-                             counts.batches > 0 ? static_cast<double>(counts.received_packets) / static_cast<double>(counts.batches) : 0, time(50), time(99),
-                             result.check.equal, note)
+    const auto time = [&](double percent) {
+        return time_text(static_cast<uint64_t>(counts.latency_us(percent) * 1e3));
+    };
+    std::cout << fmt::format(
+                     "{:6}  {:7}  {:29}  {:>8}  {:9.3f}  {:6.1f}  {:>6}  {:10.0f}  {:7.0f}  {:7}  {:7}  {:7}  {}\n",
+                     result.point.device, result.point.run.workers, result.point.chain,
+                     std::filesystem::path(result.point.traffic.text()).filename().string(),
+                     counts.packet_rate() * 1e-6, counts.bit_rate() * 1e-9,
+                     result.bus_limit > 0 ? fmt::format("{:.2f}", result.share_of_bus()) : "-",
+                     result.cycles_per_packet(),
+                     counts.batches > 0
+                         ? static_cast<double>(counts.received_packets) / static_cast<double>(counts.batches)
+                         : 0,
+                     time(50), time(99), result.check.equal, note)
               << std::flush;
     if (const std::string mistake = result.mistake(); !mistake.empty()) {
         ++mistakes_;

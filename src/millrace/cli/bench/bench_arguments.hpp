@@ -27,7 +27,8 @@ struct BenchArguments {
     void add_to(CLI::App& command);
     /// The frames to send: sizes, or a capture.
     std::vector<lab::Traffic> traffics() const;
-    lab::Point point(const std::string& chain, const std::string& device, const lab::Traffic& traffic, unsigned workers) const;
+    lab::Point point(const std::string& chain, const std::string& device, const lab::Traffic& traffic,
+                     unsigned workers) const;
     /// Everything that the session wants to know. From now on SIGINT and SIGTERM stop it in order.
     lab::SessionOptions session_options(const std::string& scratch) const;
 };
@@ -51,7 +52,8 @@ public:
     explicit BenchOutput(std::string json_file) : json_file_(std::move(json_file)) {}
     /// `note`: what tells it from its neighbours, for people.
     void add(const lab::Result& result, std::string note = {});
-    /// Writes the JSON file, with `more` beside the results; the exit status, which is not kOk either where the session was stopped.
+    /// Writes the JSON file, with `more` beside the results; the exit status, which is not kOk either where the session
+    /// was stopped.
     int finish(const lab::Session& session, const nlohmann::json& more = nlohmann::json::object());
 
 private:

@@ -25,18 +25,21 @@ nlohmann::json distribution(const lab::LatencyCounts& counts) {
     for (unsigned i = 0; i < counts.size(); ++i) {
         if (counts[i] == 0) continue;
         seen += counts[i];
-        points.push_back({static_cast<double>(Histogram::bucket_top(i)) * 1e-3, static_cast<double>(seen) / static_cast<double>(total)});
+        points.push_back({static_cast<double>(Histogram::bucket_top(i)) * 1e-3,
+                          static_cast<double>(seen) / static_cast<double>(total)});
     }
     return points;
 }
 
 /// The load goes from one rate to a higher one; what is seen every 200 us around that moment.
-nlohmann::json load_step(const Arguments& arguments, lab::Session& session, lab::Point point, double most, BenchOutput& output) {
+nlohmann::json load_step(const Arguments& arguments, lab::Session& session, lab::Point point, double most,
+                         BenchOutput& output) {
     constexpr double kBefore = 0.010, kAfter = 0.040, kEvery = 0.0002;
     point.traffic.rate = most * arguments.step[0];
     point.timed = true;
     auto run = session.open(point);
-    show_progress(fmt::format("a step of the load from {:.0f} % to {:.0f} %", arguments.step[0] * 100, arguments.step[1] * 100));
+    show_progress(
+        fmt::format("a step of the load from {:.0f} % to {:.0f} %", arguments.step[0] * 100, arguments.step[1] * 100));
     run->start();
     run->sleep(arguments.bench.session.warm_up);
     std::vector<std::pair<lab::Counts, uint64_t>> seen;
@@ -60,15 +63,26 @@ nlohmann::json load_step(const Arguments& arguments, lab::Session& session, lab:
     nlohmann::json series = nlohmann::json::array();
     for (size_t i = 1; i < seen.size(); ++i) {
         const lab::Counts d = seen[i].first - seen[i - 1].first;
-        series.push_back({{"ms", (seen[i].first.seconds - begin - kBefore) * 1e3}, {"received-packets-per-second", d.packet_rate()},
-                          {"sent-packets-per-second", static_cast<double>(d.sent_packets) / d.seconds}, {"in-flight", seen[i].second},
-                          {"batch-packets", d.batches > 0 ? static_cast<double>(d.received_packets) / static_cast<double>(d.batches) : 0},
-                          {"missed", d.missed}, {"p99-us", d.latency_us(99)}});
+        series.push_back(
+            {{"ms", (seen[i].first.seconds - begin - kBefore) * 1e3},
+             {"received-packets-per-second", d.packet_rate()},
+             {"sent-packets-per-second", static_cast<double>(d.sent_packets) / d.seconds},
+             {"in-flight", seen[i].second},
+             {"batch-packets",
+              d.batches > 0 ? static_cast<double>(d.received_packets) / static_cast<double>(d.batches) : 0},
+             {"missed", d.missed},
+             {"p99-us", d.latency_us(99)}});
     }
     const uint64_t missed = (seen.back().first - first).missed;
-    std::cout << fmt::format("step from {:.2f} to {:.2f} Mpkt/s: {} packets missed\n", most * arguments.step[0] * 1e-6, most * arguments.step[1] * 1e-6, missed);
-    return {{"device", point.device}, {"chain", point.chain}, {"traffic", point.traffic.text()}, {"from-share", arguments.step[0]}, {"to-share", arguments.step[1]},
-            {"missed", missed}, {"series", series}};
+    std::cout << fmt::format("step from {:.2f} to {:.2f} Mpkt/s: {} packets missed\n", most * arguments.step[0] * 1e-6,
+                             most * arguments.step[1] * 1e-6, missed);
+    return {{"device", point.device},
+            {"chain", point.chain},
+            {"traffic", point.traffic.text()},
+            {"from-share", arguments.step[0]},
+            {"to-share", arguments.step[1]},
+            {"missed", missed},
+            {"series", series}};
 }
 
 int bench_latency(const Arguments& arguments) {
@@ -95,11 +109,17 @@ int bench_latency(const Arguments& arguments) {
                             point.traffic.rate = most * share;
                             const lab::Result result = session.measure(point);
                             output.add(result);
-                            curves.push_back({{"device", device}, {"chain", chain}, {"traffic", traffic.text()}, {"workers", workers}, {"share", share},
-                                              {"offered-packets-per-second", point.traffic.rate}, {"missed", result.counts.missed},
+                            curves.push_back({{"device", device},
+                                              {"chain", chain},
+                                              {"traffic", traffic.text()},
+                                              {"workers", workers},
+                                              {"share", share},
+                                              {"offered-packets-per-second", point.traffic.rate},
+                                              {"missed", result.counts.missed},
                                               {"distribution", distribution(result.counts.latency)}});
                         }
-                        if (arguments.step.size() == 2) steps.push_back(load_step(arguments, session, point, most, output));
+                        if (arguments.step.size() == 2)
+                            steps.push_back(load_step(arguments, session, point, most, output));
                     }
     } catch (const lab::Stopped&) {
     }
@@ -109,15 +129,26 @@ int bench_latency(const Arguments& arguments) {
 }  // namespace
 
 void add_bench_latency(CLI::App& bench, int& status) {
-    CLI::App* command = bench.add_subcommand("latency", "How long packets are on their way, at shares of the highest rate, and as the load steps up");
+    CLI::App* command = bench.add_subcommand(
+        "latency", "How long packets are on their way, at shares of the highest rate, and as the load steps up");
     const auto arguments = std::make_shared<Arguments>();
     arguments->bench.chains = {"firewall+nids+router+ipsec"};
     arguments->bench.sizes = {"512"};
     arguments->bench.add_to(*command);
-    command->add_option("--shares", arguments->shares, "Loads, as shares of the highest rate")->delimiter(',')->check(CLI::Range(0.0001, 2.0))->type_name("SHARE,…");
-    command->add_option("--most", arguments->most, "The highest rate, packets a second; 0: it is measured first")->capture_default_str();
-    command->add_option("--step", arguments->step, "The load steps from one share to another")->delimiter(',')->expected(2)->type_name("FROM,TO");
-    command->add_option("--descriptors", arguments->descriptors, "Packets that may wait in a source's queue; further ones are missed")->capture_default_str();
+    command->add_option("--shares", arguments->shares, "Loads, as shares of the highest rate")
+        ->delimiter(',')
+        ->check(CLI::Range(0.0001, 2.0))
+        ->type_name("SHARE,…");
+    command->add_option("--most", arguments->most, "The highest rate, packets a second; 0: it is measured first")
+        ->capture_default_str();
+    command->add_option("--step", arguments->step, "The load steps from one share to another")
+        ->delimiter(',')
+        ->expected(2)
+        ->type_name("FROM,TO");
+    command
+        ->add_option("--descriptors", arguments->descriptors,
+                     "Packets that may wait in a source's queue; further ones are missed")
+        ->capture_default_str();
     command->callback([arguments, &status] { status = bench_latency(*arguments); });
 }
 

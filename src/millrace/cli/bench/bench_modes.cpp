@@ -35,9 +35,12 @@ const std::vector<Way> kWays = {
 };
 
 /// Ways that differ from the first by their transfers alone.
-bool only_transfers(const Way& way) { return way.mode == device::Mode::fused && way.threading == exec::Threading::full_path; }
+bool only_transfers(const Way& way) {
+    return way.mode == device::Mode::fused && way.threading == exec::Threading::full_path;
+}
 
-/// Throughput of each way, then latency of all at the same load, a share of what the slowest carries; or only the throughput by way of transfer.
+/// Throughput of each way, then latency of all at the same load, a share of what the slowest carries; or only the
+/// throughput by way of transfer.
 int bench_modes(const BenchArguments& arguments, double share, bool transfers) {
     if (!transfers) device::cuda::Driver::expect_residents();
     const ScratchFolder scratch;
@@ -62,7 +65,8 @@ int bench_modes(const BenchArguments& arguments, double share, bool transfers) {
                             const lab::Result result = session.measure(point);
                             output.add(result, way.name);
                             ways.push_back({{"way", way.name}, {"same-load", rate > 0}});
-                            if (rate == 0 && (slowest == 0 || result.counts.packet_rate() < slowest)) slowest = result.counts.packet_rate();
+                            if (rate == 0 && (slowest == 0 || result.counts.packet_rate() < slowest))
+                                slowest = result.counts.packet_rate();
                         };
                         for (const Way& way : kWays)
                             if (!transfers || only_transfers(way)) measure(way, 0);
@@ -77,14 +81,17 @@ int bench_modes(const BenchArguments& arguments, double share, bool transfers) {
 }  // namespace
 
 void add_bench_modes(CLI::App& bench, int& status) {
-    CLI::App* command = bench.add_subcommand("modes", "A chain in every mode and with every way of transfer: throughput, and latency at the same load");
+    CLI::App* command = bench.add_subcommand(
+        "modes", "A chain in every mode and with every way of transfer: throughput, and latency at the same load");
     const auto arguments = std::make_shared<BenchArguments>();
     arguments->devices = {"cuda"};
     arguments->chains = {"firewall+nids+router+ipsec"};
     arguments->sizes = {"64", "128", "512", "1518"};
     arguments->add_to(*command);
     const auto share = std::make_shared<double>(0.8);
-    command->add_option("--share", *share, "The load for latencies, as a share of what the slowest way carries")->check(CLI::Range(0.001, 1.0))->capture_default_str();
+    command->add_option("--share", *share, "The load for latencies, as a share of what the slowest way carries")
+        ->check(CLI::Range(0.001, 1.0))
+        ->capture_default_str();
     const auto transfers = std::make_shared<bool>(false);
     command->add_flag("--transfers", *transfers, "Only the throughput, of the fused chain by each way of transfer");
     command->callback([arguments, share, transfers, &status] { status = bench_modes(*arguments, *share, *transfers); });

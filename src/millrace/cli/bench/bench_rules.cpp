@@ -62,7 +62,8 @@ void measure_engine(Table& table, Engine engine, const std::vector<Key>& keys,
     const auto begin = std::chrono::steady_clock::now();
     try {
         const uint64_t bytes = build(image, find);
-        const double milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count();
+        const double milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+                                        .count();
         table.add({name, fmt::format("{:.2f}", measure_lookups(keys, find) / 1e6), fmt::format("{} KiB", bytes >> 10),
                    fmt::format("{:.1f} ms", milliseconds)});
     } catch (const TablesTooLarge& error) {
@@ -111,7 +112,8 @@ int bench_rules(const Arguments& arguments) {
     if (arguments.measure && spec.packets == 0) spec.packets = 8192;
     if (!arguments.trace.empty() && spec.packets == 0) spec.packets = spec.rules;
     const SyntheticSet set = make_synthetic(spec);
-    if (!arguments.output.empty() || !arguments.measure) write(arguments.output.empty() ? "-" : arguments.output, rules_text(set, spec.fields));
+    if (!arguments.output.empty() || !arguments.measure)
+        write(arguments.output.empty() ? "-" : arguments.output, rules_text(set, spec.fields));
     if (!arguments.trace.empty()) {
         std::string text;
         for (const SyntheticPacket& packet : set.packets) text += trace_text(packet, spec.fields) + "\n";
@@ -124,33 +126,58 @@ int bench_rules(const Arguments& arguments) {
 }  // namespace
 
 void add_bench_rules(CLI::App& bench, int& status) {
-    CLI::App* command = bench.add_subcommand("rules", "Make a rule set with given properties, and measure the engines on it");
+    CLI::App* command = bench.add_subcommand("rules",
+                                             "Make a rule set with given properties, and measure the engines on it");
     const auto arguments = std::make_shared<Arguments>();
     SyntheticSpec& spec = arguments->spec;
     command->add_option("-n,--rules", spec.rules, "Rules of the set")->capture_default_str();
     command->add_option("-c,--classes", spec.classes, "Different masks")->capture_default_str();
-    command->add_option("--full", spec.full_classes, "Classes that share all rules but one for each other class; 0 is all")->capture_default_str();
+    command
+        ->add_option("--full", spec.full_classes, "Classes that share all rules but one for each other class; 0 is all")
+        ->capture_default_str();
     command->add_option("--overlap", spec.overlap, "Classes that a packet of the trace matches")->capture_default_str();
     command->add_option("--fields", spec.fields, "12 (OpenFlow's, as flows) or 5 (IPv4's, as ClassBench writes rules)")
-        ->check(CLI::IsMember({5, 12}))->capture_default_str();
+        ->check(CLI::IsMember({5, 12}))
+        ->capture_default_str();
     command->add_option("--seed", spec.seed, "The same seed makes the same set")->capture_default_str();
-    command->add_option("-o,--output", arguments->output, "File of the rules; '-' or none is standard output")->type_name("FILE");
-    command->add_option("--trace", arguments->trace, "Write headers that match the rules to this file, too")->type_name("FILE");
-    command->add_option("--packets", spec.packets, "Headers of the trace; 0 is as many as rules, or 8192 with --measure")->capture_default_str();
-    command->add_flag("--measure", arguments->measure, "Look the trace up by every engine on one core, and print how fast each is");
+    command->add_option("-o,--output", arguments->output, "File of the rules; '-' or none is standard output")
+        ->type_name("FILE");
+    command->add_option("--trace", arguments->trace, "Write headers that match the rules to this file, too")
+        ->type_name("FILE");
+    command
+        ->add_option("--packets", spec.packets, "Headers of the trace; 0 is as many as rules, or 8192 with --measure")
+        ->capture_default_str();
+    command->add_flag("--measure", arguments->measure,
+                      "Look the trace up by every engine on one core, and print how fast each is");
     LookupArguments& lookups = arguments->lookups;
-    command->add_option("--figures", lookups.figures, "Measure these on a device instead: targets, the figures 5 to 10 of GSwitch's paper, changes")
-        ->delimiter(',')->check(CLI::IsMember(std::vector<std::string>(std::begin(kLookupFigures), std::end(kLookupFigures))));
-    command->add_option("-d,--device", lookups.device, "The device of --figures")->check(CLI::IsMember({"sim", "cuda"}))->capture_default_str();
-    command->add_option("--data", lookups.data, "The folder with classbench/ (MILLRACE_DATA)")->envname("MILLRACE_DATA")->type_name("DIR");
-    command->add_option("--for", lookups.seconds, "Seconds for each figure")->check(CLI::PositiveNumber)->capture_default_str();
-    command->add_option("--headers", lookups.headers, "Headers in memory, the trace over and over")->check(CLI::Range(16, 1 << 26))->capture_default_str();
-    command->add_option("--lanes", lookups.lanes, "Lanes of a header; several are tried each")->delimiter(',')->check(CLI::IsMember({1, 2, 4, 8, 32}))->capture_default_str();
-    command->add_option("--engines", lookups.engines, "Measure these only")->delimiter(',')
+    command
+        ->add_option("--figures", lookups.figures,
+                     "Measure these on a device instead: targets, the figures 5 to 10 of GSwitch's paper, changes")
+        ->delimiter(',')
+        ->check(CLI::IsMember(std::vector<std::string>(std::begin(kLookupFigures), std::end(kLookupFigures))));
+    command->add_option("-d,--device", lookups.device, "The device of --figures")
+        ->check(CLI::IsMember({"sim", "cuda"}))
+        ->capture_default_str();
+    command->add_option("--data", lookups.data, "The folder with classbench/ (MILLRACE_DATA)")
+        ->envname("MILLRACE_DATA")
+        ->type_name("DIR");
+    command->add_option("--for", lookups.seconds, "Seconds for each figure")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
+    command->add_option("--headers", lookups.headers, "Headers in memory, the trace over and over")
+        ->check(CLI::Range(16, 1 << 26))
+        ->capture_default_str();
+    command->add_option("--lanes", lookups.lanes, "Lanes of a header; several are tried each")
+        ->delimiter(',')
+        ->check(CLI::IsMember({1, 2, 4, 8, 32}))
+        ->capture_default_str();
+    command->add_option("--engines", lookups.engines, "Measure these only")
+        ->delimiter(',')
         ->check(CLI::IsMember(std::vector<std::string>(std::begin(kEngineNames), std::end(kEngineNames))));
     command->add_option("--sets", lookups.sets, "Measure sets only that have this in their name")->type_name("TEXT");
     command->add_option("--most-rules", lookups.most_rules, "Leave larger sets out")->capture_default_str();
-    command->add_option("--acl", lookups.acl_seconds, "Seconds that rte_acl gets to compile the sets; 0 leaves it out")->capture_default_str();
+    command->add_option("--acl", lookups.acl_seconds, "Seconds that rte_acl gets to compile the sets; 0 leaves it out")
+        ->capture_default_str();
     command->add_option("--json", lookups.json_file, "Write the figures as JSON")->type_name("FILE");
     command->callback([arguments, &status] {
         try {

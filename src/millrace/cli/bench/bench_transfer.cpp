@@ -20,7 +20,8 @@ struct Arguments {
 nlohmann::json by_size(device::Device& device, double seconds) {
     nlohmann::json rows = nlohmann::json::array();
     Table table({"piece", "to the device", "back", "both at once: to", "back"});
-    for (const size_t bytes : {size_t{4} << 10, size_t{16} << 10, size_t{64} << 10, size_t{256} << 10, size_t{1} << 20, size_t{4} << 20, size_t{32} << 20}) {
+    for (const size_t bytes : {size_t{4} << 10, size_t{16} << 10, size_t{64} << 10, size_t{256} << 10, size_t{1} << 20,
+                               size_t{4} << 20, size_t{32} << 20}) {
         show_progress(fmt::format("pieces of {} KiB", bytes >> 10));
         lab::BusOptions options;
         options.seconds = seconds;
@@ -31,9 +32,13 @@ nlohmann::json by_size(device::Device& device, double seconds) {
         options.to_device_bytes = 0;
         const lab::BusRate out = measure_bus(device, options);
         const auto gbs = [](double rate) { return fmt::format("{:.1f} GB/s", rate); };
-        table.add({fmt::format("{} KiB", bytes >> 10), gbs(in.to_device_gbs), gbs(out.to_host_gbs), gbs(both.to_device_gbs), gbs(both.to_host_gbs)});
-        rows.push_back({{"bytes", bytes}, {"to-device-gbs", in.to_device_gbs}, {"to-host-gbs", out.to_host_gbs},
-                        {"both-to-device-gbs", both.to_device_gbs}, {"both-to-host-gbs", both.to_host_gbs}});
+        table.add({fmt::format("{} KiB", bytes >> 10), gbs(in.to_device_gbs), gbs(out.to_host_gbs),
+                   gbs(both.to_device_gbs), gbs(both.to_host_gbs)});
+        rows.push_back({{"bytes", bytes},
+                        {"to-device-gbs", in.to_device_gbs},
+                        {"to-host-gbs", out.to_host_gbs},
+                        {"both-to-device-gbs", both.to_device_gbs},
+                        {"both-to-host-gbs", both.to_host_gbs}});
     }
     std::cout << table.text() << "\n";
     return rows;
@@ -56,8 +61,10 @@ nlohmann::json by_frame(device::Device& device, double seconds) {
                 options.to_host_bytes = both ? frame * kPackets : 0;
                 options.row_bytes = by_rows ? frame : 0;
                 const double packets = measure_bus(device, options).pieces_per_second * kPackets;
-                cells.push_back(fmt::format("{:.1f} GB/s · {:.0f} Mpkt/s", packets * static_cast<double>(frame) * 1e-9, packets * 1e-6));
-                row[std::string(both ? "both" : "in") + (by_rows ? "-rows" : "-packed") + "-packets-per-second"] = packets;
+                cells.push_back(fmt::format("{:.1f} GB/s · {:.0f} Mpkt/s", packets * static_cast<double>(frame) * 1e-9,
+                                            packets * 1e-6));
+                row[std::string(both ? "both" : "in") + (by_rows ? "-rows" : "-packed") + "-packets-per-second"] =
+                    packets;
             }
         table.add(cells);
         rows.push_back(row);
@@ -72,17 +79,24 @@ int bench_transfer(const Arguments& arguments) {
     std::cout << device->describe() << "\n\n";
     const nlohmann::json sizes = by_size(*device, arguments.seconds);
     const nlohmann::json frames = by_frame(*device, arguments.seconds);
-    if (!arguments.json_file.empty()) write_json(arguments.json_file, {{"device", device->describe()}, {"pieces", sizes}, {"frames", frames}});
+    if (!arguments.json_file.empty())
+        write_json(arguments.json_file, {{"device", device->describe()}, {"pieces", sizes}, {"frames", frames}});
     return kOk;
 }
 
 }  // namespace
 
 void add_bench_transfer(CLI::App& bench, int& status) {
-    CLI::App* command = bench.add_subcommand("transfer", "What a device's bus carries, by the size of pieces and by frames");
+    CLI::App* command = bench.add_subcommand("transfer",
+                                             "What a device's bus carries, by the size of pieces and by frames");
     const auto arguments = std::make_shared<Arguments>();
-    command->add_option("-d,--device", arguments->device, "The device: sim, cuda, cuda:1")->check(device_check())->type_name("DEVICE")->capture_default_str();
-    command->add_option("--for", arguments->seconds, "Seconds for each figure")->check(CLI::PositiveNumber)->capture_default_str();
+    command->add_option("-d,--device", arguments->device, "The device: sim, cuda, cuda:1")
+        ->check(device_check())
+        ->type_name("DEVICE")
+        ->capture_default_str();
+    command->add_option("--for", arguments->seconds, "Seconds for each figure")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
     command->add_option("--json", arguments->json_file, "Write the figures as JSON")->type_name("FILE");
     command->callback([arguments, &status] { status = bench_transfer(*arguments); });
 }

@@ -17,7 +17,9 @@ struct OffloadArguments {
 
     void add_to(CLI::App& command);
     exec::OffloadOptions options() const;
-    exec::Threading threads() const { return threading == "full-path" ? exec::Threading::full_path : exec::Threading::master_worker; }
+    exec::Threading threads() const {
+        return threading == "full-path" ? exec::Threading::full_path : exec::Threading::master_worker;
+    }
     exec::CpuOptions cpu_options() const { return {.use_cpu_halves = !device_halves}; }
 };
 

@@ -12,27 +12,28 @@
 namespace millrace::cli {
 namespace {
 
-std::string target_text(const chain::Configuration& configuration, const chain::Program& program, const chain::Target& target) {
+std::string target_text(const chain::Configuration& configuration, const chain::Program& program,
+                        const chain::Target& target) {
     using Kind = chain::Target::Kind;
     switch (target.kind) {
-        case Kind::node:
-            return program.nodes[target.value].name;
+        case Kind::node: return program.nodes[target.value].name;
         case Kind::output:
-            return program.output == kNoPort ? "output (no port: dropped)" : "port " + configuration.port_names[program.output];
-        case Kind::port:
-            return "port " + configuration.port_names[target.value];
-        case Kind::chain:
-            return "chain " + configuration.chains[target.value]->name;
-        case Kind::drop:
-            return "drop";
+            return program.output == kNoPort ? "output (no port: dropped)"
+                                             : "port " + configuration.port_names[program.output];
+        case Kind::port: return "port " + configuration.port_names[target.value];
+        case Kind::chain: return "chain " + configuration.chains[target.value]->name;
+        case Kind::drop: return "drop";
         case Kind::punt:
-            return program.punt_port == kNoPort ? "punt" : "punt (port " + configuration.port_names[program.punt_port] + ")";
+            return program.punt_port == kNoPort ? "punt"
+                                                : "punt (port " + configuration.port_names[program.punt_port] + ")";
     }
     return {};
 }
 
 std::string prefix_text(uint32_t bytes) {
-    return bytes == chain::kWholeFrame ? "whole frames" : bytes == 0 ? "nothing" : fmt::format("the first {} bytes", bytes);
+    return bytes == chain::kWholeFrame ? "whole frames"
+           : bytes == 0                ? "nothing"
+                                       : fmt::format("the first {} bytes", bytes);
 }
 
 /// What a transfer is for, unless that is everything.
@@ -45,8 +46,8 @@ void explain_fields(const chain::Program& program) {
     for (const chain::Node& node : program.nodes) {
         const nf::Type& type = *node.type;
         const uint32_t growth = type.head_growth + type.tail_growth;
-        table.add({node.name, growth == 0 ? "-" : fmt::format("{}+{} B", type.head_growth, type.tail_growth), std::to_string(node.lanes),
-                   type.has_cpu_half ? "yes" : "device half"});
+        table.add({node.name, growth == 0 ? "-" : fmt::format("{}+{} B", type.head_growth, type.tail_growth),
+                   std::to_string(node.lanes), type.has_cpu_half ? "yes" : "device half"});
     }
     std::cout << table.text() << "\n";
 }
@@ -66,28 +67,37 @@ void explain_plan(const chain::Program& program) {
     std::cout << "  to the device   " << prefix_text(in_bytes) << for_fields(in) << "\n";
     std::cout << "                    the parser needs " << chain::field_names(field::parsed) << "\n";
     for (const chain::Node& node : program.nodes)
-        if (!node.reads().empty()) std::cout << "                    " << node.name << " reads " << chain::field_names(node.reads()) << "\n";
-    std::cout << "  back            " << prefix_text(back_bytes) << (back.empty() ? ": no NF writes to the packet" : for_fields(back)) << "\n";
+        if (!node.reads().empty())
+            std::cout << "                    " << node.name << " reads " << chain::field_names(node.reads()) << "\n";
+    std::cout << "  back            " << prefix_text(back_bytes)
+              << (back.empty() ? ": no NF writes to the packet" : for_fields(back)) << "\n";
     for (const chain::Node& node : program.nodes)
-        if (!node.writes().empty()) std::cout << "                    " << node.name << " writes " << chain::field_names(node.writes()) << "\n";
-    std::cout << "  always          " << sizeof(device::FrameDescriptor) << " B a packet of descriptors in, " << sizeof(device::PacketResult)
-              << " B of results back\n\n";
+        if (!node.writes().empty())
+            std::cout << "                    " << node.name << " writes " << chain::field_names(node.writes()) << "\n";
+    std::cout << "  always          " << sizeof(device::FrameDescriptor) << " B a packet of descriptors in, "
+              << sizeof(device::PacketResult) << " B of results back\n\n";
     Table table({"frame", "to the device", "back", "everything both ways"});
     const uint32_t growth = program.head_growth() + program.tail_growth();
     for (const uint32_t frame : {64u, 512u, 1518u}) {
-        const auto bytes = [&](uint32_t prefix) { return prefix == chain::kWholeFrame ? frame : std::min(frame, prefix); };
+        const auto bytes = [&](uint32_t prefix) {
+            return prefix == chain::kWholeFrame ? frame : std::min(frame, prefix);
+        };
         const uint32_t to = bytes(in_bytes) + static_cast<uint32_t>(sizeof(device::FrameDescriptor));
-        const uint32_t from = bytes(back_bytes) + (back_bytes == chain::kWholeFrame ? growth : 0) + static_cast<uint32_t>(sizeof(device::PacketResult));
-        table.add({fmt::format("{} B", frame), fmt::format("{} B", to), fmt::format("{} B", from), fmt::format("{} + {} B", frame, frame + growth)});
+        const uint32_t from = bytes(back_bytes) + (back_bytes == chain::kWholeFrame ? growth : 0) +
+                              static_cast<uint32_t>(sizeof(device::PacketResult));
+        table.add({fmt::format("{} B", frame), fmt::format("{} B", to), fmt::format("{} B", from),
+                   fmt::format("{} + {} B", frame, frame + growth)});
     }
     std::cout << table.text() << "\n";
     std::string steps;
-    for (const device::Step& step : device::plan_steps(program, {.pack = back_bytes != 0 && back_bytes != chain::kWholeFrame})) {
+    for (const device::Step& step :
+         device::plan_steps(program, {.pack = back_bytes != 0 && back_bytes != chain::kWholeFrame})) {
         static const char* const kNames[] = {"gather", "nodes", "tickets", "commit", "pack", "snapshot"};
         steps += (steps.empty() ? "" : " → ") + std::string(kNames[static_cast<int>(step.kind)]);
         if (step.kind == device::Step::Kind::nodes) {
             steps += " [";
-            for (uint16_t i = step.first; i < step.last; ++i) steps += (i > step.first ? ", " : "") + program.nodes[i].name;
+            for (uint16_t i = step.first; i < step.last; ++i)
+                steps += (i > step.first ? ", " : "") + program.nodes[i].name;
             steps += "]";
         }
     }
@@ -96,10 +106,13 @@ void explain_plan(const chain::Program& program) {
 
 /// How several devices share a chain.
 void explain_devices(const chain::Configuration& configuration, const chain::Program& program) {
-    std::cout << "Flows are spread over " << configuration.runs_on.devices.size() << " devices: each worker drives one of them, dealt in turn.\n";
+    std::cout << "Flows are spread over " << configuration.runs_on.devices.size()
+              << " devices: each worker drives one of them, dealt in turn.\n";
     for (const chain::Node& node : program.nodes)
         if (node.type->ordered())
-            std::cout << "  " << node.name << " numbers packets in one order over all devices: its state goes from batch to batch through the host's memory.\n";
+            std::cout << "  " << node.name
+                      << " numbers packets in one order over all devices: its state goes from batch to batch through "
+                         "the host's memory.\n";
     if (program.ordered()) std::cout << "  When one device fails, the chain goes on on the CPU.\n\n";
     else std::cout << "  When one device fails, its workers go on on the CPU.\n\n";
 }
@@ -108,13 +121,16 @@ int explain(const LoadArguments& arguments, unsigned workers) {
     const chain::Configuration configuration = arguments.load();
     for (const auto& program : configuration.chains) {
         std::cout << "chain " << program->name << " on " << configuration.device << ", at most " << program->max_batch
-                  << " packets a batch, no packet waits longer than " << time_text(static_cast<uint64_t>(program->max_delay.count())) << "\n\n";
+                  << " packets a batch, no packet waits longer than "
+                  << time_text(static_cast<uint64_t>(program->max_delay.count())) << "\n\n";
         for (const chain::Node& node : program->nodes) {
             std::cout << "  " << node.name << (node.name == node.type->name ? "" : " (" + node.type->name + ")") << ": "
                       << node.type->summary << "\n";
-            if (const std::string summary = node.nf->summary(); !summary.empty()) std::cout << "    " << summary << "\n";
+            if (const std::string summary = node.nf->summary(); !summary.empty())
+                std::cout << "    " << summary << "\n";
             for (size_t i = 0; i < node.targets.size(); ++i)
-                std::cout << "    " << node.type->outcomes[i].name << " → " << target_text(configuration, *program, node.targets[i]) << "\n";
+                std::cout << "    " << node.type->outcomes[i].name << " → "
+                          << target_text(configuration, *program, node.targets[i]) << "\n";
         }
         std::cout << "\n";
         if (program->nodes.empty()) continue;
@@ -123,10 +139,12 @@ int explain(const LoadArguments& arguments, unsigned workers) {
         // Of several devices all are of a kind.
         const DeviceNames& runs_on = configuration.runs_on;
         if (!runs_on.devices.empty())
-            std::cout << transfers_text(*program, device_plan(*program), *exec::figures_of(device::model_of(runs_on.devices.front())), workers);
+            std::cout << transfers_text(*program, device_plan(*program),
+                                        *exec::figures_of(device::model_of(runs_on.devices.front())), workers);
         if (runs_on.devices.size() > 1) explain_devices(configuration, *program);
         if (runs_on.cpu && !runs_on.devices.empty())
-            std::cout << "While three fifths of a core would do for what each worker receives, packets stay on the CPU, and the device rests; when a worker falls behind for 100 us, "
+            std::cout << "While three fifths of a core would do for what each worker receives, packets stay on the "
+                         "CPU, and the device rests; when a worker falls behind for 100 us, "
                          "all go to the device. The NFs' state goes along.\n\n";
     }
     return kOk;
@@ -135,11 +153,15 @@ int explain(const LoadArguments& arguments, unsigned workers) {
 }  // namespace
 
 void add_explain(CLI::App& app, int& status) {
-    CLI::App* command = app.add_subcommand("explain", "Show the chains: what each NF reads and writes, what would cross the bus and why");
+    CLI::App* command = app.add_subcommand(
+        "explain", "Show the chains: what each NF reads and writes, what would cross the bus and why");
     const auto arguments = std::make_shared<LoadArguments>();
     arguments->add_to(*command);
     const auto workers = std::make_shared<unsigned>(1);
-    command->add_option("-w,--workers", *workers, "Worker threads that share a device: what they cost of CPUs counts less")->check(CLI::Range(1, 256))->capture_default_str();
+    command
+        ->add_option("-w,--workers", *workers, "Worker threads that share a device: what they cost of CPUs counts less")
+        ->check(CLI::Range(1, 256))
+        ->capture_default_str();
     command->callback([arguments, workers, &status] { status = explain(*arguments, *workers); });
 }
 

@@ -8,6 +8,7 @@
 namespace millrace::cli {
 
 /// For batches of frames of a few sizes, in order as a NIC leaves them, and `workers` on the device.
-std::string transfers_text(const chain::Program& program, const chain::FieldPlan& plan, const exec::TransferFigures& figures, unsigned workers);
+std::string transfers_text(const chain::Program& program, const chain::FieldPlan& plan,
+                           const exec::TransferFigures& figures, unsigned workers);
 
 }  // namespace millrace::cli

@@ -6,8 +6,8 @@ namespace millrace::device::cuda {
 namespace {
 
 constexpr unsigned kHost = 1, kDevice = 2;
-/// Programs that a stream keeps: batches differ in whether frames are gathered, which kernels suit their length, and whether they
-/// follow another batch.
+/// Programs that a stream keeps: batches differ in whether frames are gathered, which kernels suit their length, and
+/// whether they follow another batch.
 constexpr size_t kMostPrograms = 16;
 
 Copy3D copy_of(bool to_host, void* host, DevicePointer device, size_t bytes) {
@@ -84,16 +84,23 @@ void BatchCalls::wait(DriverEvent event, bool foreign) {
 /// One call by itself.
 Result BatchCalls::put(const Call& call, Stream stream, const char*& what) {
     switch (call.kind) {
-        case Kind::copy_to_device: what = "a copy to the GPU fails"; return driver_.copy_to_device_async(call.device, call.host, call.bytes, stream);
-        case Kind::copy_to_host: what = "a copy from the GPU fails"; return driver_.copy_to_host_async(call.host, call.device, call.bytes, stream);
+        case Kind::copy_to_device:
+            what = "a copy to the GPU fails";
+            return driver_.copy_to_device_async(call.device, call.host, call.bytes, stream);
+        case Kind::copy_to_host:
+            what = "a copy from the GPU fails";
+            return driver_.copy_to_host_async(call.host, call.device, call.bytes, stream);
         case Kind::rows: what = "a copy of rows fails"; return driver_.copy_2d_async(&rows_[call.index], stream);
         case Kind::kernel:
             what = "a kernel can't be launched";
             return with_parameters(launches_[call.index], [&](const KernelCall& k) {
-                return driver_.launch(k.function, k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z, k.shared_bytes, stream, k.parameters, nullptr);
+                return driver_.launch(k.function, k.grid_x, k.grid_y, k.grid_z, k.block_x, k.block_y, k.block_z,
+                                      k.shared_bytes, stream, k.parameters, nullptr);
             });
         case Kind::record: what = "an event can't be recorded"; return driver_.event_record(call.event, stream);
-        case Kind::word: what = "the end of a batch can't be announced"; return driver_.stream_write(stream, call.device, call.value, 0);
+        case Kind::word:
+            what = "the end of a batch can't be announced";
+            return driver_.stream_write(stream, call.device, call.value, 0);
         case Kind::wait: what = "a stream can't wait"; return driver_.stream_wait(stream, call.event, 0);
     }
     return kSuccess;
@@ -112,7 +119,9 @@ Result BatchCalls::add_node(Program& program, const Call& call) {
             break;
         }
         case Kind::kernel:
-            result = with_parameters(launches_[call.index], [&](const KernelCall& kernel) { return driver_.graph_add_kernel(&node, program.graph, before, count, &kernel); });
+            result = with_parameters(launches_[call.index], [&](const KernelCall& kernel) {
+                return driver_.graph_add_kernel(&node, program.graph, before, count, &kernel);
+            });
             break;
         case Kind::record: result = driver_.graph_add_record(&node, program.graph, before, count, call.event); break;
         case Kind::wait: result = driver_.graph_add_wait(&node, program.graph, before, count, call.event); break;
@@ -132,7 +141,9 @@ Result BatchCalls::set_node(const Program& program, size_t index, const Call& ca
             return driver_.graph_set_copy(program.program, node, &copy, context_);
         }
         case Kind::kernel:
-            return with_parameters(launches_[call.index], [&](const KernelCall& kernel) { return driver_.graph_set_kernel(program.program, node, &kernel); });
+            return with_parameters(launches_[call.index], [&](const KernelCall& kernel) {
+                return driver_.graph_set_kernel(program.program, node, &kernel);
+            });
         case Kind::record: return driver_.graph_set_record(program.program, node, call.event);
         case Kind::wait: return driver_.graph_set_wait(program.program, node, call.event);
         case Kind::rows:

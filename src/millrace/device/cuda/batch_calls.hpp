@@ -1,7 +1,7 @@
 // What a stream is given to do for one batch, put to the driver all at once: as a CUDA graph.
 //
-// A call to the driver takes some 2 us of a core; a batch takes nine of them. A graph of the same calls takes a launch and new
-// parameters for its nodes. What that is worth: docs/benchmarks/gpu.md, "What a launch costs".
+// A call to the driver takes some 2 us of a core; a batch takes nine of them. A graph of the same calls takes a launch
+// and new parameters for its nodes. What that is worth: docs/benchmarks/gpu.md, "What a launch costs".
 #pragma once
 
 #include <memory>
@@ -12,8 +12,8 @@
 
 namespace millrace::device::cuda {
 
-/// The calls of a batch, in order, and the graphs of earlier batches of one stream, which serve again where the same kinds of
-/// calls come. One thread at a time.
+/// The calls of a batch, in order, and the graphs of earlier batches of one stream, which serve again where the same
+/// kinds of calls come. One thread at a time.
 class BatchCalls {
 public:
     BatchCalls(const Driver& driver, Context context) : driver_(driver), context_(context) {}
@@ -66,7 +66,9 @@ private:
     };
 
     Call& add(Kind kind);
-    Shape shape(const Call& call) const { return {call.kind, call.kind == Kind::kernel ? launches_[call.index].kernel.function : nullptr}; }
+    Shape shape(const Call& call) const {
+        return {call.kind, call.kind == Kind::kernel ? launches_[call.index].kernel.function : nullptr};
+    }
     Result put(const Call& call, Stream stream, const char*& what);
     Result add_node(Program& program, const Call& call);
     Result set_node(const Program& program, size_t index, const Call& call);
@@ -77,7 +79,7 @@ private:
     const Driver& driver_;
     Context context_;
     std::vector<Call> calls_;
-    bool plain_ = false;       // they can't be a graph
+    bool plain_ = false;  // they can't be a graph
     std::vector<Copy2D> rows_;
     std::vector<Launch> launches_;
     std::vector<std::unique_ptr<Program>> programs_;  // the longest unused first

@@ -18,14 +18,16 @@ std::string function_name(const nf::Type& type, unsigned lanes, const char* what
 }
 
 TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
-    std::string text = fmt::format("#include \"{}\"\nusing Nf = {};\nusing Tables = Nf::Tables;\n", type.device_header, type.device_struct);
+    std::string text = fmt::format("#include \"{}\"\nusing Nf = {};\nusing Tables = Nf::Tables;\n", type.device_header,
+                                   type.device_struct);
     text += fmt::format(
         "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables) {{\n"
         "    return Nf::process(*packet, *static_cast<const Tables*>(tables), millrace::Lanes<{}>{{}});\n}}\n",
         function_name(type, lanes, "process"), lanes);
     if (type.finishes) {
         text += fmt::format(
-            "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, millrace::Decision decision) {{\n"
+            "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, "
+            "millrace::Decision decision) {{\n"
             "    return Nf::finish(*packet, *static_cast<const Tables*>(tables), decision);\n}}\n",
             function_name(type, lanes, "finish"));
     }
@@ -47,7 +49,8 @@ TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
     }
     if (type.commit != nullptr) {
         text += fmt::format(
-            "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, millrace::Decision decision) {{\n"
+            "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, "
+            "millrace::Decision decision) {{\n"
             "    return Nf::commit(*packet, *static_cast<const Tables*>(tables), decision);\n}}\n",
             function_name(type, lanes, "commit"));
     }
@@ -55,17 +58,23 @@ TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
 }
 
 std::string declarations(const chain::Node& node, unsigned lanes) {
-    std::string text = fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*);\n", function_name(*node.type, lanes, "process"));
+    std::string text = fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*);\n",
+                                   function_name(*node.type, lanes, "process"));
     if (node.type->ordered()) {
-        text += fmt::format("extern \"C\" __device__ unsigned {}(const Packet*, const void*);\n", function_name(*node.type, lanes, "order_key"));
-        text += fmt::format("extern \"C\" __device__ MutableView<uint64_t> {}(const void*);\n", function_name(*node.type, lanes, "tickets"));
+        text += fmt::format("extern \"C\" __device__ unsigned {}(const Packet*, const void*);\n",
+                            function_name(*node.type, lanes, "order_key"));
+        text += fmt::format("extern \"C\" __device__ MutableView<uint64_t> {}(const void*);\n",
+                            function_name(*node.type, lanes, "tickets"));
     }
     if (node.type->finishes)
-        text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision);\n", function_name(*node.type, lanes, "finish"));
+        text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision);\n",
+                            function_name(*node.type, lanes, "finish"));
     if (node.type->block_bytes > 0)
-        text += fmt::format("extern \"C\" __device__ void {}(const void*, unsigned*);\n", function_name(*node.type, lanes, "stage"));
+        text += fmt::format("extern \"C\" __device__ void {}(const void*, unsigned*);\n",
+                            function_name(*node.type, lanes, "stage"));
     if (node.type->commit != nullptr)
-        text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision);\n", function_name(*node.type, lanes, "commit"));
+        text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision);\n",
+                            function_name(*node.type, lanes, "commit"));
     return text;
 }
 
@@ -74,27 +83,35 @@ std::string targets_name(size_t node) { return fmt::format("kTargets{}", node); 
 std::string targets(const chain::Program& program, size_t index) {
     std::string text = fmt::format("__constant__ const Target {}[] = {{", targets_name(index));
     for (const Target& target : program.nodes[index].targets)
-        text += fmt::format("{{static_cast<Target::Kind>({}), {}}}, ", static_cast<unsigned>(target.kind), target.value);
+        text += fmt::format("{{static_cast<Target::Kind>({}), {}}}, ", static_cast<unsigned>(target.kind),
+                            target.value);
     return text + "};\n";
 }
 
 /// Tables of a node as an NF's functions take them.
-std::string tables(const TableLayout& layout, size_t node) { return fmt::format("tables.bytes + {}", layout.offsets[node]); }
+std::string tables(const TableLayout& layout, size_t node) {
+    return fmt::format("tables.bytes + {}", layout.offsets[node]);
+}
 
 std::string kernel_head(const Kernel& kernel) {
-    return fmt::format("extern \"C\" __global__ void __launch_bounds__({}, {}) {}(const __grid_constant__ BatchView batch, const __grid_constant__ ChainTables tables) {{\n",
-                       kernel.threads, kernel.most_blocks != 0 ? 1 : 768 / kernel.threads, kernel.name);
+    return fmt::format(
+        "extern \"C\" __global__ void __launch_bounds__({}, {}) {}(const __grid_constant__ BatchView batch, const "
+        "__grid_constant__ ChainTables tables) {{\n",
+        kernel.threads, kernel.most_blocks != 0 ? 1 : 768 / kernel.threads, kernel.name);
 }
 
 /// How many lanes a node gets.
 using LaneChoice = std::function<unsigned(const chain::Node&)>;
 
-std::string declare_counts(size_t nodes) { return fmt::format("    __shared__ uint32_t outcomes[{} * kMaxOutcomes];\n", nodes); }
+std::string declare_counts(size_t nodes) {
+    return fmt::format("    __shared__ uint32_t outcomes[{} * kMaxOutcomes];\n", nodes);
+}
 std::string open_counts(size_t nodes) { return fmt::format("    const BlockCounts<{}> counts(outcomes);\n", nodes); }
 constexpr const char* kCloseCounts = "    counts.flush(batch);\n";
 
 /// Takes the packets of `share`, which the text before has declared, through a step.
-std::string nodes_text(const chain::Program& program, const TableLayout& layout, const Step& step, const LaneChoice& lanes, const chain::Node* staged = nullptr) {
+std::string nodes_text(const chain::Program& program, const TableLayout& layout, const Step& step,
+                       const LaneChoice& lanes, const chain::Node* staged = nullptr) {
     const auto lap = [&](uint32_t part) { return step.timed ? fmt::format("    timer.lap({});\n", part) : ""; };
     std::string text = "    BlockPackets block(batch, shared, share);\n";
     const size_t nodes = program.nodes.size();
@@ -105,31 +122,42 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
     // What a resident kernel gets side by side it fetches.
     if (step.begin && !step.resident) text += "    if (batch.landed) block.set_apart(batch);\n" + lap(kLandedPart);
     if (step.begin)
-        text += fmt::format("    block.for_each([&](uint32_t i) {{ begin_packet(batch, i, {}, {}); }});\n", nodes, program.drop_malformed) + lap(kBeginPart);
+        text += fmt::format("    block.for_each([&](uint32_t i) {{ begin_packet(batch, i, {}, {}); }});\n", nodes,
+                            program.drop_malformed) +
+                lap(kBeginPart);
     if (step.first < step.last && program.nodes[step.first].type->tickets != nullptr)
         text += fmt::format("    block.for_each([&](uint32_t i) {{ take_ticket(batch, i, {}({}).size()); }});\n",
-                            function_name(*program.nodes[step.first].type, lanes(program.nodes[step.first]), "tickets"), tables(layout, step.first));
+                            function_name(*program.nodes[step.first].type, lanes(program.nodes[step.first]), "tickets"),
+                            tables(layout, step.first));
     for (uint16_t index = step.first; index < step.last; ++index) {
         const chain::Node& node = program.nodes[index];
         const auto function = [&](const char* what) { return function_name(*node.type, lanes(node), what); };
         const char* const at_last = step.hold_last && index + 1 == step.last ? "Then::hold" : "Then::route";
-        const std::string where = fmt::format("{0}, {1}, {{}}, {2}, sizeof {2} / sizeof {2}[0]", tables(layout, index), index, targets_name(index));
+        const std::string where = fmt::format("{0}, {1}, {{}}, {2}, sizeof {2} / sizeof {2}[0]", tables(layout, index),
+                                              index, targets_name(index));
         if (node.type->block_bytes > 0 && &node != staged)
-            text += fmt::format("    {}({}, block_memory());\n    __syncthreads();\n", function("stage"), tables(layout, index));
-        // All wait for the first. Where every NF has one lane a packet, as for short frames, idle lanes cost less than looking
-        // for them: 1 to 2 % of the packets a second, whatever share is dropped. With more lanes 11 % more packets go
-        // through when half of them are dropped first, 2 % when a quarter is, and 0.6 % fewer when none is (docs/benchmarks/gpu.md).
-        if (shared && (index > step.first || !step.begin)) text += fmt::format("    block.find_waiting(batch, {});\n", index);
-        text += fmt::format("    run_node<{}, {}, {}>(batch, block, counts.data(), ", lanes(node), node.type->emits_events,
-                            node.type->finishes ? "Then::hold" : at_last) + fmt::format(fmt::runtime(where), function("process")) + ");\n";
+            text += fmt::format("    {}({}, block_memory());\n    __syncthreads();\n", function("stage"),
+                                tables(layout, index));
+        // All wait for the first. Where every NF has one lane a packet, as for short frames, idle lanes cost less than
+        // looking for them: 1 to 2 % of the packets a second, whatever share is dropped. With more lanes 11 % more
+        // packets go through when half of them are dropped first, 2 % when a quarter is, and 0.6 % fewer when none is
+        // (docs/benchmarks/gpu.md).
+        if (shared && (index > step.first || !step.begin))
+            text += fmt::format("    block.find_waiting(batch, {});\n", index);
+        text += fmt::format("    run_node<{}, {}, {}>(batch, block, counts.data(), ", lanes(node),
+                            node.type->emits_events, node.type->finishes ? "Then::hold" : at_last) +
+                fmt::format(fmt::runtime(where), function("process")) + ");\n";
         if (node.type->finishes)
-            text += fmt::format("    finish_node<{}>(batch, block, counts.data(), ", at_last) + fmt::format(fmt::runtime(where), function("finish")) + ");\n";
+            text += fmt::format("    finish_node<{}>(batch, block, counts.data(), ", at_last) +
+                    fmt::format(fmt::runtime(where), function("finish")) + ");\n";
         text += lap(index);
     }
     if (step.keys_of_next) {
         const chain::Node& node = program.nodes[step.last];
-        text += fmt::format("    block.rank(batch, [&](uint32_t i) {{ return batch.at[i] == {} ? {}(&batch.packets[i], {}) : kNoOrderKey; }});\n",
-                            step.last, function_name(*node.type, lanes(node), "order_key"), tables(layout, step.last));
+        text += fmt::format(
+            "    block.rank(batch, [&](uint32_t i) {{ return batch.at[i] == {} ? {}(&batch.packets[i], {}) : "
+            "kNoOrderKey; }});\n",
+            step.last, function_name(*node.type, lanes(node), "order_key"), tables(layout, step.last));
     }
     if (step.end) text += "    block.for_each([&](uint32_t i) { end_packet(batch, i); });\n";
     if (step.first < step.last) text += kCloseCounts;
@@ -140,26 +168,32 @@ constexpr const char* kTakeStates = "    take_states(batch, threadIdx.x, blockDi
 constexpr const char* kTakeSnapshot = "    __syncthreads();\n    snapshot_states(batch, threadIdx.x, blockDim.x);\n";
 
 /// What one block does with the whole batch, in a step that has an order.
-std::string ordered_text(const chain::Program& program, const TableLayout& layout, const Step& step, const LaneChoice& lanes) {
-    const auto function = [&](const char* what) { return function_name(*program.nodes[step.first].type, lanes(program.nodes[step.first]), what); };
+std::string ordered_text(const chain::Program& program, const TableLayout& layout, const Step& step,
+                         const LaneChoice& lanes) {
+    const auto function = [&](const char* what) {
+        return function_name(*program.nodes[step.first].type, lanes(program.nodes[step.first]), what);
+    };
     // What needs no order comes before the turn. Resident kernels take turns of their own.
     const bool in_turn = !step.resident, late = step.kind == Step::Kind::tickets && !step.take_states;
     const std::string await = in_turn && step.awaits_turn ? "await_turn(batch); " : "";
     std::string text = late ? "" : "    " + await + "\n";
     if (step.take_states) text += kTakeStates;
     if (step.kind == Step::Kind::tickets)
-        text += fmt::format("    number_packets(batch, {}({}), [&] {{ {}}});\n", function("tickets"), tables(layout, step.first), late ? await : "");
+        text += fmt::format("    number_packets(batch, {}({}), [&] {{ {}}});\n", function("tickets"),
+                            tables(layout, step.first), late ? await : "");
     if (step.kind == Step::Kind::commit)
         text += open_counts(program.nodes.size()) +
-                fmt::format("    commit_packets(batch, counts.data(), {0}, {1}, {2}, {3}, sizeof {3} / sizeof {3}[0]);\n", tables(layout, step.first),
-                            step.first, function("commit"), targets_name(step.first)) +
+                fmt::format(
+                    "    commit_packets(batch, counts.data(), {0}, {1}, {2}, {3}, sizeof {3} / sizeof {3}[0]);\n",
+                    tables(layout, step.first), step.first, function("commit"), targets_name(step.first)) +
                 kCloseCounts;
     if (step.snapshot) text += kTakeSnapshot;
     if (in_turn && step.passes_turn) text += "    pass_turn(batch);\n";
     return text;
 }
 
-std::string step_kernel(const chain::Program& program, const TableLayout& layout, const Step& step, const Kernel& kernel, const LaneChoice& lanes) {
+std::string step_kernel(const chain::Program& program, const TableLayout& layout, const Step& step,
+                        const Kernel& kernel, const LaneChoice& lanes) {
     std::string text = kernel_head(kernel);
     const size_t nodes = program.nodes.size();
     switch (step.kind) {
@@ -180,30 +214,42 @@ std::string step_kernel(const chain::Program& program, const TableLayout& layout
 /// Numbering wants as many.
 constexpr unsigned kResidentThreads = kMostBlockThreads;
 
-/// All steps as one kernel that stays. A share of the packets is one block's from the first step to the last, so that blocks
-/// meet only around what has an order.
-std::string resident_kernel(const chain::Program& program, const TableLayout& layout, const std::vector<Step>& steps, const Kernel& kernel, const LaneChoice& lanes) {
+/// All steps as one kernel that stays. A share of the packets is one block's from the first step to the last, so that
+/// blocks meet only around what has an order.
+std::string resident_kernel(const chain::Program& program, const TableLayout& layout, const std::vector<Step>& steps,
+                            const Kernel& kernel, const LaneChoice& lanes) {
     std::vector<const chain::Node*> staging;
     for (const chain::Node& node : program.nodes)
         if (node.type->block_bytes > 0) staging.push_back(&node);
     // What only one NF uses may stay there from batch to batch.
     const chain::Node* const staged = staging.size() == 1 ? staging.front() : nullptr;
-    std::string text = fmt::format("extern \"C\" __global__ void __launch_bounds__({}, 2) {}(const __grid_constant__ ResidentList list, const __grid_constant__ ChainTables tables) {{\n",
-                                   kernel.threads, kernel.name);
-    text += "    __shared__ ResidentKernel::Shared own;\n    __shared__ BlockPackets::Shared shared;\n" + declare_counts(std::max<size_t>(program.nodes.size(), 1));
+    std::string text = fmt::format(
+        "extern \"C\" __global__ void __launch_bounds__({}, 2) {}(const __grid_constant__ ResidentList list, const "
+        "__grid_constant__ ChainTables tables) {{\n",
+        kernel.threads, kernel.name);
+    text += "    __shared__ ResidentKernel::Shared own;\n    __shared__ BlockPackets::Shared shared;\n" +
+            declare_counts(std::max<size_t>(program.nodes.size(), 1));
     text += "    ResidentKernel resident(list, own);\n    const BatchView& batch = resident.batch();\n";
     if (staged != nullptr)
-        text += fmt::format("    {}({}, block_memory());\n", function_name(*staged->type, lanes(*staged), "stage"), tables(layout, static_cast<size_t>(staged - program.nodes.data())));
+        text += fmt::format("    {}({}, block_memory());\n", function_name(*staged->type, lanes(*staged), "stage"),
+                            tables(layout, static_cast<size_t>(staged - program.nodes.data())));
     text += "    while (resident.next()) {\n";
     const auto is_ordered = [](const Step& step) { return step.in_order(); };
     const auto first = std::find_if(steps.begin(), steps.end(), is_ordered);
     const auto behind = std::find_if(steps.rbegin(), steps.rend(), is_ordered).base();
     for (auto step = steps.begin(); step != steps.end(); ++step) {
         switch (step->kind) {
-            case Step::Kind::gather: text += "    if (resident.gathers()) resident.for_each_copy([&](uint32_t i) { gather_frame(batch, i); });\n"; break;
-            case Step::Kind::pack: text += "    resident.for_each_copy([&](uint32_t i) { pack_head(batch, i); });\n"; break;
+            case Step::Kind::gather:
+                text +=
+                    "    if (resident.gathers()) resident.for_each_copy([&](uint32_t i) { gather_frame(batch, i); "
+                    "});\n";
+                break;
+            case Step::Kind::pack:
+                text += "    resident.for_each_copy([&](uint32_t i) { pack_head(batch, i); });\n";
+                break;
             case Step::Kind::nodes:
-                text += "    resident.for_each_share([&](uint32_t share) {\n" + nodes_text(program, layout, *step, lanes, staged) + "    });\n";
+                text += "    resident.for_each_share([&](uint32_t share) {\n" +
+                        nodes_text(program, layout, *step, lanes, staged) + "    });\n";
                 break;
             case Step::Kind::tickets:
             case Step::Kind::commit:
@@ -223,11 +269,18 @@ std::string resident_kernel(const chain::Program& program, const TableLayout& la
 /// answer, with a few batches at it. With many more of them the bus carries a quarter less (docs/benchmarks/gpu.md).
 constexpr unsigned kGatherThreads = 512, kGatherBlocks = 8;
 
-/// Copies take 8 threads a packet; so do kernels with an NF that likes several lanes, which then hold fewer packets a block.
+/// Copies take 8 threads a packet; so do kernels with an NF that likes several lanes, which then hold fewer packets a
+/// block.
 Kernel geometry(const chain::Program& program, const Step& step, const LaneChoice& choice) {
     Kernel kernel;
-    if (step.kind == Step::Kind::tickets || step.kind == Step::Kind::commit || step.kind == Step::Kind::snapshot) return {.name = {}, .threads = 256, .packets = 0, .most_blocks = 1, .block_bytes = 0};
-    if (step.kind == Step::Kind::gather) return {.name = {}, .threads = kGatherThreads, .packets = kGatherThreads / 8, .most_blocks = kGatherBlocks, .block_bytes = 0};
+    if (step.kind == Step::Kind::tickets || step.kind == Step::Kind::commit || step.kind == Step::Kind::snapshot)
+        return {.name = {}, .threads = 256, .packets = 0, .most_blocks = 1, .block_bytes = 0};
+    if (step.kind == Step::Kind::gather)
+        return {.name = {},
+                .threads = kGatherThreads,
+                .packets = kGatherThreads / 8,
+                .most_blocks = kGatherBlocks,
+                .block_bytes = 0};
     unsigned lanes = step.kind == Step::Kind::nodes ? 1 : 8;
     for (uint16_t index = step.first; index < step.last; ++index) {
         lanes = std::max(lanes, choice(program.nodes[index]));
@@ -256,8 +309,11 @@ ChainSource make_chain_source(const chain::Program& program, const std::vector<S
     const TableLayout layout = table_layout(program);
     source.chain.name = program.name + ".cu";
     const bool resident = !steps.empty() && steps.front().resident;
-    source.chain.text = fmt::format("#include \"millrace/device/kernel/{}.hpp\"\nusing namespace millrace;\nusing namespace millrace::device;\n", resident ? "resident" : "order");
-    source.chain.text += fmt::format("struct alignas(16) ChainTables {{ unsigned char bytes[{}]; }};\n", std::max<size_t>(layout.bytes, 16));
+    source.chain.text = fmt::format(
+        "#include \"millrace/device/kernel/{}.hpp\"\nusing namespace millrace;\nusing namespace millrace::device;\n",
+        resident ? "resident" : "order");
+    source.chain.text += fmt::format("struct alignas(16) ChainTables {{ unsigned char bytes[{}]; }};\n",
+                                     std::max<size_t>(layout.bytes, 16));
     const LaneChoice preferred = [](const chain::Node& node) { return node.lanes; };
     const LaneChoice single = [](const chain::Node&) { return 1u; };
     const LaneChoice most = [](const chain::Node& node) { return node.lanes > 1 ? 32u : 1u; };
@@ -278,22 +334,30 @@ ChainSource make_chain_source(const chain::Program& program, const std::vector<S
         }
     };
     for (size_t i = 0; i < program.nodes.size(); ++i) source.chain.text += targets(program, i);
-    const bool as_preferred = std::all_of(program.nodes.begin(), program.nodes.end(), [](const chain::Node& node) { return node.lanes == node.type->lanes; });
+    const bool as_preferred = std::all_of(program.nodes.begin(), program.nodes.end(),
+                                          [](const chain::Node& node) { return node.lanes == node.type->lanes; });
     // Its batches are small, so that it runs them as those of few packets are run.
     if (resident) {
         // A block of its own is worth it for few packets already: the blocks are there.
         constexpr unsigned kLeastPackets = 8;
         const LaneChoice& lanes = as_preferred ? most : preferred;
         add_nfs(lanes);
-        Kernel kernel{.name = "millrace_resident", .threads = kResidentThreads, .packets = kLeastPackets, .spread = 0, .most_blocks = 0, .block_bytes = 0};
-        for (const chain::Node& node : program.nodes) kernel.block_bytes = std::max(kernel.block_bytes, node.type->block_bytes);
+        Kernel kernel{.name = "millrace_resident",
+                      .threads = kResidentThreads,
+                      .packets = kLeastPackets,
+                      .spread = 0,
+                      .most_blocks = 0,
+                      .block_bytes = 0};
+        for (const chain::Node& node : program.nodes)
+            kernel.block_bytes = std::max(kernel.block_bytes, node.type->block_bytes);
         source.chain.text += resident_kernel(program, layout, steps, kernel, lanes);
         source.kernels.push_back(std::move(kernel));
         return source;
     }
     add_nfs(preferred);
     add_kernels(preferred, "step", source.kernels);
-    const bool shares = std::any_of(program.nodes.begin(), program.nodes.end(), [](const chain::Node& node) { return node.lanes > 1; });
+    const bool shares = std::any_of(program.nodes.begin(), program.nodes.end(),
+                                    [](const chain::Node& node) { return node.lanes > 1; });
     if (shares && as_preferred) {
         add_nfs(single);
         add_kernels(single, "short_step", source.short_kernels);

@@ -17,10 +17,10 @@ struct TranslationUnit {
 
 /// One kernel of a chain and how it is launched.
 struct Kernel {
-    std::string name;       ///< `millrace_step_0`, …
-    unsigned threads = 0;   ///< of a block
-    unsigned packets = 0;   ///< that a block works on; 0: one block works on the whole batch
-    unsigned spread = 0;    ///< batches of up to so many packets are spread over all multiprocessors; 0: none
+    std::string name;          ///< `millrace_step_0`, …
+    unsigned threads = 0;      ///< of a block
+    unsigned packets = 0;      ///< that a block works on; 0: one block works on the whole batch
+    unsigned spread = 0;       ///< batches of up to so many packets are spread over all multiprocessors; 0: none
     unsigned most_blocks = 0;  ///< that share the batch; 0: as many as it takes
     uint32_t block_bytes = 0;  ///< of shared memory besides what the kernel declares
 };
@@ -28,8 +28,8 @@ struct Kernel {
 /// Frames shorter than this on average are run with one lane a packet: there is too little in them to share.
 inline constexpr uint32_t kShortFrame = 256;
 
-/// Batches of up to so many packets are run with 32 lanes a packet by every NF that takes several: what one packet takes is
-/// then what the batch takes, and there are multiprocessors enough.
+/// Batches of up to so many packets are run with 32 lanes a packet by every NF that takes several: what one packet
+/// takes is then what the batch takes, and there are multiprocessors enough.
 inline constexpr uint32_t kFewPackets = 256;
 
 /// Where each node's Tables lie among the bytes that every kernel gets as its second parameter.
@@ -44,7 +44,8 @@ struct ChainSource {
     /// One for each kind of NF and number of lanes that the chain uses. Depends on nothing else, so
     /// that what it compiles to serves every chain.
     std::vector<TranslationUnit> nfs;
-    /// The kernels, one for each step, or one that stays and runs them all (Step::resident), with the chain's constants built in.
+    /// The kernels, one for each step, or one that stays and runs them all (Step::resident), with the chain's constants
+    /// built in.
     TranslationUnit chain;
     std::vector<Kernel> kernels;
     /// The same steps for short frames; empty where they would be no different, or the lanes were asked for.
@@ -54,8 +55,8 @@ struct ChainSource {
 };
 
 /// Writes the source that runs `steps` of `program`. Every kernel has the parameters
-/// (BatchView batch, ChainTables tables), a resident one (ResidentList list, ChainTables tables): by value, so that both lie in
-/// the GPU's constant memory.
+/// (BatchView batch, ChainTables tables), a resident one (ResidentList list, ChainTables tables): by value, so that
+/// both lie in the GPU's constant memory.
 ChainSource make_chain_source(const chain::Program& program, const std::vector<Step>& steps);
 
 }  // namespace millrace::device::cuda

@@ -24,7 +24,8 @@ void load_companions(const std::string& folder) {
     std::error_code error;
     if (folder.empty()) return;
     for (const auto& file : std::filesystem::directory_iterator(folder, error))
-        if (file.path().filename().string().starts_with("libnvrtc-builtins.so")) dlopen(file.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+        if (file.path().filename().string().starts_with("libnvrtc-builtins.so"))
+            dlopen(file.path().c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
 void* open_library(const std::vector<std::string>& names) {
@@ -40,16 +41,21 @@ void* open_library(const std::vector<std::string>& names) {
     }
     std::string refused;
     for (const std::string& why : places.refused) refused += "; " + why;
-    throw CompileError(fmt::format("{} was not found in the system's library folders{}{}; install CUDA's NVRTC, or name its "
-                                   "folder in MILLRACE_CUDA{}",
-                                   names.front(), looked.empty() ? "" : " nor in", looked, refused));
+    throw CompileError(
+        fmt::format("{} was not found in the system's library folders{}{}; install CUDA's NVRTC, or name its "
+                    "folder in MILLRACE_CUDA{}",
+                    names.front(), looked.empty() ? "" : " nor in", looked, refused));
 }
 
 /// So few that a block of the ordered kernels fits beside three blocks of 256 threads.
 constexpr const char* kRegisters = "-maxrregcount=72";
 /// Costs nothing at run time, and lets profilers name source lines.
 constexpr const char* kLines = "-lineinfo";
-constexpr const char* kOptions[] = {"--std=c++20", "-dlto", kLines, "--relocatable-device-code=true", "--device-as-default-execution-space",
+constexpr const char* kOptions[] = {"--std=c++20",
+                                    "-dlto",
+                                    kLines,
+                                    "--relocatable-device-code=true",
+                                    "--device-as-default-execution-space",
                                     "--extra-device-vectorization"};
 
 }  // namespace
@@ -156,7 +162,8 @@ std::string Compiler::compile(const TranslationUnit& unit, const std::string& ar
         texts.push_back(text.c_str());
     }
     NvrtcProgram program = nullptr;
-    int result = l.create(&program, unit.text.c_str(), unit.name.c_str(), static_cast<int>(names.size()), texts.data(), names.data());
+    int result = l.create(&program, unit.text.c_str(), unit.name.c_str(), static_cast<int>(names.size()), texts.data(),
+                          names.data());
     if (result != 0) throw CompileError(fmt::format("NVRTC refuses {}: {}", unit.name, l.error_string(result)));
     const std::string arch = "--gpu-architecture=" + architecture;
     std::vector<const char*> options(std::begin(kOptions), std::end(kOptions));
@@ -175,7 +182,8 @@ std::string Compiler::compile(const TranslationUnit& unit, const std::string& ar
         l.lto(program, output.data());
     }
     l.destroy(&program);
-    if (result != 0) throw CompileError(fmt::format("{} does not compile for {}:\n{}", unit.name, architecture, output));
+    if (result != 0)
+        throw CompileError(fmt::format("{} does not compile for {}:\n{}", unit.name, architecture, output));
     return output;
 }
 
@@ -183,7 +191,8 @@ std::string Compiler::link(const std::vector<std::string>& units, const std::str
     return link_to(Output::cubin, units, architecture);
 }
 
-std::string Compiler::link_to(Output output_kind, const std::vector<std::string>& units, const std::string& architecture) const {
+std::string Compiler::link_to(Output output_kind, const std::vector<std::string>& units,
+                              const std::string& architecture) const {
     const Libraries& l = *libraries_;
     const std::string arch = "-arch=" + architecture;
     std::vector<const char*> options = {arch.c_str(), "-lto", kLines, kRegisters};
@@ -193,7 +202,8 @@ std::string Compiler::link_to(Output output_kind, const std::vector<std::string>
     JitLinkHandle handle = nullptr;
     int result = l.link_create(&handle, static_cast<uint32_t>(options.size()), options.data());
     for (size_t i = 0; i < units.size() && result == 0; ++i)
-        result = l.link_add(handle, kJitLinkInputLtoIr, units[i].data(), units[i].size(), fmt::format("unit{}", i).c_str());
+        result = l.link_add(handle, kJitLinkInputLtoIr, units[i].data(), units[i].size(),
+                            fmt::format("unit{}", i).c_str());
     if (result == 0) result = l.link_complete(handle);
     size_t size = 0;
     std::string output;
@@ -206,7 +216,9 @@ std::string Compiler::link_to(Output output_kind, const std::vector<std::string>
         l.link_log(handle, output.data());
     }
     if (handle != nullptr) l.link_destroy(&handle);
-    if (result != 0) throw CompileError(fmt::format("the chain does not link for {} (nvJitLink error {}):\n{}", architecture, result, output));
+    if (result != 0)
+        throw CompileError(
+            fmt::format("the chain does not link for {} (nvJitLink error {}):\n{}", architecture, result, output));
     return output;
 }
 
@@ -222,7 +234,8 @@ std::vector<std::string> Compiler::compile_all(const ChainSource& source, const 
     std::vector<std::pair<std::string, std::future<std::string>>> fresh;
     for (const TranslationUnit& unit : source.nfs)
         if (!compiled_nfs_.contains(key(unit)))
-            fresh.emplace_back(key(unit), std::async(std::launch::async, [&, this] { return compile(unit, architecture); }));
+            fresh.emplace_back(key(unit),
+                               std::async(std::launch::async, [&, this] { return compile(unit, architecture); }));
     const std::string chain = compile(source.chain, architecture);
     for (auto& [name, unit] : fresh) compiled_nfs_[name] = unit.get();
     std::vector<std::string> units;

@@ -20,14 +20,17 @@ constexpr int kOldestMajor = 7;
 
 /// Errors after which the GPU is not there any more, rather than a program of ours gone wrong.
 bool is_gone(Result result) {
-    constexpr Result kDeviceUnavailable = 46, kNoDevice = 100, kInvalidDevice = 101, kContextDestroyed = 709, kSystemNotReady = 802;
-    return result == kDeviceUnavailable || result == kNoDevice || result == kInvalidDevice || result == kContextDestroyed || result == kSystemNotReady;
+    constexpr Result kDeviceUnavailable = 46, kNoDevice = 100, kInvalidDevice = 101, kContextDestroyed = 709,
+                     kSystemNotReady = 802;
+    return result == kDeviceUnavailable || result == kNoDevice || result == kInvalidDevice ||
+           result == kContextDestroyed || result == kSystemNotReady;
 }
 
 const Driver& require_driver() {
     std::string why;
     const Driver* driver = Driver::get(&why);
-    if (driver == nullptr) throw DeviceError("device cuda: " + why + "; `millrace doctor` shows what this machine offers");
+    if (driver == nullptr)
+        throw DeviceError("device cuda: " + why + "; `millrace doctor` shows what this machine offers");
     return *driver;
 }
 
@@ -50,17 +53,23 @@ std::string CudaDevice::model_of(unsigned ordinal) {
     const Driver& driver = *Driver::get();
     DeviceOrdinal device = 0;
     char name[128] = {};
-    const bool known = driver.device_get(&device, static_cast<int>(ordinal)) == kSuccess && driver.device_name(name, sizeof name, device) == kSuccess;
+    const bool known = driver.device_get(&device, static_cast<int>(ordinal)) == kSuccess &&
+                       driver.device_name(name, sizeof name, device) == kSuccess;
     return known ? name : "";
 }
 
-CudaDevice::CudaDevice(CudaOptions options) : driver_(require_driver()), options_(std::move(options)), kernels_(options_.kernels) {
+CudaDevice::CudaDevice(CudaOptions options)
+    : driver_(require_driver()), options_(std::move(options)), kernels_(options_.kernels) {
     std::string why;
     const int there = count(&why);
     if (options_.ordinal < 0 || options_.ordinal >= there)
-        throw DeviceError(there == 0 ? "device cuda: " + why : fmt::format("device cuda:{}: there is none; this machine has {}, numbered from 0", options_.ordinal, there));
+        throw DeviceError(there == 0
+                              ? "device cuda: " + why
+                              : fmt::format("device cuda:{}: there is none; this machine has {}, numbered from 0",
+                                            options_.ordinal, there));
     const auto require = [&](Result result, const char* what) {
-        if (result != kSuccess) throw DeviceError(fmt::format("device cuda:{}: {}: {}", options_.ordinal, what, driver_.text(result)));
+        if (result != kSuccess)
+            throw DeviceError(fmt::format("device cuda:{}: {}: {}", options_.ordinal, what, driver_.text(result)));
     };
     require(driver_.device_get(&device_, options_.ordinal), "it does not answer");
     char name[128] = {};
@@ -69,16 +78,24 @@ CudaDevice::CudaDevice(CudaOptions options) : driver_(require_driver()), options
     int major = 0, minor = 0, host_pointers = 0;
     require(driver_.device_attribute(&major, kComputeMajor, device_), "it does not say its compute capability");
     require(driver_.device_attribute(&minor, kComputeMinor, device_), "it does not say its compute capability");
-    require(driver_.device_attribute(&host_pointers, kCanUseHostPointer, device_), "it does not say how it reaches host memory");
-    require(driver_.device_attribute(&multiprocessors_, kMultiprocessors, device_), "it does not say how many multiprocessors it has");
-    if (major < kOldestMajor) throw DeviceError(fmt::format("device cuda:{}: {} has compute capability {}.{}; 7.0 is the least", options_.ordinal, name_, major, minor));
-    if (host_pointers == 0) throw DeviceError(fmt::format("device cuda:{}: {} can't read pinned host memory at the host's addresses", options_.ordinal, name_));
+    require(driver_.device_attribute(&host_pointers, kCanUseHostPointer, device_),
+            "it does not say how it reaches host memory");
+    require(driver_.device_attribute(&multiprocessors_, kMultiprocessors, device_),
+            "it does not say how many multiprocessors it has");
+    if (major < kOldestMajor)
+        throw DeviceError(fmt::format("device cuda:{}: {} has compute capability {}.{}; 7.0 is the least",
+                                      options_.ordinal, name_, major, minor));
+    if (host_pointers == 0)
+        throw DeviceError(fmt::format("device cuda:{}: {} can't read pinned host memory at the host's addresses",
+                                      options_.ordinal, name_));
     architecture_ = fmt::format("sm_{}{}", major, minor);
     require(driver_.device_memory(&memory_bytes_, device_), "it does not say how much memory it has");
     require(driver_.context_retain(&context_, device_), "no context can be made on it");
     enter();
     void* words = nullptr;
-    if (const Result result = driver_.host_allocate(&words, (kMostStreams + 1) * kWordLine * sizeof(uint32_t), kHostPortable | kHostMapped); result != kSuccess) {
+    if (const Result result = driver_.host_allocate(&words, (kMostStreams + 1) * kWordLine * sizeof(uint32_t),
+                                                    kHostPortable | kHostMapped);
+        result != kSuccess) {
         driver_.context_release(device_);
         require(result, "no pinned host memory");
     }
@@ -140,10 +157,12 @@ Status CudaDevice::check(Result result, const char* what, StreamId stream) {
         const StreamState& state = *streams_[(stream + i) % stream_count_];
         const uint64_t launches = state.launches, kept = launches - std::min(launches, StreamState::kLaunches);
         for (uint64_t k = std::max(state.launches_done.load(), kept); k < launches; ++k)
-            if (const std::string& name = *state.launched[k % StreamState::kLaunches].load(); running.find(name) == std::string::npos)
+            if (const std::string& name = *state.launched[k % StreamState::kLaunches].load();
+                running.find(name) == std::string::npos)
                 running += (running.empty() ? "" : "; ") + name;
     }
-    spdlog::error("{}: {}: {}; under way: {}", describe(), what, driver_.text(result), running.empty() ? "no kernel" : running);
+    spdlog::error("{}: {}: {}; under way: {}", describe(), what, driver_.text(result),
+                  running.empty() ? "no kernel" : running);
     return state_;
 }
 
@@ -160,7 +179,8 @@ Address CudaDevice::allocate(size_t bytes, const std::string& what) {
     if (result == kSuccess) return address;
     size_t free_bytes = 0, total = 0;
     driver_.memory_info(&free_bytes, &total);
-    throw DeviceError(fmt::format("{}: no {} MiB for {} ({} MiB are free): {}", describe(), (bytes >> 20) + 1, what, free_bytes >> 20, driver_.text(result)));
+    throw DeviceError(fmt::format("{}: no {} MiB for {} ({} MiB are free): {}", describe(), (bytes >> 20) + 1, what,
+                                  free_bytes >> 20, driver_.text(result)));
 }
 
 void CudaDevice::free(Address address) {
@@ -174,7 +194,9 @@ void* CudaDevice::allocate_host(size_t bytes) {
     const ResidentKernels::Pause pause(resident_);
     if (!pause) throw DeviceError(describe() + ": no pinned host memory: the GPU does not answer");
     const Result result = driver_.host_allocate(&memory, std::max<size_t>(bytes, 1), kHostPortable | kHostMapped);
-    if (result != kSuccess) throw DeviceError(fmt::format("{}: no {} MiB of pinned host memory: {}", describe(), (bytes >> 20) + 1, driver_.text(result)));
+    if (result != kSuccess)
+        throw DeviceError(fmt::format("{}: no {} MiB of pinned host memory: {}", describe(), (bytes >> 20) + 1,
+                                      driver_.text(result)));
     return memory;
 }
 
@@ -190,7 +212,8 @@ bool CudaDevice::pin(void* memory, size_t bytes) {
     const Result result = driver_.host_register(memory, bytes, kHostPortable | kHostMapped);
     constexpr Result kAlreadyRegistered = 712;
     if (result == kSuccess || result == kAlreadyRegistered) return true;
-    spdlog::warn("{}: {} MiB of packet memory can't be pinned: {}; frames are copied once more", describe(), bytes >> 20, driver_.text(result));
+    spdlog::warn("{}: {} MiB of packet memory can't be pinned: {}; frames are copied once more", describe(),
+                 bytes >> 20, driver_.text(result));
     return false;
 }
 
@@ -212,18 +235,21 @@ std::shared_ptr<CudaDevice::LoadedModule> CudaDevice::module_of(const ChainSourc
     const ResidentKernels::Pause pause(resident_);
     if (!pause) throw DeviceError(describe() + ": no kernels can be loaded: the GPU does not answer");
     if (const Result result = driver_.module_load(&module->module, cubin.data()); result != kSuccess)
-        throw DeviceError(fmt::format("{}: the driver refuses the kernels of {}: {}", describe(), source.chain.name, driver_.text(result)));
+        throw DeviceError(fmt::format("{}: the driver refuses the kernels of {}: {}", describe(), source.chain.name,
+                                      driver_.text(result)));
     known = module;
     return module;
 }
 
-std::shared_ptr<LoadedProgram> CudaDevice::load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) {
+std::shared_ptr<LoadedProgram> CudaDevice::load(std::shared_ptr<const chain::Program> program,
+                                                std::vector<Step> steps) {
     const std::lock_guard lock(mutex_);
     enter();
     // Every worker asks for the same.
     std::erase_if(loaded_, [](const auto& one) { return one.expired(); });
     for (const auto& one : loaded_)
-        if (auto there = one.lock(); there != nullptr && &there->program() == program.get() && there->steps() == steps) return there;
+        if (auto there = one.lock(); there != nullptr && &there->program() == program.get() && there->steps() == steps)
+            return there;
     auto loaded = std::make_shared<Loaded>(*this, std::move(program), std::move(steps));
     loaded_.push_back(loaded);
     return loaded;
@@ -245,7 +271,9 @@ std::shared_ptr<LoadedTask> CudaDevice::load(const Task& task, const nf::Image& 
 CudaDevice::Spare CudaDevice::take_room(const nf::Image::Array& array) {
     auto best = spares_.end();
     for (auto spare = spares_.begin(); spare != spares_.end(); ++spare)
-        if (spare->room >= array.bytes && spare->room / 2 <= array.bytes && (best == spares_.end() || spare->room < best->room)) best = spare;
+        if (spare->room >= array.bytes && spare->room / 2 <= array.bytes &&
+            (best == spares_.end() || spare->room < best->room))
+            best = spare;
     if (best != spares_.end()) {
         const Spare taken = *best;
         spares_.erase(best);
@@ -264,7 +292,8 @@ Address CudaDevice::share_array(const nf::Image::Array& array) {
         shared.address = room.address;
         shared.room = room.room;
         Result result = driver_.copy_to_device(shared.address, array.data, array.bytes);
-        // Pageable memory has only been read when that returns; it arrives a little later, and our streams would not wait for it.
+        // Pageable memory has only been read when that returns; it arrives a little later, and our streams would not
+        // wait for it.
         if (result == kSuccess) result = driver_.stream_synchronize(nullptr);
         if (result != kSuccess) {
             arrays_.erase(array.data);

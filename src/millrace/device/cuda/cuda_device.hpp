@@ -41,16 +41,18 @@ public:
     bool pin(void* memory, size_t bytes) override;
     void unpin(void* memory) override;
     StreamId create_stream(bool timed) override;
-    std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) override;
+    std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program,
+                                        std::vector<Step> steps) override;
     std::shared_ptr<Resident> start_resident(std::shared_ptr<LoadedProgram> program, unsigned depth) override;
     std::shared_ptr<LoadedTask> load(const Task& task, const nf::Image& image) override;
     void hold(StreamId stream) override;
     Status submit(StreamId stream) override;
     Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) override;
     Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) override;
-    Status copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                               size_t rows) override;
-    Status copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch, size_t width, size_t rows) override;
+    Status copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch,
+                               size_t width, size_t rows) override;
+    Status copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch, size_t width,
+                             size_t rows) override;
     Status scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) override;
     Status launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) override;
     Status launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) override;
@@ -78,18 +80,21 @@ private:
         Stream stream = nullptr;
         std::array<DriverEvent, kEvents> events{};
         uint64_t next = 0;
-        uint32_t* word = nullptr;              ///< in host memory: one more than the number of the latest event that the stream has written there
-        std::array<bool, kEvents> by_word{};   ///< whether an event is told of like that
+        uint32_t* word = nullptr;  ///< in host memory: one more than the number of the latest event that the stream has
+                                   ///< written there
+        std::array<bool, kEvents> by_word{};  ///< whether an event is told of like that
         static constexpr uint64_t kLaunches = 32;
-        std::array<std::atomic<const std::string*>, kLaunches> launched{};  ///< the latest, and how many before each event
+        std::array<std::atomic<const std::string*>, kLaunches> launched{};  ///< the latest, and how many before each
+                                                                            ///< event
         std::array<uint64_t, kEvents> launches_before{};
         std::atomic<uint64_t> launches{0};
         std::atomic<uint64_t> launches_done{0};  ///< that an event has told of
         void launching(const std::string& name) { launched[launches++ % kLaunches] = &name; }
-        DriverEvent anchor = nullptr;          ///< of a timed stream: what times are told from, and when it came
+        DriverEvent anchor = nullptr;  ///< of a timed stream: what times are told from, and when it came
         uint64_t anchor_ns = 0;
-        uint64_t asked_ns = 0;                 ///< when an event was last found not to have come
-        std::unique_ptr<BatchCalls> calls;     ///< of a batch that is held back; null where a stream is timed, as its events come in between
+        uint64_t asked_ns = 0;              ///< when an event was last found not to have come
+        std::unique_ptr<BatchCalls> calls;  ///< of a batch that is held back; null where a stream is timed, as its
+                                            ///< events come in between
         bool held = false;
     };
     struct SharedArray {
@@ -97,8 +102,8 @@ private:
         unsigned users = 0;
         size_t room = 0;
     };
-    /// Memory of tables that are used no more, for those of later generations: the driver frees nothing without waiting for all
-    /// that is under way.
+    /// Memory of tables that are used no more, for those of later generations: the driver frees nothing without waiting
+    /// for all that is under way.
     struct Spare {
         Address address = 0;
         size_t room = 0;
@@ -130,10 +135,11 @@ private:
     KernelStore kernels_;
     std::atomic<Status> state_{Status::ok};
     ResidentKernels resident_{*this, driver_};
-    std::recursive_mutex mutex_;  // of all below, before that of resident kernels; not taken while packets flow; a program may end while another loads
+    std::recursive_mutex mutex_;  // of all below, before that of resident kernels; not taken while packets flow; a
+                                  // program may end while another loads
     std::array<std::unique_ptr<StreamState>, kMostStreams> streams_;
     size_t stream_count_ = 0;
-    uint32_t* words_ = nullptr;             // of the streams, each in a cache line of its own; behind them BatchView::given_up
+    uint32_t* words_ = nullptr;  // of the streams, each in a cache line of its own; behind them BatchView::given_up
     Address turns_ = 0;
     std::atomic<bool> writes_words_{true};  // whether streams can
     std::map<const void*, SharedArray> arrays_;

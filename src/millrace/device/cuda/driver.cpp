@@ -17,7 +17,8 @@ struct Loaded {
 template <class F>
 void bind(void* library, F& function, const char* name) {
     function = reinterpret_cast<F>(dlsym(library, name));
-    if (function == nullptr) throw std::runtime_error(std::string("the CUDA driver has no function ") + name + ": it is too old");
+    if (function == nullptr)
+        throw std::runtime_error(std::string("the CUDA driver has no function ") + name + ": it is too old");
 }
 
 void bind_all(void* library, Driver& d) {
@@ -101,8 +102,8 @@ Loaded load() {
 }  // namespace
 
 void Driver::expect_residents() {
-    // A kernel that stays on the GPU holds up what comes behind it in the same of the hardware's queues, of which the driver
-    // takes 8 unless told otherwise; and code that is brought there when it first runs would wait for it.
+    // A kernel that stays on the GPU holds up what comes behind it in the same of the hardware's queues, of which the
+    // driver takes 8 unless told otherwise; and code that is brought there when it first runs would wait for it.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }
@@ -115,7 +116,8 @@ const Driver* Driver::get(std::string* why) {
 
 std::string Driver::text(Result result) const {
     const char *name = nullptr, *text = nullptr;
-    if (error_name(result, &name) != kSuccess || error_text(result, &text) != kSuccess) return "CUDA error " + std::to_string(result);
+    if (error_name(result, &name) != kSuccess || error_text(result, &text) != kSuccess)
+        return "CUDA error " + std::to_string(result);
     return std::string(name) + ": " + text;
 }
 

@@ -76,8 +76,8 @@ struct KernelCall {
 struct Driver {
     /// Loads the driver at the first call. Null without one; `why` then says what was missing.
     static const Driver* get(std::string* why = nullptr);
-    /// Has the driver prepare for kernels that stay on a GPU (--mode persistent). To be called before it is loaded, and while
-    /// the program has one thread.
+    /// Has the driver prepare for kernels that stay on a GPU (--mode persistent). To be called before it is loaded, and
+    /// while the program has one thread.
     static void expect_residents();
 
     /// "CUDA_ERROR_OUT_OF_MEMORY: out of memory".
@@ -123,8 +123,8 @@ struct Driver {
     Result (*module_unload)(Module);
     Result (*module_function)(Function*, Module, const char*);
     Result (*function_set)(Function, int attribute, int value);
-    Result (*launch)(Function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
-                     unsigned shared_bytes, Stream, void** parameters, void** extra);
+    Result (*launch)(Function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                     unsigned block_z, unsigned shared_bytes, Stream, void** parameters, void** extra);
     Result (*graph_create)(Graph*, unsigned flags);
     Result (*graph_destroy)(Graph);
     Result (*graph_add_kernel)(GraphNode*, Graph, const GraphNode* after, size_t count, const KernelCall*);

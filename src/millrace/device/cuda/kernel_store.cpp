@@ -39,10 +39,13 @@ std::pair<std::string, std::string> check_own(const struct stat& status) {
     return {who_else_can_change(status, "this file", geteuid()), ""};
 }
 
-// A cubin on disk begins with the digest of its name and content: what was cut short, changed or renamed is compiled anew.
+// A cubin on disk begins with the digest of its name and content: what was cut short, changed or renamed is compiled
+// anew.
 constexpr size_t kDigestBytes = 40;
 
-std::string digest(const fs::path& path, const std::string& cubin) { return sha1_text(path.filename().string() + "\n" + cubin); }
+std::string digest(const fs::path& path, const std::string& cubin) {
+    return sha1_text(path.filename().string() + "\n" + cubin);
+}
 
 std::string read_cubin(const fs::path& path) {
     std::error_code error;
@@ -98,7 +101,9 @@ std::string KernelStore::cubin(const ChainSource& source, const std::string& arc
 }
 
 std::string KernelStore::build(const ChainSource& source, const std::string& architecture) {
-    const fs::path path = options_.folder.empty() ? fs::path() : fs::path(options_.folder) / (fingerprint(source, architecture) + ".cubin");
+    const fs::path path = options_.folder.empty()
+                              ? fs::path()
+                              : fs::path(options_.folder) / (fingerprint(source, architecture) + ".cubin");
     if (!path.empty()) {
         std::string cubin = read_cubin(path);
         if (!cubin.empty()) {
@@ -115,12 +120,14 @@ std::string KernelStore::build(const ChainSource& source, const std::string& arc
 
 void KernelStore::keep(const ChainSource& source, const std::string& architecture, const std::string& cubin) {
     const fs::path folder = options_.keep;
-    const std::string name = fs::path(source.chain.name).stem().string() + "-" + fingerprint(source, architecture).substr(0, 8);
+    const std::string name = fs::path(source.chain.name).stem().string() + "-" +
+                             fingerprint(source, architecture).substr(0, 8);
     for (const TranslationUnit& unit : source.nfs) write_whole(folder / unit.name, unit.text, Readers::group);
     write_whole(folder / (name + ".cu"), source.chain.text, Readers::group);
     write_whole(folder / (name + "-" + architecture + ".cubin"), cubin, Readers::group);
     if (compiler_ == nullptr) compiler_ = std::make_unique<Compiler>();
-    write_whole(folder / (name + "-" + architecture + ".ptx"), compiler_->build_ptx(source, architecture), Readers::group);
+    write_whole(folder / (name + "-" + architecture + ".ptx"), compiler_->build_ptx(source, architecture),
+                Readers::group);
 }
 
 }  // namespace millrace::device::cuda

@@ -11,8 +11,8 @@
 namespace millrace::device::cuda {
 
 struct KernelStoreOptions {
-    /// Where cubins are kept from one run to the next; empty: cache_folder(). Made for its user alone; one that somebody
-    /// else can write is warned of and not used.
+    /// Where cubins are kept from one run to the next; empty: cache_folder(). Made for its user alone; one that
+    /// somebody else can write is warned of and not used.
     std::string folder;
     /// Where source, PTX and cubin of every chain are written for people to read; empty: nowhere.
     std::string keep;

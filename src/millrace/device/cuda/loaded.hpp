@@ -1,4 +1,5 @@
-// What a CUDA device keeps of programs and tasks: modules, tables in its memory, kernels to launch. For the device's own use.
+// What a CUDA device keeps of programs and tasks: modules, tables in its memory, kernels to launch. For the device's
+// own use.
 #pragma once
 
 #include <fmt/format.h>
@@ -107,16 +108,30 @@ private:
     std::vector<Launch> make_launches(const std::vector<Kernel>& kernels) {
         std::vector<Launch> launches;
         const auto require = [&](Result result, const std::string& what) {
-            if (result != kSuccess) throw DeviceError(fmt::format("{}: chain '{}': {}: {}", device_.describe(), program_->name, what, device_.driver_.text(result)));
+            if (result != kSuccess)
+                throw DeviceError(fmt::format("{}: chain '{}': {}: {}", device_.describe(), program_->name, what,
+                                              device_.driver_.text(result)));
         };
         for (size_t i = 0; i < kernels.size(); ++i) {
             const Kernel& kernel = kernels[i];
-            Launch launch{nullptr, kernel.threads, kernel.packets, kernel.spread, kernel.most_blocks, kernel.block_bytes, steps_[i].kind == Step::Kind::nodes, nullptr};
-            require(device_.driver_.module_function(&launch.function, module_->module, kernel.name.c_str()), "no kernel " + kernel.name);
+            Launch launch{nullptr,
+                          kernel.threads,
+                          kernel.packets,
+                          kernel.spread,
+                          kernel.most_blocks,
+                          kernel.block_bytes,
+                          steps_[i].kind == Step::Kind::nodes,
+                          nullptr};
+            require(device_.driver_.module_function(&launch.function, module_->module, kernel.name.c_str()),
+                    "no kernel " + kernel.name);
             if (launch.block_bytes > (steps_[i].resident ? 0 : kPlainBlockBytes))
-                require(device_.driver_.function_set(launch.function, kMaxDynamicShared, static_cast<int>(launch.block_bytes)),
+                require(device_.driver_.function_set(launch.function, kMaxDynamicShared,
+                                                     static_cast<int>(launch.block_bytes)),
                         fmt::format("no {} bytes of shared memory for a block", launch.block_bytes));
-            launch.name = &*device_.launch_names_.insert("chain '" + program_->name + "', " + (steps_[i].resident ? "resident kernel" : step_text(*program_, steps_[i]))).first;
+            launch.name = &*device_.launch_names_
+                                .insert("chain '" + program_->name + "', " +
+                                        (steps_[i].resident ? "resident kernel" : step_text(*program_, steps_[i])))
+                                .first;
             launches.push_back(launch);
         }
         return launches;
@@ -144,12 +159,16 @@ private:
 class CudaDevice::TaskLoaded : public LoadedTask {
 public:
     TaskLoaded(CudaDevice& device, const Task& task, const nf::Image& image) : device_(device), name_(task.name) {
-        const TaskSource source = make_task_source(task, (image.tables_bytes() + kTableAlignment - 1) / kTableAlignment * kTableAlignment);
+        const TaskSource source = make_task_source(
+            task, (image.tables_bytes() + kTableAlignment - 1) / kTableAlignment * kTableAlignment);
         threads_ = source.threads;
         items_ = source.items;
-        module_ = device_.module_of({.nfs = {}, .chain = source.unit, .kernels = {}, .short_kernels = {}, .few_kernels = {}});
-        if (const Result result = device_.driver_.module_function(&function_, module_->module, source.kernel.c_str()); result != kSuccess)
-            throw DeviceError(fmt::format("{}: {}: no kernel: {}", device_.describe(), name_, device_.driver_.text(result)));
+        module_ = device_.module_of(
+            {.nfs = {}, .chain = source.unit, .kernels = {}, .short_kernels = {}, .few_kernels = {}});
+        if (const Result result = device_.driver_.module_function(&function_, module_->module, source.kernel.c_str());
+            result != kSuccess)
+            throw DeviceError(
+                fmt::format("{}: {}: no kernel: {}", device_.describe(), name_, device_.driver_.text(result)));
         image_.emplace(device_, image);
         tables_ = image_->tables();
         tables_.resize((tables_.size() + kTableAlignment - 1) / kTableAlignment * kTableAlignment);
@@ -160,9 +179,10 @@ public:
         image_.reset();
     }
     Result launch(const TaskBatch& batch, Stream stream) const {
-        void* parameters[] = {const_cast<const uint32_t**>(&batch.in), const_cast<uint32_t**>(&batch.out), const_cast<uint32_t*>(&batch.count),
-                              const_cast<std::byte*>(tables_.data())};
-        return device_.driver_.launch(function_, (batch.count + items_ - 1) / items_, 1, 1, threads_, 1, 1, 0, stream, parameters, nullptr);
+        void* parameters[] = {const_cast<const uint32_t**>(&batch.in), const_cast<uint32_t**>(&batch.out),
+                              const_cast<uint32_t*>(&batch.count), const_cast<std::byte*>(tables_.data())};
+        return device_.driver_.launch(function_, (batch.count + items_ - 1) / items_, 1, 1, threads_, 1, 1, 0, stream,
+                                      parameters, nullptr);
     }
     const std::string& name() const { return name_; }
 

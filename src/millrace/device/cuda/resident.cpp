@@ -18,7 +18,8 @@ namespace {
 constexpr size_t kMeetingBytes = kMostTeams * sizeof(ResidentMeeting);
 /// Of one team. More blocks give small batches nothing.
 constexpr unsigned kMostBlocks = 4;
-/// The share of what is free that one kernel takes, so that there is something left for others, and for the next generation.
+/// The share of what is free that one kernel takes, so that there is something left for others, and for the next
+/// generation.
 constexpr unsigned kShare = 6;
 /// A kernel that is told to end has at most its list to work through.
 constexpr std::chrono::seconds kPatience{3};
@@ -30,8 +31,10 @@ constexpr std::chrono::milliseconds kBeat{200};
 
 class ResidentKernels::Kernel : public Resident {
 public:
-    Kernel(ResidentKernels& all, std::shared_ptr<LoadedProgram> program, const ResidentFunction& function, const Place& place, unsigned teams, unsigned blocks)
-        : all_(all), program_(std::move(program)), function_(function), place_(place), blocks_(blocks), list_(place.entries, place.depth, teams) {}
+    Kernel(ResidentKernels& all, std::shared_ptr<LoadedProgram> program, const ResidentFunction& function,
+           const Place& place, unsigned teams, unsigned blocks)
+        : all_(all), program_(std::move(program)), function_(function), place_(place), blocks_(blocks),
+          list_(place.entries, place.depth, teams) {}
     ~Kernel() override { all_.end(*this); }
 
     Status put(const ResidentBatch& batch, uint64_t& number) override {
@@ -45,7 +48,8 @@ public:
             list_.release(number);
             return Status::ok;
         }
-        // The driver is asked now and then whether the kernel is still there: that takes longer than a look at the list.
+        // The driver is asked now and then whether the kernel is still there: that takes longer than a look at the
+        // list.
         constexpr unsigned kAskEvery = 256;
         if (++asked_ % kAskEvery != 0) return Status::pending;
         const std::unique_lock lock(all_.mutex_, std::try_to_lock);
@@ -54,7 +58,8 @@ public:
         if (status != Status::ok) return status;
         if (list_.done(number)) return Status::pending;
         if (stopped_) return Status::lost;
-        spdlog::warn("{}: {} has ended, as it had not heard of this program for {} s; it is started again", all_.device_.describe(), *function_.name,
+        spdlog::warn("{}: {} has ended, as it had not heard of this program for {} s; it is started again",
+                     all_.device_.describe(), *function_.name,
                      std::chrono::duration_cast<std::chrono::seconds>(kLonely).count());
         const Status launched = launch();
         return launched == Status::ok ? Status::pending : launched;
@@ -77,7 +82,8 @@ public:
     Status look() {
         all_.device_.enter();
         const Result result = all_.driver_.stream_query(stream());
-        return result == kNotReady ? Status::pending : all_.device_.check(result, "a resident kernel stopped", place_.stream);
+        return result == kNotReady ? Status::pending
+                                   : all_.device_.check(result, "a resident kernel stopped", place_.stream);
     }
 
     /// Nothing if it has been stopped.
@@ -88,13 +94,20 @@ public:
             const std::lock_guard lock(all_.posting_);
             for (unsigned team = 0; team < list_.teams(); ++team) place_.control->first[team] = list_.first_of(team);
         }
-        ResidentList list{place_.entries, place_.control, all_.heartbeat_, reinterpret_cast<ResidentMeeting*>(place_.meetings),
-                          static_cast<uint64_t>(kLonely.count()), place_.depth, list_.teams(), function_.least_packets};
+        ResidentList list{place_.entries,
+                          place_.control,
+                          all_.heartbeat_,
+                          reinterpret_cast<ResidentMeeting*>(place_.meetings),
+                          static_cast<uint64_t>(kLonely.count()),
+                          place_.depth,
+                          list_.teams(),
+                          function_.least_packets};
         void* parameters[] = {&list, function_.tables};
         all_.device_.enter();
         Result result = all_.driver_.copy_to_device_async(place_.meetings, place_.zeros, kMeetingBytes, stream());
         if (result == kSuccess)
-            result = all_.driver_.launch(function_.function, blocks_, 1, 1, function_.threads, 1, 1, function_.block_bytes, stream(), parameters, nullptr);
+            result = all_.driver_.launch(function_.function, blocks_, 1, 1, function_.threads, 1, 1,
+                                         function_.block_bytes, stream(), parameters, nullptr);
         all_.device_.streams_[place_.stream]->launching(*function_.name);
         return all_.device_.check(result, "a resident kernel can't be launched", place_.stream);
     }
@@ -135,11 +148,13 @@ void ResidentKernels::close() {
 
 void ResidentKernels::beat() {
     std::unique_lock lock(heart_mutex_);
-    while (!heart_stops_.wait_for(lock, kBeat, [this] { return heart_stopped_; })) std::atomic_ref(*heartbeat_).fetch_add(1, std::memory_order_relaxed);
+    while (!heart_stops_.wait_for(lock, kBeat, [this] { return heart_stopped_; }))
+        std::atomic_ref(*heartbeat_).fetch_add(1, std::memory_order_relaxed);
 }
 
 ResidentKernels::Place ResidentKernels::take_place(unsigned depth) {
-    const auto found = std::find_if(free_places_.begin(), free_places_.end(), [&](const Place& place) { return place.depth == depth; });
+    const auto found = std::find_if(free_places_.begin(), free_places_.end(),
+                                    [&](const Place& place) { return place.depth == depth; });
     if (found != free_places_.end()) {
         const Place place = *found;
         free_places_.erase(found);
@@ -147,7 +162,8 @@ ResidentKernels::Place ResidentKernels::take_place(unsigned depth) {
     }
     Place place;
     place.depth = depth;
-    auto* memory = static_cast<uint8_t*>(device_.allocate_host(depth * sizeof(ResidentEntry) + sizeof(ResidentControl) + kMeetingBytes));
+    auto* memory = static_cast<uint8_t*>(
+        device_.allocate_host(depth * sizeof(ResidentEntry) + sizeof(ResidentControl) + kMeetingBytes));
     place.entries = reinterpret_cast<ResidentEntry*>(memory);
     place.control = reinterpret_cast<ResidentControl*>(memory + depth * sizeof(ResidentEntry));
     memory += depth * sizeof(ResidentEntry) + sizeof(ResidentControl);
@@ -158,12 +174,15 @@ ResidentKernels::Place ResidentKernels::take_place(unsigned depth) {
     return place;
 }
 
-std::shared_ptr<Resident> ResidentKernels::start(std::shared_ptr<LoadedProgram> program, const ResidentFunction& function, unsigned depth) {
+std::shared_ptr<Resident> ResidentKernels::start(std::shared_ptr<LoadedProgram> program,
+                                                 const ResidentFunction& function, unsigned depth) {
     // The first launch of a kernel may wait for others, too.
     const Pause pause(*this);
     const auto most_blocks = static_cast<unsigned>(device_.multiprocessors_ - device_.multiprocessors_ / 4);
     if (blocks_ >= most_blocks)
-        throw DeviceError(fmt::format("{}: no room for a resident kernel besides {} others: fewer workers or chains, or another --mode", device_.describe(), kernels_.size()));
+        throw DeviceError(fmt::format(
+            "{}: no room for a resident kernel besides {} others: fewer workers or chains, or another --mode",
+            device_.describe(), kernels_.size()));
     if (heartbeat_ == nullptr) {
         heartbeat_ = static_cast<uint32_t*>(device_.allocate_host(sizeof *heartbeat_));
         *heartbeat_ = 0;

@@ -1,9 +1,9 @@
 // Kernels that stay on a GPU, and the calls of the driver that they would keep waiting.
 //
 // Memory is freed, pinned and unpinned, and modules come and go, only when no kernel runs: such a call would wait for a
-// resident one for ever. A `Pause` around the call lets all of them end behind what is on their lists, and starts them again.
-// All blocks of all kernels must be on the GPU at the same time, as they wait for each other: together they have fewer than it
-// has multiprocessors, so that each block finds one without another of them.
+// resident one for ever. A `Pause` around the call lets all of them end behind what is on their lists, and starts them
+// again. All blocks of all kernels must be on the GPU at the same time, as they wait for each other: together they have
+// fewer than it has multiprocessors, so that each block finds one without another of them.
 #pragma once
 
 #include <condition_variable>
@@ -36,8 +36,10 @@ public:
     /// Gives back what kernels have used, when all have ended.
     void close();
 
-    /// Throws DeviceError when there is no room. The program must have the function's tables. With the device's mutex held.
-    std::shared_ptr<Resident> start(std::shared_ptr<LoadedProgram> program, const ResidentFunction& function, unsigned depth);
+    /// Throws DeviceError when there is no room. The program must have the function's tables. With the device's mutex
+    /// held.
+    std::shared_ptr<Resident> start(std::shared_ptr<LoadedProgram> program, const ResidentFunction& function,
+                                    unsigned depth);
 
     /// No kernel runs as long as it lives. For calls that wait for all that is on the GPU.
     class Pause {
@@ -59,10 +61,11 @@ private:
     /// What a kernel needs of the host and of the GPU, for one after the other.
     struct Place {
         unsigned depth = 0;
-        ResidentEntry* entries = nullptr;     ///< host memory: the list, the control behind it, and zeros to clear the meetings with
+        ResidentEntry* entries = nullptr;  ///< host memory: the list, the control behind it, and zeros to clear the
+                                           ///< meetings with
         ResidentControl* control = nullptr;
         const uint8_t* zeros = nullptr;
-        Address meetings = 0;                 ///< device memory
+        Address meetings = 0;  ///< device memory
         StreamId stream = 0;
     };
 
@@ -75,16 +78,17 @@ private:
 
     CudaDevice& device_;
     const Driver& driver_;
-    std::recursive_mutex mutex_;       // of all below; after the device's
-    unsigned pauses_ = 0;              // inside each other
-    unsigned blocks_ = 0;              // of all kernels
+    std::recursive_mutex mutex_;  // of all below; after the device's
+    unsigned pauses_ = 0;         // inside each other
+    unsigned blocks_ = 0;         // of all kernels
     bool stuck_ = false;
     std::vector<Kernel*> kernels_;
     std::vector<Place> free_places_;
     uint32_t* heartbeat_ = nullptr;
     std::thread heart_;
-    // Of what stands on the lists, after all others: the batches up to which kernels run before a pause must fit together. Batches
-    // are put on lists during a pause, too, so that one pause after the other does not keep them from the device.
+    // Of what stands on the lists, after all others: the batches up to which kernels run before a pause must fit
+    // together. Batches are put on lists during a pause, too, so that one pause after the other does not keep them from
+    // the device.
     std::mutex posting_;
     std::mutex heart_mutex_;
     std::condition_variable heart_stops_;

@@ -16,7 +16,9 @@ constexpr unsigned kEventDisableTiming = 2;
 constexpr unsigned kMemoryHost = 1, kMemoryDevice = 2;
 
 uint64_t steady_ns() {
-    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+    return static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+            .count());
 }
 
 Copy2D rows_of(size_t source_pitch, size_t target_pitch, size_t width, size_t rows) {
@@ -98,8 +100,8 @@ Status CudaDevice::copy_rows(StreamId stream, const Copy2D& rows, const char* wh
     return check(driver_.copy_2d_async(&rows, state.stream), what, stream);
 }
 
-Status CudaDevice::copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
-                                       size_t rows) {
+Status CudaDevice::copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from,
+                                       size_t from_pitch, size_t width, size_t rows) {
     Copy2D copy = rows_of(from_pitch, to_pitch, width, rows);
     copy.source_kind = kMemoryHost;
     copy.source_host = from;
@@ -108,7 +110,8 @@ Status CudaDevice::copy_rows_to_device(StreamId stream, Address to, size_t to_pi
     return copy_rows(stream, copy, "a copy of rows to the GPU fails");
 }
 
-Status CudaDevice::copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch, size_t width, size_t rows) {
+Status CudaDevice::copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch,
+                                     size_t width, size_t rows) {
     Copy2D copy = rows_of(from_pitch, to_pitch, width, rows);
     copy.source_kind = kMemoryDevice;
     copy.source_device = from;
@@ -147,7 +150,8 @@ Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t 
         return state.calls->launch(kernel, view, loaded.tables()), Status::ok;
     }
     void* parameters[] = {&view, loaded.tables()};
-    return check(driver_.launch(launch.function, blocks, 1, 1, launch.threads, 1, 1, launch.block_bytes, state.stream, parameters, nullptr),
+    return check(driver_.launch(launch.function, blocks, 1, 1, launch.threads, 1, 1, launch.block_bytes, state.stream,
+                                parameters, nullptr),
                  "a kernel can't be launched", stream);
 }
 
@@ -182,7 +186,8 @@ Status CudaDevice::record(StreamId stream, EventId& event) {
     return check(driver_.event_record(own, state.stream), "an event can't be recorded", stream);
 }
 
-/// The stream writes the event's number into the host's memory, where to look costs nothing and keeps the driver from nobody.
+/// The stream writes the event's number into the host's memory, where to look costs nothing and keeps the driver from
+/// nobody.
 Status CudaDevice::announce(StreamId stream, EventId& event) {
     StreamState& state = *streams_[stream];
     if (state.anchor != nullptr || !writes_words_) return record(stream, event);

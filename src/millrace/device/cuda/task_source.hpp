@@ -13,8 +13,8 @@ inline constexpr size_t kTableAlignment = 16;
 struct TaskSource {
     TranslationUnit unit;
     std::string kernel;
-    unsigned threads = 0;   ///< of a block
-    unsigned items = 0;     ///< that a block works on
+    unsigned threads = 0;  ///< of a block
+    unsigned items = 0;    ///< that a block works on
 };
 
 /// `tables_bytes` is a multiple of kTableAlignment.

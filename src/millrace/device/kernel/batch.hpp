@@ -8,22 +8,22 @@ namespace millrace::device {
 
 /// Where one frame lies in the device's packet buffer, and how much of it has been brought there.
 struct FrameDescriptor {
-    uint32_t offset = 0;    ///< of the frame's first byte, from BatchView::frames
+    uint32_t offset = 0;  ///< of the frame's first byte, from BatchView::frames
     uint16_t length = 0;
-    uint16_t present = 0;   ///< bytes of its front that are in the packet buffer
+    uint16_t present = 0;  ///< bytes of its front that are in the packet buffer
     uint16_t in_port = kNoPort;
     uint16_t reserved = 0;
 };
 static_assert(sizeof(FrameDescriptor) == 12);
 
-/// Frames that a kernel fetches may begin so far behind a multiple of 8, if there is as much room before them: what follows an Ethernet header
-/// then begins at such a multiple.
+/// Frames that a kernel fetches may begin so far behind a multiple of 8, if there is as much room before them: what
+/// follows an Ethernet header then begins at such a multiple.
 inline constexpr uint32_t kSkew = 2;
 
 /// `node` of packets that no NF decided on.
-inline constexpr uint8_t kParserNode = 0xfe;  ///< the parser refused it; `outcome` is a Malformed
-inline constexpr uint8_t kNoNode = 0xfd;      ///< the chain is empty
-inline constexpr uint8_t kHostDecides = 0xfc; ///< headers lie behind the bytes that were brought: the host must decide
+inline constexpr uint8_t kParserNode = 0xfe;   ///< the parser refused it; `outcome` is a Malformed
+inline constexpr uint8_t kNoNode = 0xfd;       ///< the chain is empty
+inline constexpr uint8_t kHostDecides = 0xfc;  ///< headers lie behind the bytes that were brought: the host must decide
 
 /// What the chain made of one packet: which node decided on it last, and how. Where that leads, the host knows.
 struct PacketResult {
@@ -62,60 +62,67 @@ inline constexpr uint32_t kMaxStates = 8;
 /// What batches that take turns share, in a device's memory.
 struct Turns {
     static constexpr uint32_t kPlaces = 4096;  ///< more than there are workers
-    uint32_t taken = 0;        ///< whether a batch has its turn now
-    uint64_t count = 0;        ///< batches that have had theirs
-    uint64_t done[kPlaces]{};  ///< by BatchView::turn modulo kPlaces, which is a worker's alone: its latest that is through
+    uint32_t taken = 0;                        ///< whether a batch has its turn now
+    uint64_t count = 0;                        ///< batches that have had theirs
+    uint64_t done[kPlaces]{};  ///< by BatchView::turn modulo kPlaces, which is a worker's alone: its latest that is
+                               ///< through
 };
 
 /// What of a timed step is told of besides its nodes, which go by their numbers.
-inline constexpr uint32_t kSortPart = kMaxNodes;       ///< packets are put in order of their lengths
-inline constexpr uint32_t kBeginPart = kMaxNodes + 1;  ///< frames are parsed
-inline constexpr uint32_t kEndPart = kMaxNodes + 2;    ///< order keys and results are written
-inline constexpr uint32_t kLandedPart = kMaxNodes + 3; ///< frames that have landed are set apart
+inline constexpr uint32_t kSortPart = kMaxNodes;        ///< packets are put in order of their lengths
+inline constexpr uint32_t kBeginPart = kMaxNodes + 1;   ///< frames are parsed
+inline constexpr uint32_t kEndPart = kMaxNodes + 2;     ///< order keys and results are written
+inline constexpr uint32_t kLandedPart = kMaxNodes + 3;  ///< frames that have landed are set apart
 inline constexpr uint32_t kPartCount = kMaxNodes + 4;
 
 /// The arrays of one batch, all in the device's memory, `count` elements each unless said otherwise.
 struct BatchView {
-    uint8_t* frames = nullptr;                      ///< of the batch, in the packet buffer: what offsets count from
-    /// Where the host keeps each frame, for the gather step and for batches in place: addresses that the device's kernels can read;
-    /// or where they have landed, for the step that begins.
-    /// Null where the frames lie `source_pitch` bytes apart from `source` on.
+    uint8_t* frames = nullptr;  ///< of the batch, in the packet buffer: what offsets count from
+    /// Where the host keeps each frame, for the gather step and for batches in place: addresses that the device's
+    /// kernels can read; or where they have landed, for the step that begins. Null where the frames lie `source_pitch`
+    /// bytes apart from `source` on.
     const uint64_t* sources = nullptr;
     uint64_t source = 0;
     uint64_t source_pitch = 0;
     const FrameDescriptor* descriptors = nullptr;
-    Packet* packets = nullptr;                      ///< parsed packets, kept between the kernels of a batch
-    uint16_t* at = nullptr;                         ///< the node that each packet waits for
-    Decision* decisions = nullptr;                  ///< of the node that runs, where its commit comes later
-    uint32_t* keys = nullptr;                       ///< order keys of the node that is being numbered
-    uint16_t* ranks = nullptr;                      ///< which packet of its key each is among a block's neighbours, see BlockPackets::rank; a multiple of 16
-    uint64_t* bases = nullptr;                      ///< of packets that lead their key there: their tickets
+    Packet* packets = nullptr;      ///< parsed packets, kept between the kernels of a batch
+    uint16_t* at = nullptr;         ///< the node that each packet waits for
+    Decision* decisions = nullptr;  ///< of the node that runs, where its commit comes later
+    uint32_t* keys = nullptr;       ///< order keys of the node that is being numbered
+    uint16_t* ranks = nullptr;  ///< which packet of its key each is among a block's neighbours, see BlockPackets::rank;
+                                ///< a multiple of 16
+    uint64_t* bases = nullptr;  ///< of packets that lead their key there: their tickets
     PacketResult* results = nullptr;
-    EventBuffer* events = nullptr;                  ///< null when no NF emits any
-    Decision* visits = nullptr;                     ///< [node][packet]; null unless asked for
-    uint8_t* prefixes = nullptr;                    ///< [packet][prefix_bytes], filled by the pack step; may be the host's memory
-    uint32_t* outcome_counts = nullptr;             ///< [node][kMaxOutcomes] packets by what each node decided
-    uint32_t* snapshot = nullptr;                   ///< takes the states, one behind the other, as the batch leaves them
-    uint64_t* part_times = nullptr;                 ///< [kPartCount] of a timed step: what each part has taken, in ticks of the device
+    EventBuffer* events = nullptr;       ///< null when no NF emits any
+    Decision* visits = nullptr;          ///< [node][packet]; null unless asked for
+    uint8_t* prefixes = nullptr;         ///< [packet][prefix_bytes], filled by the pack step; may be the host's memory
+    uint32_t* outcome_counts = nullptr;  ///< [node][kMaxOutcomes] packets by what each node decided
+    uint32_t* snapshot = nullptr;        ///< takes the states, one behind the other, as the batch leaves them
+    uint64_t* part_times = nullptr;  ///< [kPartCount] of a timed step: what each part has taken, in ticks of the device
     StateWords states[kMaxStates];
-    /// Its number among the batches of the device that take turns, growing: its ordered steps begin when those of batch `after` are through (0: there is
-    /// none) and no other batch is at its own. 0: it takes none, and who launches them keeps them in order.
+    /// Its number among the batches of the device that take turns, growing: its ordered steps begin when those of batch
+    /// `after` are through (0: there is none) and no other batch is at its own. 0: it takes none, and who launches them
+    /// keeps them in order.
     uint64_t turn = 0;
     uint64_t after = 0;
-    uint64_t* order = nullptr;                      ///< takes how many batches of the device have had their turn, with this one
-    Turns* turns = nullptr;                         ///< the device's own business
-    const uint32_t* given_up = nullptr;             ///< in the host's memory: not 0 when the device has failed, so that nobody need wait any more; likewise
+    uint64_t* order = nullptr;           ///< takes how many batches of the device have had their turn, with this one
+    Turns* turns = nullptr;              ///< the device's own business
+    const uint32_t* given_up = nullptr;  ///< in the host's memory: not 0 when the device has failed, so that nobody
+                                         ///< need wait any more; likewise
     uint32_t count = 0;
-    uint32_t mean_bytes = 0;                        ///< of the frames that were brought
-    uint32_t block_packets = 0;                     ///< that each block of a GPU's threads takes; the device chooses it
+    uint32_t mean_bytes = 0;     ///< of the frames that were brought
+    uint32_t block_packets = 0;  ///< that each block of a GPU's threads takes; the device chooses it
     uint32_t prefix_bytes = 0;
-    uint16_t headroom = 0;                          ///< free bytes before and behind each frame
+    uint16_t headroom = 0;  ///< free bytes before and behind each frame
     uint16_t tailroom = 0;
-    bool in_place = false;                          ///< no kernel writes to frames: they are read where the host keeps them
-    bool landed = false;                            ///< the sources are the device's own memory: the frames have been brought there side by side, to be set apart
+    bool in_place = false;  ///< no kernel writes to frames: they are read where the host keeps them
+    bool landed = false;  ///< the sources are the device's own memory: the frames have been brought there side by side,
+                          ///< to be set apart
 
     /// Where frame `i` is to be fetched from.
-    MILLRACE_DEVICE uint64_t source_of(uint32_t i) const { return sources != nullptr ? sources[i] : source + i * source_pitch; }
+    MILLRACE_DEVICE uint64_t source_of(uint32_t i) const {
+        return sources != nullptr ? sources[i] : source + i * source_pitch;
+    }
 };
 
 /// `at` of a packet that no later node will see.
@@ -124,12 +131,12 @@ inline constexpr uint16_t kNowhere = 0xffff;
 /// One kernel of a chain. A fused chain without ordered NFs is a single step with begin and end.
 struct Step {
     enum class Kind : uint8_t {
-        gather,   ///< brings the frames' present bytes from the host's memory into the packet buffer
-        nodes,    ///< every packet through the nodes [first, last), in any order of packets
-        tickets,  ///< numbers the packets that wait for node `first`, by their order keys, in order of arrival
-        commit,   ///< ends node `first` for one packet after the other, in order of arrival
-        pack,     ///< the first `prefix_bytes` of every frame, side by side, for the way back
-        snapshot, ///< nothing but the snapshot of the states, where NFs without an order change some
+        gather,    ///< brings the frames' present bytes from the host's memory into the packet buffer
+        nodes,     ///< every packet through the nodes [first, last), in any order of packets
+        tickets,   ///< numbers the packets that wait for node `first`, by their order keys, in order of arrival
+        commit,    ///< ends node `first` for one packet after the other, in order of arrival
+        pack,      ///< the first `prefix_bytes` of every frame, side by side, for the way back
+        snapshot,  ///< nothing but the snapshot of the states, where NFs without an order change some
     };
     Kind kind = Kind::nodes;
     uint16_t first = 0, last = 0;
@@ -138,12 +145,13 @@ struct Step {
     bool hold_last = false;    ///< keep the decisions of node `last - 1` for its commit
     bool crosses = false;      ///< the frames go to the host and come back first
     bool take_states = false;  ///< the first step that changes state: begin with what another device has left
-    bool snapshot = false;     ///< the last step that changes state: takes the snapshot of the states, and leaves them for others
-    bool awaits_turn = false;  ///< the first step with an order: see BatchView::turn, and writes BatchView::order
-    bool passes_turn = false;  ///< the last one
-    bool keys_of_next = false; ///< write the order keys of the packets that wait for node `last`
-    bool timed = false;        ///< of kind `nodes`: add what each part takes to BatchView::part_times
-    bool resident = false;     ///< a resident kernel runs it, with all others of the program
+    bool snapshot = false;  ///< the last step that changes state: takes the snapshot of the states, and leaves them for
+                            ///< others
+    bool awaits_turn = false;   ///< the first step with an order: see BatchView::turn, and writes BatchView::order
+    bool passes_turn = false;   ///< the last one
+    bool keys_of_next = false;  ///< write the order keys of the packets that wait for node `last`
+    bool timed = false;         ///< of kind `nodes`: add what each part takes to BatchView::part_times
+    bool resident = false;      ///< a resident kernel runs it, with all others of the program
     /// Whether batches must do it one after the other.
     constexpr bool in_order() const { return kind == Kind::tickets || kind == Kind::commit || kind == Kind::snapshot; }
     friend constexpr bool operator==(const Step&, const Step&) = default;

@@ -49,8 +49,8 @@ MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t n
 
 /// Sends packet `i` where the outcome of `node` leads; `targets` has an entry for each outcome. `counts` is
 /// laid out as BatchView::outcome_counts.
-MILLRACE_DEVICE void route_packet(const BatchView& batch, uint32_t* counts, uint32_t i, uint32_t node, Decision decision, const Target* targets,
-                                  uint32_t outcomes) {
+MILLRACE_DEVICE void route_packet(const BatchView& batch, uint32_t* counts, uint32_t i, uint32_t node,
+                                  Decision decision, const Target* targets, uint32_t outcomes) {
     // An outcome that the NF did not declare would index past its targets.
     const bool declared = decision.outcome < outcomes;
     if (!declared) decision.outcome = kUndeclaredOutcome;

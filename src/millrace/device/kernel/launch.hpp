@@ -37,7 +37,8 @@ MILLRACE_DEVICE void store_first(uint8_t* to, uint2 words, uint32_t count) {
     if (count & 1) *to = static_cast<uint8_t>(rest);
 }
 
-/// Copies a frame from a multiple of 16 to kSkew behind one of 8, in kCopyLanes threads. The kSkew bytes before it are overwritten.
+/// Copies a frame from a multiple of 16 to kSkew behind one of 8, in kCopyLanes threads. The kSkew bytes before it are
+/// overwritten.
 MILLRACE_DEVICE void gather_skewed(const uint8_t* from, uint8_t* to, uint32_t bytes) {
     constexpr uint32_t kWord = sizeof(uint4), kAsked = 4, kShift = 32 - 8 * kSkew;
     const uint32_t rank = threadIdx.x % kCopyLanes, lanes = ((1u << kCopyLanes) - 1) << (threadIdx.x % 32 - rank);
@@ -61,27 +62,36 @@ MILLRACE_DEVICE void gather_skewed(const uint8_t* from, uint8_t* to, uint32_t by
             last = __shfl_sync(lanes, own.w, kCopyLanes - 1, kCopyLanes);
             const uint32_t place = (first + k * kCopyLanes + rank) * kWord;
             uint8_t* const there = to - kSkew + place;
-            if (place < end) store_first(there, make_uint2(__funnelshift_r(before, own.x, kShift), __funnelshift_r(own.x, own.y, kShift)), end - place);
-            if (place + 8 < end) store_first(there + 8, make_uint2(__funnelshift_r(own.y, own.z, kShift), __funnelshift_r(own.z, own.w, kShift)), end - place - 8);
+            if (place < end)
+                store_first(there,
+                            make_uint2(__funnelshift_r(before, own.x, kShift), __funnelshift_r(own.x, own.y, kShift)),
+                            end - place);
+            if (place + 8 < end)
+                store_first(there + 8,
+                            make_uint2(__funnelshift_r(own.y, own.z, kShift), __funnelshift_r(own.z, own.w, kShift)),
+                            end - place - 8);
         }
     }
 }
 
-/// Fetches packet `i`'s frame from the host's memory, or from where it has landed, in kCopyLanes threads. The bus takes long to
-/// answer: each thread asks for several words before it waits.
+/// Fetches packet `i`'s frame from the host's memory, or from where it has landed, in kCopyLanes threads. The bus takes
+/// long to answer: each thread asks for several words before it waits.
 MILLRACE_DEVICE void gather_frame(const BatchView& batch, uint32_t i) {
     constexpr uint32_t kWord = sizeof(uint4), kHalf = sizeof(uint2), kAsked = 4;
     const uint32_t rank = threadIdx.x % kCopyLanes;
     const FrameDescriptor& frame = batch.descriptors[i];
     const auto* from = reinterpret_cast<const uint8_t*>(batch.source_of(i));
     uint8_t* to = batch.frames + frame.offset;
-    if ((reinterpret_cast<uintptr_t>(from) & (kWord - 1)) == 0 && (reinterpret_cast<uintptr_t>(to) & (kHalf - 1)) == kSkew && batch.headroom >= kSkew)
+    if ((reinterpret_cast<uintptr_t>(from) & (kWord - 1)) == 0 &&
+        (reinterpret_cast<uintptr_t>(to) & (kHalf - 1)) == kSkew && batch.headroom >= kSkew)
         return gather_skewed(from, to, frame.present);
-    if ((reinterpret_cast<uintptr_t>(from) & (kWord - 1)) != 0 || (reinterpret_cast<uintptr_t>(to) & (kHalf - 1)) != 0) {
+    if ((reinterpret_cast<uintptr_t>(from) & (kWord - 1)) != 0 ||
+        (reinterpret_cast<uintptr_t>(to) & (kHalf - 1)) != 0) {
         for (uint32_t at = rank; at < frame.present; at += kCopyLanes) to[at] = from[at];
         return;
     }
-    // The last word may reach behind the frame, the last half of one that is written up to a multiple of kHalf: frames begin at such.
+    // The last word may reach behind the frame, the last half of one that is written up to a multiple of kHalf: frames
+    // begin at such.
     const auto* words = reinterpret_cast<const uint4*>(from);
     auto* into = reinterpret_cast<uint2*>(to);
     const uint32_t count = (frame.present + kWord - 1) / kWord, halves = (frame.present + kHalf - 1) / kHalf;
@@ -105,18 +115,20 @@ MILLRACE_DEVICE void gather_frame(const BatchView& batch, uint32_t i) {
     }
 }
 
-/// The distinct values among those of a block's packets, warp by warp: so that a packet need not be compared with every other.
+/// The distinct values among those of a block's packets, warp by warp: so that a packet need not be compared with every
+/// other.
 class BlockValues {
 public:
     struct Shared {
-        uint32_t values[kMostBlockPackets];   ///< a warp's distinct ones from its first packet's place on
-        uint8_t counts[kMostBlockPackets];    ///< how many of the warp's packets have it
-        uint8_t firsts[kMostBlockPackets];    ///< the first of them
+        uint32_t values[kMostBlockPackets];  ///< a warp's distinct ones from its first packet's place on
+        uint8_t counts[kMostBlockPackets];   ///< how many of the warp's packets have it
+        uint8_t firsts[kMostBlockPackets];   ///< the first of them
         uint32_t distinct[kMostBlockPackets / 32];
     };
 
     /// All threads call it; thread `k` of the first `count` brings the value of packet `k`.
-    MILLRACE_DEVICE BlockValues(Shared& shared, uint32_t count, uint32_t value) : shared_(shared), warps_((count + 31) / 32), value_(value) {
+    MILLRACE_DEVICE BlockValues(Shared& shared, uint32_t count, uint32_t value)
+        : shared_(shared), warps_((count + 31) / 32), value_(value) {
         if (threadIdx.x / 32 < warps_) {
             const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
             const uint32_t taking_part = __ballot_sync(0xffffffffu, threadIdx.x < count);
@@ -164,7 +176,8 @@ public:
     };
 
     /// Share `share` of the batch. A block has at least as many threads as packets.
-    MILLRACE_DEVICE BlockPackets(const BatchView& batch, Shared& shared, uint32_t share) : shared_(shared), first_(share * batch.block_packets) {
+    MILLRACE_DEVICE BlockPackets(const BatchView& batch, Shared& shared, uint32_t share)
+        : shared_(shared), first_(share * batch.block_packets) {
         const uint32_t k = threadIdx.x;
         count_ = smaller(first_ + batch.block_packets, batch.count) - first_;
         if (k < kMaxNodes) shared.taken[k] = 0;
@@ -181,8 +194,8 @@ public:
         waiting_ = count_;
     }
 
-    /// Finds the packets that wait for `node`, for `each_waiting` and `share`, so that the others leave no lanes idle. In order of
-    /// length, as they were. Without it those get all packets, and must look which of them wait.
+    /// Finds the packets that wait for `node`, for `each_waiting` and `share`, so that the others leave no lanes idle.
+    /// In order of length, as they were. Without it those get all packets, and must look which of them wait.
     MILLRACE_DEVICE void find_waiting(const BatchView& batch, uint32_t node) {
         const uint32_t k = threadIdx.x;
         const bool waits = k < count_ && batch.at[first_ + shared_.order[k]] == node;
@@ -193,7 +206,8 @@ public:
         if (k % 32 == 0 && warp < kMostBlockPackets / 32) shared_.waiting_of_warp[warp] = __popc(same);
         __syncthreads();
         uint32_t place = __popc(same & ((1u << k % 32) - 1));
-        for (uint32_t before = 0; before < warp && before < kMostBlockPackets / 32; ++before) place += shared_.waiting_of_warp[before];
+        for (uint32_t before = 0; before < warp && before < kMostBlockPackets / 32; ++before)
+            place += shared_.waiting_of_warp[before];
         if (waits) shared_.waiting[place] = shared_.order[k];
         list_ = shared_.waiting;
         __syncthreads();
@@ -206,7 +220,8 @@ public:
     }
     /// Sets the block's frames apart.
     MILLRACE_DEVICE void set_apart(const BatchView& batch) const {
-        for (uint32_t k = threadIdx.x / kCopyLanes; k < count_; k += blockDim.x / kCopyLanes) gather_frame(batch, first_ + k);
+        for (uint32_t k = threadIdx.x / kCopyLanes; k < count_; k += blockDim.x / kCopyLanes)
+            gather_frame(batch, first_ + k);
         __syncthreads();
     }
     /// Runs `f(i)` for each packet, one thread a packet.
@@ -215,9 +230,9 @@ public:
         for (uint32_t k = threadIdx.x; k < count_; k += blockDim.x) f(first_ + shared_.order[k]);
         __syncthreads();
     }
-    /// Writes down each packet's order key, and its rank: kLeads and how many of the block's packets have its key if it is the first of
-    /// them; else how far behind that one it is, times 256, and how many are before it; 0 without a key. So whoever numbers the batch
-    /// need look at the first ones alone.
+    /// Writes down each packet's order key, and its rank: kLeads and how many of the block's packets have its key if it
+    /// is the first of them; else how far behind that one it is, times 256, and how many are before it; 0 without a
+    /// key. So whoever numbers the batch need look at the first ones alone.
     template <class KeyOf>
     MILLRACE_DEVICE void rank(const BatchView& batch, KeyOf&& key_of) const {
         for_each([&](uint32_t i) { shared_.keys[i - first_] = batch.keys[i] = key_of(i); });
@@ -231,7 +246,9 @@ public:
                 all += count;
                 if (warp < k / 32) before += count;
             });
-            batch.ranks[first_ + k] = static_cast<uint16_t>(keys.value() == kNoOrderKey ? 0 : leader == k ? kLeads | all : (k - leader) << 8 | before);
+            batch.ranks[first_ + k] = static_cast<uint16_t>(keys.value() == kNoOrderKey ? 0
+                                                            : leader == k               ? kLeads | all
+                                                                                        : (k - leader) << 8 | before);
         }
         __syncthreads();
     }
@@ -286,7 +303,9 @@ public:
     /// What came since the last call was `part`. Behind a barrier.
     MILLRACE_DEVICE void lap(uint32_t part) {
         const long long now = clock64();
-        if (threadIdx.x == 0) atomicAdd(reinterpret_cast<unsigned long long*>(times_ + part), static_cast<unsigned long long>(now - last_));
+        if (threadIdx.x == 0)
+            atomicAdd(reinterpret_cast<unsigned long long*>(times_ + part),
+                      static_cast<unsigned long long>(now - last_));
         last_ = now;
     }
 
@@ -299,7 +318,8 @@ private:
 template <class F>
 MILLRACE_DEVICE void for_each_copy(const BatchView& batch, F&& f) {
     const uint32_t at_once = gridDim.x * (blockDim.x / kCopyLanes);
-    for (uint32_t i = blockIdx.x * (blockDim.x / kCopyLanes) + threadIdx.x / kCopyLanes; i < batch.count; i += at_once) f(i);
+    for (uint32_t i = blockIdx.x * (blockDim.x / kCopyLanes) + threadIdx.x / kCopyLanes; i < batch.count; i += at_once)
+        f(i);
 }
 
 /// Fetches all frames.
@@ -312,13 +332,17 @@ MILLRACE_DEVICE void pack_head(const BatchView& batch, uint32_t i) {
     constexpr uint32_t kWord = sizeof(uint4);
     const uint8_t* from = batch.frames + batch.results[i].offset;
     uint8_t* to = batch.prefixes + static_cast<uint64_t>(i) * batch.prefix_bytes;
-    if (((reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to) | batch.prefix_bytes) & (kWord - 1)) != 0) {
+    if (((reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to) | batch.prefix_bytes) & (kWord - 1)) !=
+        0) {
         pack_packet(batch, i, Lanes<kCopyLanes>{});
         return;
     }
     // The last word may reach behind what was brought: into the room of its own frame.
-    const uint32_t words = (smaller(batch.prefix_bytes, static_cast<uint32_t>(batch.descriptors[i].present)) + kWord - 1) / kWord;
-    for (uint32_t k = threadIdx.x % kCopyLanes; k < words; k += kCopyLanes) reinterpret_cast<uint4*>(to)[k] = reinterpret_cast<const uint4*>(from)[k];
+    const uint32_t words = (smaller(batch.prefix_bytes, static_cast<uint32_t>(batch.descriptors[i].present)) + kWord -
+                            1) /
+                           kWord;
+    for (uint32_t k = threadIdx.x % kCopyLanes; k < words; k += kCopyLanes)
+        reinterpret_cast<uint4*>(to)[k] = reinterpret_cast<const uint4*>(from)[k];
 }
 
 /// Copies all heads.
@@ -331,8 +355,9 @@ enum class Then { route, hold };
 
 /// Ends one node that has a `finish` for those of the block's packets that wait for it, one thread a packet.
 template <Then After, class Finish>
-MILLRACE_DEVICE void finish_node(const BatchView& batch, const BlockPackets& block, uint32_t* counts, const void* tables, uint32_t node, Finish finish,
-                                 const Target* targets, uint32_t outcomes) {
+MILLRACE_DEVICE void finish_node(const BatchView& batch, const BlockPackets& block, uint32_t* counts,
+                                 const void* tables, uint32_t node, Finish finish, const Target* targets,
+                                 uint32_t outcomes) {
     block.each_waiting([&](uint32_t i) {
         if (batch.at[i] != node) return;
         Packet packet = batch.packets[i];
@@ -349,8 +374,8 @@ MILLRACE_DEVICE void finish_node(const BatchView& batch, const BlockPackets& blo
 /// Runs one node for those of the block's packets that wait for it. All lanes of a packet work on
 /// copies of its handle; the first one's is kept, as uniform code has made them equal.
 template <unsigned LaneCount, bool EmitsEvents, Then After, class Process>
-MILLRACE_DEVICE void run_node(const BatchView& batch, const BlockPackets& block, uint32_t* counts, const void* tables, uint32_t node, Process process,
-                              const Target* targets, uint32_t outcomes) {
+MILLRACE_DEVICE void run_node(const BatchView& batch, const BlockPackets& block, uint32_t* counts, const void* tables,
+                              uint32_t node, Process process, const Target* targets, uint32_t outcomes) {
     const Lanes<LaneCount> lanes;
     block.share<LaneCount>(node, [&](uint32_t i) {
         if (batch.at[i] != node) return;

@@ -1,5 +1,5 @@
-// What batches do one after the other: each is one block's work, in a kernel that waits for its turn. Packets are numbered by
-// their order keys, and committed. Included by the generated source only.
+// What batches do one after the other: each is one block's work, in a kernel that waits for its turn. Packets are
+// numbered by their order keys, and committed. Included by the generated source only.
 #pragma once
 
 #include "millrace/device/kernel/launch.hpp"
@@ -40,13 +40,16 @@ MILLRACE_DEVICE void wait_until(const BatchView& batch, There&& there) {
 }
 }  // namespace detail
 
-/// In the first ordered step of a batch that has a turn, which begins here: what the batches have written that had theirs is seen from here on.
+/// In the first ordered step of a batch that has a turn, which begins here: what the batches have written that had
+/// theirs is seen from here on.
 MILLRACE_DEVICE void await_turn(const BatchView& batch) {
     if (batch.turn == 0) return;
     if (threadIdx.x == 0) {
         Turns& turns = *batch.turns;
-        detail::wait_until(batch, [&] { return detail::load_turn(&turns.done[batch.after % Turns::kPlaces]) >= batch.after; });
-        detail::wait_until(batch, [&] { return !detail::is_taken(&turns.taken) && atomicCAS(&turns.taken, 0u, 1u) == 0; });
+        detail::wait_until(batch,
+                           [&] { return detail::load_turn(&turns.done[batch.after % Turns::kPlaces]) >= batch.after; });
+        detail::wait_until(batch,
+                           [&] { return !detail::is_taken(&turns.taken) && atomicCAS(&turns.taken, 0u, 1u) == 0; });
         __threadfence();
         *batch.order = ++turns.count;
     }
@@ -59,15 +62,19 @@ MILLRACE_DEVICE void pass_turn(const BatchView& batch) {
     if (threadIdx.x != 0) return;
     Turns& turns = *batch.turns;
     __threadfence();
-    asm volatile("st.release.gpu.u64 [%0], %1;" : : "l"(&turns.done[batch.turn % Turns::kPlaces]), "l"(batch.turn) : "memory");
+    asm volatile("st.release.gpu.u64 [%0], %1;"
+                 :
+                 : "l"(&turns.done[batch.turn % Turns::kPlaces]), "l"(batch.turn)
+                 : "memory");
     asm volatile("st.release.gpu.u32 [%0], %1;" : : "l"(&turns.taken), "r"(0u) : "memory");
 }
 
 /// Most packets that lead their key in their block which number_leaders takes.
 inline constexpr uint32_t kMostLeaders = kOrderedThreads;
 
-/// Writes the tickets of the packets that lead their key in their block, where there are few of them; whether there are. One block.
-/// Each thread looks through an equal share of the batch for them, and then takes one. Calls `await` before it looks at tickets.
+/// Writes the tickets of the packets that lead their key in their block, where there are few of them; whether there
+/// are. One block. Each thread looks through an equal share of the batch for them, and then takes one. Calls `await`
+/// before it looks at tickets.
 template <class Await>
 MILLRACE_DEVICE bool number_leaders(const BatchView& batch, MutableView<uint64_t> tickets, Await&& await) {
     constexpr uint32_t kAtOnce = 8;  // ranks of a load
@@ -130,11 +137,11 @@ MILLRACE_DEVICE bool number_leaders(const BatchView& batch, MutableView<uint64_t
     return true;
 }
 
-/// Numbers the packets that have an order key, in order of arrival: `take_ticket` then finds what is theirs. One block; where few packets
-/// lead their key it looks at these alone. Else rounds of 1,024 packets in order of
-/// arrival, a thread taking every 256th. Within a round the packets of a key are counted by groups of 32:
-/// a key's counts stand in a row of a table that the keys are hashed into, and a packet's place is the sum
-/// of those before its group's. Calls `await`, once, before it looks at tickets.
+/// Numbers the packets that have an order key, in order of arrival: `take_ticket` then finds what is theirs. One block;
+/// where few packets lead their key it looks at these alone. Else rounds of 1,024 packets in order of arrival, a thread
+/// taking every 256th. Within a round the packets of a key are counted by groups of 32: a key's counts stand in a row
+/// of a table that the keys are hashed into, and a packet's place is the sum of those before its group's. Calls
+/// `await`, once, before it looks at tickets.
 template <class Await>
 MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t> tickets, Await&& await) {
     if (number_leaders(batch, tickets, await)) return;
@@ -151,7 +158,8 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t
     uint32_t key[kShare], next_key[kShare], peers[kShare], row[kShare];
     for (uint32_t k = 0; k < kShare; ++k) next_key[k] = key_of(k * kOrderedThreads + threadIdx.x);
     for (uint32_t i = threadIdx.x; i < kRound; i += kOrderedThreads) keys[i] = kNone;
-    for (uint32_t i = threadIdx.x; i < kRound * (kGroups / 4); i += kOrderedThreads) counts[i / (kGroups / 4)][i % (kGroups / 4)] = 0;
+    for (uint32_t i = threadIdx.x; i < kRound * (kGroups / 4); i += kOrderedThreads)
+        counts[i / (kGroups / 4)][i % (kGroups / 4)] = 0;
     __syncthreads();
     for (uint32_t first = 0; first < batch.count; first += kRound) {
 #pragma unroll
@@ -181,12 +189,15 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t
                 base = tickets[key[k]];
                 for (uint32_t w = 0; w < kGroups / 4; ++w) {
                     const uint32_t word = counts[row[k]][w];
-                    const uint32_t earlier = w < group / 4 ? word : w == group / 4 ? word & ((1u << (8 * (group % 4))) - 1) : 0;
+                    const uint32_t earlier = w < group / 4    ? word
+                                             : w == group / 4 ? word & ((1u << (8 * (group % 4))) - 1)
+                                                              : 0;
                     before = __dp4a(earlier, 0x01010101u, before);
                     total = __dp4a(word, 0x01010101u, total);
                 }
             }
-            const uint64_t ticket = __shfl_sync(0xffffffffu, base + before, __ffs(peers[k]) - 1) + __popc(peers[k] & ((1u << lane) - 1));
+            const uint64_t ticket = __shfl_sync(0xffffffffu, base + before, __ffs(peers[k]) - 1) +
+                                    __popc(peers[k] & ((1u << lane) - 1));
             if (key[k] != kNone) batch.bases[first + k * kOrderedThreads + threadIdx.x] = ticket;
             // The last group that has the key carries its counter on.
             if (row[k] != kNone && before + __popc(peers[k]) != total) row[k] = kNone;
@@ -210,8 +221,8 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t
 /// round's. Packets without a key stand for themselves. The keys are those of `number_packets`: the NF
 /// may have changed the packet since.
 template <class Commit>
-MILLRACE_DEVICE void commit_packets(const BatchView& batch, uint32_t* counts, const void* tables, uint32_t node, Commit commit, const Target* targets,
-                                    uint32_t outcomes) {
+MILLRACE_DEVICE void commit_packets(const BatchView& batch, uint32_t* counts, const void* tables, uint32_t node,
+                                    Commit commit, const Target* targets, uint32_t outcomes) {
     __shared__ uint32_t keys[kOrderedThreads];
     __shared__ uint8_t waits[kOrderedThreads];
     for (uint32_t first = 0; first < batch.count; first += blockDim.x) {
@@ -226,7 +237,8 @@ MILLRACE_DEVICE void commit_packets(const BatchView& batch, uint32_t* counts, co
         if (leads) {
             for (uint32_t k = threadIdx.x; k < blockDim.x; ++k) {
                 if (k != threadIdx.x && !(waits[k] && keys[k] == key && key != 0xffffffffu)) continue;
-                route_packet(batch, counts, first + k, node, commit(&batch.packets[first + k], tables, batch.decisions[first + k]), targets, outcomes);
+                route_packet(batch, counts, first + k, node,
+                             commit(&batch.packets[first + k], tables, batch.decisions[first + k]), targets, outcomes);
             }
         }
         __syncthreads();

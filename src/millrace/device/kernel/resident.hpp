@@ -1,6 +1,6 @@
-// A resident kernel: it stays on the device, takes batch after batch from a communication list in the host's memory, runs all
-// steps of each, and writes what goes back where the host reads it. So a batch takes no call of the driver (the UCLouvain
-// thesis's persistent kernels; GEN, section 4).
+// A resident kernel: it stays on the device, takes batch after batch from a communication list in the host's memory,
+// runs all steps of each, and writes what goes back where the host reads it. So a batch takes no call of the driver
+// (the UCLouvain thesis's persistent kernels; GEN, section 4).
 #pragma once
 
 #include "millrace/device/kernel/batch.hpp"
@@ -21,30 +21,30 @@ struct alignas(16) ResidentBatch {
     ResidentMove in[2];
     /// Behind the last one.
     ResidentMove out[3];
-    /// Its turn among the batches whose steps have an order, from 1; 0: it has none. Its ordered steps begin when `*turns`, in
-    /// the host's memory, is one less, and leave this there.
+    /// Its turn among the batches whose steps have an order, from 1; 0: it has none. Its ordered steps begin when
+    /// `*turns`, in the host's memory, is one less, and leave this there.
     uint64_t turn = 0;
     uint64_t* turns = nullptr;
     uint32_t gather = 0;  ///< whether the gather step is to run
 };
 
-/// A place of the list. The host makes it ready when it is free, the kernel done, the host free again; batches take the places
-/// in turn.
+/// A place of the list. The host makes it ready when it is free, the kernel done, the host free again; batches take the
+/// places in turn.
 struct alignas(64) ResidentEntry {
     enum State : uint32_t { free, ready, done };
     uint32_t state = free;
     ResidentBatch batch;
 };
 
-/// A kernel's blocks are this many teams, fewer if the list is shorter, which work on batches side by side: batch n is team
-/// n % teams'. What takes a batch its time is loads that wait for each other, so that one team would leave the device idle, and
-/// later batches waiting.
+/// A kernel's blocks are this many teams, fewer if the list is shorter, which work on batches side by side: batch n is
+/// team n % teams'. What takes a batch its time is loads that wait for each other, so that one team would leave the
+/// device idle, and later batches waiting.
 inline constexpr uint32_t kMostTeams = 4;
 
 /// What the host has to say to the kernel besides.
 struct alignas(64) ResidentControl {
-    /// The kernel ends when the next batch would be this one: to end at once, 0; behind what is on the list, how many batches
-    /// have been put there so far.
+    /// The kernel ends when the next batch would be this one: to end at once, 0; behind what is on the list, how many
+    /// batches have been put there so far.
     uint64_t until = ~uint64_t{0};
     uint64_t first[kMostTeams] = {};  ///< each team's first batch, from 0
 };
@@ -61,12 +61,12 @@ struct alignas(16) ResidentMeeting {
 struct ResidentList {
     ResidentEntry* entries;
     const ResidentControl* control;
-    const uint32_t* heartbeat;   ///< that the host's program is there: counts on
-    ResidentMeeting* meetings;   ///< of each team
-    uint64_t patience_ns;        ///< the kernel ends by itself when the heartbeat stands still for longer
-    uint32_t depth;              ///< of the list
+    const uint32_t* heartbeat;  ///< that the host's program is there: counts on
+    ResidentMeeting* meetings;  ///< of each team
+    uint64_t patience_ns;       ///< the kernel ends by itself when the heartbeat stands still for longer
+    uint32_t depth;             ///< of the list
     uint32_t teams;
-    uint32_t least_packets;      ///< that are worth a block of their own
+    uint32_t least_packets;  ///< that are worth a block of their own
 };
 
 }  // namespace millrace::device
@@ -77,10 +77,12 @@ struct ResidentList {
 
 namespace millrace::device {
 
-/// One thread's view of a resident kernel. All threads of a block call each function. Blocks are those of one team here.
+/// One thread's view of a resident kernel. All threads of a block call each function. Blocks are those of one team
+/// here.
 ///
-/// Nothing that a launch does unasked happens here: the first-level caches hold lines of earlier batches until a fence behind
-/// an acquiring load drops them, once a batch in each block that takes part, again at barriers and when a turn comes.
+/// Nothing that a launch does unasked happens here: the first-level caches hold lines of earlier batches until a fence
+/// behind an acquiring load drops them, once a batch in each block that takes part, again at barriers and when a turn
+/// comes.
 class ResidentKernel {
 public:
     struct Shared {
@@ -90,7 +92,8 @@ public:
 
     MILLRACE_DEVICE ResidentKernel(const ResidentList& list, Shared& shared)
         : list_(list), shared_(shared), team_blocks_(gridDim.x / list.teams), rank_(blockIdx.x % team_blocks_),
-          meeting_(list.meetings[blockIdx.x / team_blocks_]), next_(load(&list.control->first[blockIdx.x / team_blocks_])) {}
+          meeting_(list.meetings[blockIdx.x / team_blocks_]),
+          next_(load(&list.control->first[blockIdx.x / team_blocks_])) {}
 
     /// Waits for the next batch; false when the kernel is to end.
     MILLRACE_DEVICE bool next() {
@@ -119,8 +122,8 @@ public:
     MILLRACE_DEVICE bool leads() const { return rank_ == 0; }
     MILLRACE_DEVICE bool gathers() const { return shared_.batch.gather != 0; }
 
-    /// Runs `f(share)` for each of this block's shares of the batch: always the same ones, so that steps which look at one packet
-    /// at a time need no barrier between them.
+    /// Runs `f(share)` for each of this block's shares of the batch: always the same ones, so that steps which look at
+    /// one packet at a time need no barrier between them.
     template <class F>
     MILLRACE_DEVICE void for_each_share(F&& f) const {
         for (uint32_t share = rank_; share * batch().block_packets < batch().count; share += blocks_) f(share);
@@ -129,7 +132,8 @@ public:
     template <class F>
     MILLRACE_DEVICE void for_each_copy(F&& f) const {
         for_each_share([&](uint32_t share) {
-            const uint32_t first = share * batch().block_packets, behind = smaller(first + batch().block_packets, batch().count);
+            const uint32_t first = share * batch().block_packets,
+                           behind = smaller(first + batch().block_packets, batch().count);
             for (uint32_t i = first + threadIdx.x / kCopyLanes; i < behind; i += blockDim.x / kCopyLanes) f(i);
         });
         __syncthreads();
@@ -156,7 +160,8 @@ public:
         __syncthreads();
     }
 
-    /// Before the first ordered step, in the leading block: all ordered batches before this one are through with theirs.
+    /// Before the first ordered step, in the leading block: all ordered batches before this one are through with
+    /// theirs.
     MILLRACE_DEVICE void await_turn() {
         if (threadIdx.x == 0 && shared_.batch.turn != last_turn_ + 1) {
             while (load(shared_.batch.turns) + 1 < shared_.batch.turn && load(&list_.control->until) != 0) {
@@ -194,9 +199,15 @@ private:
 
     /// Asks the memory itself; a fence makes what was written before that value visible, too.
     template <class T>
-    MILLRACE_DEVICE static T load(const T* from) { return *static_cast<const volatile T*>(from); }
-    MILLRACE_DEVICE static void store(uint32_t* to, uint32_t value) { asm volatile("st.release.sys.u32 [%0], %1;" : : "l"(to), "r"(value) : "memory"); }
-    MILLRACE_DEVICE static void store(uint64_t* to, uint64_t value) { asm volatile("st.release.sys.u64 [%0], %1;" : : "l"(to), "l"(value) : "memory"); }
+    MILLRACE_DEVICE static T load(const T* from) {
+        return *static_cast<const volatile T*>(from);
+    }
+    MILLRACE_DEVICE static void store(uint32_t* to, uint32_t value) {
+        asm volatile("st.release.sys.u32 [%0], %1;" : : "l"(to), "r"(value) : "memory");
+    }
+    MILLRACE_DEVICE static void store(uint64_t* to, uint64_t value) {
+        asm volatile("st.release.sys.u64 [%0], %1;" : : "l"(to), "l"(value) : "memory");
+    }
     MILLRACE_DEVICE static uint64_t time_ns() {
         uint64_t time;
         asm volatile("mov.u64 %0, %globaltimer;" : "=l"(time));
@@ -247,7 +258,8 @@ private:
     MILLRACE_DEVICE void take(const ResidentBatch& from) {
         const auto* words = reinterpret_cast<const uint4*>(&from);
         auto* to = reinterpret_cast<uint4*>(&shared_.batch);
-        for (uint32_t i = threadIdx.x; i < sizeof(ResidentBatch) / sizeof(uint4); i += blockDim.x) to[i] = __ldcv(words + i);
+        for (uint32_t i = threadIdx.x; i < sizeof(ResidentBatch) / sizeof(uint4); i += blockDim.x)
+            to[i] = __ldcv(words + i);
     }
     /// Takes the batch over for the team, as many blocks of it as it takes: one works alone without a barrier.
     MILLRACE_DEVICE void lead() {
@@ -287,17 +299,18 @@ private:
                 if (at + k * threads < words) to[at + k * threads] = asked[k];
         }
         const auto* bytes = reinterpret_cast<const volatile uint8_t*>(from);
-        for (uint64_t at = words * sizeof(uint4) + rank; at < move.bytes; at += threads) reinterpret_cast<uint8_t*>(to)[at] = bytes[at];
+        for (uint64_t at = words * sizeof(uint4) + rank; at < move.bytes; at += threads)
+            reinterpret_cast<uint8_t*>(to)[at] = bytes[at];
     }
 
     const ResidentList& list_;
     Shared& shared_;
     const uint32_t team_blocks_, rank_;  ///< of this block in its team
     ResidentMeeting& meeting_;
-    uint64_t next_;          ///< batch, in the leading block
-    uint64_t seen_ = 0;      ///< the word published last, in the others
+    uint64_t next_;      ///< batch, in the leading block
+    uint64_t seen_ = 0;  ///< the word published last, in the others
     uint64_t last_turn_ = 0;
-    uint32_t blocks_ = 1;    ///< that take part
+    uint32_t blocks_ = 1;  ///< that take part
 };
 
 }  // namespace millrace::device

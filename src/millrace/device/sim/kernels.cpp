@@ -12,11 +12,13 @@ namespace {
 
 class Kernel {
 public:
-    Kernel(const chain::Program& program, const std::vector<const void*>& tables, const Step& step, const BatchView& batch)
+    Kernel(const chain::Program& program, const std::vector<const void*>& tables, const Step& step,
+           const BatchView& batch)
         : program_(program), tables_(tables), step_(step), batch_(batch) {}
 
     void gather(uint32_t i) {
-        std::memcpy(batch_.frames + batch_.descriptors[i].offset, reinterpret_cast<const void*>(batch_.source_of(i)), batch_.descriptors[i].present);
+        std::memcpy(batch_.frames + batch_.descriptors[i].offset, reinterpret_cast<const void*>(batch_.source_of(i)),
+                    batch_.descriptors[i].present);
     }
 
     void nodes(uint32_t i) {
@@ -41,7 +43,8 @@ public:
         }
         if (step_.keys_of_next) {
             const nf::Type& type = *program_.nodes[step_.last].type;
-            batch_.keys[i] = batch_.at[i] == step_.last ? type.order_key(batch_.packets[i], tables_[step_.last]) : kNoOrderKey;
+            batch_.keys[i] = batch_.at[i] == step_.last ? type.order_key(batch_.packets[i], tables_[step_.last])
+                                                        : kNoOrderKey;
         }
         if (step_.end) end_packet(batch_, i);
         lap(kEndPart);
@@ -67,12 +70,14 @@ private:
     void lap(uint32_t part) {
         if (!step_.timed) return;
         const auto now = std::chrono::steady_clock::now();
-        batch_.part_times[part] += static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now - last_).count());
+        batch_.part_times[part] += static_cast<uint64_t>(
+            std::chrono::duration_cast<std::chrono::nanoseconds>(now - last_).count());
         last_ = now;
     }
     void route(uint32_t i, uint16_t node, Decision decision) {
         const std::vector<Target>& targets = program_.nodes[node].targets;
-        route_packet(batch_, batch_.outcome_counts, i, node, decision, targets.data(), static_cast<uint32_t>(targets.size()));
+        route_packet(batch_, batch_.outcome_counts, i, node, decision, targets.data(),
+                     static_cast<uint32_t>(targets.size()));
     }
 
     const chain::Program& program_;
@@ -103,7 +108,8 @@ void run_step(const chain::Program& program, const std::vector<const void*>& tab
         case Step::Kind::nodes: {
             const uint32_t stride = batch.count == 1 ? 1 : stride_for(batch.count, seed);
             uint64_t at = seed % batch.count;
-            for (uint32_t k = 0; k < batch.count; ++k, at = (at + stride) % batch.count) kernel.nodes(static_cast<uint32_t>(at));
+            for (uint32_t k = 0; k < batch.count; ++k, at = (at + stride) % batch.count)
+                kernel.nodes(static_cast<uint32_t>(at));
             break;
         }
         case Step::Kind::tickets:
@@ -112,8 +118,7 @@ void run_step(const chain::Program& program, const std::vector<const void*>& tab
         case Step::Kind::commit:
             for (uint32_t i = 0; i < batch.count; ++i) kernel.commit(i);
             break;
-        case Step::Kind::snapshot:
-            break;
+        case Step::Kind::snapshot: break;
         case Step::Kind::pack:
             for (uint32_t i = 0; i < batch.count; ++i) kernel.pack(i);
             break;

@@ -47,7 +47,8 @@ private:
     void work(unsigned team) {
         for (uint64_t next = team;; next += list_.teams()) {
             uint32_t heard = bell_.load(std::memory_order_acquire);
-            for (; list_.posted() <= next && !stopped_; heard = bell_.load(std::memory_order_acquire)) bell_.wait(heard, std::memory_order_acquire);
+            for (; list_.posted() <= next && !stopped_; heard = bell_.load(std::memory_order_acquire))
+                bell_.wait(heard, std::memory_order_acquire);
             ResidentEntry& entry = entries_[next % entries_.size()];
             if (stopped_ || !run(entry.batch)) return;
             std::atomic_ref(entry.state).store(ResidentEntry::done, std::memory_order_release);
@@ -68,7 +69,8 @@ private:
             if ((step->kind != Step::Kind::gather || batch.gather != 0) &&
                 !carry_out(Operation::Kind::kernel, [&] { return device_.run(*program_, index, batch.view); }))
                 return false;
-            if (first != steps.end() && step + 1 == behind) std::atomic_ref(*batch.turns).store(batch.turn, std::memory_order_release);
+            if (first != steps.end() && step + 1 == behind)
+                std::atomic_ref(*batch.turns).store(batch.turn, std::memory_order_release);
         }
         for (const ResidentMove& out : batch.out)
             if (out.bytes != 0 && !move(out, false)) return false;
@@ -76,7 +78,9 @@ private:
     }
 
     bool move(const ResidentMove& piece, bool in) {
-        return carry_out(Operation::Kind::copy, [&] { return device_.copy(piece.host, reinterpret_cast<Address>(piece.device), piece.bytes, in); });
+        return carry_out(Operation::Kind::copy, [&] {
+            return device_.copy(piece.host, reinterpret_cast<Address>(piece.device), piece.bytes, in);
+        });
     }
 
     bool await_turn(const ResidentBatch& batch) {

@@ -17,12 +17,15 @@ constexpr uint8_t kPoison = 0xa5;
 constexpr size_t kAlignment = 256;
 
 uint64_t steady_ns() {
-    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
+    return static_cast<uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+            .count());
 }
 
 }  // namespace
 
-/// An image's tables relocated into device memory. The arrays are shared by address. Made and ended with the mutex held.
+/// An image's tables relocated into device memory. The arrays are shared by address. Made and ended with the mutex
+/// held.
 class SimDevice::LoadedImage {
 public:
     LoadedImage(SimDevice& device, const nf::Image& image) : LoadedImage(device) {
@@ -99,8 +102,9 @@ private:
 
 /// Whether a test has asked for faults that end a device, or keep it from ever answering.
 static bool breaks_down(const SimOptions& options) {
-    return std::any_of(options.faults.begin(), options.faults.end(),
-                       [](const Fault& fault) { return fault.kind != Fault::Kind::slow || fault.slow_polls > UINT32_MAX; });
+    return std::any_of(options.faults.begin(), options.faults.end(), [](const Fault& fault) {
+        return fault.kind != Fault::Kind::slow || fault.slow_polls > UINT32_MAX;
+    });
 }
 
 SimDevice::SimDevice(SimOptions options)
@@ -110,7 +114,10 @@ SimDevice::SimDevice(SimOptions options)
 
 SimDevice::~SimDevice() = default;
 
-std::string SimDevice::describe() const { return "simulated GPU (sim:" + std::to_string(options_.number) + ", " + std::to_string(options_.memory_bytes >> 20) + " MiB)"; }
+std::string SimDevice::describe() const {
+    return "simulated GPU (sim:" + std::to_string(options_.number) + ", " +
+           std::to_string(options_.memory_bytes >> 20) + " MiB)";
+}
 
 Status SimDevice::state() const {
     const std::lock_guard lock(mutex_);
@@ -146,7 +153,9 @@ void SimDevice::free_locked(Address address) {
     allocations_.erase(found);
 }
 
-void* SimDevice::allocate_host(size_t bytes) { return std::aligned_alloc(kAlignment, (bytes + kAlignment) / kAlignment * kAlignment); }
+void* SimDevice::allocate_host(size_t bytes) {
+    return std::aligned_alloc(kAlignment, (bytes + kAlignment) / kAlignment * kAlignment);
+}
 void SimDevice::free_host(void* memory) { std::free(memory); }
 
 StreamId SimDevice::create_stream(bool timed) {
@@ -157,7 +166,8 @@ StreamId SimDevice::create_stream(bool timed) {
 }
 
 std::shared_ptr<LoadedProgram> SimDevice::load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) {
-    if (state() != Status::ok) throw DeviceError(describe() + ": chain '" + program->name + "' can't be loaded: the device has failed");
+    if (state() != Status::ok)
+        throw DeviceError(describe() + ": chain '" + program->name + "' can't be loaded: the device has failed");
     return std::make_shared<Loaded>(*this, std::move(program), std::move(steps));
 }
 
@@ -220,28 +230,30 @@ Status SimDevice::copy_rows_to_device(StreamId stream, Address to, size_t to_pit
                                       size_t width, size_t rows) {
     // A GPU's driver refuses rows that overlap.
     return put(stream, {Operation::Kind::copy, [=, this] {
-                               if (to_pitch < width || from_pitch < width) return false;
-                               for (size_t row = 0; row < rows; ++row) {
-                                   auto* host = const_cast<uint8_t*>(static_cast<const uint8_t*>(from)) + row * from_pitch;
-                                   if (!copy(host, to + row * to_pitch, width, true)) return false;
-                               }
-                               return true;
-                           }});
+                            if (to_pitch < width || from_pitch < width) return false;
+                            for (size_t row = 0; row < rows; ++row) {
+                                auto* host = const_cast<uint8_t*>(static_cast<const uint8_t*>(from)) + row * from_pitch;
+                                if (!copy(host, to + row * to_pitch, width, true)) return false;
+                            }
+                            return true;
+                        }});
 }
 Status SimDevice::copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch,
                                     size_t width, size_t rows) {
-    return put(stream, {Operation::Kind::copy, [=, this] {
-                               for (size_t row = 0; row < rows; ++row)
-                                   if (!copy(static_cast<uint8_t*>(to) + row * to_pitch, from + row * from_pitch, width, false)) return false;
-                               return true;
-                           }});
+    return put(stream,
+               {Operation::Kind::copy, [=, this] {
+                    for (size_t row = 0; row < rows; ++row)
+                        if (!copy(static_cast<uint8_t*>(to) + row * to_pitch, from + row * from_pitch, width, false))
+                            return false;
+                    return true;
+                }});
 }
 Status SimDevice::scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) {
     return put(stream, {Operation::Kind::copy, [=, this] {
-                               return std::all_of(pieces.begin(), pieces.end(), [this](const CopyPiece& piece) {
-                                   return copy(piece.host, piece.device, piece.bytes, false);
-                               });
-                           }});
+                            return std::all_of(pieces.begin(), pieces.end(), [this](const CopyPiece& piece) {
+                                return copy(piece.host, piece.device, piece.bytes, false);
+                            });
+                        }});
 }
 
 Status SimDevice::launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) {
@@ -251,17 +263,19 @@ Status SimDevice::launch(StreamId stream, const LoadedProgram& program, size_t s
             const std::lock_guard lock(mutex_);
             open_turns_.insert(batch.turn);
         }
-        if (const Status status = put(stream, {Operation::Kind::await_turn, nullptr, 0, nullptr, batch.after}); status != Status::ok) return status;
+        if (const Status status = put(stream, {Operation::Kind::await_turn, nullptr, 0, nullptr, batch.after});
+            status != Status::ok)
+            return status;
     }
     const bool passes = batch.turn != 0 && kind.passes_turn;
     return put(stream, {Operation::Kind::kernel, [=, this, &program] {
-                               const bool sound = run(program, step, batch);
-                               if (passes) {
-                                   open_turns_.erase(batch.turn);
-                                   turn_taken_ = false;
-                               }
-                               return sound;
-                           }});
+                            const bool sound = run(program, step, batch);
+                            if (passes) {
+                                open_turns_.erase(batch.turn);
+                                turn_taken_ = false;
+                            }
+                            return sound;
+                        }});
 }
 
 /// With the mutex held. False: a bad address.
@@ -333,14 +347,17 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
 Status SimDevice::launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) {
     const auto& loaded = static_cast<const TaskLoaded&>(task);
     return put(stream, {Operation::Kind::kernel, [=, this, &loaded] {
-                               const size_t words = batch.count * sizeof(uint32_t);
-                               const TaskBatch view{reinterpret_cast<const uint32_t*>(memory(reinterpret_cast<Address>(batch.in), words * loaded.task().in_words)),
-                                                    reinterpret_cast<uint32_t*>(memory(reinterpret_cast<Address>(batch.out), words * loaded.task().out_words)),
-                                                    batch.count};
-                               if (view.in == nullptr || view.out == nullptr) return false;
-                               for (uint32_t i = 0; i < batch.count; ++i) loaded.task().run(loaded.tables(), view, i);
-                               return true;
-                           }});
+                            const size_t words = batch.count * sizeof(uint32_t);
+                            const TaskBatch view{
+                                reinterpret_cast<const uint32_t*>(
+                                    memory(reinterpret_cast<Address>(batch.in), words * loaded.task().in_words)),
+                                reinterpret_cast<uint32_t*>(
+                                    memory(reinterpret_cast<Address>(batch.out), words * loaded.task().out_words)),
+                                batch.count};
+                            if (view.in == nullptr || view.out == nullptr) return false;
+                            for (uint32_t i = 0; i < batch.count; ++i) loaded.task().run(loaded.tables(), view, i);
+                            return true;
+                        }});
 }
 
 Status SimDevice::record(StreamId stream, EventId& event) {
@@ -423,7 +440,8 @@ void SimDevice::advance() {
     // A few operations of streams picked at random: what no event orders happens in any order.
     const unsigned budget = options_.lag == 0 ? 1u << 30 : 1 + static_cast<unsigned>(random_() % (2 * options_.lag));
     unsigned idle = 0;
-    for (unsigned done = 0; done < budget && idle < 4 * streams_.size() && state_ == Status::ok && stalled_polls_ == 0;) {
+    for (unsigned done = 0;
+         done < budget && idle < 4 * streams_.size() && state_ == Status::ok && stalled_polls_ == 0;) {
         if (step(static_cast<StreamId>(random_() % streams_.size()))) {
             ++done;
             idle = 0;

@@ -51,7 +51,8 @@ public:
     bool pin(void*, size_t) override { return true; }
     void unpin(void*) override {}
     StreamId create_stream(bool timed) override;
-    std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) override;
+    std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program,
+                                        std::vector<Step> steps) override;
     std::shared_ptr<Resident> start_resident(std::shared_ptr<LoadedProgram> program, unsigned depth) override;
     std::shared_ptr<LoadedTask> load(const Task& task, const nf::Image& image) override;
     Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) override;
@@ -126,8 +127,8 @@ private:
     bool turn_taken_ = false;
     uint64_t turns_had_ = 0;
     std::map<EventId, std::shared_ptr<std::atomic<bool>>> events_;  // whether they have come
-    std::vector<bool> timed_;                    // by stream
-    std::map<EventId, uint64_t> times_;          // of events of timed streams
+    std::vector<bool> timed_;                                       // by stream
+    std::map<EventId, uint64_t> times_;                             // of events of timed streams
     std::vector<Fault> faults_;
     uint64_t operations_ = 0;
     uint64_t packets_ = 0;

@@ -62,7 +62,8 @@ CpuEngine::Halves& CpuEngine::halves_for(const std::shared_ptr<const chain::Prog
     return *halves;
 }
 
-void CpuEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count) {
+void CpuEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
+                       rte_mbuf* const* mbufs, size_t count) {
     Halves& halves = halves_for(program);
     for (size_t i = 0; i < count; i += kVector) {
         const size_t n = std::min(kVector, count - i);
@@ -77,21 +78,23 @@ void CpuEngine::submit(const std::shared_ptr<const chain::Program>& program, Cha
     }
 }
 
-void CpuEngine::decide(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
-                       size_t count, Fate* fates) {
+void CpuEngine::decide(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
+                       rte_mbuf* const* mbufs, size_t count, Fate* fates) {
     run_vector(*program, counters, halves_for(program), mbufs, count);
     std::copy_n(fates_.begin(), count, fates);
 }
 
 /// A chain without NFs: nobody looks at the packets.
-void CpuEngine::pass_through(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count) {
+void CpuEngine::pass_through(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
+                             size_t count) {
     std::fill_n(fates_.begin(), count, Fate{{chain::Target::Kind::output, 0}, kNoNode, kNoPort, {}});
     if (delivery_.wants_visits())
         for (size_t i = 0; i < count; ++i) delivery_.visits(program, mbufs[i], {}, fates_[i]);
     counters.batches.add(1);
 }
 
-CpuEngine::Active CpuEngine::parse(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count) {
+CpuEngine::Active CpuEngine::parse(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
+                                   size_t count) {
     Active active;
     for (size_t i = 0; i < count; ++i) {
         if (i + 4 < count) __builtin_prefetch(rte_pktmbuf_mtod(mbufs[i + 4], void*));
@@ -102,7 +105,8 @@ CpuEngine::Active CpuEngine::parse(const chain::Program& program, ChainCounters&
         packet.parse();
         const Malformed malformed = packet.layers().malformed;
         if (malformed != Malformed::no && program.drop_malformed) {
-            fates_[i] = Fate{{chain::Target::Kind::drop, 0}, kParserNode, kNoPort, {kNoDetail, static_cast<uint32_t>(malformed)}};
+            fates_[i] = Fate{
+                {chain::Target::Kind::drop, 0}, kParserNode, kNoPort, {kNoDetail, static_cast<uint32_t>(malformed)}};
             at_[i] = kDone;
             counters.malformed[static_cast<size_t>(malformed)].add(1);
         } else {
@@ -140,9 +144,10 @@ void CpuEngine::run_node(const chain::Program& program, size_t index, Halves& ha
         for (size_t i = 0; i < active; ++i) decisions_[i] = type.commit(*active_[i], tables, decisions_[i]);
 }
 
-/// Notes where a packet goes that does not go on to the next node. (Field by field: a fate that is put together first and
-/// then copied has to wait for its parts.)
-inline void CpuEngine::leave(const Packet& packet, rte_mbuf* const* mbufs, chain::Target target, uint16_t node, const Decision& decision) {
+/// Notes where a packet goes that does not go on to the next node. (Field by field: a fate that is put together first
+/// and then copied has to wait for its parts.)
+inline void CpuEngine::leave(const Packet& packet, rte_mbuf* const* mbufs, chain::Target target, uint16_t node,
+                             const Decision& decision) {
     const size_t number = packet.index();
     Fate& fate = fates_[number];
     fate.target = target;
@@ -151,12 +156,13 @@ inline void CpuEngine::leave(const Packet& packet, rte_mbuf* const* mbufs, chain
     fate.decision = decision;
     at_[number] = target.kind == chain::Target::Kind::node ? target.value : kDone;
     // A dropped packet stays what it was, as it does when a device drops it.
-    if (target.kind != chain::Target::Kind::node && target.kind != chain::Target::Kind::drop) update_mbuf(mbufs[number], packet);
+    if (target.kind != chain::Target::Kind::node && target.kind != chain::Target::Kind::drop)
+        update_mbuf(mbufs[number], packet);
 }
 
 /// Sends the packets that node `index` has decided on their way; `active_` keeps those that the next node is for.
-CpuEngine::Active CpuEngine::route(const chain::Program& program, size_t index, ChainCounters& counters, rte_mbuf* const* mbufs,
-                                   const Active& active) {
+CpuEngine::Active CpuEngine::route(const chain::Program& program, size_t index, ChainCounters& counters,
+                                   rte_mbuf* const* mbufs, const Active& active) {
     const chain::Node& node = program.nodes[index];
     const chain::Target* targets = node.targets.data();
     const size_t outcomes = node.targets.size();
@@ -192,12 +198,13 @@ CpuEngine::Active CpuEngine::route(const chain::Program& program, size_t index, 
     }
     node_counters.by_outcome[run_outcome].add(active.count - run_begin);
     if (!(node.type->writes | node.type->cpu_writes).contains(field::length)) next.bytes = active.bytes - bytes_left;
-    else for (size_t i = 0; i < next.count; ++i) next.bytes += active_[i]->length();
+    else
+        for (size_t i = 0; i < next.count; ++i) next.bytes += active_[i]->length();
     return next;
 }
 
-/// Collects the packets of a node that some came to by leaps, in order of arrival: `from_before`, which come from the node
-/// before, and those of the vector's `count` that wait for it.
+/// Collects the packets of a node that some came to by leaps, in order of arrival: `from_before`, which come from the
+/// node before, and those of the vector's `count` that wait for it.
 CpuEngine::Active CpuEngine::gather(size_t index, size_t count, const Active& from_before) {
     for (size_t i = 0; i < from_before.count; ++i) at_[active_[i]->index()] = static_cast<uint16_t>(index);
     const size_t waiting = from_before.count + from_before.elsewhere;
@@ -211,7 +218,8 @@ CpuEngine::Active CpuEngine::gather(size_t index, size_t count, const Active& fr
     return active;
 }
 
-void CpuEngine::run_vector(const chain::Program& program, ChainCounters& counters, Halves& halves, rte_mbuf* const* mbufs, size_t count) {
+void CpuEngine::run_vector(const chain::Program& program, ChainCounters& counters, Halves& halves,
+                           rte_mbuf* const* mbufs, size_t count) {
     if (program.nodes.empty()) return pass_through(program, counters, mbufs, count);
     const bool wants_visits = delivery_.wants_visits();
     if (wants_visits)

@@ -13,7 +13,7 @@ namespace millrace::exec {
 
 /// How the cpu device runs NFs.
 struct CpuOptions {
-    bool use_cpu_halves = true;  ///< else the device halves, with the lanes that each node names
+    bool use_cpu_halves = true;      ///< else the device halves, with the lanes that each node names
     TimelineTrack* track = nullptr;  ///< what happens when is told there; null: nowhere
 };
 
@@ -43,9 +43,12 @@ private:
         size_t elsewhere = 0;  ///< packets that wait for later nodes
     };
     void pass_through(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count);
-    void run_vector(const chain::Program& program, ChainCounters& counters, Halves& halves, rte_mbuf* const* mbufs, size_t count);
-    Active route(const chain::Program& program, size_t index, ChainCounters& counters, rte_mbuf* const* mbufs, const Active& active);
-    void leave(const Packet& packet, rte_mbuf* const* mbufs, chain::Target target, uint16_t node, const Decision& decision);
+    void run_vector(const chain::Program& program, ChainCounters& counters, Halves& halves, rte_mbuf* const* mbufs,
+                    size_t count);
+    Active route(const chain::Program& program, size_t index, ChainCounters& counters, rte_mbuf* const* mbufs,
+                 const Active& active);
+    void leave(const Packet& packet, rte_mbuf* const* mbufs, chain::Target target, uint16_t node,
+               const Decision& decision);
     Active gather(size_t index, size_t count, const Active& from_before);
     Active parse(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count);
     void run_node(const chain::Program& program, size_t index, Halves& halves, size_t active);
@@ -56,10 +59,10 @@ private:
     const CpuOptions options_;
     // The CPU halves of the generation that this worker runs now, by chain.
     std::map<std::string, std::unique_ptr<Halves>> halves_;
-    Halves* last_halves_ = nullptr;         // of the last vector
+    Halves* last_halves_ = nullptr;  // of the last vector
     std::vector<Packet> packets_;
     std::vector<Fate> fates_;
-    std::vector<uint16_t> at_;              // by packet that has left active_: the node that it waits for
+    std::vector<uint16_t> at_;  // by packet that has left active_: the node that it waits for
     std::vector<Packet*> active_;
     std::vector<Decision> decisions_;
     std::vector<Event> event_storage_;
@@ -72,6 +75,8 @@ private:
 /// Time-stamp counter cycles as nanoseconds. EAL must run.
 uint64_t to_nanoseconds(uint64_t cycles);
 
-inline Origin origin_of(const rte_mbuf* mbuf) { return {io::packet_number(mbuf), io::packet_timestamp_ns(mbuf), mbuf->port}; }
+inline Origin origin_of(const rte_mbuf* mbuf) {
+    return {io::packet_number(mbuf), io::packet_timestamp_ns(mbuf), mbuf->port};
+}
 
 }  // namespace millrace::exec

@@ -17,7 +17,8 @@ HandOverEngine::~HandOverEngine() {
     if (thread_.joinable()) thread_.join();
 }
 
-void HandOverEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count) {
+void HandOverEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
+                            rte_mbuf* const* mbufs, size_t count) {
     if (!thread_.joinable()) thread_ = start_thread(core_, [this] { work(); });
     for (size_t first = 0; first < count; first += kBurst) {
         Place* place = nullptr;
@@ -67,7 +68,8 @@ void HandOverEngine::work() {
     }
 }
 
-void HandOverEngine::deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, const Fate* fates, size_t count) {
+void HandOverEngine::deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
+                             const Fate* fates, size_t count) {
     for (size_t first = 0; first < count; first += kBurst) {
         Place* place = nullptr;
         while ((place = up_.to_fill()) == nullptr && !stop_) rte_pause();
@@ -81,7 +83,8 @@ void HandOverEngine::deliver(const chain::Program& program, ChainCounters& count
     }
 }
 
-void HandOverEngine::visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const Visit> visits, const Fate& fate) {
+void HandOverEngine::visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const Visit> visits,
+                            const Fate& fate) {
     delivery_.visits(program, mbuf, visits, fate);
 }
 

@@ -1,7 +1,8 @@
 // Master-worker threading: an engine on a thread of its own.
 //
-// The master receives and sends for all workers; each worker's thread runs nothing but its engine. Packets go there and come
-// back in bursts through lists of fixed length with a flag in each place, so that neither thread ever waits for a lock.
+// The master receives and sends for all workers; each worker's thread runs nothing but its engine. Packets go there and
+// come back in bursts through lists of fixed length with a flag in each place, so that neither thread ever waits for a
+// lock.
 #pragma once
 
 #include <atomic>
@@ -15,8 +16,8 @@
 
 namespace millrace::exec {
 
-/// An engine for the master that has another one do the work. `Delivery::visits` is called on the worker's thread, all else
-/// on the master's.
+/// An engine for the master that has another one do the work. `Delivery::visits` is called on the worker's thread, all
+/// else on the master's.
 class HandOverEngine : public Engine, private Delivery {
 public:
     using MakeEngine = std::function<std::unique_ptr<Engine>(Delivery&)>;
@@ -70,15 +71,17 @@ private:
         }
     };
 
-    void deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, const Fate* fates, size_t count) override;
+    void deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, const Fate* fates,
+                 size_t count) override;
     bool wants_visits() const override { return delivery_.wants_visits(); }
-    void visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const Visit> visits, const Fate& fate) override;
+    void visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const Visit> visits,
+                const Fate& fate) override;
     void work();
 
     Delivery& delivery_;
     const std::optional<unsigned> core_;
     List down_, up_;
-    size_t in_flight_ = 0;                 // the master's
+    size_t in_flight_ = 0;  // the master's
     std::unique_ptr<Engine> engine_;
     std::atomic<bool> stop_{false}, failed_{false};
     std::string trouble_;

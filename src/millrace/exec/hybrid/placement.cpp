@@ -9,11 +9,12 @@ namespace {
 
 // A packet costs that much until one has been seen.
 constexpr double kFirstCostSeconds = 1e-6;
-// So long with as many packets at once as may be, and the CPU does not keep up: a batch would be back from a device by then.
+// So long with as many packets at once as may be, and the CPU does not keep up: a batch would be back from a device by
+// then.
 constexpr double kBehindSeconds = 100e-6;
 constexpr double kWindowSeconds = 1e-3;
-// Windows with less than so much of a core's work before it is the CPU's turn again. A load that swings goes to and fro no
-// faster than this, and meets a few hundred microseconds of waiting when it does.
+// Windows with less than so much of a core's work before it is the CPU's turn again. A load that swings goes to and fro
+// no faster than this, and meets a few hundred microseconds of waiting when it does.
 constexpr unsigned kLightWindows = 10;
 constexpr double kLightShare = 0.6;
 // What interrupts a worker is no work: packets count for so many times of what is usual at most.
@@ -23,7 +24,8 @@ double hertz() { return static_cast<double>(rte_get_tsc_hz()); }
 
 }  // namespace
 
-Placement::Member::Member(std::shared_ptr<Placement> placement) : placement_(std::move(placement)), cost_(kFirstCostSeconds * hertz()) {
+Placement::Member::Member(std::shared_ptr<Placement> placement)
+    : placement_(std::move(placement)), cost_(kFirstCostSeconds * hertz()) {
     placement_->members_.fetch_add(1);
     placement_->calm_.fetch_add(1);
 }
@@ -58,16 +60,12 @@ void Placement::Member::look(uint64_t now) {
             set_calm(false);
             light_windows_ = 0;
             break;
-        case Place::to_device:
-            over = placement_->on_cpu_.load() == 0;
-            break;
+        case Place::to_device: over = placement_->on_cpu_.load() == 0; break;
         case Place::device:
             set_calm(light_windows_ >= kLightWindows);
             over = placement_->calm_.load() == placement_->members_.load();
             break;
-        case Place::to_cpu:
-            over = placement_->batches_.load() == 0;
-            break;
+        case Place::to_cpu: over = placement_->batches_.load() == 0; break;
     }
     if (over) placement_->turn_.compare_exchange_strong(turn, turn + 1);
 }

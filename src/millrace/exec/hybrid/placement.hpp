@@ -9,15 +9,15 @@
 
 namespace millrace::exec {
 
-/// One for all engines of a runtime. They run chains on the CPU all together or not at all, so that the NFs' state is in one
-/// place at a time: it goes to the CPU when all batches are back, and to the devices when no packet is in a CPU half. While it
-/// is on its way packets wait; nobody is blocked.
+/// One for all engines of a runtime. They run chains on the CPU all together or not at all, so that the NFs' state is
+/// in one place at a time: it goes to the CPU when all batches are back, and to the devices when no packet is in a CPU
+/// half. While it is on its way packets wait; nobody is blocked.
 class Placement {
 public:
     enum class Place : uint8_t { cpu, to_device, device, to_cpu };  // in this order, round and round
     Place place() const { return place_of(turn_.load()); }
-    /// While chains are on devices: how often these have been given them. State that was brought to one at a lower count is
-    /// out of date.
+    /// While chains are on devices: how often these have been given them. State that was brought to one at a lower
+    /// count is out of date.
     uint64_t hand_overs() const { return turn_.load() / kPlaces + 1; }
 
     class Member;
@@ -46,7 +46,8 @@ public:
     void look(uint64_t now);
     /// Packets that run on the CPU at once: few, so that nobody waits long for the NFs' state.
     static constexpr size_t kMostAtOnce = 64;
-    /// Whether packets may run on the CPU now; then `end_on_cpu` must follow, with how many did and the TSC cycles that they took.
+    /// Whether packets may run on the CPU now; then `end_on_cpu` must follow, with how many did and the TSC cycles that
+    /// they took.
     bool begin_on_cpu();
     void end_on_cpu(size_t packets, uint64_t cycles);
     /// Whether a batch may go to a device now; then `end_batches` must follow when it is back.
@@ -61,10 +62,10 @@ private:
     const std::shared_ptr<Placement> placement_;
     bool calm_ = true;
     Place seen_ = Place::cpu;
-    double cost_;              // TSC cycles that the CPU takes for a packet where it has many at once, smoothed
-    double behind_ = 0;        // cycles on the CPU since it last had fewer packets than it may have at once
-    uint64_t window_ = 0;      // when it began
-    size_t came_ = 0;          // packets since
+    double cost_;                 // TSC cycles that the CPU takes for a packet where it has many at once, smoothed
+    double behind_ = 0;           // cycles on the CPU since it last had fewer packets than it may have at once
+    uint64_t window_ = 0;         // when it began
+    size_t came_ = 0;             // packets since
     unsigned light_windows_ = 0;  // one behind the other
 };
 

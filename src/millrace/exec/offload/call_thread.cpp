@@ -27,12 +27,14 @@ void CallThread::work() {
     }
 }
 
-CallThread::Lane::Lane(std::shared_ptr<CallThread> thread, std::function<void(void*)> run) : thread_(std::move(thread)), run_(std::move(run)) {
+CallThread::Lane::Lane(std::shared_ptr<CallThread> thread, std::function<void(void*)> run)
+    : thread_(std::move(thread)), run_(std::move(run)) {
     for (place_ = 0; place_ < kMostLanes; ++place_) {
         Lane* none = nullptr;
         if (thread_->lanes_[place_].compare_exchange_strong(none, this)) break;
     }
-    if (place_ == kMostLanes) throw std::runtime_error("one thread makes the calls of " + std::to_string(kMostLanes) + " workers at most");
+    if (place_ == kMostLanes)
+        throw std::runtime_error("one thread makes the calls of " + std::to_string(kMostLanes) + " workers at most");
     size_t used = thread_->used_.load();
     while (used <= place_ && !thread_->used_.compare_exchange_weak(used, place_ + 1)) {
     }
@@ -42,7 +44,8 @@ CallThread::Lane::~Lane() {
     wait();
     thread_->lanes_[place_].store(nullptr);
     // A round that began before may still look here.
-    for (const uint64_t round = thread_->rounds_.load(); thread_->rounds_.load(std::memory_order_acquire) < round + 2;) rte_pause();
+    for (const uint64_t round = thread_->rounds_.load(); thread_->rounds_.load(std::memory_order_acquire) < round + 2;)
+        rte_pause();
 }
 
 void CallThread::Lane::put(void* work) {

@@ -10,8 +10,9 @@
 
 namespace millrace::exec {
 
-/// The driver of a GPU takes the calls of one thread at a time. Workers that make their own wait for each other, and receive nothing meanwhile; here
-/// one thread makes those of all batches of a device. It looks for work all the time, so that it takes a core.
+/// The driver of a GPU takes the calls of one thread at a time. Workers that make their own wait for each other, and
+/// receive nothing meanwhile; here one thread makes those of all batches of a device. It looks for work all the time,
+/// so that it takes a core.
 class CallThread {
 public:
     CallThread();
@@ -25,7 +26,8 @@ public:
     public:
         /// Most that may be under way.
         static constexpr size_t kMost = 64;
-        /// The thread calls `run`, which must not throw, with all that is put there. Throws std::runtime_error when there are too many lanes.
+        /// The thread calls `run`, which must not throw, with all that is put there. Throws std::runtime_error when
+        /// there are too many lanes.
         Lane(std::shared_ptr<CallThread> thread, std::function<void(void*)> run);
         /// Waits until all is done.
         ~Lane();
@@ -54,8 +56,8 @@ private:
     static constexpr size_t kMostLanes = 256;
     void work();
     std::array<std::atomic<Lane*>, kMostLanes> lanes_{};
-    std::atomic<size_t> used_{0};       // places up to the last one that ever had a lane
-    std::atomic<uint64_t> rounds_{0};   // looks at all lanes
+    std::atomic<size_t> used_{0};                 // places up to the last one that ever had a lane
+    std::atomic<uint64_t> rounds_{0};             // looks at all lanes
     alignas(64) std::atomic<size_t> waiting_{0};  // put into lanes and not begun
     std::atomic<bool> stopping_{false};
     std::thread thread_;

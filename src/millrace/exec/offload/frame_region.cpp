@@ -2,7 +2,8 @@
 
 namespace millrace::exec {
 
-FrameRegions::FrameRegions(std::shared_ptr<device::Device> device, unsigned count, size_t bytes_each) : device_(std::move(device)) {
+FrameRegions::FrameRegions(std::shared_ptr<device::Device> device, unsigned count, size_t bytes_each)
+    : device_(std::move(device)) {
     for (unsigned i = 0; i < count; ++i) {
         auto region = std::make_unique<FrameRegion>();
         region->data_ = static_cast<uint8_t*>(device_->allocate_host(bytes_each));

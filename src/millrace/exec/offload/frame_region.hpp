@@ -25,7 +25,8 @@ public:
     void lend(uint16_t packets);
     /// That many of them did without.
     void take_back(uint16_t packets) {
-        if (packets > 0 && rte_mbuf_ext_refcnt_update(&shared_, static_cast<int16_t>(-static_cast<int>(packets))) == 0) freed(nullptr, this);
+        if (packets > 0 && rte_mbuf_ext_refcnt_update(&shared_, static_cast<int16_t>(-static_cast<int>(packets))) == 0)
+            freed(nullptr, this);
     }
     /// Makes `mbuf`'s frame the `length` bytes at `offset`, with that much free room before and behind. The mbuf's own
     /// buffer stays as it is and is its again when it is freed.

@@ -29,26 +29,26 @@ struct OffloadEngine::Queue {
     std::shared_ptr<device::LoadedProgram> loaded;
     std::shared_ptr<device::Resident> resident;  // what runs its batches; null: launches
     ChainCounters* counters = nullptr;
-    uint32_t prefix_in = chain::kWholeFrame;   // bytes of each frame that go to the device
-    uint32_t prefix_back = chain::kWholeFrame; // and come back; 0: none
-    size_t state_bytes = 0;                    // of the NFs' state that comes back with each batch
-    std::vector<uint32_t*> shared_states;      // where other devices find each state
+    uint32_t prefix_in = chain::kWholeFrame;    // bytes of each frame that go to the device
+    uint32_t prefix_back = chain::kWholeFrame;  // and come back; 0: none
+    size_t state_bytes = 0;                     // of the NFs' state that comes back with each batch
+    std::vector<uint32_t*> shared_states;       // where other devices find each state
     /// What a batch has to know of a packet, taken down while the packet is in the CPU's caches.
     struct Waiting {
         rte_mbuf* mbuf;
         const uint8_t* data;
         uint16_t length, port;
     };
-    std::vector<Waiting> packets;              // those from `first` on wait for a batch
+    std::vector<Waiting> packets;  // those from `first` on wait for a batch
     size_t first = 0;
-    const bool of_runs;                        // then these do, in place of `packets`
+    const bool of_runs;  // then these do, in place of `packets`
     std::deque<io::FrameRun> runs;
-    size_t run_packets = 0;                    // of them
+    size_t run_packets = 0;                           // of them
     std::vector<std::pair<uint64_t, size_t>> bursts;  // arrival (TSC) and packets of each burst
     bool more = false;                                // the last burst was full
-    uint64_t hand_overs = 0;                          // Placement::hand_overs when the states were last known to be the device's
-    std::shared_ptr<Teller> teller;                   // where an NF emits events
-    const std::string* chain_name = nullptr;          // for the timeline, and the steps'
+    uint64_t hand_overs = 0;         // Placement::hand_overs when the states were last known to be the device's
+    std::shared_ptr<Teller> teller;  // where an NF emits events
+    const std::string* chain_name = nullptr;  // for the timeline, and the steps'
     std::vector<const std::string*> step_names;
 
     explicit Queue(bool takes_runs) : of_runs(takes_runs) {}
@@ -113,13 +113,13 @@ struct OffloadEngine::Slot {
 
     device::StreamId stream = 0;
     // Host side.
-    uint8_t* frames_in = nullptr;       // for packed transfers
-    uint8_t* input = nullptr;           // all before the frames
-    FrameRegion* region = nullptr;      // what comes back lands here, from the head on
-    Event* more_events = nullptr;       // where there are more than come back at once
-    LeftEvents* left = nullptr;         // where more were emitted than there was room for
-    uint8_t* kept = nullptr;            // their frames, where those received are others
-    std::vector<uint64_t> sources;      // where the frames of mbufs lie
+    uint8_t* frames_in = nullptr;   // for packed transfers
+    uint8_t* input = nullptr;       // all before the frames
+    FrameRegion* region = nullptr;  // what comes back lands here, from the head on
+    Event* more_events = nullptr;   // where there are more than come back at once
+    LeftEvents* left = nullptr;     // where more were emitted than there was room for
+    uint8_t* kept = nullptr;        // their frames, where those received are others
+    std::vector<uint64_t> sources;  // where the frames of mbufs lie
     Decision* visits = nullptr;
     std::vector<device::CopyPiece> pieces;
     // Device side.
@@ -129,7 +129,7 @@ struct OffloadEngine::Slot {
     std::shared_ptr<device::LoadedProgram> loaded;
     std::shared_ptr<device::Resident> resident;
     std::shared_ptr<Teller> teller;
-    uint64_t number = 0;                // on the resident kernel's list
+    uint64_t number = 0;                       // on the resident kernel's list
     uint32_t* const* shared_states = nullptr;  // while it is put on the device
     ChainCounters* counters = nullptr;
     std::vector<rte_mbuf*> mbufs;
@@ -140,30 +140,31 @@ struct OffloadEngine::Slot {
         size_t bytes, at;  ///< where among all of them
         size_t first;      ///< frame of the batch
     };
-    std::vector<Landing> landings;      // of those runs, neighbours as one
+    std::vector<Landing> landings;  // of those runs, neighbours as one
     std::vector<std::pair<uint64_t, size_t>> bursts;
     device::BatchView view;
     size_t count = 0;
-    size_t state_bytes = 0;             // of the snapshot
-    size_t ring_offset = 0;             // of the piece
-    size_t frames_bytes = 0;            // of the packet buffer
-    size_t frame_bytes = 0;             // that are to be brought
-    uint32_t widest = 0;                // the most of them that one frame has
-    uint32_t slot_bytes = 0;            // from one frame to the next in the packet buffer; 0: uneven
-    size_t runs = 0;                    // of frames that lie at one distance from each other
-    ptrdiff_t pitch = 0;                // that distance
+    size_t state_bytes = 0;   // of the snapshot
+    size_t ring_offset = 0;   // of the piece
+    size_t frames_bytes = 0;  // of the packet buffer
+    size_t frame_bytes = 0;   // that are to be brought
+    uint32_t widest = 0;      // the most of them that one frame has
+    uint32_t slot_bytes = 0;  // from one frame to the next in the packet buffer; 0: uneven
+    size_t runs = 0;          // of frames that lie at one distance from each other
+    ptrdiff_t pitch = 0;      // that distance
     uint32_t headroom = 0, tailroom = 0;
     uint32_t prefix_in = 0, prefix_back = 0;
     TransferIn transfer = TransferIn::packed;
     TransferOut way_back = TransferOut::region;
     device::EventId done = 0;
-    uint64_t begun = 0, laid_out = 0;   // when the worker took it up, and when it was there to be told of (TSC)
-    uint64_t launched = 0, calls_from = 0, told = 0;  // when it was to be put on the device, when that was first told of it, and when it knew all
-    uint64_t bytes_in = 0, bytes_back = 0;     // that cross the bus
+    uint64_t begun = 0, laid_out = 0;  // when the worker took it up, and when it was there to be told of (TSC)
+    uint64_t launched = 0, calls_from = 0, told = 0;  // when it was to be put on the device, when that was first told
+                                                      // of it, and when it knew all
+    uint64_t bytes_in = 0, bytes_back = 0;            // that cross the bus
     device::Status put_status = device::Status::ok;
-    std::atomic<bool> is_put{false};    // by who makes the calls; then all above that they set is there
-    uint64_t order = 0;                 // among the device's ordered batches, from 1, until its turn says more; 0: not ordered
-    uint64_t without_turn = 0;          // of those, that took no turn
+    std::atomic<bool> is_put{false};  // by who makes the calls; then all above that they set is there
+    uint64_t order = 0;         // among the device's ordered batches, from 1, until its turn says more; 0: not ordered
+    uint64_t without_turn = 0;  // of those, that took no turn
     bool fetching_rest = false;
     // For the timeline: what the stream has been given to do, up to when, and the host.
     struct Mark {
@@ -178,10 +179,12 @@ struct OffloadEngine::Slot {
     // Where things lie in the piece; `place` computes them.
     size_t sources_at = 0, head_at = 0, back_at = 0, results_at = 0, snapshot_at = 0, events_at = 0, left_at = 0,
            frames_at = 0, piece_bytes = 0;
-    size_t heads_at = 0;                // of the region, as if it were of the piece
+    size_t heads_at = 0;  // of the region, as if it were of the piece
     size_t landing_at = 0, kept_at = 0;
 
-    uint64_t first_source() const { return frame_runs.empty() ? sources[0] : reinterpret_cast<uint64_t>(frame_runs.front().data(0)); }
+    uint64_t first_source() const {
+        return frame_runs.empty() ? sources[0] : reinterpret_cast<uint64_t>(frame_runs.front().data(0));
+    }
     /// Where frame `i` was received.
     uint64_t source_of(size_t i) const {
         if (frame_runs.empty()) return sources[i];
@@ -204,9 +207,14 @@ struct OffloadEngine::Slot {
     /// Whether kernels read the frames where they were received.
     bool in_place() const { return transfer == TransferIn::zero_copy && prefix_back == 0; }
     /// Whether the host lays them side by side first.
-    bool packs() const { return transfer == TransferIn::packed ? !lands() : transfer == TransferIn::zero_copy && !in_place(); }
+    bool packs() const {
+        return transfer == TransferIn::packed ? !lands() : transfer == TransferIn::zero_copy && !in_place();
+    }
     /// Whether the device has to know where each frame lies.
-    bool needs_sources() const { return (transfer == TransferIn::gather || in_place() || lands()) && (runs != 1 || (lands() && landings.size() > 1)); }
+    bool needs_sources() const {
+        return (transfer == TransferIn::gather || in_place() || lands()) &&
+               (runs != 1 || (lands() && landings.size() > 1));
+    }
     /// Lays the piece out for `count` packets.
     void place() {
         const bool whole = prefix_back == chain::kWholeFrame;
@@ -233,7 +241,9 @@ struct OffloadEngine::Slot {
     static size_t most_kept(size_t n, size_t frames_bytes) { return aligned(frames_bytes + n * 16); }
     /// Bytes that the host writes besides the frames, and how many these are at most.
     size_t input_bytes() const { return head_at + kHead; }
-    static size_t most_input(size_t n) { return aligned(n * sizeof(device::FrameDescriptor)) + aligned(n * sizeof(uint64_t)) + kHead; }
+    static size_t most_input(size_t n) {
+        return aligned(n * sizeof(device::FrameDescriptor)) + aligned(n * sizeof(uint64_t)) + kHead;
+    }
     /// Bytes of a piece besides its frames, at most.
     static size_t most_beside_frames(size_t n, const RingNeeds& needs) {
         return aligned(n * (sizeof(device::FrameDescriptor) + sizeof(uint64_t) + sizeof(device::PacketResult) +
@@ -243,7 +253,9 @@ struct OffloadEngine::Slot {
     }
     /// Bytes of them that come back, at most.
     static size_t most_back_beside_frames(size_t n, size_t state_bytes) {
-        return aligned(n * (sizeof(device::PacketResult) + kMostPrefix) + kHead + state_bytes + kEagerEvents * sizeof(Event)) + 8 * kAlign;
+        return aligned(n * (sizeof(device::PacketResult) + kMostPrefix) + kHead + state_bytes +
+                       kEagerEvents * sizeof(Event)) +
+               8 * kAlign;
     }
 
     device::FrameDescriptor* descriptors() const { return reinterpret_cast<device::FrameDescriptor*>(input); }
@@ -259,12 +271,16 @@ struct OffloadEngine::Slot {
     size_t kept_bytes() const {
         return std::min(event_buffer(back(head_at)).kept_bytes, event_buffer(back(head_at)).kept_capacity);
     }
-    const device::PacketResult* results() const { return reinterpret_cast<const device::PacketResult*>(back(results_at)); }
+    const device::PacketResult* results() const {
+        return reinterpret_cast<const device::PacketResult*>(back(results_at));
+    }
     /// How many events the device has stored.
     uint32_t stored_events() const {
         return std::min(event_buffer(back(head_at)).count, event_buffer(back(head_at)).capacity);
     }
-    Event* events() const { return stored_events() > kEagerEvents ? more_events : reinterpret_cast<Event*>(back(events_at)); }
+    Event* events() const {
+        return stored_events() > kEagerEvents ? more_events : reinterpret_cast<Event*>(back(events_at));
+    }
 };
 
 }  // namespace millrace::exec

@@ -20,15 +20,12 @@ constexpr uint32_t kMostPackets = 65535;
 constexpr size_t kUsualState = size_t{64} << 10;
 }  // namespace
 
-OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& delivery, uint32_t max_batch, OffloadOptions options)
-    : device_(std::move(device)),
-      delivery_(delivery),
-      options_(options),
+OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& delivery, uint32_t max_batch,
+                             OffloadOptions options)
+    : device_(std::move(device)), delivery_(delivery), options_(options),
       gate_(options_.gate != nullptr ? options_.gate : device_->order_gate()),
-      max_batch_(std::min(max_batch, kMostPackets)),
-      cpu_(delivery, {.track = options_.track}),
-      turn_place_(gate_->engines++ % device::Turns::kPlaces),
-      fates_(std::max<size_t>(max_batch_, nf::kCpuVector)) {
+      max_batch_(std::min(max_batch, kMostPackets)), cpu_(delivery, {.track = options_.track}),
+      turn_place_(gate_->engines++ % device::Turns::kPlaces), fates_(std::max<size_t>(max_batch_, nf::kCpuVector)) {
     const size_t n = max_batch_;
     for (unsigned i = 0; i < options_.depth; ++i) {
         auto slot = std::make_unique<Slot>();
@@ -100,8 +97,11 @@ std::string OffloadEngine::describe() const {
     return failed_ ? "cpu, taken over from a failed device (" + device_->describe() + ")" : device_->describe();
 }
 
-OffloadEngine::Queue& OffloadEngine::queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, bool of_runs) {
-    const auto found = std::find_if(queues_.begin(), queues_.end(), [&](const auto& own) { return own->of_runs == of_runs && own->program->name == program->name; });
+OffloadEngine::Queue& OffloadEngine::queue_for(const std::shared_ptr<const chain::Program>& program,
+                                               ChainCounters& counters, bool of_runs) {
+    const auto found = std::find_if(queues_.begin(), queues_.end(), [&](const auto& own) {
+        return own->of_runs == of_runs && own->program->name == program->name;
+    });
     if (found != queues_.end() && (*found)->program == program) return **found;
     const bool fresh = found == queues_.end();
     if (fresh) queues_.push_back(std::make_unique<Queue>(of_runs));
@@ -124,19 +124,23 @@ OffloadEngine::Queue& OffloadEngine::queue_for(const std::shared_ptr<const chain
 std::vector<device::Step> OffloadEngine::steps_of(const chain::Program& program, const OffloadOptions& options) {
     const uint32_t back = prefixes_of(program.plan, options.whole_frames).back;
     const bool gather = options.pinned && (options.transfer_in != TransferIn::packed || options.runs);
-    return device::plan_steps(program, {options.mode, gather, back != 0 && back != chain::kWholeFrame, options.gate != nullptr});
+    return device::plan_steps(program,
+                              {options.mode, gather, back != 0 && back != chain::kWholeFrame, options.gate != nullptr});
 }
 
 /// Everything about a program that its batches need again and again.
 void OffloadEngine::prepare(Queue& queue) {
     const chain::Program& program = *queue.program;
     if (program.nodes.size() > device::kMaxNodes)
-        throw device::DeviceError("chain '" + program.name + "' has more than " + std::to_string(device::kMaxNodes) + " network functions");
+        throw device::DeviceError("chain '" + program.name + "' has more than " + std::to_string(device::kMaxNodes) +
+                                  " network functions");
     queue.loaded = device_->load(queue.program, steps_of(program, options_));
-    queue.resident = options_.mode == device::Mode::persistent ? device_->start_resident(queue.loaded, options_.depth) : nullptr;
+    queue.resident = options_.mode == device::Mode::persistent ? device_->start_resident(queue.loaded, options_.depth)
+                                                               : nullptr;
     queue.chain_name = name_in(options_.track, program.name);
     queue.step_names.clear();
-    for (const device::Step& step : queue.loaded->steps()) queue.step_names.push_back(name_in(options_.track, device::step_text(program, step)));
+    for (const device::Step& step : queue.loaded->steps())
+        queue.step_names.push_back(name_in(options_.track, device::step_text(program, step)));
     const Prefixes prefixes = prefixes_of(program.plan, options_.whole_frames);
     queue.prefix_in = prefixes.in;
     queue.prefix_back = prefixes.back;
@@ -157,7 +161,8 @@ void OffloadEngine::prepare(Queue& queue) {
                        std::max(program.emitters(), ring_has_.emitters), std::max(keepers, ring_has_.keepers)});
 }
 
-void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count) {
+void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
+                           rte_mbuf* const* mbufs, size_t count) {
     if (failed_) {
         cpu_.submit(program, counters, mbufs, count);
         return;
@@ -170,7 +175,8 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
     uint64_t bytes = 0;
     for (size_t i = 0; i < count; ++i) {
         bytes += mbufs[i]->data_len;
-        queue.packets.push_back({mbufs[i], rte_pktmbuf_mtod(mbufs[i], const uint8_t*), mbufs[i]->data_len, mbufs[i]->port});
+        queue.packets.push_back(
+            {mbufs[i], rte_pktmbuf_mtod(mbufs[i], const uint8_t*), mbufs[i]->data_len, mbufs[i]->port});
     }
     counters.received_packets.add(count);
     counters.received_bytes.add(bytes);
@@ -180,24 +186,32 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
     in_flight_ += count;
 }
 
-/// The adaptive batcher: an idle device gets what there is at once, unless there is more to be received; a busy one gets the next batch
-/// when it is full or its oldest packet has waited long enough (GEN, section 3.2; GSwitch, section 5). A device with
-/// few packets has room for more: it gets batches at even distances, as many in the time that one is away as it takes.
+/// The adaptive batcher: an idle device gets what there is at once, unless there is more to be received; a busy one
+/// gets the next batch when it is full or its oldest packet has waited long enough (GEN, section 3.2; GSwitch, section
+/// 5). A device with few packets has room for more: it gets batches at even distances, as many in the time that one is
+/// away as it takes.
 bool OffloadEngine::batch_is_due(const Queue& queue, uint64_t now) const {
     if (queue.waiting() == 0 || idle_.empty()) return false;
     const size_t most = std::min(queue.program->max_batch, max_batch_);
-    const uint64_t waited_ns = to_nanoseconds(now - queue.bursts.front().first), max_delay_ns = static_cast<uint64_t>(queue.program->max_delay.count());
-    // Who makes the calls has not come to the last one yet, or to another worker's: the next takes what comes meanwhile, instead of
-    // growing old in line. Others may be quicker each time the line gets free, so that it only waits for so long.
-    if (lane_ && queue.waiting() < most && (lane_->busy() || (lane_->line() && waited_ns < 2 * max_delay_ns))) return false;
-    const size_t idle_below = options_.mode == device::Mode::persistent ? std::min<size_t>(options_.depth, device::kMostTeams) : 1;
+    const uint64_t waited_ns = to_nanoseconds(now - queue.bursts.front().first),
+                   max_delay_ns = static_cast<uint64_t>(queue.program->max_delay.count());
+    // Who makes the calls has not come to the last one yet, or to another worker's: the next takes what comes
+    // meanwhile, instead of growing old in line. Others may be quicker each time the line gets free, so that it only
+    // waits for so long.
+    if (lane_ && queue.waiting() < most && (lane_->busy() || (lane_->line() && waited_ns < 2 * max_delay_ns)))
+        return false;
+    const size_t idle_below = options_.mode == device::Mode::persistent
+                                  ? std::min<size_t>(options_.depth, device::kMostTeams)
+                                  : 1;
     // What can be received at once is as good as here: each batch costs the CPU as much as a few hundred packets.
     constexpr size_t kWorthIt = 2048;
     if (flying_.size() < idle_below && (!queue.more || queue.waiting() >= kWorthIt)) return true;
     if (queue.waiting() >= most) return true;
     // So few that the worker has time for as many batches, and that a GPU takes about as long for as for one.
     constexpr size_t kFew = 128;
-    if (!flying_.empty() && away_ != 0 && in_flight_ <= kFew && now - flying_.back()->launched >= away_ / options_.depth) return true;
+    if (!flying_.empty() && away_ != 0 && in_flight_ <= kFew &&
+        now - flying_.back()->launched >= away_ / options_.depth)
+        return true;
     return waited_ns >= max_delay_ns;
 }
 
@@ -394,16 +408,18 @@ void OffloadEngine::fail_over(Status status) {
     failed_ = true;
     bool by_another = false;
     {
-        // From here on no ordered batch comes back, from whichever device, and what has come back stands in the host's states.
+        // From here on no ordered batch comes back, from whichever device, and what has come back stands in the host's
+        // states.
         const std::lock_guard lock(gate_->mutex);
         by_another = gate_->broken.exchange(true);
     }
     if (lane_) lane_->wait();
     stop_residents();
     spdlog::error("{}: {}; its chains go on on the CPU, {} packets are run again", device_->describe(),
-                  by_another                ? "this device, or one that its state comes from, has failed"
+                  by_another               ? "this device, or one that its state comes from, has failed"
                   : status == Status::lost ? "the device is lost"
-                                            : "a copy, a kernel or an allocation has failed", in_flight_);
+                                           : "a copy, a kernel or an allocation has failed",
+                  in_flight_);
     const std::deque<Slot*> flying = std::move(flying_);
     flying_.clear();
     if (member_) {

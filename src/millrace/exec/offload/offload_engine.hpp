@@ -25,25 +25,28 @@
 namespace millrace::exec {
 
 struct OffloadOptions {
-    unsigned depth = 4;                      ///< batches in flight
-    size_t batch_bytes = size_t{16} << 20;   ///< most packet-buffer bytes of one batch
+    unsigned depth = 4;                     ///< batches in flight
+    size_t batch_bytes = size_t{16} << 20;  ///< most packet-buffer bytes of one batch
     device::Mode mode = device::Mode::fused;
     TransferIn transfer_in = TransferIn::automatic;
     TransferOut transfer_out = TransferOut::automatic;
-    bool whole_frames = false;               ///< move every byte both ways, whatever the plan says
-    std::shared_ptr<const TransferFigures> figures;  ///< what the automatic ways are chosen by; null: built_in_figures()
-    unsigned workers = 1;                    ///< that share the device, this one among them
-    bool graphs = false;                     ///< one graph tells the device of a batch, and not a call for each copy and kernel
-    TimelineTrack* track = nullptr;          ///< what happens when is told there; null: nowhere
-    std::shared_ptr<device::OrderGate> gate; ///< of all devices that run these chains; null: there is one
-    size_t full_burst = SIZE_MAX;            ///< so many packets submitted at once say that more are there to be received
-    std::shared_ptr<Placement> placement;    ///< of chains that the CPU shares with the device; null: all packets go there
-    bool pinned = false;                     ///< all receive buffers are known to the device (Device::pin)
-    bool runs = false;                       ///< frames may come side by side; then `frames` takes them
+    bool whole_frames = false;                       ///< move every byte both ways, whatever the plan says
+    std::shared_ptr<const TransferFigures> figures;  ///< what the automatic ways are chosen by; null:
+                                                     ///< built_in_figures()
+    unsigned workers = 1;                            ///< that share the device, this one among them
+    bool graphs = false;             ///< one graph tells the device of a batch, and not a call for each copy and kernel
+    TimelineTrack* track = nullptr;  ///< what happens when is told there; null: nowhere
+    std::shared_ptr<device::OrderGate> gate;  ///< of all devices that run these chains; null: there is one
+    size_t full_burst = SIZE_MAX;          ///< so many packets submitted at once say that more are there to be received
+    std::shared_ptr<Placement> placement;  ///< of chains that the CPU shares with the device; null: all packets go
+                                           ///< there
+    bool pinned = false;                   ///< all receive buffers are known to the device (Device::pin)
+    bool runs = false;                     ///< frames may come side by side; then `frames` takes them
     FrameDelivery* frames = nullptr;
-    bool calls_by_thread = false;            ///< one thread for each device makes the calls of its driver for all workers
-    std::shared_ptr<CallThread> call_thread; ///< that one; null: the worker makes its own
-    std::chrono::nanoseconds patience{std::chrono::seconds(5)};  ///< a batch that takes longer means that the device is gone
+    bool calls_by_thread = false;  ///< one thread for each device makes the calls of its driver for all workers
+    std::shared_ptr<CallThread> call_thread;                     ///< that one; null: the worker makes its own
+    std::chrono::nanoseconds patience{std::chrono::seconds(5)};  ///< a batch that takes longer means that the device is
+                                                                 ///< gone
 };
 
 /// The ring of packet memory that all chains of a worker share on a device (Gaviss, section 4.1):
@@ -69,13 +72,15 @@ class OffloadEngine : public Engine {
 public:
     /// `max_batch` is the largest of all chains that will run. Throws device::DeviceError when the
     /// device lacks memory.
-    OffloadEngine(std::shared_ptr<device::Device> device, Delivery& delivery, uint32_t max_batch, OffloadOptions options = {});
+    OffloadEngine(std::shared_ptr<device::Device> device, Delivery& delivery, uint32_t max_batch,
+                  OffloadOptions options = {});
     ~OffloadEngine() override;
 
     void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
                 size_t count) override;
     bool takes_runs() const override { return options_.runs && options_.pinned && !failed_; }
-    void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, const io::FrameRun& run) override;
+    void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
+                const io::FrameRun& run) override;
     void poll() override;
     size_t in_flight() const override { return in_flight_; }
     void drain() override;
@@ -86,8 +91,8 @@ public:
     bool failed_over() const { return failed_; }
 
 private:
-    struct Queue;   // packets of one chain that wait for a batch: with mbufs, or of runs
-    struct Slot;    // buffers of one batch, on both sides
+    struct Queue;  // packets of one chain that wait for a batch: with mbufs, or of runs
+    struct Slot;   // buffers of one batch, on both sides
 
     Queue& queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, bool of_runs);
     void prepare(Queue& queue);
@@ -128,7 +133,9 @@ private:
     device::Status fetch(Slot& slot);
     device::Status fetch_rest(Slot& slot);
     bool finish_front();
-    bool too_late(uint64_t since) const { return to_nanoseconds(rte_rdtsc() - since) > static_cast<uint64_t>(options_.patience.count()); }
+    bool too_late(uint64_t since) const {
+        return to_nanoseconds(rte_rdtsc() - since) > static_cast<uint64_t>(options_.patience.count());
+    }
     void complete(Slot& slot);
     /// How frames that have come back become their packets' own.
     enum class Return {
@@ -156,7 +163,8 @@ private:
     void fail_over(device::Status status);
     void run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
                     std::span<rte_mbuf* const> mbufs);
-    void run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, const io::FrameRun& run);
+    void run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
+                    const io::FrameRun& run);
     size_t copy_frames(const io::FrameRun& run, ChainCounters& counters, rte_mbuf** copies);
 
     std::shared_ptr<device::Device> device_;
@@ -167,20 +175,20 @@ private:
     const uint32_t max_batch_;
     CpuEngine cpu_;
     PacketRing ring_{0};
-    std::shared_ptr<uint64_t> turn_word_;    // where resident kernels keep ordered batches in order
+    std::shared_ptr<uint64_t> turn_word_;  // where resident kernels keep ordered batches in order
     RingNeeds ring_has_;
     device::Address ring_address_ = 0;
     std::shared_ptr<FrameRegions> regions_;
     std::vector<std::unique_ptr<Slot>> slots_;
-    std::deque<Slot*> flying_;               // in order of launch
-    uint64_t last_turn_ = 0;                 // BatchView::turn of the latest that takes one
-    const uint64_t turn_place_;              // among device::Turns::done, this engine's alone
+    std::deque<Slot*> flying_;   // in order of launch
+    uint64_t last_turn_ = 0;     // BatchView::turn of the latest that takes one
+    const uint64_t turn_place_;  // among device::Turns::done, this engine's alone
     std::vector<Slot*> idle_;
     std::vector<std::unique_ptr<Queue>> queues_;
     size_t in_flight_ = 0;
-    uint64_t away_ = 0;                      // TSC cycles that a batch takes from here until it is back, smoothed
-    std::atomic<bool> failed_{false};        // read by reports, too
-    std::optional<CallThread::Lane> lane_;   // of options_.call_thread
+    uint64_t away_ = 0;                     // TSC cycles that a batch takes from here until it is back, smoothed
+    std::atomic<bool> failed_{false};       // read by reports, too
+    std::optional<CallThread::Lane> lane_;  // of options_.call_thread
     std::vector<Fate> fates_;
     static constexpr uint32_t kFramesAtOnce = 256;
     std::array<io::FramePieces, kFramesAtOnce> pieces_;  // of frames on their way out
@@ -189,7 +197,7 @@ private:
     std::vector<std::pair<uint64_t, size_t>> here_;  // bursts of packets that the CPU runs
     struct Names {
         const std::string *waiting, *put, *in, *order, *away, *again, *back, *rest, *resident, *applied;
-    } names_{};                              // for the timeline
+    } names_{};  // for the timeline
 };
 
 }  // namespace millrace::exec

@@ -9,7 +9,8 @@
 
 namespace millrace::exec {
 
-void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, const io::FrameRun& run) {
+void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
+                           const io::FrameRun& run) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < run.count; ++i) bytes += run.spots[i].length;
     counters.received_packets.add(run.count);
@@ -54,8 +55,8 @@ uint32_t fate_bits(const device::PacketResult& result) {
 
 }  // namespace
 
-/// Frames [from, from + count) of the run, which are those of the batch from `first` on. What a chain has not changed of them
-/// lies where it was received.
+/// Frames [from, from + count) of the run, which are those of the batch from `first` on. What a chain has not changed
+/// of them lies where it was received.
 void OffloadEngine::pass_on_frames(Slot& slot, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count) {
     const device::PacketResult* const results = slot.results() + first;
     const bool whole = slot.prefix_back == chain::kWholeFrame;
@@ -76,12 +77,15 @@ void OffloadEngine::pass_on_frames(Slot& slot, size_t first, const io::FrameRun&
             for (; k < count && fate_bits(results[k]) == alike; ++k) pieces[n++] = piece_of(results[k]);
         };
         if (whole)
-            add([&](const device::PacketResult& result) { return io::FramePieces{frames + result.offset, nullptr, result.length, 0, from + k}; });
+            add([&](const device::PacketResult& result) {
+                return io::FramePieces{frames + result.offset, nullptr, result.length, 0, from + k};
+            });
         else
             add([&](const device::PacketResult& result) {
-                const auto head = static_cast<uint16_t>(std::min<uint32_t>({slot.prefix_back, result.length, descriptors[k].present}));
-                return io::FramePieces{heads + size_t{k} * slot.prefix_back, run.data(from + k) + head, head, static_cast<uint16_t>(run.spots[from + k].length - head),
-                                       from + k};
+                const auto head = static_cast<uint16_t>(
+                    std::min<uint32_t>({slot.prefix_back, result.length, descriptors[k].present}));
+                return io::FramePieces{heads + size_t{k} * slot.prefix_back, run.data(from + k) + head, head,
+                                       static_cast<uint16_t>(run.spots[from + k].length - head), from + k};
             });
         if (leader.node == kParserNode && leader.outcome < kMalformedCount && fate.target.kind == Target::Kind::drop)
             slot.counters->malformed[leader.outcome].add(n);
@@ -111,7 +115,8 @@ size_t OffloadEngine::copy_frames(const io::FrameRun& run, ChainCounters& counte
     return made;
 }
 
-void OffloadEngine::run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, const io::FrameRun& run) {
+void OffloadEngine::run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
+                               const io::FrameRun& run) {
     rte_mbuf* copies[nf::kCpuVector];
     for (uint32_t from = 0; from < run.count; from += nf::kCpuVector) {
         const auto n = static_cast<uint32_t>(std::min<size_t>(nf::kCpuVector, run.count - from));

@@ -19,14 +19,15 @@ ptrdiff_t stride_of(const rte_mempool& pool) { return ptrdiff_t{pool.header_size
 class OffloadEngine::Layout {
 public:
     Layout(Slot& to, size_t most_packets, size_t most_bytes, bool of_runs)
-        : descriptors_(to.descriptors()), most_(most_packets), most_bytes_(most_bytes),
-          prefix_(to.prefix_in), headroom_(to.headroom), tailroom_(to.tailroom), bytes_(first_frame(to.headroom, of_runs)) {}
+        : descriptors_(to.descriptors()), most_(most_packets), most_bytes_(most_bytes), prefix_(to.prefix_in),
+          headroom_(to.headroom), tailroom_(to.tailroom), bytes_(first_frame(to.headroom, of_runs)) {}
     size_t most() const { return most_; }
     size_t count() const { return count_; }
     /// From one frame to the next, where they lie even.
     void expect(ptrdiff_t pitch) { pitch_ = pitch; }
 
-    /// Places the next frames, of any lengths: frame(i) has the `data`, `length` and `port` of the i-th. How many of `wanted` there was room for.
+    /// Places the next frames, of any lengths: frame(i) has the `data`, `length` and `port` of the i-th. How many of
+    /// `wanted` there was room for.
     template <class FrameAt>
     uint32_t add(size_t wanted, const FrameAt& frame) {
         return prefix_ == chain::kWholeFrame ? add_each<true>(wanted, frame) : add_each<false>(wanted, frame);
@@ -71,8 +72,8 @@ private:
     /// By two stores, where the compiler would take five.
     static void write(device::FrameDescriptor& to, uint32_t offset, uint32_t length, uint32_t present, uint16_t port) {
         using Descriptor = device::FrameDescriptor;
-        static_assert(std::endian::native == std::endian::little && offsetof(Descriptor, length) == 4 && offsetof(Descriptor, present) == 6 &&
-                      offsetof(Descriptor, in_port) == 8 && sizeof to == 12);
+        static_assert(std::endian::native == std::endian::little && offsetof(Descriptor, length) == 4 &&
+                      offsetof(Descriptor, present) == 6 && offsetof(Descriptor, in_port) == 8 && sizeof to == 12);
         const uint64_t front = offset | uint64_t{length} << 32 | uint64_t{present} << 48;
         const uint32_t rest = port;
         auto* const bytes = reinterpret_cast<uint8_t*>(&to);
@@ -83,7 +84,8 @@ private:
     uint32_t add_alike(const io::FrameRun& run, uint32_t first, uint32_t wanted) {
         const uint32_t length = run.spots[first].length;
         const Share share = share_of(length);
-        const size_t bytes_left = most_bytes_ - std::min<size_t>(bytes_, most_bytes_), places = share.room == 0 ? SIZE_MAX : bytes_left / share.room;
+        const size_t bytes_left = most_bytes_ - std::min<size_t>(bytes_, most_bytes_),
+                     places = share.room == 0 ? SIZE_MAX : bytes_left / share.room;
         const auto n = static_cast<uint32_t>(std::min<size_t>({wanted, most_ - count_, places}));
         if (n == 0) return 0;
         device::FrameDescriptor* const to = descriptors_ + count_;
@@ -114,7 +116,8 @@ private:
         size_t crossing = 0;
         for (; n < most; ++n) {
             const auto& each = frame(n);
-            const uint32_t length = each.length, present = whole ? length : std::min(length, prefix), room = whole ? frame_room(length, headroom, tailroom) : usual;
+            const uint32_t length = each.length, present = whole ? length : std::min(length, prefix),
+                           room = whole ? frame_room(length, headroom, tailroom) : usual;
             if (bytes + room > most_bytes_) break;
             write(to[n], bytes, length, present, each.port);
             differ |= room ^ usual;
@@ -157,7 +160,8 @@ OffloadEngine::Layout OffloadEngine::lay_out_buffers(const Queue& queue, Slot& s
     return layout;
 }
 
-/// Notes what memory the frames take side by side, too. They land at the same distance from multiples of kFrameSpacing as they were received.
+/// Notes what memory the frames take side by side, too. They land at the same distance from multiples of kFrameSpacing
+/// as they were received.
 OffloadEngine::Layout OffloadEngine::lay_out_runs(const Queue& queue, Slot& slot, Layout layout) const {
     const io::FrameRun& front = queue.runs.front();
     // Of a single frame: what would be the distance to one of its length.

@@ -9,17 +9,20 @@ namespace millrace::exec {
 using device::Address;
 using device::Status;
 
-/// A kernel copies no rows; and where it can fetch frames from where they are, the host has no need to pack them, nor to copy them
-/// side by side.
+/// A kernel copies no rows; and where it can fetch frames from where they are, the host has no need to pack them, nor
+/// to copy them side by side.
 TransferIn OffloadEngine::resident_transfer(TransferIn chosen, bool of_runs) const {
     if (options_.mode != device::Mode::persistent) return chosen;
-    const bool could_fetch = chosen == TransferIn::packed && ((options_.transfer_in == TransferIn::automatic && options_.pinned) || of_runs);
+    const bool could_fetch = chosen == TransferIn::packed &&
+                             ((options_.transfer_in == TransferIn::automatic && options_.pinned) || of_runs);
     return chosen == TransferIn::rows || could_fetch ? TransferIn::gather : chosen;
 }
 
 /// The batch's view and input are there.
 Status OffloadEngine::put_on_list(Slot& slot) {
-    const auto at = [&](size_t offset) { return reinterpret_cast<uint8_t*>(ring_address_ + slot.ring_offset + offset); };
+    const auto at = [&](size_t offset) {
+        return reinterpret_cast<uint8_t*>(ring_address_ + slot.ring_offset + offset);
+    };
     device::ResidentBatch batch;
     batch.view = slot.view;
     batch.in[0] = {slot.input, at(0), slot.input_bytes()};
@@ -34,9 +37,10 @@ Status OffloadEngine::put_on_list(Slot& slot) {
         slot.bytes_back += back[i].bytes;
     }
     const std::vector<device::Step>& steps = slot.loaded->steps();
-    if (std::none_of(steps.begin(), steps.end(), [](const device::Step& step) { return step.in_order(); })) return slot.resident->put(batch, slot.number);
-    // Batches must be on the lists in the order of their turns: a kernel that waits for a batch behind another of its own list
-    // would wait for ever.
+    if (std::none_of(steps.begin(), steps.end(), [](const device::Step& step) { return step.in_order(); }))
+        return slot.resident->put(batch, slot.number);
+    // Batches must be on the lists in the order of their turns: a kernel that waits for a batch behind another of its
+    // own list would wait for ever.
     device::OrderGate& gate = *gate_;
     const std::lock_guard lock(gate.mutex);
     if (gate.broken) return Status::lost;

@@ -10,8 +10,8 @@
 
 namespace millrace::exec {
 
-/// Lends the slot's region to all of its packets, if another region is there for the next batch, which it returns; null if all
-/// are out, with packets that wait to be sent: then frames are copied home.
+/// Lends the slot's region to all of its packets, if another region is there for the next batch, which it returns; null
+/// if all are out, with packets that wait to be sent: then frames are copied home.
 FrameRegion* OffloadEngine::lend_region(Slot& slot) {
     // A NIC that wants physical addresses could not send from a region.
     if (slot.prefix_back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
@@ -42,11 +42,14 @@ bool bring_home(rte_mbuf* mbuf, const uint8_t* frame, uint16_t length, int32_t d
 /// What becomes of a packet with that result.
 Fate OffloadEngine::fate_of(const Slot& slot, const device::PacketResult& result) {
     const bool known = result.node < slot.program->nodes.size();
-    return {target_of(*slot.program, result), result.node, result.out_port, {known ? detail_of(result.detail) : kNoDetail, result.outcome}};
+    return {target_of(*slot.program, result),
+            result.node,
+            result.out_port,
+            {known ? detail_of(result.detail) : kNoDetail, result.outcome}};
 }
 
-/// Makes packets [first, first + count) what the device has made of them, and tells their fates; those that the host must
-/// decide on are put down in retries_.
+/// Makes packets [first, first + count) what the device has made of them, and tells their fates; those that the host
+/// must decide on are put down in retries_.
 template <OffloadEngine::Return way>
 void OffloadEngine::apply(Slot& slot, size_t first, size_t count) {
     constexpr size_t kAhead = 16;  // the last-level cache takes as long as a dozen packets
@@ -76,7 +79,8 @@ void OffloadEngine::apply(Slot& slot, size_t first, size_t count) {
             continue;
         }
         if (fate.target.kind == Target::Kind::drop) {
-            if (result.node == kParserNode && result.outcome < kMalformedCount) slot.counters->malformed[result.outcome].add(1);
+            if (result.node == kParserNode && result.outcome < kMalformedCount)
+                slot.counters->malformed[result.outcome].add(1);
             ++gone;
             continue;
         }
@@ -84,13 +88,19 @@ void OffloadEngine::apply(Slot& slot, size_t first, size_t count) {
         const device::FrameDescriptor& descriptor = descriptors[i];
         const int32_t moved = static_cast<int32_t>(result.offset - descriptor.offset);
         if constexpr (way == Return::lent) {
-            const int32_t behind = static_cast<int32_t>(descriptor.length + tailroom) - moved - static_cast<int32_t>(result.length);
-            region.attach(mbuf, frames_at + result.offset, result.length, static_cast<uint16_t>(static_cast<int32_t>(headroom) + moved),
+            const int32_t behind = static_cast<int32_t>(descriptor.length + tailroom) - moved -
+                                   static_cast<int32_t>(result.length);
+            region.attach(mbuf, frames_at + result.offset, result.length,
+                          static_cast<uint16_t>(static_cast<int32_t>(headroom) + moved),
                           static_cast<uint16_t>(std::max(behind, 0)));
         } else if constexpr (way == Return::home) {
-            // The port's buffers are smaller than the chain's growth; make_ports was told of it, so this is a slip of ours.
+            // The port's buffers are smaller than the chain's growth; make_ports was told of it, so this is a slip of
+            // ours.
             if (!bring_home(mbuf, region.data() + frames_at + result.offset, result.length, mbuf->data_off + moved))
-                own = Fate{{Target::Kind::drop, 0}, kNoNode, kNoPort, {kNoDetail, static_cast<uint32_t>(ExitDrop::device_failed)}};
+                own = Fate{{Target::Kind::drop, 0},
+                           kNoNode,
+                           kNoPort,
+                           {kNoDetail, static_cast<uint32_t>(ExitDrop::device_failed)}};
         } else if constexpr (way == Return::heads) {
             std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), slot.back(slot.heads_at) + i * slot.prefix_back,
                         std::min<size_t>({slot.prefix_back, result.length, descriptor.present}));
@@ -113,16 +123,18 @@ void OffloadEngine::complete(Slot& slot) {
     counters.batches_in[static_cast<size_t>(slot.transfer)].add(1);
     counters.batches_back[static_cast<size_t>(slot.way_back)].add(1);
     FrameRegion* fresh = slot.frame_runs.empty() ? lend_region(slot) : nullptr;
-    // A few packets at a time go on, while the CPU has them in its nearest caches; all at once where others are told of them.
+    // A few packets at a time go on, while the CPU has them in its nearest caches; all at once where others are told of
+    // them.
     constexpr size_t kAtOnce = 128;
     const size_t share = slot.visits != nullptr ? n : kAtOnce;
-    const Return way = fresh != nullptr                            ? Return::lent
+    const Return way = fresh != nullptr                         ? Return::lent
                        : slot.prefix_back == chain::kWholeFrame ? Return::home
                        : slot.prefix_back != 0                  ? Return::heads
                                                                 : Return::nothing;
     if (slot.stored_events() + slot.left_count() > 0) tell_events(slot);
     if (!slot.frame_runs.empty()) pass_on_frames(slot);
-    else for (size_t first = 0; first < n; first += share) pass_on(slot, first, std::min(share, n - first), way);
+    else
+        for (size_t first = 0; first < n; first += share) pass_on(slot, first, std::min(share, n - first), way);
     const uint64_t now = rte_rdtsc();
     counters.add(BatchStage::waiting, slot.begun - slot.bursts.front().first);
     counters.add(BatchStage::layout, slot.laid_out - slot.begun);

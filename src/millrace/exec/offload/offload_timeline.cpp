@@ -7,7 +7,11 @@ namespace millrace::exec {
 
 void OffloadEngine::name_slices() {
     const auto name = [&](const char* text) { return name_in(options_.track, text); };
-    names_ = {name("gathered"), name("put on the device"), name("copied in"), name("waiting for its turn"), name("away to the host"), name("in again"), name("copied back"), name("rest copied back"), name("resident kernel"), name("applied")};
+    names_ = {name("gathered"),         name("put on the device"),
+              name("copied in"),        name("waiting for its turn"),
+              name("away to the host"), name("in again"),
+              name("copied back"),      name("rest copied back"),
+              name("resident kernel"),  name("applied")};
 }
 
 /// Before the batch is taken from its queue; the worker has been at it since `put_from_ns`.
@@ -17,13 +21,14 @@ void OffloadEngine::begin_trace(const Queue& queue, Slot& slot, uint64_t put_fro
     slot.chain_name = queue.chain_name;
     slot.step_names = queue.step_names.data();
     slot.put_from_ns = put_from_ns;
-    slot.arrived_ns = std::min(put_from_ns, Timeline::now_ns() - to_nanoseconds(rte_rdtsc() - queue.bursts.front().first));
+    slot.arrived_ns = std::min(put_from_ns,
+                               Timeline::now_ns() - to_nanoseconds(rte_rdtsc() - queue.bursts.front().first));
     slot.marks.clear();
     mark(slot, nullptr);
 }
 
-/// What the stream does from the mark before to this one. An event more or less is no reason to give up a device, so that a
-/// failure shows elsewhere.
+/// What the stream does from the mark before to this one. An event more or less is no reason to give up a device, so
+/// that a failure shows elsewhere.
 void OffloadEngine::mark(Slot& slot, const std::string* name, uint64_t bytes) {
     if (options_.track == nullptr || slot.resident != nullptr) return;
     device::EventId event = 0;
@@ -34,7 +39,10 @@ void OffloadEngine::mark(Slot& slot, const std::string* name, uint64_t bytes) {
 void OffloadEngine::trace(const Slot& slot, uint64_t applied_from_ns) {
     if (options_.track == nullptr) return;
     using Place = TimelineSlice::Place;
-    TimelineSlice slice{.chain = slot.chain_name, .stream = slot.stream, .packets = static_cast<uint32_t>(slot.count), .batch = slot.batch};
+    TimelineSlice slice{.chain = slot.chain_name,
+                        .stream = slot.stream,
+                        .packets = static_cast<uint32_t>(slot.count),
+                        .batch = slot.batch};
     const auto add = [&](const std::string* name, Place place, uint64_t bytes, uint64_t begin_ns, uint64_t end_ns) {
         slice.name = name;
         slice.place = place;
@@ -51,7 +59,8 @@ void OffloadEngine::trace(const Slot& slot, uint64_t applied_from_ns) {
         if (mark.name != nullptr && before != 0 && time != 0) add(mark.name, Place::stream, mark.bytes, before, time);
         before = time;
     }
-    if (slot.resident != nullptr) add(names_.resident, Place::stream, slot.frame_bytes, slot.put_until_ns, applied_from_ns);
+    if (slot.resident != nullptr)
+        add(names_.resident, Place::stream, slot.frame_bytes, slot.put_until_ns, applied_from_ns);
     add(names_.applied, Place::worker, slot.frame_bytes, applied_from_ns, Timeline::now_ns());
 }
 

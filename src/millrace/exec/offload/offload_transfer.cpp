@@ -45,14 +45,16 @@ void OffloadEngine::write_input(Slot& slot) {
     device::BatchWork(n).place(view, device_pointer<uint8_t>(slot.device_work));
     view.visits = slot.program->nodes.empty() ? nullptr : device_pointer<Decision>(slot.device_visits);
     view.prefix_bytes = slot.prefix_back == chain::kWholeFrame ? 0 : slot.prefix_back;
-    view.prefixes = slot.way_back == TransferOut::zero_copy ? slot.back(slot.heads_at) : device_pointer<uint8_t>(piece + slot.back_at);
+    view.prefixes = slot.way_back == TransferOut::zero_copy ? slot.back(slot.heads_at)
+                                                            : device_pointer<uint8_t>(piece + slot.back_at);
     view.in_place = slot.in_place();
     // Frames that the host has packed and not sent.
     if (slot.transfer == TransferIn::zero_copy && !slot.in_place()) view.frames = slot.frames_in;
     view.snapshot = device_pointer<uint32_t>(piece + slot.snapshot_at);
     const std::vector<device::StateArray>& states = slot.loaded->states();
     for (size_t i = 0; i < states.size(); ++i)
-        view.states[i] = {device_pointer<uint32_t>(states[i].address), slot.shared_states[i], static_cast<uint32_t>(states[i].bytes / 4)};
+        view.states[i] = {device_pointer<uint32_t>(states[i].address), slot.shared_states[i],
+                          static_cast<uint32_t>(states[i].bytes / 4)};
     view.count = static_cast<uint32_t>(n);
     view.mean_bytes = static_cast<uint32_t>(slot.frame_bytes / std::max<size_t>(n, 1));
     view.headroom = static_cast<uint16_t>(slot.headroom);
@@ -64,7 +66,8 @@ void OffloadEngine::write_input(Slot& slot) {
 
 Status OffloadEngine::send(Slot& slot) {
     const size_t input_bytes = slot.input_bytes();
-    const Status status = device_->copy_to_device(slot.stream, ring_address_ + slot.ring_offset, slot.input, input_bytes);
+    const Status status = device_->copy_to_device(slot.stream, ring_address_ + slot.ring_offset, slot.input,
+                                                  input_bytes);
     const Status sent = status == Status::ok ? send_frames(slot) : status;
     mark(slot, names_.in, input_bytes + slot.frame_bytes);
     return sent;
@@ -73,7 +76,9 @@ Status OffloadEngine::send(Slot& slot) {
 /// Tells where the frames are to be fetched from.
 void OffloadEngine::list_sources(Slot& slot, Address piece) {
     // What has landed lies as far from its first frame as on the host.
-    const auto moved = [&](const Slot::Landing& landing) { return piece + slot.landing_at + landing.at - reinterpret_cast<uint64_t>(landing.from); };
+    const auto moved = [&](const Slot::Landing& landing) {
+        return piece + slot.landing_at + landing.at - reinterpret_cast<uint64_t>(landing.from);
+    };
     device::BatchView& view = slot.view;
     view.landed = slot.lands();
     if (!slot.needs_sources()) {
@@ -133,8 +138,9 @@ Status OffloadEngine::send_rows(Slot& slot) {
     const auto send = [&](size_t next) {
         if (status != Status::ok) return;
         slot.bytes_in += uint64_t{width} * (next - first);
-        status = device_->copy_rows_to_device(slot.stream, frames + descriptors[first].offset, slot.slot_bytes, reinterpret_cast<const void*>(from),
-                                              static_cast<size_t>(slot.pitch), width, next - first);
+        status = device_->copy_rows_to_device(slot.stream, frames + descriptors[first].offset, slot.slot_bytes,
+                                              reinterpret_cast<const void*>(from), static_cast<size_t>(slot.pitch),
+                                              width, next - first);
     };
     if (slot.runs == 1) {
         width = slot.widest;
@@ -158,13 +164,15 @@ Status OffloadEngine::send_rows(Slot& slot) {
 void OffloadEngine::pack_frames(Slot& slot) {
     const device::FrameDescriptor* const descriptors = slot.descriptors();
     slot.for_each_source([&](size_t i, uint64_t source) {
-        std::memcpy(slot.frames_in + descriptors[i].offset, reinterpret_cast<const void*>(source), descriptors[i].present);
+        std::memcpy(slot.frames_in + descriptors[i].offset, reinterpret_cast<const void*>(source),
+                    descriptors[i].present);
     });
 }
 
 Status OffloadEngine::send_packed(Slot& slot) {
     slot.bytes_in += slot.frames_bytes;
-    return device_->copy_to_device(slot.stream, ring_address_ + slot.ring_offset + slot.frames_at, slot.frames_in, slot.frames_bytes);
+    return device_->copy_to_device(slot.stream, ring_address_ + slot.ring_offset + slot.frames_at, slot.frames_in,
+                                   slot.frames_bytes);
 }
 
 /// Frames as they lie side by side; the step that begins sets them apart.
@@ -172,13 +180,15 @@ Status OffloadEngine::send_landings(Slot& slot) {
     const Address landing = ring_address_ + slot.ring_offset + slot.landing_at;
     Status status = Status::ok;
     for (const Slot::Landing& each : slot.landings) {
-        if (status == Status::ok) status = device_->copy_to_device(slot.stream, landing + each.at, each.from, each.bytes);
+        if (status == Status::ok)
+            status = device_->copy_to_device(slot.stream, landing + each.at, each.from, each.bytes);
         slot.bytes_in += each.bytes;
     }
     return status;
 }
 
-/// `in_order` is to be held, if it is, until the batch has been submitted: batches of several devices follow each other in the order of their launches.
+/// `in_order` is to be held, if it is, until the batch has been submitted: batches of several devices follow each other
+/// in the order of their launches.
 Status OffloadEngine::run_steps(Slot& slot, std::unique_lock<std::mutex>& in_order) {
     const auto is_ordered = [](const device::Step& step) { return step.in_order(); };
     const std::vector<device::Step>& steps = slot.loaded->steps();
@@ -258,11 +268,13 @@ bool OffloadEngine::restore_states(const Slot& slot) {
     return true;
 }
 
-/// What comes back: all from the head to the first events, in one piece; the frames are among it, unless only those that are
-/// left shall come. Then what every NF decided, where that is wanted.
+/// What comes back: all from the head to the first events, in one piece; the frames are among it, unless only those
+/// that are left shall come. Then what every NF decided, where that is wanted.
 void OffloadEngine::list_back(const Slot& slot, std::vector<device::CopyPiece>& pieces) const {
     const size_t eager = slot.program->emits_events() ? kEagerEvents * sizeof(Event) : 0;
-    const auto add = [&](size_t from, size_t to) { pieces.push_back({slot.back(from), ring_address_ + slot.ring_offset + from, static_cast<uint32_t>(to - from)}); };
+    const auto add = [&](size_t from, size_t to) {
+        pieces.push_back({slot.back(from), ring_address_ + slot.ring_offset + from, static_cast<uint32_t>(to - from)});
+    };
     pieces.clear();
     if (slot.way_back == TransferOut::selective) {
         add(slot.head_at, slot.back_at);
@@ -271,7 +283,8 @@ void OffloadEngine::list_back(const Slot& slot, std::vector<device::CopyPiece>& 
         add(slot.head_at, slot.events_at + eager);
     }
     if (slot.visits != nullptr && !slot.program->nodes.empty())
-        pieces.push_back({slot.visits, slot.device_visits, static_cast<uint32_t>(slot.count * slot.program->nodes.size() * sizeof(Decision))});
+        pieces.push_back({slot.visits, slot.device_visits,
+                          static_cast<uint32_t>(slot.count * slot.program->nodes.size() * sizeof(Decision))});
 }
 
 Status OffloadEngine::fetch(Slot& slot) {
@@ -308,7 +321,8 @@ Status OffloadEngine::fetch_rest(Slot& slot) {
         slot.pieces.clear();
         for (size_t i = 0; i < slot.count; ++i) {
             const device::PacketResult& result = slot.results()[i];
-            if (result.node == device::kHostDecides || target_of(*slot.program, result).kind == Target::Kind::drop) continue;
+            if (result.node == device::kHostDecides || target_of(*slot.program, result).kind == Target::Kind::drop)
+                continue;
             if (size_t{result.offset} + result.length > slot.frames_bytes) return Status::failed;
             const size_t at = slot.frames_at + result.offset;
             slot.pieces.push_back({slot.back(at), piece + at, result.length});

@@ -10,9 +10,11 @@ StageMeans means_of(const StageCycles& cycles, uint64_t batches, uint64_t packet
     StageMeans means;
     if (std::all_of(cycles.begin(), cycles.end(), [](uint64_t stage) { return stage == 0; })) return means;
     for (size_t i = 0; i < cycles.size() && batches > 0; ++i) {
-        means.us[kBatchStageNames[i]] = static_cast<double>(to_nanoseconds(cycles[i])) * 1e-3 / static_cast<double>(batches);
+        means.us[kBatchStageNames[i]] = static_cast<double>(to_nanoseconds(cycles[i])) * 1e-3 /
+                                        static_cast<double>(batches);
         if (takes_cpu(static_cast<BatchStage>(i)) && packets > 0)
-            means.cycles_per_packet[kBatchStageNames[i]] = static_cast<double>(cycles[i]) / static_cast<double>(packets);
+            means.cycles_per_packet[kBatchStageNames[i]] = static_cast<double>(cycles[i]) /
+                                                           static_cast<double>(packets);
     }
     return means;
 }

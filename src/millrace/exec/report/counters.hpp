@@ -25,7 +25,9 @@ enum class BatchStage : uint8_t {
 };
 inline constexpr const char* kBatchStageNames[] = {"waiting", "layout", "in-line", "calls", "away", "results"};
 /// Whether a CPU works on it meanwhile.
-constexpr bool takes_cpu(BatchStage stage) { return stage == BatchStage::layout || stage == BatchStage::calls || stage == BatchStage::results; }
+constexpr bool takes_cpu(BatchStage stage) {
+    return stage == BatchStage::layout || stage == BatchStage::calls || stage == BatchStage::results;
+}
 using BatchStages = std::array<Counter, std::size(kBatchStageNames)>;
 
 /// What batches spent in their stages, by the names of these.
@@ -42,14 +44,15 @@ StageMeans means_of(const StageCycles& cycles, uint64_t batches, uint64_t packet
 struct NodeCounters {
     explicit NodeCounters(const chain::Node& node);
     std::string name, kind;
-    std::vector<std::string> outcomes;   ///< their names; the last is kUndeclaredOutcomeName
-    std::vector<Target> targets;         ///< where they lead
-    Counter packets, bytes;              ///< that came in
-    Counter cycles;                      ///< of the CPU, spent in it (TSC)
-    std::vector<Counter> by_outcome;     ///< packets by what it decided
+    std::vector<std::string> outcomes;  ///< their names; the last is kUndeclaredOutcomeName
+    std::vector<Target> targets;        ///< where they lead
+    Counter packets, bytes;             ///< that came in
+    Counter cycles;                     ///< of the CPU, spent in it (TSC)
+    std::vector<Counter> by_outcome;    ///< packets by what it decided
 };
 
-/// One chain, on one worker. Conservation: received + injected + copied = sent + dropped + punted + passed_on + in_flight.
+/// One chain, on one worker. Conservation: received + injected + copied = sent + dropped + punted + passed_on +
+/// in_flight.
 struct ChainCounters {
     explicit ChainCounters(const chain::Program& program);
     /// Whether it can go on counting for another generation of the chain: one with the same NFs and outcomes.
@@ -59,23 +62,23 @@ struct ChainCounters {
     std::vector<std::unique_ptr<NodeCounters>> nodes;
     Counter received_packets, received_bytes;
     Counter sent_packets, sent_bytes;
-    Counter injected;                                   ///< put in at the chain's end, to be sent
-    Counter submitted;                                  ///< put in at its start; they count as received, too
-    Counter copied;                                     ///< besides the packet itself, for those that leave by several ports
-    Counter punted_copies;                              ///< of these; they count as punted, too
-    Counter passed_on;                                  ///< to other chains
-    Counter dropped_by_nf, punted;                      ///< as the nodes' outcomes say
+    Counter injected;               ///< put in at the chain's end, to be sent
+    Counter submitted;              ///< put in at its start; they count as received, too
+    Counter copied;                 ///< besides the packet itself, for those that leave by several ports
+    Counter punted_copies;          ///< of these; they count as punted, too
+    Counter passed_on;              ///< to other chains
+    Counter dropped_by_nf, punted;  ///< as the nodes' outcomes say
     std::vector<Counter> malformed = std::vector<Counter>(kMalformedCount);
     std::vector<Counter> exit_drops = std::vector<Counter>(kExitDropCount);
     Counter events, events_lost;
     Counter retold_on_cpu;  ///< packets of which an NF was asked again, as their events found no room
     Counter batches, retried_on_cpu;
-    Counter kept_on_cpu;                                ///< packets that came so few at a time that no batch was made of them
+    Counter kept_on_cpu;  ///< packets that came so few at a time that no batch was made of them
     std::array<Counter, std::size(kTransfersIn)> batches_in;     ///< those of them that came in by each way
     std::array<Counter, std::size(kTransfersOut)> batches_back;  ///< and went back
     Counter bytes_to_device, bytes_to_host;
-    BatchStages stages;                                 ///< TSC cycles of all batches in each
-    Histogram latency;                                  ///< from receive to send, ns
+    BatchStages stages;  ///< TSC cycles of all batches in each
+    Histogram latency;   ///< from receive to send, ns
 
     void add(BatchStage stage, uint64_t cycles) { stages[static_cast<size_t>(stage)].add(cycles); }
 
@@ -87,7 +90,8 @@ struct ChainCounters {
     }
     /// Packets that came in and have not gone out in any way.
     uint64_t in_flight() const {
-        return received_packets.get() + injected.get() + copied.get() - sent_packets.get() - dropped() - punted.get() - passed_on.get();
+        return received_packets.get() + injected.get() + copied.get() - sent_packets.get() - dropped() - punted.get() -
+               passed_on.get();
     }
 };
 

@@ -10,21 +10,20 @@ namespace {
 
 using Kind = chain::Target::Kind;
 
-std::string leads_to(const chain::Configuration& configuration, const ChainCounters& chain, size_t node, const Target& target) {
-    const auto name = [&](const std::vector<std::string>& names) { return target.value < names.size() ? names[target.value] : "?"; };
+std::string leads_to(const chain::Configuration& configuration, const ChainCounters& chain, size_t node,
+                     const Target& target) {
+    const auto name = [&](const std::vector<std::string>& names) {
+        return target.value < names.size() ? names[target.value] : "?";
+    };
     switch (target.kind) {
-        case Kind::node:
-            return target.value == node + 1 ? "next" : chain.nodes[target.value]->name;
-        case Kind::output:
-            return node + 1 == chain.nodes.size() ? "next" : "output";
-        case Kind::port:
-            return "port " + name(configuration.port_names);
+        case Kind::node: return target.value == node + 1 ? "next" : chain.nodes[target.value]->name;
+        case Kind::output: return node + 1 == chain.nodes.size() ? "next" : "output";
+        case Kind::port: return "port " + name(configuration.port_names);
         case Kind::chain:
-            return "chain " + (target.value < configuration.chains.size() ? configuration.chains[target.value]->name : "?");
-        case Kind::drop:
-            return "drop";
-        case Kind::punt:
-            return "punt";
+            return "chain " +
+                   (target.value < configuration.chains.size() ? configuration.chains[target.value]->name : "?");
+        case Kind::drop: return "drop";
+        case Kind::punt: return "punt";
     }
     return {};
 }
@@ -32,21 +31,24 @@ std::string leads_to(const chain::Configuration& configuration, const ChainCount
 /// The entry called `name`, made if there is none.
 template <class Entry>
 Entry& entry_of(std::vector<Entry>& entries, const std::string& name) {
-    const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.name == name; });
+    const auto found = std::find_if(entries.begin(), entries.end(),
+                                    [&](const Entry& entry) { return entry.name == name; });
     if (found != entries.end()) return *found;
     entries.emplace_back();
     entries.back().name = name;
     return entries.back();
 }
 
-void add_node(ChainReport& report, const chain::Configuration& configuration, const ChainCounters& counters, size_t index) {
+void add_node(ChainReport& report, const chain::Configuration& configuration, const ChainCounters& counters,
+              size_t index) {
     const NodeCounters& node = *counters.nodes[index];
     NodeReport& into = entry_of(report.nodes, node.name);
     into.kind = node.kind;
     // An average over what was added so far and what is added now.
     const uint64_t packets = node.packets.get();
     if (into.packets + packets > 0)
-        into.cycles_per_packet = (into.cycles_per_packet * static_cast<double>(into.packets) + static_cast<double>(node.cycles.get())) /
+        into.cycles_per_packet = (into.cycles_per_packet * static_cast<double>(into.packets) +
+                                  static_cast<double>(node.cycles.get())) /
                                  static_cast<double>(into.packets + packets);
     into.packets += packets;
     into.bytes += node.bytes.get();
@@ -87,15 +89,19 @@ void add_counters(ChainReport& report, StageCycles& stages, const ChainCounters&
     report.bytes_to_device += counters.bytes_to_device.get();
     report.bytes_to_host += counters.bytes_to_host.get();
     for (const TransferIn way : kTransfersIn)
-        if (const uint64_t n = counters.batches_in[static_cast<size_t>(way)].get(); n > 0) report.batches_in[name_of(way)] += n;
+        if (const uint64_t n = counters.batches_in[static_cast<size_t>(way)].get(); n > 0)
+            report.batches_in[name_of(way)] += n;
     for (const TransferOut way : kTransfersOut)
-        if (const uint64_t n = counters.batches_back[static_cast<size_t>(way)].get(); n > 0) report.batches_back[name_of(way)] += n;
+        if (const uint64_t n = counters.batches_back[static_cast<size_t>(way)].get(); n > 0)
+            report.batches_back[name_of(way)] += n;
     for (size_t i = 0; i < stages.size(); ++i) stages[i] += counters.stages[i].get();
     if (const uint64_t n = counters.punted_copies.get(); n > 0) report.punts["exit.copied"] += n;
     for (size_t i = 0; i < kMalformedCount; ++i)
-        if (const uint64_t n = counters.malformed[i].get(); n > 0) report.drops[std::string("parser.") + kMalformedNames[i]] += n;
+        if (const uint64_t n = counters.malformed[i].get(); n > 0)
+            report.drops[std::string("parser.") + kMalformedNames[i]] += n;
     for (size_t i = 0; i < kExitDropCount; ++i)
-        if (const uint64_t n = counters.exit_drops[i].get(); n > 0) report.drops[std::string("exit.") + kExitDropNames[i]] += n;
+        if (const uint64_t n = counters.exit_drops[i].get(); n > 0)
+            report.drops[std::string("exit.") + kExitDropNames[i]] += n;
 }
 
 /// One chain, all workers, and all shapes that it had in earlier generations; the present one comes last,
@@ -108,7 +114,9 @@ ChainReport chain_report(const Runtime& runtime, const chain::Configuration& con
     for (const auto& worker : runtime.workers())
         for (const ChainCounters* counters : worker->counters())
             if (counters->chain == name) all.push_back(counters);
-    std::stable_partition(all.begin(), all.end(), [&](const ChainCounters* counters) { return program == nullptr || !counters->fits(*program); });
+    std::stable_partition(all.begin(), all.end(), [&](const ChainCounters* counters) {
+        return program == nullptr || !counters->fits(*program);
+    });
     std::array<uint64_t, Histogram::kBuckets> latency{};
     StageCycles stages{};
     for (const ChainCounters* counters : all) {
@@ -116,11 +124,14 @@ ChainReport chain_report(const Runtime& runtime, const chain::Configuration& con
         counters->latency.add_to(latency);
         for (size_t i = 0; i < counters->nodes.size(); ++i) add_node(report, configuration, *counters, i);
     }
-    report.stages = means_of(stages, report.batches, report.received_packets - std::min(report.kept_on_cpu, report.received_packets));
-    report.latency = {Histogram::percentile(latency, 50), Histogram::percentile(latency, 95), Histogram::percentile(latency, 99),
-                      Histogram::percentile(latency, 99.9), Histogram::percentile(latency, 100)};
+    report.stages = means_of(stages, report.batches,
+                             report.received_packets - std::min(report.kept_on_cpu, report.received_packets));
+    report.latency = {Histogram::percentile(latency, 50), Histogram::percentile(latency, 95),
+                      Histogram::percentile(latency, 99), Histogram::percentile(latency, 99.9),
+                      Histogram::percentile(latency, 100)};
     if (program != nullptr)
-        for (const chain::Node& node : program->nodes) entry_of(report.nodes, node.name).statistics = node.nf->statistics();
+        for (const chain::Node& node : program->nodes)
+            entry_of(report.nodes, node.name).statistics = node.nf->statistics();
     return report;
 }
 
@@ -139,8 +150,8 @@ std::vector<std::string> chain_names(const Runtime& runtime, const chain::Config
 bool ChainReport::conserved() const {
     uint64_t reasons = 0;
     for (const auto& [reason, packets] : drops) reasons += packets;
-    return received_packets + injected + copied == sent_packets + dropped + punted + passed_on + in_flight && reasons == dropped &&
-           static_cast<int64_t>(in_flight) >= 0;
+    return received_packets + injected + copied == sent_packets + dropped + punted + passed_on + in_flight &&
+           reasons == dropped && static_cast<int64_t>(in_flight) >= 0;
 }
 
 bool Report::conserved() const {
@@ -168,11 +179,14 @@ Report make_report(const Runtime& runtime) {
         const std::string text = worker->engine_text();
         if (report.engine.find(text) == std::string::npos) report.engine += (report.engine.empty() ? "" : " + ") + text;
     }
-    for (const std::string& name : chain_names(runtime, *configuration)) report.chains.push_back(chain_report(runtime, *configuration, name));
+    for (const std::string& name : chain_names(runtime, *configuration))
+        report.chains.push_back(chain_report(runtime, *configuration, name));
     for (const auto& port : runtime.ports())
-        report.ports.push_back({port->name(), port->info().kind, port->info().detail, port->counters(), port->trouble()});
+        report.ports.push_back(
+            {port->name(), port->info().kind, port->info().detail, port->counters(), port->trouble()});
     for (const PortReport& port : report.ports) received += port.counters.received_packets;
-    if (received > 0) report.receive_cycles_per_packet = static_cast<double>(receive_cycles) / static_cast<double>(received);
+    if (received > 0)
+        report.receive_cycles_per_packet = static_cast<double>(receive_cycles) / static_cast<double>(received);
     return report;
 }
 
@@ -223,8 +237,13 @@ std::string report_json(const Report& report, double seconds) {
                         {"max", chain.latency.most}}},
                       {"nfs", json::array()}};
         for (const NodeReport& node : chain.nodes) {
-            json nf = {{"name", node.name}, {"kind", node.kind}, {"packets", node.packets}, {"bytes", node.bytes},
-                       {"cycles-per-packet", node.cycles_per_packet}, {"outcomes", json::object()}, {"statistics", json::object()}};
+            json nf = {{"name", node.name},
+                       {"kind", node.kind},
+                       {"packets", node.packets},
+                       {"bytes", node.bytes},
+                       {"cycles-per-packet", node.cycles_per_packet},
+                       {"outcomes", json::object()},
+                       {"statistics", json::object()}};
             for (const OutcomeReport& outcome : node.outcomes)
                 nf["outcomes"][outcome.name] = {{"packets", outcome.packets}, {"leads-to", outcome.leads_to}};
             for (const nf::Statistic& statistic : node.statistics) nf["statistics"][statistic.name] = statistic.value;

@@ -12,32 +12,32 @@ namespace millrace::exec {
 
 struct OutcomeReport {
     std::string name;
-    std::string leads_to;   ///< "next", "drop", "punt", "port wan", "chain web", …
+    std::string leads_to;  ///< "next", "drop", "punt", "port wan", "chain web", …
     uint64_t packets = 0;
 };
 
 struct NodeReport {
     std::string name, kind;
     uint64_t packets = 0, bytes = 0;
-    double cycles_per_packet = 0;           ///< of the CPU; 0 where a device did the work
-    std::vector<OutcomeReport> outcomes;    ///< all that the NF declares
+    double cycles_per_packet = 0;         ///< of the CPU; 0 where a device did the work
+    std::vector<OutcomeReport> outcomes;  ///< all that the NF declares
     std::vector<nf::Statistic> statistics;
 };
 
-struct LatencyReport {                      ///< nanoseconds from receive to send
+struct LatencyReport {  ///< nanoseconds from receive to send
     uint64_t p50 = 0, p95 = 0, p99 = 0, p999 = 0, most = 0;
 };
 
 struct ChainReport {
     std::string name;
     uint64_t received_packets = 0, received_bytes = 0, sent_packets = 0, sent_bytes = 0;
-    uint64_t injected = 0, submitted = 0;   ///< put in at the chain's end, at its start; the latter are received, too
+    uint64_t injected = 0, submitted = 0;  ///< put in at the chain's end, at its start; the latter are received, too
     uint64_t copied = 0, dropped = 0, punted = 0, passed_on = 0, in_flight = 0;
     uint64_t batches = 0, events = 0, events_lost = 0, retold_on_cpu = 0, retried_on_cpu = 0, kept_on_cpu = 0;
     uint64_t bytes_to_device = 0, bytes_to_host = 0;
     std::map<std::string, uint64_t> batches_in, batches_back;  ///< by the way that they took: "rows", "region"
-    StageMeans stages;                      ///< of batches on a device
-    std::map<std::string, uint64_t> drops;  ///< by "nf.outcome", "parser.reason", "exit.reason"
+    StageMeans stages;                                         ///< of batches on a device
+    std::map<std::string, uint64_t> drops;                     ///< by "nf.outcome", "parser.reason", "exit.reason"
     std::map<std::string, uint64_t> punts;
     std::map<std::string, uint64_t> undeclared;  ///< packets dropped for an outcome that their NF did not declare, by
                                                  ///< NF
@@ -58,8 +58,9 @@ struct Report {
     uint64_t generation = 0;
     unsigned workers = 0;
     uint64_t unclassified_packets = 0;
-    uint64_t stray_injections = 0;          ///< put in by a controller for a chain that had gone
-    double receive_cycles_per_packet = 0;   ///< of the CPU, to receive a packet and, with a device, put it in a chain's queue
+    uint64_t stray_injections = 0;         ///< put in by a controller for a chain that had gone
+    double receive_cycles_per_packet = 0;  ///< of the CPU, to receive a packet and, with a device, put it in a chain's
+                                           ///< queue
     std::vector<ChainReport> chains;
     std::vector<PortReport> ports;
 

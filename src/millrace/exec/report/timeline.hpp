@@ -19,14 +19,14 @@ struct TimelineSlice {
         waiting,  ///< its packets waited; such spans may overlap
         stream,   ///< on a stream of the worker's device
     };
-    const std::string* name = nullptr;   ///< of TimelineTrack::name
+    const std::string* name = nullptr;  ///< of TimelineTrack::name
     const std::string* chain = nullptr;
     Place place = Place::worker;
     uint32_t stream = 0;
     uint32_t packets = 0;
     uint64_t bytes = 0;
-    uint64_t batch = 0;                  ///< of the worker, from 1
-    uint64_t begin_ns = 0, end_ns = 0;   ///< Timeline::now_ns
+    uint64_t batch = 0;                 ///< of the worker, from 1
+    uint64_t begin_ns = 0, end_ns = 0;  ///< Timeline::now_ns
 };
 
 class Timeline;
@@ -34,7 +34,10 @@ class Timeline;
 /// The latest slices of one worker: when there are more than it has room for, the oldest make way.
 class TimelineTrack {
 public:
-    TimelineTrack(Timeline& timeline, std::string device, size_t most) : timeline_(timeline), device_(std::move(device)) { slices_.resize(most); }
+    TimelineTrack(Timeline& timeline, std::string device, size_t most)
+        : timeline_(timeline), device_(std::move(device)) {
+        slices_.resize(most);
+    }
     /// The text as slices have it. Not for every packet.
     const std::string* name(const std::string& text);
     /// On the worker's thread.
@@ -51,7 +54,9 @@ private:
 };
 
 /// The text as slices of a track have it; null without a track.
-inline const std::string* name_in(TimelineTrack* track, const std::string& text) { return track != nullptr ? track->name(text) : nullptr; }
+inline const std::string* name_in(TimelineTrack* track, const std::string& text) {
+    return track != nullptr ? track->name(text) : nullptr;
+}
 
 /// Slices of what a worker's thread does with one batch, one behind the other. Does nothing without a track.
 class WorkTrace {
@@ -73,7 +78,8 @@ private:
     uint64_t batch_ = 0, begin_ns_ = 0, last_ns_ = 0;
 };
 
-/// The trace of a run: memory for it is set aside at the start, the file is written at the end and appears when it is whole.
+/// The trace of a run: memory for it is set aside at the start, the file is written at the end and appears when it is
+/// whole.
 class Timeline {
 public:
     /// `most`: slices that are kept of each worker. Throws std::runtime_error when the file can't be made.
@@ -97,7 +103,7 @@ private:
     const size_t most_;
     const uint64_t origin_ns_;
     std::vector<std::unique_ptr<TimelineTrack>> tracks_;
-    std::mutex mutex_;              // of the names
+    std::mutex mutex_;  // of the names
     std::set<std::string> names_;
 };
 

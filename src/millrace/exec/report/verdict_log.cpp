@@ -16,25 +16,25 @@ std::string ending(const chain::Program& program, const Fate& fate, const std::v
     using Kind = chain::Target::Kind;
     const auto port_name = [&](uint16_t port) { return json_text(port < ports.size() ? ports[port] : "?"); };
     switch (fate.target.kind) {
-        case Kind::port:
-            return "\"end\":\"sent\",\"to\":" + port_name(fate.target.value);
+        case Kind::port: return "\"end\":\"sent\",\"to\":" + port_name(fate.target.value);
         case Kind::output: {
             if (is_port_set(fate.out_port)) {
                 std::string names;
                 for (uint16_t i = 0; i < kPortSetPorts; ++i)
                     if (fate.out_port >> i & 1) names += (names.empty() ? "" : ",") + port_name(i);
-                return "\"end\":\"sent\",\"to\":[" + names + "]" + (fate.out_port & kPortSetPunt ? ",\"punted\":true" : "");
+                return "\"end\":\"sent\",\"to\":[" + names + "]" +
+                       (fate.out_port & kPortSetPunt ? ",\"punted\":true" : "");
             }
             const uint16_t port = fate.out_port < ports.size() ? fate.out_port : program.output;
             if (port == kNoPort) return "\"end\":\"drop\",\"by\":\"output\",\"reason\":\"no-output\"";
             return "\"end\":\"sent\",\"to\":" + port_name(port);
         }
         case Kind::punt:
-            if (program.punt_port == kNoPort && fate.node < program.nodes.size() && program.nodes[fate.node].nf->punt_taker() == nullptr)
+            if (program.punt_port == kNoPort && fate.node < program.nodes.size() &&
+                program.nodes[fate.node].nf->punt_taker() == nullptr)
                 return "\"end\":\"drop\",\"by\":\"punt\",\"reason\":\"no-punt-port\"";
             break;
-        default:
-            break;
+        default: break;
     }
     const std::string end = fate.target.kind == Kind::punt ? "punt" : "drop";
     std::string by = "parser", reason;
@@ -55,7 +55,8 @@ VerdictLog::VerdictLog(const std::string& path, std::vector<std::string> ports, 
     file_.start_afresh();
 }
 
-void VerdictLog::write(const chain::Program& program, const rte_mbuf& mbuf, std::span<const Visit> visits, const Fate& fate) {
+void VerdictLog::write(const chain::Program& program, const rte_mbuf& mbuf, std::span<const Visit> visits,
+                       const Fate& fate) {
     std::string path;
     for (const Visit& visit : visits) {
         const chain::Node& node = program.nodes[visit.node];
@@ -74,8 +75,9 @@ void VerdictLog::write(const chain::Program& program, const rte_mbuf& mbuf, std:
         begun_.erase(begun);
         if (!path.empty() && !line.ends_with('[')) line += ',';
     } else {
-        line = "{\"packet\":" + std::to_string(io::packet_number(&mbuf)) + ",\"port\":" +
-               json_text(mbuf.port < ports_.size() ? ports_[mbuf.port] : "?") + ",\"length\":" + std::to_string(mbuf.pkt_len) + ",\"path\":[";
+        line = "{\"packet\":" + std::to_string(io::packet_number(&mbuf)) +
+               ",\"port\":" + json_text(mbuf.port < ports_.size() ? ports_[mbuf.port] : "?") +
+               ",\"length\":" + std::to_string(mbuf.pkt_len) + ",\"path\":[";
     }
     line += path;
     if (fate.target.kind == chain::Target::Kind::chain) {
@@ -89,7 +91,8 @@ void VerdictLog::write(const chain::Program& program, const rte_mbuf& mbuf, std:
 void VerdictLog::close() {
     const std::lock_guard lock(mutex_);
     file_.flush();
-    if (file_.lost() > 0) throw std::runtime_error(file_.path() + ": " + std::to_string(file_.lost()) + " verdicts could not be written");
+    if (file_.lost() > 0)
+        throw std::runtime_error(file_.path() + ": " + std::to_string(file_.lost()) + " verdicts could not be written");
 }
 
 }  // namespace millrace::exec

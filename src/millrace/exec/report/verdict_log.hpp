@@ -12,9 +12,11 @@
 namespace millrace::exec {
 
 /// Writes lines like
-///   {"packet":7,"port":"lan","length":98,"path":[{"chain":"gateway","nf":"firewall","outcome":"permit","by":"rule 3 (…)"}],
+///   {"packet":7,"port":"lan","length":98,"path":[{"chain":"gateway","nf":"firewall","outcome":"permit","by":"rule 3
+///   (…)"}],
 ///    "end":"drop","by":"nids","reason":"block"}
-/// `end` is one of sent, drop, punt; `to` names the port. What is punted without a port to go to is dropped. Any number of workers.
+/// `end` is one of sent, drop, punt; `to` names the port. What is punted without a port to go to is dropped. Any number
+/// of workers.
 class VerdictLog {
 public:
     /// Throws std::runtime_error when the file can't be made.

@@ -6,7 +6,9 @@ namespace millrace::exec {
 namespace {
 
 /// By how much bytes take longer while `other` bytes go the other way, where as many cost `both` times the time.
-double slowed(double both, double bytes, double other) { return 1 + (both - 1) * std::min(other / std::max(bytes, 1.0), 1.0); }
+double slowed(double both, double bytes, double other) {
+    return 1 + (both - 1) * std::min(other / std::max(bytes, 1.0), 1.0);
+}
 
 Pace scaled(Pace pace, double by) {
     pace.byte_ns *= by;
@@ -16,8 +18,8 @@ Pace scaled(Pace pace, double by) {
 /// Kernels are told where each frame lies, unless all lie at one distance.
 double address_bytes(const BatchShape& shape) { return shape.runs > 1 ? 8.0 * static_cast<double>(shape.packets) : 0; }
 
-/// What a worker does for the batch's packets, whatever their way. Without mbufs it is a third: 14.5 of 42 cycles a packet
-/// (framework_bench --batches 1, docs/benchmarks/gpu.md).
+/// What a worker does for the batch's packets, whatever their way. Without mbufs it is a third: 14.5 of 42 cycles a
+/// packet (framework_bench --batches 1, docs/benchmarks/gpu.md).
 double packets_ns(const TransferFigures& figures, const BatchShape& shape) {
     const double all = static_cast<double>(shape.packets) * figures.packet_ns;
     return shape.side_by_side_bytes != 0 ? all / 3 : all;
@@ -63,8 +65,9 @@ const TransferFigures& built_in_figures() {
 }
 
 Estimate estimate(const TransferFigures& figures, const BatchShape& shape, TransferIn way) {
-    const auto packets = static_cast<double>(shape.packets), bytes = static_cast<double>(shape.bytes_in), runs = static_cast<double>(shape.runs),
-               packed = static_cast<double>(shape.packed_bytes), back = static_cast<double>(shape.bytes_back);
+    const auto packets = static_cast<double>(shape.packets), bytes = static_cast<double>(shape.bytes_in),
+               runs = static_cast<double>(shape.runs), packed = static_cast<double>(shape.packed_bytes),
+               back = static_cast<double>(shape.bytes_back);
     const double addresses_ns = address_bytes(shape) * figures.copy_in.byte_ns;
     Estimate result;
     result.cpu_ns = packets_ns(figures, shape);
@@ -72,9 +75,11 @@ Estimate estimate(const TransferFigures& figures, const BatchShape& shape, Trans
         case TransferIn::automatic:
         case TransferIn::packed:
             if (shape.side_by_side_bytes != 0) {
-                if (!shape.lands) result.obstacle = "the packet buffer has no room for the frames as they were received";
+                if (!shape.lands)
+                    result.obstacle = "the packet buffer has no room for the frames as they were received";
                 const auto together = static_cast<double>(shape.side_by_side_bytes);
-                result.bus_ns = scaled(figures.copy_in, slowed(figures.copy_both, together, back)).ns(1, together) + addresses_ns;
+                result.bus_ns = scaled(figures.copy_in, slowed(figures.copy_both, together, back)).ns(1, together) +
+                                addresses_ns;
                 result.cpu_ns += figures.call_ns + figures.launch_ns;
                 break;
             }
@@ -92,7 +97,8 @@ Estimate estimate(const TransferFigures& figures, const BatchShape& shape, Trans
         }
         case TransferIn::gather:
             if (!shape.reachable) result.obstacle = "kernels can't read the receive buffers";
-            result.bus_ns = scaled(figures.gather, slowed(figures.gather_both, bytes, back)).ns(packets, bytes) + addresses_ns;
+            result.bus_ns = scaled(figures.gather, slowed(figures.gather_both, bytes, back)).ns(packets, bytes) +
+                            addresses_ns;
             result.cpu_ns += figures.launch_ns;
             break;
         case TransferIn::zero_copy:
@@ -107,7 +113,8 @@ Estimate estimate(const TransferFigures& figures, const BatchShape& shape, Trans
 }
 
 Estimate estimate(const TransferFigures& figures, const BatchShape& shape, TransferOut way) {
-    const auto packets = static_cast<double>(shape.packets), in = static_cast<double>(shape.bytes_in), back = static_cast<double>(shape.bytes_back);
+    const auto packets = static_cast<double>(shape.packets), in = static_cast<double>(shape.bytes_in),
+               back = static_cast<double>(shape.bytes_back);
     Estimate result;
     result.cpu_ns = packets_ns(figures, shape);
     const double copy_ns = scaled(figures.copy_out, slowed(figures.copy_both, back, in)).ns(1, back);
@@ -134,8 +141,12 @@ Estimate estimate(const TransferFigures& figures, const BatchShape& shape, Trans
     return result;
 }
 
-TransferIn choose_in(const TransferFigures& figures, const BatchShape& shape) { return cheapest(figures, shape, kTransfersIn); }
-TransferOut choose_out(const TransferFigures& figures, const BatchShape& shape) { return cheapest(figures, shape, kTransfersOut); }
+TransferIn choose_in(const TransferFigures& figures, const BatchShape& shape) {
+    return cheapest(figures, shape, kTransfersIn);
+}
+TransferOut choose_out(const TransferFigures& figures, const BatchShape& shape) {
+    return cheapest(figures, shape, kTransfersOut);
+}
 
 TransferIn way_in(const TransferFigures& figures, const BatchShape& shape, TransferIn asked) {
     if (asked == TransferIn::automatic) return choose_in(figures, shape);

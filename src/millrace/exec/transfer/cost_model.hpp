@@ -17,26 +17,28 @@ struct Pace {
     double start_ns = 0;  ///< each time
     double item_ns = 0;   ///< for each row, frame or packet
     double byte_ns = 0;
-    double ns(double items, double bytes) const { return start_ns + (items * item_ns > bytes * byte_ns ? items * item_ns : bytes * byte_ns); }
+    double ns(double items, double bytes) const {
+        return start_ns + (items * item_ns > bytes * byte_ns ? items * item_ns : bytes * byte_ns);
+    }
 };
 
 /// What `millrace profile` measures of a machine and a device.
 struct TransferFigures {
-    std::string device;      ///< device::Device::model() of the device that they are of
-    std::string source;      ///< for people: "built-in figures", or the file that they were read from
+    std::string device;  ///< device::Device::model() of the device that they are of
+    std::string source;  ///< for people: "built-in figures", or the file that they were read from
     // The bus, while batches follow on each other.
     Pace copy_in, copy_out;  ///< one run of bytes
     Pace rows;               ///< a 2-D copy of rows that lie apart on the host; items are rows
     Pace gather;             ///< a kernel fetches frames; items are frames
-    Pace zero_copy;          ///< a chain's kernel reads frames in the host's memory, beyond what it takes in the device's own
-    Pace heads_out;          ///< a kernel writes heads into the host's memory
+    Pace zero_copy;  ///< a chain's kernel reads frames in the host's memory, beyond what it takes in the device's own
+    Pace heads_out;  ///< a kernel writes heads into the host's memory
     double copy_both = 1;    ///< by how much a copy's bytes take longer while as many go the other way
     double gather_both = 1;  ///< and a gathering kernel's
     // A CPU core.
-    Pace pack;               ///< frames copied from their buffers side by side; items are frames
-    double call_ns = 0;      ///< to ask for a copy
-    double launch_ns = 0;    ///< to launch a kernel
-    double packet_ns = 0;    ///< all else that a worker does for a packet
+    Pace pack;             ///< frames copied from their buffers side by side; items are frames
+    double call_ns = 0;    ///< to ask for a copy
+    double launch_ns = 0;  ///< to launch a kernel
+    double packet_ns = 0;  ///< all else that a worker does for a packet
 };
 
 /// Those of an NVIDIA H200 on PCIe 5 x16 with a Xeon at 2.1 GHz (docs/benchmarks/gpu.md).
@@ -45,17 +47,17 @@ const TransferFigures& built_in_figures();
 /// A batch, as far as its way matters.
 struct BatchShape {
     size_t packets = 0;
-    size_t bytes_in = 0;        ///< of its frames, or of their heads
-    size_t packed_bytes = 0;    ///< that they take in the packet buffer, with the room around them
-    uint32_t row_bytes = 0;     ///< the longest of them; 0: they lie unevenly in the packet buffer, so not as rows
-    size_t runs = 1;            ///< of frames at one distance from each other
+    size_t bytes_in = 0;            ///< of its frames, or of their heads
+    size_t packed_bytes = 0;        ///< that they take in the packet buffer, with the room around them
+    uint32_t row_bytes = 0;         ///< the longest of them; 0: they lie unevenly in the packet buffer, so not as rows
+    size_t runs = 1;                ///< of frames at one distance from each other
     size_t side_by_side_bytes = 0;  ///< where frames were received side by side: of these, gaps and all
-    bool lands = true;          ///< the device has room for them like that
-    size_t bytes_back = 0;      ///< that will come back, besides results
-    bool reachable = true;      ///< kernels can read the receive buffers
-    bool changes = true;        ///< the chain writes to frames
-    bool whole_back = true;     ///< whole frames come back, not heads
-    unsigned workers = 1;       ///< that share the device
+    bool lands = true;              ///< the device has room for them like that
+    size_t bytes_back = 0;          ///< that will come back, besides results
+    bool reachable = true;          ///< kernels can read the receive buffers
+    bool changes = true;            ///< the chain writes to frames
+    bool whole_back = true;         ///< whole frames come back, not heads
+    unsigned workers = 1;           ///< that share the device
 };
 
 /// What one way costs one batch.
@@ -79,8 +81,8 @@ Estimate estimate(const TransferFigures& figures, const BatchShape& shape, Trans
 TransferIn choose_in(const TransferFigures& figures, const BatchShape& shape);
 TransferOut choose_out(const TransferFigures& figures, const BatchShape& shape);
 
-/// The way that is taken when `asked` is asked for: itself if it can be, else the next best that is of its kind (see the
-/// enumerations), or the cheapest.
+/// The way that is taken when `asked` is asked for: itself if it can be, else the next best that is of its kind (see
+/// the enumerations), or the cheapest.
 TransferIn way_in(const TransferFigures& figures, const BatchShape& shape, TransferIn asked);
 TransferOut way_out(const TransferFigures& figures, const BatchShape& shape, TransferOut asked);
 

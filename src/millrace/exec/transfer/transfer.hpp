@@ -13,12 +13,15 @@ namespace millrace::exec {
 /// chain reads, Prefixes) where the field plan asks for no more. Where a way can't be taken, another is.
 enum class TransferIn : uint8_t {
     automatic,  ///< the one of the others that the cost model finds cheapest for a batch
-    packed,     ///< they lie side by side, as received or packed by the host, and one copy moves them (UCLouvain thesis: coalescent regions of interest)
-    rows,       ///< 2-D copies of evenly spaced buffers; gather, or packed, where they are not
-    gather,     ///< a kernel fetches them from their buffers; packed where it can't read those
-    zero_copy,  ///< the chain's kernels read them where the host has them; gather, or packed, where the chain changes more than heads
+    packed,  ///< they lie side by side, as received or packed by the host, and one copy moves them (UCLouvain thesis:
+             ///< coalescent regions of interest)
+    rows,    ///< 2-D copies of evenly spaced buffers; gather, or packed, where they are not
+    gather,  ///< a kernel fetches them from their buffers; packed where it can't read those
+    zero_copy,  ///< the chain's kernels read them where the host has them; gather, or packed, where the chain changes
+                ///< more than heads
 };
-inline constexpr TransferIn kTransfersIn[] = {TransferIn::automatic, TransferIn::packed, TransferIn::rows, TransferIn::gather, TransferIn::zero_copy};
+inline constexpr TransferIn kTransfersIn[] = {TransferIn::automatic, TransferIn::packed, TransferIn::rows,
+                                              TransferIn::gather, TransferIn::zero_copy};
 inline constexpr const char* kTransferInNames[] = {"auto", "packed", "rows", "gather", "zero-copy"};
 inline const char* name_of(TransferIn way) { return kTransferInNames[static_cast<size_t>(way)]; }
 
@@ -29,7 +32,8 @@ enum class TransferOut : uint8_t {
     selective,  ///< a copy for each packet that is still there; region where only heads come back
     zero_copy,  ///< a kernel writes the heads straight into the host's memory; region where whole frames come back
 };
-inline constexpr TransferOut kTransfersOut[] = {TransferOut::automatic, TransferOut::region, TransferOut::selective, TransferOut::zero_copy};
+inline constexpr TransferOut kTransfersOut[] = {TransferOut::automatic, TransferOut::region, TransferOut::selective,
+                                                TransferOut::zero_copy};
 inline constexpr const char* kTransferOutNames[] = {"auto", "region", "selective", "zero-copy"};
 inline const char* name_of(TransferOut way) { return kTransferOutNames[static_cast<size_t>(way)]; }
 
@@ -39,11 +43,15 @@ inline constexpr uint32_t kMostPrefix = 128;
 /// What frames begin at multiples of in the packet buffer: heads of frames, and whole ones.
 constexpr uint32_t kFrameAlign = 16, kWholeFrameAlign = 8;
 constexpr uint32_t frame_aligned(uint32_t bytes) { return (bytes + kFrameAlign - 1) / kFrameAlign * kFrameAlign; }
-/// From one whole frame to the next, where `present` bytes of it cross the bus and so much room is free before and behind it.
-constexpr uint32_t frame_room(uint32_t present, uint32_t headroom, uint32_t tailroom) { return (headroom + present + tailroom + kWholeFrameAlign - 1) / kWholeFrameAlign * kWholeFrameAlign; }
+/// From one whole frame to the next, where `present` bytes of it cross the bus and so much room is free before and
+/// behind it.
+constexpr uint32_t frame_room(uint32_t present, uint32_t headroom, uint32_t tailroom) {
+    return (headroom + present + tailroom + kWholeFrameAlign - 1) / kWholeFrameAlign * kWholeFrameAlign;
+}
 
-/// Where the first whole frame begins. Frames that a kernel sets apart begin kSkew behind a multiple, if there is as much room before them: a packet that
-/// follows an Ethernet header then begins at such a multiple, so that ciphers work in words (NIC drivers do so, too).
+/// Where the first whole frame begins. Frames that a kernel sets apart begin kSkew behind a multiple, if there is as
+/// much room before them: a packet that follows an Ethernet header then begins at such a multiple, so that ciphers work
+/// in words (NIC drivers do so, too).
 constexpr uint32_t first_frame(uint32_t headroom, bool set_apart) {
     return frame_aligned(headroom) + (set_apart && headroom >= device::kSkew ? device::kSkew : 0);
 }

@@ -18,23 +18,31 @@ constexpr const char* kAgain = "measure anew: millrace profile";
 
 struct NamedPace {
     const char* name;
-    Pace TransferFigures::*pace;
+    Pace TransferFigures::* pace;
 };
-constexpr NamedPace kPaces[] = {{"copy-in", &TransferFigures::copy_in},     {"copy-out", &TransferFigures::copy_out},   {"rows", &TransferFigures::rows},
-                                {"gather", &TransferFigures::gather},       {"zero-copy", &TransferFigures::zero_copy}, {"heads-out", &TransferFigures::heads_out},
+constexpr NamedPace kPaces[] = {{"copy-in", &TransferFigures::copy_in},
+                                {"copy-out", &TransferFigures::copy_out},
+                                {"rows", &TransferFigures::rows},
+                                {"gather", &TransferFigures::gather},
+                                {"zero-copy", &TransferFigures::zero_copy},
+                                {"heads-out", &TransferFigures::heads_out},
                                 {"pack", &TransferFigures::pack}};
 struct NamedNumber {
     const char* name;
-    double TransferFigures::*number;
+    double TransferFigures::* number;
 };
-constexpr NamedNumber kNumbers[] = {{"copy-both", &TransferFigures::copy_both}, {"gather-both", &TransferFigures::gather_both}, {"call-ns", &TransferFigures::call_ns},
-                                    {"launch-ns", &TransferFigures::launch_ns}, {"packet-ns", &TransferFigures::packet_ns}};
+constexpr NamedNumber kNumbers[] = {{"copy-both", &TransferFigures::copy_both},
+                                    {"gather-both", &TransferFigures::gather_both},
+                                    {"call-ns", &TransferFigures::call_ns},
+                                    {"launch-ns", &TransferFigures::launch_ns},
+                                    {"packet-ns", &TransferFigures::packet_ns}};
 
 /// No machine takes longer than a second for any of it.
 double figure(const Config& value) {
     constexpr double kMost = 1e9;
     const double number = value.number();
-    if (!std::isfinite(number) || number < 0 || number > kMost) value.fail("'" + value.text() + "' is no time in ns or ratio between 0 and 10^9", kAgain);
+    if (!std::isfinite(number) || number < 0 || number > kMost)
+        value.fail("'" + value.text() + "' is no time in ns or ratio between 0 and 10^9", kAgain);
     return number;
 }
 
@@ -47,7 +55,9 @@ TransferFigures parse(const std::string& path, const std::string& model) {
     const Config file = Config::load(path);
     if (!file.is_map()) file.fail("this is no profile of transfers", kAgain);
     if (const int64_t version = file.at("version").integer(); version != kVersion)
-        file.at("version").fail("version " + std::to_string(version) + " of profiles is not known here; this is " + std::to_string(kVersion), kAgain);
+        file.at("version").fail("version " + std::to_string(version) + " of profiles is not known here; this is " +
+                                    std::to_string(kVersion),
+                                kAgain);
     if (const std::string device = file.at("device").text(); device != model)
         file.at("device").fail("this is a profile of '" + device + "', and the device is '" + model + "'", kAgain);
     std::vector<std::string> known = {"version", "device"};
@@ -91,7 +101,10 @@ TransferFigures read_figures(const std::string& path, const std::string& model) 
 
 std::string figures_path(const std::string& model) {
     std::string name = "bus-";
-    for (const char c : model) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? static_cast<char>(std::tolower(static_cast<unsigned char>(c))) : '-';
+    for (const char c : model)
+        name += std::isalnum(static_cast<unsigned char>(c)) != 0
+                    ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
+                    : '-';
     const std::string folder = cache_folder();
     return folder.empty() ? "" : folder + "/" + name + ".json";
 }

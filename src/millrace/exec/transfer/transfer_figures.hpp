@@ -11,8 +11,8 @@ namespace millrace::exec {
 /// The figures as JSON, for `read_figures`.
 std::string figures_json(const TransferFigures& figures);
 
-/// Reads figures of the device `model` (device::Device::model()). Throws ConfigError, with line and column, when the file
-/// is malformed or of another device.
+/// Reads figures of the device `model` (device::Device::model()). Throws ConfigError, with line and column, when the
+/// file is malformed or of another device.
 TransferFigures read_figures(const std::string& path, const std::string& model);
 
 /// The file in cache_folder() that figures of `model` are kept in; empty without a home.

@@ -29,8 +29,9 @@ void check_outputs(const chain::Configuration& configuration, const std::vector<
     for (const auto& program : configuration.chains)
         for (const uint16_t port : {program->output, program->punt_port})
             if (port < ports.size() && !ports[port]->can_send())
-                throw ConfigError(Diagnostic{program->where, "port '" + configuration.port_names[port] + "' can't send, and chain '" +
-                                                                 program->name + "' wants to send there",
+                throw ConfigError(Diagnostic{program->where,
+                                             "port '" + configuration.port_names[port] + "' can't send, and chain '" +
+                                                 program->name + "' wants to send there",
                                              "give it an output, or name another port"});
 }
 
@@ -40,7 +41,9 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     const size_t device_count = configuration.runs_on.devices.size();
     if (options_.workers == 0) options_.workers = std::max(static_cast<unsigned>(device_count), 1u);
     if (options_.workers < device_count)
-        throw ConfigError(Diagnostic{{configuration.file, 0, 0}, fmt::format("{} want {} workers at least, as each worker drives one of them", configuration.device, device_count),
+        throw ConfigError(Diagnostic{{configuration.file, 0, 0},
+                                     fmt::format("{} want {} workers at least, as each worker drives one of them",
+                                                 configuration.device, device_count),
                                      "give more with --workers, or fewer devices"});
     io::PortEnvironment environment;
     environment.queues = static_cast<uint16_t>(options_.workers);
@@ -60,17 +63,24 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     }
     devices_ = !options_.devices.empty() ? options_.devices : device::open_devices(configuration.runs_on.devices);
     if (devices_.size() > 1) options_.offload.gate = std::make_shared<device::OrderGate>();
-    if (!devices_.empty() && options_.offload.figures == nullptr) options_.offload.figures = figures_of(devices_.front()->model());
-    if (!devices_.empty()) options_.offload.workers = std::max(options_.workers / static_cast<unsigned>(devices_.size()), 1u);
+    if (!devices_.empty() && options_.offload.figures == nullptr)
+        options_.offload.figures = figures_of(devices_.front()->model());
+    if (!devices_.empty())
+        options_.offload.workers = std::max(options_.workers / static_cast<unsigned>(devices_.size()), 1u);
     if (!devices_.empty() && configuration.runs_on.cpu) {
         if (options_.offload.mode == device::Mode::persistent)
-            throw ConfigError(Diagnostic{{configuration.file, 0, 0}, "a kernel that stays keeps the NFs' state, and can't share chains with the CPU",
-                                         "take --mode fused, or leave out '+cpu'"});
+            throw ConfigError(
+                Diagnostic{{configuration.file, 0, 0},
+                           "a kernel that stays keeps the NFs' state, and can't share chains with the CPU",
+                           "take --mode fused, or leave out '+cpu'"});
         options_.offload.placement = std::make_shared<Placement>();
     }
     pin_packets();
-    if (!options_.verdict_file.empty()) verdicts_ = std::make_unique<VerdictLog>(options_.verdict_file, configuration.port_names, configuration.reporter);
-    if (!options_.timeline_file.empty()) timeline_ = std::make_unique<Timeline>(options_.timeline_file, options_.timeline_slices);
+    if (!options_.verdict_file.empty())
+        verdicts_ = std::make_unique<VerdictLog>(options_.verdict_file, configuration.port_names,
+                                                 configuration.reporter);
+    if (!options_.timeline_file.empty())
+        timeline_ = std::make_unique<Timeline>(options_.timeline_file, options_.timeline_slices);
     configuration_ = std::make_shared<const chain::Configuration>(std::move(configuration));
     generation_ = configuration_->generation;
     ready_ = make_ready(*configuration_);
@@ -94,7 +104,8 @@ void Runtime::pin_packets() {
     options_.offload.pinned = true;
     // Verdicts are told of packets with mbufs; a master hands those on.
     const bool takes_runs = options_.threading == Threading::full_path && options_.verdict_file.empty();
-    options_.offload.runs = takes_runs && std::any_of(ports_.begin(), ports_.end(), [](const auto& port) { return port->receives_runs(); });
+    options_.offload.runs = takes_runs && std::any_of(ports_.begin(), ports_.end(),
+                                                      [](const auto& port) { return port->receives_runs(); });
     for (const auto& device : devices_)
         for (const auto& port : ports_)
             for (const std::span<uint8_t> memory : port->memory()) {
@@ -110,7 +121,8 @@ std::vector<Runtime::Ready> Runtime::make_ready(const chain::Configuration& conf
         ready.program = program;
         for (const auto& device : devices_)
             // Of a device that has failed, the workers are on the CPU.
-            if (device->state() == device::Status::ok) ready.loaded.push_back(device->load(program, OffloadEngine::steps_of(*program, options_.offload)));
+            if (device->state() == device::Status::ok)
+                ready.loaded.push_back(device->load(program, OffloadEngine::steps_of(*program, options_.offload)));
         // A worker makes its own in the midst of its packets, which must not take long.
         const bool on_cpu = devices_.empty() || options_.offload.placement != nullptr;
         for (const chain::Node& node : program->nodes)
@@ -130,7 +142,8 @@ void Runtime::start() {
         threads_.push_back(start_thread(core(all.size()), [this, all] { run(all); }));
         return;
     }
-    for (size_t i = 0; i < all.size(); ++i) threads_.push_back(start_thread(core(i), [this, worker = all[i]] { run({worker}); }));
+    for (size_t i = 0; i < all.size(); ++i)
+        threads_.push_back(start_thread(core(i), [this, worker = all[i]] { run({worker}); }));
 }
 
 void Runtime::stop() { stopping_ = true; }
@@ -199,14 +212,18 @@ void Runtime::check_change(const chain::Configuration& next) const {
     const chain::Configuration& now = *configuration_;
     const Location file{next.file, 0, 0};
     if (next.port_names != now.port_names || (next.ports && now.ports && next.ports->written() != now.ports->written()))
-        refuse(next.ports ? next.ports->where() : file, "the ports can't change while packets flow", "keep what stands under 'ports:', or restart");
+        refuse(next.ports ? next.ports->where() : file, "the ports can't change while packets flow",
+               "keep what stands under 'ports:', or restart");
     // Field plans are made for a device.
     if (next.device != now.device)
-        refuse(file, "the device can't change from " + now.device + " to " + next.device + " while packets flow", "keep 'device:', or restart");
+        refuse(file, "the device can't change from " + now.device + " to " + next.device + " while packets flow",
+               "keep 'device:', or restart");
     check_outputs(next, ports_);
     const nf::Growth growth = growth_of(next);
     if (growth.head > headroom_bytes_ || growth.tail > tailroom_bytes_)
-        refuse(file, "these chains may make a frame grow by more than the ports' buffers, made at the start, have room for", "restart with it");
+        refuse(file,
+               "these chains may make a frame grow by more than the ports' buffers, made at the start, have room for",
+               "restart with it");
 }
 
 void Runtime::apply(chain::Configuration configuration) {

@@ -28,24 +28,25 @@ enum class Threading {
 inline constexpr const char* kThreadingNames[] = {"full-path", "master-worker"};
 
 struct RuntimeOptions {
-    unsigned workers = 0;              ///< at least one for each device; 0: as many
-    std::vector<unsigned> cores;       ///< worker i runs on cores[i], a master behind the last; not pinned where there is none
+    unsigned workers = 0;         ///< at least one for each device; 0: as many
+    std::vector<unsigned> cores;  ///< worker i runs on cores[i], a master behind the last; not pinned where there is
+                                  ///< none
     Threading threading = Threading::full_path;
-    uint16_t burst = 256;              ///< packets asked of a port at once
+    uint16_t burst = 256;  ///< packets asked of a port at once
     CpuOptions cpu;
     OffloadOptions offload;
-    std::string verdict_file;          ///< empty: no verdicts
-    std::string timeline_file;         ///< for a trace of every batch; empty: none
-    size_t timeline_slices = size_t{1} << 17;  ///< that are kept of each worker
-    std::vector<std::shared_ptr<device::Device>> devices;  ///< to run on, in place of those of the configuration; as many
+    std::string verdict_file;                              ///< empty: no verdicts
+    std::string timeline_file;                             ///< for a trace of every batch; empty: none
+    size_t timeline_slices = size_t{1} << 17;              ///< that are kept of each worker
+    std::vector<std::shared_ptr<device::Device>> devices;  ///< to run on, in place of those of the configuration; as
+                                                           ///< many
     uint32_t pool_packets = 16384;
     std::function<void(Diagnostic)> warn = [](Diagnostic) {};  ///< told what is odd about ports while they are made
 };
 
-/// Runs chains on workers: each receives, runs and sends on its own core, or has a master receive and send. With several
-/// devices each worker drives one of them. Packets of a flow
-/// keep their order because a flow stays on one queue, a queue on one worker, and engines deliver in
-/// order of arrival.
+/// Runs chains on workers: each receives, runs and sends on its own core, or has a master receive and send. With
+/// several devices each worker drives one of them. Packets of a flow keep their order because a flow stays on one
+/// queue, a queue on one worker, and engines deliver in order of arrival.
 class Runtime {
 public:
     /// Makes ports, devices and workers; nothing runs yet. Throws ConfigError or std::runtime_error.
@@ -69,9 +70,9 @@ public:
     /// False when nothing has changed. Throws as `apply` does.
     bool apply_changes();
 
-    /// Puts in a packet that came by no port, for the chain with this index: a copy of `frame` that is said to have come in by
-    /// `in_port` (kNoPort: none) and leaves by `out_port` (Injection). Any thread. False when there is no room for it, in the
-    /// queue or in memory.
+    /// Puts in a packet that came by no port, for the chain with this index: a copy of `frame` that is said to have
+    /// come in by `in_port` (kNoPort: none) and leaves by `out_port` (Injection). Any thread. False when there is no
+    /// room for it, in the queue or in memory.
     bool inject(uint16_t chain, std::span<const uint8_t> frame, uint16_t in_port, uint16_t out_port);
 
     std::shared_ptr<const chain::Configuration> configuration() const;
@@ -80,12 +81,14 @@ public:
     const RuntimeOptions& options() const { return options_; }
     /// 0 to 1 for inputs of known length, negative otherwise.
     double progress() const;
-    /// Writes out what ports, NFs and logs hold back. What could not be written is among the troubles. After the workers have ended.
+    /// Writes out what ports, NFs and logs hold back. What could not be written is among the troubles. After the
+    /// workers have ended.
     void finish();
-    /// What has been told since this was last asked: warnings of network functions, and as errors what went wrong; after `finish` in
-    /// ports, too.
+    /// What has been told since this was last asked: warnings of network functions, and as errors what went wrong;
+    /// after `finish` in ports, too.
     std::vector<Diagnostic> news();
-    /// All that went wrong so far outside of ports, each once: what a worker died of, what could not be written. Empty when all is well.
+    /// All that went wrong so far outside of ports, each once: what a worker died of, what could not be written. Empty
+    /// when all is well.
     std::string trouble() const;
 
 private:
@@ -96,8 +99,8 @@ private:
     /// What a generation of a chain needs besides its program, made before any worker meets it.
     struct Ready {
         std::shared_ptr<const chain::Program> program;
-        std::vector<std::shared_ptr<device::LoadedProgram>> loaded;   // keeps its tables on the devices
-        std::vector<std::unique_ptr<nf::CpuHalf>> halves;             // keep what the workers' CPU halves share
+        std::vector<std::shared_ptr<device::LoadedProgram>> loaded;  // keeps its tables on the devices
+        std::vector<std::unique_ptr<nf::CpuHalf>> halves;            // keep what the workers' CPU halves share
     };
     std::vector<Ready> make_ready(const chain::Configuration& configuration) const;
     void run(const std::vector<Worker*>& workers);
@@ -107,15 +110,15 @@ private:
 
     RuntimeOptions options_;
     std::shared_ptr<const chain::Configuration> configuration_;
-    std::shared_ptr<const chain::Configuration> retired_;          // the generation before
+    std::shared_ptr<const chain::Configuration> retired_;  // the generation before
     std::vector<std::unique_ptr<io::Port>> ports_;
-    uint32_t headroom_bytes_ = 0, tailroom_bytes_ = 0;             // what the ports' buffers leave for the chains to grow
-    std::vector<std::unique_ptr<std::mutex>> send_locks_;          // by port, where workers share a queue
-    std::vector<std::shared_ptr<CallThread>> call_threads_;        // of the devices, if they are asked for
-    std::vector<std::shared_ptr<device::Device>> devices_;         // dealt to the workers in turn; none: the cpu
+    uint32_t headroom_bytes_ = 0, tailroom_bytes_ = 0;       // what the ports' buffers leave for the chains to grow
+    std::vector<std::unique_ptr<std::mutex>> send_locks_;    // by port, where workers share a queue
+    std::vector<std::shared_ptr<CallThread>> call_threads_;  // of the devices, if they are asked for
+    std::vector<std::shared_ptr<device::Device>> devices_;   // dealt to the workers in turn; none: the cpu
     std::vector<std::pair<std::shared_ptr<device::Device>, void*>> pinned_;  // packet memory that devices were told of
-    std::vector<Ready> ready_;                                     // this generation's
-    BoundedQueue<Injection> injections_{1024};                     // for the first worker
+    std::vector<Ready> ready_;                                               // this generation's
+    BoundedQueue<Injection> injections_{1024};                               // for the first worker
     std::unique_ptr<VerdictLog> verdicts_;
     std::unique_ptr<Timeline> timeline_;
     std::vector<std::unique_ptr<Worker>> workers_;

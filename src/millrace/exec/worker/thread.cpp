@@ -12,8 +12,10 @@ std::thread start_thread(std::optional<unsigned> core, std::function<void()> bod
     if (core) {
         cpu_set_t allowed;
         // Asked beforehand: a thread that can't be moved would have begun already.
-        if (pthread_getaffinity_np(pthread_self(), sizeof allowed, &allowed) != 0 || *core >= CPU_SETSIZE || !CPU_ISSET(*core, &allowed))
-            throw std::runtime_error("a worker can't be put on core " + std::to_string(*core) + "; is there such a core?");
+        if (pthread_getaffinity_np(pthread_self(), sizeof allowed, &allowed) != 0 || *core >= CPU_SETSIZE ||
+            !CPU_ISSET(*core, &allowed))
+            throw std::runtime_error("a worker can't be put on core " + std::to_string(*core) +
+                                     "; is there such a core?");
     }
     return std::thread([core, body = std::move(body)] {
         if (core) {

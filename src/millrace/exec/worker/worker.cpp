@@ -9,8 +9,11 @@
 namespace millrace::exec {
 namespace {
 
-std::unique_ptr<Engine> make_engine(Delivery& delivery, FrameDelivery& frames, const std::shared_ptr<device::Device>& device, const std::shared_ptr<CallThread>& call_thread,
-                                    const chain::Configuration& configuration, const RuntimeOptions& options, TimelineTrack* track) {
+std::unique_ptr<Engine> make_engine(Delivery& delivery, FrameDelivery& frames,
+                                    const std::shared_ptr<device::Device>& device,
+                                    const std::shared_ptr<CallThread>& call_thread,
+                                    const chain::Configuration& configuration, const RuntimeOptions& options,
+                                    TimelineTrack* track) {
     if (device == nullptr) {
         CpuOptions cpu = options.cpu;
         cpu.track = track;
@@ -37,10 +40,16 @@ Worker::Worker(Runtime& runtime, unsigned index)
     }
     take_generation();
     const auto device = runtime.devices_.empty() ? nullptr : runtime.devices_[index % runtime.devices_.size()];
-    TimelineTrack* const track = runtime.timeline_ ? &runtime.timeline_->add_track(device ? device->describe() : "cpu") : nullptr;
-    const auto call_thread = runtime.call_threads_.empty() ? nullptr : runtime.call_threads_[index % runtime.call_threads_.size()];
-    const auto make = [&](Delivery& delivery) { return make_engine(delivery, *this, device, call_thread, *configuration_, runtime.options_, track); };
-    if (runtime.options_.threading == Threading::master_worker) engine_ = std::make_unique<HandOverEngine>(*this, make, runtime.core(index));
+    TimelineTrack* const track = runtime.timeline_ ? &runtime.timeline_->add_track(device ? device->describe() : "cpu")
+                                                   : nullptr;
+    const auto call_thread = runtime.call_threads_.empty()
+                                 ? nullptr
+                                 : runtime.call_threads_[index % runtime.call_threads_.size()];
+    const auto make = [&](Delivery& delivery) {
+        return make_engine(delivery, *this, device, call_thread, *configuration_, runtime.options_, track);
+    };
+    if (runtime.options_.threading == Threading::master_worker)
+        engine_ = std::make_unique<HandOverEngine>(*this, make, runtime.core(index));
     else engine_ = make(*this);
 }
 
@@ -112,13 +121,15 @@ size_t Worker::receive_all() {
         if (index_ >= port->info().receive_queues || !configuration_->classification.uses_port(port->index())) continue;
         const uint64_t from = rte_rdtsc();
         // What no single chain is for has to be looked into first.
-        if (engine_->takes_runs() && port->receives_runs() && configuration_->classification.chain_of_port(port->index()) != chain::kNoChain) {
+        if (engine_->takes_runs() && port->receives_runs() &&
+            configuration_->classification.chain_of_port(port->index()) != chain::kNoChain) {
             const size_t count = receive_run(*port);
             if (count > 0) receive_cycles_.add(rte_rdtsc() - from);
             total += count;
             continue;
         }
-        const uint16_t count = port->receive(static_cast<uint16_t>(index_), burst_.data(), static_cast<uint16_t>(burst_.size()));
+        const uint16_t count = port->receive(static_cast<uint16_t>(index_), burst_.data(),
+                                             static_cast<uint16_t>(burst_.size()));
         if (count == 0) continue;
         // An engine that runs chains at once does so within `classify`: that is the network functions' time.
         if (!queues) receive_cycles_.add(rte_rdtsc() - from);

@@ -19,11 +19,11 @@ public:
     Worker(Runtime& runtime, unsigned index);
     ~Worker() override;
 
-    /// One round of work until the inputs are exhausted or the runtime stops; false when all has been sent and there will be
-    /// no more. Always on the same thread.
+    /// One round of work until the inputs are exhausted or the runtime stops; false when all has been sent and there
+    /// will be no more. Always on the same thread.
     bool advance();
-    /// What a round does with packets: receives a burst from every port, runs what is ready, sends what is done. Returns how many
-    /// packets came in. For those who bring a loop of their own, such as benchmarks.
+    /// What a round does with packets: receives a burst from every port, runs what is ready, sends what is done.
+    /// Returns how many packets came in. For those who bring a loop of their own, such as benchmarks.
     size_t turn();
 
     /// The counters of every chain that this worker has run, for any thread.
@@ -32,8 +32,8 @@ public:
     uint64_t unclassified_packets() const { return unclassified_.get(); }
     /// Packets that others put in for a chain that has gone meanwhile.
     uint64_t stray_injections() const { return stray_injections_.get(); }
-    /// TSC cycles that it took to receive packets from ports and put them in chains' queues, where the engine has such; looks that
-    /// found none are not counted.
+    /// TSC cycles that it took to receive packets from ports and put them in chains' queues, where the engine has such;
+    /// looks that found none are not counted.
     uint64_t receive_cycles() const { return receive_cycles_.get(); }
     unsigned index() const { return index_; }
     std::string engine_text() const { return engine_->describe(); }
@@ -43,7 +43,8 @@ public:
     void deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, const Fate* fates,
                  size_t count) override;
     bool wants_visits() const override;
-    void visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const Visit> visits, const Fate& fate) override;
+    void visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const Visit> visits,
+                const Fate& fate) override;
 
 private:
     friend class Runtime;
@@ -69,20 +70,23 @@ private:
     void submit(uint16_t chain, rte_mbuf* const* mbufs, size_t count);
     void submit_passed_on();
     size_t receive_run(io::Port& port);
-    void deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run, std::span<const io::FramePieces> frames,
-                        const Fate& fate, const device::PacketResult* results) override;
+    void deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run,
+                        std::span<const io::FramePieces> frames, const Fate& fate,
+                        const device::PacketResult* results) override;
     void give_back(const io::FrameRun& run) override;
     rte_mbuf* copy_of(const io::FrameRun& run, const io::FramePieces& frame) override;
     uint16_t output_of(const chain::Program& program, const Fate& fate) const;
     void finish_delivery();
-    void deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs, const Fate* fates);
+    void deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs,
+                       const Fate* fates);
     void send_by_all(ChainCounters& counters, std::span<rte_mbuf* const> mbufs, uint16_t set);
     static void count_drops(ChainCounters& counters, const Fate& fate, size_t count);
     void punt(ChainCounters& counters, rte_mbuf* mbuf, nf::PuntTaker& taker, const Decision& decision);
     void punt_copy(const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf, const Fate& fate);
     void take_injected();
     void send_out(uint16_t port);
-    void send_frames(uint16_t port, const io::FrameRun& run, std::span<const io::FramePieces> frames, ChainCounters& sender);
+    void send_frames(uint16_t port, const io::FrameRun& run, std::span<const io::FramePieces> frames,
+                     ChainCounters& sender);
     uint16_t send_queue(const io::Port& port) const;
     void send_run(io::Port& port, std::span<rte_mbuf*> mbufs, ChainCounters* sender);
     void flush();
@@ -93,15 +97,15 @@ private:
     std::shared_ptr<const chain::Configuration> configuration_;
     std::atomic<uint64_t> taken_generation_{0};
     std::unique_ptr<Engine> engine_;
-    std::vector<ChainCounters*> chain_counters_;           // of the present generation, by chain
+    std::vector<ChainCounters*> chain_counters_;  // of the present generation, by chain
     mutable std::mutex counters_mutex_;
     std::vector<std::unique_ptr<ChainCounters>> all_counters_;
     Counter unclassified_, stray_injections_, receive_cycles_;
-    std::vector<std::vector<rte_mbuf*>> passed_on_;        // by chain
-    std::vector<std::vector<rte_mbuf*>> classified_;       // by chain, of one burst
-    std::vector<Outgoing> outgoing_;                       // by port
+    std::vector<std::vector<rte_mbuf*>> passed_on_;   // by chain
+    std::vector<std::vector<rte_mbuf*>> classified_;  // by chain, of one burst
+    std::vector<Outgoing> outgoing_;                  // by port
     std::vector<rte_mbuf*> burst_;
-    std::vector<const io::PacketPool*> pools_;             // by port: for copies of frames that can't go on without mbufs
+    std::vector<const io::PacketPool*> pools_;  // by port: for copies of frames that can't go on without mbufs
     std::vector<rte_mbuf*> freed_;
 };
 

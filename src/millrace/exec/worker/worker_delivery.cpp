@@ -16,12 +16,14 @@ constexpr unsigned kSendTries = 200'000;
 
 }  // namespace
 
-void Worker::deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, const Fate* fates, size_t count) {
+void Worker::deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, const Fate* fates,
+                     size_t count) {
     // Neighbours mostly share their fate.
     for (size_t first = 0, next = 0; first < count; first = next) {
         const Fate& fate = fates[first];
         next = first + 1;
-        while (next < count && fates[next].target == fate.target && fates[next].node == fate.node && fates[next].out_port == fate.out_port &&
+        while (next < count && fates[next].target == fate.target && fates[next].node == fate.node &&
+               fates[next].out_port == fate.out_port &&
                (fate.node != kNoNode || fates[next].decision.outcome == fate.decision.outcome))
             ++next;
         deliver_alike(program, counters, {mbufs + first, next - first}, fates + first);
@@ -44,7 +46,8 @@ uint16_t Worker::output_of(const chain::Program& program, const Fate& fate) cons
 }
 
 /// The fates differ in their decisions' details at most.
-void Worker::deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs, const Fate* fates) {
+void Worker::deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs,
+                           const Fate* fates) {
     using Kind = chain::Target::Kind;
     const Fate& fate = fates[0];
     const auto release = [&] { freed_.insert(freed_.end(), mbufs.begin(), mbufs.end()); };
@@ -65,9 +68,7 @@ void Worker::deliver_alike(const chain::Program& program, ChainCounters& counter
             }
             break;
         }
-        case Kind::port:
-            outgoing_[fate.target.value].add(mbufs, &counters);
-            break;
+        case Kind::port: outgoing_[fate.target.value].add(mbufs, &counters); break;
         case Kind::chain: {
             counters.passed_on.add(mbufs.size());
             std::vector<rte_mbuf*>& next = passed_on_[fate.target.value];
@@ -109,7 +110,8 @@ void Worker::punt(ChainCounters& counters, rte_mbuf* mbuf, nf::PuntTaker& taker,
     }
 }
 
-/// A copy for whoever takes the punts of the NF that wanted it: the chain's first that has somebody; else for the punt port.
+/// A copy for whoever takes the punts of the NF that wanted it: the chain's first that has somebody; else for the punt
+/// port.
 void Worker::punt_copy(const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf, const Fate& fate) {
     counters.copied.add(1);
     rte_mbuf* const copy = rte_pktmbuf_copy(mbuf, mbuf->pool, 0, mbuf->pkt_len);
@@ -183,7 +185,8 @@ void Worker::send_run(io::Port& port, std::span<rte_mbuf*> mbufs, ChainCounters*
         // The port owns what it takes, so bytes are counted before.
         const auto asked = mbufs.first(std::min<size_t>(mbufs.size(), 512));
         const uint64_t bytes = bytes_of(asked);
-        const uint16_t taken = port.can_send() ? port.send(queue, asked.data(), static_cast<uint16_t>(asked.size())) : 0;
+        const uint16_t taken = port.can_send() ? port.send(queue, asked.data(), static_cast<uint16_t>(asked.size()))
+                                               : 0;
         if (sender != nullptr) {
             sender->sent_packets.add(taken);
             sender->sent_bytes.add(bytes - bytes_of(asked.subspan(taken)));
@@ -198,8 +201,9 @@ void Worker::send_run(io::Port& port, std::span<rte_mbuf*> mbufs, ChainCounters*
 }
 
 /// Frames go on without mbufs where they are dropped, and where their port can send them so.
-void Worker::deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run, std::span<const io::FramePieces> frames,
-                            const Fate& fate, const device::PacketResult* results) {
+void Worker::deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run,
+                            std::span<const io::FramePieces> frames, const Fate& fate,
+                            const device::PacketResult* results) {
     using Kind = chain::Target::Kind;
     if (fate.target.kind == Kind::drop || fate.target.kind == Kind::node) {
         return count_drops(counters, fate, frames.size());
@@ -221,7 +225,8 @@ void Worker::deliver_frames(const chain::Program& program, ChainCounters& counte
     finish_delivery();
 }
 
-void Worker::send_frames(uint16_t port_index, const io::FrameRun& run, std::span<const io::FramePieces> frames, ChainCounters& sender) {
+void Worker::send_frames(uint16_t port_index, const io::FrameRun& run, std::span<const io::FramePieces> frames,
+                         ChainCounters& sender) {
     if (!outgoing_[port_index].mbufs.empty()) send_out(port_index);  // those came first
     std::unique_lock<std::mutex> shared_queue;
     if (runtime_.send_locks_[port_index]) shared_queue = std::unique_lock(*runtime_.send_locks_[port_index]);
@@ -257,7 +262,9 @@ rte_mbuf* Worker::copy_of(const io::FrameRun& run, const io::FramePieces& frame)
     return copy;
 }
 
-void Worker::give_back(const io::FrameRun& run) { runtime_.ports_[run.port]->give_back(static_cast<uint16_t>(index_), run.count); }
+void Worker::give_back(const io::FrameRun& run) {
+    runtime_.ports_[run.port]->give_back(static_cast<uint16_t>(index_), run.count);
+}
 
 void Worker::flush() {
     for (uint16_t port = 0; port < outgoing_.size(); ++port)

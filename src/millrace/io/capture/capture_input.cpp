@@ -20,7 +20,7 @@ constexpr size_t kBufferBytes = size_t{256} << 10;
 class PlainStream : public ByteStream {
 public:
     explicit PlainStream(int fd) : fd_(fd) {
-        struct stat status {};
+        struct stat status{};
         if (fstat(fd, &status) == 0) size_ = static_cast<uint64_t>(status.st_size);
         posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     }
@@ -33,7 +33,9 @@ public:
         else done_ += static_cast<uint64_t>(n);
         return n;
     }
-    double progress() const override { return size_ == 0 ? 1 : static_cast<double>(done_) / static_cast<double>(size_); }
+    double progress() const override {
+        return size_ == 0 ? 1 : static_cast<double>(done_) / static_cast<double>(size_);
+    }
 
 private:
     int fd_;
@@ -49,7 +51,9 @@ public:
         done_ += n;
         return static_cast<int64_t>(n);
     }
-    double progress() const override { return bytes_.empty() ? 1 : static_cast<double>(done_) / static_cast<double>(bytes_.size()); }
+    double progress() const override {
+        return bytes_.empty() ? 1 : static_cast<double>(done_) / static_cast<double>(bytes_.size());
+    }
 
 private:
     std::span<const uint8_t> bytes_;
@@ -59,7 +63,8 @@ private:
 class XzStream : public ByteStream {
 public:
     explicit XzStream(int fd) : packed_(fd), buffer_(kBufferBytes) {
-        if (lzma_stream_decoder(&stream_, kMaxXzMemoryBytes, LZMA_CONCATENATED) != LZMA_OK) error_ = "no memory to unpack it";
+        if (lzma_stream_decoder(&stream_, kMaxXzMemoryBytes, LZMA_CONCATENATED) != LZMA_OK)
+            error_ = "no memory to unpack it";
     }
     ~XzStream() override { lzma_end(&stream_); }
     int64_t read(uint8_t* out, size_t size) override {
@@ -105,7 +110,7 @@ private:
 class GzStream : public ByteStream {
 public:
     explicit GzStream(int fd) {
-        struct stat status {};
+        struct stat status{};
         if (fstat(fd, &status) == 0) size_ = static_cast<uint64_t>(status.st_size);
         file_ = gzdopen(fd, "rb");
         if (file_ == nullptr) {
@@ -141,7 +146,8 @@ private:
 
 class RejoinedStream : public ByteStream {
 public:
-    RejoinedStream(std::vector<uint8_t> head, std::unique_ptr<ByteStream> rest) : head_(std::move(head)), rest_(std::move(rest)) {}
+    RejoinedStream(std::vector<uint8_t> head, std::unique_ptr<ByteStream> rest)
+        : head_(std::move(head)), rest_(std::move(rest)) {}
     int64_t read(uint8_t* out, size_t size) override {
         if (done_ < head_.size()) {
             const size_t n = std::min(size, head_.size() - done_);
@@ -202,7 +208,9 @@ std::unique_ptr<ByteStream> open_stream(const std::string& path, const Location&
     return std::make_unique<PlainStream>(fd);
 }
 
-std::unique_ptr<ByteStream> memory_stream(std::span<const uint8_t> bytes) { return std::make_unique<MemoryStream>(bytes); }
+std::unique_ptr<ByteStream> memory_stream(std::span<const uint8_t> bytes) {
+    return std::make_unique<MemoryStream>(bytes);
+}
 
 std::unique_ptr<ByteStream> rejoined_stream(std::vector<uint8_t> head, std::unique_ptr<ByteStream> rest) {
     return std::make_unique<RejoinedStream>(std::move(head), std::move(rest));
@@ -210,7 +218,8 @@ std::unique_ptr<ByteStream> rejoined_stream(std::vector<uint8_t> head, std::uniq
 
 FILE* as_file(ByteStream& stream) {
     auto* cookie = new Cookie{&stream};
-    FILE* file = fopencookie(cookie, "rb", {.read = cookie_read, .write = nullptr, .seek = cookie_seek, .close = cookie_close});
+    FILE* file = fopencookie(cookie, "rb",
+                             {.read = cookie_read, .write = nullptr, .seek = cookie_seek, .close = cookie_close});
     if (file == nullptr) delete cookie;
     else setvbuf(file, nullptr, _IOFBF, kBufferBytes);
     return file;

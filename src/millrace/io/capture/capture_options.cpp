@@ -22,19 +22,24 @@ CaptureOptions CaptureOptions::read(const Config& options, const Config& file) {
         } else if (rate->text() != "max") {
             result.rate = Rate::fixed;
             result.packets_per_second = static_cast<double>(rate->size());
-            if (result.packets_per_second < 1) rate->fail("the rate is in packets a second", "write original, max, or such as 10k");
+            if (result.packets_per_second < 1)
+                rate->fail("the rate is in packets a second", "write original, max, or such as 10k");
         }
     }
     if (const auto pad = options.find("pad")) result.pad = pad->choice({"none", "original"}) == 1;
-    if (const auto ethernet = options.find("ethernet")) result.synthesise = ethernet->choice({"synthesise", "only"}) == 0;
+    if (const auto ethernet = options.find("ethernet"))
+        result.synthesise = ethernet->choice({"synthesise", "only"}) == 0;
     return result;
 }
 
 void check_capture(const CaptureOptions& options, const PortPlan& plan) {
     const CaptureReader reader(options.path, options.where);
     if (reader.is_ethernet() || (options.synthesise && has_ethernet_form(reader.link_type()))) return;
-    plan.warn(Diagnostic{options.where, "link type " + reader.link_type_name() + " is not Ethernet: every packet will be dropped as 'unsupported-link'",
-                         options.synthesise ? "convert the capture with editcap -T ether" : "set 'ethernet: synthesise'", Diagnostic::Severity::warning});
+    plan.warn(Diagnostic{
+        options.where,
+        "link type " + reader.link_type_name() + " is not Ethernet: every packet will be dropped as 'unsupported-link'",
+        options.synthesise ? "convert the capture with editcap -T ether" : "set 'ethernet: synthesise'",
+        Diagnostic::Severity::warning});
 }
 
 uint32_t longest_frame_of(CaptureReader& reader, const CaptureOptions& options, const PortPlan& plan) {
@@ -47,15 +52,18 @@ uint32_t longest_frame_of(CaptureReader& reader, const CaptureOptions& options, 
     if (!scan.complete) longest = std::max(longest, kLeastUnread);
     const uint32_t most = longest_frame(plan.pool.headroom_bytes);
     if (longest > most)
-        plan.warn(Diagnostic{options.where, "frames of up to " + std::to_string(longest) + " bytes: those above " + std::to_string(most) +
-                                                " will be dropped as 'too-long'", "", Diagnostic::Severity::warning});
+        plan.warn(Diagnostic{options.where,
+                             "frames of up to " + std::to_string(longest) + " bytes: those above " +
+                                 std::to_string(most) + " will be dropped as 'too-long'",
+                             "", Diagnostic::Severity::warning});
     return longest;
 }
 
 std::optional<PortDrop> make_ready(CaptureReader& reader, const CaptureOptions& options, uint32_t longest_bytes,
                                    const CaptureRecord& record, ReadyFrame& frame) {
     frame.record = record;
-    if (record.link_type != kEthernetLink && !(options.synthesise && reader.to_ethernet(frame.record))) return PortDrop::unsupported_link;
+    if (record.link_type != kEthernetLink && !(options.synthesise && reader.to_ethernet(frame.record)))
+        return PortDrop::unsupported_link;
     const auto captured = static_cast<uint32_t>(frame.record.head.size() + frame.record.bytes.size());
     frame.padded = options.pad && frame.record.wire_bytes > captured;
     frame.snapped = !options.pad && frame.record.wire_bytes > captured;

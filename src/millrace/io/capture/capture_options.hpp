@@ -17,15 +17,16 @@ struct CaptureOptions {
     enum class Rate { max, original, fixed };
     Rate rate = Rate::max;
     double packets_per_second = 0;
-    bool pad = false;         ///< frames that the capture cut are filled up with zeros
-    bool synthesise = true;   ///< other link types get an Ethernet header
+    bool pad = false;        ///< frames that the capture cut are filled up with zeros
+    bool synthesise = true;  ///< other link types get an Ethernet header
 
     /// Reads loop, rate, pad and ethernet of `options`; `file` is the capture.
     static CaptureOptions read(const Config& options, const Config& file);
     static const std::vector<std::string>& keys();
 };
 
-/// Opens the capture without a look at its packets. Throws ConfigError for what is none, and warns of one that gives no packet.
+/// Opens the capture without a look at its packets. Throws ConfigError for what is none, and warns of one that gives no
+/// packet.
 void check_capture(const CaptureOptions& options, const PortPlan& plan);
 
 /// Looks once through the capture: warns of frames that are too long and returns the longest frame that it will
@@ -51,7 +52,8 @@ void copy_frame(const ReadyFrame& frame, uint8_t* out);
 class CapturePacer {
 public:
     explicit CapturePacer(const CaptureOptions& options, double share = 1)
-        : rate_(options.rate), pacer_(options.rate == CaptureOptions::Rate::fixed ? options.packets_per_second * share : 0),
+        : rate_(options.rate),
+          pacer_(options.rate == CaptureOptions::Rate::fixed ? options.packets_per_second * share : 0),
           ticks_per_ns_(static_cast<double>(rte_get_tsc_hz()) * 1e-9) {}
     uint16_t allowed(uint16_t count) { return static_cast<uint16_t>(pacer_.due(count)); }
     void took(uint16_t count) { pacer_.took(count); }

@@ -28,7 +28,8 @@ void CapturePort::load(CaptureReader& reader) {
         }
         const uint64_t offset = bytes_.size();
         if (offset + frame.length > kMostBytes)
-            throw ConfigError(Diagnostic{options_.where, options_.path + ": holds more than 8 GiB of frames", "read it with 'pcap' instead"});
+            throw ConfigError(Diagnostic{options_.where, options_.path + ": holds more than 8 GiB of frames",
+                                         "read it with 'pcap' instead"});
         bytes_.resize(offset + frame.length);
         copy_frame(frame, &bytes_[offset]);
         padded_ += frame.padded ? 1 : 0;
@@ -88,13 +89,15 @@ uint16_t CapturePort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint16_t 
 }
 
 bool CapturePort::exhausted() const {
-    return std::all_of(queues_.begin(), queues_.end(), [](const auto& queue) { return queue->done.load(std::memory_order_acquire); });
+    return std::all_of(queues_.begin(), queues_.end(),
+                       [](const auto& queue) { return queue->done.load(std::memory_order_acquire); });
 }
 
 double CapturePort::progress() const {
     if (options_.loops == UINT64_MAX) return -1;
     if (packets_ == 0) return 1;
-    return static_cast<double>(Port::counters().received_packets) / (static_cast<double>(packets_) * static_cast<double>(options_.loops));
+    return static_cast<double>(Port::counters().received_packets) /
+           (static_cast<double>(packets_) * static_cast<double>(options_.loops));
 }
 
 PortCounters CapturePort::counters() const {
@@ -116,7 +119,8 @@ OpenPort plan_capture(const PortPlan& plan) {
     keys.push_back("pcap");
     if (!plan.value.is_scalar()) plan.value.only(keys);
     const Config file = plan.value.is_scalar() ? plan.value : plan.value.at("pcap");
-    const CaptureOptions options = CaptureOptions::read(plan.value.is_scalar() ? Config::parse("{}") : plan.value, file);
+    const CaptureOptions options = CaptureOptions::read(plan.value.is_scalar() ? Config::parse("{}") : plan.value,
+                                                        file);
     check_capture(options, plan);
     PortInfo info = plan.info;
     info.receive_queues = plan.queues;

@@ -16,7 +16,7 @@ struct CaptureReader::Input {
     std::span<const uint8_t> memory;  // when it is read from memory
     bool from_memory = false;
     std::unique_ptr<ByteStream> stream;
-    FILE* file = nullptr;     // for libpcap
+    FILE* file = nullptr;  // for libpcap
     pcap_t* pcap = nullptr;
     std::unique_ptr<PcapngReader> pcapng;
     uint64_t round_records = 0;  // since the file was last opened
@@ -44,7 +44,8 @@ void lift_snap_length(std::vector<uint8_t>& head) {
     if (head.size() < kPcapHeaderBytes) return;
     for (const uint32_t magic : kMagics) {
         if (load_be32(head.data()) == magic) store_be32(head.data() + kPcapSnapLengthAt, kMost);
-        if (load_be32(head.data()) == __builtin_bswap32(magic)) store_be32(head.data() + kPcapSnapLengthAt, __builtin_bswap32(kMost));
+        if (load_be32(head.data()) == __builtin_bswap32(magic))
+            store_be32(head.data() + kPcapSnapLengthAt, __builtin_bswap32(kMost));
     }
 }
 
@@ -75,7 +76,8 @@ void CaptureReader::open() {
     input_->round_records = 0;
     input_->stream = input_->from_memory ? memory_stream(input_->memory) : open_stream(name_, asked_from_);
     std::string why;
-    if (!open_format(why)) fail("is no capture that can be read: " + why, "pcap and pcapng are read, plain, .xz and .gz");
+    if (!open_format(why))
+        fail("is no capture that can be read: " + why, "pcap and pcapng are read, plain, .xz and .gz");
 }
 
 bool CaptureReader::open_format(std::string& why) {
@@ -98,8 +100,7 @@ bool CaptureReader::open_format(std::string& why) {
     char message[PCAP_ERRBUF_SIZE] = "";
     if (input_->file != nullptr)
         input_->pcap = pcap_fopen_offline_with_tstamp_precision(input_->file, PCAP_TSTAMP_PRECISION_NANO, message);
-    else
-        why = std::strerror(errno);
+    else why = std::strerror(errno);
     if (input_->pcap != nullptr) return true;
     if (why.empty()) why = input_->stream->error().empty() ? message : input_->stream->error();
     return false;
@@ -145,7 +146,8 @@ bool CaptureReader::next(CaptureRecord& record) {
     if (!error_.empty()) return false;
     std::string why;
     if (!(input_->pcapng ? next_pcapng(record, why) : next_pcap(record, why))) {
-        if (!why.empty()) error_ = name_ + ": damaged behind record " + std::to_string(input_->round_records) + ", " + why;
+        if (!why.empty())
+            error_ = name_ + ": damaged behind record " + std::to_string(input_->round_records) + ", " + why;
         return false;
     }
     ++input_->round_records;
@@ -170,7 +172,9 @@ bool CaptureReader::to_ethernet(CaptureRecord& record) {
     return true;
 }
 
-int CaptureReader::link_type() const { return input_->pcapng ? input_->pcapng->first_link_type() : pcap_datalink(input_->pcap); }
+int CaptureReader::link_type() const {
+    return input_->pcapng ? input_->pcapng->first_link_type() : pcap_datalink(input_->pcap);
+}
 
 std::string CaptureReader::link_type_name() const {
     const char* name = pcap_datalink_val_to_name(link_type());

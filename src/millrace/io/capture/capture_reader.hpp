@@ -18,8 +18,8 @@ struct CaptureRecord {
     uint64_t number = 0;        ///< in the file, from 1
     uint64_t timestamp_ns = 0;  ///< since the epoch
     std::span<const uint8_t> bytes;
-    int link_type = 1;          ///< LINKTYPE_ or DLT_ number; 1 is Ethernet
-    uint32_t wire_bytes = 0;    ///< length on the wire, at least bytes.size(); more when the capture was cut (snapped)
+    int link_type = 1;        ///< LINKTYPE_ or DLT_ number; 1 is Ethernet
+    uint32_t wire_bytes = 0;  ///< length on the wire, at least bytes.size(); more when the capture was cut (snapped)
     /// After `to_ethernet`: the Ethernet header that stands before `bytes`; empty for Ethernet captures.
     std::span<const uint8_t> head;
 };
@@ -85,7 +85,7 @@ struct CaptureScan {
     uint32_t longest_bytes = 0;       ///< longest record as captured
     uint32_t longest_wire_bytes = 0;  ///< longest frame on the wire
     bool all_ethernet = true;
-    bool complete = true;             ///< false: `limit_bytes` ended the pass
+    bool complete = true;  ///< false: `limit_bytes` ended the pass
 };
 
 /// Reads through `reader` until `limit_bytes` of records have passed, and rewinds it.

@@ -16,7 +16,8 @@ constexpr uint32_t kSnapLength = 262144;
 constexpr uint32_t kNanosecondMagic = 0xa1b23c4d;
 
 // pcapng (draft-ietf-opsawg-pcapng): block types, and options as type and length.
-constexpr uint32_t kSectionHeader = 0x0a0d0d0a, kByteOrderMagic = 0x1a2b3c4d, kInterfaceDescription = 1, kEnhancedPacket = 6;
+constexpr uint32_t kSectionHeader = 0x0a0d0d0a, kByteOrderMagic = 0x1a2b3c4d, kInterfaceDescription = 1,
+                   kEnhancedPacket = 6;
 constexpr uint16_t kOptionTimeResolution = 9;
 
 uint32_t padding(uint32_t bytes) { return (4 - bytes % 4) % 4; }
@@ -69,7 +70,8 @@ void CaptureWriter::append_file_header() {
     append(&interface, sizeof interface);
 }
 
-void CaptureWriter::write(uint64_t timestamp_ns, std::span<const std::span<const uint8_t>> pieces, uint32_t wire_bytes) {
+void CaptureWriter::write(uint64_t timestamp_ns, std::span<const std::span<const uint8_t>> pieces,
+                          uint32_t wire_bytes) {
     if (!error_.empty() || !file_.is_open()) {
         ++lost_records_;
         return;
@@ -84,8 +86,13 @@ void CaptureWriter::write(uint64_t timestamp_ns, std::span<const std::span<const
         for (const auto& piece : pieces) append(piece.data(), piece.size());
     } else {
         const uint32_t length = 32 + captured + padding(captured);
-        const uint32_t header[7] = {kEnhancedPacket, length, 0 /* interface */, static_cast<uint32_t>(timestamp_ns >> 32),
-                                    static_cast<uint32_t>(timestamp_ns), captured, wire};
+        const uint32_t header[7] = {kEnhancedPacket,
+                                    length,
+                                    0 /* interface */,
+                                    static_cast<uint32_t>(timestamp_ns >> 32),
+                                    static_cast<uint32_t>(timestamp_ns),
+                                    captured,
+                                    wire};
         append(header, sizeof header);
         for (const auto& piece : pieces) append(piece.data(), piece.size());
         const uint32_t zero = 0;
@@ -107,7 +114,8 @@ bool CaptureWriter::write_buffer() {
     } else {
         lost_records_ += buffered_records_;
         // Half a record at the end would make the file look damaged; pipes and devices cannot be cut.
-        if (ftruncate(file_.descriptor(), static_cast<off_t>(file_bytes_)) != 0) error_ += " (and its end cannot be cut off)";
+        if (ftruncate(file_.descriptor(), static_cast<off_t>(file_bytes_)) != 0)
+            error_ += " (and its end cannot be cut off)";
     }
     buffer_.clear();
     buffered_records_ = buffered_bytes_ = 0;

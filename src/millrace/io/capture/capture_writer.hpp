@@ -53,7 +53,7 @@ private:
     OutputFile file_;
     std::string error_;
     std::vector<uint8_t> buffer_;
-    uint64_t file_bytes_ = 0;      // written so far, whole records only
+    uint64_t file_bytes_ = 0;  // written so far, whole records only
     uint64_t buffered_records_ = 0, buffered_bytes_ = 0;
     uint64_t written_records_ = 0, written_bytes_ = 0, lost_records_ = 0;
 };

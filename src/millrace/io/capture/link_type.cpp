@@ -37,8 +37,8 @@ bool cooked_has_ether_type(uint16_t device) {
 
 void put_type(EthernetHead& head, uint16_t type) { store_be16(head.bytes.data() + 12, type); }
 
-bool cooked(std::span<const uint8_t> record, size_t header, size_t protocol_at, size_t device_at, uint16_t address_length,
-            size_t address_at, EthernetHead& head) {
+bool cooked(std::span<const uint8_t> record, size_t header, size_t protocol_at, size_t device_at,
+            uint16_t address_length, size_t address_at, EthernetHead& head) {
     const uint16_t device = load_be16(record.data() + device_at);
     uint16_t type = load_be16(record.data() + protocol_at);
     if (!cooked_has_ether_type(device)) return false;
@@ -55,8 +55,15 @@ bool cooked(std::span<const uint8_t> record, size_t header, size_t protocol_at, 
 
 bool has_ethernet_form(int link_type) {
     switch (link_type) {
-        case DLT_NULL: case DLT_LOOP: case kRawBsdi: case kRawOpenBsd: case kRaw:
-        case DLT_IPV4: case DLT_IPV6: case DLT_LINUX_SLL: case DLT_LINUX_SLL2: return true;
+        case DLT_NULL:
+        case DLT_LOOP:
+        case kRawBsdi:
+        case kRawOpenBsd:
+        case kRaw:
+        case DLT_IPV4:
+        case DLT_IPV6:
+        case DLT_LINUX_SLL:
+        case DLT_LINUX_SLL2: return true;
         default: return false;
     }
 }
@@ -65,13 +72,18 @@ bool to_ethernet_head(int link_type, std::span<const uint8_t> record, EthernetHe
     head.bytes = {2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0, 0};
     head.skip = 0;
     switch (link_type) {
-        case kRawBsdi: case kRawOpenBsd: case kRaw: case DLT_IPV4: case DLT_IPV6: {
+        case kRawBsdi:
+        case kRawOpenBsd:
+        case kRaw:
+        case DLT_IPV4:
+        case DLT_IPV6: {
             if (record.empty()) return false;
             const uint16_t type = ip_ether_type(record[0]);
             put_type(head, type);
             return type != 0;
         }
-        case DLT_NULL: case DLT_LOOP: {
+        case DLT_NULL:
+        case DLT_LOOP: {
             if (record.size() < 4) return false;
             const uint16_t type = family_ether_type(load_be32(record.data()));
             put_type(head, type);
@@ -80,7 +92,8 @@ bool to_ethernet_head(int link_type, std::span<const uint8_t> record, EthernetHe
         }
         case DLT_LINUX_SLL:  // packet type, device type, address length, address (8), protocol
             return record.size() >= 16 && cooked(record, 16, 14, 2, load_be16(record.data() + 4), 6, head);
-        case DLT_LINUX_SLL2:  // protocol, reserved, interface (4), device type, packet type, address length, address (8)
+        case DLT_LINUX_SLL2:  // protocol, reserved, interface (4), device type, packet type, address length, address
+                              // (8)
             return record.size() >= 20 && cooked(record, 20, 0, 8, record[11], 12, head);
         default: return false;
     }

@@ -6,7 +6,9 @@
 namespace millrace::io {
 namespace {
 
-void increase(std::atomic<uint64_t>& counter) { counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+void increase(std::atomic<uint64_t>& counter) {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
 
 }  // namespace
 
@@ -82,7 +84,8 @@ uint16_t PcapPort::receive(uint16_t, rte_mbuf** mbufs, uint16_t count) {
     if (n != 0) {
         receiving(0).count(n, bytes);
         if (!ended_.load(std::memory_order_relaxed) && input_->options.loops != UINT64_MAX)
-            progress_.store((static_cast<double>(rounds_done_) + input_->reader->progress()) / static_cast<double>(input_->options.loops),
+            progress_.store((static_cast<double>(rounds_done_) + input_->reader->progress()) /
+                                static_cast<double>(input_->options.loops),
                             std::memory_order_relaxed);
     }
     return n;
@@ -141,7 +144,8 @@ OpenPort plan_pcap(const PortPlan& plan) {
         plan.only(keys);
         input = CaptureOptions::read(plan.options, plan.value);
         if (const auto queues = plan.options.find("queues"); queues && plan.queues > 1)
-            queues->fail("a capture file is read by one queue", "use 'capture', which loads it into memory, for several");
+            queues->fail("a capture file is read by one queue",
+                         "use 'capture', which loads it into memory, for several");
         info.receive_queues = 1;
         info.detail = input->path;
         check_capture(*input, plan);

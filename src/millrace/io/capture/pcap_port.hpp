@@ -33,7 +33,9 @@ public:
     void flush() override;
     void close() override;
     std::string trouble() const override;
-    std::vector<const PacketPool*> pools() const override { return pool_ ? std::vector<const PacketPool*>{pool_.get()} : std::vector<const PacketPool*>(); }
+    std::vector<const PacketPool*> pools() const override {
+        return pool_ ? std::vector<const PacketPool*>{pool_.get()} : std::vector<const PacketPool*>();
+    }
 
 private:
     /// Makes `ready_` the next packet; false when there is none (any more, or yet).

@@ -76,14 +76,17 @@ PcapngReader::Block PcapngReader::read_block(PcapngRecord& record) {
     const bool is_section = load<uint32_t>(head) == kSectionHeader;
     if (is_section) {
         const auto magic = load<uint32_t>(head + 8);
-        if (magic != kByteOrderMagic && magic != kSwappedMagic) return fail("a section begins without its byte-order mark");
+        if (magic != kByteOrderMagic && magic != kSwappedMagic)
+            return fail("a section begins without its byte-order mark");
         swapped_ = magic == kSwappedMagic;
     }
     const uint32_t type = u32(head), length = u32(head + 4);
-    if (length < 12 || length % 4 != 0 || length > kLongestBlock) return fail("a block claims " + std::to_string(length) + " bytes");
+    if (length < 12 || length % 4 != 0 || length > kLongestBlock)
+        return fail("a block claims " + std::to_string(length) + " bytes");
     body_.resize(length - 8);
     std::memcpy(body_.data(), head + 8, 4);
-    if (!fill(body_.data() + 4, body_.size() - 4, got)) return fail(error_.empty() ? "the file ends inside a block" : error_);
+    if (!fill(body_.data() + 4, body_.size() - 4, got))
+        return fail(error_.empty() ? "the file ends inside a block" : error_);
     if (u32(body_.data() + body_.size() - 4) != length) return fail("a block's two lengths differ");
     const std::span<const uint8_t> body(body_.data(), body_.size() - 4);
     if (is_section) return section(body);
@@ -98,7 +101,8 @@ PcapngReader::Block PcapngReader::read_block(PcapngRecord& record) {
 
 PcapngReader::Block PcapngReader::section(std::span<const uint8_t> body) {
     if (body.size() < 16) return fail("a section header is too short");
-    if (u16(body.data() + 4) != 1) return fail("its format version is " + std::to_string(u16(body.data() + 4)) + ", not 1");
+    if (u16(body.data() + 4) != 1)
+        return fail("its format version is " + std::to_string(u16(body.data() + 4)) + ", not 1");
     interfaces_.clear();
     return Block::other;
 }
@@ -132,11 +136,13 @@ PcapngReader::Block PcapngReader::enhanced_packet(std::span<const uint8_t> body,
     if (body.size() < 20) return fail("a packet block is too short");
     // The obsolete block has 16 bits of interface and 16 of drop count where the enhanced one has 32 of interface.
     const uint32_t number = obsolete ? u16(body.data()) : u32(body.data());
-    if (number >= interfaces_.size()) return fail("a packet names interface " + std::to_string(number) + ", which is not described");
+    if (number >= interfaces_.size())
+        return fail("a packet names interface " + std::to_string(number) + ", which is not described");
     const Interface& interface = interfaces_[number];
     const uint64_t ticks = uint64_t{u32(body.data() + 4)} << 32 | u32(body.data() + 8);
     const uint32_t captured = u32(body.data() + 12);
-    if (captured > body.size() - 20) return fail("a packet claims " + std::to_string(captured) + " bytes, more than its block holds");
+    if (captured > body.size() - 20)
+        return fail("a packet claims " + std::to_string(captured) + " bytes, more than its block holds");
     record.timestamp_ns = last_ns_ = to_ns(ticks, interface.units_per_second, interface.offset_seconds);
     record.bytes = body.subspan(20, captured);
     record.wire_bytes = std::max(u32(body.data() + 16), captured);
@@ -176,7 +182,8 @@ PcapngReader::Result PcapngReader::next(PcapngRecord& record) {
         record = pending_;
         have_pending_ = false;
     } else {
-        if (pending_block_ == Block::end || pending_block_ == Block::damaged) return pending_block_ == Block::end ? Result::end : Result::damaged;
+        if (pending_block_ == Block::end || pending_block_ == Block::damaged)
+            return pending_block_ == Block::end ? Result::end : Result::damaged;
         do block = read_block(record);
         while (block == Block::other);
         pending_block_ = block;

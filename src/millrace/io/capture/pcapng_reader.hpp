@@ -18,7 +18,7 @@ struct PcapngRecord {
     uint64_t timestamp_ns = 0;
     std::span<const uint8_t> bytes;  // the reader's, until the next call
     uint32_t wire_bytes = 0;
-    int link_type = 0;               // LINKTYPE_ number
+    int link_type = 0;  // LINKTYPE_ number
 };
 
 /// Reads sections of either byte order one after the other, with enhanced, simple and (obsolete) packet blocks

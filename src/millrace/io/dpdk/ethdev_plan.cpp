@@ -23,7 +23,8 @@ OpenPort plan_tap(const PortPlan& plan, EthdevOptions options, const PortInfo& i
     const std::string interface = interface_name(plan.value);
     return [=]() mutable -> std::unique_ptr<Port> {
         if (access("/dev/net/tun", R_OK | W_OK) != 0)
-            throw std::runtime_error(std::string("/dev/net/tun: ") + std::strerror(errno) + "; tap ports need it and CAP_NET_ADMIN");
+            throw std::runtime_error(std::string("/dev/net/tun: ") + std::strerror(errno) +
+                                     "; tap ports need it and CAP_NET_ADMIN");
         options.device = next_name("net_tap") + ",iface=" + interface;
         return EthdevPort::open(info, options, plan.pool_for(plan.max_frame_bytes), plan.buffers_given);
     };
@@ -42,8 +43,9 @@ OpenPort plan_device(const PortPlan& plan, EthdevOptions options, const PortInfo
 OpenPort plan_ethdev(const PortPlan& plan) {
     plan.only({"promiscuous", "descriptors", "mtu"});
     if (plan.pool.headroom_bytes > RTE_PKTMBUF_HEADROOM)
-        plan.value.fail("the chains may put " + std::to_string(plan.pool.headroom_bytes) + " bytes before a frame, but drivers leave " +
-                        std::to_string(RTE_PKTMBUF_HEADROOM), "use fewer network functions that add headers");
+        plan.value.fail("the chains may put " + std::to_string(plan.pool.headroom_bytes) +
+                            " bytes before a frame, but drivers leave " + std::to_string(RTE_PKTMBUF_HEADROOM),
+                        "use fewer network functions that add headers");
     EthdevOptions options;
     options.queues = plan.queues;
     options.queues_given = plan.options.has("queues");

@@ -25,7 +25,8 @@ void check(int result, const std::string& what) {
 /// DPDK's numbers of all network devices.
 std::set<uint16_t> devices() {
     std::set<uint16_t> all;
-    for (uint64_t id = rte_eth_find_next(0); id < RTE_MAX_ETHPORTS; id = rte_eth_find_next(static_cast<uint16_t>(id + 1)))
+    for (uint64_t id = rte_eth_find_next(0); id < RTE_MAX_ETHPORTS;
+         id = rte_eth_find_next(static_cast<uint16_t>(id + 1)))
         all.insert(static_cast<uint16_t>(id));
     return all;
 }
@@ -59,7 +60,8 @@ void detach(uint16_t id) {
 uint16_t usable_queues(const EthdevOptions& options, const rte_eth_dev_info& device) {
     const auto most = std::min(device.max_rx_queues, device.max_tx_queues);
     if (options.queues_given && options.queues > most)
-        throw std::runtime_error("the device has " + std::to_string(most) + " queues, not " + std::to_string(options.queues));
+        throw std::runtime_error("the device has " + std::to_string(most) + " queues, not " +
+                                 std::to_string(options.queues));
     return std::min(options.queues, most);
 }
 
@@ -68,7 +70,8 @@ uint16_t usable_queues(const EthdevOptions& options, const rte_eth_dev_info& dev
 EthdevPort::EthdevPort(PortInfo info, uint16_t device, std::unique_ptr<PacketPool> pool)
     : Port(std::move(info)), device_(device), pool_(std::move(pool)), queues_(info_.receive_queues) {}
 
-std::unique_ptr<EthdevPort> EthdevPort::open(PortInfo info, const EthdevOptions& options, PoolOptions pool, bool pool_size_given) {
+std::unique_ptr<EthdevPort> EthdevPort::open(PortInfo info, const EthdevOptions& options, PoolOptions pool,
+                                             bool pool_size_given) {
     const uint16_t id = attach(options.device);
     try {
         rte_eth_dev_info device{};
@@ -108,16 +111,20 @@ void EthdevPort::start(const EthdevOptions& options) {
     conf.rxmode.mtu = info_.mtu;
     if (info_.receive_queues > 1 && device.flow_type_rss_offloads != 0) {
         conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
-        conf.rx_adv_conf.rss_conf.rss_hf = (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP) & device.flow_type_rss_offloads;
+        conf.rx_adv_conf.rss_conf.rss_hf = (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP) &
+                                           device.flow_type_rss_offloads;
     }
-    check(rte_eth_dev_configure(device_, info_.receive_queues, info_.send_queues, &conf), "the device refuses its settings");
+    check(rte_eth_dev_configure(device_, info_.receive_queues, info_.send_queues, &conf),
+          "the device refuses its settings");
     uint16_t receive_slots = options.descriptors, send_slots = options.descriptors;
-    check(rte_eth_dev_adjust_nb_rx_tx_desc(device_, &receive_slots, &send_slots), "the device refuses its queue lengths");
+    check(rte_eth_dev_adjust_nb_rx_tx_desc(device_, &receive_slots, &send_slots),
+          "the device refuses its queue lengths");
     const auto socket = static_cast<unsigned>(std::max(info_.numa_node, 0));
     for (uint16_t q = 0; q < info_.receive_queues; ++q) {
         rte_eth_rxconf receive = device.default_rxconf;
         receive.offloads = 0;
-        check(rte_eth_rx_queue_setup(device_, q, receive_slots, socket, &receive, pool_->mempool()), "no queue for receiving");
+        check(rte_eth_rx_queue_setup(device_, q, receive_slots, socket, &receive, pool_->mempool()),
+              "no queue for receiving");
         rte_eth_txconf transmit = device.default_txconf;
         transmit.offloads = 0;
         check(rte_eth_tx_queue_setup(device_, q, send_slots, socket, &transmit), "no queue for sending");

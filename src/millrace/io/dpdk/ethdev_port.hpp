@@ -11,12 +11,12 @@
 namespace millrace::io {
 
 struct EthdevOptions {
-    std::string device;           ///< as DPDK writes devices: a PCI address or a virtual device, with arguments
-    uint16_t queues = 1;          ///< for receiving and for sending
-    bool queues_given = false;    ///< else a device with fewer gets fewer
-    uint32_t mtu = 0;             ///< to be set; 0: the device's own
+    std::string device;         ///< as DPDK writes devices: a PCI address or a virtual device, with arguments
+    uint16_t queues = 1;        ///< for receiving and for sending
+    bool queues_given = false;  ///< else a device with fewer gets fewer
+    uint32_t mtu = 0;           ///< to be set; 0: the device's own
     bool promiscuous = true;
-    uint16_t descriptors = 1024;  ///< of each queue; the device may round
+    uint16_t descriptors = 1024;    ///< of each queue; the device may round
     uint32_t least_room_bytes = 0;  ///< frames of this length fit into a buffer, whatever the MTU
 };
 
@@ -27,7 +27,8 @@ struct EthdevOptions {
 class EthdevPort : public Port {
 public:
     /// Throws std::runtime_error with what the device or DPDK says.
-    static std::unique_ptr<EthdevPort> open(PortInfo info, const EthdevOptions& options, PoolOptions pool, bool pool_size_given);
+    static std::unique_ptr<EthdevPort> open(PortInfo info, const EthdevOptions& options, PoolOptions pool,
+                                            bool pool_size_given);
     ~EthdevPort() override { close(); }
 
     uint16_t receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
@@ -36,7 +37,9 @@ public:
     LinkState link() const override;
     PortCounters counters() const override;
     void close() override;
-    std::vector<const PacketPool*> pools() const override { return pool_ ? std::vector<const PacketPool*>{pool_.get()} : std::vector<const PacketPool*>(); }
+    std::vector<const PacketPool*> pools() const override {
+        return pool_ ? std::vector<const PacketPool*>{pool_.get()} : std::vector<const PacketPool*>();
+    }
     /// DPDK's number of the device.
     uint16_t device() const { return device_; }
 

@@ -21,8 +21,7 @@ public:
     explicit FreeMap(const rte_mempool& pool)
         : stride_(pool.header_size + pool.elt_size + pool.trailer_size),
           per_line_(((uint64_t{1} << 32) + stride_ / RTE_CACHE_LINE_SIZE - 1) / (stride_ / RTE_CACHE_LINE_SIZE)),
-          words_((pool.size + kBits - 1) / kBits),
-          round_(pool.pool_config != nullptr),
+          words_((pool.size + kBits - 1) / kBits), round_(pool.pool_config != nullptr),
           free_(std::make_unique<std::atomic<uint64_t>[]>(words_)) {}
 
     void put(void* const* elements, uint32_t count) {
@@ -49,20 +48,25 @@ public:
     bool get(void** elements, uint32_t count) {
         uint32_t taken = 0;
         const auto claim = [&](uint32_t word, uint64_t wanted) {
-            while (static_cast<uint32_t>(std::popcount(wanted)) > count - taken) wanted &= ~(uint64_t{1} << (kBits - 1 - std::countl_zero(wanted)));
+            while (static_cast<uint32_t>(std::popcount(wanted)) > count - taken)
+                wanted &= ~(uint64_t{1} << (kBits - 1 - std::countl_zero(wanted)));
             // Another thread may have been faster with some of them.
             wanted &= free_[word].fetch_and(~wanted, std::memory_order_acquire);
             if (wanted == 0) return;
-            rest_.store(word * kBits + kBits - static_cast<uint32_t>(std::countl_zero(wanted)), std::memory_order_relaxed);
+            rest_.store(word * kBits + kBits - static_cast<uint32_t>(std::countl_zero(wanted)),
+                        std::memory_order_relaxed);
             for (; wanted != 0; wanted &= wanted - 1)
-                elements[taken++] = base_ + size_t{word * kBits + static_cast<uint32_t>(std::countr_zero(wanted))} * stride_;
+                elements[taken++] = base_ +
+                                    size_t{word * kBits + static_cast<uint32_t>(std::countr_zero(wanted))} * stride_;
         };
         const uint32_t rest = rest_.load(std::memory_order_relaxed);
         const uint32_t first = round_ && rest < words_ * kBits ? rest / kBits : 0;
         const auto walk = [&](uint64_t least) {
             for (uint32_t step = 0; step < words_ && taken < count; ++step) {
                 const uint32_t word = first + step < words_ ? first + step : first + step - words_;
-                if (const uint64_t free = free_[word].load(std::memory_order_relaxed); free != 0 && (free & least) == least) claim(word, free);
+                if (const uint64_t free = free_[word].load(std::memory_order_relaxed);
+                    free != 0 && (free & least) == least)
+                    claim(word, free);
             }
         };
         if (rest % kBits != 0) {
@@ -77,7 +81,8 @@ public:
 
     uint32_t count() const {
         uint32_t count = 0;
-        for (uint32_t word = 0; word < words_; ++word) count += static_cast<uint32_t>(std::popcount(free_[word].load(std::memory_order_relaxed)));
+        for (uint32_t word = 0; word < words_; ++word)
+            count += static_cast<uint32_t>(std::popcount(free_[word].load(std::memory_order_relaxed)));
         return count;
     }
 

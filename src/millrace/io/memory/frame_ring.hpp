@@ -9,8 +9,8 @@
 
 namespace millrace::io {
 
-/// Room for frames of given lengths, one behind the other in one piece of memory, and what of it is out. Runs are taken from any
-/// place and given back in the order in which they were taken. One thread at a time.
+/// Room for frames of given lengths, one behind the other in one piece of memory, and what of it is out. Runs are taken
+/// from any place and given back in the order in which they were taken. One thread at a time.
 class FrameRing {
 public:
     /// Throws std::runtime_error when memory is short, or the frames take more than 4 GiB.
@@ -25,8 +25,8 @@ public:
     /// What a device has to pin.
     std::span<uint8_t> memory() const { return {memory_, bytes_}; }
 
-    /// At most `most` frames from place `at` on, fewer at the ring's end and where others are still out. Only `memory`, `spots`
-    /// and `count` of the run are set.
+    /// At most `most` frames from place `at` on, fewer at the ring's end and where others are still out. Only `memory`,
+    /// `spots` and `count` of the run are set.
     FrameRun take(uint32_t at, uint32_t most);
     /// The oldest `count` that are out.
     void give_back(uint32_t count) { out_ -= count; }

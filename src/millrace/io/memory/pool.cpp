@@ -45,7 +45,8 @@ PacketPool::PacketPool(const std::string& name, const PoolOptions& options) : op
     pool_ = rte_mempool_create_empty(unique.c_str(), options.packets, static_cast<unsigned>(sizeof(rte_mbuf)) + room, 0,
                                      sizeof(rte_pktmbuf_pool_private), options.numa_node, RTE_MEMPOOL_F_NO_IOVA_CONTIG);
     if (pool_ == nullptr) fail(rte_strerror(rte_errno));
-    if (rte_mempool_set_ops_byname(pool_, address_order_ops(), options.all_in_turn ? this : nullptr) != 0) fail("its mempool driver is missing");
+    if (rte_mempool_set_ops_byname(pool_, address_order_ops(), options.all_in_turn ? this : nullptr) != 0)
+        fail("its mempool driver is missing");
     rte_pktmbuf_pool_private shape{};
     shape.mbuf_data_room_size = static_cast<uint16_t>(room);
     rte_pktmbuf_pool_init(pool_, &shape);
@@ -54,9 +55,10 @@ PacketPool::PacketPool(const std::string& name, const PoolOptions& options) : op
     per_line_ = ((uint64_t{1} << 32) + stride_ / RTE_CACHE_LINE_SIZE - 1) / (stride_ / RTE_CACHE_LINE_SIZE);
     map_memory(unique, round_up(size_t{stride_} * options.packets + RTE_MEMPOOL_ALIGN, kHugePage));
     if (memory_ == nullptr) fail("no memory for " + std::to_string(memory_bytes_ >> 20) + " MiB of packets");
-    const rte_iova_t iova = zone_ != nullptr ? static_cast<const rte_memzone*>(zone_)->iova : reinterpret_cast<rte_iova_t>(memory_);
-    const int filled = rte_mempool_populate_iova(pool_, reinterpret_cast<char*>(memory_), iova, memory_bytes_,
-                                                 nullptr, nullptr);
+    const rte_iova_t iova = zone_ != nullptr ? static_cast<const rte_memzone*>(zone_)->iova
+                                             : reinterpret_cast<rte_iova_t>(memory_);
+    const int filled = rte_mempool_populate_iova(pool_, reinterpret_cast<char*>(memory_), iova, memory_bytes_, nullptr,
+                                                 nullptr);
     if (filled < 0 || pool_->populated_size != options.packets) fail("DPDK does not fill the pool");
     rte_mempool_obj_iter(pool_, rte_pktmbuf_init, nullptr);
     rte_mempool_obj_iter(
@@ -73,7 +75,8 @@ void PacketPool::map_memory(const std::string& name, size_t bytes) {
         // Virtual addresses serve as IO addresses (an IOMMU or no NIC at all); DPDK picks that mode by
         // itself wherever it can. Where it cannot, the memory must be contiguous for the bus too.
         const unsigned flags = rte_eal_iova_mode() == RTE_IOVA_VA ? 0 : RTE_MEMZONE_IOVA_CONTIG;
-        const rte_memzone* zone = rte_memzone_reserve_aligned(("mem." + name).c_str(), bytes, options_.numa_node, flags, kHugePage);
+        const rte_memzone* zone = rte_memzone_reserve_aligned(("mem." + name).c_str(), bytes, options_.numa_node, flags,
+                                                              kHugePage);
         zone_ = zone;
         if (zone != nullptr) memory_ = static_cast<uint8_t*>(zone->addr);
         return;

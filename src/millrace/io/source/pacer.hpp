@@ -15,7 +15,8 @@ class Pacer {
 public:
     /// 0 packets per second: everything is due at once. `most_waiting` 0: 10 ms worth.
     /// `ticks_per_second` of the clock that `due` is told.
-    explicit Pacer(double packets_per_second = 0, double most_waiting = 0, double ticks_per_second = static_cast<double>(rte_get_tsc_hz()))
+    explicit Pacer(double packets_per_second = 0, double most_waiting = 0,
+                   double ticks_per_second = static_cast<double>(rte_get_tsc_hz()))
         : most_waiting_(most_waiting), ticks_per_second_(ticks_per_second) {
         set_rate(packets_per_second);
     }
@@ -41,8 +42,11 @@ public:
         }
         return static_cast<uint32_t>(std::min<double>(wanted, credit_));
     }
-    /// For how long packet `index` of those that are due has been, as of the last question; 0 without a rate. In nanoseconds.
-    uint64_t age_ns(uint32_t index) const { return static_cast<uint64_t>(std::max(credit_ - 1 - index, 0.0) * nanoseconds_); }
+    /// For how long packet `index` of those that are due has been, as of the last question; 0 without a rate. In
+    /// nanoseconds.
+    uint64_t age_ns(uint32_t index) const {
+        return static_cast<uint64_t>(std::max(credit_ - 1 - index, 0.0) * nanoseconds_);
+    }
     /// Between two packets; 0 without a rate.
     uint64_t interval_ns() const { return static_cast<uint64_t>(nanoseconds_); }
     void took(uint32_t count) {

@@ -20,28 +20,35 @@ constexpr uint64_t kBurstsBetweenLooks = 64;
 /// Where frames lie side by side, buffers are for what can't use them there.
 constexpr uint32_t kFewBuffers = 4096;
 
-/// What receivers set in an mbuf, by two wide stores as NIC drivers do it: data_off, refcnt, nb_segs, port and ol_flags, which are
-/// the same in every mbuf of a queue, and packet_type, pkt_len, data_len, vlan_tci and the hash. `next` is right in free mbufs.
+/// What receivers set in an mbuf, by two wide stores as NIC drivers do it: data_off, refcnt, nb_segs, port and
+/// ol_flags, which are the same in every mbuf of a queue, and packet_type, pkt_len, data_len, vlan_tci and the hash.
+/// `next` is right in free mbufs.
 inline __m128i same_fields(uint16_t headroom, uint16_t port) {
-    return _mm_set_epi64x(0, static_cast<int64_t>(uint64_t{headroom} | uint64_t{1} << 16 | uint64_t{1} << 32 | uint64_t{port} << 48));
+    return _mm_set_epi64x(
+        0, static_cast<int64_t>(uint64_t{headroom} | uint64_t{1} << 16 | uint64_t{1} << 32 | uint64_t{port} << 48));
 }
-static_assert(offsetof(rte_mbuf, refcnt) == offsetof(rte_mbuf, data_off) + 2 && offsetof(rte_mbuf, nb_segs) == offsetof(rte_mbuf, data_off) + 4 &&
-              offsetof(rte_mbuf, port) == offsetof(rte_mbuf, data_off) + 6 && offsetof(rte_mbuf, ol_flags) == offsetof(rte_mbuf, data_off) + 8);
-static_assert(offsetof(rte_mbuf, packet_type) == offsetof(rte_mbuf, data_off) + 16 && offsetof(rte_mbuf, pkt_len) == offsetof(rte_mbuf, packet_type) + 4 &&
-              offsetof(rte_mbuf, data_len) == offsetof(rte_mbuf, packet_type) + 8 && offsetof(rte_mbuf, vlan_tci) == offsetof(rte_mbuf, packet_type) + 10);
+static_assert(offsetof(rte_mbuf, refcnt) == offsetof(rte_mbuf, data_off) + 2 &&
+              offsetof(rte_mbuf, nb_segs) == offsetof(rte_mbuf, data_off) + 4 &&
+              offsetof(rte_mbuf, port) == offsetof(rte_mbuf, data_off) + 6 &&
+              offsetof(rte_mbuf, ol_flags) == offsetof(rte_mbuf, data_off) + 8);
+static_assert(offsetof(rte_mbuf, packet_type) == offsetof(rte_mbuf, data_off) + 16 &&
+              offsetof(rte_mbuf, pkt_len) == offsetof(rte_mbuf, packet_type) + 4 &&
+              offsetof(rte_mbuf, data_len) == offsetof(rte_mbuf, packet_type) + 8 &&
+              offsetof(rte_mbuf, vlan_tci) == offsetof(rte_mbuf, packet_type) + 10);
 
 inline void dress(rte_mbuf* mbuf, __m128i same, uint32_t length) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(&mbuf->data_off), same);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(&mbuf->packet_type), _mm_set_epi32(0, static_cast<int>(length), static_cast<int>(length), 0));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(&mbuf->packet_type),
+                     _mm_set_epi32(0, static_cast<int>(length), static_cast<int>(length), 0));
 }
 
 }  // namespace
 
 SourcePort::SourcePort(PortInfo info, const TrafficSpec& spec, const SourceOptions& options, const PoolOptions& pool)
-    : Port(std::move(info)),
-      options_(options),
-      rate_(options.packets_per_second),
-      active_queues_(spec.replay_file.empty() ? static_cast<uint16_t>(std::min<uint32_t>(info_.receive_queues, spec.flows)) : info_.receive_queues) {
+    : Port(std::move(info)), options_(options), rate_(options.packets_per_second),
+      active_queues_(spec.replay_file.empty()
+                         ? static_cast<uint16_t>(std::min<uint32_t>(info_.receive_queues, spec.flows))
+                         : info_.receive_queues) {
     const bool one_payload = options.restore == Restore::headers;
     for (uint16_t q = 0; q < info_.receive_queues; ++q) {
         auto queue = std::make_unique<Queue>();
@@ -57,7 +64,8 @@ SourcePort::SourcePort(PortInfo info, const TrafficSpec& spec, const SourceOptio
             if (one_payload) fill_payloads(*queue);
             if (options.restore == Restore::nothing && !queue->frames.templates.empty()) fill_frames(*queue);
             if (options.side_by_side) fill_ring(*queue, in_ring);
-            if (options.count) queue->limit = *options.count / active_queues_ + (q < *options.count % active_queues_ ? 1 : 0);
+            if (options.count)
+                queue->limit = *options.count / active_queues_ + (q < *options.count % active_queues_ ? 1 : 0);
             queue->done = queue->limit == 0 || queue->frames.templates.empty();
             queue->rate = options.packets_per_second / active_queues_;
             queue->pacer = Pacer(queue->rate, options.descriptors);
@@ -75,7 +83,8 @@ void SourcePort::fill_payloads(Queue& queue) {
     if (room <= FrameTemplate::kHeadBytes) return;
     const size_t bytes = std::min<size_t>(room - FrameTemplate::kHeadBytes, frames.stream.size() - from);
     for (uint32_t i = 0; i < pool.packets(); ++i)
-        std::memcpy(reinterpret_cast<uint8_t*>(pool.at(i) + 1) + pool.headroom_bytes() + FrameTemplate::kHeadBytes, &frames.stream[from], bytes);
+        std::memcpy(reinterpret_cast<uint8_t*>(pool.at(i) + 1) + pool.headroom_bytes() + FrameTemplate::kHeadBytes,
+                    &frames.stream[from], bytes);
 }
 
 void SourcePort::fill_frames(Queue& queue) {
@@ -93,13 +102,15 @@ void SourcePort::fill_ring(Queue& queue, uint32_t least) {
     const size_t templates = queue.frames.templates.size();
     if (templates == 0) return;
     std::vector<uint16_t> lengths((least + templates - 1) / templates * templates);
-    for (size_t i = 0; i < lengths.size(); ++i) lengths[i] = static_cast<uint16_t>(queue.frames.templates[i % templates].length);
+    for (size_t i = 0; i < lengths.size(); ++i)
+        lengths[i] = static_cast<uint16_t>(queue.frames.templates[i % templates].length);
     queue.ring = std::make_unique<FrameRing>(lengths);
     for (uint32_t i = 0; i < lengths.size(); ++i) {
         const FrameTemplate& frame = queue.frames.templates[i % templates];
         const uint32_t head = std::min(frame.length, FrameTemplate::kHeadBytes);
         std::memcpy(queue.ring->frame(i), frame.head, head);
-        if (frame.length > head) std::memcpy(queue.ring->frame(i) + head, &queue.frames.stream[frame.payload_at], frame.length - head);
+        if (frame.length > head)
+            std::memcpy(queue.ring->frame(i) + head, &queue.frames.stream[frame.payload_at], frame.length - head);
     }
 }
 
@@ -166,7 +177,8 @@ uint64_t SourcePort::dress_burst(uint16_t queue_number, rte_mbuf** mbufs, uint16
         uint8_t* data = reinterpret_cast<uint8_t*>(mbuf + 1) + headroom;
         std::memcpy(data, frame.head, FrameTemplate::kHeadBytes);
         if (restore == Restore::all && frame.length > FrameTemplate::kHeadBytes)
-            std::memcpy(data + FrameTemplate::kHeadBytes, stream + frame.payload_at, frame.length - FrameTemplate::kHeadBytes);
+            std::memcpy(data + FrameTemplate::kHeadBytes, stream + frame.payload_at,
+                        frame.length - FrameTemplate::kHeadBytes);
         bytes += frame.length;
     }
     return bytes;
@@ -190,11 +202,13 @@ uint16_t SourcePort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint16_t c
         case Restore::headers: bytes = dress_burst<Restore::headers>(queue_number, mbufs, count); break;
         case Restore::nothing:
             bytes = dress_burst<Restore::nothing>(queue_number, mbufs, count);
-            if (queue.remembered.size() < kMostRemembered) remember(queue, uint64_t{queue_number} + 1 + queue.sent * active_queues_, mbufs, count);
+            if (queue.remembered.size() < kMostRemembered)
+                remember(queue, uint64_t{queue_number} + 1 + queue.sent * active_queues_, mbufs, count);
             if (queue.bursts++ % kBurstsBetweenLooks == 0) {
                 const rte_mbuf* looked_at = mbufs[queue.bursts / kBurstsBetweenLooks % count];
                 const uint32_t buffer = queue.pool->index_of(looked_at);
-                if (!holds(reinterpret_cast<const uint8_t*>(looked_at + 1) + queue.pool->headroom_bytes(), queue.frames, template_in(queue, buffer))) {
+                if (!holds(reinterpret_cast<const uint8_t*>(looked_at + 1) + queue.pool->headroom_bytes(), queue.frames,
+                           template_in(queue, buffer))) {
                     queue.changed_buffer.store(buffer, std::memory_order_relaxed);
                     queue.done.store(true, std::memory_order_release);
                 }
@@ -247,7 +261,8 @@ void SourcePort::sent(uint16_t queue_number, uint32_t count, uint64_t bytes) {
 /// Which frames the sample's packets were; the burst's first has `number`.
 void SourcePort::remember(Queue& queue, uint64_t number, rte_mbuf* const* mbufs, uint16_t count) const {
     for (uint16_t i = 0; i < count && queue.remembered.size() < kMostRemembered; ++i, number += active_queues_)
-        if (in_sample(number)) queue.remembered.emplace_back(number, template_in(queue, queue.pool->index_of(mbufs[i])));
+        if (in_sample(number))
+            queue.remembered.emplace_back(number, template_in(queue, queue.pool->index_of(mbufs[i])));
 }
 
 /// Whether the frame of template `made` lies there.
@@ -255,7 +270,8 @@ bool SourcePort::holds(const uint8_t* data, const TrafficFrames& frames, size_t 
     const FrameTemplate& frame = frames.templates[made];
     return std::memcmp(data, frame.head, std::min(frame.length, FrameTemplate::kHeadBytes)) == 0 &&
            (frame.length <= FrameTemplate::kHeadBytes ||
-            std::memcmp(data + FrameTemplate::kHeadBytes, &frames.stream[frame.payload_at], frame.length - FrameTemplate::kHeadBytes) == 0);
+            std::memcmp(data + FrameTemplate::kHeadBytes, &frames.stream[frame.payload_at],
+                        frame.length - FrameTemplate::kHeadBytes) == 0);
 }
 
 std::vector<uint8_t> SourcePort::frame_of(uint64_t number) const {
@@ -265,7 +281,8 @@ std::vector<uint8_t> SourcePort::frame_of(uint64_t number) const {
     if (queue.frames.templates.empty()) return {};
     size_t made = (number - 1) / active_queues_ % queue.frames.templates.size();
     if (options_.restore == Restore::nothing) {
-        const auto found = std::find_if(queue.remembered.begin(), queue.remembered.end(), [&](const auto& entry) { return entry.first == number; });
+        const auto found = std::find_if(queue.remembered.begin(), queue.remembered.end(),
+                                        [&](const auto& entry) { return entry.first == number; });
         if (found == queue.remembered.end()) return {};
         made = found->second;
     }
@@ -277,26 +294,33 @@ std::vector<uint8_t> SourcePort::frame_of(uint64_t number) const {
 }
 
 bool SourcePort::exhausted() const {
-    return std::all_of(queues_.begin(), queues_.end(), [](const auto& queue) { return queue->done.load(std::memory_order_acquire); });
+    return std::all_of(queues_.begin(), queues_.end(),
+                       [](const auto& queue) { return queue->done.load(std::memory_order_acquire); });
 }
 
 double SourcePort::progress() const {
     if (!options_.count) return -1;
-    return *options_.count == 0 ? 1 : static_cast<double>(Port::counters().received_packets) / static_cast<double>(*options_.count);
+    return *options_.count == 0
+               ? 1
+               : static_cast<double>(Port::counters().received_packets) / static_cast<double>(*options_.count);
 }
 
 PortCounters SourcePort::counters() const {
     PortCounters result = Port::counters();
     for (const auto& queue : queues_)
-        if (const uint64_t n = queue->starved.load(std::memory_order_relaxed); n != 0) result.details["pool-empty"] += n;
+        if (const uint64_t n = queue->starved.load(std::memory_order_relaxed); n != 0)
+            result.details["pool-empty"] += n;
     return result;
 }
 
 std::string SourcePort::trouble() const {
     for (const auto& queue : queues_)
         if (const uint32_t buffer = queue->changed_buffer.load(std::memory_order_relaxed); buffer != UINT32_MAX)
-            return options_.side_by_side ? "somebody has written into received frame " + std::to_string(buffer) + ", which nobody may" : "'restore: nothing' asks that nobody writes into receive buffers, but buffer " + std::to_string(buffer) +
-                   " does not hold its frame any more; use 'restore: all' with what runs here";
+            return options_.side_by_side
+                       ? "somebody has written into received frame " + std::to_string(buffer) + ", which nobody may"
+                       : "'restore: nothing' asks that nobody writes into receive buffers, but buffer " +
+                             std::to_string(buffer) +
+                             " does not hold its frame any more; use 'restore: all' with what runs here";
     return {};
 }
 
@@ -321,7 +345,8 @@ OpenPort plan_source(const PortPlan& plan) {
     keys.insert(keys.end(), {"count", "rate", "descriptors", "layout", "restore"});
     options.only(keys);
     TrafficSpec spec = TrafficSpec::read(options);
-    if (plan.max_frame_bytes != 0) spec.replay_longest_bytes = std::max(plan.max_frame_bytes, FrameTemplate::kHeadBytes);
+    if (plan.max_frame_bytes != 0)
+        spec.replay_longest_bytes = std::max(plan.max_frame_bytes, FrameTemplate::kHeadBytes);
     SourceOptions source;
     if (const auto count = options.find("count"); count && count->text() != "forever") {
         if (count->text().ends_with('s')) source.duration_ns = static_cast<uint64_t>(count->duration().count());
@@ -332,12 +357,14 @@ OpenPort plan_source(const PortPlan& plan) {
         if (source.packets_per_second < 1) rate->fail("the rate is in packets a second", "write max, or such as 1M");
     }
     source.descriptors = static_cast<uint32_t>(options.integer_or("descriptors", 0, 0, 1 << 20));
-    if (const auto layout = options.find("layout")) source.side_by_side = layout->choice({"buffers", "side-by-side"}) == 1;
+    if (const auto layout = options.find("layout"))
+        source.side_by_side = layout->choice({"buffers", "side-by-side"}) == 1;
     if (const auto restore = options.find("restore")) {
         static constexpr Restore kNamed[] = {Restore::all, Restore::headers, Restore::nothing};
         source.restore = kNamed[restore->choice({"all", "headers", "nothing"})];
         if (source.side_by_side)
-            restore->fail("frames that lie side by side are not written to, so that nothing is to be restored", "leave it out, or write 'layout: buffers'");
+            restore->fail("frames that lie side by side are not written to, so that nothing is to be restored",
+                          "leave it out, or write 'layout: buffers'");
         if (source.restore == Restore::headers && !spec.replay_file.empty())
             restore->fail("the payloads of a capture differ from frame to frame", "write all or nothing");
     }

@@ -14,11 +14,11 @@ namespace millrace::io {
 
 /// How much of its traffic a source sends, and how.
 struct SourceOptions {
-    std::optional<uint64_t> count;              ///< packets over all queues
-    std::optional<uint64_t> duration_ns;        ///< from a queue's first call of `receive`
-    double packets_per_second = 0;              ///< over all queues; 0: as fast as it is asked
-    /// With a rate: packets that may wait in a queue to be received; what comes beyond is lost as `missed`, as by a NIC with so
-    /// many descriptors. 0: none is lost, and 10 ms worth may wait.
+    std::optional<uint64_t> count;        ///< packets over all queues
+    std::optional<uint64_t> duration_ns;  ///< from a queue's first call of `receive`
+    double packets_per_second = 0;        ///< over all queues; 0: as fast as it is asked
+    /// With a rate: packets that may wait in a queue to be received; what comes beyond is lost as `missed`, as by a NIC
+    /// with so many descriptors. 0: none is lost, and 10 ms worth may wait.
     uint32_t descriptors = 0;
     /// What is written into a buffer when it comes back into use. NFs change packets, so something must be.
     enum class Restore {
@@ -27,8 +27,8 @@ struct SourceOptions {
         nothing,  ///< only lengths and metadata, as by a NIC: frames are written into the buffers at start
     };
     Restore restore = Restore::all;
-    /// Frames lie side by side, and are given out as runs to those who take them so; nobody writes them, so that nothing is to be
-    /// restored. Others get them in buffers, each written anew.
+    /// Frames lie side by side, and are given out as runs to those who take them so; nobody writes them, so that
+    /// nothing is to be restored. Others get them in buffers, each written anew.
     bool side_by_side = false;
 };
 
@@ -37,9 +37,10 @@ struct SourceOptions {
 /// with Restore::all the rest of the frame is copied too. With Restore::headers every buffer's payload
 /// was filled at start with the same bytes; checksums hold until an NF changes the payload, and the NF's
 /// changes are then still there when the buffer comes back. Use that when the payload's content does not
-/// matter and the copy would be what is measured. With Restore::nothing each buffer holds one frame for good and the CPU
-/// touches none, which is right only while nothing writes into receive buffers, as when a device delivers from others. The
-/// source looks: now and then it compares a buffer with its frame, and ends with `trouble()` when they differ.
+/// matter and the copy would be what is measured. With Restore::nothing each buffer holds one frame for good and the
+/// CPU touches none, which is right only while nothing writes into receive buffers, as when a device delivers from
+/// others. The source looks: now and then it compares a buffer with its frame, and ends with `trouble()` when they
+/// differ.
 ///
 /// With a rate, a packet's time is that at which it was due, not that at which it was fetched.
 class SourcePort : public Port {
@@ -73,15 +74,15 @@ private:
         std::vector<uint16_t> lengths;  // with Restore::nothing: of the frame in each buffer
         uint64_t sent = 0;
         uint64_t limit = UINT64_MAX;
-        uint64_t end_tsc = 0;      // 0: no end in time, or not begun
+        uint64_t end_tsc = 0;  // 0: no end in time, or not begun
         Pacer pacer;
-        double rate = 0;           // that the pacer keeps, of this queue
-        uint64_t given_up = 0;     // by the pacer, and counted
+        double rate = 0;        // that the pacer keeps, of this queue
+        uint64_t given_up = 0;  // by the pacer, and counted
         uint64_t bursts = 0;
         std::vector<std::pair<uint64_t, uint32_t>> remembered;  // with Restore::nothing: number and template
         std::atomic<bool> done{false};
         std::atomic<uint64_t> starved{0};
-        std::atomic<uint32_t> changed_buffer{UINT32_MAX};       // one that was found changed, or place of the ring
+        std::atomic<uint32_t> changed_buffer{UINT32_MAX};  // one that was found changed, or place of the ring
     };
     static void fill_payloads(Queue& queue);
     static void fill_frames(Queue& queue);

@@ -55,8 +55,9 @@ std::vector<uint8_t> capture_payloads(const TrafficSpec& spec) {
 }
 
 std::vector<uint8_t> make_stream(const TrafficSpec& spec) {
-    static constexpr const char* kWords[] = {"the ",  "packet ", "host: ",   "GET ",   "index ", "content ", "of ",    "a ",
-                                             "user ", "login ",  "accept: ", "HTTP/1.1 ", "in ", "network ", "time\r\n", "value="};
+    static constexpr const char* kWords[] = {"the ", "packet ",  "host: ",   "GET ",   "index ",   "content ",
+                                             "of ",  "a ",       "user ",    "login ", "accept: ", "HTTP/1.1 ",
+                                             "in ",  "network ", "time\r\n", "value="};
     std::vector<uint8_t> bytes;
     std::mt19937_64 random(spec.seed ^ 0x5eed);
     switch (spec.payload) {
@@ -171,7 +172,8 @@ void TrafficFrames::write(size_t index, uint8_t* out) const {
     const FrameTemplate& frame = templates[index];
     std::memcpy(out, frame.head, FrameTemplate::kHeadBytes);
     if (frame.length > FrameTemplate::kHeadBytes)
-        std::memcpy(out + FrameTemplate::kHeadBytes, &stream[frame.payload_at], frame.length - FrameTemplate::kHeadBytes);
+        std::memcpy(out + FrameTemplate::kHeadBytes, &stream[frame.payload_at],
+                    frame.length - FrameTemplate::kHeadBytes);
 }
 
 namespace {
@@ -199,7 +201,8 @@ TrafficFrames replay_frames(const TrafficSpec& spec, unsigned queue, unsigned qu
         made.payload_at = static_cast<uint32_t>(result.stream.size());
         result.stream.insert(result.stream.end(), frame.begin() + FrameTemplate::kHeadBytes, frame.end());
         if (result.stream.size() > kMostReplayedBytes)
-            throw ConfigError(Diagnostic{spec.replay_where, spec.replay_file + ": holds more than 1 GiB of frames", "cut it, as with editcap"});
+            throw ConfigError(Diagnostic{spec.replay_where, spec.replay_file + ": holds more than 1 GiB of frames",
+                                         "cut it, as with editcap"});
     }
     return result;
 }

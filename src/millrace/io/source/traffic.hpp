@@ -33,8 +33,8 @@ struct TrafficSpec {
     std::string payload_file;  ///< for pcap and file
     Location payload_where;
     uint64_t seed = 1;
-    /// A capture whose frames are sent in place of made-up ones, cut frames filled up; those above `replay_longest_bytes`, of
-    /// which captures behind an offload have many, are left out. Empty: none.
+    /// A capture whose frames are sent in place of made-up ones, cut frames filled up; those above
+    /// `replay_longest_bytes`, of which captures behind an offload have many, are left out. Empty: none.
     std::string replay_file;
     Location replay_where;
     uint32_t replay_longest_bytes = 1518;
@@ -71,7 +71,8 @@ struct TrafficFrames {
 /// Queue `queue` of `queues` sends flows queue, queue + queues, …: a flow stays on its queue. Lengths and
 /// checksums are right; equal arguments give equal frames. With `one_payload`, byte i of every frame behind
 /// the headers is the same, so that a buffer that held one frame needs only new headers to hold another.
-/// Frames of a capture go to queues by a hash of their flow; a queue may get none. Throws ConfigError when a file cannot be used.
+/// Frames of a capture go to queues by a hash of their flow; a queue may get none. Throws ConfigError when a file
+/// cannot be used.
 TrafficFrames make_frames(const TrafficSpec& spec, unsigned queue, unsigned queues, bool one_payload);
 
 }  // namespace millrace::io

@@ -37,7 +37,8 @@ TrafficSpec::PortRange read_ports(const Config& value) {
     const int n = std::sscanf(text.c_str(), "%5u-%5u%c", &first, &last, &rest);
     if (n == 1 && text.find('-') == std::string::npos && text == std::to_string(first)) last = first;
     else if (n != 2) value.fail("'" + text + "' is no port range", "write it as 53 or 1024-65535");
-    if (first > last || last > 65535) value.fail("'" + text + "' is no port range", "ports go from 0 to 65535, the lower one first");
+    if (first > last || last > 65535)
+        value.fail("'" + text + "' is no port range", "ports go from 0 to 65535, the lower one first");
     return {static_cast<uint16_t>(first), static_cast<uint16_t>(last)};
 }
 
@@ -50,7 +51,8 @@ void read_payload(const Config& value, TrafficSpec& spec) {
         return;
     }
     value.only({"pcap", "file"});
-    if (value.has("pcap") == value.has("file")) value.fail("the payload comes from one file", "write { pcap: … } or { file: … }");
+    if (value.has("pcap") == value.has("file"))
+        value.fail("the payload comes from one file", "write { pcap: … } or { file: … }");
     spec.payload = value.has("pcap") ? TrafficSpec::Payload::pcap : TrafficSpec::Payload::file;
     const Config file = value.at(value.has("pcap") ? "pcap" : "file");
     spec.payload_file = file.path();
@@ -62,7 +64,8 @@ void read_payload(const Config& value, TrafficSpec& spec) {
 TrafficSpec::TrafficSpec() : src(*parse_prefix("10.0.0.0/8")), dst(*parse_prefix("192.168.0.0/16")) {}
 
 const std::vector<std::string>& TrafficSpec::keys() {
-    static const std::vector<std::string> kKeys = {"size", "flows", "protocol", "addresses", "ports", "macs", "payload", "seed", "replay"};
+    static const std::vector<std::string> kKeys = {"size", "flows",   "protocol", "addresses", "ports",
+                                                   "macs", "payload", "seed",     "replay"};
     return kKeys;
 }
 
@@ -70,7 +73,8 @@ TrafficSpec TrafficSpec::read(const Config& options) {
     TrafficSpec spec;
     if (const auto replay = options.find("replay")) {
         for (const std::string& key : keys())
-            if (key != "replay" && options.has(key)) options.at(key).fail("'replay' says what the frames are", "leave one of them out");
+            if (key != "replay" && options.has(key))
+                options.at(key).fail("'replay' says what the frames are", "leave one of them out");
         spec.replay_file = replay->path();
         spec.replay_where = replay->where();
         CaptureReader(spec.replay_file, spec.replay_where);
@@ -106,14 +110,16 @@ TrafficSpec TrafficSpec::read(const Config& options) {
         if (count < 1 || count > (uint64_t{1} << 24)) flows->fail("'flows' is out of range", "from 1 to 16Mi");
         spec.flows = static_cast<uint32_t>(count);
         if (static_cast<double>(count) > most)
-            flows->fail("there are fewer source addresses and ports than flows", "widen 'addresses: src' or 'ports: src'");
+            flows->fail("there are fewer source addresses and ports than flows",
+                        "widen 'addresses: src' or 'ports: src'");
     } else if (static_cast<double>(spec.flows) > most) {
         spec.flows = static_cast<uint32_t>(most);
     }
     for (const Size& size : spec.sizes)
         if (size.bytes < spec.header_bytes())
-            options.at("size").fail("frames of " + std::to_string(size.bytes) + " bytes have no room for their headers",
-                                    "at least " + std::to_string(spec.header_bytes()) + " with this protocol and these addresses");
+            options.at("size").fail(
+                "frames of " + std::to_string(size.bytes) + " bytes have no room for their headers",
+                "at least " + std::to_string(spec.header_bytes()) + " with this protocol and these addresses");
     return spec;
 }
 

@@ -5,21 +5,22 @@
 
 namespace millrace::nf::classify {
 
-/// Fields of a packet; or the values, or the masks, of a flow. As in OpenFlow 1.0 (section 3.4 of its specification), ARP has
-/// its operation in `protocol` and its addresses in `ip_src` and `ip_dst`; ICMP has type and code in `l4_src` and `l4_dst`.
+/// Fields of a packet; or the values, or the masks, of a flow. As in OpenFlow 1.0 (section 3.4 of its specification),
+/// ARP has its operation in `protocol` and its addresses in `ip_src` and `ip_dst`; ICMP has type and code in `l4_src`
+/// and `l4_dst`.
 struct FlowFields {
     static constexpr uint16_t kTagged = 0x1000;  ///< in `vlan`: there is a tag (OpenFlow 1.3's OFPVID_PRESENT)
 
-    uint64_t eth_dst = 0, eth_src = 0;       ///< in the lower 48 bits
+    uint64_t eth_dst = 0, eth_src = 0;         ///< in the lower 48 bits
     uint64_t ip_src_high = 0, ip_src_low = 0;  ///< as in HeaderKey: IPv4 takes the top 32 bits
     uint64_t ip_dst_high = 0, ip_dst_low = 0;
     uint32_t in_port = 0;
-    uint16_t eth_type = 0;                   ///< behind any tags
-    uint16_t vlan = 0;                       ///< of the outermost tag: priority in bits 15 to 13, kTagged, identifier; 0 without one
+    uint16_t eth_type = 0;  ///< behind any tags
+    uint16_t vlan = 0;      ///< of the outermost tag: priority in bits 15 to 13, kTagged, identifier; 0 without one
     uint16_t l4_src = 0, l4_dst = 0;
     uint8_t protocol = 0;
-    uint8_t tos = 0;                         ///< DSCP and ECN
-    uint8_t has = 0;                         ///< HeaderKey::kPorts: l4_src and l4_dst are there
+    uint8_t tos = 0;  ///< DSCP and ECN
+    uint8_t has = 0;  ///< HeaderKey::kPorts: l4_src and l4_dst are there
 };
 
 /// The key of a packet, or the value or mask of a rule: 9 words (288 bits) for what is not IPv6, 15 for IPv6.
@@ -56,7 +57,8 @@ MILLRACE_DEVICE FlowFields flow_fields_of(const Packet& packet) {
     fields.eth_dst = static_cast<uint64_t>(load_be32(frame)) << 16 | load_be16(frame + 4);
     fields.eth_src = static_cast<uint64_t>(load_be32(frame + 6)) << 16 | load_be16(frame + 10);
     fields.eth_type = layers.ether_type;
-    if (layers.vlan_count > 0) fields.vlan = static_cast<uint16_t>((load_be16(frame + eth::kHeaderBytes) & 0xefff) | FlowFields::kTagged);
+    if (layers.vlan_count > 0)
+        fields.vlan = static_cast<uint16_t>((load_be16(frame + eth::kHeaderBytes) & 0xefff) | FlowFields::kTagged);
     if (layers.is_ip()) {
         const HeaderKey key = key_of(packet);
         fields.ip_src_high = key.src_high;

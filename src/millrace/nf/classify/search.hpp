@@ -21,7 +21,8 @@ struct Search {
 
     /// The lowest position from `first` on that matches, or kNoRule.
     template <class Lanes>
-    MILLRACE_DEVICE static uint32_t find(const Tables& tables, const TernaryKey<Words>& key, Lanes lanes, uint32_t first = 0) {
+    MILLRACE_DEVICE static uint32_t find(const Tables& tables, const TernaryKey<Words>& key, Lanes lanes,
+                                         uint32_t first = 0) {
         switch (tables.engine) {
             case Engine::linear: return LinearEngine<Words>::find(tables.linear, key, lanes, first);
             case Engine::merged: return MergedEngine<Words>::find(tables.merged, key, lanes, first);

@@ -5,7 +5,8 @@
 namespace millrace::nf::classify {
 
 template <unsigned Words>
-SearchBuilder<Words>::SearchBuilder(std::vector<TernaryRule<Words>> rules, Engine engine, uint64_t limit_bytes) : engine_(engine) {
+SearchBuilder<Words>::SearchBuilder(std::vector<TernaryRule<Words>> rules, Engine engine, uint64_t limit_bytes)
+    : engine_(engine) {
     if (engine == Engine::merged) {
         builder_.template emplace<MergedBuilder<Words>>(rules, limit_bytes);
     } else if (engine == Engine::linear) {

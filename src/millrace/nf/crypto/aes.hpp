@@ -93,7 +93,8 @@ MILLRACE_DEVICE AesBlock round_key(const uint32_t* keys, uint32_t round) {
     const uint4 words = reinterpret_cast<const uint4*>(keys)[round];
     return {{words.x, words.y, words.z, words.w}};
 #else
-    const auto* const words = static_cast<const uint32_t*>(__builtin_assume_aligned(keys, 16)) + 4 * round;  // UBSan looks
+    const auto* const words = static_cast<const uint32_t*>(__builtin_assume_aligned(keys, 16)) + 4 * round;  // UBSan
+                                                                                                             // looks
     return {{words[0], words[1], words[2], words[3]}};
 #endif
 }
@@ -119,7 +120,8 @@ MILLRACE_DEVICE AesBlock aes_round(const Table& table, const AesBlock& s, const 
 /// One column of the last round of encryption: the S-box is the second and the third byte of the table's words.
 template <class Table>
 MILLRACE_DEVICE uint32_t aes_last_column(const Table& table, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-    const uint32_t row0 = table[byte_of(a, 3)], row1 = table[byte_of(b, 2)], row2 = table[byte_of(c, 1)], row3 = table[byte_of(d, 0)];
+    const uint32_t row0 = table[byte_of(a, 3)], row1 = table[byte_of(b, 2)], row2 = table[byte_of(c, 1)],
+                   row3 = table[byte_of(d, 0)];
 #if MILLRACE_GPU
     return __byte_perm(__byte_perm(row3, row2, 0x0051), __byte_perm(row1, row0, 0x0051), 0x5410);
 #else
@@ -130,16 +132,17 @@ MILLRACE_DEVICE uint32_t aes_last_column(const Table& table, uint32_t a, uint32_
 template <class Table>
 MILLRACE_DEVICE AesBlock aes_last_round(const Table& table, const AesBlock& s, const AesBlock& key) {
     const uint32_t *w = s.words, *k = key.words;
-    return {{aes_last_column(table, w[0], w[1], w[2], w[3]) ^ k[0], aes_last_column(table, w[1], w[2], w[3], w[0]) ^ k[1],
-             aes_last_column(table, w[2], w[3], w[0], w[1]) ^ k[2], aes_last_column(table, w[3], w[0], w[1], w[2]) ^ k[3]}};
+    return {
+        {aes_last_column(table, w[0], w[1], w[2], w[3]) ^ k[0], aes_last_column(table, w[1], w[2], w[3], w[0]) ^ k[1],
+         aes_last_column(table, w[2], w[3], w[0], w[1]) ^ k[2], aes_last_column(table, w[3], w[0], w[1], w[2]) ^ k[3]}};
 }
 MILLRACE_DEVICE uint32_t aes_last_inverse_column(const uint32_t* box, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
     return box[a >> 24] << 24 | box[(b >> 16) & 255] << 16 | box[(c >> 8) & 255] << 8 | box[d & 255];
 }
 
-/// Counter blocks that differ in nothing but their last byte, encrypted. What the first two rounds make of the other bytes is
-/// the same for all of them: five look-ups are left of 32 (after Bernstein and Schwabe, "New AES software speed records",
-/// INDOCRYPT 2008).
+/// Counter blocks that differ in nothing but their last byte, encrypted. What the first two rounds make of the other
+/// bytes is the same for all of them: five look-ups are left of 32 (after Bernstein and Schwabe, "New AES software
+/// speed records", INDOCRYPT 2008).
 class AesCounters {
 public:
     /// `counter` is one of the blocks.
@@ -150,7 +153,8 @@ public:
         low_ = byte_of(w[3] ^ counter.words[3], 0);
         // Round 1: the last byte comes into the first column alone.
         const AesBlock key = round_key(keys, 1);
-        first_ = table_[byte_of(w[0], 3)] ^ rotate_right(table_[byte_of(w[1], 2)], 8) ^ rotate_right(table_[byte_of(w[2], 1)], 16) ^ key.words[0];
+        first_ = table_[byte_of(w[0], 3)] ^ rotate_right(table_[byte_of(w[1], 2)], 8) ^
+                 rotate_right(table_[byte_of(w[2], 1)], 16) ^ key.words[0];
         const uint32_t t1 = aes_column(table_, w[1], w[2], w[3], w[0]) ^ key.words[1];
         const uint32_t t2 = aes_column(table_, w[2], w[3], w[0], w[1]) ^ key.words[2];
         const uint32_t t3 = aes_column(table_, w[3], w[0], w[1], w[2]) ^ key.words[3];
@@ -164,8 +168,10 @@ public:
     /// The block whose last byte is `last`.
     MILLRACE_DEVICE AesBlock encrypted(uint32_t last) const {
         const uint32_t t0 = first_ ^ rotate_right(table_[low_ ^ last], 24);
-        AesBlock s{{second_.words[0] ^ table_[byte_of(t0, 3)], second_.words[1] ^ rotate_right(table_[byte_of(t0, 0)], 24),
-                    second_.words[2] ^ rotate_right(table_[byte_of(t0, 1)], 16), second_.words[3] ^ rotate_right(table_[byte_of(t0, 2)], 8)}};
+        AesBlock s{{second_.words[0] ^ table_[byte_of(t0, 3)],
+                    second_.words[1] ^ rotate_right(table_[byte_of(t0, 0)], 24),
+                    second_.words[2] ^ rotate_right(table_[byte_of(t0, 1)], 16),
+                    second_.words[3] ^ rotate_right(table_[byte_of(t0, 2)], 8)}};
 #if MILLRACE_GPU
 #pragma unroll
 #endif
@@ -175,8 +181,10 @@ public:
 
 private:
     /// What three words bring into a column of theirs, each by one of its bytes.
-    MILLRACE_DEVICE uint32_t others(uint32_t a, unsigned byte_a, uint32_t b, unsigned byte_b, uint32_t c, unsigned byte_c) const {
-        return rotate_right(table_[byte_of(a, byte_a)], 24 - 8 * byte_a) ^ rotate_right(table_[byte_of(b, byte_b)], 24 - 8 * byte_b) ^
+    MILLRACE_DEVICE uint32_t others(uint32_t a, unsigned byte_a, uint32_t b, unsigned byte_b, uint32_t c,
+                                    unsigned byte_c) const {
+        return rotate_right(table_[byte_of(a, byte_a)], 24 - 8 * byte_a) ^
+               rotate_right(table_[byte_of(b, byte_b)], 24 - 8 * byte_b) ^
                rotate_right(table_[byte_of(c, byte_c)], 24 - 8 * byte_c);
     }
 
@@ -191,7 +199,8 @@ private:
 }  // namespace detail
 
 /// Encrypts one block; `keys` holds 4 * (rounds + 1) words (FIPS 197, section 5.1) at a multiple of 16 bytes.
-MILLRACE_DEVICE AesBlock aes_encrypt(const AesTables& tables, const uint32_t* keys, uint32_t rounds, const AesBlock& in) {
+MILLRACE_DEVICE AesBlock aes_encrypt(const AesTables& tables, const uint32_t* keys, uint32_t rounds,
+                                     const AesBlock& in) {
     const AesEncryptTable table(tables);
     AesBlock s = in ^ round_key(keys, 0);
     // Not all rounds unrolled: a GPU waits for instructions, too.
@@ -203,7 +212,8 @@ MILLRACE_DEVICE AesBlock aes_encrypt(const AesTables& tables, const uint32_t* ke
 }
 
 /// Decrypts one block; `keys` is the schedule of the equivalent inverse cipher (FIPS 197, section 5.3.5).
-MILLRACE_DEVICE AesBlock aes_decrypt(const AesTables& tables, const uint32_t* keys, uint32_t rounds, const AesBlock& in) {
+MILLRACE_DEVICE AesBlock aes_decrypt(const AesTables& tables, const uint32_t* keys, uint32_t rounds,
+                                     const AesBlock& in) {
     const uint32_t* table = tables.decrypt.data();
     uint32_t s0 = in.words[0] ^ keys[0], s1 = in.words[1] ^ keys[1];
     uint32_t s2 = in.words[2] ^ keys[2], s3 = in.words[3] ^ keys[3];
@@ -257,7 +267,8 @@ MILLRACE_DEVICE void aes_ctr(const AesTables& tables, const uint32_t* keys, uint
                     store_be32(at + 4 * word, load_be32(at + 4 * word) ^ stream.words[word]);
                     continue;
                 }
-                for (uint32_t j = 4 * word; j < left; ++j) at[j] = static_cast<uint8_t>(at[j] ^ (stream.words[word] >> (24 - 8 * (j % 4))));
+                for (uint32_t j = 4 * word; j < left; ++j)
+                    at[j] = static_cast<uint8_t>(at[j] ^ (stream.words[word] >> (24 - 8 * (j % 4))));
                 break;
             }
         });
@@ -269,8 +280,8 @@ MILLRACE_DEVICE void aes_ctr(const AesTables& tables, const uint32_t* keys, uint
 
 /// Encrypts `blocks` blocks in place in CBC mode. Each block needs the one before, so one lane does it all.
 template <class Lanes>
-MILLRACE_DEVICE_CALL void aes_cbc_encrypt(const AesTables& tables, const uint32_t* keys, uint32_t rounds, const uint8_t* iv,
-                                     uint8_t* data, uint32_t blocks, Lanes lanes) {
+MILLRACE_DEVICE_CALL void aes_cbc_encrypt(const AesTables& tables, const uint32_t* keys, uint32_t rounds,
+                                          const uint8_t* iv, uint8_t* data, uint32_t blocks, Lanes lanes) {
     lanes.once([&] {
         AesBlock chain = load_block(iv);
         for (uint32_t i = 0; i < blocks; ++i) {
@@ -283,8 +294,8 @@ MILLRACE_DEVICE_CALL void aes_cbc_encrypt(const AesTables& tables, const uint32_
 /// Decrypts `blocks` blocks in place in CBC mode, all lanes at once. `keys` is the inverse schedule and
 /// `iv` does not overlap `data`.
 template <class Lanes>
-MILLRACE_DEVICE_CALL void aes_cbc_decrypt(const AesTables& tables, const uint32_t* keys, uint32_t rounds, const uint8_t* iv,
-                                     uint8_t* data, uint32_t blocks, Lanes lanes) {
+MILLRACE_DEVICE_CALL void aes_cbc_decrypt(const AesTables& tables, const uint32_t* keys, uint32_t rounds,
+                                          const uint8_t* iv, uint8_t* data, uint32_t blocks, Lanes lanes) {
     PerLane<AesBlock, Lanes> plain;
     // From the end to the start, because a block needs the ciphertext before it.
     for (uint32_t end = blocks; end > 0;) {
@@ -296,9 +307,8 @@ MILLRACE_DEVICE_CALL void aes_cbc_decrypt(const AesTables& tables, const uint32_
             const AesBlock before = load_block(i == 0 ? iv : at - kAesBlockBytes);
             plain.of(lane) = aes_decrypt(tables, keys, rounds, load_block(at)) ^ before;
         });
-        lanes.for_each(count, [&](uint32_t lane) {
-            store_block(data + kAesBlockBytes * (begin + lane), plain.of(lane));
-        });
+        lanes.for_each(count,
+                       [&](uint32_t lane) { store_block(data + kAesBlockBytes * (begin + lane), plain.of(lane)); });
         end = begin;
     }
 }

@@ -92,7 +92,8 @@ std::vector<uint32_t> aes_inverse_schedule(std::span<const uint32_t> schedule) {
     for (size_t i = 0; i < schedule.size(); ++i) {
         uint32_t v = schedule[schedule.size() - 4 - i / 4 * 4 + i % 4];
         if (i >= 4 && i + 4 < schedule.size())
-            v = inverse_mix(static_cast<uint8_t>(v >> 24)) ^ rotate_right(inverse_mix(static_cast<uint8_t>(v >> 16)), 8) ^
+            v = inverse_mix(static_cast<uint8_t>(v >> 24)) ^
+                rotate_right(inverse_mix(static_cast<uint8_t>(v >> 16)), 8) ^
                 rotate_right(inverse_mix(static_cast<uint8_t>(v >> 8)), 16) ^
                 rotate_right(inverse_mix(static_cast<uint8_t>(v)), 24);
         inverse[i] = v;

@@ -51,12 +51,13 @@ MILLRACE_DEVICE void sha1_block(Sha1& state, uint32_t (&w)[16]) {
 }
 
 namespace detail {
-/// A block's share of a message as it is loaded: the aligned words that hold it, zeros behind those of the message's end.
+/// A block's share of a message as it is loaded: the aligned words that hold it, zeros behind those of the message's
+/// end.
 struct Sha1Load {
     uint32_t words[17];
 };
-/// Loads the block at `at` of a message of `count` bytes; what lies behind its end in the last words may be loaded, too. Nothing is asked of what comes back, so that a GPU can go on until the words are
-/// there.
+/// Loads the block at `at` of a message of `count` bytes; what lies behind its end in the last words may be loaded,
+/// too. Nothing is asked of what comes back, so that a GPU can go on until the words are there.
 MILLRACE_DEVICE Sha1Load sha1_load(const uint8_t* data, uint32_t count, uint32_t at) {
     Sha1Load load;
     const uint32_t left = at < count ? count - at : 0;
@@ -86,9 +87,10 @@ MILLRACE_DEVICE Sha1Load sha1_load(const uint8_t* data, uint32_t count, uint32_t
 }
 /// How many blocks the last `count` bytes of a message make, padded.
 MILLRACE_DEVICE uint32_t sha1_blocks(uint32_t count) { return (count + 8) / kSha1BlockBytes + 1; }
-/// The block at `at` of those that the last `count` bytes of a message make, of which `before` bytes went in already, out of what was
-/// loaded for it.
-MILLRACE_DEVICE void sha1_words(const Sha1Load& load, const uint8_t* data, uint32_t count, uint32_t before, uint32_t at, uint32_t (&w)[16]) {
+/// The block at `at` of those that the last `count` bytes of a message make, of which `before` bytes went in already,
+/// out of what was loaded for it.
+MILLRACE_DEVICE void sha1_words(const Sha1Load& load, const uint8_t* data, uint32_t count, uint32_t before, uint32_t at,
+                                uint32_t (&w)[16]) {
 #if MILLRACE_GPU
     // Shifted and swapped at once.
     const uint32_t bytes = 0x0123 + 0x1111 * static_cast<uint32_t>(millrace::detail::address_of(data + at) & 3);
@@ -113,9 +115,9 @@ MILLRACE_DEVICE void sha1_words(const Sha1Load& load, const uint8_t* data, uint3
     w[14] = static_cast<uint32_t>(bits >> 32);
     w[15] = static_cast<uint32_t>(bits);
 }
-/// Takes in the last `count` bytes of a message of which `before` bytes (a multiple of 64) went in already; then, unless `outer` is
-/// null, hashes the digest from that state on. One loop over whole, padded and outer blocks alike, so that the rounds are in a GPU's program
-/// once; each block is loaded while the one before is hashed.
+/// Takes in the last `count` bytes of a message of which `before` bytes (a multiple of 64) went in already; then,
+/// unless `outer` is null, hashes the digest from that state on. One loop over whole, padded and outer blocks alike, so
+/// that the rounds are in a GPU's program once; each block is loaded while the one before is hashed.
 MILLRACE_DEVICE void sha1_rest(Sha1& state, const uint8_t* data, uint32_t count, uint32_t before, const Sha1* outer) {
     const uint32_t blocks = sha1_blocks(count), all = blocks + (outer != nullptr);
     Sha1Load load = sha1_load(data, count, 0);

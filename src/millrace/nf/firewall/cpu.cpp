@@ -5,7 +5,8 @@ namespace {
 
 class AclHalf : public CpuHalf {
 public:
-    AclHalf(std::shared_ptr<const classify::Acl> acl, const Firewall::Tables& tables) : acl_(std::move(acl)), tables_(tables) {}
+    AclHalf(std::shared_ptr<const classify::Acl> acl, const Firewall::Tables& tables)
+        : acl_(std::move(acl)), tables_(tables) {}
 
     void process(std::span<Packet* const> packets, Decision* decisions) override {
         acl_->find(packets, rules_);

@@ -17,14 +17,15 @@ struct Firewall {
 
     struct Tables {
         classify::Classifier::Tables classifier;
-        View<uint8_t> actions;        ///< Outcome of each rule
+        View<uint8_t> actions;  ///< Outcome of each rule
         uint32_t default_outcome = kDeny;
         uint32_t non_ip_outcome = kPermit;
     };
 
     template <class Lanes>
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
-        return decide(packet, tables, [&] { return classify::Classifier::find(tables.classifier, classify::key_of(packet), lanes); });
+        return decide(packet, tables,
+                      [&] { return classify::Classifier::find(tables.classifier, classify::key_of(packet), lanes); });
     }
 
     /// The decision on `packet`, where `find` gives the index of the first rule that matches it.

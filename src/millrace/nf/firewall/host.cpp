@@ -41,7 +41,8 @@ std::optional<classify::Engine> engine_of(const Config& options) {
 
 bool ports_never_seen(const classify::Box& box) {
     const classify::ByteMatch& protocol = box.protocol;
-    return !(box.src_port.any() && box.dst_port.any()) && !protocol.contains(ip::kProtocolTcp) && !protocol.contains(ip::kProtocolUdp);
+    return !(box.src_port.any() && box.dst_port.any()) && !protocol.contains(ip::kProtocolTcp) &&
+           !protocol.contains(ip::kProtocolUdp);
 }
 
 std::string bytes_text(uint64_t bytes) {
@@ -54,7 +55,8 @@ std::string bytes_text(uint64_t bytes) {
 
 FirewallHost::FirewallHost(const Config& options, const Environment& environment)
     : warn_(environment.warn), where_(options.where()) {
-    options.only({"rules", "file", "classbench", "action", "match-flags", "default", "non-ip", "engine", "max-table", "max-acl-rules", "max-acl"});
+    options.only({"rules", "file", "classbench", "action", "match-flags", "default", "non-ip", "engine", "max-table",
+                  "max-acl-rules", "max-acl"});
     load(options);
     build(options, environment.on_device ? classify::Searcher::gpu : classify::Searcher::core);
     warn_of_ports_never_seen();
@@ -63,7 +65,8 @@ FirewallHost::FirewallHost(const Config& options, const Environment& environment
 void FirewallHost::load(const Config& options) {
     classify::ClassBenchOptions classbench;
     if (const auto action = options.find("action"))
-        classbench.actions = static_cast<classify::ClassBenchOptions::Actions>(action->choice({"permit", "deny", "alternate", "hash"}));
+        classbench.actions = static_cast<classify::ClassBenchOptions::Actions>(
+            action->choice({"permit", "deny", "alternate", "hash"}));
     classbench.match_flags = options.boolean_or("match-flags", false);
 
     if (const auto list = options.find("rules")) classify::load_yaml_rules(*list, rules_);
@@ -91,12 +94,14 @@ void FirewallHost::build(const Config& options, classify::Searcher searcher) {
         ipv6_boxes_ = builder.ipv6_boxes();
         builder.attach(image_, tables.classifier);
     } catch (const classify::TablesTooLarge&) {
-        options.fail(fmt::format("the tables of these {} rules take more than {}", rules_.rules.size(), bytes_text(max_table)),
-                     "allow more with 'max-table: 4Gi', take another 'engine', or use fewer rules");
+        options.fail(
+            fmt::format("the tables of these {} rules take more than {}", rules_.rules.size(), bytes_text(max_table)),
+            "allow more with 'max-table: 4Gi', take another 'engine', or use fewer rules");
     }
     std::vector<uint8_t> actions;
     for (const classify::Rule& rule : rules_.rules)
-        actions.push_back(static_cast<uint8_t>(rule.action == classify::Action::permit ? Firewall::kPermit : Firewall::kDeny));
+        actions.push_back(
+            static_cast<uint8_t>(rule.action == classify::Action::permit ? Firewall::kPermit : Firewall::kDeny));
     if (!actions.empty()) image_.attach(tables.actions, std::move(actions));
 }
 
@@ -110,9 +115,11 @@ void FirewallHost::warn_of_ports_never_seen() const {
     }
     if (count == 0) return;
     const classify::Rule& rule = rules_.rules[first];
-    warn_({{rules_.files[rule.file], rule.line, 1},
-                       fmt::format("{} rules, of which this is the first, ask for ports of a protocol other than TCP and UDP", count),
-                       "no packet matches them", Diagnostic::Severity::warning});
+    warn_(
+        {{rules_.files[rule.file], rule.line, 1},
+         fmt::format("{} rules, of which this is the first, ask for ports of a protocol other than TCP and UDP", count),
+         "no packet matches them",
+         Diagnostic::Severity::warning});
 }
 
 void FirewallHost::compile_acl() {
@@ -128,7 +135,8 @@ void FirewallHost::compile_acl() {
     try {
         acl_ = std::make_shared<const classify::Acl>(rules_, max_acl_bytes_);
     } catch (const std::runtime_error& error) {
-        without(error.what(), max_acl_bytes_ > 0 ? "allow more with 'max-acl'" : "give DPDK more memory, or set 'max-acl-rules: 0'");
+        without(error.what(),
+                max_acl_bytes_ > 0 ? "allow more with 'max-acl'" : "give DPDK more memory, or set 'max-acl-rules: 0'");
     }
 }
 
@@ -161,8 +169,9 @@ std::string FirewallHost::summary() const {
     const size_t boxes[] = {ipv4_boxes_, ipv6_boxes_};
     for (size_t i = 0; i < 2; ++i)
         if (boxes[i] > 0) engines += fmt::format("; IPv{} by {}", i == 0 ? 4 : 6, choices_[i].text());
-    return fmt::format("{} rules ({} boxes for IPv4, {} for IPv6), {} of tables; else {}, not IP {}{}", rules_.rules.size(), ipv4_boxes_,
-                       ipv6_boxes_, bytes_text(table_bytes_), kActions[tables.default_outcome], kActions[tables.non_ip_outcome], engines);
+    return fmt::format("{} rules ({} boxes for IPv4, {} for IPv6), {} of tables; else {}, not IP {}{}",
+                       rules_.rules.size(), ipv4_boxes_, ipv6_boxes_, bytes_text(table_bytes_),
+                       kActions[tables.default_outcome], kActions[tables.non_ip_outcome], engines);
 }
 
 namespace {

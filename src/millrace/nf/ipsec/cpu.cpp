@@ -117,7 +117,7 @@ private:
     struct TunnelJobs {
         std::array<IMB_JOB, kBurst> jobs;
         std::array<Tag, kBurst> ivs;
-        std::array<uint32_t, kBurst> sas;   ///< that the job was last for
+        std::array<uint32_t, kBurst> sas;  ///< that the job was last for
         size_t count;
     };
 
@@ -125,7 +125,8 @@ private:
         outbound_count_ = inbound_count_ = tunnel_.count = 0;
         find_routes(packets, decisions);
         for (size_t i = 0; i < packets.size(); ++i)
-            if (decisions[i].outcome == kProtected || decisions[i].outcome == kUnprotected) begin(*packets[i], i, decisions[i]);
+            if (decisions[i].outcome == kProtected || decisions[i].outcome == kUnprotected)
+                begin(*packets[i], i, decisions[i]);
         run_tunnels();
         drop_forged();
         run_cipher(Cipher::aes_ctr, true);
@@ -173,9 +174,9 @@ private:
     [[gnu::noinline]] void begin(Packet& packet, size_t i, Decision& decision) {
         const uint64_t sequence = packet.ticket() + 1;
         if (by_tunnel_[i] && sequence <= kLastSequence) [[likely]]
-            add_tunnel_job(tunnels_[decision.detail].encapsulate(packet, static_cast<uint32_t>(sequence)), decision.detail, sequence);
-        else
-            begin_uncommon(packet, routes_[i], decision);
+            add_tunnel_job(tunnels_[decision.detail].encapsulate(packet, static_cast<uint32_t>(sequence)),
+                           decision.detail, sequence);
+        else begin_uncommon(packet, routes_[i], decision);
     }
     [[gnu::noinline]] void begin_uncommon(Packet& packet, const Route& route, Decision& decision) {
         const Sa& sa = tables_.sas[decision.detail];
@@ -218,11 +219,13 @@ private:
         IMB_JOB* jobs = tunnel_.jobs.data();
         const auto by_hand = [&](auto&& f) {
             for (size_t i = 0; i < count; ++i)
-                f(Esp{const_cast<uint8_t*>(jobs[i].src), kCtrIvBytes, static_cast<uint32_t>(jobs[i].msg_len_to_cipher_in_bytes)},
+                f(Esp{const_cast<uint8_t*>(jobs[i].src), kCtrIvBytes,
+                      static_cast<uint32_t>(jobs[i].msg_len_to_cipher_in_bytes)},
                   tables_.sas[tunnel_.sas[i]]);
         };
         // A burst that the library refuses is refused as a whole.
-        if (IMB_SUBMIT_CIPHER_BURST_NOCHECK(manager_.handle, jobs, count, IMB_CIPHER_CNTR, IMB_DIR_ENCRYPT, IMB_KEY_128_BYTES) != count)
+        if (IMB_SUBMIT_CIPHER_BURST_NOCHECK(manager_.handle, jobs, count, IMB_CIPHER_CNTR, IMB_DIR_ENCRYPT,
+                                            IMB_KEY_128_BYTES) != count)
             by_hand([&](const Esp& esp, const Sa& sa) { encrypt(esp, sa, tables_.aes(), kOneLane); });
         if (IMB_SUBMIT_HASH_BURST_NOCHECK(manager_.handle, jobs, count, IMB_AUTH_HMAC_SHA_1) != count)
             by_hand([&](const Esp& esp, const Sa& sa) { authenticate(esp, sa); });
@@ -236,7 +239,8 @@ private:
             Work& work = inbound_[i];
             uint32_t difference = 0;
             if (work.sa->auth != Auth::none)
-                for (uint32_t j = 0; j < kIcvBytes; ++j) difference |= static_cast<uint32_t>(tags_[i][j] ^ work.esp.icv()[j]);
+                for (uint32_t j = 0; j < kIcvBytes; ++j)
+                    difference |= static_cast<uint32_t>(tags_[i][j] ^ work.esp.icv()[j]);
             if (difference != 0) work.decision->outcome = kBadIcv;
             else inbound_[kept++] = work;
         }
@@ -257,7 +261,9 @@ private:
             job.u.HMAC._hashed_auth_key_xor_opad = keys_of(work).outer;
         }
         if (jobs == 0) return;
-        if (IMB_SUBMIT_HASH_BURST_NOCHECK(manager_.handle, hash_jobs_.data(), static_cast<uint32_t>(jobs), IMB_AUTH_HMAC_SHA_1) == jobs) return;
+        if (IMB_SUBMIT_HASH_BURST_NOCHECK(manager_.handle, hash_jobs_.data(), static_cast<uint32_t>(jobs),
+                                          IMB_AUTH_HMAC_SHA_1) == jobs)
+            return;
         // The library refused the burst as a whole: no packet may leave without its ICV, or pass unverified.
         for (size_t i = 0; i < count; ++i) {
             const Work& work = works[i];
@@ -281,8 +287,8 @@ private:
         for (size_t i = 0; i < jobs; ++i) fill_cipher_job(*ciphered_[i], cipher_jobs_[i], ivs_[i]);
         const IMB_CIPHER_MODE mode = cipher == Cipher::aes_ctr ? IMB_CIPHER_CNTR : IMB_CIPHER_CBC;
         const IMB_CIPHER_DIRECTION direction = encrypting ? IMB_DIR_ENCRYPT : IMB_DIR_DECRYPT;
-        if (IMB_SUBMIT_CIPHER_BURST_NOCHECK(manager_.handle, cipher_jobs_.data(), static_cast<uint32_t>(jobs), mode, direction, IMB_KEY_128_BYTES) ==
-            jobs)
+        if (IMB_SUBMIT_CIPHER_BURST_NOCHECK(manager_.handle, cipher_jobs_.data(), static_cast<uint32_t>(jobs), mode,
+                                            direction, IMB_KEY_128_BYTES) == jobs)
             return;
         for (size_t i = 0; i < jobs; ++i) {
             if (encrypting) encrypt(ciphered_[i]->esp, *ciphered_[i]->sa, tables_.aes(), kOneLane);
@@ -322,15 +328,16 @@ private:
     std::array<Work*, kBurst> ciphered_;
     size_t outbound_count_ = 0, inbound_count_ = 0;
     std::array<IMB_JOB, kBurst> cipher_jobs_, hash_jobs_;
-    std::array<bool, kBurst> by_tunnel_;   // by packet of the burst
-    std::array<Route, kBurst> routes_;     // of those that go into a tunnel that is not prepared
+    std::array<bool, kBurst> by_tunnel_;  // by packet of the burst
+    std::array<Route, kBurst> routes_;    // of those that go into a tunnel that is not prepared
     std::array<Packet*, kBurst> ticketed_;
     std::array<Tag, kBurst> tags_, ivs_;
 };
 
 }  // namespace
 
-std::unique_ptr<CpuHalf> make_ipsec_cpu_half(const Tables& tables, const Options& options, std::shared_ptr<SaState> state) {
+std::unique_ptr<CpuHalf> make_ipsec_cpu_half(const Tables& tables, const Options& options,
+                                             std::shared_ptr<SaState> state) {
     return std::make_unique<IpsecCpuHalf>(tables, options, std::move(state));
 }
 

@@ -23,7 +23,8 @@ struct Ipsec {
     MILLRACE_DEVICE static uint32_t order_key(const Packet& packet, const Tables& tables) {
         if (packet.ticket() & kVerified) return static_cast<uint32_t>((packet.ticket() & ~kVerified) >> 32);
         const Route route = find_route(packet, tables);
-        return route.outcome == kProtected || route.outcome == kUnprotected ? tables.sas[route.detail].slot : kNoOrderKey;
+        return route.outcome == kProtected || route.outcome == kUnprotected ? tables.sas[route.detail].slot
+                                                                            : kNoOrderKey;
     }
 
     template <class Lanes>
@@ -69,7 +70,8 @@ private:
     }
 
     template <class Lanes>
-    MILLRACE_DEVICE_CALL static Decision unprotect(Packet& packet, const Tables& tables, const Route& route, Lanes lanes) {
+    MILLRACE_DEVICE_CALL static Decision unprotect(Packet& packet, const Tables& tables, const Route& route,
+                                                   Lanes lanes) {
         const Sa& sa = tables.sas[route.detail];
         const Esp esp = received_esp(packet, sa);
         if (forged(esp, sa, lanes)) return {route.detail, kBadIcv};

@@ -21,7 +21,8 @@ void add_once(std::vector<Address>& addresses, const Address& address) {
 
 }  // namespace
 
-IpsecHost::IpsecHost(const Config& options, const Environment& environment) : options_(read_options(options, environment)) {
+IpsecHost::IpsecHost(const Config& options, const Environment& environment)
+    : options_(read_options(options, environment)) {
     if (auto* before = dynamic_cast<IpsecHost*>(environment.previous)) state_ = before->state_;
     if (state_ == nullptr) state_ = std::make_shared<SaState>(options_.slots);
     attach_tables(options);
@@ -36,8 +37,8 @@ void IpsecHost::attach_tables(const Config& options) {
         Sa sa = configured.sa;
         const auto slot = state_->slot_of(configured.identity());
         if (!slot)
-            options.fail("there is no room for the state of SA '" + configured.name + "': " + std::to_string(state_->slots()) +
-                             " SAs have been known since this node started",
+            options.fail("there is no room for the state of SA '" + configured.name +
+                             "': " + std::to_string(state_->slots()) + " SAs have been known since this node started",
                          "restart the node with a larger 'sa-slots' and fresh keys");
         sa.slot = *slot;
         sa.first_selector = static_cast<uint32_t>(selectors.size());
@@ -93,7 +94,8 @@ Growth IpsecHost::growth(const Growth&) const {
     for (const SaOptions& configured : options_.sas) {
         if (configured.inbound) continue;
         const Sa& sa = configured.sa;
-        growth.head = std::max(growth.head, (sa.ipv6 ? ip::kIpv6Bytes : ip::kIpv4Bytes) + kEspHeaderBytes + sa.iv_bytes());
+        growth.head = std::max(growth.head,
+                               (sa.ipv6 ? ip::kIpv6Bytes : ip::kIpv4Bytes) + kEspHeaderBytes + sa.iv_bytes());
         growth.tail = std::max(growth.tail, sa.alignment() - 1 + kEspTrailerBytes + sa.icv_bytes());
     }
     return growth;
@@ -101,8 +103,9 @@ Growth IpsecHost::growth(const Growth&) const {
 
 /// Only anti-replay does.
 bool IpsecHost::commits() const {
-    return std::any_of(options_.sas.begin(), options_.sas.end(),
-                       [](const SaOptions& configured) { return configured.inbound && configured.sa.replay_window > 0; });
+    return std::any_of(options_.sas.begin(), options_.sas.end(), [](const SaOptions& configured) {
+        return configured.inbound && configured.sa.replay_window > 0;
+    });
 }
 
 std::unique_ptr<CpuHalf> IpsecHost::make_cpu_half() {
@@ -131,7 +134,8 @@ std::vector<Statistic> IpsecHost::statistics() const {
         if (configured.inbound)
             result.push_back({"sa-" + configured.name + "-highest-sequence", (*state_->windows)[*slot * kWindowWords],
                               "highest sequence number that was accepted"});
-        result.push_back({"sa-" + configured.name + (configured.inbound ? "-received" : "-sequence"), (*state_->tickets)[*slot],
+        result.push_back({"sa-" + configured.name + (configured.inbound ? "-received" : "-sequence"),
+                          (*state_->tickets)[*slot],
                           configured.inbound ? "ESP packets that named this SA" : "sequence numbers given out"});
     }
     return result;
@@ -140,8 +144,9 @@ std::vector<Statistic> IpsecHost::statistics() const {
 std::string IpsecHost::summary() const {
     size_t inbound = 0;
     for (const SaOptions& sa : options_.sas) inbound += sa.inbound;
-    return std::to_string(options_.sas.size() - inbound) + " outbound and " + std::to_string(inbound) + " inbound SAs, " +
-           std::to_string(options_.policies.size()) + " policies, " + std::to_string(image_.array_bytes() / 1024) + " KiB";
+    return std::to_string(options_.sas.size() - inbound) + " outbound and " + std::to_string(inbound) +
+           " inbound SAs, " + std::to_string(options_.policies.size()) + " policies, " +
+           std::to_string(image_.array_bytes() / 1024) + " KiB";
 }
 
 namespace {

@@ -30,6 +30,7 @@ private:
 };
 
 /// The CPU half, on intel-ipsec-mb. `tables` and `state` must outlive it. `options` holds the keys.
-std::unique_ptr<CpuHalf> make_ipsec_cpu_half(const Tables& tables, const Options& options, std::shared_ptr<SaState> state);
+std::unique_ptr<CpuHalf> make_ipsec_cpu_half(const Tables& tables, const Options& options,
+                                             std::shared_ptr<SaState> state);
 
 }  // namespace millrace::nf::ipsec

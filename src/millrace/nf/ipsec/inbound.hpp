@@ -30,7 +30,8 @@ MILLRACE_DEVICE bool forged(const Esp& esp, const Sa& sa, Lanes lanes) {
 template <class Lanes>
 MILLRACE_DEVICE void decrypt(const Esp& esp, const Sa& sa, const crypto::AesTables& aes, Lanes lanes) {
     if (sa.cipher == Cipher::aes_ctr) {
-        crypto::aes_ctr(aes, sa.keys, crypto::kAes128Rounds, counter_block(sa, esp.iv()), esp.text(), esp.text_bytes, lanes);
+        crypto::aes_ctr(aes, sa.keys, crypto::kAes128Rounds, counter_block(sa, esp.iv()), esp.text(), esp.text_bytes,
+                        lanes);
     } else if (sa.cipher == Cipher::aes_cbc) {
         crypto::aes_cbc_decrypt(aes, sa.inverse_keys, crypto::kAes128Rounds, esp.iv(), esp.text(),
                                 esp.text_bytes / crypto::kAesBlockBytes, lanes);
@@ -92,7 +93,8 @@ MILLRACE_DEVICE bool combine_ecn(Packet& packet, uint8_t outer, Lanes lanes) {
     lanes.once([&] {
         const uint16_t before = load_be16(header);
         const unsigned shift = ipv6 ? 4 : 0;
-        const uint16_t after = static_cast<uint16_t>((before & ~(3u << shift)) | (static_cast<uint32_t>(combined) << shift));
+        const uint16_t after = static_cast<uint16_t>((before & ~(3u << shift)) |
+                                                     (static_cast<uint32_t>(combined) << shift));
         store_be16(header, after);
         if (!ipv6) store_be16(header + 10, checksum_update(load_be16(header + 10), before, after));
     });

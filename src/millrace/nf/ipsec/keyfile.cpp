@@ -26,7 +26,8 @@ Secret read_hex(const Config& value, const std::string& field) {
     for (; at < text.size(); at += 2) {
         const int high = digit(text[at]), low = digit(text[at + 1]);
         if (high < 0 || low < 0)
-            fail_secretly(value, "'" + field + "' holds something that is not a hexadecimal digit", "write it as 00112233…");
+            fail_secretly(value, "'" + field + "' holds something that is not a hexadecimal digit",
+                          "write it as 00112233…");
         bytes.push_back(static_cast<uint8_t>(high * 16 + low));
     }
     return Secret(std::move(bytes));
@@ -60,7 +61,8 @@ KeyFile::KeyFile(const Config& named) {
     const std::string path = named.path();
     const auto check = [&](const struct stat& status) {
         if ((status.st_mode & (S_IRWXG | S_IRWXO)) == 0) return std::pair<std::string, std::string>();
-        return std::pair<std::string, std::string>("holds keys and is open to others than its owner", "run: chmod 600 " + path);
+        return std::pair<std::string, std::string>("holds keys and is open to others than its owner",
+                                                   "run: chmod 600 " + path);
     };
     keys_ = secretly([&] {
         Config keys = Config::parse(read_file(path, named.where(), kMaxYamlBytes, check), path);
@@ -74,7 +76,9 @@ std::optional<Secret> KeyFile::find(const Config& sa, const std::string& sa_name
     std::optional<Config> other;
     if (keys_)
         if (const auto fields = keys_->find(sa_name)) other = fields->find(field);
-    if (own && other) fail_secretly(*own, "'" + field + "' of SA '" + sa_name + "' stands here and in the file of keys", "keep one of them");
+    if (own && other)
+        fail_secretly(*own, "'" + field + "' of SA '" + sa_name + "' stands here and in the file of keys",
+                      "keep one of them");
     if (own) return read_hex(*own, field);
     if (other) return read_hex(*other, field);
     return std::nullopt;

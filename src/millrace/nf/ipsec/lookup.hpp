@@ -9,8 +9,8 @@ namespace millrace::nf::ipsec {
 struct Route {
     uint32_t outcome = kMalformed;  ///< kProtected and kUnprotected: go on with SA `detail`
     uint32_t detail = kNoDetail;
-    uint32_t head = 0;              ///< protect: bytes that come before the inner packet
-    uint32_t padding = 0;           ///< protect: bytes of padding, without the trailer
+    uint32_t head = 0;     ///< protect: bytes that come before the inner packet
+    uint32_t padding = 0;  ///< protect: bytes of padding, without the trailer
 };
 
 /// Addresses as words in a packet's order; of IPv4 only the first is there.
@@ -20,14 +20,16 @@ MILLRACE_DEVICE bool equal(const uint32_t* a, const uint32_t* b, bool ipv6) {
 }
 MILLRACE_DEVICE bool in_prefix(const uint32_t* address, const Address& prefix, const Address& mask, bool ipv6) {
     uint32_t difference = (address[0] & mask.words[0]) ^ prefix.words[0];
-    if (!ipv6) [[likely]] return difference == 0;
+    if (!ipv6) [[likely]]
+        return difference == 0;
     for (unsigned i = 1; i < 4; ++i) difference |= (address[i] & mask.words[i]) ^ prefix.words[i];
     return difference == 0;
 }
 
 MILLRACE_DEVICE void load_address(uint32_t* words, const uint8_t* p, bool ipv6) {
     words[0] = load_raw<uint32_t>(p);
-    if (!ipv6) [[likely]] return;
+    if (!ipv6) [[likely]]
+        return;
     for (unsigned i = 1; i < 4; ++i) words[i] = load_raw<uint32_t>(p + 4 * i);
 }
 MILLRACE_DEVICE void store_address(uint8_t* p, const Address& address, bool ipv6) {
@@ -64,7 +66,8 @@ MILLRACE_DEVICE bool matches(const Selector& selector, const Flow& flow) {
     if (selector.any_port) return true;
     if (flow.ports == nullptr) return false;
     const uint16_t src = load_be16(flow.ports), dst = load_be16(flow.ports + 2);
-    return src >= selector.src_port_first && src <= selector.src_port_last && dst >= selector.dst_port_first && dst <= selector.dst_port_last;
+    return src >= selector.src_port_first && src <= selector.src_port_last && dst >= selector.dst_port_first &&
+           dst <= selector.dst_port_last;
 }
 
 /// The bucket of an SPI in a table of `buckets` (a power of two).
@@ -151,7 +154,9 @@ MILLRACE_DEVICE Route outbound_route(const Packet& packet, const Tables& tables,
 /// What a policy that matches says. Of a packet that is to be protected only the SA is known, not yet whether it fits.
 MILLRACE_DEVICE Route policy_route(const Policy& policy) {
     Route route;
-    route.outcome = policy.action == Action::protect ? kProtected : policy.action == Action::bypass ? kBypass : kDiscardedByPolicy;
+    route.outcome = policy.action == Action::protect  ? kProtected
+                    : policy.action == Action::bypass ? kBypass
+                                                      : kDiscardedByPolicy;
     route.detail = policy.action == Action::protect ? policy.sa : policy.detail;
     return route;
 }

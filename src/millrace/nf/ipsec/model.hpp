@@ -15,9 +15,9 @@ enum class Action : uint8_t { protect, bypass, discard };
 enum class DontFragment : uint8_t { copy, set, clear };
 
 inline constexpr uint32_t kEspHeaderBytes = 8;
-inline constexpr uint32_t kEspTrailerBytes = 2;   ///< pad length and next header
-inline constexpr uint32_t kIcvBytes = 12;         ///< HMAC-SHA1-96 (RFC 2404)
-inline constexpr uint32_t kCtrIvBytes = 8;        ///< RFC 3686, section 3.1
+inline constexpr uint32_t kEspTrailerBytes = 2;  ///< pad length and next header
+inline constexpr uint32_t kIcvBytes = 12;        ///< HMAC-SHA1-96 (RFC 2404)
+inline constexpr uint32_t kCtrIvBytes = 8;       ///< RFC 3686, section 3.1
 /// An IPv6 header, the ESP header and the IV of CBC.
 inline constexpr uint32_t kHeadGrowth = ip::kIpv6Bytes + kEspHeaderBytes + crypto::kAesBlockBytes;
 /// 15 bytes of padding, the trailer and the ICV.
@@ -61,24 +61,24 @@ struct Policy {
 
 /// A security association: what both directions need. Only the device's memory and the host half see
 /// the keys.
-struct alignas(16) Sa {  // as crypto::round_key reads schedules
+struct alignas(16) Sa {                                // as crypto::round_key reads schedules
     uint32_t keys[crypto::kAes128Words] = {};          ///< schedule of the cipher
     uint32_t inverse_keys[crypto::kAes128Words] = {};  ///< of CBC decryption
     uint32_t iv_keys[crypto::kAes128Words] = {};       ///< of the cipher that makes the IVs of CBC
     crypto::HmacSha1Key hmac;
     Address local, remote;
-    uint32_t nonce = 0;            ///< of CTR (RFC 3686, section 4), host order
+    uint32_t nonce = 0;  ///< of CTR (RFC 3686, section 4), host order
     uint32_t spi = 0;
-    uint32_t slot = 0;             ///< into Tables::tickets and, by kWindowWords, into Tables::windows
-    uint32_t replay_window = 0;    ///< in packets; 0: replays are not looked for
-    uint32_t first_selector = 0;   ///< inbound: what may be inside, a run of Tables::selectors
+    uint32_t slot = 0;            ///< into Tables::tickets and, by kWindowWords, into Tables::windows
+    uint32_t replay_window = 0;   ///< in packets; 0: replays are not looked for
+    uint32_t first_selector = 0;  ///< inbound: what may be inside, a run of Tables::selectors
     uint32_t selector_count = 0;
     Cipher cipher = Cipher::null;
     Auth auth = Auth::none;
     DontFragment dont_fragment = DontFragment::copy;
     uint8_t ttl = 64;
-    bool ipv6 = false;             ///< of the tunnel's outer addresses
-    bool any_remote = false;       ///< inbound: the outer source may be any address
+    bool ipv6 = false;        ///< of the tunnel's outer addresses
+    bool any_remote = false;  ///< inbound: the outer source may be any address
     bool copy_dscp = true;
 
     MILLRACE_DEVICE uint32_t iv_bytes() const {
@@ -92,16 +92,16 @@ struct alignas(16) Sa {  // as crypto::round_key reads schedules
 static_assert(sizeof(Sa::keys) % 16 == 0 && sizeof(Sa::inverse_keys) % 16 == 0);
 
 struct Tables {
-    View<uint32_t> aes_encrypt;      ///< see crypto::AesTables
+    View<uint32_t> aes_encrypt;  ///< see crypto::AesTables
     View<uint32_t> aes_decrypt;
     View<Sa> sas;
-    View<Policy> policies;           ///< the first that matches counts
+    View<Policy> policies;  ///< the first that matches counts
     View<Selector> selectors;
-    View<uint32_t> inbound;          ///< hash table of SA indices + 1 by SPI, 0 is empty; a power of two long
+    View<uint32_t> inbound;                ///< hash table of SA indices + 1 by SPI, 0 is empty; a power of two long
     View<Address> local_ipv4, local_ipv6;  ///< the gateway's own tunnel addresses
-    MutableView<uint64_t> tickets;   ///< by SA slot: outbound, sequence numbers given out
-    MutableView<uint64_t> windows;   ///< kWindowWords an SA slot
-    uint32_t mtu = 0;                ///< longest outer IP packet; 0: no limit
+    MutableView<uint64_t> tickets;         ///< by SA slot: outbound, sequence numbers given out
+    MutableView<uint64_t> windows;         ///< kWindowWords an SA slot
+    uint32_t mtu = 0;                      ///< longest outer IP packet; 0: no limit
     bool mtu_spares_fragmentable = false;  ///< a packet whose outer DF bit is clear may be longer
     Action default_action = Action::discard;
 

@@ -13,8 +13,10 @@ namespace {
 
 constexpr size_t kMostSelectors = 4096;
 
-Address address_of(const Prefix& prefix) { return {{load_raw<uint32_t>(prefix.bytes.data()), load_raw<uint32_t>(prefix.bytes.data() + 4),
-                                                    load_raw<uint32_t>(prefix.bytes.data() + 8), load_raw<uint32_t>(prefix.bytes.data() + 12)}}; }
+Address address_of(const Prefix& prefix) {
+    return {{load_raw<uint32_t>(prefix.bytes.data()), load_raw<uint32_t>(prefix.bytes.data() + 4),
+             load_raw<uint32_t>(prefix.bytes.data() + 8), load_raw<uint32_t>(prefix.bytes.data() + 12)}};
+}
 
 Address mask_of(const Prefix& prefix) {
     Prefix mask;
@@ -35,7 +37,8 @@ std::vector<Prefix> of_family(const std::vector<Prefix>& prefixes, bool ipv6) {
 /// Reads a host address of the tunnel.
 Prefix read_host(const Config& value) {
     const Prefix prefix = value.prefix();
-    if (!prefix.is_host()) value.fail("'" + value.text() + "' is not a single address", "a tunnel ends at one address, such as 192.0.2.1");
+    if (!prefix.is_host())
+        value.fail("'" + value.text() + "' is not a single address", "a tunnel ends at one address, such as 192.0.2.1");
     return prefix;
 }
 
@@ -43,15 +46,21 @@ Prefix read_host(const Config& value) {
 Secret need_key(const KeyFile& keys, const Config& sa, const std::string& name, const std::string& field, size_t bytes,
                 const std::string& wanted_by) {
     const auto key = keys.find(sa, name, field);
-    if (!key) sa.fail("SA '" + name + "' has no '" + field + "'", wanted_by + " wants " + std::to_string(2 * bytes) + " hexadecimal digits");
+    if (!key)
+        sa.fail("SA '" + name + "' has no '" + field + "'",
+                wanted_by + " wants " + std::to_string(2 * bytes) + " hexadecimal digits");
     if (key->bytes.size() != bytes)
-        fail_secretly(sa.find(field).value_or(sa), "'" + field + "' of SA '" + name + "' has " + std::to_string(2 * key->bytes.size()) +
-                          " hexadecimal digits", wanted_by + " wants " + std::to_string(2 * bytes));
+        fail_secretly(
+            sa.find(field).value_or(sa),
+            "'" + field + "' of SA '" + name + "' has " + std::to_string(2 * key->bytes.size()) + " hexadecimal digits",
+            wanted_by + " wants " + std::to_string(2 * bytes));
     return *key;
 }
-void refuse_key(const KeyFile& keys, const Config& sa, const std::string& name, const std::string& field, const std::string& user) {
+void refuse_key(const KeyFile& keys, const Config& sa, const std::string& name, const std::string& field,
+                const std::string& user) {
     if (keys.find(sa, name, field))
-        fail_secretly(sa.find(field).value_or(sa), "SA '" + name + "' has a '" + field + "', which " + user + " does not use", "take it out");
+        fail_secretly(sa.find(field).value_or(sa),
+                      "SA '" + name + "' has a '" + field + "', which " + user + " does not use", "take it out");
 }
 
 bool is_weak(const Secret& key) {
@@ -67,8 +76,7 @@ void set_cipher(SaOptions& options, const Config& map, const KeyFile& keys) {
     sa.cipher = choice == 0 ? Cipher::aes_ctr : choice == 1 ? Cipher::aes_cbc : Cipher::null;
     if (sa.cipher == Cipher::aes_ctr)
         sa.nonce = load_be32(need_key(keys, map, options.name, "nonce", 4, cipher).bytes.data());
-    else
-        refuse_key(keys, map, options.name, "nonce", cipher);
+    else refuse_key(keys, map, options.name, "nonce", cipher);
     if (sa.cipher == Cipher::null) return refuse_key(keys, map, options.name, "key", cipher);
     options.key = need_key(keys, map, options.name, "key", 16, cipher);
     auto schedule = crypto::aes_key_schedule(options.key.bytes);
@@ -76,12 +84,14 @@ void set_cipher(SaOptions& options, const Config& map, const KeyFile& keys) {
     // The key of the IVs of CBC is a block that no counter and no packet leads to but by chance.
     const crypto::AesBlock label{{0x6d696c6c, 0x72616365, 0x20657370, 0x20697620}};
     Secret iv_key{std::vector<uint8_t>(crypto::kAesBlockBytes)};
-    crypto::store_block(iv_key.bytes.data(), crypto::aes_encrypt(crypto::host_aes_tables(), schedule.data(), crypto::kAes128Rounds, label));
+    crypto::store_block(iv_key.bytes.data(),
+                        crypto::aes_encrypt(crypto::host_aes_tables(), schedule.data(), crypto::kAes128Rounds, label));
     auto iv_schedule = crypto::aes_key_schedule(iv_key.bytes);
     std::copy(schedule.begin(), schedule.end(), sa.keys);
     std::copy(inverse.begin(), inverse.end(), sa.inverse_keys);
     std::copy(iv_schedule.begin(), iv_schedule.end(), sa.iv_keys);
-    for (auto* words : {&schedule, &inverse, &iv_schedule}) explicit_bzero(words->data(), words->size() * sizeof(uint32_t));
+    for (auto* words : {&schedule, &inverse, &iv_schedule})
+        explicit_bzero(words->data(), words->size() * sizeof(uint32_t));
 }
 
 void set_auth(SaOptions& options, const Config& map, const KeyFile& keys) {
@@ -95,8 +105,10 @@ void set_auth(SaOptions& options, const Config& map, const KeyFile& keys) {
     }
     refuse_key(keys, map, options.name, "auth-key", "'auth: none'");
     if (options.sa.cipher == Cipher::aes_ctr)
-        word->fail("aes-128-ctr without authentication can be forged at will", "RFC 3686, section 2.2, demands it: use hmac-sha1-96");
-    if (options.sa.cipher == Cipher::null) word->fail("an SA with neither encryption nor authentication protects nothing");
+        word->fail("aes-128-ctr without authentication can be forged at will",
+                   "RFC 3686, section 2.2, demands it: use hmac-sha1-96");
+    if (options.sa.cipher == Cipher::null)
+        word->fail("an SA with neither encryption nor authentication protects nothing");
 }
 
 void set_ends(SaOptions& options, const Config& map) {
@@ -107,7 +119,9 @@ void set_ends(SaOptions& options, const Config& map) {
     const auto remote = map.find("remote");
     sa.any_remote = !remote;
     if (!remote) {
-        if (!options.inbound) map.fail("SA '" + options.name + "' has no 'remote'", "an outbound tunnel needs the address of its other end");
+        if (!options.inbound)
+            map.fail("SA '" + options.name + "' has no 'remote'",
+                     "an outbound tunnel needs the address of its other end");
         return;
     }
     const Prefix other = read_host(*remote);
@@ -129,8 +143,9 @@ void set_inbound(SaOptions& options, const Config& map, const Environment& envir
     } else {
         options.allow.resize(2);
         options.allow[1].ipv6 = true;
-        Diagnostic warning = map.diagnostic("SA '" + options.name + "' lets packets between any two addresses out of its tunnel",
-                                            "name the addresses behind its other end: 'allow: [{src: …, dst: …}]'");
+        Diagnostic warning = map.diagnostic(
+            "SA '" + options.name + "' lets packets between any two addresses out of its tunnel",
+            "name the addresses behind its other end: 'allow: [{src: …, dst: …}]'");
         warning.severity = Diagnostic::Severity::warning;
         warning.secret = true;
         environment.warn(std::move(warning));
@@ -140,18 +155,26 @@ void set_inbound(SaOptions& options, const Config& map, const Environment& envir
 void set_outbound(SaOptions& options, const Config& map) {
     options.sa.ttl = static_cast<uint8_t>(map.integer_or("ttl", 64, 1, 255));
     options.sa.copy_dscp = map.boolean_or("copy-dscp", true);
-    if (const auto df = map.find("df")) options.sa.dont_fragment = static_cast<DontFragment>(df->choice({"copy", "set", "clear"}));
+    if (const auto df = map.find("df"))
+        options.sa.dont_fragment = static_cast<DontFragment>(df->choice({"copy", "set", "clear"}));
 }
 
 SaOptions read_sa(const Config& map, const KeyFile& keys, const Environment& environment) {
     const bool inbound = map.at("direction").choice({"in", "out"}) == 0;
-    std::vector<std::string> known = {"name", "direction", "spi", "local", "remote", "cipher", "key", "nonce", "auth", "auth-key"};
+    std::vector<std::string> known = {"name",   "direction", "spi",   "local", "remote",
+                                      "cipher", "key",       "nonce", "auth",  "auth-key"};
     for (const char* key : {"replay-window", "allow"})
         if (inbound) known.push_back(key);
     for (const char* key : {"ttl", "df", "copy-dscp"})
         if (!inbound) known.push_back(key);
     map.only(known);
-    SaOptions options{.name = map.at("name").text(), .inbound = inbound, .sa = {}, .key = {}, .auth_key = {}, .allow = {}, .where = map};
+    SaOptions options{.name = map.at("name").text(),
+                      .inbound = inbound,
+                      .sa = {},
+                      .key = {},
+                      .auth_key = {},
+                      .allow = {},
+                      .where = map};
     // SPIs below 256 are not for use (RFC 4303, section 2.1).
     options.sa.spi = static_cast<uint32_t>(map.at("spi").integer(256, 0xffffffff));
     set_ends(options, map);
@@ -161,7 +184,8 @@ SaOptions read_sa(const Config& map, const KeyFile& keys, const Environment& env
     else set_outbound(options, map);
     for (const auto* key : {&options.key, &options.auth_key}) {
         if (key->bytes.empty() || !is_weak(*key)) continue;
-        Diagnostic warning = map.diagnostic("a key of SA '" + options.name + "' is one byte repeated", "make one with: openssl rand -hex 20");
+        Diagnostic warning = map.diagnostic("a key of SA '" + options.name + "' is one byte repeated",
+                                            "make one with: openssl rand -hex 20");
         warning.severity = Diagnostic::Severity::warning;
         warning.secret = true;
         environment.warn(std::move(warning));
@@ -174,25 +198,29 @@ bool same_address(const Address& a, const Address& b) { return std::equal(a.word
 /// Refuses two SAs that a packet, or a keystream, could not tell apart.
 void check_pair(const SaOptions& a, const SaOptions& b) {
     if (a.name == b.name) fail_secretly(b.where.at("name"), "two SAs are named '" + b.name + "'");
-    const bool same_end = a.sa.ipv6 == b.sa.ipv6 && (a.inbound ? same_address(a.sa.local, b.sa.local) : same_address(a.sa.remote, b.sa.remote));
+    const bool same_end = a.sa.ipv6 == b.sa.ipv6 &&
+                          (a.inbound ? same_address(a.sa.local, b.sa.local) : same_address(a.sa.remote, b.sa.remote));
     if (a.inbound == b.inbound && a.sa.spi == b.sa.spi && same_end)
-        fail_secretly(b.where.at("spi"), "the SPI of SA '" + b.name + "' is that of SA '" + a.name + "', to the same address",
+        fail_secretly(b.where.at("spi"),
+                      "the SPI of SA '" + b.name + "' is that of SA '" + a.name + "', to the same address",
                       "give each SA towards an address an SPI of its own");
-    const bool same_stream = a.sa.cipher == Cipher::aes_ctr && b.sa.cipher == Cipher::aes_ctr && a.key.bytes == b.key.bytes &&
-                             a.sa.nonce == b.sa.nonce;
+    const bool same_stream = a.sa.cipher == Cipher::aes_ctr && b.sa.cipher == Cipher::aes_ctr &&
+                             a.key.bytes == b.key.bytes && a.sa.nonce == b.sa.nonce;
     if (same_stream)
         fail_secretly(b.where, "SAs '" + a.name + "' and '" + b.name + "' encrypt with the same key and nonce",
                       "in counter mode that gives both away (RFC 3686, section 4): make a key of its own for each");
     if (a.inbound == b.inbound && a.identity() == b.identity())
-        fail_secretly(b.where, "SAs '" + a.name + "' and '" + b.name + "' have the same SPI and keys", "make keys of its own for each");
+        fail_secretly(b.where, "SAs '" + a.name + "' and '" + b.name + "' have the same SPI and keys",
+                      "make keys of its own for each");
 }
 
 /// Whether anyone may read the file that the options came from.
 void warn_of_inline_keys(const Config& sas, const Environment& environment) {
-    struct stat status {};
+    struct stat status{};
     if (stat(sas.where().file.c_str(), &status) != 0 || (status.st_mode & S_IROTH) == 0) return;
-    Diagnostic warning = sas.diagnostic("keys stand in a file that everyone on this machine may read",
-                                        "put them into a file of their own ('keys: …', mode 600), or run: chmod o-r " + sas.where().file);
+    Diagnostic warning = sas.diagnostic(
+        "keys stand in a file that everyone on this machine may read",
+        "put them into a file of their own ('keys: …', mode 600), or run: chmod o-r " + sas.where().file);
     warning.severity = Diagnostic::Severity::warning;
     warning.secret = true;
     environment.warn(std::move(warning));
@@ -232,23 +260,29 @@ PolicyOptions read_policy(const Config& map, const std::vector<SaOptions>& sas) 
         if (!sa.inbound) outbound.push_back(sa.name);
     for (uint32_t i = 0; i < sas.size(); ++i) {
         if (sas[i].name != wanted.text()) continue;
-        if (sas[i].inbound) wanted.fail("SA '" + wanted.text() + "' is an inbound one", "a policy protects with an SA of 'direction: out'");
+        if (sas[i].inbound)
+            wanted.fail("SA '" + wanted.text() + "' is an inbound one",
+                        "a policy protects with an SA of 'direction: out'");
         policy.sa = i;
         return policy;
     }
     const std::string near = closest_word(wanted.text(), outbound);
-    wanted.fail("there is no SA '" + wanted.text() + "'", near.empty() ? "name one of 'sas'" : "did you mean '" + near + "'?");
+    wanted.fail("there is no SA '" + wanted.text() + "'",
+                near.empty() ? "name one of 'sas'" : "did you mean '" + near + "'?");
 }
 
 bool covers(const Selector& a, const Selector& b) {
     const auto wider = [](const Address& prefix, const Address& mask, const Address& other, const Address& other_mask) {
         for (unsigned i = 0; i < 4; ++i)
-            if ((mask.words[i] & ~other_mask.words[i]) != 0 || (other.words[i] & mask.words[i]) != prefix.words[i]) return false;
+            if ((mask.words[i] & ~other_mask.words[i]) != 0 || (other.words[i] & mask.words[i]) != prefix.words[i])
+                return false;
         return true;
     };
-    const bool ports = a.any_port || (!b.any_port && a.src_port_first <= b.src_port_first && a.src_port_last >= b.src_port_last &&
-                                      a.dst_port_first <= b.dst_port_first && a.dst_port_last >= b.dst_port_last);
-    return a.ipv6 == b.ipv6 && wider(a.src, a.src_mask, b.src, b.src_mask) && wider(a.dst, a.dst_mask, b.dst, b.dst_mask) &&
+    const bool ports = a.any_port ||
+                       (!b.any_port && a.src_port_first <= b.src_port_first && a.src_port_last >= b.src_port_last &&
+                        a.dst_port_first <= b.dst_port_first && a.dst_port_last >= b.dst_port_last);
+    return a.ipv6 == b.ipv6 && wider(a.src, a.src_mask, b.src, b.src_mask) &&
+           wider(a.dst, a.dst_mask, b.dst, b.dst_mask) &&
            (a.any_protocol || (!b.any_protocol && a.protocol == b.protocol)) && ports;
 }
 
@@ -256,12 +290,14 @@ bool covers(const Selector& a, const Selector& b) {
 void check_reachable(const std::vector<PolicyOptions>& policies, const Config& last) {
     const PolicyOptions& policy = policies.back();
     for (size_t i = 0; i + 1 < policies.size(); ++i) {
-        const bool hidden = std::all_of(policy.selectors.begin(), policy.selectors.end(), [&](const Selector& selector) {
-            return std::any_of(policies[i].selectors.begin(), policies[i].selectors.end(),
-                               [&](const Selector& earlier) { return covers(earlier, selector); });
-        });
+        const bool hidden = std::all_of(
+            policy.selectors.begin(), policy.selectors.end(), [&](const Selector& selector) {
+                return std::any_of(policies[i].selectors.begin(), policies[i].selectors.end(),
+                                   [&](const Selector& earlier) { return covers(earlier, selector); });
+            });
         if (hidden)
-            last.fail("no packet gets to this policy: the one of line " + std::to_string(policies[i].where.line) + " takes them all",
+            last.fail("no packet gets to this policy: the one of line " + std::to_string(policies[i].where.line) +
+                          " takes them all",
                       "the first policy that matches counts; put the narrower one first");
     }
 }
@@ -294,10 +330,13 @@ std::vector<Selector> read_selectors(const Config& map) {
                 for (const auto& protocol : protocols)
                     for (const auto& from : src_ports)
                         for (const auto& to : dst_ports) {
-                            selectors.push_back({address_of(src), mask_of(src), address_of(dst), mask_of(dst), from.low, from.high, to.low,
-                                                 to.high, protocol.value, protocol.any(), from.any() && to.any(), ipv6});
+                            selectors.push_back({address_of(src), mask_of(src), address_of(dst), mask_of(dst), from.low,
+                                                 from.high, to.low, to.high, protocol.value, protocol.any(),
+                                                 from.any() && to.any(), ipv6});
                             if (selectors.size() > kMostSelectors)
-                                map.fail("these lists make more than " + std::to_string(kMostSelectors) + " combinations", "use wider prefixes");
+                                map.fail(
+                                    "these lists make more than " + std::to_string(kMostSelectors) + " combinations",
+                                    "use wider prefixes");
                         }
     if (selectors.empty()) map.fail("'src' and 'dst' are not of the same IP version, so that no packet matches");
     return selectors;
@@ -316,7 +355,8 @@ Options read_options(const Config& options, const Environment& environment) {
     options.only({"sas", "policies", "keys", "mtu", "mtu-applies", "default", "sa-slots"});
     Options result;
     result.mtu = static_cast<uint32_t>(options.integer_or("mtu", 1500, 0, 65535));
-    if (result.mtu != 0 && result.mtu < 68) options.at("mtu").fail("an MTU below 68 bytes carries no IP", "0 switches the check off");
+    if (result.mtu != 0 && result.mtu < 68)
+        options.at("mtu").fail("an MTU below 68 bytes carries no IP", "0 switches the check off");
     if (const auto applies = options.find("mtu-applies"))
         result.mtu_spares_fragmentable = applies->choice({"always", "dont-fragment"}) == 1;
     if (const auto action = options.find("default"))

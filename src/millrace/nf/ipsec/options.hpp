@@ -26,7 +26,7 @@ struct Secret {
 struct SaOptions {
     std::string name;
     bool inbound = false;
-    Sa sa;                      ///< without slot and selectors, which come with the tables
+    Sa sa;  ///< without slot and selectors, which come with the tables
     Secret key, auth_key;
     std::vector<Selector> allow;
     Config where;
@@ -38,7 +38,7 @@ struct SaOptions {
 struct PolicyOptions {
     std::vector<Selector> selectors;
     Action action = Action::discard;
-    uint32_t sa = 0;            ///< of `protect`
+    uint32_t sa = 0;  ///< of `protect`
     Location where;
 };
 

@@ -9,7 +9,7 @@ namespace millrace::nf::ipsec {
 struct Esp {
     uint8_t* header = nullptr;
     uint32_t iv_bytes = 0;
-    uint32_t text_bytes = 0;   ///< what is encrypted: inner packet, padding, trailer
+    uint32_t text_bytes = 0;  ///< what is encrypted: inner packet, padding, trailer
 
     MILLRACE_DEVICE uint8_t* iv() const { return header + kEspHeaderBytes; }
     MILLRACE_DEVICE uint8_t* text() const { return header + kEspHeaderBytes + iv_bytes; }
@@ -30,8 +30,8 @@ MILLRACE_DEVICE uint32_t outer_traffic_class(const Packet& packet, const Sa& sa)
 }
 
 /// Writes the outer header; `bytes` is the length of the whole outer packet.
-MILLRACE_DEVICE void write_outer(uint8_t* header, const Sa& sa, uint32_t outer_class, bool dont_fragment, uint32_t bytes,
-                                 uint32_t sequence) {
+MILLRACE_DEVICE void write_outer(uint8_t* header, const Sa& sa, uint32_t outer_class, bool dont_fragment,
+                                 uint32_t bytes, uint32_t sequence) {
     if (sa.ipv6) {
         store_be32(header, 0x60000000u | outer_class << 20);
         store_be16(header + 4, static_cast<uint16_t>(bytes - ip::kIpv6Bytes));
@@ -43,8 +43,8 @@ MILLRACE_DEVICE void write_outer(uint8_t* header, const Sa& sa, uint32_t outer_c
     }
     // The sequence number is as unique an identification as 16 bits allow (RFC 6864, section 4.3).
     uint32_t words[5] = {0x45000000u | outer_class << 16 | bytes, sequence << 16 | (dont_fragment ? 0x4000u : 0u),
-                         static_cast<uint32_t>(sa.ttl) << 24 | uint32_t{ip::kProtocolEsp} << 16, swap32(sa.local.words[0]),
-                         swap32(sa.remote.words[0])};
+                         static_cast<uint32_t>(sa.ttl) << 24 | uint32_t{ip::kProtocolEsp} << 16,
+                         swap32(sa.local.words[0]), swap32(sa.remote.words[0])};
     uint32_t sum = 0;
     for (const uint32_t word : words) sum += (word >> 16) + (word & 0xffff);
     words[2] |= checksum_finish(sum);
@@ -54,7 +54,8 @@ MILLRACE_DEVICE void write_outer(uint8_t* header, const Sa& sa, uint32_t outer_c
 /// Writes the IV of `sequence`. In CTR it is the number itself, which is unique (RFC 3686, section 4).
 /// In CBC it must not be predictable (RFC 3602, section 3): the number, encrypted under a key of its
 /// own (NIST SP 800-38A, appendix C).
-MILLRACE_DEVICE_CALL void write_encrypted_iv(uint8_t* iv, const Sa& sa, const crypto::AesTables& aes, uint64_t sequence) {
+MILLRACE_DEVICE_CALL void write_encrypted_iv(uint8_t* iv, const Sa& sa, const crypto::AesTables& aes,
+                                             uint64_t sequence) {
     const crypto::AesBlock number{{0, 0, static_cast<uint32_t>(sequence >> 32), static_cast<uint32_t>(sequence)}};
     crypto::store_block(iv, crypto::aes_encrypt(aes, sa.iv_keys, crypto::kAes128Rounds, number));
 }
@@ -118,7 +119,8 @@ MILLRACE_DEVICE Esp encapsulate(Packet& packet, const Tables& tables, const Rout
 template <class Lanes>
 MILLRACE_DEVICE void encrypt(const Esp& esp, const Sa& sa, const crypto::AesTables& aes, Lanes lanes) {
     if (sa.cipher == Cipher::aes_ctr) {
-        crypto::aes_ctr(aes, sa.keys, crypto::kAes128Rounds, counter_block(sa, esp.iv()), esp.text(), esp.text_bytes, lanes);
+        crypto::aes_ctr(aes, sa.keys, crypto::kAes128Rounds, counter_block(sa, esp.iv()), esp.text(), esp.text_bytes,
+                        lanes);
     } else if (sa.cipher == Cipher::aes_cbc) {
         crypto::aes_cbc_encrypt(aes, sa.keys, crypto::kAes128Rounds, esp.iv(), esp.text(),
                                 esp.text_bytes / crypto::kAesBlockBytes, lanes);

@@ -22,8 +22,10 @@ public:
     Route find(const Packet& packet) const {
         const Layers& layers = packet.layers();
         // ESP may be for the gateway itself.
-        const bool common = layers.malformed == Malformed::no && layers.is_ipv4() && layers.protocol != ip::kProtocolEsp;
-        if (!common) [[unlikely]] return find_policy(packet, tables_);
+        const bool common = layers.malformed == Malformed::no && layers.is_ipv4() &&
+                            layers.protocol != ip::kProtocolEsp;
+        if (!common) [[unlikely]]
+            return find_policy(packet, tables_);
         const auto addresses = load_raw<uint64_t>(packet.l3() + 12);
         for (const Entry& entry : entries_) {
             if ((addresses & entry.mask) != entry.value) continue;

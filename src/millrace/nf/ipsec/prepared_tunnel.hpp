@@ -11,7 +11,8 @@ class PreparedTunnel {
 public:
     PreparedTunnel() = default;
     PreparedTunnel(const Sa& sa, uint32_t mtu)
-        : sa_(&sa), longest_(mtu == 0 ? 0xffffu : smaller(mtu, 0xffffu)), common_(!sa.ipv6 && sa.cipher == Cipher::aes_ctr && sa.auth == Auth::hmac_sha1_96) {
+        : sa_(&sa), longest_(mtu == 0 ? 0xffffu : smaller(mtu, 0xffffu)),
+          common_(!sa.ipv6 && sa.cipher == Cipher::aes_ctr && sa.auth == Auth::hmac_sha1_96) {
         store_address(addresses_, sa.local, false);
         store_address(addresses_ + 4, sa.remote, false);
         constant_sum_ = checksum_add(0x4500 + (sa.ttl << 8 | ip::kProtocolEsp), addresses_, sizeof addresses_);
@@ -23,8 +24,8 @@ public:
         if (!common_ || layers.l3_offset != eth::kHeaderBytes) return false;
         const uint32_t text_bytes = text_bytes_of(layers.end - eth::kHeaderBytes);
         const uint32_t room = packet.length() + packet.tailroom();
-        return kHeadBytes + text_bytes + kIcvBytes <= longest_ && packet.headroom() >= kHeadBytes && packet.present() == packet.length() &&
-               room >= eth::kHeaderBytes + text_bytes + kIcvBytes;
+        return kHeadBytes + text_bytes + kIcvBytes <= longest_ && packet.headroom() >= kHeadBytes &&
+               packet.present() == packet.length() && room >= eth::kHeaderBytes + text_bytes + kIcvBytes;
     }
 
     /// Wraps a packet that it serves in everything but encryption and ICV, whose room holds anything.
@@ -69,7 +70,8 @@ private:
     }
 
     /// `fragment`: flags and offset.
-    void write_headers(uint8_t* header, uint32_t outer_class, uint32_t fragment, uint32_t bytes, uint32_t sequence) const {
+    void write_headers(uint8_t* header, uint32_t outer_class, uint32_t fragment, uint32_t bytes,
+                       uint32_t sequence) const {
         const uint32_t identification = sequence & 0xffff;
         const uint16_t sum = checksum_finish(constant_sum_ + outer_class + bytes + identification + fragment);
         store_be64(header, static_cast<uint64_t>(0x4500u | outer_class) << 48 | static_cast<uint64_t>(bytes) << 32 |
@@ -82,7 +84,7 @@ private:
     }
 
     const Sa* sa_ = nullptr;
-    uint32_t longest_ = 0;       ///< outer packet
+    uint32_t longest_ = 0;  ///< outer packet
     bool common_ = false;
     uint8_t addresses_[8] = {};  ///< source, destination
     uint32_t constant_sum_ = 0;  ///< of the outer header but traffic class, length, identification and flags

@@ -4,8 +4,7 @@ namespace millrace::nf::ipsec {
 
 SaState::SaState(size_t slots)
     : tickets(std::make_shared<std::vector<uint64_t>>(slots)),
-      windows(std::make_shared<std::vector<uint64_t>>(slots * kWindowWords)),
-      window_locks(slots) {}
+      windows(std::make_shared<std::vector<uint64_t>>(slots * kWindowWords)), window_locks(slots) {}
 
 std::optional<uint32_t> SaState::slot_of(const std::string& identity) {
     const std::lock_guard lock(mutex_);

@@ -25,8 +25,8 @@ public:
     std::optional<uint32_t> slot_of(const std::string& identity);
     size_t slots() const { return tickets->size(); }
 
-    const std::shared_ptr<std::vector<uint64_t>> tickets;   ///< see Tables::tickets
-    const std::shared_ptr<std::vector<uint64_t>> windows;   ///< see Tables::windows
+    const std::shared_ptr<std::vector<uint64_t>> tickets;  ///< see Tables::tickets
+    const std::shared_ptr<std::vector<uint64_t>> windows;  ///< see Tables::windows
     /// One an SA slot, for CPU halves: SAs stay with one worker as long as steering keeps them there,
     /// and a window must not break where it does not.
     std::vector<std::atomic_flag> window_locks;

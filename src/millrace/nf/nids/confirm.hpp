@@ -161,7 +161,9 @@ private:
         return op.window_slot == Op::kNoSlot ? static_cast<int64_t>(op.window) : small(slots_[op.window_slot]);
     }
     /// Numbers from packets, cut so that sums of them do not overflow.
-    MILLRACE_DEVICE static int64_t small(uint64_t value) { return static_cast<int64_t>(smaller<uint64_t>(value, 0x7fffffffu)); }
+    MILLRACE_DEVICE static int64_t small(uint64_t value) {
+        return static_cast<int64_t>(smaller<uint64_t>(value, 0x7fffffffu));
+    }
 
     MILLRACE_DEVICE bool content(const Op& op, uint32_t i, uint32_t resume) {
         const int64_t base = (op.flags & Op::kRelative) ? static_cast<int64_t>(cursor_) : 0;
@@ -170,7 +172,8 @@ private:
         if (op.flags & Op::kLimited) end = smaller(end, begin + window(op));
         begin = larger<int64_t>(begin, 0);
         if (resume != kNotFound) begin = larger<int64_t>(begin, resume);
-        if (op.flags & Op::kEndsWith) begin = larger<int64_t>(begin, static_cast<int64_t>(buffer_.bytes) - op.data_bytes);
+        if (op.flags & Op::kEndsWith)
+            begin = larger<int64_t>(begin, static_cast<int64_t>(buffer_.bytes) - op.data_bytes);
         uint32_t found = kNotFound;
         if (begin + op.data_bytes <= end && (!(op.flags & Op::kEndsWith) || end == buffer_.bytes))
             found = search(op, static_cast<uint32_t>(begin), static_cast<uint32_t>(end) - op.data_bytes + 1);
@@ -208,8 +211,8 @@ private:
         // Its stack is large: one lane searches and tells the others.
         const uint32_t end = lanes_.minimum(1, [&](uint32_t) {
             uint32_t match_end = 0;
-            const auto result =
-                regex::regex_search(buffer_.data + base, bytes, start, op.data, tables_.regex, &match_end);
+            const auto result = regex::regex_search(buffer_.data + base, bytes, start, op.data, tables_.regex,
+                                                    &match_end);
             if (result == regex::RegexResult::limit) return kNotFound - 1;
             return result == regex::RegexResult::match ? match_end : kNotFound;
         });

@@ -23,9 +23,7 @@ using CpuEvaluation = Evaluation<Lanes<1>, EveryMatchedRule>;
 class NidsCpuHalf : public CpuHalf {
 public:
     NidsCpuHalf(std::shared_ptr<const pattern::PatternSet> patterns, pattern::Engine engine, const NidsTables& tables)
-        : tables_(tables),
-          all_have_patterns_(!tables.without_pattern),
-          payloads_(kCpuVector) {
+        : tables_(tables), all_have_patterns_(!tables.without_pattern), payloads_(kCpuVector) {
         hits_.reserve(kCpuVector, patterns->size());
         matched_.reserve(tables_.rules.size());
         matcher_ = pattern::make_matcher(std::move(patterns), engine);
@@ -34,7 +32,8 @@ public:
     void process(std::span<Packet* const> packets, Decision* decisions) override {
         for (size_t i = 0; i < packets.size(); ++i) {
             const bool concerns = CpuEvaluation::concerns(*packets[i]);
-            payloads_[i] = concerns ? pattern::Payload{packets[i]->payload(), packets[i]->payload_bytes()} : pattern::Payload{};
+            payloads_[i] = concerns ? pattern::Payload{packets[i]->payload(), packets[i]->payload_bytes()}
+                                    : pattern::Payload{};
         }
         matcher_->scan(std::span(payloads_).first(packets.size()), hits_);
         if (all_have_patterns_) {

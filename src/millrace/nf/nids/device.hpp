@@ -15,7 +15,9 @@ struct Nids {
     using Tables = NidsTables;
 
 #if MILLRACE_GPU
-    MILLRACE_DEVICE static void stage(const Tables& tables, uint32_t* block) { pattern::stage_filter(tables.patterns, block); }
+    MILLRACE_DEVICE static void stage(const Tables& tables, uint32_t* block) {
+        pattern::stage_filter(tables.patterns, block);
+    }
 #endif
 
     /// Looks for every rule's pattern in the payload at once, then confirms the rules whose pattern is there.

@@ -15,7 +15,8 @@ struct RangeIndex {
 
 /// A rule as lists name it: by its number, and whether all packets that the list is for meet it.
 namespace named_rule {
-inline constexpr uint32_t kAlways = 0x80000000u;  ///< they do: no look at the rule is needed, its action stands here, too
+inline constexpr uint32_t kAlways = 0x80000000u;  ///< they do: no look at the rule is needed, its action stands here,
+                                                  ///< too
 inline constexpr uint32_t kActionShift = 28, kActions = 7;
 inline constexpr uint32_t kNumbers = (1u << kActionShift) - 1;
 }  // namespace named_rule
@@ -36,10 +37,10 @@ struct NidsTables {
     View<PatternRules> by_pattern;
     View<uint32_t> pattern_rules;  ///< named rules
     // Rules without a content to look for stand in one of these.
-    RangeIndex by_source;       ///< by IPv4 source
-    RangeIndex by_destination;  ///< by IPv4 destination
-    View<uint32_t> only_ipv6;   ///< those of the two above that have IPv6 addresses
-    RangeIndex by_port;         ///< by protocol << 16 | destination port
+    RangeIndex by_source;          ///< by IPv4 source
+    RangeIndex by_destination;     ///< by IPv4 destination
+    View<uint32_t> only_ipv6;      ///< those of the two above that have IPv6 addresses
+    RangeIndex by_port;            ///< by protocol << 16 | destination port
     bool without_pattern = false;  ///< whether there are any of these
 };
 
@@ -123,10 +124,15 @@ inline constexpr uint32_t kIndexes = 3;
 MILLRACE_DEVICE_CALL RuleList rules_without_pattern(const NidsTables& tables, const Packet& packet, uint32_t which) {
     const Layers& layers = packet.layers();
     if (which == 0) {
-        const PortKey key = layers.is_tcp() ? PortKey::tcp : layers.is_udp() ? PortKey::udp : layers.is_icmp() ? PortKey::icmp : PortKey::other;
+        const PortKey key = layers.is_tcp()    ? PortKey::tcp
+                            : layers.is_udp()  ? PortKey::udp
+                            : layers.is_icmp() ? PortKey::icmp
+                                               : PortKey::other;
         return rules_at(tables.by_port, static_cast<uint32_t>(key) << 16 | packet.l4_dst_port());
     }
-    if (layers.is_ipv4()) return which == 1 ? rules_at(tables.by_source, packet.ipv4_src()) : rules_at(tables.by_destination, packet.ipv4_dst());
+    if (layers.is_ipv4())
+        return which == 1 ? rules_at(tables.by_source, packet.ipv4_src())
+                          : rules_at(tables.by_destination, packet.ipv4_dst());
     return which == 1 ? RuleList{tables.only_ipv6.data(), static_cast<uint32_t>(tables.only_ipv6.size())} : RuleList{};
 }
 
@@ -160,7 +166,8 @@ public:
     /// The rules that look for no pattern, the alerts, the decision.
     MILLRACE_DEVICE Decision finish() {
         if (tables_.without_pattern)
-            for (uint32_t which = 0; which < detail::kIndexes; ++which) try_rules(detail::rules_without_pattern(tables_, packet_, which));
+            for (uint32_t which = 0; which < detail::kIndexes; ++which)
+                try_rules(detail::rules_without_pattern(tables_, packet_, which));
         if (pass_ != kNoDetail) return {pass_, kClean};
         alerts_.sort();
         if (alerts_.count() > 0) detail::emit_alerts(packet_, alerts_, lanes_);

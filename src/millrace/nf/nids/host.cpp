@@ -17,9 +17,7 @@
 namespace millrace::nf::nids {
 namespace {
 
-std::string location_text(const Location& where) {
-    return where.file + ":" + std::to_string(where.line);
-}
+std::string location_text(const Location& where) { return where.file + ":" + std::to_string(where.line); }
 
 /// What outlives a generation: the alert file, the thresholds, the counters.
 struct AlertLog {
@@ -80,7 +78,8 @@ public:
     std::vector<Statistic> statistics() const override {
         return {{"alerts", log_->alerts, "alerts written"},
                 {"alerts-suppressed", log_->suppressed, "alerts that a threshold or suppress line held back"},
-                {"windows-forgotten", log_->thresholds.forgotten(), "windows of thresholds that ended early, as too many addresses were counted"},
+                {"windows-forgotten", log_->thresholds.forgotten(),
+                 "windows of thresholds that ended early, as too many addresses were counted"},
                 {"eve-lines-lost", log_->eve.lost(), "alerts that could not be written"},
                 {"rules", rules_.rules.size(), "rules that are applied"},
                 {"rules-unsupported", rules_.unsupported.size(),
@@ -113,7 +112,9 @@ private:
         for (const Rule& rule : rules_.unsupported) ++counts[rule.unsupported_group];
         std::vector<std::pair<size_t, std::string>> sorted;
         for (const auto& [reason, count] : counts) sorted.emplace_back(count, reason);
-        std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+        std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
+            return a.first != b.first ? a.first > b.first : a.second < b.second;
+        });
         return sorted;
     }
 
@@ -125,8 +126,9 @@ private:
         }
         for (const auto& [reason, group] : groups) {
             const auto& [count, first] = group;
-            std::string message = std::to_string(count) + (count == 1 ? " rule is" : " rules are") + " not supported: " + reason +
-                                  (count == 1 ? " (sid " : " (the first: sid ") + std::to_string(first->sid) + ")";
+            std::string message = std::to_string(count) + (count == 1 ? " rule is" : " rules are") +
+                                  " not supported: " + reason + (count == 1 ? " (sid " : " (the first: sid ") +
+                                  std::to_string(first->sid) + ")";
             environment.warn({first->where, std::move(message), "'report: FILE' lists them all"});
         }
     }
@@ -137,7 +139,8 @@ private:
         for (const Rule& rule : rules_.unsupported)
             out << location_text(rule.where) << "\t" << rule.gid << ":" << rule.sid << "\t" << rule.unsupported << "\n";
         for (const Diagnostic& error : broken)
-            out << error.where.file << ":" << error.where.line << ":" << error.where.column << "\tbroken\t" << error.message << "\n";
+            out << error.where.file << ":" << error.where.line << ":" << error.where.column << "\tbroken\t"
+                << error.message << "\n";
         report_ = path;
         report_text_ = out.str();
     }

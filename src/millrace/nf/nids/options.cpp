@@ -64,7 +64,8 @@ public:
     Reader(const Config& options, const Environment& environment) : options_(options), environment_(environment) {}
 
     Options run() {
-        options_.only({"rules", "rule", "variables", "mode", "engine", "classification", "eve", "report", "disable", "on-error"});
+        options_.only(
+            {"rules", "rule", "variables", "mode", "engine", "classification", "eve", "report", "disable", "on-error"});
         variables_ = read_variables(options_);
         read_rules();
         apply_alert_filters(filters_, out_.rules, errors_, environment_.warn);
@@ -85,7 +86,8 @@ public:
                                                            pattern::Engine::vector, pattern::Engine::scalar};
             const Config engine = options_.at("engine");
             out_.engine = kEngines[engine.choice({"auto", "hyperscan", "vector", "scalar"})];
-            if (!pattern::is_available(out_.engine)) engine.fail("this machine cannot run the engine '" + engine.text() + "'");
+            if (!pattern::is_available(out_.engine))
+                engine.fail("this machine cannot run the engine '" + engine.text() + "'");
         }
         read_outputs();
         return std::move(out_);
@@ -96,7 +98,8 @@ private:
         if (!options_.has("rules") && !options_.has("rule"))
             options_.fail("there are no rules", "name files under 'rules:' or write rules under 'rule:'");
         if (const auto files = options_.find("rules"))
-            for (const Config& file : files->items()) add(parse_rules(read_file(file.path(), file.where()), file.path(), variables_));
+            for (const Config& file : files->items())
+                add(parse_rules(read_file(file.path(), file.where()), file.path(), variables_));
         if (const auto texts = options_.find("rule")) {
             for (const Config& text : texts->items()) {
                 RuleFile parsed = parse_rules(text.text(), text.where().file, variables_);

@@ -13,7 +13,7 @@
 namespace millrace::nf::nids {
 
 struct Options {
-    std::vector<Rule> rules;      ///< of all files and texts, in their order, those that are disabled left out
+    std::vector<Rule> rules;         ///< of all files and texts, in their order, those that are disabled left out
     std::vector<Diagnostic> broken;  ///< rules left out as `on-error: skip` asks
     size_t disabled = 0;
     Classifications classes;

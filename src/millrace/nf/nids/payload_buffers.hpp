@@ -62,7 +62,8 @@ MILLRACE_DEVICE bool find_start_line(const uint8_t* data, uint32_t bytes, HttpHe
     if (response) {
         while (space < 12 && space < bytes && data[space] != ' ') ++space;
     } else {
-        while (space < 32 && space < bytes && ((data[space] >= 'A' && data[space] <= 'Z') || data[space] == '_')) ++space;
+        while (space < 32 && space < bytes && ((data[space] >= 'A' && data[space] <= 'Z') || data[space] == '_'))
+            ++space;
     }
     if (space == 0 || space >= bytes || data[space] != ' ') return false;
     const uint32_t line = line_bytes(data, bytes, 0);
@@ -126,7 +127,8 @@ MILLRACE_DEVICE Part find_header(const uint8_t* data, const HttpHead& head, cons
     return {};
 }
 
-/// The first host name of a TLS ClientHello (RFC 8446, section 4.1.2; RFC 6066, section 3) that the payload begins with.
+/// The first host name of a TLS ClientHello (RFC 8446, section 4.1.2; RFC 6066, section 3) that the payload begins
+/// with.
 MILLRACE_DEVICE Part find_tls_sni(const uint8_t* data, uint32_t bytes) {
     if (bytes < 44 || data[0] != 0x16 || data[1] != 3 || data[5] != 1) return {};
     uint32_t at = 5 + 4 + 2 + 32;  // record, handshake header, version, random
@@ -162,7 +164,8 @@ class PayloadBuffers {
 public:
     static constexpr uint32_t kScratchBytes = 512;
 
-    MILLRACE_DEVICE PayloadBuffers(const uint8_t* data, uint32_t bytes, bool tcp) : data_(data), bytes_(bytes), tcp_(tcp) {}
+    MILLRACE_DEVICE PayloadBuffers(const uint8_t* data, uint32_t bytes, bool tcp)
+        : data_(data), bytes_(bytes), tcp_(tcp) {}
 
     MILLRACE_DEVICE const uint8_t* data() const { return data_; }
     MILLRACE_DEVICE uint32_t bytes() const { return bytes_; }

@@ -38,8 +38,8 @@ enum class Buffer : uint8_t {
     http_connection,
     http_location,
     http_server,
-    file_data,        ///< the body that begins in this packet
-    file_data_part,   ///< the body, or the whole payload where no HTTP head begins the packet
+    file_data,       ///< the body that begins in this packet
+    file_data_part,  ///< the body, or the whole payload where no HTTP head begins the packet
     tls_sni,
     dns_query,
 };
@@ -71,13 +71,23 @@ enum class OpKind : uint8_t {
     byte_test,
     byte_jump,
     byte_extract,
-    buffer_bytes,   ///< low <= size <= high
-    field_range,    ///< `mode`: the Field; low <= value <= high
-    field_mask,     ///< `mode`: the Field; `comparison` of value & mask with `value`
+    buffer_bytes,  ///< low <= size <= high
+    field_range,   ///< `mode`: the Field; low <= value <= high
+    field_mask,    ///< `mode`: the Field; `comparison` of value & mask with `value`
     same_ip,
 };
 
-enum class Comparison : uint8_t { less, less_equal, equal, greater_equal, greater, not_equal, any_bit, xor_bits, none_bit };
+enum class Comparison : uint8_t {
+    less,
+    less_equal,
+    equal,
+    greater_equal,
+    greater,
+    not_equal,
+    any_bit,
+    xor_bits,
+    none_bit
+};
 
 /// Step of a rule. Which members count depends on `kind`; a slot of kNoSlot says that the number is constant.
 struct Op {
@@ -91,16 +101,16 @@ struct Op {
 
     OpKind kind = OpKind::content;
     uint8_t mode = 0;
-    uint8_t count = 0;               ///< bytes that byte_* read
+    uint8_t count = 0;  ///< bytes that byte_* read
     Comparison comparison = Comparison::equal;
     uint16_t flags = 0;
-    uint8_t from_slot = kNoSlot;     ///< variable instead of `from`
-    uint8_t window_slot = kNoSlot;   ///< variable instead of `window`; of byte_extract the one written
-    int32_t from = 0;                ///< offset or distance
-    uint32_t window = 0;             ///< depth or within (kLimited)
-    uint32_t data = 0;               ///< content: first byte in `literals`; regex: program; byte_*: bit mask
-    uint32_t data_bytes = 0;         ///< content: length; byte_jump, byte_extract: multiplier
-    uint64_t value = 0;              ///< byte_test: operand; ranges: low << 32 | high; byte_jump: post offset (int32_t)
+    uint8_t from_slot = kNoSlot;    ///< variable instead of `from`
+    uint8_t window_slot = kNoSlot;  ///< variable instead of `window`; of byte_extract the one written
+    int32_t from = 0;               ///< offset or distance
+    uint32_t window = 0;            ///< depth or within (kLimited)
+    uint32_t data = 0;              ///< content: first byte in `literals`; regex: program; byte_*: bit mask
+    uint32_t data_bytes = 0;        ///< content: length; byte_jump, byte_extract: multiplier
+    uint64_t value = 0;             ///< byte_test: operand; ranges: low << 32 | high; byte_jump: post offset (int32_t)
 };
 static_assert(sizeof(Op) == 32);
 

@@ -41,8 +41,8 @@ private:
 
     void finish(std::span<Packet* const> packets, Decision* decisions, const uint16_t* indexes, size_t count) {
         for (size_t i = 0; i < count; ++i)
-            decisions[indexes[i]] =
-                Router::finish(*packets[indexes[i]], tables_, static_cast<uint32_t>(targets_[i]), Lanes<1>{});
+            decisions[indexes[i]] = Router::finish(*packets[indexes[i]], tables_, static_cast<uint32_t>(targets_[i]),
+                                                   Lanes<1>{});
     }
 
     const RouterTables& tables_;

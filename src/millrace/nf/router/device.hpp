@@ -65,7 +65,8 @@ struct Router {
 private:
     /// RFC 1812 sections 5.2.2 (checksum) and 5.3.7 (martian addresses).
     MILLRACE_DEVICE static uint32_t check_ipv4(const uint8_t* header) {
-        const bool right = header[0] == 0x45 ? is_plain_ipv4_sum_right(header) : checksum(header, (header[0] & 15) * 4u) == 0;
+        const bool right = header[0] == 0x45 ? is_plain_ipv4_sum_right(header)
+                                             : checksum(header, (header[0] & 15) * 4u) == 0;
         if (!right) return kBadChecksum;
         const uint8_t src = header[12];
         const uint8_t dst = header[16];
@@ -92,8 +93,7 @@ private:
     /// RFC 4291 section 2.5.6).
     MILLRACE_DEVICE static bool link_local(const Packet& packet) {
         const uint8_t* header = packet.l3();
-        if (packet.layers().is_ipv4())
-            return load_be16(header + 12) == 0xa9fe || load_be16(header + 16) == 0xa9fe;
+        if (packet.layers().is_ipv4()) return load_be16(header + 12) == 0xa9fe || load_be16(header + 16) == 0xa9fe;
         return (load_be16(header + 8) & 0xffc0) == 0xfe80 || (load_be16(header + 24) & 0xffc0) == 0xfe80;
     }
 

@@ -106,7 +106,8 @@ void Fibs::lookup_ipv4(std::span<const uint32_t> addresses, uint64_t* targets) c
         return;
     }
     // The parameter is not const in DPDK's C interface, but only read.
-    rte_fib_lookup_bulk(ipv4_.get(), const_cast<uint32_t*>(addresses.data()), targets, static_cast<int>(addresses.size()));
+    rte_fib_lookup_bulk(ipv4_.get(), const_cast<uint32_t*>(addresses.data()), targets,
+                        static_cast<int>(addresses.size()));
 }
 
 void Fibs::lookup_ipv6(std::span<const std::array<uint8_t, 16>> addresses, uint64_t* targets) const {
@@ -115,8 +116,8 @@ void Fibs::lookup_ipv6(std::span<const std::array<uint8_t, 16>> addresses, uint6
         return;
     }
     using Rows = uint8_t(*)[RTE_FIB6_IPV6_ADDR_SIZE];
-    rte_fib6_lookup_bulk(ipv6_.get(), reinterpret_cast<Rows>(const_cast<std::array<uint8_t, 16>*>(addresses.data())), targets,
-                         static_cast<int>(addresses.size()));
+    rte_fib6_lookup_bulk(ipv6_.get(), reinterpret_cast<Rows>(const_cast<std::array<uint8_t, 16>*>(addresses.data())),
+                         targets, static_cast<int>(addresses.size()));
 }
 
 }  // namespace millrace::nf::router

@@ -28,7 +28,7 @@ private:
         void operator()(rte_fib* fib) const;
         void operator()(rte_fib6* fib) const;
     };
-    std::unique_ptr<rte_fib, Free> ipv4_;   // null without routes
+    std::unique_ptr<rte_fib, Free> ipv4_;  // null without routes
     std::unique_ptr<rte_fib6, Free> ipv6_;
 };
 

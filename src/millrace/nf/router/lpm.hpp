@@ -29,7 +29,8 @@ public:
         if (root_.empty()) start();
         // Groups on the way down that fail to come leave only empty groups behind: no answer changes.
         const Range range = descend(address, length);
-        replace(range, Owner{static_cast<Entry>(value), owner(length)}, [&](uint8_t old) { return old <= owner(length); });
+        replace(range, Owner{static_cast<Entry>(value), owner(length)},
+                [&](uint8_t old) { return old <= owner(length); });
         return rib_.set(address, length, value);
     }
 
@@ -46,7 +47,8 @@ public:
 
     /// Adds many routes, short ones first, which fills each entry fewest times.
     void load(std::vector<Route> routes) {
-        std::stable_sort(routes.begin(), routes.end(), [](const Route& a, const Route& b) { return a.length < b.length; });
+        std::stable_sort(routes.begin(), routes.end(),
+                         [](const Route& a, const Route& b) { return a.length < b.length; });
         rib_.reserve(rib_.size() + routes.size());
         for (const Route& route : routes) insert(route.address, route.length, route.value);
     }
@@ -118,7 +120,8 @@ private:
             free_.pop_back();
         } else {
             number = groups_.size() / kGroupEntries;
-            if (number >= static_cast<size_t>(kGroup)) throw std::length_error("the routing table has no room for more long prefixes");
+            if (number >= static_cast<size_t>(kGroup))
+                throw std::length_error("the routing table has no room for more long prefixes");
             groups_.resize(groups_.size() + kGroupEntries);
             groups_owner_.resize(groups_.size());
         }

@@ -26,11 +26,11 @@ NextHops::NextHops(const Config& options, const std::vector<std::string>& ports)
                 mistakes.add(error);
             }
         }
-        if (names_.size() >= kMaxTargets - 2) all->fail("there are more than " + std::to_string(kMaxTargets - 3) + " next hops");
+        if (names_.size() >= kMaxTargets - 2)
+            all->fail("there are more than " + std::to_string(kMaxTargets - 3) + " next hops");
     }
     mistakes.check();
-    for (size_t i = 0; i < names_.size(); ++i)
-        target_by_text_[names_[i]] = target_of({static_cast<uint16_t>(i)});
+    for (size_t i = 0; i < names_.size(); ++i) target_by_text_[names_[i]] = target_of({static_cast<uint16_t>(i)});
     if (const auto map = options.find("next-hop-map")) {
         for (const auto& [text, name] : map->entries()) {
             try {
@@ -83,7 +83,8 @@ uint16_t NextHops::target_of(const std::vector<uint16_t>& next_hops) {
     const auto known = target_by_members_.find(next_hops);
     if (known != target_by_members_.end()) return known->second;
     if (targets_.size() >= kMaxTargets)
-        throw std::length_error("there are more than " + std::to_string(kMaxTargets - 2) + " different next hops and groups of them");
+        throw std::length_error("there are more than " + std::to_string(kMaxTargets - 2) +
+                                " different next hops and groups of them");
     const auto target = static_cast<uint16_t>(targets_.size());
     if (next_hops.size() == 1) {
         targets_.push_back({next_hops[0], 1});

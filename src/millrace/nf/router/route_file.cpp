@@ -40,7 +40,8 @@ bool parse_plain_ipv4(std::string_view text, Prefix& prefix) {
     for (unsigned i = 0; i < 5; ++i) {
         const char* begin = at;
         unsigned value = 0;
-        for (; at < end && *at >= '0' && *at <= '9' && at - begin < 3; ++at) value = value * 10 + static_cast<unsigned>(*at - '0');
+        for (; at < end && *at >= '0' && *at <= '9' && at - begin < 3; ++at)
+            value = value * 10 + static_cast<unsigned>(*at - '0');
         if (at == begin || (*begin == '0' && at - begin > 1) || value > (i < 4 ? 255u : 32u)) return false;
         if (i == 4) {
             prefix.length = static_cast<uint8_t>(value);
@@ -57,7 +58,8 @@ Diagnostic bad_prefix(std::string_view text, Location where) {
     const std::string quoted = "'" + std::string(text) + "'";
     if (const auto masked = parse_prefix(text, true))
         return {std::move(where), quoted + " has bits set behind its length", "write " + masked->text()};
-    return {std::move(where), quoted + " is not an IP prefix", "a line is a prefix such as 192.0.2.0/24, and a next hop if there is one"};
+    return {std::move(where), quoted + " is not an IP prefix",
+            "a line is a prefix such as 192.0.2.0/24, and a next hop if there is one"};
 }
 
 }  // namespace
@@ -76,7 +78,8 @@ void read_routes(std::string_view text, const std::string& file, Mistakes& mista
             route.prefix = *prefix;
         }
         if (words.count > 2)
-            return mistakes.add({{file, number, words.column[2]}, "there is more on this line than a prefix and a next hop",
+            return mistakes.add({{file, number, words.column[2]},
+                                 "there is more on this line than a prefix and a next hop",
                                  "several next hops are written in the configuration, as a list behind 'via'"});
         route.next_hop = words.word[1];
         route.next_hop_column = words.column[1];

@@ -15,7 +15,7 @@ struct FileRoute {
     Prefix prefix;
     std::string_view next_hop;  ///< as it stands there; empty when the line has none
     uint32_t line = 0;
-    uint32_t column = 1;           ///< of the prefix
+    uint32_t column = 1;  ///< of the prefix
     uint32_t next_hop_column = 0;
 };
 

@@ -29,13 +29,15 @@ public:
         if (item.is_scalar()) return add_file(item, std::nullopt);
         item.only({"prefix", "file", "via"});
         if (item.has("file")) {
-            if (item.has("prefix")) item.fail("'prefix' and 'file' do not go together", "make them two elements of the list");
+            if (item.has("prefix"))
+                item.fail("'prefix' and 'file' do not go together", "make them two elements of the list");
             return add_file(item.at("file"), item.find("via"));
         }
         const Prefix prefix = item.at("prefix").prefix();
         const uint16_t target = next_hops_.target_via(item.at("via"));
         if (!inline_.set(key_of(prefix), prefix.length + (prefix.ipv6 ? 0u : 96u), target))
-            item.at("prefix").fail("there is another route for " + prefix.text(), "give several next hops as a list behind 'via'");
+            item.at("prefix").fail("there is another route for " + prefix.text(),
+                                   "give several next hops as a list behind 'via'");
         put(prefix, target);
     }
 

@@ -45,7 +45,7 @@ struct RouterTables {
     View<Ipv6Entry> ipv6_root;    ///< 2^16, or none without IPv6 routes
     View<Ipv6Entry> ipv6_groups;  ///< 256 each
     View<Target> targets;
-    View<uint16_t> members;       ///< next hops of targets that have several
+    View<uint16_t> members;  ///< next hops of targets that have several
     View<NextHop> next_hops;
 };
 

@@ -72,7 +72,8 @@ EngineChoice FlowBase::build(const SearchOptions& options, const EngineChoice* l
     EngineChoice choice;
     // Counting takes longer than all else, and a linear search is the fastest of a few only.
     if (options.engine) choice.engine = *options.engine;
-    else if (like != nullptr && like->engine == Engine::linear && rules.size() > kLinear) choice.engine = Engine::merged;
+    else if (like != nullptr && like->engine == Engine::linear && rules.size() > kLinear)
+        choice.engine = Engine::merged;
     else if (like != nullptr) choice = *like;
     const bool choose = !options.engine && like == nullptr;
     using Builder = classify::SearchBuilder<Words>;

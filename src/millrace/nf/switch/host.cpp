@@ -42,8 +42,7 @@ public:
         if (const auto limit = options.find("max-table")) search_.max_bytes = limit->size();
         if (const auto most = options.find("max-flows"))
             room_ = max_flows_ = static_cast<size_t>(most->integer(1, Flow::kMaxFlows));
-        if (const auto dump = options.find("dump"))
-            dump_file_ = output_path(*dump, environment.output_folder);
+        if (const auto dump = options.find("dump")) dump_file_ = output_path(*dump, environment.output_folder);
         if (const auto changes = options.find("changes")) changes_.path = changes->path();
         address_ = read_address(options, environment);
         FlowSet set = load(options, ports_);

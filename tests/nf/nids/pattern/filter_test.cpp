@@ -24,7 +24,8 @@ void expect_right_by_filter(const Strings& patterns, const Strings& payloads) {
     expect_all_right(patterns, skewed);
 }
 
-/// Each pattern at every place of texts of so many bytes, and its beginnings and ends at the texts' ends, where the rest is missing.
+/// Each pattern at every place of texts of so many bytes, and its beginnings and ends at the texts' ends, where the
+/// rest is missing.
 Strings each_at_every_place(const Strings& patterns, const std::vector<size_t>& lengths, char around) {
     Strings payloads;
     for (const std::string& pattern : patterns) {
@@ -86,7 +87,8 @@ TEST(Filter, FoldsAsTheAutomatonDoesOrMore) {
                 const uint32_t bytes = (around & ~(0xffu << place)) | byte << place;
                 const auto fold_all = [](uint32_t word) {
                     uint32_t all = 0;
-                    for (uint32_t k = 0; k < 32; k += 8) all |= static_cast<uint32_t>(fold(static_cast<uint8_t>(word >> k))) << k;
+                    for (uint32_t k = 0; k < 32; k += 8)
+                        all |= static_cast<uint32_t>(fold(static_cast<uint8_t>(word >> k))) << k;
                     return all;
                 };
                 EXPECT_EQ(detail::exactly_folded(bytes), fold_all(bytes));
@@ -99,14 +101,24 @@ TEST(Filter, FoldsAsTheAutomatonDoesOrMore) {
 
 TEST(Filter, FindsPatternsAtEveryPlace) {
     // The texts' ends are those of words and shares in all ways. On the host the bytes around a text read as 'a'.
-    const Strings patterns{"abcd", "zaaa", "aaaz", "aaaaz", "eleven more", "exactly 12 b", "thirteen of b", "sixteen, no less",
-                           "a pattern that is a good deal longer than the share of a lane", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaz"};
-    for (const char around : {'.', 'a'}) expect_right_by_filter(patterns, each_at_every_place(patterns, {4, 5, 8, 31, 65, 130}, around));
+    const Strings patterns{"abcd",
+                           "zaaa",
+                           "aaaz",
+                           "aaaaz",
+                           "eleven more",
+                           "exactly 12 b",
+                           "thirteen of b",
+                           "sixteen, no less",
+                           "a pattern that is a good deal longer than the share of a lane",
+                           "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaz"};
+    for (const char around : {'.', 'a'})
+        expect_right_by_filter(patterns, each_at_every_place(patterns, {4, 5, 8, 31, 65, 130}, around));
 }
 
 TEST(Filter, FindsPatternsOfThreeBytesAtEveryPlace) {
     const Strings patterns{"xyz", "xaa", "aax", "xyzabcd", "longer"};
-    for (const char around : {'.', 'a', '\xff'}) expect_right_by_filter(patterns, each_at_every_place(patterns, {3, 4, 7, 8, 9, 33, 66}, around));
+    for (const char around : {'.', 'a', '\xff'})
+        expect_right_by_filter(patterns, each_at_every_place(patterns, {3, 4, 7, 8, 9, 33, 66}, around));
 }
 
 TEST(Filter, IsNotNeededForShortPatterns) {
@@ -117,11 +129,19 @@ TEST(Filter, IsNotNeededForShortPatterns) {
 }
 
 TEST(Filter, TellsPatternsApartThatBeginAlike) {
-    Strings patterns{"Content", "Content-", "Content-Type", "Content-Type: ", "Content-Type: text/", "Content-Length: ", "Conten", "ntent-type: text/html; charset"};
+    Strings patterns{"Content",
+                     "Content-",
+                     "Content-Type",
+                     "Content-Type: ",
+                     "Content-Type: text/",
+                     "Content-Length: ",
+                     "Conten",
+                     "ntent-type: text/html; charset"};
     for (int i = 0; i < 300; ++i) patterns.push_back("Content-Type: " + std::to_string(i * 37));
     Strings payloads;
     for (const std::string& pattern : patterns) {
-        for (size_t bytes = pattern.size() - 3; bytes <= pattern.size(); ++bytes) payloads.push_back(pattern.substr(0, bytes));
+        for (size_t bytes = pattern.size() - 3; bytes <= pattern.size(); ++bytes)
+            payloads.push_back(pattern.substr(0, bytes));
         payloads.push_back("GET / HTTP/1.1\r\n" + pattern + pattern.substr(4) + "\r\n\r\n");
     }
     expect_right_by_filter(patterns, payloads);
@@ -132,7 +152,8 @@ TEST(Filter, FindsAllOfATextThatIsNothingButBeginnings) {
     Strings patterns{"abcabcabcabc", "bcabcabcabca!", "cabcabcabcabcabcabcabcabcab?", "abca", "nowhere"};
     std::string text;
     while (text.size() < 700) text += "abc";
-    Strings payloads{text, text + "!", text + "?", "!" + text, text.substr(0, 20), text.substr(0, 300) + "nowhere" + text};
+    Strings payloads{text,       text + "!",         text + "?",
+                     "!" + text, text.substr(0, 20), text.substr(0, 300) + "nowhere" + text};
     expect_right_by_filter(patterns, payloads);
     // States of 32 bits.
     std::mt19937 random(2);
@@ -153,7 +174,8 @@ bool comes_through(const PatternTables& tables, const std::string& payload) {
 }
 
 TEST(Filter, GivesUpWhereTooMuchLooksLikePatterns) {
-    const PatternSet set({"abcabcabcabc!", "pattern", "/* a long comment that no packet with code in it would have */", "bcab", "cabcabca?"});
+    const PatternSet set({"abcabcabcabc!", "pattern", "/* a long comment that no packet with code in it would have */",
+                          "bcab", "cabcabca?"});
     nf::Image image;
     PatternTables& tables = image.start<PatternTables>();
     set.attach(image, tables);
@@ -185,14 +207,16 @@ TEST(Filter, IsRightForTextsLongerThanAnyPacket) {
 }
 
 TEST(Filter, FindsRunsOfZerosAndBlanks) {
-    const Strings patterns{"\0\0\0\0"s, "\0\0\0\0\0\0\0\1"s, "    x", "      \0\0"s, "\0\0\0    "s, std::string(40, ' ')};
+    const Strings patterns{"\0\0\0\0"s,   "\0\0\0\0\0\0\0\1"s, "    x",
+                           "      \0\0"s, "\0\0\0    "s,       std::string(40, ' ')};
     Strings payloads;
     for (const size_t bytes : {3, 4, 63, 64, 65, 512}) {
         for (const char c : {'\0', ' '}) {
             payloads.push_back(std::string(bytes, c));
             payloads.push_back(std::string(bytes, c) + "\1"s);
             payloads.push_back(std::string(bytes, c) + "x");
-            payloads.push_back(std::string(bytes, c) + std::string(7, static_cast<char>(' ' - c)) + std::string(bytes, c));
+            payloads.push_back(std::string(bytes, c) + std::string(7, static_cast<char>(' ' - c)) +
+                               std::string(bytes, c));
         }
     }
     expect_right_by_filter(patterns, payloads);
@@ -200,7 +224,8 @@ TEST(Filter, FindsRunsOfZerosAndBlanks) {
 
 TEST(Filter, KeepsBytesApartThatItsHashMerges) {
     // Each pair differs in bit 5 alone, and is no letter; the last differ in it with the highest bit set.
-    const std::pair<char, char> kPairs[] = {{'@', '`'}, {'[', '{'}, {'\\', '|'}, {']', '}'}, {'^', '~'}, {'_', '\x7f'}, {'\xc1', '\xe1'}, {'\xda', '\xfa'}};
+    const std::pair<char, char> kPairs[] = {{'@', '`'}, {'[', '{'},    {'\\', '|'},      {']', '}'},
+                                            {'^', '~'}, {'_', '\x7f'}, {'\xc1', '\xe1'}, {'\xda', '\xfa'}};
     Strings patterns, payloads;
     for (const auto& [first, second] : kPairs) {
         for (size_t place = 0; place < 14; ++place) {
@@ -218,8 +243,20 @@ TEST(Filter, KeepsBytesApartThatItsHashMerges) {
 }
 
 TEST(Filter, IgnoresTheCaseOfLettersAndKeepsHighBytes) {
-    const Strings patterns{"GeT /AbCdEfGhIjKl", "\xc4\xd6\xdc\xc1"s, "\xe4\xf6\xfc\xe1\x80\xff"s, "azAZ", "\x80\x81\x82\x83\x84\x85\x86\x87\x88\x89\x8a\x8b\x8c\x8d\x8e"s, "\xff\xff\xff\xff"s};
-    Strings payloads{"get /aBcDeFgHiJkL", "GET /ABCDEFGHIJKLM", ".AzaZ.", "\xe4\xf6\xfc\xe1"s, "\xc4\xd6\xdc\xc1\x80\xff"s, "\xe4\xf6\xfc\xe1\x80\xff"s, std::string(20, '\xff'), "\xff\xff\xff"s};
+    const Strings patterns{"GeT /AbCdEfGhIjKl",
+                           "\xc4\xd6\xdc\xc1"s,
+                           "\xe4\xf6\xfc\xe1\x80\xff"s,
+                           "azAZ",
+                           "\x80\x81\x82\x83\x84\x85\x86\x87\x88\x89\x8a\x8b\x8c\x8d\x8e"s,
+                           "\xff\xff\xff\xff"s};
+    Strings payloads{"get /aBcDeFgHiJkL",
+                     "GET /ABCDEFGHIJKLM",
+                     ".AzaZ.",
+                     "\xe4\xf6\xfc\xe1"s,
+                     "\xc4\xd6\xdc\xc1\x80\xff"s,
+                     "\xe4\xf6\xfc\xe1\x80\xff"s,
+                     std::string(20, '\xff'),
+                     "\xff\xff\xff"s};
     for (const Strings own = patterns; const std::string& pattern : own) payloads.push_back("\x7f" + pattern + "\x80");
     expect_right_by_filter(patterns, payloads);
 }
@@ -234,7 +271,8 @@ TEST(Filter, AgreesWithNaiveSearchOnRandomSets) {
         for (int i = 0; i < 25; ++i) {
             // Many go on from one that is there.
             const std::string begin = i % 3 != 0 ? patterns[random() % patterns.size()] : "";
-            patterns.push_back(begin.substr(0, random() % (begin.size() + 1)) + random_text(random, shortest + random() % 20, alphabet));
+            patterns.push_back(begin.substr(0, random() % (begin.size() + 1)) +
+                               random_text(random, shortest + random() % 20, alphabet));
         }
         if (!is_filtered(patterns)) continue;
         for (int i = 0; i < 120; ++i) {

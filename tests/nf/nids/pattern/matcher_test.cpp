@@ -50,9 +50,7 @@ TEST(PatternMatching, FindsNothingWithoutPatterns) {
     EXPECT_EQ(empty.state_count(), 1u);
 }
 
-TEST(PatternMatching, RejectsAnEmptyPattern) {
-    EXPECT_THROW(PatternSet({"a", ""}), std::invalid_argument);
-}
+TEST(PatternMatching, RejectsAnEmptyPattern) { EXPECT_THROW(PatternSet({"a", ""}), std::invalid_argument); }
 
 TEST(PatternMatching, IgnoresTheCaseOfAsciiLettersOnly) {
     expect_found({"GeT", "\xc4"s, "\xe4"s, "[", "{", "@", "`"}, "xgEtx", {0});
@@ -246,7 +244,8 @@ TEST(PatternMatching, LeavesPatternsThatAreTooLongForHyperscanToOthers) {
         EXPECT_EQ(matcher->name() == "hyperscan", length == 4000) << matcher->name();
         EXPECT_EQ(search_with(*matcher, payloads, 2), (std::vector<Ids>{{0}, {}}));
     }
-    EXPECT_THROW(make_matcher(std::make_shared<const PatternSet>(Strings{std::string(4001, 'a')}), Engine::hyperscan), std::runtime_error);
+    EXPECT_THROW(make_matcher(std::make_shared<const PatternSet>(Strings{std::string(4001, 'a')}), Engine::hyperscan),
+                 std::runtime_error);
 }
 
 TEST(PatternSet, ReportsItsSize) {

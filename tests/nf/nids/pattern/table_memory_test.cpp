@@ -24,7 +24,8 @@ void expect_usable(size_t count, bool large) {
 TEST(Table, BeginsOnALargePageWhenItFillsOne) {
     constexpr size_t kEntries = kLargePage / sizeof(uint16_t);
     for (const size_t count : {size_t{0}, size_t{1}, kEntries - 1}) expect_usable<uint16_t>(count, false);
-    for (const size_t count : {kEntries, kEntries + 1, 5 * kEntries - 1, 5 * kEntries}) expect_usable<uint16_t>(count, true);
+    for (const size_t count : {kEntries, kEntries + 1, 5 * kEntries - 1, 5 * kEntries})
+        expect_usable<uint16_t>(count, true);
     expect_usable<uint32_t>(kEntries / 2 - 1, false);
     expect_usable<uint32_t>(kEntries, true);
 }

@@ -23,7 +23,8 @@ Oracle::Oracle(std::string_view pattern, std::string_view flags) {
     }
     int code = 0;
     PCRE2_SIZE offset = 0;
-    code_ = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), options, &code, &offset, nullptr);
+    code_ = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), options, &code, &offset,
+                          nullptr);
     if (code_ == nullptr) {
         char message[256];
         pcre2_get_error_message(code, reinterpret_cast<PCRE2_UCHAR*>(message), sizeof message);
@@ -36,8 +37,8 @@ Oracle::~Oracle() { pcre2_code_free(code_); }
 bool Oracle::search(std::string_view data, uint32_t start, MatchEnd& end) const {
     const std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data*)> match(
         pcre2_match_data_create_from_pattern(code_, nullptr), pcre2_match_data_free);
-    const std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> context(pcre2_match_context_create(nullptr),
-                                                                                       pcre2_match_context_free);
+    const std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> context(
+        pcre2_match_context_create(nullptr), pcre2_match_context_free);
     pcre2_set_match_limit(context.get(), 300000);
     const int result = pcre2_match(code_, reinterpret_cast<PCRE2_SPTR>(data.data()), data.size(), start, 0, match.get(),
                                    context.get());

@@ -45,11 +45,15 @@ private:
         if (kind < 16) return "(" + capture(depth) + ")" + quantifier();
         if (kind < 17) return "(?:" + alternatives(depth - 1) + ")" + quantifier();
         if (kind < 18) return "(?>" + alternatives(depth - 1) + ")" + quantifier();
-        if (kind < 19) return one_of({"(?=", "(?!"}) + alternatives(depth - 1) + ")" + (pick(random_, 8) == 0 ? quantifier() : "");
-        if (pick(random_, 2) == 0) return one_of({"(?<=", "(?<!"}) + one_of({"a", "ab", "b|ca", "[ab]\\n", "^", "(a)b", "a(?=b)"}) + ")";
+        if (kind < 19)
+            return one_of({"(?=", "(?!"}) + alternatives(depth - 1) + ")" + (pick(random_, 8) == 0 ? quantifier() : "");
+        if (pick(random_, 2) == 0)
+            return one_of({"(?<=", "(?<!"}) + one_of({"a", "ab", "b|ca", "[ab]\\n", "^", "(a)b", "a(?=b)"}) + ")";
         if (groups_ > 0 && pick(random_, 2) == 0)
-            return "(?(" + std::to_string(1 + pick(random_, groups_)) + ")" + sequence(depth - 1) + "|" + sequence(depth - 1) + ")";
-        return "(?(" + one_of({"?=", "?!"}) + sequence(depth - 1) + ")" + sequence(depth - 1) + "|" + sequence(depth - 1) + ")";
+            return "(?(" + std::to_string(1 + pick(random_, groups_)) + ")" + sequence(depth - 1) + "|" +
+                   sequence(depth - 1) + ")";
+        return "(?(" + one_of({"?=", "?!"}) + sequence(depth - 1) + ")" + sequence(depth - 1) + "|" +
+               sequence(depth - 1) + ")";
     }
     std::string capture(int depth) {
         ++groups_;
@@ -57,7 +61,8 @@ private:
     }
     std::string quantifier() {
         if (pick(random_, 2) == 0) return "";
-        return one_of({"*", "+", "?", "{2}", "{0,2}", "{1,3}", "{2,}", "{0}", "{3,40}"}) + one_of({"", "", "", "?", "+"});
+        return one_of({"*", "+", "?", "{2}", "{0,2}", "{1,3}", "{2,}", "{0}", "{3,40}"}) +
+               one_of({"", "", "", "?", "+"});
     }
 
     Random& random_;
@@ -99,8 +104,8 @@ TEST(RegexRandom, RandomPatternsOnRandomStringsEndAsPcre2Says) {
             matches += found == RegexResult::match;
             if (found == RegexResult::limit || words(found, end) == words(expected)) continue;
             ++different;
-            ADD_FAILURE() << "/" << pattern << "/" << flags << " on \"" << printable(text) << "\" from " << start << ": "
-                          << words(found, end) << ", PCRE2: " << words(expected);
+            ADD_FAILURE() << "/" << pattern << "/" << flags << " on \"" << printable(text) << "\" from " << start
+                          << ": " << words(found, end) << ", PCRE2: " << words(expected);
         }
     }
     std::cout << searches << " searches, " << matches << " matches, " << limits << " at our limit, " << refused

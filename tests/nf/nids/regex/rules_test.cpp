@@ -109,8 +109,8 @@ void compare(const RegexSet& set, uint32_t program, const Oracle& oracle, const 
     if (result == RegexResult::match) ++tally.matches;
     if (words(result, end) == words(expected)) return;
     if (++tally.different > 5) return;
-    ADD_FAILURE() << "/" << option.pattern << "/" << option.flags << " on \"" << printable(data) << "\": "
-                  << words(result, end) << ", PCRE2: " << words(expected);
+    ADD_FAILURE() << "/" << option.pattern << "/" << option.flags << " on \"" << printable(data)
+                  << "\": " << words(result, end) << ", PCRE2: " << words(expected);
 }
 
 TEST(RegexRulesPayload, SearchesMadeFromThePatternsAndOfRealTrafficEndAsThoseOfPcre2) {
@@ -132,7 +132,8 @@ TEST(RegexRulesPayload, SearchesMadeFromThePatternsAndOfRealTrafficEndAsThoseOfP
         for (int i = 0; i < 6; ++i) {
             std::string text = string_from(root, random);
             if (i >= 3) text = mutated(std::move(text), random);
-            if (i % 3 == 1) text = random_bytes(random, pick(random, 40)) + text + random_bytes(random, pick(random, 40));
+            if (i % 3 == 1)
+                text = random_bytes(random, pick(random, 40)) + text + random_bytes(random, pick(random, 40));
             if (i % 3 == 2) text = "x\n" + text + "\ny" + text;
             compare(set, program, oracle, option, text, made);
         }
@@ -145,7 +146,8 @@ TEST(RegexRulesPayload, SearchesMadeFromThePatternsAndOfRealTrafficEndAsThoseOfP
     }
     for (const auto& [name, tally] : {std::pair("made", made), std::pair("noise", noise), std::pair("real", real)}) {
         std::cout << name << ": " << tally.searches << " searches, " << tally.matches << " matches, " << tally.limits
-                  << " at our limit, " << tally.oracle_limits << " at that of PCRE2, " << tally.different << " different\n";
+                  << " at our limit, " << tally.oracle_limits << " at that of PCRE2, " << tally.different
+                  << " different\n";
         EXPECT_EQ(tally.different, 0u);
     }
     // Strings from the patterns must match often, or nothing was compared.

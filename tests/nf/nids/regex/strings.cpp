@@ -23,13 +23,15 @@ void append(const Node& node, Random& random, std::map<uint32_t, std::string>& g
             return text.push_back(static_cast<char>(byte));
         }
         case Kind::alternatives:
-            return append(node.children[pick(random, static_cast<uint32_t>(node.children.size()))], random, groups, text);
+            return append(node.children[pick(random, static_cast<uint32_t>(node.children.size()))], random, groups,
+                          text);
         case Kind::condition:
             return append(node.children[node.children.size() - 1 - pick(random, 2)], random, groups, text);
         case Kind::repeat: {
             const uint32_t extra = std::min(node.most - node.least, pick(random, 8) == 0 ? 40u : 4u);
             const uint32_t count = node.least + pick(random, extra + 1);
-            for (uint32_t i = 0; i < count && text.size() < kMostBytes; ++i) append(node.children[0], random, groups, text);
+            for (uint32_t i = 0; i < count && text.size() < kMostBytes; ++i)
+                append(node.children[0], random, groups, text);
             return;
         }
         case Kind::back_reference: text += groups[node.group]; return;

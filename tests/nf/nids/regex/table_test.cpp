@@ -94,7 +94,9 @@ const Case kCases[] = {
     {"a b # c", "x", "ab", 2},
     {"a\\ b[ ]c", "x", "a b c", 5},
     {"a {2}", "x", "aa", 2},
-    {"a\x85" "b\\\x85", "x", "ab\x85", 3},
+    {"a\x85"
+     "b\\\x85",
+     "x", "ab\x85", 3},
     {"[!\\E-~]", "", "x", 1},
     {"[\\E^\\Q\\E]a]", "", "]ab", 3},
     {"a(?#comment)b", "", "ab", 2},
@@ -122,7 +124,10 @@ const Case kCases[] = {
     {"\\s*x", "", "a   x", 5},
     {"[a-z]+\\d{2,3}[^\\r\\n]*\\r\\n", "", "Ab1234 c\r\n", 10},
     {"(?:%[0-9a-f]{2}){3,}x", "i", "%4a%4B%4c%4dx", 13},
-    {"(?:ab){50,60}c", "", std::string_view("ababababababababababababababababababababababababababababababababababababababababababababababababababc"), 101},
+    {"(?:ab){50,60}c", "",
+     std::string_view(
+         "ababababababababababababababababababababababababababababababababababababababababababababababababababc"),
+     101},
     {"\\g1(a)|(b)\\g{-1}", "", "bb", 2},
 };
 

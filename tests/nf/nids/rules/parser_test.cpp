@@ -16,7 +16,9 @@ Rule one(const std::string& text) {
     return file.rules.empty() ? Rule{} : file.rules[0];
 }
 
-Rule with(const std::string& options) { return one("alert tcp any any -> any any (msg:\"t\"; " + options + " sid:1;)"); }
+Rule with(const std::string& options) {
+    return one("alert tcp any any -> any any (msg:\"t\"; " + options + " sid:1;)");
+}
 
 void expect_broken(const std::string& text, uint32_t line, uint32_t column, const std::string& part) {
     const RuleFile file = read(text);
@@ -27,8 +29,10 @@ void expect_broken(const std::string& text, uint32_t line, uint32_t column, cons
 }
 
 TEST(RuleParser, KeepsWhatARuleSaysOfItself) {
-    const Rule rule = one("alert tcp any any -> any 80 (msg:\"a \\\"b\\\"\\; c\"; gid:3; sid:12; rev:4; classtype:trojan-activity; priority:2; "
-                          "reference:cve,2020-1; metadata:created_at 2020_01_01, policy drop;)");
+    const Rule rule = one(
+        "alert tcp any any -> any 80 (msg:\"a \\\"b\\\"\\; c\"; gid:3; sid:12; rev:4; classtype:trojan-activity; "
+        "priority:2; "
+        "reference:cve,2020-1; metadata:created_at 2020_01_01, policy drop;)");
     EXPECT_EQ(rule.message, "a \"b\"; c");
     EXPECT_EQ(rule.gid, 3u);
     EXPECT_EQ(rule.sid, 12u);
@@ -42,7 +46,9 @@ TEST(RuleParser, KeepsWhatARuleSaysOfItself) {
 }
 
 TEST(RuleParser, JoinsLinesByBackslashAndByOpenParentheses) {
-    const RuleFile file = read("# comment\n\nalert tcp any any -> any any \\\n  (msg:\"a\"; sid:1;)\n#alert off\nalert http (\n  msg:\"b\";\n  # why\n  sid:2;\n)\n");
+    const RuleFile file = read(
+        "# comment\n\nalert tcp any any -> any any \\\n  (msg:\"a\"; sid:1;)\n#alert off\nalert http (\n  msg:\"b\";\n "
+        " # why\n  sid:2;\n)\n");
     ASSERT_EQ(file.rules.size(), 2u);
     EXPECT_EQ(file.rules[0].where.line, 3u);
     EXPECT_EQ(file.rules[1].where.line, 6u);
@@ -85,7 +91,9 @@ TEST(RuleParser, SaysWhyARuleIsNotSupported) {
     EXPECT_EQ(with("flowbits:set,a; flowbits:noalert;").unsupported_group, "it only sets flowbits");
     EXPECT_EQ(with("flowbits:set,a;").unsupported, "");
     EXPECT_EQ(with("ja3.hash; content:\"a\";").unsupported_group, "keyword ja3.hash");
-    EXPECT_EQ(with("byte_math:bytes 1, offset 0, oper +, rvalue 1, result r; content:\"a\"; offset:r;").unsupported_group, "keyword byte_math");
+    EXPECT_EQ(
+        with("byte_math:bytes 1, offset 0, oper +, rvalue 1, result r; content:\"a\"; offset:r;").unsupported_group,
+        "keyword byte_math");
     EXPECT_EQ(one("alert pkthdr any any -> any any (sid:1;)").unsupported_group, "protocol pkthdr");
     EXPECT_EQ(one("alert tcp !any any -> any any (sid:1;)").unsupported_group, "the header's addresses are none");
 }
@@ -109,13 +117,15 @@ TEST(RuleParser, TellsSnort3BuffersFromSnort2Modifiers) {
     const Rule snort2 = with("content:\"a\"; http_uri; content:\"b\";");
     EXPECT_EQ(snort2.terms.at(0).buffer, Buffer::http_uri);
     EXPECT_EQ(snort2.terms.at(1).buffer, Buffer::payload);
-    const Rule snort3 = with("http_uri; content:\"a\",nocase; content:\"b\",distance 1; pkt_data; content:\"c\"; service:http;");
+    const Rule snort3 = with(
+        "http_uri; content:\"a\",nocase; content:\"b\",distance 1; pkt_data; content:\"c\"; service:http;");
     EXPECT_EQ(snort3.terms.at(1).buffer, Buffer::http_uri);
     EXPECT_EQ(snort3.terms.at(2).buffer, Buffer::payload);
 }
 
 TEST(RuleParser, AppliesTheHighestPatternThatEveryMatchHas) {
-    EXPECT_EQ(fast_pattern_of(with("content:\"short\"; content:\"LONGER ONE\"; content:!\"the longest of all\";")), "longer one");
+    EXPECT_EQ(fast_pattern_of(with("content:\"short\"; content:\"LONGER ONE\"; content:!\"the longest of all\";")),
+              "longer one");
     EXPECT_EQ(fast_pattern_of(with("content:\"short\"; fast_pattern; content:\"longer one\";")), "short");
     EXPECT_EQ(fast_pattern_of(with("content:\"abcdef\"; fast_pattern:1,3;")), "bcd");
     EXPECT_EQ(fast_pattern_of(with("dns.query; content:\"www.longest.com\";")), "longest");

@@ -30,7 +30,9 @@ Loaded load(const std::string& folder) {
     std::sort(files.begin(), files.end());
     for (const std::string& file : files) {
         RuleFile parsed = parse_rules(read_file(file), file, Variables::defaults());
-        for (const Diagnostic& error : parsed.errors) ADD_FAILURE() << error.where.file << ":" << error.where.line << ":" << error.where.column << ": " << error.message;
+        for (const Diagnostic& error : parsed.errors)
+            ADD_FAILURE() << error.where.file << ":" << error.where.line << ":" << error.where.column << ": "
+                          << error.message;
         for (Rule& rule : parsed.rules) rules.push_back(std::move(rule));
     }
     loaded.rules = rules.size();
@@ -38,8 +40,9 @@ Loaded load(const std::string& folder) {
     loaded.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     std::map<std::string, size_t> reasons;
     for (const Rule& rule : loaded.compiled.unsupported) ++reasons[rule.unsupported_group];
-    std::printf("%s: %zu of %zu rules supported, %zu without a pattern, %.1f s; %s\n", folder.c_str(), loaded.compiled.rules.size(),
-                loaded.rules, loaded.compiled.without_pattern, loaded.seconds, loaded.compiled.patterns->summary().c_str());
+    std::printf("%s: %zu of %zu rules supported, %zu without a pattern, %.1f s; %s\n", folder.c_str(),
+                loaded.compiled.rules.size(), loaded.rules, loaded.compiled.without_pattern, loaded.seconds,
+                loaded.compiled.patterns->summary().c_str());
     for (const auto& [reason, count] : reasons)
         if (count >= 5) std::printf("    %5zu %s\n", count, reason.c_str());
     return loaded;

@@ -13,7 +13,8 @@
 namespace millrace::nf::classify {
 namespace {
 
-/// What rte_acl is given of a header: one byte first, as it wants, then fields in groups of four bytes, all in network order.
+/// What rte_acl is given of a header: one byte first, as it wants, then fields in groups of four bytes, all in network
+/// order.
 template <size_t AddressBytes>
 struct Input {
     uint8_t header_class;
@@ -25,7 +26,8 @@ using Ipv4Input = Input<4>;
 using Ipv6Input = Input<16>;
 static_assert(sizeof(Ipv4Input) == 16 && sizeof(Ipv6Input) == 40);
 
-// Searched in this order: class, destination, ports, source. Of the orders tried, it gave the fewest tries for published sets.
+// Searched in this order: class, destination, ports, source. Of the orders tried, it gave the fewest tries for
+// published sets.
 constexpr uint32_t kFirstDstField = 1;
 constexpr uint32_t kMostFields = kFirstDstField + 2 + 8;
 RTE_ACL_RULE_DEF(AclRule, kMostFields);
@@ -89,7 +91,8 @@ AclRule rule_of(const Box& box, bool ipv6, size_t position, size_t count) {
 uint8_t version_of(const HeaderKey& key) { return key.ip_version; }
 template <class Input>
 void fill(const HeaderKey& key, const HeaderClasses& classes, Input& input) {
-    input.header_class = key.has_flags() ? classes.of_tcp(key.tcp_flags, key.has_ports()) : classes.of(key.protocol, key.has_ports());
+    input.header_class = key.has_flags() ? classes.of_tcp(key.tcp_flags, key.has_ports())
+                                         : classes.of(key.protocol, key.has_ports());
     store_be16(input.ports, key.src_port);
     store_be16(input.ports + 2, key.dst_port);
     if constexpr (std::is_same_v<Input, Ipv4Input>) {
@@ -112,7 +115,8 @@ template <class Input>
 void fill(const Packet* packet, const HeaderClasses& classes, Input& input) {
     const Layers& layers = packet->layers();
     const bool has_ports = layers.has_ports();
-    input.header_class = layers.is_tcp() ? classes.of_tcp(packet->tcp_flags(), true) : classes.of(layers.protocol, has_ports);
+    input.header_class = layers.is_tcp() ? classes.of_tcp(packet->tcp_flags(), true)
+                                         : classes.of(layers.protocol, has_ports);
     store_raw(input.ports, has_ports ? load_raw<uint32_t>(packet->l4()) : 0u);
     if constexpr (std::is_same_v<Input, Ipv4Input>) store_raw(input.addresses, load_raw<uint64_t>(packet->l3() + 12));
     else copy_bytes(input.addresses, packet->l3() + 8, 32);
@@ -124,11 +128,12 @@ void require(int result, const char* what) {
 
 /// Picks the best method that the CPU and DPDK's settings allow, and names it.
 const char* choose_method(rte_acl_ctx* context) {
-    static constexpr std::pair<enum rte_acl_classify_alg, const char*> kMethods[] = {{RTE_ACL_CLASSIFY_AVX512X32, "avx512x32"},
-                                                                                {RTE_ACL_CLASSIFY_AVX512X16, "avx512x16"},
-                                                                                {RTE_ACL_CLASSIFY_AVX2, "avx2"},
-                                                                                {RTE_ACL_CLASSIFY_SSE, "sse"},
-                                                                                {RTE_ACL_CLASSIFY_NEON, "neon"}};
+    static constexpr std::pair<enum rte_acl_classify_alg, const char*> kMethods[] = {
+        {RTE_ACL_CLASSIFY_AVX512X32, "avx512x32"},
+        {RTE_ACL_CLASSIFY_AVX512X16, "avx512x16"},
+        {RTE_ACL_CLASSIFY_AVX2, "avx2"},
+        {RTE_ACL_CLASSIFY_SSE, "sse"},
+        {RTE_ACL_CLASSIFY_NEON, "neon"}};
     for (const auto& [method, name] : kMethods)
         if (rte_acl_set_ctx_classify(context, method) == 0) return name;
     return "scalar";
@@ -178,7 +183,8 @@ Acl::Context Acl::compile(const RuleSet& rules, std::span<const uint32_t> order,
 
 /// Searches the keys of one family: key `origins[i]` is the i-th of them.
 template <class Input, class Key>
-void Acl::find_family(const Context& context, std::span<const Key> keys, std::span<const uint32_t> origins, uint32_t* rules) const {
+void Acl::find_family(const Context& context, std::span<const Key> keys, std::span<const uint32_t> origins,
+                      uint32_t* rules) const {
     if (!context) {
         for (const uint32_t origin : origins) rules[origin] = kNoRule;
         return;

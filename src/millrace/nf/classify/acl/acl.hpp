@@ -48,7 +48,8 @@ private:
     template <class Key>
     void find_all(std::span<const Key> keys, uint32_t* rules) const;
     template <class Input, class Key>
-    void find_family(const Context& context, std::span<const Key> keys, std::span<const uint32_t> origins, uint32_t* rules) const;
+    void find_family(const Context& context, std::span<const Key> keys, std::span<const uint32_t> origins,
+                     uint32_t* rules) const;
 
     HeaderClasses classes_;
     Context ipv4_, ipv6_;

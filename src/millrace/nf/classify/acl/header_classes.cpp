@@ -40,7 +40,9 @@ HeaderClasses::HeaderClasses(std::span<const Box> boxes) {
         const auto [place, is_new] = by_signature.try_emplace(std::move(signature), members_.size());
         if (is_new) members_.push_back(member);
         if (members_.size() > 256)
-            throw std::runtime_error("the rules tell more than 256 combinations of protocol and TCP flags apart, which rte_acl is not given");
+            throw std::runtime_error(
+                "the rules tell more than 256 combinations of protocol and TCP flags apart, which rte_acl is not "
+                "given");
         return static_cast<uint8_t>(place->second);
     };
     const auto set = [&](unsigned protocol, bool ports) {
@@ -51,7 +53,8 @@ HeaderClasses::HeaderClasses(std::span<const Box> boxes) {
             if (p != ip::kProtocolTcp && p != ip::kProtocolUdp) set(p, ports);
     };
     const auto set_flags = [&](bool ports) {
-        for (unsigned f = 0; f < 256; ++f) by_tcp_flags_[ports][f] = class_of({ip::kProtocolTcp, static_cast<uint8_t>(f), ports, true});
+        for (unsigned f = 0; f < 256; ++f)
+            by_tcp_flags_[ports][f] = class_of({ip::kProtocolTcp, static_cast<uint8_t>(f), ports, true});
     };
     // In such an order that what rules ask for most (a protocol, ports of any, ports of one) is a single range.
     set_others(false);

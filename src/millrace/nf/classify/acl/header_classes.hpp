@@ -1,4 +1,5 @@
-// Protocol, presence of ports and TCP flags of a header, folded into one byte: rules tell few of their combinations apart.
+// Protocol, presence of ports and TCP flags of a header, folded into one byte: rules tell few of their combinations
+// apart.
 #pragma once
 
 #include <array>

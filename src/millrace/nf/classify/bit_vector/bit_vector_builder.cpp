@@ -17,12 +17,14 @@ std::vector<const Box*> family_of(const RuleSet& rules, std::span<const uint32_t
 bool inside(const TriePrefix& inner, const TriePrefix& outer) {
     const uint64_t high_mask = outer.length == 0 ? 0 : ~uint64_t{0} << (outer.length >= 64 ? 0 : 64 - outer.length);
     const uint64_t low_mask = outer.length <= 64 ? 0 : ~uint64_t{0} << (128 - outer.length);
-    return inner.length >= outer.length && (inner.high & high_mask) == outer.high && (inner.low & low_mask) == outer.low;
+    return inner.length >= outer.length && (inner.high & high_mask) == outer.high &&
+           (inner.low & low_mask) == outer.low;
 }
 
 }  // namespace
 
-BitVectorBuilder::BitVectorBuilder(const RuleSet& rules, std::span<const uint32_t> order, bool ipv6, uint64_t limit_bytes)
+BitVectorBuilder::BitVectorBuilder(const RuleSet& rules, std::span<const uint32_t> order, bool ipv6,
+                                   uint64_t limit_bytes)
     : boxes_(family_of(rules, order, ipv6)), store_(boxes_.size(), limit_bytes) {
     if (boxes_.empty()) return;
     src_ = build_addresses(&Box::src);
@@ -35,11 +37,12 @@ BitVectorBuilder::BitVectorBuilder(const RuleSet& rules, std::span<const uint32_
     bytes_ = store_.bytes() + src_.bytes() + dst_.bytes() + 4 * (protocols_.size() + flags_.size() + rules_.size());
     for (const PortArrays* ports : {&src_port_, &dst_port_})
         bytes_ += 2 * ports->starts.size() + 4 * (ports->values.size() + ports->buckets.size());
-    if (bytes_ > limit_bytes) throw TablesTooLarge("the tables of these rules take " + std::to_string(bytes_) + " bytes");
+    if (bytes_ > limit_bytes)
+        throw TablesTooLarge("the tables of these rules take " + std::to_string(bytes_) + " bytes");
 }
 
 /// The vector of a prefix holds its own rules and those of every prefix around it.
-TrieArrays BitVectorBuilder::build_addresses(Prefix Box::*side) {
+TrieArrays BitVectorBuilder::build_addresses(Prefix Box::* side) {
     std::vector<TriePrefix> all;  // here `value` is the position
     for (uint32_t position = 0; position < boxes_.size(); ++position) {
         const Prefix& prefix = boxes_[position]->*side;
@@ -60,7 +63,9 @@ TrieArrays BitVectorBuilder::build_addresses(Prefix Box::*side) {
     for (size_t i = 0; i < all.size();) {
         TriePrefix prefix = all[i];
         positions.clear();
-        for (; i < all.size() && std::tie(all[i].high, all[i].low, all[i].length) == std::tie(prefix.high, prefix.low, prefix.length); ++i)
+        for (; i < all.size() &&
+               std::tie(all[i].high, all[i].low, all[i].length) == std::tie(prefix.high, prefix.low, prefix.length);
+             ++i)
             positions.push_back(all[i].value);
         while (!inside(prefix, path.back().prefix)) path.pop_back();
         VectorStore::Row row = path.back().row;
@@ -73,7 +78,7 @@ TrieArrays BitVectorBuilder::build_addresses(Prefix Box::*side) {
 }
 
 /// Goes through the ports from 0 up; at each port where ranges begin or end, an interval begins.
-BitVectorBuilder::PortArrays BitVectorBuilder::build_ports(PortRange Box::*side) {
+BitVectorBuilder::PortArrays BitVectorBuilder::build_ports(PortRange Box::* side) {
     struct Change {
         std::vector<uint32_t> begin, end;
     };
@@ -107,7 +112,7 @@ BitVectorBuilder::PortArrays BitVectorBuilder::build_ports(PortRange Box::*side)
 }
 
 /// A vector for each value of a byte, and one more for its absence if `may_be_absent`.
-std::vector<uint32_t> BitVectorBuilder::build_bytes(ByteMatch Box::*field, bool may_be_absent) {
+std::vector<uint32_t> BitVectorBuilder::build_bytes(ByteMatch Box::* field, bool may_be_absent) {
     std::map<std::pair<uint8_t, uint8_t>, std::vector<uint32_t>> by_match;
     for (uint32_t position = 0; position < boxes_.size(); ++position) {
         const ByteMatch& match = boxes_[position]->*field;

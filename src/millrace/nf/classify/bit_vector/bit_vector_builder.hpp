@@ -32,9 +32,9 @@ private:
         uint32_t no_ports = 0;
     };
 
-    TrieArrays build_addresses(Prefix Box::*side);
-    PortArrays build_ports(PortRange Box::*side);
-    std::vector<uint32_t> build_bytes(ByteMatch Box::*field, bool may_be_absent);
+    TrieArrays build_addresses(Prefix Box::* side);
+    PortArrays build_ports(PortRange Box::* side);
+    std::vector<uint32_t> build_bytes(ByteMatch Box::* field, bool may_be_absent);
 
     std::vector<const Box*> boxes_;  // by position
     VectorStore store_;

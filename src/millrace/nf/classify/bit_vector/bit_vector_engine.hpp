@@ -20,7 +20,7 @@ struct BitVectorEngine {
         View<uint32_t> protocols;  ///< 256 vectors
         View<uint32_t> flags;      ///< 257 vectors
         BitVectors::Tables vectors;
-        View<uint32_t> rules;      ///< the rule's index, by position in order of match; empty without rules
+        View<uint32_t> rules;  ///< the rule's index, by position in order of match; empty without rules
     };
 
     /// The index of the first rule that matches, or kNoPosition.

@@ -31,9 +31,8 @@ struct BitVectors {
     template <unsigned Count, class Lanes>
     MILLRACE_DEVICE static uint32_t first_common(const Tables& tables, const uint32_t (&vectors)[Count], Lanes lanes) {
         for (uint32_t base = 0; base < tables.chunks; base += Lanes::count) {
-            const uint32_t best = lanes.minimum(smaller<uint32_t>(Lanes::count, tables.chunks - base), [&](uint32_t i) {
-                return first_in_chunk(tables, vectors, base + i);
-            });
+            const uint32_t best = lanes.minimum(smaller<uint32_t>(Lanes::count, tables.chunks - base),
+                                                [&](uint32_t i) { return first_in_chunk(tables, vectors, base + i); });
             if (best != kNoPosition) return best;
         }
         return kNoPosition;
@@ -41,7 +40,8 @@ struct BitVectors {
 
 private:
     template <unsigned Count>
-    MILLRACE_DEVICE static uint32_t first_in_chunk(const Tables& tables, const uint32_t (&vectors)[Count], uint32_t chunk) {
+    MILLRACE_DEVICE static uint32_t first_in_chunk(const Tables& tables, const uint32_t (&vectors)[Count],
+                                                   uint32_t chunk) {
         uint32_t summary = 0xffffffffu;
         uint64_t blocks[Count];
         for (unsigned i = 0; i < Count; ++i) {

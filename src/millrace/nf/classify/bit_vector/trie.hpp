@@ -22,7 +22,7 @@ struct PrefixTrie {
         uint32_t first_leaf;   ///< in `leaves`
     };
     struct Tables {
-        View<uint32_t> top;     ///< by the first top_bits bits: a value, or kNodeFlag and a node
+        View<uint32_t> top;  ///< by the first top_bits bits: a value, or kNodeFlag and a node
         View<Node> nodes;
         View<uint32_t> leaves;  ///< values
         uint32_t top_bits = 0;  ///< 1 to 16

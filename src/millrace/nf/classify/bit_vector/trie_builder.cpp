@@ -16,7 +16,8 @@ struct Branch {
 /// What a table of 2^bits slots, which looks at the address bits from `offset`, says for each slot:
 /// the value of the longest prefix that covers the slot, and the branches, in order of slots.
 template <class SlotOf>
-std::vector<Branch> fill(Prefixes prefixes, unsigned offset, unsigned bits, std::vector<uint32_t>& values, SlotOf slot_of) {
+std::vector<Branch> fill(Prefixes prefixes, unsigned offset, unsigned bits, std::vector<uint32_t>& values,
+                         SlotOf slot_of) {
     std::vector<Branch> branches;
     for (size_t i = 0; i < prefixes.size(); ++i) {
         const TriePrefix& prefix = prefixes[i];
@@ -26,7 +27,8 @@ std::vector<Branch> fill(Prefixes prefixes, unsigned offset, unsigned bits, std:
             const uint32_t count = 1u << (offset + bits - prefix.length);
             std::fill_n(values.begin() + slot, count, prefix.value);
         } else if (!branches.empty() && branches.back().slot == slot) {
-            branches.back().prefixes = prefixes.subspan(i - branches.back().prefixes.size(), branches.back().prefixes.size() + 1);
+            branches.back().prefixes = prefixes.subspan(i - branches.back().prefixes.size(),
+                                                        branches.back().prefixes.size() + 1);
         } else {
             branches.push_back({slot, prefixes.subspan(i, 1)});
         }
@@ -41,10 +43,11 @@ public:
     /// Fills the node `at`, whose slots have `inherited` where none of `prefixes` says otherwise.
     void build(uint32_t at, Prefixes prefixes, unsigned offset, uint32_t inherited) {
         std::vector<uint32_t> values(64, inherited);
-        const std::vector<Branch> branches = fill(prefixes, offset, PrefixTrie::kStride, values, [&](const TriePrefix& prefix) {
-            return PrefixTrie::slot_at(prefix.high, prefix.low, offset);
-        });
-        PrefixTrie::Node node{0, 0, static_cast<uint32_t>(arrays_.nodes.size()), static_cast<uint32_t>(arrays_.leaves.size())};
+        const std::vector<Branch> branches = fill(
+            prefixes, offset, PrefixTrie::kStride, values,
+            [&](const TriePrefix& prefix) { return PrefixTrie::slot_at(prefix.high, prefix.low, offset); });
+        PrefixTrie::Node node{0, 0, static_cast<uint32_t>(arrays_.nodes.size()),
+                              static_cast<uint32_t>(arrays_.leaves.size())};
         for (const Branch& branch : branches) node.children |= uint64_t{1} << branch.slot;
         for (uint32_t slot = 0; slot < 64; ++slot) {
             if (node.children >> slot & 1) continue;
@@ -55,7 +58,8 @@ public:
         arrays_.nodes.resize(arrays_.nodes.size() + branches.size());
         arrays_.nodes[at] = node;
         for (size_t i = 0; i < branches.size(); ++i) {
-            build(node.first_child + static_cast<uint32_t>(i), branches[i].prefixes, offset + PrefixTrie::kStride, values[branches[i].slot]);
+            build(node.first_child + static_cast<uint32_t>(i), branches[i].prefixes, offset + PrefixTrie::kStride,
+                  values[branches[i].slot]);
         }
     }
 

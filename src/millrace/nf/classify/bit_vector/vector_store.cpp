@@ -7,9 +7,7 @@ namespace millrace::nf::classify {
 
 VectorStore::VectorStore(size_t bits, uint64_t limit_bytes)
     : chunks_(static_cast<uint32_t>((bits + BitVectors::kChunkBits - 1) / BitVectors::kChunkBits)),
-      limit_bytes_(limit_bytes),
-      rows_(chunks_),
-      blocks_(BitVectors::kChunkWords) {
+      limit_bytes_(limit_bytes), rows_(chunks_), blocks_(BitVectors::kChunkWords) {
     const uint32_t zeros[BitVectors::kChunkWords] = {};
     blocks_.add(zeros);  // block 0, to which the chunks of an empty row point
 }
@@ -45,7 +43,8 @@ uint32_t VectorStore::add(const Row& row) {
 
 void VectorStore::check_limit() const {
     if (bytes() > limit_bytes_)
-        throw TablesTooLarge("the bit vectors of these rules take more than " + std::to_string(limit_bytes_) + " bytes");
+        throw TablesTooLarge("the bit vectors of these rules take more than " + std::to_string(limit_bytes_) +
+                             " bytes");
 }
 
 }  // namespace millrace::nf::classify

@@ -60,7 +60,8 @@ public:
     std::pair<uint32_t, uint32_t> masked(const char* what, uint32_t most) {
         const std::string_view text = word(what);
         const size_t slash = text.find('/');
-        if (slash == std::string_view::npos) fail(offset_of(text), std::string(what) + " has no mask", "write it as 0x06/0xFF");
+        if (slash == std::string_view::npos)
+            fail(offset_of(text), std::string(what) + " has no mask", "write it as 0x06/0xFF");
         return {hex(text.substr(0, slash), most), hex(text.substr(slash + 1), most)};
     }
 
@@ -84,7 +85,8 @@ private:
         const char* last = text.data() + text.size();
         const auto [end, error] = std::from_chars(text.data() + (prefixed ? 2 : 0), last, value, 16);
         if (!prefixed || error != std::errc{} || end != last || value > most)
-            fail(offset_of(text), "'" + std::string(text) + "' is not a hexadecimal number up to 0x" + (most == 0xff ? "FF" : "FFFF"));
+            fail(offset_of(text),
+                 "'" + std::string(text) + "' is not a hexadecimal number up to 0x" + (most == 0xff ? "FF" : "FFFF"));
         return value;
     }
 

@@ -11,7 +11,8 @@ std::vector<T> read_list(const Config& map, const std::string& key, Read read) {
     const auto value = map.find(key);
     if (!value) return {};
     const std::vector<Config> items = value->items();
-    if (items.empty()) value->fail("'" + key + "' has no value", "leave '" + key + "' out, or write 'any', to match all");
+    if (items.empty())
+        value->fail("'" + key + "' has no value", "leave '" + key + "' out, or write 'any', to match all");
     std::vector<T> list;
     for (const Config& item : items) {
         if (item.text() == "any") {
@@ -65,9 +66,9 @@ FiveTupleMatch FiveTupleMatch::parse(const Config& map) {
 
 bool FiveTupleMatch::matches(const HeaderKey& key) const {
     if (key.ip_version == 0) return empty();
-    const bool protocol = protocols.empty() || std::any_of(protocols.begin(), protocols.end(), [&](const ByteMatch& wanted) {
-                              return wanted.contains(key.protocol);
-                          });
+    const bool protocol = protocols.empty() ||
+                          std::any_of(protocols.begin(), protocols.end(),
+                                      [&](const ByteMatch& wanted) { return wanted.contains(key.protocol); });
     return protocol && in_any(src, key.ip_version, key.src_high, key.src_low) &&
            in_any(dst, key.ip_version, key.dst_high, key.dst_low) && in_any(src_ports, key.has_ports(), key.src_port) &&
            in_any(dst_ports, key.has_ports(), key.dst_port);

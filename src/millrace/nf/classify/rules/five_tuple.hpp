@@ -23,7 +23,9 @@ struct FiveTupleMatch {
     /// Reads those keys of a YAML map, and leaves other keys to the caller. Throws ConfigError.
     static FiveTupleMatch parse(const Config& map);
 
-    bool empty() const { return src.empty() && dst.empty() && src_ports.empty() && dst_ports.empty() && protocols.empty(); }
+    bool empty() const {
+        return src.empty() && dst.empty() && src_ports.empty() && dst_ports.empty() && protocols.empty();
+    }
     bool matches(const HeaderKey& key) const;
     /// The packet must have been parsed.
     bool matches(const Packet& packet) const { return matches(key_of(packet)); }

@@ -24,7 +24,8 @@ std::vector<T> or_any(const std::vector<T>& list) {
 }
 
 std::string endpoint(const Prefix& prefix, const PortRange& ports, bool one_family) {
-    return (prefix.length == 0 && !one_family ? "any" : prefix.text()) + (ports.any() ? "" : " port " + ports_text(ports));
+    return (prefix.length == 0 && !one_family ? "any" : prefix.text()) +
+           (ports.any() ? "" : " port " + ports_text(ports));
 }
 
 }  // namespace
@@ -39,7 +40,8 @@ bool matches(const Box& box, const HeaderKey& key) {
 
 void RuleSet::add(Rule rule, Box box) {
     if (boxes.size() >= kMaxBoxes)
-        throw WordMistake{0, "there are more than " + std::to_string(kMaxBoxes) + " rules", "split them between firewalls"};
+        throw WordMistake{0, "there are more than " + std::to_string(kMaxBoxes) + " rules",
+                          "split them between firewalls"};
     box.rule = static_cast<uint32_t>(rules.size());
     rule.first_box = static_cast<uint32_t>(boxes.size());
     boxes.push_back(box);
@@ -52,14 +54,17 @@ void RuleSet::add(Rule rule, const FiveTupleMatch& match, ByteMatch flags) {
     const auto src_ports = or_any(match.src_ports), dst_ports = or_any(match.dst_ports);
     const auto protocols = or_any(match.protocols);
     size_t combinations = 1;
-    for (const size_t count : {sources.size(), destinations.size(), src_ports.size(), dst_ports.size(), protocols.size()}) {
+    for (const size_t count :
+         {sources.size(), destinations.size(), src_ports.size(), dst_ports.size(), protocols.size()}) {
         combinations *= count;
         if (combinations > kMaxCombinations)
-            throw WordMistake{0, "the lists of this rule make more than " + std::to_string(kMaxCombinations) + " combinations",
-                              "split it into several rules"};
+            throw WordMistake{
+                0, "the lists of this rule make more than " + std::to_string(kMaxCombinations) + " combinations",
+                "split it into several rules"};
     }
     if (boxes.size() + combinations > kMaxBoxes)
-        throw WordMistake{0, "there are more than " + std::to_string(kMaxBoxes) + " rules and combinations", "split them between firewalls"};
+        throw WordMistake{0, "there are more than " + std::to_string(kMaxBoxes) + " rules and combinations",
+                          "split them between firewalls"};
 
     const size_t first = boxes.size();
     for (const Prefix& src : sources)
@@ -71,7 +76,8 @@ void RuleSet::add(Rule rule, const FiveTupleMatch& match, ByteMatch flags) {
             for (const PortRange& src_port : src_ports)
                 for (const PortRange& dst_port : dst_ports)
                     for (const ByteMatch& protocol : protocols) {
-                        Box box{src, dst, src_port, dst_port, protocol, flags, v4, v6, static_cast<uint32_t>(rules.size())};
+                        Box box{
+                            src, dst, src_port, dst_port, protocol, flags, v4, v6, static_cast<uint32_t>(rules.size())};
                         if (!v4) box.src.ipv6 = box.dst.ipv6 = true;  // "any" takes the family of the other side
                         boxes.push_back(box);
                     }

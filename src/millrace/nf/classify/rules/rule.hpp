@@ -16,13 +16,13 @@ inline constexpr const char* kActionNames[] = {"permit", "deny"};
 /// One box in the space of headers: a rule with one value for each field. A rule that lists several
 /// values has one box for each combination.
 struct Box {
-    Prefix src, dst;             ///< of length 0 where any address matches
+    Prefix src, dst;  ///< of length 0 where any address matches
     PortRange src_port, dst_port;
     ByteMatch protocol;
-    ByteMatch tcp_flags;         ///< a mask other than 0 matches packets with TCP flags only
-    bool ipv4 = true;            ///< the families that it holds for: both where both addresses are any
+    ByteMatch tcp_flags;  ///< a mask other than 0 matches packets with TCP flags only
+    bool ipv4 = true;     ///< the families that it holds for: both where both addresses are any
     bool ipv6 = true;
-    uint32_t rule = 0;           ///< index in RuleSet::rules
+    uint32_t rule = 0;  ///< index in RuleSet::rules
 };
 
 /// Whether the packet lies in the box: the plain definition that every engine must agree with.
@@ -30,9 +30,9 @@ bool matches(const Box& box, const HeaderKey& key);
 
 /// What a person wrote in one place.
 struct Rule {
-    std::string name;      ///< may be empty
-    std::string text;      ///< as written; empty for ClassBench, whose boxes are put into words on demand
-    uint32_t file = 0;     ///< index in RuleSet::files
+    std::string name;   ///< may be empty
+    std::string text;   ///< as written; empty for ClassBench, whose boxes are put into words on demand
+    uint32_t file = 0;  ///< index in RuleSet::files
     uint32_t line = 0;
     int32_t priority = 0;  ///< the higher is tried first; among equals, the one loaded first
     uint32_t first_box = 0;

@@ -35,7 +35,8 @@ std::vector<Token> split(std::string_view line, size_t& end) {
             tokens.push_back({Token::Kind::comma, line.substr(at++, 1), begin});
         } else if (c == '"') {
             const size_t close = line.find('"', at + 1);
-            if (close == std::string_view::npos) throw WordMistake{at, "the quotation mark is not closed", "end the name with '\"'"};
+            if (close == std::string_view::npos)
+                throw WordMistake{at, "the quotation mark is not closed", "end the name with '\"'"};
             tokens.push_back({Token::Kind::quoted, line.substr(at + 1, close - at - 1), begin});
             at = close + 1;
         } else {
@@ -61,7 +62,8 @@ int32_t parse_priority(std::string_view word) {
     int32_t value = 0;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
     if (error != std::errc{} || end != word.data() + word.size())
-        throw WordMistake{0, "'" + std::string(word) + "' is not a priority", "write a whole number; the higher is tried first"};
+        throw WordMistake{0, "'" + std::string(word) + "' is not a priority",
+                          "write a whole number; the higher is tried first"};
     return value;
 }
 
@@ -76,10 +78,12 @@ void check_protocols(const FiveTupleMatch& match, const ByteMatch& flags) {
     for (const ByteMatch& protocol : match.protocols) {
         if (protocol.any()) continue;
         if (ports && protocol.value != ip::kProtocolTcp && protocol.value != ip::kProtocolUdp)
-            throw WordMistake{0, "the rule asks for a port, and " + protocol_text(protocol) + " has none that a firewall sees",
-                              "leave the port out, or write tcp or udp"};
+            throw WordMistake{
+                0, "the rule asks for a port, and " + protocol_text(protocol) + " has none that a firewall sees",
+                "leave the port out, or write tcp or udp"};
         if (!flags.any() && protocol.value != ip::kProtocolTcp)
-            throw WordMistake{0, "the rule asks for TCP flags, and " + protocol_text(protocol) + " has none", "write tcp"};
+            throw WordMistake{0, "the rule asks for TCP flags, and " + protocol_text(protocol) + " has none",
+                              "write tcp"};
     }
 }
 
@@ -98,7 +102,9 @@ public:
 
 private:
     bool at_end() const { return at_ == tokens_.size(); }
-    bool at_keyword() const { return std::find(kKeywords.begin(), kKeywords.end(), tokens_[at_].text) != kKeywords.end(); }
+    bool at_keyword() const {
+        return std::find(kKeywords.begin(), kKeywords.end(), tokens_[at_].text) != kKeywords.end();
+    }
     size_t end_offset() const { return tokens_.back().offset + tokens_.back().text.size(); }
 
     bool accept(std::string_view keyword) {
@@ -109,7 +115,8 @@ private:
     const Token& next(const std::string& what) {
         if (at_end()) throw WordMistake{end_offset(), what + " is missing at the end of the rule", {}};
         const Token& token = tokens_[at_];
-        if (token.kind == Token::Kind::comma) throw WordMistake{token.offset, what + " is missing before the comma", {}};
+        if (token.kind == Token::Kind::comma)
+            throw WordMistake{token.offset, what + " is missing before the comma", {}};
         ++at_;
         return token;
     }
@@ -164,7 +171,9 @@ private:
         }
     }
     static void once(const Token& token, bool& seen) {
-        if (seen) throw WordMistake{token.offset, "'" + std::string(token.text) + "' stands twice in this rule", "keep one of them"};
+        if (seen)
+            throw WordMistake{token.offset, "'" + std::string(token.text) + "' stands twice in this rule",
+                              "keep one of them"};
         seen = true;
     }
     [[noreturn]] static void wrong_word(const Token& token) {

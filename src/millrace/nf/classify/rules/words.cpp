@@ -15,15 +15,24 @@ struct ProtocolName {
 };
 /// By the names of IANA's registry; where a number has several names, the first is the one written.
 constexpr ProtocolName kProtocols[] = {
-    {"icmp", ip::kProtocolIcmp},     {"igmp", 2},
-    {"ipip", ip::kProtocolIpv4},     {"tcp", ip::kProtocolTcp},
-    {"udp", ip::kProtocolUdp},       {"ipv6", ip::kProtocolIpv6},
-    {"gre", ip::kProtocolGre},       {"esp", ip::kProtocolEsp},
-    {"ah", ip::kProtocolAh},         {"icmpv6", ip::kProtocolIcmpv6},
-    {"icmp6", ip::kProtocolIcmpv6},  {"ipv6-icmp", ip::kProtocolIcmpv6},
-    {"eigrp", 88},                   {"ospf", 89},
-    {"pim", 103},                    {"vrrp", 112},
-    {"l2tp", 115},                   {"sctp", ip::kProtocolSctp},
+    {"icmp", ip::kProtocolIcmp},
+    {"igmp", 2},
+    {"ipip", ip::kProtocolIpv4},
+    {"tcp", ip::kProtocolTcp},
+    {"udp", ip::kProtocolUdp},
+    {"ipv6", ip::kProtocolIpv6},
+    {"gre", ip::kProtocolGre},
+    {"esp", ip::kProtocolEsp},
+    {"ah", ip::kProtocolAh},
+    {"icmpv6", ip::kProtocolIcmpv6},
+    {"icmp6", ip::kProtocolIcmpv6},
+    {"ipv6-icmp", ip::kProtocolIcmpv6},
+    {"eigrp", 88},
+    {"ospf", 89},
+    {"pim", 103},
+    {"vrrp", 112},
+    {"l2tp", 115},
+    {"sctp", ip::kProtocolSctp},
     {"udplite", 136},
 };
 constexpr std::string_view kFlagLetters = "FSRPAUEW";  // by bit, from FIN = 1 (RFC 9293, section 3.1)
@@ -39,7 +48,8 @@ bool parse_number(std::string_view digits, uint32_t most, uint32_t& value) {
 uint16_t parse_port(std::string_view digits, size_t offset) {
     uint32_t port = 0;
     if (!parse_number(digits, 0xffff, port))
-        throw WordMistake{offset, quoted(digits) + " is not a port", "write a number from 0 to 65535, or a range such as 8000-8099"};
+        throw WordMistake{offset, quoted(digits) + " is not a port",
+                          "write a number from 0 to 65535, or a range such as 8000-8099"};
     return static_cast<uint16_t>(port);
 }
 
@@ -68,7 +78,8 @@ Prefix parse_address(std::string_view word) {
     if (const auto prefix = parse_prefix(word)) return *prefix;
     if (const auto masked = parse_prefix(word, true))
         throw WordMistake{0, quoted(word) + " has bits set behind its length", "write " + masked->text()};
-    throw WordMistake{0, quoted(word) + " is not an IP address or prefix", "write it as 192.0.2.0/24, 2001:db8::/32, or 'any'"};
+    throw WordMistake{0, quoted(word) + " is not an IP address or prefix",
+                      "write it as 192.0.2.0/24, 2001:db8::/32, or 'any'"};
 }
 
 PortRange parse_ports(std::string_view word) {
@@ -94,13 +105,15 @@ ByteMatch parse_protocol(std::string_view word) {
     if (parse_number(word, 0xff, number)) return {static_cast<uint8_t>(number), 0xff};
     const std::string near = closest_word(std::string(word), names);
     throw WordMistake{0, quoted(word) + " is not a protocol",
-                      near.empty() ? "write tcp, udp, icmp, another name, or a number from 0 to 255" : "did you mean '" + near + "'?"};
+                      near.empty() ? "write tcp, udp, icmp, another name, or a number from 0 to 255"
+                                   : "did you mean '" + near + "'?"};
 }
 
 ByteMatch parse_tcp_flags(std::string_view word) {
     const size_t slash = word.find('/');
     if (slash == std::string_view::npos || slash + 1 == word.size())
-        throw WordMistake{0, quoted(word) + " does not say which TCP flags count", "write the flags that are set, '/', and those that count: S/SA"};
+        throw WordMistake{0, quoted(word) + " does not say which TCP flags count",
+                          "write the flags that are set, '/', and those that count: S/SA"};
     const ByteMatch match{parse_letters(word.substr(0, slash), 0), parse_letters(word.substr(slash + 1), slash + 1)};
     if ((match.value & ~match.mask) != 0)
         throw WordMistake{0, quoted(word) + " wants flags set that do not count", "name them behind the '/' too"};

@@ -28,8 +28,8 @@ struct HashFunction {
     }
 };
 
-/// A hash without what it has kept of the keys' structure: masked keys that differ in a few bits have hashes in rows, which
-/// would crowd a part of a table.
+/// A hash without what it has kept of the keys' structure: masked keys that differ in a few bits have hashes in rows,
+/// which would crowd a part of a table.
 MILLRACE_DEVICE uint32_t scatter(uint32_t hash) { return (hash ^ hash >> 15) * 0x9e3779b1u; }
 
 /// A hash spread evenly over [0, count).

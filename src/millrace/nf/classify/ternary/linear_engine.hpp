@@ -23,7 +23,8 @@ struct LinearEngine {
 
     /// The lowest position from `first` on that matches, or kNoRule.
     template <class Lanes>
-    MILLRACE_DEVICE static uint32_t find(const Tables& tables, const TernaryKey<Words>& key, Lanes lanes, uint32_t first = 0) {
+    MILLRACE_DEVICE static uint32_t find(const Tables& tables, const TernaryKey<Words>& key, Lanes lanes,
+                                         uint32_t first = 0) {
         const uint32_t count = static_cast<uint32_t>(tables.rules.size());
         constexpr uint32_t kTile = kTilePerLane * Lanes::count;
         for (uint32_t base = 0; base < count; base += kTile) {

@@ -47,15 +47,18 @@ typename MergedEngine<Words>::Rule packed(const TernaryRule<Words>& rule) {
 }  // namespace
 
 template <unsigned Words>
-MergedBuilder<Words>::MergedBuilder(std::span<const TernaryRule<Words>> rules, uint64_t limit_bytes, const MergedPolicy& policy)
+MergedBuilder<Words>::MergedBuilder(std::span<const TernaryRule<Words>> rules, uint64_t limit_bytes,
+                                    const MergedPolicy& policy)
     : all_(rules), policy_(policy), hashing_(make_hash_function<Words>(0)) {
-    if (rules.size_bytes() > limit_bytes) throw TablesTooLarge("these rules take " + std::to_string(rules.size_bytes()) + " bytes");
+    if (rules.size_bytes() > limit_bytes)
+        throw TablesTooLarge("these rules take " + std::to_string(rules.size_bytes()) + " bytes");
     std::map<Mask, std::vector<uint32_t>> by_mask;
     for (uint32_t i = 0; i < rules.size(); ++i) by_mask[mask_of(rules[i])].push_back(i);
     std::vector<Class> classes;
     for (auto& [mask, members] : by_mask) classes.push_back({mask, std::move(members)});
     while (!classes.empty()) {
-        std::stable_sort(classes.begin(), classes.end(), [](const Class& a, const Class& b) { return a.rules.size() > b.rules.size(); });
+        std::stable_sort(classes.begin(), classes.end(),
+                         [](const Class& a, const Class& b) { return a.rules.size() > b.rules.size(); });
         if (tables_.size() + 1 < policy_.max_tables) {
             add_table(classes, choose_mask(classes), policy_.max_bucket);
         } else {
@@ -66,7 +69,8 @@ MergedBuilder<Words>::MergedBuilder(std::span<const TernaryRule<Words>> rules, u
         std::erase_if(classes, [](const Class& part) { return part.rules.empty(); });
     }
     std::stable_sort(tables_.begin(), tables_.end(), [](const auto& a, const auto& b) { return a.best < b.best; });
-    if (bytes() > limit_bytes) throw TablesTooLarge("the merged tables of these rules take " + std::to_string(bytes()) + " bytes");
+    if (bytes() > limit_bytes)
+        throw TablesTooLarge("the merged tables of these rules take " + std::to_string(bytes()) + " bytes");
 }
 
 /// Climbs from the masks of the largest classes: as long as merging with the mask of another class lets a table take
@@ -145,7 +149,8 @@ void MergedBuilder<Words>::add_table(std::vector<Class>& classes, const Mask& ma
         if (members.size() > max_bucket) members.resize(max_bucket);
         uint32_t at = spread(scatter(hash), table.slots);
         while (slots_[table.first_slot + at].count != 0) at = at + 1 == table.slots ? 0 : at + 1;
-        slots_[table.first_slot + at] = {hash, static_cast<uint32_t>(rules_.size()), static_cast<uint32_t>(members.size()), all_[members.front()].position};
+        slots_[table.first_slot + at] = {hash, static_cast<uint32_t>(rules_.size()),
+                                         static_cast<uint32_t>(members.size()), all_[members.front()].position};
         table.best = std::min(table.best, all_[members.front()].position);
         for (const uint32_t index : members) {
             rules_.push_back(packed<Words>(all_[index]));

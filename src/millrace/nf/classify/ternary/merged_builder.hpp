@@ -11,10 +11,10 @@
 namespace millrace::nf::classify {
 
 struct MergedPolicy {
-    uint32_t max_bucket = 32;   ///< rules that share a masked value; those beyond go to another table
-    uint32_t max_tables = 64;   ///< the last takes all that is left, however large its buckets get
-    uint32_t seeds = 3;         ///< largest classes from which masks of a table are searched
-    uint32_t neighbours = 24;   ///< classes with which a mask is tried to be merged in one step
+    uint32_t max_bucket = 32;  ///< rules that share a masked value; those beyond go to another table
+    uint32_t max_tables = 64;  ///< the last takes all that is left, however large its buckets get
+    uint32_t seeds = 3;        ///< largest classes from which masks of a table are searched
+    uint32_t neighbours = 24;  ///< classes with which a mask is tried to be merged in one step
 };
 
 template <unsigned Words>

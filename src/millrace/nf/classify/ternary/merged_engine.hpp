@@ -17,10 +17,11 @@ template <unsigned Words>
 struct MergedEngine {
     static constexpr uint32_t kChunkWords = 4;
 
-    /// A rule as it is compared: each word's value and mask side by side, so that the first chunk of 16 bytes tells most rules
-    /// apart that share a slot.
+    /// A rule as it is compared: each word's value and mask side by side, so that the first chunk of 16 bytes tells
+    /// most rules apart that share a slot.
     struct alignas(kTableAlignment) Rule {
-        uint32_t pairs[2 * Words + (2 * Words % kChunkWords)];  ///< value, mask; at the end of an odd number of words a pair that all match
+        uint32_t pairs[2 * Words + (2 * Words % kChunkWords)];  ///< value, mask; at the end of an odd number of words a
+                                                                ///< pair that all match
         uint32_t ports_low, ports_high, position;
 
         MILLRACE_DEVICE bool matches(const TernaryKey<Words>& key) const {
@@ -37,16 +38,16 @@ struct MergedEngine {
         uint32_t fingerprint;
         uint32_t first;
         uint32_t count;
-        uint32_t best;           ///< the position of the first of them
+        uint32_t best;  ///< the position of the first of them
     };
     struct alignas(kTableAlignment) Table {
         uint32_t mask[Words];
-        uint32_t best;           ///< the lowest position of its rules
+        uint32_t best;  ///< the lowest position of its rules
         uint32_t first_slot;
-        uint32_t slots;          ///< at most half of them in use, so that a search ends
+        uint32_t slots;  ///< at most half of them in use, so that a search ends
     };
     struct Tables {
-        View<Table> tables;      ///< by `best`
+        View<Table> tables;  ///< by `best`
         View<Slot> slots;
         View<Rule> rules;
         HashFunction<Words> function;
@@ -54,7 +55,8 @@ struct MergedEngine {
 
     /// The lowest position from `first` on that matches, or kNoRule.
     template <class Lanes>
-    MILLRACE_DEVICE static uint32_t find(const Tables& tables, const TernaryKey<Words>& key, Lanes lanes, uint32_t first = 0) {
+    MILLRACE_DEVICE static uint32_t find(const Tables& tables, const TernaryKey<Words>& key, Lanes lanes,
+                                         uint32_t first = 0) {
         const uint32_t count = static_cast<uint32_t>(tables.tables.size());
         uint32_t best = kNoRule;
         for (uint32_t base = 0; base < count; base += Lanes::count) {
@@ -69,8 +71,8 @@ struct MergedEngine {
 
 private:
     /// The lowest position of those from `first` on and below `bound` that matches, or kNoRule.
-    MILLRACE_DEVICE static uint32_t find_in_table(const Tables& tables, const Table& in, const TernaryKey<Words>& key, uint32_t first,
-                                                  uint32_t bound) {
+    MILLRACE_DEVICE static uint32_t find_in_table(const Tables& tables, const Table& in, const TernaryKey<Words>& key,
+                                                  uint32_t first, uint32_t bound) {
         const uint32_t hash = tables.function.hash(key, in.mask);
         for (uint32_t at = spread(scatter(hash), in.slots);; at = at + 1 == in.slots ? 0 : at + 1) {
             const Slot slot = tables.slots[in.first_slot + at];

@@ -77,7 +77,8 @@ inline constexpr size_t kTableAlignment = 16;
 template <unsigned Words>
 MILLRACE_DEVICE bool ports_match(const TernaryKey<Words>& key, uint32_t low, uint32_t high) {
     const uint32_t ports = key.words[Words - 2];
-    return (ports >> 16) >= (low >> 16) && (ports >> 16) <= (high >> 16) && (ports & 0xffffu) >= (low & 0xffffu) && (ports & 0xffffu) <= (high & 0xffffu);
+    return (ports >> 16) >= (low >> 16) && (ports >> 16) <= (high >> 16) && (ports & 0xffffu) >= (low & 0xffffu) &&
+           (ports & 0xffffu) <= (high & 0xffffu);
 }
 
 /// Matches the keys with `(key & mask) == value` whose ports lie in two ranges besides. Bits of `value`
@@ -90,9 +91,9 @@ struct alignas(kTableAlignment) TernaryRule {
 
     uint32_t value[Words] = {};
     uint32_t mask[Words] = {};
-    uint32_t ports_low = 0;            ///< lowest source port in the upper half, destination port in the lower
+    uint32_t ports_low = 0;  ///< lowest source port in the upper half, destination port in the lower
     uint32_t ports_high = 0xffffffffu;
-    uint32_t position = 0;             ///< in order of match, from 0: the lowest that matches wins
+    uint32_t position = 0;  ///< in order of match, from 0: the lowest that matches wins
 
     MILLRACE_DEVICE bool matches(const TernaryKey<Words>& key) const {
         uint32_t differs = 0;

@@ -39,13 +39,16 @@ TernaryRule<Words> ternary_of(const Box& box, uint32_t position) {
         for (unsigned i = 0; i < kAddressWords; ++i) {
             const unsigned length = prefix.length > 32 * i ? std::min<unsigned>(32, prefix.length - 32 * i) : 0;
             rule.mask[first + i] = length == 0 ? 0 : 0xffffffffu << (32 - length);
-            rule.value[first + i] = static_cast<uint32_t>(halves[i / 2] >> (i % 2 == 0 ? 32 : 0)) & rule.mask[first + i];
+            rule.value[first + i] = static_cast<uint32_t>(halves[i / 2] >> (i % 2 == 0 ? 32 : 0)) &
+                                    rule.mask[first + i];
         }
     };
     set_address(box.src, 0);
     set_address(box.dst, kAddressWords);
-    rule.mask[rule.kSmall] = small_fields(box.protocol.mask, box.tcp_flags.mask, box.tcp_flags.any() ? 0 : HeaderKey::kFlags);
-    rule.value[rule.kSmall] = small_fields(box.protocol.value, box.tcp_flags.value, box.tcp_flags.any() ? 0 : HeaderKey::kFlags);
+    rule.mask[rule.kSmall] = small_fields(box.protocol.mask, box.tcp_flags.mask,
+                                          box.tcp_flags.any() ? 0 : HeaderKey::kFlags);
+    rule.value[rule.kSmall] = small_fields(box.protocol.value, box.tcp_flags.value,
+                                           box.tcp_flags.any() ? 0 : HeaderKey::kFlags);
     set_ports(rule, box.src_port, box.dst_port);
     return rule;
 }
@@ -59,7 +62,8 @@ void set_ports(TernaryRule<Words>& rule, PortRange src, PortRange dst) {
     const auto set = [&](PortRange range, unsigned shift) {
         const uint32_t mask = shared_bits(range) << shift;
         rule.mask[rule.kPorts] = (rule.mask[rule.kPorts] & ~(0xffffu << shift)) | mask;
-        rule.value[rule.kPorts] = (rule.value[rule.kPorts] & ~(0xffffu << shift)) | ((static_cast<uint32_t>(range.low) << shift) & mask);
+        rule.value[rule.kPorts] = (rule.value[rule.kPorts] & ~(0xffffu << shift)) |
+                                  ((static_cast<uint32_t>(range.low) << shift) & mask);
         if (is_prefix(range)) return;
         rule.ports_low |= static_cast<uint32_t>(range.low) << shift;
         rule.ports_high = (rule.ports_high & ~(0xffffu << shift)) | static_cast<uint32_t>(range.high) << shift;
@@ -73,7 +77,8 @@ void set_ports(TernaryRule<Words>& rule, PortRange src, PortRange dst) {
 }
 
 template <unsigned Words>
-std::vector<TernaryRule<Words>> ternary_rules(const RuleSet& rules, std::span<const uint32_t> order, std::vector<uint32_t>& indexes) {
+std::vector<TernaryRule<Words>> ternary_rules(const RuleSet& rules, std::span<const uint32_t> order,
+                                              std::vector<uint32_t>& indexes) {
     std::vector<TernaryRule<Words>> result;
     for (const uint32_t index : order) {
         const Box& box = rules.boxes[index];
@@ -88,7 +93,8 @@ template <unsigned Words>
 void expand_ranges(const TernaryRule<Words>& rule, std::vector<TernaryRule<Words>>& to) {
     // A field without a range of its own is left as it is: value and mask may then be no prefix.
     const auto parts = [&](unsigned shift) {
-        const PortRange range{static_cast<uint16_t>(rule.ports_low >> shift), static_cast<uint16_t>(rule.ports_high >> shift)};
+        const PortRange range{static_cast<uint16_t>(rule.ports_low >> shift),
+                              static_cast<uint16_t>(rule.ports_high >> shift)};
         return range.any() ? std::vector<PortRange>{} : prefixes_of(range);
     };
     const auto narrow = [](TernaryRule<Words> part, PortRange range, unsigned shift) {

@@ -18,7 +18,8 @@ void set_ports(TernaryRule<Words>& rule, PortRange src, PortRange dst);
 /// The rules of one family (Words is 4 for IPv4, 10 for IPv6): of `order`, indexes into `rules.boxes` in
 /// order of match, those that hold for it. Positions count from 0; `indexes` gets the rule's index by position.
 template <unsigned Words>
-std::vector<TernaryRule<Words>> ternary_rules(const RuleSet& rules, std::span<const uint32_t> order, std::vector<uint32_t>& indexes);
+std::vector<TernaryRule<Words>> ternary_rules(const RuleSet& rules, std::span<const uint32_t> order,
+                                              std::vector<uint32_t>& indexes);
 
 /// Appends to `to` rules without ranges that match together what `rule` matches: its ranges as prefixes.
 template <unsigned Words>

@@ -21,7 +21,8 @@ TernaryKey<Words> key_of_value(const uint32_t (&value)[Words]) {
 }  // namespace
 
 template <unsigned Words>
-TupleBuilder<Words>::TupleBuilder(std::span<const TernaryRule<Words>> rules, bool filters, uint64_t limit_bytes, const TuplePolicy& policy)
+TupleBuilder<Words>::TupleBuilder(std::span<const TernaryRule<Words>> rules, bool filters, uint64_t limit_bytes,
+                                  const TuplePolicy& policy)
     : policy_(policy), with_filters_(filters) {
     std::map<std::array<uint32_t, Words>, std::vector<TernaryRule<Words>>> by_mask;
     std::vector<TernaryRule<Words>> parts;
@@ -31,16 +32,19 @@ TupleBuilder<Words>::TupleBuilder(std::span<const TernaryRule<Words>> rules, boo
         expand_ranges(rule, parts);
         count += parts.size();
         if (count * sizeof(typename Engine::Slot) > limit_bytes)
-            throw TablesTooLarge("the rules make more than " + std::to_string(count) + " tuples with their ranges as prefixes");
+            throw TablesTooLarge("the rules make more than " + std::to_string(count) +
+                                 " tuples with their ranges as prefixes");
         for (const TernaryRule<Words>& part : parts) by_mask[mask_of(part)].push_back(part);
     }
     for (auto& [mask, all] : by_mask) {
         std::set<std::array<uint32_t, Words>> values;
-        std::erase_if(all, [&](const TernaryRule<Words>& rule) { return !values.insert(std::to_array(rule.value)).second; });
+        std::erase_if(all,
+                      [&](const TernaryRule<Words>& rule) { return !values.insert(std::to_array(rule.value)).second; });
     }
     for (uint32_t function = 0; !add_all(by_mask, function);) ++function;
     std::stable_sort(classes_.begin(), classes_.end(), [](const auto& a, const auto& b) { return a.best < b.best; });
-    if (bytes() > limit_bytes) throw TablesTooLarge("the tuple tables of these rules take " + std::to_string(bytes()) + " bytes");
+    if (bytes() > limit_bytes)
+        throw TablesTooLarge("the tuple tables of these rules take " + std::to_string(bytes()) + " bytes");
 }
 
 /// Makes all tables with that function; false when it gives too many values of a class the same hash.
@@ -53,18 +57,22 @@ bool TupleBuilder<Words>::add_all(const Classes& classes, uint32_t function) {
     filters_.clear();
     for (const auto& [mask, all] : classes)
         for (size_t first = 0; first < all.size(); first += policy_.max_class)
-            if (!add_class(mask, std::span(all).subspan(first, std::min<size_t>(policy_.max_class, all.size() - first)))) return false;
+            if (!add_class(mask,
+                           std::span(all).subspan(first, std::min<size_t>(policy_.max_class, all.size() - first))))
+                return false;
     return true;
 }
 
 template <unsigned Words>
-bool TupleBuilder<Words>::add_class(const std::array<uint32_t, Words>& mask, std::span<const TernaryRule<Words>> rules) {
+bool TupleBuilder<Words>::add_class(const std::array<uint32_t, Words>& mask,
+                                    std::span<const TernaryRule<Words>> rules) {
     typename Engine::Class in{};
     std::copy_n(mask.begin(), Words, in.mask);
     in.best = rules.front().position;
     for (const TernaryRule<Words>& rule : rules) in.best = std::min(in.best, rule.position);
     in.first_slot = static_cast<uint32_t>(slots_.size());
-    in.subtable_slots = static_cast<uint32_t>(std::ceil(static_cast<double>(rules.size()) / (Engine::kSubtables * policy_.load)));
+    in.subtable_slots = static_cast<uint32_t>(
+        std::ceil(static_cast<double>(rules.size()) / (Engine::kSubtables * policy_.load)));
     std::vector<typename Engine::Slot> slots;
     uint32_t growths = 0;
     for (uint32_t tries = 1; !fill(in, rules, slots); ++tries) {
@@ -76,7 +84,8 @@ bool TupleBuilder<Words>::add_class(const std::array<uint32_t, Words>& mask, std
         ++growths_;
     }
     slots_.insert(slots_.end(), slots.begin(), slots.end());
-    for (const auto& slot : slots) prints_.push_back(slot.position == kNoRule ? 0 : function_.hash(key_of_value(slot.value), in.mask));
+    for (const auto& slot : slots)
+        prints_.push_back(slot.position == kNoRule ? 0 : function_.hash(key_of_value(slot.value), in.mask));
     if (with_filters_) add_filter(in, rules);
     classes_.push_back(in);
     return true;
@@ -94,7 +103,8 @@ bool TupleBuilder<Words>::fill(const typename Engine::Class& in, std::span<const
             const uint32_t hash = Engine::slot_hash(function_.hash(key_of_value(homeless.value), in.mask), in.seed);
             typename Engine::Slot* victim = nullptr;
             for (unsigned i = 0; i < Engine::kSubtables; ++i) {
-                typename Engine::Slot& slot = slots[i * in.subtable_slots + spread(function_.derive(i, hash), in.subtable_slots)];
+                typename Engine::Slot& slot =
+                    slots[i * in.subtable_slots + spread(function_.derive(i, hash), in.subtable_slots)];
                 if (slot.position == kNoRule) {
                     victim = &slot;
                     break;
@@ -122,7 +132,8 @@ void TupleBuilder<Words>::add_filter(typename Engine::Class& in, std::span<const
 
 template <unsigned Words>
 uint64_t TupleBuilder<Words>::bytes() const {
-    return classes_.size() * sizeof(typename Engine::Class) + slots_.size() * (sizeof(typename Engine::Slot) + sizeof(uint32_t)) + filters_.size() * 4;
+    return classes_.size() * sizeof(typename Engine::Class) +
+           slots_.size() * (sizeof(typename Engine::Slot) + sizeof(uint32_t)) + filters_.size() * 4;
 }
 
 template <unsigned Words>

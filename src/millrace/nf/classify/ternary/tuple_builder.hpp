@@ -14,12 +14,12 @@ namespace millrace::nf::classify {
 /// How large tables are. The paper fits a class of 256 rules into 12 KB of shared memory at 90 % load; today's caches
 /// let a class be as large as it is, and a split costs every packet one more lookup.
 struct TuplePolicy {
-    uint32_t max_class = 65536;           ///< rules of one table; larger classes become several with the same mask
-    double load = 0.8;                    ///< of the slots, in use
-    uint32_t filter_bits = 32;            ///< of a Bloom filter, for each rule
-    uint32_t max_moves = 200;             ///< of rules to other slots, until the table counts as full
-    uint32_t tries = 8;                   ///< with other hash functions, until the table grows
-    uint32_t max_growths = 16;            ///< of one table, until all begin anew with another hash of the masked words
+    uint32_t max_class = 65536;  ///< rules of one table; larger classes become several with the same mask
+    double load = 0.8;           ///< of the slots, in use
+    uint32_t filter_bits = 32;   ///< of a Bloom filter, for each rule
+    uint32_t max_moves = 200;    ///< of rules to other slots, until the table counts as full
+    uint32_t tries = 8;          ///< with other hash functions, until the table grows
+    uint32_t max_growths = 16;   ///< of one table, until all begin anew with another hash of the masked words
 };
 
 template <unsigned Words>
@@ -29,7 +29,8 @@ public:
 
     /// For `rules` in order of position; ranges become prefixes. Of rules that match the same, the first counts.
     /// With `filters` for Bloom search. Throws TablesTooLarge beyond `limit_bytes`.
-    TupleBuilder(std::span<const TernaryRule<Words>> rules, bool filters, uint64_t limit_bytes, const TuplePolicy& policy = {});
+    TupleBuilder(std::span<const TernaryRule<Words>> rules, bool filters, uint64_t limit_bytes,
+                 const TuplePolicy& policy = {});
 
     /// Hands the arrays over to `image`; `tables` is a part of its Tables. Call it once.
     void attach(Image& image, typename Engine::Tables& tables);
@@ -46,7 +47,8 @@ private:
     /// False when the rules cannot be told apart by the hash of their values.
     bool add_class(const std::array<uint32_t, Words>& mask, std::span<const TernaryRule<Words>> rules);
     /// False when the table took too many moves; the slots are then to be thrown away.
-    bool fill(const typename Engine::Class& in, std::span<const TernaryRule<Words>> rules, std::vector<typename Engine::Slot>& slots);
+    bool fill(const typename Engine::Class& in, std::span<const TernaryRule<Words>> rules,
+              std::vector<typename Engine::Slot>& slots);
     void add_filter(typename Engine::Class& in, std::span<const TernaryRule<Words>> rules);
 
     TuplePolicy policy_;

@@ -31,26 +31,30 @@ struct TupleEngine {
     };
     struct alignas(Words < 8 ? 32 : kTableAlignment) Slot {
         uint32_t value[Words];
-        uint32_t position;        ///< kNoRule: the slot is free
+        uint32_t position;  ///< kNoRule: the slot is free
     };
     struct Tables {
-        View<Class> classes;      ///< by `best`
+        View<Class> classes;  ///< by `best`
         View<Slot> slots;
-        View<uint32_t> prints;    ///< of `slots`: the hash of each one's value, so that a miss costs four bytes
-        View<uint32_t> filters;   ///< empty for tuple search
+        View<uint32_t> prints;   ///< of `slots`: the hash of each one's value, so that a miss costs four bytes
+        View<uint32_t> filters;  ///< empty for tuple search
         HashFunction<Words> function;
     };
 
-    /// The lowest position from `first` on that matches, or kNoRule; of rules that match the same, the first alone is there.
+    /// The lowest position from `first` on that matches, or kNoRule; of rules that match the same, the first alone is
+    /// there.
     template <class Lanes>
-    MILLRACE_DEVICE static uint32_t find(const Tables& tables, const TernaryKey<Words>& key, Lanes lanes, uint32_t first = 0) {
+    MILLRACE_DEVICE static uint32_t find(const Tables& tables, const TernaryKey<Words>& key, Lanes lanes,
+                                         uint32_t first = 0) {
         // Several lanes agree on a result now and then only, as it costs them as much as some classes.
         constexpr uint32_t kGroups = Lanes::count == 1 ? 1 : 2 * Lanes::count;
         const uint32_t count = static_cast<uint32_t>(tables.classes.size());
         uint32_t best = kNoRule;
         for (uint32_t base = 0; base < count && tables.classes[base].best < best; base += kGroups * kTogether) {
             const uint32_t groups = smaller(kGroups, (count - base + kTogether - 1) / kTogether);
-            best = smaller(best, lanes.minimum(groups, [&](uint32_t i) { return find_in_group(tables, base + i * kTogether, count, key, first); }));
+            best = smaller(best, lanes.minimum(groups, [&](uint32_t i) {
+                return find_in_group(tables, base + i * kTogether, count, key, first);
+            }));
         }
         return best;
     }
@@ -62,10 +66,10 @@ struct TupleEngine {
     MILLRACE_DEVICE static uint32_t slot_hash(uint32_t hash, uint32_t seed) { return hash ^ seed; }
 
 private:
-    /// The lowest position from `least` on that matches in the classes [first, first + kTogether), or kNoRule. What all of them are asked first
-    /// is asked before any answer is waited for.
-    MILLRACE_DEVICE static uint32_t find_in_group(const Tables& tables, uint32_t first, uint32_t count, const TernaryKey<Words>& key,
-                                                  uint32_t least) {
+    /// The lowest position from `least` on that matches in the classes [first, first + kTogether), or kNoRule. What all
+    /// of them are asked first is asked before any answer is waited for.
+    MILLRACE_DEVICE static uint32_t find_in_group(const Tables& tables, uint32_t first, uint32_t count,
+                                                  const TernaryKey<Words>& key, uint32_t least) {
         uint32_t hashes[kTogether], passed = 0;
         for (uint32_t i = 0; i < kTogether; ++i) {
             if (first + i >= count) continue;
@@ -75,7 +79,8 @@ private:
         }
         uint32_t best = kNoRule;
         for (uint32_t i = 0; i < kTogether; ++i)
-            if (passed >> i & 1) best = smaller(best, find_in_class(tables, tables.classes[first + i], key, hashes[i], least));
+            if (passed >> i & 1)
+                best = smaller(best, find_in_class(tables, tables.classes[first + i], key, hashes[i], least));
         return best;
     }
 
@@ -84,11 +89,12 @@ private:
         return (tables.filters[in.first_filter + filter_word(hash, in.filter_words)] & bits) == bits;
     }
 
-    MILLRACE_DEVICE static uint32_t find_in_class(const Tables& tables, const Class& in, const TernaryKey<Words>& key, uint32_t hash,
-                                                  uint32_t least) {
+    MILLRACE_DEVICE static uint32_t find_in_class(const Tables& tables, const Class& in, const TernaryKey<Words>& key,
+                                                  uint32_t hash, uint32_t least) {
         uint32_t places[kSubtables], prints[kSubtables];
         for (unsigned i = 0; i < kSubtables; ++i) {
-            places[i] = in.first_slot + i * in.subtable_slots + spread(tables.function.derive(i, slot_hash(hash, in.seed)), in.subtable_slots);
+            places[i] = in.first_slot + i * in.subtable_slots +
+                        spread(tables.function.derive(i, slot_hash(hash, in.seed)), in.subtable_slots);
             prints[i] = tables.prints[places[i]];
         }
         for (unsigned i = 0; i < kSubtables; ++i) {

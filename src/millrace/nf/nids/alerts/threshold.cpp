@@ -26,7 +26,8 @@ bool is_suppressed(const Rule& rule, const Event& event) {
 
 size_t ThresholdTable::Hash::operator()(const Key& key) const {
     const std::string_view bytes(reinterpret_cast<const char*>(key.addresses.data()), key.addresses.size());
-    return std::hash<std::string_view>{}(bytes) ^ (static_cast<size_t>(key.gid) << 32 | key.sid) * 0x9e3779b97f4a7c15ull;
+    return std::hash<std::string_view>{}(bytes) ^
+           (static_cast<size_t>(key.gid) << 32 | key.sid) * 0x9e3779b97f4a7c15ull;
 }
 
 void ThresholdTable::make_room(uint64_t now_ns) {

@@ -98,7 +98,8 @@ private:
         if (ranges.is_all()) return 0;
         const auto [at, added] = port_ids_.emplace(ranges, static_cast<uint32_t>(out_.port_sets.size()));
         if (!added) return at->second;
-        out_.port_sets.push_back({static_cast<uint32_t>(out_.port_ranges.size()), static_cast<uint32_t>(ranges.ranges().size())});
+        out_.port_sets.push_back(
+            {static_cast<uint32_t>(out_.port_ranges.size()), static_cast<uint32_t>(ranges.ranges().size())});
         for (const auto& range : ranges.ranges()) out_.port_ranges.push_back({range.low, range.high});
         return at->second;
     }
@@ -114,7 +115,8 @@ private:
         if (!rule.both_ways && (is_few(rule.src.v4) || is_few(rule.dst.v4))) {
             const bool source = is_few(rule.src.v4);
             const AddressRanges& addresses = source ? rule.src : rule.dst;
-            for (const auto& range : addresses.v4.ranges()) (source ? by_source_ : by_destination_).add(range.low, range.high, index);
+            for (const auto& range : addresses.v4.ranges())
+                (source ? by_source_ : by_destination_).add(range.low, range.high, index);
             if (!addresses.v6.empty()) out_.only_ipv6.push_back(index);
             return;
         }
@@ -132,8 +134,8 @@ private:
 
     /// Whether every IP packet that has the rule's pattern meets it.
     static bool asks_for_nothing_more(const CompiledRule& rule) {
-        return rule.ops == 0 && rule.header == CompiledRule::kAnyProtocol && rule.application == Application::none && rule.src == 0 && rule.dst == 0 &&
-               rule.src_ports == 0 && rule.dst_ports == 0;
+        return rule.ops == 0 && rule.header == CompiledRule::kAnyProtocol && rule.application == Application::none &&
+               rule.src == 0 && rule.dst == 0 && rule.src_ports == 0 && rule.dst_ports == 0;
     }
 
     /// The rule as the list of its pattern names it.
@@ -143,19 +145,23 @@ private:
         return named_rule::kAlways | static_cast<uint32_t>(rule.action) << named_rule::kActionShift | index;
     }
 
-    /// Of the rules of one pattern, ascending, keeps those that can matter in a packet that has the pattern: behind a pass rule that
-    /// all such packets meet, none does, and before it only pass rules do; behind such a drop rule no silent one does.
+    /// Of the rules of one pattern, ascending, keeps those that can matter in a packet that has the pattern: behind a
+    /// pass rule that all such packets meet, none does, and before it only pass rules do; behind such a drop rule no
+    /// silent one does.
     void leave_out_what_others_decide(std::vector<uint32_t>& rules) const {
         const auto always = [&](uint8_t action) {
-            return std::find_if(rules.begin(), rules.end(),
-                                [&](uint32_t i) { return (out_.headers[i].action & action) && asks_for_nothing_more(out_.headers[i]); });
+            return std::find_if(rules.begin(), rules.end(), [&](uint32_t i) {
+                return (out_.headers[i].action & action) && asks_for_nothing_more(out_.headers[i]);
+            });
         };
         if (const auto pass = always(CompiledRule::kPass); pass != rules.end()) {
             rules.erase(pass + 1, rules.end());
             std::erase_if(rules, [&](uint32_t i) { return !(out_.headers[i].action & CompiledRule::kPass); });
         } else if (const auto drop = always(CompiledRule::kDrop); drop != rules.end()) {
             const uint32_t first = *drop;
-            std::erase_if(rules, [&](uint32_t i) { return i > first && (out_.headers[i].action & ~CompiledRule::kDrop) == CompiledRule::kSilent; });
+            std::erase_if(rules, [&](uint32_t i) {
+                return i > first && (out_.headers[i].action & ~CompiledRule::kDrop) == CompiledRule::kSilent;
+            });
         }
     }
 
@@ -202,7 +208,8 @@ CompiledRules::Index RangeIndexBuilder::build() const {
     std::vector<std::vector<uint32_t>> rules(index.starts.size());
     for (const Entry& entry : entries_) {
         const auto first = std::lower_bound(index.starts.begin(), index.starts.end(), entry.low);
-        for (auto at = first; at != index.starts.end() && *at <= entry.high; ++at) rules[static_cast<size_t>(at - index.starts.begin())].push_back(entry.rule);
+        for (auto at = first; at != index.starts.end() && *at <= entry.high; ++at)
+            rules[static_cast<size_t>(at - index.starts.begin())].push_back(entry.rule);
     }
     for (const auto& list : rules) {
         index.begin.push_back(static_cast<uint32_t>(index.rules.size()));
@@ -212,9 +219,7 @@ CompiledRules::Index RangeIndexBuilder::build() const {
     return index;
 }
 
-CompiledRules compile(std::vector<Rule> rules, bool drops) {
-    return Compiler(drops).run(std::move(rules));
-}
+CompiledRules compile(std::vector<Rule> rules, bool drops) { return Compiler(drops).run(std::move(rules)); }
 
 void CompiledRules::attach(nf::Image& image) const {
     NidsTables& tables = image.start<NidsTables>();

@@ -33,7 +33,8 @@ std::string part_in_payload(const Term& term, const Content& content, bool cut) 
     }
     if (term.dot_prefix && bytes.starts_with('.')) bytes.erase(0, 1);
     if (bytes.size() > kMostBytes) bytes.resize(kMostBytes);
-    std::transform(bytes.begin(), bytes.end(), bytes.begin(), [](char c) { return static_cast<char>(to_lower(static_cast<uint8_t>(c))); });
+    std::transform(bytes.begin(), bytes.end(), bytes.begin(),
+                   [](char c) { return static_cast<char>(to_lower(static_cast<uint8_t>(c))); });
     return bytes;
 }
 

@@ -36,7 +36,8 @@ private:
         Op select;
         select.kind = OpKind::select_buffer;
         Buffer buffer = head.buffer;
-        if (buffer == Buffer::file_data && std::none_of(group.begin(), group.end(), [](const Term* t) { return is_anchored(*t); }))
+        if (buffer == Buffer::file_data &&
+            std::none_of(group.begin(), group.end(), [](const Term* t) { return is_anchored(*t); }))
             buffer = Buffer::file_data_part;
         select.mode = static_cast<uint8_t>(buffer);
         if (head.dot_prefix) select.flags |= Op::kDotPrefix;
@@ -49,11 +50,14 @@ private:
         if (const auto* content = std::get_if<Content>(&term.option))
             return content->negated || content->offset || content->depth || content->ends_with;
         if (const auto* regex = std::get_if<Regex>(&term.option))
-            return regex->negated || (!regex->relative && (regex->pattern.find('^') != std::string::npos || regex->pattern.find("\\A") != std::string::npos)) ||
+            return regex->negated ||
+                   (!regex->relative && (regex->pattern.find('^') != std::string::npos ||
+                                         regex->pattern.find("\\A") != std::string::npos)) ||
                    regex->flags.find('A') != std::string::npos;
         if (const auto* data_at = std::get_if<DataAt>(&term.option)) return data_at->negated || !data_at->relative;
         if (const auto* test = std::get_if<ByteTest>(&term.option)) return !test->format.relative;
-        if (const auto* jump = std::get_if<ByteJump>(&term.option)) return !jump->format.relative || jump->from_end || jump->from_beginning;
+        if (const auto* jump = std::get_if<ByteJump>(&term.option))
+            return !jump->format.relative || jump->from_end || jump->from_beginning;
         if (const auto* extract = std::get_if<ByteExtract>(&term.option)) return !extract->format.relative;
         return true;
     }
@@ -76,7 +80,8 @@ private:
         Op op;
         op.kind = OpKind::content;
         const bool relative = content.distance || content.within;
-        if (relative && (content.offset || content.depth)) rule_.refuse("a content with offset or depth and distance or within");
+        if (relative && (content.offset || content.depth))
+            rule_.refuse("a content with offset or depth and distance or within");
         if (relative) op.flags |= Op::kRelative;
         if (content.negated) op.flags |= Op::kNegated;
         if (content.nocase) op.flags |= Op::kNocase;
@@ -187,7 +192,8 @@ private:
     void mark_retries() {
         for (size_t i = 0; i < out_.ops.size(); ++i) {
             Op& op = out_.ops[i];
-            const bool searches = (op.kind == OpKind::content || op.kind == OpKind::regex) && !(op.flags & Op::kNegated);
+            const bool searches = (op.kind == OpKind::content || op.kind == OpKind::regex) &&
+                                  !(op.flags & Op::kNegated);
             if (!searches) continue;
             for (size_t j = i + 1; j < out_.ops.size(); ++j) {
                 const Op& later = out_.ops[j];
@@ -196,7 +202,8 @@ private:
                     break;
                 }
                 const bool negated = later.flags & Op::kNegated;
-                const bool starts_anew = later.kind == OpKind::select_buffer || later.kind == OpKind::byte_jump || later.kind == OpKind::byte_extract ||
+                const bool starts_anew = later.kind == OpKind::select_buffer || later.kind == OpKind::byte_jump ||
+                                         later.kind == OpKind::byte_extract ||
                                          (!negated && (later.kind == OpKind::content || later.kind == OpKind::regex));
                 if (starts_anew) break;
             }
@@ -209,8 +216,12 @@ private:
         if (out_.ops.size() < 2) return;
         const Op& select = out_.ops[out_.ops.size() - 2];
         const Op& content = out_.ops.back();
-        if (select.kind != OpKind::select_buffer || select.mode != static_cast<uint8_t>(Buffer::payload) || select.flags != 0) return;
-        if (content.kind != OpKind::content || content.flags != Op::kNocase || content.from != 0 || content.from_slot != Op::kNoSlot) return;
+        if (select.kind != OpKind::select_buffer || select.mode != static_cast<uint8_t>(Buffer::payload) ||
+            select.flags != 0)
+            return;
+        if (content.kind != OpKind::content || content.flags != Op::kNocase || content.from != 0 ||
+            content.from_slot != Op::kNoSlot)
+            return;
         const auto literal = out_.literals.begin() + content.data;
         if (!std::equal(literal, out_.literals.end(), out_.pattern.begin(), out_.pattern.end(),
                         [](uint8_t a, char b) { return a == static_cast<uint8_t>(b); }))
@@ -226,8 +237,6 @@ private:
 
 }  // namespace
 
-LoweredRule lower(Rule& rule, regex::RegexSet& regexes) {
-    return Lowering(rule, regexes).run();
-}
+LoweredRule lower(Rule& rule, regex::RegexSet& regexes) { return Lowering(rule, regexes).run(); }
 
 }  // namespace millrace::nf::nids

@@ -23,9 +23,9 @@ struct Trie {
         uint32_t first_child = 0;
         uint32_t child_count = 0;
         uint32_t depth = 0;
-        uint32_t suffix = 0;               ///< node of its longest proper suffix in the tree
-        uint32_t pattern = kNoPattern;     ///< index of the distinct pattern that ends here
-        uint8_t byte = 0;                  ///< that leads here from its parent
+        uint32_t suffix = 0;            ///< node of its longest proper suffix in the tree
+        uint32_t pattern = kNoPattern;  ///< index of the distinct pattern that ends here
+        uint8_t byte = 0;               ///< that leads here from its parent
     };
     std::vector<Node> nodes;
 
@@ -150,7 +150,8 @@ Numbering number_states(const Trie& trie) {
 
 /// Fills the rows breadth first: a node's row is its suffix's row, but for its own children.
 template <class Entry>
-Table<Entry> fill_rows(const Trie& trie, const Numbering& numbering, const std::vector<uint8_t>& class_of, uint32_t stride) {
+Table<Entry> fill_rows(const Trie& trie, const Numbering& numbering, const std::vector<uint8_t>& class_of,
+                       uint32_t stride) {
     Table<Entry> next(trie.nodes.size() * stride + kTablePadding);
     for (uint32_t i = 0; i < trie.nodes.size(); ++i) {
         const Trie::Node& node = trie.nodes[i];
@@ -168,13 +169,16 @@ std::shared_ptr<const std::vector<T, Allocator>> share(std::vector<T, Allocator>
     return std::make_shared<const std::vector<T, Allocator>>(std::move(values));
 }
 
-/// By bytes: the lowest states at least so deep. Those in which no pattern ends come first, the others from `first_match` on; each
-/// kind is in order of depth.
+/// By bytes: the lowest states at least so deep. Those in which no pattern ends come first, the others from
+/// `first_match` on; each kind is in order of depth.
 std::vector<Level> levels_of(const std::vector<uint32_t>& depth, uint32_t first_match) {
     const auto behind = depth.begin() + first_match;
-    const auto lowest = [&](auto from, auto to, uint32_t deep) { return static_cast<uint32_t>(std::lower_bound(from, to, deep) - depth.begin()); };
+    const auto lowest = [&](auto from, auto to, uint32_t deep) {
+        return static_cast<uint32_t>(std::lower_bound(from, to, deep) - depth.begin());
+    };
     std::vector<Level> levels;
-    for (uint32_t deep = 0; levels.empty() || levels.back().plain < first_match || levels.back().match < depth.size(); ++deep)
+    for (uint32_t deep = 0; levels.empty() || levels.back().plain < first_match || levels.back().match < depth.size();
+         ++deep)
         levels.push_back({lowest(depth.begin(), behind, deep), lowest(behind, depth.end(), deep)});
     return levels;
 }
@@ -211,7 +215,8 @@ void fill_matches(Automaton& automaton) {
         if (m >= common_matches) {
             if (begin[m] == begin[m + 1]) continue;
             matches[m].rare = m;
-            matches[m].only_rare = suffix.rare == kNoPattern && begin[m] + 1 == begin[m + 1] ? ids[begin[m]] : kNoPattern;
+            matches[m].only_rare = suffix.rare == kNoPattern && begin[m] + 1 == begin[m + 1] ? ids[begin[m]]
+                                                                                             : kNoPattern;
             continue;
         }
         for (uint32_t i = begin[m]; i < begin[m + 1]; ++i)
@@ -235,8 +240,8 @@ uint32_t Automaton::state_behind(std::string_view text) const {
 
 uint64_t Automaton::bytes() const {
     return class_of->size() + narrow->size() * sizeof(uint16_t) + matches->size() * sizeof(Match) +
-           sizeof(uint32_t) *
-               (wide->size() + depth->size() + 2 * levels->size() + output_begin->size() + output_ids->size() + common_ids->size());
+           sizeof(uint32_t) * (wide->size() + depth->size() + 2 * levels->size() + output_begin->size() +
+                               output_ids->size() + common_ids->size());
 }
 
 Automaton build_automaton(const std::vector<std::string>& patterns) {

@@ -19,10 +19,10 @@ namespace millrace::nf::nids::pattern {
 /// side by side; the states in which a pattern ends come last, so that one comparison tells them.
 /// State 0 is the root.
 struct Automaton {
-    std::shared_ptr<const std::vector<uint8_t>> class_of;       ///< 256
-    std::shared_ptr<const Table<uint16_t>> narrow;              ///< empty when there are over 65,536 states
-    std::shared_ptr<const Table<uint32_t>> wide;                ///< empty otherwise
-    std::shared_ptr<const std::vector<uint32_t>> depth;         ///< by state: length of the pattern prefix that it stands for
+    std::shared_ptr<const std::vector<uint8_t>> class_of;  ///< 256
+    std::shared_ptr<const Table<uint16_t>> narrow;         ///< empty when there are over 65,536 states
+    std::shared_ptr<const Table<uint32_t>> wide;           ///< empty otherwise
+    std::shared_ptr<const std::vector<uint32_t>> depth;  ///< by state: length of the pattern prefix that it stands for
     std::shared_ptr<const std::vector<Level>> levels;
     std::shared_ptr<const std::vector<Match>> matches;
     std::shared_ptr<const std::vector<uint32_t>> output_begin;
@@ -31,9 +31,9 @@ struct Automaton {
     /// By match: the match of its longest proper suffix that is one, or kNoPattern. Always a smaller number.
     std::vector<uint32_t> output_link;
     uint32_t class_count = 0;
-    uint32_t stride = 0;        ///< entries a row, at least class_count
+    uint32_t stride = 0;  ///< entries a row, at least class_count
     uint32_t state_count = 0;
-    uint32_t first_match = 0;   ///< state_count when there is no pattern
+    uint32_t first_match = 0;  ///< state_count when there is no pattern
 
     /// The state that a text from the root on leads to.
     uint32_t state_behind(std::string_view text) const;

@@ -1,5 +1,6 @@
-// Many-pattern search of a payload, device half: by a filter where the set has one, and the payload not so much that looks like
-// patterns that a walk through the automaton takes less; else by that walk. Either way the lanes of a packet share the work.
+// Many-pattern search of a payload, device half: by a filter where the set has one, and the payload not so much that
+// looks like patterns that a walk through the automaton takes less; else by that walk. Either way the lanes of a packet
+// share the work.
 #pragma once
 
 #include "millrace/nf/nids/pattern/filter.hpp"
@@ -21,13 +22,14 @@ MILLRACE_DEVICE void for_each_pattern(const uint8_t* data, uint32_t bytes, const
     uint32_t from = 0;
     while (true) {
         lanes.for_each(Lanes::count, [&](uint32_t lane) { found.of(lane).clear(from); });
-        if (!detail::filters(tables, text) || !detail::filter_text(text, tables, lanes, found)) detail::walk_text(text, tables, lanes, found);
+        if (!detail::filters(tables, text) || !detail::filter_text(text, tables, lanes, found))
+            detail::walk_text(text, tables, lanes, found);
         if (!lanes.any(Lanes::count, [&](uint32_t lane) { return found.of(lane).any(); })) return;
-        const uint32_t complete_to =
-            lanes.minimum(Lanes::count, [&](uint32_t lane) { return found.of(lane).complete_to(); });
+        const uint32_t complete_to = lanes.minimum(Lanes::count,
+                                                   [&](uint32_t lane) { return found.of(lane).complete_to(); });
         while (true) {
-            const uint32_t id =
-                lanes.minimum(Lanes::count, [&](uint32_t lane) { return found.of(lane).at_least(tables, from); });
+            const uint32_t id = lanes.minimum(Lanes::count,
+                                              [&](uint32_t lane) { return found.of(lane).at_least(tables, from); });
             if (id == kNoPattern || id > complete_to) break;
             if (!f(id)) return;
             from = id + 1;

@@ -1,18 +1,19 @@
 // The search of a payload without a walk: a filter finds the few places at which a pattern may begin, and the patterns
 // themselves are held against the text there.
 //
-// The automaton takes a look-up for each byte, each waiting for the one before, in tables that no first-level cache holds. Here each
-// place is asked alone, in a table of 16 KiB that the block keeps in its fast memory: whether any pattern begins with a hash of the
-// four bytes there. A filter before an exact check is the idea of Choi et al., "DFC: Accelerating String Pattern Matching
-// for Network Applications", NSDI 2016; a check that begins anew at each place and ends with the first byte that no pattern has, that
-// of Lin et al., "Accelerating String Matching Using Multi-Threaded Algorithm on GPU", GLOBECOM 2010.
+// The automaton takes a look-up for each byte, each waiting for the one before, in tables that no first-level cache
+// holds. Here each place is asked alone, in a table of 16 KiB that the block keeps in its fast memory: whether any
+// pattern begins with a hash of the four bytes there. A filter before an exact check is the idea of Choi et al., "DFC:
+// Accelerating String Pattern Matching for Network Applications", NSDI 2016; a check that begins anew at each place and
+// ends with the first byte that no pattern has, that of Lin et al., "Accelerating String Matching Using Multi-Threaded
+// Algorithm on GPU", GLOBECOM 2010.
 //
-// The check goes down a tree of the patterns, four to twelve bytes at a time: byte by byte, the lane of a warp that has most to
-// compare, for which all others wait, took as many steps with HTTP text as a walk.
+// The check goes down a tree of the patterns, four to twelve bytes at a time: byte by byte, the lane of a warp that has
+// most to compare, for which all others wait, took as many steps with HTTP text as a walk.
 //
-// Lanes look for places each in its own share of the text, and check those of all shares in turn, as some shares have many. A text
-// may be made so that all of it looks like patterns. A lane therefore has a number of tries, in proportion to its share; when these
-// are spent, or more than a quarter of the places pass, the lanes give up, and walk.
+// Lanes look for places each in its own share of the text, and check those of all shares in turn, as some shares have
+// many. A text may be made so that all of it looks like patterns. A lane therefore has a number of tries, in proportion
+// to its share; when these are spent, or more than a quarter of the places pass, the lanes give up, and walk.
 #pragma once
 
 #include "millrace/nf/nids/pattern/lane_ids.hpp"
@@ -32,9 +33,9 @@ namespace detail {
 
 inline constexpr uint32_t kFactor = 2654435761u;  // 2^32 by the golden ratio
 
-/// Where four bytes, folded, stand in the filter: the byte at which their word begins, and the bit of it. The bit is the first byte's
-/// lowest five, and the word's number bits from the middle of a product, which all four bytes go into: so that a GPU takes a
-/// multiplication and a mask; its shifts count modulo 32 without one.
+/// Where four bytes, folded, stand in the filter: the byte at which their word begins, and the bit of it. The bit is
+/// the first byte's lowest five, and the word's number bits from the middle of a product, which all four bytes go into:
+/// so that a GPU takes a multiplication and a mask; its shifts count modulo 32 without one.
 MILLRACE_DEVICE uint32_t filter_offset(uint32_t window) {
 #if MILLRACE_GPU
     const uint32_t high = __umulhi(window, kFactor);
@@ -45,8 +46,8 @@ MILLRACE_DEVICE uint32_t filter_offset(uint32_t window) {
 }
 inline constexpr uint32_t kFilterBit = 31;  ///< mask of the bit's number in the four bytes
 
-/// Four bytes with upper case made lower case, and some others that differ in bit 5 alone made equal, such as '@' and '`', for the
-/// filter's hash. Zeros and blanks, of which there are many in traffic and in patterns, stay apart.
+/// Four bytes with upper case made lower case, and some others that differ in bit 5 alone made equal, such as '@' and
+/// '`', for the filter's hash. Zeros and blanks, of which there are many in traffic and in patterns, stay apart.
 MILLRACE_DEVICE constexpr uint32_t roughly_folded(uint32_t bytes) { return bytes | (bytes >> 1 & 0x20202020u); }
 
 /// Four bytes with ASCII upper case made lower case, all others as they are.
@@ -58,7 +59,9 @@ MILLRACE_DEVICE constexpr uint32_t exactly_folded(uint32_t bytes) {
 }
 
 /// What branches of a node with keys of so many bytes, 1 to 4, have as `from`. The root is node 0.
-MILLRACE_DEVICE constexpr uint32_t branch_from(uint32_t node, uint32_t key_bytes) { return node << 2 | (key_bytes - 1); }
+MILLRACE_DEVICE constexpr uint32_t branch_from(uint32_t node, uint32_t key_bytes) {
+    return node << 2 | (key_bytes - 1);
+}
 /// The first place to look for a branch at.
 MILLRACE_DEVICE constexpr uint32_t branch_place(uint32_t from, uint32_t key, uint32_t shift) {
     return ((from * 2246822519u + key) * kFactor) >> shift;
@@ -81,7 +84,8 @@ MILLRACE_DEVICE uint64_t places_passing(const Text& text, uint32_t from, uint32_
     const uint32_t last = text.words() - 1;
     uint32_t older = 0, passing = 0;
     const uint64_t first = text.word(from);
-    uint32_t low = roughly_folded(static_cast<uint32_t>(first)), high = roughly_folded(static_cast<uint32_t>(first >> 32));
+    uint32_t low = roughly_folded(static_cast<uint32_t>(first)),
+             high = roughly_folded(static_cast<uint32_t>(first >> 32));
     // The word behind is asked for before this one is worked on. Behind the last word comes anything.
     uint64_t next = text.word(smaller(from + 1, last));
 #if MILLRACE_GPU
@@ -120,7 +124,8 @@ MILLRACE_DEVICE uint32_t bit_count(uint64_t bits) {
 #endif
 }
 
-/// Places of a text that passed the filter, for the packet's lanes to share out: where one lane has none in its share, another has many.
+/// Places of a text that passed the filter, for the packet's lanes to share out: where one lane has none in its share,
+/// another has many.
 template <class Lanes>
 class PlaceList {
 public:
@@ -130,7 +135,8 @@ public:
 #if MILLRACE_GPU
     MILLRACE_DEVICE PlaceList()
         : count_(block_memory()[kFilterWords + threadIdx.x / Lanes::count]),
-          places_(reinterpret_cast<uint16_t*>(block_memory() + kFilterWords + kMostBlockThreads) + kPlacesOfLane * (threadIdx.x / Lanes::count * Lanes::count)) {}
+          places_(reinterpret_cast<uint16_t*>(block_memory() + kFilterWords + kMostBlockThreads) +
+                  kPlacesOfLane * (threadIdx.x / Lanes::count * Lanes::count)) {}
 #endif
     /// How many there are; more than kRoom when some were left out.
     MILLRACE_DEVICE uint32_t count() const { return count_; }
@@ -173,12 +179,13 @@ MILLRACE_DEVICE bool goes_on(const Branch& branch, const uint32_t (&words)[3]) {
     return branch.more_bytes == 0 || (bytes ^ wanted) << (64 - 8 * branch.more_bytes) == 0;
 }
 
-/// Passes the patterns that begin at every `Lanes::count`th of the first `count` places of a list, from `lane` on; or stops when
-/// `tries` are spent.
+/// Passes the patterns that begin at every `Lanes::count`th of the first `count` places of a list, from `lane` on; or
+/// stops when `tries` are spent.
 ///
 /// One loop for the places and the way down from each, so that no lane waits for others between two places.
 template <class Lanes>
-MILLRACE_DEVICE void check_places(const Text& text, const PlaceList<Lanes>& list, uint32_t lane, uint32_t count, const PatternTables& tables, uint32_t& tries, LaneIds& found) {
+MILLRACE_DEVICE void check_places(const Text& text, const PlaceList<Lanes>& list, uint32_t lane, uint32_t count,
+                                  const PatternTables& tables, uint32_t& tries, LaneIds& found) {
     uint32_t at = 0, node = 0, sizes = 0;
 #if MILLRACE_GPU
 #pragma unroll 1
@@ -196,7 +203,8 @@ MILLRACE_DEVICE void check_places(const Text& text, const PlaceList<Lanes>& list
         uint32_t words[3];
         text.twelve(at, words);
         const uint32_t from = branch_from(node, size);
-        const Branch branch = find_branch(tables.filter, from, exactly_folded(words[0]) & 0xffffffffu >> (32 - 8 * size));
+        const Branch branch = find_branch(tables.filter, from,
+                                          exactly_folded(words[0]) & 0xffffffffu >> (32 - 8 * size));
         const uint32_t behind = at + size + branch.more_bytes;
         if (branch.from != from || behind > text.behind() || !goes_on(branch, words)) continue;
         if (branch.match != kNoPattern) found.pass(tables, branch.match);
@@ -208,18 +216,23 @@ MILLRACE_DEVICE void check_places(const Text& text, const PlaceList<Lanes>& list
 }
 
 /// Whether the set has a filter, and the text no place that a list can't hold: no packet has.
-MILLRACE_DEVICE bool filters(const PatternTables& tables, const Text& text) { return !tables.filter.bits.empty() && text.behind() <= 0x10000; }
+MILLRACE_DEVICE bool filters(const PatternTables& tables, const Text& text) {
+    return !tables.filter.bits.empty() && text.behind() <= 0x10000;
+}
 
 /// Finds what begins in a text; false when the lanes have given up.
 template <class Lanes>
-MILLRACE_DEVICE bool filter_text(const Text& text, const PatternTables& tables, Lanes lanes, PerLane<LaneIds, Lanes>& found) {
+MILLRACE_DEVICE bool filter_text(const Text& text, const PatternTables& tables, Lanes lanes,
+                                 PerLane<LaneIds, Lanes>& found) {
     const uint8_t* const bits = filter_bits(tables.filter);
     const uint32_t share = Share::words(text, Lanes::count);
-    const int32_t first = static_cast<int32_t>(text.first()), behind = static_cast<int32_t>(text.behind() - lowest_bit(tables.filter.sizes));
+    const int32_t first = static_cast<int32_t>(text.first()),
+                  behind = static_cast<int32_t>(text.behind() - lowest_bit(tables.filter.sizes));
     PlaceList<Lanes> list;
     PerLane<uint32_t, Lanes> tries;
     lanes.for_each(Lanes::count, [&](uint32_t lane) {
-        // A try costs a little more than a step of the walk, which takes one for each byte: so all of them cost less than a walk.
+        // A try costs a little more than a step of the walk, which takes one for each byte: so all of them cost less
+        // than a walk.
         tries.of(lane) = 16 + 4 * share;
         if (lane == 0) list.clear();
     });
@@ -228,8 +241,11 @@ MILLRACE_DEVICE bool filter_text(const Text& text, const PatternTables& tables, 
 #endif
     for (uint32_t done = 0; done < share; done += kWordsAtOnce) {
         lanes.for_each(Lanes::count, [&](uint32_t lane) {
-            const uint32_t from = lane * share + done, to = smaller(lane * share + smaller(done + kWordsAtOnce, share), text.words());
-            if (from < to) list.add(8 * from, places_passing(text, from, to, bits) & places_within(static_cast<int32_t>(8 * from), first, behind));
+            const uint32_t from = lane * share + done,
+                           to = smaller(lane * share + smaller(done + kWordsAtOnce, share), text.words());
+            if (from < to)
+                list.add(8 * from, places_passing(text, from, to, bits) &
+                                       places_within(static_cast<int32_t>(8 * from), first, behind));
         });
         const uint32_t count = list.count();
         if (count == 0) continue;
@@ -251,7 +267,8 @@ MILLRACE_DEVICE bool filter_text(const Text& text, const PatternTables& tables, 
 MILLRACE_DEVICE void stage_filter(const PatternTables& tables, uint32_t* block) {
     if (tables.filter.bits.empty()) return;
     const auto* from = reinterpret_cast<const uint4*>(tables.filter.bits.data());
-    for (uint32_t i = threadIdx.x; i < 4 * kFilterWords / sizeof(uint4); i += blockDim.x) reinterpret_cast<uint4*>(block)[i] = from[i];
+    for (uint32_t i = threadIdx.x; i < 4 * kFilterWords / sizeof(uint4); i += blockDim.x)
+        reinterpret_cast<uint4*>(block)[i] = from[i];
 }
 #endif
 

@@ -9,10 +9,10 @@
 namespace millrace::nf::nids::pattern {
 namespace {
 
-constexpr size_t kWindow = 4;          // bytes that the filter looks at
-constexpr size_t kShortest = 3;        // a pattern of three bytes passes with any fourth one
-constexpr size_t kMostMore = 8;        // bytes that a branch has behind its key
-constexpr size_t kPlacesPerBranch = 4; // at least: a look-up waits for each place that it finds taken
+constexpr size_t kWindow = 4;           // bytes that the filter looks at
+constexpr size_t kShortest = 3;         // a pattern of three bytes passes with any fourth one
+constexpr size_t kMostMore = 8;         // bytes that a branch has behind its key
+constexpr size_t kPlacesPerBranch = 4;  // at least: a look-up waits for each place that it finds taken
 
 using Strings = std::vector<std::string>;
 
@@ -41,7 +41,9 @@ public:
         for (uint32_t last = 0; last < 256; ++last) set(window | last << 24);
     }
     uint32_t count() const {
-        return std::accumulate(bits_.begin(), bits_.end(), 0u, [](uint32_t sum, uint32_t word) { return sum + static_cast<uint32_t>(std::popcount(word)); });
+        return std::accumulate(bits_.begin(), bits_.end(), 0u, [](uint32_t sum, uint32_t word) {
+            return sum + static_cast<uint32_t>(std::popcount(word));
+        });
     }
     std::vector<uint32_t> take() { return std::move(bits_); }
 
@@ -79,7 +81,8 @@ private:
     /// Leaves a node with patterns for later; the sizes of its keys.
     uint16_t open(Node node) {
         uint32_t sizes = 0;
-        for (const std::string_view pattern : node.patterns) sizes |= 1u << (std::min(pattern.size() - node.depth, kWindow) - 1);
+        for (const std::string_view pattern : node.patterns)
+            sizes |= 1u << (std::min(pattern.size() - node.depth, kWindow) - 1);
         if (sizes != 0) open_.push_back(std::move(node));
         return static_cast<uint16_t>(sizes);
     }
@@ -96,7 +99,8 @@ private:
         }
         for (auto begin = longer.begin(); begin != longer.end();) {
             const std::string_view key = begin->substr(node.depth, kWindow);
-            const auto end = std::find_if(begin, longer.end(), [&](std::string_view other) { return other.substr(node.depth, kWindow) != key; });
+            const auto end = std::find_if(
+                begin, longer.end(), [&](std::string_view other) { return other.substr(node.depth, kWindow) != key; });
             add_group(node, {begin, end});
             begin = end;
         }
@@ -106,8 +110,10 @@ private:
     void add_group(const Node& node, std::span<const std::string_view> group) {
         const size_t behind_key = node.depth + kWindow;
         Branch own = branch(node, group.front());
-        // Sorted: what the first and the last have in common all have. The first is the shortest of those that end on the way.
-        const auto differ = std::mismatch(group.front().begin(), group.front().end(), group.back().begin(), group.back().end());
+        // Sorted: what the first and the last have in common all have. The first is the shortest of those that end on
+        // the way.
+        const auto differ = std::mismatch(group.front().begin(), group.front().end(), group.back().begin(),
+                                          group.back().end());
         const size_t common = static_cast<size_t>(differ.first - group.front().begin());
         const std::string_view more = group.front().substr(behind_key, std::min(common - behind_key, kMostMore));
         own.more[0] = packed(more.substr(0, 4));
@@ -130,7 +136,9 @@ private:
         own.key = packed(key);
         return own;
     }
-    uint32_t match_of(std::string_view pattern) const { return automaton_.state_behind(pattern) - automaton_.first_match; }
+    uint32_t match_of(std::string_view pattern) const {
+        return automaton_.state_behind(pattern) - automaton_.first_match;
+    }
 
     const Automaton& automaton_;
     std::vector<Node> open_;

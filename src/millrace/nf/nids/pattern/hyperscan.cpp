@@ -12,8 +12,8 @@
 namespace millrace::nf::nids::pattern {
 namespace {
 
-/// A regular expression that matches the bytes and nothing else, at most kHyperscanLongest of them. Hyperscan's functions
-/// for literals would take the bytes themselves, but since 5.4.1 none that begin with a zero
+/// A regular expression that matches the bytes and nothing else, at most kHyperscanLongest of them. Hyperscan's
+/// functions for literals would take the bytes themselves, but since 5.4.1 none that begin with a zero
 /// (github.com/intel/hyperscan/issues/388), which contents of rules often do.
 std::string expression_of(const std::string& bytes) {
     std::string expression;
@@ -45,8 +45,8 @@ public:
         for (const std::string& expression : expressions) texts.push_back(expression.c_str());
         const std::vector<unsigned> flags(ids.size(), HS_FLAG_CASELESS | HS_FLAG_SINGLEMATCH);
         hs_compile_error_t* error = nullptr;
-        if (hs_compile_multi(texts.data(), flags.data(), ids.data(), static_cast<unsigned>(ids.size()), HS_MODE_BLOCK, nullptr,
-                             &database_, &error) != HS_SUCCESS) {
+        if (hs_compile_multi(texts.data(), flags.data(), ids.data(), static_cast<unsigned>(ids.size()), HS_MODE_BLOCK,
+                             nullptr, &database_, &error) != HS_SUCCESS) {
             const std::string message = error == nullptr ? "no reason given" : error->message;
             hs_free_compile_error(error);
             throw std::runtime_error("Hyperscan cannot compile the patterns: " + message);

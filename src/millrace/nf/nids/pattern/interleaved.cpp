@@ -1,6 +1,6 @@
-// A piece of a payload is searched as a lane of a device searches its share (device.hpp): from the root state, and behind its
-// end only while the state's depth reaches back into it. So every occurrence is seen by the piece in which it begins. What
-// the pieces of a payload find goes to one slot of the collector.
+// A piece of a payload is searched as a lane of a device searches its share (device.hpp): from the root state, and
+// behind its end only while the state's depth reaches back into it. So every occurrence is seen by the piece in which
+// it begins. What the pieces of a payload find goes to one slot of the collector.
 #include "millrace/nf/nids/pattern/interleaved.hpp"
 
 namespace millrace::nf::nids::pattern {
@@ -30,16 +30,11 @@ size_t longest_piece(std::span<const Payload> payloads) {
 template <class Entry>
 class Walk {
 public:
-    Walk(const Automaton& automaton, const Entry* next, std::span<const Payload> payloads, MatchCollector& found, PatternHits& hits)
-        : next_(next),
-          class_of_(automaton.class_of->data()),
-          depth_(automaton.depth->data()),
-          stride_(automaton.stride),
-          first_match_(automaton.first_match),
-          payloads_(payloads),
-          longest_piece_(longest_piece(payloads)),
-          found_(found),
-          hits_(hits) {
+    Walk(const Automaton& automaton, const Entry* next, std::span<const Payload> payloads, MatchCollector& found,
+         PatternHits& hits)
+        : next_(next), class_of_(automaton.class_of->data()), depth_(automaton.depth->data()),
+          stride_(automaton.stride), first_match_(automaton.first_match), payloads_(payloads),
+          longest_piece_(longest_piece(payloads)), found_(found), hits_(hits) {
         for (unsigned slot = 0; slot < kSideBySide; ++slot) free_[slot] = slot;
     }
 
@@ -49,7 +44,8 @@ public:
         while (active < kSideBySide && take(lanes[active])) ++active;
         while (active > 0) {
             size_t steps = static_cast<size_t>(lanes[0].stop - lanes[0].at);
-            for (unsigned i = 1; i < active; ++i) steps = std::min(steps, static_cast<size_t>(lanes[i].stop - lanes[i].at));
+            for (unsigned i = 1; i < active; ++i)
+                steps = std::min(steps, static_cast<size_t>(lanes[i].stop - lanes[i].at));
             advance_all(lanes, active, steps);
             for (unsigned i = 0; i < active;) {
                 if (lanes[i].at != lanes[i].stop) {
@@ -82,8 +78,8 @@ private:
         size_t pieces;  ///< not done yet
     };
 
-    /// Begins the next piece, if there is one. No more payloads than lanes are under way: each has a piece in a lane, or is
-    /// the one that pieces are being taken of.
+    /// Begins the next piece, if there is one. No more payloads than lanes are under way: each has a piece in a lane,
+    /// or is the one that pieces are being taken of.
     bool take(Lane& lane) {
         if (rest_ == rest_end_) {
             while (taken_ < payloads_.size() && payloads_[taken_].bytes == 0) ++taken_;
@@ -102,8 +98,8 @@ private:
         return true;
     }
 
-    /// Chooses the pieces of the next payload, and returns their number. The last is longer by the others' margin, so that
-    /// all take as long.
+    /// Chooses the pieces of the next payload, and returns their number. The last is longer by the others' margin, so
+    /// that all take as long.
     size_t cut(size_t bytes) {
         piece_ = longest_piece_;
         if (is_last(bytes)) return 1;
@@ -137,14 +133,15 @@ private:
     void advance(Lane* lanes, size_t steps) {
         while (steps > 0) {
             const size_t block = std::min(steps, kBlock);
-            const size_t matches = many_ ? advance_block<Count, true>(lanes, block) : advance_block<Count, false>(lanes, block);
+            const size_t matches = many_ ? advance_block<Count, true>(lanes, block)
+                                         : advance_block<Count, false>(lanes, block);
             many_ = matches * kBytesPerMatch > Count * block;
             steps -= block;
         }
     }
 
-    /// Returns the number of matches. They are listed first, as a call in the loop would cost it its registers; where there
-    /// are `Many`, without a branch for each state, which would often be mispredicted.
+    /// Returns the number of matches. They are listed first, as a call in the loop would cost it its registers; where
+    /// there are `Many`, without a branch for each state, which would often be mispredicted.
     template <unsigned Count, bool Many>
     size_t advance_block(Lane* lanes, size_t steps) const {
         const Entry* const next = next_;
@@ -163,7 +160,8 @@ private:
         for (size_t step = 0; step < steps; ++step) {
             for (unsigned i = 0; i < Count; ++i) {
                 states[i] = next[static_cast<size_t>(states[i]) * stride + class_of[texts[i][step]]];
-                if (!Many && states[i] < first_match) [[likely]] continue;
+                if (!Many && states[i] < first_match) [[likely]]
+                    continue;
                 matches[count] = states[i];
                 found_by[count] = static_cast<uint8_t>(i);
                 count += states[i] >= first_match;
@@ -185,23 +183,24 @@ private:
 
     std::span<const Payload> payloads_;
     size_t longest_piece_;
-    size_t taken_ = 0;                   ///< payloads
-    const uint8_t* rest_ = nullptr;      ///< of the last payload taken
+    size_t taken_ = 0;               ///< payloads
+    const uint8_t* rest_ = nullptr;  ///< of the last payload taken
     const uint8_t* rest_end_ = nullptr;
-    size_t piece_ = 0;                   ///< bytes of its pieces
+    size_t piece_ = 0;  ///< bytes of its pieces
     unsigned rest_slot_ = 0;
 
     MatchCollector& found_;
     PatternHits& hits_;
-    UnderWay under_way_[kSideBySide];    ///< by slot
-    unsigned free_[kSideBySide];         ///< slots
+    UnderWay under_way_[kSideBySide];  ///< by slot
+    unsigned free_[kSideBySide];       ///< slots
     unsigned free_count_ = kSideBySide;
-    bool many_ = false;                  ///< matches in the last block
+    bool many_ = false;  ///< matches in the last block
 };
 
 }  // namespace
 
-void walk_interleaved(const Automaton& automaton, std::span<const Payload> payloads, MatchCollector& found, PatternHits& hits) {
+void walk_interleaved(const Automaton& automaton, std::span<const Payload> payloads, MatchCollector& found,
+                      PatternHits& hits) {
     if (automaton.wide->empty()) {
         Walk(automaton, automaton.narrow->data(), payloads, found, hits).run();
     } else {

@@ -13,6 +13,7 @@ inline constexpr unsigned kSideBySide = 12;
 
 /// Searches payloads, cut into pieces where they are too few or one is too long to keep all lanes busy. The first
 /// kSideBySide slots of `found` must be free, and are again afterwards.
-void walk_interleaved(const Automaton& automaton, std::span<const Payload> payloads, MatchCollector& found, PatternHits& hits);
+void walk_interleaved(const Automaton& automaton, std::span<const Payload> payloads, MatchCollector& found,
+                      PatternHits& hits);
 
 }  // namespace millrace::nf::nids::pattern

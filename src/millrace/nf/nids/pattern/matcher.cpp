@@ -19,7 +19,8 @@ constexpr size_t kHyperscanBestWithoutVector = 500;
 Engine choose(const PatternSet& set) {
     const bool vector = is_available(Engine::vector);
     const size_t limit = vector ? kHyperscanBestWithVector : kHyperscanBestWithoutVector;
-    const bool long_ones = std::any_of(set.patterns().begin(), set.patterns().end(), [](const std::string& pattern) { return pattern.size() > kHyperscanLongest; });
+    const bool long_ones = std::any_of(set.patterns().begin(), set.patterns().end(),
+                                       [](const std::string& pattern) { return pattern.size() > kHyperscanLongest; });
     if (set.size() <= limit && !long_ones && is_available(Engine::hyperscan)) return Engine::hyperscan;
     return vector ? Engine::vector : Engine::scalar;
 }

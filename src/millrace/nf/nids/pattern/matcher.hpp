@@ -14,10 +14,10 @@ namespace millrace::nf::nids::pattern {
 
 /// How payloads are searched; see README.md for when each is best.
 enum class Engine {
-    automatic,   ///< the one that is fastest for the set and the machine
-    hyperscan,   ///< Hyperscan's literal matchers
-    vector,      ///< the automaton, many payloads side by side in AVX-512 registers; few as scalar does
-    scalar,      ///< the automaton, pieces of a few payloads side by side; runs everywhere
+    automatic,  ///< the one that is fastest for the set and the machine
+    hyperscan,  ///< Hyperscan's literal matchers
+    vector,     ///< the automaton, many payloads side by side in AVX-512 registers; few as scalar does
+    scalar,     ///< the automaton, pieces of a few payloads side by side; runs everywhere
 };
 
 /// What was found in the payloads of one scan. Meant to be reused: memory is kept from scan to scan.

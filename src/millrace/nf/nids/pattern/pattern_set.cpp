@@ -18,7 +18,8 @@ std::string with_commas(uint64_t value) {
 }  // namespace
 
 PatternSet::PatternSet(std::vector<std::string> patterns)
-    : patterns_(std::move(patterns)), automaton_(build_automaton(patterns_)), filter_(build_filter(patterns_, automaton_)) {}
+    : patterns_(std::move(patterns)), automaton_(build_automaton(patterns_)),
+      filter_(build_filter(patterns_, automaton_)) {}
 
 void PatternSet::attach(nf::Image& image, PatternTables& tables) const {
     // Without a pattern there is nothing to search for, and views of nothing stay empty.

@@ -10,8 +10,8 @@
 
 namespace millrace::nf::nids::pattern {
 
-/// Asks for large pages, from the first byte to the last, which spare most of the address translation. A wish, not a need;
-/// what is smaller than such a page is ordinary memory.
+/// Asks for large pages, from the first byte to the last, which spare most of the address translation. A wish, not a
+/// need; what is smaller than such a page is ordinary memory.
 template <class T>
 struct TableAllocator {
     using value_type = T;
@@ -21,8 +21,8 @@ struct TableAllocator {
 
     T* allocate(size_t count) {
         if (count * sizeof(T) < kLargePage) return static_cast<T*>(::operator new(count * sizeof(T)));
-        // A map of its own: what the heap gives again has small pages already. And from a large page's border on, or the
-        // first rows, the busiest, would lie on small ones.
+        // A map of its own: what the heap gives again has small pages already. And from a large page's border on, or
+        // the first rows, the busiest, would lie on small ones.
         const size_t bytes = mapped_bytes(count);
         void* const map = mmap(nullptr, bytes + kLargePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (map == MAP_FAILED) throw std::bad_alloc();

@@ -14,23 +14,27 @@ MILLRACE_DEVICE uint32_t funnel_right(uint32_t low, uint32_t high, uint32_t shif
 #endif
 }
 
-/// A payload as words of eight bytes from the last multiple of eight at or before its first byte on: places are counted from there.
+/// A payload as words of eight bytes from the last multiple of eight at or before its first byte on: places are counted
+/// from there.
 class Text {
 public:
     MILLRACE_DEVICE Text(const uint8_t* data, uint32_t bytes)
-        : first_(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(data) & 7)), behind_(first_ + bytes), start_(data - first_) {}
+        : first_(static_cast<uint32_t>(reinterpret_cast<uintptr_t>(data) & 7)), behind_(first_ + bytes),
+          start_(data - first_) {}
     MILLRACE_DEVICE uint32_t words() const { return (behind_ + 7) / 8; }
     /// The payload's first place, and the one behind its last.
     MILLRACE_DEVICE uint32_t first() const { return first_; }
     MILLRACE_DEVICE uint32_t behind() const { return behind_; }
     MILLRACE_DEVICE bool has(uint32_t place) const { return place >= first_ && place < behind_; }
-    /// Word `w`, its first byte in the lowest bits. Bytes around the payload may be anything: a GPU reads them with the others.
+    /// Word `w`, its first byte in the lowest bits. Bytes around the payload may be anything: a GPU reads them with the
+    /// others.
     MILLRACE_DEVICE uint64_t word(uint32_t w) const {
 #if MILLRACE_GPU
         return reinterpret_cast<const uint64_t*>(start_)[w];
 #else
         uint64_t word = 0;
-        for (uint32_t k = 0; k < 8; ++k) word |= static_cast<uint64_t>(has(8 * w + k) ? start_[8 * w + k] : 'a') << (8 * k);
+        for (uint32_t k = 0; k < 8; ++k)
+            word |= static_cast<uint64_t>(has(8 * w + k) ? start_[8 * w + k] : 'a') << (8 * k);
         return word;
 #endif
     }
@@ -72,7 +76,9 @@ struct Share {
         end = smaller(begin + each, text.words());
     }
     /// Of each lane but the last ones.
-    MILLRACE_DEVICE static uint32_t words(const Text& text, uint32_t lanes) { return (text.words() + lanes - 1) / lanes; }
+    MILLRACE_DEVICE static uint32_t words(const Text& text, uint32_t lanes) {
+        return (text.words() + lanes - 1) / lanes;
+    }
     uint32_t begin, end;
 };
 

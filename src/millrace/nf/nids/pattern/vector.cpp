@@ -7,8 +7,8 @@
 namespace millrace::nf::nids::pattern {
 namespace {
 
-/// With fewer payloads than this, counted in payloads as long as the longest, too many lanes of a register would stand idle:
-/// ordinary look-ups, which take payloads in pieces, are faster than gathers.
+/// With fewer payloads than this, counted in payloads as long as the longest, too many lanes of a register would stand
+/// idle: ordinary look-ups, which take payloads in pieces, are faster than gathers.
 constexpr size_t kFewPayloads = 32;
 
 bool fills_lanes(std::span<const Payload> payloads) {
@@ -63,8 +63,8 @@ bool has_avx512() {
     // All that *_avx512.cpp files are compiled for.
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512vbmi") &&
-           __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("bmi2");
+           __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+           __builtin_cpu_supports("bmi2");
 }
 
 std::unique_ptr<Matcher> make_vector_matcher(std::shared_ptr<const PatternSet> set) {

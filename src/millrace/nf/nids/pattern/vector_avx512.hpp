@@ -16,7 +16,7 @@ inline constexpr unsigned kLaneCount = 128;
 /// The automaton's arrays; see PatternTables.
 struct Table {
     const uint8_t* class_of;
-    const uint16_t* narrow;   ///< null when `wide` is used
+    const uint16_t* narrow;  ///< null when `wide` is used
     const uint32_t* wide;
     uint32_t stride;
     uint32_t first_match;
@@ -26,9 +26,9 @@ struct Table {
 /// slot, below kLaneCount, until it is finished.
 struct Sink {
     void* context;
-    const uint64_t* const* known;   ///< by slot: a bit for each match (state less first_match) already told
-    void (*match)(void* context, unsigned slot, uint32_t state);      ///< its payload led to a new match state
-    void (*finish)(void* context, unsigned slot, size_t payload);     ///< nothing more will be told of it
+    const uint64_t* const* known;  ///< by slot: a bit for each match (state less first_match) already told
+    void (*match)(void* context, unsigned slot, uint32_t state);   ///< its payload led to a new match state
+    void (*finish)(void* context, unsigned slot, size_t payload);  ///< nothing more will be told of it
 };
 
 /// Walks all payloads; enter only when `has_avx512()`.

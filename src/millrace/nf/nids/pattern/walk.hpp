@@ -1,5 +1,5 @@
-// The walk through the full deterministic automaton of Aho and Corasick ("Efficient string matching", CACM 1975, section 6),
-// by the lanes of a packet side by side.
+// The walk through the full deterministic automaton of Aho and Corasick ("Efficient string matching", CACM 1975,
+// section 6), by the lanes of a packet side by side.
 //
 // Each lane walks its share of the payload's words from the root state. Behind the end of its share it goes on
 // only while the state's depth still reaches back into the share: the state is the longest pattern
@@ -15,11 +15,14 @@ namespace millrace::nf::nids::pattern::detail {
 
 /// Finds what begins in a share of the text; reads on behind it where that is needed.
 template <class Entry>
-MILLRACE_DEVICE void walk_share(const Text& text, const Share& share, const PatternTables& tables, const Entry* next, LaneIds& found) {
+MILLRACE_DEVICE void walk_share(const Text& text, const Share& share, const PatternTables& tables, const Entry* next,
+                                LaneIds& found) {
     const uint8_t* class_of = tables.class_of.data();
     const uint32_t stride = tables.stride;
     const uint32_t first_match = tables.first_match;
-    const auto step = [&](uint32_t from, uint64_t word, uint32_t k) -> uint32_t { return next[from * stride + class_of[word >> (8 * k) & 0xff]]; };
+    const auto step = [&](uint32_t from, uint64_t word, uint32_t k) -> uint32_t {
+        return next[from * stride + class_of[word >> (8 * k) & 0xff]];
+    };
     const uint32_t words = text.words(), begin = share.begin, end = share.end;
     if (begin == end) return;
     uint32_t state = 0;
@@ -73,7 +76,8 @@ MILLRACE_DEVICE void walk_share(const Text& text, const Share& share, const Patt
 
 /// Finds what begins in a text.
 template <class Lanes>
-MILLRACE_DEVICE void walk_text(const Text& text, const PatternTables& tables, Lanes lanes, PerLane<LaneIds, Lanes>& found) {
+MILLRACE_DEVICE void walk_text(const Text& text, const PatternTables& tables, Lanes lanes,
+                               PerLane<LaneIds, Lanes>& found) {
     lanes.for_each(Lanes::count, [&](uint32_t lane) {
         const Share share(text, lane, Lanes::count);
         if (tables.wide.empty()) {

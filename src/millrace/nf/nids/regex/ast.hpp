@@ -17,16 +17,16 @@ enum class Greed : uint8_t { greedy, lazy, possessive };
 
 struct Node {
     enum class Kind : uint8_t {
-        sequence,      ///< children one after the other; none: matches nothing at all, which always succeeds
-        alternatives,  ///< children, the first that leads to a match
-        set,           ///< one byte of `set`
-        repeat,        ///< child, `least` to `most` times
-        capture,       ///< child, remembered as `group`
-        atomic,        ///< child, its first match only
-        look,          ///< child must match, or must not, ahead of here or just behind
-        assertion,     ///< `assertion`, one of the Ops that look at the position
+        sequence,        ///< children one after the other; none: matches nothing at all, which always succeeds
+        alternatives,    ///< children, the first that leads to a match
+        set,             ///< one byte of `set`
+        repeat,          ///< child, `least` to `most` times
+        capture,         ///< child, remembered as `group`
+        atomic,          ///< child, its first match only
+        look,            ///< child must match, or must not, ahead of here or just behind
+        assertion,       ///< `assertion`, one of the Ops that look at the position
         back_reference,  ///< the bytes that `group` matched
-        condition,     ///< two children (yes, no): whether `group` matched; three: the first is a look
+        condition,       ///< two children (yes, no): whether `group` matched; three: the first is a look
     };
     Kind kind = Kind::sequence;
     bool negative = false;  ///< look
@@ -36,7 +36,7 @@ struct Node {
     Op assertion = kSubjectStart;
     uint32_t group = 0;
     uint32_t least = 0, most = 0;
-    size_t offset = 0;      ///< in the pattern, for messages
+    size_t offset = 0;  ///< in the pattern, for messages
     ByteSet set;
     std::vector<Node> children;
 };

@@ -32,8 +32,8 @@ RegexCompileResult RegexSet::add(std::string_view pattern, std::string_view flag
     const size_t sets_before = sets_.size();
     try {
         if (pattern.size() > kMostPatternBytes) throw Refusal{"longer than 16384 bytes", kMostPatternBytes};
-        const std::vector<uint32_t> program =
-            emit_program(parse_pattern(pattern, flags), [this](const ByteSet& set) { return set_index(set); });
+        const std::vector<uint32_t> program = emit_program(parse_pattern(pattern, flags),
+                                                           [this](const ByteSet& set) { return set_index(set); });
         if (code_.size() + program.size() > kMostCodeWords) throw Refusal{"too many programs in one set", 0};
         const uint32_t at = static_cast<uint32_t>(code_.size());
         code_.insert(code_.end(), program.begin(), program.end());

@@ -19,7 +19,7 @@ namespace millrace::nf::nids::regex {
 struct RegexCompileResult {
     std::optional<uint32_t> program;  ///< for regex_search
     std::string reason;
-    size_t offset = 0;                ///< where in the pattern, bytes from 0
+    size_t offset = 0;  ///< where in the pattern, bytes from 0
 
     explicit operator bool() const { return program.has_value(); }
 };

@@ -28,7 +28,6 @@ MILLRACE_DEVICE bool is_word(uint8_t byte) {
     return (byte >= '0' && byte <= '9') || (fold(byte) >= 'a' && fold(byte) <= 'z') || byte == '_';
 }
 
-
 /// The state of one search. `pc` counts words from the start of the program.
 struct Machine {
     /// A choice to return to or a register's former value. The top four bits of `what` are the kind.

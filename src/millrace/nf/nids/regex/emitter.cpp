@@ -10,7 +10,7 @@ namespace {
 using Kind = Node::Kind;
 
 constexpr uint32_t kMostProgramWords = 1u << 16;
-constexpr uint64_t kMostCopiedWords = 96;   // a repetition up to this size is written out, a larger one counts
+constexpr uint64_t kMostCopiedWords = 96;  // a repetition up to this size is written out, a larger one counts
 constexpr uint32_t kMostLiteralBytes = 4096;
 const First kUnknown{ByteSet{}, true};
 
@@ -69,7 +69,8 @@ private:
 
     /// Gives registers to the groups that something refers to.
     void collect(const Node& node) {
-        const bool refers = node.kind == Kind::back_reference || (node.kind == Kind::condition && node.children.size() == 2);
+        const bool refers = node.kind == Kind::back_reference ||
+                            (node.kind == Kind::condition && node.children.size() == 2);
         if (refers && !slots_.contains(node.group)) slots_[node.group] = {reserve(2, node.offset), 0};
         if (refers) slots_[node.group].opened = slots_[node.group].start;
         for (const Node& child : node.children) collect(child);
@@ -289,7 +290,8 @@ private:
         if (may_be_empty) put(kStorePosition, mark);
         emit(body, inner);
         put(kCounterNext, counter);
-        for (uint32_t word : {node.least, node.most, start, body_set, exit_set, mark, static_cast<uint32_t>(lazy)}) put(word);
+        for (uint32_t word : {node.least, node.most, start, body_set, exit_set, mark, static_cast<uint32_t>(lazy)})
+            put(word);
         if (skip != 0) land(skip);
     }
 

@@ -189,7 +189,10 @@ private:
             case '.': return make_set(options_.dot_all ? ~ByteSet{} : ~one_byte('\n'), offset);
             case '^': return make_assertion(options_.lines ? kLineStart : kSubjectStart, offset);
             case '$':
-                return make_assertion(options_.lines ? kLineEnd : options_.end_only ? kSubjectEnd : kLastLineEnd, offset);
+                return make_assertion(options_.lines      ? kLineEnd
+                                      : options_.end_only ? kSubjectEnd
+                                                          : kLastLineEnd,
+                                      offset);
             case '\\': return escape(offset);
             case '*':
             case '+':
@@ -426,7 +429,7 @@ private:
             ++at_;
             return make_set(*set, offset);
         }
-        const std::pair<char, Op> assertions[] = {{'A', kSubjectStart}, {'z', kSubjectEnd},     {'Z', kLastLineEnd},
+        const std::pair<char, Op> assertions[] = {{'A', kSubjectStart}, {'z', kSubjectEnd},      {'Z', kLastLineEnd},
                                                   {'b', kWordBoundary}, {'B', kNotWordBoundary}, {'G', kSearchStart}};
         for (const auto& [letter, op] : assertions)
             if (c == letter) {
@@ -466,7 +469,7 @@ private:
     bool quoting_ = false;  ///< between \Q and \E
     uint32_t groups_ = 0;
     std::map<std::string, uint32_t> names_;
-    std::vector<std::pair<uint32_t, size_t>> referenced_;  ///< group, where
+    std::vector<std::pair<uint32_t, size_t>> referenced_;           ///< group, where
     std::vector<std::pair<std::string, size_t>> named_references_;  ///< name, where
 };
 

@@ -9,8 +9,8 @@ namespace millrace::nf::nids::regex {
 
 struct Parsed {
     Node root;
-    uint32_t groups = 0;      ///< capturing groups
-    bool anchored = false;    ///< flag A
+    uint32_t groups = 0;    ///< capturing groups
+    bool anchored = false;  ///< flag A
 };
 
 /// Parses a pattern without its slashes, in the syntax of README.md. `flags` are letters of "imsxAEG".

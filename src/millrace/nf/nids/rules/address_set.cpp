@@ -73,7 +73,8 @@ Ranges everything() {
 AddressRanges read_prefix(std::string_view text, size_t at) {
     if (text == "any") return AddressRanges::any();
     if (const size_t dash = text.find('-'); dash != std::string_view::npos) {
-        const AddressRanges low = read_prefix(text.substr(0, dash), at), high = read_prefix(text.substr(dash + 1), at + dash + 1);
+        const AddressRanges low = read_prefix(text.substr(0, dash), at),
+                            high = read_prefix(text.substr(dash + 1), at + dash + 1);
         const auto between = [&](const auto& from, const auto& to) {
             if (from.empty() || to.empty() || from.ranges()[0].low > to.ranges()[0].high)
                 throw RuleError{at, "'" + std::string(text) + "' is not a range of addresses"};
@@ -85,17 +86,21 @@ AddressRanges read_prefix(std::string_view text, size_t at) {
     std::string address(text);
     // Suricata and Snort take a network mask, too: 10.0.0.0/255.0.0.0.
     if (const size_t slash = address.find('/'); slash != std::string::npos) {
-        if (const auto mask = parse_prefix(address.substr(slash + 1)); mask && !mask->ipv6 && address.find('.', slash) != std::string::npos) {
+        if (const auto mask = parse_prefix(address.substr(slash + 1));
+            mask && !mask->ipv6 && address.find('.', slash) != std::string::npos) {
             const uint32_t bits = mask->ipv4();
             if ((~bits & (~bits + 1)) != 0) throw RuleError{at + slash + 1, "the network mask has holes"};
             address = address.substr(0, slash + 1) + std::to_string(std::popcount(bits));
         }
     }
     const auto prefix = parse_prefix(address, true);
-    if (!prefix) throw RuleError{at, "'" + std::string(text) + "' is not an address", "write 10.0.0.0/8, 2001:db8::/32, [a, b], !a, $NAME or any"};
+    if (!prefix)
+        throw RuleError{at, "'" + std::string(text) + "' is not an address",
+                        "write 10.0.0.0/8, 2001:db8::/32, [a, b], !a, $NAME or any"};
     AddressRanges ranges;
     if (prefix->ipv6) {
-        const Wide low = wide(prefix->bytes), hosts = prefix->length == 0 ? ~Wide{0} : (Wide{1} << (128 - prefix->length)) - 1;
+        const Wide low = wide(prefix->bytes),
+                   hosts = prefix->length == 0 ? ~Wide{0} : (Wide{1} << (128 - prefix->length)) - 1;
         ranges.v6 = RangeList<Wide>({{low, low | hosts}});
     } else {
         const uint32_t low = prefix->ipv4(), hosts = prefix->length == 0 ? ~0u : (1u << (32 - prefix->length)) - 1;
@@ -110,7 +115,8 @@ uint16_t read_port(std::string_view text, size_t at, uint16_t otherwise) {
     uint16_t value = 0;
     const auto [end, error] = std::from_chars(piece.text.data(), piece.text.data() + piece.text.size(), value);
     if (error != std::errc{} || end != piece.text.data() + piece.text.size())
-        throw RuleError{piece.at, "'" + std::string(piece.text) + "' is not a port", "ports are 0 to 65535, ranges low:high, or any"};
+        throw RuleError{piece.at, "'" + std::string(piece.text) + "' is not a port",
+                        "ports are 0 to 65535, ranges low:high, or any"};
     return value;
 }
 
@@ -121,7 +127,8 @@ PortRanges read_ports(std::string_view text, size_t at) {
         const uint16_t port = read_port(text, at, 0);
         return PortRanges({{port, port}});
     }
-    const uint16_t low = read_port(text.substr(0, colon), at, 0), high = read_port(text.substr(colon + 1), at + colon + 1, 65535);
+    const uint16_t low = read_port(text.substr(0, colon), at, 0),
+                   high = read_port(text.substr(colon + 1), at + colon + 1, 65535);
     if (low > high) throw RuleError{at, "the range of ports ends before it begins"};
     return PortRanges({{low, high}});
 }
@@ -130,12 +137,15 @@ PortRanges read_ports(std::string_view text, size_t at) {
 
 Variables Variables::defaults() {
     Variables variables;
-    for (const char* name : {"HOME_NET", "EXTERNAL_NET", "HTTP_SERVERS", "SMTP_SERVERS", "SQL_SERVERS", "DNS_SERVERS", "TELNET_SERVERS",
-                             "SSH_SERVERS", "FTP_SERVERS", "SIP_SERVERS", "SNMP_SERVERS", "AIM_SERVERS", "DC_SERVERS", "DNP3_SERVER", "DNP3_CLIENT",
-                             "MODBUS_SERVER", "MODBUS_CLIENT", "ENIP_SERVER", "ENIP_CLIENT"})
+    for (const char* name :
+         {"HOME_NET", "EXTERNAL_NET", "HTTP_SERVERS", "SMTP_SERVERS", "SQL_SERVERS", "DNS_SERVERS", "TELNET_SERVERS",
+          "SSH_SERVERS", "FTP_SERVERS", "SIP_SERVERS", "SNMP_SERVERS", "AIM_SERVERS", "DC_SERVERS", "DNP3_SERVER",
+          "DNP3_CLIENT", "MODBUS_SERVER", "MODBUS_CLIENT", "ENIP_SERVER", "ENIP_CLIENT"})
         variables.set(name, "any");
-    variables.set("HTTP_PORTS", "[80,81,311,591,593,901,1220,1414,1830,2301,2381,2809,3128,3702,4343,5250,7001,7145,7510,7777,7779,"
-                                "8000,8008,8014,8028,8080,8088,8118,8123,8180,8181,8243,8280,8800,8888,8899,9080,9090,9091,9443,9999,11371,55555]");
+    variables.set("HTTP_PORTS",
+                  "[80,81,311,591,593,901,1220,1414,1830,2301,2381,2809,3128,3702,4343,5250,7001,7145,7510,7777,7779,"
+                  "8000,8008,8014,8028,8080,8088,8118,8123,8180,8181,8243,8280,8800,8888,8899,9080,9090,9091,9443,9999,"
+                  "11371,55555]");
     variables.set("FILE_DATA_PORTS", "[$HTTP_PORTS,110,143]");
     variables.set("SHELLCODE_PORTS", "!80");
     variables.set("ORACLE_PORTS", "1024:");
@@ -160,7 +170,8 @@ const std::string& Variables::value_of(std::string_view name, size_t at, int dep
     for (const auto& [known, value] : values_) names.push_back(known);
     const std::string closest = closest_word(std::string(name), names);
     throw RuleError{at, "$" + std::string(name) + " is not defined",
-                    closest.empty() ? "define it under 'variables:'" : "did you mean $" + closest + "? Or define it under 'variables:'"};
+                    closest.empty() ? "define it under 'variables:'"
+                                    : "did you mean $" + closest + "? Or define it under 'variables:'"};
 }
 
 template <class Ranges, class ReadOne>

@@ -19,8 +19,9 @@ constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
     {"var", "variables stand under 'variables:'"},
     {"ipvar", "variables stand under 'variables:'"},
     {"portvar", "variables stand under 'variables:'"},
-    {"config", "a rule file holds rules, suppress, event_filter and threshold lines; a classification.config is "
-               "named under 'classification:'"},
+    {"config",
+     "a rule file holds rules, suppress, event_filter and threshold lines; a classification.config is "
+     "named under 'classification:'"},
     {"output", "a rule file holds rules, suppress, event_filter and threshold lines"},
     {"preprocessor", "a rule file holds rules, suppress, event_filter and threshold lines"},
 };
@@ -29,8 +30,9 @@ std::string_view first_word(std::string_view line) { return line.substr(0, line.
 
 /// The number behind `name` in `part`, which is "gen_id 1" or "sig_id 2".
 uint32_t read_id(const std::vector<Word>& parts, size_t index, std::string_view name, size_t end) {
-    static constexpr const char* kHint = "suppress gen_id 1, sig_id 2 or event_filter gen_id 1, sig_id 2, type limit, "
-                                         "track by_src, count 1, seconds 60";
+    static constexpr const char* kHint =
+        "suppress gen_id 1, sig_id 2 or event_filter gen_id 1, sig_id 2, type limit, "
+        "track by_src, count 1, seconds 60";
     const Word part = index < parts.size() ? parts[index] : Word{{}, end};
     const auto words = split_words(part.text, part.at);
     if (words.size() != 2 || words[0].text != name)

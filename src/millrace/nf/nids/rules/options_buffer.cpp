@@ -80,13 +80,18 @@ constexpr NamedBuffer kBuffers[] = {
 };
 
 /// Snort 3: `http_header:field user-agent;`
-constexpr std::pair<std::string_view, Buffer> kHeaderFields[] = {
-    {"user-agent", Buffer::http_user_agent},      {"host", Buffer::http_host_raw},
-    {"cookie", Buffer::http_cookie},              {"referer", Buffer::http_referer},
-    {"content-type", Buffer::http_content_type},  {"content-length", Buffer::http_content_len},
-    {"accept", Buffer::http_accept},              {"accept-language", Buffer::http_accept_lang},
-    {"accept-encoding", Buffer::http_accept_enc}, {"connection", Buffer::http_connection},
-    {"location", Buffer::http_location},          {"server", Buffer::http_server}};
+constexpr std::pair<std::string_view, Buffer> kHeaderFields[] = {{"user-agent", Buffer::http_user_agent},
+                                                                 {"host", Buffer::http_host_raw},
+                                                                 {"cookie", Buffer::http_cookie},
+                                                                 {"referer", Buffer::http_referer},
+                                                                 {"content-type", Buffer::http_content_type},
+                                                                 {"content-length", Buffer::http_content_len},
+                                                                 {"accept", Buffer::http_accept},
+                                                                 {"accept-language", Buffer::http_accept_lang},
+                                                                 {"accept-encoding", Buffer::http_accept_enc},
+                                                                 {"connection", Buffer::http_connection},
+                                                                 {"location", Buffer::http_location},
+                                                                 {"server", Buffer::http_server}};
 
 void select(RuleBuilder& builder, Buffer buffer, const Option& option) {
     builder.buffer = buffer;
@@ -94,7 +99,8 @@ void select(RuleBuilder& builder, Buffer buffer, const Option& option) {
     if (!option.has_value || option.value.empty()) return;
     const auto words = split_words(option.value, option.value_at);
     std::string field(words.size() == 2 ? words[1].text : std::string_view{});
-    std::transform(field.begin(), field.end(), field.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::transform(field.begin(), field.end(), field.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     if (buffer == Buffer::http_header && words[0].text == "field")
         for (const auto& [name, of_field] : kHeaderFields)
             if (name == field) return void(builder.buffer = of_field);
@@ -104,7 +110,8 @@ void select(RuleBuilder& builder, Buffer buffer, const Option& option) {
 }  // namespace
 
 std::optional<BufferName> find_buffer(std::string_view name) {
-    const auto found = std::find_if(std::begin(kBuffers), std::end(kBuffers), [&](const NamedBuffer& b) { return b.name == name; });
+    const auto found = std::find_if(std::begin(kBuffers), std::end(kBuffers),
+                                    [&](const NamedBuffer& b) { return b.name == name; });
     if (found == std::end(kBuffers)) return std::nullopt;
     return BufferName{found->buffer, found->modifier};
 }

@@ -19,7 +19,8 @@ void read_data_at(RuleBuilder& builder, const Option& option) {
     data_at.offset = builder.number(number, 0, kMost);
     for (size_t i = 1; i < parts.size(); ++i) {
         if (parts[i].text == "relative") data_at.relative = true;
-        else if (parts[i].text != "rawbytes") throw RuleError{parts[i].at, "'" + std::string(parts[i].text) + "' does not modify isdataat"};
+        else if (parts[i].text != "rawbytes")
+            throw RuleError{parts[i].at, "'" + std::string(parts[i].text) + "' does not modify isdataat"};
     }
     builder.add(data_at, option);
 }
@@ -81,15 +82,16 @@ std::vector<Word> words_of(const Word& part) {
 
 void read_byte_test(RuleBuilder& builder, const Option& option) {
     static constexpr std::pair<std::string_view, Comparison> kComparisons[] = {
-        {"<", Comparison::less}, {"<=", Comparison::less_equal}, {"=", Comparison::equal}, {"==", Comparison::equal},
-        {">=", Comparison::greater_equal}, {">", Comparison::greater}, {"!=", Comparison::not_equal},
-        {"&", Comparison::any_bit}, {"^", Comparison::xor_bits}};
+        {"<", Comparison::less},       {"<=", Comparison::less_equal},    {"=", Comparison::equal},
+        {"==", Comparison::equal},     {">=", Comparison::greater_equal}, {">", Comparison::greater},
+        {"!=", Comparison::not_equal}, {"&", Comparison::any_bit},        {"^", Comparison::xor_bits}};
     auto parts = need(option, 4);
     ByteTest test;
     test.format.count = read_count(builder, parts[0], 0);
     std::string_view sign = parts[1].text;
     const auto lookup = [&](std::string_view text) {
-        return std::find_if(std::begin(kComparisons), std::end(kComparisons), [&](const auto& c) { return c.first == text; });
+        return std::find_if(std::begin(kComparisons), std::end(kComparisons),
+                            [&](const auto& c) { return c.first == text; });
     };
     auto found = lookup(sign);
     if (found == std::end(kComparisons) && sign.starts_with('!')) {
@@ -97,14 +99,16 @@ void read_byte_test(RuleBuilder& builder, const Option& option) {
         sign = trim(sign.substr(1));
         found = sign.empty() ? lookup("=") : lookup(sign);
     }
-    if (found == std::end(kComparisons)) throw RuleError{parts[1].at, "'" + std::string(parts[1].text) + "' is not a comparison"};
+    if (found == std::end(kComparisons))
+        throw RuleError{parts[1].at, "'" + std::string(parts[1].text) + "' is not a comparison"};
     test.comparison = found->second;
     test.operand = builder.number(parts[2], 0, std::numeric_limits<int64_t>::max());
     test.format.offset = builder.number(parts[3], -kMost, kMost);
     for (size_t i = 4; i < parts.size(); ++i)
         if (!read_format(builder, test.format, words_of(parts[i]))) unknown(option, parts[i]);
     check_count(test.format, parts[0]);
-    if (test.format.count == 0 && test.format.string == 0) throw RuleError{parts[0].at, "only a string may have 0 bytes, that is: as many as are digits"};
+    if (test.format.count == 0 && test.format.string == 0)
+        throw RuleError{parts[0].at, "only a string may have 0 bytes, that is: as many as are digits"};
     builder.add(test, option);
 }
 
@@ -119,7 +123,8 @@ void read_byte_jump(RuleBuilder& builder, const Option& option) {
         if (name == "align") jump.align = true;
         else if (name == "from_beginning") jump.from_beginning = true;
         else if (name == "from_end") jump.from_end = true;
-        else if (name == "multiplier" && words.size() == 2) jump.multiplier = static_cast<uint32_t>(read_integer(words[1], 1, kMost));
+        else if (name == "multiplier" && words.size() == 2)
+            jump.multiplier = static_cast<uint32_t>(read_integer(words[1], 1, kMost));
         else if (name == "post_offset" && words.size() == 2) {
             const Number post = builder.number(words[1], -kMost, kMost);
             if (post.slot >= 0) builder.rule.refuse("a post_offset that is a variable");
@@ -141,7 +146,8 @@ void read_byte_extract(RuleBuilder& builder, const Option& option) {
         if (name == "align") {
             extract.align = true;
             if (words.size() == 2 && words[1].text != "4") builder.rule.refuse("align other than 4");
-        } else if (name == "multiplier" && words.size() == 2) extract.multiplier = static_cast<uint32_t>(read_integer(words[1], 1, kMost));
+        } else if (name == "multiplier" && words.size() == 2)
+            extract.multiplier = static_cast<uint32_t>(read_integer(words[1], 1, kMost));
         else if (!read_format(builder, extract.format, words)) unknown(option, parts[i]);
     }
     check_count(extract.format, parts[0]);

@@ -29,8 +29,10 @@ bool modify(RuleBuilder& builder, Content& content, std::string_view name, const
         content.fast_pattern = true;
         if (value.text.empty() || value.text == "only") return true;
         const auto part = split_commas(value.text, value.at);
-        if (part.size() != 2) throw RuleError{value.at, "fast_pattern takes nothing, 'only', or an offset and a length"};
-        content.fast_part = std::pair(static_cast<uint32_t>(read_integer(part[0], 0, kMost)), static_cast<uint32_t>(read_integer(part[1], 1, kMost)));
+        if (part.size() != 2)
+            throw RuleError{value.at, "fast_pattern takes nothing, 'only', or an offset and a length"};
+        content.fast_part = std::pair(static_cast<uint32_t>(read_integer(part[0], 0, kMost)),
+                                      static_cast<uint32_t>(read_integer(part[1], 1, kMost)));
     } else if (name == "fast_pattern_offset" || name == "fast_pattern_length") {
         content.fast_pattern = true;  // only a hint on which part to look for first
     } else {
@@ -68,10 +70,11 @@ struct RegexFlag {
 };
 /// Flags that name a buffer (Snort 2.9 manual, section 3.5.30; Suricata's keyword pcre).
 constexpr RegexFlag kRegexBuffers[] = {
-    {'U', Buffer::http_uri},       {'I', Buffer::http_uri},       {'H', Buffer::http_header},    {'D', Buffer::http_header},
-    {'P', Buffer::http_request_body}, {'Q', Buffer::http_response_body}, {'M', Buffer::http_method}, {'C', Buffer::http_cookie},
-    {'K', Buffer::http_cookie},    {'V', Buffer::http_user_agent}, {'W', Buffer::http_host},     {'Z', Buffer::http_host_raw},
-    {'S', Buffer::http_stat_code}, {'Y', Buffer::http_stat_msg}};
+    {'U', Buffer::http_uri},        {'I', Buffer::http_uri},          {'H', Buffer::http_header},
+    {'D', Buffer::http_header},     {'P', Buffer::http_request_body}, {'Q', Buffer::http_response_body},
+    {'M', Buffer::http_method},     {'C', Buffer::http_cookie},       {'K', Buffer::http_cookie},
+    {'V', Buffer::http_user_agent}, {'W', Buffer::http_host},         {'Z', Buffer::http_host_raw},
+    {'S', Buffer::http_stat_code},  {'Y', Buffer::http_stat_msg}};
 
 void read_regex(RuleBuilder& builder, const Option& option) {
     std::string_view value = option.value;
@@ -103,7 +106,8 @@ void read_regex(RuleBuilder& builder, const Option& option) {
     // ';' and '"' may stand escaped for the sake of the rule language; the expression means the same.
     Buffer buffer = builder.buffer;
     for (const char flag : flags) {
-        const auto named = std::find_if(std::begin(kRegexBuffers), std::end(kRegexBuffers), [&](const RegexFlag& f) { return f.letter == flag; });
+        const auto named = std::find_if(std::begin(kRegexBuffers), std::end(kRegexBuffers),
+                                        [&](const RegexFlag& f) { return f.letter == flag; });
         if (flag == 'R') {
             regex.relative = true;
         } else if (named != std::end(kRegexBuffers)) {
@@ -127,9 +131,10 @@ bool read_content_option(RuleBuilder& builder, const Option& option) {
     } else if (option.keyword == "pcre") {
         read_regex(builder, option);
     } else {
-        static constexpr std::string_view kModifiers[] = {"nocase",     "offset",   "depth",        "distance", "within",
-                                                          "startswith", "endswith", "fast_pattern", "rawbytes"};
-        if (std::find(std::begin(kModifiers), std::end(kModifiers), option.keyword) == std::end(kModifiers)) return false;
+        static constexpr std::string_view kModifiers[] = {
+            "nocase", "offset", "depth", "distance", "within", "startswith", "endswith", "fast_pattern", "rawbytes"};
+        if (std::find(std::begin(kModifiers), std::end(kModifiers), option.keyword) == std::end(kModifiers))
+            return false;
         if (option.keyword == "rawbytes") return true;
         Term& term = builder.modified(option);
         modify(builder, std::get<Content>(term.option), option.keyword, {option.value, option.value_at});

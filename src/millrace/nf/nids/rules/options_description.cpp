@@ -81,7 +81,7 @@ bool read_description(RuleBuilder& builder, const Option& option) {
         read_flow_number(builder, option);
     } else {
         // Told to people, or about what else to record: nothing that decides whether the rule matches.
-        static constexpr std::string_view kInformation[] = {"service", "rem",  "target", "tag",      "logto",
+        static constexpr std::string_view kInformation[] = {"service", "rem",       "target",   "tag",    "logto",
                                                             "soid",    "prefilter", "requires", "session"};
         return std::find(std::begin(kInformation), std::end(kInformation), keyword) != std::end(kInformation);
     }

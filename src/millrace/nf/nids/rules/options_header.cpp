@@ -9,16 +9,23 @@ namespace {
 
 void read_flow(RuleBuilder& builder, const Option& option) {
     static constexpr std::pair<std::string_view, uint16_t> kWords[] = {
-        {"established", CompiledRule::kEstablished}, {"not_established", CompiledRule::kNotEstablished},
-        {"to_server", CompiledRule::kToServer},      {"from_client", CompiledRule::kToServer},
-        {"to_client", CompiledRule::kToClient},      {"from_server", CompiledRule::kToClient},
-        {"only_frag", CompiledRule::kOnlyFragments}, {"no_frag", CompiledRule::kNoFragments},
-        {"stateless", 0},                            {"no_stream", 0},
+        {"established", CompiledRule::kEstablished},
+        {"not_established", CompiledRule::kNotEstablished},
+        {"to_server", CompiledRule::kToServer},
+        {"from_client", CompiledRule::kToServer},
+        {"to_client", CompiledRule::kToClient},
+        {"from_server", CompiledRule::kToClient},
+        {"only_frag", CompiledRule::kOnlyFragments},
+        {"no_frag", CompiledRule::kNoFragments},
+        {"stateless", 0},
+        {"no_stream", 0},
         {"only_stream", 0}};
     for (const Word& word : split_commas(option.value, option.value_at)) {
-        const auto found = std::find_if(std::begin(kWords), std::end(kWords), [&](const auto& w) { return w.first == word.text; });
+        const auto found = std::find_if(std::begin(kWords), std::end(kWords),
+                                        [&](const auto& w) { return w.first == word.text; });
         if (found == std::end(kWords))
-            throw RuleError{word.at, "'" + std::string(word.text) + "' says nothing of a flow", "such as established, to_server"};
+            throw RuleError{word.at, "'" + std::string(word.text) + "' says nothing of a flow",
+                            "such as established, to_server"};
         builder.rule.header |= found->second;
     }
 }
@@ -28,15 +35,18 @@ uint32_t read_letters(const Word& word, const std::pair<char, uint32_t>* letters
     uint32_t bits = 0;
     for (const char letter : word.text) {
         if (letter == zero || letter == ' ') continue;
-        const auto found = std::find_if(letters, letters + count, [&](const auto& l) { return l.first == std::toupper(static_cast<unsigned char>(letter)); });
-        if (found == letters + count) throw RuleError{word.at, "'" + std::string(1, letter) + "' is not one of these bits"};
+        const auto found = std::find_if(letters, letters + count, [&](const auto& l) {
+            return l.first == std::toupper(static_cast<unsigned char>(letter));
+        });
+        if (found == letters + count)
+            throw RuleError{word.at, "'" + std::string(1, letter) + "' is not one of these bits"};
         bits |= found->second;
     }
     return bits;
 }
 
-void read_bits(RuleBuilder& builder, const Option& option, Field field, const std::pair<char, uint32_t>* letters, size_t count,
-               uint32_t all) {
+void read_bits(RuleBuilder& builder, const Option& option, Field field, const std::pair<char, uint32_t>* letters,
+               size_t count, uint32_t all) {
     const auto parts = split_commas(option.value, option.value_at);
     Word set = parts[0];
     char how = 0;
@@ -65,16 +75,19 @@ void add_range(RuleBuilder& builder, const Option& option, Field field) {
 
 void read_ip_protocol(RuleBuilder& builder, const Option& option) {
     static constexpr std::pair<std::string_view, uint32_t> kNames[] = {
-        {"icmp", 1}, {"igmp", 2}, {"ipip", 4}, {"tcp", 6}, {"udp", 17}, {"gre", 47}, {"esp", 50}, {"ah", 51}, {"ipv6-icmp", 58},
-        {"icmp6", 58}, {"ospf", 89}, {"pim", 103}, {"sctp", 132}, {"egp", 8}, {"igp", 9}, {"ipv6", 41}, {"rsvp", 46}, {"vrrp", 112}};
+        {"icmp", 1},   {"igmp", 2}, {"ipip", 4},       {"tcp", 6},    {"udp", 17},  {"gre", 47},
+        {"esp", 50},   {"ah", 51},  {"ipv6-icmp", 58}, {"icmp6", 58}, {"ospf", 89}, {"pim", 103},
+        {"sctp", 132}, {"egp", 8},  {"igp", 9},        {"ipv6", 41},  {"rsvp", 46}, {"vrrp", 112}};
     std::string_view text = option.value;
     const bool negated = text.starts_with('!');
     if (negated) text = trim(text.substr(1));
     std::string name(text);
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     for (const auto& [known, number] : kNames)
         if (known == name) return void(builder.add(FieldRange{Field::ip_protocol, number, number, negated}, option));
-    if (!name.empty() && std::isalpha(static_cast<unsigned char>(name[0]))) return builder.rule.refuse("ip_proto", name);
+    if (!name.empty() && std::isalpha(static_cast<unsigned char>(name[0])))
+        return builder.rule.refuse("ip_proto", name);
     add_range(builder, option, Field::ip_protocol);
 }
 
@@ -96,7 +109,8 @@ NumberRange read_range(const Word& word) {
     const auto between = [&](size_t at, size_t bytes, bool inclusive) {
         range.low = value(text.substr(0, at));
         range.high = value(text.substr(at + bytes));
-        if (range.low > range.high) throw RuleError{word.at, "the range '" + std::string(word.text) + "' ends before it begins"};
+        if (range.low > range.high)
+            throw RuleError{word.at, "the range '" + std::string(word.text) + "' ends before it begins"};
         if (inclusive) return;
         if (range.high - range.low < 2) return nothing();
         ++range.low;
@@ -119,7 +133,8 @@ NumberRange read_range(const Word& word) {
     } else if (const size_t dash = text.find('-'); dash != std::string_view::npos) {
         range.low = dash == 0 ? 0 : value(text.substr(0, dash));
         if (dash + 1 < text.size()) range.high = value(text.substr(dash + 1));
-        if (range.low > range.high) throw RuleError{word.at, "the range '" + std::string(word.text) + "' ends before it begins"};
+        if (range.low > range.high)
+            throw RuleError{word.at, "the range '" + std::string(word.text) + "' ends before it begins"};
     } else {
         if (text.starts_with('=')) text.remove_prefix(1);
         range.low = range.high = value(text);
@@ -128,16 +143,26 @@ NumberRange read_range(const Word& word) {
 }
 
 bool read_header_option(RuleBuilder& builder, const Option& option) {
-    static constexpr std::pair<std::string_view, Field> kRanges[] = {
-        {"dsize", Field::payload_bytes}, {"ttl", Field::ip_ttl},      {"tos", Field::ip_tos},       {"id", Field::ip_id},
-        {"fragoffset", Field::ip_fragment_offset}, {"seq", Field::tcp_seq}, {"ack", Field::tcp_ack}, {"window", Field::tcp_window},
-        {"tcp.seq", Field::tcp_seq}, {"tcp.ack", Field::tcp_ack}, {"itype", Field::icmp_type}, {"icode", Field::icmp_code},
-        {"icmp_id", Field::icmp_id}, {"icmp_seq", Field::icmp_seq}};
-    static constexpr std::pair<char, uint32_t> kTcpFlags[] = {{'F', 1},  {'S', 2},    {'R', 4},    {'P', 8},   {'A', 16},
-                                                              {'U', 32}, {'E', 64},   {'2', 64},   {'C', 128}, {'1', 128}};
+    static constexpr std::pair<std::string_view, Field> kRanges[] = {{"dsize", Field::payload_bytes},
+                                                                     {"ttl", Field::ip_ttl},
+                                                                     {"tos", Field::ip_tos},
+                                                                     {"id", Field::ip_id},
+                                                                     {"fragoffset", Field::ip_fragment_offset},
+                                                                     {"seq", Field::tcp_seq},
+                                                                     {"ack", Field::tcp_ack},
+                                                                     {"window", Field::tcp_window},
+                                                                     {"tcp.seq", Field::tcp_seq},
+                                                                     {"tcp.ack", Field::tcp_ack},
+                                                                     {"itype", Field::icmp_type},
+                                                                     {"icode", Field::icmp_code},
+                                                                     {"icmp_id", Field::icmp_id},
+                                                                     {"icmp_seq", Field::icmp_seq}};
+    static constexpr std::pair<char, uint32_t> kTcpFlags[] = {{'F', 1},  {'S', 2},  {'R', 4},  {'P', 8},   {'A', 16},
+                                                              {'U', 32}, {'E', 64}, {'2', 64}, {'C', 128}, {'1', 128}};
     static constexpr std::pair<char, uint32_t> kFragmentBits[] = {{'R', 4}, {'D', 2}, {'M', 1}};
     const std::string_view keyword = option.keyword;
-    const auto range = std::find_if(std::begin(kRanges), std::end(kRanges), [&](const auto& r) { return r.first == keyword; });
+    const auto range = std::find_if(std::begin(kRanges), std::end(kRanges),
+                                    [&](const auto& r) { return r.first == keyword; });
     if (range != std::end(kRanges)) {
         add_range(builder, option, range->second);
     } else if (keyword == "flow") {

@@ -13,7 +13,9 @@ public:
     struct Range {
         T low, high;
         friend bool operator==(const Range&, const Range&) = default;
-        friend bool operator<(const Range& a, const Range& b) { return a.low != b.low ? a.low < b.low : a.high < b.high; }
+        friend bool operator<(const Range& a, const Range& b) {
+            return a.low != b.low ? a.low < b.low : a.high < b.high;
+        }
     };
     static constexpr T kLast = static_cast<T>(~T{0});
 
@@ -59,7 +61,8 @@ private:
         std::sort(ranges_.begin(), ranges_.end());
         std::vector<Range> merged;
         for (const Range& range : ranges_) {
-            const bool joins = !merged.empty() && (merged.back().high == kLast || range.low <= static_cast<T>(merged.back().high + 1));
+            const bool joins = !merged.empty() &&
+                               (merged.back().high == kLast || range.low <= static_cast<T>(merged.back().high + 1));
             if (joins) {
                 merged.back().high = std::max(merged.back().high, range.high);
             } else {

@@ -81,7 +81,8 @@ struct SameIp {};
 
 /// One option that a packet is checked for, and the buffer it looks at.
 struct Term {
-    std::variant<Content, Regex, DataAt, ByteTest, ByteJump, ByteExtract, BufferBytes, FieldRange, FieldMask, SameIp> option;
+    std::variant<Content, Regex, DataAt, ByteTest, ByteJump, ByteExtract, BufferBytes, FieldRange, FieldMask, SameIp>
+        option;
     Buffer buffer = Buffer::payload;
     bool dot_prefix = false;
     uint32_t at = 0;  ///< where it stands in the rule's text
@@ -128,7 +129,7 @@ struct Rule {
     bool silent = false;  ///< noalert
 
     Location where;
-    std::string unsupported;  ///< why it cannot be applied; empty when it can
+    std::string unsupported;        ///< why it cannot be applied; empty when it can
     std::string unsupported_group;  ///< the same without what differs from rule to rule
 
     void refuse(const std::string& group, const std::string& detail = {}) {

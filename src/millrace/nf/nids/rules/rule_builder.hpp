@@ -12,10 +12,10 @@ namespace millrace::nf::nids {
 
 struct RuleBuilder {
     Rule rule;
-    bool snort3 = false;       ///< `http_uri;` selects a buffer, and does not modify the content before
+    bool snort3 = false;              ///< `http_uri;` selects a buffer, and does not modify the content before
     Buffer buffer = Buffer::payload;  ///< selected for the options that follow
     bool dot_prefix = false;
-    int last_content = -1;     ///< in rule.terms; -1: none yet
+    int last_content = -1;           ///< in rule.terms; -1: none yet
     std::vector<std::string> slots;  ///< names of the variables
     bool sets_flow_state = false;
 
@@ -48,11 +48,11 @@ struct NumberRange {
 NumberRange read_range(const Word& word);
 
 // Each reads the option if its keyword is one of its own, and says whether it was.
-bool read_description(RuleBuilder& builder, const Option& option);  ///< msg, sid, threshold, flowbits, …
-bool read_header_option(RuleBuilder& builder, const Option& option);  ///< flow, flags, ttl, …
-bool read_content_option(RuleBuilder& builder, const Option& option); ///< content, its modifiers, pcre
-bool read_byte_option(RuleBuilder& builder, const Option& option);    ///< isdataat, byte_test, bsize, …
-bool read_buffer_option(RuleBuilder& builder, const Option& option);  ///< http_uri, file_data, tls.sni, …
+bool read_description(RuleBuilder& builder, const Option& option);     ///< msg, sid, threshold, flowbits, …
+bool read_header_option(RuleBuilder& builder, const Option& option);   ///< flow, flags, ttl, …
+bool read_content_option(RuleBuilder& builder, const Option& option);  ///< content, its modifiers, pcre
+bool read_byte_option(RuleBuilder& builder, const Option& option);     ///< isdataat, byte_test, bsize, …
+bool read_buffer_option(RuleBuilder& builder, const Option& option);   ///< http_uri, file_data, tls.sni, …
 
 /// The buffer called `name` in any of the languages; nothing when there is none. `modifier`: the name
 /// follows a content in Snort 2 and old Suricata rules.

@@ -33,9 +33,11 @@ Classifications parse_classifications(std::string_view text, const std::string& 
         const std::string_view words = trim(line);
         if (words.empty() || words.front() == '#') return;
         constexpr std::string_view kStart = "config classification:";
-        const auto parts = words.starts_with(kStart) ? split_commas(words.substr(kStart.size()), kStart.size()) : std::vector<Word>{};
+        const auto parts = words.starts_with(kStart) ? split_commas(words.substr(kStart.size()), kStart.size())
+                                                     : std::vector<Word>{};
         try {
-            if (parts.size() < 3) throw RuleError{0, "not a classification", "config classification: name,description,priority"};
+            if (parts.size() < 3)
+                throw RuleError{0, "not a classification", "config classification: name,description,priority"};
             // A description may hold commas itself.
             const size_t from = parts[1].at, to = parts.back().at;
             const auto priority = static_cast<uint32_t>(read_integer(parts.back(), 0, 255));

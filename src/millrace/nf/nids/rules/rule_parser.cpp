@@ -69,13 +69,16 @@ constexpr Protocol kProtocols[] = {
     {"pgsql", kTcp, Application::ports, {5432}},
     {"dcerpc", kBoth, Application::ports, {135}},
 };
-constexpr std::string_view kOtherProtocols[] = {"arp",  "ether", "pkthdr", "http2",    "quic", "file",    "rpc",    "bittorrent-dht", "websocket",
-                                                "user", "eth",   "doh2",   "template", "nntp", "failed", "bacnet", "decode"};
+constexpr std::string_view kOtherProtocols[] = {"arp",      "ether",          "pkthdr",    "http2",  "quic",  "file",
+                                                "rpc",      "bittorrent-dht", "websocket", "user",   "eth",   "doh2",
+                                                "template", "nntp",           "failed",    "bacnet", "decode"};
 
 void read_protocol(Rule& rule, const Word& word) {
     std::string name(word.text);
-    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    const auto found = std::find_if(std::begin(kProtocols), std::end(kProtocols), [&](const Protocol& p) { return p.name == name; });
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const auto found = std::find_if(std::begin(kProtocols), std::end(kProtocols),
+                                    [&](const Protocol& p) { return p.name == name; });
     if (found == std::end(kProtocols)) {
         if (std::find(std::begin(kOtherProtocols), std::end(kOtherProtocols), name) == std::end(kOtherProtocols) &&
             name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.:") != std::string::npos)
@@ -101,9 +104,9 @@ void read_protocol(Rule& rule, const Word& word) {
 
 Action read_action(const Word& word) {
     static constexpr std::pair<std::string_view, Action> kActions[] = {
-        {"alert", Action::alert},      {"log", Action::log},           {"pass", Action::pass},
-        {"drop", Action::drop},        {"block", Action::drop},        {"sdrop", Action::silent_drop},
-        {"reject", Action::reject},    {"rejectsrc", Action::reject},  {"rejectdst", Action::reject},
+        {"alert", Action::alert},      {"log", Action::log},          {"pass", Action::pass},
+        {"drop", Action::drop},        {"block", Action::drop},       {"sdrop", Action::silent_drop},
+        {"reject", Action::reject},    {"rejectsrc", Action::reject}, {"rejectdst", Action::reject},
         {"rejectboth", Action::reject}};
     std::vector<std::string> known;
     for (const auto& [name, action] : kActions) {
@@ -111,8 +114,9 @@ Action read_action(const Word& word) {
         known.emplace_back(name);
     }
     const std::string closest = closest_word(std::string(word.text), known);
-    throw RuleError{word.at, "'" + std::string(word.text) + "' is not an action",
-                    closest.empty() ? "a rule begins with alert, log, pass, drop or reject" : "did you mean '" + closest + "'?"};
+    throw RuleError{
+        word.at, "'" + std::string(word.text) + "' is not an action",
+        closest.empty() ? "a rule begins with alert, log, pass, drop or reject" : "did you mean '" + closest + "'?"};
 }
 
 void read_header(Rule& rule, const std::vector<Word>& words, const Variables& variables) {
@@ -188,15 +192,15 @@ Rule parse_rule(std::string_view text, const Variables& variables) {
 }
 
 Term& RuleBuilder::modified(const Option& option) {
-    if (last_content < 0)
-        throw RuleError{option.at, "'" + std::string(option.keyword) + "' has no content before it"};
+    if (last_content < 0) throw RuleError{option.at, "'" + std::string(option.keyword) + "' has no content before it"};
     return rule.terms[static_cast<size_t>(last_content)];
 }
 
 Number RuleBuilder::number(const Word& word, int64_t least, int64_t most) {
     const auto slot = std::find(slots.begin(), slots.end(), word.text);
     if (slot != slots.end()) return {0, static_cast<int>(slot - slots.begin())};
-    if (!word.text.empty() && (std::isalpha(static_cast<unsigned char>(word.text.front())) || word.text.front() == '_')) {
+    if (!word.text.empty() &&
+        (std::isalpha(static_cast<unsigned char>(word.text.front())) || word.text.front() == '_')) {
         rule.refuse("a variable that byte_extract does not set", std::string(word.text));
         return {};
     }
@@ -216,7 +220,8 @@ int64_t read_integer(const Word& word, int64_t least, int64_t most) {
     const bool fits = error == std::errc{} && value <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
     const int64_t number = fits ? (minus ? -static_cast<int64_t>(value) : static_cast<int64_t>(value)) : 0;
     if (!fits || number < least || number > most)
-        throw RuleError{word.at, std::string(word.text) + " is not between " + std::to_string(least) + " and " + std::to_string(most)};
+        throw RuleError{word.at, std::string(word.text) + " is not between " + std::to_string(least) + " and " +
+                                     std::to_string(most)};
     return number;
 }
 

@@ -63,8 +63,9 @@ size_t options_end(std::string_view text, size_t open) {
 }
 
 bool begins_rule(std::string_view line) {
-    static constexpr std::array<std::string_view, 14> kActions = {"alert", "log",     "pass",       "drop",      "reject",  "sdrop",    "block",
-                                                                  "rejectsrc", "rejectdst", "rejectboth", "activate", "dynamic", "rewrite", "accept"};
+    static constexpr std::array<std::string_view, 14> kActions = {
+        "alert",     "log",       "pass",       "drop",     "reject",  "sdrop",   "block",
+        "rejectsrc", "rejectdst", "rejectboth", "activate", "dynamic", "rewrite", "accept"};
     const std::string_view word = line.substr(0, line.find_first_of(" \t:"));
     return std::find(kActions.begin(), kActions.end(), word) != kActions.end();
 }
@@ -132,10 +133,13 @@ std::vector<Word> split_words(std::string_view text, size_t at) {
 RuleParts split_rule(std::string_view rule) {
     RuleParts parts;
     const size_t open = rule.find('(');
-    if (open == std::string_view::npos) throw RuleError{0, "a rule's options are missing", "a rule reads: action protocol src ports -> dst ports (options)"};
+    if (open == std::string_view::npos)
+        throw RuleError{0, "a rule's options are missing",
+                        "a rule reads: action protocol src ports -> dst ports (options)"};
     parts.header = split_words(rule.substr(0, open), 0);
     const size_t close = options_end(rule, open);
-    if (close == std::string_view::npos) throw RuleError{open, "the options are not closed", "a quote, a ';' or the ')' is missing"};
+    if (close == std::string_view::npos)
+        throw RuleError{open, "the options are not closed", "a quote, a ';' or the ')' is missing"};
     const std::string_view rest = trim(rule.substr(close + 1));
     if (!rest.empty() && rest.front() != '#')
         throw RuleError{static_cast<size_t>(rest.data() - rule.data()), "there is text behind the closing ')'"};
@@ -154,7 +158,8 @@ RuleParts split_rule(std::string_view rule) {
             option.value_at = option.value.empty() ? at + 1 : static_cast<size_t>(option.value.data() - rule.data());
             at = std::min(end, close);
         }
-        if (at >= close) throw RuleError{option.at, "the option '" + std::string(option.keyword) + "' does not end with ';'"};
+        if (at >= close)
+            throw RuleError{option.at, "the option '" + std::string(option.keyword) + "' does not end with ';'"};
         parts.options.push_back(option);
     }
 }
@@ -190,7 +195,8 @@ std::string unquote(std::string_view text) {
     if (text.size() >= 2 && text.front() == '"' && text.back() == '"') text = text.substr(1, text.size() - 2);
     std::string plain;
     for (size_t i = 0; i < text.size(); ++i) {
-        const bool escape = text[i] == '\\' && i + 1 < text.size() && std::string_view("\";\\:").find(text[i + 1]) != std::string_view::npos;
+        const bool escape = text[i] == '\\' && i + 1 < text.size() &&
+                            std::string_view("\";\\:").find(text[i + 1]) != std::string_view::npos;
         if (escape) ++i;
         plain += text[i];
     }
@@ -212,7 +218,10 @@ std::string content_bytes(std::string_view quoted, size_t at) {
             hex = !hex;
         } else if (hex) {
             if (is_blank(c)) continue;
-            const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+            const int digit = c >= '0' && c <= '9'   ? c - '0'
+                              : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                              : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                                     : -1;
             if (digit < 0) throw RuleError{here, "'" + std::string(1, c) + "' is no hexadecimal digit"};
             if (high >= 0) bytes += static_cast<char>(high << 4 | digit);
             high = high >= 0 ? -1 : digit;

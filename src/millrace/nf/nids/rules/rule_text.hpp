@@ -34,7 +34,7 @@ struct Word {
 struct Option {
     std::string_view keyword;
     std::string_view value;
-    size_t at = 0;        ///< of the keyword in the rule's text
+    size_t at = 0;  ///< of the keyword in the rule's text
     size_t value_at = 0;
     bool has_value = false;
 };

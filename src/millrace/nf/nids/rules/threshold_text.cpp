@@ -27,13 +27,17 @@ Threshold read_threshold(std::string_view value, size_t at, bool detection_filte
         const std::string_view name = words[0].text;
         if (name == "type") {
             static constexpr std::pair<std::string_view, Threshold::Type> kTypes[] = {
-                {"limit", Threshold::Type::limit}, {"threshold", Threshold::Type::threshold}, {"both", Threshold::Type::both}};
+                {"limit", Threshold::Type::limit},
+                {"threshold", Threshold::Type::threshold},
+                {"both", Threshold::Type::both}};
             threshold.type = choose(kTypes, words[1]);
             type = true;
         } else if (name == "track") {
             static constexpr std::pair<std::string_view, Threshold::Track> kTracks[] = {
-                {"by_src", Threshold::Track::by_src}, {"by_dst", Threshold::Track::by_dst},
-                {"by_both", Threshold::Track::by_both}, {"by_rule", Threshold::Track::by_rule}};
+                {"by_src", Threshold::Track::by_src},
+                {"by_dst", Threshold::Track::by_dst},
+                {"by_both", Threshold::Track::by_both},
+                {"by_rule", Threshold::Track::by_rule}};
             threshold.track = choose(kTracks, words[1]);
         } else if (name == "count") {
             threshold.count = static_cast<uint32_t>(read_integer(words[1], 1, 0xffffffff));
@@ -42,7 +46,8 @@ Threshold read_threshold(std::string_view value, size_t at, bool detection_filte
             threshold.seconds = static_cast<uint32_t>(read_integer(words[1], 1, 0xffffffff));
             seconds = true;
         } else {
-            throw RuleError{words[0].at, "'" + std::string(name) + "' belongs to no threshold", "it has type, track, count and seconds"};
+            throw RuleError{words[0].at, "'" + std::string(name) + "' belongs to no threshold",
+                            "it has type, track, count and seconds"};
         }
     }
     if (!type || !count || !seconds) throw RuleError{at, "a threshold needs type, track, count and seconds"};
