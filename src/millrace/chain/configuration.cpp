@@ -96,12 +96,13 @@ private:
         const auto output = options_.output_folder.empty() ? root_.find("output") : std::nullopt;
         if (result_.output_folder.empty()) output->fail("a folder is missing here", "'output: .' is the current one");
         attempt([&] { check_output_folder(result_.output_folder, output ? output->where() : root_.where()); });
-        if (const auto plugins = root_.find("plugins"); plugins && options_.load_plugins) {
+        if (const auto plugins = root_.find("plugins")) {
             for (const Config& plugin : plugins->items())
                 attempt([&] {
                     const std::string path = plugin.path();
                     try {
-                        functions_->add(path);
+                        if (options_.load_plugins) functions_->add(path);
+                        else nf::Plugin::check(path);
                     } catch (const nf::PluginError& e) {
                         plugin.fail(std::string("this plugin can't be loaded: ") + e.what(), e.hint());
                     }

@@ -16,6 +16,8 @@ inline constexpr int kOk = 0, kFailed = 1, kBadConfiguration = 2;
 
 /// What `--device` takes: parse_device_names.
 CLI::Validator device_check();
+/// A finite number above 0.
+CLI::Validator positive_number();
 /// The one device that is to be measured. Throws std::runtime_error where `name` names the cpu, or several.
 std::shared_ptr<device::Device> open_one_device(const std::string& name);
 

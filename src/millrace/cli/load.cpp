@@ -1,3 +1,5 @@
+#include <charconv>
+#include <cmath>
 #include <iostream>
 
 #include "millrace/cli/commands.hpp"
@@ -15,6 +17,17 @@ CLI::Validator device_check() {
         return std::string();
     };
     return {check, ""};
+}
+
+CLI::Validator positive_number() {
+    const auto check = [](const std::string& text) {
+        double number = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        const bool good = error == std::errc() && end == text.data() + text.size() && std::isfinite(number) &&
+                          number > 0;
+        return good ? std::string() : "'" + text + "' is no number above 0";
+    };
+    return {check, "", "POSITIVE"};
 }
 
 std::shared_ptr<device::Device> open_one_device(const std::string& name) {

@@ -113,7 +113,7 @@ void add_profile(CLI::App& app, int& status) {
         ->type_name("DEVICE")
         ->capture_default_str();
     command->add_option("--for", arguments->seconds, "Seconds for each of about 50 measurements")
-        ->check(CLI::PositiveNumber)
+        ->check(positive_number())
         ->capture_default_str();
     command->add_option("--json", arguments->json_file, "Write figures and measurements as JSON, too")
         ->type_name("FILE");

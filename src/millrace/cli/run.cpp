@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "millrace/base/file_ledger.hpp"
 #include "millrace/base/output_file.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/progress.hpp"
@@ -48,7 +49,7 @@ void add_options(CLI::App& command, RunArguments& arguments) {
     command.add_option("--json", arguments.json_file, "Write the closing table as JSON")->type_name("FILE");
     command.add_option("--for", arguments.seconds, "Stop after this many seconds")
         ->type_name("SECONDS")
-        ->check(CLI::PositiveNumber);
+        ->check(positive_number());
     command
         .add_option("--mode", arguments.mode,
                     "How a device runs chains: batch by batch, or by kernels that stay on it, for short delays")
@@ -163,10 +164,20 @@ bool write_report(const exec::Report& report, double seconds, const std::string&
     return good && std::cout;
 }
 
+/// Refuses files that can't be written or that something else reads or writes: before hours of work, not after them.
+void note_outputs(const RunArguments& arguments, const chain::Configuration& configuration) {
+    for (const auto& [option, file] : {std::pair{"--json", &arguments.json_file},
+                                       {"--verdicts", &arguments.runtime.verdict_file},
+                                       {"--timeline", &arguments.runtime.timeline_file}}) {
+        if (file->empty()) continue;
+        configuration.files->note(FileLedger::Use::write, *file, {option, 0, 0});
+        check_output(*file, {option, 0, 0}, configuration.output_folder);
+    }
+}
+
 int run(const RunArguments& arguments) {
     chain::Configuration configuration = arguments.load.load(load_options(arguments));
-    // Said before hours of work, not after them.
-    if (!arguments.json_file.empty()) check_output(arguments.json_file);
+    note_outputs(arguments, configuration);
     std::filesystem::create_directories(configuration.output_folder);
     const std::string output = configuration.output_folder;
     exec::Runtime runtime(std::move(configuration), runtime_options(arguments));

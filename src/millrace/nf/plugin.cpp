@@ -148,6 +148,8 @@ const Plugin& Plugin::open(const std::string& path) {
     return *all.emplace(content, std::move(plugin)).first->second;
 }
 
+void Plugin::check(const std::string& path) { check_stamp(path, content_of(path)); }
+
 void Plugin::load(const std::string& content) {
     PrivateCopy copy(path_, content);
     Registrations registered;

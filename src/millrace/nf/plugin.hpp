@@ -31,6 +31,9 @@ public:
     /// The plugin with the content that the file has now: the one at hand if that content was loaded before, from
     /// whatever path. None of its code runs before its stamp was found to be this program's. Throws PluginError.
     static const Plugin& open(const std::string& path);
+    /// Throws PluginError where `open` would without running any of the plugin's code: no file, no plugin, or one that
+    /// was built against other headers.
+    static void check(const std::string& path);
 
     const std::string& path() const { return path_; }  ///< that its content was first loaded from
     const std::vector<std::unique_ptr<const Type>>& types() const { return types_; }

@@ -61,7 +61,7 @@ void BenchArguments::add_to(CLI::App& command) {
     command.add_option("--replay", replay, "Send the frames of this capture, over and over, in place of --sizes")
         ->type_name("FILE");
     command.add_option("--for", session.seconds, "Seconds that count, at each point")
-        ->check(CLI::PositiveNumber)
+        ->check(positive_number())
         ->capture_default_str();
     command.add_option("--warm-up", session.warm_up, "Seconds before them")
         ->check(CLI::NonNegativeNumber)

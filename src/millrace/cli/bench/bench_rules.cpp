@@ -162,7 +162,7 @@ void add_bench_rules(CLI::App& bench, int& status) {
         ->envname("MILLRACE_DATA")
         ->type_name("DIR");
     command->add_option("--for", lookups.seconds, "Seconds for each figure")
-        ->check(CLI::PositiveNumber)
+        ->check(positive_number())
         ->capture_default_str();
     command->add_option("--headers", lookups.headers, "Headers in memory, the trace over and over")
         ->check(CLI::Range(16, 1 << 26))

@@ -95,7 +95,7 @@ void add_bench_transfer(CLI::App& bench, int& status) {
         ->type_name("DEVICE")
         ->capture_default_str();
     command->add_option("--for", arguments->seconds, "Seconds for each figure")
-        ->check(CLI::PositiveNumber)
+        ->check(positive_number())
         ->capture_default_str();
     command->add_option("--json", arguments->json_file, "Write the figures as JSON")->type_name("FILE");
     command->callback([arguments, &status] { status = bench_transfer(*arguments); });
