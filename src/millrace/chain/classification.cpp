@@ -1,18 +1,11 @@
 #include "millrace/chain/classification.hpp"
 
 #include <algorithm>
-#include <cstring>
+
+#include "millrace/chain/classification_table.hpp"
 
 namespace millrace::chain {
 namespace {
-
-bool in_prefix(const Prefix& prefix, const uint8_t* address) {
-    const unsigned whole = prefix.length / 8, rest = prefix.length % 8;
-    if (std::memcmp(prefix.bytes.data(), address, whole) != 0) return false;
-    if (rest == 0) return true;
-    const uint8_t mask = static_cast<uint8_t>(0xff00 >> rest);
-    return ((prefix.bytes[whole] ^ address[whole]) & mask) == 0;
-}
 
 int32_t read_protocol(const Config& value) {
     static const std::vector<std::pair<std::string, int32_t>> kNames = {
@@ -56,43 +49,24 @@ ClassificationRule ClassificationRule::read(const Config& match, const std::vect
     return rule;
 }
 
-bool ClassificationRule::matches(const Packet& packet) const {
-    const Layers& layers = packet.layers();
-    if (port != kNoPort && port != packet.in_port()) return false;
-    if (vlan >= 0 && (vlan == 0 ? layers.vlan_count != 0 : layers.vlan_count == 0 || layers.vlan_id != vlan))
-        return false;
-    if (!any_src || !any_dst) {
-        if (!layers.is_ip()) return false;
-        const bool ipv6 = layers.is_ipv6();
-        const uint8_t* l3 = packet.l3();
-        if (!any_src && (src.ipv6 != ipv6 || !in_prefix(src, l3 + (ipv6 ? 8 : 12)))) return false;
-        if (!any_dst && (dst.ipv6 != ipv6 || !in_prefix(dst, l3 + (ipv6 ? 24 : 16)))) return false;
+Classification::Classification(std::vector<ClassificationRule> rules, size_t ports)
+    : rules_(std::move(rules)), ports_(ports) {
+    bool looks = false;
+    for (uint16_t port = 0; port < ports; ++port) {
+        const auto first = std::find_if(rules_.begin(), rules_.end(), [port](const ClassificationRule& rule) {
+            return rule.port == kNoPort || rule.port == port;
+        });
+        if (first == rules_.end()) continue;
+        ports_[port] = {first->port_only() ? first->chain : kNoChain, true};
+        looks |= !first->port_only();
     }
-    if (protocol >= 0 && (!layers.is_ip() || layers.protocol != protocol)) return false;
-    const bool any_ports = src_port_low == 0 && src_port_high == 0xffff && dst_port_low == 0 && dst_port_high == 0xffff;
-    if (any_ports) return true;
-    if (!layers.has_ports()) return false;
-    const uint16_t s = packet.l4_src_port(), d = packet.l4_dst_port();
-    return s >= src_port_low && s <= src_port_high && d >= dst_port_low && d <= dst_port_high;
-}
-
-uint16_t Classification::chain_of_port(uint16_t port) const {
-    for (const ClassificationRule& rule : rules_) {
-        if (rule.port != kNoPort && rule.port != port) continue;
-        return rule.port_only() ? rule.chain : kNoChain;
-    }
-    return kNoChain;
+    if (looks) table_ = std::make_shared<const ClassificationTable>(rules_);
 }
 
 uint16_t Classification::chain_of(const Packet& packet) const {
-    for (const ClassificationRule& rule : rules_)
-        if (rule.matches(packet)) return rule.chain;
-    return kNoChain;
-}
-
-bool Classification::uses_port(uint16_t port) const {
-    return std::any_of(rules_.begin(), rules_.end(),
-                       [port](const ClassificationRule& rule) { return rule.port == kNoPort || rule.port == port; });
+    if (table_ == nullptr) return chain_of_port(packet.in_port());
+    const uint32_t rule = table_->find(packet);
+    return rule < rules_.size() ? rules_[rule].chain : kNoChain;
 }
 
 }  // namespace millrace::chain

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "millrace/base/config.hpp"
@@ -24,29 +25,38 @@ struct ClassificationRule {
         return vlan < 0 && any_src && any_dst && protocol < 0 && src_port_low == 0 && src_port_high == 0xffff &&
                dst_port_low == 0 && dst_port_high == 0xffff;
     }
-    /// Whether a parsed packet is one of this rule's.
-    bool matches(const Packet& packet) const;
     /// Reads the `match:` map; `ports` are the names by number.
     static ClassificationRule read(const Config& match, const std::vector<std::string>& ports);
 };
 
 inline constexpr uint16_t kNoChain = 0xffff;
 
+class ClassificationTable;
+
 /// First match wins; a packet that none matches is dropped as "no-chain".
 class Classification {
 public:
-    void add(ClassificationRule rule) { rules_.push_back(rule); }
+    Classification() = default;
+    /// For ports with the numbers 0 to `ports` - 1.
+    Classification(std::vector<ClassificationRule> rules, size_t ports);
+
     const std::vector<ClassificationRule>& rules() const { return rules_; }
     /// The chain of every packet of a port, when the port alone decides: then no packet needs a look.
     /// kNoChain when headers decide.
-    uint16_t chain_of_port(uint16_t port) const;
+    uint16_t chain_of_port(uint16_t port) const { return port < ports_.size() ? ports_[port].chain : kNoChain; }
     /// The chain of one parsed packet; kNoChain when no rule matches.
     uint16_t chain_of(const Packet& packet) const;
     /// Whether anything can come in from the port at all.
-    bool uses_port(uint16_t port) const;
+    bool uses_port(uint16_t port) const { return port < ports_.size() && ports_[port].is_used; }
 
 private:
+    struct OfPort {
+        uint16_t chain = kNoChain;
+        bool is_used = false;
+    };
     std::vector<ClassificationRule> rules_;
+    std::vector<OfPort> ports_;
+    std::shared_ptr<const ClassificationTable> table_;  // null where no port's packets need a look
 };
 
 }  // namespace millrace::chain

@@ -367,6 +367,7 @@ private:
     }
 
     void read_classification() {
+        std::vector<ClassificationRule> rules;
         if (const auto table = root_.find("classify")) {
             for (const Config& line : table->items()) {
                 attempt([&] {
@@ -375,7 +376,7 @@ private:
                     if (const auto match = line.find("match"))
                         rule = ClassificationRule::read(*match, result_.port_names);
                     rule.chain = chain_number(line.at("chain"));
-                    result_.classification.add(rule);
+                    rules.push_back(rule);
                 });
             }
         }
@@ -385,8 +386,9 @@ private:
                 ClassificationRule rule;
                 rule.port = port;
                 rule.chain = program->index;
-                result_.classification.add(rule);
+                rules.push_back(rule);
             }
+        result_.classification = Classification(std::move(rules), result_.port_names.size());
     }
 
     /// Ordered state is handed from device to device with the order; what packets change in no order can't be.

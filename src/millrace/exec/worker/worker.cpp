@@ -162,14 +162,15 @@ void Worker::classify(uint16_t port, rte_mbuf** mbufs, uint16_t count) {
             unclassified_.add(1);
             rte_pktmbuf_free(mbufs[i]);
         } else {
+            if (classified_[own].empty()) chains_of_burst_.push_back(own);
             classified_[own].push_back(mbufs[i]);
         }
     }
-    for (uint16_t own = 0; own < classified_.size(); ++own) {
-        if (classified_[own].empty()) continue;
+    for (const uint16_t own : chains_of_burst_) {
         submit(own, classified_[own].data(), classified_[own].size());
         classified_[own].clear();
     }
+    chains_of_burst_.clear();
 }
 
 void Worker::submit(uint16_t chain, rte_mbuf* const* mbufs, size_t count) {

@@ -103,6 +103,7 @@ private:
     Counter unclassified_, stray_injections_, receive_cycles_;
     std::vector<std::vector<rte_mbuf*>> passed_on_;   // by chain
     std::vector<std::vector<rte_mbuf*>> classified_;  // by chain, of one burst
+    std::vector<uint16_t> chains_of_burst_;           // that have some there, in order of their first packet
     std::vector<Outgoing> outgoing_;                  // by port
     std::vector<rte_mbuf*> burst_;
     std::vector<const io::PacketPool*> pools_;  // by port: for copies of frames that can't go on without mbufs
