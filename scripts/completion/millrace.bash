@@ -65,11 +65,13 @@ _millrace() {
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
     elif [[ $command == nf ]]; then
         if [[ -z $sub ]]; then
-            mapfile -t COMPREPLY < <(compgen -W "list show" -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W "list show test" -- "$current")
         elif [[ $sub == show ]]; then
             local names
             names=$("${COMP_WORDS[0]}" nf list 2> /dev/null | tail -n +2 | cut -d' ' -f1)
             mapfile -t COMPREPLY < <(compgen -W "$names" -- "$current")
+        elif [[ $sub == test ]]; then
+            mapfile -t COMPREPLY < <(compgen -f -- "$current")
         fi
     elif [[ $command == bench ]]; then
         [[ -n $sub ]] || mapfile -t COMPREPLY < <(compgen -W "chain nf modes latency transfer rules" -- "$current")

@@ -62,7 +62,7 @@ protected:
 };
 
 TEST_F(Batcher, SendsAPacketAtOnceWhenTheDeviceIsIdle) {
-    test_pool();
+    frame_pool();
     start(0, 1024, std::chrono::seconds(10));
     submit(1);
     engine_->poll();
@@ -71,7 +71,7 @@ TEST_F(Batcher, SendsAPacketAtOnceWhenTheDeviceIsIdle) {
 }
 
 TEST_F(Batcher, PutsNoBatchInLineBehindOneThatStillWaitsThere) {
-    test_pool();
+    frame_pool();
     constexpr auto kNap = std::chrono::milliseconds(40);
     const auto thread = std::make_shared<exec::CallThread>();
     exec::CallThread::Lane other(thread, [&](void*) { std::this_thread::sleep_for(kNap); });
@@ -90,7 +90,7 @@ TEST_F(Batcher, PutsNoBatchInLineBehindOneThatStillWaitsThere) {
 
 /// Two other workers' batches: the thread is at the first, and the second waits.
 TEST_F(Batcher, PutsNoBatchInLineBehindAnotherWorkersBeforeItsPacketsAreOld) {
-    test_pool();
+    frame_pool();
     for (const auto max_delay : {std::chrono::milliseconds(10'000), std::chrono::milliseconds(10)}) {
         const bool old = max_delay < std::chrono::seconds(1);
         const auto thread = std::make_shared<exec::CallThread>();
@@ -122,7 +122,7 @@ TEST_F(Batcher, PutsNoBatchInLineBehindAnotherWorkersBeforeItsPacketsAreOld) {
 }
 
 TEST_F(Batcher, TellsWhatBatchesGoThrough) {
-    test_pool();
+    frame_pool();
     constexpr uint64_t kNap = 20'000'000;  // ns
     start(3, 1024, std::chrono::seconds(10), 1);
     const uint64_t from = rte_rdtsc();
@@ -147,7 +147,7 @@ TEST_F(Batcher, TellsWhatBatchesGoThrough) {
 }
 
 TEST_F(Batcher, FillsABatchWhileBurstsAreFull) {
-    test_pool();
+    frame_pool();
     start(0, 1024, std::chrono::seconds(10), 4, 64);
     const auto turn = [&](size_t packets) {
         if (packets > 0) submit(packets);
@@ -173,7 +173,7 @@ TEST_F(Batcher, FillsABatchWhileBurstsAreFull) {
 }
 
 TEST_F(Batcher, LetsAFullBurstWaitNoLongerThanMaxDelay) {
-    test_pool();
+    frame_pool();
     start(0, 1024, std::chrono::milliseconds(1), 4, 64);
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(3);
     // Full bursts, but few of them.
@@ -188,7 +188,7 @@ TEST_F(Batcher, LetsAFullBurstWaitNoLongerThanMaxDelay) {
 }
 
 TEST_F(Batcher, GathersWhatComesWhileTheDeviceIsBusyIntoOneBatch) {
-    test_pool();
+    frame_pool();
     start(50, 1024, std::chrono::seconds(10));
     submit(1);
     engine_->poll();
@@ -203,7 +203,7 @@ TEST_F(Batcher, GathersWhatComesWhileTheDeviceIsBusyIntoOneBatch) {
 }
 
 TEST_F(Batcher, SpreadsFewPacketsOverBatchesAtEvenDistances) {
-    test_pool();
+    frame_pool();
     start(0, 1024, std::chrono::seconds(10));
     submit(1);
     engine_->poll();
@@ -222,7 +222,7 @@ TEST_F(Batcher, SpreadsFewPacketsOverBatchesAtEvenDistances) {
 }
 
 TEST_F(Batcher, SendsAFullBatchToABusyDevice) {
-    test_pool();
+    frame_pool();
     start(1000, 64, std::chrono::seconds(10));
     submit(1);
     engine_->poll();
@@ -235,7 +235,7 @@ TEST_F(Batcher, SendsAFullBatchToABusyDevice) {
 }
 
 TEST_F(Batcher, LetsNoPacketWaitBeyondMaxDelay) {
-    test_pool();
+    frame_pool();
     start(UINT64_MAX / 2, 1024, std::chrono::milliseconds(2), 2);
     work_ = Work::fault;  // it never answers
     submit(1);
@@ -249,7 +249,7 @@ TEST_F(Batcher, LetsNoPacketWaitBeyondMaxDelay) {
 }
 
 TEST_F(Batcher, KeepsTheOrderOfArrivalAcrossBatches) {
-    test_pool();
+    frame_pool();
     start(0, 32, std::chrono::nanoseconds(0));
     for (int i = 0; i < 100; ++i) {
         submit(static_cast<size_t>(i % 40));

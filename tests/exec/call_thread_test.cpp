@@ -11,7 +11,7 @@ namespace millrace::exec {
 namespace {
 
 TEST(CallThread, DoesWhatEachLaneWantsInItsOrder) {
-    test::test_pool();  // threads are made known to DPDK
+    test::frame_pool();  // threads are made known to DPDK
     constexpr size_t kLanes = 5, kEach = 5000;
     const auto thread = std::make_shared<CallThread>();
     std::vector<std::vector<size_t>> done(kLanes);
@@ -38,7 +38,7 @@ TEST(CallThread, DoesWhatEachLaneWantsInItsOrder) {
 }
 
 TEST(CallThread, TellsThatALaneIsBusyUntilItsWorkIsDone) {
-    test::test_pool();
+    test::frame_pool();
     std::atomic<bool> go{false};
     CallThread::Lane lane(std::make_shared<CallThread>(), [&](void*) {
         while (!go) std::this_thread::yield();
@@ -52,7 +52,7 @@ TEST(CallThread, TellsThatALaneIsBusyUntilItsWorkIsDone) {
 }
 
 TEST(CallThread, RefusesMoreLanesThanItHasRoomFor) {
-    test::test_pool();
+    test::frame_pool();
     const auto thread = std::make_shared<CallThread>();
     std::vector<std::unique_ptr<CallThread::Lane>> lanes;
     const auto add = [&] { lanes.push_back(std::make_unique<CallThread::Lane>(thread, [](void*) {})); };

@@ -6,10 +6,12 @@
 
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
-#include "support/listener.hpp"
+#include "lab/nf/listener.hpp"
 
 namespace millrace::test {
 namespace {
+
+using lab::Listener;
 
 constexpr uint32_t kHeldByDevices = 15;  // alerts of one packet
 

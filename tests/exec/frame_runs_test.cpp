@@ -158,7 +158,7 @@ TEST(FrameRunFaults, FramesWithoutRoomSideBySideTakeAnotherWay) {
 }
 
 TEST(FrameRunsThatFollowEachOther, GoOnAsOne) {
-    test_pool();
+    frame_pool();
     const Frame frame = build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}}");
     constexpr uint32_t kFrames = 300;
     io::FrameRing ring(std::vector<uint16_t>(kFrames, static_cast<uint16_t>(frame.size())));

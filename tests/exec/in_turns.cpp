@@ -59,7 +59,7 @@ void expect_each_number_once(const std::string& capture, uint32_t packets) {
 EngineRun run_in_turns(const Devices& devices, const chain::Configuration& configuration,
                        const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options,
                        const Between& between, Work work) {
-    test_pool();
+    frame_pool();
     const PacketsSeen seen(devices);
     auto program = std::make_shared<chain::Program>(*configuration.chains[0]);
     program->max_delay = std::chrono::nanoseconds(0);
@@ -68,7 +68,8 @@ EngineRun run_in_turns(const Devices& devices, const chain::Configuration& confi
     const std::set distinct(devices.begin(), devices.end());
     if (distinct.size() > 1) options.gate = std::make_shared<device::OrderGate>();
     options.pinned = true;
-    for (const auto& device : distinct) options.pinned &= device->pin(test_pool().memory(), test_pool().memory_bytes());
+    for (const auto& device : distinct)
+        options.pinned &= device->pin(frame_pool().memory(), frame_pool().memory_bytes());
     EngineRun result;
     result.counters = std::make_unique<exec::ChainCounters>(*shared);
     std::deque<Collector> collectors(devices.size());
@@ -102,7 +103,7 @@ EngineRun run_in_turns(const Devices& devices, const chain::Configuration& confi
         expect_work(work, all, *result.counters, frames.size());
     }
     seen.expect(work, frames.size());
-    for (const auto& device : distinct) device->unpin(test_pool().memory());
+    for (const auto& device : distinct) device->unpin(frame_pool().memory());
     for (Collector& collector : collectors)
         for (Outcome& outcome : collector.outcomes) result.outcomes.push_back(std::move(outcome));
     std::sort(result.outcomes.begin(), result.outcomes.end(),

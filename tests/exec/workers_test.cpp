@@ -208,7 +208,7 @@ public:
 };
 
 TEST(HandOver, KeepsTheOrderAndComesBackWithAllPacketsHoweverSlowTheWorkerIs) {
-    test_pool();
+    frame_pool();
     const chain::Configuration mirror = make_configuration("[mirror]", "sim");
     exec::ChainCounters counters(*mirror.chains[0]);
     OrderWatch watch;

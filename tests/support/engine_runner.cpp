@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "millrace/base/eal.hpp"
 #include "millrace/io/memory/frame_ring.hpp"
 #include "millrace/io/metadata.hpp"
 
@@ -89,31 +88,6 @@ chain::Configuration make_configuration(const std::string& nfs, const std::strin
         anchor, options);
 }
 
-io::PacketPool& test_pool() {
-    static io::PacketPool* pool = [] {
-        start_eal();
-        io::register_metadata();
-        io::PoolOptions options;
-        options.packets = 8191;
-        options.max_frame_bytes = 9216;
-        options.headroom_bytes = 256;
-        options.tailroom_bytes = 128;
-        return new io::PacketPool("engine_test", options);
-    }();
-    return *pool;
-}
-
-rte_mbuf* make_mbuf(const Frame& frame, uint64_t number) {
-    rte_mbuf* mbuf = nullptr;
-    if (!test_pool().allocate(&mbuf, 1)) throw std::runtime_error("the test's pool is empty: packets were not freed");
-    std::copy(frame.begin(), frame.end(), rte_pktmbuf_mtod(mbuf, uint8_t*));
-    mbuf->data_len = static_cast<uint16_t>(frame.size());
-    mbuf->pkt_len = static_cast<uint32_t>(frame.size());
-    mbuf->port = 0;
-    io::set_packet_metadata(mbuf, 1'700'000'000'000'000'000ull + number * 1000, number);
-    return mbuf;
-}
-
 namespace {
 
 EngineRun run(exec::Engine& engine, Collector& collector, const chain::Configuration& configuration,
@@ -137,7 +111,7 @@ EngineRun run(exec::Engine& engine, Collector& collector, const chain::Configura
 
 EngineRun run_on_cpu(const chain::Configuration& configuration, const std::vector<Frame>& frames, size_t burst,
                      bool cpu_halves) {
-    test_pool();
+    frame_pool();
     Collector collector;
     exec::CpuOptions options;
     options.use_cpu_halves = cpu_halves;
@@ -147,11 +121,11 @@ EngineRun run_on_cpu(const chain::Configuration& configuration, const std::vecto
 
 EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
                         const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options, Work work) {
-    test_pool();
+    frame_pool();
     const PacketsSeen seen({device});
     Collector collector;
     options.batch_bytes = std::min(options.batch_bytes, size_t{4} << 20);
-    options.pinned = device->pin(test_pool().memory(), test_pool().memory_bytes());
+    options.pinned = device->pin(frame_pool().memory(), frame_pool().memory_bytes());
     EngineRun result;
     {
         exec::OffloadEngine engine(device, collector, configuration.chains[0]->max_batch, options);
@@ -159,14 +133,14 @@ EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Con
         expect_work(work, {&engine}, *result.counters, frames.size());
     }
     seen.expect(work, frames.size());
-    if (options.pinned) device->unpin(test_pool().memory());
-    EXPECT_EQ(test_pool().available(), test_pool().packets()) << "packets were not freed";
+    if (options.pinned) device->unpin(frame_pool().memory());
+    EXPECT_EQ(frame_pool().available(), frame_pool().packets()) << "packets were not freed";
     return result;
 }
 
 EngineRun run_side_by_side(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
                            const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options, Work work) {
-    test_pool();
+    frame_pool();
     const PacketsSeen seen({device});
     // In two places, the second half first, so that batches span both.
     const size_t half = frames.size() / 2;

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "lab/packets/frame_pool.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/exec/offload/offload_engine.hpp"
-#include "millrace/io/memory/pool.hpp"
 #include "support/device_work.hpp"
 #include "support/packet_builder.hpp"
 
@@ -53,10 +53,8 @@ chain::Configuration make_configuration(const std::string& nfs, const std::strin
                                         const std::string& anchor = "(test)",
                                         const chain::Configuration* previous = nullptr);
 
-/// Buffers for the frames of a test; one pool for a test program.
-io::PacketPool& test_pool();
-/// A buffer that holds `frame`, as received on port 0 as packet `number`.
-rte_mbuf* make_mbuf(const Frame& frame, uint64_t number);
+using lab::frame_pool;
+using lab::make_mbuf;
 
 /// What went into an engine and came out, with the counters.
 struct EngineRun {

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <iostream>
+#include <optional>
 #include <stdexcept>
 
-#include "support/device_nf.hpp"
+#include "support/device_work.hpp"
 #include "support/devices.hpp"
-#include "support/packet_arena.hpp"
 
 namespace millrace::test {
 namespace {
@@ -17,62 +17,6 @@ const nf::Type& type_named(const std::string& name) {
     const nf::Type* type = nf::find_type(name);
     if (type == nullptr) throw std::invalid_argument("there is no network function '" + name + "'");
     return *type;
-}
-
-/// The batch's packets that the parser accepted, in order of arrival.
-std::vector<size_t> accepted(PacketArena& arena) {
-    std::vector<size_t> indexes;
-    for (size_t i = 0; i < arena.size(); ++i)
-        if (arena[i].layers().malformed == Malformed::no) indexes.push_back(i);
-    return indexes;
-}
-
-void run_device(const nf::Type& type, const void* tables, unsigned lanes, PacketArena& arena,
-                std::vector<Decision>& decisions) {
-    const std::vector<size_t> batch = accepted(arena);
-    if (type.ordered()) {
-        const MutableView<uint64_t> tickets = type.tickets(tables);
-        for (const size_t i : batch) {
-            const uint32_t key = type.order_key(arena[i], tables);
-            if (key == kNoOrderKey) continue;
-            if (key >= tickets.size()) throw std::out_of_range("order_key() gives a key that has no ticket");
-            arena[i].set_ticket(tickets[key]++);
-        }
-    }
-    for (size_t n = batch.size(); n-- > 0;) decisions[batch[n]] = type.process_with(lanes)(arena[batch[n]], tables);
-    if (type.commit != nullptr)
-        for (const size_t i : batch) decisions[i] = type.commit(arena[i], tables, decisions[i]);
-}
-
-void run_cpu(nf::CpuHalf& half, PacketArena& arena, std::vector<Decision>& decisions) {
-    const std::vector<size_t> batch = accepted(arena);
-    for (size_t at = 0; at < batch.size(); at += nf::kCpuVector) {
-        const size_t count = std::min(nf::kCpuVector, batch.size() - at);
-        Packet* packets[nf::kCpuVector];
-        Decision out[nf::kCpuVector];
-        for (size_t i = 0; i < count; ++i) packets[i] = &arena[batch[at + i]];
-        half.process({packets, count}, out);
-        for (size_t i = 0; i < count; ++i) decisions[batch[at + i]] = out[i];
-    }
-}
-
-/// Asks the NF again of the packets whose events were left, as an executor does.
-void ask_again(nf::NetworkFunction& nf, PacketArena& arena, const EventBuffer& told, std::vector<Event>& events) {
-    if (told.left_count == 0) return;
-    const auto half = nf.make_teller();
-    std::vector<Event> all(nf.most_events());
-    for (uint32_t i = 0; i < told.left_count; ++i) {
-        std::erase_if(events, [&](const Event& event) { return event.packet == told.left[i].packet; });
-        EventBuffer buffer;
-        buffer.events = all.data();
-        buffer.capacity = static_cast<uint32_t>(all.size());
-        Packet* packet = &arena[told.left[i].packet];
-        packet->set_events(&buffer, 0);
-        Decision decision;
-        half->process({&packet, 1}, &decision);
-        EXPECT_EQ(buffer.left_count, 0u) << "events that nobody has room for";
-        events.insert(events.end(), all.begin(), all.begin() + buffer.count);
-    }
 }
 
 bool same_event(const Event& a, const Event& b) {
@@ -108,10 +52,8 @@ void expect_same(const NfResult& want, const NfResult& got, const std::vector<Fr
 
 std::vector<Engine> host_engines(const nf::Type& type) {
     const bool every = std::ranges::find(test_devices(), "cpu") != test_devices().end();
-    std::vector<Engine> all;
-    for (const unsigned lanes : nf::kLaneCounts)
-        if (every || lanes == 1) all.push_back({lanes});
-    if (type.has_cpu_half) all.push_back({0});
+    std::vector<Engine> all = lab::host_engines(type);
+    if (!every) std::erase_if(all, [](const Engine& engine) { return engine.lanes > 1; });
     return all;
 }
 
@@ -126,63 +68,19 @@ std::vector<Engine> engines(const nf::Type& type) {
         return usable;
     }();
     std::vector<Engine> all = host_engines(type);
-    for (const std::string& device : devices)
-        for (const unsigned lanes : nf::kLaneCounts) all.push_back({lanes, device});
+    std::ranges::copy(lab::device_engines(devices), std::back_inserter(all));
     return all;
 }
 
-NfRunner::NfRunner(const std::string& type, const Config& options, nf::Environment environment)
-    : type_(&type_named(type)), nf_(type_->create(options, environment)) {}
-
-NfRunner::~NfRunner() = default;
-
-bool NfRunner::stateful() const {
-    const auto& arrays = nf_->image().arrays();
-    return type_->ordered() || std::any_of(arrays.begin(), arrays.end(), [](const auto& a) { return a.is_state(); });
+NfRunner::NfRunner(const std::string& type, const Config& options, const nf::Environment& environment)
+    : lab::NfRunner(type_named(type), options, environment, [](const std::string& name) { return open_device(name); }) {
 }
 
-NfResult NfRunner::run(const std::vector<Frame>& frames, Engine engine, uint16_t in_port) {
-    if (!engine.device.empty()) {
-        std::unique_ptr<DeviceNf>& own = on_devices_[engine];
-        if (own == nullptr) own = std::make_unique<DeviceNf>(engine.device, *type_, nf_, engine.lanes);
-        return own->run(frames, in_port);
-    }
-    PacketArena arena(std::max<uint32_t>(128, type_->head_growth), std::max<uint32_t>(128, type_->tail_growth));
-    std::vector<Event> events(std::max<size_t>(4096, frames.size() * 16));
-    std::vector<LeftEvents> left(frames.size());
-    EventBuffer buffer;
-    buffer.events = events.data();
-    buffer.capacity = static_cast<uint32_t>(events.size());
-    buffer.left = left.data();
-    buffer.left_capacity = static_cast<uint32_t>(left.size());
-    for (const Frame& frame : frames) {
-        Packet& packet = arena.add(frame);
-        packet.set_in_port(in_port);
-        packet.set_events(&buffer, 0);
-    }
-    NfResult result;
-    result.decisions.assign(frames.size(), Decision{kNoDetail, kRefused});
-    if (engine.lanes == 0) {
-        if (cpu_half_ == nullptr) cpu_half_ = nf_->make_cpu_half();
-        if (cpu_half_ == nullptr) throw std::logic_error(type_->name + " declares a CPU half and makes none");
-        run_cpu(*cpu_half_, arena, result.decisions);
-    } else {
-        run_device(*type_, nf_->image().tables(), engine.lanes, arena, result.decisions);
-    }
-    EXPECT_TRUE(arena.guards_intact()) << type_->name << " wrote outside of its packets, " << engine.text();
-    for (size_t i = 0; i < frames.size(); ++i) {
-        const uint32_t outcome = result.decisions[i].outcome;
-        EXPECT_TRUE(outcome == kRefused || outcome < type_->outcomes.size())
-            << "outcome " << outcome << " is not declared";
-        result.frames.push_back(arena.bytes(i));
-        result.out_ports.push_back(arena[i].out_port());
-    }
-    events.resize(std::min(buffer.count, buffer.capacity));
-    ask_again(*nf_, arena, buffer, events);
-    std::stable_sort(events.begin(), events.end(), [](const Event& a, const Event& b) {
-        return a.packet != b.packet ? a.packet < b.packet : a.order < b.order;
-    });
-    result.events = std::move(events);
+NfResult NfRunner::run(const std::vector<Frame>& frames, const Engine& engine, uint16_t in_port) {
+    if (!engine.device.empty() && !frames.empty()) claim_device_work();
+    NfResult result = lab::NfRunner::run(frames, engine, in_port);
+    for (const std::string& mistake : result.mistakes)
+        ADD_FAILURE() << type().name << ", " << engine.text() << ": " << mistake;
     return result;
 }
 

@@ -1,72 +1,11 @@
-// Memory for the packets of a test: frames with room before and behind them, and guards around.
+// Memory for the packets of a test is the laboratory's.
 #pragma once
 
-#include <algorithm>
-#include <cstring>
-#include <deque>
-#include <memory>
-#include <span>
-#include <vector>
-
-#include "millrace/packet/packet.hpp"
+#include "lab/packets/packet_arena.hpp"
 #include "support/packet_builder.hpp"
 
 namespace millrace::test {
 
-/// Owns frames and gives attached and parsed `Packet`s, which stay where they are as long as the arena.
-class PacketArena {
-public:
-    /// Bytes that a packet may grow at its head and tail.
-    explicit PacketArena(uint32_t headroom = 128, uint32_t tailroom = 128) : headroom_(headroom), tailroom_(tailroom) {}
-
-    /// Copies `frame`; only its first `present` bytes are in memory (all unless given).
-    Packet& add(std::span<const uint8_t> frame, uint32_t present = 0xffffffffu) {
-        const auto length = static_cast<uint32_t>(frame.size());
-        present = std::min(present, length);
-        Slot& slot = slots_.emplace_back();
-        slot.bytes = size_t{headroom_} + present + tailroom_ + 2 * kGuardBytes;
-        slot.memory = std::make_unique<uint8_t[]>(slot.bytes);
-        std::memset(slot.memory.get(), kFill, slot.bytes);
-        uint8_t* data = slot.memory.get() + kGuardBytes + headroom_;
-        if (present > 0) std::memcpy(data, frame.data(), present);
-        slot.packet.attach(data, length, present, headroom_, tailroom_);
-        slot.packet.set_index(static_cast<uint32_t>(slots_.size() - 1));
-        slot.packet.parse();
-        return slot.packet;
-    }
-
-    size_t size() const { return slots_.size(); }
-    Packet& operator[](size_t i) { return slots_[i].packet; }
-    /// The bytes of packet `i` as it is now.
-    Frame bytes(size_t i) const {
-        const Packet& packet = slots_[i].packet;
-        return Frame(packet.data(), packet.data() + packet.present());
-    }
-    /// Whether nothing was written outside of the packets and their rooms.
-    bool guards_intact() const {
-        return std::all_of(slots_.begin(), slots_.end(), [](const Slot& slot) {
-            const uint8_t* memory = slot.memory.get();
-            const auto whole = [](const uint8_t* p) {
-                return std::all_of(p, p + kGuardBytes, [](uint8_t b) { return b == kFill; });
-            };
-            return whole(memory) && whole(memory + slot.bytes - kGuardBytes);
-        });
-    }
-
-private:
-#if defined(__SANITIZE_ADDRESS__)
-    static constexpr size_t kGuardBytes = 0;  // the sanitizer's own guards see reads, too
-#else
-    static constexpr size_t kGuardBytes = 64;
-#endif
-    static constexpr uint8_t kFill = 0xa5;
-    struct Slot {
-        std::unique_ptr<uint8_t[]> memory;
-        size_t bytes = 0;
-        Packet packet;
-    };
-    uint32_t headroom_, tailroom_;
-    std::deque<Slot> slots_;
-};
+using lab::PacketArena;
 
 }  // namespace millrace::test

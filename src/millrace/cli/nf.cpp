@@ -1,12 +1,18 @@
-// millrace nf: the network functions that this program knows.
+// millrace nf: the network functions that this program knows, and what helps to write one.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <iostream>
+#include <map>
 
+#include "lab/nf/golden.hpp"
 #include "millrace/chain/field_plan.hpp"
 #include "millrace/cli/commands.hpp"
+#include "millrace/cli/scratch_folder.hpp"
 #include "millrace/cli/table.hpp"
-#include "millrace/nf/nf.hpp"
+#include "millrace/device/cuda/cuda_device.hpp"
+#include "millrace/nf/plugin.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -39,6 +45,51 @@ int show(const std::string& name) {
     return kOk;
 }
 
+/// The network function that an argument names: by its name, or by the file of a plugin that has one.
+const nf::Type& type_of(const std::string& name) {
+    if (const nf::Type* type = nf::find_type(name)) return *type;
+    if (!std::filesystem::exists(name))
+        throw std::runtime_error("there is no plugin file and no network function '" + name +
+                                 "'; 'millrace nf list' shows those that are known");
+    const nf::Plugin& plugin = nf::Plugin::open(name);
+    if (plugin.types().size() == 1) return *plugin.types().front();
+    std::string names;
+    for (const auto& type : plugin.types()) names += (names.empty() ? "" : ", ") + type->name;
+    throw std::runtime_error(name + " has several network functions: " + names + "; load it with 'millrace --nf " +
+                             name + " nf …' and name one");
+}
+
+std::vector<std::string> devices_here() {
+    std::vector<std::string> devices = {"sim"};
+    std::string why;
+    if (device::cuda::CudaDevice::count(&why) > 0) devices.push_back("cuda");
+    return devices;
+}
+
+int test(const std::string& name, const std::string& table) {
+    const nf::Type& type = type_of(name);
+    const ScratchFolder folder;
+    std::map<std::string, std::shared_ptr<device::Device>> opened;
+    lab::GoldenOptions options;
+    const std::vector<std::string> devices = devices_here();
+    options.engines = lab::host_engines(type);
+    std::ranges::copy(lab::device_engines(devices), std::back_inserter(options.engines));
+    options.open = [&](const std::string& device) {
+        auto& one = opened[device];
+        if (one == nullptr) one = open_one_device(device);
+        return one;
+    };
+    options.output_folder = folder.path();
+    options.checked = true;
+    const lab::GoldenReport report = lab::run_golden(type, table, options);
+    for (const Diagnostic& failure : report.failures) std::cerr << failure.render() << "\n";
+    std::cout << type.name << ": " << report.cases << (report.cases == 1 ? " case" : " cases") << " on cpu";
+    for (const std::string& device : devices) std::cout << ", " << device;
+    if (report.failed == 0) std::cout << ": all passed\n";
+    else std::cout << ": " << report.failed << " failed\n";
+    return report.failed == 0 ? kOk : kFailed;
+}
+
 }  // namespace
 
 void add_nf(CLI::App& app, int& status) {
@@ -50,6 +101,13 @@ void add_nf(CLI::App& app, int& status) {
     const auto name = std::make_shared<std::string>();
     one->add_option("name", *name, "As 'millrace nf list' names it")->required();
     one->callback([name, &status] { status = show(*name); });
+    CLI::App* golden = command->add_subcommand("test", "Run one over a table of golden packets, on every device here");
+    const auto table = std::make_shared<std::string>();
+    golden->add_option("plugin", *name, "A plugin's file, or a name as 'millrace nf list' has it")
+        ->required()
+        ->type_name("PLUGIN");
+    golden->add_option("table", *table, "Packets, and what must become of them")->required()->type_name("GOLDEN.yaml");
+    golden->callback([name, table, &status] { status = test(*name, *table); });
 }
 
 }  // namespace millrace::cli

@@ -163,15 +163,6 @@ lab::SessionOptions BenchArguments::session_options(const std::string& scratch) 
     return options;
 }
 
-ScratchFolder::ScratchFolder() {
-    path_ = (std::filesystem::temp_directory_path() / "millrace-bench-XXXXXX").string();
-    if (mkdtemp(path_.data()) == nullptr) throw std::runtime_error("there is no room for temporary files");
-}
-ScratchFolder::~ScratchFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-}
-
 void BenchOutput::add(const lab::Result& result, std::string note) {
     if (result.counts.missed > 0) note += fmt::format("{}missed {}", note.empty() ? "" : "; ", result.counts.missed);
     if (const auto exhausted = result.ending.drops.find("ipsec.sequence-exhausted");

@@ -33,19 +33,6 @@ struct BenchArguments {
     lab::SessionOptions session_options(const std::string& scratch) const;
 };
 
-/// A folder below the system's for temporary files that vanishes with its owner.
-class ScratchFolder {
-public:
-    ScratchFolder();
-    ~ScratchFolder();
-    ScratchFolder(const ScratchFolder&) = delete;
-    ScratchFolder& operator=(const ScratchFolder&) = delete;
-    const std::string& path() const { return path_; }
-
-private:
-    std::string path_;
-};
-
 /// The results of a benchmark as they come: a line of a table each, JSON at the end, and whether one was wrong.
 class BenchOutput {
 public:

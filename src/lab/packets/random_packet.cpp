@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "millrace/packet/headers.hpp"
-#include "support/packet_builder.hpp"
+#include "lab/packets/packet_builder.hpp"
 
-namespace millrace::test {
+namespace millrace::lab {
 namespace {
 
 bool chance(Rng& rng, double odds) { return std::uniform_real_distribution<>(0, 1)(rng) < odds; }
@@ -137,4 +137,4 @@ std::vector<Frame> random_packets(Rng& rng, size_t count, const RandomOptions& o
     return frames;
 }
 
-}  // namespace millrace::test
+}  // namespace millrace::lab

@@ -6,7 +6,7 @@
 
 #include "millrace/nf/nf.hpp"
 
-namespace millrace::test {
+namespace millrace::lab {
 
 /// Stands in for `nf`, and takes its events in place of it.
 class Listener : public nf::NetworkFunction {
@@ -30,4 +30,4 @@ private:
     std::shared_ptr<nf::NetworkFunction> nf_;
 };
 
-}  // namespace millrace::test
+}  // namespace millrace::lab

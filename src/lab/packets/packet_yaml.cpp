@@ -1,10 +1,11 @@
 // Packets described in YAML.
 #include <arpa/inet.h>
 
+#include "lab/packets/packet_builder.hpp"
+#include "millrace/io/capture/capture_reader.hpp"
 #include "millrace/packet/headers.hpp"
-#include "support/packet_builder.hpp"
 
-namespace millrace::test {
+namespace millrace::lab {
 namespace {
 
 template <class T>
@@ -203,14 +204,47 @@ PacketSpec read_packet_spec(const Config& packet) {
     return spec;
 }
 
-Frame build_packet(const Config& packet) {
+namespace {
+
+/// The record of a capture that `{capture, number}` names.
+Frame read_captured(const Config& packet) {
+    packet.only({"capture", "number"});
+    const Config file = packet.at("capture");
+    const auto number = static_cast<uint64_t>(packet.integer_or("number", 1, 1));
+    io::CaptureReader reader(file.path(), file.where());
+    io::CaptureRecord record;
+    while (reader.next(record)) {
+        if (record.number != number) continue;
+        if (!reader.to_ethernet(record))
+            packet.fail("packet " + std::to_string(number) + " of this capture is no Ethernet frame");
+        Frame frame(record.head.begin(), record.head.end());
+        frame.insert(frame.end(), record.bytes.begin(), record.bytes.end());
+        return frame;
+    }
+    if (!reader.error().empty()) file.fail(reader.error());
+    packet.fail("this capture has " + std::to_string(reader.records()) + " packets, and no packet " +
+                std::to_string(number));
+}
+
+Frame read_frame(const Config& packet) {
     if (const auto whole = packet.find("hex")) {
         packet.only({"hex"});
         return hex(*whole);
     }
+    if (packet.has("capture")) return read_captured(packet);
     return build(read_packet_spec(packet));
+}
+
+}  // namespace
+
+Frame build_packet(const Config& packet) {
+    const Frame frame = read_frame(packet);
+    if (frame.size() > kMostFrameBytes)
+        packet.fail("this packet has " + std::to_string(frame.size()) + " bytes; at most " +
+                    std::to_string(kMostFrameBytes) + " are taken");
+    return frame;
 }
 
 Frame build_packet(const std::string& yaml) { return build_packet(Config::parse(yaml, "(packet)")); }
 
-}  // namespace millrace::test
+}  // namespace millrace::lab

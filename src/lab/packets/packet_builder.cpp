@@ -1,4 +1,4 @@
-#include "support/packet_builder.hpp"
+#include "lab/packets/packet_builder.hpp"
 
 #include <arpa/inet.h>
 
@@ -7,7 +7,7 @@
 #include "millrace/packet/checksum.hpp"
 #include "millrace/packet/headers.hpp"
 
-namespace millrace::test {
+namespace millrace::lab {
 namespace {
 
 void put8(Frame& frame, uint8_t value) { frame.push_back(value); }
@@ -216,4 +216,4 @@ std::array<uint8_t, 16> ipv6(std::string_view text) {
 
 Frame bytes_of(std::string_view text) { return Frame(text.begin(), text.end()); }
 
-}  // namespace millrace::test
+}  // namespace millrace::lab

@@ -4,15 +4,16 @@
 #include <memory>
 #include <string>
 
-#include "support/nf_runner.hpp"
+#include "lab/nf/nf_runner.hpp"
 
-namespace millrace::test {
+namespace millrace::lab {
 
 /// A chain of one NF on a device, whose every outcome leads out, so that all packets come back. Its state stays on the
 /// device from run to run.
 class DeviceNf {
 public:
-    DeviceNf(const std::string& device, const nf::Type& type, std::shared_ptr<nf::NetworkFunction> nf, unsigned lanes);
+    DeviceNf(std::shared_ptr<device::Device> device, const nf::Type& type, std::shared_ptr<nf::NetworkFunction> nf,
+             unsigned lanes);
     ~DeviceNf();
     /// As NfRunner::run does.
     NfResult run(const std::vector<Frame>& frames, uint16_t in_port);
@@ -22,4 +23,4 @@ private:
     std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace millrace::test
+}  // namespace millrace::lab

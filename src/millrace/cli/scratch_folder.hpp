@@ -1,0 +1,21 @@
+// Files that a command needs while it works.
+#pragma once
+
+#include <string>
+
+namespace millrace::cli {
+
+/// A folder below the system's for temporary files that vanishes with its owner.
+class ScratchFolder {
+public:
+    ScratchFolder();
+    ~ScratchFolder();
+    ScratchFolder(const ScratchFolder&) = delete;
+    ScratchFolder& operator=(const ScratchFolder&) = delete;
+    const std::string& path() const { return path_; }
+
+private:
+    std::string path_;
+};
+
+}  // namespace millrace::cli
