@@ -44,6 +44,7 @@ _millrace() {
         explain) options+=" --device --output --workers" ;;
         doctor) options+=" --json" ;;
         profile) options+=" --device --for --json" ;;
+        nf) [[ $sub == check ]] && options+=" --architecture" ;;
         bench)
             case $sub in
                 rules) options+=" --rules --classes --full --overlap --fields --seed --output --trace --packets --measure --figures --device"
@@ -65,12 +66,12 @@ _millrace() {
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
     elif [[ $command == nf ]]; then
         if [[ -z $sub ]]; then
-            mapfile -t COMPREPLY < <(compgen -W "list show test" -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W "list show test check" -- "$current")
         elif [[ $sub == show ]]; then
             local names
             names=$("${COMP_WORDS[0]}" nf list 2> /dev/null | tail -n +2 | cut -d' ' -f1)
             mapfile -t COMPREPLY < <(compgen -W "$names" -- "$current")
-        elif [[ $sub == test ]]; then
+        elif [[ $sub == test || $sub == check ]]; then
             mapfile -t COMPREPLY < <(compgen -f -- "$current")
         fi
     elif [[ $command == bench ]]; then

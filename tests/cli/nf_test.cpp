@@ -1,4 +1,4 @@
-// What helps to write a network function: `millrace nf test`.
+// What helps to write a network function: `millrace nf test` and `nf check`.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -83,6 +83,30 @@ TEST(NfTest, TakesPacketsOfACapture) {
     const Ended beyond = test_table(table("1000000"));
     EXPECT_EQ(beyond.status, 1);
     EXPECT_NE(beyond.err.find("and no packet 1000000"), std::string::npos) << beyond.err;
+}
+
+/// NVRTC, or the reason that it isn't there.
+bool has_compiler(Ended& ended) {
+    ended = run_program({"nf", "check", plugin_path("ttl-guard.so")});
+    return ended.err.find("was not found") == std::string::npos;
+}
+
+TEST(NfCheck, CompilesForAGpuThatIsNotThere) {
+    Ended ended;
+    if (!has_compiler(ended)) GTEST_SKIP() << ended.err;
+    EXPECT_EQ(ended.status, 0) << ended.err;
+    EXPECT_NE(ended.out.find("ttl-guard compiles for sm_90"), std::string::npos) << ended.out;
+    EXPECT_EQ(run_program({"nf", "check", "router", "--architecture", "seven"}).status, 2);
+    const Ended old = run_program({"nf", "check", "mirror", "--architecture", "sm_1"});
+    EXPECT_NE(old.status, 0);
+}
+
+TEST(NfCheck, TellsWhatOnlyAGpusCompilerRefuses) {
+    Ended ended;
+    if (!has_compiler(ended)) GTEST_SKIP() << ended.err;
+    const Ended refused = run_program({"nf", "check", plugin_path("refused.so")});
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_NE(refused.err.find("refused/device.hpp(20): error"), std::string::npos) << refused.err;
 }
 
 }  // namespace

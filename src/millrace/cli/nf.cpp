@@ -5,12 +5,14 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <set>
 
 #include "lab/nf/golden.hpp"
 #include "millrace/chain/field_plan.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/scratch_folder.hpp"
 #include "millrace/cli/table.hpp"
+#include "millrace/device/cuda/compiler.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/nf/plugin.hpp"
 
@@ -90,6 +92,20 @@ int test(const std::string& name, const std::string& table) {
     return report.failed == 0 ? kOk : kFailed;
 }
 
+int check(const std::string& name, const std::string& architecture) {
+    const nf::Type& type = type_of(name);
+    const device::cuda::Compiler compiler;
+    for (const unsigned lanes : std::set<unsigned>{1, type.lanes}) try {
+            const std::string unit = compiler.compile(device::cuda::make_nf_check(type, lanes), architecture);
+            compiler.link({unit}, architecture);
+        } catch (const device::cuda::CompileError& e) {
+            std::cerr << e.what() << "\n";
+            return kFailed;
+        }
+    std::cout << type.name << " compiles for " << architecture << " (" << compiler.version() << ")\n";
+    return kOk;
+}
+
 }  // namespace
 
 void add_nf(CLI::App& app, int& status) {
@@ -107,6 +123,22 @@ void add_nf(CLI::App& app, int& status) {
         ->required()
         ->type_name("PLUGIN");
     golden->add_option("table", *table, "Packets, and what must become of them")->required()->type_name("GOLDEN.yaml");
+    CLI::App* compile = command->add_subcommand("check", "Compile one's device half as for a GPU; needs none");
+    const auto architecture = std::make_shared<std::string>("sm_90");
+    compile->add_option("plugin", *name, "A plugin's file, or a name as 'millrace nf list' has it")
+        ->required()
+        ->type_name("PLUGIN");
+    compile->add_option("--architecture", *architecture, "Of the GPU")
+        ->type_name("sm_NN")
+        ->check(CLI::Validator(
+            [](const std::string& text) {
+                const bool good = text.size() > 4 && text.size() < 9 && text.starts_with("sm_") &&
+                                  text.find_first_not_of("0123456789", 3) == std::string::npos;
+                return good ? std::string() : "'" + text + "' is no architecture; one is sm_90";
+            },
+            ""))
+        ->capture_default_str();
+    compile->callback([name, architecture, &status] { status = check(*name, *architecture); });
     golden->callback([name, table, &status] { status = test(*name, *table); });
 }
 

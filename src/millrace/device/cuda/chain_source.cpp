@@ -303,6 +303,24 @@ TableLayout table_layout(const chain::Program& program) {
     return layout;
 }
 
+TranslationUnit make_nf_check(const nf::Type& type, unsigned lanes) {
+    TranslationUnit unit = nf_unit(type, lanes);
+    const auto call = [&](const char* what) { return function_name(type, lanes, what); };
+    unit.text +=
+        "extern \"C\" __global__ void millrace_check(millrace::Packet* packet, const void* tables, "
+        "millrace::Decision* decision, unsigned* block) {\n";
+    if (type.block_bytes > 0) unit.text += fmt::format("    {}(tables, block);\n", call("stage"));
+    if (type.ordered())
+        unit.text += fmt::format("    packet->set_ticket({}(tables)[{}(packet, tables)]);\n", call("tickets"),
+                                 call("order_key"));
+    unit.text += fmt::format("    *decision = {}(packet, tables);\n", call("process"));
+    if (type.finishes) unit.text += fmt::format("    *decision = {}(packet, tables, *decision);\n", call("finish"));
+    if (type.commit != nullptr)
+        unit.text += fmt::format("    *decision = {}(packet, tables, *decision);\n", call("commit"));
+    unit.text += "}\n";
+    return unit;
+}
+
 ChainSource make_chain_source(const chain::Program& program, const std::vector<Step>& steps) {
     ChainSource source;
     std::set<std::string> written;

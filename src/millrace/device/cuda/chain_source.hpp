@@ -54,6 +54,9 @@ struct ChainSource {
     std::vector<Kernel> few_kernels;
 };
 
+/// A kind of NF alone, with a kernel that calls all that it has: whatever a compiler or linker may refuse is there.
+TranslationUnit make_nf_check(const nf::Type& type, unsigned lanes);
+
 /// Writes the source that runs `steps` of `program`. Every kernel has the parameters
 /// (BatchView batch, ChainTables tables), a resident one (ResidentList list, ChainTables tables): by value, so that
 /// both lie in the GPU's constant memory.
