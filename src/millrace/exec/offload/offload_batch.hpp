@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "millrace/device/batch_work.hpp"
+#include "millrace/exec/offload/batch_policy.hpp"
 #include "millrace/exec/offload/offload_engine.hpp"
 
 namespace millrace::exec {
@@ -29,6 +30,7 @@ struct OffloadEngine::Queue {
     std::shared_ptr<device::LoadedProgram> loaded;
     std::shared_ptr<device::Resident> resident;  // what runs its batches; null: launches
     ChainCounters* counters = nullptr;
+    BatchPolicy policy;
     uint32_t prefix_in = chain::kWholeFrame;    // bytes of each frame that go to the device
     uint32_t prefix_back = chain::kWholeFrame;  // and come back; 0: none
     size_t state_bytes = 0;                     // of the NFs' state that comes back with each batch

@@ -141,6 +141,12 @@ void OffloadEngine::prepare(Queue& queue) {
     queue.step_names.clear();
     for (const device::Step& step : queue.loaded->steps())
         queue.step_names.push_back(name_in(options_.track, device::step_text(program, step)));
+    queue.policy = {.most_packets = std::min(program.max_batch, max_batch_),
+                    .max_delay_ns = static_cast<uint64_t>(program.max_delay.count()),
+                    .depth = options_.depth,
+                    .idle_below = options_.mode == device::Mode::persistent
+                                      ? std::min<size_t>(options_.depth, device::kMostTeams)
+                                      : 1};
     const Prefixes prefixes = prefixes_of(program.plan, options_.whole_frames);
     queue.prefix_in = prefixes.in;
     queue.prefix_back = prefixes.back;
@@ -186,33 +192,22 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
     in_flight_ += count;
 }
 
-/// The adaptive batcher: an idle device gets what there is at once, unless there is more to be received; a busy one
-/// gets the next batch when it is full or its oldest packet has waited long enough (GEN, section 3.2; GSwitch, section
-/// 5). A device with few packets has room for more: it gets batches at even distances, as many in the time that one is
-/// away as it takes.
 bool OffloadEngine::batch_is_due(const Queue& queue, uint64_t now) const {
     if (queue.waiting() == 0 || idle_.empty()) return false;
-    const size_t most = std::min(queue.program->max_batch, max_batch_);
-    const uint64_t waited_ns = to_nanoseconds(now - queue.bursts.front().first),
-                   max_delay_ns = static_cast<uint64_t>(queue.program->max_delay.count());
-    // Who makes the calls has not come to the last one yet, or to another worker's: the next takes what comes
-    // meanwhile, instead of growing old in line. Others may be quicker each time the line gets free, so that it only
-    // waits for so long.
-    if (lane_ && queue.waiting() < most && (lane_->busy() || (lane_->line() && waited_ns < 2 * max_delay_ns)))
-        return false;
-    const size_t idle_below = options_.mode == device::Mode::persistent
-                                  ? std::min<size_t>(options_.depth, device::kMostTeams)
-                                  : 1;
-    // What can be received at once is as good as here: each batch costs the CPU as much as a few hundred packets.
-    constexpr size_t kWorthIt = 2048;
-    if (flying_.size() < idle_below && (!queue.more || queue.waiting() >= kWorthIt)) return true;
-    if (queue.waiting() >= most) return true;
-    // So few that the worker has time for as many batches, and that a GPU takes about as long for as for one.
-    constexpr size_t kFew = 128;
-    if (!flying_.empty() && away_ != 0 && in_flight_ <= kFew &&
-        now - flying_.back()->launched >= away_ / options_.depth)
-        return true;
-    return waited_ns >= max_delay_ns;
+    BatchPolicy::Load load;
+    load.waiting = queue.waiting();
+    load.waited_ns = to_nanoseconds(now - queue.bursts.front().first);
+    load.more = queue.more;
+    load.free_batches = idle_.size();
+    load.in_flight = flying_.size();
+    load.packets = in_flight_;
+    load.since_start = flying_.empty() ? 0 : now - flying_.back()->launched;
+    load.away = away_;
+    if (lane_)
+        load.line = lane_->busy()   ? BatchPolicy::Line::own
+                    : lane_->line() ? BatchPolicy::Line::others
+                                    : BatchPolicy::Line::none;
+    return queue.policy.is_due(load);
 }
 
 void OffloadEngine::poll() {

@@ -191,7 +191,7 @@ OffloadEngine::Layout OffloadEngine::lay_out_runs(const Queue& queue, Slot& slot
 /// Places the frames of the next batch and writes their descriptors, as many as fit; false when the packet
 /// buffer has no room now.
 bool OffloadEngine::lay_out(const Queue& queue, Slot& slot) {
-    const size_t most = std::min<size_t>({queue.waiting(), queue.program->max_batch, max_batch_});
+    const size_t most = std::min(queue.waiting(), queue.policy.most_packets);
     const bool whole = slot.prefix_in == chain::kWholeFrame;
     slot.headroom = whole ? queue.program->head_growth() : 0;
     slot.tailroom = whole ? queue.program->tail_growth() : 0;

@@ -1,0 +1,128 @@
+// When a batch is due, by a clock that stands where the test wants it. exec/batcher_test.cpp has an engine go by it.
+#include <gtest/gtest.h>
+
+#include "millrace/exec/offload/batch_policy.hpp"
+
+namespace millrace::test {
+namespace {
+
+using exec::BatchPolicy;
+using Line = BatchPolicy::Line;
+using Load = BatchPolicy::Load;
+
+constexpr size_t kMost = 1024;
+constexpr uint64_t kDelay = 50'000;
+constexpr BatchPolicy kPolicy{.most_packets = kMost, .max_delay_ns = kDelay, .depth = 4, .idle_below = 1};
+
+/// A device that has three more batches in flight than none, and room for another.
+Load busy(size_t waiting, uint64_t waited_ns = 0) {
+    return {.waiting = waiting, .waited_ns = waited_ns, .free_batches = 1, .in_flight = 3, .packets = 10'000};
+}
+Load idle(size_t waiting, uint64_t waited_ns = 0) {
+    return {.waiting = waiting, .waited_ns = waited_ns, .free_batches = 4, .packets = waiting};
+}
+
+TEST(BatchPolicyTest, NothingIsDueOfNoPackets) {
+    EXPECT_FALSE(kPolicy.is_due(idle(0)));
+    EXPECT_FALSE(kPolicy.is_due(busy(0, UINT64_MAX)));
+}
+
+TEST(BatchPolicyTest, NothingIsDueWhileAllBatchesAreInFlight) {
+    for (const size_t waiting : {size_t{1}, kMost, 10 * kMost}) {
+        Load load = busy(waiting, UINT64_MAX);
+        load.free_batches = 0;
+        EXPECT_FALSE(kPolicy.is_due(load)) << waiting;
+    }
+}
+
+TEST(BatchPolicyTest, AnIdleDeviceGetsWhatThereIsAtOnce) {
+    for (const size_t waiting : {size_t{1}, kMost - 1, kMost, kMost + 1}) EXPECT_TRUE(kPolicy.is_due(idle(waiting)));
+}
+
+TEST(BatchPolicyTest, AnIdleDeviceWaitsForWhatCanBeReceivedAtOnce) {
+    BatchPolicy policy = kPolicy;
+    policy.most_packets = 2 * BatchPolicy::kWorthIt;
+    const auto due = [&](size_t waiting, uint64_t waited_ns) {
+        Load load = idle(waiting, waited_ns);
+        load.more = true;
+        return policy.is_due(load);
+    };
+    EXPECT_FALSE(due(1, 0));
+    EXPECT_FALSE(due(BatchPolicy::kWorthIt - 1, kDelay - 1));
+    EXPECT_TRUE(due(BatchPolicy::kWorthIt, 0)) << "so many are worth a batch";
+    EXPECT_TRUE(due(1, kDelay)) << "max-delay holds there, too";
+    policy.most_packets = 64;
+    EXPECT_FALSE(due(63, 0));
+    EXPECT_TRUE(due(64, 0)) << "a full batch";
+}
+
+TEST(BatchPolicyTest, ADeviceIsIdleBelowSoManyBatches) {
+    BatchPolicy policy = kPolicy;
+    policy.idle_below = 3;
+    Load load = busy(1);
+    load.in_flight = 2;
+    EXPECT_TRUE(policy.is_due(load));
+    load.in_flight = 3;
+    EXPECT_FALSE(policy.is_due(load));
+}
+
+TEST(BatchPolicyTest, ABusyDeviceGetsAFullBatchAtOnce) {
+    EXPECT_FALSE(kPolicy.is_due(busy(1)));
+    EXPECT_FALSE(kPolicy.is_due(busy(kMost - 1)));
+    EXPECT_TRUE(kPolicy.is_due(busy(kMost)));
+    EXPECT_TRUE(kPolicy.is_due(busy(kMost + 1)));
+}
+
+TEST(BatchPolicyTest, ABusyDeviceGetsABatchOncePacketsAreOld) {
+    for (const size_t waiting : {size_t{1}, kMost - 1}) {
+        EXPECT_FALSE(kPolicy.is_due(busy(waiting, kDelay - 1)));
+        EXPECT_TRUE(kPolicy.is_due(busy(waiting, kDelay)));
+    }
+    BatchPolicy at_once = kPolicy;
+    at_once.max_delay_ns = 0;
+    EXPECT_TRUE(at_once.is_due(busy(1, 0)));
+}
+
+TEST(BatchPolicyTest, FewPacketsGoAtEvenDistances) {
+    const auto due = [](size_t packets, uint64_t since_start, uint64_t away) {
+        Load load = busy(1);
+        load.packets = packets;
+        load.since_start = since_start;
+        load.away = away;
+        return kPolicy.is_due(load);
+    };
+    constexpr uint64_t kAway = 40'000;
+    EXPECT_FALSE(due(1, kAway / 4 - 1, kAway));
+    EXPECT_TRUE(due(1, kAway / 4, kAway));
+    EXPECT_TRUE(due(BatchPolicy::kFew, kAway / 4, kAway));
+    EXPECT_FALSE(due(BatchPolicy::kFew + 1, kAway / 4, kAway)) << "these are not few";
+    EXPECT_FALSE(due(1, UINT64_MAX, 0)) << "nobody knows how long a batch is away";
+}
+
+TEST(BatchPolicyTest, ABatchWaitsBehindTheWorkersOwnUntilItIsFull) {
+    for (Load load : {idle(1), idle(kMost - 1), busy(kMost - 1, UINT64_MAX)}) {
+        load.line = Line::own;
+        EXPECT_FALSE(kPolicy.is_due(load)) << load.waiting;
+    }
+    for (Load load : {idle(kMost), busy(kMost)}) {
+        load.line = Line::own;
+        EXPECT_TRUE(kPolicy.is_due(load));
+    }
+}
+
+TEST(BatchPolicyTest, ABatchWaitsBehindOtherWorkersUntilItsPacketsAreOld) {
+    for (const auto& of : {idle, busy}) {
+        const auto due = [&](size_t waiting, uint64_t waited_ns) {
+            Load load = of(waiting, waited_ns);
+            load.line = Line::others;
+            return kPolicy.is_due(load);
+        };
+        EXPECT_FALSE(due(1, 0));
+        EXPECT_FALSE(due(kMost - 1, 2 * kDelay - 1));
+        EXPECT_TRUE(due(1, 2 * kDelay));
+        EXPECT_TRUE(due(kMost, 0));
+    }
+}
+
+}  // namespace
+}  // namespace millrace::test
