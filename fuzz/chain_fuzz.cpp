@@ -204,8 +204,8 @@ std::shared_ptr<device::Device> open_device() {
 struct Gateways {
     chain::Configuration cpu = load("cpu", 0), halves = load("cpu", 32), on_device = load("sim", 0);
     std::shared_ptr<device::Device> device = open_device();
-    std::shared_ptr<device::LoadedProgram> loaded = device->load(
-        on_device.chains[0], exec::OffloadEngine::steps_of(*on_device.chains[0], {}));
+    std::shared_ptr<device::LoadedProgram> loaded = device->load(on_device.chains[0],
+                                                                 exec::steps_of(*on_device.chains[0], {}));
     Record cpu_record{cpu}, halves_record{halves}, device_record{on_device};
     exec::CpuEngine cpu_engine{cpu_record}, halves_engine{halves_record, {.use_cpu_halves = false}};
     std::map<uint8_t, std::unique_ptr<exec::OffloadEngine>> engines;

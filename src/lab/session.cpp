@@ -227,8 +227,7 @@ Session::Loaded& Session::loaded(const Point& point) {
     loaded.programs.clear();
     for (const auto& device : devices(point.device))
         for (const auto& program : loaded.configuration.chains)
-            loaded.programs.push_back(
-                device->load(program, exec::OffloadEngine::steps_of(*program, point.run.offload)));
+            loaded.programs.push_back(device->load(program, exec::steps_of(*program, point.run.offload)));
     return loaded;
 }
 

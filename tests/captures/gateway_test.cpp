@@ -142,14 +142,14 @@ TEST_P(Captures, GoThroughTheExamplesChainAlikeOnCpuAndDevice) {
     const chain::Configuration cpu = load_gateway("cpu", (folder_ / "cpu").string());
     const chain::Configuration there = load_gateway(GetParam(), (folder_ / GetParam()).string());
     const auto device = open_device(GetParam());
-    const auto tables = device->load(there.chains[0], exec::OffloadEngine::steps_of(*there.chains[0], {}));  // they
-                                                                                                             // stay on
-                                                                                                             // the
-                                                                                                             // device
-                                                                                                             // from one
-                                                                                                             // capture
-                                                                                                             // to the
-                                                                                                             // next
+    const auto tables = device->load(there.chains[0], exec::steps_of(*there.chains[0], {}));  // they
+                                                                                              // stay on
+                                                                                              // the
+                                                                                              // device
+                                                                                              // from one
+                                                                                              // capture
+                                                                                              // to the
+                                                                                              // next
 
     const std::vector<std::string> files = all_captures();
     size_t captures = 0, damaged = 0, no_captures = 0;

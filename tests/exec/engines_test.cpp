@@ -276,7 +276,7 @@ TEST(Engines, LoadAChainWhoseTablesOnceFoundNoRoom) {
     const chain::Configuration configuration = make_test_chain("sim");
     exec::OffloadOptions options;
     options.batch_bytes = 1 << 20;
-    const auto steps = exec::OffloadEngine::steps_of(*configuration.chains[0], options);
+    const auto steps = exec::steps_of(*configuration.chains[0], options);
     // Room for its first tables, and not for all.
     const device::Address others = device->allocate(sim.memory_bytes - (size_t{64} << 10), "others");
     EXPECT_THROW(device->load(configuration.chains[0], steps), device::DeviceError);

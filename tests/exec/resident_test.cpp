@@ -148,7 +148,7 @@ TEST_P(Residents, AreRefusedWhenTheDeviceIsFullAndNotBefore) {
     if (GetParam() == "sim") GTEST_SKIP() << "threads find room";
     const auto device = open_device(GetParam());
     const chain::Configuration mirror = make_configuration("[mirror]", GetParam());
-    const auto steps = exec::OffloadEngine::steps_of(*mirror.chains[0], persistent());
+    const auto steps = exec::steps_of(*mirror.chains[0], persistent());
     const auto program = device->load(mirror.chains[0], steps);
     std::vector<std::shared_ptr<device::Resident>> kernels;
     std::string refused;

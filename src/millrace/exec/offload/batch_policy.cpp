@@ -8,8 +8,7 @@ bool BatchPolicy::is_due(const Load& load) const {
     // Who makes the calls has not come to the last one yet, or to another worker's: the next takes what comes
     // meanwhile, instead of growing old in line. Others may be quicker each time the line gets free, so that it only
     // waits for so long.
-    if (!full &&
-        (load.line == Line::own || (load.line == Line::others && load.waited_ns < 2 * max_delay_ns)))
+    if (!full && (load.line == Line::own || (load.line == Line::others && load.waited_ns < 2 * max_delay_ns)))
         return false;
     if (load.in_flight < idle_below && (!load.more || load.waiting >= kWorthIt)) return true;
     if (full) return true;

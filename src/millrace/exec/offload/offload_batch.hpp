@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "millrace/device/batch_work.hpp"
-#include "millrace/exec/offload/batch_policy.hpp"
 #include "millrace/exec/offload/offload_engine.hpp"
 
 namespace millrace::exec {
@@ -24,75 +23,6 @@ inline Target target_of(const chain::Program& program, const device::PacketResul
     if (result.node < program.nodes.size()) return program.nodes[result.node].target(result.outcome);
     return result.node == kParserNode ? Target{Target::Kind::drop, 0} : Target{};
 }
-
-struct OffloadEngine::Queue {
-    std::shared_ptr<const chain::Program> program;
-    std::shared_ptr<device::LoadedProgram> loaded;
-    std::shared_ptr<device::Resident> resident;  // what runs its batches; null: launches
-    ChainCounters* counters = nullptr;
-    BatchPolicy policy;
-    uint32_t prefix_in = chain::kWholeFrame;    // bytes of each frame that go to the device
-    uint32_t prefix_back = chain::kWholeFrame;  // and come back; 0: none
-    size_t state_bytes = 0;                     // of the NFs' state that comes back with each batch
-    std::vector<uint32_t*> shared_states;       // where other devices find each state
-    /// What a batch has to know of a packet, taken down while the packet is in the CPU's caches.
-    struct Waiting {
-        rte_mbuf* mbuf;
-        const uint8_t* data;
-        uint16_t length, port;
-    };
-    std::vector<Waiting> packets;  // those from `first` on wait for a batch
-    size_t first = 0;
-    const bool of_runs;  // then these do, in place of `packets`
-    std::deque<io::FrameRun> runs;
-    size_t run_packets = 0;                           // of them
-    std::vector<std::pair<uint64_t, size_t>> bursts;  // arrival (TSC) and packets of each burst
-    bool more = false;                                // the last burst was full
-    uint64_t hand_overs = 0;         // Placement::hand_overs when the states were last known to be the device's
-    std::shared_ptr<Teller> teller;  // where an NF emits events
-    const std::string* chain_name = nullptr;  // for the timeline, and the steps'
-    std::vector<const std::string*> step_names;
-
-    explicit Queue(bool takes_runs) : of_runs(takes_runs) {}
-    /// Packets have come at `now`. Bursts that follow each other closely are one, of the time of the first.
-    void arrived(uint64_t now, size_t count) {
-        constexpr uint64_t kAtOnceNs = 1000;
-        if (!bursts.empty() && to_nanoseconds(now - bursts.back().first) < kAtOnceNs) bursts.back().second += count;
-        else bursts.emplace_back(now, count);
-    }
-    size_t waiting() const { return of_runs ? run_packets : packets.size() - first; }
-    /// Takes the first `count` packets out; `taken` gets their bursts.
-    void take(size_t count, std::vector<std::pair<uint64_t, size_t>>& taken) {
-        taken.clear();
-        size_t whole = 0;
-        for (size_t left = count; left > 0;) {
-            auto& [arrival, packets_of_it] = bursts[whole];
-            const size_t own = std::min(left, packets_of_it);
-            taken.emplace_back(arrival, own);
-            packets_of_it -= own;
-            left -= own;
-            if (packets_of_it == 0) ++whole;
-        }
-        bursts.erase(bursts.begin(), bursts.begin() + static_cast<ptrdiff_t>(whole));
-        if (of_runs) return drop_runs(count);
-        first += count;
-        if (first < packets.size()) return;
-        packets.clear();
-        first = 0;
-    }
-    void drop_runs(size_t count) {
-        run_packets -= count;
-        while (count > 0) {
-            io::FrameRun& run = runs.front();
-            if (run.count > count) {
-                run = run.part(static_cast<uint32_t>(count), run.count - static_cast<uint32_t>(count));
-                return;
-            }
-            count -= run.count;
-            runs.pop_front();
-        }
-    }
-};
 
 /// Everything that one batch needs, allocated once.
 ///
@@ -127,13 +57,8 @@ struct OffloadEngine::Slot {
     // Device side.
     device::Address device_visits = 0, device_work = 0;
     // The batch.
-    std::shared_ptr<const chain::Program> program;
-    std::shared_ptr<device::LoadedProgram> loaded;
-    std::shared_ptr<device::Resident> resident;
-    std::shared_ptr<Teller> teller;
+    std::shared_ptr<const LoadedChain> chain;  // null: nothing is in it
     uint64_t number = 0;                       // on the resident kernel's list
-    uint32_t* const* shared_states = nullptr;  // while it is put on the device
-    ChainCounters* counters = nullptr;
     std::vector<rte_mbuf*> mbufs;
     std::vector<io::FrameRun> frame_runs;  // what its frames came with, in place of mbufs; empty: mbufs
     /// Memory that holds frames side by side.
@@ -143,10 +68,9 @@ struct OffloadEngine::Slot {
         size_t first;      ///< frame of the batch
     };
     std::vector<Landing> landings;  // of those runs, neighbours as one
-    std::vector<std::pair<uint64_t, size_t>> bursts;
+    std::vector<Burst> bursts;
     device::BatchView view;
     size_t count = 0;
-    size_t state_bytes = 0;   // of the snapshot
     size_t ring_offset = 0;   // of the piece
     size_t frames_bytes = 0;  // of the packet buffer
     size_t frame_bytes = 0;   // that are to be brought
@@ -175,8 +99,6 @@ struct OffloadEngine::Slot {
         uint64_t bytes;
     };
     std::vector<Mark> marks;
-    const std::string* chain_name = nullptr;
-    const std::string* const* step_names = nullptr;
     uint64_t batch = 0, arrived_ns = 0, put_from_ns = 0, put_until_ns = 0;
     // Where things lie in the piece; `place` computes them.
     size_t sources_at = 0, head_at = 0, back_at = 0, results_at = 0, snapshot_at = 0, events_at = 0, left_at = 0,
@@ -226,9 +148,9 @@ struct OffloadEngine::Slot {
         const bool straight_home = way_back == TransferOut::zero_copy;
         results_at = aligned(back_at + (whole ? frames_bytes : straight_home ? 0 : count * prefix_back));
         snapshot_at = aligned(results_at + count * sizeof(device::PacketResult));
-        events_at = aligned(snapshot_at + state_bytes);
-        left_at = aligned(events_at + (program->emits_events() ? event_room(count) * sizeof(Event) : 0));
-        const size_t left_end = aligned(left_at + count * program->emitters() * sizeof(LeftEvents));
+        events_at = aligned(snapshot_at + chain->needs.state_bytes);
+        left_at = aligned(events_at + (chain->program->emits_events() ? event_room(count) * sizeof(Event) : 0));
+        const size_t left_end = aligned(left_at + count * chain->program->emitters() * sizeof(LeftEvents));
         heads_at = straight_home ? aligned(events_at + kEagerEvents * sizeof(Event)) : back_at;
         frames_at = whole ? back_at : left_end;
         landing_at = whole ? left_end : aligned(frames_at + frames_bytes);
@@ -238,7 +160,7 @@ struct OffloadEngine::Slot {
     /// Bytes of the frames that may be kept, as NFs saw them: all of them for each NF whose packets others have
     /// changed.
     size_t kept_capacity() const {
-        return program->emitters_from(program->first_changed()) * most_kept(count, frames_bytes);
+        return chain->program->emitters_from(chain->program->first_changed()) * most_kept(count, frames_bytes);
     }
     static size_t most_kept(size_t n, size_t frames_bytes) { return aligned(frames_bytes + n * 16); }
     /// Bytes that the host writes besides the frames, and how many these are at most.

@@ -57,7 +57,7 @@ OffloadEngine::~OffloadEngine() {
     drain();
     lane_.reset();
     queues_.clear();
-    for (const auto& slot : slots_) slot->resident = nullptr;
+    for (const auto& slot : slots_) slot->chain = nullptr;
     for (const auto& slot : slots_) {
         if (slot->region != nullptr) regions_->give_back(*slot->region);
         for (void* memory : {static_cast<void*>(slot->frames_in), static_cast<void*>(slot->input),
@@ -97,21 +97,19 @@ std::string OffloadEngine::describe() const {
     return failed_ ? "cpu, taken over from a failed device (" + device_->describe() + ")" : device_->describe();
 }
 
-OffloadEngine::Queue& OffloadEngine::queue_for(const std::shared_ptr<const chain::Program>& program,
-                                               ChainCounters& counters, bool of_runs) {
+ChainQueue& OffloadEngine::queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
+                                     bool of_runs) {
     const auto found = std::find_if(queues_.begin(), queues_.end(), [&](const auto& own) {
-        return own->of_runs == of_runs && own->program->name == program->name;
+        return own->of_runs() == of_runs && own->chain->program->name == program->name;
     });
-    if (found != queues_.end() && (*found)->program == program) return **found;
+    if (found != queues_.end() && (*found)->chain->program == program) return **found;
     const bool fresh = found == queues_.end();
-    if (fresh) queues_.push_back(std::make_unique<Queue>(of_runs));
-    Queue& queue = fresh ? *queues_.back() : **found;
+    if (fresh) queues_.push_back(std::make_unique<ChainQueue>(of_runs));
+    ChainQueue& queue = fresh ? *queues_.back() : **found;
     // A new generation of the chain: what waits belongs to the old one and goes first.
     while (queue.waiting() > 0 && !failed_) push_on(queue);
-    queue.program = program;
-    queue.counters = &counters;
     try {
-        if (!failed_) prepare(queue);
+        if (!failed_) prepare(queue, program, counters);
     } catch (const device::DeviceError& e) {
         spdlog::error("chain '{}': {}", program->name, e.what());
         // The device still works: its batches may come back.
@@ -121,50 +119,19 @@ OffloadEngine::Queue& OffloadEngine::queue_for(const std::shared_ptr<const chain
     return queue;
 }
 
-std::vector<device::Step> OffloadEngine::steps_of(const chain::Program& program, const OffloadOptions& options) {
-    const uint32_t back = prefixes_of(program.plan, options.whole_frames).back;
-    const bool gather = options.pinned && (options.transfer_in != TransferIn::packed || options.runs);
-    return device::plan_steps(program,
-                              {options.mode, gather, back != 0 && back != chain::kWholeFrame, options.gate != nullptr});
-}
-
-/// Everything about a program that its batches need again and again.
-void OffloadEngine::prepare(Queue& queue) {
-    const chain::Program& program = *queue.program;
-    if (program.nodes.size() > device::kMaxNodes)
-        throw device::DeviceError("chain '" + program.name + "' has more than " + std::to_string(device::kMaxNodes) +
-                                  " network functions");
-    queue.loaded = device_->load(queue.program, steps_of(program, options_));
-    queue.resident = options_.mode == device::Mode::persistent ? device_->start_resident(queue.loaded, options_.depth)
-                                                               : nullptr;
-    queue.chain_name = name_in(options_.track, program.name);
-    queue.step_names.clear();
-    for (const device::Step& step : queue.loaded->steps())
-        queue.step_names.push_back(name_in(options_.track, device::step_text(program, step)));
-    queue.policy = {.most_packets = std::min(program.max_batch, max_batch_),
-                    .max_delay_ns = static_cast<uint64_t>(program.max_delay.count()),
+/// Loads a chain, and sees to it that the packet ring has room for what its batches need.
+void OffloadEngine::prepare(ChainQueue& queue, const std::shared_ptr<const chain::Program>& program,
+                            ChainCounters& counters) {
+    queue.chain = std::make_shared<const LoadedChain>(program, counters, device_, *gate_, options_);
+    queue.policy = {.most_packets = std::min(program->max_batch, max_batch_),
+                    .max_delay_ns = static_cast<uint64_t>(program->max_delay.count()),
                     .depth = options_.depth,
                     .idle_below = options_.mode == device::Mode::persistent
                                       ? std::min<size_t>(options_.depth, device::kMostTeams)
                                       : 1};
-    const Prefixes prefixes = prefixes_of(program.plan, options_.whole_frames);
-    queue.prefix_in = prefixes.in;
-    queue.prefix_back = prefixes.back;
-    queue.state_bytes = 0;
-    queue.shared_states.clear();
-    for (const device::StateArray& state : queue.loaded->states()) {
-        queue.state_bytes += state.bytes;
-        queue.shared_states.push_back(options_.gate != nullptr ? gate_->share(device_, state) : nullptr);
-    }
-    queue.teller = program.emits_events() ? std::make_shared<Teller>(queue.program) : nullptr;
-    const unsigned keepers = program.emitters_from(program.first_changed());
-    if (queue.state_bytes <= ring_has_.state_bytes && program.emitters() <= ring_has_.emitters &&
-        keepers <= ring_has_.keepers)
-        return;
+    if (ring_has_.covers(queue.chain->needs)) return;
     while (!flying_.empty() && !failed_) finish_front();
-    if (!failed_)
-        allocate_ring({std::max(queue.state_bytes, ring_has_.state_bytes),
-                       std::max(program.emitters(), ring_has_.emitters), std::max(keepers, ring_has_.keepers)});
+    if (!failed_) allocate_ring(ring_has_.with(queue.chain->needs));
 }
 
 void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
@@ -173,7 +140,7 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
         cpu_.submit(program, counters, mbufs, count);
         return;
     }
-    Queue& queue = queue_for(program, counters, false);
+    ChainQueue& queue = queue_for(program, counters, false);
     if (failed_) {
         cpu_.submit(program, counters, mbufs, count);
         return;
@@ -181,8 +148,7 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
     uint64_t bytes = 0;
     for (size_t i = 0; i < count; ++i) {
         bytes += mbufs[i]->data_len;
-        queue.packets.push_back(
-            {mbufs[i], rte_pktmbuf_mtod(mbufs[i], const uint8_t*), mbufs[i]->data_len, mbufs[i]->port});
+        queue.add(mbufs[i]);
     }
     counters.received_packets.add(count);
     counters.received_bytes.add(bytes);
@@ -192,11 +158,11 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
     in_flight_ += count;
 }
 
-bool OffloadEngine::batch_is_due(const Queue& queue, uint64_t now) const {
+bool OffloadEngine::batch_is_due(const ChainQueue& queue, uint64_t now) const {
     if (queue.waiting() == 0 || idle_.empty()) return false;
     BatchPolicy::Load load;
     load.waiting = queue.waiting();
-    load.waited_ns = to_nanoseconds(now - queue.bursts.front().first);
+    load.waited_ns = to_nanoseconds(now - queue.oldest());
     load.more = queue.more;
     load.free_batches = idle_.size();
     load.in_flight = flying_.size();
@@ -235,32 +201,27 @@ void OffloadEngine::drain() {
 }
 
 /// Moves packets that wait on by whatever way is open, without waiting for more of them.
-void OffloadEngine::push_on(Queue& queue) {
+void OffloadEngine::push_on(ChainQueue& queue) {
     if (member_) member_->look(rte_rdtsc());
     if (!run_here(queue) && !start_batch(queue)) finish_front();
 }
 
-bool OffloadEngine::start_batch(Queue& queue) {
+bool OffloadEngine::start_batch(ChainQueue& queue) {
     if (idle_.empty() || (member_ && !member_->begin_batch())) return false;
     const uint64_t put_from_ns = options_.track != nullptr ? Timeline::now_ns() : 0, begun = rte_rdtsc();
     Slot& slot = *idle_.back();
     slot.begun = begun;
     slot.bytes_in = slot.bytes_back = 0;
-    slot.program = queue.program;
-    slot.prefix_in = queue.prefix_in;
-    slot.prefix_back = queue.prefix_back;
-    slot.state_bytes = queue.state_bytes;
+    slot.chain = queue.chain;
+    slot.prefix_in = queue.chain->prefixes.in;
+    slot.prefix_back = queue.chain->prefixes.back;
     if (!lay_out(queue, slot)) {
         if (member_) member_->end_batches(1);
+        slot.chain = nullptr;
         return false;
     }
     idle_.pop_back();
     flying_.push_back(&slot);
-    slot.loaded = queue.loaded;
-    slot.resident = queue.resident;
-    slot.teller = queue.teller;
-    slot.shared_states = queue.shared_states.data();
-    slot.counters = queue.counters;
     slot.fetching_rest = false;
     slot.order = 0;
     slot.launched = rte_rdtsc();
@@ -286,7 +247,7 @@ bool OffloadEngine::start_batch(Queue& queue) {
 /// Tells the device all of a batch. By the worker, or by the thread that makes the calls of all workers.
 void OffloadEngine::put(Slot& slot) {
     slot.calls_from = rte_rdtsc();
-    slot.put_status = slot.resident != nullptr ? put_on_list(slot) : put_on_stream(slot);
+    slot.put_status = slot.chain->resident != nullptr ? put_on_list(slot) : put_on_stream(slot);
     if (options_.track != nullptr) slot.put_until_ns = Timeline::now_ns();
     slot.told = rte_rdtsc();
     slot.is_put.store(true, std::memory_order_release);
@@ -303,46 +264,46 @@ Status OffloadEngine::put_on_stream(Slot& slot) {
 }
 
 /// Runs some of a chain's waiting packets on the CPU, if that is where chains are; whether it did.
-bool OffloadEngine::run_here(Queue& queue) {
+bool OffloadEngine::run_here(ChainQueue& queue) {
     constexpr size_t kAtOnce = Placement::Member::kMostAtOnce;
     if (!member_ || queue.waiting() == 0 || !member_->begin_on_cpu()) return false;
     size_t n = std::min(queue.waiting(), kAtOnce);
     const uint64_t from = rte_rdtsc();
     rte_mbuf* mbufs[kAtOnce];
-    ChainCounters& counters = *queue.counters;
+    ChainCounters& counters = *queue.chain->counters;
     std::optional<io::FrameRun> run;
     size_t left = 0;  // that there was no buffer for
-    if (queue.of_runs) {
-        run = queue.runs.front().part(0, static_cast<uint32_t>(std::min<size_t>(n, queue.runs.front().count)));
+    if (queue.of_runs()) {
+        run = queue.runs().front().part(0, static_cast<uint32_t>(std::min<size_t>(n, queue.runs().front().count)));
         n = run->count;
         left = n - copy_frames(*run, counters, mbufs);
     } else {
-        for (size_t i = 0; i < n; ++i) mbufs[i] = queue.packets[queue.first + i].mbuf;
+        for (size_t i = 0; i < n; ++i) mbufs[i] = queue.packets()[i].mbuf;
     }
     queue.take(n, here_);
-    cpu_.decide(queue.program, counters, mbufs, n - left, fates_.data());
+    cpu_.decide(queue.chain->program, counters, mbufs, n - left, fates_.data());
     const uint64_t now = rte_rdtsc();
     member_->end_on_cpu(n, now - from);
     counters.kept_on_cpu.add(n);
     for (const auto& [arrival, packets] : here_) counters.latency.record(to_nanoseconds(now - arrival), packets);
     in_flight_ -= n;
-    delivery_.deliver(*queue.program, counters, mbufs, fates_.data(), n - left);
+    delivery_.deliver(*queue.chain->program, counters, mbufs, fates_.data(), n - left);
     if (run) options_.frames->give_back(*run);
     return true;
 }
 
 /// Gives the device the NFs' states as the CPU has left them, if it does not have them so.
-Status OffloadEngine::bring_states(Queue& queue, device::StreamId stream) {
+Status OffloadEngine::bring_states(ChainQueue& queue, device::StreamId stream) {
     if (!member_ || queue.hand_overs == member_->all().hand_overs()) return Status::ok;
     queue.hand_overs = member_->all().hand_overs();
     device::OrderGate& gate = *gate_;
     const std::lock_guard lock(gate.mutex);
-    const std::vector<device::StateArray>& states = queue.loaded->states();
+    const std::vector<device::StateArray>& states = queue.chain->loaded->states();
     std::erase_if(gate.brought, [&](const auto& entry) { return entry.second.first != queue.hand_overs; });
     Status status = Status::ok;
     for (size_t i = 0; i < states.size() && status == Status::ok; ++i) {
         const device::StateArray& state = states[i];
-        uint32_t* const shared = queue.shared_states[i];
+        uint32_t* const shared = queue.chain->shared_states[i];
         auto& [hand_overs, bytes] = gate.brought[{shared != nullptr ? nullptr : device_.get(), state.host}];
         hand_overs = queue.hand_overs;
         if (bytes >= state.bytes) continue;
@@ -372,8 +333,8 @@ bool OffloadEngine::finish_front() {
         fail_over(slot.put_status);
         return false;
     }
-    const bool on_list = slot.resident != nullptr && !slot.fetching_rest;
-    Status status = on_list ? slot.resident->query(slot.number) : device_->query(slot.done);
+    const bool on_list = slot.chain->resident != nullptr && !slot.fetching_rest;
+    Status status = on_list ? slot.chain->resident->query(slot.number) : device_->query(slot.done);
     if (status == Status::pending) {
         // What it waits for may never come when another device has failed.
         const bool hopeless = slot.order != 0 && gate_->broken;
@@ -422,14 +383,15 @@ void OffloadEngine::fail_over(Status status) {
         member_->rest();
     }
     for (Slot* slot : flying) {
-        run_on_cpu(slot->program, *slot->counters, slot->mbufs);
-        for (const io::FrameRun& run : slot->frame_runs) run_on_cpu(slot->program, *slot->counters, run);
+        run_on_cpu(slot->chain->program, *slot->chain->counters, slot->mbufs);
+        for (const io::FrameRun& run : slot->frame_runs) run_on_cpu(slot->chain->program, *slot->chain->counters, run);
     }
     for (const auto& queue : queues_) {
-        for (const io::FrameRun& run : queue->runs) run_on_cpu(queue->program, *queue->counters, run);
+        if (queue->waiting() == 0) continue;
+        for (const io::FrameRun& run : queue->runs()) run_on_cpu(queue->chain->program, *queue->chain->counters, run);
         std::vector<rte_mbuf*> waiting;
-        for (size_t i = queue->first; i < queue->packets.size(); ++i) waiting.push_back(queue->packets[i].mbuf);
-        run_on_cpu(queue->program, *queue->counters, waiting);
+        for (const ChainQueue::Waiting& packet : queue->packets()) waiting.push_back(packet.mbuf);
+        run_on_cpu(queue->chain->program, *queue->chain->counters, waiting);
         queue->take(queue->waiting(), here_);
     }
     in_flight_ = 0;

@@ -15,14 +15,12 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
     for (uint32_t i = 0; i < run.count; ++i) bytes += run.spots[i].length;
     counters.received_packets.add(run.count);
     counters.received_bytes.add(bytes);
-    Queue* const queue = failed_ ? nullptr : &queue_for(program, counters, true);
+    ChainQueue* const queue = failed_ ? nullptr : &queue_for(program, counters, true);
     // Frames are given back in the order in which they came, whatever chain they went through.
     for (const auto& other : queues_)
-        while (other.get() != queue && other->of_runs && other->waiting() > 0 && !failed_) push_on(*other);
+        while (other.get() != queue && other->of_runs() && other->waiting() > 0 && !failed_) push_on(*other);
     if (failed_) return run_on_cpu(program, counters, run);
-    // A worker that polls often gets a frame or two at a time: each run costs as much as a few frames.
-    if (queue->runs.empty() || !queue->runs.back().join(run)) queue->runs.push_back(run);
-    queue->run_packets += run.count;
+    queue->add(run);
     queue->arrived(rte_rdtsc(), run.count);
     queue->more = run.count >= kMostOfRun;
     if (member_) member_->came(run.count);
@@ -70,7 +68,7 @@ void OffloadEngine::pass_on_frames(Slot& slot, size_t first, const io::FrameRun&
             decide_here(slot, run, from + k++);
             continue;
         }
-        const Fate fate = fate_of(slot, leader);
+        const Fate fate = fate_of(*slot.chain->program, leader);
         const uint32_t alike = fate_bits(leader);
         uint32_t n = 0;
         const auto add = [&](const auto& piece_of) {
@@ -88,20 +86,20 @@ void OffloadEngine::pass_on_frames(Slot& slot, size_t first, const io::FrameRun&
                                        static_cast<uint16_t>(run.spots[from + k].length - head), from + k};
             });
         if (leader.node == kParserNode && leader.outcome < kMalformedCount && fate.target.kind == Target::Kind::drop)
-            slot.counters->malformed[leader.outcome].add(n);
-        options_.frames->deliver_frames(*slot.program, *slot.counters, run, {pieces, n}, fate, &leader);
+            slot.chain->counters->malformed[leader.outcome].add(n);
+        options_.frames->deliver_frames(*slot.chain->program, *slot.chain->counters, run, {pieces, n}, fate, &leader);
     }
 }
 
 /// A packet that the device leaves to the host.
 void OffloadEngine::decide_here(const Slot& slot, const io::FrameRun& run, uint32_t index) {
-    ChainCounters& counters = *slot.counters;
+    ChainCounters& counters = *slot.chain->counters;
     rte_mbuf* copy = nullptr;
     if (copy_frames(run.part(index, 1), counters, &copy) == 0) return;
     Fate fate;
-    cpu_.decide(slot.program, counters, &copy, 1, &fate);
+    cpu_.decide(slot.chain->program, counters, &copy, 1, &fate);
     counters.retried_on_cpu.add(1);
-    delivery_.deliver(*slot.program, counters, &copy, &fate, 1);
+    delivery_.deliver(*slot.chain->program, counters, &copy, &fate, 1);
 }
 
 /// Makes packets that hold the run's frames; how many. Those that there is no buffer for are counted as dropped.

@@ -149,10 +149,10 @@ private:
     bool even_ = true;  // all at one distance
 };
 
-OffloadEngine::Layout OffloadEngine::lay_out_buffers(const Queue& queue, Slot& slot, Layout layout) const {
-    const Queue::Waiting* const waiting = queue.packets.data() + queue.first;
+OffloadEngine::Layout OffloadEngine::lay_out_buffers(const ChainQueue& queue, Slot& slot, Layout layout) const {
+    const std::span<const ChainQueue::Waiting> waiting = queue.packets();
     if (layout.most() > 0) layout.expect(stride_of(*waiting[0].mbuf->pool));
-    const uint32_t n = layout.add(layout.most(), [&](uint32_t i) -> const Queue::Waiting& { return waiting[i]; });
+    const uint32_t n = layout.add(layout.most(), [&](uint32_t i) -> const ChainQueue::Waiting& { return waiting[i]; });
     for (uint32_t i = 0; i < n; ++i) {
         slot.mbufs.push_back(waiting[i].mbuf);
         slot.sources[i] = reinterpret_cast<uint64_t>(waiting[i].data);
@@ -162,12 +162,12 @@ OffloadEngine::Layout OffloadEngine::lay_out_buffers(const Queue& queue, Slot& s
 
 /// Notes what memory the frames take side by side, too. They land at the same distance from multiples of kFrameSpacing
 /// as they were received.
-OffloadEngine::Layout OffloadEngine::lay_out_runs(const Queue& queue, Slot& slot, Layout layout) const {
-    const io::FrameRun& front = queue.runs.front();
+OffloadEngine::Layout OffloadEngine::lay_out_runs(const ChainQueue& queue, Slot& slot, Layout layout) const {
+    const io::FrameRun& front = queue.runs().front();
     // Of a single frame: what would be the distance to one of its length.
     const ptrdiff_t alone = (front.spots[0].length + io::kFrameSpacing - 1) / io::kFrameSpacing * io::kFrameSpacing;
     layout.expect(front.count > 1 ? static_cast<ptrdiff_t>(front.spots[1].offset - front.spots[0].offset) : alone);
-    for (const io::FrameRun& run : queue.runs) {
+    for (const io::FrameRun& run : queue.runs()) {
         const size_t first = layout.count();
         const uint32_t n = layout.add(run);
         if (n == 0) break;
@@ -190,16 +190,16 @@ OffloadEngine::Layout OffloadEngine::lay_out_runs(const Queue& queue, Slot& slot
 
 /// Places the frames of the next batch and writes their descriptors, as many as fit; false when the packet
 /// buffer has no room now.
-bool OffloadEngine::lay_out(const Queue& queue, Slot& slot) {
+bool OffloadEngine::lay_out(const ChainQueue& queue, Slot& slot) {
     const size_t most = std::min(queue.waiting(), queue.policy.most_packets);
     const bool whole = slot.prefix_in == chain::kWholeFrame;
-    slot.headroom = whole ? queue.program->head_growth() : 0;
-    slot.tailroom = whole ? queue.program->tail_growth() : 0;
+    slot.headroom = whole ? queue.chain->program->head_growth() : 0;
+    slot.tailroom = whole ? queue.chain->program->tail_growth() : 0;
     slot.mbufs.clear();
     slot.frame_runs.clear();
     slot.landings.clear();
-    const Layout none(slot, most, options_.batch_bytes, queue.of_runs);
-    (queue.of_runs ? lay_out_runs(queue, slot, none) : lay_out_buffers(queue, slot, none)).finish(slot);
+    const Layout none(slot, most, options_.batch_bytes, queue.of_runs());
+    (queue.of_runs() ? lay_out_runs(queue, slot, none) : lay_out_buffers(queue, slot, none)).finish(slot);
     choose_transfer(slot);
     slot.place();
     const size_t at = ring_.take(slot.piece_bytes);

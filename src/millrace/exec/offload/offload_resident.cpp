@@ -36,9 +36,9 @@ Status OffloadEngine::put_on_list(Slot& slot) {
         batch.out[i] = {static_cast<uint8_t*>(back[i].host), reinterpret_cast<uint8_t*>(back[i].device), back[i].bytes};
         slot.bytes_back += back[i].bytes;
     }
-    const std::vector<device::Step>& steps = slot.loaded->steps();
+    const std::vector<device::Step>& steps = slot.chain->loaded->steps();
     if (std::none_of(steps.begin(), steps.end(), [](const device::Step& step) { return step.in_order(); }))
-        return slot.resident->put(batch, slot.number);
+        return slot.chain->resident->put(batch, slot.number);
     // Batches must be on the lists in the order of their turns: a kernel that waits for a batch behind another of its
     // own list would wait for ever.
     device::OrderGate& gate = *gate_;
@@ -47,15 +47,15 @@ Status OffloadEngine::put_on_list(Slot& slot) {
     batch.turn = ++gate.resident_turns;
     batch.turns = turn_word_.get();
     slot.order = ++gate.batches;
-    return slot.resident->put(batch, slot.number);
+    return slot.chain->resident->put(batch, slot.number);
 }
 
 /// Lets all kernels end, whatever they are at.
 void OffloadEngine::stop_residents() {
     for (const auto& queue : queues_)
-        if (queue->resident != nullptr) queue->resident->stop();
+        if (queue->chain != nullptr && queue->chain->resident != nullptr) queue->chain->resident->stop();
     for (const auto& slot : slots_)
-        if (slot->resident != nullptr) slot->resident->stop();
+        if (slot->chain != nullptr && slot->chain->resident != nullptr) slot->chain->resident->stop();
 }
 
 }  // namespace millrace::exec

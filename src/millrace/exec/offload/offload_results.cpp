@@ -40,9 +40,9 @@ bool bring_home(rte_mbuf* mbuf, const uint8_t* frame, uint16_t length, int32_t d
 }  // namespace
 
 /// What becomes of a packet with that result.
-Fate OffloadEngine::fate_of(const Slot& slot, const device::PacketResult& result) {
-    const bool known = result.node < slot.program->nodes.size();
-    return {target_of(*slot.program, result),
+Fate OffloadEngine::fate_of(const chain::Program& program, const device::PacketResult& result) {
+    const bool known = result.node < program.nodes.size();
+    return {target_of(program, result),
             result.node,
             result.out_port,
             {known ? detail_of(result.detail) : kNoDetail, result.outcome}};
@@ -56,6 +56,7 @@ void OffloadEngine::apply(Slot& slot, size_t first, size_t count) {
     const device::PacketResult* const results = slot.results();
     const device::FrameDescriptor* const descriptors = slot.descriptors();
     rte_mbuf* const* const mbufs = slot.mbufs.data();
+    const chain::Program& program = *slot.chain->program;
     FrameRegion& region = *slot.region;
     const size_t frames_at = slot.frames_at - slot.head_at;  // in the region, if whole frames came back
     const uint32_t headroom = slot.headroom, tailroom = slot.tailroom;
@@ -69,7 +70,7 @@ void OffloadEngine::apply(Slot& slot, size_t first, size_t count) {
         }
         const device::PacketResult& result = results[i];
         if (alike == nullptr || !alike->same_fate(result)) {
-            fate = fate_of(slot, result);
+            fate = fate_of(program, result);
             alike = &result;
         }
         Fate& own = fates_[i - first] = fate;
@@ -80,7 +81,7 @@ void OffloadEngine::apply(Slot& slot, size_t first, size_t count) {
         }
         if (fate.target.kind == Target::Kind::drop) {
             if (result.node == kParserNode && result.outcome < kMalformedCount)
-                slot.counters->malformed[result.outcome].add(1);
+                slot.chain->counters->malformed[result.outcome].add(1);
             ++gone;
             continue;
         }
@@ -116,7 +117,7 @@ void OffloadEngine::complete(Slot& slot) {
     const size_t n = slot.count;
     constexpr uint64_t kSmooth = 8;
     away_ += (back - slot.launched) / kSmooth - away_ / kSmooth;
-    ChainCounters& counters = *slot.counters;
+    ChainCounters& counters = *slot.chain->counters;
     count(slot);
     counters.batches.add(1);
     count_bytes(slot);
@@ -136,7 +137,7 @@ void OffloadEngine::complete(Slot& slot) {
     else
         for (size_t first = 0; first < n; first += share) pass_on(slot, first, std::min(share, n - first), way);
     const uint64_t now = rte_rdtsc();
-    counters.add(BatchStage::waiting, slot.begun - slot.bursts.front().first);
+    counters.add(BatchStage::waiting, slot.begun - slot.bursts.front().arrival);
     counters.add(BatchStage::layout, slot.laid_out - slot.begun);
     counters.add(BatchStage::in_line, slot.calls_from - std::min(slot.laid_out, slot.calls_from));
     counters.add(BatchStage::calls, slot.told - slot.calls_from);
@@ -148,15 +149,12 @@ void OffloadEngine::complete(Slot& slot) {
     if (member_) member_->end_batches(1);
     if (fresh != nullptr) slot.region = fresh;
     idle_.push_back(&slot);
-    slot.program = nullptr;
-    slot.loaded = nullptr;
-    slot.resident = nullptr;
-    slot.teller = nullptr;
+    slot.chain = nullptr;
 }
 
 /// Applies the results of packets [first, first + count) and delivers them.
 void OffloadEngine::pass_on(Slot& slot, size_t first, size_t count, Return way) {
-    ChainCounters& counters = *slot.counters;
+    ChainCounters& counters = *slot.chain->counters;
     rte_mbuf** mbufs = slot.mbufs.data() + first;
     retries_.clear();
     switch (way) {
@@ -168,15 +166,15 @@ void OffloadEngine::pass_on(Slot& slot, size_t first, size_t count, Return way) 
     if (slot.visits != nullptr) tell_visits(slot);
     for (const uint32_t i : retries_) {
         fates_[i] = Fate{};
-        cpu_.decide(slot.program, counters, &mbufs[i], 1, &fates_[i]);
+        cpu_.decide(slot.chain->program, counters, &mbufs[i], 1, &fates_[i]);
         counters.retried_on_cpu.add(1);
     }
-    delivery_.deliver(*slot.program, counters, mbufs, fates_.data(), count);
+    delivery_.deliver(*slot.chain->program, counters, mbufs, fates_.data(), count);
 }
 
 /// Hands on the batch's events, while the packets are still as they were received.
 void OffloadEngine::tell_events(const Slot& slot) {
-    for (size_t i = 0; i < slot.count; ++i) fates_[i] = fate_of(slot, slot.results()[i]);
+    for (size_t i = 0; i < slot.count; ++i) fates_[i] = fate_of(*slot.chain->program, slot.results()[i]);
     EventPackets packets{fates_.data(), [&](uint32_t i) { return origin_of(slot.mbufs[i]); }, {}};
     if (!slot.frame_runs.empty())
         packets.origin = [&](uint32_t i) {
@@ -194,8 +192,8 @@ void OffloadEngine::tell_events(const Slot& slot) {
         packet.parse();
         return packet;
     };
-    slot.teller->deliver({slot.events(), slot.stored_events()}, {slot.left, slot.left_count()}, *slot.counters,
-                         packets);
+    slot.chain->teller->deliver({slot.events(), slot.stored_events()}, {slot.left, slot.left_count()},
+                                *slot.chain->counters, packets);
 }
 
 /// Tells what every NF decided on each packet of the batch.
@@ -204,24 +202,24 @@ void OffloadEngine::tell_visits(const Slot& slot) {
     for (size_t i = 0; i < n; ++i) {
         if (slot.results()[i].node == device::kHostDecides) continue;
         visits_.clear();
-        for (uint16_t node = 0; node < slot.program->nodes.size(); ++node) {
+        for (uint16_t node = 0; node < slot.chain->program->nodes.size(); ++node) {
             const Decision decision = slot.visits[size_t{node} * n + i];
             if (decision.outcome != device::kNotVisited) visits_.push_back({node, decision});
         }
         if (!visits_.empty()) fates_[i].decision.detail = visits_.back().decision.detail;
-        delivery_.visits(*slot.program, slot.mbufs[i], visits_, fates_[i]);
+        delivery_.visits(*slot.chain->program, slot.mbufs[i], visits_, fates_[i]);
     }
 }
 
 /// Adds up the bytes that cross the bus for the batch, since it was last asked.
 void OffloadEngine::count_bytes(Slot& slot) {
-    slot.counters->bytes_to_device.add(std::exchange(slot.bytes_in, 0));
-    slot.counters->bytes_to_host.add(std::exchange(slot.bytes_back, 0));
+    slot.chain->counters->bytes_to_device.add(std::exchange(slot.bytes_in, 0));
+    slot.chain->counters->bytes_to_host.add(std::exchange(slot.bytes_back, 0));
 }
 
 /// Adds up what the batch's packets met.
 void OffloadEngine::count(const Slot& slot) {
-    ChainCounters& counters = *slot.counters;
+    ChainCounters& counters = *slot.chain->counters;
     for (size_t node = 0; node < counters.nodes.size(); ++node) {
         const uint32_t* outcomes = slot.outcomes(slot.back(slot.head_at)) + node * device::kMaxOutcomes;
         NodeCounters& into = *counters.nodes[node];

@@ -15,14 +15,11 @@ void OffloadEngine::name_slices() {
 }
 
 /// Before the batch is taken from its queue; the worker has been at it since `put_from_ns`.
-void OffloadEngine::begin_trace(const Queue& queue, Slot& slot, uint64_t put_from_ns) {
+void OffloadEngine::begin_trace(const ChainQueue& queue, Slot& slot, uint64_t put_from_ns) {
     if (options_.track == nullptr) return;
     slot.batch = options_.track->next_batch();
-    slot.chain_name = queue.chain_name;
-    slot.step_names = queue.step_names.data();
     slot.put_from_ns = put_from_ns;
-    slot.arrived_ns = std::min(put_from_ns,
-                               Timeline::now_ns() - to_nanoseconds(rte_rdtsc() - queue.bursts.front().first));
+    slot.arrived_ns = std::min(put_from_ns, Timeline::now_ns() - to_nanoseconds(rte_rdtsc() - queue.oldest()));
     slot.marks.clear();
     mark(slot, nullptr);
 }
@@ -30,7 +27,7 @@ void OffloadEngine::begin_trace(const Queue& queue, Slot& slot, uint64_t put_fro
 /// What the stream does from the mark before to this one. An event more or less is no reason to give up a device, so
 /// that a failure shows elsewhere.
 void OffloadEngine::mark(Slot& slot, const std::string* name, uint64_t bytes) {
-    if (options_.track == nullptr || slot.resident != nullptr) return;
+    if (options_.track == nullptr || slot.chain->resident != nullptr) return;
     device::EventId event = 0;
     if (device_->record(slot.stream, event) == device::Status::ok) slot.marks.push_back({name, event, bytes});
 }
@@ -39,7 +36,7 @@ void OffloadEngine::mark(Slot& slot, const std::string* name, uint64_t bytes) {
 void OffloadEngine::trace(const Slot& slot, uint64_t applied_from_ns) {
     if (options_.track == nullptr) return;
     using Place = TimelineSlice::Place;
-    TimelineSlice slice{.chain = slot.chain_name,
+    TimelineSlice slice{.chain = slot.chain->name,
                         .stream = slot.stream,
                         .packets = static_cast<uint32_t>(slot.count),
                         .batch = slot.batch};
@@ -59,7 +56,7 @@ void OffloadEngine::trace(const Slot& slot, uint64_t applied_from_ns) {
         if (mark.name != nullptr && before != 0 && time != 0) add(mark.name, Place::stream, mark.bytes, before, time);
         before = time;
     }
-    if (slot.resident != nullptr)
+    if (slot.chain->resident != nullptr)
         add(names_.resident, Place::stream, slot.frame_bytes, slot.put_until_ns, applied_from_ns);
     add(names_.applied, Place::worker, slot.frame_bytes, applied_from_ns, Timeline::now_ns());
 }

@@ -24,12 +24,12 @@ void OffloadEngine::write_input(Slot& slot) {
     const Address piece = ring_address_ + slot.ring_offset;
     EventBuffer& events = slot.event_buffer(slot.input + slot.head_at);
     events.events = device_pointer<Event>(piece + slot.events_at);
-    events.capacity = slot.program->emits_events() ? static_cast<uint32_t>(event_room(slot.count)) : 0;
+    events.capacity = slot.chain->program->emits_events() ? static_cast<uint32_t>(event_room(slot.count)) : 0;
     events.left = device_pointer<LeftEvents>(piece + slot.left_at);
-    events.left_capacity = static_cast<uint32_t>(slot.count * slot.program->emitters());
+    events.left_capacity = static_cast<uint32_t>(slot.count * slot.chain->program->emitters());
     events.kept = device_pointer<uint8_t>(piece + slot.kept_at);
     events.kept_capacity = static_cast<uint32_t>(slot.kept_capacity());
-    events.keep_from = static_cast<uint32_t>(slot.program->first_changed());
+    events.keep_from = static_cast<uint32_t>(slot.chain->program->first_changed());
     events.count = events.left_count = events.kept_bytes = 0;
     std::fill_n(slot.outcomes(slot.input + slot.head_at), Slot::kOutcomes, 0u);
     slot.turns_had(slot.input + slot.head_at) = 0;
@@ -43,7 +43,7 @@ void OffloadEngine::write_input(Slot& slot) {
     view.order = device_pointer<uint64_t>(piece + slot.head_at + Slot::kOrderAt);
     view.results = device_pointer<device::PacketResult>(piece + slot.results_at);
     device::BatchWork(n).place(view, device_pointer<uint8_t>(slot.device_work));
-    view.visits = slot.program->nodes.empty() ? nullptr : device_pointer<Decision>(slot.device_visits);
+    view.visits = slot.chain->program->nodes.empty() ? nullptr : device_pointer<Decision>(slot.device_visits);
     view.prefix_bytes = slot.prefix_back == chain::kWholeFrame ? 0 : slot.prefix_back;
     view.prefixes = slot.way_back == TransferOut::zero_copy ? slot.back(slot.heads_at)
                                                             : device_pointer<uint8_t>(piece + slot.back_at);
@@ -51,9 +51,9 @@ void OffloadEngine::write_input(Slot& slot) {
     // Frames that the host has packed and not sent.
     if (slot.transfer == TransferIn::zero_copy && !slot.in_place()) view.frames = slot.frames_in;
     view.snapshot = device_pointer<uint32_t>(piece + slot.snapshot_at);
-    const std::vector<device::StateArray>& states = slot.loaded->states();
+    const std::vector<device::StateArray>& states = slot.chain->loaded->states();
     for (size_t i = 0; i < states.size(); ++i)
-        view.states[i] = {device_pointer<uint32_t>(states[i].address), slot.shared_states[i],
+        view.states[i] = {device_pointer<uint32_t>(states[i].address), slot.chain->shared_states[i],
                           static_cast<uint32_t>(states[i].bytes / 4)};
     view.count = static_cast<uint32_t>(n);
     view.mean_bytes = static_cast<uint32_t>(slot.frame_bytes / std::max<size_t>(n, 1));
@@ -191,7 +191,7 @@ Status OffloadEngine::send_landings(Slot& slot) {
 /// in the order of their launches.
 Status OffloadEngine::run_steps(Slot& slot, std::unique_lock<std::mutex>& in_order) {
     const auto is_ordered = [](const device::Step& step) { return step.in_order(); };
-    const std::vector<device::Step>& steps = slot.loaded->steps();
+    const std::vector<device::Step>& steps = slot.chain->loaded->steps();
     const auto first = std::find_if(steps.begin(), steps.end(), is_ordered);
     const auto behind = std::find_if(steps.rbegin(), steps.rend(), is_ordered).base();
     const auto launch = [&](auto from, auto to) {
@@ -200,8 +200,8 @@ Status OffloadEngine::run_steps(Slot& slot, std::unique_lock<std::mutex>& in_ord
             if (step->kind != device::Step::Kind::gather || slot.transfer == TransferIn::gather) {
                 const auto index = static_cast<size_t>(step - steps.begin());
                 if (step->crosses) status = cross(slot);
-                if (status == Status::ok) status = device_->launch(slot.stream, *slot.loaded, index, slot.view);
-                if (options_.track != nullptr) mark(slot, slot.step_names[index], slot.frame_bytes);
+                if (status == Status::ok) status = device_->launch(slot.stream, *slot.chain->loaded, index, slot.view);
+                if (options_.track != nullptr) mark(slot, slot.chain->step_names[index], slot.frame_bytes);
             }
         return status;
     };
@@ -254,7 +254,7 @@ bool OffloadEngine::restore_states(const Slot& slot) {
     const uint64_t turns_had = slot.turns_had(slot.back(slot.head_at));
     const uint64_t order_had = turns_had != 0 ? slot.without_turn + turns_had : slot.order;
     const uint8_t* from = slot.back(slot.snapshot_at);
-    for (const device::StateArray& state : slot.loaded->states()) {
+    for (const device::StateArray& state : slot.chain->loaded->states()) {
         auto& restored = gate.restored[state.host];
         uint64_t newer = 0;  // bytes at the start that a later batch has brought
         for (const auto& [bytes, order] : restored)
@@ -271,7 +271,7 @@ bool OffloadEngine::restore_states(const Slot& slot) {
 /// What comes back: all from the head to the first events, in one piece; the frames are among it, unless only those
 /// that are left shall come. Then what every NF decided, where that is wanted.
 void OffloadEngine::list_back(const Slot& slot, std::vector<device::CopyPiece>& pieces) const {
-    const size_t eager = slot.program->emits_events() ? kEagerEvents * sizeof(Event) : 0;
+    const size_t eager = slot.chain->program->emits_events() ? kEagerEvents * sizeof(Event) : 0;
     const auto add = [&](size_t from, size_t to) {
         pieces.push_back({slot.back(from), ring_address_ + slot.ring_offset + from, static_cast<uint32_t>(to - from)});
     };
@@ -282,9 +282,9 @@ void OffloadEngine::list_back(const Slot& slot, std::vector<device::CopyPiece>& 
     } else {
         add(slot.head_at, slot.events_at + eager);
     }
-    if (slot.visits != nullptr && !slot.program->nodes.empty())
+    if (slot.visits != nullptr && !slot.chain->program->nodes.empty())
         pieces.push_back({slot.visits, slot.device_visits,
-                          static_cast<uint32_t>(slot.count * slot.program->nodes.size() * sizeof(Decision))});
+                          static_cast<uint32_t>(slot.count * slot.chain->program->nodes.size() * sizeof(Decision))});
 }
 
 Status OffloadEngine::fetch(Slot& slot) {
@@ -321,7 +321,8 @@ Status OffloadEngine::fetch_rest(Slot& slot) {
         slot.pieces.clear();
         for (size_t i = 0; i < slot.count; ++i) {
             const device::PacketResult& result = slot.results()[i];
-            if (result.node == device::kHostDecides || target_of(*slot.program, result).kind == Target::Kind::drop)
+            if (result.node == device::kHostDecides ||
+                target_of(*slot.chain->program, result).kind == Target::Kind::drop)
                 continue;
             if (size_t{result.offset} + result.length > slot.frames_bytes) return Status::failed;
             const size_t at = slot.frames_at + result.offset;

@@ -1,4 +1,4 @@
-#include "millrace/exec/offload/offload_engine.hpp"
+#include "millrace/exec/offload/packet_ring.hpp"
 
 namespace millrace::exec {
 

@@ -1,0 +1,57 @@
+#include "millrace/exec/offload/chain_queue.hpp"
+
+#include <algorithm>
+
+#include "millrace/exec/cpu/cpu_engine.hpp"
+
+namespace millrace::exec {
+
+void ChainQueue::add(const io::FrameRun& run) {
+    // A worker that polls often gets a frame or two at a time: each run costs as much as a few frames.
+    if (runs_.empty() || !runs_.back().join(run)) runs_.push_back(run);
+    run_packets_ += run.count;
+}
+
+void ChainQueue::arrived(uint64_t now, size_t count) {
+    constexpr uint64_t kAtOnceNs = 1000;
+    if (!bursts_.empty() && to_nanoseconds(now - bursts_.back().arrival) < kAtOnceNs) bursts_.back().packets += count;
+    else bursts_.push_back({now, count});
+}
+
+void ChainQueue::take(size_t count, std::vector<Burst>& taken) {
+    take_bursts(count, taken);
+    if (of_runs_) return take_runs(count);
+    first_ += count;
+    if (first_ < packets_.size()) return;
+    packets_.clear();
+    first_ = 0;
+}
+
+void ChainQueue::take_bursts(size_t count, std::vector<Burst>& taken) {
+    taken.clear();
+    size_t whole = 0;
+    for (size_t left = count; left > 0;) {
+        Burst& burst = bursts_[whole];
+        const size_t own = std::min(left, burst.packets);
+        taken.push_back({burst.arrival, own});
+        burst.packets -= own;
+        left -= own;
+        if (burst.packets == 0) ++whole;
+    }
+    bursts_.erase(bursts_.begin(), bursts_.begin() + static_cast<ptrdiff_t>(whole));
+}
+
+void ChainQueue::take_runs(size_t count) {
+    run_packets_ -= count;
+    while (count > 0) {
+        io::FrameRun& run = runs_.front();
+        if (run.count > count) {
+            run = run.part(static_cast<uint32_t>(count), run.count - static_cast<uint32_t>(count));
+            return;
+        }
+        count -= run.count;
+        runs_.pop_front();
+    }
+}
+
+}  // namespace millrace::exec

@@ -1,0 +1,40 @@
+#include "millrace/exec/offload/loaded_chain.hpp"
+
+#include <algorithm>
+
+namespace millrace::exec {
+
+RingNeeds RingNeeds::with(const RingNeeds& other) const {
+    return {std::max(state_bytes, other.state_bytes), std::max(emitters, other.emitters),
+            std::max(keepers, other.keepers)};
+}
+
+std::vector<device::Step> steps_of(const chain::Program& program, const OffloadOptions& options) {
+    const uint32_t back = prefixes_of(program.plan, options.whole_frames).back;
+    const bool gather = options.pinned && (options.transfer_in != TransferIn::packed || options.runs);
+    return device::plan_steps(program,
+                              {options.mode, gather, back != 0 && back != chain::kWholeFrame, options.gate != nullptr});
+}
+
+LoadedChain::LoadedChain(std::shared_ptr<const chain::Program> of, ChainCounters& its_counters,
+                         const std::shared_ptr<device::Device>& device, device::OrderGate& gate,
+                         const OffloadOptions& options)
+    : program(std::move(of)), counters(&its_counters), prefixes(prefixes_of(program->plan, options.whole_frames)),
+      name(name_in(options.track, program->name)) {
+    if (program->nodes.size() > device::kMaxNodes)
+        throw device::DeviceError("chain '" + program->name + "' has more than " + std::to_string(device::kMaxNodes) +
+                                  " network functions");
+    loaded = device->load(program, steps_of(*program, options));
+    if (options.mode == device::Mode::persistent) resident = device->start_resident(loaded, options.depth);
+    for (const device::Step& step : loaded->steps())
+        step_names.push_back(name_in(options.track, device::step_text(*program, step)));
+    for (const device::StateArray& state : loaded->states()) {
+        needs.state_bytes += state.bytes;
+        shared_states.push_back(options.gate != nullptr ? gate.share(device, state) : nullptr);
+    }
+    needs.emitters = program->emitters();
+    needs.keepers = program->emitters_from(program->first_changed());
+    if (program->emits_events()) teller = std::make_unique<Teller>(program);
+}
+
+}  // namespace millrace::exec

@@ -1,0 +1,43 @@
+// How an offload engine works.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "millrace/device/order_gate.hpp"
+#include "millrace/device/device.hpp"
+#include "millrace/exec/engine.hpp"
+#include "millrace/exec/hybrid/placement.hpp"
+#include "millrace/exec/offload/call_thread.hpp"
+#include "millrace/exec/report/timeline.hpp"
+#include "millrace/exec/transfer/cost_model.hpp"
+
+namespace millrace::exec {
+
+struct OffloadOptions {
+    unsigned depth = 4;                     ///< batches in flight
+    size_t batch_bytes = size_t{16} << 20;  ///< most packet-buffer bytes of one batch
+    device::Mode mode = device::Mode::fused;
+    TransferIn transfer_in = TransferIn::automatic;
+    TransferOut transfer_out = TransferOut::automatic;
+    bool whole_frames = false;                       ///< move every byte both ways, whatever the plan says
+    std::shared_ptr<const TransferFigures> figures;  ///< what the automatic ways are chosen by; null:
+                                                     ///< built_in_figures()
+    unsigned workers = 1;                            ///< that share the device, this one among them
+    bool graphs = false;             ///< one graph tells the device of a batch, and not a call for each copy and kernel
+    TimelineTrack* track = nullptr;  ///< what happens when is told there; null: nowhere
+    std::shared_ptr<device::OrderGate> gate;  ///< of all devices that run these chains; null: there is one
+    size_t full_burst = SIZE_MAX;          ///< so many packets submitted at once say that more are there to be received
+    std::shared_ptr<Placement> placement;  ///< of chains that the CPU shares with the device; null: all packets go
+                                           ///< there
+    bool pinned = false;                   ///< all receive buffers are known to the device (Device::pin)
+    bool runs = false;                     ///< frames may come side by side; then `frames` takes them
+    FrameDelivery* frames = nullptr;
+    bool calls_by_thread = false;  ///< one thread for each device makes the calls of its driver for all workers
+    std::shared_ptr<CallThread> call_thread;                     ///< that one; null: the worker makes its own
+    std::chrono::nanoseconds patience{std::chrono::seconds(5)};  ///< a batch that takes longer means that the device is
+                                                                 ///< gone
+};
+
+}  // namespace millrace::exec
