@@ -31,7 +31,7 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
         auto slot = std::make_unique<Slot>();
         slot->stream = device_->create_stream(options_.track != nullptr);
         slot->frames_in = static_cast<uint8_t*>(device_->allocate_host(options_.batch_bytes));
-        slot->input = static_cast<uint8_t*>(device_->allocate_host(Slot::most_input(n)));
+        slot->input = static_cast<uint8_t*>(device_->allocate_host(PieceLayout::most_input(n)));
         slot->more_events = static_cast<Event*>(device_->allocate_host(event_room(n) * sizeof(Event)));
         slot->sources.resize(n);
         slot->device_work = device_->allocate(device::BatchWork(n).bytes(), "parsed packets");
@@ -77,19 +77,20 @@ void OffloadEngine::allocate_ring(const RingNeeds& needs) {
     if (ring_address_ != 0) device_->free(std::exchange(ring_address_, 0));
     ring_has_ = needs;
     const size_t frames = (1 + options_.runs + needs.keepers) * options_.batch_bytes;  // landing takes as much again
-    ring_ = PacketRing((frames + Slot::most_beside_frames(max_batch_, needs)) * (options_.depth + 1));
+    ring_ = PacketRing((frames + PieceLayout::most_beside_frames(max_batch_, needs)) * (options_.depth + 1));
     ring_address_ = device_->allocate(ring_.size(), "the shared packet buffer");
     regions_ = std::make_shared<FrameRegions>(
         device_, 3 * options_.depth,
-        options_.batch_bytes + Slot::most_back_beside_frames(max_batch_, needs.state_bytes));
+        options_.batch_bytes + PieceLayout::most_back_beside_frames(max_batch_, needs.state_bytes));
     for (const auto& slot : slots_) {
         slot->region = regions_->take();
         for (void* memory : {static_cast<void*>(slot->left), static_cast<void*>(slot->kept)})
             if (memory != nullptr) device_->free_host(memory);
         slot->left = static_cast<LeftEvents*>(device_->allocate_host(max_batch_ * needs.emitters * sizeof(LeftEvents)));
-        slot->kept = needs.keepers == 0 ? nullptr
-                                        : static_cast<uint8_t*>(device_->allocate_host(
-                                              needs.keepers * Slot::most_kept(max_batch_, options_.batch_bytes)));
+        slot->kept = needs.keepers == 0
+                         ? nullptr
+                         : static_cast<uint8_t*>(device_->allocate_host(
+                               needs.keepers * PieceLayout::most_kept(max_batch_, options_.batch_bytes)));
     }
 }
 
@@ -213,8 +214,6 @@ bool OffloadEngine::start_batch(ChainQueue& queue) {
     slot.begun = begun;
     slot.bytes_in = slot.bytes_back = 0;
     slot.chain = queue.chain;
-    slot.prefix_in = queue.chain->prefixes.in;
-    slot.prefix_back = queue.chain->prefixes.back;
     if (!lay_out(queue, slot)) {
         if (member_) member_->end_batches(1);
         slot.chain = nullptr;
@@ -226,7 +225,7 @@ bool OffloadEngine::start_batch(ChainQueue& queue) {
     slot.order = 0;
     slot.launched = rte_rdtsc();
     begin_trace(queue, slot, put_from_ns);
-    queue.take(slot.count, slot.bursts);
+    queue.take(slot.frames.count, slot.bursts);
     Status status = bring_states(queue, slot.stream);
     write_input(slot);
     slot.laid_out = rte_rdtsc();

@@ -17,6 +17,7 @@
 
 #include "millrace/exec/cpu/cpu_engine.hpp"
 #include "millrace/exec/offload/chain_queue.hpp"
+#include "millrace/exec/offload/frame_layout.hpp"
 #include "millrace/exec/offload/frame_region.hpp"
 #include "millrace/exec/offload/loaded_chain.hpp"
 #include "millrace/exec/offload/offload_options.hpp"
@@ -56,9 +57,8 @@ private:
     bool run_here(ChainQueue& queue);
     device::Status bring_states(ChainQueue& queue, device::StreamId stream);
     bool lay_out(const ChainQueue& queue, Slot& slot);
-    class Layout;
-    Layout lay_out_buffers(const ChainQueue& queue, Slot& slot, Layout layout) const;
-    Layout lay_out_runs(const ChainQueue& queue, Slot& slot, Layout layout) const;
+    FrameLayout lay_out_buffers(const ChainQueue& queue, Slot& slot, FramePlacer placer) const;
+    FrameLayout lay_out_runs(const ChainQueue& queue, Slot& slot, FramePlacer placer) const;
     void write_input(Slot& slot);
     void put(Slot& slot);
     device::Status put_on_stream(Slot& slot);

@@ -57,10 +57,11 @@ uint32_t fate_bits(const device::PacketResult& result) {
 /// of them lies where it was received.
 void OffloadEngine::pass_on_frames(Slot& slot, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count) {
     const device::PacketResult* const results = slot.results() + first;
-    const bool whole = slot.prefix_back == chain::kWholeFrame;
-    const uint8_t* const frames = slot.back(slot.frames_at);
+    const uint32_t prefix_back = slot.chain->prefixes.back;
+    const bool whole = prefix_back == chain::kWholeFrame;
+    const uint8_t* const frames = slot.back(slot.piece.frames_at);
     const device::FrameDescriptor* const descriptors = slot.descriptors() + first;
-    const uint8_t* const heads = slot.back(slot.heads_at) + first * slot.prefix_back;
+    const uint8_t* const heads = slot.back(slot.piece.heads_at) + first * prefix_back;
     io::FramePieces* const pieces = pieces_.data();
     for (uint32_t k = 0; k < count;) {
         const device::PacketResult& leader = results[k];
@@ -81,8 +82,8 @@ void OffloadEngine::pass_on_frames(Slot& slot, size_t first, const io::FrameRun&
         else
             add([&](const device::PacketResult& result) {
                 const auto head = static_cast<uint16_t>(
-                    std::min<uint32_t>({slot.prefix_back, result.length, descriptors[k].present}));
-                return io::FramePieces{heads + size_t{k} * slot.prefix_back, run.data(from + k) + head, head,
+                    std::min<uint32_t>({prefix_back, result.length, descriptors[k].present}));
+                return io::FramePieces{heads + size_t{k} * prefix_back, run.data(from + k) + head, head,
                                        static_cast<uint16_t>(run.spots[from + k].length - head), from + k};
             });
         if (leader.node == kParserNode && leader.outcome < kMalformedCount && fate.target.kind == Target::Kind::drop)

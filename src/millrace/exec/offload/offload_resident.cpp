@@ -25,13 +25,14 @@ Status OffloadEngine::put_on_list(Slot& slot) {
     };
     device::ResidentBatch batch;
     batch.view = slot.view;
-    batch.in[0] = {slot.input, at(0), slot.input_bytes()};
-    if (slot.transfer == TransferIn::packed) batch.in[1] = {slot.frames_in, at(slot.frames_at), slot.frames_bytes};
+    batch.in[0] = {slot.input, at(0), slot.piece.input_bytes()};
+    if (slot.transfer == TransferIn::packed)
+        batch.in[1] = {slot.frames_in, at(slot.piece.frames_at), slot.frames.bytes};
     batch.gather = slot.transfer == TransferIn::gather;
-    slot.bytes_in += batch.in[1].bytes != 0 ? slot.frames_bytes : slot.frame_bytes;
+    slot.bytes_in += batch.in[1].bytes != 0 ? slot.frames.bytes : slot.frames.crossing;
     std::vector<device::CopyPiece>& back = slot.pieces;
     list_back(slot, back);
-    if (slot.way_back == TransferOut::zero_copy) slot.bytes_back += slot.count * slot.prefix_back;
+    if (slot.way_back == TransferOut::zero_copy) slot.bytes_back += slot.frames.count * slot.chain->prefixes.back;
     for (size_t i = 0; i < back.size(); ++i) {
         batch.out[i] = {static_cast<uint8_t*>(back[i].host), reinterpret_cast<uint8_t*>(back[i].device), back[i].bytes};
         slot.bytes_back += back[i].bytes;

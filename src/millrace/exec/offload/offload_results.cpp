@@ -14,9 +14,9 @@ namespace millrace::exec {
 /// if all are out, with packets that wait to be sent: then frames are copied home.
 FrameRegion* OffloadEngine::lend_region(Slot& slot) {
     // A NIC that wants physical addresses could not send from a region.
-    if (slot.prefix_back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
+    if (slot.chain->prefixes.back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
     FrameRegion* fresh = regions_->take();
-    if (fresh != nullptr) slot.region->lend(static_cast<uint16_t>(slot.count));
+    if (fresh != nullptr) slot.region->lend(static_cast<uint16_t>(slot.frames.count));
     return fresh;
 }
 
@@ -58,13 +58,15 @@ void OffloadEngine::apply(Slot& slot, size_t first, size_t count) {
     rte_mbuf* const* const mbufs = slot.mbufs.data();
     const chain::Program& program = *slot.chain->program;
     FrameRegion& region = *slot.region;
-    const size_t frames_at = slot.frames_at - slot.head_at;  // in the region, if whole frames came back
-    const uint32_t headroom = slot.headroom, tailroom = slot.tailroom;
+    const size_t frames_at = slot.piece.frames_at - slot.piece.head_at;  // in the region, if whole frames came back
+    const uint32_t headroom = slot.frames.room.headroom, tailroom = slot.frames.room.tailroom;
+    const uint8_t* const heads = slot.back(slot.piece.heads_at);
+    const uint32_t prefix_back = slot.chain->prefixes.back;
     uint32_t gone = 0;
     Fate fate;
     const device::PacketResult* alike = nullptr;  // the result that `fate` is of
     for (size_t i = first; i < first + count; ++i) {
-        if (i + kAhead < slot.count) {
+        if (i + kAhead < slot.frames.count) {
             __builtin_prefetch(mbufs[i + kAhead], 1);
             __builtin_prefetch(reinterpret_cast<const uint8_t*>(mbufs[i + kAhead]) + 64, 1);
         }
@@ -103,8 +105,8 @@ void OffloadEngine::apply(Slot& slot, size_t first, size_t count) {
                            kNoPort,
                            {kNoDetail, static_cast<uint32_t>(ExitDrop::device_failed)}};
         } else if constexpr (way == Return::heads) {
-            std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), slot.back(slot.heads_at) + i * slot.prefix_back,
-                        std::min<size_t>({slot.prefix_back, result.length, descriptor.present}));
+            std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), heads + i * prefix_back,
+                        std::min<size_t>({prefix_back, result.length, descriptor.present}));
         }
     }
     if constexpr (way == Return::lent) region.take_back(static_cast<uint16_t>(gone));
@@ -114,7 +116,7 @@ void OffloadEngine::complete(Slot& slot) {
     const uint64_t applied_from_ns = options_.track != nullptr ? Timeline::now_ns() : 0, back = rte_rdtsc();
     flying_.pop_front();
     ring_.give_back();
-    const size_t n = slot.count;
+    const size_t n = slot.frames.count;
     constexpr uint64_t kSmooth = 8;
     away_ += (back - slot.launched) / kSmooth - away_ / kSmooth;
     ChainCounters& counters = *slot.chain->counters;
@@ -128,10 +130,10 @@ void OffloadEngine::complete(Slot& slot) {
     // them.
     constexpr size_t kAtOnce = 128;
     const size_t share = slot.visits != nullptr ? n : kAtOnce;
-    const Return way = fresh != nullptr                         ? Return::lent
-                       : slot.prefix_back == chain::kWholeFrame ? Return::home
-                       : slot.prefix_back != 0                  ? Return::heads
-                                                                : Return::nothing;
+    const Return way = fresh != nullptr                                  ? Return::lent
+                       : slot.chain->prefixes.back == chain::kWholeFrame ? Return::home
+                       : slot.chain->prefixes.back != 0                  ? Return::heads
+                                                                         : Return::nothing;
     if (slot.stored_events() + slot.left_count() > 0) tell_events(slot);
     if (!slot.frame_runs.empty()) pass_on_frames(slot);
     else
@@ -174,7 +176,7 @@ void OffloadEngine::pass_on(Slot& slot, size_t first, size_t count, Return way) 
 
 /// Hands on the batch's events, while the packets are still as they were received.
 void OffloadEngine::tell_events(const Slot& slot) {
-    for (size_t i = 0; i < slot.count; ++i) fates_[i] = fate_of(*slot.chain->program, slot.results()[i]);
+    for (size_t i = 0; i < slot.frames.count; ++i) fates_[i] = fate_of(*slot.chain->program, slot.results()[i]);
     EventPackets packets{fates_.data(), [&](uint32_t i) { return origin_of(slot.mbufs[i]); }, {}};
     if (!slot.frame_runs.empty())
         packets.origin = [&](uint32_t i) {
@@ -198,7 +200,7 @@ void OffloadEngine::tell_events(const Slot& slot) {
 
 /// Tells what every NF decided on each packet of the batch.
 void OffloadEngine::tell_visits(const Slot& slot) {
-    const size_t n = slot.count;
+    const size_t n = slot.frames.count;
     for (size_t i = 0; i < n; ++i) {
         if (slot.results()[i].node == device::kHostDecides) continue;
         visits_.clear();
@@ -221,7 +223,7 @@ void OffloadEngine::count_bytes(Slot& slot) {
 void OffloadEngine::count(const Slot& slot) {
     ChainCounters& counters = *slot.chain->counters;
     for (size_t node = 0; node < counters.nodes.size(); ++node) {
-        const uint32_t* outcomes = slot.outcomes(slot.back(slot.head_at)) + node * device::kMaxOutcomes;
+        const uint32_t* outcomes = slot.outcomes(slot.back(slot.piece.head_at)) + node * device::kMaxOutcomes;
         NodeCounters& into = *counters.nodes[node];
         const size_t declared = into.by_outcome.size() - 1;
         for (size_t outcome = 0; outcome <= declared; ++outcome) {

@@ -38,7 +38,7 @@ void OffloadEngine::trace(const Slot& slot, uint64_t applied_from_ns) {
     using Place = TimelineSlice::Place;
     TimelineSlice slice{.chain = slot.chain->name,
                         .stream = slot.stream,
-                        .packets = static_cast<uint32_t>(slot.count),
+                        .packets = static_cast<uint32_t>(slot.frames.count),
                         .batch = slot.batch};
     const auto add = [&](const std::string* name, Place place, uint64_t bytes, uint64_t begin_ns, uint64_t end_ns) {
         slice.name = name;
@@ -48,8 +48,8 @@ void OffloadEngine::trace(const Slot& slot, uint64_t applied_from_ns) {
         slice.end_ns = std::max(begin_ns, end_ns);
         options_.track->add(slice);
     };
-    add(names_.waiting, Place::waiting, slot.frame_bytes, slot.arrived_ns, slot.put_from_ns);
-    add(names_.put, Place::worker, slot.frame_bytes, slot.put_from_ns, slot.put_until_ns);
+    add(names_.waiting, Place::waiting, slot.frames.crossing, slot.arrived_ns, slot.put_from_ns);
+    add(names_.put, Place::worker, slot.frames.crossing, slot.put_from_ns, slot.put_until_ns);
     uint64_t before = 0;
     for (const Slot::Mark& mark : slot.marks) {
         const uint64_t time = device_->time_ns(mark.event);
@@ -57,8 +57,8 @@ void OffloadEngine::trace(const Slot& slot, uint64_t applied_from_ns) {
         before = time;
     }
     if (slot.chain->resident != nullptr)
-        add(names_.resident, Place::stream, slot.frame_bytes, slot.put_until_ns, applied_from_ns);
-    add(names_.applied, Place::worker, slot.frame_bytes, applied_from_ns, Timeline::now_ns());
+        add(names_.resident, Place::stream, slot.frames.crossing, slot.put_until_ns, applied_from_ns);
+    add(names_.applied, Place::worker, slot.frames.crossing, applied_from_ns, Timeline::now_ns());
 }
 
 }  // namespace millrace::exec
