@@ -14,8 +14,8 @@ namespace millrace::exec {
 
 /// What each frame takes in the packet buffer.
 struct FrameRoom {
-    uint32_t prefix = chain::kWholeFrame;    ///< bytes of it that cross the bus
-    uint32_t headroom = 0, tailroom = 0;     ///< bytes free before and behind it
+    uint32_t prefix = chain::kWholeFrame;  ///< bytes of it that cross the bus
+    uint32_t headroom = 0, tailroom = 0;   ///< bytes free before and behind it
 };
 
 struct FrameLayout {

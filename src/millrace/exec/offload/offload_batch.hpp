@@ -112,6 +112,12 @@ struct OffloadEngine::Slot {
     EventBuffer& event_buffer(uint8_t* head) const { return *reinterpret_cast<EventBuffer*>(head); }
     uint32_t* outcomes(uint8_t* head) const { return reinterpret_cast<uint32_t*>(head + sizeof(EventBuffer)); }
     uint64_t& turns_had(uint8_t* head) const { return *reinterpret_cast<uint64_t*>(head + PieceLayout::kOrderAt); }
+    /// Among the device's ordered batches, once it is back: batches of several workers come to their turns in an order
+    /// of their own.
+    uint64_t order_had() const {
+        const uint64_t turns = order != 0 ? turns_had(back(piece.head_at)) : 0;
+        return turns != 0 ? without_turn + turns : order;
+    }
     // What came back lies in the region as from the head on in the piece.
     uint8_t* back(size_t at) const { return region->data() + (at - piece.head_at); }
     /// How many packets have had their events left.

@@ -24,8 +24,9 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
                              OffloadOptions options)
     : device_(std::move(device)), delivery_(delivery), options_(options),
       gate_(options_.gate != nullptr ? options_.gate : device_->order_gate()),
-      max_batch_(std::min(max_batch, kMostPackets)), cpu_(delivery, {.track = options_.track}),
-      turn_place_(gate_->engines++ % device::Turns::kPlaces), fates_(std::max<size_t>(max_batch_, nf::kCpuVector)) {
+      states_(device_, gate_, options_.patience), max_batch_(std::min(max_batch, kMostPackets)),
+      cpu_(delivery, {.track = options_.track}), turn_place_(gate_->engines++ % device::Turns::kPlaces),
+      fates_(std::max<size_t>(max_batch_, nf::kCpuVector)) {
     const size_t n = max_batch_;
     for (unsigned i = 0; i < options_.depth; ++i) {
         auto slot = std::make_unique<Slot>();
@@ -226,7 +227,11 @@ bool OffloadEngine::start_batch(ChainQueue& queue) {
     slot.launched = rte_rdtsc();
     begin_trace(queue, slot, put_from_ns);
     queue.take(slot.frames.count, slot.bursts);
-    Status status = bring_states(queue, slot.stream);
+    Status status = Status::ok;
+    if (member_ && queue.hand_overs != member_->all().hand_overs()) {
+        queue.hand_overs = member_->all().hand_overs();
+        status = states_.bring(*queue.chain, queue.hand_overs, slot.stream);
+    }
     write_input(slot);
     slot.laid_out = rte_rdtsc();
     slot.is_put.store(false, std::memory_order_relaxed);
@@ -291,35 +296,6 @@ bool OffloadEngine::run_here(ChainQueue& queue) {
     return true;
 }
 
-/// Gives the device the NFs' states as the CPU has left them, if it does not have them so.
-Status OffloadEngine::bring_states(ChainQueue& queue, device::StreamId stream) {
-    if (!member_ || queue.hand_overs == member_->all().hand_overs()) return Status::ok;
-    queue.hand_overs = member_->all().hand_overs();
-    device::OrderGate& gate = *gate_;
-    const std::lock_guard lock(gate.mutex);
-    const std::vector<device::StateArray>& states = queue.chain->loaded->states();
-    std::erase_if(gate.brought, [&](const auto& entry) { return entry.second.first != queue.hand_overs; });
-    Status status = Status::ok;
-    for (size_t i = 0; i < states.size() && status == Status::ok; ++i) {
-        const device::StateArray& state = states[i];
-        uint32_t* const shared = queue.chain->shared_states[i];
-        auto& [hand_overs, bytes] = gate.brought[{shared != nullptr ? nullptr : device_.get(), state.host}];
-        hand_overs = queue.hand_overs;
-        if (bytes >= state.bytes) continue;
-        const uint8_t* const from = static_cast<const uint8_t*>(state.host) + bytes;
-        const size_t more = state.bytes - std::exchange(bytes, state.bytes);
-        if (shared != nullptr) std::memcpy(reinterpret_cast<uint8_t*>(shared) + (state.bytes - more), from, more);
-        else status = device_->copy_to_device(stream, state.address + (state.bytes - more), from, more);
-    }
-    // Other streams must not run ahead of it, which they can't while this one has the lock.
-    device::EventId arrived = 0;
-    if (status == Status::ok) status = device_->record(stream, arrived);
-    if (status != Status::ok) return status;
-    const uint64_t from = rte_rdtsc();
-    while ((status = device_->query(arrived)) == Status::pending && !too_late(from)) rte_pause();
-    return status == Status::pending ? Status::lost : status;
-}
-
 /// Takes in the oldest batch if it is back; whether it was.
 bool OffloadEngine::finish_front() {
     if (flying_.empty() || failed_) return false;
@@ -336,7 +312,7 @@ bool OffloadEngine::finish_front() {
     Status status = on_list ? slot.chain->resident->query(slot.number) : device_->query(slot.done);
     if (status == Status::pending) {
         // What it waits for may never come when another device has failed.
-        const bool hopeless = slot.order != 0 && gate_->broken;
+        const bool hopeless = slot.order != 0 && states_.broken();
         if (hopeless || too_late(slot.launched)) fail_over(Status::lost);
         return false;
     }
@@ -347,7 +323,8 @@ bool OffloadEngine::finish_front() {
         status = fetch_rest(slot);
         if (status == Status::ok) return false;
     }
-    if (status == Status::ok && !restore_states(slot)) status = Status::lost;
+    if (status == Status::ok && !states_.restore(*slot.chain, slot.back(slot.piece.snapshot_at), slot.order_had()))
+        status = Status::lost;
     if (status != Status::ok) {
         fail_over(status);
         return false;
@@ -361,13 +338,7 @@ bool OffloadEngine::finish_front() {
 void OffloadEngine::fail_over(Status status) {
     if (failed_) return;
     failed_ = true;
-    bool by_another = false;
-    {
-        // From here on no ordered batch comes back, from whichever device, and what has come back stands in the host's
-        // states.
-        const std::lock_guard lock(gate_->mutex);
-        by_another = gate_->broken.exchange(true);
-    }
+    const bool by_another = states_.break_off();
     if (lane_) lane_->wait();
     stop_residents();
     spdlog::error("{}: {}; its chains go on on the CPU, {} packets are run again", device_->describe(),

@@ -21,6 +21,7 @@
 #include "millrace/exec/offload/frame_region.hpp"
 #include "millrace/exec/offload/loaded_chain.hpp"
 #include "millrace/exec/offload/offload_options.hpp"
+#include "millrace/exec/offload/ordered_state.hpp"
 #include "millrace/exec/offload/packet_ring.hpp"
 
 namespace millrace::exec {
@@ -55,7 +56,6 @@ private:
     bool start_batch(ChainQueue& queue);
     void push_on(ChainQueue& queue);
     bool run_here(ChainQueue& queue);
-    device::Status bring_states(ChainQueue& queue, device::StreamId stream);
     bool lay_out(const ChainQueue& queue, Slot& slot);
     FrameLayout lay_out_buffers(const ChainQueue& queue, Slot& slot, FramePlacer placer) const;
     FrameLayout lay_out_runs(const ChainQueue& queue, Slot& slot, FramePlacer placer) const;
@@ -75,7 +75,6 @@ private:
     void stop_residents();
     device::Status run_steps(Slot& slot, std::unique_lock<std::mutex>& in_order);
     device::Status cross(Slot& slot);
-    bool restore_states(const Slot& slot);
     void list_back(const Slot& slot, std::vector<device::CopyPiece>& pieces) const;
     device::Status fetch(Slot& slot);
     device::Status fetch_rest(Slot& slot);
@@ -118,6 +117,7 @@ private:
     Delivery& delivery_;
     const OffloadOptions options_;
     const std::shared_ptr<device::OrderGate> gate_;
+    OrderedState states_;
     std::optional<Placement::Member> member_;
     const uint32_t max_batch_;
     CpuEngine cpu_;

@@ -242,32 +242,6 @@ Status OffloadEngine::cross(Slot& slot) {
     return status;
 }
 
-/// State comes back with every batch, so that the host's copy is what the last finished batch left: makes it
-/// the host's, unless a later batch's is there already. False when the CPU has begun to number packets: then the
-/// batch must not be taken in any more.
-bool OffloadEngine::restore_states(const Slot& slot) {
-    if (slot.order == 0) return true;
-    device::OrderGate& gate = *gate_;
-    const std::lock_guard lock(gate.mutex);
-    if (gate.broken) return false;
-    // Batches of several workers come to their turns in an order of their own.
-    const uint64_t turns_had = slot.turns_had(slot.back(slot.piece.head_at));
-    const uint64_t order_had = turns_had != 0 ? slot.without_turn + turns_had : slot.order;
-    const uint8_t* from = slot.back(slot.piece.snapshot_at);
-    for (const device::StateArray& state : slot.chain->loaded->states()) {
-        auto& restored = gate.restored[state.host];
-        uint64_t newer = 0;  // bytes at the start that a later batch has brought
-        for (const auto& [bytes, order] : restored)
-            if (order > order_had) newer = bytes;
-        if (newer < state.bytes) {
-            std::memcpy(static_cast<uint8_t*>(state.host) + newer, from + newer, state.bytes - newer);
-            restored[state.bytes] = order_had;
-        }
-        from += state.bytes;
-    }
-    return true;
-}
-
 /// What comes back: all from the head to the first events, in one piece; the frames are among it, unless only those
 /// that are left shall come. Then what every NF decided, where that is wanted.
 void OffloadEngine::list_back(const Slot& slot, std::vector<device::CopyPiece>& pieces) const {
