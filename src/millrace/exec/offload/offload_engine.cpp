@@ -25,7 +25,7 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
     : device_(std::move(device)), delivery_(delivery), options_(options),
       gate_(options_.gate != nullptr ? options_.gate : device_->order_gate()),
       states_(device_, gate_, options_.patience), max_batch_(std::min(max_batch, kMostPackets)),
-      cpu_(delivery, {.track = options_.track}), turn_place_(gate_->engines++ % device::Turns::kPlaces),
+      cpu_(delivery, options_.frames, options_.track), turn_place_(gate_->engines++ % device::Turns::kPlaces),
       fates_(std::max<size_t>(max_batch_, nf::kCpuVector)) {
     const size_t n = max_batch_;
     for (unsigned i = 0; i < options_.depth; ++i) {
@@ -269,31 +269,9 @@ Status OffloadEngine::put_on_stream(Slot& slot) {
 
 /// Runs some of a chain's waiting packets on the CPU, if that is where chains are; whether it did.
 bool OffloadEngine::run_here(ChainQueue& queue) {
-    constexpr size_t kAtOnce = Placement::Member::kMostAtOnce;
-    if (!member_ || queue.waiting() == 0 || !member_->begin_on_cpu()) return false;
-    size_t n = std::min(queue.waiting(), kAtOnce);
-    const uint64_t from = rte_rdtsc();
-    rte_mbuf* mbufs[kAtOnce];
-    ChainCounters& counters = *queue.chain->counters;
-    std::optional<io::FrameRun> run;
-    size_t left = 0;  // that there was no buffer for
-    if (queue.of_runs()) {
-        run = queue.runs().front().part(0, static_cast<uint32_t>(std::min<size_t>(n, queue.runs().front().count)));
-        n = run->count;
-        left = n - copy_frames(*run, counters, mbufs);
-    } else {
-        for (size_t i = 0; i < n; ++i) mbufs[i] = queue.packets()[i].mbuf;
-    }
-    queue.take(n, here_);
-    cpu_.decide(queue.chain->program, counters, mbufs, n - left, fates_.data());
-    const uint64_t now = rte_rdtsc();
-    member_->end_on_cpu(n, now - from);
-    counters.kept_on_cpu.add(n);
-    for (const auto& [arrival, packets] : here_) counters.latency.record(to_nanoseconds(now - arrival), packets);
-    in_flight_ -= n;
-    delivery_.deliver(*queue.chain->program, counters, mbufs, fates_.data(), n - left);
-    if (run) options_.frames->give_back(*run);
-    return true;
+    const size_t packets = member_ ? cpu_.run_some(queue, *member_) : 0;
+    in_flight_ -= packets;
+    return packets > 0;
 }
 
 /// Takes in the oldest batch if it is back; whether it was.
@@ -353,28 +331,11 @@ void OffloadEngine::fail_over(Status status) {
         member_->rest();
     }
     for (Slot* slot : flying) {
-        run_on_cpu(slot->chain->program, *slot->chain->counters, slot->mbufs);
-        for (const io::FrameRun& run : slot->frame_runs) run_on_cpu(slot->chain->program, *slot->chain->counters, run);
+        cpu_.run(slot->chain->program, *slot->chain->counters, slot->mbufs);
+        for (const io::FrameRun& run : slot->frame_runs) cpu_.run(slot->chain->program, *slot->chain->counters, run);
     }
-    for (const auto& queue : queues_) {
-        if (queue->waiting() == 0) continue;
-        for (const io::FrameRun& run : queue->runs()) run_on_cpu(queue->chain->program, *queue->chain->counters, run);
-        std::vector<rte_mbuf*> waiting;
-        for (const ChainQueue::Waiting& packet : queue->packets()) waiting.push_back(packet.mbuf);
-        run_on_cpu(queue->chain->program, *queue->chain->counters, waiting);
-        queue->take(queue->waiting(), here_);
-    }
+    for (const auto& queue : queues_) cpu_.run_all(*queue);
     in_flight_ = 0;
-}
-
-void OffloadEngine::run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
-                               std::span<rte_mbuf* const> mbufs) {
-    for (size_t i = 0; i < mbufs.size(); i += nf::kCpuVector) {
-        const size_t n = std::min(nf::kCpuVector, mbufs.size() - i);
-        cpu_.decide(program, counters, mbufs.data() + i, n, fates_.data());
-        counters.retried_on_cpu.add(n);
-        delivery_.deliver(*program, counters, mbufs.data() + i, fates_.data(), n);
-    }
 }
 
 }  // namespace millrace::exec

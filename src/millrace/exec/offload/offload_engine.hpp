@@ -15,8 +15,8 @@
 #include <optional>
 #include <vector>
 
-#include "millrace/exec/cpu/cpu_engine.hpp"
 #include "millrace/exec/offload/chain_queue.hpp"
+#include "millrace/exec/offload/cpu_path.hpp"
 #include "millrace/exec/offload/frame_layout.hpp"
 #include "millrace/exec/offload/frame_region.hpp"
 #include "millrace/exec/offload/loaded_chain.hpp"
@@ -93,7 +93,6 @@ private:
     void pass_on(Slot& slot, size_t first, size_t count, Return way);
     void pass_on_frames(Slot& slot);
     void pass_on_frames(Slot& slot, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count);
-    void decide_here(const Slot& slot, const io::FrameRun& run, uint32_t index);
     void tell_events(const Slot& slot);
     void tell_visits(const Slot& slot);
     void name_slices();
@@ -107,11 +106,6 @@ private:
     void count(const Slot& slot);
     static void count_bytes(Slot& slot);
     void fail_over(device::Status status);
-    void run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
-                    std::span<rte_mbuf* const> mbufs);
-    void run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
-                    const io::FrameRun& run);
-    size_t copy_frames(const io::FrameRun& run, ChainCounters& counters, rte_mbuf** copies);
 
     std::shared_ptr<device::Device> device_;
     Delivery& delivery_;
@@ -120,7 +114,7 @@ private:
     OrderedState states_;
     std::optional<Placement::Member> member_;
     const uint32_t max_batch_;
-    CpuEngine cpu_;
+    CpuPath cpu_;
     PacketRing ring_{0};
     std::shared_ptr<uint64_t> turn_word_;  // where resident kernels keep ordered batches in order
     RingNeeds ring_has_;
@@ -141,7 +135,6 @@ private:
     std::array<io::FramePieces, kFramesAtOnce> pieces_;  // of frames on their way out
     std::vector<Visit> visits_;
     std::vector<uint32_t> retries_;
-    std::vector<Burst> here_;  // bursts of packets that the CPU runs
     struct Names {
         const std::string *waiting, *put, *in, *order, *away, *again, *back, *rest, *resident, *applied;
     } names_{};  // for the timeline

@@ -19,7 +19,7 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
     // Frames are given back in the order in which they came, whatever chain they went through.
     for (const auto& other : queues_)
         while (other.get() != queue && other->of_runs() && other->waiting() > 0 && !failed_) push_on(*other);
-    if (failed_) return run_on_cpu(program, counters, run);
+    if (failed_) return cpu_.run(program, counters, run);
     queue->add(run);
     queue->arrived(rte_rdtsc(), run.count);
     queue->more = run.count >= kMostOfRun;
@@ -66,7 +66,7 @@ void OffloadEngine::pass_on_frames(Slot& slot, size_t first, const io::FrameRun&
     for (uint32_t k = 0; k < count;) {
         const device::PacketResult& leader = results[k];
         if (leader.node == device::kHostDecides) {
-            decide_here(slot, run, from + k++);
+            cpu_.run_one(slot.chain->program, *slot.chain->counters, run, from + k++);
             continue;
         }
         const Fate fate = fate_of(*slot.chain->program, leader);
@@ -90,38 +90,6 @@ void OffloadEngine::pass_on_frames(Slot& slot, size_t first, const io::FrameRun&
             slot.chain->counters->malformed[leader.outcome].add(n);
         options_.frames->deliver_frames(*slot.chain->program, *slot.chain->counters, run, {pieces, n}, fate, &leader);
     }
-}
-
-/// A packet that the device leaves to the host.
-void OffloadEngine::decide_here(const Slot& slot, const io::FrameRun& run, uint32_t index) {
-    ChainCounters& counters = *slot.chain->counters;
-    rte_mbuf* copy = nullptr;
-    if (copy_frames(run.part(index, 1), counters, &copy) == 0) return;
-    Fate fate;
-    cpu_.decide(slot.chain->program, counters, &copy, 1, &fate);
-    counters.retried_on_cpu.add(1);
-    delivery_.deliver(*slot.chain->program, counters, &copy, &fate, 1);
-}
-
-/// Makes packets that hold the run's frames; how many. Those that there is no buffer for are counted as dropped.
-size_t OffloadEngine::copy_frames(const io::FrameRun& run, ChainCounters& counters, rte_mbuf** copies) {
-    size_t made = 0;
-    for (uint32_t i = 0; i < run.count; ++i) {
-        copies[made] = options_.frames->copy_of(run, {run.data(i), nullptr, run.spots[i].length, 0, i});
-        if (copies[made] != nullptr) ++made;
-    }
-    counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(run.count - made);
-    return made;
-}
-
-void OffloadEngine::run_on_cpu(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
-                               const io::FrameRun& run) {
-    rte_mbuf* copies[nf::kCpuVector];
-    for (uint32_t from = 0; from < run.count; from += nf::kCpuVector) {
-        const auto n = static_cast<uint32_t>(std::min<size_t>(nf::kCpuVector, run.count - from));
-        run_on_cpu(program, counters, std::span(copies, copy_frames(run.part(from, n), counters, copies)));
-    }
-    options_.frames->give_back(run);
 }
 
 }  // namespace millrace::exec

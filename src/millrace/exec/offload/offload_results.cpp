@@ -166,11 +166,7 @@ void OffloadEngine::pass_on(Slot& slot, size_t first, size_t count, Return way) 
         case Return::nothing: apply<Return::nothing>(slot, first, count); break;
     }
     if (slot.visits != nullptr) tell_visits(slot);
-    for (const uint32_t i : retries_) {
-        fates_[i] = Fate{};
-        cpu_.decide(slot.chain->program, counters, &mbufs[i], 1, &fates_[i]);
-        counters.retried_on_cpu.add(1);
-    }
+    for (const uint32_t i : retries_) fates_[i] = cpu_.decide(slot.chain->program, counters, mbufs[i]);
     delivery_.deliver(*slot.chain->program, counters, mbufs, fates_.data(), count);
 }
 
