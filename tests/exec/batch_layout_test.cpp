@@ -88,7 +88,8 @@ TEST(FrameLayoutTest, TakesAsManyAsThereIsRoomFor) {
 TEST(FrameLayoutTest, RunsLieAsTheirFramesWould) {
     std::vector<io::FrameSpot> spots;
     for (uint32_t i = 0; i < 40; ++i)
-        spots.push_back({.offset = i * 1536 + (i > 30 ? 64 : 0), .length = static_cast<uint16_t>(i < 20 ? 60 : 60 + i)});
+        spots.push_back(
+            {.offset = i * 1536 + (i > 30 ? 64 : 0), .length = static_cast<uint16_t>(i < 20 ? 60 : 60 + i)});
     static const uint8_t memory[64] = {};  // nobody reads it
     const io::FrameRun run{.memory = memory, .spots = spots.data(), .count = 40, .port = 3};
     for (const FrameRoom& room : {kHeads, kWhole})
@@ -99,9 +100,8 @@ TEST(FrameLayoutTest, RunsLieAsTheirFramesWould) {
                     each(of_frames.data(), room, most, most_bytes, true);
                 at_once.expect(1536);
                 each.expect(1536);
-                EXPECT_EQ(at_once.add(run), each.add(40, [&](uint32_t i) {
-                    return Received{run.data(i), spots[i].length, run.port};
-                }));
+                EXPECT_EQ(at_once.add(run),
+                          each.add(40, [&](uint32_t i) { return Received{run.data(i), spots[i].length, run.port}; }));
                 const FrameLayout a = at_once.layout(), b = each.layout();
                 ASSERT_EQ(a.count, b.count) << most;
                 EXPECT_EQ(a.bytes, b.bytes);

@@ -1,16 +1,15 @@
-#include "millrace/exec/offload/offload_batch.hpp"
+#include "millrace/exec/offload/offload_engine.hpp"
 
 #include <rte_cycles.h>
-#include <rte_eal.h>
-#include <rte_pause.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
+
+#include "millrace/exec/offload/batch_input.hpp"
 
 namespace millrace::exec {
 
-using device::Address;
 using device::Status;
 
 namespace {
@@ -24,75 +23,43 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
                              OffloadOptions options)
     : device_(std::move(device)), delivery_(delivery), options_(options),
       gate_(options_.gate != nullptr ? options_.gate : device_->order_gate()),
-      states_(device_, gate_, options_.patience), max_batch_(std::min(max_batch, kMostPackets)),
-      cpu_(delivery, options_.frames, options_.track), turn_place_(gate_->engines++ % device::Turns::kPlaces),
-      fates_(std::max<size_t>(max_batch_, nf::kCpuVector)) {
-    const size_t n = max_batch_;
+      states_(device_, gate_, options_.patience), timeline_(options_.track, device_),
+      submission_(device_, gate_, timeline_, options_), max_batch_(std::min(max_batch, kMostPackets)),
+      cpu_(delivery, options_.frames, options_.track), fates_(std::max<size_t>(max_batch_, nf::kCpuVector)) {
     for (unsigned i = 0; i < options_.depth; ++i) {
-        auto slot = std::make_unique<Slot>();
-        slot->stream = device_->create_stream(options_.track != nullptr);
-        slot->frames_in = static_cast<uint8_t*>(device_->allocate_host(options_.batch_bytes));
-        slot->input = static_cast<uint8_t*>(device_->allocate_host(PieceLayout::most_input(n)));
-        slot->more_events = static_cast<Event*>(device_->allocate_host(event_room(n) * sizeof(Event)));
-        slot->sources.resize(n);
-        slot->device_work = device_->allocate(device::BatchWork(n).bytes(), "parsed packets");
-        if (delivery_.wants_visits()) {
-            slot->visits = static_cast<Decision*>(device_->allocate_host(n * device::kMaxNodes * sizeof(Decision)));
-            slot->device_visits = device_->allocate(n * device::kMaxNodes * sizeof(Decision), "decisions of every NF");
-        }
-        slot->mbufs.reserve(n);
-        slot->pieces.reserve(n);
-        idle_.push_back(slot.get());
-        slots_.push_back(std::move(slot));
+        batches_.push_back(std::make_unique<Batch>(device_, max_batch_, options_.batch_bytes, delivery_.wants_visits(),
+                                                   options_.track != nullptr));
+        idle_.push_back(batches_.back().get());
     }
     allocate_ring({kUsualState});
     if (options_.placement != nullptr) member_.emplace(options_.placement);
-    if (options_.mode == device::Mode::persistent) turn_word_ = gate_->turn_word(device_);
     // A kernel that stays is told through memory.
     if (options_.call_thread != nullptr && options_.mode != device::Mode::persistent)
-        lane_.emplace(options_.call_thread, [this](void* slot) { put(*static_cast<Slot*>(slot)); });
-    name_slices();
+        lane_.emplace(options_.call_thread,
+                      [&submission = submission_](void* batch) { submission.put(*static_cast<Batch*>(batch)); });
 }
 
 OffloadEngine::~OffloadEngine() {
     drain();
     lane_.reset();
     queues_.clear();
-    for (const auto& slot : slots_) slot->chain = nullptr;
-    for (const auto& slot : slots_) {
-        if (slot->region != nullptr) regions_->give_back(*slot->region);
-        for (void* memory : {static_cast<void*>(slot->frames_in), static_cast<void*>(slot->input),
-                             static_cast<void*>(slot->more_events), static_cast<void*>(slot->left),
-                             static_cast<void*>(slot->kept), static_cast<void*>(slot->visits)})
-            if (memory != nullptr) device_->free_host(memory);
-        for (const Address address : {slot->device_work, slot->device_visits})
-            if (address != 0) device_->free(address);
-    }
+    for (const auto& batch : batches_) batch->chain = nullptr;
+    batches_.clear();
     if (ring_address_ != 0) device_->free(ring_address_);
 }
 
 /// The packet ring, and what its pieces come back into, for chains with such needs. No batch may be in flight.
 void OffloadEngine::allocate_ring(const RingNeeds& needs) {
-    for (const auto& slot : slots_)
-        if (slot->region != nullptr) regions_->give_back(*std::exchange(slot->region, nullptr));
+    for (const auto& batch : batches_) batch->give_back_region();
     if (ring_address_ != 0) device_->free(std::exchange(ring_address_, 0));
     ring_has_ = needs;
     const size_t frames = (1 + options_.runs + needs.keepers) * options_.batch_bytes;  // landing takes as much again
     ring_ = PacketRing((frames + PieceLayout::most_beside_frames(max_batch_, needs)) * (options_.depth + 1));
     ring_address_ = device_->allocate(ring_.size(), "the shared packet buffer");
-    regions_ = std::make_shared<FrameRegions>(
+    const auto regions = std::make_shared<FrameRegions>(
         device_, 3 * options_.depth,
         options_.batch_bytes + PieceLayout::most_back_beside_frames(max_batch_, needs.state_bytes));
-    for (const auto& slot : slots_) {
-        slot->region = regions_->take();
-        for (void* memory : {static_cast<void*>(slot->left), static_cast<void*>(slot->kept)})
-            if (memory != nullptr) device_->free_host(memory);
-        slot->left = static_cast<LeftEvents*>(device_->allocate_host(max_batch_ * needs.emitters * sizeof(LeftEvents)));
-        slot->kept = needs.keepers == 0
-                         ? nullptr
-                         : static_cast<uint8_t*>(device_->allocate_host(
-                               needs.keepers * PieceLayout::most_kept(max_batch_, options_.batch_bytes)));
-    }
+    for (const auto& batch : batches_) batch->fit(needs, regions);
 }
 
 std::string OffloadEngine::describe() const {
@@ -210,61 +177,44 @@ void OffloadEngine::push_on(ChainQueue& queue) {
 
 bool OffloadEngine::start_batch(ChainQueue& queue) {
     if (idle_.empty() || (member_ && !member_->begin_batch())) return false;
-    const uint64_t put_from_ns = options_.track != nullptr ? Timeline::now_ns() : 0, begun = rte_rdtsc();
-    Slot& slot = *idle_.back();
-    slot.begun = begun;
-    slot.bytes_in = slot.bytes_back = 0;
-    slot.chain = queue.chain;
-    if (!lay_out(queue, slot)) {
+    const uint64_t put_from_ns = timeline_.now_ns(), begun = rte_rdtsc();
+    Batch& batch = *idle_.back();
+    batch.begun = begun;
+    batch.bytes_in = batch.bytes_back = 0;
+    batch.chain = queue.chain;
+    lay_out(queue, options_, batch);
+    const size_t place = ring_.take(batch.piece.bytes);
+    if (place == PacketRing::kNoRoom) {
         if (member_) member_->end_batches(1);
-        slot.chain = nullptr;
+        batch.chain = nullptr;
         return false;
     }
+    batch.address = ring_address_ + place;
     idle_.pop_back();
-    flying_.push_back(&slot);
-    slot.fetching_rest = false;
-    slot.order = 0;
-    slot.launched = rte_rdtsc();
-    begin_trace(queue, slot, put_from_ns);
-    queue.take(slot.frames.count, slot.bursts);
+    flying_.push_back(&batch);
+    batch.order = 0;
+    batch.launched = rte_rdtsc();
+    timeline_.begin(queue, batch, put_from_ns);
+    queue.take(batch.frames.count, batch.bursts);
     Status status = Status::ok;
     if (member_ && queue.hand_overs != member_->all().hand_overs()) {
         queue.hand_overs = member_->all().hand_overs();
-        status = states_.bring(*queue.chain, queue.hand_overs, slot.stream);
+        status = states_.bring(*queue.chain, queue.hand_overs, batch.stream);
     }
-    write_input(slot);
-    slot.laid_out = rte_rdtsc();
-    slot.is_put.store(false, std::memory_order_relaxed);
+    write_input(batch);
+    batch.laid_out = rte_rdtsc();
+    batch.state.store(Batch::State::laid_out, std::memory_order_relaxed);
     if (status == Status::ok) {
         if (lane_) {
-            lane_->put(&slot);
+            lane_->put(&batch);
             return true;
         }
-        put(slot);
-        count_bytes(slot);
-        status = slot.put_status;
+        submission_.put(batch);
+        count_bytes(batch);
+        status = batch.put_status;
     }
     if (status != Status::ok) fail_over(status);
     return true;
-}
-
-/// Tells the device all of a batch. By the worker, or by the thread that makes the calls of all workers.
-void OffloadEngine::put(Slot& slot) {
-    slot.calls_from = rte_rdtsc();
-    slot.put_status = slot.chain->resident != nullptr ? put_on_list(slot) : put_on_stream(slot);
-    if (options_.track != nullptr) slot.put_until_ns = Timeline::now_ns();
-    slot.told = rte_rdtsc();
-    slot.is_put.store(true, std::memory_order_release);
-}
-
-/// All calls that a batch takes.
-Status OffloadEngine::put_on_stream(Slot& slot) {
-    if (options_.graphs) device_->hold(slot.stream);
-    std::unique_lock<std::mutex> in_order;
-    Status status = send(slot);
-    if (status == Status::ok) status = run_steps(slot, in_order);
-    if (status == Status::ok) status = fetch(slot);
-    return status == Status::ok ? device_->submit(slot.stream) : status;
 }
 
 /// Runs some of a chain's waiting packets on the CPU, if that is where chains are; whether it did.
@@ -277,37 +227,38 @@ bool OffloadEngine::run_here(ChainQueue& queue) {
 /// Takes in the oldest batch if it is back; whether it was.
 bool OffloadEngine::finish_front() {
     if (flying_.empty() || failed_) return false;
-    Slot& slot = *flying_.front();
-    if (!slot.is_put.load(std::memory_order_acquire)) {
-        if (too_late(slot.launched)) fail_over(Status::lost);
+    Batch& batch = *flying_.front();
+    const Batch::State state = batch.state.load(std::memory_order_acquire);
+    if (state == Batch::State::laid_out) {
+        if (too_late(batch.launched)) fail_over(Status::lost);
         return false;
     }
-    if (slot.put_status != Status::ok) {
-        fail_over(slot.put_status);
+    if (batch.put_status != Status::ok) {
+        fail_over(batch.put_status);
         return false;
     }
-    const bool on_list = slot.chain->resident != nullptr && !slot.fetching_rest;
-    Status status = on_list ? slot.chain->resident->query(slot.number) : device_->query(slot.done);
+    const bool on_list = batch.chain->resident != nullptr && state != Batch::State::rest;
+    Status status = on_list ? batch.chain->resident->query(batch.number) : device_->query(batch.done);
     if (status == Status::pending) {
         // What it waits for may never come when another device has failed.
-        const bool hopeless = slot.order != 0 && states_.broken();
-        if (hopeless || too_late(slot.launched)) fail_over(Status::lost);
+        const bool hopeless = batch.order != 0 && states_.broken();
+        if (hopeless || too_late(batch.launched)) fail_over(Status::lost);
         return false;
     }
-    const bool has_rest = slot.way_back == TransferOut::selective;
-    if (status == Status::ok && !slot.fetching_rest &&
-        (has_rest || slot.stored_events() > kEagerEvents || slot.left_count() > 0)) {
-        slot.fetching_rest = true;
-        status = fetch_rest(slot);
+    const bool has_rest = batch.way_back == TransferOut::selective;
+    if (status == Status::ok && state != Batch::State::rest &&
+        (has_rest || batch.stored_events() > kEagerEvents || batch.left_count() > 0)) {
+        batch.state.store(Batch::State::rest, std::memory_order_relaxed);
+        status = fetch_rest(batch);
         if (status == Status::ok) return false;
     }
-    if (status == Status::ok && !states_.restore(*slot.chain, slot.back(slot.piece.snapshot_at), slot.order_had()))
+    if (status == Status::ok && !states_.restore(*batch.chain, batch.back(batch.piece.snapshot_at), batch.order_had()))
         status = Status::lost;
     if (status != Status::ok) {
         fail_over(status);
         return false;
     }
-    complete(slot);
+    complete(batch);
     return true;
 }
 
@@ -324,18 +275,26 @@ void OffloadEngine::fail_over(Status status) {
                   : status == Status::lost ? "the device is lost"
                                            : "a copy, a kernel or an allocation has failed",
                   in_flight_);
-    const std::deque<Slot*> flying = std::move(flying_);
+    const std::deque<Batch*> flying = std::move(flying_);
     flying_.clear();
     if (member_) {
         member_->end_batches(flying.size());
         member_->rest();
     }
-    for (Slot* slot : flying) {
-        cpu_.run(slot->chain->program, *slot->chain->counters, slot->mbufs);
-        for (const io::FrameRun& run : slot->frame_runs) cpu_.run(slot->chain->program, *slot->chain->counters, run);
+    for (Batch* batch : flying) {
+        cpu_.run(batch->chain->program, *batch->chain->counters, batch->mbufs);
+        for (const io::FrameRun& run : batch->frame_runs) cpu_.run(batch->chain->program, *batch->chain->counters, run);
     }
     for (const auto& queue : queues_) cpu_.run_all(*queue);
     in_flight_ = 0;
+}
+
+/// Lets all kernels end, whatever they are at.
+void OffloadEngine::stop_residents() {
+    for (const auto& queue : queues_)
+        if (queue->chain != nullptr && queue->chain->resident != nullptr) queue->chain->resident->stop();
+    for (const auto& batch : batches_)
+        if (batch->chain != nullptr && batch->chain->resident != nullptr) batch->chain->resident->stop();
 }
 
 }  // namespace millrace::exec

@@ -15,14 +15,10 @@
 #include <optional>
 #include <vector>
 
-#include "millrace/exec/offload/chain_queue.hpp"
 #include "millrace/exec/offload/cpu_path.hpp"
-#include "millrace/exec/offload/frame_layout.hpp"
-#include "millrace/exec/offload/frame_region.hpp"
-#include "millrace/exec/offload/loaded_chain.hpp"
-#include "millrace/exec/offload/offload_options.hpp"
 #include "millrace/exec/offload/ordered_state.hpp"
 #include "millrace/exec/offload/packet_ring.hpp"
+#include "millrace/exec/offload/submission.hpp"
 
 namespace millrace::exec {
 
@@ -47,8 +43,6 @@ public:
     bool failed_over() const { return failed_; }
 
 private:
-    struct Slot;  // buffers of one batch, on both sides
-
     ChainQueue& queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, bool of_runs);
     void prepare(ChainQueue& queue, const std::shared_ptr<const chain::Program>& program, ChainCounters& counters);
     void allocate_ring(const RingNeeds& needs);
@@ -56,33 +50,13 @@ private:
     bool start_batch(ChainQueue& queue);
     void push_on(ChainQueue& queue);
     bool run_here(ChainQueue& queue);
-    bool lay_out(const ChainQueue& queue, Slot& slot);
-    FrameLayout lay_out_buffers(const ChainQueue& queue, Slot& slot, FramePlacer placer) const;
-    FrameLayout lay_out_runs(const ChainQueue& queue, Slot& slot, FramePlacer placer) const;
-    void write_input(Slot& slot);
-    void put(Slot& slot);
-    device::Status put_on_stream(Slot& slot);
-    device::Status send(Slot& slot);
-    device::Status send_frames(Slot& slot);
-    device::Status send_rows(Slot& slot);
-    device::Status send_packed(Slot& slot);
-    device::Status send_landings(Slot& slot);
-    void list_sources(Slot& slot, device::Address piece);
-    void choose_transfer(Slot& slot) const;
-    void pack_frames(Slot& slot);
-    TransferIn resident_transfer(TransferIn chosen, bool of_runs) const;
-    device::Status put_on_list(Slot& slot);
     void stop_residents();
-    device::Status run_steps(Slot& slot, std::unique_lock<std::mutex>& in_order);
-    device::Status cross(Slot& slot);
-    void list_back(const Slot& slot, std::vector<device::CopyPiece>& pieces) const;
-    device::Status fetch(Slot& slot);
-    device::Status fetch_rest(Slot& slot);
+    device::Status fetch_rest(Batch& batch);
     bool finish_front();
     bool too_late(uint64_t since) const {
         return to_nanoseconds(rte_rdtsc() - since) > static_cast<uint64_t>(options_.patience.count());
     }
-    void complete(Slot& slot);
+    void complete(Batch& batch);
     /// How frames that have come back become their packets' own.
     enum class Return {
         lent,     ///< mbufs point into the region
@@ -90,21 +64,17 @@ private:
         heads,    ///< only heads came, and are copied there
         nothing,  ///< nothing came
     };
-    void pass_on(Slot& slot, size_t first, size_t count, Return way);
-    void pass_on_frames(Slot& slot);
-    void pass_on_frames(Slot& slot, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count);
-    void tell_events(const Slot& slot);
-    void tell_visits(const Slot& slot);
-    void name_slices();
-    void begin_trace(const ChainQueue& queue, Slot& slot, uint64_t put_from_ns);
-    void mark(Slot& slot, const std::string* name, uint64_t bytes = 0);
-    void trace(const Slot& slot, uint64_t applied_from_ns);
-    FrameRegion* lend_region(Slot& slot);
+    void pass_on(Batch& batch, size_t first, size_t count, Return way);
+    void pass_on_frames(Batch& batch);
+    void pass_on_frames(Batch& batch, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count);
+    void tell_events(const Batch& batch);
+    void tell_visits(const Batch& batch);
+    FrameRegion* lend_region(Batch& batch);
     static Fate fate_of(const chain::Program& program, const device::PacketResult& result);
     template <Return way>
-    void apply(Slot& slot, size_t first, size_t count);
-    void count(const Slot& slot);
-    static void count_bytes(Slot& slot);
+    void apply(Batch& batch, size_t first, size_t count);
+    void count(const Batch& batch);
+    static void count_bytes(Batch& batch);
     void fail_over(device::Status status);
 
     std::shared_ptr<device::Device> device_;
@@ -112,19 +82,17 @@ private:
     const OffloadOptions options_;
     const std::shared_ptr<device::OrderGate> gate_;
     OrderedState states_;
+    BatchTimeline timeline_;
+    Submission submission_;
     std::optional<Placement::Member> member_;
     const uint32_t max_batch_;
     CpuPath cpu_;
     PacketRing ring_{0};
-    std::shared_ptr<uint64_t> turn_word_;  // where resident kernels keep ordered batches in order
     RingNeeds ring_has_;
     device::Address ring_address_ = 0;
-    std::shared_ptr<FrameRegions> regions_;
-    std::vector<std::unique_ptr<Slot>> slots_;
-    std::deque<Slot*> flying_;   // in order of launch
-    uint64_t last_turn_ = 0;     // BatchView::turn of the latest that takes one
-    const uint64_t turn_place_;  // among device::Turns::done, this engine's alone
-    std::vector<Slot*> idle_;
+    std::vector<std::unique_ptr<Batch>> batches_;
+    std::deque<Batch*> flying_;  // in order of launch
+    std::vector<Batch*> idle_;
     std::vector<std::unique_ptr<ChainQueue>> queues_;
     size_t in_flight_ = 0;
     uint64_t away_ = 0;                     // TSC cycles that a batch takes from here until it is back, smoothed
@@ -135,9 +103,6 @@ private:
     std::array<io::FramePieces, kFramesAtOnce> pieces_;  // of frames on their way out
     std::vector<Visit> visits_;
     std::vector<uint32_t> retries_;
-    struct Names {
-        const std::string *waiting, *put, *in, *order, *away, *again, *back, *rest, *resident, *applied;
-    } names_{};  // for the timeline
 };
 
 }  // namespace millrace::exec

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "millrace/exec/offload/offload_batch.hpp"
+#include "millrace/exec/offload/offload_engine.hpp"
 
 namespace millrace::exec {
 
@@ -28,12 +28,12 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
 }
 
 /// Delivers the batch's frames, and gives back what they were received in.
-void OffloadEngine::pass_on_frames(Slot& slot) {
+void OffloadEngine::pass_on_frames(Batch& batch) {
     size_t first = 0;
-    for (const io::FrameRun& run : slot.frame_runs) {
+    for (const io::FrameRun& run : batch.frame_runs) {
         // A few at a time, while the CPU has them in its nearest caches.
         for (uint32_t from = 0; from < run.count; from += kFramesAtOnce)
-            pass_on_frames(slot, first + from, run, from, std::min(kFramesAtOnce, run.count - from));
+            pass_on_frames(batch, first + from, run, from, std::min(kFramesAtOnce, run.count - from));
         first += run.count;
         options_.frames->give_back(run);
     }
@@ -55,21 +55,21 @@ uint32_t fate_bits(const device::PacketResult& result) {
 
 /// Frames [from, from + count) of the run, which are those of the batch from `first` on. What a chain has not changed
 /// of them lies where it was received.
-void OffloadEngine::pass_on_frames(Slot& slot, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count) {
-    const device::PacketResult* const results = slot.results() + first;
-    const uint32_t prefix_back = slot.chain->prefixes.back;
+void OffloadEngine::pass_on_frames(Batch& batch, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count) {
+    const device::PacketResult* const results = batch.results() + first;
+    const uint32_t prefix_back = batch.chain->prefixes.back;
     const bool whole = prefix_back == chain::kWholeFrame;
-    const uint8_t* const frames = slot.back(slot.piece.frames_at);
-    const device::FrameDescriptor* const descriptors = slot.descriptors() + first;
-    const uint8_t* const heads = slot.back(slot.piece.heads_at) + first * prefix_back;
+    const uint8_t* const frames = batch.back(batch.piece.frames_at);
+    const device::FrameDescriptor* const descriptors = batch.descriptors() + first;
+    const uint8_t* const heads = batch.back(batch.piece.heads_at) + first * prefix_back;
     io::FramePieces* const pieces = pieces_.data();
     for (uint32_t k = 0; k < count;) {
         const device::PacketResult& leader = results[k];
         if (leader.node == device::kHostDecides) {
-            cpu_.run_one(slot.chain->program, *slot.chain->counters, run, from + k++);
+            cpu_.run_one(batch.chain->program, *batch.chain->counters, run, from + k++);
             continue;
         }
-        const Fate fate = fate_of(*slot.chain->program, leader);
+        const Fate fate = fate_of(*batch.chain->program, leader);
         const uint32_t alike = fate_bits(leader);
         uint32_t n = 0;
         const auto add = [&](const auto& piece_of) {
@@ -87,8 +87,8 @@ void OffloadEngine::pass_on_frames(Slot& slot, size_t first, const io::FrameRun&
                                        static_cast<uint16_t>(run.spots[from + k].length - head), from + k};
             });
         if (leader.node == kParserNode && leader.outcome < kMalformedCount && fate.target.kind == Target::Kind::drop)
-            slot.chain->counters->malformed[leader.outcome].add(n);
-        options_.frames->deliver_frames(*slot.chain->program, *slot.chain->counters, run, {pieces, n}, fate, &leader);
+            batch.chain->counters->malformed[leader.outcome].add(n);
+        options_.frames->deliver_frames(*batch.chain->program, *batch.chain->counters, run, {pieces, n}, fate, &leader);
     }
 }
 

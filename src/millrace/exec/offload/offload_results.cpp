@@ -6,17 +6,20 @@
 #include <cstring>
 #include <utility>
 
-#include "millrace/exec/offload/offload_batch.hpp"
+#include "millrace/exec/offload/offload_engine.hpp"
 
 namespace millrace::exec {
 
-/// Lends the slot's region to all of its packets, if another region is there for the next batch, which it returns; null
-/// if all are out, with packets that wait to be sent: then frames are copied home.
-FrameRegion* OffloadEngine::lend_region(Slot& slot) {
+using device::Address;
+using device::Status;
+
+/// Lends the batch's region to all of its packets, if another region is there for the next batch, which it returns;
+/// null if all are out, with packets that wait to be sent: then frames are copied home.
+FrameRegion* OffloadEngine::lend_region(Batch& batch) {
     // A NIC that wants physical addresses could not send from a region.
-    if (slot.chain->prefixes.back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
-    FrameRegion* fresh = regions_->take();
-    if (fresh != nullptr) slot.region->lend(static_cast<uint16_t>(slot.frames.count));
+    if (batch.chain->prefixes.back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
+    FrameRegion* fresh = batch.regions->take();
+    if (fresh != nullptr) batch.region->lend(static_cast<uint16_t>(batch.frames.count));
     return fresh;
 }
 
@@ -51,22 +54,22 @@ Fate OffloadEngine::fate_of(const chain::Program& program, const device::PacketR
 /// Makes packets [first, first + count) what the device has made of them, and tells their fates; those that the host
 /// must decide on are put down in retries_.
 template <OffloadEngine::Return way>
-void OffloadEngine::apply(Slot& slot, size_t first, size_t count) {
+void OffloadEngine::apply(Batch& batch, size_t first, size_t count) {
     constexpr size_t kAhead = 16;  // the last-level cache takes as long as a dozen packets
-    const device::PacketResult* const results = slot.results();
-    const device::FrameDescriptor* const descriptors = slot.descriptors();
-    rte_mbuf* const* const mbufs = slot.mbufs.data();
-    const chain::Program& program = *slot.chain->program;
-    FrameRegion& region = *slot.region;
-    const size_t frames_at = slot.piece.frames_at - slot.piece.head_at;  // in the region, if whole frames came back
-    const uint32_t headroom = slot.frames.room.headroom, tailroom = slot.frames.room.tailroom;
-    const uint8_t* const heads = slot.back(slot.piece.heads_at);
-    const uint32_t prefix_back = slot.chain->prefixes.back;
+    const device::PacketResult* const results = batch.results();
+    const device::FrameDescriptor* const descriptors = batch.descriptors();
+    rte_mbuf* const* const mbufs = batch.mbufs.data();
+    const chain::Program& program = *batch.chain->program;
+    FrameRegion& region = *batch.region;
+    const size_t frames_at = batch.piece.frames_at - batch.piece.head_at;  // in the region, if whole frames came back
+    const uint32_t headroom = batch.frames.room.headroom, tailroom = batch.frames.room.tailroom;
+    const uint8_t* const heads = batch.back(batch.piece.heads_at);
+    const uint32_t prefix_back = batch.chain->prefixes.back;
     uint32_t gone = 0;
     Fate fate;
     const device::PacketResult* alike = nullptr;  // the result that `fate` is of
     for (size_t i = first; i < first + count; ++i) {
-        if (i + kAhead < slot.frames.count) {
+        if (i + kAhead < batch.frames.count) {
             __builtin_prefetch(mbufs[i + kAhead], 1);
             __builtin_prefetch(reinterpret_cast<const uint8_t*>(mbufs[i + kAhead]) + 64, 1);
         }
@@ -83,7 +86,7 @@ void OffloadEngine::apply(Slot& slot, size_t first, size_t count) {
         }
         if (fate.target.kind == Target::Kind::drop) {
             if (result.node == kParserNode && result.outcome < kMalformedCount)
-                slot.chain->counters->malformed[result.outcome].add(1);
+                batch.chain->counters->malformed[result.outcome].add(1);
             ++gone;
             continue;
         }
@@ -112,114 +115,148 @@ void OffloadEngine::apply(Slot& slot, size_t first, size_t count) {
     if constexpr (way == Return::lent) region.take_back(static_cast<uint16_t>(gone));
 }
 
-void OffloadEngine::complete(Slot& slot) {
-    const uint64_t applied_from_ns = options_.track != nullptr ? Timeline::now_ns() : 0, back = rte_rdtsc();
+void OffloadEngine::complete(Batch& batch) {
+    const uint64_t applied_from_ns = timeline_.now_ns(), back = rte_rdtsc();
     flying_.pop_front();
     ring_.give_back();
-    const size_t n = slot.frames.count;
+    const size_t n = batch.frames.count;
     constexpr uint64_t kSmooth = 8;
-    away_ += (back - slot.launched) / kSmooth - away_ / kSmooth;
-    ChainCounters& counters = *slot.chain->counters;
-    count(slot);
+    away_ += (back - batch.launched) / kSmooth - away_ / kSmooth;
+    ChainCounters& counters = *batch.chain->counters;
+    count(batch);
     counters.batches.add(1);
-    count_bytes(slot);
-    counters.batches_in[static_cast<size_t>(slot.transfer)].add(1);
-    counters.batches_back[static_cast<size_t>(slot.way_back)].add(1);
-    FrameRegion* fresh = slot.frame_runs.empty() ? lend_region(slot) : nullptr;
+    count_bytes(batch);
+    counters.batches_in[static_cast<size_t>(batch.transfer)].add(1);
+    counters.batches_back[static_cast<size_t>(batch.way_back)].add(1);
+    FrameRegion* fresh = batch.frame_runs.empty() ? lend_region(batch) : nullptr;
     // A few packets at a time go on, while the CPU has them in its nearest caches; all at once where others are told of
     // them.
     constexpr size_t kAtOnce = 128;
-    const size_t share = slot.visits != nullptr ? n : kAtOnce;
-    const Return way = fresh != nullptr                                  ? Return::lent
-                       : slot.chain->prefixes.back == chain::kWholeFrame ? Return::home
-                       : slot.chain->prefixes.back != 0                  ? Return::heads
-                                                                         : Return::nothing;
-    if (slot.stored_events() + slot.left_count() > 0) tell_events(slot);
-    if (!slot.frame_runs.empty()) pass_on_frames(slot);
+    const size_t share = batch.visits != nullptr ? n : kAtOnce;
+    const Return way = fresh != nullptr                                   ? Return::lent
+                       : batch.chain->prefixes.back == chain::kWholeFrame ? Return::home
+                       : batch.chain->prefixes.back != 0                  ? Return::heads
+                                                                          : Return::nothing;
+    if (batch.stored_events() + batch.left_count() > 0) tell_events(batch);
+    if (!batch.frame_runs.empty()) pass_on_frames(batch);
     else
-        for (size_t first = 0; first < n; first += share) pass_on(slot, first, std::min(share, n - first), way);
+        for (size_t first = 0; first < n; first += share) pass_on(batch, first, std::min(share, n - first), way);
     const uint64_t now = rte_rdtsc();
-    counters.add(BatchStage::waiting, slot.begun - slot.bursts.front().arrival);
-    counters.add(BatchStage::layout, slot.laid_out - slot.begun);
-    counters.add(BatchStage::in_line, slot.calls_from - std::min(slot.laid_out, slot.calls_from));
-    counters.add(BatchStage::calls, slot.told - slot.calls_from);
-    counters.add(BatchStage::away, back - std::min(slot.told, back));
+    counters.add(BatchStage::waiting, batch.begun - batch.bursts.front().arrival);
+    counters.add(BatchStage::layout, batch.laid_out - batch.begun);
+    counters.add(BatchStage::in_line, batch.calls_from - std::min(batch.laid_out, batch.calls_from));
+    counters.add(BatchStage::calls, batch.told - batch.calls_from);
+    counters.add(BatchStage::away, back - std::min(batch.told, back));
     counters.add(BatchStage::results, now - back);
-    for (const auto& [arrival, packets] : slot.bursts) counters.latency.record(to_nanoseconds(now - arrival), packets);
-    trace(slot, applied_from_ns);
+    for (const auto& [arrival, packets] : batch.bursts) counters.latency.record(to_nanoseconds(now - arrival), packets);
+    timeline_.end(batch, applied_from_ns);
     in_flight_ -= n;
     if (member_) member_->end_batches(1);
-    if (fresh != nullptr) slot.region = fresh;
-    idle_.push_back(&slot);
-    slot.chain = nullptr;
+    if (fresh != nullptr) batch.region = fresh;
+    idle_.push_back(&batch);
+    batch.chain = nullptr;
 }
 
 /// Applies the results of packets [first, first + count) and delivers them.
-void OffloadEngine::pass_on(Slot& slot, size_t first, size_t count, Return way) {
-    ChainCounters& counters = *slot.chain->counters;
-    rte_mbuf** mbufs = slot.mbufs.data() + first;
+void OffloadEngine::pass_on(Batch& batch, size_t first, size_t count, Return way) {
+    ChainCounters& counters = *batch.chain->counters;
+    rte_mbuf** mbufs = batch.mbufs.data() + first;
     retries_.clear();
     switch (way) {
-        case Return::lent: apply<Return::lent>(slot, first, count); break;
-        case Return::home: apply<Return::home>(slot, first, count); break;
-        case Return::heads: apply<Return::heads>(slot, first, count); break;
-        case Return::nothing: apply<Return::nothing>(slot, first, count); break;
+        case Return::lent: apply<Return::lent>(batch, first, count); break;
+        case Return::home: apply<Return::home>(batch, first, count); break;
+        case Return::heads: apply<Return::heads>(batch, first, count); break;
+        case Return::nothing: apply<Return::nothing>(batch, first, count); break;
     }
-    if (slot.visits != nullptr) tell_visits(slot);
-    for (const uint32_t i : retries_) fates_[i] = cpu_.decide(slot.chain->program, counters, mbufs[i]);
-    delivery_.deliver(*slot.chain->program, counters, mbufs, fates_.data(), count);
+    if (batch.visits != nullptr) tell_visits(batch);
+    for (const uint32_t i : retries_) fates_[i] = cpu_.decide(batch.chain->program, counters, mbufs[i]);
+    delivery_.deliver(*batch.chain->program, counters, mbufs, fates_.data(), count);
 }
 
 /// Hands on the batch's events, while the packets are still as they were received.
-void OffloadEngine::tell_events(const Slot& slot) {
-    for (size_t i = 0; i < slot.frames.count; ++i) fates_[i] = fate_of(*slot.chain->program, slot.results()[i]);
-    EventPackets packets{fates_.data(), [&](uint32_t i) { return origin_of(slot.mbufs[i]); }, {}};
-    if (!slot.frame_runs.empty())
+void OffloadEngine::tell_events(const Batch& batch) {
+    for (size_t i = 0; i < batch.frames.count; ++i) fates_[i] = fate_of(*batch.chain->program, batch.results()[i]);
+    EventPackets packets{fates_.data(), [&](uint32_t i) { return origin_of(batch.mbufs[i]); }, {}};
+    if (!batch.frame_runs.empty())
         packets.origin = [&](uint32_t i) {
-            auto run = slot.frame_runs.begin();
+            auto run = batch.frame_runs.begin();
             for (; i >= run->count; ++run) i -= run->count;
             return Origin{run->number(i), run->timestamp_ns(i), run->port};
         };
     packets.as_seen = [&](const LeftEvents& left) {
         Packet packet;
         uint8_t* const frame = left.offset != LeftEvents::kNotKept
-                                   ? slot.kept + left.offset
-                                   : reinterpret_cast<uint8_t*>(slot.source_of(left.packet));
+                                   ? batch.kept + left.offset
+                                   : reinterpret_cast<uint8_t*>(batch.source_of(left.packet));
         packet.attach(frame, left.length, left.present, 0, 0);
-        packet.set_in_port(slot.descriptors()[left.packet].in_port);
+        packet.set_in_port(batch.descriptors()[left.packet].in_port);
         packet.parse();
         return packet;
     };
-    slot.chain->teller->deliver({slot.events(), slot.stored_events()}, {slot.left, slot.left_count()},
-                                *slot.chain->counters, packets);
+    batch.chain->teller->deliver({batch.events(), batch.stored_events()}, {batch.left, batch.left_count()},
+                                 *batch.chain->counters, packets);
 }
 
 /// Tells what every NF decided on each packet of the batch.
-void OffloadEngine::tell_visits(const Slot& slot) {
-    const size_t n = slot.frames.count;
+void OffloadEngine::tell_visits(const Batch& batch) {
+    const size_t n = batch.frames.count;
     for (size_t i = 0; i < n; ++i) {
-        if (slot.results()[i].node == device::kHostDecides) continue;
+        if (batch.results()[i].node == device::kHostDecides) continue;
         visits_.clear();
-        for (uint16_t node = 0; node < slot.chain->program->nodes.size(); ++node) {
-            const Decision decision = slot.visits[size_t{node} * n + i];
+        for (uint16_t node = 0; node < batch.chain->program->nodes.size(); ++node) {
+            const Decision decision = batch.visits[size_t{node} * n + i];
             if (decision.outcome != device::kNotVisited) visits_.push_back({node, decision});
         }
         if (!visits_.empty()) fates_[i].decision.detail = visits_.back().decision.detail;
-        delivery_.visits(*slot.chain->program, slot.mbufs[i], visits_, fates_[i]);
+        delivery_.visits(*batch.chain->program, batch.mbufs[i], visits_, fates_[i]);
     }
 }
 
+/// What could only be asked for once the results were here: more events, the packets whose events were left, as the NFs
+/// saw them if the host does not have them so, and the packets that are not dropped.
+Status OffloadEngine::fetch_rest(Batch& batch) {
+    Status status = Status::ok;
+    const Address piece = batch.address;
+    const auto bring = [&](void* to, size_t from, size_t bytes) {
+        if (status == Status::ok) status = device_->copy_to_host(batch.stream, to, piece + from, bytes);
+        batch.bytes_back += bytes;
+    };
+    if (const size_t stored = batch.stored_events(); stored > kEagerEvents)
+        bring(batch.more_events, batch.piece.events_at, stored * sizeof(Event));
+    if (const size_t left = batch.left_count(); left > 0) {
+        bring(batch.left, batch.piece.left_at, left * sizeof(LeftEvents));
+        if (const size_t kept = batch.kept_bytes(); kept > 0) bring(batch.kept, batch.piece.kept_at, kept);
+    }
+    if (status == Status::ok && batch.way_back == TransferOut::selective) {
+        batch.pieces.clear();
+        for (size_t i = 0; i < batch.frames.count; ++i) {
+            const device::PacketResult& result = batch.results()[i];
+            if (result.node == device::kHostDecides ||
+                target_of(*batch.chain->program, result).kind == Target::Kind::drop)
+                continue;
+            if (size_t{result.offset} + result.length > batch.frames.bytes) return Status::failed;
+            const size_t at = batch.piece.frames_at + result.offset;
+            batch.pieces.push_back({batch.back(at), piece + at, result.length});
+            batch.bytes_back += result.length;
+        }
+        status = device_->scatter_to_host(batch.stream, batch.pieces);
+    }
+    timeline_.mark(batch, timeline_.names().rest);
+    if (status == Status::ok) status = device_->announce(batch.stream, batch.done);
+    return status;
+}
+
 /// Adds up the bytes that cross the bus for the batch, since it was last asked.
-void OffloadEngine::count_bytes(Slot& slot) {
-    slot.chain->counters->bytes_to_device.add(std::exchange(slot.bytes_in, 0));
-    slot.chain->counters->bytes_to_host.add(std::exchange(slot.bytes_back, 0));
+void OffloadEngine::count_bytes(Batch& batch) {
+    batch.chain->counters->bytes_to_device.add(std::exchange(batch.bytes_in, 0));
+    batch.chain->counters->bytes_to_host.add(std::exchange(batch.bytes_back, 0));
 }
 
 /// Adds up what the batch's packets met.
-void OffloadEngine::count(const Slot& slot) {
-    ChainCounters& counters = *slot.chain->counters;
+void OffloadEngine::count(const Batch& batch) {
+    ChainCounters& counters = *batch.chain->counters;
     for (size_t node = 0; node < counters.nodes.size(); ++node) {
-        const uint32_t* outcomes = slot.outcomes(slot.back(slot.piece.head_at)) + node * device::kMaxOutcomes;
+        const uint32_t* outcomes = batch.outcomes(batch.back(batch.piece.head_at)) + node * device::kMaxOutcomes;
         NodeCounters& into = *counters.nodes[node];
         const size_t declared = into.by_outcome.size() - 1;
         for (size_t outcome = 0; outcome <= declared; ++outcome) {

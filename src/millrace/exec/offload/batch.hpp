@@ -1,14 +1,14 @@
-// The buffers of a batch, as the parts of the offload engine share them.
+// A batch: its buffers on both sides, and what is in them.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <vector>
 
 #include "millrace/device/batch_work.hpp"
+#include "millrace/exec/offload/chain_queue.hpp"
 #include "millrace/exec/offload/frame_layout.hpp"
-#include "millrace/exec/offload/offload_engine.hpp"
+#include "millrace/exec/offload/frame_region.hpp"
 #include "millrace/exec/offload/piece_layout.hpp"
 
 namespace millrace::exec {
@@ -20,11 +20,32 @@ inline Target target_of(const chain::Program& program, const device::PacketResul
 }
 
 /// Everything that one batch needs, allocated once.
-struct OffloadEngine::Slot {
+class Batch {
+public:
+    /// Where it is, and so whose.
+    enum class State : uint8_t {
+        laid_out,  ///< of who makes the calls: the worker, or a CallThread. Before it has packets: of the worker
+        told,      ///< of the device, which has been told all, or of the worker, if that failed (put_status)
+        rest,      ///< back but for what could only be asked for when the results were here
+    };
+
+    /// Room for `most_packets` and as many bytes of frames. Throws device::DeviceError.
+    Batch(std::shared_ptr<device::Device> device, uint32_t most_packets, size_t most_bytes, bool wants_visits,
+          bool timed);
+    /// It is not in flight.
+    ~Batch();
+    Batch(const Batch&) = delete;
+    Batch& operator=(const Batch&) = delete;
+    /// Makes room for what comes back of chains with such needs, in a region of these.
+    void fit(const RingNeeds& needs, std::shared_ptr<FrameRegions> from);
+    void give_back_region();
+
+    std::atomic<State> state{State::laid_out};
     device::StreamId stream = 0;
     // Host side.
-    uint8_t* frames_in = nullptr;   // for packed transfers
-    uint8_t* input = nullptr;       // all before the frames
+    uint8_t* frames_in = nullptr;  // for packed transfers
+    uint8_t* input = nullptr;      // all before the frames
+    std::shared_ptr<FrameRegions> regions;
     FrameRegion* region = nullptr;  // what comes back lands here, from the head on
     Event* more_events = nullptr;   // where there are more than come back at once
     LeftEvents* left = nullptr;     // where more were emitted than there was room for
@@ -44,7 +65,7 @@ struct OffloadEngine::Slot {
     device::BatchView view;
     FrameLayout frames;
     PieceLayout piece;
-    size_t ring_offset = 0;  // of the piece
+    device::Address address = 0;  // of the piece
     TransferIn transfer = TransferIn::packed;
     TransferOut way_back = TransferOut::region;
     device::EventId done = 0;
@@ -52,11 +73,9 @@ struct OffloadEngine::Slot {
     uint64_t launched = 0, calls_from = 0, told = 0;  // when it was to be put on the device, when that was first told
                                                       // of it, and when it knew all
     uint64_t bytes_in = 0, bytes_back = 0;            // that cross the bus
-    device::Status put_status = device::Status::ok;
-    std::atomic<bool> is_put{false};  // by who makes the calls; then all above that they set is there
+    device::Status put_status = device::Status::ok;   // of who made the calls
     uint64_t order = 0;         // among the device's ordered batches, from 1, until its turn says more; 0: not ordered
     uint64_t without_turn = 0;  // of those, that took no turn
-    bool fetching_rest = false;
     // For the timeline: what the stream has been given to do, up to when, and the host.
     struct Mark {
         const std::string* name;
@@ -64,7 +83,8 @@ struct OffloadEngine::Slot {
         uint64_t bytes;
     };
     std::vector<Mark> marks;
-    uint64_t batch = 0, arrived_ns = 0, put_from_ns = 0, put_until_ns = 0;
+    uint64_t timeline_number = 0, arrived_ns = 0, put_from_ns = 0, put_until_ns = 0;
+
     uint64_t first_source() const {
         return frame_runs.empty() ? sources[0] : reinterpret_cast<uint64_t>(frame_runs.front().data(0));
     }
@@ -137,6 +157,11 @@ struct OffloadEngine::Slot {
     Event* events() const {
         return stored_events() > kEagerEvents ? more_events : reinterpret_cast<Event*>(back(piece.events_at));
     }
+
+private:
+    const std::shared_ptr<device::Device> device_;
+    const uint32_t most_packets_;
+    const size_t most_bytes_;
 };
 
 }  // namespace millrace::exec

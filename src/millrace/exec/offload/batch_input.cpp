@@ -1,0 +1,178 @@
+#include "millrace/exec/offload/batch_input.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace millrace::exec {
+
+using device::Address;
+
+namespace {
+
+template <class T>
+T* device_pointer(Address address) {
+    return reinterpret_cast<T*>(address);
+}
+
+/// From one packet of a pool to the next, as io::PacketPool lays them out.
+ptrdiff_t stride_of(const rte_mempool& pool) { return ptrdiff_t{pool.header_size} + pool.elt_size + pool.trailer_size; }
+
+FrameLayout lay_out_buffers(const ChainQueue& queue, Batch& batch, FramePlacer placer) {
+    const std::span<const ChainQueue::Waiting> waiting = queue.packets();
+    if (placer.most() > 0) placer.expect(stride_of(*waiting[0].mbuf->pool));
+    const uint32_t n = placer.add(placer.most(), [&](uint32_t i) -> const ChainQueue::Waiting& { return waiting[i]; });
+    for (uint32_t i = 0; i < n; ++i) {
+        batch.mbufs.push_back(waiting[i].mbuf);
+        batch.sources[i] = reinterpret_cast<uint64_t>(waiting[i].data);
+    }
+    return placer.layout();
+}
+
+/// Notes what memory the frames take side by side, too. They land at the same distance from multiples of kFrameSpacing
+/// as they were received.
+FrameLayout lay_out_runs(const ChainQueue& queue, Batch& batch, FramePlacer placer) {
+    const io::FrameRun& front = queue.runs().front();
+    // Of a single frame: what would be the distance to one of its length.
+    const ptrdiff_t alone = (front.spots[0].length + io::kFrameSpacing - 1) / io::kFrameSpacing * io::kFrameSpacing;
+    placer.expect(front.count > 1 ? static_cast<ptrdiff_t>(front.spots[1].offset - front.spots[0].offset) : alone);
+    for (const io::FrameRun& run : queue.runs()) {
+        const size_t first = placer.count();
+        const uint32_t n = placer.add(run);
+        if (n == 0) break;
+        batch.frame_runs.push_back(run.part(0, n));
+        const uint8_t* const from = run.data(0);
+        const size_t bytes = static_cast<size_t>(run.data(n - 1) - from) + frame_aligned(run.spots[n - 1].length);
+        batch.landings.add(from, bytes, first);
+        if (n < run.count) break;
+    }
+    return placer.layout();
+}
+
+/// A kernel copies no rows; and where it can fetch frames from where they are, the host has no need to pack them, nor
+/// to copy them side by side.
+TransferIn resident_transfer(const OffloadOptions& options, TransferIn chosen, bool of_runs) {
+    if (options.mode != device::Mode::persistent) return chosen;
+    const bool could_fetch = chosen == TransferIn::packed &&
+                             ((options.transfer_in == TransferIn::automatic && options.pinned) || of_runs);
+    return chosen == TransferIn::rows || could_fetch ? TransferIn::gather : chosen;
+}
+
+void choose_transfer(const OffloadOptions& options, Batch& batch) {
+    BatchShape shape;
+    shape.packets = batch.frames.count;
+    shape.bytes_in = batch.frames.crossing;
+    shape.packed_bytes = batch.frames.bytes;
+    shape.row_bytes = batch.frames.spacing != 0 ? batch.frames.widest : 0;
+    shape.runs = batch.frames.runs;
+    shape.side_by_side_bytes = batch.landings.bytes();
+    shape.lands = batch.landings.bytes() <= options.batch_bytes;
+    shape.whole_back = batch.chain->prefixes.back == chain::kWholeFrame;
+    shape.bytes_back = shape.whole_back ? batch.frames.bytes : batch.frames.count * batch.chain->prefixes.back;
+    shape.reachable = options.pinned;
+    shape.changes = batch.chain->prefixes.back != 0;
+    shape.workers = options.workers;
+    // Where each NF moves its own frames they are the device's.
+    if (options.mode == device::Mode::no_sharing) shape.changes = shape.whole_back = true;
+    const TransferFigures& figures = options.figures != nullptr ? *options.figures : built_in_figures();
+    batch.transfer = resident_transfer(options, way_in(figures, shape, options.transfer_in), !batch.frame_runs.empty());
+    shape.whole_back = batch.chain->prefixes.back == chain::kWholeFrame;
+    batch.way_back = way_out(figures, shape, options.transfer_out);
+}
+
+/// Tells where the frames are to be fetched from.
+void list_sources(Batch& batch, Address piece) {
+    // What has landed lies as far from its first frame as on the host.
+    const auto moved = [&](const Landing& landing) {
+        return piece + batch.piece.landing_at + landing.at - reinterpret_cast<uint64_t>(landing.from);
+    };
+    device::BatchView& view = batch.view;
+    view.landed = batch.lands();
+    if (!batch.needs_sources()) {
+        view.source = batch.first_source() + (batch.lands() ? moved(batch.landings.all().front()) : 0);
+        view.source_pitch = static_cast<uint64_t>(batch.frames.pitch);
+        return;
+    }
+    view.sources = device_pointer<const uint64_t>(piece + batch.piece.sources_at);
+    auto* const sources = reinterpret_cast<uint64_t*>(batch.input + batch.piece.sources_at);
+    batch.for_each_source([&](size_t i, uint64_t source) { sources[i] = source; });
+    if (!batch.lands()) return;
+    for (size_t k = 0; k < batch.landings.all().size(); ++k) {
+        const uint64_t by = moved(batch.landings.all()[k]);
+        const size_t behind = k + 1 < batch.landings.all().size() ? batch.landings.all()[k + 1].first
+                                                                  : batch.frames.count;
+        for (size_t i = batch.landings.all()[k].first; i < behind; ++i) sources[i] += by;
+    }
+}
+
+/// Lays the frames side by side in the host's memory, as they shall lie in the device's.
+void pack_frames(Batch& batch) {
+    const device::FrameDescriptor* const descriptors = batch.descriptors();
+    batch.for_each_source([&](size_t i, uint64_t source) {
+        std::memcpy(batch.frames_in + descriptors[i].offset, reinterpret_cast<const void*>(source),
+                    descriptors[i].present);
+    });
+}
+
+}  // namespace
+
+void lay_out(const ChainQueue& queue, const OffloadOptions& options, Batch& batch) {
+    const size_t most = std::min(queue.waiting(), queue.policy.most_packets);
+    const chain::Program& program = *queue.chain->program;
+    const uint32_t prefix = queue.chain->prefixes.in;
+    const bool whole = prefix == chain::kWholeFrame;
+    batch.mbufs.clear();
+    batch.frame_runs.clear();
+    batch.landings.clear();
+    const FramePlacer placer(batch.descriptors(),
+                             {prefix, whole ? program.head_growth() : 0, whole ? program.tail_growth() : 0}, most,
+                             options.batch_bytes, queue.of_runs());
+    batch.frames = queue.of_runs() ? lay_out_runs(queue, batch, placer) : lay_out_buffers(queue, batch, placer);
+    choose_transfer(options, batch);
+    batch.piece = PieceLayout(batch.needs());
+}
+
+void write_input(Batch& batch) {
+    const Address piece = batch.address;
+    EventBuffer& events = batch.event_buffer(batch.input + batch.piece.head_at);
+    events.events = device_pointer<Event>(piece + batch.piece.events_at);
+    events.capacity = batch.chain->program->emits_events() ? static_cast<uint32_t>(event_room(batch.frames.count)) : 0;
+    events.left = device_pointer<LeftEvents>(piece + batch.piece.left_at);
+    events.left_capacity = static_cast<uint32_t>(batch.frames.count * batch.chain->program->emitters());
+    events.kept = device_pointer<uint8_t>(piece + batch.piece.kept_at);
+    events.kept_capacity = static_cast<uint32_t>(batch.piece.kept_bytes);
+    events.keep_from = static_cast<uint32_t>(batch.chain->program->first_changed());
+    events.count = events.left_count = events.kept_bytes = 0;
+    std::fill_n(batch.outcomes(batch.input + batch.piece.head_at), PieceLayout::kOutcomes, 0u);
+    batch.turns_had(batch.input + batch.piece.head_at) = 0;
+    const size_t n = batch.frames.count;
+    device::BatchView& view = batch.view;
+    view = {};
+    view.frames = device_pointer<uint8_t>(piece + batch.piece.frames_at);
+    view.descriptors = device_pointer<device::FrameDescriptor>(piece);
+    view.events = device_pointer<EventBuffer>(piece + batch.piece.head_at);
+    view.outcome_counts = device_pointer<uint32_t>(piece + batch.piece.head_at + sizeof(EventBuffer));
+    view.order = device_pointer<uint64_t>(piece + batch.piece.head_at + PieceLayout::kOrderAt);
+    view.results = device_pointer<device::PacketResult>(piece + batch.piece.results_at);
+    device::BatchWork(n).place(view, device_pointer<uint8_t>(batch.device_work));
+    view.visits = batch.chain->program->nodes.empty() ? nullptr : device_pointer<Decision>(batch.device_visits);
+    view.prefix_bytes = batch.chain->prefixes.back == chain::kWholeFrame ? 0 : batch.chain->prefixes.back;
+    view.prefixes = batch.way_back == TransferOut::zero_copy ? batch.back(batch.piece.heads_at)
+                                                             : device_pointer<uint8_t>(piece + batch.piece.back_at);
+    view.in_place = batch.in_place();
+    // Frames that the host has packed and not sent.
+    if (batch.transfer == TransferIn::zero_copy && !batch.in_place()) view.frames = batch.frames_in;
+    view.snapshot = device_pointer<uint32_t>(piece + batch.piece.snapshot_at);
+    const std::vector<device::StateArray>& states = batch.chain->loaded->states();
+    for (size_t i = 0; i < states.size(); ++i)
+        view.states[i] = {device_pointer<uint32_t>(states[i].address), batch.chain->shared_states[i],
+                          static_cast<uint32_t>(states[i].bytes / 4)};
+    view.count = static_cast<uint32_t>(n);
+    view.mean_bytes = static_cast<uint32_t>(batch.frames.crossing / std::max<size_t>(n, 1));
+    view.headroom = static_cast<uint16_t>(batch.frames.room.headroom);
+    view.tailroom = static_cast<uint16_t>(batch.frames.room.tailroom);
+    list_sources(batch, piece);
+    if (batch.packs()) pack_frames(batch);
+    batch.bytes_in += batch.piece.input_bytes();
+}
+
+}  // namespace millrace::exec

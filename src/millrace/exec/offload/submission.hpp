@@ -1,0 +1,42 @@
+// How a device is told of a batch: what is copied, which steps run, in which order.
+#pragma once
+
+#include <mutex>
+
+#include "millrace/device/order_gate.hpp"
+#include "millrace/exec/offload/batch_timeline.hpp"
+
+namespace millrace::exec {
+
+/// Makes the calls of the device's driver, by the worker or by a CallThread: all of an engine that such a thread
+/// touches is here, and in the batch that it is given.
+class Submission {
+public:
+    Submission(std::shared_ptr<device::Device> device, std::shared_ptr<device::OrderGate> gate,
+               const BatchTimeline& timeline, const OffloadOptions& options);
+    /// Tells the device all of a batch that is laid out; the batch's put_status says how that went.
+    void put(Batch& batch);
+
+private:
+    device::Status put_on_stream(Batch& batch);
+    device::Status put_on_list(Batch& batch);
+    device::Status send(Batch& batch);
+    device::Status send_frames(Batch& batch);
+    device::Status send_rows(Batch& batch);
+    device::Status send_packed(Batch& batch);
+    device::Status send_landings(Batch& batch);
+    device::Status run_steps(Batch& batch, std::unique_lock<std::mutex>& in_order);
+    device::Status cross(Batch& batch);
+    static void list_back(const Batch& batch, std::vector<device::CopyPiece>& pieces);
+    device::Status fetch(Batch& batch);
+
+    const std::shared_ptr<device::Device> device_;
+    const std::shared_ptr<device::OrderGate> gate_;
+    const BatchTimeline& timeline_;
+    const bool graphs_, between_devices_;  // OffloadOptions::graphs; several devices run these chains
+    const uint64_t turn_place_;            // among device::Turns::done, this engine's alone
+    uint64_t last_turn_ = 0;               // BatchView::turn of the latest that takes one
+    std::shared_ptr<uint64_t> turn_word_;  // where resident kernels keep ordered batches in order
+};
+
+}  // namespace millrace::exec
