@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 #include <vector>
 
 #include "millrace/device/batch_work.hpp"
@@ -126,6 +127,12 @@ public:
                 .events = chain->program->emits_events(),
                 .landing_bytes = lands() ? landings.bytes() : 0,
                 .chain = chain->needs};
+    }
+
+    /// Adds up the bytes that cross the bus for it, since it was last asked.
+    void count_bytes() {
+        chain->counters->bytes_to_device.add(std::exchange(bytes_in, 0));
+        chain->counters->bytes_to_host.add(std::exchange(bytes_back, 0));
     }
 
     device::FrameDescriptor* descriptors() const { return reinterpret_cast<device::FrameDescriptor*>(input); }

@@ -21,13 +21,14 @@ constexpr size_t kUsualState = size_t{64} << 10;
 
 OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& delivery, uint32_t max_batch,
                              OffloadOptions options)
-    : device_(std::move(device)), delivery_(delivery), options_(options),
+    : device_(std::move(device)), options_(options),
       gate_(options_.gate != nullptr ? options_.gate : device_->order_gate()),
       states_(device_, gate_, options_.patience), timeline_(options_.track, device_),
       submission_(device_, gate_, timeline_, options_), max_batch_(std::min(max_batch, kMostPackets)),
-      cpu_(delivery, options_.frames, options_.track), fates_(std::max<size_t>(max_batch_, nf::kCpuVector)) {
+      cpu_(delivery, options_.frames, options_.track),
+      completion_(device_, delivery, options_.frames, cpu_, timeline_, max_batch_) {
     for (unsigned i = 0; i < options_.depth; ++i) {
-        batches_.push_back(std::make_unique<Batch>(device_, max_batch_, options_.batch_bytes, delivery_.wants_visits(),
+        batches_.push_back(std::make_unique<Batch>(device_, max_batch_, options_.batch_bytes, delivery.wants_visits(),
                                                    options_.track != nullptr));
         idle_.push_back(batches_.back().get());
     }
@@ -127,6 +128,24 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
     in_flight_ += count;
 }
 
+void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
+                           const io::FrameRun& run) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < run.count; ++i) bytes += run.spots[i].length;
+    counters.received_packets.add(run.count);
+    counters.received_bytes.add(bytes);
+    ChainQueue* const queue = failed_ ? nullptr : &queue_for(program, counters, true);
+    // Frames are given back in the order in which they came, whatever chain they went through.
+    for (const auto& other : queues_)
+        while (other.get() != queue && other->of_runs() && other->waiting() > 0 && !failed_) push_on(*other);
+    if (failed_) return cpu_.run(program, counters, run);
+    queue->add(run);
+    queue->arrived(rte_rdtsc(), run.count);
+    queue->more = run.count >= kMostOfRun;
+    if (member_) member_->came(run.count);
+    in_flight_ += run.count;
+}
+
 bool OffloadEngine::batch_is_due(const ChainQueue& queue, uint64_t now) const {
     if (queue.waiting() == 0 || idle_.empty()) return false;
     BatchPolicy::Load load;
@@ -210,7 +229,7 @@ bool OffloadEngine::start_batch(ChainQueue& queue) {
             return true;
         }
         submission_.put(batch);
-        count_bytes(batch);
+        batch.count_bytes();
         status = batch.put_status;
     }
     if (status != Status::ok) fail_over(status);
@@ -249,7 +268,7 @@ bool OffloadEngine::finish_front() {
     if (status == Status::ok && state != Batch::State::rest &&
         (has_rest || batch.stored_events() > kEagerEvents || batch.left_count() > 0)) {
         batch.state.store(Batch::State::rest, std::memory_order_relaxed);
-        status = fetch_rest(batch);
+        status = completion_.fetch_rest(batch);
         if (status == Status::ok) return false;
     }
     if (status == Status::ok && !states_.restore(*batch.chain, batch.back(batch.piece.snapshot_at), batch.order_had()))
@@ -258,8 +277,22 @@ bool OffloadEngine::finish_front() {
         fail_over(status);
         return false;
     }
-    complete(batch);
+    take_in(batch);
     return true;
+}
+
+/// The oldest batch is back, all of it.
+void OffloadEngine::take_in(Batch& batch) {
+    const uint64_t back = rte_rdtsc();
+    flying_.pop_front();
+    ring_.give_back();
+    constexpr uint64_t kSmooth = 8;
+    away_ += (back - batch.launched) / kSmooth - away_ / kSmooth;
+    completion_.deliver(batch, back);
+    in_flight_ -= batch.frames.count;
+    if (member_) member_->end_batches(1);
+    idle_.push_back(&batch);
+    batch.chain = nullptr;
 }
 
 /// The device is gone. Its batches in flight run again on the CPU, in order, from the host's buffers

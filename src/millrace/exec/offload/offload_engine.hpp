@@ -9,13 +9,12 @@
 
 #include <rte_cycles.h>
 
-#include <array>
 #include <atomic>
 #include <deque>
 #include <optional>
 #include <vector>
 
-#include "millrace/exec/offload/cpu_path.hpp"
+#include "millrace/exec/offload/completion.hpp"
 #include "millrace/exec/offload/ordered_state.hpp"
 #include "millrace/exec/offload/packet_ring.hpp"
 #include "millrace/exec/offload/submission.hpp"
@@ -51,34 +50,14 @@ private:
     void push_on(ChainQueue& queue);
     bool run_here(ChainQueue& queue);
     void stop_residents();
-    device::Status fetch_rest(Batch& batch);
     bool finish_front();
     bool too_late(uint64_t since) const {
         return to_nanoseconds(rte_rdtsc() - since) > static_cast<uint64_t>(options_.patience.count());
     }
-    void complete(Batch& batch);
-    /// How frames that have come back become their packets' own.
-    enum class Return {
-        lent,     ///< mbufs point into the region
-        home,     ///< copied into the receive buffers
-        heads,    ///< only heads came, and are copied there
-        nothing,  ///< nothing came
-    };
-    void pass_on(Batch& batch, size_t first, size_t count, Return way);
-    void pass_on_frames(Batch& batch);
-    void pass_on_frames(Batch& batch, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count);
-    void tell_events(const Batch& batch);
-    void tell_visits(const Batch& batch);
-    FrameRegion* lend_region(Batch& batch);
-    static Fate fate_of(const chain::Program& program, const device::PacketResult& result);
-    template <Return way>
-    void apply(Batch& batch, size_t first, size_t count);
-    void count(const Batch& batch);
-    static void count_bytes(Batch& batch);
+    void take_in(Batch& batch);
     void fail_over(device::Status status);
 
     std::shared_ptr<device::Device> device_;
-    Delivery& delivery_;
     const OffloadOptions options_;
     const std::shared_ptr<device::OrderGate> gate_;
     OrderedState states_;
@@ -87,6 +66,7 @@ private:
     std::optional<Placement::Member> member_;
     const uint32_t max_batch_;
     CpuPath cpu_;
+    Completion completion_;
     PacketRing ring_{0};
     RingNeeds ring_has_;
     device::Address ring_address_ = 0;
@@ -98,11 +78,6 @@ private:
     uint64_t away_ = 0;                     // TSC cycles that a batch takes from here until it is back, smoothed
     std::atomic<bool> failed_{false};       // read by reports, too
     std::optional<CallThread::Lane> lane_;  // of options_.call_thread
-    std::vector<Fate> fates_;
-    static constexpr uint32_t kFramesAtOnce = 256;
-    std::array<io::FramePieces, kFramesAtOnce> pieces_;  // of frames on their way out
-    std::vector<Visit> visits_;
-    std::vector<uint32_t> retries_;
 };
 
 }  // namespace millrace::exec

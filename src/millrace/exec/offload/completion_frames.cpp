@@ -1,41 +1,21 @@
-// Frames without mbufs: runs that ports have received side by side, on their way through a device.
-#include <rte_cycles.h>
-
+// What comes back of frames without mbufs: runs that ports have received side by side.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
 
-#include "millrace/exec/offload/offload_engine.hpp"
+#include "millrace/exec/offload/completion.hpp"
 
 namespace millrace::exec {
 
-void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
-                           const io::FrameRun& run) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < run.count; ++i) bytes += run.spots[i].length;
-    counters.received_packets.add(run.count);
-    counters.received_bytes.add(bytes);
-    ChainQueue* const queue = failed_ ? nullptr : &queue_for(program, counters, true);
-    // Frames are given back in the order in which they came, whatever chain they went through.
-    for (const auto& other : queues_)
-        while (other.get() != queue && other->of_runs() && other->waiting() > 0 && !failed_) push_on(*other);
-    if (failed_) return cpu_.run(program, counters, run);
-    queue->add(run);
-    queue->arrived(rte_rdtsc(), run.count);
-    queue->more = run.count >= kMostOfRun;
-    if (member_) member_->came(run.count);
-    in_flight_ += run.count;
-}
-
 /// Delivers the batch's frames, and gives back what they were received in.
-void OffloadEngine::pass_on_frames(Batch& batch) {
+void Completion::pass_on_frames(Batch& batch) {
     size_t first = 0;
     for (const io::FrameRun& run : batch.frame_runs) {
         // A few at a time, while the CPU has them in its nearest caches.
         for (uint32_t from = 0; from < run.count; from += kFramesAtOnce)
             pass_on_frames(batch, first + from, run, from, std::min(kFramesAtOnce, run.count - from));
         first += run.count;
-        options_.frames->give_back(run);
+        frame_delivery_->give_back(run);
     }
 }
 
@@ -55,7 +35,7 @@ uint32_t fate_bits(const device::PacketResult& result) {
 
 /// Frames [from, from + count) of the run, which are those of the batch from `first` on. What a chain has not changed
 /// of them lies where it was received.
-void OffloadEngine::pass_on_frames(Batch& batch, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count) {
+void Completion::pass_on_frames(Batch& batch, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count) {
     const device::PacketResult* const results = batch.results() + first;
     const uint32_t prefix_back = batch.chain->prefixes.back;
     const bool whole = prefix_back == chain::kWholeFrame;
@@ -88,7 +68,7 @@ void OffloadEngine::pass_on_frames(Batch& batch, size_t first, const io::FrameRu
             });
         if (leader.node == kParserNode && leader.outcome < kMalformedCount && fate.target.kind == Target::Kind::drop)
             batch.chain->counters->malformed[leader.outcome].add(n);
-        options_.frames->deliver_frames(*batch.chain->program, *batch.chain->counters, run, {pieces, n}, fate, &leader);
+        frame_delivery_->deliver_frames(*batch.chain->program, *batch.chain->counters, run, {pieces, n}, fate, &leader);
     }
 }
 

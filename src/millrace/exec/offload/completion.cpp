@@ -1,4 +1,5 @@
-// What comes back with a batch: packets are made what the device has made of them, counted and handed on.
+#include "millrace/exec/offload/completion.hpp"
+
 #include <rte_cycles.h>
 #include <rte_eal.h>
 
@@ -6,24 +7,22 @@
 #include <cstring>
 #include <utility>
 
-#include "millrace/exec/offload/offload_engine.hpp"
-
 namespace millrace::exec {
 
 using device::Address;
 using device::Status;
 
+namespace {
+
 /// Lends the batch's region to all of its packets, if another region is there for the next batch, which it returns;
 /// null if all are out, with packets that wait to be sent: then frames are copied home.
-FrameRegion* OffloadEngine::lend_region(Batch& batch) {
+FrameRegion* lend_region(Batch& batch) {
     // A NIC that wants physical addresses could not send from a region.
     if (batch.chain->prefixes.back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
     FrameRegion* fresh = batch.regions->take();
     if (fresh != nullptr) batch.region->lend(static_cast<uint16_t>(batch.frames.count));
     return fresh;
 }
-
-namespace {
 
 /// Copies a frame into its mbuf's own buffer; false when it has no room for it.
 bool bring_home(rte_mbuf* mbuf, const uint8_t* frame, uint16_t length, int32_t data_off) {
@@ -42,19 +41,15 @@ bool bring_home(rte_mbuf* mbuf, const uint8_t* frame, uint16_t length, int32_t d
 
 }  // namespace
 
-/// What becomes of a packet with that result.
-Fate OffloadEngine::fate_of(const chain::Program& program, const device::PacketResult& result) {
-    const bool known = result.node < program.nodes.size();
-    return {target_of(program, result),
-            result.node,
-            result.out_port,
-            {known ? detail_of(result.detail) : kNoDetail, result.outcome}};
-}
+Completion::Completion(std::shared_ptr<device::Device> device, Delivery& delivery, FrameDelivery* frames, CpuPath& cpu,
+                       const BatchTimeline& timeline, uint32_t most_packets)
+    : device_(std::move(device)), delivery_(delivery), frame_delivery_(frames), cpu_(cpu), timeline_(timeline),
+      fates_(most_packets) {}
 
 /// Makes packets [first, first + count) what the device has made of them, and tells their fates; those that the host
 /// must decide on are put down in retries_.
-template <OffloadEngine::Return way>
-void OffloadEngine::apply(Batch& batch, size_t first, size_t count) {
+template <Completion::Return way>
+void Completion::apply(Batch& batch, size_t first, size_t count) {
     constexpr size_t kAhead = 16;  // the last-level cache takes as long as a dozen packets
     const device::PacketResult* const results = batch.results();
     const device::FrameDescriptor* const descriptors = batch.descriptors();
@@ -115,17 +110,13 @@ void OffloadEngine::apply(Batch& batch, size_t first, size_t count) {
     if constexpr (way == Return::lent) region.take_back(static_cast<uint16_t>(gone));
 }
 
-void OffloadEngine::complete(Batch& batch) {
-    const uint64_t applied_from_ns = timeline_.now_ns(), back = rte_rdtsc();
-    flying_.pop_front();
-    ring_.give_back();
+void Completion::deliver(Batch& batch, uint64_t back) {
+    const uint64_t applied_from_ns = timeline_.now_ns();
     const size_t n = batch.frames.count;
-    constexpr uint64_t kSmooth = 8;
-    away_ += (back - batch.launched) / kSmooth - away_ / kSmooth;
     ChainCounters& counters = *batch.chain->counters;
     count(batch);
     counters.batches.add(1);
-    count_bytes(batch);
+    batch.count_bytes();
     counters.batches_in[static_cast<size_t>(batch.transfer)].add(1);
     counters.batches_back[static_cast<size_t>(batch.way_back)].add(1);
     FrameRegion* fresh = batch.frame_runs.empty() ? lend_region(batch) : nullptr;
@@ -150,15 +141,11 @@ void OffloadEngine::complete(Batch& batch) {
     counters.add(BatchStage::results, now - back);
     for (const auto& [arrival, packets] : batch.bursts) counters.latency.record(to_nanoseconds(now - arrival), packets);
     timeline_.end(batch, applied_from_ns);
-    in_flight_ -= n;
-    if (member_) member_->end_batches(1);
     if (fresh != nullptr) batch.region = fresh;
-    idle_.push_back(&batch);
-    batch.chain = nullptr;
 }
 
 /// Applies the results of packets [first, first + count) and delivers them.
-void OffloadEngine::pass_on(Batch& batch, size_t first, size_t count, Return way) {
+void Completion::pass_on(Batch& batch, size_t first, size_t count, Return way) {
     ChainCounters& counters = *batch.chain->counters;
     rte_mbuf** mbufs = batch.mbufs.data() + first;
     retries_.clear();
@@ -173,48 +160,7 @@ void OffloadEngine::pass_on(Batch& batch, size_t first, size_t count, Return way
     delivery_.deliver(*batch.chain->program, counters, mbufs, fates_.data(), count);
 }
 
-/// Hands on the batch's events, while the packets are still as they were received.
-void OffloadEngine::tell_events(const Batch& batch) {
-    for (size_t i = 0; i < batch.frames.count; ++i) fates_[i] = fate_of(*batch.chain->program, batch.results()[i]);
-    EventPackets packets{fates_.data(), [&](uint32_t i) { return origin_of(batch.mbufs[i]); }, {}};
-    if (!batch.frame_runs.empty())
-        packets.origin = [&](uint32_t i) {
-            auto run = batch.frame_runs.begin();
-            for (; i >= run->count; ++run) i -= run->count;
-            return Origin{run->number(i), run->timestamp_ns(i), run->port};
-        };
-    packets.as_seen = [&](const LeftEvents& left) {
-        Packet packet;
-        uint8_t* const frame = left.offset != LeftEvents::kNotKept
-                                   ? batch.kept + left.offset
-                                   : reinterpret_cast<uint8_t*>(batch.source_of(left.packet));
-        packet.attach(frame, left.length, left.present, 0, 0);
-        packet.set_in_port(batch.descriptors()[left.packet].in_port);
-        packet.parse();
-        return packet;
-    };
-    batch.chain->teller->deliver({batch.events(), batch.stored_events()}, {batch.left, batch.left_count()},
-                                 *batch.chain->counters, packets);
-}
-
-/// Tells what every NF decided on each packet of the batch.
-void OffloadEngine::tell_visits(const Batch& batch) {
-    const size_t n = batch.frames.count;
-    for (size_t i = 0; i < n; ++i) {
-        if (batch.results()[i].node == device::kHostDecides) continue;
-        visits_.clear();
-        for (uint16_t node = 0; node < batch.chain->program->nodes.size(); ++node) {
-            const Decision decision = batch.visits[size_t{node} * n + i];
-            if (decision.outcome != device::kNotVisited) visits_.push_back({node, decision});
-        }
-        if (!visits_.empty()) fates_[i].decision.detail = visits_.back().decision.detail;
-        delivery_.visits(*batch.chain->program, batch.mbufs[i], visits_, fates_[i]);
-    }
-}
-
-/// What could only be asked for once the results were here: more events, the packets whose events were left, as the NFs
-/// saw them if the host does not have them so, and the packets that are not dropped.
-Status OffloadEngine::fetch_rest(Batch& batch) {
+Status Completion::fetch_rest(Batch& batch) {
     Status status = Status::ok;
     const Address piece = batch.address;
     const auto bring = [&](void* to, size_t from, size_t bytes) {
@@ -246,14 +192,8 @@ Status OffloadEngine::fetch_rest(Batch& batch) {
     return status;
 }
 
-/// Adds up the bytes that cross the bus for the batch, since it was last asked.
-void OffloadEngine::count_bytes(Batch& batch) {
-    batch.chain->counters->bytes_to_device.add(std::exchange(batch.bytes_in, 0));
-    batch.chain->counters->bytes_to_host.add(std::exchange(batch.bytes_back, 0));
-}
-
 /// Adds up what the batch's packets met.
-void OffloadEngine::count(const Batch& batch) {
+void Completion::count(const Batch& batch) {
     ChainCounters& counters = *batch.chain->counters;
     for (size_t node = 0; node < counters.nodes.size(); ++node) {
         const uint32_t* outcomes = batch.outcomes(batch.back(batch.piece.head_at)) + node * device::kMaxOutcomes;
