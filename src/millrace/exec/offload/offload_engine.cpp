@@ -15,8 +15,6 @@ using device::Status;
 namespace {
 /// A region counts its packets in 16 bits.
 constexpr uint32_t kMostPackets = 65535;
-/// State that there is room for from the start.
-constexpr size_t kUsualState = size_t{64} << 10;
 }  // namespace
 
 OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& delivery, uint32_t max_batch,
@@ -25,14 +23,8 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
       gate_(options_.gate != nullptr ? options_.gate : device_->order_gate()),
       states_(device_, gate_, options_.patience), timeline_(options_.track, device_),
       submission_(device_, gate_, timeline_, options_), max_batch_(std::min(max_batch, kMostPackets)),
-      cpu_(delivery, options_.frames, options_.track),
+      batches_(device_, options_, max_batch_, delivery.wants_visits()), cpu_(delivery, options_.frames, options_.track),
       completion_(device_, delivery, options_.frames, cpu_, timeline_, max_batch_) {
-    for (unsigned i = 0; i < options_.depth; ++i) {
-        batches_.push_back(std::make_unique<Batch>(device_, max_batch_, options_.batch_bytes, delivery.wants_visits(),
-                                                   options_.track != nullptr));
-        idle_.push_back(batches_.back().get());
-    }
-    allocate_ring({kUsualState});
     if (options_.placement != nullptr) member_.emplace(options_.placement);
     // A kernel that stays is told through memory.
     if (options_.call_thread != nullptr && options_.mode != device::Mode::persistent)
@@ -44,23 +36,6 @@ OffloadEngine::~OffloadEngine() {
     drain();
     lane_.reset();
     queues_.clear();
-    for (const auto& batch : batches_) batch->chain = nullptr;
-    batches_.clear();
-    if (ring_address_ != 0) device_->free(ring_address_);
-}
-
-/// The packet ring, and what its pieces come back into, for chains with such needs. No batch may be in flight.
-void OffloadEngine::allocate_ring(const RingNeeds& needs) {
-    for (const auto& batch : batches_) batch->give_back_region();
-    if (ring_address_ != 0) device_->free(std::exchange(ring_address_, 0));
-    ring_has_ = needs;
-    const size_t frames = (1 + options_.runs + needs.keepers) * options_.batch_bytes;  // landing takes as much again
-    ring_ = PacketRing((frames + PieceLayout::most_beside_frames(max_batch_, needs)) * (options_.depth + 1));
-    ring_address_ = device_->allocate(ring_.size(), "the shared packet buffer");
-    const auto regions = std::make_shared<FrameRegions>(
-        device_, 3 * options_.depth,
-        options_.batch_bytes + PieceLayout::most_back_beside_frames(max_batch_, needs.state_bytes));
-    for (const auto& batch : batches_) batch->fit(needs, regions);
 }
 
 std::string OffloadEngine::describe() const {
@@ -83,7 +58,7 @@ ChainQueue& OffloadEngine::queue_for(const std::shared_ptr<const chain::Program>
     } catch (const device::DeviceError& e) {
         spdlog::error("chain '{}': {}", program->name, e.what());
         // The device still works: its batches may come back.
-        while (!flying_.empty() && !failed_) finish_front();
+        while (!batches_.in_flight().empty() && !failed_) finish_front();
         fail_over(Status::failed);
     }
     return queue;
@@ -99,31 +74,24 @@ void OffloadEngine::prepare(ChainQueue& queue, const std::shared_ptr<const chain
                     .idle_below = options_.mode == device::Mode::persistent
                                       ? std::min<size_t>(options_.depth, device::kMostTeams)
                                       : 1};
-    if (ring_has_.covers(queue.chain->needs)) return;
-    while (!flying_.empty() && !failed_) finish_front();
-    if (!failed_) allocate_ring(ring_has_.with(queue.chain->needs));
+    if (batches_.fits(queue.chain->needs)) return;
+    while (!batches_.in_flight().empty() && !failed_) finish_front();
+    if (!failed_) batches_.fit(queue.chain->needs);
 }
 
 void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
                            rte_mbuf* const* mbufs, size_t count) {
-    if (failed_) {
-        cpu_.submit(program, counters, mbufs, count);
-        return;
-    }
-    ChainQueue& queue = queue_for(program, counters, false);
-    if (failed_) {
-        cpu_.submit(program, counters, mbufs, count);
-        return;
-    }
+    ChainQueue* const queue = failed_ ? nullptr : &queue_for(program, counters, false);
+    if (failed_) return cpu_.submit(program, counters, mbufs, count);
     uint64_t bytes = 0;
     for (size_t i = 0; i < count; ++i) {
         bytes += mbufs[i]->data_len;
-        queue.add(mbufs[i]);
+        queue->add(mbufs[i]);
     }
     counters.received_packets.add(count);
     counters.received_bytes.add(bytes);
-    queue.arrived(rte_rdtsc(), count);
-    queue.more = count >= options_.full_burst;
+    queue->arrived(rte_rdtsc(), count);
+    queue->more = count >= options_.full_burst;
     if (member_) member_->came(count);
     in_flight_ += count;
 }
@@ -147,15 +115,15 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
 }
 
 bool OffloadEngine::batch_is_due(const ChainQueue& queue, uint64_t now) const {
-    if (queue.waiting() == 0 || idle_.empty()) return false;
+    if (queue.waiting() == 0 || batches_.idle() == 0) return false;
     BatchPolicy::Load load;
     load.waiting = queue.waiting();
     load.waited_ns = to_nanoseconds(now - queue.oldest());
     load.more = queue.more;
-    load.free_batches = idle_.size();
-    load.in_flight = flying_.size();
+    load.free_batches = batches_.idle();
+    load.in_flight = batches_.in_flight().size();
     load.packets = in_flight_;
-    load.since_start = flying_.empty() ? 0 : now - flying_.back()->launched;
+    load.since_start = batches_.in_flight().empty() ? 0 : now - batches_.in_flight().back()->launched;
     load.away = away_;
     if (lane_)
         load.line = lane_->busy()   ? BatchPolicy::Line::own
@@ -195,22 +163,18 @@ void OffloadEngine::push_on(ChainQueue& queue) {
 }
 
 bool OffloadEngine::start_batch(ChainQueue& queue) {
-    if (idle_.empty() || (member_ && !member_->begin_batch())) return false;
+    if (batches_.idle() == 0 || (member_ && !member_->begin_batch())) return false;
     const uint64_t put_from_ns = timeline_.now_ns(), begun = rte_rdtsc();
-    Batch& batch = *idle_.back();
+    Batch& batch = batches_.next();
     batch.begun = begun;
     batch.bytes_in = batch.bytes_back = 0;
     batch.chain = queue.chain;
     lay_out(queue, options_, batch);
-    const size_t place = ring_.take(batch.piece.bytes);
-    if (place == PacketRing::kNoRoom) {
+    if (!batches_.begin()) {
         if (member_) member_->end_batches(1);
         batch.chain = nullptr;
         return false;
     }
-    batch.address = ring_address_ + place;
-    idle_.pop_back();
-    flying_.push_back(&batch);
     batch.order = 0;
     batch.launched = rte_rdtsc();
     timeline_.begin(queue, batch, put_from_ns);
@@ -245,8 +209,8 @@ bool OffloadEngine::run_here(ChainQueue& queue) {
 
 /// Takes in the oldest batch if it is back; whether it was.
 bool OffloadEngine::finish_front() {
-    if (flying_.empty() || failed_) return false;
-    Batch& batch = *flying_.front();
+    if (batches_.in_flight().empty() || failed_) return false;
+    Batch& batch = *batches_.in_flight().front();
     const Batch::State state = batch.state.load(std::memory_order_acquire);
     if (state == Batch::State::laid_out) {
         if (too_late(batch.launched)) fail_over(Status::lost);
@@ -284,15 +248,13 @@ bool OffloadEngine::finish_front() {
 /// The oldest batch is back, all of it.
 void OffloadEngine::take_in(Batch& batch) {
     const uint64_t back = rte_rdtsc();
-    flying_.pop_front();
-    ring_.give_back();
+    batches_.land();
     constexpr uint64_t kSmooth = 8;
     away_ += (back - batch.launched) / kSmooth - away_ / kSmooth;
     completion_.deliver(batch, back);
     in_flight_ -= batch.frames.count;
     if (member_) member_->end_batches(1);
-    idle_.push_back(&batch);
-    batch.chain = nullptr;
+    batches_.end(batch);
 }
 
 /// The device is gone. Its batches in flight run again on the CPU, in order, from the host's buffers
@@ -308,8 +270,7 @@ void OffloadEngine::fail_over(Status status) {
                   : status == Status::lost ? "the device is lost"
                                            : "a copy, a kernel or an allocation has failed",
                   in_flight_);
-    const std::deque<Batch*> flying = std::move(flying_);
-    flying_.clear();
+    const std::deque<Batch*> flying = batches_.abandon();
     if (member_) {
         member_->end_batches(flying.size());
         member_->rest();
@@ -326,8 +287,7 @@ void OffloadEngine::fail_over(Status status) {
 void OffloadEngine::stop_residents() {
     for (const auto& queue : queues_)
         if (queue->chain != nullptr && queue->chain->resident != nullptr) queue->chain->resident->stop();
-    for (const auto& batch : batches_)
-        if (batch->chain != nullptr && batch->chain->resident != nullptr) batch->chain->resident->stop();
+    batches_.stop_residents();
 }
 
 }  // namespace millrace::exec

@@ -10,13 +10,12 @@
 #include <rte_cycles.h>
 
 #include <atomic>
-#include <deque>
 #include <optional>
 #include <vector>
 
+#include "millrace/exec/offload/batch_pool.hpp"
 #include "millrace/exec/offload/completion.hpp"
 #include "millrace/exec/offload/ordered_state.hpp"
-#include "millrace/exec/offload/packet_ring.hpp"
 #include "millrace/exec/offload/submission.hpp"
 
 namespace millrace::exec {
@@ -44,7 +43,6 @@ public:
 private:
     ChainQueue& queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, bool of_runs);
     void prepare(ChainQueue& queue, const std::shared_ptr<const chain::Program>& program, ChainCounters& counters);
-    void allocate_ring(const RingNeeds& needs);
     bool batch_is_due(const ChainQueue& queue, uint64_t now) const;
     bool start_batch(ChainQueue& queue);
     void push_on(ChainQueue& queue);
@@ -65,14 +63,9 @@ private:
     Submission submission_;
     std::optional<Placement::Member> member_;
     const uint32_t max_batch_;
+    BatchPool batches_;
     CpuPath cpu_;
     Completion completion_;
-    PacketRing ring_{0};
-    RingNeeds ring_has_;
-    device::Address ring_address_ = 0;
-    std::vector<std::unique_ptr<Batch>> batches_;
-    std::deque<Batch*> flying_;  // in order of launch
-    std::vector<Batch*> idle_;
     std::vector<std::unique_ptr<ChainQueue>> queues_;
     size_t in_flight_ = 0;
     uint64_t away_ = 0;                     // TSC cycles that a batch takes from here until it is back, smoothed

@@ -1,0 +1,76 @@
+#include "millrace/exec/offload/batch_pool.hpp"
+
+#include <utility>
+
+namespace millrace::exec {
+
+namespace {
+/// State that there is room for from the start.
+constexpr size_t kUsualState = size_t{64} << 10;
+}  // namespace
+
+BatchPool::BatchPool(std::shared_ptr<device::Device> device, const OffloadOptions& options, uint32_t most_packets,
+                     bool wants_visits)
+    : device_(std::move(device)), options_(options), most_packets_(most_packets) {
+    for (unsigned i = 0; i < options.depth; ++i) {
+        batches_.push_back(std::make_unique<Batch>(device_, most_packets, options.batch_bytes, wants_visits,
+                                                   options.track != nullptr));
+        idle_.push_back(batches_.back().get());
+    }
+    allocate({kUsualState});
+}
+
+BatchPool::~BatchPool() {
+    for (const auto& batch : batches_) batch->chain = nullptr;  // kernels that stay end with them
+    batches_.clear();
+    if (ring_address_ != 0) device_->free(ring_address_);
+}
+
+void BatchPool::fit(const RingNeeds& needs) { allocate(has_.with(needs)); }
+
+/// The packet ring, and what its pieces come back into.
+void BatchPool::allocate(const RingNeeds& needs) {
+    for (const auto& batch : batches_) batch->give_back_region();
+    if (ring_address_ != 0) device_->free(std::exchange(ring_address_, 0));
+    has_ = needs;
+    const size_t frames = (1 + options_.runs + needs.keepers) * options_.batch_bytes;  // landing takes as much again
+    ring_ = PacketRing((frames + PieceLayout::most_beside_frames(most_packets_, needs)) * (options_.depth + 1));
+    ring_address_ = device_->allocate(ring_.size(), "the shared packet buffer");
+    const auto regions = std::make_shared<FrameRegions>(
+        device_, 3 * options_.depth,
+        options_.batch_bytes + PieceLayout::most_back_beside_frames(most_packets_, needs.state_bytes));
+    for (const auto& batch : batches_) batch->fit(needs, regions);
+}
+
+bool BatchPool::begin() {
+    Batch& batch = next();
+    const size_t place = ring_.take(batch.piece.bytes);
+    if (place == PacketRing::kNoRoom) return false;
+    batch.address = ring_address_ + place;
+    idle_.pop_back();
+    flying_.push_back(&batch);
+    return true;
+}
+
+void BatchPool::land() {
+    flying_.pop_front();
+    ring_.give_back();
+}
+
+void BatchPool::end(Batch& batch) {
+    idle_.push_back(&batch);
+    batch.chain = nullptr;
+}
+
+std::deque<Batch*> BatchPool::abandon() {
+    std::deque<Batch*> flying = std::move(flying_);
+    flying_.clear();
+    return flying;
+}
+
+void BatchPool::stop_residents() const {
+    for (const auto& batch : batches_)
+        if (batch->chain != nullptr && batch->chain->resident != nullptr) batch->chain->resident->stop();
+}
+
+}  // namespace millrace::exec
