@@ -52,7 +52,7 @@ bool BatchPool::begin() {
     return true;
 }
 
-void BatchPool::land() {
+void BatchPool::retire() {
     flying_.pop_front();
     ring_.give_back();
 }

@@ -32,7 +32,7 @@ public:
     /// In order of launch.
     const std::deque<Batch*>& in_flight() const { return flying_; }
     /// Gives back the piece of the oldest batch in flight, whose packets are not delivered yet.
-    void land();
+    void retire();
     /// Makes it idle, once they are.
     void end(Batch& batch);
     /// None is in flight any more; those that were.

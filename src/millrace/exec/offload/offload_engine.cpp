@@ -248,7 +248,7 @@ bool OffloadEngine::finish_front() {
 /// The oldest batch is back, all of it.
 void OffloadEngine::take_in(Batch& batch) {
     const uint64_t back = rte_rdtsc();
-    batches_.land();
+    batches_.retire();
     constexpr uint64_t kSmooth = 8;
     away_ += (back - batch.launched) / kSmooth - away_ / kSmooth;
     completion_.deliver(batch, back);
