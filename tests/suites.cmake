@@ -12,7 +12,7 @@ foreach(suite ${suites})
   string(REGEX REPLACE "\\.$" "" suite "${suite}")
   string(APPEND entries "add_test(\"${NAME}.${suite}\" \"${PROGRAM}\" \"--gtest_filter=${suite}.*\")\n"
     "set_tests_properties(\"${NAME}.${suite}\" PROPERTIES RESOURCE_LOCK test_${NAME})\n")
-  if(PROVED AND NOT suite MATCHES "LoadSteps$")  # a load in real time: its failing takes minutes
+  if(PROVED)
     string(APPEND entries "set_tests_properties(\"${NAME}.${suite}\" PROPERTIES ENVIRONMENT MILLRACE_PROVE_DEVICES=1)\n")
   endif()
 endforeach()

@@ -236,6 +236,12 @@ TEST(FieldPlan, NeverMovesMoreThanMovingEverythingDoes) {
     }
 }
 
+TEST(FieldPlan, BringsHeadersForFunctionsThatLookAtNone) {
+    const FieldPlan plan = plan_fields({FieldUse::on_device(field::none, field::none)});
+    EXPECT_EQ(plan.to_device_total(), field::parsed) << "or a device could not tell malformed packets from others";
+    EXPECT_TRUE(plan.to_host_total().empty());
+}
+
 TEST(FieldPlan, NamesFieldsForPeople) {
     EXPECT_EQ(field_names(field::none), "nothing");
     EXPECT_EQ(field_names(field::everything), "whole frame");

@@ -70,7 +70,10 @@ std::string output_path(const Config& name, const std::string& folder, FileLedge
     std::string path = folder.empty() ? resolve_path(name.text(), name.where().file)
                                       : (std::filesystem::path(folder) / name.text()).lexically_normal().string();
     FileLedger::note_here(use, path, name.where());
-    check_output(path, name.where(), folder);
+    // Of files that lines are appended to nobody makes the folder, save the output folder itself.
+    const bool is_made = use != FileLedger::Use::append ||
+                         std::filesystem::path(path).parent_path() == std::filesystem::path(folder).lexically_normal();
+    check_output(path, name.where(), is_made ? folder : "");
     return path;
 }
 

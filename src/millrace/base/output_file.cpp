@@ -183,7 +183,8 @@ void check_output(const std::string& path, const Location& asked_from, const std
         if (errno != ENOENT) fail_with(errno, path, asked_from);
         const std::string folder = folder_of(target.path);
         const std::string inside = fs::path(folder).lexically_relative(made_folder).string();
-        if (!made_folder.empty() && inside == ".") return check_output_folder(folder, asked_from);
+        if (!made_folder.empty() && !inside.empty() && !inside.starts_with(".."))
+            return check_output_folder(folder, asked_from);
         if (stat(folder.c_str(), &status) != 0) fail_with(errno, path, asked_from);
         if (!S_ISDIR(status.st_mode)) fail_with(ENOTDIR, path, asked_from);
         if (faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) fail_with(errno, path, asked_from);

@@ -358,8 +358,7 @@ private:
                 use.host_reads = node.type->cpu_reads;
                 use.host_writes = node.type->cpu_writes;
             } else {
-                use.device_reads = node.reads();
-                use.device_writes = node.writes();
+                use = FieldUse::on_device(node.reads(), node.writes());
             }
             uses.push_back(use);
         }

@@ -18,6 +18,10 @@ namespace millrace::chain {
 struct FieldUse {
     Fields host_reads, host_writes;
     Fields device_reads, device_writes;
+
+    /// Of an NF that runs on a device. One that looks at no field needs a parsed packet all the same: without its
+    /// headers a device could not tell whether it is malformed, and would leave each to the CPU.
+    static FieldUse on_device(Fields reads, Fields writes) { return {{}, {}, reads | field::parsed, writes}; }
 };
 
 /// The transfers of one chain. `length` stands for a change of the frame's length, which moves every

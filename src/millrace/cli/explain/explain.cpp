@@ -7,6 +7,7 @@
 #include "millrace/cli/explain/explain_transfers.hpp"
 #include "millrace/cli/table.hpp"
 #include "millrace/device/open.hpp"
+#include "millrace/exec/offload/piece_layout.hpp"
 #include "millrace/exec/transfer/transfer_figures.hpp"
 
 namespace millrace::cli {
@@ -55,8 +56,33 @@ void explain_fields(const chain::Program& program) {
 /// What a device would need, whatever the configuration runs on.
 chain::FieldPlan device_plan(const chain::Program& program) {
     std::vector<chain::FieldUse> uses;
-    for (const chain::Node& node : program.nodes) uses.push_back({{}, {}, node.reads(), node.writes()});
+    for (const chain::Node& node : program.nodes)
+        uses.push_back(chain::FieldUse::on_device(node.reads(), node.writes()));
     return chain::plan_fields(uses);
+}
+
+/// Of the functions' state, as it comes back with each batch.
+uint64_t state_bytes(const chain::Program& program) {
+    uint64_t bytes = 0;
+    for (const chain::Node& node : program.nodes)
+        for (const nf::Image::Array& array : node.nf->image().arrays()) bytes += array.changing_bytes;
+    return bytes;
+}
+
+/// How the engine lays a batch of `packets` frames of one length out.
+exec::PieceLayout batch_of(const chain::Program& program, const exec::Prefixes& prefixes, uint32_t frame,
+                           size_t packets) {
+    const uint32_t head = program.head_growth();
+    const size_t room = prefixes.in == chain::kWholeFrame ? exec::frame_room(frame, head, program.tail_growth())
+                                                          : exec::frame_aligned(prefixes.in);
+    exec::PieceNeeds needs{.packets = packets,
+                           .frames_bytes = exec::first_frame(head, false) + packets * room,
+                           .prefix_back = prefixes.back,
+                           .events = program.emits_events()};
+    needs.chain = {.state_bytes = state_bytes(program),
+                   .emitters = program.emitters(),
+                   .keepers = program.emitters_from(program.first_changed())};
+    return exec::PieceLayout(needs);
 }
 
 void explain_plan(const chain::Program& program) {
@@ -74,20 +100,28 @@ void explain_plan(const chain::Program& program) {
     for (const chain::Node& node : program.nodes)
         if (!node.writes().empty())
             std::cout << "                    " << node.name << " writes " << chain::field_names(node.writes()) << "\n";
+    const uint64_t state = state_bytes(program);
     std::cout << "  always          " << sizeof(device::FrameDescriptor) << " B a packet of descriptors in, "
-              << sizeof(device::PacketResult) << " B of results back\n\n";
-    Table table({"frame", "to the device", "back", "everything both ways"});
-    const uint32_t growth = program.head_growth() + program.tail_growth();
-    for (const uint32_t frame : {64u, 512u, 1518u}) {
-        const auto bytes = [&](uint32_t prefix) {
-            return prefix == chain::kWholeFrame ? frame : std::min(frame, prefix);
-        };
-        const uint32_t to = bytes(in_bytes) + static_cast<uint32_t>(sizeof(device::FrameDescriptor));
-        const uint32_t from = bytes(back_bytes) + (back_bytes == chain::kWholeFrame ? growth : 0) +
-                              static_cast<uint32_t>(sizeof(device::PacketResult));
-        table.add({fmt::format("{} B", frame), fmt::format("{} B", to), fmt::format("{} B", from),
-                   fmt::format("{} + {} B", frame, frame + growth)});
-    }
+              << sizeof(device::PacketResult) << " B of results back; for each batch " << exec::PieceLayout::kHead
+              << " B of counters both ways"
+              << (program.emits_events() ? fmt::format(", {} B of events back", exec::kEagerEvents * sizeof(Event))
+                                         : std::string())
+              << (state == 0 ? std::string() : fmt::format(", {} B of the functions' state back", grouped(state)))
+              << "\n\n";
+    Table table({"frame", "packets a batch", "to the device, each", "back, each", "everything both ways"});
+    const uint32_t head = program.head_growth(), tail = program.tail_growth();
+    for (const uint32_t frame : {64u, 512u, 1518u})
+        for (const size_t packets : {size_t{program.max_batch}, size_t{32}}) {
+            if (packets > program.max_batch) continue;
+            const exec::PieceLayout piece = batch_of(program, {in_bytes, back_bytes}, frame, packets);
+            const auto each = [&](size_t bytes) {
+                return fmt::format("{:.1f} B", static_cast<double>(bytes) / static_cast<double>(packets));
+            };
+            const uint32_t crosses = in_bytes == chain::kWholeFrame ? frame : std::min(frame, in_bytes);
+            table.add({fmt::format("{} B", frame), grouped(packets), each(packets * crosses + piece.input_bytes()),
+                       each(piece.back_end(program.emits_events()) - piece.head_at),
+                       fmt::format("{} + {} B", frame, frame + head + tail)});
+        }
     std::cout << table.text() << "\n";
     std::string steps;
     for (const device::Step& step :

@@ -55,6 +55,8 @@ struct PieceLayout {
 
     /// What the host writes besides the frames, and how much that is at most.
     size_t input_bytes() const { return head_at + kHead; }
+    /// Behind what comes back without being asked for: all from head_at on.
+    size_t back_end(bool events) const { return events_at + (events ? kEagerEvents * sizeof(Event) : 0); }
     static size_t most_input(size_t n) {
         return aligned(n * sizeof(device::FrameDescriptor)) + aligned(n * sizeof(uint64_t)) + kHead;
     }

@@ -161,16 +161,16 @@ Status Submission::cross(Batch& batch) {
 /// What comes back: all from the head to the first events, in one piece; the frames are among it, unless only those
 /// that are left shall come. Then what every NF decided, where that is wanted.
 void Submission::list_back(const Batch& batch, std::vector<device::CopyPiece>& pieces) {
-    const size_t eager = batch.chain->program->emits_events() ? kEagerEvents * sizeof(Event) : 0;
+    const size_t end = batch.piece.back_end(batch.chain->program->emits_events());
     const auto add = [&](size_t from, size_t to) {
         pieces.push_back({batch.back(from), batch.address + from, static_cast<uint32_t>(to - from)});
     };
     pieces.clear();
     if (batch.way_back == TransferOut::selective) {
         add(batch.piece.head_at, batch.piece.back_at);
-        add(batch.piece.results_at, batch.piece.events_at + eager);
+        add(batch.piece.results_at, end);
     } else {
-        add(batch.piece.head_at, batch.piece.events_at + eager);
+        add(batch.piece.head_at, end);
     }
     if (batch.visits != nullptr && !batch.chain->program->nodes.empty())
         pieces.push_back(
