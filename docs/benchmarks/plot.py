@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Draws what a benchmark measured: plot.py IN.json [MORE.json...] OUT.svg
+"""Draws what a benchmark measured: plot.py IN.json [MORE.json...] OUT.svg; without files, all plots of the pages of gpu/ (plot_pages.py)
 
 The kind of figure follows from what the files hold: `make bench`, or millrace bench chain (nf), modes, latency, transfer, rules, or millrace profile.
 Several files of one kind are drawn together, such as a chain on the GPU and on the cpu. Files that scripts/bench-papers named become
@@ -16,7 +16,9 @@ matplotlib.rcParams["svg.hashsalt"] = "millrace"
 import matplotlib.pyplot as plt
 
 from papers import Measured
+from plot_pages import draw_pages
 from plot_papers import papers
+from records import curve_results, layout_of
 
 COLORS = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb"]
 MARKERS = "os^Dv<>p"
@@ -75,7 +77,7 @@ def chain(files):
             places = [traffics.index(r["traffic"]) for r in points]
             label = f"{kind[0]}, {kind[1]} worker{'s' if kind[1] > 1 else ''}"
             if len({layout for _, _, layout in kinds}) > 1 and kind[0] != "bare loop":
-                label += ", side by side" if kind[2] == "side-by-side" else ", in buffers"
+                label += ", mbufs" if kind[2] == "buffers" else ", contiguous"
             axis.plot(places, [r["gbps"] for r in points], marker=MARKERS[i % 8], label=label, color=COLORS[i % 7])
         limits = {traffics.index(r["traffic"]): r["bus"]["limit-packets-per-second"] * r["frame-bytes-in"] * 8e-9 for r in own if "bus" in r}
         if limits:
@@ -107,7 +109,7 @@ def kernels(files):
             axis.annotate(f"{r['kernel-packets-per-second'] * 1e-6:.0f} M/s", (place, height), ha="center", va="bottom", fontsize=7)
         axis.set_xticks(range(len(own)), [r["traffic"].split("/")[-1] for r in own])
         axis.set_xlabel("frame, bytes without CRC")
-        axis.set_ylabel("us of a batch alone; above: side by side")
+        axis.set_ylabel("us of a batch alone; above: many at once")
         axis.set_title(f"{chain_name.replace('+', ' → ')}\n{batch} packets", fontsize=8)
     axes[0][-1].legend(fontsize=7)
     return plot
@@ -142,9 +144,9 @@ def modes(files):
 
 def latency(files):
     """How many packets were through after how long, by load; what batches went through meanwhile; rates and batches around the step."""
-    curves = [c for file in files for c in file["curves"]]
-    steps = list({(s["device"], s["chain"], s["traffic"]): s for file in files for s in file["steps"]}.values())
-    timed = [r for file in files for r in file["results"][:len(file["curves"])] if "batch-us" in r]
+    steps = list({(s["device"], s["chain"], s["traffic"], layout_of(r)): (s, r) for file in files for s, r in curve_results(file)[1]}.values())
+    measured = [entry for file in files for entry in curve_results(file)[0]]
+    timed = [r for _, r in measured if any(r.get("batch-us", {}).values())]
     panels = 1 + bool(timed) + len(steps)
     plot, axes = plt.subplots(1, panels, figsize=(0.5 + 5.5 * panels, 4.4), squeeze=False)
     cdf = axes[0][0]
@@ -155,21 +157,21 @@ def latency(files):
             own = [r["batch-us"].get(stage, 0) for r in timed]
             bars.barh(range(len(timed)), own, left=left, color=COLORS[i], label=stage)
             left = [a + b for a, b in zip(left, own)]
-        bars.set_yticks(range(len(timed)), [f"{r['device']}, {r['offered-packets-per-second'] * 1e-6:.2f} Mpkt/s,\n{r['batch-packets']:.0f} a batch" for r in timed], fontsize=8)
+        bars.set_yticks(range(len(timed)), [f"{r['device']}, {layout_of(r)},\n{r['offered-packets-per-second'] * 1e-6:.2f} Mpkt/s, {r['batch-packets']:.0f} a batch" for r in timed], fontsize=8)
         bars.set_xlabel("us of a batch, from when its oldest packet was received")
         bars.legend(fontsize=8)
-    devices = order((c["device"], c["chain"], c["traffic"]) for c in curves)
-    for c in curves:
-        shares = order(d["share"] for d in curves)
+    devices = order((c["device"], c["chain"], c["traffic"], layout_of(r)) for c, r in measured)
+    for c, r in measured:
+        shares = order(d["share"] for d, _ in measured)
         cdf.plot([p[0] for p in c["distribution"]], [p[1] for p in c["distribution"]], color=COLORS[shares.index(c["share"]) % 7],
-                 linestyle=["-", "--", ":", "-."][devices.index((c["device"], c["chain"], c["traffic"])) % 4],
-                 label=f"{c['device']}, {c['traffic']} B, {c['share']:.0%}: {c['offered-packets-per-second'] * 1e-6:.2f} Mpkt/s")
+                 linestyle=["-", "--", ":", "-."][devices.index((c["device"], c["chain"], c["traffic"], layout_of(r))) % 4],
+                 label=f"{c['device']}, {layout_of(r)}, {c['share']:.0%}: {c['offered-packets-per-second'] * 1e-6:.2f} Mpkt/s")
     cdf.axhline(0.99, color="#bbbbbb", linewidth=0.8)
     cdf.set_xscale("log")
     cdf.set_xlabel("us from when the packet was due to the sink")
     cdf.set_ylabel("share of packets")
     cdf.legend(fontsize=7, loc="lower right", framealpha=0.6)
-    for axis, step in zip(axes[0][panels - len(steps):], steps):
+    for axis, (step, r) in zip(axes[0][panels - len(steps):], steps):
         times = [p["ms"] for p in step["series"]]
         axis.plot(times, [p["received-packets-per-second"] * 1e-6 for p in step["series"]], color=COLORS[0], label="in")
         axis.plot(times, [p["sent-packets-per-second"] * 1e-6 for p in step["series"]], color=COLORS[1], label="out")
@@ -180,7 +182,7 @@ def latency(files):
         batches.plot(times, [p["batch-packets"] for p in step["series"]], color=COLORS[2], linewidth=0.9)
         batches.set_ylabel("packets in a batch (green)")
         batches.set_ylim(bottom=0)
-        axis.set_title(f"{step['chain'].replace('+', ' → ')} on {step['device']}, {step['traffic']} B", fontsize=9)
+        axis.set_title(f"{step['chain'].replace('+', ' → ')} on {step['device']}, {step['traffic']} B, {layout_of(r)}", fontsize=9)
     return plot
 
 
@@ -350,6 +352,9 @@ def rules(files):
 
 
 def main():
+    if len(sys.argv) == 1:
+        draw_pages(pathlib.Path(__file__).parent / "gpu", COLORS, MARKERS, {"nf-times": kernels, "latency": latency, "profile": profile})
+        return
     names = [pathlib.Path(name) for name in sys.argv[1:-1]]
     files = [json.loads(name.read_text()) for name in names]
     kinds = {"sizes": framework, "curves": latency, "ways": modes, "pieces": transfer, "kernels": kernels, "results": chain, "lookups": rules, "samples": profile}

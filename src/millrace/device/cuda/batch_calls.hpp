@@ -1,7 +1,7 @@
 // What a stream is given to do for one batch, put to the driver all at once: as a CUDA graph.
 //
 // A call to the driver takes some 2 us of a core; a batch takes nine of them. A graph of the same calls takes a launch
-// and new parameters for its nodes. What that is worth: docs/benchmarks/gpu.md, "What a launch costs".
+// and new parameters for its nodes. What that is worth: docs/benchmarks/method.md, "Measured once".
 #pragma once
 
 #include <memory>

@@ -141,7 +141,7 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
         // All wait for the first. Where every NF has one lane a packet, as for short frames, idle lanes cost less than
         // looking for them: 1 to 2 % of the packets a second, whatever share is dropped. With more lanes 11 % more
         // packets go through when half of them are dropped first, 2 % when a quarter is, and 0.6 % fewer when none is
-        // (docs/benchmarks/gpu.md).
+        // (docs/benchmarks/method.md, "Measured once").
         if (shared && (index > step.first || !step.begin))
             text += fmt::format("    block.find_waiting(batch, {});\n", index);
         text += fmt::format("    run_node<{}, {}, {}>(batch, block, counts.data(), ", lanes(node),
@@ -266,7 +266,8 @@ std::string resident_kernel(const chain::Program& program, const TableLayout& la
 }
 
 /// Reads of the host's memory that are under way at once: enough to keep the bus busy for as long as it takes to
-/// answer, with a few batches at it. With many more of them the bus carries a quarter less (docs/benchmarks/gpu.md).
+/// answer, with a few batches at it. With many more of them the bus carries a quarter less (docs/benchmarks/method.md,
+/// "Measured once").
 constexpr unsigned kGatherThreads = 512, kGatherBlocks = 8;
 
 /// Copies take 8 threads a packet; so do kernels with an NF that likes several lanes, which then hold fewer packets a

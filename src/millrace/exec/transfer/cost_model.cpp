@@ -19,7 +19,7 @@ Pace scaled(Pace pace, double by) {
 double address_bytes(const BatchShape& shape) { return shape.runs > 1 ? 8.0 * static_cast<double>(shape.packets) : 0; }
 
 /// What a worker does for the batch's packets, whatever their way. Without mbufs it is a third: 14.5 of 42 cycles a
-/// packet (framework_bench --batches 1, docs/benchmarks/gpu.md).
+/// packet (framework_bench --batches 1; docs/benchmarks/method.md, "Measured once").
 double packets_ns(const TransferFigures& figures, const BatchShape& shape) {
     const double all = static_cast<double>(shape.packets) * figures.packet_ns;
     return shape.side_by_side_bytes != 0 ? all / 3 : all;
@@ -46,7 +46,7 @@ const TransferFigures& built_in_figures() {
         TransferFigures f;
         f.device = "NVIDIA H200";
         f.source = "built-in figures of an NVIDIA H200; `millrace profile` measures yours";
-        // docs/benchmarks/gpu/profile.json; the last from docs/benchmarks/gpu.md, 85 cycles.
+        // docs/benchmarks/gpu/profile.json; the last from docs/benchmarks/method.md, "Measured once": 85 cycles.
         f.copy_in = {3480, 0, 0.0172};
         f.copy_out = {3130, 0, 0.0165};
         f.rows = {2780, 2.59, 0.0183};

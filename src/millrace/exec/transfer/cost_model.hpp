@@ -41,7 +41,7 @@ struct TransferFigures {
     double packet_ns = 0;  ///< all else that a worker does for a packet
 };
 
-/// Those of an NVIDIA H200 on PCIe 5 x16 with a Xeon at 2.1 GHz (docs/benchmarks/gpu.md).
+/// Those of an NVIDIA H200 on PCIe 5 x16 with a Xeon at 2.1 GHz (docs/benchmarks/method.md).
 const TransferFigures& built_in_figures();
 
 /// A batch, as far as its way matters.

@@ -1,0 +1,117 @@
+"""The plots of the pages that tables.py fills, from the same records: plot.py without files draws them."""
+
+import json
+
+import matplotlib.pyplot as plt
+
+from records import PLOTS, TUNNELS, digest, layout_of, rules_of
+
+SIZES = ["64", "128", "256", "512", "1024", "1518"]
+
+
+def lines(axis, colors, markers, entries):
+    """`entries`: (label, x, y) of each line."""
+    for i, (label, x, y) in enumerate(entries):
+        axis.plot(x, y, marker=markers[i % 8], color=colors[i % 7], label=label)
+
+
+def throughput(records, colors, markers):
+    """Packets and bits a second against frame size: frames contiguous, mbufs, the CPU, and what the bus carries."""
+    plot, axes = plt.subplots(1, 2, figsize=(11, 4.4))
+    entries, limits = {}, {}
+    for record in records:
+        for r in record["results"]:
+            if r["traffic"] not in SIZES:
+                continue
+            kind = "CPU" if r["device"] == "cpu" else f"GPU, {layout_of(r)}"
+            entries.setdefault(f"{kind}, {r['workers']} workers", []).append(r)
+            if "bus" in r:
+                size = int(r["traffic"])
+                limits[size] = max(limits.get(size, 0), r["bus"]["limit-packets-per-second"])
+    for axis, scale in zip(axes, (lambda size: 1e-6, lambda size: size * 8e-9)):
+        lines(
+            axis,
+            colors,
+            markers,
+            [
+                (
+                    label,
+                    [int(r["traffic"]) for r in own],
+                    [r["packets-per-second"] * scale(int(r["traffic"])) for r in own],
+                )
+                for label, own in entries.items()
+            ],
+        )
+        if limits:
+            axis.plot(
+                sorted(limits),
+                [limits[size] * scale(size) for size in sorted(limits)],
+                "--",
+                color="#555555",
+                label="limit of the bus",
+            )
+        axis.set_xscale("log", base=2)
+        axis.set_xticks([int(size) for size in SIZES], SIZES)
+        axis.set_xlabel("frame, bytes without CRC")
+        axis.grid(alpha=0.3)
+    axes[0].set_yscale("log")
+    axes[0].set_ylabel("Mpkt/s")
+    axes[1].set_ylim(bottom=0)
+    axes[1].set_ylabel("Gb/s of frames that came in")
+    axes[0].legend(fontsize=8)
+    axes[0].set_title(f"{records[0]['results'][0]['chain'].replace('+', ' → ')}, {rules_of(records[0])}", fontsize=9)
+    return plot
+
+
+def tunnels(records, colors, markers):
+    """Packets a second against ESP tunnels, a line for each frame size."""
+    plot, axis = plt.subplots(figsize=(5.5, 4.2))
+    counts = [int(name.split("-")[1]) for name in TUNNELS]
+    own = {}
+    for record in records:
+        for r in record["results"]:
+            own.setdefault(f"{r['traffic']} B, {layout_of(r)}", []).append(r["packets-per-second"] * 1e-6)
+    lines(axis, colors, markers, [(label, counts, rates) for label, rates in own.items()])
+    axis.set_xscale("log", base=2)
+    axis.set_xticks(counts, [f"{n:,}" for n in counts])
+    axis.set_xlabel("ESP tunnels")
+    axis.set_ylabel("Mpkt/s")
+    axis.set_ylim(bottom=0)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+    return plot
+
+
+def two_gpus(records, colors, markers):
+    """Packets a second against workers."""
+    plot, axis = plt.subplots(figsize=(5.5, 4.2))
+    own = {}
+    for record in records:
+        for r in record["results"]:
+            own.setdefault("two GPUs" if "+" in r["device"] else "one GPU", []).append(
+                (r["workers"], r["packets-per-second"] * 1e-6)
+            )
+    lines(axis, colors, markers, [(label, *zip(*sorted(points))) for label, points in own.items()])
+    axis.set_xticks(sorted({workers for points in own.values() for workers, _ in points}))
+    axis.set_xlabel("workers; frames of 64 B, contiguous")
+    axis.set_ylabel("Mpkt/s")
+    axis.set_ylim(bottom=0)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+    return plot
+
+
+def draw_pages(folder, colors, markers, others):
+    """Draws what there are records for. `others`: how plot.py draws files of one kind, by the plot's name."""
+    own = {"throughput": throughput, "tunnels": tunnels, "two-gpus": two_gpus}
+    for name, records in PLOTS.items():
+        files = [folder / f"{record}.json" for record in records]
+        found = [json.loads(f.read_text()) for f in files if f.exists()]
+        if not found or (name != "throughput" and name in own and len(found) < len(files)):
+            print(f"{name}.svg: not drawn, there is no {', '.join(f.name for f in files if not f.exists())}")
+            continue
+        plot = own[name](found, colors, markers) if name in own else others[name](found)
+        plot.tight_layout()
+        plot.savefig(folder / f"{name}.svg", metadata={"Date": None, "Source": digest(folder, name)})
+        plt.close(plot)
+        print(f"{name}.svg")
