@@ -136,8 +136,11 @@ TEST_P(EventsInEveryMode, AreAllToldWhereABatchHasNoRoomForThem) {
                                             options());
         expect_by_device(run, counts.size(), what);
         EXPECT_GT(run.counters->retold_on_cpu.get(), 0u) << what;
-        EXPECT_LT(run.counters->retold_on_cpu.get(), counts.size())
-            << what << ": the device tells what it has room for";
+        // A GPU's packets emit at the same time: each of them may be the one that finds no room.
+        if (name() == "sim") {
+            EXPECT_LT(run.counters->retold_on_cpu.get(), counts.size())
+                << what << ": the device tells what it has room for";
+        }
         expect_same(alerts_of(counts), heard.alerts(), what);
     }
 }
