@@ -4,7 +4,7 @@ import json
 
 import matplotlib.pyplot as plt
 
-from records import PLOTS, TUNNELS, digest, layout_of, rules_of
+from records import GROWTH, PLOTS, digest, layout_of, rules_of
 
 SIZES = ["64", "128", "256", "512", "1024", "1518"]
 
@@ -63,23 +63,27 @@ def throughput(records, colors, markers):
     return plot
 
 
-def tunnels(records, colors, markers):
-    """Packets a second against ESP tunnels, a line for each frame size."""
-    plot, axis = plt.subplots(figsize=(5.5, 4.2))
-    counts = [int(name.split("-")[1]) for name in TUNNELS]
-    own = {}
-    for record in records:
-        for r in record["results"]:
-            own.setdefault(f"{r['traffic']} B, {layout_of(r)}", []).append(r["packets-per-second"] * 1e-6)
-    lines(axis, colors, markers, [(label, counts, rates) for label, rates in own.items()])
-    axis.set_xscale("log", base=2)
-    axis.set_xticks(counts, [f"{n:,}" for n in counts])
-    axis.set_xlabel("ESP tunnels")
-    axis.set_ylabel("Mpkt/s")
-    axis.set_ylim(bottom=0)
-    axis.grid(alpha=0.3)
-    axis.legend(fontsize=8)
-    return plot
+def growth(what, label):
+    """How to draw packets a second against how many of them there are, a line for each frame size."""
+
+    def draw(records, colors, markers):
+        plot, axis = plt.subplots(figsize=(5.5, 4.2))
+        counts = [int(name.split("-")[1]) for name in GROWTH[what]]
+        own = {}
+        for record in records:
+            for r in record["results"]:
+                own.setdefault(f"{r['traffic']} B, {layout_of(r)}", []).append(r["packets-per-second"] * 1e-6)
+        lines(axis, colors, markers, [(name, counts, rates) for name, rates in own.items()])
+        axis.set_xscale("log", base=2)
+        axis.set_xticks(counts, [f"{n:,}" for n in counts])
+        axis.set_xlabel(label)
+        axis.set_ylabel("Mpkt/s")
+        axis.set_ylim(bottom=0)
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=8)
+        return plot
+
+    return draw
 
 
 def two_gpus(records, colors, markers):
@@ -103,7 +107,12 @@ def two_gpus(records, colors, markers):
 
 def draw_pages(folder, colors, markers, others):
     """Draws what there are records for. `others`: how plot.py draws files of one kind, by the plot's name."""
-    own = {"throughput": throughput, "tunnels": tunnels, "two-gpus": two_gpus}
+    own = {
+        "throughput": throughput,
+        "tunnels": growth("tunnels", "ESP tunnels"),
+        "chains": growth("chains", "chains of firewall and router that share a port"),
+        "two-gpus": two_gpus,
+    }
     for name, records in PLOTS.items():
         files = [folder / f"{record}.json" for record in records]
         found = [json.loads(f.read_text()) for f in files if f.exists()]

@@ -3,10 +3,14 @@
 import hashlib
 import re
 
-TUNNELS = [f"tunnels-{count}" for count in (1, 16, 256, 1024)]
+# What grows: the records of each number of them.
+GROWTH = {
+    "tunnels": [f"tunnels-{count}" for count in (1, 16, 256, 1024)],
+    "chains": [f"chains-{count}" for count in (1, 2, 8, 64)],
+}
 PLOTS = {
     "throughput": ["chain-contiguous", "chain-mbufs", "cpu"],
-    "tunnels": TUNNELS,
+    **GROWTH,
     "nf-times": ["nf-times"],
     "latency": ["latency", "latency-shared", "latency-mbufs"],
     "two-gpus": ["two-gpus-few-workers", "two-gpus-64"],

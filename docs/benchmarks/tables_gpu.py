@@ -1,6 +1,6 @@
 """The tables of gpu.md."""
 
-from records import PLOTS, TUNNELS, Missing, basis, frame, grounded, lines_of, million, optional, rules_of
+from records import GROWTH, PLOTS, Missing, basis, frame, grounded, lines_of, million, optional, rules_of
 
 
 def table_throughput(page):
@@ -79,15 +79,24 @@ def table_others(page):
     return grounded(["chain", "frame", "workers", "Mpkt/s", "Gb/s", "of the bus"], rows, bases, 2)
 
 
-def table_tunnels(page):
-    rows, bases = [], []
-    for size in dict.fromkeys(r["traffic"] for r in page.results(TUNNELS[0])):
-        own = [page.results(name, traffic=size)[0] for name in TUNNELS]
+def growth(page, what):
+    """Rates by how many of them there are, and in brackets relative to one."""
+    names, rows, bases = GROWTH[what], [], []
+    for size in dict.fromkeys(r["traffic"] for r in page.results(names[0])):
+        own = [page.results(name, traffic=size)[0] for name in names]
         rates = [r["packets-per-second"] for r in own]
         rows.append([frame(own[0]), *(f"{million(rate)} ({rate / rates[0]:.2f})" for rate in rates)])
-        bases.append(basis(page.load(TUNNELS[0]), own[0]))
-    counts = [int(name.split("-")[1]) for name in TUNNELS]
-    return grounded(["frame", *(f"{n:,} tunnel{'s' if n > 1 else ''}" for n in counts)], rows, bases)
+        bases.append(basis(page.load(names[0]), own[0]))
+    counts = [int(name.split("-")[1]) for name in names]
+    return grounded(["frame", *(f"{n:,} {what[:-1]}{'s' if n > 1 else ''}" for n in counts)], rows, bases)
+
+
+def table_tunnels(page):
+    return growth(page, "tunnels")
+
+
+def table_chains(page):
+    return growth(page, "chains")
 
 
 def table_modes(page):
