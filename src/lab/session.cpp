@@ -11,6 +11,7 @@
 #include "millrace/base/eal.hpp"
 #include "lab/bus.hpp"
 #include "lab/machine.hpp"
+#include "millrace/chain/classified.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/device/open.hpp"
 
@@ -180,6 +181,7 @@ nlohmann::json Session::inputs() const {
                                   workload_.tunnels == 1 ? "" : "s")},
             {"payload", workload_.payload_name},
             {"flows", workload_.flows},
+            {"chains", options_.chains},
             {"max-batch", options_.max_batch},
             {"max-delay", options_.max_delay},
             {"configuration", options_.config}};
@@ -209,6 +211,7 @@ chain::Configuration Session::load(const std::string& chain, const std::string& 
     own.device = device;
     own.max_batch = options_.max_batch;
     own.max_delay = options_.max_delay;
+    own.chains = options_.chains;
     return chain::parse_configuration(chain_yaml(workload_, own, "  in: {source: {}}\n  out: {sink: {}}\n"),
                                       "benchmark.yaml", load);
 }
@@ -226,7 +229,7 @@ Session::Loaded& Session::loaded(const Point& point) {
     Loaded& loaded = configured(point);
     loaded.programs.clear();
     for (const auto& device : devices(point.device))
-        for (const auto& program : loaded.configuration.chains)
+        for (const auto& program : chain::programs_of(loaded.configuration))
             loaded.programs.push_back(device->load(program, exec::steps_of(*program, point.run.offload)));
     return loaded;
 }

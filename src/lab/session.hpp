@@ -22,6 +22,7 @@ struct SessionOptions {
     std::string config;  ///< a configuration file in place of built-in chains
     uint32_t max_batch = 16384;
     std::string max_delay = "100us";
+    unsigned chains = 1;             ///< equal chains that share the port by `classify:`
     std::string layout = "buffers";  ///< of the sources
     std::string restore = "auto";
     double warm_up = 0.5, seconds = 2;

@@ -233,14 +233,21 @@ io::TrafficFrames frames_of(const Workload& w, const Traffic& traffic, unsigned 
 }
 
 std::string chain_yaml(const Workload& w, const ChainOptions& options, const std::string& ports) {
-    std::string text = fmt::format(
-        "version: 1\ndevice: {}\noutput: \"{}\"\nports:\n{}chains:\n  chain:\n    input: in\n    output: out\n"
-        "    max-batch: {}\n    max-delay: {}\n    nfs:",
-        options.device, w.scratch, ports, options.max_batch, options.max_delay);
-    if (options.kinds.empty()) return text + " []\n";
-    text += "\n";
-    for (const std::string& kind : options.kinds) text += "      - " + nf_yaml(w, kind);
-    return text;
+    std::string nfs = options.kinds.empty() ? " []\n" : "\n";
+    for (const std::string& kind : options.kinds) nfs += "      - " + nf_yaml(w, kind);
+    std::string text = fmt::format("version: 1\ndevice: {}\noutput: \"{}\"\nports:\n{}chains:\n", options.device,
+                                   w.scratch, ports);
+    constexpr uint32_t kFirstPort = 1024, kPorts = 65536 - kFirstPort;  // as source_options has them
+    std::string lines = "classify:\n";
+    for (unsigned i = 0; i < options.chains; ++i) {
+        const std::string name = options.chains == 1 ? "chain" : fmt::format("chain-{}", i);
+        text += fmt::format("  {}:\n{}    output: out\n    max-batch: {}\n    max-delay: {}\n    nfs:{}", name,
+                            options.chains == 1 ? "    input: in\n" : "", options.max_batch, options.max_delay, nfs);
+        lines += fmt::format("  - {{match: {{src-port: {}-{}}}, chain: {}}}\n",
+                             i == 0 ? 0 : kFirstPort + kPorts * i / options.chains,
+                             kFirstPort + kPorts * (i + 1) / options.chains - 1, name);
+    }
+    return options.chains == 1 ? text : text + lines;
 }
 
 }  // namespace millrace::lab

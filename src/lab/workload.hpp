@@ -81,6 +81,7 @@ struct ChainOptions {
     std::string device = "cpu";
     uint32_t max_batch = 16384;
     std::string max_delay = "100us";
+    unsigned chains = 1;  ///< equal ones; more than one share the packets by their source ports
 };
 std::string chain_yaml(const Workload& workload, const ChainOptions& options, const std::string& ports);
 

@@ -5,10 +5,9 @@
 
 namespace millrace::test {
 
-/// firewall → NIDS → router → IPsec, both directions, small tables.
-inline chain::Configuration make_test_chain(const std::string& device, unsigned lanes = 0,
-                                            const chain::Configuration* previous = nullptr) {
-    return make_configuration(R"(
+/// firewall → NIDS → router → IPsec, both directions, small tables; ports are in, out and third.
+inline const char* test_chain_nfs() {
+    return R"(
       - firewall:
           default: permit
           rules: [deny tcp from any to any port 22-23, deny ip from 10.200.0.0/13,
@@ -44,8 +43,11 @@ inline chain::Configuration make_test_chain(const std::string& device, unsigned 
             - {dst: 10.0.0.0/9, action: protect, sa: east}
             - {dst: "2001:db8::/33", action: protect, sa: west}
           default: bypass
-)",
-                              device, lanes, "(test)", previous);
+)";
+}
+inline chain::Configuration make_test_chain(const std::string& device, unsigned lanes = 0,
+                                            const chain::Configuration* previous = nullptr) {
+    return make_configuration(test_chain_nfs(), device, lanes, "(test)", previous);
 }
 
 /// Packets of every kind, some malformed, with addresses that the chain's tables know.

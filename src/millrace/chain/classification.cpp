@@ -65,8 +65,7 @@ Classification::Classification(std::vector<ClassificationRule> rules, size_t por
 
 uint16_t Classification::chain_of(const Packet& packet) const {
     if (table_ == nullptr) return chain_of_port(packet.in_port());
-    const uint32_t rule = table_->find(packet);
-    return rule < rules_.size() ? rules_[rule].chain : kNoChain;
+    return table_->chain_of(packet);
 }
 
 }  // namespace millrace::chain

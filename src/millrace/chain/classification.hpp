@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "millrace/base/config.hpp"
+#include "millrace/chain/kernel/classifier.hpp"
 #include "millrace/packet/packet.hpp"
 
 namespace millrace::chain {
@@ -29,8 +30,6 @@ struct ClassificationRule {
     static ClassificationRule read(const Config& match, const std::vector<std::string>& ports);
 };
 
-inline constexpr uint16_t kNoChain = 0xffff;
-
 class ClassificationTable;
 
 /// First match wins; a packet that none matches is dropped as "no-chain".
@@ -48,6 +47,8 @@ public:
     uint16_t chain_of(const Packet& packet) const;
     /// Whether anything can come in from the port at all.
     bool uses_port(uint16_t port) const { return port < ports_.size() && ports_[port].is_used; }
+    /// The table; null where the port alone decides, whatever the port.
+    const ClassificationTable* table() const { return table_.get(); }
 
 private:
     struct OfPort {

@@ -10,35 +10,9 @@ namespace millrace::chain {
 namespace classify = nf::classify;
 using classify::FlowFields;
 
-struct ClassificationTable::Tables {
-    classify::Search<9>::Tables others;  ///< for all packets but those of IPv6
-    classify::Search<15>::Tables ipv6;
-};
-
 namespace {
 
 constexpr uint64_t kMostTableBytes = uint64_t{256} << 20;
-
-/// What lines look at. `eth_type` is that of the IP version and 0 for what is not IP: no other field of a packet that
-/// is not IP is set then, whatever its type says.
-FlowFields fields_of(const Packet& packet) {
-    const Layers& layers = packet.layers();
-    FlowFields fields;
-    fields.in_port = packet.in_port();
-    if (layers.vlan_count > 0) fields.vlan = FlowFields::kTagged | layers.vlan_id;
-    if (!layers.is_ip()) return fields;
-    const classify::HeaderKey key = classify::key_of(packet);
-    fields.eth_type = key.ip_version == 4 ? eth::kTypeIpv4 : eth::kTypeIpv6;
-    fields.ip_src_high = key.src_high;
-    fields.ip_src_low = key.src_low;
-    fields.ip_dst_high = key.dst_high;
-    fields.ip_dst_low = key.dst_low;
-    fields.protocol = key.protocol;
-    fields.has = key.has & classify::HeaderKey::kPorts;
-    fields.l4_src = key.src_port;
-    fields.l4_dst = key.dst_port;
-    return fields;
-}
 
 /// Puts a prefix into value and mask of an address, whose halves these are.
 void set_prefix(const Prefix& prefix, uint64_t& value_high, uint64_t& value_low, uint64_t& mask_high,
@@ -91,17 +65,17 @@ void build(const std::vector<ClassificationRule>& lines, nf::Image& image,
 }  // namespace
 
 ClassificationTable::ClassificationTable(const std::vector<ClassificationRule>& rules) {
-    auto& tables = image_.start<Tables>();
+    auto& tables = image_.start<Classifier::Tables>();
     build<9>(rules, image_, tables.others);
     build<15>(rules, image_, tables.ipv6);
+    std::vector<uint16_t> chains;
+    for (const ClassificationRule& rule : rules) chains.push_back(rule.chain);
+    image_.attach_some(tables.chains, std::move(chains));
 }
 
-uint32_t ClassificationTable::find(const Packet& packet) const {
-    const auto& tables = *static_cast<const Tables*>(image_.tables());
-    const FlowFields fields = fields_of(packet);
-    if (fields.eth_type == eth::kTypeIpv6)
-        return classify::Search<15>::find(tables.ipv6, classify::ternary_key<15>(fields), Lanes<1>{});
-    return classify::Search<9>::find(tables.others, classify::ternary_key<9>(fields), Lanes<1>{});
+ClassificationTable::ClassificationTable(const ClassificationTable& lines, std::vector<Entry> entries) {
+    auto& tables = image_.start_from<Classifier::Tables>(lines.image_);
+    image_.attach(tables.entries, std::move(entries));
 }
 
 }  // namespace millrace::chain

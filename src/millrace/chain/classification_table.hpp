@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "millrace/chain/classification.hpp"
+#include "millrace/chain/kernel/classifier.hpp"
 #include "millrace/nf/image.hpp"
 
 namespace millrace::chain {
@@ -13,11 +14,17 @@ namespace millrace::chain {
 class ClassificationTable {
 public:
     explicit ClassificationTable(const std::vector<ClassificationRule>& rules);
-    /// The index of that line for a parsed packet; classify::kNoRule where there is none.
-    uint32_t find(const Packet& packet) const;
+    /// The same lines, for a program that classifies packets: `entries` by chain.
+    ClassificationTable(const ClassificationTable& lines, std::vector<Entry> entries);
+
+    /// The chain of a parsed packet; kNoChain where no line matches it.
+    uint16_t chain_of(const Packet& packet) const { return Classifier::chain_of(packet, tables()); }
+    Entry entry_of(const Packet& packet) const { return Classifier::entry_of(packet, tables()); }
+    /// Of Classifier::Tables, for devices.
+    const nf::Image& image() const { return image_; }
 
 private:
-    struct Tables;
+    const Classifier::Tables& tables() const { return *static_cast<const Classifier::Tables*>(image_.tables()); }
     nf::Image image_;
 };
 

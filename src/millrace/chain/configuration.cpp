@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "millrace/base/output_file.hpp"
+#include "millrace/chain/classified.hpp"
 #include "millrace/nf/plugin.hpp"
 
 namespace millrace::chain {
@@ -40,6 +41,7 @@ public:
                 for (const Node& node : program->nodes) attempt([&] { check_state(node); });
         }
         if (!mistakes_.empty()) throw ConfigError(std::move(mistakes_));
+        if (result_.device != "cpu") result_.classified = make_classified(result_, kMaxNodes);
         warn_of_punts();
         result_.warnings = result_.reporter.take_warnings();
         return std::move(result_);
@@ -47,7 +49,7 @@ public:
 
 private:
     /// More than these are a slip: each chain is compiled as a program of its own, each function into its chain's.
-    static constexpr size_t kMaxChains = 4096, kMaxNodes = 1024, kMaxNameBytes = 256;
+    static constexpr size_t kMaxChains = 4096, kMaxFunctions = 1024, kMaxNameBytes = 256;
 
     /// Names are shown on terminals and in logs.
     static std::string name_of(const Config& config, const char* what) {
@@ -137,7 +139,11 @@ private:
         const auto chains = root_.find("chains");
         if (!chains || chains->entries().empty())
             (chains ? *chains : root_).fail("there is no chain here", "add one below 'chains:'");
-        for (const auto& [name, options] : chains->entries()) chain_names_.push_back(name_of(name, "a chain"));
+        for (const auto& [name, options] : chains->entries()) {
+            chain_names_.push_back(name_of(name, "a chain"));
+            if (chain_names_.back().front() == '(')
+                name.fail("a chain's name can't begin with '('", "use letters, digits, '-' and '_'");
+        }
         if (chain_names_.size() > kMaxChains)
             chains->fail("there are more than " + std::to_string(kMaxChains) + " chains",
                          "lead several classes of packets to one");
@@ -167,9 +173,9 @@ private:
         if (const auto malformed = options.find("malformed"))
             attempt([&] { program->drop_malformed = malformed->choice({"drop", "pass"}) == 0; });
         const std::vector<Config> nfs = options.has("nfs") ? options.at("nfs").items() : std::vector<Config>{};
-        if (nfs.size() > kMaxNodes)
+        if (nfs.size() > kMaxFunctions)
             options.at("nfs").fail(
-                "there are more than " + std::to_string(kMaxNodes) + " network functions in this chain",
+                "there are more than " + std::to_string(kMaxFunctions) + " network functions in this chain",
                 "make it several chains, which lead to each other");
         std::vector<std::optional<Config>> edges;  // the `on:` maps, read once all names are known
         for (const Config& nf : nfs) {

@@ -27,6 +27,8 @@ struct Configuration {
                                           ///< scope
     std::vector<std::shared_ptr<const Program>> chains;
     Classification classification;
+    /// The chains that headers decide between, as one program, where a device can hold it (classified.hpp); or null.
+    std::shared_ptr<const Program> classified;
     std::vector<Diagnostic> warnings;  ///< of loading it
     Reporter reporter;                 ///< what its NFs tell while they work; all generations share it
     uint64_t generation = 1;

@@ -1,6 +1,7 @@
 // A chain ready to run: its network functions in order, their tables, and where each outcome leads.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -43,7 +44,17 @@ struct Node {
     }
 };
 
-/// One chain of one generation. Constant once made; shared by all workers.
+class ClassificationTable;
+struct Program;
+
+/// A chain in a program that classifies packets.
+struct Part {
+    std::shared_ptr<const Program> chain;  ///< null: no packet gets there by classification
+    uint16_t first = 0;                    ///< its first node is this one of the program's
+};
+
+/// One chain of one generation, or several behind a classification (classified.hpp). Constant once made; shared by all
+/// workers.
 struct Program : std::enable_shared_from_this<Program> {
     std::string name;
     uint16_t index = 0;  ///< among the chains of its configuration
@@ -58,6 +69,10 @@ struct Program : std::enable_shared_from_this<Program> {
     FieldPlan plan;
     std::shared_ptr<const std::vector<std::string>> port_names;  ///< by port number, of the whole configuration
     Location where;
+    /// Finds each packet's chain; null: all packets begin at the first node.
+    std::shared_ptr<const ClassificationTable> classifier;
+    std::vector<Part> parts;              ///< then: by the chains' numbers
+    std::vector<uint16_t> chain_of_node;  ///< then: the number of each node's chain
 
     uint32_t head_growth() const;  ///< most bytes that a packet can grow at its head in this chain
     uint32_t tail_growth() const;
@@ -76,14 +91,17 @@ inline bool Node::changes_state_in_no_order() const {
     return false;
 }
 inline uint32_t Program::head_growth() const {
-    uint32_t bytes = 0;
+    uint32_t bytes = 0, most = 0;
     for (const Node& node : nodes) bytes += node.growth().head;
-    return bytes;
+    // A packet goes through one of the chains.
+    for (const Part& part : parts) most = std::max(most, part.chain != nullptr ? part.chain->head_growth() : 0);
+    return parts.empty() ? bytes : most;
 }
 inline uint32_t Program::tail_growth() const {
-    uint32_t bytes = 0;
+    uint32_t bytes = 0, most = 0;
     for (const Node& node : nodes) bytes += node.growth().tail;
-    return bytes;
+    for (const Part& part : parts) most = std::max(most, part.chain != nullptr ? part.chain->tail_growth() : 0);
+    return parts.empty() ? bytes : most;
 }
 inline unsigned Program::emitters_from(size_t node) const {
     unsigned count = 0;

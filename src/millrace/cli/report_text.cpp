@@ -61,9 +61,10 @@ std::string chain_text(const exec::ChainReport& chain, double seconds) {
     if (seconds > 0)
         text += fmt::format("  rate      {}, {}\n", packet_rate(static_cast<double>(chain.received_packets) / seconds),
                             bit_rate(static_cast<double>(chain.received_bytes) * 8 / seconds));
-    text += fmt::format("  latency   p50 {}, p95 {}, p99 {}, p99.9 {}, max {}\n", time_text(chain.latency.p50),
-                        time_text(chain.latency.p95), time_text(chain.latency.p99), time_text(chain.latency.p999),
-                        time_text(chain.latency.most));
+    if (chain.latency.most > 0)
+        text += fmt::format("  latency   p50 {}, p95 {}, p99 {}, p99.9 {}, max {}\n", time_text(chain.latency.p50),
+                            time_text(chain.latency.p95), time_text(chain.latency.p99), time_text(chain.latency.p999),
+                            time_text(chain.latency.most));
     if (!chain.drops.empty()) text += "  drops     " + reasons(chain.drops) + "\n";
     if (!chain.punts.empty()) text += "  punts     " + reasons(chain.punts) + "\n";
     if (chain.events > 0 || chain.events_lost > 0)
@@ -88,7 +89,7 @@ std::string chain_text(const exec::ChainReport& chain, double seconds) {
         text += "  on cpu    " + grouped(chain.retried_on_cpu) + " packets were decided on the CPU\n";
     if (chain.kept_on_cpu > 0)
         text += "  on cpu    " + grouped(chain.kept_on_cpu) + " packets came when there were few\n";
-    return text + "\n" + nfs_table(chain);
+    return text + "\n" + (chain.nodes.empty() ? std::string() : nfs_table(chain));
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ class FrameDelivery {
 public:
     virtual ~FrameDelivery() = default;
     /// Frames that came with `run` and share their fate but for its decision's detail, which stands in each one's
-    /// result (`detail_of`). Their memory stays until this returns.
+    /// result (`detail_of`), by its place in the run. Their memory stays until this returns.
     virtual void deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run,
                                 std::span<const io::FramePieces> frames, const Fate& fate,
                                 const device::PacketResult* results) = 0;

@@ -8,6 +8,7 @@
 
 namespace millrace::exec {
 
+using device::kNoChainNode;
 using device::kNoNode;
 using device::kParserNode;
 
@@ -18,7 +19,8 @@ inline constexpr const char* kExitDropNames[kExitDropCount] = {"no-output", "tra
                                                                "no-buffer", "punt-full",     "no-punt-port"};
 
 /// Where a packet goes, and which NF said so by which outcome. One that the engine itself gives up (kNoNode) is dropped
-/// for the ExitDrop that its outcome says.
+/// for the ExitDrop that its outcome says. Of a program that classifies packets, nodes are the program's; one that no
+/// NF decided on has its chain for a detail (`chain_of`).
 struct Fate {
     chain::Target target;
     uint16_t node = kNoNode;
@@ -28,5 +30,11 @@ struct Fate {
 
 /// A decision's detail of which a device has brought back these bits.
 constexpr uint32_t detail_of(uint16_t bits) { return bits == static_cast<uint16_t>(kNoDetail) ? kNoDetail : bits; }
+
+/// The number of the chain that a packet was classified into; chain::kNoChain: into none.
+inline uint16_t chain_of(const chain::Program& program, const Fate& fate) {
+    return fate.node < program.nodes.size() ? program.chain_of_node[fate.node]
+                                            : static_cast<uint16_t>(fate.decision.detail);
+}
 
 }  // namespace millrace::exec

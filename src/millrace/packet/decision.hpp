@@ -23,6 +23,9 @@ inline constexpr uint32_t kMaxOutcomes = 32;
 inline constexpr uint32_t kUndeclaredOutcome = kMaxOutcomes - 1;
 inline constexpr const char* kUndeclaredOutcomeName = "undeclared-outcome";
 
+/// Most network functions that a program on a device may have.
+inline constexpr uint32_t kMaxNodes = 16;
+
 /// `detail` of a decision that no rule, route or SA led to.
 inline constexpr uint32_t kNoDetail = 0xffffffffu;
 

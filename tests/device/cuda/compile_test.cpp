@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "millrace/chain/classified.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/device/cuda/compiler.hpp"
 #include "support/data.hpp"
@@ -37,7 +38,7 @@ TEST_P(CompileChain, ForAnArchitecture) {
     options.device = "sim";
     const chain::Configuration configuration = chain::load_configuration(test::source_path("examples/") + name,
                                                                          options);
-    for (const auto& program : configuration.chains) {
+    for (const auto& program : chain::programs_of(configuration)) {
         std::vector<StepOptions> ways = {{.mode = Mode::fused, .gather = true, .pack = true}};
         // The same NFs in other kernels: one chain with an order tells, and the one that compiles fastest.
         if (std::string(name) == "switch.yaml")

@@ -73,6 +73,9 @@ void BenchArguments::add_to(CLI::App& command) {
     command.add_option("--max-delay", session.max_delay, "Longest that a packet waits for its batch to fill")
         ->type_name("TIME")
         ->capture_default_str();
+    command.add_option("--chains", session.chains, "Equal chains that share the packets, by their source ports")
+        ->check(CLI::Range(1, 4096))
+        ->capture_default_str();
     command.add_option("--burst", burst, "Packets asked of a source at once")
         ->check(CLI::Range(1, 4096))
         ->capture_default_str();

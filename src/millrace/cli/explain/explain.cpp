@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "millrace/chain/classification_table.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/explain/explain_transfers.hpp"
 #include "millrace/cli/table.hpp"
@@ -55,6 +56,7 @@ void explain_fields(const chain::Program& program) {
 
 /// What a device would need, whatever the configuration runs on.
 chain::FieldPlan device_plan(const chain::Program& program) {
+    if (program.classifier != nullptr) return program.plan;
     std::vector<chain::FieldUse> uses;
     for (const chain::Node& node : program.nodes)
         uses.push_back(chain::FieldUse::on_device(node.reads(), node.writes()));
@@ -151,6 +153,25 @@ void explain_devices(const chain::Configuration& configuration, const chain::Pro
     else std::cout << "  When one device fails, its workers go on on the CPU.\n\n";
 }
 
+/// Who finds the chain of packets whose port does not decide.
+void explain_classification(const chain::Configuration& configuration) {
+    if (configuration.classification.table() == nullptr) return;
+    const size_t lines = configuration.classification.rules().size();
+    std::cout << "classify, " << grouped(lines) << (lines == 1 ? " line: " : " lines: ");
+    if (configuration.classified != nullptr) {
+        std::cout << "the device finds each packet's chain, so that these chains share batches:\n\n";
+        explain_plan(*configuration.classified);
+        return;
+    }
+    size_t functions = 0;
+    for (const auto& chain : configuration.chains) functions += chain->nodes.size();
+    std::cout << "each worker finds its packets' chains as it receives them";
+    if (configuration.device != "cpu")
+        std::cout << ", as the chains have " << functions << " functions together and a device's program " << kMaxNodes
+                  << " at most";
+    std::cout << "\n\n";
+}
+
 int explain(const LoadArguments& arguments, unsigned workers) {
     const chain::Configuration configuration = arguments.load();
     for (const auto& program : configuration.chains) {
@@ -181,6 +202,7 @@ int explain(const LoadArguments& arguments, unsigned workers) {
                          "CPU, and the device rests; when a worker falls behind for 100 us, "
                          "all go to the device. The NFs' state goes along.\n\n";
     }
+    explain_classification(configuration);
     return kOk;
 }
 

@@ -6,6 +6,8 @@
 #include <functional>
 #include <set>
 
+#include "millrace/chain/classification_table.hpp"
+
 namespace millrace::device::cuda {
 namespace {
 
@@ -78,6 +80,19 @@ std::string declarations(const chain::Node& node, unsigned lanes) {
     return text;
 }
 
+/// What finds packets' chains; the same for every program.
+TranslationUnit classifier_unit() {
+    return {"classify.cu",
+            "#include \"millrace/chain/kernel/classifier.hpp\"\n"
+            "extern \"C\" __device__ void millrace_classify(const millrace::Packet* packet, const void* tables, "
+            "millrace::chain::Entry* entry) {\n"
+            "    *entry = millrace::chain::Classifier::entry_of(*packet, "
+            "*static_cast<const millrace::chain::Classifier::Tables*>(tables));\n}\n",
+            nullptr};
+}
+constexpr const char* kClassifierDeclaration =
+    "extern \"C\" __device__ void millrace_classify(const Packet*, const void*, chain::Entry*);\n";
+
 std::string targets_name(size_t node) { return fmt::format("kTargets{}", node); }
 
 std::string targets(const chain::Program& program, size_t index) {
@@ -109,6 +124,19 @@ std::string declare_counts(size_t nodes) {
 std::string open_counts(size_t nodes) { return fmt::format("    const BlockCounts<{}> counts(outcomes);\n", nodes); }
 constexpr const char* kCloseCounts = "    counts.flush(batch);\n";
 
+/// The first thing that becomes of the packets.
+std::string begin_text(const chain::Program& program, const TableLayout& layout) {
+    const size_t nodes = program.nodes.size();
+    if (program.classifier == nullptr)
+        return fmt::format("    block.for_each([&](uint32_t i) {{ begin_packet(batch, i, {}, {}); }});\n", nodes,
+                           program.drop_malformed);
+    return fmt::format(
+        "    block.for_each([&](uint32_t i) {{ begin_packet(batch, i, {}, true, [&](const Packet& packet) {{\n"
+        "        chain::Entry entry;\n        millrace_classify(&packet, {}, &entry);\n        return entry;\n"
+        "    }}); }});\n",
+        nodes, tables(layout, nodes));
+}
+
 /// Takes the packets of `share`, which the text before has declared, through a step.
 std::string nodes_text(const chain::Program& program, const TableLayout& layout, const Step& step,
                        const LaneChoice& lanes, const chain::Node* staged = nullptr) {
@@ -121,10 +149,7 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
     text += lap(kSortPart);
     // What a resident kernel gets side by side it fetches.
     if (step.begin && !step.resident) text += "    if (batch.landed) block.set_apart(batch);\n" + lap(kLandedPart);
-    if (step.begin)
-        text += fmt::format("    block.for_each([&](uint32_t i) {{ begin_packet(batch, i, {}, {}); }});\n", nodes,
-                            program.drop_malformed) +
-                lap(kBeginPart);
+    if (step.begin) text += begin_text(program, layout) + lap(kBeginPart);
     if (step.first < step.last && program.nodes[step.first].type->tickets != nullptr)
         text += fmt::format("    block.for_each([&](uint32_t i) {{ take_ticket(batch, i, {}({}).size()); }});\n",
                             function_name(*program.nodes[step.first].type, lanes(program.nodes[step.first]), "tickets"),
@@ -297,10 +322,12 @@ Kernel geometry(const chain::Program& program, const Step& step, const LaneChoic
 
 TableLayout table_layout(const chain::Program& program) {
     TableLayout layout;
-    for (const chain::Node& node : program.nodes) {
+    const auto add = [&](size_t bytes) {
         layout.offsets.push_back(layout.bytes);
-        layout.bytes += (node.type->tables_bytes + 15) / 16 * 16;
-    }
+        layout.bytes += (bytes + 15) / 16 * 16;
+    };
+    for (const chain::Node& node : program.nodes) add(node.type->tables_bytes);
+    if (program.classifier != nullptr) add(program.classifier->image().tables_bytes());
     return layout;
 }
 
@@ -333,6 +360,10 @@ ChainSource make_chain_source(const chain::Program& program, const std::vector<S
         resident ? "resident" : "order");
     source.chain.text += fmt::format("struct alignas(16) ChainTables {{ unsigned char bytes[{}]; }};\n",
                                      std::max<size_t>(layout.bytes, 16));
+    if (program.classifier != nullptr) {
+        source.chain.text += kClassifierDeclaration;
+        source.nfs.push_back(classifier_unit());
+    }
     const LaneChoice preferred = [](const chain::Node& node) { return node.lanes; };
     const LaneChoice single = [](const chain::Node&) { return 1u; };
     const LaneChoice most = [](const chain::Node& node) { return node.lanes > 1 ? 32u : 1u; };

@@ -34,7 +34,7 @@ inline constexpr uint32_t kFewPackets = 256;
 
 /// Where each node's Tables lie among the bytes that every kernel gets as its second parameter.
 struct TableLayout {
-    std::vector<size_t> offsets;
+    std::vector<size_t> offsets;  ///< by node, and last that of the classifier, where there is one
     size_t bytes = 0;
 };
 TableLayout table_layout(const chain::Program& program);

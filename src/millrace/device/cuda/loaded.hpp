@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "millrace/chain/classification_table.hpp"
 #include "millrace/device/cuda/block_shape.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/device/cuda/task_source.hpp"
@@ -140,13 +141,15 @@ private:
     void bring_tables() {
         const TableLayout layout = table_layout(*program_);
         tables_.resize(std::max<size_t>(layout.bytes, 16));
-        for (size_t node = 0; node < program_->nodes.size(); ++node) {
-            const nf::Image& image = program_->nodes[node].nf->image();
+        const auto bring = [&](const nf::Image& image) {
+            const size_t offset = layout.offsets[images_.size()];
             images_.push_back(std::make_unique<LoadedImage>(device_, image));
             for (size_t i = 0; i < image.arrays().size(); ++i) add_state(image.arrays()[i], images_.back()->address(i));
             const std::vector<std::byte>& bytes = images_.back()->tables();
-            std::copy(bytes.begin(), bytes.end(), tables_.begin() + static_cast<ptrdiff_t>(layout.offsets[node]));
-        }
+            std::copy(bytes.begin(), bytes.end(), tables_.begin() + static_cast<ptrdiff_t>(offset));
+        };
+        for (const chain::Node& node : program_->nodes) bring(node.nf->image());
+        if (program_->classifier != nullptr) bring(program_->classifier->image());
     }
 
     CudaDevice& device_;

@@ -1,6 +1,7 @@
 // A batch in a device's memory: what every kernel of a chain gets.
 #pragma once
 
+#include "millrace/chain/kernel/entry.hpp"
 #include "millrace/packet/packet.hpp"
 #include "millrace/packet/target.hpp"
 
@@ -24,6 +25,7 @@ inline constexpr uint32_t kSkew = 2;
 inline constexpr uint8_t kParserNode = 0xfe;   ///< the parser refused it; `outcome` is a Malformed
 inline constexpr uint8_t kNoNode = 0xfd;       ///< the chain is empty
 inline constexpr uint8_t kHostDecides = 0xfc;  ///< headers lie behind the bytes that were brought: the host must decide
+inline constexpr uint8_t kNoChainNode = 0xfb;  ///< the classification has no line for it
 
 /// What the chain made of one packet: which node decided on it last, and how. Where that leads, the host knows.
 struct PacketResult {
@@ -32,7 +34,8 @@ struct PacketResult {
     uint16_t out_port = kNoPort;
     uint8_t node = kNoNode;
     uint8_t outcome = 0;
-    uint16_t detail = 0;  ///< the lower bits of that decision's
+    /// The lower bits of that decision's. Of a packet that no NF decided on, in a program that classifies: its chain.
+    uint16_t detail = 0;
 
     /// Whether the other packet goes the same way for the same reason.
     MILLRACE_DEVICE bool same_fate(const PacketResult& other) const {
@@ -45,7 +48,7 @@ static_assert(sizeof(PacketResult) == 12);
 inline constexpr uint32_t kNotVisited = 0xffffffffu;
 
 /// Limits of a chain on a device; a configuration beyond them is refused.
-inline constexpr uint32_t kMaxNodes = 16;
+using millrace::kMaxNodes;
 using millrace::kMaxOutcomes;
 /// Most packets that a block of a GPU's threads takes.
 inline constexpr uint32_t kMostBlockPackets = 128;
@@ -126,7 +129,7 @@ struct BatchView {
 };
 
 /// `at` of a packet that no later node will see.
-inline constexpr uint16_t kNowhere = 0xffff;
+using chain::kNowhere;
 
 /// One kernel of a chain. A fused chain without ordered NFs is a single step with begin and end.
 struct Step {

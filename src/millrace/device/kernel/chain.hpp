@@ -1,6 +1,7 @@
 // What every kernel of a chain does to a packet besides calling its NFs: the same on simulated and real GPUs.
 #pragma once
 
+#include "millrace/chain/kernel/entry.hpp"
 #include "millrace/device/kernel/batch.hpp"
 #include "millrace/packet/lanes.hpp"
 
@@ -16,17 +17,18 @@ MILLRACE_DEVICE bool has_plain_layout(const Packet& packet) {
     return true;
 }
 
-/// Takes packet `i` into the batch: attaches the frame, parses it, and sends it to the first node,
-/// or says at once what becomes of it. `nodes` is how many NFs the chain has.
-MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t nodes, bool drop_malformed) {
+/// Takes packet `i` into the batch: attaches the frame, parses it, and sends it to its first node, or says at once what
+/// becomes of it. `nodes` is how many NFs the program has; `entry_of(packet)` says where a parsed packet goes first, as
+/// an Entry.
+template <class EntryOf>
+MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t nodes, bool parses, EntryOf&& entry_of) {
     const FrameDescriptor& frame = batch.descriptors[i];
     Packet packet;
     uint8_t* const data = batch.in_place ? reinterpret_cast<uint8_t*>(batch.source_of(i)) : batch.frames + frame.offset;
     packet.attach(data, frame.length, frame.present, batch.headroom, batch.tailroom);
     packet.set_in_port(frame.in_port);
     packet.set_index(i);
-    // A chain without NFs looks into no packet, so none is malformed to it; nor need a header be here.
-    if (nodes > 0) packet.parse();
+    if (parses) packet.parse();
     batch.packets[i] = packet;
     PacketResult result;
     batch.at[i] = kNowhere;
@@ -35,16 +37,29 @@ MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t n
     const bool behind_the_head = batch.prefix_bytes != 0 && malformed == Malformed::no && !has_plain_layout(packet);
     if (malformed == Malformed::beyond_present || behind_the_head) {
         result.node = kHostDecides;
-    } else if (malformed != Malformed::no && drop_malformed) {
-        result.node = kParserNode;
-        result.outcome = static_cast<uint8_t>(malformed);
-    } else if (nodes > 0) {
-        batch.at[i] = 0;
+    } else {
+        const chain::Entry entry = entry_of(packet);
+        if (entry.chain == chain::kNoChain) {
+            result.node = kNoChainNode;
+        } else if (malformed != Malformed::no && entry.drop_malformed) {
+            result.node = kParserNode;
+            result.outcome = static_cast<uint8_t>(malformed);
+        } else if (entry.node != kNowhere) {
+            batch.at[i] = entry.node;
+        }
+        result.detail = entry.chain;
     }
     batch.results[i] = result;
     if (batch.visits != nullptr)
         for (uint32_t node = 0; node < nodes; ++node)
             batch.visits[static_cast<uint64_t>(node) * batch.count + i] = Decision{kNoDetail, kNotVisited};
+}
+
+/// The same for a program of one chain.
+MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t nodes, bool drop_malformed) {
+    // A chain without NFs looks into no packet, so none is malformed to it; nor need a header be here.
+    begin_packet(batch, i, nodes, nodes > 0,
+                 [&](const Packet&) { return chain::Entry{0, nodes > 0 ? uint16_t{0} : kNowhere, drop_malformed}; });
 }
 
 /// Sends packet `i` where the outcome of `node` leads; `targets` has an entry for each outcome. `counts` is

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "millrace/base/running.hpp"
+#include "millrace/chain/kernel/classifier.hpp"
 #include "millrace/device/kernel/chain.hpp"
 
 namespace millrace::device::sim {
@@ -25,7 +26,7 @@ public:
         if (step_.timed) last_ = std::chrono::steady_clock::now();
         if (step_.begin && batch_.landed) gather(i);
         lap(kLandedPart);
-        if (step_.begin) begin_packet(batch_, i, static_cast<uint32_t>(program_.nodes.size()), program_.drop_malformed);
+        if (step_.begin) begin(i);
         lap(kBeginPart);
         for (uint16_t index = step_.first; index < step_.last; ++index) {
             if (batch_.at[i] != index) continue;
@@ -66,6 +67,13 @@ public:
     void pack(uint32_t i) { pack_packet(batch_, i, Lanes<8>{}); }
 
 private:
+    void begin(uint32_t i) {
+        const auto count = static_cast<uint32_t>(program_.nodes.size());
+        if (program_.classifier == nullptr) return begin_packet(batch_, i, count, program_.drop_malformed);
+        const auto& tables = *static_cast<const chain::Classifier::Tables*>(tables_[count]);
+        begin_packet(batch_, i, count, true,
+                     [&](const Packet& packet) { return chain::Classifier::entry_of(packet, tables); });
+    }
     /// What came since the last call was `part`.
     void lap(uint32_t part) {
         if (!step_.timed) return;

@@ -8,9 +8,9 @@
 
 namespace millrace::device::sim {
 
-/// Runs one step of `program` on a batch. `tables[node]` lies in the device's memory, and so does all
-/// that `batch` points to. Packets of a `nodes` step are taken in an order that changes with `seed`:
-/// device code must not rely on any.
+/// Runs one step of `program` on a batch. `tables[node]` lies in the device's memory, behind the nodes'
+/// what classifies packets, where the program does, and so does all that `batch` points to. Packets of a `nodes` step
+/// are taken in an order that changes with `seed`: device code must not rely on any.
 void run_step(const chain::Program& program, const std::vector<const void*>& tables, const Step& step,
               const BatchView& batch, uint32_t seed);
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "millrace/chain/classification_table.hpp"
 #include "millrace/device/sim/kernels.hpp"
 
 namespace millrace::device::sim {
@@ -62,12 +63,13 @@ public:
     Loaded(SimDevice& device, std::shared_ptr<const chain::Program> program, std::vector<Step> steps)
         : LoadedProgram(std::move(program), std::move(steps)), device_(device) {
         const std::lock_guard lock(device_.mutex_);
-        for (const chain::Node& node : program_->nodes) {
-            const nf::Image& image = node.nf->image();
+        const auto add = [&](const nf::Image& image) {
             images_.push_back(std::make_unique<LoadedImage>(device_, image));
             tables_.push_back(images_.back()->tables());
             for (size_t i = 0; i < image.arrays().size(); ++i) add_state(image.arrays()[i], images_.back()->address(i));
-        }
+        };
+        for (const chain::Node& node : program_->nodes) add(node.nf->image());
+        if (program_->classifier != nullptr) add(program_->classifier->image());
     }
     ~Loaded() override {
         const std::lock_guard lock(device_.mutex_);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "millrace/base/running.hpp"
+#include "millrace/chain/classification_table.hpp"
 #include "millrace/io/metadata.hpp"
 
 namespace millrace::exec {
@@ -104,11 +105,26 @@ CpuEngine::Active CpuEngine::parse(const chain::Program& program, ChainCounters&
         packet.set_ticket(0);
         packet.parse();
         const Malformed malformed = packet.layers().malformed;
-        if (malformed != Malformed::no && program.drop_malformed) {
-            fates_[i] = Fate{
-                {chain::Target::Kind::drop, 0}, kParserNode, kNoPort, {kNoDetail, static_cast<uint32_t>(malformed)}};
+        chain::Entry entry{0, 0, program.drop_malformed};
+        if (program.classifier != nullptr) {
+            entry = program.classifier->entry_of(packet);
+            counters.classified(entry.chain, 1, packet.length());
+        }
+        const uint32_t detail = program.classifier != nullptr ? entry.chain : kNoDetail;
+        if (entry.chain == chain::kNoChain) {
+            fates_[i] = Fate{{chain::Target::Kind::drop, 0}, kNoChainNode, kNoPort, {detail, 0}};
             at_[i] = kDone;
-            counters.malformed[static_cast<size_t>(malformed)].add(1);
+        } else if (malformed != Malformed::no && entry.drop_malformed) {
+            fates_[i] = Fate{
+                {chain::Target::Kind::drop, 0}, kParserNode, kNoPort, {detail, static_cast<uint32_t>(malformed)}};
+            at_[i] = kDone;
+            counters.of_chain(entry.chain).malformed[static_cast<size_t>(malformed)].add(1);
+        } else if (entry.node == chain::kNowhere) {
+            fates_[i] = Fate{{chain::Target::Kind::output, 0}, kNoNode, kNoPort, {detail, 0}};
+            at_[i] = kDone;
+        } else if (entry.node > 0) {
+            at_[i] = entry.node;
+            ++active.elsewhere;
         } else {
             active_[active.count++] = &packet;
             active.bytes += packet.length();
@@ -220,7 +236,7 @@ CpuEngine::Active CpuEngine::gather(size_t index, size_t count, const Active& fr
 
 void CpuEngine::run_vector(const chain::Program& program, ChainCounters& counters, Halves& halves,
                            rte_mbuf* const* mbufs, size_t count) {
-    if (program.nodes.empty()) return pass_through(program, counters, mbufs, count);
+    if (program.nodes.empty() && program.classifier == nullptr) return pass_through(program, counters, mbufs, count);
     const bool wants_visits = delivery_.wants_visits();
     if (wants_visits)
         for (size_t i = 0; i < count; ++i) visits_[i].clear();

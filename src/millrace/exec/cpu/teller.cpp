@@ -66,8 +66,8 @@ void Teller::hand_on(std::span<const Event> events, ChainCounters& counters, con
         if (from.port < program_->port_names->size()) info.in_port = (*program_->port_names)[from.port];
         info.dropped = fate.target.kind == chain::Target::Kind::drop && fate.node == event.node;
         program_->nodes[event.node].nf->on_event(event, info);
+        counters.of_node(event.node).events.add(1);
     }
-    counters.events.add(events.size());
 }
 
 void Teller::ask_again(const LeftEvents& left, ChainCounters& counters, const EventPackets& packets) {
@@ -83,8 +83,8 @@ void Teller::ask_again(const LeftEvents& left, ChainCounters& counters, const Ev
     Decision decision;
     if (nf::CpuHalf* const half = by_node_[left.node].get()) half->process({&alone, 1}, &decision);
     else node.type->process_with(1)(packet, node.nf->image().tables());
-    counters.events_lost.add(all.left_count);
-    counters.retold_on_cpu.add(1);
+    counters.of_node(left.node).events_lost.add(all.left_count);
+    counters.of_node(left.node).retold_on_cpu.add(1);
     hand_on({storage_.data(), std::min(all.count, all.capacity)}, counters, packets);
 }
 

@@ -17,7 +17,8 @@ namespace millrace::exec {
 /// Where a packet goes, by what decided on it.
 inline Target target_of(const chain::Program& program, const device::PacketResult& result) {
     if (result.node < program.nodes.size()) return program.nodes[result.node].target(result.outcome);
-    return result.node == kParserNode ? Target{Target::Kind::drop, 0} : Target{};
+    const bool dropped = result.node == kParserNode || result.node == kNoChainNode;
+    return dropped ? Target{Target::Kind::drop, 0} : Target{};
 }
 
 /// Everything that one batch needs, allocated once.

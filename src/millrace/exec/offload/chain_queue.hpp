@@ -3,6 +3,7 @@
 
 #include <rte_mbuf.h>
 
+#include <algorithm>
 #include <deque>
 #include <span>
 #include <vector>
@@ -45,6 +46,9 @@ public:
     uint64_t oldest() const { return bursts_.front().arrival; }
     std::span<const Waiting> packets() const { return std::span(packets_).subspan(first_); }
     const std::deque<io::FrameRun>& runs() const { return runs_; }
+    bool has_run_of(uint16_t port) const {
+        return std::any_of(runs_.begin(), runs_.end(), [&](const io::FrameRun& run) { return run.port == port; });
+    }
     /// Takes the first `count` packets out; `taken` gets their bursts.
     void take(size_t count, std::vector<Burst>& taken);
 

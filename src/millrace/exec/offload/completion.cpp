@@ -47,11 +47,14 @@ Completion::Completion(std::shared_ptr<device::Device> device, Delivery& deliver
       fates_(most_packets) {}
 
 Fate Completion::fate_of(const chain::Program& program, const device::PacketResult& result) {
-    const bool known = result.node < program.nodes.size();
+    const bool known = result.node < program.nodes.size(), classified = program.classifier != nullptr;
     return {target_of(program, result),
             result.node,
             result.out_port,
-            {known ? detail_of(result.detail) : kNoDetail, result.outcome}};
+            {known        ? detail_of(result.detail)
+             : classified ? result.detail
+                          : kNoDetail,
+             result.outcome}};
 }
 
 /// Makes packets [first, first + count) what the device has made of them, and tells their fates; those that the host
@@ -89,7 +92,7 @@ void Completion::apply(Batch& batch, size_t first, size_t count) {
         }
         if (fate.target.kind == Target::Kind::drop) {
             if (result.node == kParserNode && result.outcome < kMalformedCount)
-                batch.chain->counters->malformed[result.outcome].add(1);
+                batch.chain->counters->of_chain(fate.decision.detail).malformed[result.outcome].add(1);
             ++gone;
             continue;
         }
@@ -109,7 +112,8 @@ void Completion::apply(Batch& batch, size_t first, size_t count) {
                 own = Fate{{Target::Kind::drop, 0},
                            kNoNode,
                            kNoPort,
-                           {kNoDetail, static_cast<uint32_t>(ExitDrop::device_failed)}};
+                           {program.classifier != nullptr ? chain_of(program, fate) : kNoDetail,
+                            static_cast<uint32_t>(ExitDrop::device_failed)}};
         } else if constexpr (way == Return::heads) {
             std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), heads + i * prefix_back,
                         std::min<size_t>({prefix_back, result.length, descriptor.present}));
@@ -252,6 +256,29 @@ void Completion::count(const Batch& batch) {
             into.packets.add(packets);
         }
     }
+    if (batch.chain->program->classifier != nullptr) count_classified(batch);
+}
+
+/// Counts each packet to its chain, but for those that the host decides on: there they are counted.
+void Completion::count_classified(const Batch& batch) {
+    const chain::Program& program = *batch.chain->program;
+    ChainCounters& counters = *batch.chain->counters;
+    // Neighbours often go to one chain.
+    uint16_t chain = chain::kNoChain;
+    uint64_t packets = 0, bytes = 0;
+    for (size_t i = 0; i < batch.frames.count; ++i) {
+        const device::PacketResult& result = batch.results()[i];
+        if (result.node == device::kHostDecides) continue;
+        const uint16_t own = result.node < program.nodes.size() ? program.chain_of_node[result.node] : result.detail;
+        if (own != chain) {
+            if (packets > 0) counters.classified(chain, packets, bytes);
+            chain = own;
+            packets = bytes = 0;
+        }
+        ++packets;
+        bytes += batch.descriptors()[i].length;
+    }
+    if (packets > 0) counters.classified(chain, packets, bytes);
 }
 
 }  // namespace millrace::exec

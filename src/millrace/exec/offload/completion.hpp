@@ -37,9 +37,11 @@ private:
     void pass_on(Batch& batch, size_t first, size_t count, Return way);
     void pass_on_frames(Batch& batch);
     void pass_on_frames(Batch& batch, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count);
+    void sort_by_chain(const chain::Program& program, const device::PacketResult* results, uint32_t count);
     void tell_events(const Batch& batch);
     void tell_visits(const Batch& batch);
     static void count(const Batch& batch);
+    static void count_classified(const Batch& batch);
 
     const std::shared_ptr<device::Device> device_;
     Delivery& delivery_;
@@ -51,6 +53,13 @@ private:
     std::vector<Visit> visits_;
     static constexpr uint32_t kFramesAtOnce = 256;
     std::array<io::FramePieces, kFramesAtOnce> pieces_;  // of frames on their way out
+    // Of a program that classifies packets: each chain's first and last frame, of those that go on now, and all in
+    // order.
+    struct FramesOfChain {
+        uint16_t chain, first, last;
+    };
+    std::array<FramesOfChain, kFramesAtOnce> frames_of_chains_;
+    std::array<uint32_t, kFramesAtOnce> order_;
 };
 
 }  // namespace millrace::exec

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "millrace/exec/offload/completion.hpp"
 
@@ -33,9 +34,38 @@ uint32_t fate_bits(const device::PacketResult& result) {
 
 }  // namespace
 
+/// Lists frames [0, count) in order_: chain by chain, those of a chain as they came. The chain of one that the host
+/// decides on is not known: it stays behind those before it.
+void Completion::sort_by_chain(const chain::Program& program, const device::PacketResult* results, uint32_t count) {
+    constexpr uint16_t kLast = 0xffff;
+    std::array<uint16_t, kFramesAtOnce> next;
+    uint32_t chains = 0, n = 0;
+    const auto list = [&] {
+        for (uint32_t i = 0; i < chains; ++i)
+            for (uint16_t k = frames_of_chains_[i].first; k != kLast; k = next[k]) order_[n++] = k;
+        chains = 0;
+    };
+    for (uint16_t k = 0; k < count; ++k) {
+        const device::PacketResult& result = results[k];
+        if (result.node == device::kHostDecides) {
+            list();
+            order_[n++] = k;
+            continue;
+        }
+        const uint16_t chain = result.node < program.nodes.size() ? program.chain_of_node[result.node] : result.detail;
+        uint32_t own = 0;
+        while (own < chains && frames_of_chains_[own].chain != chain) ++own;
+        if (own == chains) frames_of_chains_[chains++] = {chain, k, k};
+        else next[std::exchange(frames_of_chains_[own].last, k)] = k;
+        next[k] = kLast;
+    }
+    list();
+}
+
 /// Frames [from, from + count) of the run, which are those of the batch from `first` on. What a chain has not changed
 /// of them lies where it was received.
 void Completion::pass_on_frames(Batch& batch, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count) {
+    const chain::Program& program = *batch.chain->program;
     const device::PacketResult* const results = batch.results() + first;
     const uint32_t prefix_back = batch.chain->prefixes.back;
     const bool whole = prefix_back == chain::kWholeFrame;
@@ -43,32 +73,41 @@ void Completion::pass_on_frames(Batch& batch, size_t first, const io::FrameRun& 
     const device::FrameDescriptor* const descriptors = batch.descriptors() + first;
     const uint8_t* const heads = batch.back(batch.piece.heads_at) + first * prefix_back;
     io::FramePieces* const pieces = pieces_.data();
-    for (uint32_t k = 0; k < count;) {
-        const device::PacketResult& leader = results[k];
+    const bool classified = program.classifier != nullptr;
+    if (classified) sort_by_chain(program, results, count);
+    const auto at = [&](uint32_t place) { return classified ? order_[place] : place; };
+    for (uint32_t place = 0; place < count;) {
+        const device::PacketResult& leader = results[at(place)];
         if (leader.node == device::kHostDecides) {
-            cpu_.run_one(batch.chain->program, *batch.chain->counters, run, from + k++);
+            cpu_.run_one(batch.chain->program, *batch.chain->counters, run, from + at(place++));
             continue;
         }
-        const Fate fate = fate_of(*batch.chain->program, leader);
+        const Fate fate = fate_of(program, leader);
         const uint32_t alike = fate_bits(leader);
+        // What no function decided on has its chain for a detail.
+        const bool by_detail = classified && leader.node >= program.nodes.size();
         uint32_t n = 0;
         const auto add = [&](const auto& piece_of) {
-            for (; k < count && fate_bits(results[k]) == alike; ++k) pieces[n++] = piece_of(results[k]);
+            for (; place < count; ++place) {
+                const uint32_t k = at(place);
+                if (fate_bits(results[k]) != alike || (by_detail && results[k].detail != leader.detail)) break;
+                pieces[n++] = piece_of(k, results[k]);
+            }
         };
         if (whole)
-            add([&](const device::PacketResult& result) {
+            add([&](uint32_t k, const device::PacketResult& result) {
                 return io::FramePieces{frames + result.offset, nullptr, result.length, 0, from + k};
             });
         else
-            add([&](const device::PacketResult& result) {
+            add([&](uint32_t k, const device::PacketResult& result) {
                 const auto head = static_cast<uint16_t>(
                     std::min<uint32_t>({prefix_back, result.length, descriptors[k].present}));
                 return io::FramePieces{heads + size_t{k} * prefix_back, run.data(from + k) + head, head,
                                        static_cast<uint16_t>(run.spots[from + k].length - head), from + k};
             });
         if (leader.node == kParserNode && leader.outcome < kMalformedCount && fate.target.kind == Target::Kind::drop)
-            batch.chain->counters->malformed[leader.outcome].add(n);
-        frame_delivery_->deliver_frames(*batch.chain->program, *batch.chain->counters, run, {pieces, n}, fate, &leader);
+            batch.chain->counters->of_chain(fate.decision.detail).malformed[leader.outcome].add(n);
+        frame_delivery_->deliver_frames(program, *batch.chain->counters, run, {pieces, n}, fate, results - from);
     }
 }
 

@@ -103,9 +103,9 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
     counters.received_packets.add(run.count);
     counters.received_bytes.add(bytes);
     ChainQueue* const queue = failed_ ? nullptr : &queue_for(program, counters, true);
-    // Frames are given back in the order in which they came, whatever chain they went through.
+    // A port's frames are given back in the order in which they came, whatever chain they went through.
     for (const auto& other : queues_)
-        while (other.get() != queue && other->of_runs() && other->waiting() > 0 && !failed_) push_on(*other);
+        while (other.get() != queue && other->has_run_of(run.port) && !failed_) push_on(*other);
     if (failed_) return cpu_.run(program, counters, run);
     queue->add(run);
     queue->arrived(rte_rdtsc(), run.count);

@@ -1,6 +1,7 @@
 #include "millrace/exec/report/counters.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "millrace/exec/cpu/cpu_engine.hpp"
 
@@ -28,7 +29,16 @@ NodeCounters::NodeCounters(const chain::Node& node)
 }
 
 ChainCounters::ChainCounters(const chain::Program& program) : chain(program.name) {
-    for (const chain::Node& node : program.nodes) nodes.push_back(std::make_unique<NodeCounters>(node));
+    for (const chain::Node& node : program.nodes) nodes.push_back(std::make_shared<NodeCounters>(node));
+}
+
+ChainCounters::ChainCounters(const chain::Program& program, std::vector<ChainCounters*> of_parts)
+    : chain(program.name), parts(std::move(of_parts)) {
+    for (size_t node = 0; node < program.nodes.size(); ++node) {
+        const uint16_t number = program.chain_of_node[node];
+        nodes.push_back(parts[number]->nodes[node - program.parts[number].first]);
+        by_node.push_back(parts[number]);
+    }
 }
 
 bool ChainCounters::fits(const chain::Program& program) const {

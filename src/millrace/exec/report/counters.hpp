@@ -55,11 +55,17 @@ struct NodeCounters {
 /// in_flight.
 struct ChainCounters {
     explicit ChainCounters(const chain::Program& program);
+    /// Of a program that classifies packets: they count as passed on to their chains, and there as received. `of_parts`
+    /// are the chains' counters, by number (null: packets are not classified into it); they must outlive it.
+    ChainCounters(const chain::Program& program, std::vector<ChainCounters*> of_parts);
     /// Whether it can go on counting for another generation of the chain: one with the same NFs and outcomes.
     bool fits(const chain::Program& program) const;
 
     std::string chain;
-    std::vector<std::unique_ptr<NodeCounters>> nodes;
+    std::vector<std::shared_ptr<NodeCounters>> nodes;
+    std::vector<ChainCounters*> parts;    ///< of a program that classifies packets, by chain
+    std::vector<ChainCounters*> by_node;  ///< then: whose each node is
+    Counter unclassified;                 ///< packets for no chain; they count as passed on
     Counter received_packets, received_bytes;
     Counter sent_packets, sent_bytes;
     Counter injected;               ///< put in at the chain's end, to be sent
@@ -80,6 +86,16 @@ struct ChainCounters {
     BatchStages stages;  ///< TSC cycles of all batches in each
     Histogram latency;   ///< from receive to send, ns
 
+    /// Those of the chain that a packet has been classified into; these where nothing is classified.
+    ChainCounters& of_chain(size_t chain_number) { return parts.empty() ? *this : *parts[chain_number]; }
+    ChainCounters& of_node(size_t node) { return by_node.empty() ? *this : *by_node[node]; }
+    /// Counts packets that have been classified.
+    void classified(uint16_t chain_number, uint64_t packets, uint64_t bytes) {
+        passed_on.add(packets);
+        if (chain_number == chain::kNoChain) return unclassified.add(packets);
+        parts[chain_number]->received_packets.add(packets);
+        parts[chain_number]->received_bytes.add(bytes);
+    }
     void add(BatchStage stage, uint64_t cycles) { stages[static_cast<size_t>(stage)].add(cycles); }
 
     uint64_t dropped() const {

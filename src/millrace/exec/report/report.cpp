@@ -122,7 +122,9 @@ ChainReport chain_report(const Runtime& runtime, const chain::Configuration& con
     for (const ChainCounters* counters : all) {
         add_counters(report, stages, *counters);
         counters->latency.add_to(latency);
-        for (size_t i = 0; i < counters->nodes.size(); ++i) add_node(report, configuration, *counters, i);
+        // Functions that a classification leads to count for their chains.
+        for (size_t i = 0; i < counters->nodes.size() && counters->parts.empty(); ++i)
+            add_node(report, configuration, *counters, i);
     }
     report.stages = means_of(stages, report.batches,
                              report.received_packets - std::min(report.kept_on_cpu, report.received_packets));

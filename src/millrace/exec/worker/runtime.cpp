@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "millrace/chain/classified.hpp"
 #include "millrace/device/open.hpp"
 #include "millrace/exec/worker/thread.hpp"
 #include "millrace/exec/transfer/transfer_figures.hpp"
@@ -116,7 +117,7 @@ void Runtime::pin_packets() {
 
 std::vector<Runtime::Ready> Runtime::make_ready(const chain::Configuration& configuration) const {
     std::vector<Ready> all;
-    for (const auto& program : configuration.chains) {
+    for (const auto& program : chain::programs_of(configuration)) {
         Ready& ready = all.emplace_back();
         ready.program = program;
         for (const auto& device : devices_)
@@ -279,8 +280,10 @@ bool Runtime::apply_changes() {
         program = std::move(changed);
         any = true;
     }
-    if (any) apply(std::move(next));
-    return any;
+    if (!any) return false;
+    if (next.classified != nullptr) next.classified = chain::make_classified(next, kMaxNodes);
+    apply(std::move(next));
+    return true;
 }
 
 bool Runtime::inject(uint16_t chain, std::span<const uint8_t> frame, uint16_t in_port, uint16_t out_port) {

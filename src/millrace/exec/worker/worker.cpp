@@ -63,6 +63,24 @@ ChainCounters& Worker::counters_for(const chain::Program& program) {
     return *all_counters_.back();
 }
 
+/// The counters of a program that classifies packets, with those of its chains in this generation.
+ChainCounters& Worker::counters_for_classified(const chain::Program& program) {
+    std::vector<ChainCounters*> parts;
+    for (size_t chain = 0; chain < program.parts.size(); ++chain)
+        parts.push_back(program.parts[chain].chain != nullptr ? chain_counters_[chain] : nullptr);
+    const std::lock_guard lock(counters_mutex_);
+    for (const auto& counters : all_counters_)
+        if (counters->chain == program.name && counters->parts == parts) return *counters;
+    all_counters_.push_back(std::make_unique<ChainCounters>(program, std::move(parts)));
+    return *all_counters_.back();
+}
+
+uint64_t Worker::unclassified_packets() const {
+    uint64_t packets = unclassified_.get();
+    for (const ChainCounters* own : counters()) packets += own->unclassified.get();
+    return packets;
+}
+
 std::vector<const ChainCounters*> Worker::counters() const {
     const std::lock_guard lock(counters_mutex_);
     std::vector<const ChainCounters*> result;
@@ -79,6 +97,10 @@ void Worker::take_generation() {
     }
     chain_counters_.clear();
     for (const auto& program : configuration_->chains) chain_counters_.push_back(&counters_for(*program));
+    // A core classifies as it receives: its packets are in the cache.
+    classified_counters_ = configuration_->classified != nullptr && !runtime_.devices_.empty()
+                               ? &counters_for_classified(*configuration_->classified)
+                               : nullptr;
     passed_on_.resize(configuration_->chains.size());
     classified_.resize(configuration_->chains.size());
     taken_generation_.store(configuration_->generation, std::memory_order_release);
@@ -120,9 +142,10 @@ size_t Worker::receive_all() {
     for (const auto& port : runtime_.ports_) {
         if (index_ >= port->info().receive_queues || !configuration_->classification.uses_port(port->index())) continue;
         const uint64_t from = rte_rdtsc();
-        // What no single chain is for has to be looked into first.
+        // What no single chain is for has to be looked into first, on the device if it can.
         if (engine_->takes_runs() && port->receives_runs() &&
-            configuration_->classification.chain_of_port(port->index()) != chain::kNoChain) {
+            (classified_counters_ != nullptr ||
+             configuration_->classification.chain_of_port(port->index()) != chain::kNoChain)) {
             const size_t count = receive_run(*port);
             if (count > 0) receive_cycles_.add(rte_rdtsc() - from);
             total += count;
@@ -143,7 +166,9 @@ size_t Worker::receive_all() {
 size_t Worker::receive_run(io::Port& port) {
     const io::FrameRun run = port.receive_run(static_cast<uint16_t>(index_), kMostOfRun);
     const uint16_t chain = configuration_->classification.chain_of_port(port.index());
-    if (run.count > 0) engine_->submit(configuration_->chains[chain], *chain_counters_[chain], run);
+    if (run.count == 0) return 0;
+    if (chain == chain::kNoChain) engine_->submit(configuration_->classified, *classified_counters_, run);
+    else engine_->submit(configuration_->chains[chain], *chain_counters_[chain], run);
     return run.count;
 }
 
@@ -153,6 +178,8 @@ void Worker::classify(uint16_t port, rte_mbuf** mbufs, uint16_t count) {
         submit(chain, mbufs, count);
         return;
     }
+    if (classified_counters_ != nullptr)
+        return engine_->submit(configuration_->classified, *classified_counters_, mbufs, count);
     for (uint16_t i = 0; i < count; ++i) {
         Packet packet;
         attach_mbuf(packet, mbufs[i]);
@@ -162,13 +189,13 @@ void Worker::classify(uint16_t port, rte_mbuf** mbufs, uint16_t count) {
             unclassified_.add(1);
             rte_pktmbuf_free(mbufs[i]);
         } else {
-            if (classified_[own].empty()) chains_of_burst_.push_back(own);
-            classified_[own].push_back(mbufs[i]);
+            if (classified_[own].mbufs.empty()) chains_of_burst_.push_back(own);
+            classified_[own].mbufs.push_back(mbufs[i]);
         }
     }
     for (const uint16_t own : chains_of_burst_) {
-        submit(own, classified_[own].data(), classified_[own].size());
-        classified_[own].clear();
+        submit(own, classified_[own].mbufs.data(), classified_[own].mbufs.size());
+        classified_[own].mbufs.clear();
     }
     chains_of_burst_.clear();
 }
@@ -225,7 +252,12 @@ bool Worker::inputs_exhausted() const {
 bool Worker::wants_visits() const { return runtime_.verdicts_ != nullptr; }
 
 void Worker::visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const Visit> visits, const Fate& fate) {
-    runtime_.verdicts_->write(program, *mbuf, visits, fate);
+    if (program.classifier == nullptr) return runtime_.verdicts_->write(program, *mbuf, visits, fate);
+    const uint16_t chain = chain_of(program, fate);
+    if (chain == chain::kNoChain) return;
+    visits_in_chain_.assign(visits.begin(), visits.end());
+    for (Visit& visit : visits_in_chain_) visit.node = static_cast<uint16_t>(visit.node - program.parts[chain].first);
+    runtime_.verdicts_->write(*program.parts[chain].chain, *mbuf, visits_in_chain_, fate_in_chain(program, fate));
 }
 
 }  // namespace millrace::exec

@@ -29,7 +29,7 @@ public:
     /// The counters of every chain that this worker has run, for any thread.
     std::vector<const ChainCounters*> counters() const;
     /// Packets that no chain was for.
-    uint64_t unclassified_packets() const { return unclassified_.get(); }
+    uint64_t unclassified_packets() const;
     /// Packets that others put in for a chain that has gone meanwhile.
     uint64_t stray_injections() const { return stray_injections_.get(); }
     /// TSC cycles that it took to receive packets from ports and put them in chains' queues, where the engine has such;
@@ -63,7 +63,16 @@ private:
             else runs.push_back({sender, more.size()});
         }
     };
+    /// Packets of one chain, of a burst that is for several.
+    struct Classified {
+        std::vector<rte_mbuf*> mbufs;
+        std::vector<Fate> fates;  ///< of those that have gone through
+    };
     void take_generation();
+    ChainCounters& counters_for_classified(const chain::Program& program);
+    static Fate fate_in_chain(const chain::Program& program, const Fate& fate);
+    void deliver_classified(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
+                            const Fate* fates, size_t count);
     ChainCounters& counters_for(const chain::Program& program);
     size_t receive_all();
     void classify(uint16_t port, rte_mbuf** mbufs, uint16_t count);
@@ -97,14 +106,16 @@ private:
     std::shared_ptr<const chain::Configuration> configuration_;
     std::atomic<uint64_t> taken_generation_{0};
     std::unique_ptr<Engine> engine_;
-    std::vector<ChainCounters*> chain_counters_;  // of the present generation, by chain
+    std::vector<ChainCounters*> chain_counters_;    // of the present generation, by chain
+    ChainCounters* classified_counters_ = nullptr;  // of its program that classifies packets, where the engine runs it
     mutable std::mutex counters_mutex_;
     std::vector<std::unique_ptr<ChainCounters>> all_counters_;
     Counter unclassified_, stray_injections_, receive_cycles_;
-    std::vector<std::vector<rte_mbuf*>> passed_on_;   // by chain
-    std::vector<std::vector<rte_mbuf*>> classified_;  // by chain, of one burst
-    std::vector<uint16_t> chains_of_burst_;           // that have some there, in order of their first packet
-    std::vector<Outgoing> outgoing_;                  // by port
+    std::vector<std::vector<rte_mbuf*>> passed_on_;  // by chain
+    std::vector<Classified> classified_;             // by chain, of one burst
+    std::vector<uint16_t> chains_of_burst_;          // that have some there, in order of their first packet
+    std::vector<Visit> visits_in_chain_;             // of a packet
+    std::vector<Outgoing> outgoing_;                 // by port
     std::vector<rte_mbuf*> burst_;
     std::vector<const io::PacketPool*> pools_;  // by port: for copies of frames that can't go on without mbufs
     std::vector<rte_mbuf*> freed_;

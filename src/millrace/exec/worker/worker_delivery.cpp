@@ -16,8 +16,43 @@ constexpr unsigned kSendTries = 200'000;
 
 }  // namespace
 
+/// What became of a packet in its own chain, of a program that classified it.
+Fate Worker::fate_in_chain(const chain::Program& program, const Fate& fate) {
+    Fate own = fate;
+    if (fate.node < program.nodes.size())
+        own.node = static_cast<uint16_t>(fate.node - program.parts[chain_of(program, fate)].first);
+    else own.decision.detail = kNoDetail;
+    return own;
+}
+
+/// Delivers packets of a program that classified them, chain by chain.
+void Worker::deliver_classified(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
+                                const Fate* fates, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+        const uint16_t chain = chain_of(program, fates[i]);
+        if (chain == chain::kNoChain) {
+            freed_.push_back(mbufs[i]);
+            continue;
+        }
+        Classified& own = classified_[chain];
+        if (own.mbufs.empty()) chains_of_burst_.push_back(chain);
+        own.mbufs.push_back(mbufs[i]);
+        own.fates.push_back(fate_in_chain(program, fates[i]));
+    }
+    for (const uint16_t chain : chains_of_burst_) {
+        Classified& own = classified_[chain];
+        deliver(*program.parts[chain].chain, counters.of_chain(chain), own.mbufs.data(), own.fates.data(),
+                own.mbufs.size());
+        own.mbufs.clear();
+        own.fates.clear();
+    }
+    chains_of_burst_.clear();
+    finish_delivery();
+}
+
 void Worker::deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, const Fate* fates,
                      size_t count) {
+    if (program.classifier != nullptr) return deliver_classified(program, counters, mbufs, fates, count);
     // Neighbours mostly share their fate.
     for (size_t first = 0, next = 0; first < count; first = next) {
         const Fate& fate = fates[first];
@@ -205,6 +240,12 @@ void Worker::deliver_frames(const chain::Program& program, ChainCounters& counte
                             std::span<const io::FramePieces> frames, const Fate& fate,
                             const device::PacketResult* results) {
     using Kind = chain::Target::Kind;
+    if (program.classifier != nullptr) {
+        const uint16_t chain = chain_of(program, fate);
+        if (chain == chain::kNoChain) return;  // as it was counted
+        return deliver_frames(*program.parts[chain].chain, counters.of_chain(chain), run, frames,
+                              fate_in_chain(program, fate), results);
+    }
     if (fate.target.kind == Kind::drop || fate.target.kind == Kind::node) {
         return count_drops(counters, fate, frames.size());
     }
@@ -219,7 +260,7 @@ void Worker::deliver_frames(const chain::Program& program, ChainCounters& counte
             continue;
         }
         Fate own = fate;
-        if (fate.node < program.nodes.size()) own.decision.detail = detail_of(results[i].detail);
+        if (fate.node < program.nodes.size()) own.decision.detail = detail_of(results[frames[i].index].detail);
         deliver_alike(program, counters, std::span(&copy, 1), &own);
     }
     finish_delivery();

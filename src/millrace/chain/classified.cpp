@@ -1,0 +1,99 @@
+#include "millrace/chain/classified.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "millrace/chain/classification_table.hpp"
+
+namespace millrace::chain {
+namespace {
+
+/// The chains that packets of ports reach whose headers decide, by number.
+std::vector<bool> chains_behind(const Classification& classification, size_t ports, size_t chains) {
+    std::vector<bool> reached(chains);
+    for (uint16_t port = 0; port < ports; ++port) {
+        if (!classification.uses_port(port) || classification.chain_of_port(port) != kNoChain) continue;
+        for (const ClassificationRule& rule : classification.rules())
+            if (rule.port == kNoPort || rule.port == port) reached[rule.chain] = true;
+    }
+    return reached;
+}
+
+void append(Program& program, const std::shared_ptr<const Program>& chain, Entry& entry) {
+    const auto first = static_cast<uint16_t>(program.nodes.size());
+    entry.chain = chain->index;
+    if (!chain->nodes.empty()) {
+        entry.node = first;
+        // A chain without functions looks into no packet, so none is malformed to it.
+        entry.drop_malformed = chain->drop_malformed;
+    }
+    program.parts[chain->index] = {chain, first};
+    for (Node node : chain->nodes) {
+        for (Target& target : node.targets)
+            if (target.kind == Target::Kind::node) target.value = static_cast<uint16_t>(target.value + first);
+        program.nodes.push_back(std::move(node));
+        program.chain_of_node.push_back(chain->index);
+    }
+    program.max_delay = std::min(program.max_delay, chain->max_delay);
+    program.max_batch = std::max(program.max_batch, chain->max_batch);
+}
+
+/// Whether packets may come to a chain without a classification: from a port, from another chain, from a controller.
+bool is_entered_by_itself(const Configuration& configuration, const Program& chain) {
+    for (uint16_t port = 0; port < configuration.port_names.size(); ++port)
+        if (configuration.classification.chain_of_port(port) == chain.index) return true;
+    for (const Node& node : chain.nodes)
+        if (node.nf->punt_taker() != nullptr) return true;
+    const Target to_chain{Target::Kind::chain, chain.index};
+    return std::ranges::any_of(configuration.chains, [&](const auto& other) {
+        return std::ranges::any_of(other->nodes, [&](const Node& node) {
+            return std::ranges::find(node.targets, to_chain) != node.targets.end();
+        });
+    });
+}
+
+}  // namespace
+
+std::vector<std::shared_ptr<const Program>> programs_of(const Configuration& configuration) {
+    if (configuration.classified == nullptr) return configuration.chains;
+    std::vector<std::shared_ptr<const Program>> programs = {configuration.classified};
+    std::ranges::copy_if(configuration.chains, std::back_inserter(programs),
+                         [&](const auto& chain) { return is_entered_by_itself(configuration, *chain); });
+    return programs;
+}
+
+std::shared_ptr<const Program> make_classified(const Configuration& configuration, size_t most_nodes) {
+    const Classification& classification = configuration.classification;
+    if (classification.table() == nullptr) return nullptr;
+    const std::vector<bool> reached = chains_behind(classification, configuration.port_names.size(),
+                                                    configuration.chains.size());
+    size_t nodes = 0;
+    for (const auto& chain : configuration.chains)
+        if (reached[chain->index]) nodes += chain->nodes.size();
+    if (nodes > most_nodes) return nullptr;
+
+    auto program = std::make_shared<Program>();
+    program->name = kClassifiedName;
+    program->index = kNoChain;
+    program->generation = configuration.generation;
+    program->max_delay = std::chrono::nanoseconds::max();
+    program->max_batch = 1;
+    program->drop_malformed = false;  // as each chain says
+    program->port_names = std::make_shared<const std::vector<std::string>>(configuration.port_names);
+    program->parts.resize(configuration.chains.size());
+    std::vector<Entry> entries(configuration.chains.size());
+    // Whatever one chain brings across, all packets bring.
+    FieldPlan::Step crossing{Classifier::reads | field::parsed, {}};
+    for (const auto& chain : configuration.chains) {
+        if (!reached[chain->index]) continue;
+        append(*program, chain, entries[chain->index]);
+        crossing.to_device = crossing.to_device | chain->plan.to_device_total();
+        crossing.to_host = crossing.to_host | chain->plan.to_host_total();
+    }
+    program->plan.before = {{crossing.to_device, {}}};
+    program->plan.at_end = crossing.to_host;
+    program->classifier = std::make_shared<const ClassificationTable>(*classification.table(), std::move(entries));
+    return program;
+}
+
+}  // namespace millrace::chain

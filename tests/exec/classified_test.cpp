@@ -1,0 +1,244 @@
+// Chains that share a port: the device finds each packet's chain. Whatever the device and however frames are received,
+// each chain sends the same packets in the same order and counts the same as on the cpu, where workers classify.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "exec/in_turns.hpp"
+#include "millrace/device/sim/sim_device.hpp"
+#include "millrace/exec/report/report.hpp"
+#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/io/capture/capture_reader.hpp"
+#include "millrace/io/capture/capture_writer.hpp"
+#include "support/test_chain.hpp"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+using device::sim::Fault;
+using device::sim::SimDevice;
+using device::sim::SimOptions;
+
+/// A chain of a configuration, and the lines that lead to it.
+struct TestChain {
+    std::string nfs;                 ///< as a flow sequence, or lines of a block
+    std::vector<std::string> lines;  ///< maps below `match:`
+    std::string more;                ///< other options
+};
+
+/// Chains that read and change much, heads, nothing; one lets malformed packets pass, one has no functions.
+std::vector<TestChain> unlike_chains() {
+    return {
+        {test_chain_nfs(), {"{protocol: tcp, dst-port: 0-30000}", "{src: 10.0.0.0/10}"}, ""},
+        {"[firewall: {default: permit, rules: [deny ip from any to 10.128.0.0/10, deny udp from any port 1-999]}]",
+         {"{protocol: udp, src-port: 0-20000}", "{src: 10.64.0.0/11, dst-port: 7-60000}"},
+         ""},
+        {"[mirror]", {"{vlan: 0, dst: 10.128.0.0/9}"}, "malformed: pass"},
+        {"[]", {"{dst: '2001:db8::/34'}", "{protocol: 6}"}, ""},
+        {into_tunnel_nfs(), {"{protocol: 17, dst-port: 100-65535}"}, ""},
+    };
+}
+
+/// So many chains of one function each, by destination port.
+std::vector<TestChain> many_chains(size_t count) {
+    std::vector<TestChain> chains;
+    for (size_t i = 0; i < count; ++i) {
+        const size_t width = 65536 / count;
+        chains.push_back({"[firewall: {default: permit, rules: [deny tcp from any port " + std::to_string(i * 100) +
+                              "-" + std::to_string(i * 1000 + 20000) + "]}]",
+                          {"{dst-port: " + std::to_string(i * width) + "-" + std::to_string((i + 1) * width - 1) + "}"},
+                          ""});
+    }
+    return chains;
+}
+
+class Classified : public testing::Test {
+protected:
+    void SetUp() override {
+        std::string pattern = (fs::temp_directory_path() / "millrace-classified-XXXXXX").string();
+        folder_ = mkdtemp(pattern.data());
+    }
+    void TearDown() override {
+        std::error_code error;
+        fs::remove_all(folder_, error);
+    }
+
+    std::string write_frames(const std::vector<Frame>& frames) const {
+        const std::string file = folder_ + "/in.pcap";
+        io::CaptureWriter writer(file);
+        for (size_t i = 0; i < frames.size(); ++i)
+            writer.write(1'700'000'000'000'000'000 + i, frames[i], static_cast<uint32_t>(frames[i].size()));
+        return file;
+    }
+
+    /// `input` stands below `in:`.
+    chain::Configuration configuration(const std::vector<TestChain>& chains, const std::string& input,
+                                       const std::string& device) const {
+        std::string ports = "  in: " + input + "\n  out: {sink: {}}\n  third: {sink: {}}\n", text = "chains:\n",
+                    lines = "classify:\n";
+        for (size_t i = 0; i < chains.size(); ++i) {
+            const std::string name = "c" + std::to_string(i);
+            ports += "  " + name + ": {output: " + folder_ + "/" + name + ".pcap}\n";
+            text += "  " + name + ":\n    output: " + name + "\n";
+            if (!chains[i].more.empty()) text += "    " + chains[i].more + "\n";
+            text += "    nfs: " + chains[i].nfs + "\n";
+            for (const std::string& line : chains[i].lines) lines += "  - {match: " + line + ", chain: " + name + "}\n";
+        }
+        chain::LoadOptions options;
+        options.device = device;
+        options.output_folder = folder_;
+        return chain::parse_configuration("version: 1\nports:\n" + ports + text + lines, "(classified)", options);
+    }
+
+    struct Run {
+        exec::Report report;
+        std::string trouble;
+        std::vector<std::vector<std::vector<uint8_t>>> sent;  ///< by chain
+    };
+    Run run(chain::Configuration configuration, size_t chains, exec::RuntimeOptions options = {}) const {
+        exec::Runtime runtime(std::move(configuration), std::move(options));
+        runtime.start();
+        EXPECT_TRUE(runtime.wait(std::chrono::seconds(120)));
+        runtime.finish();
+        Run run{exec::make_report(runtime), runtime.trouble(), {}};
+        for (size_t i = 0; i < chains; ++i) {
+            auto& frames = run.sent.emplace_back();
+            io::CaptureReader capture(folder_ + "/c" + std::to_string(i) + ".pcap");
+            for (io::CaptureRecord record; capture.next(record);)
+                frames.emplace_back(record.bytes.begin(), record.bytes.end());
+        }
+        return run;
+    }
+
+    static const exec::ChainReport* find(const exec::Report& report, const std::string& name) {
+        for (const exec::ChainReport& chain : report.chains)
+            if (chain.name == name) return &chain;
+        return nullptr;
+    }
+
+    static void expect_same(const Run& expected, const Run& actual, const std::string& what) {
+        EXPECT_EQ(actual.trouble, "") << what;
+        EXPECT_TRUE(actual.report.conserved()) << what;
+        EXPECT_EQ(expected.report.unclassified_packets, actual.report.unclassified_packets) << what;
+        for (size_t i = 0; i < expected.sent.size(); ++i) {
+            const std::string name = "c" + std::to_string(i), where = what + ", " + name;
+            const exec::ChainReport &a = *find(expected.report, name), &b = *find(actual.report, name);
+            EXPECT_EQ(a.received_packets, b.received_packets) << where;
+            EXPECT_EQ(a.received_bytes, b.received_bytes) << where;
+            EXPECT_EQ(a.sent_packets, b.sent_packets) << where;
+            EXPECT_EQ(a.sent_bytes, b.sent_bytes) << where;
+            EXPECT_EQ(a.drops, b.drops) << where;
+            EXPECT_EQ(a.punts, b.punts) << where;
+            EXPECT_EQ(a.events, b.events) << where;
+            for (size_t k = 0; k < a.nodes.size(); ++k) EXPECT_EQ(a.nodes[k].packets, b.nodes[k].packets) << where;
+            ASSERT_EQ(expected.sent[i].size(), actual.sent[i].size()) << where;
+            for (size_t k = 0; k < expected.sent[i].size(); ++k)
+                ASSERT_TRUE(expected.sent[i][k] == actual.sent[i][k]) << where << ", packet " << k;
+        }
+    }
+    std::string folder_;
+};
+
+/// Of a capture, `count` frames, in buffers or contiguous.
+std::string source(const std::string& file, size_t count, bool contiguous) {
+    return "{source: {replay: " + file + ", count: " + std::to_string(count) +
+           (contiguous ? ", layout: side-by-side" : "") + "}}";
+}
+
+class ClassifiedOnDevices : public Classified, public testing::WithParamInterface<DeviceInMode::ParamType> {};
+
+TEST_P(ClassifiedOnDevices, GivesTheSameAsWorkersThatClassify) {
+    const auto& [device, mode] = GetParam();
+    MILLRACE_NEEDS_DEVICE(device);
+    const std::pair<const char*, std::vector<TestChain>> kSets[] = {
+        {"unlike", unlike_chains()}, {"2 chains", many_chains(2)}, {"16 chains", many_chains(16)}};
+    for (const auto& [name, chains] : kSets)
+        for (const size_t size : {size_t{1}, size_t{33}, size_t{3000}}) {
+            const std::string file = write_frames(random_frames(size, 300 + static_cast<unsigned>(size)));
+            const Run expected = run(configuration(chains, source(file, size, false), "cpu"), chains.size());
+            for (const bool contiguous : {false, true}) {
+                exec::RuntimeOptions options;
+                options.devices = open_devices(device);
+                options.offload.mode = mode;
+                auto own = configuration(chains, source(file, size, contiguous), device);
+                ASSERT_NE(own.classified, nullptr);
+                const Run actual = run(std::move(own), chains.size(), options);
+                const std::string what = std::string(name) + ", " + std::to_string(size) +
+                                         (contiguous ? " contiguous frames" : " frames in buffers");
+                expect_same(expected, actual, what);
+                expect_work(Work::but_long_headers, actual.report);
+                const exec::ChainReport* const all = find(actual.report, "(classify)");
+                ASSERT_NE(all, nullptr) << what;
+                EXPECT_EQ(all->received_packets, size) << what;
+                EXPECT_EQ(all->passed_on, size) << what;
+            }
+        }
+}
+INSTANTIATE_TEST_SUITE_P(All, ClassifiedOnDevices, testing::ValuesIn(devices_in_every_mode()), device_in_mode_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ClassifiedOnDevices);
+
+TEST_F(Classified, IsTheWorkersBusinessWhereADeviceHoldsNotAllFunctions) {
+    const auto chains = many_chains(17);
+    const std::string file = write_frames(random_frames(500, 9));
+    const Run expected = run(configuration(chains, source(file, 500, false), "cpu"), chains.size());
+    auto own = configuration(chains, source(file, 500, true), "sim");
+    EXPECT_EQ(own.classified, nullptr);
+    const Run actual = run(std::move(own), chains.size());
+    expect_same(expected, actual, "17 chains");
+    expect_work(Work::but_long_headers, actual.report);
+    EXPECT_EQ(find(actual.report, "(classify)"), nullptr);
+}
+
+TEST_F(Classified, IsNotNeededWhereThePortDecides) {
+    const auto own = configuration({{"[mirror]", {"{port: in}"}, ""}, {"[mirror]", {"{port: third}"}, ""}},
+                                   "{source: {count: 1}}", "sim");
+    EXPECT_EQ(own.classified, nullptr);
+}
+
+TEST_F(Classified, LosesNothingWhenTheDeviceFails) {
+    const auto chains = unlike_chains();
+    const std::string file = write_frames(random_frames(900, 12));
+    const Run expected = run(configuration(chains, source(file, 900, false), "cpu"), chains.size());
+    uint32_t seed = 0;
+    for (const bool contiguous : {false, true})
+        for (const Fault::Kind kind : {Fault::Kind::copy_fails, Fault::Kind::kernel_fails, Fault::Kind::device_lost})
+            for (uint64_t after = 0; after < 40; after += 7) {
+                SimOptions sim;
+                sim.seed = ++seed;
+                sim.faults = {{kind, after}};
+                exec::RuntimeOptions options;
+                options.devices = {std::make_shared<SimDevice>(sim)};
+                const Run actual = run(configuration(chains, source(file, 900, contiguous), "sim"), chains.size(),
+                                       options);
+                expect_same(expected, actual, "fault " + std::to_string(seed));
+            }
+}
+
+TEST_F(Classified, IsSharedWithTheCpu) {
+    const auto chains = unlike_chains();
+    const std::string file = write_frames(random_frames(2000, 13));
+    const Run expected = run(configuration(chains, source(file, 2000, false), "cpu"), chains.size());
+    const Run actual = run(configuration(chains, source(file, 2000, false), "sim+cpu"), chains.size());
+    expect_same(expected, actual, "sim+cpu");
+}
+
+TEST_F(Classified, CountsEveryPacketOnceWithSeveralWorkers) {
+    const auto chains = unlike_chains();
+    const std::string file = write_frames(random_frames(2000, 14));
+    for (const bool contiguous : {false, true}) {
+        exec::RuntimeOptions options;
+        options.workers = 3;
+        const std::string input = source(file, 6000, contiguous);
+        const Run actual = run(configuration(chains, input.substr(0, input.size() - 1) + ", queues: 3}", "sim"),
+                               chains.size(), options);
+        EXPECT_TRUE(actual.report.conserved());
+        EXPECT_EQ(find(actual.report, "(classify)")->received_packets, 6000u);
+        EXPECT_EQ(actual.report.ports[0].counters.received_packets, 6000u);
+        expect_work(Work::but_long_headers, actual.report);
+    }
+}
+
+}  // namespace
+}  // namespace millrace::test
