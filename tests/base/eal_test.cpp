@@ -5,6 +5,10 @@
 #include <rte_lcore.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <stdexcept>
+#include <string>
 
 namespace millrace {
 namespace {
@@ -21,6 +25,29 @@ TEST(Eal, StartsOnceQuicklyAndLeavesTheThreadWhereItWas) {
     start_eal({.memory_mib = 1});
     pthread_getaffinity_np(pthread_self(), sizeof after, &after);
     EXPECT_TRUE(CPU_EQUAL(&before, &after));
+}
+
+/// In a process of its own, as one that has failed to start it never can.
+TEST(Eal, SaysWhyItDoesNotStartAndIsNotStartedAgain) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    const auto why = [](const EalOptions& options) -> std::string {
+        try {
+            start_eal(options);
+        } catch (const std::runtime_error& e) {
+            return e.what();
+        }
+        return "";
+    };
+    EXPECT_EXIT(
+        {
+            const std::string first = why({.arguments = {"-d", "/nowhere/librte_nothing.so"}});
+            std::cerr << "\nfirst: " << first << (why({}) == first ? "\nthe same again" : "\nanother again");
+            std::cerr << (eal_running() ? ", and it runs" : ", and it does not run") << std::endl;
+            bool ran = false;
+            WorkerThread("ordinary", -1, [&] { ran = true; }).join();
+            std::exit(ran ? 0 : 1);
+        },
+        testing::ExitedWithCode(0), "first: DPDK does not start: .*\nthe same again, and it does not run");
 }
 
 TEST(WorkerThread, IsKnownToDpdkAndRunsWhereItIsTold) {

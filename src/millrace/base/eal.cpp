@@ -73,8 +73,11 @@ std::vector<std::string> eal_words(const EalOptions& options, int main_cpu) {
 
 void start_eal(const EalOptions& options) {
     static std::mutex mutex;
+    static std::string refused;
     const std::lock_guard lock(mutex);
     if (started) return;
+    // DPDK keeps half of what a start that failed has set up, and takes a second one's arguments for wrong.
+    if (!refused.empty()) throw std::runtime_error(refused);
 
     cpu_set_t affinity;
     CPU_ZERO(&affinity);
@@ -83,12 +86,13 @@ void start_eal(const EalOptions& options) {
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
-    if (rte_eal_init(static_cast<int>(words.size()), argv.data()) < 0) {
-        throw std::runtime_error(std::string("DPDK does not start: ") + rte_strerror(rte_errno) +
-                                 "; 'millrace doctor' shows what this machine lacks");
-    }
+    const bool runs = rte_eal_init(static_cast<int>(words.size()), argv.data()) >= 0;
+    if (!runs)
+        refused = std::string("DPDK does not start: ") + rte_strerror(rte_errno) +
+                  "; DPDK's own lines, above, say more, and 'millrace doctor' shows what this machine lacks";
     // Threads inherit the affinity, so the pin to one CPU would put all that follow on it.
     pthread_setaffinity_np(pthread_self(), sizeof affinity, &affinity);
+    if (!runs) throw std::runtime_error(refused);
     started = true;
 }
 

@@ -25,7 +25,7 @@ struct EalOptions {
 /// The calling thread becomes an EAL thread and keeps its CPU affinity. No device is touched: ports
 /// are attached later, each by its own name. Takes about 120 ms, 100 of which DPDK spends on
 /// measuring the time stamp counter where the CPU does not tell its rate. Throws std::runtime_error
-/// with DPDK's reason.
+/// with DPDK's reason, as does every later call: it starts once in a process. Nothing of DPDK may then be called.
 void start_eal(const EalOptions& options = {});
 
 /// Whether the environment runs, and whether on huge pages.

@@ -68,7 +68,7 @@ public:
     virtual void poll() = 0;
     /// Packets taken in and not delivered.
     virtual size_t in_flight() const = 0;
-    /// Finishes everything that is under way, waiting if need be.
+    /// Finishes everything that is under way, waiting if need be; all that it counts is counted then.
     virtual void drain() = 0;
     virtual std::string describe() const = 0;
 };

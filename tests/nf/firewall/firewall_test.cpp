@@ -208,7 +208,9 @@ TEST(Firewall, DeniesMalformedPacketsThatReachIt) {
     EXPECT_EQ(type->process_with(8)(packet, firewall->image().tables()), (Decision{kNoDetail, 1}));
     Packet* packets[] = {&packet};
     Decision decision;
-    firewall->make_cpu_half()->process(packets, &decision);
+    const auto half = firewall->make_cpu_half();
+    ASSERT_NE(half, nullptr);
+    half->process(packets, &decision);
     EXPECT_EQ(decision, (Decision{kNoDetail, 1}));
 }
 

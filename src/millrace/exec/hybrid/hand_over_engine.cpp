@@ -47,6 +47,9 @@ void HandOverEngine::poll() {
 
 void HandOverEngine::drain() {
     for (; in_flight_ > 0; rte_pause()) poll();
+    if (!thread_.joinable()) return;
+    // The engine still counts what became of the packets that it delivered last.
+    for (const uint64_t round = rounds_.load(); rounds_.load(std::memory_order_acquire) == round; rte_pause()) poll();
 }
 
 /// The worker's thread.
@@ -60,6 +63,7 @@ void HandOverEngine::work() {
                 any = true;
             }
             engine_->poll();
+            rounds_.fetch_add(1, std::memory_order_release);
             if (!any) rte_pause();
         }
     } catch (const std::exception& e) {

@@ -84,6 +84,7 @@ private:
     size_t in_flight_ = 0;  // the master's
     std::unique_ptr<Engine> engine_;
     std::atomic<bool> stop_{false}, failed_{false};
+    std::atomic<uint64_t> rounds_{0};  // that the worker's thread has ended
     std::string trouble_;
     std::thread thread_;
 };

@@ -53,7 +53,9 @@ Worker::Worker(Runtime& runtime, unsigned index)
     else engine_ = make(*this);
 }
 
-Worker::~Worker() = default;
+Worker::~Worker() {
+    engine_.reset();  // it may still deliver, and count
+}
 
 ChainCounters& Worker::counters_for(const chain::Program& program) {
     const std::lock_guard lock(counters_mutex_);

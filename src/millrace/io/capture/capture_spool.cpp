@@ -18,6 +18,7 @@ CaptureSpool::CaptureSpool(std::unique_ptr<CaptureWriter> writer)
 void CaptureSpool::put(rte_mbuf* packet) {
     // A port that receives into a pool that is nearly empty would lose packets, which a capture must not.
     constexpr uint64_t kLookEvery = 32;
+    // Before the packet is in the queue: so all that lies before it there has been counted when it has been.
     const uint64_t number = put_.fetch_add(1, std::memory_order_relaxed) + 1;
     const rte_mempool* const pool = packet->pool;
     while (!waiting_.put(packet)) std::this_thread::yield();
@@ -44,21 +45,26 @@ bool CaptureSpool::write_some() {
 
 void CaptureSpool::run() {
     constexpr auto kPause = std::chrono::microseconds(200);
+    uint64_t asked = 0, done = 0;  // flushes
+    uint64_t due = 0;              // as many packets are to be written before the flush that was asked for
     while (true) {
-        const uint64_t asked = flushes_asked_.load(std::memory_order_acquire);
-        const bool closing = closing_.load(std::memory_order_acquire);
-        if (write_some()) {
-            tell();
-            continue;
+        if (asked == done) {
+            asked = flushes_asked_.load(std::memory_order_acquire);
+            due = put_.load(std::memory_order_relaxed);
         }
-        // All that was put before is written.
-        if (asked != flushes_done_.load(std::memory_order_relaxed)) {
+        const bool closing = closing_.load(std::memory_order_acquire);
+        const bool any = write_some();
+        if (any) tell();
+        // An empty queue would not do: what was put before may wait behind a packet that is just being put.
+        if (asked != done && freed_.load(std::memory_order_relaxed) >= due) {
             writer_->flush();
             tell();
-            flushes_done_.store(asked, std::memory_order_release);
+            done = asked;
+            flushes_done_.store(done, std::memory_order_release);
             flushes_done_.notify_all();
         }
-        if (closing) return;
+        if (any) continue;
+        if (closing) return;  // nobody is putting any more, so nothing is left
         std::this_thread::sleep_for(kPause);
     }
 }

@@ -27,7 +27,7 @@ public:
 
     /// Takes a packet, of at most kMostSegments. Any thread.
     void put(rte_mbuf* packet);
-    /// Returns when all that was put is with the kernel.
+    /// Returns when all that was put before is with the kernel.
     void flush();
     /// Flushes and closes the file. Nobody puts any more. Called again it does nothing.
     void close();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "millrace/base/eal.hpp"
 #include "millrace/base/file.hpp"
 #include "millrace/nf/classify/rules/classbench.hpp"
 #include "millrace/nf/classify/rules/text_rules.hpp"
@@ -132,6 +133,7 @@ void FirewallHost::compile_acl() {
                 fmt::format("set 'max-acl-rules: {}' to let it", most));
         return;
     }
+    start_eal();  // that DPDK does not start is no matter of these rules
     try {
         acl_ = std::make_shared<const classify::Acl>(rules_, max_acl_bytes_);
     } catch (const std::runtime_error& error) {
