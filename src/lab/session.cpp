@@ -302,10 +302,10 @@ KernelTimes Session::time_kernels(const Point& point, uint32_t batch) {
     if (own.empty()) throw std::invalid_argument("the cpu has no kernels to time; name a device such as cuda or sim");
     auto& run = kernel_runs_[point.device];
     if (run == nullptr) run = std::make_unique<KernelRun>(*own.front());
-    const auto& chains = configured(point).configuration.chains;
+    const auto programs = chain::programs_of(configured(point).configuration);
     options_.progress(
         fmt::format("kernels of {} on {}, {} packets of {}", point.chain, point.device, batch, point.traffic.text()));
-    return run->measure(chains.front(), frames_of(workload_, point.traffic),
+    return run->measure(programs.front(), frames_of(workload_, point.traffic),
                         {.mode = point.run.offload.mode, .batch = batch});
 }
 

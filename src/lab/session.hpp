@@ -76,7 +76,7 @@ public:
     std::unique_ptr<Run> open(const Point& point);
     /// Ends such a run: the counts are the caller's.
     Result close(const Point& point, Run& run, const Counts& counts);
-    /// The kernels alone of the point's first chain and device, which must not be the cpu, on the point's frames.
+    /// The kernels alone of the point's first program and device, which must not be the cpu, on the point's frames.
     KernelTimes time_kernels(const Point& point, uint32_t batch);
     /// The devices of that name (parse_device_names), each opened once; none for the cpu.
     std::vector<std::shared_ptr<device::Device>> devices(const std::string& name);
