@@ -67,6 +67,8 @@ TEST(Commands, RefuseWhatTheyDoNotKnowWithStatus2) {
                            {"nf", "show"},
                            {"doctor", "everything"},
                            {"profile", "--for", "0"},
+                           {"bench", "chain", "--warm-up", "nan"},
+                           {"bench", "chain", "--chains", "0"},
                            {"bench", "nothing"}};
     for (const Words& words : wrong) {
         const Ended ended = run_program(words);

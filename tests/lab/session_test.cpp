@@ -89,7 +89,7 @@ TEST_F(Sessions, MeasureChainsOnEveryDeviceAndFindTheirPacketsRight) {
                 EXPECT_GT(result.check.equal, 30u);
                 EXPECT_EQ(result.check.different, 0u);
                 EXPECT_GT(result.counts.packet_rate(), 0);
-                EXPECT_NEAR(result.counts.seconds, 0.1, 0.09);
+                EXPECT_GE(result.counts.seconds, 0.1) << "what was asked for";
                 EXPECT_EQ(result.bus_limit > 0, device != "cpu");
                 const nlohmann::json json = result.json();
                 EXPECT_GT(json.at("gbps").get<double>(), 0);
@@ -97,6 +97,25 @@ TEST_F(Sessions, MeasureChainsOnEveryDeviceAndFindTheirPacketsRight) {
                                               : std::string(chain).find("ipsec") != std::string::npos ? "all"
                                                                                                       : "headers");
             }
+    }
+}
+
+TEST_F(Sessions, MeasureEqualChainsThatShareAPort) {
+    // As many as a device's program holds, and more.
+    for (const unsigned chains : {2u, 8u, 40u}) {
+        SessionOptions options = this->options();
+        options.chains = chains;
+        Session session(options);
+        for (const std::string& device : test::test_devices()) {
+            MILLRACE_NEEDS_DEVICE(device);
+            SCOPED_TRACE(device + " " + std::to_string(chains));
+            const Result result = session.measure(point("firewall+router", device, "64"));
+            EXPECT_EQ(result.mistake(), "");
+            EXPECT_GT(result.check.equal, 30u);
+            EXPECT_EQ(result.check.different, 0u);
+            EXPECT_GT(result.counts.packet_rate(), 0);
+            EXPECT_EQ(session.inputs().at("chains"), chains);
+        }
     }
 }
 

@@ -18,6 +18,8 @@ inline constexpr int kOk = 0, kFailed = 1, kBadConfiguration = 2;
 CLI::Validator device_check();
 /// A finite number above 0.
 CLI::Validator positive_number();
+/// A finite number, 0 or above.
+CLI::Validator number_from_zero();
 /// The one device that is to be measured. Throws std::runtime_error where `name` names the cpu, or several.
 std::shared_ptr<device::Device> open_one_device(const std::string& name);
 

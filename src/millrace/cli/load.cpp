@@ -1,6 +1,7 @@
 #include <charconv>
 #include <cmath>
 #include <iostream>
+#include <limits>
 
 #include "millrace/cli/commands.hpp"
 #include "millrace/device/open.hpp"
@@ -19,15 +20,28 @@ CLI::Validator device_check() {
     return {check, ""};
 }
 
+namespace {
+/// The finite number that `text` is; a NaN where it is none.
+double finite_number(const std::string& text) {
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool good = error == std::errc() && end == text.data() + text.size() && std::isfinite(number);
+    return good ? number : std::numeric_limits<double>::quiet_NaN();
+}
+}  // namespace
+
 CLI::Validator positive_number() {
     const auto check = [](const std::string& text) {
-        double number = 0;
-        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-        const bool good = error == std::errc() && end == text.data() + text.size() && std::isfinite(number) &&
-                          number > 0;
-        return good ? std::string() : "'" + text + "' is no number above 0";
+        return finite_number(text) > 0 ? std::string() : "'" + text + "' is no number above 0";
     };
     return {check, "", "POSITIVE"};
+}
+
+CLI::Validator number_from_zero() {
+    const auto check = [](const std::string& text) {
+        return finite_number(text) >= 0 ? std::string() : "'" + text + "' is no number from 0 on";
+    };
+    return {check, "", "NUMBER"};
 }
 
 std::shared_ptr<device::Device> open_one_device(const std::string& name) {

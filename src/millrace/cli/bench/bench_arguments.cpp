@@ -64,7 +64,7 @@ void BenchArguments::add_to(CLI::App& command) {
         ->check(positive_number())
         ->capture_default_str();
     command.add_option("--warm-up", session.warm_up, "Seconds before them")
-        ->check(CLI::NonNegativeNumber)
+        ->check(number_from_zero())
         ->capture_default_str();
     offload.add_to(command);
     command.add_option("--max-batch", session.max_batch, "Most packets in a batch")
