@@ -75,7 +75,8 @@ protected:
 
     /// `input` stands below `in:`.
     chain::Configuration configuration(const std::vector<TestChain>& chains, const std::string& input,
-                                       const std::string& device) const {
+                                       const std::string& device,
+                                       const chain::Configuration* previous = nullptr) const {
         std::string ports = "  in: " + input + "\n  out: {sink: {}}\n  third: {sink: {}}\n", text = "chains:\n",
                     lines = "classify:\n";
         for (size_t i = 0; i < chains.size(); ++i) {
@@ -89,6 +90,7 @@ protected:
         chain::LoadOptions options;
         options.device = device;
         options.output_folder = folder_;
+        options.previous = previous;
         return chain::parse_configuration("version: 1\nports:\n" + ports + text + lines, "(classified)", options);
     }
 
@@ -224,19 +226,50 @@ TEST_F(Classified, IsSharedWithTheCpu) {
     expect_same(expected, actual, "sim+cpu");
 }
 
-TEST_F(Classified, CountsEveryPacketOnceWithSeveralWorkers) {
+TEST_F(Classified, CountsEveryPacketOnceWithSeveralWorkersAndDevices) {
     const auto chains = unlike_chains();
     const std::string file = write_frames(random_frames(2000, 14));
+    for (const char* device : {"sim", "sim:0+sim:1"})
+        for (const bool contiguous : {false, true}) {
+            exec::RuntimeOptions options;
+            options.workers = 3;
+            const std::string input = source(file, 6000, contiguous);
+            const Run actual = run(configuration(chains, input.substr(0, input.size() - 1) + ", queues: 3}", device),
+                                   chains.size(), options);
+            EXPECT_TRUE(actual.report.conserved()) << device;
+            EXPECT_EQ(find(actual.report, "(classify)")->received_packets, 6000u) << device;
+            EXPECT_EQ(actual.report.ports[0].counters.received_packets, 6000u) << device;
+            expect_work(Work::but_long_headers, actual.report);
+        }
+}
+
+TEST_F(Classified, GoesOnThroughChangesOfTheConfiguration) {
+    const std::string file = write_frames(random_frames(2000, 15));
+    const auto both = unlike_chains();
+    std::vector<TestChain> others = unlike_chains();
+    others[1].nfs = "[mirror, firewall: {default: permit, rules: [deny tcp from any to any]}]";
+    std::swap(others[2].lines, others[4].lines);
     for (const bool contiguous : {false, true}) {
         exec::RuntimeOptions options;
-        options.workers = 3;
-        const std::string input = source(file, 6000, contiguous);
-        const Run actual = run(configuration(chains, input.substr(0, input.size() - 1) + ", queues: 3}", "sim"),
-                               chains.size(), options);
-        EXPECT_TRUE(actual.report.conserved());
-        EXPECT_EQ(find(actual.report, "(classify)")->received_packets, 6000u);
-        EXPECT_EQ(actual.report.ports[0].counters.received_packets, 6000u);
-        expect_work(Work::but_long_headers, actual.report);
+        options.workers = 2;
+        std::string input = source(file, 400'000, contiguous);
+        input = input.substr(0, input.size() - 1) + ", queues: 2}";
+        exec::Runtime runtime(configuration(both, input, "sim"), options);
+        runtime.start();
+        for (int change = 0; change < 6; ++change) {
+            const auto now = runtime.configuration();
+            chain::Configuration next = configuration(change % 2 == 0 ? others : both, input, "sim", now.get());
+            ASSERT_NE(next.classified, nullptr);
+            runtime.apply(std::move(next));
+        }
+        ASSERT_TRUE(runtime.wait(std::chrono::seconds(120)));
+        runtime.finish();
+        const exec::Report report = exec::make_report(runtime);
+        EXPECT_EQ(runtime.trouble(), "");
+        EXPECT_TRUE(report.conserved());
+        EXPECT_EQ(find(report, "(classify)")->received_packets, 400'000u);
+        EXPECT_EQ(find(report, "(classify)")->passed_on, 400'000u);
+        expect_work(Work::but_long_headers, report);
     }
 }
 
