@@ -243,7 +243,7 @@ std::string chain_yaml(const Workload& w, const ChainOptions& options, const std
         const std::string name = options.chains == 1 ? "chain" : fmt::format("chain-{}", i);
         text += fmt::format("  {}:\n{}    output: out\n    max-batch: {}\n    max-delay: {}\n    nfs:{}", name,
                             options.chains == 1 ? "    input: in\n" : "", options.max_batch, options.max_delay, nfs);
-        lines += fmt::format("  - {{match: {{src-port: {}-{}}}, chain: {}}}\n",
+        lines += fmt::format("  - {{match: {{port: in, src-port: {}-{}}}, chain: {}}}\n",
                              i == 0 ? 0 : kFirstPort + kPorts * i / options.chains,
                              kFirstPort + kPorts * (i + 1) / options.chains - 1, name);
     }
