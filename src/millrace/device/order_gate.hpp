@@ -4,8 +4,8 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 
+#include "millrace/base/turn_lock.hpp"
 #include "millrace/device/device.hpp"
 
 namespace millrace::device {
@@ -41,7 +41,7 @@ private:
 /// it, so that nobody waits for a batch that takes longer (BatchView::turn). Between devices each batch waits for the
 /// event of the one before.
 struct OrderGate {
-    std::mutex mutex;
+    TurnLock mutex;
     Device* last_device = nullptr;
     EventId last = 0;                  ///< behind the ordered steps of the latest batch; 0: none
     uint64_t batches = 0;              ///< that have passed

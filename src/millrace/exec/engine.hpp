@@ -53,7 +53,7 @@ public:
 class Engine {
 public:
     virtual ~Engine() = default;
-    /// Takes `count` packets into a chain. They reach `Delivery` in this order, now or in a later call.
+    /// Takes `count` packets into a chain. They reach `Delivery` in this order, now or later. Of none: makes it ready.
     virtual void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
                         rte_mbuf* const* mbufs, size_t count) = 0;
     /// Whether `submit` runs the chain before it returns, in place of queueing packets.
@@ -64,7 +64,8 @@ public:
     /// FrameDelivery in this order.
     virtual void submit(const std::shared_ptr<const chain::Program>& /*program*/, ChainCounters& /*counters*/,
                         const io::FrameRun& /*run*/) {}
-    /// Moves on what is under way. Never blocks.
+    /// Moves on what is under way. Never blocks: looks at each batch and queue, delivers what is done, and starts what
+    /// is due. (docs/architecture.md, "What holds everywhere", has the bounds and the exceptions.)
     virtual void poll() = 0;
     /// Packets taken in and not delivered.
     virtual size_t in_flight() const = 0;

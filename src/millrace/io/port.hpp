@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -94,8 +95,11 @@ public:
     virtual uint16_t receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) = 0;
 
     /// Takes the first packets of `mbufs` and sends them in order; returns how many it took. Those are
-    /// the port's from then on (it frees them); the caller keeps the rest and may try again.
+    /// the port's from then on (it frees them); the caller keeps the rest and may try again. Never blocks.
     virtual uint16_t send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) = 0;
+
+    /// A port that takes nothing for so long has lost what is to be sent: it is dropped. Until then it waits.
+    virtual std::chrono::nanoseconds send_patience() const { return std::chrono::milliseconds(100); }
 
     // Ports that keep received frames side by side give them out without mbufs, too, to those who want them so; a
     // queue's packets are then taken by either call.

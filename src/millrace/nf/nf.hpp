@@ -147,8 +147,8 @@ public:
     virtual bool needs_punt_port(uint32_t /*outcome*/) const { return true; }
     /// What led to a decision, for people: "rule 17 (edge.rules:17)". Empty when there is nothing to say.
     virtual std::string explain(const Decision&) const { return {}; }
-    /// An event that the device half or the CPU half emitted. Workers call it one at a time, in order of
-    /// arrival within a worker.
+    /// An event that the device half or the CPU half emitted. Called by one thread at a time, which is no worker's: it
+    /// may allocate, lock and write. In order of arrival within a worker.
     virtual void on_event(const Event&, const PacketInfo&) {}
     virtual std::vector<Statistic> statistics() const { return {}; }
     /// One or more lines on what was loaded ("1,016 rules, 312 KiB"), for `check` and `explain`.

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "millrace/base/running.hpp"
+#include "millrace/base/turn_lock.hpp"
 #include "millrace/chain/classification_table.hpp"
 #include "millrace/io/metadata.hpp"
 
@@ -18,9 +19,12 @@ constexpr uint16_t kDone = 0xffff;
 constexpr size_t kEventsPerVector = kVector * 16;
 
 /// Commits of one NF must not run side by side; workers that share an NF take turns, once a vector.
-std::mutex& commit_mutex(const nf::NetworkFunction* nf) {
-    static std::mutex mutexes[64];
-    return mutexes[(reinterpret_cast<uintptr_t>(nf) >> 6) % 64];
+TurnLock& commit_turn(const nf::NetworkFunction* nf) {
+    struct alignas(64) Turn {
+        TurnLock lock;
+    };
+    static Turn turns[64];
+    return turns[(reinterpret_cast<uintptr_t>(nf) >> 6) % 64].lock;
 }
 
 }  // namespace
@@ -55,7 +59,7 @@ CpuEngine::Halves& CpuEngine::halves_for(const std::shared_ptr<const chain::Prog
         halves->program = program;
         for (const chain::Node& node : program->nodes)
             halves->by_node.push_back(options_.use_cpu_halves ? node.nf->make_cpu_half() : nullptr);
-        if (program->emits_events()) halves->teller.emplace(program);
+        if (program->emits_events()) halves->teller.emplace(program, options_.events);
         halves->chain_name = name_in(options_.track, program->name);
         for (const chain::Node& node : program->nodes) halves->node_names.push_back(name_in(options_.track, node.name));
     }
@@ -145,8 +149,8 @@ void CpuEngine::run_node(const chain::Program& program, size_t index, Halves& ha
         half->process(std::span<Packet* const>(active_.data(), active), decisions_.data());
         return;
     }
-    std::unique_lock<std::mutex> ordered_section;
-    if (type.commit != nullptr && node.nf->commits()) ordered_section = std::unique_lock(commit_mutex(node.nf.get()));
+    std::unique_lock<TurnLock> ordered_section;
+    if (type.commit != nullptr && node.nf->commits()) ordered_section = std::unique_lock(commit_turn(node.nf.get()));
     if (type.ordered()) {
         const MutableView<uint64_t> tickets = type.tickets(tables);
         for (size_t i = 0; i < active; ++i) {

@@ -15,6 +15,7 @@ namespace millrace::exec {
 struct CpuOptions {
     bool use_cpu_halves = true;      ///< else the device halves, with the lanes that each node names
     TimelineTrack* track = nullptr;  ///< what happens when is told there; null: nowhere
+    EventLine* events = nullptr;     ///< the worker's; null: events are told at once
 };
 
 class CpuEngine : public Engine {
@@ -28,6 +29,8 @@ public:
     /// delivering them: for engines that hand packets to the CPU. Counts everything but their arrival.
     void decide(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
                 size_t count, Fate* fates);
+    /// Makes what it needs to run that generation of a chain, before packets come.
+    void prepare(const std::shared_ptr<const chain::Program>& program) { halves_for(program); }
     bool runs_at_once() const override { return true; }
     void poll() override {}
     size_t in_flight() const override { return 0; }

@@ -9,7 +9,7 @@
 namespace millrace::exec {
 namespace {
 
-/// Events reach the host halves one worker at a time.
+/// Without lines events reach the host halves one thread at a time.
 std::mutex& event_mutex() {
     static std::mutex mutex;
     return mutex;
@@ -22,7 +22,8 @@ bool comes_before(const Event& event, const LeftEvents& left) {
 
 }  // namespace
 
-Teller::Teller(std::shared_ptr<const chain::Program> program) : program_(std::move(program)) {
+Teller::Teller(std::shared_ptr<const chain::Program> program, EventLine* line)
+    : program_(std::move(program)), line_(line) {
     size_t most = 0;
     for (const chain::Node& node : program_->nodes) {
         by_node_.push_back(node.type->emits_events ? node.nf->make_teller() : nullptr);
@@ -56,17 +57,17 @@ void Teller::deliver(std::span<Event> stored, std::span<LeftEvents> left, ChainC
 
 void Teller::hand_on(std::span<const Event> events, ChainCounters& counters, const EventPackets& packets) const {
     if (events.empty()) return;
-    const std::lock_guard lock(event_mutex());
+    std::unique_lock<std::mutex> at_once;
+    if (line_ == nullptr) at_once = std::unique_lock(event_mutex());
     for (const Event& event : events) {
-        const Origin from = packets.origin(event.packet);
         const Fate& fate = packets.fates[event.packet];
-        nf::PacketInfo info;
-        info.number = from.number;
-        info.timestamp_ns = from.timestamp_ns;
-        if (from.port < program_->port_names->size()) info.in_port = (*program_->port_names)[from.port];
-        info.dropped = fate.target.kind == chain::Target::Kind::drop && fate.node == event.node;
-        program_->nodes[event.node].nf->on_event(event, info);
-        counters.of_node(event.node).events.add(1);
+        const bool dropped = fate.target.kind == chain::Target::Kind::drop && fate.node == event.node;
+        const Origin from = packets.origin(event.packet);
+        bool told = true;
+        if (line_ != nullptr) told = line_->put(program_, event, from, dropped);
+        else tell(*program_, event, from, dropped);
+        ChainCounters& own = counters.of_node(event.node);
+        (told ? own.events : own.events_lost).add(1);
     }
 }
 

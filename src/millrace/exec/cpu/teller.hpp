@@ -10,16 +10,11 @@
 #include <span>
 #include <vector>
 
+#include "millrace/exec/cpu/event_line.hpp"
 #include "millrace/exec/fate.hpp"
 #include "millrace/exec/report/counters.hpp"
 
 namespace millrace::exec {
-
-/// Where an event's packet came from.
-struct Origin {
-    uint64_t number = 0, timestamp_ns = 0;
-    uint16_t port = 0;
-};
 
 /// The packets of a batch, as events name them.
 struct EventPackets {
@@ -31,10 +26,11 @@ struct EventPackets {
 /// Asks the NFs of one program again. One for each worker and generation, as they have scratch memory.
 class Teller {
 public:
-    explicit Teller(std::shared_ptr<const chain::Program> program);
+    /// `line`: the worker's; null: the host halves are told at once, by one thread at a time.
+    Teller(std::shared_ptr<const chain::Program> program, EventLine* line);
     ~Teller();
-    /// Hands on what was stored, and all events of the packets in `left`; sorts both. Workers take turns. What nobody
-    /// had room for even now, as an NF emits more than it says, is counted as lost.
+    /// Hands on what was stored, and all events of the packets in `left`; sorts both. What nobody
+    /// had room for even now, as an NF emits more than it says or the line was full for too long, is counted as lost.
     void deliver(std::span<Event> stored, std::span<LeftEvents> left, ChainCounters& counters,
                  const EventPackets& packets);
 
@@ -43,6 +39,7 @@ private:
     void ask_again(const LeftEvents& left, ChainCounters& counters, const EventPackets& packets);
 
     const std::shared_ptr<const chain::Program> program_;
+    EventLine* const line_;
     std::vector<std::unique_ptr<nf::CpuHalf>> by_node_;  // null: the device half
     std::vector<Event> storage_;                         // of one packet
 };

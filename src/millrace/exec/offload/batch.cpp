@@ -22,6 +22,9 @@ Batch::Batch(std::shared_ptr<device::Device> device, uint32_t most_packets, size
     }
     mbufs.reserve(n);
     pieces.reserve(n);
+    frame_runs.reserve(n);
+    landings.reserve(n);
+    bursts.reserve(n);
 }
 
 Batch::~Batch() {

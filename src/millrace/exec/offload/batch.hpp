@@ -29,6 +29,7 @@ public:
         laid_out,  ///< of who makes the calls: the worker, or a CallThread. Before it has packets: of the worker
         told,      ///< of the device, which has been told all, or of the worker, if that failed (put_status)
         rest,      ///< back but for what could only be asked for when the results were here
+        back,      ///< of the worker, all of it
     };
 
     /// Room for `most_packets` and as many bytes of frames. Throws device::DeviceError.

@@ -17,6 +17,7 @@ BatchPool::BatchPool(std::shared_ptr<device::Device> device, const OffloadOption
                                                    options.track != nullptr));
         idle_.push_back(batches_.back().get());
     }
+    flying_.reserve(options.depth);
     allocate({kUsualState});
 }
 
@@ -34,7 +35,8 @@ void BatchPool::allocate(const RingNeeds& needs) {
     if (ring_address_ != 0) device_->free(std::exchange(ring_address_, 0));
     has_ = needs;
     const size_t frames = (1 + options_.runs + needs.keepers) * options_.batch_bytes;  // landing takes as much again
-    ring_ = PacketRing((frames + PieceLayout::most_beside_frames(most_packets_, needs)) * (options_.depth + 1));
+    ring_ = PacketRing((frames + PieceLayout::most_beside_frames(most_packets_, needs)) * (options_.depth + 1),
+                       options_.depth);
     ring_address_ = device_->allocate(ring_.size(), "the shared packet buffer");
     const auto regions = std::make_shared<FrameRegions>(
         device_, 3 * options_.depth,
@@ -53,7 +55,7 @@ bool BatchPool::begin() {
 }
 
 void BatchPool::retire() {
-    flying_.pop_front();
+    flying_.erase(flying_.begin());
     ring_.give_back();
 }
 
@@ -62,8 +64,8 @@ void BatchPool::end(Batch& batch) {
     batch.chain = nullptr;
 }
 
-std::deque<Batch*> BatchPool::abandon() {
-    std::deque<Batch*> flying = std::move(flying_);
+std::vector<Batch*> BatchPool::abandon() {
+    std::vector<Batch*> flying = std::move(flying_);
     flying_.clear();
     return flying;
 }

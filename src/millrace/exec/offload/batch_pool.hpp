@@ -1,7 +1,6 @@
 // All batches of an engine, and the device memory that they share.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <vector>
 
@@ -30,13 +29,13 @@ public:
     /// Puts `next()` in flight, with a piece of the packet ring for its layout; false while there is no room for that.
     bool begin();
     /// In order of launch.
-    const std::deque<Batch*>& in_flight() const { return flying_; }
+    const std::vector<Batch*>& in_flight() const { return flying_; }
     /// Gives back the piece of the oldest batch in flight, whose packets are not delivered yet.
     void retire();
     /// Makes it idle, once they are.
     void end(Batch& batch);
     /// None is in flight any more; those that were.
-    std::deque<Batch*> abandon();
+    std::vector<Batch*> abandon();
     /// Lets all kernels that stay end, whatever they are at.
     void stop_residents() const;
 
@@ -51,7 +50,7 @@ private:
     RingNeeds has_;  // room for these
     std::vector<std::unique_ptr<Batch>> batches_;
     std::vector<Batch*> idle_;
-    std::deque<Batch*> flying_;
+    std::vector<Batch*> flying_;  // a few, the oldest first
 };
 
 }  // namespace millrace::exec

@@ -6,9 +6,19 @@
 
 namespace millrace::exec {
 
+ChainQueue::ChainQueue(bool of_runs, size_t most) : of_runs_(of_runs) {
+    // Twice as many places as may wait: what has gone makes room for as many before the rest is moved.
+    if (of_runs) runs_.reserve(2 * most);
+    else packets_.reserve(2 * most);
+    bursts_.reserve(most);
+}
+
 void ChainQueue::add(const io::FrameRun& run) {
     // A worker that polls often gets a frame or two at a time: each run costs as much as a few frames.
-    if (runs_.empty() || !runs_.back().join(run)) runs_.push_back(run);
+    if (runs().empty() || !runs_.back().join(run)) {
+        if (runs_.size() == runs_.capacity()) close_up(runs_, first_run_);
+        runs_.push_back(run);
+    }
     run_packets_ += run.count;
 }
 
@@ -44,14 +54,17 @@ void ChainQueue::take_bursts(size_t count, std::vector<Burst>& taken) {
 void ChainQueue::take_runs(size_t count) {
     run_packets_ -= count;
     while (count > 0) {
-        io::FrameRun& run = runs_.front();
+        io::FrameRun& run = runs_[first_run_];
         if (run.count > count) {
             run = run.part(static_cast<uint32_t>(count), run.count - static_cast<uint32_t>(count));
             return;
         }
         count -= run.count;
-        runs_.pop_front();
+        ++first_run_;
     }
+    if (first_run_ < runs_.size()) return;
+    runs_.clear();
+    first_run_ = 0;
 }
 
 }  // namespace millrace::exec

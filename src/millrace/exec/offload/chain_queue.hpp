@@ -4,7 +4,6 @@
 #include <rte_mbuf.h>
 
 #include <algorithm>
-#include <deque>
 #include <span>
 #include <vector>
 
@@ -29,10 +28,14 @@ public:
         uint16_t length, port;
     };
 
-    /// `of_runs`: for frames without mbufs.
-    explicit ChainQueue(bool of_runs) : of_runs_(of_runs) {}
+    /// `of_runs`: for frames without mbufs. Sets memory aside for `most` that wait; more are taken all the same.
+    ChainQueue(bool of_runs, size_t most);
     bool of_runs() const { return of_runs_; }
 
+    /// Before so many packets are added.
+    void expect(size_t count) {
+        if (packets_.size() + count > packets_.capacity()) close_up(packets_, first_);
+    }
     /// `arrived` follows for what was added.
     void add(rte_mbuf* mbuf) {
         packets_.push_back({mbuf, rte_pktmbuf_mtod(mbuf, const uint8_t*), mbuf->data_len, mbuf->port});
@@ -45,9 +48,10 @@ public:
     /// When the first of them came; some must wait.
     uint64_t oldest() const { return bursts_.front().arrival; }
     std::span<const Waiting> packets() const { return std::span(packets_).subspan(first_); }
-    const std::deque<io::FrameRun>& runs() const { return runs_; }
+    std::span<const io::FrameRun> runs() const { return std::span(runs_).subspan(first_run_); }
+    /// Whether frames of that port wait.
     bool has_run_of(uint16_t port) const {
-        return std::any_of(runs_.begin(), runs_.end(), [&](const io::FrameRun& run) { return run.port == port; });
+        return std::any_of(runs().begin(), runs().end(), [&](const io::FrameRun& run) { return run.port == port; });
     }
     /// Takes the first `count` packets out; `taken` gets their bursts.
     void take(size_t count, std::vector<Burst>& taken);
@@ -58,14 +62,21 @@ public:
     uint64_t hand_overs = 0;  ///< Placement::hand_overs when the states were last known to be the device's
 
 private:
+    /// Moves those that wait to the list's start, over those that have gone.
+    template <class Each>
+    static void close_up(std::vector<Each>& list, size_t& first) {
+        list.erase(list.begin(), list.begin() + static_cast<ptrdiff_t>(first));
+        first = 0;
+    }
     void take_bursts(size_t count, std::vector<Burst>& taken);
     void take_runs(size_t count);
 
     const bool of_runs_;
     std::vector<Waiting> packets_;  // those from `first_` on wait
     size_t first_ = 0;
-    std::deque<io::FrameRun> runs_;  // or these do
-    size_t run_packets_ = 0;         // of them
+    std::vector<io::FrameRun> runs_;  // or these do, from `first_run_` on
+    size_t first_run_ = 0;
+    size_t run_packets_ = 0;  // of them
     std::vector<Burst> bursts_;
 };
 

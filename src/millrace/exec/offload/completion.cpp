@@ -44,7 +44,10 @@ bool bring_home(rte_mbuf* mbuf, const uint8_t* frame, uint16_t length, int32_t d
 Completion::Completion(std::shared_ptr<device::Device> device, Delivery& delivery, FrameDelivery* frames, CpuPath& cpu,
                        const BatchTimeline& timeline, uint32_t most_packets)
     : device_(std::move(device)), delivery_(delivery), frame_delivery_(frames), cpu_(cpu), timeline_(timeline),
-      fates_(most_packets) {}
+      fates_(most_packets) {
+    retries_.reserve(most_packets);
+    visits_.reserve(device::kMaxNodes);
+}
 
 Fate Completion::fate_of(const chain::Program& program, const device::PacketResult& result) {
     const bool known = result.node < program.nodes.size(), classified = program.classifier != nullptr;

@@ -7,8 +7,19 @@
 
 namespace millrace::exec {
 
-CpuPath::CpuPath(Delivery& delivery, FrameDelivery* frames, TimelineTrack* track)
-    : delivery_(delivery), frames_(frames), engine_(delivery, {.track = track}), fates_(nf::kCpuVector) {}
+CpuPath::CpuPath(Delivery& delivery, FrameDelivery* frames, const OffloadOptions& options)
+    : delivery_(delivery), frames_(frames), shares_(options.placement != nullptr),
+      engine_(delivery, {.track = options.track, .events = options.events}),
+      one_by_one_(delivery, {.use_cpu_halves = false, .track = options.track, .events = options.events}),
+      fates_(nf::kCpuVector) {
+    bursts_.reserve(Placement::Member::kMostAtOnce);
+}
+
+void CpuPath::prepare(const ProgramPointer& program) {
+    one_by_one_.prepare(program);
+    // A device alone may never need them, and they may take seconds to make: it is when it is lost that they are made.
+    if (shares_) engine_.prepare(program);
+}
 
 void CpuPath::run(const ProgramPointer& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs) {
     for (size_t i = 0; i < mbufs.size(); i += nf::kCpuVector) {
@@ -40,7 +51,7 @@ void CpuPath::run_all(ChainQueue& queue) {
 
 Fate CpuPath::decide(const ProgramPointer& program, ChainCounters& counters, rte_mbuf* mbuf) {
     Fate fate;
-    engine_.decide(program, counters, &mbuf, 1, &fate);
+    one_by_one_.decide(program, counters, &mbuf, 1, &fate);
     counters.retried_on_cpu.add(1);
     return fate;
 }

@@ -15,9 +15,11 @@ namespace millrace::exec {
 class CpuPath {
 public:
     /// `frames`: whose runs come here; null: there are none.
-    CpuPath(Delivery& delivery, FrameDelivery* frames, TimelineTrack* track);
+    CpuPath(Delivery& delivery, FrameDelivery* frames, const OffloadOptions& options);
     using ProgramPointer = std::shared_ptr<const chain::Program>;
 
+    /// Before packets of that generation of a chain come.
+    void prepare(const ProgramPointer& program);
     /// Packets that have just been received.
     void submit(const ProgramPointer& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count) {
         engine_.submit(program, counters, mbufs, count);
@@ -40,7 +42,10 @@ private:
 
     Delivery& delivery_;
     FrameDelivery* const frames_;
-    CpuEngine engine_;
+    const bool shares_;     // the CPU runs chains beside the device
+    CpuEngine engine_;      // for many packets: makes its CPU halves with the first of them
+    CpuEngine one_by_one_;  // for those that the device leaves to the host: by the device halves, whose tables are
+                            // there
     std::vector<Fate> fates_;
     std::vector<Burst> bursts_;  // of packets that it runs
 };

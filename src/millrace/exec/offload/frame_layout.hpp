@@ -175,6 +175,7 @@ struct Landing {
 
 class Landings {
 public:
+    void reserve(size_t most) { all_.reserve(most); }
     void clear() { all_.clear(); }
     /// The frames from the batch's `first` on lie in `bytes` at `from`. Neighbours become one.
     void add(const uint8_t* from, size_t bytes, size_t first);

@@ -34,7 +34,7 @@ LoadedChain::LoadedChain(std::shared_ptr<const chain::Program> of, ChainCounters
     }
     needs.emitters = program->emitters();
     needs.keepers = program->emitters_from(program->first_changed());
-    if (program->emits_events()) teller = std::make_unique<Teller>(program);
+    if (program->emits_events()) teller = std::make_unique<Teller>(program, options.events);
 }
 
 }  // namespace millrace::exec

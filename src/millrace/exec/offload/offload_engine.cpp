@@ -23,7 +23,7 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
       gate_(options_.gate != nullptr ? options_.gate : device_->order_gate()),
       states_(device_, gate_, options_.patience), timeline_(options_.track, device_),
       submission_(device_, gate_, timeline_, options_), max_batch_(std::min(max_batch, kMostPackets)),
-      batches_(device_, options_, max_batch_, delivery.wants_visits()), cpu_(delivery, options_.frames, options_.track),
+      batches_(device_, options_, max_batch_, delivery.wants_visits()), cpu_(delivery, options_.frames, options_),
       completion_(device_, delivery, options_.frames, cpu_, timeline_, max_batch_) {
     if (options_.placement != nullptr) member_.emplace(options_.placement);
     // A kernel that stays is told through memory.
@@ -49,7 +49,7 @@ ChainQueue& OffloadEngine::queue_for(const std::shared_ptr<const chain::Program>
     });
     if (found != queues_.end() && (*found)->chain->program == program) return **found;
     const bool fresh = found == queues_.end();
-    if (fresh) queues_.push_back(std::make_unique<ChainQueue>(of_runs));
+    if (fresh) queues_.push_back(std::make_unique<ChainQueue>(of_runs, options_.most_waiting));
     ChainQueue& queue = fresh ? *queues_.back() : **found;
     // A new generation of the chain: what waits belongs to the old one and goes first.
     while (queue.waiting() > 0 && !failed_) push_on(queue);
@@ -74,6 +74,12 @@ void OffloadEngine::prepare(ChainQueue& queue, const std::shared_ptr<const chain
                     .idle_below = options_.mode == device::Mode::persistent
                                       ? std::min<size_t>(options_.depth, device::kMostTeams)
                                       : 1};
+    cpu_.prepare(program);
+    {
+        const std::lock_guard lock(gate_->mutex);
+        for (const device::StateArray& state : queue.chain->loaded->states())
+            gate_->restored[state.host].try_emplace(state.bytes, 0);
+    }
     if (batches_.fits(queue.chain->needs)) return;
     while (!batches_.in_flight().empty() && !failed_) finish_front();
     if (!failed_) batches_.fit(queue.chain->needs);
@@ -83,7 +89,9 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
                            rte_mbuf* const* mbufs, size_t count) {
     ChainQueue* const queue = failed_ ? nullptr : &queue_for(program, counters, false);
     if (failed_) return cpu_.submit(program, counters, mbufs, count);
+    if (count == 0) return;
     uint64_t bytes = 0;
+    queue->expect(count);
     for (size_t i = 0; i < count; ++i) {
         bytes += mbufs[i]->data_len;
         queue->add(mbufs[i]);
@@ -103,9 +111,11 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
     counters.received_packets.add(run.count);
     counters.received_bytes.add(bytes);
     ChainQueue* const queue = failed_ ? nullptr : &queue_for(program, counters, true);
-    // A port's frames are given back in the order in which they came, whatever chain they went through.
+    if (run.count == 0) return;
+    // A port's frames are given back in the order in which they came, whatever chain they went through. They go through
+    // one, but for a change of configuration.
     for (const auto& other : queues_)
-        while (other.get() != queue && other->has_run_of(run.port) && !failed_) push_on(*other);
+        while (other.get() != queue && other->of_runs() && !failed_ && other->has_run_of(run.port)) push_on(*other);
     if (failed_) return cpu_.run(program, counters, run);
     queue->add(run);
     queue->arrived(rte_rdtsc(), run.count);
@@ -211,6 +221,21 @@ bool OffloadEngine::run_here(ChainQueue& queue) {
 bool OffloadEngine::finish_front() {
     if (batches_.in_flight().empty() || failed_) return false;
     Batch& batch = *batches_.in_flight().front();
+    if (batch.state.load(std::memory_order_acquire) != Batch::State::back && !comes_back(batch)) return false;
+    // The batch waits for room for its events, so that the worker need not.
+    if (options_.events != nullptr &&
+        options_.events->room() < std::min<size_t>(batch.stored_events(), EventLine::kPlaces))
+        return false;
+    if (!states_.restore(*batch.chain, batch.back(batch.piece.snapshot_at), batch.order_had())) {
+        fail_over(Status::lost);
+        return false;
+    }
+    take_in(batch);
+    return true;
+}
+
+/// Looks whether the oldest batch is back, all of it.
+bool OffloadEngine::comes_back(Batch& batch) {
     const Batch::State state = batch.state.load(std::memory_order_acquire);
     if (state == Batch::State::laid_out) {
         if (too_late(batch.launched)) fail_over(Status::lost);
@@ -235,13 +260,11 @@ bool OffloadEngine::finish_front() {
         status = completion_.fetch_rest(batch);
         if (status == Status::ok) return false;
     }
-    if (status == Status::ok && !states_.restore(*batch.chain, batch.back(batch.piece.snapshot_at), batch.order_had()))
-        status = Status::lost;
     if (status != Status::ok) {
         fail_over(status);
         return false;
     }
-    take_in(batch);
+    batch.state.store(Batch::State::back, std::memory_order_relaxed);
     return true;
 }
 
@@ -270,7 +293,7 @@ void OffloadEngine::fail_over(Status status) {
                   : status == Status::lost ? "the device is lost"
                                            : "a copy, a kernel or an allocation has failed",
                   in_flight_);
-    const std::deque<Batch*> flying = batches_.abandon();
+    const std::vector<Batch*> flying = batches_.abandon();
     if (member_) {
         member_->end_batches(flying.size());
         member_->rest();

@@ -49,6 +49,7 @@ private:
     bool run_here(ChainQueue& queue);
     void stop_residents();
     bool finish_front();
+    bool comes_back(Batch& batch);
     bool too_late(uint64_t since) const {
         return to_nanoseconds(rte_rdtsc() - since) > static_cast<uint64_t>(options_.patience.count());
     }

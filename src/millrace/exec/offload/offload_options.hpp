@@ -7,6 +7,7 @@
 
 #include "millrace/device/order_gate.hpp"
 #include "millrace/device/device.hpp"
+#include "millrace/exec/cpu/event_line.hpp"
 #include "millrace/exec/engine.hpp"
 #include "millrace/exec/hybrid/placement.hpp"
 #include "millrace/exec/offload/call_thread.hpp"
@@ -27,12 +28,14 @@ struct OffloadOptions {
     unsigned workers = 1;                            ///< that share the device, this one among them
     bool graphs = false;             ///< one graph tells the device of a batch, and not a call for each copy and kernel
     TimelineTrack* track = nullptr;  ///< what happens when is told there; null: nowhere
+    EventLine* events = nullptr;     ///< the worker's; null: events are told at once
     std::shared_ptr<device::OrderGate> gate;  ///< of all devices that run these chains; null: there is one
     size_t full_burst = SIZE_MAX;          ///< so many packets submitted at once say that more are there to be received
     std::shared_ptr<Placement> placement;  ///< of chains that the CPU shares with the device; null: all packets go
                                            ///< there
-    bool pinned = false;                   ///< all receive buffers are known to the device (Device::pin)
-    bool runs = false;                     ///< frames may come side by side; then `frames` takes them
+    size_t most_waiting = size_t{1} << 14;  ///< packets of a chain that may wait: memory for so many is set aside
+    bool pinned = false;                    ///< all receive buffers are known to the device (Device::pin)
+    bool runs = false;                      ///< frames may come side by side; then `frames` takes them
     FrameDelivery* frames = nullptr;
     bool calls_by_thread = false;  ///< one thread for each device makes the calls of its driver for all workers
     std::shared_ptr<CallThread> call_thread;                     ///< that one; null: the worker makes its own

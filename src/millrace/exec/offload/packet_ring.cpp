@@ -22,6 +22,6 @@ size_t PacketRing::take(size_t bytes) {
     return at;
 }
 
-void PacketRing::give_back() { taken_.pop_front(); }
+void PacketRing::give_back() { taken_.erase(taken_.begin()); }
 
 }  // namespace millrace::exec

@@ -3,8 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <utility>
+#include <vector>
 
 namespace millrace::exec {
 
@@ -13,7 +13,8 @@ namespace millrace::exec {
 /// S = T · max(L) · α; T · L is what is in flight, at most `depth` batches, and α covers the turn-over.
 class PacketRing {
 public:
-    explicit PacketRing(size_t bytes) : bytes_(bytes) {}
+    /// `pieces`: most that are taken at once.
+    explicit PacketRing(size_t bytes, size_t pieces = 4) : bytes_(bytes) { taken_.reserve(pieces); }
     static constexpr size_t kNoRoom = SIZE_MAX;
     /// `bytes` in one piece; its offset, or kNoRoom while batches in flight are in the way.
     size_t take(size_t bytes);
@@ -24,7 +25,7 @@ public:
 private:
     size_t bytes_;
     size_t tail_ = 0;
-    std::deque<std::pair<size_t, size_t>> taken_;
+    std::vector<std::pair<size_t, size_t>> taken_;  // a few, the oldest first
 };
 
 }  // namespace millrace::exec

@@ -28,7 +28,7 @@ void Submission::put(Batch& batch) {
 /// All calls that a batch takes.
 Status Submission::put_on_stream(Batch& batch) {
     if (graphs_) device_->hold(batch.stream);
-    std::unique_lock<std::mutex> in_order;
+    std::unique_lock<TurnLock> in_order;
     Status status = send(batch);
     if (status == Status::ok) status = run_steps(batch, in_order);
     if (status == Status::ok) status = fetch(batch);
@@ -104,7 +104,7 @@ Status Submission::send_landings(Batch& batch) {
 
 /// `in_order` is to be held, if it is, until the batch has been submitted: batches of several devices follow each other
 /// in the order of their launches.
-Status Submission::run_steps(Batch& batch, std::unique_lock<std::mutex>& in_order) {
+Status Submission::run_steps(Batch& batch, std::unique_lock<TurnLock>& in_order) {
     const auto is_ordered = [](const device::Step& step) { return step.in_order(); };
     const std::vector<device::Step>& steps = batch.chain->loaded->steps();
     const auto first = std::find_if(steps.begin(), steps.end(), is_ordered);

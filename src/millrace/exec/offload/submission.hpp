@@ -25,7 +25,7 @@ private:
     device::Status send_rows(Batch& batch);
     device::Status send_packed(Batch& batch);
     device::Status send_landings(Batch& batch);
-    device::Status run_steps(Batch& batch, std::unique_lock<std::mutex>& in_order);
+    device::Status run_steps(Batch& batch, std::unique_lock<TurnLock>& in_order);
     device::Status cross(Batch& batch);
     static void list_back(const Batch& batch, std::vector<device::CopyPiece>& pieces);
     device::Status fetch(Batch& batch);

@@ -60,7 +60,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     check_outputs(configuration, ports_);
     for (const auto& port : ports_) {
         const bool shared = port->info().send_queues < options_.workers;
-        send_locks_.push_back(shared ? std::make_unique<std::mutex>() : nullptr);
+        send_locks_.push_back(shared ? std::make_unique<TurnLock>() : nullptr);
     }
     devices_ = !options_.devices.empty() ? options_.devices : device::open_devices(configuration.runs_on.devices);
     if (devices_.size() > 1) options_.offload.gate = std::make_shared<device::OrderGate>();
@@ -77,6 +77,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
         options_.offload.placement = std::make_shared<Placement>();
     }
     pin_packets();
+    options_.offload.most_waiting = most_packets();
     if (!options_.verdict_file.empty())
         verdicts_ = std::make_unique<VerdictLog>(options_.verdict_file, configuration.port_names,
                                                  configuration.reporter);
@@ -95,6 +96,7 @@ Runtime::~Runtime() {
     for (std::thread& thread : threads_)
         if (thread.joinable()) thread.join();
     workers_.clear();
+    events_.finish();
     for (Injection left; injections_.take(left);) rte_pktmbuf_free(left.packet);
     for (const auto& port : ports_) port->close();
     for (const auto& [device, memory] : pinned_) device->unpin(memory);
@@ -115,11 +117,20 @@ void Runtime::pin_packets() {
             }
 }
 
-std::vector<Runtime::Ready> Runtime::make_ready(const chain::Configuration& configuration) const {
+/// How many packets there can be at once.
+size_t Runtime::most_packets() const {
+    size_t most = size_t{1} << 14;  // ports without pools have frames side by side
+    for (const auto& port : ports_)
+        for (const io::PacketPool* pool : port->pools()) most += pool->packets();
+    return most;
+}
+
+std::vector<Runtime::Ready> Runtime::make_ready(const chain::Configuration& configuration) {
     std::vector<Ready> all;
     for (const auto& program : chain::programs_of(configuration)) {
         Ready& ready = all.emplace_back();
         ready.program = program;
+        if (program->emits_events()) events_.start();
         for (const auto& device : devices_)
             // Of a device that has failed, the workers are on the CPU.
             if (device->state() == device::Status::ok)
@@ -335,6 +346,8 @@ void Runtime::finish() {
             add_trouble({{}, e.what(), ""});
         }
     };
+    events_.finish();
+    if (!events_.trouble().empty()) add_trouble({{}, events_.trouble(), ""});
     for (const auto& port : ports_) {
         attempt([&] { port->flush(); });
         attempt([&] { port->close(); });

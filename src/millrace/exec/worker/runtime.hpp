@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "millrace/base/queue.hpp"
+#include "millrace/base/turn_lock.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/exec/worker/injection.hpp"
 #include "millrace/exec/offload/offload_engine.hpp"
@@ -94,6 +95,7 @@ public:
 private:
     friend class Worker;
     void pin_packets();
+    size_t most_packets() const;
     void add_trouble(Diagnostic trouble);
     void gather_news();
     /// What a generation of a chain needs besides its program, made before any worker meets it.
@@ -102,7 +104,7 @@ private:
         std::vector<std::shared_ptr<device::LoadedProgram>> loaded;  // keeps its tables on the devices
         std::vector<std::unique_ptr<nf::CpuHalf>> halves;            // keep what the workers' CPU halves share
     };
-    std::vector<Ready> make_ready(const chain::Configuration& configuration) const;
+    std::vector<Ready> make_ready(const chain::Configuration& configuration);
     void run(const std::vector<Worker*>& workers);
     std::optional<unsigned> core(size_t thread) const;
     /// Throws ConfigError where packets could not go from the running configuration to this one.
@@ -113,12 +115,13 @@ private:
     std::shared_ptr<const chain::Configuration> retired_;  // the generation before
     std::vector<std::unique_ptr<io::Port>> ports_;
     uint32_t headroom_bytes_ = 0, tailroom_bytes_ = 0;       // what the ports' buffers leave for the chains to grow
-    std::vector<std::unique_ptr<std::mutex>> send_locks_;    // by port, where workers share a queue
+    std::vector<std::unique_ptr<TurnLock>> send_locks_;      // by port, where workers share a queue
     std::vector<std::shared_ptr<CallThread>> call_threads_;  // of the devices, if they are asked for
     std::vector<std::shared_ptr<device::Device>> devices_;   // dealt to the workers in turn; none: the cpu
     std::vector<std::pair<std::shared_ptr<device::Device>, void*>> pinned_;  // packet memory that devices were told of
     std::vector<Ready> ready_;                                               // this generation's
     BoundedQueue<Injection> injections_{1024};                               // for the first worker
+    EventThread events_;
     std::unique_ptr<VerdictLog> verdicts_;
     std::unique_ptr<Timeline> timeline_;
     std::vector<std::unique_ptr<Worker>> workers_;

@@ -3,6 +3,7 @@
 #include <rte_cycles.h>
 #include <rte_pause.h>
 
+#include "millrace/chain/classified.hpp"
 #include "millrace/exec/hybrid/hand_over_engine.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 
@@ -13,16 +14,18 @@ std::unique_ptr<Engine> make_engine(Delivery& delivery, FrameDelivery& frames,
                                     const std::shared_ptr<device::Device>& device,
                                     const std::shared_ptr<CallThread>& call_thread,
                                     const chain::Configuration& configuration, const RuntimeOptions& options,
-                                    TimelineTrack* track) {
+                                    EventLine& events, TimelineTrack* track) {
     if (device == nullptr) {
         CpuOptions cpu = options.cpu;
         cpu.track = track;
+        cpu.events = &events;
         return std::make_unique<CpuEngine>(delivery, cpu);
     }
     uint32_t max_batch = 1;
     for (const auto& program : configuration.chains) max_batch = std::max(max_batch, program->max_batch);
     OffloadOptions offload = options.offload;
     offload.track = track;
+    offload.events = &events;
     offload.full_burst = options.burst;
     offload.frames = &frames;
     offload.call_thread = call_thread;
@@ -32,7 +35,8 @@ std::unique_ptr<Engine> make_engine(Delivery& delivery, FrameDelivery& frames,
 }  // namespace
 
 Worker::Worker(Runtime& runtime, unsigned index)
-    : runtime_(runtime), index_(index), outgoing_(runtime.ports_.size()), burst_(runtime.options_.burst) {
+    : runtime_(runtime), index_(index), outgoing_(runtime.ports_.size()), events_(runtime.events_.add_line()),
+      burst_(runtime.options_.burst) {
     freed_.reserve(device::kMaxNodes * nf::kCpuVector);
     for (const auto& port : runtime.ports_) {
         const std::vector<const io::PacketPool*> pools = port->pools();
@@ -46,15 +50,20 @@ Worker::Worker(Runtime& runtime, unsigned index)
                                  ? nullptr
                                  : runtime.call_threads_[index % runtime.call_threads_.size()];
     const auto make = [&](Delivery& delivery) {
-        return make_engine(delivery, *this, device, call_thread, *configuration_, runtime.options_, track);
+        return make_engine(delivery, *this, device, call_thread, *configuration_, runtime.options_, events_, track);
     };
     if (runtime.options_.threading == Threading::master_worker)
         engine_ = std::make_unique<HandOverEngine>(*this, make, runtime.core(index));
     else engine_ = make(*this);
+    make_chains_ready();
 }
 
 Worker::~Worker() {
     engine_.reset();  // it may still deliver, and count
+    flush();
+    for (Outgoing& outgoing : outgoing_) drop_unsent(outgoing);
+    for (const auto& mbufs : passed_on_)
+        for (rte_mbuf* mbuf : mbufs) rte_pktmbuf_free(mbuf);
 }
 
 ChainCounters& Worker::counters_for(const chain::Program& program) {
@@ -103,10 +112,52 @@ void Worker::take_generation() {
     classified_counters_ = configuration_->classified != nullptr && !runtime_.devices_.empty()
                                ? &counters_for_classified(*configuration_->classified)
                                : nullptr;
-    passed_on_.resize(configuration_->chains.size());
-    classified_.resize(configuration_->chains.size());
+    keep_room();
+    if (engine_ != nullptr) make_chains_ready();
     taken_generation_.store(configuration_->generation, std::memory_order_release);
     runtime_.changed_.notify_all();
+}
+
+/// Has the engine load all chains before packets come. Kernels that stay are started with a chain's first packets:
+/// there is room for few of them, and not every worker meets every chain.
+void Worker::make_chains_ready() {
+    if (runtime_.options_.offload.mode == device::Mode::persistent) return;
+    for (const auto& program : chain::programs_of(*configuration_))
+        engine_->submit(program,
+                        program->classifier != nullptr ? *classified_counters_ : *chain_counters_[program->index],
+                        nullptr, 0);
+    for (const auto& port : runtime_.ports_) {
+        if (!port->receives_runs() || !engine_->takes_runs()) continue;
+        const uint16_t chain = configuration_->classification.chain_of_port(port->index());
+        if (chain != chain::kNoChain)
+            engine_->submit(configuration_->chains[chain], *chain_counters_[chain], io::FrameRun{});
+        else if (classified_counters_ != nullptr)
+            engine_->submit(configuration_->classified, *classified_counters_, io::FrameRun{});
+    }
+}
+
+/// Sets memory aside for all packets that there can be, so that none is while they flow. What is not used costs nothing
+/// but addresses.
+void Worker::keep_room() {
+    const size_t chains = configuration_->chains.size(), most = runtime_.options_.offload.most_waiting;
+    passed_on_.resize(chains);
+    classified_.resize(chains);
+    for (const auto& program : configuration_->chains)
+        for (const chain::Node& node : program->nodes)
+            for (const chain::Target& target : node.targets)
+                if (target.kind == chain::Target::Kind::chain) passed_on_[target.value].reserve(most);
+    for (Classified& own : classified_) {
+        own.mbufs.reserve(std::max(burst_.size(), nf::kCpuVector));
+        own.fates.reserve(nf::kCpuVector);
+    }
+    visits_in_chain_.reserve(kMaxNodes);
+    passing_.reserve(most);
+    chains_passed_to_.reserve(chains);
+    chains_of_burst_.reserve(chains);
+    for (Outgoing& outgoing : outgoing_) {
+        outgoing.mbufs.reserve(most);
+        outgoing.runs.reserve(most);
+    }
 }
 
 bool Worker::advance() {
@@ -117,20 +168,24 @@ bool Worker::advance() {
     }
     const bool stopping = runtime_.stopping_.load(std::memory_order_relaxed);
     if (turn() > 0) return true;
-    if (engine_->in_flight() > 0 || !(stopping || inputs_exhausted())) {
+    if (engine_->in_flight() > 0 || unsent_ > 0 || !(stopping || inputs_exhausted())) {
         rte_pause();
         return true;
     }
     engine_->drain();
     submit_passed_on();
-    flush();
+    do flush();
+    while (unsent_ > 0);
     // Nobody is to wait for it to take another generation.
     taken_generation_.store(UINT64_MAX, std::memory_order_release);
     return false;
 }
 
 size_t Worker::turn() {
-    const size_t received = runtime_.stopping_.load(std::memory_order_relaxed) ? 0 : receive_all();
+    // What has come in goes on first: a port that takes nothing now, or alerts that wait to be written, hold up what
+    // would come in, and nothing else.
+    const bool behind = unsent_ >= burst_.size() || events_.crowded();
+    const size_t received = behind || runtime_.stopping_.load(std::memory_order_relaxed) ? 0 : receive_all();
     if (index_ == 0) take_injected();
     engine_->poll();
     submit_passed_on();
@@ -229,17 +284,20 @@ void Worker::take_injected() {
     }
 }
 
+void Worker::pass_on(uint16_t chain, std::span<rte_mbuf* const> mbufs) {
+    std::vector<rte_mbuf*>& next = passed_on_[chain];
+    if (next.empty()) chains_passed_to_.push_back(chain);
+    next.insert(next.end(), mbufs.begin(), mbufs.end());
+}
+
 void Worker::submit_passed_on() {
-    // Chains lead to each other without circles, so this ends.
-    for (bool any = true; any;) {
-        any = false;
-        for (uint16_t chain = 0; chain < passed_on_.size(); ++chain) {
-            if (passed_on_[chain].empty()) continue;
-            any = true;
-            const std::vector<rte_mbuf*> mbufs = std::move(passed_on_[chain]);
-            passed_on_[chain].clear();
-            submit(chain, mbufs.data(), mbufs.size());
-        }
+    // Chains lead to each other without circles, so this ends. The list gets more underway.
+    while (!chains_passed_to_.empty()) {
+        const uint16_t chain = chains_passed_to_.front();
+        chains_passed_to_.erase(chains_passed_to_.begin());
+        passing_.swap(passed_on_[chain]);
+        submit(chain, passing_.data(), passing_.size());
+        passing_.clear();
     }
 }
 

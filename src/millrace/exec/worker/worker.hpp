@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "millrace/chain/configuration.hpp"
+#include "millrace/exec/cpu/event_line.hpp"
 #include "millrace/exec/engine.hpp"
 #include "millrace/io/port.hpp"
 
@@ -56,7 +57,10 @@ private:
         };
         std::vector<rte_mbuf*> mbufs;
         std::vector<Run> runs;
+        uint64_t stuck_since = 0;  ///< when the port was first offered packets and took none (TSC); 0: it takes some
 
+        /// The first `count` have gone.
+        void remove(size_t count);
         void add(std::span<rte_mbuf* const> more, ChainCounters* sender) {
             mbufs.insert(mbufs.end(), more.begin(), more.end());
             if (!runs.empty() && runs.back().sender == sender) runs.back().count += more.size();
@@ -77,6 +81,7 @@ private:
     size_t receive_all();
     void classify(uint16_t port, rte_mbuf** mbufs, uint16_t count);
     void submit(uint16_t chain, rte_mbuf* const* mbufs, size_t count);
+    void pass_on(uint16_t chain, std::span<rte_mbuf* const> mbufs);
     void submit_passed_on();
     size_t receive_run(io::Port& port);
     void deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run,
@@ -94,11 +99,15 @@ private:
     void punt_copy(const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf, const Fate& fate);
     void take_injected();
     void send_out(uint16_t port);
+    size_t offer(io::Port& port, std::span<rte_mbuf* const> mbufs, ChainCounters* sender);
+    static bool gives_up(const io::Port& port, Outgoing& outgoing);
+    static void drop_unsent(Outgoing& outgoing);
     void send_frames(uint16_t port, const io::FrameRun& run, std::span<const io::FramePieces> frames,
                      ChainCounters& sender);
     uint16_t send_queue(const io::Port& port) const;
-    void send_run(io::Port& port, std::span<rte_mbuf*> mbufs, ChainCounters* sender);
     void flush();
+    void keep_room();
+    void make_chains_ready();
     bool inputs_exhausted() const;
 
     Runtime& runtime_;
@@ -112,10 +121,14 @@ private:
     std::vector<std::unique_ptr<ChainCounters>> all_counters_;
     Counter unclassified_, stray_injections_, receive_cycles_;
     std::vector<std::vector<rte_mbuf*>> passed_on_;  // by chain
+    std::vector<uint16_t> chains_passed_to_;         // that have some there, in order of their first packet
+    std::vector<rte_mbuf*> passing_;                 // those of one chain, while it takes them in
     std::vector<Classified> classified_;             // by chain, of one burst
     std::vector<uint16_t> chains_of_burst_;          // that have some there, in order of their first packet
     std::vector<Visit> visits_in_chain_;             // of a packet
     std::vector<Outgoing> outgoing_;                 // by port
+    size_t unsent_ = 0;                              // packets there, of the port that has most, after the last turn
+    EventLine& events_;
     std::vector<rte_mbuf*> burst_;
     std::vector<const io::PacketPool*> pools_;  // by port: for copies of frames that can't go on without mbufs
     std::vector<rte_mbuf*> freed_;

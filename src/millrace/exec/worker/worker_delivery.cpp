@@ -1,8 +1,9 @@
 // What becomes of packets that have gone through a chain: sent, dropped, punted, passed on to the next chain.
-#include <rte_pause.h>
+#include <rte_cycles.h>
 
 #include <algorithm>
 
+#include "millrace/exec/cpu/cpu_engine.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
 #include "millrace/io/metadata.hpp"
@@ -11,8 +12,7 @@
 namespace millrace::exec {
 namespace {
 
-// A port that does not take packets for this many tries in a row has lost them.
-constexpr unsigned kSendTries = 200'000;
+constexpr size_t kMostOffered = 512;  // packets at once
 
 }  // namespace
 
@@ -104,12 +104,10 @@ void Worker::deliver_alike(const chain::Program& program, ChainCounters& counter
             break;
         }
         case Kind::port: outgoing_[fate.target.value].add(mbufs, &counters); break;
-        case Kind::chain: {
+        case Kind::chain:
             counters.passed_on.add(mbufs.size());
-            std::vector<rte_mbuf*>& next = passed_on_[fate.target.value];
-            next.insert(next.end(), mbufs.begin(), mbufs.end());
+            pass_on(fate.target.value, mbufs);
             break;
-        }
         case Kind::punt:
             if (nf::PuntTaker* const taker = program.nodes[fate.node].nf->punt_taker()) {
                 for (size_t i = 0; i < mbufs.size(); ++i) punt(counters, mbufs[i], *taker, fates[i].decision);
@@ -191,16 +189,56 @@ void Worker::send_by_all(ChainCounters& counters, std::span<rte_mbuf* const> mbu
     }
 }
 
-/// Sends what waits for a port; a packet that it does not take is dropped by name after many tries.
-void Worker::send_out(uint16_t port) {
-    Outgoing& outgoing = outgoing_[port];
-    std::unique_lock<std::mutex> shared_queue;
-    if (runtime_.send_locks_[port]) shared_queue = std::unique_lock(*runtime_.send_locks_[port]);
-    rte_mbuf** mbufs = outgoing.mbufs.data();
-    for (const Outgoing::Run& run : outgoing.runs) {
-        send_run(*runtime_.ports_[port], {mbufs, run.count}, run.sender);
-        mbufs += run.count;
+void Worker::Outgoing::remove(size_t count) {
+    mbufs.erase(mbufs.begin(), mbufs.begin() + static_cast<ptrdiff_t>(count));
+    size_t whole = 0;
+    for (; count > 0 && runs[whole].count <= count; ++whole) count -= runs[whole].count;
+    if (count > 0) runs[whole].count -= count;
+    runs.erase(runs.begin(), runs.begin() + static_cast<ptrdiff_t>(whole));
+}
+
+/// Offers a port what waits for it until it takes no more. The rest stays for the next turn, and is dropped by name
+/// when the port has taken nothing for too long.
+void Worker::send_out(uint16_t port_index) {
+    Outgoing& outgoing = outgoing_[port_index];
+    io::Port& port = *runtime_.ports_[port_index];
+    size_t taken = 0;
+    {
+        std::unique_lock<TurnLock> shared_queue;
+        if (runtime_.send_locks_[port_index]) shared_queue = std::unique_lock(*runtime_.send_locks_[port_index]);
+        for (const Outgoing::Run& run : outgoing.runs) {
+            const size_t of_run = offer(port, std::span(outgoing.mbufs).subspan(taken, run.count), run.sender);
+            taken += of_run;
+            if (of_run < run.count) break;
+        }
     }
+    if (taken == outgoing.mbufs.size()) {
+        outgoing.mbufs.clear();
+        outgoing.runs.clear();
+        outgoing.stuck_since = 0;
+        return;
+    }
+    if (taken > 0) {
+        outgoing.remove(taken);
+        outgoing.stuck_since = 0;
+    } else if (gives_up(port, outgoing)) {
+        drop_unsent(outgoing);
+    }
+}
+
+/// Whether a port that has just taken nothing is one that will not.
+bool Worker::gives_up(const io::Port& port, Outgoing& outgoing) {
+    if (!port.can_send()) return true;
+    const uint64_t now = rte_rdtsc();
+    if (outgoing.stuck_since == 0) outgoing.stuck_since = now;
+    return to_nanoseconds(now - outgoing.stuck_since) > static_cast<uint64_t>(port.send_patience().count());
+}
+
+void Worker::drop_unsent(Outgoing& outgoing) {
+    for (const Outgoing::Run& run : outgoing.runs)
+        if (run.sender != nullptr) run.sender->exit_drops[static_cast<size_t>(ExitDrop::transmit_full)].add(run.count);
+    if (!outgoing.mbufs.empty())
+        rte_pktmbuf_free_bulk(outgoing.mbufs.data(), static_cast<unsigned>(outgoing.mbufs.size()));
     outgoing.mbufs.clear();
     outgoing.runs.clear();
 }
@@ -209,30 +247,30 @@ uint16_t Worker::send_queue(const io::Port& port) const {
     return static_cast<uint16_t>(port.info().send_queues == 0 ? 0 : index_ % port.info().send_queues);
 }
 
-void Worker::send_run(io::Port& port, std::span<rte_mbuf*> mbufs, ChainCounters* sender) {
-    const uint16_t queue = send_queue(port);
+/// How many of them the port takes.
+size_t Worker::offer(io::Port& port, std::span<rte_mbuf* const> mbufs, ChainCounters* sender) {
+    if (!port.can_send()) return 0;
     const auto bytes_of = [](std::span<rte_mbuf* const> some) {
         uint64_t bytes = 0;
         for (const rte_mbuf* mbuf : some) bytes += mbuf->data_len;
         return bytes;
     };
-    for (unsigned tries = 0; !mbufs.empty() && tries < kSendTries;) {
+    const uint16_t queue = send_queue(port);
+    size_t all = 0;
+    while (all < mbufs.size()) {
         // The port owns what it takes, so bytes are counted before.
-        const auto asked = mbufs.first(std::min<size_t>(mbufs.size(), 512));
+        const auto asked = mbufs.subspan(all, std::min(mbufs.size() - all, kMostOffered));
         const uint64_t bytes = bytes_of(asked);
-        const uint16_t taken = port.can_send() ? port.send(queue, asked.data(), static_cast<uint16_t>(asked.size()))
-                                               : 0;
+        const uint16_t taken = port.send(queue, const_cast<rte_mbuf**>(asked.data()),
+                                         static_cast<uint16_t>(asked.size()));
+        if (taken == 0) break;
         if (sender != nullptr) {
             sender->sent_packets.add(taken);
             sender->sent_bytes.add(bytes - bytes_of(asked.subspan(taken)));
         }
-        mbufs = mbufs.subspan(taken);
-        tries = taken > 0 ? 0 : tries + 1;
-        if (taken == 0) rte_pause();
+        all += taken;
     }
-    if (mbufs.empty()) return;
-    if (sender != nullptr) sender->exit_drops[static_cast<size_t>(ExitDrop::transmit_full)].add(mbufs.size());
-    rte_pktmbuf_free_bulk(mbufs.data(), static_cast<unsigned>(mbufs.size()));
+    return all;
 }
 
 /// Frames go on without mbufs where they are dropped, and where their port can send them so.
@@ -268,19 +306,30 @@ void Worker::deliver_frames(const chain::Program& program, ChainCounters& counte
 
 void Worker::send_frames(uint16_t port_index, const io::FrameRun& run, std::span<const io::FramePieces> frames,
                          ChainCounters& sender) {
-    if (!outgoing_[port_index].mbufs.empty()) send_out(port_index);  // those came first
-    std::unique_lock<std::mutex> shared_queue;
-    if (runtime_.send_locks_[port_index]) shared_queue = std::unique_lock(*runtime_.send_locks_[port_index]);
+    Outgoing& outgoing = outgoing_[port_index];
+    if (!outgoing.mbufs.empty()) send_out(port_index);  // those came first
     io::Port& port = *runtime_.ports_[port_index];
-    for (unsigned tries = 0; !frames.empty() && tries < kSendTries;) {
-        const io::SentFrames sent = port.send_frames(send_queue(port), run, frames);
-        sender.sent_packets.add(sent.frames);
-        sender.sent_bytes.add(sent.bytes);
-        frames = frames.subspan(sent.frames);
-        tries = sent.frames > 0 ? 0 : tries + 1;
-        if (sent.frames == 0) rte_pause();
+    if (outgoing.mbufs.empty()) {
+        std::unique_lock<TurnLock> shared_queue;
+        if (runtime_.send_locks_[port_index]) shared_queue = std::unique_lock(*runtime_.send_locks_[port_index]);
+        while (!frames.empty()) {
+            const io::SentFrames sent = port.send_frames(send_queue(port), run, frames);
+            if (sent.frames == 0) break;
+            sender.sent_packets.add(sent.frames);
+            sender.sent_bytes.add(sent.bytes);
+            frames = frames.subspan(sent.frames);
+            outgoing.stuck_since = 0;
+        }
+        if (frames.empty()) return;
+        if (gives_up(port, outgoing))
+            return sender.exit_drops[static_cast<size_t>(ExitDrop::transmit_full)].add(frames.size());
     }
-    sender.exit_drops[static_cast<size_t>(ExitDrop::transmit_full)].add(frames.size());
+    // What waits does so in packets of its own: the frames' memory is the port's again that received them.
+    for (const io::FramePieces& frame : frames) {
+        rte_mbuf* const copy = copy_of(run, frame);
+        if (copy != nullptr) outgoing.add({&copy, 1}, &sender);
+        else sender.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(1);
+    }
 }
 
 rte_mbuf* Worker::copy_of(const io::FrameRun& run, const io::FramePieces& frame) {
@@ -308,8 +357,12 @@ void Worker::give_back(const io::FrameRun& run) {
 }
 
 void Worker::flush() {
-    for (uint16_t port = 0; port < outgoing_.size(); ++port)
-        if (!outgoing_[port].mbufs.empty()) send_out(port);
+    unsent_ = 0;
+    for (uint16_t port = 0; port < outgoing_.size(); ++port) {
+        if (outgoing_[port].mbufs.empty()) continue;
+        send_out(port);
+        unsent_ = std::max(unsent_, outgoing_[port].mbufs.size());
+    }
 }
 
 }  // namespace millrace::exec

@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 
@@ -15,15 +16,20 @@ CaptureSpool::CaptureSpool(std::unique_ptr<CaptureWriter> writer)
     pthread_setname_np(thread_.native_handle(), "capture writer");
 }
 
-void CaptureSpool::put(rte_mbuf* packet) {
+bool CaptureSpool::put(rte_mbuf* packet) {
     // A port that receives into a pool that is nearly empty would lose packets, which a capture must not.
     constexpr uint64_t kLookEvery = 32;
+    if (freed_.load(std::memory_order_acquire) < to_free_first_.load(std::memory_order_relaxed)) return false;
+    const rte_mempool* const pool = packet->pool;
     // Before the packet is in the queue: so all that lies before it there has been counted when it has been.
     const uint64_t number = put_.fetch_add(1, std::memory_order_relaxed) + 1;
-    const rte_mempool* const pool = packet->pool;
-    while (!waiting_.put(packet)) std::this_thread::yield();
-    if (number % kLookEvery != 0 || rte_mempool_avail_count(pool) > pool->size / 4) return;
-    while (freed_.load(std::memory_order_acquire) < number) std::this_thread::yield();
+    if (!waiting_.put(packet)) {
+        put_.fetch_sub(1, std::memory_order_relaxed);
+        return false;
+    }
+    if (number % kLookEvery == 0 && rte_mempool_avail_count(pool) <= pool->size / 4)
+        to_free_first_.store(number, std::memory_order_relaxed);
+    return true;
 }
 
 /// Writes what waits, a burst at most; false when there was nothing.
@@ -52,6 +58,7 @@ void CaptureSpool::run() {
             asked = flushes_asked_.load(std::memory_order_acquire);
             due = put_.load(std::memory_order_relaxed);
         }
+        due = std::min(due, put_.load(std::memory_order_relaxed));  // what found no room was counted, too, for a moment
         const bool closing = closing_.load(std::memory_order_acquire);
         const bool any = write_some();
         if (any) tell();

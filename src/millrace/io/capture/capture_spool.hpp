@@ -15,7 +15,7 @@
 namespace millrace::io {
 
 /// Hands packets to a thread of its own, which writes them in the order in which they came and frees them. Who puts
-/// packets here neither locks nor writes, and waits only where the file takes them slower than they come: none is lost.
+/// packets here neither locks nor writes nor waits.
 class CaptureSpool {
 public:
     static constexpr uint16_t kMostSegments = 64;  ///< of a packet
@@ -25,8 +25,8 @@ public:
     CaptureSpool(const CaptureSpool&) = delete;
     CaptureSpool& operator=(const CaptureSpool&) = delete;
 
-    /// Takes a packet, of at most kMostSegments. Any thread.
-    void put(rte_mbuf* packet);
+    /// Takes a packet, of at most kMostSegments; false while the file takes them slower than they come. Any thread.
+    bool put(rte_mbuf* packet);
     /// Returns when all that was put before is with the kernel.
     void flush();
     /// Flushes and closes the file. Nobody puts any more. Called again it does nothing.
@@ -47,6 +47,7 @@ private:
     BoundedQueue<rte_mbuf*> waiting_{4096};
     std::atomic<uint64_t> flushes_asked_{0}, flushes_done_{0};
     std::atomic<uint64_t> put_{0}, freed_{0};  // packets, since the beginning
+    std::atomic<uint64_t> to_free_first_{0};   // of these, before more are taken
     std::atomic<bool> closing_{false};
     std::atomic<uint64_t> written_records_{0}, written_bytes_{0}, lost_records_{0};
     mutable std::mutex error_mutex_;

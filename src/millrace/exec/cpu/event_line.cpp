@@ -1,0 +1,99 @@
+#include "millrace/exec/cpu/event_line.hpp"
+
+#include <pthread.h>
+#include <rte_pause.h>
+
+namespace millrace::exec {
+
+void tell(const chain::Program& program, const Event& event, const Origin& from, bool dropped) {
+    nf::PacketInfo info;
+    info.number = from.number;
+    info.timestamp_ns = from.timestamp_ns;
+    if (from.port < program.port_names->size()) info.in_port = (*program.port_names)[from.port];
+    info.dropped = dropped;
+    program.nodes[event.node].nf->on_event(event, info);
+}
+
+bool EventLine::put(const std::shared_ptr<const chain::Program>& program, const Event& event, const Origin& from,
+                    bool dropped) {
+    if (room() == 0 && !wait_for_room()) return false;
+    const uint64_t number = put_.load(std::memory_order_relaxed);
+    Place& place = places_[number % kPlaces];
+    place.program = program;
+    place.event = event;
+    place.from = from;
+    place.dropped = dropped;
+    given_up_ = false;
+    put_.store(number + 1, std::memory_order_release);
+    return true;
+}
+
+/// Packets that come in leave room; only what one batch has to tell can be too much for it.
+bool EventLine::wait_for_room() {
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    while (room() == 0) {
+        if (given_up_ || std::chrono::steady_clock::now() > until) {
+            given_up_ = true;
+            return false;
+        }
+        rte_pause();
+    }
+    return true;
+}
+
+bool EventLine::tell_all() {
+    const uint64_t first = told_.load(std::memory_order_relaxed), put = put_.load(std::memory_order_acquire);
+    for (uint64_t next = first; next < put; ++next) {
+        Place& place = places_[next % kPlaces];
+        const auto program = std::move(place.program);
+        const Event event = place.event;
+        const Origin from = place.from;
+        const bool dropped = place.dropped;
+        told_.store(next + 1, std::memory_order_release);
+        tell(*program, event, from, dropped);
+    }
+    return put != first;
+}
+
+EventLine& EventThread::add_line() {
+    const std::lock_guard lock(mutex_);
+    return *lines_.emplace_back(std::make_unique<EventLine>());
+}
+
+void EventThread::start() {
+    if (thread_.joinable()) return;
+    finishing_ = false;
+    thread_ = std::thread([this] { work(); });
+    pthread_setname_np(thread_.native_handle(), "events");
+}
+
+void EventThread::finish() {
+    finishing_ = true;
+    if (thread_.joinable()) thread_.join();
+    // What has been put since, where there is no thread.
+    tell_all();
+}
+
+void EventThread::work() {
+    constexpr auto kPause = std::chrono::milliseconds(1);
+    while (true) {
+        const bool finishing = finishing_.load(std::memory_order_acquire);
+        if (tell_all()) continue;
+        if (finishing) return;
+        std::this_thread::sleep_for(kPause);
+    }
+}
+
+bool EventThread::tell_all() {
+    const std::lock_guard lock(mutex_);
+    bool any = false;
+    for (const auto& line : lines_) try {
+            any |= line->tell_all();
+        } catch (const std::exception& e) {
+            any = true;
+            if (trouble_.empty()) trouble_ = std::string("an event could not be told: ") + e.what();
+        }
+    return any;
+}
+
+}  // namespace millrace::exec
