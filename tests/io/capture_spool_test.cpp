@@ -15,7 +15,7 @@ namespace millrace::io {
 namespace {
 
 /// Until it takes it.
-void put(CaptureSpool& spool, rte_mbuf* packet) {
+void put_packet(CaptureSpool& spool, rte_mbuf* packet) {
     while (!spool.put(packet)) std::this_thread::yield();
 }
 
@@ -53,7 +53,7 @@ TEST(CaptureSpool, HasWrittenAllThatWasPutBeforeAFlushHoweverManyPutMeanwhile) {
         for (uint8_t thread = 0; thread < kThreads; ++thread)
             threads.emplace_back([&, thread] {
                 for (uint32_t i = 0; i < kEach; ++i) {
-                    put(spool, lab::make_mbuf(frame_of(thread, i), i));
+                    put_packet(spool, lab::make_mbuf(frame_of(thread, i), i));
                     ++put;
                     if ((i + 1) % kFlushEvery != 0) continue;
                     const uint64_t before = put;
@@ -62,7 +62,7 @@ TEST(CaptureSpool, HasWrittenAllThatWasPutBeforeAFlushHoweverManyPutMeanwhile) {
                 }
             });
         for (std::thread& thread : threads) thread.join();
-        put(spool, lab::make_mbuf(frame_of(kThreads, 0), 0));
+        put_packet(spool, lab::make_mbuf(frame_of(kThreads, 0), 0));
         spool.close();
         EXPECT_EQ(spool.written_records(), kThreads * kEach + 1);
         EXPECT_EQ(spool.lost_records(), 0u);
@@ -80,10 +80,10 @@ TEST(CaptureSpool, FlushesWhileOthersGoOnPutting) {
     std::atomic<bool> ended{false};
     lab::frame_pool();
     std::thread other([&] {
-        for (uint32_t i = 0; !ended; ++i) put(spool, lab::make_mbuf(frame_of(1, i), i));
+        for (uint32_t i = 0; !ended; ++i) put_packet(spool, lab::make_mbuf(frame_of(1, i), i));
     });
     for (uint32_t i = 0; i < 20; ++i) {
-        put(spool, lab::make_mbuf(frame_of(0, i), i));
+        put_packet(spool, lab::make_mbuf(frame_of(0, i), i));
         spool.flush();
         EXPECT_GE(spool.written_records(), i + 1);
     }

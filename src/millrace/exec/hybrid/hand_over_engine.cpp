@@ -19,7 +19,6 @@ HandOverEngine::~HandOverEngine() {
 
 void HandOverEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
                             rte_mbuf* const* mbufs, size_t count) {
-    if (count == 0) return;
     if (!thread_.joinable()) thread_ = start_thread(core_, [this] { work(); });
     for (size_t first = 0; first < count; first += kBurst) {
         Place* place = nullptr;

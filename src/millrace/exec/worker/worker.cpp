@@ -118,10 +118,11 @@ void Worker::take_generation() {
     runtime_.changed_.notify_all();
 }
 
-/// Has the engine load all chains before packets come. Kernels that stay are started with a chain's first packets:
-/// there is room for few of them, and not every worker meets every chain.
+/// Has the engine load all chains before packets come. Kernels that stay are started with a chain's first packets, as
+/// there is room for few of them and not every worker meets every chain; and a master's engines are its workers'.
 void Worker::make_chains_ready() {
     if (runtime_.options_.offload.mode == device::Mode::persistent) return;
+    if (runtime_.options_.threading == Threading::master_worker) return;
     for (const auto& program : chain::programs_of(*configuration_))
         engine_->submit(program,
                         program->classifier != nullptr ? *classified_counters_ : *chain_counters_[program->index],
