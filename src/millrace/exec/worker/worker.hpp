@@ -105,6 +105,7 @@ private:
     void send_frames(uint16_t port, const io::FrameRun& run, std::span<const io::FramePieces> frames,
                      ChainCounters& sender);
     uint16_t send_queue(const io::Port& port) const;
+    rte_mbuf* buffer_of(const io::PacketPool& pool);
     void flush();
     void keep_room();
     void make_chains_ready();
@@ -128,6 +129,7 @@ private:
     std::vector<Visit> visits_in_chain_;             // of a packet
     std::vector<Outgoing> outgoing_;                 // by port
     size_t unsent_ = 0;                              // packets there, of the port that has most, after the last turn
+    bool out_of_buffers_ = false;                    // when one was last wanted for a copy, and waited for
     EventLine& events_;
     std::vector<rte_mbuf*> burst_;
     std::vector<const io::PacketPool*> pools_;  // by port: for copies of frames that can't go on without mbufs

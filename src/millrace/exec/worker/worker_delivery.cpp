@@ -12,7 +12,8 @@
 namespace millrace::exec {
 namespace {
 
-constexpr size_t kMostOffered = 512;  // packets at once
+constexpr size_t kMostOffered = 512;                 // packets at once
+constexpr uint64_t kBufferPatienceNs = 100'000'000;  // for a buffer to come free
 
 }  // namespace
 
@@ -332,9 +333,22 @@ void Worker::send_frames(uint16_t port_index, const io::FrameRun& run, std::span
     }
 }
 
+/// A buffer for a copy. While packets in such buffers wait for ports, more come free.
+rte_mbuf* Worker::buffer_of(const io::PacketPool& pool) {
+    rte_mbuf* buffer = rte_pktmbuf_alloc(pool.mempool());
+    const uint64_t from = rte_rdtsc();
+    while (buffer == nullptr && !out_of_buffers_) {
+        flush();
+        if (unsent_ == 0 || to_nanoseconds(rte_rdtsc() - from) > kBufferPatienceNs) out_of_buffers_ = true;
+        buffer = rte_pktmbuf_alloc(pool.mempool());
+    }
+    if (buffer != nullptr) out_of_buffers_ = false;
+    return buffer;
+}
+
 rte_mbuf* Worker::copy_of(const io::FrameRun& run, const io::FramePieces& frame) {
     const io::PacketPool* const pool = pools_[run.port];
-    rte_mbuf* const copy = pool != nullptr ? rte_pktmbuf_alloc(pool->mempool()) : nullptr;
+    rte_mbuf* const copy = pool != nullptr ? buffer_of(*pool) : nullptr;
     if (copy == nullptr) return nullptr;
     const uint32_t length = frame.bytes();
     if (length > copy->buf_len) {
