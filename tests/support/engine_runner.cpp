@@ -58,8 +58,7 @@ void Collector::deliver_frames(const chain::Program& program, exec::ChainCounter
         frame.insert(frame.end(), piece.rest, piece.rest + piece.rest_bytes);
         EXPECT_GE(run.number(piece.index), given_back) << "a frame was given back before it was delivered";
         exec::Fate own = fate;
-        if (fate.node < program.nodes.size())
-            own.decision.detail = exec::detail_of(results[piece.index].detail);
+        if (fate.node < program.nodes.size()) own.decision.detail = exec::detail_of(results[piece.index].detail);
         add(run.number(piece.index), own, frame);
     }
 }
