@@ -224,6 +224,7 @@ TEST_F(Classified, IsSharedWithTheCpu) {
     const Run expected = run(configuration(chains, source(file, 2000, false), "cpu"), chains.size());
     const Run actual = run(configuration(chains, source(file, 2000, false), "sim+cpu"), chains.size());
     expect_same(expected, actual, "sim+cpu");
+    expect_work(Work::shared_with_cpu, actual.report);
 }
 
 TEST_F(Classified, CountsEveryPacketOnceWithSeveralWorkersAndDevices) {
