@@ -32,7 +32,7 @@ _millrace() {
         --fields) mapfile -t COMPREPLY < <(compgen -W "5 12" -- "$current"); return ;;
         -n | --rules | -c | --classes | --full | --overlap | --seed | --packets) return ;;
         --cores | --for | --batches | -w | --workers | --chain | --sizes | --warm-up | --max-batch | --max-delay | --burst | --buffers | --patterns) return ;;
-        --flows | --tunnels | --share | --shares | --most | --step | --descriptors) return ;;
+        --flows | --tunnels | --chains | --share | --shares | --most | --step | --descriptors) return ;;
         --json) [[ $command == doctor ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; } ;;
     esac
 
@@ -53,7 +53,7 @@ _millrace() {
                 chain | nf | modes | latency)
                     options+=" --chain --config --device --workers --cores --sizes --replay --for --warm-up --threading --mode --transfer-in --transfer-out --call-thread --graphs"
                     options+=" --keep-kernels --whole-frames --device-halves --batches --max-batch --max-delay --burst --buffers --many-rules --patterns --payload"
-                    options+=" --flows --tunnels --data --layout --restore --unchecked --json"
+                    options+=" --flows --tunnels --chains --data --layout --restore --unchecked --json"
                     [[ $sub == chain || $sub == nf ]] && options+=" --kernels --kernels-only"
                     [[ $sub == modes ]] && options+=" --share --transfers"
                     [[ $sub == latency ]] && options+=" --shares --most --step --descriptors"
