@@ -129,7 +129,10 @@ bool warm_up(const exec::Runtime& runtime, uint64_t packets) {
         if (!pass(runtime, packets)) return false;
         if (std::none_of(runtime.workers().begin(), runtime.workers().end(), [&](const auto& worker) {
                 const auto all = worker->counters();
-                return std::any_of(all.begin(), all.end(), cold);
+                // Where a device classifies, chains share batches, which count for all of them.
+                const auto shared = std::find_if(all.begin(), all.end(),
+                                                 [](const auto* counters) { return !counters->parts.empty(); });
+                return shared != all.end() ? cold(*shared) : std::any_of(all.begin(), all.end(), cold);
             }))
             return true;
     }
@@ -237,9 +240,20 @@ chains:
         "  shared: {output: out, nfs: [{mirror: , on: {forward: chain last}}]}\n"
         "  last: {output: out, nfs: [{firewall: {default: permit, rules: [deny udp from any to any port 1003]}}]}"
         "\n";
-    all.push_back({.name = "Classified",
-                   .text = classify + chains,
-                   .source = "{size: [64, 700], flows: 4096, ports: {dst: 1000-1043}}"});
+    const std::string source = "{size: [64, 700], flows: 4096, ports: {dst: 1000-1043}}";
+    all.push_back({.name = "Classified", .text = classify + chains, .source = source});
+    // So few that a device finds their packets' chains by itself; some packets are for none.
+    all.push_back({.name = "ClassifiedOnTheDevice",
+                   .text = R"(classify:
+  - {match: {port: in, dst-port: 1000-1013}, chain: a}
+  - {match: {port: in, dst-port: 1014-1030}, chain: b}
+  - {match: {port: in, dst-port: 1031-1040}, chain: c}
+chains:
+  a: {output: out, nfs: [{firewall: {default: permit, rules: [deny udp from any to any port 1003]}}, mirror]}
+  b: {output: out, nfs: [mirror]}
+  c: {output: out, nfs: []}
+)",
+                   .source = source});
     return all;
 }
 
@@ -276,7 +290,8 @@ TEST_P(Contract, AllocatesLocksAndLogsNothing) {
                              << run.passed_on << " passed on and " << run.events << " events:\n"
                              << run.text;
     EXPECT_EQ(run.events > 0, chains.alerts);
-    EXPECT_EQ(run.passed_on > 0, chains.name == "Classified");
+    const bool by_device = way.device != "cpu" && chains.name == "ClassifiedOnTheDevice";
+    EXPECT_EQ(run.passed_on > 0, chains.name == "Classified" || by_device);
 }
 
 std::string case_name(const testing::TestParamInfo<Contract::ParamType>& info) {
