@@ -193,6 +193,18 @@ TEST_F(Classified, IsTheWorkersBusinessWhereADeviceHoldsNotAllFunctions) {
     EXPECT_EQ(find(actual.report, "(classify)"), nullptr);
 }
 
+TEST_F(Classified, IsTheWorkersBusinessWhereADeviceHoldsNotAllState) {
+    std::vector<TestChain> chains = many_chains(9);
+    for (TestChain& chain : chains) chain.nfs = into_tunnel_nfs();
+    const std::string file = write_frames(random_frames(500, 10));
+    const Run expected = run(configuration(chains, source(file, 500, false), "cpu"), chains.size());
+    auto own = configuration(chains, source(file, 500, true), "sim");
+    EXPECT_EQ(own.classified, nullptr);
+    const Run actual = run(std::move(own), chains.size());
+    expect_same(expected, actual, "9 tunnels");
+    expect_work(Work::but_long_headers, actual.report);
+}
+
 TEST_F(Classified, IsNotNeededWhereThePortDecides) {
     const auto own = configuration({{"[mirror]", {"{port: in}"}, ""}, {"[mirror]", {"{port: third}"}, ""}},
                                    "{source: {count: 1}}", "sim");

@@ -67,10 +67,15 @@ std::shared_ptr<const Program> make_classified(const Configuration& configuratio
     if (classification.table() == nullptr) return nullptr;
     const std::vector<bool> reached = chains_behind(classification, configuration.port_names.size(),
                                                     configuration.chains.size());
-    size_t nodes = 0;
-    for (const auto& chain : configuration.chains)
-        if (reached[chain->index]) nodes += chain->nodes.size();
-    if (nodes > most_nodes) return nullptr;
+    size_t nodes = 0, states = 0;
+    for (const auto& chain : configuration.chains) {
+        if (!reached[chain->index]) continue;
+        nodes += chain->nodes.size();
+        for (const Node& node : chain->nodes)
+            states += static_cast<size_t>(std::ranges::count_if(
+                node.nf->image().arrays(), [](const nf::Image::Array& array) { return array.changing_bytes > 0; }));
+    }
+    if (nodes > most_nodes || states > kMostStates) return nullptr;
 
     auto program = std::make_shared<Program>();
     program->name = kClassifiedName;

@@ -8,10 +8,13 @@
 
 namespace millrace::chain {
 
+/// Arrays of state that a program on a device may have (device::kMaxStates).
+inline constexpr size_t kMostStates = 8;
+
 /// The program of all chains that headers decide between, with their functions by reference: tables and state are the
 /// chains' own. Its nodes are those of the chains, one chain behind the other; its field plan is what any of them
-/// needs. Null where ports alone decide, or where the chains have more than `most_nodes` functions together: then
-/// whoever receives packets classifies them.
+/// needs. Null where ports alone decide, or where the chains have more than `most_nodes` functions or kMostStates
+/// arrays of state together: then whoever receives packets classifies them.
 std::shared_ptr<const Program> make_classified(const Configuration& configuration, size_t most_nodes);
 
 /// The programs that packets go through on a device: the classified one, and each chain that packets come to by

@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "millrace/chain/classification_table.hpp"
+#include "millrace/chain/classified.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/explain/explain_transfers.hpp"
 #include "millrace/cli/table.hpp"
@@ -167,8 +168,8 @@ void explain_classification(const chain::Configuration& configuration) {
     for (const auto& chain : configuration.chains) functions += chain->nodes.size();
     std::cout << "each worker finds its packets' chains as it receives them";
     if (configuration.device != "cpu")
-        std::cout << ", as the chains have " << functions << " functions together and a device's program " << kMaxNodes
-                  << " at most";
+        std::cout << ", as the chains have " << functions << " functions together, and a device's program has at most "
+                  << kMaxNodes << " of them and " << chain::kMostStates << " arrays of their state";
     std::cout << "\n\n";
 }
 

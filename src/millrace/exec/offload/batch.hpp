@@ -21,6 +21,11 @@ inline Target target_of(const chain::Program& program, const device::PacketResul
     return dropped ? Target{Target::Kind::drop, 0} : Target{};
 }
 
+/// The number of the chain that a packet was classified into, by what decided on it; chain::kNoChain: into none.
+inline uint16_t chain_of(const chain::Program& program, const device::PacketResult& result) {
+    return result.node < program.nodes.size() ? program.chain_of_node[result.node] : result.detail;
+}
+
 /// Everything that one batch needs, allocated once.
 class Batch {
 public:

@@ -272,7 +272,7 @@ void Completion::count_classified(const Batch& batch) {
     for (size_t i = 0; i < batch.frames.count; ++i) {
         const device::PacketResult& result = batch.results()[i];
         if (result.node == device::kHostDecides) continue;
-        const uint16_t own = result.node < program.nodes.size() ? program.chain_of_node[result.node] : result.detail;
+        const uint16_t own = chain_of(program, result);
         if (own != chain) {
             if (packets > 0) counters.classified(chain, packets, bytes);
             chain = own;

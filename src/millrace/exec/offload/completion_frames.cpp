@@ -52,7 +52,7 @@ void Completion::sort_by_chain(const chain::Program& program, const device::Pack
             order_[n++] = k;
             continue;
         }
-        const uint16_t chain = result.node < program.nodes.size() ? program.chain_of_node[result.node] : result.detail;
+        const uint16_t chain = chain_of(program, result);
         uint32_t own = 0;
         while (own < chains && frames_of_chains_[own].chain != chain) ++own;
         if (own == chains) frames_of_chains_[chains++] = {chain, k, k};

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 
+#include "millrace/chain/classified.hpp"
+
 namespace millrace::exec {
+
+static_assert(chain::kMostStates == device::kMaxStates);
 
 RingNeeds RingNeeds::with(const RingNeeds& other) const {
     return {std::max(state_bytes, other.state_bytes), std::max(emitters, other.emitters),
