@@ -25,8 +25,8 @@ namespace {
 
 using namespace millrace;
 
-constexpr size_t kMostFrames = 48;
-constexpr size_t kMostBytes = 2000;
+constexpr size_t kMaxFrames = 48;
+constexpr size_t kMaxBytes = 2000;
 
 // The example's chain with small tables, and IPsec in both directions.
 const char* const kChain = R"(version: 1
@@ -96,16 +96,16 @@ public:
     exec::ChainCounters counters;
     std::vector<std::string> outcomes;
 
-    void deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const exec::Fate* fates,
+    void deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const exec::Verdict* verdicts,
                  size_t count) override {
         for (size_t i = 0; i < count; ++i) {
-            const exec::Fate& fate = fates[i];
-            const bool dropped = fate.target.kind == Target::Kind::drop;
+            const exec::Verdict& verdict = verdicts[i];
+            const bool dropped = verdict.target.kind == Target::Kind::drop;
             std::string text = std::to_string(io::packet_number(mbufs[i])) + ": target " +
-                               std::to_string(static_cast<int>(fate.target.kind)) + " node " +
-                               std::to_string(fate.node) + " outcome " + std::to_string(fate.decision.outcome) +
-                               " detail " + std::to_string(fate.decision.detail) + " port " +
-                               (dropped ? "-" : std::to_string(fate.out_port)) + " ";
+                               std::to_string(static_cast<int>(verdict.target.kind)) + " node " +
+                               std::to_string(verdict.node) + " outcome " + std::to_string(verdict.decision.outcome) +
+                               " detail " + std::to_string(verdict.decision.detail) + " port " +
+                               (dropped ? "-" : std::to_string(verdict.out_port)) + " ";
             static const char* const kDigits = "0123456789abcdef";
             const auto* data = rte_pktmbuf_mtod(mbufs[i], const uint8_t*);
             for (size_t k = 0; !dropped && k < mbufs[i]->data_len; ++k) {
@@ -125,8 +125,8 @@ struct Frame {
 
 std::vector<Frame> split(const uint8_t* data, size_t size) {
     std::vector<Frame> frames;
-    while (size >= 2 && frames.size() < kMostFrames) {
-        const size_t bytes = std::min({static_cast<size_t>(data[0] | data[1] << 8), size - 2, kMostBytes});
+    while (size >= 2 && frames.size() < kMaxFrames) {
+        const size_t bytes = std::min({static_cast<size_t>(data[0] | data[1] << 8), size - 2, kMaxBytes});
         frames.push_back({data + 2, bytes});
         data += 2 + bytes;
         size -= 2 + bytes;
@@ -140,7 +140,7 @@ io::PacketPool& pool() {
         io::register_metadata();
         io::PoolOptions options;
         options.packets = 255;
-        options.max_frame_bytes = kMostBytes;
+        options.max_frame_bytes = kMaxBytes;
         options.headroom_bytes = 256;
         options.tailroom_bytes = 128;
         return new io::PacketPool("chain_fuzz", options);
@@ -199,7 +199,7 @@ std::shared_ptr<device::Device> open_device() {
 }
 
 /// What stays from one input to the next, as building tables takes far longer than running a few frames. State
-/// (sequence numbers) goes on in all three alike; replay windows, on which an input's fate would depend, are
+/// (sequence numbers) goes on in all three alike; replay windows, on which an input's verdict would depend, are
 /// ipsec_fuzz's.
 struct Gateways {
     chain::Configuration cpu = load("cpu", 0), halves = load("cpu", 32), on_device = load("sim", 0);
@@ -239,7 +239,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     static Gateways& gateways = *new Gateways;
     const uint8_t choice = data[0];
     const std::vector<Frame> frames = split(data + 1, size - 1);
-    const size_t burst = choice & 1 ? 7 : kMostFrames;
+    const size_t burst = choice & 1 ? 7 : kMaxFrames;
     const std::vector<std::string> expected = run(gateways.cpu_engine, gateways.cpu_record, gateways.cpu, frames,
                                                   burst);
     compare(expected, run(gateways.halves_engine, gateways.halves_record, gateways.halves, frames, burst),

@@ -44,7 +44,7 @@ void BareLoop::mark(StageIndex stage, size_t packets) {
     last_mark_ = now;
 }
 
-size_t BareLoop::turn() {
+size_t BareLoop::iterate() {
     last_mark_ = rte_rdtsc();
     dropped_count_ = 0;
     receive();

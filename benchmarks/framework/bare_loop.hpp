@@ -57,7 +57,7 @@ public:
     ~BareLoop();
 
     /// One batch; returns the packets that came in.
-    size_t turn();
+    size_t iterate();
 
     uint64_t received() const { return stages_[kReceive].packets; }
     uint64_t sent() const { return stages_[kSend].packets; }

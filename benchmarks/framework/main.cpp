@@ -19,7 +19,7 @@
 #include "millrace/base/eal.hpp"
 #include "lab/machine.hpp"
 #include "offload_path.hpp"
-#include "side_by_side.hpp"
+#include "concurrent.hpp"
 
 namespace {
 
@@ -30,7 +30,7 @@ struct Arguments {
     double seconds = 4;        ///< for each frame length
     uint32_t frame_bytes = 0;  ///< 0: all lengths
     std::string json_file;
-    unsigned threads = 0;        ///< of bare loops side by side; 0: chain and bare loop in turns
+    unsigned threads = 0;        ///< of bare loops, concurrently; 0: chain and bare loop in turns
     unsigned first_core = 0;     ///< of theirs
     unsigned batch_workers = 0;  ///< whose batches go through a device that takes no time; 0: chain and bare loop in
                                  ///< turns
@@ -129,7 +129,7 @@ void write_json(const Arguments& arguments, const nlohmann::json& content) {
     if (!out.flush()) throw std::runtime_error(arguments.json_file + ": can't be written");
 }
 
-int run_side_by_side(const Arguments& arguments) {
+int run_contiguous(const Arguments& arguments) {
     const ScratchFolder scratch;
     start_eal();
     const Workload workload = make_workload(
@@ -137,8 +137,8 @@ int run_side_by_side(const Arguments& arguments) {
     nlohmann::json results = nlohmann::json::array();
     for (const std::string size : {"64", "128", "256", "512", "1024", "1518", "imix"}) {
         if (arguments.frame_bytes != 0 && size != std::to_string(arguments.frame_bytes)) continue;
-        const SideBySide all = measure_side_by_side(workload, {.size = size}, arguments.threads, arguments.first_core,
-                                                    arguments.seconds);
+        const Concurrent all = measure_concurrent(workload, {.size = size}, arguments.threads, arguments.first_core,
+                                                  arguments.seconds);
         const double gbps = all.packets_per_second * all.frame_bytes * 8e-9;
         std::cout << fmt::format("{:>4}  {:7.2f} Mpkt/s  {:6.2f} Gb/s on {} cores\n", size,
                                  all.packets_per_second * 1e-6, gbps, arguments.threads)
@@ -166,18 +166,18 @@ int run_batches(const Arguments& arguments) {
     for (const std::string& size : {std::to_string(std::max(arguments.frame_bytes, 64u)), std::string("imix")})
         for (const uint32_t batch : {1024u, 2048u, 4096u, 8192u})
             for (const uint32_t buffers : {6 * batch, 49152u})
-                for (const bool side_by_side : {false, true}) {
-                    const OffloadPath path{arguments.batch_workers, size, batch, buffers, side_by_side,
+                for (const bool contiguous : {false, true}) {
+                    const OffloadPath path{arguments.batch_workers, size, batch, buffers, contiguous,
                                            arguments.seconds / 16};
                     const double cycles = measure_offload_path(path);
                     std::cout << fmt::format("{:>4}, batches of {:4}, {:5} {}, {} workers: {:5.1f} cycles a packet\n",
-                                             size, batch, buffers, side_by_side ? "frames side by side" : "buffers",
+                                             size, batch, buffers, contiguous ? "contiguous frames" : "buffers",
                                              path.workers, cycles)
                               << std::flush;
                     results.push_back({{"traffic", size},
                                        {"batch", batch},
                                        {"buffers", buffers},
-                                       {"layout", side_by_side ? "side-by-side" : "buffers"},
+                                       {"layout", contiguous ? "contiguous" : "buffers"},
                                        {"workers", path.workers},
                                        {"cycles-per-packet", cycles}});
                 }
@@ -187,7 +187,7 @@ int run_batches(const Arguments& arguments) {
 
 int run(const Arguments& arguments) {
     if (arguments.batch_workers != 0) return run_batches(arguments);
-    if (arguments.threads != 0) return run_side_by_side(arguments);
+    if (arguments.threads != 0) return run_contiguous(arguments);
     const ScratchFolder scratch;
     start_eal();
     const Workload workload = make_workload(

@@ -48,7 +48,7 @@ public:
     ChainSide(const std::string& yaml, uint16_t burst)
         : runtime_(chain::parse_configuration(yaml, "benchmark.yaml"), options(burst)) {}
 
-    size_t turn() { return runtime_.workers()[0]->turn(); }
+    size_t iterate() { return runtime_.workers()[0]->iterate(); }
     std::vector<Stage> stages() const {
         std::vector<Stage> stages;
         for (const auto& node : runtime_.workers()[0]->counters()[0]->nodes)
@@ -79,7 +79,7 @@ struct Slices {
     void run(Side& side) {
         const double start = thread_cycles();
         size_t packets = 0;
-        while (packets < kSlicePackets) packets += side.turn();
+        while (packets < kSlicePackets) packets += side.iterate();
         cycles.push_back((thread_cycles() - start) / static_cast<double>(packets));
     }
     void add_stages(const std::vector<Stage>& before, const std::vector<Stage>& after) {
@@ -102,8 +102,8 @@ struct Slices {
 
 /// Both begin with their first packet, so that sequence numbers are equal.
 void compare_frames(ChainSide& chain, BareLoop& bare, Comparison& result) {
-    while (chain.sent() < kKeep) chain.turn();
-    while (bare.kept().size() < kKeep) bare.turn();
+    while (chain.sent() < kKeep) chain.iterate();
+    while (bare.kept().size() < kKeep) bare.iterate();
     const std::vector<io::SunkFrame> frames = chain.sample();
     for (size_t i = 0; i < kKeep; ++i) {
         const BareLoop::Frame& other = bare.kept()[i];

@@ -98,7 +98,7 @@ public:
     uint64_t time_ns(device::EventId) override { return 0; }
 
 private:
-    static constexpr unsigned kMostWorkers = 64;
+    static constexpr unsigned kMaxWorkers = 64;
     struct Batch {
         const device::FrameDescriptor* descriptors = nullptr;
         device::BatchView view;
@@ -106,8 +106,8 @@ private:
     struct alignas(128) Worker {
         uint32_t recorded = 0, asked = 0;
     };
-    Batch batches_[kMostWorkers * kDepth];
-    Worker workers_[kMostWorkers];
+    Batch batches_[kMaxWorkers * kDepth];
+    Worker workers_[kMaxWorkers];
     std::atomic<device::StreamId> streams_ = 0;
 };
 
@@ -129,10 +129,10 @@ double measure_offload_path(const OffloadPath& path) {
     options.devices = {std::make_shared<IdleDevice>()};
     options.buffers = path.buffers;
     Run run(configuration,
-            bench_ports(configuration,
-                        fmt::format("{{size: {}, {}}}", path.size,
-                                    path.side_by_side ? "layout: side-by-side" : "restore: nothing"),
-                        "{}", options),
+            bench_ports(
+                configuration,
+                fmt::format("{{size: {}, {}}}", path.size, path.contiguous ? "layout: contiguous" : "restore: nothing"),
+                "{}", options),
             options);
     run.start();
     const uint64_t packets = run.counts().received_packets;

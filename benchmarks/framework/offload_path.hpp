@@ -10,7 +10,7 @@ struct OffloadPath {
     unsigned workers = 1;
     std::string size = "64";                         ///< of frames, in bytes; or imix
     uint32_t batch_packets = 4096, buffers = 16384;  ///< buffers of each worker
-    bool side_by_side = false;                       ///< frames, in place of each in a buffer of its own
+    bool contiguous = false;                         ///< frames, in place of each in a buffer of its own
     double seconds = 0.5;
 };
 /// Time stamp cycles of a worker's own CPU time for a packet, from the source over batches and results into the sink.

@@ -4,7 +4,7 @@ from records import GROWTH, PLOTS, Missing, basis, frame, grounded, lines_of, mi
 
 
 def table_throughput(page):
-    """By frame size: contiguous frames, mbufs and the CPU side by side. Shares and energy are the best one's."""
+    """By frame size: contiguous frames, mbufs and the CPU. Shares and energy are the best one's."""
     columns, bases = [], []
 
     def column(head, name, value):

@@ -25,7 +25,7 @@ _millrace() {
         -o | --output) [[ $command == bench ]] && { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; }
             mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
         --payload) mapfile -t COMPREPLY < <(compgen -W "http capture random" -- "$current"); return ;;
-        --layout) mapfile -t COMPREPLY < <(compgen -W "buffers side-by-side" -- "$current"); return ;;
+        --layout) mapfile -t COMPREPLY < <(compgen -W "buffers contiguous" -- "$current"); return ;;
         --restore) mapfile -t COMPREPLY < <(compgen -W "auto all headers nothing" -- "$current"); return ;;
         --data) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
         --verdicts | --timeline | --nf | --trace | --config | --replay) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;

@@ -19,7 +19,7 @@ struct AclRate {
     size_t checked = 0, mistakes = 0;
 };
 
-/// Compiles each set's rules in a process of its own, side by side, as that may take minutes and gigabytes and cannot
+/// Compiles each set's rules in a process of its own, concurrently, as that may take minutes and gigabytes and cannot
 /// be stopped otherwise.
 class AclPeers {
 public:

@@ -66,16 +66,16 @@ BatchProbe::BatchProbe(std::shared_ptr<device::Device> device, const std::string
     place(at_at_, packets * sizeof(uint16_t));
     place(counts_at_, size_t{device::kMaxNodes} * device::kMaxOutcomes * sizeof(uint32_t));
     place(events_at_, sizeof(EventBuffer));
-    place(heads_at_, packets * exec::kMostPrefix);
+    place(heads_at_, packets * exec::kMaxPrefix);
     place(frames_at_, packets * room_);
     for (unsigned i = 0; i < kDepth; ++i) {
         Slot slot;
         slot.stream = device_->create_stream();
         slot.frames = static_cast<uint8_t*>(device_->allocate_host(packets * kPitch));
         slot.descriptors = static_cast<uint8_t*>(device_->allocate_host(packets * sizeof(device::FrameDescriptor)));
-        slot.back = static_cast<uint8_t*>(device_->allocate_host(packets * std::max<size_t>(room_, exec::kMostPrefix)));
+        slot.back = static_cast<uint8_t*>(device_->allocate_host(packets * std::max<size_t>(room_, exec::kMaxPrefix)));
         slot.memory = device_->allocate(bytes_, "the profile");
-        std::memset(slot.back, 0, packets * std::max<size_t>(room_, exec::kMostPrefix));
+        std::memset(slot.back, 0, packets * std::max<size_t>(room_, exec::kMaxPrefix));
         for (size_t p = 0; p < packets; ++p) write_frame(slot.frames + p * kPitch, frame_bytes);
         slots_.push_back(slot);
     }
@@ -107,7 +107,7 @@ void BatchProbe::wait(Slot& slot) {
     require(status);
 }
 
-device::BatchView BatchProbe::view(const Slot& slot, const Turn& turn) const {
+device::BatchView BatchProbe::view(const Slot& slot, const Shape& shape) const {
     device::BatchView view;
     view.frames = pointer<uint8_t>(slot.memory);
     view.source = reinterpret_cast<uint64_t>(slot.frames);
@@ -120,45 +120,45 @@ device::BatchView BatchProbe::view(const Slot& slot, const Turn& turn) const {
     view.results = pointer<device::PacketResult>(slot.memory + results_at_);
     view.events = pointer<EventBuffer>(slot.memory + events_at_);
     view.outcome_counts = pointer<uint32_t>(slot.memory + counts_at_);
-    view.prefixes = turn.heads_home ? slot.back : pointer<uint8_t>(slot.memory + heads_at_);
-    view.prefix_bytes = turn.heads;
-    view.count = static_cast<uint32_t>(turn.packets);
-    view.mean_bytes = turn.present;
-    view.in_place = turn.in_place;
+    view.prefixes = shape.heads_home ? slot.back : pointer<uint8_t>(slot.memory + heads_at_);
+    view.prefix_bytes = shape.heads;
+    view.count = static_cast<uint32_t>(shape.packets);
+    view.mean_bytes = shape.present;
+    view.in_place = shape.in_place;
     return view;
 }
 
-/// Tells the device of the frames that the turn is about, and runs the chain once, so that each has a result.
-void BatchProbe::prepare(const Turn& turn) {
+/// Tells the device of the frames that the shape is about, and runs the chain once, so that each has a result.
+void BatchProbe::prepare(const Shape& shape) {
     for (Slot& slot : slots_) {
         auto* descriptors = reinterpret_cast<device::FrameDescriptor*>(slot.descriptors);
-        for (size_t i = 0; i < turn.packets; ++i)
+        for (size_t i = 0; i < shape.packets; ++i)
             descriptors[i] = {static_cast<uint32_t>(frames_at_ + i * room_), static_cast<uint16_t>(frame_bytes_),
-                              static_cast<uint16_t>(turn.present), 0, 0};
+                              static_cast<uint16_t>(shape.present), 0, 0};
         require(device_->copy_to_device(slot.stream, slot.memory, slot.descriptors,
-                                        turn.packets * sizeof(device::FrameDescriptor)));
-        put(slot, {.packets = turn.packets, .present = turn.present, .nodes = true});
+                                        shape.packets * sizeof(device::FrameDescriptor)));
+        put(slot, {.packets = shape.packets, .present = shape.present, .nodes = true});
         wait(slot);
     }
 }
 
-void BatchProbe::put(Slot& slot, const Turn& turn) {
-    const device::BatchView batch = view(slot, turn);
+void BatchProbe::put(Slot& slot, const Shape& shape) {
+    const device::BatchView batch = view(slot, shape);
     const std::vector<Step>& steps = loaded_->steps();
     for (size_t i = 0; i < steps.size(); ++i) {
         const Step::Kind kind = steps[i].kind;
-        const bool wanted = kind == Step::Kind::gather ? turn.gather
-                            : kind == Step::Kind::pack ? turn.heads != 0
-                                                       : turn.nodes || turn.in_place;
+        const bool wanted = kind == Step::Kind::gather ? shape.gather
+                            : kind == Step::Kind::pack ? shape.heads != 0
+                                                       : shape.nodes || shape.in_place;
         if (wanted) require(device_->launch(slot.stream, *loaded_, i, batch));
     }
-    if (turn.copy_back != 0)
-        require(device_->copy_to_host(slot.stream, slot.back, slot.memory + (turn.heads != 0 ? heads_at_ : frames_at_),
-                                      turn.copy_back));
+    if (shape.copy_back != 0)
+        require(device_->copy_to_host(slot.stream, slot.back, slot.memory + (shape.heads != 0 ? heads_at_ : frames_at_),
+                                      shape.copy_back));
 }
 
-double BatchProbe::measure(const Turn& turn, double seconds) {
-    prepare(turn);
+double BatchProbe::measure(const Shape& shape, double seconds) {
+    prepare(shape);
     std::deque<device::EventId> under_way;
     uint64_t started = 0, done = 0;
     const auto run = [&](double wanted) {
@@ -167,7 +167,7 @@ double BatchProbe::measure(const Turn& turn, double seconds) {
         while (ns_since(begin) < wanted * 1e9) {
             while (under_way.size() < kDepth) {
                 Slot& slot = slots_[started++ % kDepth];
-                put(slot, turn);
+                put(slot, shape);
                 device::EventId event = 0;
                 require(device_->record(slot.stream, event));
                 under_way.push_back(event);
@@ -189,13 +189,13 @@ double BatchProbe::measure(const Turn& turn, double seconds) {
 
 double BatchProbe::launch_ns(double seconds) {
     constexpr unsigned kAtOnce = 32;
-    const Turn turn{.packets = 1, .present = frame_bytes_, .gather = true};
-    prepare(turn);
+    const Shape shape{.packets = 1, .present = frame_bytes_, .gather = true};
+    prepare(shape);
     Slot& slot = slots_.front();
     double spent = 0, least = 0;
     while (spent < seconds * 1e9) {
         const auto begin = Clock::now();
-        for (unsigned i = 0; i < kAtOnce; ++i) put(slot, turn);
+        for (unsigned i = 0; i < kAtOnce; ++i) put(slot, shape);
         const double ns = ns_since(begin) / kAtOnce;
         least = least == 0 ? ns : std::min(least, ns);
         wait(slot);

@@ -22,19 +22,19 @@ public:
     BatchProbe(const BatchProbe&) = delete;
     BatchProbe& operator=(const BatchProbe&) = delete;
 
-    /// What is put on a stream for each turn.
-    struct Turn {
+    /// What is put on a stream for each shape.
+    struct Shape {
         size_t packets = 0;       ///< of the batch, that take part
         uint32_t present = 0;     ///< bytes of each frame that the device gets or reads
         bool gather = false;      ///< a kernel fetches them
         bool nodes = false;       ///< the chain runs, on the frames in the device's memory
         bool in_place = false;    ///< or in the host's
-        uint32_t heads = 0;       ///< bytes of each frame that a kernel puts side by side: in the device's memory,
+        uint32_t heads = 0;       ///< bytes of each frame that a kernel packs: in the device's memory,
         bool heads_home = false;  ///< or in the host's
         size_t copy_back = 0;     ///< bytes that are copied back at last
     };
-    /// How long a turn takes when many follow on each other, in ns.
-    double measure(const Turn& turn, double seconds);
+    /// How long a shape takes when many follow on each other, in ns.
+    double measure(const Shape& shape, double seconds);
     /// How long the calling thread takes to launch a kernel, in ns.
     double launch_ns(double seconds);
 
@@ -48,9 +48,9 @@ private:
         uint8_t *frames = nullptr, *descriptors = nullptr, *back = nullptr;
         device::Address memory = 0;
     };
-    device::BatchView view(const Slot& slot, const Turn& turn) const;
-    void put(Slot& slot, const Turn& turn);
-    void prepare(const Turn& turn);
+    device::BatchView view(const Slot& slot, const Shape& shape) const;
+    void put(Slot& slot, const Shape& shape);
+    void prepare(const Shape& shape);
     void wait(Slot& slot);
 
     const std::shared_ptr<device::Device> device_;

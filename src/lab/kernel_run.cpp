@@ -7,7 +7,7 @@
 
 #include "millrace/device/batch_work.hpp"
 #include "millrace/exec/transfer/transfer.hpp"
-#include "millrace/io/frame_run.hpp"
+#include "millrace/io/receive_block.hpp"
 
 namespace millrace::lab {
 namespace {
@@ -34,7 +34,7 @@ bool is_ordered(const device::Step& step) {
 }  // namespace
 
 /// A batch with its memory on both sides: the pieces lie one behind the other as in the offload engine, its frames
-/// having landed side by side. They stay there, so that its steps can run again.
+/// having been staged. They stay there, so that its steps can run again.
 class KernelRun::Batch {
 public:
     Batch(device::Device& device, device::StreamId its_stream, const chain::Program& program,
@@ -44,22 +44,22 @@ public:
         size_t state_bytes = 0;
         for (const device::StateArray& state : states) state_bytes += state.bytes;
         std::vector<device::FrameDescriptor> descriptors(count);
-        std::vector<uint64_t> landed(count);
-        size_t frames_bytes = exec::first_frame(headroom, true), landing_bytes = 0;
+        std::vector<uint64_t> staged(count);
+        size_t frames_bytes = exec::first_frame(headroom, true), staging_bytes = 0;
         for (uint32_t i = 0; i < count; ++i) {
             const uint32_t length = frames.templates[i % frames.templates.size()].length;
             descriptors[i] = {static_cast<uint32_t>(frames_bytes), static_cast<uint16_t>(length),
                               static_cast<uint16_t>(length), 0, 0};
             frames_bytes += exec::frame_room(length, headroom, tailroom);
-            landed[i] = landing_bytes;
-            landing_bytes += (length + io::kFrameSpacing - 1) / io::kFrameSpacing * io::kFrameSpacing;
+            staged[i] = staging_bytes;
+            staging_bytes += (length + io::kFrameSpacing - 1) / io::kFrameSpacing * io::kFrameSpacing;
             packet_bytes += length;
         }
         const size_t head_at = aligned(count * sizeof(device::FrameDescriptor));
         const size_t counts_bytes = size_t{device::kMaxNodes} * device::kMaxOutcomes * sizeof(uint32_t);
         const size_t sources_at = aligned(head_at + sizeof(EventBuffer) + counts_bytes);
-        const size_t landing_at = aligned(sources_at + count * sizeof(uint64_t));
-        const size_t frames_at = aligned(landing_at + landing_bytes + io::FrameTemplate::kHeadBytes);
+        const size_t staging_at = aligned(sources_at + count * sizeof(uint64_t));
+        const size_t frames_at = aligned(staging_at + staging_bytes + io::FrameTemplate::kHeadBytes);
         const size_t results_at = aligned(frames_at + frames_bytes);
         const size_t snapshot_at = aligned(results_at + count * sizeof(device::PacketResult));
         const size_t events_at = aligned(snapshot_at + state_bytes);
@@ -81,16 +81,16 @@ public:
         std::memset(back_, 0, most_back);
         std::memcpy(input_, descriptors.data(), count * sizeof(device::FrameDescriptor));
         for (uint32_t i = 0; i < count; ++i) {
-            frames.write(i % frames.templates.size(), input_ + landing_at + landed[i]);
-            landed[i] += memory_ + landing_at;
+            frames.write(i % frames.templates.size(), input_ + staging_at + staged[i]);
+            staged[i] += memory_ + staging_at;
         }
-        std::memcpy(input_ + sources_at, landed.data(), count * sizeof(uint64_t));
+        std::memcpy(input_ + sources_at, staged.data(), count * sizeof(uint64_t));
         auto& events = *reinterpret_cast<EventBuffer*>(input_ + head_at);
         events.events = at<Event>(events_at);
         events.capacity = program.emits_events() ? count * kEvents : 0;
         view.frames = at<uint8_t>(frames_at);
         view.sources = at<const uint64_t>(sources_at);
-        view.landed = true;
+        view.staged = true;
         view.descriptors = at<device::FrameDescriptor>(0);
         view.events = at<EventBuffer>(head_at);
         view.outcome_counts = at<uint32_t>(head_at + sizeof(EventBuffer));
@@ -280,7 +280,7 @@ KernelTimes KernelRun::measure(const std::shared_ptr<const chain::Program>& prog
             add(step_text(*program, step), steps[i]);
             continue;
         }
-        add("setting apart", steps[i] * laps[i][device::kLandedPart] / whole);
+        add("scattering", steps[i] * laps[i][device::kScatterPart] / whole);
         add("sorting", steps[i] * laps[i][device::kSortPart] / whole);
         add("parsing", steps[i] * laps[i][device::kBeginPart] / whole);
         for (uint16_t node = step.first; node < step.last; ++node)

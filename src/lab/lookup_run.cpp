@@ -32,7 +32,7 @@ LookupRun::LookupRun(device::Device& device, const LookupSet& set, const LookupO
     : device_(device), options_(options), words_(set.words), headers_(set.count()) {
     const size_t batch_words = options_.batch * words_, bytes = batch_words * options_.batches * sizeof(uint32_t);
     keys_ = static_cast<uint32_t*>(device_.allocate_host(bytes));
-    // The trace over and over, each batch with the first words of its keys side by side, and so on.
+    // The trace over and over, each batch with the first words of its keys contiguous, and so on.
     size_t header = 0;
     for (uint32_t b = 0; b < options_.batches; ++b)
         for (uint32_t i = 0; i < options_.batch; ++i, header = header + 1 == headers_ ? 0 : header + 1)

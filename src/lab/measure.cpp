@@ -13,7 +13,7 @@
 namespace millrace::lab {
 namespace {
 
-constexpr double kMostPatience = 60, kPatienceForOthers = 10;  // for first packets, seconds
+constexpr double kMaxPatience = 60, kPatienceForOthers = 10;  // for first packets, seconds
 
 double now_seconds() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -78,7 +78,7 @@ void Run::start() {
         });
     };
     // One whose queue has no flows never does.
-    double until = begin_ + kMostPatience;
+    double until = begin_ + kMaxPatience;
     bool any = false;
     while (now_seconds() < until && runtime_.trouble().empty() && !runtime_.wait(std::chrono::milliseconds(1))) {
         const auto begun = std::count_if(runtime_.workers().begin(), runtime_.workers().end(), has_begun);

@@ -14,9 +14,9 @@
 namespace millrace::lab {
 namespace {
 
-using exec::Fate;
+using exec::Verdict;
 
-constexpr uint32_t kMostBytes = 9216, kRoom = 256;
+constexpr uint32_t kMaxBytes = 9216, kRoom = 256;
 
 /// The sequence number of an ESP packet, else 0.
 uint32_t esp_sequence(const std::vector<uint8_t>& frame) {
@@ -39,7 +39,7 @@ struct Reference::Parts : exec::Delivery {
         pool = std::make_unique<io::PacketPool>(
             "reference",
             io::PoolOptions{
-                .packets = 64, .max_frame_bytes = kMostBytes, .headroom_bytes = kRoom, .tailroom_bytes = kRoom});
+                .packets = 64, .max_frame_bytes = kMaxBytes, .headroom_bytes = kRoom, .tailroom_bytes = kRoom});
         for (const auto& program : configuration.chains)
             counters.push_back(std::make_unique<exec::ChainCounters>(*program));
     }
@@ -54,16 +54,16 @@ struct Reference::Parts : exec::Delivery {
                 }
     }
 
-    void deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const Fate* fates,
+    void deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const Verdict* verdicts,
                  size_t count) override {
         for (size_t i = 0; i < count; ++i) {
-            if (fates[i].target.kind == Target::Kind::chain) {
-                next_chain = fates[i].target.value;
+            if (verdicts[i].target.kind == Target::Kind::chain) {
+                next_chain = verdicts[i].target.value;
                 passed_on = mbufs[i];
                 continue;
             }
             const auto* data = rte_pktmbuf_mtod(mbufs[i], const uint8_t*);
-            if (fates[i].target.kind != Target::Kind::drop) out.emplace(data, data + mbufs[i]->data_len);
+            if (verdicts[i].target.kind != Target::Kind::drop) out.emplace(data, data + mbufs[i]->data_len);
             rte_pktmbuf_free(mbufs[i]);
         }
     }
@@ -71,7 +71,7 @@ struct Reference::Parts : exec::Delivery {
     /// What becomes of a frame; nothing when it is dropped.
     std::optional<std::vector<uint8_t>> run(const std::vector<uint8_t>& frame) {
         rte_mbuf* mbuf = nullptr;
-        if (frame.size() > kMostBytes || !pool->allocate(&mbuf, 1)) return std::nullopt;
+        if (frame.size() > kMaxBytes || !pool->allocate(&mbuf, 1)) return std::nullopt;
         std::memcpy(rte_pktmbuf_mtod(mbuf, void*), frame.data(), frame.size());
         mbuf->data_len = static_cast<uint16_t>(frame.size());
         mbuf->pkt_len = mbuf->data_len;

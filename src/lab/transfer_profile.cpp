@@ -147,12 +147,12 @@ private:
     void gather_large(BatchProbe& probe) {
         double alone = 0, both = 0;
         for (const uint32_t bytes : {128u, 256u, 512u, 1024u, 1518u}) {
-            BatchProbe::Turn turn{.packets = kPackets, .present = bytes, .gather = true};
+            BatchProbe::Shape shape{.packets = kPackets, .present = bytes, .gather = true};
             alone = keep("gather", kPackets, kPackets * bytes, false,
-                         probe.measure(turn, next(fmt::format("gather, {} B", bytes))));
-            turn.copy_back = kPackets * bytes;
+                         probe.measure(shape, next(fmt::format("gather, {} B", bytes))));
+            shape.copy_back = kPackets * bytes;
             both = keep("gather", kPackets, kPackets * bytes, true,
-                        probe.measure(turn, next(fmt::format("gather, {} B, and back", bytes))));
+                        probe.measure(shape, next(fmt::format("gather, {} B, and back", bytes))));
         }
         figures_.gather.byte_ns = rest(alone, figures_.gather.start_ns, 1518.0 * kPackets);
         figures_.gather_both = std::max(
@@ -195,7 +195,7 @@ private:
         figures_.heads_out.byte_ns = rest(measure(kPackets, 64), line.start, kPackets * 64.0);
     }
 
-    /// Frames copied side by side by the CPU; sets `into`, which one of `share` of a batch counts.
+    /// Frames packed by the CPU; sets `into`, which one of `share` of a batch counts.
     void packing(BatchProbe& probe, uint32_t bytes, double& into, double share) {
         const double seconds = next(fmt::format("packing, {} B", bytes));
         double spent = 0, least = 0;

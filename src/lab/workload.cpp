@@ -172,10 +172,10 @@ std::string nf_yaml(const Workload& w, const std::string& kind) {
 }  // namespace
 
 Workload make_workload(const WorkloadOptions& options) {
-    if (!std::has_single_bit(options.tunnels) || options.tunnels > kMostTunnels)
+    if (!std::has_single_bit(options.tunnels) || options.tunnels > kMaxTunnels)
         throw std::invalid_argument(
             fmt::format("{} tunnels: destinations are shared out among a power of two of them, up to {}",
-                        options.tunnels, kMostTunnels));
+                        options.tunnels, kMaxTunnels));
     Workload w;
     w.scratch = options.scratch;
     w.flows = options.flows;
@@ -216,7 +216,7 @@ std::string source_options(const Workload& w, const Traffic& traffic) {
     }
     if (traffic.rate > 0) text += fmt::format(", rate: {:.0f}", traffic.rate);
     if (traffic.descriptors > 0) text += fmt::format(", descriptors: {}", traffic.descriptors);
-    // Frames that lie side by side are not written to.
+    // Contiguous frames are not written to.
     if (traffic.layout != "buffers") return text + ", layout: " + traffic.layout + "}";
     return text + ", restore: " + traffic.restore + "}";
 }

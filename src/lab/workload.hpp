@@ -19,9 +19,9 @@ struct WorkloadOptions {
     size_t patterns = 0;           ///< of the NIDS, at most; 0: all of about 3,000
     std::string payload = "http";  ///< http, capture or random
     uint32_t flows = 65536;
-    uint32_t tunnels = 1;  ///< of the IPsec gateway, by destination: a power of two, up to kMostTunnels
+    uint32_t tunnels = 1;  ///< of the IPsec gateway, by destination: a power of two, up to kMaxTunnels
 };
-inline constexpr uint32_t kMostTunnels = 1024;
+inline constexpr uint32_t kMaxTunnels = 1024;
 
 /// A next hop of the router.
 struct Hop {
@@ -55,7 +55,7 @@ struct Workload {
 };
 
 /// The same on every call with the same options. Writes the NIDS rules, and what it makes up, into the scratch folder.
-/// Throws std::invalid_argument for tunnels that are no power of two up to kMostTunnels.
+/// Throws std::invalid_argument for tunnels that are no power of two up to kMaxTunnels.
 Workload make_workload(const WorkloadOptions& options);
 
 /// What a source sends: frames of one size (`64`), `imix`, or those of a capture.

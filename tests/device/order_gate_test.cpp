@@ -67,14 +67,14 @@ TEST(OrderGate, KeepsAThousandStates) {
 TEST(OrderGate, HasOneWordForResidentKernelsAsLongAsSomebodyNeedsIt) {
     const auto device = std::make_shared<sim::SimDevice>();
     OrderGate& gate = *device->order_gate();
-    gate.resident_turns = 41;
-    auto word = gate.turn_word(device);
+    gate.resident_sequences = 41;
+    auto word = gate.sequence_word(device);
     EXPECT_EQ(*word, 41u) << "it begins where the kernels before have ended";
-    EXPECT_EQ(gate.turn_word(device), word);
+    EXPECT_EQ(gate.sequence_word(device), word);
     *word = 50;
     word = nullptr;
-    gate.resident_turns = 60;
-    EXPECT_EQ(*gate.turn_word(device), 60u);
+    gate.resident_sequences = 60;
+    EXPECT_EQ(*gate.sequence_word(device), 60u);
 }
 
 /// The gate is the device's, so that a word which kept the device would keep itself.
@@ -83,7 +83,7 @@ TEST(OrderGate, LetsItsDeviceGo) {
     {
         const auto device = std::make_shared<sim::SimDevice>();
         gone = device;
-        const auto word = device->order_gate()->turn_word(device);
+        const auto word = device->order_gate()->sequence_word(device);
     }
     EXPECT_TRUE(gone.expired());
 }

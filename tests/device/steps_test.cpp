@@ -152,8 +152,8 @@ TEST(Steps, HoldWhatBatchesRelyOn) {
         uint16_t next = 0;  // node that no step has run yet
         for (size_t i = 0; i < steps.size(); ++i) {
             const Step& step = steps[i];
-            begins += step.begin, ends += step.end, snapshots += step.snapshot, awaits += step.awaits_turn,
-                passes += step.passes_turn;
+            begins += step.begin, ends += step.end, snapshots += step.snapshot, awaits += step.awaits_sequence,
+                passes += step.releases_sequence;
             ASSERT_EQ(step.resident, options.mode == Mode::persistent) << text;
             if (step.kind == Kind::nodes) {
                 ASSERT_EQ(step.first, next) << text << ": every node runs once, in order";

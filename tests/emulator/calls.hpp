@@ -31,10 +31,10 @@ struct Calls {
 
 /// A kernel as its library gives it out, under the name `emulated_` and its own.
 struct KernelEntry {
-    static constexpr unsigned kMostParameters = 8;
-    void (*run)(void** parameters);   ///< one thread's run, from beginning to end
-    unsigned parameters;              ///< how many
-    unsigned bytes[kMostParameters];  ///< of each
+    static constexpr unsigned kMaxParameters = 8;
+    void (*run)(void** parameters);  ///< one thread's run, from beginning to end
+    unsigned parameters;             ///< how many
+    unsigned bytes[kMaxParameters];  ///< of each
 };
 /// The library's own function `emulated_connect`: called once before its first kernel.
 using Connect = void (*)(const Calls*);

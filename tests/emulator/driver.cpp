@@ -396,8 +396,8 @@ int cuModuleGetFunction(Kernel** function, Module* module, const char* name) {
 }
 int cuFuncSetAttribute(Kernel* function, int attribute, int value) {
     ANSWER_TROUBLE;
-    constexpr int kMaxDynamicShared = 8, kMost = 227 << 10;
-    if (attribute != kMaxDynamicShared || value > kMost) return kInvalidValue;
+    constexpr int kMaxDynamicShared = 8, kMax = 227 << 10;
+    if (attribute != kMaxDynamicShared || value > kMax) return kInvalidValue;
     function->most_block_bytes = static_cast<size_t>(value);
     return kSuccess;
 }

@@ -206,9 +206,9 @@ void Launch::take_parameters(void** from) {
 }
 
 int Launch::trouble() const {
-    constexpr unsigned kMostThreads = 1024;
+    constexpr unsigned kMaxThreads = 1024;
     if (kernel == nullptr || !*kernel->loaded) return kInvalidHandle;
-    const bool sound = grid.x > 0 && grid.y == 1 && grid.z == 1 && block_size.x > 0 && block_size.x <= kMostThreads &&
+    const bool sound = grid.x > 0 && grid.y == 1 && grid.z == 1 && block_size.x > 0 && block_size.x <= kMaxThreads &&
                        block_size.y == 1 && block_size.z == 1;
     return sound && block_bytes <= kernel->most_block_bytes ? kSuccess : kInvalidValue;
 }

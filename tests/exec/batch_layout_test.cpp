@@ -13,7 +13,7 @@ using exec::FrameRoom;
 using exec::PieceLayout;
 using exec::PieceNeeds;
 
-constexpr size_t kMost = 1024;
+constexpr size_t kMax = 1024;
 constexpr size_t kManyBytes = size_t{1} << 20;
 constexpr ptrdiff_t kPitch = 2048;
 constexpr FrameRoom kHeads{.prefix = 64, .headroom = 0, .tailroom = 0};
@@ -26,12 +26,12 @@ struct Received {
 
 /// Lays frames of these lengths out, which lie at one distance in memory.
 struct Laid {
-    std::vector<device::FrameDescriptor> descriptors = std::vector<device::FrameDescriptor>(kMost);
+    std::vector<device::FrameDescriptor> descriptors = std::vector<device::FrameDescriptor>(kMax);
     FrameLayout layout;
 
-    Laid(const std::vector<uint16_t>& lengths, const FrameRoom& room, size_t most_packets = kMost,
+    Laid(const std::vector<uint16_t>& lengths, const FrameRoom& room, size_t most_packets = kMax,
          size_t most_bytes = kManyBytes) {
-        static const uint8_t memory[kMost] = {};  // nobody reads it
+        static const uint8_t memory[kMax] = {};  // nobody reads it
         FramePlacer placer(descriptors.data(), room, most_packets, most_bytes, false);
         placer.expect(kPitch);
         placer.add(lengths.size(), [&](uint32_t i) { return Received{memory + i * kPitch, lengths[i], 7}; });
@@ -79,9 +79,9 @@ TEST(FrameLayoutTest, TakesAsManyAsThereIsRoomFor) {
     const std::vector<uint16_t> ten(10, 60);
     for (const size_t most : {0, 1, 9, 10, 11}) {
         EXPECT_EQ(Laid(ten, kHeads, most).layout.count, std::min<size_t>(most, 10));
-        EXPECT_EQ(Laid(ten, kHeads, kMost, most * 64).layout.count, std::min<size_t>(most, 10));
+        EXPECT_EQ(Laid(ten, kHeads, kMax, most * 64).layout.count, std::min<size_t>(most, 10));
     }
-    EXPECT_EQ(Laid(ten, kHeads, kMost, 3 * 64 - 1).layout.count, 2u);
+    EXPECT_EQ(Laid(ten, kHeads, kMax, 3 * 64 - 1).layout.count, 2u);
 }
 
 /// A run of frames is laid out as the same frames one by one, whether they are alike or not.
@@ -91,11 +91,11 @@ TEST(FrameLayoutTest, RunsLieAsTheirFramesWould) {
         spots.push_back(
             {.offset = i * 1536 + (i > 30 ? 64 : 0), .length = static_cast<uint16_t>(i < 20 ? 60 : 60 + i)});
     static const uint8_t memory[64] = {};  // nobody reads it
-    const io::FrameRun run{.memory = memory, .spots = spots.data(), .count = 40, .port = 3};
+    const io::ReceiveBlock run{.memory = memory, .spots = spots.data(), .count = 40, .port = 3};
     for (const FrameRoom& room : {kHeads, kWhole})
         for (const size_t most : {0, 1, 7, 8, 19, 20, 39, 40})
             for (const size_t most_bytes : {size_t{64} * 12, kManyBytes}) {
-                std::vector<device::FrameDescriptor> of_run(kMost), of_frames(kMost);
+                std::vector<device::FrameDescriptor> of_run(kMax), of_frames(kMax);
                 FramePlacer at_once(of_run.data(), room, most, most_bytes, true),
                     each(of_frames.data(), room, most, most_bytes, true);
                 at_once.expect(1536);
@@ -117,27 +117,27 @@ TEST(FrameLayoutTest, RunsLieAsTheirFramesWould) {
 
 TEST(LandingsTest, NeighboursLandTogether) {
     static const uint8_t memory[4096] = {};
-    exec::Landings landings;
-    EXPECT_EQ(landings.bytes(), 0u);
-    landings.add(memory, 100, 0);
-    landings.add(memory + 128, 100, 1);  // less than kFrameSpacing behind it
-    ASSERT_EQ(landings.all().size(), 1u);
-    EXPECT_EQ(landings.bytes(), 228u) << "with the gap";
-    landings.add(memory + 228 + io::kFrameSpacing, 10, 2);
-    ASSERT_EQ(landings.all().size(), 2u);
-    EXPECT_EQ(landings.all()[1].at, PieceLayout::aligned(228));
-    EXPECT_EQ(landings.all()[1].first, 2u);
-    landings.add(memory, 10, 3);  // before it
-    EXPECT_EQ(landings.all().size(), 3u);
-    landings.clear();
-    EXPECT_EQ(landings.bytes(), 0u);
+    exec::StagedRanges staged_ranges;
+    EXPECT_EQ(staged_ranges.bytes(), 0u);
+    staged_ranges.add(memory, 100, 0);
+    staged_ranges.add(memory + 128, 100, 1);  // less than kFrameSpacing behind it
+    ASSERT_EQ(staged_ranges.all().size(), 1u);
+    EXPECT_EQ(staged_ranges.bytes(), 228u) << "with the gap";
+    staged_ranges.add(memory + 228 + io::kFrameSpacing, 10, 2);
+    ASSERT_EQ(staged_ranges.all().size(), 2u);
+    EXPECT_EQ(staged_ranges.all()[1].at, PieceLayout::aligned(228));
+    EXPECT_EQ(staged_ranges.all()[1].first, 2u);
+    staged_ranges.add(memory, 10, 3);  // before it
+    EXPECT_EQ(staged_ranges.all().size(), 3u);
+    staged_ranges.clear();
+    EXPECT_EQ(staged_ranges.bytes(), 0u);
 }
 
 /// Calls check(needs) for pieces of all kinds.
 template <class Check>
 void for_each_piece(const Check& check) {
     for (const size_t n : {0, 1, 63, 64, 65, 1023, 1024})
-        for (const uint32_t back : {0u, 64u, exec::kMostPrefix, chain::kWholeFrame})
+        for (const uint32_t back : {0u, 64u, exec::kMaxPrefix, chain::kWholeFrame})
             for (const unsigned flags : {0u, 1u, 2u, 4u, 8u, 15u}) {
                 PieceNeeds needs;
                 needs.packets = n;
@@ -146,7 +146,7 @@ void for_each_piece(const Check& check) {
                 needs.heads_home = flags & 1 && back != chain::kWholeFrame;
                 needs.sources = flags & 2;
                 needs.events = flags & 4;
-                needs.landing_bytes = flags & 8 ? needs.frames_bytes : 0;
+                needs.staging_bytes = flags & 8 ? needs.frames_bytes : 0;
                 if (flags & 4) needs.chain = {.state_bytes = 4000, .emitters = 2, .keepers = 1};
                 check(needs);
             }
@@ -158,7 +158,7 @@ TEST(PieceLayoutTest, ArraysLieOneBehindTheOther) {
         const size_t n = needs.packets;
         const bool whole = needs.prefix_back == chain::kWholeFrame;
         for (const size_t at : {piece.sources_at, piece.head_at, piece.back_at, piece.results_at, piece.snapshot_at,
-                                piece.events_at, piece.left_at, piece.frames_at, piece.landing_at, piece.kept_at})
+                                piece.events_at, piece.left_at, piece.frames_at, piece.staging_at, piece.kept_at})
             EXPECT_EQ(at % PieceLayout::kAlign, 0u);
         EXPECT_GE(piece.sources_at, n * sizeof(device::FrameDescriptor));
         EXPECT_GE(piece.head_at, piece.sources_at + (needs.sources ? n * sizeof(uint64_t) : 0));
@@ -172,8 +172,8 @@ TEST(PieceLayoutTest, ArraysLieOneBehindTheOther) {
         const size_t left_end = piece.left_at + n * needs.chain.emitters * sizeof(LeftEvents);
         if (whole) EXPECT_EQ(piece.frames_at, piece.back_at) << "frames come back with the rest";
         else EXPECT_GE(piece.frames_at, left_end);
-        EXPECT_GE(piece.landing_at, whole ? left_end : piece.frames_at + needs.frames_bytes);
-        EXPECT_GE(piece.kept_at, piece.landing_at + needs.landing_bytes);
+        EXPECT_GE(piece.staging_at, whole ? left_end : piece.frames_at + needs.frames_bytes);
+        EXPECT_GE(piece.kept_at, piece.staging_at + needs.staging_bytes);
         EXPECT_EQ(piece.bytes, piece.kept_at + piece.kept_bytes);
         EXPECT_GE(piece.kept_bytes, needs.chain.keepers * needs.frames_bytes);
     });
@@ -182,9 +182,9 @@ TEST(PieceLayoutTest, ArraysLieOneBehindTheOther) {
 TEST(PieceLayoutTest, TakesNoMoreThanItIsSaidToAtMost) {
     for_each_piece([](const PieceNeeds& needs) {
         const PieceLayout piece(needs);
-        const size_t n = needs.packets, landing = needs.landing_bytes > 0;
+        const size_t n = needs.packets, staging = needs.staging_bytes > 0;
         EXPECT_LE(piece.input_bytes(), PieceLayout::most_input(n));
-        EXPECT_LE(piece.bytes, (1 + landing + needs.chain.keepers) * needs.frames_bytes +
+        EXPECT_LE(piece.bytes, (1 + staging + needs.chain.keepers) * needs.frames_bytes +
                                    PieceLayout::most_beside_frames(n, needs.chain));
         // What comes back ends with the first events, or with heads that a kernel writes behind them.
         const size_t heads_end = needs.heads_home ? piece.heads_at + n * needs.prefix_back : 0;

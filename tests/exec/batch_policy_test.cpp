@@ -10,9 +10,9 @@ using exec::BatchPolicy;
 using Line = BatchPolicy::Line;
 using Load = BatchPolicy::Load;
 
-constexpr size_t kMost = 1024;
+constexpr size_t kMax = 1024;
 constexpr uint64_t kDelay = 50'000;
-constexpr BatchPolicy kPolicy{.most_packets = kMost, .max_delay_ns = kDelay, .depth = 4, .idle_below = 1};
+constexpr BatchPolicy kPolicy{.most_packets = kMax, .max_delay_ns = kDelay, .depth = 4, .idle_below = 1};
 
 /// A device that has three more batches in flight than none, and room for another.
 Load busy(size_t waiting, uint64_t waited_ns = 0) {
@@ -28,7 +28,7 @@ TEST(BatchPolicyTest, NothingIsDueOfNoPackets) {
 }
 
 TEST(BatchPolicyTest, NothingIsDueWhileAllBatchesAreInFlight) {
-    for (const size_t waiting : {size_t{1}, kMost, 10 * kMost}) {
+    for (const size_t waiting : {size_t{1}, kMax, 10 * kMax}) {
         Load load = busy(waiting, UINT64_MAX);
         load.free_batches = 0;
         EXPECT_FALSE(kPolicy.is_due(load)) << waiting;
@@ -36,7 +36,7 @@ TEST(BatchPolicyTest, NothingIsDueWhileAllBatchesAreInFlight) {
 }
 
 TEST(BatchPolicyTest, AnIdleDeviceGetsWhatThereIsAtOnce) {
-    for (const size_t waiting : {size_t{1}, kMost - 1, kMost, kMost + 1}) EXPECT_TRUE(kPolicy.is_due(idle(waiting)));
+    for (const size_t waiting : {size_t{1}, kMax - 1, kMax, kMax + 1}) EXPECT_TRUE(kPolicy.is_due(idle(waiting)));
 }
 
 TEST(BatchPolicyTest, AnIdleDeviceWaitsForWhatCanBeReceivedAtOnce) {
@@ -68,13 +68,13 @@ TEST(BatchPolicyTest, ADeviceIsIdleBelowSoManyBatches) {
 
 TEST(BatchPolicyTest, ABusyDeviceGetsAFullBatchAtOnce) {
     EXPECT_FALSE(kPolicy.is_due(busy(1)));
-    EXPECT_FALSE(kPolicy.is_due(busy(kMost - 1)));
-    EXPECT_TRUE(kPolicy.is_due(busy(kMost)));
-    EXPECT_TRUE(kPolicy.is_due(busy(kMost + 1)));
+    EXPECT_FALSE(kPolicy.is_due(busy(kMax - 1)));
+    EXPECT_TRUE(kPolicy.is_due(busy(kMax)));
+    EXPECT_TRUE(kPolicy.is_due(busy(kMax + 1)));
 }
 
 TEST(BatchPolicyTest, ABusyDeviceGetsABatchOncePacketsAreOld) {
-    for (const size_t waiting : {size_t{1}, kMost - 1}) {
+    for (const size_t waiting : {size_t{1}, kMax - 1}) {
         EXPECT_FALSE(kPolicy.is_due(busy(waiting, kDelay - 1)));
         EXPECT_TRUE(kPolicy.is_due(busy(waiting, kDelay)));
     }
@@ -100,11 +100,11 @@ TEST(BatchPolicyTest, FewPacketsGoAtEvenDistances) {
 }
 
 TEST(BatchPolicyTest, ABatchWaitsBehindTheWorkersOwnUntilItIsFull) {
-    for (Load load : {idle(1), idle(kMost - 1), busy(kMost - 1, UINT64_MAX)}) {
+    for (Load load : {idle(1), idle(kMax - 1), busy(kMax - 1, UINT64_MAX)}) {
         load.line = Line::own;
         EXPECT_FALSE(kPolicy.is_due(load)) << load.waiting;
     }
-    for (Load load : {idle(kMost), busy(kMost)}) {
+    for (Load load : {idle(kMax), busy(kMax)}) {
         load.line = Line::own;
         EXPECT_TRUE(kPolicy.is_due(load));
     }
@@ -118,9 +118,9 @@ TEST(BatchPolicyTest, ABatchWaitsBehindOtherWorkersUntilItsPacketsAreOld) {
             return kPolicy.is_due(load);
         };
         EXPECT_FALSE(due(1, 0));
-        EXPECT_FALSE(due(kMost - 1, 2 * kDelay - 1));
+        EXPECT_FALSE(due(kMax - 1, 2 * kDelay - 1));
         EXPECT_TRUE(due(1, 2 * kDelay));
-        EXPECT_TRUE(due(kMost, 0));
+        EXPECT_TRUE(due(kMax, 0));
     }
 }
 

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "exec/in_turns.hpp"
+#include "exec/alternating.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
@@ -146,7 +146,7 @@ protected:
 /// Of a capture, `count` frames, in buffers or contiguous.
 std::string source(const std::string& file, size_t count, bool contiguous) {
     return "{source: {replay: " + file + ", count: " + std::to_string(count) +
-           (contiguous ? ", layout: side-by-side" : "") + "}}";
+           (contiguous ? ", layout: contiguous" : "") + "}}";
 }
 
 class ClassifiedOnDevices : public Classified, public testing::WithParamInterface<DeviceInMode::ParamType> {};

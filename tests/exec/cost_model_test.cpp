@@ -61,17 +61,17 @@ TEST(CostModel, PacksFramesSideBySideWithoutTheCpu) {
     const TransferFigures& figures = exec::built_in_figures();
     BatchShape shape = frames(8192, 64, true);
     const Estimate packed = estimate(figures, shape, TransferIn::packed);
-    shape.side_by_side_bytes = 8192 * 64;
+    shape.contiguous_bytes = 8192 * 64;
     const Estimate together = estimate(figures, shape, TransferIn::packed);
     EXPECT_LT(together.cpu_ns, packed.cpu_ns / 3);
     // With workers enough the bus is what counts, and one copy takes it the least.
     for (const uint32_t bytes : {64u, 128u, 512u}) {
         shape = frames(8192, bytes, true);
-        shape.side_by_side_bytes = shape.bytes_in;
+        shape.contiguous_bytes = shape.bytes_in;
         shape.workers = 6;
         EXPECT_EQ(choose_in(figures, shape), TransferIn::packed) << bytes;
     }
-    shape.lands = false;
+    shape.fits_staging = false;
     EXPECT_NE(estimate(figures, shape, TransferIn::packed).obstacle, nullptr);
     EXPECT_NE(choose_in(figures, shape), TransferIn::packed);
 }

@@ -47,7 +47,7 @@ TEST(Engines, MeetEveryKindOfEndInTheTestTraffic) {
     const EngineRun run = run_on_cpu(make_test_chain("cpu"), random_frames(3000, 3), 256);
     std::set<std::string> ends;
     for (const Outcome& outcome : run.outcomes)
-        ends.insert(std::to_string(outcome.fate.node) + "/" + std::to_string(outcome.fate.decision.outcome));
+        ends.insert(std::to_string(outcome.verdict.node) + "/" + std::to_string(outcome.verdict.decision.outcome));
     // Parser and all four NFs drop, pass or punt: a comparison of engines would mean little otherwise.
     EXPECT_GE(ends.size(), 12u);
     EXPECT_GT(run.counters->events.get(), 50u);

@@ -191,7 +191,7 @@ TEST_P(EventsInEveryMode, AreAllToldOfFramesSideBySide) {
     for (size_t i = 0; i < counts.size(); ++i) counts[i] = kCounts[i % std::size(kCounts)];
     for (const char* const behind : {"", ", mirror"}) {
         Heard heard("[" + noisy_rules() + behind + "]", name());
-        const EngineRun run = run_side_by_side(device(7), heard.configuration, frames_of(counts), 60, options());
+        const EngineRun run = run_contiguous(device(7), heard.configuration, frames_of(counts), 60, options());
         expect_by_device(run, counts.size(), behind);
         EXPECT_GE(run.counters->retold_on_cpu.get(), counts.size() * 2 / std::size(kCounts));
         expect_same(alerts_of(counts), heard.alerts(), behind);

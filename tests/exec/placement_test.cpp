@@ -6,7 +6,7 @@
 
 #include <thread>
 
-#include "exec/in_turns.hpp"
+#include "exec/alternating.hpp"
 #include "millrace/base/eal.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/report/report.hpp"
@@ -28,8 +28,8 @@ public:
         return static_cast<uint64_t>(seconds * static_cast<double>(rte_get_tsc_hz()));
     }
     void pass(double seconds, size_t packets = 0) {
-        member.came(packets);
-        member.look(now += cycles(seconds));
+        member.on_receive(packets);
+        member.update(now += cycles(seconds));
     }
     void work(size_t packets, double seconds) {
         ASSERT_TRUE(member.begin_on_cpu());
@@ -92,7 +92,7 @@ TEST_F(Placements, GoToTheDeviceWhenNobodyIsOnTheCpuAndBackWhenNoBatchIsOut) {
 
     // Only when none of them has had much to do for a while.
     for (int i = 0; i < 30; ++i) other.pass(1.1e-3);
-    EXPECT_EQ(placement->place(), Place::device) << "one has not looked yet";
+    EXPECT_EQ(placement->place(), Place::device) << "one has not been updated yet";
     for (int i = 0; i < 9; ++i) one.pass(1.1e-3);
     one.pass(1.1e-3, 1200);
     for (int i = 0; i < 9; ++i) one.pass(1.1e-3);
@@ -145,7 +145,7 @@ EngineRun to_and_fro(const Devices& devices, const chain::Configuration& configu
     options.mode = mode;
     options.placement = std::make_shared<Placement>();
     Worker pusher(options.placement);
-    return run_in_turns(
+    return run_alternating(
         devices, configuration, frames, burst, options,
         [&](size_t turn, const auto& poll) {
             if (turn % 4 == 2) {
@@ -199,7 +199,7 @@ TEST_P(SharedWithCpu, HandsSequenceNumbersAndReplayWindowsOver) {
     const std::vector<Frame> frames = with_replays(sealed);
     const EngineRun expected = run_on_cpu(out_of_tunnel("cpu"), frames, 256);
     size_t refused = 0;
-    for (const Outcome& outcome : expected.outcomes) refused += outcome.fate.target.kind == Target::Kind::drop;
+    for (const Outcome& outcome : expected.outcomes) refused += outcome.verdict.target.kind == Target::Kind::drop;
     ASSERT_GT(refused, 50u);
     const EngineRun run = to_and_fro(out_of_tunnel(names()), frames, 30);
     expect_conserved(run, frames.size());

@@ -99,8 +99,8 @@ protected:
 TEST_P(Residents, EndWhenTheirTurnNeverComes) {
     const auto device = open_device(GetParam());
     const auto gate = std::make_shared<device::OrderGate>();
-    gate->resident_turns = 1;  // that nobody has
-    const auto word = gate->turn_word(device);
+    gate->resident_sequences = 1;  // that nobody has
+    const auto word = gate->sequence_word(device);
     *word = 0;
     exec::OffloadOptions options = persistent();
     options.gate = gate;

@@ -8,7 +8,7 @@
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
-#include "exec/in_turns.hpp"
+#include "exec/alternating.hpp"
 #include "support/test_chain.hpp"
 
 namespace millrace::test {
@@ -40,8 +40,8 @@ TEST_P(SeveralDevices, GiveTheCpusAnswerInEveryMode) {
         for (const size_t burst : {1u, 33u, 100u}) {
             exec::OffloadOptions options;
             options.mode = mode;
-            const EngineRun run = run_in_turns(open_devices(GetParam()), make_test_chain(GetParam()), frames, burst,
-                                               options);
+            const EngineRun run = run_alternating(open_devices(GetParam()), make_test_chain(GetParam()), frames, burst,
+                                                  options);
             expect_conserved(run, frames.size());
             expect_equal(expected, run, "bursts of " + std::to_string(burst));
         }
@@ -55,13 +55,13 @@ TEST_P(SeveralDevices, RefuseReplaysWhereverTheFirstOneWent) {
     const std::vector<Frame> frames = with_replays(sealed);
     const EngineRun expected = run_on_cpu(out_of_tunnel("cpu"), frames, 256);
     size_t refused = 0;
-    for (const Outcome& outcome : expected.outcomes) refused += outcome.fate.target.kind == Target::Kind::drop;
+    for (const Outcome& outcome : expected.outcomes) refused += outcome.verdict.target.kind == Target::Kind::drop;
     ASSERT_GT(refused, 50u);
     ASSERT_LT(refused, frames.size() / 2);
     for (const device::Mode mode : kWaysOfBatches) {
         exec::OffloadOptions options;
         options.mode = mode;
-        const EngineRun run = run_in_turns(open_devices(GetParam()), out_of_tunnel(GetParam()), frames, 50, options);
+        const EngineRun run = run_alternating(open_devices(GetParam()), out_of_tunnel(GetParam()), frames, 50, options);
         expect_conserved(run, frames.size());
         expect_equal(expected, run, std::string("behind the tunnel, ") + device::name_of(mode));
     }
@@ -88,8 +88,8 @@ TEST(SeveralDevicesOneLost, LeaveTheOtherAtWorkWherePacketsNeedNoOrder) {
             for (const device::Mode mode : kWaysOfBatches) {
                 exec::OffloadOptions options;
                 options.mode = mode;
-                const EngineRun run = run_in_turns(one_that_fails(kind, after), without_order("sim:0+sim:1"), frames,
-                                                   30, options, {}, Work::fault);
+                const EngineRun run = run_alternating(one_that_fails(kind, after), without_order("sim:0+sim:1"), frames,
+                                                      30, options, {}, Work::fault);
                 expect_conserved(run, frames.size());
                 expect_equal(expected, run,
                              "fault " + std::to_string(static_cast<int>(kind)) + " after " + std::to_string(after) +
@@ -107,8 +107,8 @@ TEST(SeveralDevicesOneLost, NumberEveryPacketOnce) {
             for (const device::Mode mode : kWaysOfBatches) {
                 exec::OffloadOptions options;
                 options.mode = mode;
-                const EngineRun run = run_in_turns(one_that_fails(kind, after), into_tunnel("sim:0+sim:1"), frames, 30,
-                                                   options, {}, Work::fault);
+                const EngineRun run = run_alternating(one_that_fails(kind, after), into_tunnel("sim:0+sim:1"), frames,
+                                                      30, options, {}, Work::fault);
                 expect_conserved(run, frames.size());
                 std::set<uint32_t> numbers;
                 for (const Outcome& outcome : run.outcomes) {

@@ -1,7 +1,7 @@
 // Every way of transfer, for chains of each kind: that change whole frames, heads, or nothing.
 #include <gtest/gtest.h>
 
-#include "exec/in_turns.hpp"
+#include "exec/alternating.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"

@@ -4,7 +4,7 @@
 
 #include <thread>
 
-#include "exec/in_turns.hpp"
+#include "exec/alternating.hpp"
 #include "millrace/exec/hybrid/hand_over_engine.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
@@ -116,7 +116,7 @@ INSTANTIATE_TEST_SUITE_P(All, OrderOfWorkers, testing::ValuesIn(offload_devices(
 TEST_P(OrderOfWorkers, KeepsNoBatchWaitingForThoseOfOthers) {
     MILLRACE_NEEDS_DEVICE(GetParam());
     const auto device = open_device(GetParam());
-    device->order_gate()->batches = device->order_gate()->launched_turns = 1;
+    device->order_gate()->batches = device->order_gate()->launched_sequences = 1;
     exec::OffloadOptions options;
     options.patience = std::chrono::seconds(20);
     const std::vector<Frame> frames = random_frames(300, 61);
@@ -142,7 +142,7 @@ TEST_P(OrderOfWorkers, LeavesTheLatestStateWhicheverBatchComesBackFirst) {
         for (unsigned i = 0; i < 400; ++i)
             frames.push_back(
                 build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}"));
-        const EngineRun run = run_in_turns({device, device}, configuration, frames, 50);
+        const EngineRun run = run_alternating({device, device}, configuration, frames, 50);
         expect_conserved(run, frames.size());
         ASSERT_EQ(numbers_given_out(configuration, 0, 0), frames.size()) << "with seed " << seed;
     }
@@ -204,7 +204,7 @@ INSTANTIATE_TEST_SUITE_P(InBothThreadings, WorkersStop,
 /// Counts packets whose flow they do not follow in order.
 class OrderWatch : public exec::Delivery {
 public:
-    void deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const exec::Fate*,
+    void deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const exec::Verdict*,
                  size_t count) override {
         for (size_t i = 0; i < count; ++i) wrong += io::packet_number(mbufs[i]) != ++seen;
         rte_pktmbuf_free_bulk(const_cast<rte_mbuf**>(mbufs), static_cast<unsigned>(count));
@@ -247,8 +247,8 @@ TEST(HandOver, IsDrainedWhenItsEngineHasCountedWhatItDelivered) {
         explicit SlowToCount(exec::Delivery& delivery) : delivery_(delivery) {}
         void submit(const std::shared_ptr<const chain::Program>& program, exec::ChainCounters& counters,
                     rte_mbuf* const* mbufs, size_t count) override {
-            const std::vector<exec::Fate> fates(count);
-            delivery_.deliver(*program, counters, mbufs, fates.data(), count);
+            const std::vector<exec::Verdict> verdicts(count);
+            delivery_.deliver(*program, counters, mbufs, verdicts.data(), count);
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
             counters.batches.add(1);
         }
@@ -259,7 +259,7 @@ TEST(HandOver, IsDrainedWhenItsEngineHasCountedWhatItDelivered) {
         exec::Delivery& delivery_;
     };
     struct Nobody : exec::Delivery {
-        void deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const*, const exec::Fate*,
+        void deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const*, const exec::Verdict*,
                      size_t) override {}
     } nobody;
     const chain::Configuration mirror = make_configuration("[mirror]", "cpu");

@@ -1,4 +1,4 @@
-// Memory for frames of any length side by side.
+// Memory for contiguous frames of any length.
 #include "millrace/io/memory/frame_log.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 TEST(FrameLog, KeepsFramesInOrderAndApartWhateverComesBackWhen) {
     struct Out {
-        FrameRun run;
+        ReceiveBlock run;
         std::vector<uint8_t> fill;
     };
     std::mt19937 rng(12);

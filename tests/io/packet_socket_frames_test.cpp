@@ -119,10 +119,10 @@ TEST(PacketSocketPort, CountsLongFramesThatNobodyCanCut) {
 TEST(PacketSocketPort, GivesOutRunsWithoutBuffers) {
     IN_OWN_NETWORK([] {
         ASSERT_EQ(run(kCable), "");
-        const auto made = ports("a: { af_packet: left, layout: side-by-side }\n");
+        const auto made = ports("a: { af_packet: left, layout: contiguous }\n");
         Port& port = *made[0];
         const OtherEnd peer("right", true);
-        ASSERT_TRUE(port.receives_runs());
+        ASSERT_TRUE(port.receives_blocks());
         ASSERT_EQ(port.memory().size(), 2u);
         const std::span<const uint8_t> memory = port.memory()[1];
         uint32_t number = 0;
@@ -139,7 +139,7 @@ TEST(PacketSocketPort, GivesOutRunsWithoutBuffers) {
             std::vector<uint32_t> out;
             const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(5);
             while (got.size() < 203 && std::chrono::steady_clock::now() < deadline) {
-                const FrameRun run = port.receive_run(0, 60);
+                const ReceiveBlock run = port.receive_block(0, 60);
                 for (uint32_t i = 0; i < run.count; ++i) {
                     ASSERT_GE(run.data(i), memory.data());
                     ASSERT_LE(run.data(i) + run.spots[i].length, memory.data() + memory.size());

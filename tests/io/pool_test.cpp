@@ -77,7 +77,7 @@ TEST_F(Pool, TakesTheLowestAndLeavesOutWhatIsOut) {
 TEST_F(Pool, KeepsBurstsTogetherWhereSomeAreFreedEarly) {
     PacketPool pool = make(4096);
     std::mt19937 random(5);
-    std::vector<std::vector<rte_mbuf*>> flying;
+    std::vector<std::vector<rte_mbuf*>> in_flight;
     size_t breaks = 0, bursts = 0;
     for (int round = 0; round < 2000; ++round) {
         std::vector<rte_mbuf*> burst = get(pool, 256);
@@ -90,14 +90,14 @@ TEST_F(Pool, KeepsBurstsTogetherWhereSomeAreFreedEarly) {
             return drop;
         });
         put(pool, dropped);
-        flying.push_back(std::move(burst));
-        if (flying.size() > 8) {
-            put(pool, flying.front());
-            flying.erase(flying.begin());
+        in_flight.push_back(std::move(burst));
+        if (in_flight.size() > 8) {
+            put(pool, in_flight.front());
+            in_flight.erase(in_flight.begin());
         }
     }
     EXPECT_LE(breaks, bursts);
-    for (const auto& burst : flying) put(pool, burst);
+    for (const auto& burst : in_flight) put(pool, burst);
 }
 
 TEST_F(Pool, ServesManyThreads) {

@@ -319,7 +319,7 @@ TEST(Workloads, AreMadeUpWhereThereAreNoPublishedFiles) {
 }
 
 TEST(Workloads, RefuseTunnelsThatDestinationsCannotBeSharedOutAmong) {
-    for (const uint32_t tunnels : {0u, 3u, 6u, 2 * kMostTunnels, UINT32_MAX}) {
+    for (const uint32_t tunnels : {0u, 3u, 6u, 2 * kMaxTunnels, UINT32_MAX}) {
         WorkloadOptions options;
         options.tunnels = tunnels;
         EXPECT_THROW(make_workload(options), std::invalid_argument) << tunnels;

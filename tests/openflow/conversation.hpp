@@ -80,7 +80,7 @@ public:
         while (alive && at_work) {
             const size_t before = session.output().size();
             datapath.control().at_work(datapath.control().version(), nullptr);
-            alive = session.turn();
+            alive = session.iterate();
             if (session.output().size() == before) break;
         }
     }

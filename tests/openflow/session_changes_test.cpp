@@ -177,10 +177,10 @@ TEST(Session, TellsOfChangesWhoseTablesHaveNoRoom) {
 TEST(Session, HoldsBackWhatStandsBehindABarrierUntilAllBeforeIsAtWork) {
     Conversation with;
     with.say(message("flow_arp") + message("barrier") + message("echo"), false);
-    EXPECT_TRUE(with.session.turn());
+    EXPECT_TRUE(with.session.iterate());
     EXPECT_TRUE(with.said().empty());
     with.datapath.control().at_work(with.datapath.control().version(), nullptr);
-    EXPECT_TRUE(with.session.turn());
+    EXPECT_TRUE(with.session.iterate());
     const std::vector<Said> said = with.said();
     ASSERT_EQ(said.size(), 2u);
     EXPECT_EQ(said[0].type, Type::barrier_reply);

@@ -11,33 +11,34 @@ namespace millrace::test {
 
 std::string Outcome::text() const {
     std::string text = "packet " + std::to_string(number) + " target " +
-                       std::to_string(static_cast<int>(fate.target.kind)) + ":" + std::to_string(fate.target.value) +
-                       " by node " + std::to_string(fate.node) + " outcome " + std::to_string(fate.decision.outcome) +
-                       " detail " + std::to_string(fate.decision.detail) + " port " + std::to_string(fate.out_port) +
-                       " visits";
+                       std::to_string(static_cast<int>(verdict.target.kind)) + ":" +
+                       std::to_string(verdict.target.value) + " by node " + std::to_string(verdict.node) + " outcome " +
+                       std::to_string(verdict.decision.outcome) + " detail " + std::to_string(verdict.decision.detail) +
+                       " port " + std::to_string(verdict.out_port) + " visits";
     for (const exec::Visit& visit : visits)
         text += " " + std::to_string(visit.node) + "/" + std::to_string(visit.decision.outcome) + "/" +
                 std::to_string(visit.decision.detail);
     return text + " frame " + hex_dump(frame);
 }
 
-void Collector::visits(const chain::Program&, rte_mbuf* mbuf, std::span<const exec::Visit> visits, const exec::Fate&) {
+void Collector::visits(const chain::Program&, rte_mbuf* mbuf, std::span<const exec::Visit> visits,
+                       const exec::Verdict&) {
     visits_.emplace_back(mbuf, std::vector<exec::Visit>(visits.begin(), visits.end()));
 }
 
-void Collector::add(uint64_t number, const exec::Fate& fate, std::span<const uint8_t> frame) {
+void Collector::add(uint64_t number, const exec::Verdict& verdict, std::span<const uint8_t> frame) {
     Outcome& outcome = outcomes.emplace_back();
     outcome.number = number;
-    outcome.fate = fate;
+    outcome.verdict = verdict;
     // What an NF wanted for a packet that is dropped later is nobody's business.
-    if (fate.target.kind == Target::Kind::drop) outcome.fate.out_port = kNoPort;
+    if (verdict.target.kind == Target::Kind::drop) outcome.verdict.out_port = kNoPort;
     else outcome.frame.assign(frame.begin(), frame.end());
 }
 
-void Collector::deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const exec::Fate* fates,
-                        size_t count) {
+void Collector::deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs,
+                        const exec::Verdict* verdicts, size_t count) {
     for (size_t i = 0; i < count; ++i) {
-        add(io::packet_number(mbufs[i]), fates[i], {rte_pktmbuf_mtod(mbufs[i], const uint8_t*), mbufs[i]->data_len});
+        add(io::packet_number(mbufs[i]), verdicts[i], {rte_pktmbuf_mtod(mbufs[i], const uint8_t*), mbufs[i]->data_len});
         Outcome& outcome = outcomes.back();
         const auto seen = std::find_if(visits_.begin(), visits_.end(),
                                        [&](const auto& entry) { return entry.first == mbufs[i]; });
@@ -50,26 +51,26 @@ void Collector::deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* c
     rte_pktmbuf_free_bulk(const_cast<rte_mbuf**>(mbufs), static_cast<unsigned>(count));
 }
 
-void Collector::deliver_frames(const chain::Program& program, exec::ChainCounters&, const io::FrameRun& run,
-                               std::span<const io::FramePieces> frames, const exec::Fate& fate,
+void Collector::deliver_frames(const chain::Program& program, exec::ChainCounters&, const io::ReceiveBlock& run,
+                               std::span<const io::FramePieces> frames, const exec::Verdict& verdict,
                                const device::PacketResult* results) {
     for (const io::FramePieces& piece : frames) {
         Frame frame(piece.head, piece.head + piece.head_bytes);
         frame.insert(frame.end(), piece.rest, piece.rest + piece.rest_bytes);
         EXPECT_GE(run.number(piece.index), given_back) << "a frame was given back before it was delivered";
-        exec::Fate own = fate;
-        if (fate.node < program.nodes.size()) own.decision.detail = exec::detail_of(results[piece.index].detail);
+        exec::Verdict own = verdict;
+        if (verdict.node < program.nodes.size()) own.decision.detail = exec::detail_of(results[piece.index].detail);
         add(run.number(piece.index), own, frame);
     }
 }
 
-void Collector::give_back(const io::FrameRun& run) {
+void Collector::give_back(const io::ReceiveBlock& run) {
     EXPECT_EQ(run.first_number, given_back);
     given_back += run.count;
     ++runs_given_back;
 }
 
-rte_mbuf* Collector::copy_of(const io::FrameRun& run, const io::FramePieces& frame) {
+rte_mbuf* Collector::copy_of(const io::ReceiveBlock& run, const io::FramePieces& frame) {
     return make_mbuf(Frame(frame.head, frame.head + frame.head_bytes), run.number(frame.index));
 }
 
@@ -137,8 +138,8 @@ EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Con
     return result;
 }
 
-EngineRun run_side_by_side(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
-                           const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options, Work work) {
+EngineRun run_contiguous(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
+                         const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options, Work work) {
     frame_pool();
     const PacketsSeen seen({device});
     // In two places, the second half first, so that batches span both.
@@ -155,7 +156,7 @@ EngineRun run_side_by_side(std::shared_ptr<device::Device> device, const chain::
     Collector collector(false);
     options.batch_bytes = std::min(options.batch_bytes, size_t{4} << 20);
     options.pinned = device->pin(ring.memory().data(), ring.memory().size());
-    options.runs = true;
+    options.blocks = true;
     options.frames = &collector;
     EngineRun result;
     result.counters = std::make_unique<exec::ChainCounters>(*configuration.chains[0]);
@@ -163,8 +164,8 @@ EngineRun run_side_by_side(std::shared_ptr<device::Device> device, const chain::
         exec::OffloadEngine engine(device, collector, configuration.chains[0]->max_batch, options);
         for (size_t first = 0; first < frames.size();) {
             const size_t place = (first + frames.size() - half) % frames.size();
-            io::FrameRun run = ring.take(static_cast<uint32_t>(place),
-                                         static_cast<uint32_t>(std::min(burst, frames.size() - first)));
+            io::ReceiveBlock run = ring.take(static_cast<uint32_t>(place),
+                                             static_cast<uint32_t>(std::min(burst, frames.size() - first)));
             run.first_number = first;
             run.first_ns = 1'700'000'000'000'000'000ull + first * 1000;
             run.interval_ns = 1000;
@@ -186,9 +187,9 @@ EngineRun run_side_by_side(std::shared_ptr<device::Device> device, const chain::
 EngineRun without_visits(EngineRun run) {
     for (Outcome& outcome : run.outcomes) {
         outcome.visits.clear();
-        outcome.fate.decision.detail = static_cast<uint16_t>(outcome.fate.decision.detail);  // what a device brings
-                                                                                             // back
-        if (outcome.fate.node == exec::kNoNode) outcome.fate.decision = {};
+        outcome.verdict.decision.detail = static_cast<uint16_t>(outcome.verdict.decision.detail);  // what a device
+                                                                                                   // brings back
+        if (outcome.verdict.node == exec::kNoNode) outcome.verdict.decision = {};
     }
     return run;
 }

@@ -16,7 +16,7 @@ namespace millrace::test {
 /// One packet after its chain. `number` is its place among the frames that went in.
 struct Outcome {
     size_t number = 0;
-    exec::Fate fate;
+    exec::Verdict verdict;
     Frame frame;  ///< empty when dropped
     std::vector<exec::Visit> visits;
     std::string text() const;
@@ -29,20 +29,20 @@ public:
     /// `verdicts`: wants to know every NF's decision, which only packets with mbufs have.
     explicit Collector(bool verdicts = true) : verdicts_(verdicts) {}
     void deliver(const chain::Program& program, exec::ChainCounters& counters, rte_mbuf* const* mbufs,
-                 const exec::Fate* fates, size_t count) override;
+                 const exec::Verdict* verdicts, size_t count) override;
     bool wants_visits() const override { return verdicts_; }
     void visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const exec::Visit> visits,
-                const exec::Fate& fate) override;
-    void deliver_frames(const chain::Program& program, exec::ChainCounters& counters, const io::FrameRun& run,
-                        std::span<const io::FramePieces> frames, const exec::Fate& fate,
+                const exec::Verdict& verdict) override;
+    void deliver_frames(const chain::Program& program, exec::ChainCounters& counters, const io::ReceiveBlock& run,
+                        std::span<const io::FramePieces> frames, const exec::Verdict& verdict,
                         const device::PacketResult* results) override;
-    void give_back(const io::FrameRun& run) override;
-    rte_mbuf* copy_of(const io::FrameRun& run, const io::FramePieces& frame) override;
+    void give_back(const io::ReceiveBlock& run) override;
+    rte_mbuf* copy_of(const io::ReceiveBlock& run, const io::FramePieces& frame) override;
     std::vector<Outcome> outcomes;
     uint64_t given_back = 0, runs_given_back = 0;  ///< frames, and in how many runs
 
 private:
-    void add(uint64_t number, const exec::Fate& fate, std::span<const uint8_t> frame);
+    void add(uint64_t number, const exec::Verdict& verdict, std::span<const uint8_t> frame);
     const bool verdicts_;
     std::vector<std::pair<const rte_mbuf*, std::vector<exec::Visit>>> visits_;
 };
@@ -70,11 +70,11 @@ EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Con
                         const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options = {},
                         Work work = Work::device_alone);
 
-/// The same with the frames side by side in memory, as runs of `burst`; checks that all of them are given back, and
+/// The same with contiguous frames, in receive blocks of `burst`; checks that all of them are given back, and
 /// that nobody has written to them. No NF's decision is known but the last one's.
-EngineRun run_side_by_side(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
-                           const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options = {},
-                           Work work = Work::device_alone);
+EngineRun run_contiguous(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
+                         const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options = {},
+                         Work work = Work::device_alone);
 /// Leaves of a run what is known without the NFs' decisions.
 EngineRun without_visits(EngineRun run);
 

@@ -11,7 +11,7 @@ template <unsigned Words, Engine Which>
 struct Lookup {
     using Tables = Classifier::Family<Words>;
 
-    /// Finds the rule of key `i` of `count`. The first words of all keys lie side by side, then the second ones, and so
+    /// Finds the rule of key `i` of `count`. The first words of all keys are contiguous, then the second ones, and so
     /// on, so that threads of a warp read neighbours.
     template <class Lanes>
     MILLRACE_DEVICE static void run(const void* tables, const uint32_t* keys, uint32_t* rules, uint32_t count,

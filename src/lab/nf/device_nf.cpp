@@ -10,22 +10,22 @@
 namespace millrace::lab {
 namespace {
 
-constexpr size_t kMostFrames = 4096;  // at once; the pool has more
+constexpr size_t kMaxFrames = 4096;  // at once; the pool has more
 
 struct Delivered {
     uint64_t number;
-    exec::Fate fate;
+    exec::Verdict verdict;
     Frame frame;
 };
 
 /// Keeps what became of packets, and frees them.
 class Keeper : public exec::Delivery {
 public:
-    void deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const exec::Fate* fates,
+    void deliver(const chain::Program&, exec::ChainCounters&, rte_mbuf* const* mbufs, const exec::Verdict* verdicts,
                  size_t count) override {
         for (size_t i = 0; i < count; ++i) {
             const auto* data = rte_pktmbuf_mtod(mbufs[i], const uint8_t*);
-            packets.push_back({io::packet_number(mbufs[i]), fates[i], Frame(data, data + mbufs[i]->data_len)});
+            packets.push_back({io::packet_number(mbufs[i]), verdicts[i], Frame(data, data + mbufs[i]->data_len)});
         }
         rte_pktmbuf_free_bulk(const_cast<rte_mbuf**>(mbufs), static_cast<unsigned>(count));
     }
@@ -78,9 +78,9 @@ NfResult DeviceNf::run(const std::vector<Frame>& frames, uint16_t in_port) {
     const uint64_t before = parts_->counters->received_packets.get();
     parts_->listener->events.clear();
     parts_->keeper.packets.clear();
-    for (size_t first = 0; first < frames.size(); first += kMostFrames) {
+    for (size_t first = 0; first < frames.size(); first += kMaxFrames) {
         std::vector<rte_mbuf*> mbufs;
-        for (size_t i = first; i < std::min(frames.size(), first + kMostFrames); ++i) {
+        for (size_t i = first; i < std::min(frames.size(), first + kMaxFrames); ++i) {
             mbufs.push_back(make_mbuf(frames[i], i));
             mbufs.back()->port = in_port;
         }
@@ -97,10 +97,10 @@ NfResult DeviceNf::run(const std::vector<Frame>& frames, uint16_t in_port) {
     for (size_t i = 0; i < parts_->keeper.packets.size(); ++i) {
         const Delivered& packet = parts_->keeper.packets[i];
         if (packet.number != i) mistake("packet " + std::to_string(packet.number) + " came out of order");
-        const bool refused = packet.fate.node == exec::kParserNode;
-        result.decisions.push_back(refused ? Decision{kNoDetail, kRefused} : packet.fate.decision);
+        const bool refused = packet.verdict.node == exec::kParserNode;
+        result.decisions.push_back(refused ? Decision{kNoDetail, kRefused} : packet.verdict.decision);
         result.frames.push_back(refused ? frames[i] : packet.frame);
-        result.out_ports.push_back(refused ? kNoPort : packet.fate.out_port);
+        result.out_ports.push_back(refused ? kNoPort : packet.verdict.out_port);
     }
     // What is missing was told of; whoever looks at it finds something.
     result.decisions.resize(frames.size());

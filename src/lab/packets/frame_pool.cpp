@@ -14,7 +14,7 @@ io::PacketPool& frame_pool() {
         io::register_metadata();
         io::PoolOptions options;
         options.packets = 8191;
-        options.max_frame_bytes = kMostFrameBytes;
+        options.max_frame_bytes = kMaxFrameBytes;
         options.headroom_bytes = 256;
         options.tailroom_bytes = 128;
         return new io::PacketPool("frames", options);

@@ -105,7 +105,7 @@ Frame build(const PacketSpec& spec);
 /// Reads a packet from YAML; see docs/nf-tutorial.md. Throws ConfigError on any mistake.
 PacketSpec read_packet_spec(const Config& packet);
 /// Longer frames than this have no buffer.
-inline constexpr size_t kMostFrameBytes = 9216;
+inline constexpr size_t kMaxFrameBytes = 9216;
 /// The same as bytes; also understands `hex:`, a whole frame, and `{capture: FILE, number: N}`, one of a capture.
 Frame build_packet(const Config& packet);
 Frame build_packet(const std::string& yaml);

@@ -239,9 +239,9 @@ Frame read_frame(const Config& packet) {
 
 Frame build_packet(const Config& packet) {
     const Frame frame = read_frame(packet);
-    if (frame.size() > kMostFrameBytes)
+    if (frame.size() > kMaxFrameBytes)
         packet.fail("this packet has " + std::to_string(frame.size()) + " bytes; at most " +
-                    std::to_string(kMostFrameBytes) + " are taken");
+                    std::to_string(kMaxFrameBytes) + " are taken");
     return frame;
 }
 

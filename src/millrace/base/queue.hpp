@@ -32,7 +32,7 @@ public:
         if (slots < 2 || !std::has_single_bit(slots))
             throw std::invalid_argument("a queue's slots are a power of two, and at least two");
         slots_ = std::make_unique<Slot[]>(slots);
-        for (uint32_t i = 0; i < slots; ++i) slots_[i].turn.store(i, std::memory_order_relaxed);
+        for (uint32_t i = 0; i < slots; ++i) slots_[i].sequence.store(i, std::memory_order_relaxed);
     }
 
     /// False when it is full, or its next slot is just being emptied.
@@ -41,7 +41,7 @@ public:
         Slot* const slot = claim(puts_, 0, place);
         if (slot == nullptr) return false;
         slot->element = element;
-        slot->turn.store(place + 1, std::memory_order_release);
+        slot->sequence.store(place + 1, std::memory_order_release);
         return true;
     }
 
@@ -51,7 +51,7 @@ public:
         Slot* const slot = claim(takes_, 1, place);
         if (slot == nullptr) return false;
         element = slot->element;
-        slot->turn.store(place + mask_ + 1, std::memory_order_release);
+        slot->sequence.store(place + mask_ + 1, std::memory_order_release);
         return true;
     }
 
@@ -60,17 +60,17 @@ public:
 
 private:
     struct Slot {
-        std::atomic<uint64_t> turn;
+        std::atomic<uint64_t> sequence;
         T element;
     };
     static constexpr size_t kCacheLine = 64;
 
-    /// The slot of the next place, which is the caller's from now on; null when it is not its turn yet.
+    /// The slot of the next place, which is the caller's from now on; null when it is not free yet.
     Slot* claim(std::atomic<uint64_t>& next, uint64_t offset, uint64_t& place) {
         place = next.load(std::memory_order_relaxed);
         while (true) {
             Slot& slot = slots_[place & mask_];
-            const auto ahead = static_cast<int64_t>(slot.turn.load(std::memory_order_acquire) - (place + offset));
+            const auto ahead = static_cast<int64_t>(slot.sequence.load(std::memory_order_acquire) - (place + offset));
             if (ahead < 0) return nullptr;
             if (ahead > 0) place = next.load(std::memory_order_relaxed);  // somebody else has it
             else if (next.compare_exchange_weak(place, place + 1, std::memory_order_acq_rel, std::memory_order_relaxed))

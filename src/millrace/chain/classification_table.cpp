@@ -12,7 +12,7 @@ using classify::FlowFields;
 
 namespace {
 
-constexpr uint64_t kMostTableBytes = uint64_t{256} << 20;
+constexpr uint64_t kMaxTableBytes = uint64_t{256} << 20;
 
 /// Puts a prefix into value and mask of an address, whose halves these are.
 void set_prefix(const Prefix& prefix, uint64_t& value_high, uint64_t& value_low, uint64_t& mask_high,
@@ -58,7 +58,7 @@ void build(const std::vector<ClassificationRule>& lines, nf::Image& image,
         if (!asks_addresses || ipv6 == (Words == 15)) rules.push_back(ternary_rule<Words>(lines[i], i));
     }
     classify::EngineChoice choice;
-    classify::SearchBuilder<Words>::chosen(rules, kMostTableBytes, classify::Searcher::core, choice)
+    classify::SearchBuilder<Words>::chosen(rules, kMaxTableBytes, classify::Searcher::core, choice)
         .attach(image, tables);
 }
 

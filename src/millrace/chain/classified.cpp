@@ -75,7 +75,7 @@ std::shared_ptr<const Program> make_classified(const Configuration& configuratio
             states += static_cast<size_t>(std::ranges::count_if(
                 node.nf->image().arrays(), [](const nf::Image::Array& array) { return array.changing_bytes > 0; }));
     }
-    if (nodes > most_nodes || states > kMostStates) return nullptr;
+    if (nodes > most_nodes || states > kMaxStates) return nullptr;
 
     auto program = std::make_shared<Program>();
     program->name = kClassifiedName;

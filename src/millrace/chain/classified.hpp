@@ -9,11 +9,11 @@
 namespace millrace::chain {
 
 /// Arrays of state that a program on a device may have (device::kMaxStates).
-inline constexpr size_t kMostStates = 8;
+inline constexpr size_t kMaxStates = 8;
 
 /// The program of all chains that headers decide between, with their functions by reference: tables and state are the
 /// chains' own. Its nodes are those of the chains, one chain behind the other; its field plan is what any of them
-/// needs. Null where ports alone decide, or where the chains have more than `most_nodes` functions or kMostStates
+/// needs. Null where ports alone decide, or where the chains have more than `most_nodes` functions or kMaxStates
 /// arrays of state together: then whoever receives packets classifies them.
 std::shared_ptr<const Program> make_classified(const Configuration& configuration, size_t most_nodes);
 

@@ -11,7 +11,7 @@ namespace millrace::device {
 /// Batches by number, from 0; batch n has place n % depth. `put`, `done` and `release` are one thread's, one at a time.
 class CommunicationList {
 public:
-    /// `entries` is memory that the kernel sees, too; `teams`, kMostTeams at most, work on it.
+    /// `entries` is memory that the kernel sees, too; `teams`, kMaxTeams at most, work on it.
     CommunicationList(ResidentEntry* entries, unsigned depth, unsigned teams)
         : entries_(entries), depth_(depth), teams_(std::min(depth, teams)) {
         for (unsigned i = 0; i < depth; ++i) entries[i].state = ResidentEntry::free;

@@ -23,16 +23,16 @@ uint32_t* OrderGate::share(const std::shared_ptr<Device>& device, const StateArr
     return shared->words();
 }
 
-std::shared_ptr<uint64_t> OrderGate::turn_word(const std::shared_ptr<Device>& device) {
+std::shared_ptr<uint64_t> OrderGate::sequence_word(const std::shared_ptr<Device>& device) {
     const std::lock_guard lock(mutex);
-    auto word = turn_word_.lock();
+    auto word = sequence_word_.lock();
     if (word == nullptr) {
         auto* const memory = static_cast<uint64_t*>(device->allocate_host(sizeof(uint64_t)));
-        *memory = resident_turns;
+        *memory = resident_sequences;
         // What frees it stays for as long as somebody looks whether the word is still there, as this gate does, which
         // is the device's: so it must not keep the device.
         word = {memory, [own = device](uint64_t* one) mutable { std::exchange(own, nullptr)->free_host(one); }};
-        turn_word_ = word;
+        sequence_word_ = word;
     }
     return word;
 }

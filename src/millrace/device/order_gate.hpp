@@ -5,7 +5,7 @@
 #include <map>
 #include <memory>
 
-#include "millrace/base/turn_lock.hpp"
+#include "millrace/base/spin_lock.hpp"
 #include "millrace/device/device.hpp"
 
 namespace millrace::device {
@@ -36,22 +36,22 @@ private:
 /// of the devices fails, batches of the others may build upon what it can't bring back any more: all ordered chains go
 /// over to the CPU, from the host's copy.
 ///
-/// The batches of a single device take turns, which their kernels wait for: the driver is asked for nothing but those
-/// kernels. Those of one worker have theirs in the order in which they were put there, those of several as they come to
-/// it, so that nobody waits for a batch that takes longer (BatchView::turn). Between devices each batch waits for the
-/// event of the one before.
+/// The batches of a single device have sequence numbers, which their kernels wait for: the driver is asked for nothing
+/// but those kernels. Those of one worker go in the order in which they were submitted, those of several as they get
+/// ready, so that no batch waits for one that takes longer (BatchView::sequence). Between devices each batch waits for
+/// the event of the one before.
 struct OrderGate {
-    TurnLock mutex;
+    SpinLock mutex;
     Device* last_device = nullptr;
     EventId last = 0;                  ///< behind the ordered steps of the latest batch; 0: none
     uint64_t batches = 0;              ///< that have passed
-    uint64_t resident_turns = 0;       ///< of those, that resident kernels keep in order by themselves
-    uint64_t launched_turns = 0;       ///< of those, whose launched kernels do (device::BatchView::turn)
+    uint64_t resident_sequences = 0;   ///< of those, that resident kernels keep in order by themselves
+    uint64_t launched_sequences = 0;   ///< of those, whose launched kernels do (device::BatchView::sequence)
     std::atomic<bool> broken{false};   ///< a device has failed; written under the mutex
     std::atomic<uint64_t> engines{0};  ///< that have had to do with it, so that each has a place of its own among
-                                       ///< Turns::done
+                                       ///< Sequencer::done
     /// By host copy of a state and bytes from its start: the batch that they are of. Generations with more
-    /// state and with less may be under way side by side.
+    /// state and with less may be in flight together.
     std::map<const void*, std::map<uint64_t, uint64_t>> restored;
 
     /// By device (null: where devices share their states) and host copy of a state: the hand-over from the CPU that was
@@ -61,12 +61,12 @@ struct OrderGate {
     /// Where devices leave this state for each other; the same for all of them, as long as the state lives. Takes the
     /// mutex.
     uint32_t* share(const std::shared_ptr<Device>& device, const StateArray& state);
-    /// Where resident kernels leave the last turn that is through: a word of host memory that kernels of all devices
-    /// reach, for as long as somebody has it. Takes the mutex.
-    std::shared_ptr<uint64_t> turn_word(const std::shared_ptr<Device>& device);
+    /// Where resident kernels leave the last sequence number that is done: a word of host memory that kernels of all
+    /// devices reach, for as long as somebody has it. Takes the mutex.
+    std::shared_ptr<uint64_t> sequence_word(const std::shared_ptr<Device>& device);
 
 private:
-    std::weak_ptr<uint64_t> turn_word_;
+    std::weak_ptr<uint64_t> sequence_word_;
     std::map<const void*, std::unique_ptr<SharedState>> shared_;  // by host copy
 };
 

@@ -52,8 +52,8 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     }
     const auto in_order = [](const Step& step) { return step.in_order(); };
     if (const auto earliest = std::find_if(steps.begin(), steps.end(), in_order); earliest != steps.end()) {
-        earliest->awaits_turn = true;
-        std::find_if(steps.rbegin(), steps.rend(), in_order)->passes_turn = true;
+        earliest->awaits_sequence = true;
+        std::find_if(steps.rbegin(), steps.rend(), in_order)->releases_sequence = true;
     }
     const auto numbering = std::find_if(steps.begin(), steps.end(),
                                         [](const Step& step) { return step.kind == Step::Kind::tickets; });

@@ -7,8 +7,8 @@
 #include <span>
 
 #include "millrace/exec/report/counters.hpp"
-#include "millrace/exec/fate.hpp"
-#include "millrace/io/frame_run.hpp"
+#include "millrace/exec/verdict.hpp"
+#include "millrace/io/receive_block.hpp"
 
 namespace millrace::exec {
 
@@ -22,31 +22,31 @@ struct Visit {
 class Delivery {
 public:
     virtual ~Delivery() = default;
-    /// `fates[i]` belongs to `mbufs[i]`; owns the mbufs from here on.
+    /// `verdicts[i]` belongs to `mbufs[i]`; owns the mbufs from here on.
     virtual void deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
-                         const Fate* fates, size_t count) = 0;
+                         const Verdict* verdicts, size_t count) = 0;
     /// Whether `visits` is to be called.
     virtual bool wants_visits() const { return false; }
     /// Before `deliver`: who saw the packet.
-    virtual void visits(const chain::Program&, rte_mbuf*, std::span<const Visit>, const Fate&) {}
+    virtual void visits(const chain::Program&, rte_mbuf*, std::span<const Visit>, const Verdict&) {}
 };
 
-/// Frames of a run that a worker takes of a port at once.
-inline constexpr uint32_t kMostOfRun = 1024;
+/// Frames of a receive block that a worker takes of a port at once.
+inline constexpr uint32_t kMaxBlockFrames = 1024;
 
 /// Takes frames that have gone through a chain without mbufs. Called by the engine, on the worker's thread.
 class FrameDelivery {
 public:
     virtual ~FrameDelivery() = default;
-    /// Frames that came with `run` and share their fate but for its decision's detail, which stands in each one's
-    /// result (`detail_of`), by its place in the run. Their memory stays until this returns.
-    virtual void deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run,
-                                std::span<const io::FramePieces> frames, const Fate& fate,
+    /// Frames that came with `block` and share their verdict but for its decision's detail, which stands in each one's
+    /// result (`detail_of`), by its place in the block. Their memory stays until this returns.
+    virtual void deliver_frames(const chain::Program& program, ChainCounters& counters, const io::ReceiveBlock& block,
+                                std::span<const io::FramePieces> frames, const Verdict& verdict,
                                 const device::PacketResult* results) = 0;
     /// Frames are not needed any more. In the order in which they were submitted.
-    virtual void give_back(const io::FrameRun& run) = 0;
+    virtual void give_back(const io::ReceiveBlock& block) = 0;
     /// A packet that holds a copy of the frame, in a buffer of the port that received it; null when there is none left.
-    virtual rte_mbuf* copy_of(const io::FrameRun& run, const io::FramePieces& frame) = 0;
+    virtual rte_mbuf* copy_of(const io::ReceiveBlock& block, const io::FramePieces& frame) = 0;
 };
 
 /// Runs programs. One object per worker; all calls on the worker's thread.
@@ -59,11 +59,11 @@ public:
     /// Whether `submit` runs the chain before it returns, in place of queueing packets.
     virtual bool runs_at_once() const { return false; }
     /// Whether the other `submit` may be called: frames without mbufs then come back by FrameDelivery.
-    virtual bool takes_runs() const { return false; }
-    /// Takes the frames of a run into a chain. All runs of one port and queue go to one engine; they reach
+    virtual bool takes_blocks() const { return false; }
+    /// Takes the frames of a block into a chain. All blocks of one port and queue go to one engine; they reach
     /// FrameDelivery in this order.
     virtual void submit(const std::shared_ptr<const chain::Program>& /*program*/, ChainCounters& /*counters*/,
-                        const io::FrameRun& /*run*/) {}
+                        const io::ReceiveBlock& /*block*/) {}
     /// Moves on what is under way. Never blocks: looks at each batch and queue, delivers what is done, and starts what
     /// is due. (docs/architecture.md, "What holds everywhere", has the bounds and the exceptions.)
     virtual void poll() = 0;

@@ -17,7 +17,7 @@
 
 #include "millrace/base/config.hpp"
 #include "millrace/base/eal.hpp"
-#include "millrace/io/frame_run.hpp"
+#include "millrace/io/receive_block.hpp"
 #include "millrace/io/metadata.hpp"
 #include "millrace/io/memory/pool.hpp"
 
@@ -101,18 +101,18 @@ public:
     /// A port that takes nothing for so long has lost what is to be sent: it is dropped. Until then it waits.
     virtual std::chrono::nanoseconds send_patience() const { return std::chrono::milliseconds(100); }
 
-    // Ports that keep received frames side by side give them out without mbufs, too, to those who want them so; a
+    // Ports that keep received frames contiguous give them out without mbufs, too, to those who want them so; a
     // queue's packets are then taken by either call.
-    virtual bool receives_runs() const { return false; }
-    /// Fetches at most `most` frames that lie side by side; none when its count is 0. Never blocks.
-    virtual FrameRun receive_run(uint16_t /*queue*/, uint32_t /*most*/) { return {}; }
-    /// The oldest `count` frames that the queue's runs have given out are not needed any more.
+    virtual bool receives_blocks() const { return false; }
+    /// Fetches at most `most` contiguous frames; none when its count is 0. Never blocks.
+    virtual ReceiveBlock receive_block(uint16_t /*queue*/, uint32_t /*most*/) { return {}; }
+    /// The oldest `count` frames that the queue's blocks have given out are not needed any more.
     virtual void give_back(uint16_t /*queue*/, uint32_t /*count*/) {}
     /// Whether `send_frames` may be called.
     virtual bool sends_frames() const { return false; }
-    /// Sends the first of `frames`, which came with `run`, in order; returns what it took. It has done with their
+    /// Sends the first of `frames`, which came with `block`, in order; returns what it took. It has done with their
     /// memory when it returns.
-    virtual SentFrames send_frames(uint16_t /*queue*/, const FrameRun& /*run*/,
+    virtual SentFrames send_frames(uint16_t /*queue*/, const ReceiveBlock& /*block*/,
                                    std::span<const FramePieces> /*frames*/) {
         return {};
     }

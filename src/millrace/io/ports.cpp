@@ -11,7 +11,7 @@ namespace {
 const std::vector<std::string> kKinds = {"pcap", "output", "capture",   "source", "sink",
                                          "null", "ring",   "af_packet", "tap",    "dpdk"};
 const std::vector<std::string> kShared = {"queues", "buffers", "max-frame"};
-constexpr int64_t kMostQueues = 64;
+constexpr int64_t kMaxQueues = 64;
 
 struct Planned {
     Config value;
@@ -55,7 +55,7 @@ PortPlan read_shared(const Config& name, const Config& options, uint16_t index, 
     plan.info.name = name.text();
     plan.info.kind = key.text();
     plan.info.index = index;
-    plan.queues = static_cast<uint16_t>(options.integer_or("queues", environment.queues, 1, kMostQueues));
+    plan.queues = static_cast<uint16_t>(options.integer_or("queues", environment.queues, 1, kMaxQueues));
     plan.max_frame_bytes = static_cast<uint32_t>(
         options.integer_or("max-frame", 0, 64, longest_frame(environment.headroom_bytes)));
     plan.pool.headroom_bytes = std::max<uint32_t>(environment.headroom_bytes, RTE_PKTMBUF_HEADROOM);

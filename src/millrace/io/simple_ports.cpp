@@ -50,13 +50,13 @@ namespace {
 
 /// Counts how old the frames are. Each of a run is so much younger than the one before, so that neighbours are counted
 /// together.
-void record(Histogram& latency, const FrameRun& run, std::span<const FramePieces> frames) {
+void record(Histogram& latency, const ReceiveBlock& block, std::span<const FramePieces> frames) {
     const uint64_t now = wall_clock_ns();
     for (size_t i = 0; i < frames.size();) {
-        const uint64_t since = run.timestamp_ns(frames[i].index), age = now > since ? now - since : 0;
+        const uint64_t since = block.timestamp_ns(frames[i].index), age = now > since ? now - since : 0;
         const unsigned bucket = Histogram::bucket_of(age);
         const uint64_t least = bucket == 0 ? 0 : Histogram::bucket_top(bucket - 1) + 1;
-        const uint64_t behind = run.interval_ns == 0 ? UINT32_MAX : (age - least) / run.interval_ns,
+        const uint64_t behind = block.interval_ns == 0 ? UINT32_MAX : (age - least) / block.interval_ns,
                        last = frames[i].index + behind;
         const size_t first = i;
         while (++i < frames.size() && frames[i].index <= last) {
@@ -67,22 +67,23 @@ void record(Histogram& latency, const FrameRun& run, std::span<const FramePieces
 
 }  // namespace
 
-SentFrames SinkPort::send_frames(uint16_t queue, const FrameRun& run, std::span<const FramePieces> frames) {
+SentFrames SinkPort::send_frames(uint16_t queue, const ReceiveBlock& block, std::span<const FramePieces> frames) {
     uint64_t bytes = 0;
     for (const FramePieces& frame : frames) bytes += frame.bytes();
     Queue& own = queues_[queue];
-    if (own.frames.size() < options_.keep) keep(own, run, frames);
-    if (own.latency != nullptr) record(*own.latency, run, frames);
+    if (own.frames.size() < options_.keep) keep(own, block, frames);
+    if (own.latency != nullptr) record(*own.latency, block, frames);
     sending(queue).count(frames.size(), bytes);
     return {frames.size(), bytes};
 }
 
-void SinkPort::keep(Queue& queue, const FrameRun& run, std::span<const FramePieces> frames) {
+void SinkPort::keep(Queue& queue, const ReceiveBlock& block, std::span<const FramePieces> frames) {
     for (const FramePieces& piece : frames) {
-        if (options_.sample && !in_sample(run.number(piece.index))) continue;  // most are not, so that this comes first
+        if (options_.sample && !in_sample(block.number(piece.index)))
+            continue;  // most are not, so that this comes first
         if (queue.frames.size() == options_.keep) return;
         SunkFrame frame{
-            run.number(piece.index), run.timestamp_ns(piece.index), {piece.head, piece.head + piece.head_bytes}};
+            block.number(piece.index), block.timestamp_ns(piece.index), {piece.head, piece.head + piece.head_bytes}};
         frame.bytes.insert(frame.bytes.end(), piece.rest, piece.rest + piece.rest_bytes);
         queue.frames.push_back(std::move(frame));
     }

@@ -114,7 +114,7 @@ class PuntTaker {
 public:
     virtual ~PuntTaker() = default;
     /// Takes a packet, and owns it from then on; or has no room for it. `decision` is the NF's on it; of its detail a
-    /// device brings back the lower 16 bits, and kNoDetail is none. Workers call it side by side.
+    /// device brings back the lower 16 bits, and kNoDetail is none. Workers call it concurrently.
     virtual bool take(rte_mbuf* packet, const Decision& decision) = 0;
 };
 

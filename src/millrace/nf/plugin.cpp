@@ -21,7 +21,7 @@ namespace millrace::nf {
 namespace {
 
 constexpr std::string_view kStampSection = ".millrace.abi";
-constexpr size_t kMostPluginBytes = size_t{1} << 30;
+constexpr size_t kMaxPluginBytes = size_t{1} << 30;
 
 /// Guards the two below, and that one library is loaded at a time.
 std::mutex& plugin_mutex() {
@@ -59,7 +59,7 @@ std::string content_of(const std::string& path) {
     if (!std::filesystem::is_regular_file(path, error))
         throw PluginError(path + ": there is no such file", "build it first, or mend the path");
     try {
-        return read_file(path, {}, kMostPluginBytes);
+        return read_file(path, {}, kMaxPluginBytes);
     } catch (const std::exception& e) {
         throw PluginError(e.what());
     }

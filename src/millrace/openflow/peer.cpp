@@ -153,7 +153,7 @@ bool Peer::serve(Link& link, Clock::time_point now, short events) {
         return finish_connecting(link, now);
     }
     if ((events & (POLLIN | POLLERR | POLLHUP)) != 0 && !link.leaving && !receive(link, now)) return false;
-    if (!link.leaving && !link.session->turn()) link.leaving = true;
+    if (!link.leaving && !link.session->iterate()) link.leaving = true;
     if (now - link.heard >= kTooSilent || (!link.session->greeted() && now - link.begun >= kHandshake)) return false;
     if (now - link.heard >= kSilence && !std::exchange(link.asked, true) && link.session->greeted())
         link.session->echo_request();

@@ -61,7 +61,7 @@ bool Session::receive(ByteView bytes) {
     return parse();
 }
 
-bool Session::turn() {
+bool Session::iterate() {
     settle_changes();
     if (output_.size() > kMaxUnsent) return false;
     if (!barrier_ || datapath_.control().progress(barrier_version_) == flow_switch::Control::Progress::waits)

@@ -45,7 +45,7 @@ public:
     /// Takes what the controller sent. False: the conversation is over once `output` has gone out.
     bool receive(ByteView bytes);
     /// Goes on with what waited for changes to be at work.
-    bool turn();
+    bool iterate();
     /// What is to be sent; the caller removes what it has sent.
     Bytes& output() { return output_; }
     /// So much waits for changes to be at work that no more should be received yet.

@@ -16,7 +16,7 @@
 namespace millrace {
 
 /// Most threads of a block that runs NFs.
-inline constexpr uint32_t kMostBlockThreads = 256;
+inline constexpr uint32_t kMaxBlockThreads = 256;
 
 #if MILLRACE_GPU
 extern __shared__ __align__(16) uint32_t millrace_block_memory[];

@@ -13,8 +13,8 @@ TEST(BlockShape, SpreadsFewPacketsOverAsManyMultiprocessorsAsThereAre) {
         for (const uint32_t packets : {1, 2, 31, 132, 133, 256, 1023, 1024}) {
             const uint32_t each = packets_of_block(8, 1024, multiprocessors, packets, 64);
             EXPECT_GE(each, 1u);
-            EXPECT_LE(each, kMostBlockPackets) << packets << " packets on " << multiprocessors;
-            if (each == kMostBlockPackets) continue;  // the device has not that many at once
+            EXPECT_LE(each, kMaxBlockPackets) << packets << " packets on " << multiprocessors;
+            if (each == kMaxBlockPackets) continue;  // the device has not that many at once
             EXPECT_LE(blocks(packets, each), multiprocessors) << packets;
             if (each > 1)
                 EXPECT_GT(blocks(packets, each - 1), multiprocessors) << packets << ": no smaller blocks would do";
@@ -31,7 +31,7 @@ TEST(BlockShape, FillsTheMultiprocessorsWithLargeBatches) {
             EXPECT_GE(each, before);
             before = each;
         }
-        EXPECT_EQ(before, kMostBlockPackets);
+        EXPECT_EQ(before, kMaxBlockPackets);
     }
     EXPECT_EQ(packets_of_block(8, 1024, 132, 8192, 64), 64u) << "as measured on an H200";
     EXPECT_EQ(packets_of_block(8, 1024, 66, 8192, 64), 128u) << "half a device";

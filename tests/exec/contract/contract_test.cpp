@@ -50,7 +50,7 @@ void count_logs() {
 struct Way {
     std::string name;
     std::string device = "cpu";
-    bool side_by_side = false;
+    bool contiguous = false;
     unsigned workers = 1;
     exec::Threading threading = exec::Threading::full_path;
     device::Mode mode = device::Mode::fused;
@@ -73,8 +73,8 @@ void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 void PrintTo(const Chains& chains, std::ostream* out) { *out << chains.name; }
 
 std::string source_of(const Chains& chains, const Way& way) {
-    if (!way.side_by_side) return chains.source;
-    return chains.source.substr(0, chains.source.size() - 1) + ", layout: side-by-side}";
+    if (!way.contiguous) return chains.source;
+    return chains.source.substr(0, chains.source.size() - 1) + ", layout: contiguous}";
 }
 
 chain::Configuration configuration(const Chains& chains, const Way& way) {
@@ -268,8 +268,8 @@ std::vector<Way> all_ways() {
         {.name = "CpuMaster", .workers = 2, .threading = exec::Threading::master_worker},
         {.name = "Sim", .device = "sim"},
         {.name = "SimTwoWorkers", .device = "sim", .workers = 2},
-        {.name = "SimRuns", .device = "sim", .side_by_side = true, .workers = 2},
-        {.name = "SimRunsOneSendQueue", .device = "sim", .side_by_side = true, .workers = 2, .send_queues = 1},
+        {.name = "SimRuns", .device = "sim", .contiguous = true, .workers = 2},
+        {.name = "SimRunsOneSendQueue", .device = "sim", .contiguous = true, .workers = 2, .send_queues = 1},
         {.name = "SimCallThread", .device = "sim", .workers = 2, .call_thread = true},
         {.name = "SimPersistent", .device = "sim", .workers = 2, .mode = device::Mode::persistent},
         {.name = "SimPipelined", .device = "sim", .mode = device::Mode::pipelined},

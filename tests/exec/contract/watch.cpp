@@ -19,7 +19,7 @@
 #include <ctime>
 #include <mutex>
 
-#include "millrace/base/turn_lock.hpp"
+#include "millrace/base/spin_lock.hpp"
 
 namespace millrace::test {
 namespace {
@@ -44,7 +44,7 @@ std::atomic<bool> watching{false};
 std::array<std::atomic<uint64_t>, kDeeds> counts;
 std::array<Trace, kTraces> traces;
 size_t traces_taken = 0;
-TurnLock traces_turn;  // of both
+SpinLock traces_sequence;  // of both
 thread_local int exempt = 0;
 
 /// Threads of `exec::start_thread` are DPDK's, too; so is the main one, which is no worker.
@@ -55,7 +55,7 @@ void note(Deed deed) {
     if (!watching.load(std::memory_order_relaxed) || exempt > 0 || !is_worker()) return;
     const Exempt self;
     counts[static_cast<size_t>(deed)].fetch_add(1, std::memory_order_relaxed);
-    const std::lock_guard turn(traces_turn);
+    const std::lock_guard turn(traces_sequence);
     if (traces_taken == kTraces) return;
     Trace trace{.deed = deed};
     trace.frames = backtrace(trace.calls.data(), kFrames);

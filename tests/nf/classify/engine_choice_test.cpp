@@ -158,14 +158,14 @@ const Records kCoreRecords = {
 };
 
 /// Larger sets than that are left out here, to be quick: merged tables are the best for all of them by far.
-constexpr uint32_t kMostRules = 20'000;
+constexpr uint32_t kMaxRules = 20'000;
 
 /// The engine chosen for a set by its name in the records; nothing for sets that are not here.
 std::optional<Engine> chosen(const std::string& name, Searcher searcher) {
     SyntheticSpec spec;
     if (std::sscanf(name.c_str(), "made: %u rules of %u fields in %u classes", &spec.rules, &spec.fields,
                     &spec.classes) == 3) {
-        if (spec.fields != 12 || spec.rules > kMostRules) return std::nullopt;
+        if (spec.fields != 12 || spec.rules > kMaxRules) return std::nullopt;
         spec.packets = 1;
         std::optional<MergedBuilder<9>> merged;
         return choose_engine(ternary_rules(make_synthetic(spec)), uint64_t{1} << 30, searcher, merged).engine;

@@ -66,12 +66,12 @@ TEST(Thresholds, StayWithinTheirRoom) {
     ThresholdTable table;
     const Rule rule = rule_with({Threshold::Type::limit, Threshold::Track::by_src, 1, 1000});
     Event event;
-    for (uint32_t i = 0; i < ThresholdTable::kMostEntries + 1000; ++i) {
+    for (uint32_t i = 0; i < ThresholdTable::kMaxEntries + 1000; ++i) {
         std::memcpy(event.src, &i, sizeof i);
         EXPECT_TRUE(table.admits(rule, event, i));
     }
-    EXPECT_LE(table.size(), ThresholdTable::kMostEntries);
-    EXPECT_EQ(table.forgotten() + table.size(), ThresholdTable::kMostEntries + 1000) << "what was given up is counted";
+    EXPECT_LE(table.size(), ThresholdTable::kMaxEntries);
+    EXPECT_EQ(table.forgotten() + table.size(), ThresholdTable::kMaxEntries + 1000) << "what was given up is counted";
 }
 
 TEST(Eve, WritesAnAlertAsSuricataDoes) {

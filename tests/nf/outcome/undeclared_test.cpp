@@ -55,14 +55,14 @@ std::vector<Frame> frames() {
 void check(const EngineRun& run) {
     ASSERT_EQ(run.outcomes.size(), 1000u);
     for (size_t i = 0; i < 1000; ++i) {
-        const exec::Fate& fate = run.outcomes[i].fate;
+        const exec::Verdict& verdict = run.outcomes[i].verdict;
         if (i % 8 < 2) {
-            EXPECT_EQ(fate.decision.outcome, i % 8);
-            EXPECT_NE(fate.target.kind, Target::Kind::drop);
+            EXPECT_EQ(verdict.decision.outcome, i % 8);
+            EXPECT_NE(verdict.target.kind, Target::Kind::drop);
         } else {
-            ASSERT_EQ(fate.target.kind, Target::Kind::drop) << i;
-            ASSERT_EQ(fate.decision.outcome, kUndeclaredOutcome) << i;
-            ASSERT_EQ(fate.node, 0u);
+            ASSERT_EQ(verdict.target.kind, Target::Kind::drop) << i;
+            ASSERT_EQ(verdict.decision.outcome, kUndeclaredOutcome) << i;
+            ASSERT_EQ(verdict.node, 0u);
         }
     }
     const exec::NodeCounters& node = *run.counters->nodes[0];

@@ -94,7 +94,7 @@ void BenchArguments::add_to(CLI::App& command) {
     command
         .add_option("--tunnels", session.workload.tunnels,
                     "ESP tunnels, by destination; one has numbers for 4,294,967,295 packets")
-        ->check(power_of_two(lab::kMostTunnels))
+        ->check(power_of_two(lab::kMaxTunnels))
         ->capture_default_str();
     command
         .add_option("--data", session.workload.data,
@@ -102,8 +102,8 @@ void BenchArguments::add_to(CLI::App& command) {
         ->envname("MILLRACE_DATA")
         ->type_name("DIR");
     command
-        .add_option("--layout", session.layout, "How received frames lie: each in a buffer of its own, or side by side")
-        ->check(CLI::IsMember({"buffers", "side-by-side"}))
+        .add_option("--layout", session.layout, "How received frames lie: each in a buffer of its own, or contiguous")
+        ->check(CLI::IsMember({"buffers", "contiguous"}))
         ->capture_default_str();
     command.add_option("--restore", session.restore, "What sources write into a buffer that comes back into use")
         ->check(CLI::IsMember({"auto", "all", "headers", "nothing"}))

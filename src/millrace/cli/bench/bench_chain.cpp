@@ -22,7 +22,7 @@ struct Arguments {
 /// One batch size of one point, for people and as JSON. `packet_rate`: from memory to memory, if that was measured.
 nlohmann::json show_kernels(const lab::Point& point, const lab::KernelTimes& times, std::optional<double> packet_rate) {
     std::cout << fmt::format(
-        "        kernels of {}, {} packets of {:.0f} B: {:.1f} us alone, {:.2f} Mpkt/s side by side, {:.2f} Mpkt/s "
+        "        kernels of {}, {} packets of {:.0f} B: {:.1f} us alone, {:.2f} Mpkt/s concurrently, {:.2f} Mpkt/s "
         "with the bus\n",
         point.device, times.batch, times.frame_bytes, times.batch_us, times.kernel_rate * 1e-6, times.bus_rate * 1e-6);
     nlohmann::json parts = nlohmann::json::array();

@@ -1,4 +1,4 @@
-// millrace bench modes: the ways to run a chain on a device, side by side.
+// millrace bench modes: the ways to run a chain on a device, compared.
 #include <algorithm>
 
 #include "millrace/cli/bench/bench_arguments.hpp"

@@ -169,7 +169,7 @@ void explain_classification(const chain::Configuration& configuration) {
     std::cout << "each worker finds its packets' chains as it receives them";
     if (configuration.device != "cpu")
         std::cout << ", as the chains have " << functions << " functions together, and a device's program has at most "
-                  << kMaxNodes << " of them and " << chain::kMostStates << " arrays of their state";
+                  << kMaxNodes << " of them and " << chain::kMaxStates << " arrays of their state";
     std::cout << "\n\n";
 }
 

@@ -7,7 +7,7 @@
 
 #include "millrace/cli/table.hpp"
 #include "millrace/exec/offload/offload_engine.hpp"
-#include "millrace/io/frame_run.hpp"
+#include "millrace/io/receive_block.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -56,12 +56,12 @@ BatchShape shape_of(const chain::Program& program, const Prefixes& prefixes, con
     return shape;
 }
 
-/// The same frames as a port leaves them that keeps them side by side.
-BatchShape side_by_side(BatchShape shape, const Traffic& traffic) {
+/// The same frames as a port leaves them that keeps them contiguous.
+BatchShape contiguous(BatchShape shape, const Traffic& traffic) {
     for (size_t i = 0; i < shape.packets; ++i)
-        shape.side_by_side_bytes += (traffic.frames[i % traffic.frames.size()] + io::kFrameSpacing - 1) /
-                                    io::kFrameSpacing * io::kFrameSpacing;
-    shape.lands = shape.side_by_side_bytes <= exec::OffloadOptions{}.batch_bytes;
+        shape.contiguous_bytes += (traffic.frames[i % traffic.frames.size()] + io::kFrameSpacing - 1) /
+                                  io::kFrameSpacing * io::kFrameSpacing;
+    shape.fits_staging = shape.contiguous_bytes <= exec::OffloadOptions{}.batch_bytes;
     return shape;
 }
 
@@ -104,7 +104,7 @@ std::string transfers_text(const chain::Program& program, const chain::FieldPlan
         "Ways across the bus for {} packets in order, {} worker{} on the device, by {}\n(us of the bus · us of "
         "CPUs):\n",
         program.max_batch, workers, workers == 1 ? "" : "s", figures.source);
-    Table costs({"frames", "in: packed", "rows", "gather", "zero-copy", "side by side", "back: region", "zero-copy"});
+    Table costs({"frames", "in: packed", "rows", "gather", "zero-copy", "contiguous", "back: region", "zero-copy"});
     Table choices({"frames", "in by", "back by"});
     std::set<std::string> obstacles;
     for (const Traffic& traffic : kTraffic) {
@@ -118,7 +118,7 @@ std::string transfers_text(const chain::Program& program, const chain::FieldPlan
                 obstacles.insert(fmt::format("  no {} {}: {}\n", name_of(way), direction, cost.obstacle));
         };
         for (const TransferIn way : in) add(way);
-        row.push_back(cell(estimate(figures, side_by_side(shape, traffic), TransferIn::packed)));
+        row.push_back(cell(estimate(figures, contiguous(shape, traffic), TransferIn::packed)));
         for (const TransferOut way : out) add(way);
         costs.add(row);
         choices.add({traffic.name, reason(figures, shape, choose_in(figures, shape), in),

@@ -8,7 +8,7 @@ namespace {
 constexpr unsigned kHost = 1, kDevice = 2;
 /// Programs that a stream keeps: batches differ in whether frames are gathered, which kernels suit their length, and
 /// whether they follow another batch.
-constexpr size_t kMostPrograms = 16;
+constexpr size_t kMaxPrograms = 16;
 
 Copy3D copy_of(bool to_host, void* host, DevicePointer device, size_t bytes) {
     Copy3D copy;
@@ -193,7 +193,7 @@ Result BatchCalls::submit(Stream stream, const char*& what) {
         if (const Program* program = find(count)) {
             for (size_t i = 0; i < count && result == kSuccess; ++i) result = set_node(*program, i, calls_[i]);
         } else {
-            if (programs_.size() == kMostPrograms) {
+            if (programs_.size() == kMaxPrograms) {
                 destroy(*programs_.front());
                 programs_.erase(programs_.begin());
             }

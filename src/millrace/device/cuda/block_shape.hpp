@@ -15,10 +15,10 @@ inline uint32_t packets_of_block(uint32_t packets, uint32_t spread, uint32_t mul
                                  uint32_t mean_bytes) {
     constexpr uint32_t kBlockBytes = 48 << 10;
     if (batch_packets <= spread)
-        return std::clamp((batch_packets + multiprocessors - 1) / multiprocessors, 1u, kMostBlockPackets);
+        return std::clamp((batch_packets + multiprocessors - 1) / multiprocessors, 1u, kMaxBlockPackets);
     const uint32_t fewest_blocks = std::max(multiprocessors * 8 / 11, 1u);  // others have two meanwhile
     const uint32_t wanted = std::min(kBlockBytes / std::max(mean_bytes, 1u), batch_packets / fewest_blocks);
-    return std::clamp(wanted / 32 * 32, packets, kMostBlockPackets);
+    return std::clamp(wanted / 32 * 32, packets, kMaxBlockPackets);
 }
 
 }  // namespace millrace::device::cuda

@@ -147,8 +147,8 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
     for (uint16_t index = step.first; index < step.last; ++index) shared |= lanes(program.nodes[index]) > 1;
     if (step.first < step.last) text += open_counts(nodes);
     text += lap(kSortPart);
-    // What a resident kernel gets side by side it fetches.
-    if (step.begin && !step.resident) text += "    if (batch.landed) block.set_apart(batch);\n" + lap(kLandedPart);
+    // What a resident kernel gets contiguous it fetches.
+    if (step.begin && !step.resident) text += "    if (batch.staged) block.scatter(batch);\n" + lap(kScatterPart);
     if (step.begin) text += begin_text(program, layout) + lap(kBeginPart);
     if (step.first < step.last && program.nodes[step.first].type->tickets != nullptr)
         text += fmt::format("    block.for_each([&](uint32_t i) {{ take_ticket(batch, i, {}({}).size()); }});\n",
@@ -198,9 +198,9 @@ std::string ordered_text(const chain::Program& program, const TableLayout& layou
     const auto function = [&](const char* what) {
         return function_name(*program.nodes[step.first].type, lanes(program.nodes[step.first]), what);
     };
-    // What needs no order comes before the turn. Resident kernels take turns of their own.
-    const bool in_turn = !step.resident, late = step.kind == Step::Kind::tickets && !step.take_states;
-    const std::string await = in_turn && step.awaits_turn ? "await_turn(batch); " : "";
+    // What needs no order comes before the sequence. Resident kernels keep one of their own.
+    const bool in_sequence = !step.resident, late = step.kind == Step::Kind::tickets && !step.take_states;
+    const std::string await = in_sequence && step.awaits_sequence ? "await_sequence(batch); " : "";
     std::string text = late ? "" : "    " + await + "\n";
     if (step.take_states) text += kTakeStates;
     if (step.kind == Step::Kind::tickets)
@@ -213,7 +213,7 @@ std::string ordered_text(const chain::Program& program, const TableLayout& layou
                     tables(layout, step.first), step.first, function("commit"), targets_name(step.first)) +
                 kCloseCounts;
     if (step.snapshot) text += kTakeSnapshot;
-    if (in_turn && step.passes_turn) text += "    pass_turn(batch);\n";
+    if (in_sequence && step.releases_sequence) text += "    release_sequence(batch);\n";
     return text;
 }
 
@@ -237,7 +237,7 @@ std::string step_kernel(const chain::Program& program, const TableLayout& layout
 }
 
 /// Numbering wants as many.
-constexpr unsigned kResidentThreads = kMostBlockThreads;
+constexpr unsigned kResidentThreads = kMaxBlockThreads;
 
 /// All steps as one kernel that stays. A share of the packets is one block's from the first step to the last, so that
 /// blocks meet only around what has an order.
@@ -280,9 +280,9 @@ std::string resident_kernel(const chain::Program& program, const TableLayout& la
             case Step::Kind::commit:
             case Step::Kind::snapshot:
                 text += "    resident.sync();\n    if (resident.leads()) {\n";
-                if (step == first) text += "    resident.await_turn();\n";
+                if (step == first) text += "    resident.await_sequence();\n";
                 text += ordered_text(program, layout, *step, lanes);
-                if (step + 1 == behind) text += "    resident.pass_turn();\n";
+                if (step + 1 == behind) text += "    resident.release_sequence();\n";
                 text += "    }\n    resident.sync();\n";
                 break;
         }
@@ -312,7 +312,7 @@ Kernel geometry(const chain::Program& program, const Step& step, const LaneChoic
         lanes = std::max(lanes, choice(program.nodes[index]));
         kernel.block_bytes = std::max(kernel.block_bytes, program.nodes[index].type->block_bytes);
     }
-    kernel.threads = lanes == 1 ? 128 : kMostBlockThreads;
+    kernel.threads = lanes == 1 ? 128 : kMaxBlockThreads;
     kernel.packets = kernel.threads / lanes;
     kernel.spread = lanes == 1 ? 1024 : lanes == 32 ? kFewPackets : 0;
     return kernel;

@@ -223,7 +223,7 @@ std::string Compiler::link_to(Output output_kind, const std::vector<std::string>
 }
 
 std::vector<std::string> Compiler::compile_all(const ChainSource& source, const std::string& architecture) {
-    // An NF compiles to the same for every chain that it stands in; those that are new compile side by side.
+    // An NF compiles to the same for every chain that it stands in; those that are new compile concurrently.
     // The same text may mean another function: a plugin's that was built anew.
     const auto key = [&](const TranslationUnit& unit) {
         std::string all = architecture + "\n" + unit.text;

@@ -93,16 +93,16 @@ CudaDevice::CudaDevice(CudaOptions options)
     require(driver_.context_retain(&context_, device_), "no context can be made on it");
     enter();
     void* words = nullptr;
-    if (const Result result = driver_.host_allocate(&words, (kMostStreams + 1) * kWordLine * sizeof(uint32_t),
+    if (const Result result = driver_.host_allocate(&words, (kMaxStreams + 1) * kWordLine * sizeof(uint32_t),
                                                     kHostPortable | kHostMapped);
         result != kSuccess) {
         driver_.context_release(device_);
         require(result, "no pinned host memory");
     }
     words_ = static_cast<uint32_t*>(words);
-    std::fill_n(words_, (kMostStreams + 1) * kWordLine, 0u);
+    std::fill_n(words_, (kMaxStreams + 1) * kWordLine, 0u);
     try {
-        turns_ = allocate(sizeof(Turns), "turns");
+        sequencer_ = allocate(sizeof(Sequencer), "turns");
     } catch (...) {
         driver_.host_free(words_);
         driver_.context_release(device_);
@@ -122,7 +122,7 @@ CudaDevice::~CudaDevice() {
         driver_.stream_destroy(streams_[i]->stream);
     }
     for (const Spare& spare : spares_) free(spare.address);
-    free(turns_);
+    free(sequencer_);
     modules_.clear();
     driver_.host_free(words_);
     driver_.context_release(device_);
@@ -150,7 +150,7 @@ Status CudaDevice::check(Result result, const char* what, StreamId stream) {
     if (result == kSuccess) return Status::ok;
     Status expected = Status::ok;
     if (!state_.compare_exchange_strong(expected, is_gone(result) ? Status::lost : Status::failed)) return expected;
-    std::atomic_ref(words_[kMostStreams * kWordLine]).store(1, std::memory_order_release);
+    std::atomic_ref(words_[kMaxStreams * kWordLine]).store(1, std::memory_order_release);
     // The stream that the error was met on first; kernels of others may have run as well.
     std::string running;
     for (size_t i = 0; i < stream_count_; ++i) {
@@ -308,7 +308,7 @@ Address CudaDevice::share_array(const nf::Image::Array& array) {
 void CudaDevice::release_array(const void* data) {
     const auto found = arrays_.find(data);
     if (found == arrays_.end() || --found->second.users > 0) return;
-    if (spares_.size() == kMostSpares) {
+    if (spares_.size() == kMaxSpares) {
         free(spares_.front().address);
         spares_.erase(spares_.begin());
     }

@@ -108,8 +108,8 @@ private:
         Address address = 0;
         size_t room = 0;
     };
-    static constexpr size_t kMostSpares = 64;
-    static constexpr size_t kMostStreams = 4096;
+    static constexpr size_t kMaxSpares = 64;
+    static constexpr size_t kMaxStreams = 4096;
     static constexpr size_t kWordLine = 16;  ///< words of a cache line
 
     void enter() const;
@@ -137,10 +137,10 @@ private:
     ResidentKernels resident_{*this, driver_};
     std::recursive_mutex mutex_;  // of all below, before that of resident kernels; not taken while packets flow; a
                                   // program may end while another loads
-    std::array<std::unique_ptr<StreamState>, kMostStreams> streams_;
+    std::array<std::unique_ptr<StreamState>, kMaxStreams> streams_;
     size_t stream_count_ = 0;
     uint32_t* words_ = nullptr;  // of the streams, each in a cache line of its own; behind them BatchView::given_up
-    Address turns_ = 0;
+    Address sequencer_ = 0;
     std::atomic<bool> writes_words_{true};  // whether streams can
     std::map<const void*, SharedArray> arrays_;
     std::vector<Spare> spares_;  // the longest unused first

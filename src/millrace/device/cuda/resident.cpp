@@ -15,9 +15,9 @@
 namespace millrace::device::cuda {
 namespace {
 
-constexpr size_t kMeetingBytes = kMostTeams * sizeof(ResidentMeeting);
+constexpr size_t kMeetingBytes = kMaxTeams * sizeof(ResidentMeeting);
 /// Of one team. More blocks give small batches nothing.
-constexpr unsigned kMostBlocks = 4;
+constexpr unsigned kMaxBlocks = 4;
 /// The share of what is free that one kernel takes, so that there is something left for others, and for the next
 /// generation.
 constexpr unsigned kShare = 6;
@@ -189,7 +189,7 @@ std::shared_ptr<Resident> ResidentKernels::start(std::shared_ptr<LoadedProgram> 
         heart_ = std::thread([this] { beat(); });
     }
     const unsigned share = std::max((most_blocks - blocks_) / kShare, 1u);
-    const unsigned teams = std::min({depth, kMostTeams, share}), blocks = teams * std::min(share / teams, kMostBlocks);
+    const unsigned teams = std::min({depth, kMaxTeams, share}), blocks = teams * std::min(share / teams, kMaxBlocks);
     auto kernel = std::make_shared<Kernel>(*this, std::move(program), function, take_place(depth), teams, blocks);
     blocks_ += blocks;
     kernels_.push_back(kernel.get());

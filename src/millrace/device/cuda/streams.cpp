@@ -35,7 +35,7 @@ Copy2D rows_of(size_t source_pitch, size_t target_pitch, size_t width, size_t ro
 StreamId CudaDevice::create_stream(bool timed) {
     const std::lock_guard lock(mutex_);
     enter();
-    if (stream_count_ == kMostStreams) throw DeviceError(describe() + ": too many streams");
+    if (stream_count_ == kMaxStreams) throw DeviceError(describe() + ": too many streams");
     auto state = std::make_unique<StreamState>();
     Result result = driver_.stream_create(&state->stream, kStreamNonBlocking);
     for (DriverEvent& event : state->events)
@@ -134,8 +134,8 @@ Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t 
     const Loaded::Launch& launch = loaded.launch(step, batch.mean_bytes, batch.count);
     BatchView view = batch;
     view.block_packets = launch.block_packets(batch, static_cast<uint32_t>(multiprocessors_));
-    view.turns = reinterpret_cast<Turns*>(turns_);
-    view.given_up = words_ + kMostStreams * kWordLine;
+    view.sequencer = reinterpret_cast<Sequencer*>(sequencer_);
+    view.given_up = words_ + kMaxStreams * kWordLine;
     unsigned blocks = launch.packets == 0 ? 1 : (batch.count + view.block_packets - 1) / view.block_packets;
     // Few read from the host at a time, see gather_frame.
     if (launch.most_blocks != 0) blocks = std::min(blocks, launch.most_blocks);

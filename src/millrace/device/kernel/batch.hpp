@@ -38,7 +38,7 @@ struct PacketResult {
     uint16_t detail = 0;
 
     /// Whether the other packet goes the same way for the same reason.
-    MILLRACE_DEVICE bool same_fate(const PacketResult& other) const {
+    MILLRACE_DEVICE bool same_verdict(const PacketResult& other) const {
         return out_port == other.out_port && node == other.node && outcome == other.outcome && detail == other.detail;
     }
 };
@@ -51,7 +51,7 @@ inline constexpr uint32_t kNotVisited = 0xffffffffu;
 using millrace::kMaxNodes;
 using millrace::kMaxOutcomes;
 /// Most packets that a block of a GPU's threads takes.
-inline constexpr uint32_t kMostBlockPackets = 128;
+inline constexpr uint32_t kMaxBlockPackets = 128;
 
 /// State of an NF in the device's memory.
 struct StateWords {
@@ -62,27 +62,27 @@ struct StateWords {
 };
 inline constexpr uint32_t kMaxStates = 8;
 
-/// What batches that take turns share, in a device's memory.
-struct Turns {
+/// Keeps the ordered steps of a device's batches in sequence; in the device's memory.
+struct Sequencer {
     static constexpr uint32_t kPlaces = 4096;  ///< more than there are workers
-    uint32_t taken = 0;                        ///< whether a batch has its turn now
-    uint64_t count = 0;                        ///< batches that have had theirs
-    uint64_t done[kPlaces]{};  ///< by BatchView::turn modulo kPlaces, which is a worker's alone: its latest that is
+    uint32_t taken = 0;                        ///< whether the ordered steps of a batch run now
+    uint64_t count = 0;                        ///< batches whose ordered steps have begun
+    uint64_t done[kPlaces]{};  ///< by BatchView::sequence modulo kPlaces, which is a worker's alone: its latest that is
                                ///< through
 };
 
 /// What of a timed step is told of besides its nodes, which go by their numbers.
-inline constexpr uint32_t kSortPart = kMaxNodes;        ///< packets are put in order of their lengths
-inline constexpr uint32_t kBeginPart = kMaxNodes + 1;   ///< frames are parsed
-inline constexpr uint32_t kEndPart = kMaxNodes + 2;     ///< order keys and results are written
-inline constexpr uint32_t kLandedPart = kMaxNodes + 3;  ///< frames that have landed are set apart
+inline constexpr uint32_t kSortPart = kMaxNodes;         ///< packets are put in order of their lengths
+inline constexpr uint32_t kBeginPart = kMaxNodes + 1;    ///< frames are parsed
+inline constexpr uint32_t kEndPart = kMaxNodes + 2;      ///< order keys and results are written
+inline constexpr uint32_t kScatterPart = kMaxNodes + 3;  ///< staged frames are scattered
 inline constexpr uint32_t kPartCount = kMaxNodes + 4;
 
 /// The arrays of one batch, all in the device's memory, `count` elements each unless said otherwise.
 struct BatchView {
     uint8_t* frames = nullptr;  ///< of the batch, in the packet buffer: what offsets count from
     /// Where the host keeps each frame, for the gather step and for batches in place: addresses that the device's
-    /// kernels can read; or where they have landed, for the step that begins. Null where the frames lie `source_pitch`
+    /// kernels can read; or where they are staged, for the step that begins. Null where the frames lie `source_pitch`
     /// bytes apart from `source` on.
     const uint64_t* sources = nullptr;
     uint64_t source = 0;
@@ -103,13 +103,13 @@ struct BatchView {
     uint32_t* snapshot = nullptr;        ///< takes the states, one behind the other, as the batch leaves them
     uint64_t* part_times = nullptr;  ///< [kPartCount] of a timed step: what each part has taken, in ticks of the device
     StateWords states[kMaxStates];
-    /// Its number among the batches of the device that take turns, growing: its ordered steps begin when those of batch
-    /// `after` are through (0: there is none) and no other batch is at its own. 0: it takes none, and who launches them
+    /// Its sequence number among the device's ordered batches, growing: its ordered steps begin when those of batch
+    /// `after` are through (0: there is none) and no other batch is at its own. 0: it has none, and who launches them
     /// keeps them in order.
-    uint64_t turn = 0;
+    uint64_t sequence = 0;
     uint64_t after = 0;
-    uint64_t* order = nullptr;           ///< takes how many batches of the device have had their turn, with this one
-    Turns* turns = nullptr;              ///< the device's own business
+    uint64_t* order = nullptr;           ///< takes how many ordered batches the device has begun, with this one
+    Sequencer* sequencer = nullptr;      ///< the device's own business
     const uint32_t* given_up = nullptr;  ///< in the host's memory: not 0 when the device has failed, so that nobody
                                          ///< need wait any more; likewise
     uint32_t count = 0;
@@ -119,8 +119,8 @@ struct BatchView {
     uint16_t headroom = 0;  ///< free bytes before and behind each frame
     uint16_t tailroom = 0;
     bool in_place = false;  ///< no kernel writes to frames: they are read where the host keeps them
-    bool landed = false;  ///< the sources are the device's own memory: the frames have been brought there side by side,
-                          ///< to be set apart
+    bool staged = false;    ///< the sources are the device's own memory: the frames have been brought there contiguous,
+                            ///< to be scattered
 
     /// Where frame `i` is to be fetched from.
     MILLRACE_DEVICE uint64_t source_of(uint32_t i) const {
@@ -138,23 +138,24 @@ struct Step {
         nodes,     ///< every packet through the nodes [first, last), in any order of packets
         tickets,   ///< numbers the packets that wait for node `first`, by their order keys, in order of arrival
         commit,    ///< ends node `first` for one packet after the other, in order of arrival
-        pack,      ///< the first `prefix_bytes` of every frame, side by side, for the way back
+        pack,      ///< the first `prefix_bytes` of every frame, contiguous, for the way back
         snapshot,  ///< nothing but the snapshot of the states, where NFs without an order change some
     };
     Kind kind = Kind::nodes;
     uint16_t first = 0, last = 0;
-    bool begin = false;        ///< attach and parse the frames first; before that, set them apart if they have landed
+    bool begin = false;        ///< attach and parse the frames first; before that, scatter them if they are staged
     bool end = false;          ///< write the results at last
     bool hold_last = false;    ///< keep the decisions of node `last - 1` for its commit
     bool crosses = false;      ///< the frames go to the host and come back first
     bool take_states = false;  ///< the first step that changes state: begin with what another device has left
     bool snapshot = false;  ///< the last step that changes state: takes the snapshot of the states, and leaves them for
                             ///< others
-    bool awaits_turn = false;   ///< the first step with an order: see BatchView::turn, and writes BatchView::order
-    bool passes_turn = false;   ///< the last one
-    bool keys_of_next = false;  ///< write the order keys of the packets that wait for node `last`
-    bool timed = false;         ///< of kind `nodes`: add what each part takes to BatchView::part_times
-    bool resident = false;      ///< a resident kernel runs it, with all others of the program
+    bool awaits_sequence = false;    ///< the first step with an order: see BatchView::sequence, and writes
+                                     ///< BatchView::order
+    bool releases_sequence = false;  ///< the last one
+    bool keys_of_next = false;       ///< write the order keys of the packets that wait for node `last`
+    bool timed = false;              ///< of kind `nodes`: add what each part takes to BatchView::part_times
+    bool resident = false;           ///< a resident kernel runs it, with all others of the program
     /// Whether batches must do it one after the other.
     constexpr bool in_order() const { return kind == Kind::tickets || kind == Kind::commit || kind == Kind::snapshot; }
     friend constexpr bool operator==(const Step&, const Step&) = default;

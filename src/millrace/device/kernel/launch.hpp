@@ -74,7 +74,7 @@ MILLRACE_DEVICE void gather_skewed(const uint8_t* from, uint8_t* to, uint32_t by
     }
 }
 
-/// Fetches packet `i`'s frame from the host's memory, or from where it has landed, in kCopyLanes threads. The bus takes
+/// Fetches packet `i`'s frame from the host's memory, or from where it is staged, in kCopyLanes threads. The bus takes
 /// long to answer: each thread asks for several words before it waits.
 MILLRACE_DEVICE void gather_frame(const BatchView& batch, uint32_t i) {
     constexpr uint32_t kWord = sizeof(uint4), kHalf = sizeof(uint2), kAsked = 4;
@@ -120,10 +120,10 @@ MILLRACE_DEVICE void gather_frame(const BatchView& batch, uint32_t i) {
 class BlockValues {
 public:
     struct Shared {
-        uint32_t values[kMostBlockPackets];  ///< a warp's distinct ones from its first packet's place on
-        uint8_t counts[kMostBlockPackets];   ///< how many of the warp's packets have it
-        uint8_t firsts[kMostBlockPackets];   ///< the first of them
-        uint32_t distinct[kMostBlockPackets / 32];
+        uint32_t values[kMaxBlockPackets];  ///< a warp's distinct ones from its first packet's place on
+        uint8_t counts[kMaxBlockPackets];   ///< how many of the warp's packets have it
+        uint8_t firsts[kMaxBlockPackets];   ///< the first of them
+        uint32_t distinct[kMaxBlockPackets / 32];
     };
 
     /// All threads call it; thread `k` of the first `count` brings the value of packet `k`.
@@ -167,11 +167,11 @@ private:
 class BlockPackets {
 public:
     struct Shared {
-        uint8_t order[kMostBlockPackets];
-        uint32_t keys[kMostBlockPackets];
+        uint8_t order[kMaxBlockPackets];
+        uint32_t keys[kMaxBlockPackets];
         BlockValues::Shared values;
-        uint8_t waiting[kMostBlockPackets];  ///< those that wait for a node, in that order
-        uint32_t waiting_of_warp[kMostBlockPackets / 32];
+        uint8_t waiting[kMaxBlockPackets];  ///< those that wait for a node, in that order
+        uint32_t waiting_of_warp[kMaxBlockPackets / 32];
         uint32_t taken[kMaxNodes];  ///< by node: groups of packets that warps have taken
     };
 
@@ -203,10 +203,10 @@ public:
         list_ = shared_.order;
         if (waiting_ == count_ || waiting_ == 0) return;
         const uint32_t warp = k / 32, same = __ballot_sync(0xffffffffu, waits);
-        if (k % 32 == 0 && warp < kMostBlockPackets / 32) shared_.waiting_of_warp[warp] = __popc(same);
+        if (k % 32 == 0 && warp < kMaxBlockPackets / 32) shared_.waiting_of_warp[warp] = __popc(same);
         __syncthreads();
         uint32_t place = __popc(same & ((1u << k % 32) - 1));
-        for (uint32_t before = 0; before < warp && before < kMostBlockPackets / 32; ++before)
+        for (uint32_t before = 0; before < warp && before < kMaxBlockPackets / 32; ++before)
             place += shared_.waiting_of_warp[before];
         if (waits) shared_.waiting[place] = shared_.order[k];
         list_ = shared_.waiting;
@@ -219,7 +219,7 @@ public:
         __syncthreads();
     }
     /// Sets the block's frames apart.
-    MILLRACE_DEVICE void set_apart(const BatchView& batch) const {
+    MILLRACE_DEVICE void scatter(const BatchView& batch) const {
         for (uint32_t k = threadIdx.x / kCopyLanes; k < count_; k += blockDim.x / kCopyLanes)
             gather_frame(batch, first_ + k);
         __syncthreads();

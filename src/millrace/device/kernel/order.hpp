@@ -1,5 +1,5 @@
-// What batches do one after the other: each is one block's work, in a kernel that waits for its turn. Packets are
-// numbered by their order keys, and committed. Included by the generated source only.
+// What batches do one after the other: each is one block's work, in a kernel that waits for its place in the sequence.
+// Packets are numbered by their order keys, and committed. Included by the generated source only.
 #pragma once
 
 #include "millrace/device/kernel/launch.hpp"
@@ -21,10 +21,10 @@ MILLRACE_DEVICE void take_ticket(const BatchView& batch, uint32_t i, uint64_t ke
 }
 
 namespace detail {
-MILLRACE_DEVICE uint64_t load_turn(const uint64_t* at) {
-    uint64_t turn;
-    asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(turn) : "l"(at) : "memory");
-    return turn;
+MILLRACE_DEVICE uint64_t load_acquire(const uint64_t* at) {
+    uint64_t value;
+    asm volatile("ld.acquire.gpu.u64 %0, [%1];" : "=l"(value) : "l"(at) : "memory");
+    return value;
 }
 MILLRACE_DEVICE bool is_taken(const uint32_t* at) {
     uint32_t taken;
@@ -40,37 +40,38 @@ MILLRACE_DEVICE void wait_until(const BatchView& batch, There&& there) {
 }
 }  // namespace detail
 
-/// In the first ordered step of a batch that has a turn, which begins here: what the batches have written that had
-/// theirs is seen from here on.
-MILLRACE_DEVICE void await_turn(const BatchView& batch) {
-    if (batch.turn == 0) return;
+/// In the first ordered step of a batch that has a sequence number: waits until it may begin. What the batches before
+/// it have written is seen from here on.
+MILLRACE_DEVICE void await_sequence(const BatchView& batch) {
+    if (batch.sequence == 0) return;
     if (threadIdx.x == 0) {
-        Turns& turns = *batch.turns;
-        detail::wait_until(batch,
-                           [&] { return detail::load_turn(&turns.done[batch.after % Turns::kPlaces]) >= batch.after; });
-        detail::wait_until(batch,
-                           [&] { return !detail::is_taken(&turns.taken) && atomicCAS(&turns.taken, 0u, 1u) == 0; });
+        Sequencer& sequencer = *batch.sequencer;
+        detail::wait_until(batch, [&] {
+            return detail::load_acquire(&sequencer.done[batch.after % Sequencer::kPlaces]) >= batch.after;
+        });
+        detail::wait_until(
+            batch, [&] { return !detail::is_taken(&sequencer.taken) && atomicCAS(&sequencer.taken, 0u, 1u) == 0; });
         __threadfence();
-        *batch.order = ++turns.count;
+        *batch.order = ++sequencer.count;
     }
     __syncthreads();
 }
-/// In the last one: the turn is over.
-MILLRACE_DEVICE void pass_turn(const BatchView& batch) {
-    if (batch.turn == 0) return;
+/// In the last one: the next batch may begin.
+MILLRACE_DEVICE void release_sequence(const BatchView& batch) {
+    if (batch.sequence == 0) return;
     __syncthreads();
     if (threadIdx.x != 0) return;
-    Turns& turns = *batch.turns;
+    Sequencer& sequencer = *batch.sequencer;
     __threadfence();
     asm volatile("st.release.gpu.u64 [%0], %1;"
                  :
-                 : "l"(&turns.done[batch.turn % Turns::kPlaces]), "l"(batch.turn)
+                 : "l"(&sequencer.done[batch.sequence % Sequencer::kPlaces]), "l"(batch.sequence)
                  : "memory");
-    asm volatile("st.release.gpu.u32 [%0], %1;" : : "l"(&turns.taken), "r"(0u) : "memory");
+    asm volatile("st.release.gpu.u32 [%0], %1;" : : "l"(&sequencer.taken), "r"(0u) : "memory");
 }
 
 /// Most packets that lead their key in their block which number_leaders takes.
-inline constexpr uint32_t kMostLeaders = kOrderedThreads;
+inline constexpr uint32_t kMaxLeaders = kOrderedThreads;
 
 /// Writes the tickets of the packets that lead their key in their block, where there are few of them; whether there
 /// are. One block. Each thread looks through an equal share of the batch for them, and then takes one. Calls `await`
@@ -78,7 +79,7 @@ inline constexpr uint32_t kMostLeaders = kOrderedThreads;
 template <class Await>
 MILLRACE_DEVICE bool number_leaders(const BatchView& batch, MutableView<uint64_t> tickets, Await&& await) {
     constexpr uint32_t kAtOnce = 8;  // ranks of a load
-    __shared__ uint32_t places[kMostLeaders], keys[kMostLeaders], weights[kMostLeaders];
+    __shared__ uint32_t places[kMaxLeaders], keys[kMaxLeaders], weights[kMaxLeaders];
     __shared__ uint32_t of_warp[kOrderedThreads / 32];
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const uint32_t share = (batch.count + kOrderedThreads * kAtOnce - 1) / (kOrderedThreads * kAtOnce) * kAtOnce;
@@ -106,7 +107,7 @@ MILLRACE_DEVICE bool number_leaders(const BatchView& batch, MutableView<uint64_t
         if (w < warp) place += of_warp[w];
         total += of_warp[w];
     }
-    if (total > kMostLeaders) {
+    if (total > kMaxLeaders) {
         __syncthreads();
         return false;
     }
@@ -217,7 +218,7 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t
 }
 
 /// Ends `node` for its packets: those with the same key one after the other in order of arrival,
-/// different keys side by side. One block; the first packet of a key in a round takes all of the
+/// different keys concurrently. One block; the first packet of a key in a round takes all of the
 /// round's. Packets without a key stand for themselves. The keys are those of `number_packets`: the NF
 /// may have changed the packet since.
 template <class Commit>

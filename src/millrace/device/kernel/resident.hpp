@@ -21,10 +21,11 @@ struct alignas(16) ResidentBatch {
     ResidentMove in[2];
     /// Behind the last one.
     ResidentMove out[3];
-    /// Its turn among the batches whose steps have an order, from 1; 0: it has none. Its ordered steps begin when
-    /// `*turns`, in the host's memory, is one less, and leave this there.
-    uint64_t turn = 0;
-    uint64_t* turns = nullptr;
+    /// Its sequence number among the batches whose steps have an order, from 1; 0: it has none. Its ordered steps begin
+    /// when
+    /// `*sequence_word`, in the host's memory, is one less, and leave this there.
+    uint64_t sequence = 0;
+    uint64_t* sequence_word = nullptr;
     uint32_t gather = 0;  ///< whether the gather step is to run
 };
 
@@ -36,17 +37,17 @@ struct alignas(64) ResidentEntry {
     ResidentBatch batch;
 };
 
-/// A kernel's blocks are this many teams, fewer if the list is shorter, which work on batches side by side: batch n is
+/// A kernel's blocks are this many teams, fewer if the list is shorter, which work on batches concurrently: batch n is
 /// team n % teams'. What takes a batch its time is loads that wait for each other, so that one team would leave the
 /// device idle, and later batches waiting.
-inline constexpr uint32_t kMostTeams = 4;
+inline constexpr uint32_t kMaxTeams = 4;
 
 /// What the host has to say to the kernel besides.
 struct alignas(64) ResidentControl {
     /// The kernel ends when the next batch would be this one: to end at once, 0; behind what is on the list, how many
     /// batches have been put there so far.
     uint64_t until = ~uint64_t{0};
-    uint64_t first[kMostTeams] = {};  ///< each team's first batch, from 0
+    uint64_t first[kMaxTeams] = {};  ///< each team's first batch, from 0
 };
 
 /// Where the blocks of a team meet, in the device's memory; all zero when it starts.
@@ -81,8 +82,8 @@ namespace millrace::device {
 /// here.
 ///
 /// Nothing that a launch does unasked happens here: the first-level caches hold lines of earlier batches until a fence
-/// behind an acquiring load drops them, once a batch in each block that takes part, again at barriers and when a turn
-/// comes.
+/// behind an acquiring load drops them, once a batch in each block that takes part, again at barriers and when a
+/// sequence comes.
 class ResidentKernel {
 public:
     struct Shared {
@@ -162,21 +163,21 @@ public:
 
     /// Before the first ordered step, in the leading block: all ordered batches before this one are through with
     /// theirs.
-    MILLRACE_DEVICE void await_turn() {
-        if (threadIdx.x == 0 && shared_.batch.turn != last_turn_ + 1) {
-            while (load(shared_.batch.turns) + 1 < shared_.batch.turn && load(&list_.control->until) != 0) {
+    MILLRACE_DEVICE void await_sequence() {
+        if (threadIdx.x == 0 && shared_.batch.sequence != last_sequence_ + 1) {
+            while (load(shared_.batch.sequence_word) + 1 < shared_.batch.sequence && load(&list_.control->until) != 0) {
             }
             __threadfence_system();
         }
-        last_turn_ = shared_.batch.turn;
+        last_sequence_ = shared_.batch.sequence;
         __syncthreads();
     }
     /// Behind the last ordered step, in the leading block.
-    MILLRACE_DEVICE void pass_turn() const {
+    MILLRACE_DEVICE void release_sequence() const {
         __syncthreads();
         if (threadIdx.x != 0) return;
         __threadfence_system();
-        store(shared_.batch.turns, shared_.batch.turn);
+        store(shared_.batch.sequence_word, shared_.batch.sequence);
     }
 
     /// Sends back what goes back, and says so.
@@ -267,7 +268,7 @@ private:
         __syncthreads();
         BatchView& view = shared_.batch.view;
         const uint32_t even = (view.count + team_blocks_ - 1) / team_blocks_;
-        const uint32_t packets = smaller(even < list_.least_packets ? list_.least_packets : even, kMostBlockPackets);
+        const uint32_t packets = smaller(even < list_.least_packets ? list_.least_packets : even, kMaxBlockPackets);
         const uint32_t shares = (view.count + packets - 1) / packets;
         blocks_ = shares == 0 ? 1 : smaller(shares, team_blocks_);
         if (threadIdx.x == 0) view.block_packets = packets;
@@ -309,7 +310,7 @@ private:
     ResidentMeeting& meeting_;
     uint64_t next_;      ///< batch, in the leading block
     uint64_t seen_ = 0;  ///< the word published last, in the others
-    uint64_t last_turn_ = 0;
+    uint64_t last_sequence_ = 0;
     uint32_t blocks_ = 1;  ///< that take part
 };
 

@@ -24,8 +24,8 @@ public:
 
     void nodes(uint32_t i) {
         if (step_.timed) last_ = std::chrono::steady_clock::now();
-        if (step_.begin && batch_.landed) gather(i);
-        lap(kLandedPart);
+        if (step_.begin && batch_.staged) gather(i);
+        lap(kScatterPart);
         if (step_.begin) begin(i);
         lap(kBeginPart);
         for (uint16_t index = step_.first; index < step_.last; ++index) {

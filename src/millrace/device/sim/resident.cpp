@@ -9,7 +9,7 @@ namespace millrace::device::sim {
 class SimDevice::ResidentTeams : public Resident {
 public:
     ResidentTeams(SimDevice& device, std::shared_ptr<LoadedProgram> program, unsigned depth)
-        : device_(device), program_(std::move(program)), entries_(depth), list_(entries_.data(), depth, kMostTeams) {
+        : device_(device), program_(std::move(program)), entries_(depth), list_(entries_.data(), depth, kMaxTeams) {
         for (unsigned team = 0; team < list_.teams(); ++team) teams_.emplace_back([this, team] { work(team); });
     }
     ~ResidentTeams() override {
@@ -64,13 +64,13 @@ private:
         const auto first = std::find_if(steps.begin(), steps.end(), is_ordered);
         const auto behind = std::find_if(steps.rbegin(), steps.rend(), is_ordered).base();
         for (auto step = steps.begin(); step != steps.end(); ++step) {
-            if (step == first && !await_turn(batch)) return false;
+            if (step == first && !await_sequence(batch)) return false;
             const auto index = static_cast<size_t>(step - steps.begin());
             if ((step->kind != Step::Kind::gather || batch.gather != 0) &&
                 !carry_out(Operation::Kind::kernel, [&] { return device_.run(*program_, index, batch.view); }))
                 return false;
             if (first != steps.end() && step + 1 == behind)
-                std::atomic_ref(*batch.turns).store(batch.turn, std::memory_order_release);
+                std::atomic_ref(*batch.sequence_word).store(batch.sequence, std::memory_order_release);
         }
         for (const ResidentMove& out : batch.out)
             if (out.bytes != 0 && !move(out, false)) return false;
@@ -83,8 +83,8 @@ private:
         });
     }
 
-    bool await_turn(const ResidentBatch& batch) {
-        while (std::atomic_ref(*batch.turns).load(std::memory_order_acquire) + 1 < batch.turn) {
+    bool await_sequence(const ResidentBatch& batch) {
+        while (std::atomic_ref(*batch.sequence_word).load(std::memory_order_acquire) + 1 < batch.sequence) {
             if (stopped_ || device_.state() != Status::ok) return false;
             std::this_thread::yield();
         }

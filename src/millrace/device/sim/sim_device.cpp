@@ -260,21 +260,21 @@ Status SimDevice::scatter_to_host(StreamId stream, std::span<const CopyPiece> pi
 
 Status SimDevice::launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) {
     const Step& kind = program.steps()[step];
-    if (batch.turn != 0 && kind.awaits_turn) {
+    if (batch.sequence != 0 && kind.awaits_sequence) {
         {
             const std::lock_guard lock(mutex_);
-            open_turns_.insert(batch.turn);
+            open_sequences_.insert(batch.sequence);
         }
-        if (const Status status = put(stream, {Operation::Kind::await_turn, nullptr, 0, nullptr, batch.after});
+        if (const Status status = put(stream, {Operation::Kind::await_sequence, nullptr, 0, nullptr, batch.after});
             status != Status::ok)
             return status;
     }
-    const bool passes = batch.turn != 0 && kind.passes_turn;
+    const bool passes = batch.sequence != 0 && kind.releases_sequence;
     return put(stream, {Operation::Kind::kernel, [=, this, &program] {
                             const bool sound = run(program, step, batch);
                             if (passes) {
-                                open_turns_.erase(batch.turn);
-                                turn_taken_ = false;
+                                open_sequences_.erase(batch.sequence);
+                                sequence_taken_ = false;
                             }
                             return sound;
                         }});
@@ -297,7 +297,7 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
     translate(view.frames, 1);
     translate(view.sources, count * sizeof(uint64_t));
     std::vector<uint64_t> sources;
-    if (batch.landed && loaded.steps()[step].begin && sound) {
+    if (batch.staged && loaded.steps()[step].begin && sound) {
         translate(view.descriptors, count * sizeof(FrameDescriptor));
         for (uint32_t i = 0; i < batch.count && sound; ++i) {
             auto* source = reinterpret_cast<uint8_t*>(view.source_of(i));
@@ -335,7 +335,7 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
         translate(view.events->kept, as_told.kept_capacity);
         if (!sound) return false;
     }
-    if (loaded.steps()[step].awaits_turn && batch.turn != 0) *view.order = turns_had_;
+    if (loaded.steps()[step].awaits_sequence && batch.sequence != 0) *view.order = sequences_done_;
     run_step(loaded.program(), loaded.tables(), loaded.steps()[step], view, static_cast<uint32_t>(random_()));
     if (view.events != nullptr) {
         as_told.count = view.events->count;
@@ -412,10 +412,10 @@ bool SimDevice::step(StreamId stream) {
         queue.pop_front();
         return true;
     }
-    if (operation.kind == Operation::Kind::await_turn) {
-        if (turn_taken_ || open_turns_.contains(operation.after)) return false;
-        turn_taken_ = true;
-        ++turns_had_;
+    if (operation.kind == Operation::Kind::await_sequence) {
+        if (sequence_taken_ || open_sequences_.contains(operation.after)) return false;
+        sequence_taken_ = true;
+        ++sequences_done_;
         queue.pop_front();
         return true;
     }

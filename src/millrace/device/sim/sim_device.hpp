@@ -88,11 +88,11 @@ private:
     class TaskLoaded;
     class ResidentTeams;
     struct Operation {
-        enum class Kind { copy, kernel, record, wait, await_turn } kind;
+        enum class Kind { copy, kernel, record, wait, await_sequence } kind;
         std::function<bool()> run;  ///< false: a bad address
         EventId event = 0;
         std::shared_ptr<std::atomic<bool>> awaited = nullptr;  ///< of `wait`
-        uint64_t after = 0;                                    ///< of `await_turn`: the turn that must be through
+        uint64_t after = 0;                                    ///< of `await_sequence`: the turn that must be through
     };
     struct SharedArray {
         Address address = 0;
@@ -123,9 +123,9 @@ private:
     std::map<const void*, SharedArray> arrays_;
     std::vector<std::deque<Operation>> streams_;
     EventId next_event_ = 1;
-    std::set<uint64_t> open_turns_;  // BatchView::turn of batches that have been put here and are not through
-    bool turn_taken_ = false;
-    uint64_t turns_had_ = 0;
+    std::set<uint64_t> open_sequences_;  // BatchView::sequence of batches that have been put here and are not through
+    bool sequence_taken_ = false;
+    uint64_t sequences_done_ = 0;
     std::map<EventId, std::shared_ptr<std::atomic<bool>>> events_;  // whether they have come
     std::vector<bool> timed_;                                       // by stream
     std::map<EventId, uint64_t> times_;                             // of events of timed streams

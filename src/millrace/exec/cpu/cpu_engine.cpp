@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "millrace/base/running.hpp"
-#include "millrace/base/turn_lock.hpp"
+#include "millrace/base/spin_lock.hpp"
 #include "millrace/chain/classification_table.hpp"
 #include "millrace/io/metadata.hpp"
 
@@ -18,13 +18,13 @@ constexpr size_t kVector = nf::kCpuVector;
 constexpr uint16_t kDone = 0xffff;
 constexpr size_t kEventsPerVector = kVector * 16;
 
-/// Commits of one NF must not run side by side; workers that share an NF take turns, once a vector.
-TurnLock& commit_turn(const nf::NetworkFunction* nf) {
-    struct alignas(64) Turn {
-        TurnLock lock;
+/// Commits of one NF must not run concurrently; workers that share an NF lock it once a vector.
+SpinLock& commit_lock(const nf::NetworkFunction* nf) {
+    struct alignas(64) Padded {
+        SpinLock lock;
     };
-    static Turn turns[64];
-    return turns[(reinterpret_cast<uintptr_t>(nf) >> 6) % 64].lock;
+    static Padded locks[64];
+    return locks[(reinterpret_cast<uintptr_t>(nf) >> 6) % 64].lock;
 }
 
 }  // namespace
@@ -38,7 +38,7 @@ struct CpuEngine::Halves {
 };
 
 CpuEngine::CpuEngine(Delivery& delivery, CpuOptions options)
-    : delivery_(delivery), options_(options), packets_(kVector), fates_(kVector), at_(kVector), active_(kVector),
+    : delivery_(delivery), options_(options), packets_(kVector), verdicts_(kVector), at_(kVector), active_(kVector),
       decisions_(kVector), event_storage_(kEventsPerVector), left_storage_(kVector),
       parsing_name_(name_in(options_.track, "parsing")), vector_name_(name_in(options_.track, "on the cpu")) {
     events_.events = event_storage_.data();
@@ -79,22 +79,22 @@ void CpuEngine::submit(const std::shared_ptr<const chain::Program>& program, Cha
         counters.received_bytes.add(bytes);
         run_vector(*program, counters, halves, mbufs + i, n);
         counters.latency.record(to_nanoseconds(rte_rdtsc() - start), n);
-        delivery_.deliver(*program, counters, mbufs + i, fates_.data(), n);
+        delivery_.deliver(*program, counters, mbufs + i, verdicts_.data(), n);
     }
 }
 
 void CpuEngine::decide(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
-                       rte_mbuf* const* mbufs, size_t count, Fate* fates) {
+                       rte_mbuf* const* mbufs, size_t count, Verdict* verdicts) {
     run_vector(*program, counters, halves_for(program), mbufs, count);
-    std::copy_n(fates_.begin(), count, fates);
+    std::copy_n(verdicts_.begin(), count, verdicts);
 }
 
 /// A chain without NFs: nobody looks at the packets.
 void CpuEngine::pass_through(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
                              size_t count) {
-    std::fill_n(fates_.begin(), count, Fate{{chain::Target::Kind::output, 0}, kNoNode, kNoPort, {}});
+    std::fill_n(verdicts_.begin(), count, Verdict{{chain::Target::Kind::output, 0}, kNoNode, kNoPort, {}});
     if (delivery_.wants_visits())
-        for (size_t i = 0; i < count; ++i) delivery_.visits(program, mbufs[i], {}, fates_[i]);
+        for (size_t i = 0; i < count; ++i) delivery_.visits(program, mbufs[i], {}, verdicts_[i]);
     counters.batches.add(1);
 }
 
@@ -116,15 +116,15 @@ CpuEngine::Active CpuEngine::parse(const chain::Program& program, ChainCounters&
         }
         const uint32_t detail = program.classifier != nullptr ? entry.chain : kNoDetail;
         if (entry.chain == chain::kNoChain) {
-            fates_[i] = Fate{{chain::Target::Kind::drop, 0}, kNoChainNode, kNoPort, {detail, 0}};
+            verdicts_[i] = Verdict{{chain::Target::Kind::drop, 0}, kNoChainNode, kNoPort, {detail, 0}};
             at_[i] = kDone;
         } else if (malformed != Malformed::no && entry.drop_malformed) {
-            fates_[i] = Fate{
+            verdicts_[i] = Verdict{
                 {chain::Target::Kind::drop, 0}, kParserNode, kNoPort, {detail, static_cast<uint32_t>(malformed)}};
             at_[i] = kDone;
             counters.of_chain(entry.chain).malformed[static_cast<size_t>(malformed)].add(1);
         } else if (entry.node == chain::kNowhere) {
-            fates_[i] = Fate{{chain::Target::Kind::output, 0}, kNoNode, kNoPort, {detail, 0}};
+            verdicts_[i] = Verdict{{chain::Target::Kind::output, 0}, kNoNode, kNoPort, {detail, 0}};
             at_[i] = kDone;
         } else if (entry.node > 0) {
             at_[i] = entry.node;
@@ -149,8 +149,8 @@ void CpuEngine::run_node(const chain::Program& program, size_t index, Halves& ha
         half->process(std::span<Packet* const>(active_.data(), active), decisions_.data());
         return;
     }
-    std::unique_lock<TurnLock> ordered_section;
-    if (type.commit != nullptr && node.nf->commits()) ordered_section = std::unique_lock(commit_turn(node.nf.get()));
+    std::unique_lock<SpinLock> ordered_section;
+    if (type.commit != nullptr && node.nf->commits()) ordered_section = std::unique_lock(commit_lock(node.nf.get()));
     if (type.ordered()) {
         const MutableView<uint64_t> tickets = type.tickets(tables);
         for (size_t i = 0; i < active; ++i) {
@@ -164,16 +164,16 @@ void CpuEngine::run_node(const chain::Program& program, size_t index, Halves& ha
         for (size_t i = 0; i < active; ++i) decisions_[i] = type.commit(*active_[i], tables, decisions_[i]);
 }
 
-/// Notes where a packet goes that does not go on to the next node. (Field by field: a fate that is put together first
-/// and then copied has to wait for its parts.)
+/// Notes where a packet goes that does not go on to the next node. (Field by field: a verdict that is put together
+/// first and then copied has to wait for its parts.)
 inline void CpuEngine::leave(const Packet& packet, rte_mbuf* const* mbufs, chain::Target target, uint16_t node,
                              const Decision& decision) {
     const size_t number = packet.index();
-    Fate& fate = fates_[number];
-    fate.target = target;
-    fate.node = node;
-    fate.out_port = packet.out_port();
-    fate.decision = decision;
+    Verdict& verdict = verdicts_[number];
+    verdict.target = target;
+    verdict.node = node;
+    verdict.out_port = packet.out_port();
+    verdict.decision = decision;
     at_[number] = target.kind == chain::Target::Kind::node ? target.value : kDone;
     // A dropped packet stays what it was, as it does when a device drops it.
     if (target.kind != chain::Target::Kind::node && target.kind != chain::Target::Kind::drop)
@@ -265,15 +265,15 @@ void CpuEngine::run_vector(const chain::Program& program, ChainCounters& counter
         trace.step(halves.node_names[index], before.count, before.bytes);
     }
     if (wants_visits)
-        for (size_t i = 0; i < count; ++i) delivery_.visits(program, mbufs[i], visits_[i], fates_[i]);
+        for (size_t i = 0; i < count; ++i) delivery_.visits(program, mbufs[i], visits_[i], verdicts_[i]);
     counters.batches.add(1);
     trace.whole(vector_name_, count, bytes);
 }
 
 /// Hands on the events of the node that has just run, behind which `active` packets go on.
 void CpuEngine::report_events(Halves& halves, ChainCounters& counters, rte_mbuf* const* mbufs, size_t active) {
-    for (size_t i = 0; i < active; ++i) fates_[active_[i]->index()] = {};
-    const EventPackets packets{fates_.data(), [&](uint32_t i) { return origin_of(mbufs[i]); },
+    for (size_t i = 0; i < active; ++i) verdicts_[active_[i]->index()] = {};
+    const EventPackets packets{verdicts_.data(), [&](uint32_t i) { return origin_of(mbufs[i]); },
                                [&](const LeftEvents& left) { return packets_[left.packet]; }};
     halves.teller->deliver({event_storage_.data(), std::min(events_.count, events_.capacity)},
                            {left_storage_.data(), events_.left_count}, counters, packets);

@@ -28,7 +28,7 @@ public:
     /// Runs at most nf::kCpuVector packets through a chain and says what became of them, in place of
     /// delivering them: for engines that hand packets to the CPU. Counts everything but their arrival.
     void decide(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
-                size_t count, Fate* fates);
+                size_t count, Verdict* verdicts);
     /// Makes what it needs to run that generation of a chain, before packets come.
     void prepare(const std::shared_ptr<const chain::Program>& program) { halves_for(program); }
     bool runs_at_once() const override { return true; }
@@ -64,7 +64,7 @@ private:
     std::map<std::string, std::unique_ptr<Halves>> halves_;
     Halves* last_halves_ = nullptr;  // of the last vector
     std::vector<Packet> packets_;
-    std::vector<Fate> fates_;
+    std::vector<Verdict> verdicts_;
     std::vector<uint16_t> at_;  // by packet that has left active_: the node that it waits for
     std::vector<Packet*> active_;
     std::vector<Decision> decisions_;

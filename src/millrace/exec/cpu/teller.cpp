@@ -60,8 +60,8 @@ void Teller::hand_on(std::span<const Event> events, ChainCounters& counters, con
     std::unique_lock<std::mutex> at_once;
     if (line_ == nullptr) at_once = std::unique_lock(event_mutex());
     for (const Event& event : events) {
-        const Fate& fate = packets.fates[event.packet];
-        const bool dropped = fate.target.kind == chain::Target::Kind::drop && fate.node == event.node;
+        const Verdict& verdict = packets.verdicts[event.packet];
+        const bool dropped = verdict.target.kind == chain::Target::Kind::drop && verdict.node == event.node;
         const Origin from = packets.origin(event.packet);
         bool told = true;
         if (line_ != nullptr) told = line_->put(program_, event, from, dropped);

@@ -11,14 +11,14 @@
 #include <vector>
 
 #include "millrace/exec/cpu/event_line.hpp"
-#include "millrace/exec/fate.hpp"
+#include "millrace/exec/verdict.hpp"
 #include "millrace/exec/report/counters.hpp"
 
 namespace millrace::exec {
 
 /// The packets of a batch, as events name them.
 struct EventPackets {
-    const Fate* fates = nullptr;                       ///< by packet
+    const Verdict* verdicts = nullptr;                 ///< by packet
     std::function<Origin(uint32_t)> origin;            ///< of a packet
     std::function<Packet(const LeftEvents&)> as_seen;  ///< a packet as that NF saw it
 };

@@ -40,7 +40,7 @@ void HandOverEngine::poll() {
     if (failed_) throw std::runtime_error(trouble_);
     while (Place* place = up_.to_empty()) {
         in_flight_ -= place->count;
-        delivery_.deliver(*place->program, *place->counters, place->mbufs, place->fates, place->count);
+        delivery_.deliver(*place->program, *place->counters, place->mbufs, place->verdicts, place->count);
         up_.empty(*place);
     }
 }
@@ -73,7 +73,7 @@ void HandOverEngine::work() {
 }
 
 void HandOverEngine::deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
-                             const Fate* fates, size_t count) {
+                             const Verdict* verdicts, size_t count) {
     for (size_t first = 0; first < count; first += kBurst) {
         Place* place = nullptr;
         while ((place = up_.to_fill()) == nullptr && !stop_) rte_pause();
@@ -82,14 +82,14 @@ void HandOverEngine::deliver(const chain::Program& program, ChainCounters& count
         place->counters = &counters;
         place->count = std::min(kBurst, count - first);
         std::copy_n(mbufs + first, place->count, place->mbufs);
-        std::copy_n(fates + first, place->count, place->fates);
+        std::copy_n(verdicts + first, place->count, place->verdicts);
         up_.fill(*place);
     }
 }
 
 void HandOverEngine::visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const Visit> visits,
-                            const Fate& fate) {
-    delivery_.visits(program, mbuf, visits, fate);
+                            const Verdict& verdict) {
+    delivery_.visits(program, mbuf, visits, verdict);
 }
 
 }  // namespace millrace::exec

@@ -44,7 +44,7 @@ private:
         ChainCounters* counters = nullptr;
         size_t count = 0;
         rte_mbuf* mbufs[kBurst];
-        Fate fates[kBurst];  ///< on the way back
+        Verdict verdicts[kBurst];  ///< on the way back
     };
     struct List {
         std::vector<Place> places{kPlaces};
@@ -71,11 +71,11 @@ private:
         }
     };
 
-    void deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, const Fate* fates,
-                 size_t count) override;
+    void deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
+                 const Verdict* verdicts, size_t count) override;
     bool wants_visits() const override { return delivery_.wants_visits(); }
     void visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const Visit> visits,
-                const Fate& fate) override;
+                const Verdict& verdict) override;
     void work();
 
     Delivery& delivery_;

@@ -15,20 +15,20 @@ namespace millrace::exec {
 class Placement {
 public:
     enum class Place : uint8_t { cpu, to_device, device, to_cpu };  // in this order, round and round
-    Place place() const { return place_of(turn_.load()); }
+    Place place() const { return place_of(epoch_.load()); }
     /// While chains are on devices: how often these have been given them. State that was brought to one at a lower
     /// count is out of date.
-    uint64_t hand_overs() const { return turn_.load() / kPlaces + 1; }
+    uint64_t hand_overs() const { return epoch_.load() / kPlaces + 1; }
 
     class Member;
 
 private:
     static constexpr uint64_t kPlaces = 4;
-    static Place place_of(uint64_t turn) { return static_cast<Place>(turn % kPlaces); }
-    std::atomic<uint64_t> turn_{0};               // changes of place
-    std::atomic<unsigned> members_{0}, calm_{0};  // engines, and those of them that the CPU would do for
-    std::atomic<unsigned> on_cpu_{0};             // that run packets on it at this moment
-    std::atomic<unsigned> batches_{0};            // in flight, of all engines
+    static Place place_of(uint64_t epoch) { return static_cast<Place>(epoch % kPlaces); }
+    std::atomic<uint64_t> epoch_{0};               // changes of place
+    std::atomic<unsigned> members_{0}, light_{0};  // engines, and those of them whose load is light enough for the CPU
+    std::atomic<unsigned> on_cpu_{0};              // that run packets on it at this moment
+    std::atomic<unsigned> batches_{0};             // in flight, of all engines
 };
 
 /// One engine's part in it. All calls on the engine's thread.
@@ -41,11 +41,12 @@ public:
 
     const Placement& all() const { return *placement_; }
     /// Packets have been received.
-    void came(size_t packets) { came_ += packets; }
-    /// Once a turn, at `now` (TSC): moves a hand-over on, or asks for one as the load demands.
-    void look(uint64_t now);
+    void on_receive(size_t packets) { received_ += packets; }
+    /// Once an iteration of the worker's loop, at `now` (TSC): moves a hand-over on, or asks for one as the load
+    /// demands.
+    void update(uint64_t now);
     /// Packets that run on the CPU at once: few, so that nobody waits long for the NFs' state.
-    static constexpr size_t kMostAtOnce = 64;
+    static constexpr size_t kMaxAtOnce = 64;
     /// Whether packets may run on the CPU now; then `end_on_cpu` must follow, with how many did and the TSC cycles that
     /// they took.
     bool begin_on_cpu();
@@ -54,18 +55,18 @@ public:
     bool begin_batch();
     void end_batches(size_t batches) { placement_->batches_.fetch_sub(static_cast<unsigned>(batches)); }
     /// Nothing more will come here: others decide.
-    void rest() { set_calm(true); }
+    void detach() { set_light(true); }
 
 private:
-    void set_calm(bool calm);
+    void set_light(bool light);
 
     const std::shared_ptr<Placement> placement_;
-    bool calm_ = true;
+    bool light_ = true;
     Place seen_ = Place::cpu;
     double cost_;                 // TSC cycles that the CPU takes for a packet where it has many at once, smoothed
     double behind_ = 0;           // cycles on the CPU since it last had fewer packets than it may have at once
     uint64_t window_ = 0;         // when it began
-    size_t came_ = 0;             // packets since
+    size_t received_ = 0;         // packets since
     unsigned light_windows_ = 0;  // one behind the other
 };
 

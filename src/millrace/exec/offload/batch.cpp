@@ -22,13 +22,13 @@ Batch::Batch(std::shared_ptr<device::Device> device, uint32_t most_packets, size
     }
     mbufs.reserve(n);
     pieces.reserve(n);
-    frame_runs.reserve(n);
-    landings.reserve(n);
+    receive_blocks.reserve(n);
+    staged_ranges.reserve(n);
     bursts.reserve(n);
 }
 
 Batch::~Batch() {
-    give_back_region();
+    give_back_buffer();
     for (void* memory : {static_cast<void*>(frames_in), static_cast<void*>(input), static_cast<void*>(more_events),
                          static_cast<void*>(left), static_cast<void*>(kept), static_cast<void*>(visits)})
         if (memory != nullptr) device_->free_host(memory);
@@ -36,7 +36,7 @@ Batch::~Batch() {
         if (each != 0) device_->free(each);
 }
 
-void Batch::fit(const RingNeeds& needs, std::shared_ptr<FrameRegions> from) {
+void Batch::fit(const RingNeeds& needs, std::shared_ptr<ResultBuffers> from) {
     regions = std::move(from);
     region = regions->take();
     for (void* memory :
@@ -48,7 +48,7 @@ void Batch::fit(const RingNeeds& needs, std::shared_ptr<FrameRegions> from) {
             device_->allocate_host(needs.keepers * PieceLayout::most_kept(most_packets_, most_bytes_)));
 }
 
-void Batch::give_back_region() {
+void Batch::give_back_buffer() {
     if (region != nullptr) regions->give_back(*std::exchange(region, nullptr));
     regions = nullptr;
 }

@@ -9,7 +9,7 @@
 #include "millrace/device/batch_work.hpp"
 #include "millrace/exec/offload/chain_queue.hpp"
 #include "millrace/exec/offload/frame_layout.hpp"
-#include "millrace/exec/offload/frame_region.hpp"
+#include "millrace/exec/offload/result_buffer.hpp"
 #include "millrace/exec/offload/piece_layout.hpp"
 
 namespace millrace::exec {
@@ -45,20 +45,20 @@ public:
     Batch(const Batch&) = delete;
     Batch& operator=(const Batch&) = delete;
     /// Makes room for what comes back of chains with such needs, in a region of these.
-    void fit(const RingNeeds& needs, std::shared_ptr<FrameRegions> from);
-    void give_back_region();
+    void fit(const RingNeeds& needs, std::shared_ptr<ResultBuffers> from);
+    void give_back_buffer();
 
     std::atomic<State> state{State::laid_out};
     device::StreamId stream = 0;
     // Host side.
     uint8_t* frames_in = nullptr;  // for packed transfers
     uint8_t* input = nullptr;      // all before the frames
-    std::shared_ptr<FrameRegions> regions;
-    FrameRegion* region = nullptr;  // what comes back lands here, from the head on
-    Event* more_events = nullptr;   // where there are more than come back at once
-    LeftEvents* left = nullptr;     // where more were emitted than there was room for
-    uint8_t* kept = nullptr;        // their frames, where those received are others
-    std::vector<uint64_t> sources;  // where the frames of mbufs lie
+    std::shared_ptr<ResultBuffers> regions;
+    ResultBuffer* region = nullptr;  // what comes back lands here, from the head on
+    Event* more_events = nullptr;    // where there are more than come back at once
+    LeftEvents* left = nullptr;      // where more were emitted than there was room for
+    uint8_t* kept = nullptr;         // their frames, where those received are others
+    std::vector<uint64_t> sources;   // where the frames of mbufs lie
     Decision* visits = nullptr;
     std::vector<device::CopyPiece> pieces;
     // Device side.
@@ -67,8 +67,8 @@ public:
     std::shared_ptr<const LoadedChain> chain;  // null: nothing is in it
     uint64_t number = 0;                       // on the resident kernel's list
     std::vector<rte_mbuf*> mbufs;
-    std::vector<io::FrameRun> frame_runs;  // what its frames came with, in place of mbufs; empty: mbufs
-    Landings landings;                     // of those runs
+    std::vector<io::ReceiveBlock> receive_blocks;  // what its frames came with, in place of mbufs; empty: mbufs
+    StagedRanges staged_ranges;                    // of those runs
     std::vector<Burst> bursts;
     device::BatchView view;
     FrameLayout frames;
@@ -82,8 +82,8 @@ public:
                                                       // of it, and when it knew all
     uint64_t bytes_in = 0, bytes_back = 0;            // that cross the bus
     device::Status put_status = device::Status::ok;   // of who made the calls
-    uint64_t order = 0;         // among the device's ordered batches, from 1, until its turn says more; 0: not ordered
-    uint64_t without_turn = 0;  // of those, that took no turn
+    uint64_t order = 0;  // among the device's ordered batches, from 1, until its sequence says more; 0: not ordered
+    uint64_t unsequenced = 0;  // of those, that have no sequence number
     // For the timeline: what the stream has been given to do, up to when, and the host.
     struct Mark {
         const std::string* name;
@@ -94,36 +94,36 @@ public:
     uint64_t timeline_number = 0, arrived_ns = 0, put_from_ns = 0, put_until_ns = 0;
 
     uint64_t first_source() const {
-        return frame_runs.empty() ? sources[0] : reinterpret_cast<uint64_t>(frame_runs.front().data(0));
+        return receive_blocks.empty() ? sources[0] : reinterpret_cast<uint64_t>(receive_blocks.front().data(0));
     }
     /// Where frame `i` was received.
     uint64_t source_of(size_t i) const {
-        if (frame_runs.empty()) return sources[i];
-        auto run = frame_runs.begin();
-        for (; i >= run->count; ++run) i -= run->count;
-        return reinterpret_cast<uint64_t>(run->data(static_cast<uint32_t>(i)));
+        if (receive_blocks.empty()) return sources[i];
+        auto block = receive_blocks.begin();
+        for (; i >= block->count; ++block) i -= block->count;
+        return reinterpret_cast<uint64_t>(block->data(static_cast<uint32_t>(i)));
     }
     /// Calls f(i, address) for each frame of the batch, with where it was received.
     template <class F>
     void for_each_source(F f) const {
         size_t i = 0;
-        for (const io::FrameRun& run : frame_runs)
-            for (uint32_t k = 0; k < run.count; ++k) f(i++, reinterpret_cast<uint64_t>(run.data(k)));
+        for (const io::ReceiveBlock& block : receive_blocks)
+            for (uint32_t k = 0; k < block.count; ++k) f(i++, reinterpret_cast<uint64_t>(block.data(k)));
         for (; i < frames.count; ++i) f(i, sources[i]);
     }
-    /// Whether the frames cross side by side, as they were received.
-    bool lands() const { return transfer == TransferIn::packed && !frame_runs.empty(); }
+    /// Whether the frames cross contiguous, as they were received.
+    bool is_staged() const { return transfer == TransferIn::packed && !receive_blocks.empty(); }
 
     /// Whether kernels read the frames where they were received.
     bool in_place() const { return transfer == TransferIn::zero_copy && chain->prefixes.back == 0; }
-    /// Whether the host lays them side by side first.
+    /// Whether the host packs them first.
     bool packs() const {
-        return transfer == TransferIn::packed ? !lands() : transfer == TransferIn::zero_copy && !in_place();
+        return transfer == TransferIn::packed ? !is_staged() : transfer == TransferIn::zero_copy && !in_place();
     }
     /// Whether the device has to know where each frame lies.
     bool needs_sources() const {
-        return (transfer == TransferIn::gather || in_place() || lands()) &&
-               (frames.runs != 1 || (lands() && landings.all().size() > 1));
+        return (transfer == TransferIn::gather || in_place() || is_staged()) &&
+               (frames.runs != 1 || (is_staged() && staged_ranges.all().size() > 1));
     }
     PieceNeeds needs() const {
         return {.packets = frames.count,
@@ -132,7 +132,7 @@ public:
                 .heads_home = way_back == TransferOut::zero_copy,
                 .sources = needs_sources(),
                 .events = chain->program->emits_events(),
-                .landing_bytes = lands() ? landings.bytes() : 0,
+                .staging_bytes = is_staged() ? staged_ranges.bytes() : 0,
                 .chain = chain->needs};
     }
 
@@ -145,12 +145,12 @@ public:
     device::FrameDescriptor* descriptors() const { return reinterpret_cast<device::FrameDescriptor*>(input); }
     EventBuffer& event_buffer(uint8_t* head) const { return *reinterpret_cast<EventBuffer*>(head); }
     uint32_t* outcomes(uint8_t* head) const { return reinterpret_cast<uint32_t*>(head + sizeof(EventBuffer)); }
-    uint64_t& turns_had(uint8_t* head) const { return *reinterpret_cast<uint64_t*>(head + PieceLayout::kOrderAt); }
-    /// Among the device's ordered batches, once it is back: batches of several workers come to their turns in an order
+    uint64_t& sequences_done(uint8_t* head) const { return *reinterpret_cast<uint64_t*>(head + PieceLayout::kOrderAt); }
+    /// Among the device's ordered batches, once it is back: batches of several workers are numbered in an order
     /// of their own.
     uint64_t order_had() const {
-        const uint64_t turns = order != 0 ? turns_had(back(piece.head_at)) : 0;
-        return turns != 0 ? without_turn + turns : order;
+        const uint64_t done = order != 0 ? sequences_done(back(piece.head_at)) : 0;
+        return done != 0 ? unsequenced + done : order;
     }
     // What came back lies in the region as from the head on in the piece.
     uint8_t* back(size_t at) const { return region->data() + (at - piece.head_at); }

@@ -28,32 +28,32 @@ FrameLayout lay_out_buffers(const ChainQueue& queue, Batch& batch, FramePlacer p
     return placer.layout();
 }
 
-/// Notes what memory the frames take side by side, too. They land at the same distance from multiples of kFrameSpacing
-/// as they were received.
+/// Notes what memory the frames take contiguous, too. They are staged at the same distance from multiples of
+/// kFrameSpacing as they were received.
 FrameLayout lay_out_runs(const ChainQueue& queue, Batch& batch, FramePlacer placer) {
-    const io::FrameRun& front = queue.runs().front();
+    const io::ReceiveBlock& front = queue.runs().front();
     // Of a single frame: what would be the distance to one of its length.
     const ptrdiff_t alone = (front.spots[0].length + io::kFrameSpacing - 1) / io::kFrameSpacing * io::kFrameSpacing;
     placer.expect(front.count > 1 ? static_cast<ptrdiff_t>(front.spots[1].offset - front.spots[0].offset) : alone);
-    for (const io::FrameRun& run : queue.runs()) {
+    for (const io::ReceiveBlock& block : queue.runs()) {
         const size_t first = placer.count();
-        const uint32_t n = placer.add(run);
+        const uint32_t n = placer.add(block);
         if (n == 0) break;
-        batch.frame_runs.push_back(run.part(0, n));
-        const uint8_t* const from = run.data(0);
-        const size_t bytes = static_cast<size_t>(run.data(n - 1) - from) + frame_aligned(run.spots[n - 1].length);
-        batch.landings.add(from, bytes, first);
-        if (n < run.count) break;
+        batch.receive_blocks.push_back(block.part(0, n));
+        const uint8_t* const from = block.data(0);
+        const size_t bytes = static_cast<size_t>(block.data(n - 1) - from) + frame_aligned(block.spots[n - 1].length);
+        batch.staged_ranges.add(from, bytes, first);
+        if (n < block.count) break;
     }
     return placer.layout();
 }
 
 /// A kernel copies no rows; and where it can fetch frames from where they are, the host has no need to pack them, nor
-/// to copy them side by side.
-TransferIn resident_transfer(const OffloadOptions& options, TransferIn chosen, bool of_runs) {
+/// to copy them one behind the other.
+TransferIn resident_transfer(const OffloadOptions& options, TransferIn chosen, bool of_blocks) {
     if (options.mode != device::Mode::persistent) return chosen;
     const bool could_fetch = chosen == TransferIn::packed &&
-                             ((options.transfer_in == TransferIn::automatic && options.pinned) || of_runs);
+                             ((options.transfer_in == TransferIn::automatic && options.pinned) || of_blocks);
     return chosen == TransferIn::rows || could_fetch ? TransferIn::gather : chosen;
 }
 
@@ -64,8 +64,8 @@ void choose_transfer(const OffloadOptions& options, Batch& batch) {
     shape.packed_bytes = batch.frames.bytes;
     shape.row_bytes = batch.frames.spacing != 0 ? batch.frames.widest : 0;
     shape.runs = batch.frames.runs;
-    shape.side_by_side_bytes = batch.landings.bytes();
-    shape.lands = batch.landings.bytes() <= options.batch_bytes;
+    shape.contiguous_bytes = batch.staged_ranges.bytes();
+    shape.fits_staging = batch.staged_ranges.bytes() <= options.batch_bytes;
     shape.whole_back = batch.chain->prefixes.back == chain::kWholeFrame;
     shape.bytes_back = shape.whole_back ? batch.frames.bytes : batch.frames.count * batch.chain->prefixes.back;
     shape.reachable = options.pinned;
@@ -74,37 +74,38 @@ void choose_transfer(const OffloadOptions& options, Batch& batch) {
     // Where each NF moves its own frames they are the device's.
     if (options.mode == device::Mode::no_sharing) shape.changes = shape.whole_back = true;
     const TransferFigures& figures = options.figures != nullptr ? *options.figures : built_in_figures();
-    batch.transfer = resident_transfer(options, way_in(figures, shape, options.transfer_in), !batch.frame_runs.empty());
+    batch.transfer = resident_transfer(options, way_in(figures, shape, options.transfer_in),
+                                       !batch.receive_blocks.empty());
     shape.whole_back = batch.chain->prefixes.back == chain::kWholeFrame;
     batch.way_back = way_out(figures, shape, options.transfer_out);
 }
 
 /// Tells where the frames are to be fetched from.
 void list_sources(Batch& batch, Address piece) {
-    // What has landed lies as far from its first frame as on the host.
-    const auto moved = [&](const Landing& landing) {
-        return piece + batch.piece.landing_at + landing.at - reinterpret_cast<uint64_t>(landing.from);
+    // What is staged lies as far from its first frame as on the host.
+    const auto moved = [&](const StagedRange& staging) {
+        return piece + batch.piece.staging_at + staging.at - reinterpret_cast<uint64_t>(staging.from);
     };
     device::BatchView& view = batch.view;
-    view.landed = batch.lands();
+    view.staged = batch.is_staged();
     if (!batch.needs_sources()) {
-        view.source = batch.first_source() + (batch.lands() ? moved(batch.landings.all().front()) : 0);
+        view.source = batch.first_source() + (batch.is_staged() ? moved(batch.staged_ranges.all().front()) : 0);
         view.source_pitch = static_cast<uint64_t>(batch.frames.pitch);
         return;
     }
     view.sources = device_pointer<const uint64_t>(piece + batch.piece.sources_at);
     auto* const sources = reinterpret_cast<uint64_t*>(batch.input + batch.piece.sources_at);
     batch.for_each_source([&](size_t i, uint64_t source) { sources[i] = source; });
-    if (!batch.lands()) return;
-    for (size_t k = 0; k < batch.landings.all().size(); ++k) {
-        const uint64_t by = moved(batch.landings.all()[k]);
-        const size_t behind = k + 1 < batch.landings.all().size() ? batch.landings.all()[k + 1].first
-                                                                  : batch.frames.count;
-        for (size_t i = batch.landings.all()[k].first; i < behind; ++i) sources[i] += by;
+    if (!batch.is_staged()) return;
+    for (size_t k = 0; k < batch.staged_ranges.all().size(); ++k) {
+        const uint64_t by = moved(batch.staged_ranges.all()[k]);
+        const size_t behind = k + 1 < batch.staged_ranges.all().size() ? batch.staged_ranges.all()[k + 1].first
+                                                                       : batch.frames.count;
+        for (size_t i = batch.staged_ranges.all()[k].first; i < behind; ++i) sources[i] += by;
     }
 }
 
-/// Lays the frames side by side in the host's memory, as they shall lie in the device's.
+/// Packs the frames in the host's memory, as they shall be staged in the device's.
 void pack_frames(Batch& batch) {
     const device::FrameDescriptor* const descriptors = batch.descriptors();
     batch.for_each_source([&](size_t i, uint64_t source) {
@@ -121,12 +122,12 @@ void lay_out(const ChainQueue& queue, const OffloadOptions& options, Batch& batc
     const uint32_t prefix = queue.chain->prefixes.in;
     const bool whole = prefix == chain::kWholeFrame;
     batch.mbufs.clear();
-    batch.frame_runs.clear();
-    batch.landings.clear();
+    batch.receive_blocks.clear();
+    batch.staged_ranges.clear();
     const FramePlacer placer(batch.descriptors(),
                              {prefix, whole ? program.head_growth() : 0, whole ? program.tail_growth() : 0}, most,
-                             options.batch_bytes, queue.of_runs());
-    batch.frames = queue.of_runs() ? lay_out_runs(queue, batch, placer) : lay_out_buffers(queue, batch, placer);
+                             options.batch_bytes, queue.of_blocks());
+    batch.frames = queue.of_blocks() ? lay_out_runs(queue, batch, placer) : lay_out_buffers(queue, batch, placer);
     choose_transfer(options, batch);
     batch.piece = PieceLayout(batch.needs());
 }
@@ -143,7 +144,7 @@ void write_input(Batch& batch) {
     events.keep_from = static_cast<uint32_t>(batch.chain->program->first_changed());
     events.count = events.left_count = events.kept_bytes = 0;
     std::fill_n(batch.outcomes(batch.input + batch.piece.head_at), PieceLayout::kOutcomes, 0u);
-    batch.turns_had(batch.input + batch.piece.head_at) = 0;
+    batch.sequences_done(batch.input + batch.piece.head_at) = 0;
     const size_t n = batch.frames.count;
     device::BatchView& view = batch.view;
     view = {};

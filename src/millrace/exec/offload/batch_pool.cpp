@@ -17,7 +17,7 @@ BatchPool::BatchPool(std::shared_ptr<device::Device> device, const OffloadOption
                                                    options.track != nullptr));
         idle_.push_back(batches_.back().get());
     }
-    flying_.reserve(options.depth);
+    in_flight_.reserve(options.depth);
     allocate({kUsualState});
 }
 
@@ -31,14 +31,14 @@ void BatchPool::fit(const RingNeeds& needs) { allocate(has_.with(needs)); }
 
 /// The packet ring, and what its pieces come back into.
 void BatchPool::allocate(const RingNeeds& needs) {
-    for (const auto& batch : batches_) batch->give_back_region();
+    for (const auto& batch : batches_) batch->give_back_buffer();
     if (ring_address_ != 0) device_->free(std::exchange(ring_address_, 0));
     has_ = needs;
-    const size_t frames = (1 + options_.runs + needs.keepers) * options_.batch_bytes;  // landing takes as much again
+    const size_t frames = (1 + options_.blocks + needs.keepers) * options_.batch_bytes;  // staging takes as much again
     ring_ = PacketRing((frames + PieceLayout::most_beside_frames(most_packets_, needs)) * (options_.depth + 1),
                        options_.depth);
     ring_address_ = device_->allocate(ring_.size(), "the shared packet buffer");
-    const auto regions = std::make_shared<FrameRegions>(
+    const auto regions = std::make_shared<ResultBuffers>(
         device_, 3 * options_.depth,
         options_.batch_bytes + PieceLayout::most_back_beside_frames(most_packets_, needs.state_bytes));
     for (const auto& batch : batches_) batch->fit(needs, regions);
@@ -50,12 +50,12 @@ bool BatchPool::begin() {
     if (place == PacketRing::kNoRoom) return false;
     batch.address = ring_address_ + place;
     idle_.pop_back();
-    flying_.push_back(&batch);
+    in_flight_.push_back(&batch);
     return true;
 }
 
 void BatchPool::retire() {
-    flying_.erase(flying_.begin());
+    in_flight_.erase(in_flight_.begin());
     ring_.give_back();
 }
 
@@ -65,9 +65,9 @@ void BatchPool::end(Batch& batch) {
 }
 
 std::vector<Batch*> BatchPool::abandon() {
-    std::vector<Batch*> flying = std::move(flying_);
-    flying_.clear();
-    return flying;
+    std::vector<Batch*> in_flight = std::move(in_flight_);
+    in_flight_.clear();
+    return in_flight;
 }
 
 void BatchPool::stop_residents() const {

@@ -29,7 +29,7 @@ public:
     /// Puts `next()` in flight, with a piece of the packet ring for its layout; false while there is no room for that.
     bool begin();
     /// In order of launch.
-    const std::vector<Batch*>& in_flight() const { return flying_; }
+    const std::vector<Batch*>& in_flight() const { return in_flight_; }
     /// Gives back the piece of the oldest batch in flight, whose packets are not delivered yet.
     void retire();
     /// Makes it idle, once they are.
@@ -50,7 +50,7 @@ private:
     RingNeeds has_;  // room for these
     std::vector<std::unique_ptr<Batch>> batches_;
     std::vector<Batch*> idle_;
-    std::vector<Batch*> flying_;  // a few, the oldest first
+    std::vector<Batch*> in_flight_;  // a few, the oldest first
 };
 
 }  // namespace millrace::exec

@@ -12,7 +12,7 @@ BatchTimeline::BatchTimeline(TimelineTrack* track, std::shared_ptr<device::Devic
     : track_(track), device_(std::move(device)) {
     const auto name = [&](const char* text) { return name_in(track, text); };
     names_ = {name("gathered"),         name("put on the device"),
-              name("copied in"),        name("waiting for its turn"),
+              name("copied in"),        name("waiting for its sequence"),
               name("away to the host"), name("in again"),
               name("copied back"),      name("rest copied back"),
               name("resident kernel"),  name("applied")};

@@ -29,12 +29,12 @@ void CallThread::work() {
 
 CallThread::Lane::Lane(std::shared_ptr<CallThread> thread, std::function<void(void*)> run)
     : thread_(std::move(thread)), run_(std::move(run)) {
-    for (place_ = 0; place_ < kMostLanes; ++place_) {
+    for (place_ = 0; place_ < kMaxLanes; ++place_) {
         Lane* none = nullptr;
         if (thread_->lanes_[place_].compare_exchange_strong(none, this)) break;
     }
-    if (place_ == kMostLanes)
-        throw std::runtime_error("one thread makes the calls of " + std::to_string(kMostLanes) + " workers at most");
+    if (place_ == kMaxLanes)
+        throw std::runtime_error("one thread makes the calls of " + std::to_string(kMaxLanes) + " workers at most");
     size_t used = thread_->used_.load();
     while (used <= place_ && !thread_->used_.compare_exchange_weak(used, place_ + 1)) {
     }
@@ -50,8 +50,8 @@ CallThread::Lane::~Lane() {
 
 void CallThread::Lane::put(void* work) {
     const uint64_t next = put_.load(std::memory_order_relaxed);
-    while (next - done_.load(std::memory_order_acquire) == kMost) rte_pause();
-    ring_[next % kMost] = work;
+    while (next - done_.load(std::memory_order_acquire) == kMax) rte_pause();
+    ring_[next % kMax] = work;
     thread_->waiting_.fetch_add(1, std::memory_order_relaxed);
     put_.store(next + 1, std::memory_order_release);
 }
@@ -64,7 +64,7 @@ bool CallThread::Lane::run_next() {
     const uint64_t next = done_.load(std::memory_order_relaxed);
     if (next == put_.load(std::memory_order_acquire)) return false;
     thread_->waiting_.fetch_sub(1, std::memory_order_relaxed);
-    run_(ring_[next % kMost]);
+    run_(ring_[next % kMax]);
     done_.store(next + 1, std::memory_order_release);
     return true;
 }

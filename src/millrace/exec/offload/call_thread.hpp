@@ -25,7 +25,7 @@ public:
     class Lane {
     public:
         /// Most that may be under way.
-        static constexpr size_t kMost = 64;
+        static constexpr size_t kMax = 64;
         /// The thread calls `run`, which must not throw, with all that is put there. Throws std::runtime_error when
         /// there are too many lanes.
         Lane(std::shared_ptr<CallThread> thread, std::function<void(void*)> run);
@@ -47,15 +47,15 @@ public:
         bool run_next();
         const std::shared_ptr<CallThread> thread_;
         const std::function<void(void*)> run_;
-        std::array<void*, kMost> ring_{};
+        std::array<void*, kMax> ring_{};
         std::atomic<uint64_t> put_{0}, done_{0};
         size_t place_ = 0;  // among CallThread::lanes_
     };
 
 private:
-    static constexpr size_t kMostLanes = 256;
+    static constexpr size_t kMaxLanes = 256;
     void work();
-    std::array<std::atomic<Lane*>, kMostLanes> lanes_{};
+    std::array<std::atomic<Lane*>, kMaxLanes> lanes_{};
     std::atomic<size_t> used_{0};                 // places up to the last one that ever had a lane
     std::atomic<uint64_t> rounds_{0};             // looks at all lanes
     alignas(64) std::atomic<size_t> waiting_{0};  // put into lanes and not begun

@@ -6,20 +6,20 @@
 
 namespace millrace::exec {
 
-ChainQueue::ChainQueue(bool of_runs, size_t most) : of_runs_(of_runs) {
+ChainQueue::ChainQueue(bool of_blocks, size_t most) : of_runs_(of_blocks) {
     // Twice as many places as may wait: what has gone makes room for as many before the rest is moved.
-    if (of_runs) runs_.reserve(2 * most);
+    if (of_blocks) runs_.reserve(2 * most);
     else packets_.reserve(2 * most);
     bursts_.reserve(most);
 }
 
-void ChainQueue::add(const io::FrameRun& run) {
+void ChainQueue::add(const io::ReceiveBlock& block) {
     // A worker that polls often gets a frame or two at a time: each run costs as much as a few frames.
-    if (runs().empty() || !runs_.back().join(run)) {
+    if (runs().empty() || !runs_.back().join(block)) {
         if (runs_.size() == runs_.capacity()) close_up(runs_, first_run_);
-        runs_.push_back(run);
+        runs_.push_back(block);
     }
-    run_packets_ += run.count;
+    run_packets_ += block.count;
 }
 
 void ChainQueue::arrived(uint64_t now, size_t count) {
@@ -54,12 +54,12 @@ void ChainQueue::take_bursts(size_t count, std::vector<Burst>& taken) {
 void ChainQueue::take_runs(size_t count) {
     run_packets_ -= count;
     while (count > 0) {
-        io::FrameRun& run = runs_[first_run_];
-        if (run.count > count) {
-            run = run.part(static_cast<uint32_t>(count), run.count - static_cast<uint32_t>(count));
+        io::ReceiveBlock& block = runs_[first_run_];
+        if (block.count > count) {
+            block = block.part(static_cast<uint32_t>(count), block.count - static_cast<uint32_t>(count));
             return;
         }
-        count -= run.count;
+        count -= block.count;
         ++first_run_;
     }
     if (first_run_ < runs_.size()) return;

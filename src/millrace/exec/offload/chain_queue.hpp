@@ -9,7 +9,7 @@
 
 #include "millrace/exec/offload/batch_policy.hpp"
 #include "millrace/exec/offload/loaded_chain.hpp"
-#include "millrace/io/frame_run.hpp"
+#include "millrace/io/receive_block.hpp"
 
 namespace millrace::exec {
 
@@ -28,9 +28,9 @@ public:
         uint16_t length, port;
     };
 
-    /// `of_runs`: for frames without mbufs. Sets memory aside for `most` that wait; more are taken all the same.
-    ChainQueue(bool of_runs, size_t most);
-    bool of_runs() const { return of_runs_; }
+    /// `of_blocks`: for frames without mbufs. Sets memory aside for `most` that wait; more are taken all the same.
+    ChainQueue(bool of_blocks, size_t most);
+    bool of_blocks() const { return of_runs_; }
 
     /// Before so many packets are added.
     void expect(size_t count) {
@@ -40,7 +40,7 @@ public:
     void add(rte_mbuf* mbuf) {
         packets_.push_back({mbuf, rte_pktmbuf_mtod(mbuf, const uint8_t*), mbuf->data_len, mbuf->port});
     }
-    void add(const io::FrameRun& run);
+    void add(const io::ReceiveBlock& block);
     /// Packets have come at `now` (TSC). Bursts that follow each other closely are one, of the time of the first.
     void arrived(uint64_t now, size_t count);
 
@@ -48,10 +48,11 @@ public:
     /// When the first of them came; some must wait.
     uint64_t oldest() const { return bursts_.front().arrival; }
     std::span<const Waiting> packets() const { return std::span(packets_).subspan(first_); }
-    std::span<const io::FrameRun> runs() const { return std::span(runs_).subspan(first_run_); }
+    std::span<const io::ReceiveBlock> runs() const { return std::span(runs_).subspan(first_run_); }
     /// Whether frames of that port wait.
-    bool has_run_of(uint16_t port) const {
-        return std::any_of(runs().begin(), runs().end(), [&](const io::FrameRun& run) { return run.port == port; });
+    bool has_block_of(uint16_t port) const {
+        return std::any_of(runs().begin(), runs().end(),
+                           [&](const io::ReceiveBlock& block) { return block.port == port; });
     }
     /// Takes the first `count` packets out; `taken` gets their bursts.
     void take(size_t count, std::vector<Burst>& taken);
@@ -74,7 +75,7 @@ private:
     const bool of_runs_;
     std::vector<Waiting> packets_;  // those from `first_` on wait
     size_t first_ = 0;
-    std::vector<io::FrameRun> runs_;  // or these do, from `first_run_` on
+    std::vector<io::ReceiveBlock> runs_;  // or these do, from `first_run_` on
     size_t first_run_ = 0;
     size_t run_packets_ = 0;  // of them
     std::vector<Burst> bursts_;

@@ -16,10 +16,10 @@ namespace {
 
 /// Lends the batch's region to all of its packets, if another region is there for the next batch, which it returns;
 /// null if all are out, with packets that wait to be sent: then frames are copied home.
-FrameRegion* lend_region(Batch& batch) {
+ResultBuffer* lend_buffer(Batch& batch) {
     // A NIC that wants physical addresses could not send from a region.
     if (batch.chain->prefixes.back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
-    FrameRegion* fresh = batch.regions->take();
+    ResultBuffer* fresh = batch.regions->take();
     if (fresh != nullptr) batch.region->lend(static_cast<uint16_t>(batch.frames.count));
     return fresh;
 }
@@ -44,12 +44,12 @@ bool bring_home(rte_mbuf* mbuf, const uint8_t* frame, uint16_t length, int32_t d
 Completion::Completion(std::shared_ptr<device::Device> device, Delivery& delivery, FrameDelivery* frames, CpuPath& cpu,
                        const BatchTimeline& timeline, uint32_t most_packets)
     : device_(std::move(device)), delivery_(delivery), frame_delivery_(frames), cpu_(cpu), timeline_(timeline),
-      fates_(most_packets) {
+      verdicts_(most_packets) {
     retries_.reserve(most_packets);
     visits_.reserve(device::kMaxNodes);
 }
 
-Fate Completion::fate_of(const chain::Program& program, const device::PacketResult& result) {
+Verdict Completion::verdict_of(const chain::Program& program, const device::PacketResult& result) {
     const bool known = result.node < program.nodes.size(), classified = program.classifier != nullptr;
     return {target_of(program, result),
             result.node,
@@ -60,7 +60,7 @@ Fate Completion::fate_of(const chain::Program& program, const device::PacketResu
              result.outcome}};
 }
 
-/// Makes packets [first, first + count) what the device has made of them, and tells their fates; those that the host
+/// Makes packets [first, first + count) what the device has made of them, and tells their verdicts; those that the host
 /// must decide on are put down in retries_.
 template <Completion::Return way>
 void Completion::apply(Batch& batch, size_t first, size_t count) {
@@ -69,33 +69,33 @@ void Completion::apply(Batch& batch, size_t first, size_t count) {
     const device::FrameDescriptor* const descriptors = batch.descriptors();
     rte_mbuf* const* const mbufs = batch.mbufs.data();
     const chain::Program& program = *batch.chain->program;
-    FrameRegion& region = *batch.region;
+    ResultBuffer& region = *batch.region;
     const size_t frames_at = batch.piece.frames_at - batch.piece.head_at;  // in the region, if whole frames came back
     const uint32_t headroom = batch.frames.room.headroom, tailroom = batch.frames.room.tailroom;
     const uint8_t* const heads = batch.back(batch.piece.heads_at);
     const uint32_t prefix_back = batch.chain->prefixes.back;
     uint32_t gone = 0;
-    Fate fate;
-    const device::PacketResult* alike = nullptr;  // the result that `fate` is of
+    Verdict verdict;
+    const device::PacketResult* alike = nullptr;  // the result that `verdict` is of
     for (size_t i = first; i < first + count; ++i) {
         if (i + kAhead < batch.frames.count) {
             __builtin_prefetch(mbufs[i + kAhead], 1);
             __builtin_prefetch(reinterpret_cast<const uint8_t*>(mbufs[i + kAhead]) + 64, 1);
         }
         const device::PacketResult& result = results[i];
-        if (alike == nullptr || !alike->same_fate(result)) {
-            fate = fate_of(program, result);
+        if (alike == nullptr || !alike->same_verdict(result)) {
+            verdict = verdict_of(program, result);
             alike = &result;
         }
-        Fate& own = fates_[i - first] = fate;
+        Verdict& own = verdicts_[i - first] = verdict;
         if (result.node == device::kHostDecides) {
             retries_.push_back(static_cast<uint32_t>(i - first));
             ++gone;
             continue;
         }
-        if (fate.target.kind == Target::Kind::drop) {
+        if (verdict.target.kind == Target::Kind::drop) {
             if (result.node == kParserNode && result.outcome < kMalformedCount)
-                batch.chain->counters->of_chain(fate.decision.detail).malformed[result.outcome].add(1);
+                batch.chain->counters->of_chain(verdict.decision.detail).malformed[result.outcome].add(1);
             ++gone;
             continue;
         }
@@ -112,11 +112,11 @@ void Completion::apply(Batch& batch, size_t first, size_t count) {
             // The port's buffers are smaller than the chain's growth; make_ports was told of it, so this is a slip of
             // ours.
             if (!bring_home(mbuf, region.data() + frames_at + result.offset, result.length, mbuf->data_off + moved))
-                own = Fate{{Target::Kind::drop, 0},
-                           kNoNode,
-                           kNoPort,
-                           {program.classifier != nullptr ? chain_of(program, fate) : kNoDetail,
-                            static_cast<uint32_t>(ExitDrop::device_failed)}};
+                own = Verdict{{Target::Kind::drop, 0},
+                              kNoNode,
+                              kNoPort,
+                              {program.classifier != nullptr ? chain_of(program, verdict) : kNoDetail,
+                               static_cast<uint32_t>(ExitDrop::device_failed)}};
         } else if constexpr (way == Return::heads) {
             std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), heads + i * prefix_back,
                         std::min<size_t>({prefix_back, result.length, descriptor.present}));
@@ -134,7 +134,7 @@ void Completion::deliver(Batch& batch, uint64_t back) {
     batch.count_bytes();
     counters.batches_in[static_cast<size_t>(batch.transfer)].add(1);
     counters.batches_back[static_cast<size_t>(batch.way_back)].add(1);
-    FrameRegion* fresh = batch.frame_runs.empty() ? lend_region(batch) : nullptr;
+    ResultBuffer* fresh = batch.receive_blocks.empty() ? lend_buffer(batch) : nullptr;
     // A few packets at a time go on, while the CPU has them in its nearest caches; all at once where others are told of
     // them.
     constexpr size_t kAtOnce = 128;
@@ -144,7 +144,7 @@ void Completion::deliver(Batch& batch, uint64_t back) {
                        : batch.chain->prefixes.back != 0                  ? Return::heads
                                                                           : Return::nothing;
     if (batch.stored_events() + batch.left_count() > 0) tell_events(batch);
-    if (!batch.frame_runs.empty()) pass_on_frames(batch);
+    if (!batch.receive_blocks.empty()) pass_on_frames(batch);
     else
         for (size_t first = 0; first < n; first += share) pass_on(batch, first, std::min(share, n - first), way);
     const uint64_t now = rte_rdtsc();
@@ -171,19 +171,20 @@ void Completion::pass_on(Batch& batch, size_t first, size_t count, Return way) {
         case Return::nothing: apply<Return::nothing>(batch, first, count); break;
     }
     if (batch.visits != nullptr) tell_visits(batch);
-    for (const uint32_t i : retries_) fates_[i] = cpu_.decide(batch.chain->program, counters, mbufs[i]);
-    delivery_.deliver(*batch.chain->program, counters, mbufs, fates_.data(), count);
+    for (const uint32_t i : retries_) verdicts_[i] = cpu_.decide(batch.chain->program, counters, mbufs[i]);
+    delivery_.deliver(*batch.chain->program, counters, mbufs, verdicts_.data(), count);
 }
 
 /// Hands on the batch's events, while the packets are still as they were received.
 void Completion::tell_events(const Batch& batch) {
-    for (size_t i = 0; i < batch.frames.count; ++i) fates_[i] = fate_of(*batch.chain->program, batch.results()[i]);
-    EventPackets packets{fates_.data(), [&](uint32_t i) { return origin_of(batch.mbufs[i]); }, {}};
-    if (!batch.frame_runs.empty())
+    for (size_t i = 0; i < batch.frames.count; ++i)
+        verdicts_[i] = verdict_of(*batch.chain->program, batch.results()[i]);
+    EventPackets packets{verdicts_.data(), [&](uint32_t i) { return origin_of(batch.mbufs[i]); }, {}};
+    if (!batch.receive_blocks.empty())
         packets.origin = [&](uint32_t i) {
-            auto run = batch.frame_runs.begin();
-            for (; i >= run->count; ++run) i -= run->count;
-            return Origin{run->number(i), run->timestamp_ns(i), run->port};
+            auto block = batch.receive_blocks.begin();
+            for (; i >= block->count; ++block) i -= block->count;
+            return Origin{block->number(i), block->timestamp_ns(i), block->port};
         };
     packets.as_seen = [&](const LeftEvents& left) {
         Packet packet;
@@ -209,8 +210,8 @@ void Completion::tell_visits(const Batch& batch) {
             const Decision decision = batch.visits[size_t{node} * n + i];
             if (decision.outcome != device::kNotVisited) visits_.push_back({node, decision});
         }
-        if (!visits_.empty()) fates_[i].decision.detail = visits_.back().decision.detail;
-        delivery_.visits(*batch.chain->program, batch.mbufs[i], visits_, fates_[i]);
+        if (!visits_.empty()) verdicts_[i].decision.detail = visits_.back().decision.detail;
+        delivery_.visits(*batch.chain->program, batch.mbufs[i], visits_, verdicts_[i]);
     }
 }
 

@@ -31,12 +31,12 @@ private:
         nothing,  ///< nothing came
     };
     /// What becomes of a packet with that result.
-    static Fate fate_of(const chain::Program& program, const device::PacketResult& result);
+    static Verdict verdict_of(const chain::Program& program, const device::PacketResult& result);
     template <Return way>
     void apply(Batch& batch, size_t first, size_t count);
     void pass_on(Batch& batch, size_t first, size_t count, Return way);
     void pass_on_frames(Batch& batch);
-    void pass_on_frames(Batch& batch, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count);
+    void pass_on_frames(Batch& batch, size_t first, const io::ReceiveBlock& block, uint32_t from, uint32_t count);
     void sort_by_chain(const chain::Program& program, const device::PacketResult* results, uint32_t count);
     void tell_events(const Batch& batch);
     void tell_visits(const Batch& batch);
@@ -48,7 +48,7 @@ private:
     FrameDelivery* const frame_delivery_;
     CpuPath& cpu_;
     const BatchTimeline& timeline_;
-    std::vector<Fate> fates_;
+    std::vector<Verdict> verdicts_;
     std::vector<uint32_t> retries_;  // packets that the device leaves to the host
     std::vector<Visit> visits_;
     static constexpr uint32_t kFramesAtOnce = 256;

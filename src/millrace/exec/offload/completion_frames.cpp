@@ -1,4 +1,4 @@
-// What comes back of frames without mbufs: runs that ports have received side by side.
+// What comes back of frames without mbufs: receive blocks.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -11,19 +11,19 @@ namespace millrace::exec {
 /// Delivers the batch's frames, and gives back what they were received in.
 void Completion::pass_on_frames(Batch& batch) {
     size_t first = 0;
-    for (const io::FrameRun& run : batch.frame_runs) {
+    for (const io::ReceiveBlock& block : batch.receive_blocks) {
         // A few at a time, while the CPU has them in its nearest caches.
-        for (uint32_t from = 0; from < run.count; from += kFramesAtOnce)
-            pass_on_frames(batch, first + from, run, from, std::min(kFramesAtOnce, run.count - from));
-        first += run.count;
-        frame_delivery_->give_back(run);
+        for (uint32_t from = 0; from < block.count; from += kFramesAtOnce)
+            pass_on_frames(batch, first + from, block, from, std::min(kFramesAtOnce, block.count - from));
+        first += block.count;
+        frame_delivery_->give_back(block);
     }
 }
 
 namespace {
 
-/// What tells packets' fates apart, but for details: port, node and outcome.
-uint32_t fate_bits(const device::PacketResult& result) {
+/// What tells packets' verdicts apart, but for details: port, node and outcome.
+uint32_t verdict_bits(const device::PacketResult& result) {
     using Result = device::PacketResult;
     constexpr size_t kAt = offsetof(Result, out_port);
     static_assert(offsetof(Result, node) == kAt + 2 && offsetof(Result, outcome) == kAt + 3);
@@ -62,9 +62,10 @@ void Completion::sort_by_chain(const chain::Program& program, const device::Pack
     list();
 }
 
-/// Frames [from, from + count) of the run, which are those of the batch from `first` on. What a chain has not changed
+/// Frames [from, from + count) of the block, which are those of the batch from `first` on. What a chain has not changed
 /// of them lies where it was received.
-void Completion::pass_on_frames(Batch& batch, size_t first, const io::FrameRun& run, uint32_t from, uint32_t count) {
+void Completion::pass_on_frames(Batch& batch, size_t first, const io::ReceiveBlock& block, uint32_t from,
+                                uint32_t count) {
     const chain::Program& program = *batch.chain->program;
     const device::PacketResult* const results = batch.results() + first;
     const uint32_t prefix_back = batch.chain->prefixes.back;
@@ -79,18 +80,18 @@ void Completion::pass_on_frames(Batch& batch, size_t first, const io::FrameRun& 
     for (uint32_t place = 0; place < count;) {
         const device::PacketResult& leader = results[at(place)];
         if (leader.node == device::kHostDecides) {
-            cpu_.run_one(batch.chain->program, *batch.chain->counters, run, from + at(place++));
+            cpu_.run_one(batch.chain->program, *batch.chain->counters, block, from + at(place++));
             continue;
         }
-        const Fate fate = fate_of(program, leader);
-        const uint32_t alike = fate_bits(leader);
+        const Verdict verdict = verdict_of(program, leader);
+        const uint32_t alike = verdict_bits(leader);
         // What no function decided on has its chain for a detail.
         const bool by_detail = classified && leader.node >= program.nodes.size();
         uint32_t n = 0;
         const auto add = [&](const auto& piece_of) {
             for (; place < count; ++place) {
                 const uint32_t k = at(place);
-                if (fate_bits(results[k]) != alike || (by_detail && results[k].detail != leader.detail)) break;
+                if (verdict_bits(results[k]) != alike || (by_detail && results[k].detail != leader.detail)) break;
                 pieces[n++] = piece_of(k, results[k]);
             }
         };
@@ -102,12 +103,12 @@ void Completion::pass_on_frames(Batch& batch, size_t first, const io::FrameRun& 
             add([&](uint32_t k, const device::PacketResult& result) {
                 const auto head = static_cast<uint16_t>(
                     std::min<uint32_t>({prefix_back, result.length, descriptors[k].present}));
-                return io::FramePieces{heads + size_t{k} * prefix_back, run.data(from + k) + head, head,
-                                       static_cast<uint16_t>(run.spots[from + k].length - head), from + k};
+                return io::FramePieces{heads + size_t{k} * prefix_back, block.data(from + k) + head, head,
+                                       static_cast<uint16_t>(block.spots[from + k].length - head), from + k};
             });
-        if (leader.node == kParserNode && leader.outcome < kMalformedCount && fate.target.kind == Target::Kind::drop)
-            batch.chain->counters->of_chain(fate.decision.detail).malformed[leader.outcome].add(n);
-        frame_delivery_->deliver_frames(program, *batch.chain->counters, run, {pieces, n}, fate, results - from);
+        if (leader.node == kParserNode && leader.outcome < kMalformedCount && verdict.target.kind == Target::Kind::drop)
+            batch.chain->counters->of_chain(verdict.decision.detail).malformed[leader.outcome].add(n);
+        frame_delivery_->deliver_frames(program, *batch.chain->counters, block, {pieces, n}, verdict, results - from);
     }
 }
 

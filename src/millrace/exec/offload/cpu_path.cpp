@@ -11,8 +11,8 @@ CpuPath::CpuPath(Delivery& delivery, FrameDelivery* frames, const OffloadOptions
     : delivery_(delivery), frames_(frames), shares_(options.placement != nullptr),
       engine_(delivery, {.track = options.track, .events = options.events}),
       one_by_one_(delivery, {.use_cpu_halves = false, .track = options.track, .events = options.events}),
-      fates_(nf::kCpuVector) {
-    bursts_.reserve(Placement::Member::kMostAtOnce);
+      verdicts_(nf::kCpuVector) {
+    bursts_.reserve(Placement::Member::kMaxAtOnce);
 }
 
 void CpuPath::prepare(const ProgramPointer& program) {
@@ -24,82 +24,83 @@ void CpuPath::prepare(const ProgramPointer& program) {
 void CpuPath::run(const ProgramPointer& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs) {
     for (size_t i = 0; i < mbufs.size(); i += nf::kCpuVector) {
         const size_t n = std::min(nf::kCpuVector, mbufs.size() - i);
-        engine_.decide(program, counters, mbufs.data() + i, n, fates_.data());
+        engine_.decide(program, counters, mbufs.data() + i, n, verdicts_.data());
         counters.retried_on_cpu.add(n);
-        delivery_.deliver(*program, counters, mbufs.data() + i, fates_.data(), n);
+        delivery_.deliver(*program, counters, mbufs.data() + i, verdicts_.data(), n);
     }
 }
 
-void CpuPath::run(const ProgramPointer& program, ChainCounters& counters, const io::FrameRun& run) {
+void CpuPath::run(const ProgramPointer& program, ChainCounters& counters, const io::ReceiveBlock& block) {
     rte_mbuf* copies[nf::kCpuVector];
-    for (uint32_t from = 0; from < run.count; from += nf::kCpuVector) {
-        const auto n = static_cast<uint32_t>(std::min<size_t>(nf::kCpuVector, run.count - from));
-        this->run(program, counters, std::span(copies, copy_frames(run.part(from, n), counters, copies)));
+    for (uint32_t from = 0; from < block.count; from += nf::kCpuVector) {
+        const auto n = static_cast<uint32_t>(std::min<size_t>(nf::kCpuVector, block.count - from));
+        this->run(program, counters, std::span(copies, copy_frames(block.part(from, n), counters, copies)));
     }
-    frames_->give_back(run);
+    frames_->give_back(block);
 }
 
 void CpuPath::run_all(ChainQueue& queue) {
     if (queue.waiting() == 0) return;
     const LoadedChain& chain = *queue.chain;
-    for (const io::FrameRun& each : queue.runs()) run(chain.program, *chain.counters, each);
+    for (const io::ReceiveBlock& each : queue.runs()) run(chain.program, *chain.counters, each);
     std::vector<rte_mbuf*> mbufs;
     for (const ChainQueue::Waiting& packet : queue.packets()) mbufs.push_back(packet.mbuf);
     run(chain.program, *chain.counters, mbufs);
     queue.take(queue.waiting(), bursts_);
 }
 
-Fate CpuPath::decide(const ProgramPointer& program, ChainCounters& counters, rte_mbuf* mbuf) {
-    Fate fate;
-    one_by_one_.decide(program, counters, &mbuf, 1, &fate);
+Verdict CpuPath::decide(const ProgramPointer& program, ChainCounters& counters, rte_mbuf* mbuf) {
+    Verdict verdict;
+    one_by_one_.decide(program, counters, &mbuf, 1, &verdict);
     counters.retried_on_cpu.add(1);
-    return fate;
+    return verdict;
 }
 
-void CpuPath::run_one(const ProgramPointer& program, ChainCounters& counters, const io::FrameRun& run, uint32_t index) {
+void CpuPath::run_one(const ProgramPointer& program, ChainCounters& counters, const io::ReceiveBlock& block,
+                      uint32_t index) {
     rte_mbuf* copy = nullptr;
-    if (copy_frames(run.part(index, 1), counters, &copy) == 0) return;
-    const Fate fate = decide(program, counters, copy);
-    delivery_.deliver(*program, counters, &copy, &fate, 1);
+    if (copy_frames(block.part(index, 1), counters, &copy) == 0) return;
+    const Verdict verdict = decide(program, counters, copy);
+    delivery_.deliver(*program, counters, &copy, &verdict, 1);
 }
 
 size_t CpuPath::run_some(ChainQueue& queue, Placement::Member& member) {
-    constexpr size_t kAtOnce = Placement::Member::kMostAtOnce;
+    constexpr size_t kAtOnce = Placement::Member::kMaxAtOnce;
     static_assert(kAtOnce <= nf::kCpuVector);
     if (queue.waiting() == 0 || !member.begin_on_cpu()) return 0;
     size_t n = std::min(queue.waiting(), kAtOnce);
     const uint64_t from = rte_rdtsc();
     rte_mbuf* mbufs[kAtOnce];
     const LoadedChain& chain = *queue.chain;
-    std::optional<io::FrameRun> run;
+    std::optional<io::ReceiveBlock> block;
     size_t left = 0;  // that there was no buffer for
-    if (queue.of_runs()) {
-        run = queue.runs().front().part(0, static_cast<uint32_t>(std::min<size_t>(n, queue.runs().front().count)));
-        n = run->count;
-        left = n - copy_frames(*run, *chain.counters, mbufs);
+    if (queue.of_blocks()) {
+        block = queue.runs().front().part(0, static_cast<uint32_t>(std::min<size_t>(n, queue.runs().front().count)));
+        n = block->count;
+        left = n - copy_frames(*block, *chain.counters, mbufs);
     } else {
         for (size_t i = 0; i < n; ++i) mbufs[i] = queue.packets()[i].mbuf;
     }
     queue.take(n, bursts_);
-    engine_.decide(chain.program, *chain.counters, mbufs, n - left, fates_.data());
+    engine_.decide(chain.program, *chain.counters, mbufs, n - left, verdicts_.data());
     const uint64_t now = rte_rdtsc();
     member.end_on_cpu(n, now - from);
     chain.counters->kept_on_cpu.add(n);
     for (const auto& [arrival, packets] : bursts_)
         chain.counters->latency.record(to_nanoseconds(now - arrival), packets);
-    delivery_.deliver(*chain.program, *chain.counters, mbufs, fates_.data(), n - left);
-    if (run) frames_->give_back(*run);
+    delivery_.deliver(*chain.program, *chain.counters, mbufs, verdicts_.data(), n - left);
+    if (block) frames_->give_back(*block);
     return n;
 }
 
-/// Makes packets that hold the run's frames; how many. Those that there is no buffer for are counted as dropped.
-size_t CpuPath::copy_frames(const io::FrameRun& run, ChainCounters& counters, rte_mbuf** copies) {
+/// Makes packets that hold the block's frames; how many. Those that there is no buffer for are counted as dropped.
+size_t CpuPath::copy_frames(const io::ReceiveBlock& block, ChainCounters& counters, rte_mbuf** copies) {
     size_t made = 0;
-    for (uint32_t i = 0; i < run.count; ++i) {
-        copies[made] = frames_->copy_of(run, {run.data(i), nullptr, run.spots[i].length, 0, i});
+    for (uint32_t i = 0; i < block.count; ++i) {
+        copies[made] = frames_->copy_of(block, {block.data(i), nullptr, block.spots[i].length, 0, i});
         if (copies[made] != nullptr) ++made;
     }
-    counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(run.count - made);
+    counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(block.count - made);
     return made;
 }
 

@@ -14,7 +14,7 @@ namespace millrace::exec {
 /// On the worker's thread. Packets are delivered before a call returns, where it doesn't say otherwise.
 class CpuPath {
 public:
-    /// `frames`: whose runs come here; null: there are none.
+    /// `frames`: whose receive blocks come here; null: there are none.
     CpuPath(Delivery& delivery, FrameDelivery* frames, const OffloadOptions& options);
     using ProgramPointer = std::shared_ptr<const chain::Program>;
 
@@ -27,18 +27,18 @@ public:
     /// Packets that were meant for the device.
     void run(const ProgramPointer& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs);
     /// Frames that were; their memory is given back.
-    void run(const ProgramPointer& program, ChainCounters& counters, const io::FrameRun& run);
+    void run(const ProgramPointer& program, ChainCounters& counters, const io::ReceiveBlock& block);
     /// All that wait.
     void run_all(ChainQueue& queue);
     /// A packet that the device leaves to the host; the caller delivers it.
-    Fate decide(const ProgramPointer& program, ChainCounters& counters, rte_mbuf* mbuf);
+    Verdict decide(const ProgramPointer& program, ChainCounters& counters, rte_mbuf* mbuf);
     /// A frame that it does.
-    void run_one(const ProgramPointer& program, ChainCounters& counters, const io::FrameRun& run, uint32_t index);
+    void run_one(const ProgramPointer& program, ChainCounters& counters, const io::ReceiveBlock& block, uint32_t index);
     /// Some of those that wait, if the CPU is where chains are; how many.
     size_t run_some(ChainQueue& queue, Placement::Member& member);
 
 private:
-    size_t copy_frames(const io::FrameRun& run, ChainCounters& counters, rte_mbuf** copies);
+    size_t copy_frames(const io::ReceiveBlock& block, ChainCounters& counters, rte_mbuf** copies);
 
     Delivery& delivery_;
     FrameDelivery* const frames_;
@@ -46,7 +46,7 @@ private:
     CpuEngine engine_;      // for many packets: makes its CPU halves with the first of them
     CpuEngine one_by_one_;  // for those that the device leaves to the host: by the device halves, whose tables are
                             // there
-    std::vector<Fate> fates_;
+    std::vector<Verdict> verdicts_;
     std::vector<Burst> bursts_;  // of packets that it runs
 };
 

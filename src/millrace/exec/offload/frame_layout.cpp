@@ -4,12 +4,12 @@
 
 namespace millrace::exec {
 
-void Landings::add(const uint8_t* from, size_t bytes, size_t first) {
+void StagedRanges::add(const uint8_t* from, size_t bytes, size_t first) {
     if (all_.empty()) {
         all_.push_back({from, bytes, 0, first});
         return;
     }
-    Landing& last = all_.back();
+    StagedRange& last = all_.back();
     const auto gap = from - (last.from + last.bytes);
     if (gap >= 0 && gap < io::kFrameSpacing) last.bytes = static_cast<size_t>(from - last.from) + bytes;
     else all_.push_back({from, bytes, PieceLayout::aligned(this->bytes()), first});

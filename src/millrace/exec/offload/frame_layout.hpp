@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "millrace/exec/transfer/transfer.hpp"
-#include "millrace/io/frame_run.hpp"
+#include "millrace/io/receive_block.hpp"
 
 namespace millrace::exec {
 
@@ -32,11 +32,11 @@ struct FrameLayout {
 /// Places frames in the packet buffer, one behind the other. Offsets count from where the batch's frames begin.
 class FramePlacer {
 public:
-    /// Writes to `descriptors`, which has room for `most_packets`. `set_apart`: by a kernel (first_frame).
+    /// Writes to `descriptors`, which has room for `most_packets`. `scatter`: by a kernel (first_frame).
     FramePlacer(device::FrameDescriptor* descriptors, const FrameRoom& room, size_t most_packets, size_t most_bytes,
-                bool set_apart)
+                bool scatter)
         : descriptors_(descriptors), most_(most_packets), most_bytes_(most_bytes), prefix_(room.prefix),
-          headroom_(room.headroom), tailroom_(room.tailroom), bytes_(first_frame(room.headroom, set_apart)) {}
+          headroom_(room.headroom), tailroom_(room.tailroom), bytes_(first_frame(room.headroom, scatter)) {}
     size_t most() const { return most_; }
     size_t count() const { return count_; }
     /// From one frame to the next, where they lie even.
@@ -48,16 +48,16 @@ public:
     uint32_t add(size_t wanted, const FrameAt& frame) {
         return prefix_ == chain::kWholeFrame ? add_each<true>(wanted, frame) : add_each<false>(wanted, frame);
     }
-    /// Places the next frames of a run; how many there was room for.
-    uint32_t add(const io::FrameRun& run) {
+    /// Places the next frames of a receive block; how many there was room for.
+    uint32_t add(const io::ReceiveBlock& block) {
         constexpr uint32_t kFew = 8, kAtOnce = 64;
-        const auto most = static_cast<uint32_t>(std::min<size_t>(run.count, most_ - count_));  // of a backlog
+        const auto most = static_cast<uint32_t>(std::min<size_t>(block.count, most_ - count_));  // of a backlog
         uint32_t n = 0;
         for (uint32_t wanted = 0, placed = 0; n < most && placed == wanted; n += placed) {
-            const uint32_t alike = io::frames_alike(run.spots + n, most - n);
+            const uint32_t alike = io::frames_alike(block.spots + n, most - n);
             wanted = alike >= kFew ? alike : std::min(most - n, kAtOnce);
-            placed = alike >= kFew ? add_alike(run, n, alike) : add(wanted, [&](uint32_t i) {
-                return Frame{run.data(n + i), run.spots[n + i].length, run.port};
+            placed = alike >= kFew ? add_alike(block, n, alike) : add(wanted, [&](uint32_t i) {
+                return Frame{block.data(n + i), block.spots[n + i].length, block.port};
             });
         }
         return n;
@@ -97,20 +97,20 @@ private:
         std::memcpy(bytes, &front, sizeof front);
         std::memcpy(bytes + sizeof front, &rest, sizeof rest);
     }
-    /// Frames [first, first + wanted) of the run, of one length and at one distance.
-    uint32_t add_alike(const io::FrameRun& run, uint32_t first, uint32_t wanted) {
-        const uint32_t length = run.spots[first].length;
+    /// Frames [first, first + wanted) of the block, of one length and at one distance.
+    uint32_t add_alike(const io::ReceiveBlock& block, uint32_t first, uint32_t wanted) {
+        const uint32_t length = block.spots[first].length;
         const Share share = share_of(length);
         const size_t bytes_left = most_bytes_ - std::min<size_t>(bytes_, most_bytes_),
                      places = share.room == 0 ? SIZE_MAX : bytes_left / share.room;
         const auto n = static_cast<uint32_t>(std::min<size_t>({wanted, most_ - count_, places}));
         if (n == 0) return 0;
         device::FrameDescriptor* const to = descriptors_ + count_;
-        for (uint32_t i = 0; i < n; ++i) write(to[i], bytes_ + i * share.room, length, share.present, run.port);
-        const uint8_t* const data = run.data(first);
-        const ptrdiff_t distance = n > 1 ? run.data(first + 1) - data : pitch_;
+        for (uint32_t i = 0; i < n; ++i) write(to[i], bytes_ + i * share.room, length, share.present, block.port);
+        const uint8_t* const data = block.data(first);
+        const ptrdiff_t distance = n > 1 ? block.data(first + 1) - data : pitch_;
         runs_ += (data != expected_) + (distance != pitch_ ? n - 1 : 0);
-        expected_ = run.data(first + n - 1) + pitch_;
+        expected_ = block.data(first + n - 1) + pitch_;
         if (count_ == 0) room_ = share.room;
         even_ &= share.room == room_;
         crossing_ += size_t{n} * share.present;
@@ -166,14 +166,14 @@ private:
     bool even_ = true;  // all at one distance
 };
 
-/// Memory that frames were received in side by side, and where it lands if it crosses the bus like that.
-struct Landing {
+/// Memory of contiguous frames, and where it is staged if it crosses the bus like that.
+struct StagedRange {
     const uint8_t* from;
     size_t bytes, at;  ///< where among all of a batch
     size_t first;      ///< frame of the batch
 };
 
-class Landings {
+class StagedRanges {
 public:
     void reserve(size_t most) { all_.reserve(most); }
     void clear() { all_.clear(); }
@@ -181,10 +181,10 @@ public:
     void add(const uint8_t* from, size_t bytes, size_t first);
     /// With the gaps between them.
     size_t bytes() const { return all_.empty() ? 0 : all_.back().at + all_.back().bytes; }
-    const std::vector<Landing>& all() const { return all_; }
+    const std::vector<StagedRange>& all() const { return all_; }
 
 private:
-    std::vector<Landing> all_;
+    std::vector<StagedRange> all_;
 };
 
 }  // namespace millrace::exec

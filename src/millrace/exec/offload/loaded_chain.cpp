@@ -6,7 +6,7 @@
 
 namespace millrace::exec {
 
-static_assert(chain::kMostStates == device::kMaxStates);
+static_assert(chain::kMaxStates == device::kMaxStates);
 
 RingNeeds RingNeeds::with(const RingNeeds& other) const {
     return {std::max(state_bytes, other.state_bytes), std::max(emitters, other.emitters),
@@ -15,7 +15,7 @@ RingNeeds RingNeeds::with(const RingNeeds& other) const {
 
 std::vector<device::Step> steps_of(const chain::Program& program, const OffloadOptions& options) {
     const uint32_t back = prefixes_of(program.plan, options.whole_frames).back;
-    const bool gather = options.pinned && (options.transfer_in != TransferIn::packed || options.runs);
+    const bool gather = options.pinned && (options.transfer_in != TransferIn::packed || options.blocks);
     return device::plan_steps(program,
                               {options.mode, gather, back != 0 && back != chain::kWholeFrame, options.gate != nullptr});
 }

@@ -14,7 +14,7 @@ using device::Status;
 
 namespace {
 /// A region counts its packets in 16 bits.
-constexpr uint32_t kMostPackets = 65535;
+constexpr uint32_t kMaxPackets = 65535;
 }  // namespace
 
 OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& delivery, uint32_t max_batch,
@@ -22,7 +22,7 @@ OffloadEngine::OffloadEngine(std::shared_ptr<device::Device> device, Delivery& d
     : device_(std::move(device)), options_(options),
       gate_(options_.gate != nullptr ? options_.gate : device_->order_gate()),
       states_(device_, gate_, options_.patience), timeline_(options_.track, device_),
-      submission_(device_, gate_, timeline_, options_), max_batch_(std::min(max_batch, kMostPackets)),
+      submission_(device_, gate_, timeline_, options_), max_batch_(std::min(max_batch, kMaxPackets)),
       batches_(device_, options_, max_batch_, delivery.wants_visits()), cpu_(delivery, options_.frames, options_),
       completion_(device_, delivery, options_.frames, cpu_, timeline_, max_batch_) {
     if (options_.placement != nullptr) member_.emplace(options_.placement);
@@ -43,13 +43,13 @@ std::string OffloadEngine::describe() const {
 }
 
 ChainQueue& OffloadEngine::queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
-                                     bool of_runs) {
+                                     bool of_blocks) {
     const auto found = std::find_if(queues_.begin(), queues_.end(), [&](const auto& own) {
-        return own->of_runs() == of_runs && own->chain->program->name == program->name;
+        return own->of_blocks() == of_blocks && own->chain->program->name == program->name;
     });
     if (found != queues_.end() && (*found)->chain->program == program) return **found;
     const bool fresh = found == queues_.end();
-    if (fresh) queues_.push_back(std::make_unique<ChainQueue>(of_runs, options_.most_waiting));
+    if (fresh) queues_.push_back(std::make_unique<ChainQueue>(of_blocks, options_.most_waiting));
     ChainQueue& queue = fresh ? *queues_.back() : **found;
     // A new generation of the chain: what waits belongs to the old one and goes first.
     while (queue.waiting() > 0 && !failed_) push_on(queue);
@@ -72,7 +72,7 @@ void OffloadEngine::prepare(ChainQueue& queue, const std::shared_ptr<const chain
                     .max_delay_ns = static_cast<uint64_t>(program->max_delay.count()),
                     .depth = options_.depth,
                     .idle_below = options_.mode == device::Mode::persistent
-                                      ? std::min<size_t>(options_.depth, device::kMostTeams)
+                                      ? std::min<size_t>(options_.depth, device::kMaxTeams)
                                       : 1};
     cpu_.prepare(program);
     {
@@ -100,28 +100,29 @@ void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program,
     counters.received_bytes.add(bytes);
     queue->arrived(rte_rdtsc(), count);
     queue->more = count >= options_.full_burst;
-    if (member_) member_->came(count);
+    if (member_) member_->on_receive(count);
     in_flight_ += count;
 }
 
 void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
-                           const io::FrameRun& run) {
+                           const io::ReceiveBlock& block) {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < run.count; ++i) bytes += run.spots[i].length;
-    counters.received_packets.add(run.count);
+    for (uint32_t i = 0; i < block.count; ++i) bytes += block.spots[i].length;
+    counters.received_packets.add(block.count);
     counters.received_bytes.add(bytes);
     ChainQueue* const queue = failed_ ? nullptr : &queue_for(program, counters, true);
-    if (run.count == 0) return;
+    if (block.count == 0) return;
     // A port's frames are given back in the order in which they came, whatever chain they went through. They go through
     // one, but for a change of configuration.
     for (const auto& other : queues_)
-        while (other.get() != queue && other->of_runs() && !failed_ && other->has_run_of(run.port)) push_on(*other);
-    if (failed_) return cpu_.run(program, counters, run);
-    queue->add(run);
-    queue->arrived(rte_rdtsc(), run.count);
-    queue->more = run.count >= kMostOfRun;
-    if (member_) member_->came(run.count);
-    in_flight_ += run.count;
+        while (other.get() != queue && other->of_blocks() && !failed_ && other->has_block_of(block.port))
+            push_on(*other);
+    if (failed_) return cpu_.run(program, counters, block);
+    queue->add(block);
+    queue->arrived(rte_rdtsc(), block.count);
+    queue->more = block.count >= kMaxBlockFrames;
+    if (member_) member_->on_receive(block.count);
+    in_flight_ += block.count;
 }
 
 bool OffloadEngine::batch_is_due(const ChainQueue& queue, uint64_t now) const {
@@ -147,7 +148,7 @@ void OffloadEngine::poll() {
     while (finish_front()) {
     }
     const uint64_t now = rte_rdtsc();
-    if (member_ && !failed_) member_->look(now);
+    if (member_ && !failed_) member_->update(now);
     for (size_t i = 0; i < queues_.size() && !failed_; ++i) {
         while (run_here(*queues_[i])) {
         }
@@ -163,12 +164,12 @@ void OffloadEngine::drain() {
             if (queue->waiting() > 0) push_on(*queue);
         finish_front();
     }
-    if (member_) member_->rest();
+    if (member_) member_->detach();
 }
 
 /// Moves packets that wait on by whatever way is open, without waiting for more of them.
 void OffloadEngine::push_on(ChainQueue& queue) {
-    if (member_) member_->look(rte_rdtsc());
+    if (member_) member_->update(rte_rdtsc());
     if (!run_here(queue) && !start_batch(queue)) finish_front();
 }
 
@@ -293,14 +294,15 @@ void OffloadEngine::fail_over(Status status) {
                   : status == Status::lost ? "the device is lost"
                                            : "a copy, a kernel or an allocation has failed",
                   in_flight_);
-    const std::vector<Batch*> flying = batches_.abandon();
+    const std::vector<Batch*> in_flight = batches_.abandon();
     if (member_) {
-        member_->end_batches(flying.size());
-        member_->rest();
+        member_->end_batches(in_flight.size());
+        member_->detach();
     }
-    for (Batch* batch : flying) {
+    for (Batch* batch : in_flight) {
         cpu_.run(batch->chain->program, *batch->chain->counters, batch->mbufs);
-        for (const io::FrameRun& run : batch->frame_runs) cpu_.run(batch->chain->program, *batch->chain->counters, run);
+        for (const io::ReceiveBlock& block : batch->receive_blocks)
+            cpu_.run(batch->chain->program, *batch->chain->counters, block);
     }
     for (const auto& queue : queues_) cpu_.run_all(*queue);
     in_flight_ = 0;

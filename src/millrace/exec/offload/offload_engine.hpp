@@ -1,7 +1,7 @@
 // Chains on a device with memory of its own: batches, transfers by the field plan, several in flight.
 //
 // A packet waits in its chain's queue until a batch takes it (the adaptive batcher), crosses into
-// the shared packet buffer, goes through the program's steps, and comes back in its batch's turn.
+// the shared packet buffer, goes through the program's steps, and comes back with its batch, in order.
 // Receive buffers stay as they were until their batch has come back whole: if the device fails, its
 // batches run again on the CPU and nothing is lost. What comes back lies in pinned memory of its own,
 // and the packets' mbufs are pointed there: the CPU touches no frame.
@@ -30,9 +30,9 @@ public:
 
     void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
                 size_t count) override;
-    bool takes_runs() const override { return options_.runs && options_.pinned && !failed_; }
+    bool takes_blocks() const override { return options_.blocks && options_.pinned && !failed_; }
     void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
-                const io::FrameRun& run) override;
+                const io::ReceiveBlock& block) override;
     void poll() override;
     size_t in_flight() const override { return in_flight_; }
     void drain() override;
@@ -41,7 +41,8 @@ public:
     bool failed_over() const { return failed_; }
 
 private:
-    ChainQueue& queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, bool of_runs);
+    ChainQueue& queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
+                          bool of_blocks);
     void prepare(ChainQueue& queue, const std::shared_ptr<const chain::Program>& program, ChainCounters& counters);
     bool batch_is_due(const ChainQueue& queue, uint64_t now) const;
     bool start_batch(ChainQueue& queue);

@@ -35,7 +35,7 @@ struct OffloadOptions {
                                            ///< there
     size_t most_waiting = size_t{1} << 14;  ///< packets of a chain that may wait: memory for so many is set aside
     bool pinned = false;                    ///< all receive buffers are known to the device (Device::pin)
-    bool runs = false;                      ///< frames may come side by side; then `frames` takes them
+    bool blocks = false;                    ///< frames may come in receive blocks; then `frames` takes them
     FrameDelivery* frames = nullptr;
     bool calls_by_thread = false;  ///< one thread for each device makes the calls of its driver for all workers
     std::shared_ptr<CallThread> call_thread;                     ///< that one; null: the worker makes its own

@@ -16,8 +16,8 @@ PieceLayout::PieceLayout(const PieceNeeds& needs) {
     const size_t left_end = aligned(left_at + n * needs.chain.emitters * sizeof(LeftEvents));
     heads_at = needs.heads_home ? aligned(events_at + kEagerEvents * sizeof(Event)) : back_at;
     frames_at = whole ? back_at : left_end;
-    landing_at = whole ? left_end : aligned(frames_at + needs.frames_bytes);
-    kept_at = landing_at + aligned(needs.landing_bytes);
+    staging_at = whole ? left_end : aligned(frames_at + needs.frames_bytes);
+    kept_at = staging_at + aligned(needs.staging_bytes);
     kept_bytes = needs.chain.keepers * most_kept(n, needs.frames_bytes);
     bytes = kept_at + kept_bytes;
 }

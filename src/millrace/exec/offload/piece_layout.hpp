@@ -23,14 +23,14 @@ struct PieceNeeds {
     bool heads_home = false;   ///< a kernel writes these heads into the host's memory
     bool sources = false;      ///< where each frame lies on the host
     bool events = false;
-    size_t landing_bytes = 0;  ///< frames side by side, as they were received
+    size_t staging_bytes = 0;  ///< contiguous frames, as they were received
     RingNeeds chain;
 };
 
 /// A piece holds, one behind the other: the descriptors, where the frames lie on the host if that must be said of each,
 /// the head (EventBuffer, outcome counts, BatchView::order), the frames, the results, the snapshot of the NFs' state,
-/// the events, the packets whose events were left, the room that frames land in if they cross side by side, and last
-/// the frames of packets whose events were left, where they may be others than the host's. So the host writes
+/// the events, the packets whose events were left, the room that frames are staged in if they cross contiguous, and
+/// last the frames of packets whose events were left, where they may be others than the host's. So the host writes
 /// descriptors and head with one copy, and gets all from the head to the first events with one: a copy engine loses
 /// microseconds with each. Where only heads of frames go back, they stand in the frames' place, and the frames behind
 /// the events.
@@ -48,7 +48,7 @@ struct PieceLayout {
     explicit PieceLayout(const PieceNeeds& needs);
 
     size_t sources_at = 0, head_at = 0, back_at = 0, results_at = 0, snapshot_at = 0, events_at = 0, left_at = 0,
-           frames_at = 0, landing_at = 0, kept_at = 0;
+           frames_at = 0, staging_at = 0, kept_at = 0;
     size_t heads_at = 0;    ///< heads of frames in the region that they come back into, as if it were of the piece
     size_t kept_bytes = 0;  ///< room for kept frames
     size_t bytes = 0;
@@ -65,13 +65,13 @@ struct PieceLayout {
     /// Besides the frames, at most.
     static size_t most_beside_frames(size_t n, const RingNeeds& needs) {
         return aligned(n * (sizeof(device::FrameDescriptor) + sizeof(uint64_t) + sizeof(device::PacketResult) +
-                            kMostPrefix + needs.emitters * (sizeof(LeftEvents) + 16)) +
+                            kMaxPrefix + needs.emitters * (sizeof(LeftEvents) + 16)) +
                        event_room(n) * sizeof(Event) + kHead + needs.state_bytes) +
                10 * kAlign;
     }
     /// Of them that come back, at most.
     static size_t most_back_beside_frames(size_t n, size_t state_bytes) {
-        return aligned(n * (sizeof(device::PacketResult) + kMostPrefix) + kHead + state_bytes +
+        return aligned(n * (sizeof(device::PacketResult) + kMaxPrefix) + kHead + state_bytes +
                        kEagerEvents * sizeof(Event)) +
                8 * kAlign;
     }

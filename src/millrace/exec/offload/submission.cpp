@@ -13,8 +13,8 @@ using device::Status;
 Submission::Submission(std::shared_ptr<device::Device> device, std::shared_ptr<device::OrderGate> gate,
                        const BatchTimeline& timeline, const OffloadOptions& options)
     : device_(std::move(device)), gate_(std::move(gate)), timeline_(timeline), graphs_(options.graphs),
-      between_devices_(options.gate != nullptr), turn_place_(gate_->engines++ % device::Turns::kPlaces) {
-    if (options.mode == device::Mode::persistent) turn_word_ = gate_->turn_word(device_);
+      between_devices_(options.gate != nullptr), sequence_place_(gate_->engines++ % device::Sequencer::kPlaces) {
+    if (options.mode == device::Mode::persistent) sequence_word_ = gate_->sequence_word(device_);
 }
 
 void Submission::put(Batch& batch) {
@@ -28,7 +28,7 @@ void Submission::put(Batch& batch) {
 /// All calls that a batch takes.
 Status Submission::put_on_stream(Batch& batch) {
     if (graphs_) device_->hold(batch.stream);
-    std::unique_lock<TurnLock> in_order;
+    std::unique_lock<SpinLock> in_order;
     Status status = send(batch);
     if (status == Status::ok) status = run_steps(batch, in_order);
     if (status == Status::ok) status = fetch(batch);
@@ -44,7 +44,7 @@ Status Submission::send(Batch& batch) {
 }
 
 Status Submission::send_frames(Batch& batch) {
-    if (batch.lands()) return send_landings(batch);
+    if (batch.is_staged()) return send_staged(batch);
     if (batch.transfer == TransferIn::packed) return send_packed(batch);
     if (batch.transfer == TransferIn::rows) return send_rows(batch);
     batch.bytes_in += batch.frames.crossing;
@@ -90,13 +90,13 @@ Status Submission::send_packed(Batch& batch) {
                                    batch.frames.bytes);
 }
 
-/// Frames as they lie side by side; the step that begins sets them apart.
-Status Submission::send_landings(Batch& batch) {
-    const Address landing = batch.address + batch.piece.landing_at;
+/// Frames as they lie contiguous; the step that begins scatters them.
+Status Submission::send_staged(Batch& batch) {
+    const Address staging = batch.address + batch.piece.staging_at;
     Status status = Status::ok;
-    for (const Landing& each : batch.landings.all()) {
+    for (const StagedRange& each : batch.staged_ranges.all()) {
         if (status == Status::ok)
-            status = device_->copy_to_device(batch.stream, landing + each.at, each.from, each.bytes);
+            status = device_->copy_to_device(batch.stream, staging + each.at, each.from, each.bytes);
         batch.bytes_in += each.bytes;
     }
     return status;
@@ -104,7 +104,7 @@ Status Submission::send_landings(Batch& batch) {
 
 /// `in_order` is to be held, if it is, until the batch has been submitted: batches of several devices follow each other
 /// in the order of their launches.
-Status Submission::run_steps(Batch& batch, std::unique_lock<TurnLock>& in_order) {
+Status Submission::run_steps(Batch& batch, std::unique_lock<SpinLock>& in_order) {
     const auto is_ordered = [](const device::Step& step) { return step.in_order(); };
     const std::vector<device::Step>& steps = batch.chain->loaded->steps();
     const auto first = std::find_if(steps.begin(), steps.end(), is_ordered);
@@ -129,10 +129,10 @@ Status Submission::run_steps(Batch& batch, std::unique_lock<TurnLock>& in_order)
     batch.order = ++gate.batches;
     Status status = Status::ok;
     if (!between_devices_) {
-        batch.view.turn = ++gate.launched_turns * device::Turns::kPlaces + turn_place_;
-        batch.view.after = std::exchange(last_turn_, batch.view.turn);
-        batch.without_turn = gate.batches - gate.launched_turns;
-        in_order.unlock();  // the kernels wait for their turns themselves
+        batch.view.sequence = ++gate.launched_sequences * device::Sequencer::kPlaces + sequence_place_;
+        batch.view.after = std::exchange(last_sequence_, batch.view.sequence);
+        batch.unsequenced = gate.batches - gate.launched_sequences;
+        in_order.unlock();  // the kernels wait for their sequence themselves
         status = launch(first, behind);
     } else {
         if (gate.last != 0) status = device_->wait(batch.stream, *gate.last_device, gate.last);
@@ -213,13 +213,13 @@ Status Submission::put_on_list(Batch& batch) {
     const std::vector<device::Step>& steps = batch.chain->loaded->steps();
     if (std::none_of(steps.begin(), steps.end(), [](const device::Step& step) { return step.in_order(); }))
         return batch.chain->resident->put(work, batch.number);
-    // Batches must be on the lists in the order of their turns: a kernel that waits for a batch behind another of its
-    // own list would wait for ever.
+    // Batches must be on the lists in the order of their sequence: a kernel that waits for a batch behind another of
+    // its own list would wait for ever.
     device::OrderGate& gate = *gate_;
     const std::lock_guard lock(gate.mutex);
     if (gate.broken) return Status::lost;
-    work.turn = ++gate.resident_turns;
-    work.turns = turn_word_.get();
+    work.sequence = ++gate.resident_sequences;
+    work.sequence_word = sequence_word_.get();
     batch.order = ++gate.batches;
     return batch.chain->resident->put(work, batch.number);
 }

@@ -24,8 +24,8 @@ private:
     device::Status send_frames(Batch& batch);
     device::Status send_rows(Batch& batch);
     device::Status send_packed(Batch& batch);
-    device::Status send_landings(Batch& batch);
-    device::Status run_steps(Batch& batch, std::unique_lock<TurnLock>& in_order);
+    device::Status send_staged(Batch& batch);
+    device::Status run_steps(Batch& batch, std::unique_lock<SpinLock>& in_order);
     device::Status cross(Batch& batch);
     static void list_back(const Batch& batch, std::vector<device::CopyPiece>& pieces);
     device::Status fetch(Batch& batch);
@@ -33,10 +33,10 @@ private:
     const std::shared_ptr<device::Device> device_;
     const std::shared_ptr<device::OrderGate> gate_;
     const BatchTimeline& timeline_;
-    const bool graphs_, between_devices_;  // OffloadOptions::graphs; several devices run these chains
-    const uint64_t turn_place_;            // among device::Turns::done, this engine's alone
-    uint64_t last_turn_ = 0;               // BatchView::turn of the latest that takes one
-    std::shared_ptr<uint64_t> turn_word_;  // where resident kernels keep ordered batches in order
+    const bool graphs_, between_devices_;      // OffloadOptions::graphs; several devices run these chains
+    const uint64_t sequence_place_;            // among device::Sequencer::done, this engine's alone
+    uint64_t last_sequence_ = 0;               // BatchView::sequence of the latest that takes one
+    std::shared_ptr<uint64_t> sequence_word_;  // where resident kernels keep ordered batches in order
 };
 
 }  // namespace millrace::exec

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "millrace/base/histogram.hpp"
-#include "millrace/exec/fate.hpp"
+#include "millrace/exec/verdict.hpp"
 #include "millrace/exec/transfer/transfer.hpp"
 
 namespace millrace::exec {

@@ -12,38 +12,38 @@ std::string json_text(const std::string& text) {
     return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::string ending(const chain::Program& program, const Fate& fate, const std::vector<std::string>& ports) {
+std::string ending(const chain::Program& program, const Verdict& verdict, const std::vector<std::string>& ports) {
     using Kind = chain::Target::Kind;
     const auto port_name = [&](uint16_t port) { return json_text(port < ports.size() ? ports[port] : "?"); };
-    switch (fate.target.kind) {
-        case Kind::port: return "\"end\":\"sent\",\"to\":" + port_name(fate.target.value);
+    switch (verdict.target.kind) {
+        case Kind::port: return "\"end\":\"sent\",\"to\":" + port_name(verdict.target.value);
         case Kind::output: {
-            if (is_port_set(fate.out_port)) {
+            if (is_port_set(verdict.out_port)) {
                 std::string names;
                 for (uint16_t i = 0; i < kPortSetPorts; ++i)
-                    if (fate.out_port >> i & 1) names += (names.empty() ? "" : ",") + port_name(i);
+                    if (verdict.out_port >> i & 1) names += (names.empty() ? "" : ",") + port_name(i);
                 return "\"end\":\"sent\",\"to\":[" + names + "]" +
-                       (fate.out_port & kPortSetPunt ? ",\"punted\":true" : "");
+                       (verdict.out_port & kPortSetPunt ? ",\"punted\":true" : "");
             }
-            const uint16_t port = fate.out_port < ports.size() ? fate.out_port : program.output;
+            const uint16_t port = verdict.out_port < ports.size() ? verdict.out_port : program.output;
             if (port == kNoPort) return "\"end\":\"drop\",\"by\":\"output\",\"reason\":\"no-output\"";
             return "\"end\":\"sent\",\"to\":" + port_name(port);
         }
         case Kind::punt:
-            if (program.punt_port == kNoPort && fate.node < program.nodes.size() &&
-                program.nodes[fate.node].nf->punt_taker() == nullptr)
+            if (program.punt_port == kNoPort && verdict.node < program.nodes.size() &&
+                program.nodes[verdict.node].nf->punt_taker() == nullptr)
                 return "\"end\":\"drop\",\"by\":\"punt\",\"reason\":\"no-punt-port\"";
             break;
         default: break;
     }
-    const std::string end = fate.target.kind == Kind::punt ? "punt" : "drop";
+    const std::string end = verdict.target.kind == Kind::punt ? "punt" : "drop";
     std::string by = "parser", reason;
-    if (fate.node == kParserNode) {
-        reason = kMalformedNames[fate.decision.outcome < kMalformedCount ? fate.decision.outcome : 0];
-    } else if (fate.node < program.nodes.size()) {
-        const chain::Node& node = program.nodes[fate.node];
+    if (verdict.node == kParserNode) {
+        reason = kMalformedNames[verdict.decision.outcome < kMalformedCount ? verdict.decision.outcome : 0];
+    } else if (verdict.node < program.nodes.size()) {
+        const chain::Node& node = program.nodes[verdict.node];
         by = node.name;
-        reason = node.outcome_name(fate.decision.outcome);
+        reason = node.outcome_name(verdict.decision.outcome);
     }
     return "\"end\":\"" + end + "\",\"by\":" + json_text(by) + ",\"reason\":" + json_text(reason);
 }
@@ -56,7 +56,7 @@ VerdictLog::VerdictLog(const std::string& path, std::vector<std::string> ports, 
 }
 
 void VerdictLog::write(const chain::Program& program, const rte_mbuf& mbuf, std::span<const Visit> visits,
-                       const Fate& fate) {
+                       const Verdict& verdict) {
     std::string path;
     for (const Visit& visit : visits) {
         const chain::Node& node = program.nodes[visit.node];
@@ -80,11 +80,11 @@ void VerdictLog::write(const chain::Program& program, const rte_mbuf& mbuf, std:
                ",\"length\":" + std::to_string(mbuf.pkt_len) + ",\"path\":[";
     }
     line += path;
-    if (fate.target.kind == chain::Target::Kind::chain) {
+    if (verdict.target.kind == chain::Target::Kind::chain) {
         begun_.emplace(&mbuf, std::move(line));
         return;
     }
-    line += "]," + ending(program, fate, ports_) + "}";
+    line += "]," + ending(program, verdict, ports_) + "}";
     file_.append(line);
 }
 

@@ -22,7 +22,8 @@ public:
     /// Throws std::runtime_error when the file can't be made.
     VerdictLog(const std::string& path, std::vector<std::string> ports, Reporter reporter = {});
 
-    void write(const chain::Program& program, const rte_mbuf& mbuf, std::span<const Visit> visits, const Fate& fate);
+    void write(const chain::Program& program, const rte_mbuf& mbuf, std::span<const Visit> visits,
+               const Verdict& verdict);
     /// Writes out what is buffered. Throws std::runtime_error when verdicts could not be written, and says how many.
     void close();
 

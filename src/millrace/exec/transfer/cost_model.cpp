@@ -22,7 +22,7 @@ double address_bytes(const BatchShape& shape) { return shape.runs > 1 ? 8.0 * st
 /// packet (framework_bench --batches 1; docs/benchmarks/method.md, "Measured once").
 double packets_ns(const TransferFigures& figures, const BatchShape& shape) {
     const double all = static_cast<double>(shape.packets) * figures.packet_ns;
-    return shape.side_by_side_bytes != 0 ? all / 3 : all;
+    return shape.contiguous_bytes != 0 ? all / 3 : all;
 }
 
 template <class Way, size_t N>
@@ -74,10 +74,10 @@ Estimate estimate(const TransferFigures& figures, const BatchShape& shape, Trans
     switch (way) {
         case TransferIn::automatic:
         case TransferIn::packed:
-            if (shape.side_by_side_bytes != 0) {
-                if (!shape.lands)
+            if (shape.contiguous_bytes != 0) {
+                if (!shape.fits_staging)
                     result.obstacle = "the packet buffer has no room for the frames as they were received";
-                const auto together = static_cast<double>(shape.side_by_side_bytes);
+                const auto together = static_cast<double>(shape.contiguous_bytes);
                 result.bus_ns = scaled(figures.copy_in, slowed(figures.copy_both, together, back)).ns(1, together) +
                                 addresses_ns;
                 result.cpu_ns += figures.call_ns + figures.launch_ns;
@@ -126,7 +126,7 @@ Estimate estimate(const TransferFigures& figures, const BatchShape& shape, Trans
             break;
         case TransferOut::selective:
             // How many packets will be dropped is not known before; none are.
-            if (!shape.whole_back) result.obstacle = "heads come back side by side";
+            if (!shape.whole_back) result.obstacle = "heads come back contiguous";
             result.bus_ns = copy_ns + (packets + 1) * figures.copy_out.start_ns;
             result.cpu_ns += (packets + 2) * figures.call_ns;
             break;

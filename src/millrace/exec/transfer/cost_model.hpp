@@ -12,7 +12,7 @@
 
 namespace millrace::exec {
 
-/// What a kind of work takes, in ns: its items or its bytes, whichever take longer, as they go side by side.
+/// What a kind of work takes, in ns: its items or its bytes, whichever take longer, as they go concurrently.
 struct Pace {
     double start_ns = 0;  ///< each time
     double item_ns = 0;   ///< for each row, frame or packet
@@ -35,7 +35,7 @@ struct TransferFigures {
     double copy_both = 1;    ///< by how much a copy's bytes take longer while as many go the other way
     double gather_both = 1;  ///< and a gathering kernel's
     // A CPU core.
-    Pace pack;             ///< frames copied from their buffers side by side; items are frames
+    Pace pack;             ///< frames copied from their buffers one behind the other; items are frames
     double call_ns = 0;    ///< to ask for a copy
     double launch_ns = 0;  ///< to launch a kernel
     double packet_ns = 0;  ///< all else that a worker does for a packet
@@ -47,17 +47,17 @@ const TransferFigures& built_in_figures();
 /// A batch, as far as its way matters.
 struct BatchShape {
     size_t packets = 0;
-    size_t bytes_in = 0;            ///< of its frames, or of their heads
-    size_t packed_bytes = 0;        ///< that they take in the packet buffer, with the room around them
-    uint32_t row_bytes = 0;         ///< the longest of them; 0: they lie unevenly in the packet buffer, so not as rows
-    size_t runs = 1;                ///< of frames at one distance from each other
-    size_t side_by_side_bytes = 0;  ///< where frames were received side by side: of these, gaps and all
-    bool lands = true;              ///< the device has room for them like that
-    size_t bytes_back = 0;          ///< that will come back, besides results
-    bool reachable = true;          ///< kernels can read the receive buffers
-    bool changes = true;            ///< the chain writes to frames
-    bool whole_back = true;         ///< whole frames come back, not heads
-    unsigned workers = 1;           ///< that share the device
+    size_t bytes_in = 0;          ///< of its frames, or of their heads
+    size_t packed_bytes = 0;      ///< that they take in the packet buffer, with the room around them
+    uint32_t row_bytes = 0;       ///< the longest of them; 0: they lie unevenly in the packet buffer, so not as rows
+    size_t runs = 1;              ///< of frames at one distance from each other
+    size_t contiguous_bytes = 0;  ///< where frames were received contiguous: of these, gaps and all
+    bool fits_staging = true;     ///< the device has room for them like that
+    size_t bytes_back = 0;        ///< that will come back, besides results
+    bool reachable = true;        ///< kernels can read the receive buffers
+    bool changes = true;          ///< the chain writes to frames
+    bool whole_back = true;       ///< whole frames come back, not heads
+    unsigned workers = 1;         ///< that share the device
 };
 
 /// What one way costs one batch.

@@ -13,10 +13,10 @@ namespace millrace::exec {
 /// chain reads, Prefixes) where the field plan asks for no more. Where a way can't be taken, another is.
 enum class TransferIn : uint8_t {
     automatic,  ///< the one of the others that the cost model finds cheapest for a batch
-    packed,  ///< they lie side by side, as received or packed by the host, and one copy moves them (UCLouvain thesis:
-             ///< coalescent regions of interest)
-    rows,    ///< 2-D copies of evenly spaced buffers; gather, or packed, where they are not
-    gather,  ///< a kernel fetches them from their buffers; packed where it can't read those
+    packed,     ///< they are contiguous, as received or packed by the host, and one copy moves them (UCLouvain thesis:
+                ///< coalescent regions of interest)
+    rows,       ///< 2-D copies of evenly spaced buffers; gather, or packed, where they are not
+    gather,     ///< a kernel fetches them from their buffers; packed where it can't read those
     zero_copy,  ///< the chain's kernels read them where the host has them; gather, or packed, where the chain changes
                 ///< more than heads
 };
@@ -38,7 +38,7 @@ inline constexpr const char* kTransferOutNames[] = {"auto", "region", "selective
 inline const char* name_of(TransferOut way) { return kTransferOutNames[static_cast<size_t>(way)]; }
 
 /// Heads of frames longer than this are not worth a transfer of their own.
-inline constexpr uint32_t kMostPrefix = 128;
+inline constexpr uint32_t kMaxPrefix = 128;
 
 /// What frames begin at multiples of in the packet buffer: heads of frames, and whole ones.
 constexpr uint32_t kFrameAlign = 16, kWholeFrameAlign = 8;
@@ -52,8 +52,8 @@ constexpr uint32_t frame_room(uint32_t present, uint32_t headroom, uint32_t tail
 /// Where the first whole frame begins. Frames that a kernel sets apart begin kSkew behind a multiple, if there is as
 /// much room before them: a packet that follows an Ethernet header then begins at such a multiple, so that ciphers work
 /// in words (NIC drivers do so, too).
-constexpr uint32_t first_frame(uint32_t headroom, bool set_apart) {
-    return frame_aligned(headroom) + (set_apart && headroom >= device::kSkew ? device::kSkew : 0);
+constexpr uint32_t first_frame(uint32_t headroom, bool scatter) {
+    return frame_aligned(headroom) + (scatter && headroom >= device::kSkew ? device::kSkew : 0);
 }
 
 /// What of each frame crosses the bus: bytes at its front, or chain::kWholeFrame; 0: none.

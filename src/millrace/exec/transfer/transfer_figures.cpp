@@ -39,9 +39,9 @@ constexpr NamedNumber kNumbers[] = {{"copy-both", &TransferFigures::copy_both},
 
 /// No machine takes longer than a second for any of it.
 double figure(const Config& value) {
-    constexpr double kMost = 1e9;
+    constexpr double kMax = 1e9;
     const double number = value.number();
-    if (!std::isfinite(number) || number < 0 || number > kMost)
+    if (!std::isfinite(number) || number < 0 || number > kMax)
         value.fail("'" + value.text() + "' is no time in ns or ratio between 0 and 10^9", kAgain);
     return number;
 }

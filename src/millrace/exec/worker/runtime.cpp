@@ -60,7 +60,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     check_outputs(configuration, ports_);
     for (const auto& port : ports_) {
         const bool shared = port->info().send_queues < options_.workers;
-        send_locks_.push_back(shared ? std::make_unique<TurnLock>() : nullptr);
+        send_locks_.push_back(shared ? std::make_unique<SpinLock>() : nullptr);
     }
     devices_ = !options_.devices.empty() ? options_.devices : device::open_devices(configuration.runs_on.devices);
     if (devices_.size() > 1) options_.offload.gate = std::make_shared<device::OrderGate>();
@@ -106,9 +106,9 @@ Runtime::~Runtime() {
 void Runtime::pin_packets() {
     options_.offload.pinned = true;
     // Verdicts are told of packets with mbufs; a master hands those on.
-    const bool takes_runs = options_.threading == Threading::full_path && options_.verdict_file.empty();
-    options_.offload.runs = takes_runs && std::any_of(ports_.begin(), ports_.end(),
-                                                      [](const auto& port) { return port->receives_runs(); });
+    const bool takes_blocks = options_.threading == Threading::full_path && options_.verdict_file.empty();
+    options_.offload.blocks = takes_blocks && std::any_of(ports_.begin(), ports_.end(),
+                                                          [](const auto& port) { return port->receives_blocks(); });
     for (const auto& device : devices_)
         for (const auto& port : ports_)
             for (const std::span<uint8_t> memory : port->memory()) {
@@ -119,7 +119,7 @@ void Runtime::pin_packets() {
 
 /// How many packets there can be at once.
 size_t Runtime::most_packets() const {
-    size_t most = size_t{1} << 14;  // ports without pools have frames side by side
+    size_t most = size_t{1} << 14;  // ports without pools have contiguous frames
     for (const auto& port : ports_)
         for (const io::PacketPool* pool : port->pools()) most += pool->packets();
     return most;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "millrace/base/queue.hpp"
-#include "millrace/base/turn_lock.hpp"
+#include "millrace/base/spin_lock.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/exec/worker/injection.hpp"
 #include "millrace/exec/offload/offload_engine.hpp"
@@ -115,7 +115,7 @@ private:
     std::shared_ptr<const chain::Configuration> retired_;  // the generation before
     std::vector<std::unique_ptr<io::Port>> ports_;
     uint32_t headroom_bytes_ = 0, tailroom_bytes_ = 0;       // what the ports' buffers leave for the chains to grow
-    std::vector<std::unique_ptr<TurnLock>> send_locks_;      // by port, where workers share a queue
+    std::vector<std::unique_ptr<SpinLock>> send_locks_;      // by port, where workers share a queue
     std::vector<std::shared_ptr<CallThread>> call_threads_;  // of the devices, if they are asked for
     std::vector<std::shared_ptr<device::Device>> devices_;   // dealt to the workers in turn; none: the cpu
     std::vector<std::pair<std::shared_ptr<device::Device>, void*>> pinned_;  // packet memory that devices were told of

@@ -128,12 +128,12 @@ void Worker::make_chains_ready() {
                         program->classifier != nullptr ? *classified_counters_ : *chain_counters_[program->index],
                         nullptr, 0);
     for (const auto& port : runtime_.ports_) {
-        if (!port->receives_runs() || !engine_->takes_runs()) continue;
+        if (!port->receives_blocks() || !engine_->takes_blocks()) continue;
         const uint16_t chain = configuration_->classification.chain_of_port(port->index());
         if (chain != chain::kNoChain)
-            engine_->submit(configuration_->chains[chain], *chain_counters_[chain], io::FrameRun{});
+            engine_->submit(configuration_->chains[chain], *chain_counters_[chain], io::ReceiveBlock{});
         else if (classified_counters_ != nullptr)
-            engine_->submit(configuration_->classified, *classified_counters_, io::FrameRun{});
+            engine_->submit(configuration_->classified, *classified_counters_, io::ReceiveBlock{});
     }
 }
 
@@ -149,7 +149,7 @@ void Worker::keep_room() {
                 if (target.kind == chain::Target::Kind::chain) passed_on_[target.value].reserve(most);
     for (Classified& own : classified_) {
         own.mbufs.reserve(std::max(burst_.size(), nf::kCpuVector));
-        own.fates.reserve(nf::kCpuVector);
+        own.verdicts.reserve(nf::kCpuVector);
     }
     visits_in_chain_.reserve(kMaxNodes);
     passing_.reserve(most);
@@ -168,7 +168,7 @@ bool Worker::advance() {
         take_generation();
     }
     const bool stopping = runtime_.stopping_.load(std::memory_order_relaxed);
-    if (turn() > 0) return true;
+    if (iterate() > 0) return true;
     if (engine_->in_flight() > 0 || unsent_ > 0 || !(stopping || inputs_exhausted())) {
         rte_pause();
         return true;
@@ -182,7 +182,7 @@ bool Worker::advance() {
     return false;
 }
 
-size_t Worker::turn() {
+size_t Worker::iterate() {
     // What has come in goes on first: a port that takes nothing now, or alerts that wait to be written, hold up what
     // would come in, and nothing else.
     const bool behind = unsent_ >= burst_.size() || events_.crowded();
@@ -201,10 +201,10 @@ size_t Worker::receive_all() {
         if (index_ >= port->info().receive_queues || !configuration_->classification.uses_port(port->index())) continue;
         const uint64_t from = rte_rdtsc();
         // What no single chain is for has to be looked into first, on the device if it can.
-        if (engine_->takes_runs() && port->receives_runs() &&
+        if (engine_->takes_blocks() && port->receives_blocks() &&
             (classified_counters_ != nullptr ||
              configuration_->classification.chain_of_port(port->index()) != chain::kNoChain)) {
-            const size_t count = receive_run(*port);
+            const size_t count = receive_block(*port);
             if (count > 0) receive_cycles_.add(rte_rdtsc() - from);
             total += count;
             continue;
@@ -221,13 +221,13 @@ size_t Worker::receive_all() {
     return total;
 }
 
-size_t Worker::receive_run(io::Port& port) {
-    const io::FrameRun run = port.receive_run(static_cast<uint16_t>(index_), kMostOfRun);
+size_t Worker::receive_block(io::Port& port) {
+    const io::ReceiveBlock block = port.receive_block(static_cast<uint16_t>(index_), kMaxBlockFrames);
     const uint16_t chain = configuration_->classification.chain_of_port(port.index());
-    if (run.count == 0) return 0;
-    if (chain == chain::kNoChain) engine_->submit(configuration_->classified, *classified_counters_, run);
-    else engine_->submit(configuration_->chains[chain], *chain_counters_[chain], run);
-    return run.count;
+    if (block.count == 0) return 0;
+    if (chain == chain::kNoChain) engine_->submit(configuration_->classified, *classified_counters_, block);
+    else engine_->submit(configuration_->chains[chain], *chain_counters_[chain], block);
+    return block.count;
 }
 
 void Worker::classify(uint16_t port, rte_mbuf** mbufs, uint16_t count) {
@@ -264,9 +264,9 @@ void Worker::submit(uint16_t chain, rte_mbuf* const* mbufs, size_t count) {
 
 /// Packets that came by no port; few, so one at a time.
 void Worker::take_injected() {
-    constexpr unsigned kMost = 32;  // a turn: ports come first
+    constexpr unsigned kMax = 32;  // an iteration: ports come first
     Injection injection;
-    for (unsigned i = 0; i < kMost && runtime_.injections_.take(injection); ++i) {
+    for (unsigned i = 0; i < kMax && runtime_.injections_.take(injection); ++i) {
         rte_mbuf* packet = injection.packet;
         if (injection.chain >= configuration_->chains.size()) {  // the configuration has changed meanwhile
             stray_injections_.add(1);
@@ -280,8 +280,8 @@ void Worker::take_injected() {
             continue;
         }
         counters.injected.add(1);
-        const Fate fate{{chain::Target::Kind::output, 0}, kNoNode, injection.out_port, {}};
-        deliver(*configuration_->chains[injection.chain], counters, &packet, &fate, 1);
+        const Verdict verdict{{chain::Target::Kind::output, 0}, kNoNode, injection.out_port, {}};
+        deliver(*configuration_->chains[injection.chain], counters, &packet, &verdict, 1);
     }
 }
 
@@ -312,13 +312,14 @@ bool Worker::inputs_exhausted() const {
 
 bool Worker::wants_visits() const { return runtime_.verdicts_ != nullptr; }
 
-void Worker::visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const Visit> visits, const Fate& fate) {
-    if (program.classifier == nullptr) return runtime_.verdicts_->write(program, *mbuf, visits, fate);
-    const uint16_t chain = chain_of(program, fate);
+void Worker::visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const Visit> visits,
+                    const Verdict& verdict) {
+    if (program.classifier == nullptr) return runtime_.verdicts_->write(program, *mbuf, visits, verdict);
+    const uint16_t chain = chain_of(program, verdict);
     if (chain == chain::kNoChain) return;
     visits_in_chain_.assign(visits.begin(), visits.end());
     for (Visit& visit : visits_in_chain_) visit.node = static_cast<uint16_t>(visit.node - program.parts[chain].first);
-    runtime_.verdicts_->write(*program.parts[chain].chain, *mbuf, visits_in_chain_, fate_in_chain(program, fate));
+    runtime_.verdicts_->write(*program.parts[chain].chain, *mbuf, visits_in_chain_, verdict_in_chain(program, verdict));
 }
 
 }  // namespace millrace::exec

@@ -25,7 +25,7 @@ public:
     bool advance();
     /// What a round does with packets: receives a burst from every port, runs what is ready, sends what is done.
     /// Returns how many packets came in. For those who bring a loop of their own, such as benchmarks.
-    size_t turn();
+    size_t iterate();
 
     /// The counters of every chain that this worker has run, for any thread.
     std::vector<const ChainCounters*> counters() const;
@@ -41,11 +41,11 @@ public:
     /// The latest generation that it works by; above all of them once it has ended.
     uint64_t generation() const { return taken_generation_.load(std::memory_order_acquire); }
 
-    void deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, const Fate* fates,
-                 size_t count) override;
+    void deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
+                 const Verdict* verdicts, size_t count) override;
     bool wants_visits() const override;
     void visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const Visit> visits,
-                const Fate& fate) override;
+                const Verdict& verdict) override;
 
 private:
     friend class Runtime;
@@ -70,39 +70,39 @@ private:
     /// Packets of one chain, of a burst that is for several.
     struct Classified {
         std::vector<rte_mbuf*> mbufs;
-        std::vector<Fate> fates;  ///< of those that have gone through
+        std::vector<Verdict> verdicts;  ///< of those that have gone through
     };
     void take_generation();
     ChainCounters& counters_for_classified(const chain::Program& program);
-    static Fate fate_in_chain(const chain::Program& program, const Fate& fate);
+    static Verdict verdict_in_chain(const chain::Program& program, const Verdict& verdict);
     void deliver_classified(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
-                            const Fate* fates, size_t count);
+                            const Verdict* verdicts, size_t count);
     ChainCounters& counters_for(const chain::Program& program);
     size_t receive_all();
     void classify(uint16_t port, rte_mbuf** mbufs, uint16_t count);
     void submit(uint16_t chain, rte_mbuf* const* mbufs, size_t count);
     void pass_on(uint16_t chain, std::span<rte_mbuf* const> mbufs);
     void submit_passed_on();
-    size_t receive_run(io::Port& port);
-    void deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run,
-                        std::span<const io::FramePieces> frames, const Fate& fate,
+    size_t receive_block(io::Port& port);
+    void deliver_frames(const chain::Program& program, ChainCounters& counters, const io::ReceiveBlock& block,
+                        std::span<const io::FramePieces> frames, const Verdict& verdict,
                         const device::PacketResult* results) override;
-    void give_back(const io::FrameRun& run) override;
-    rte_mbuf* copy_of(const io::FrameRun& run, const io::FramePieces& frame) override;
-    uint16_t output_of(const chain::Program& program, const Fate& fate) const;
+    void give_back(const io::ReceiveBlock& block) override;
+    rte_mbuf* copy_of(const io::ReceiveBlock& block, const io::FramePieces& frame) override;
+    uint16_t output_of(const chain::Program& program, const Verdict& verdict) const;
     void finish_delivery();
     void deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs,
-                       const Fate* fates);
+                       const Verdict* verdicts);
     void send_by_all(ChainCounters& counters, std::span<rte_mbuf* const> mbufs, uint16_t set);
-    static void count_drops(ChainCounters& counters, const Fate& fate, size_t count);
+    static void count_drops(ChainCounters& counters, const Verdict& verdict, size_t count);
     void punt(ChainCounters& counters, rte_mbuf* mbuf, nf::PuntTaker& taker, const Decision& decision);
-    void punt_copy(const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf, const Fate& fate);
+    void punt_copy(const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf, const Verdict& verdict);
     void take_injected();
     void send_out(uint16_t port);
     size_t offer(io::Port& port, std::span<rte_mbuf* const> mbufs, ChainCounters* sender);
     static bool gives_up(const io::Port& port, Outgoing& outgoing);
     static void drop_unsent(Outgoing& outgoing);
-    void send_frames(uint16_t port, const io::FrameRun& run, std::span<const io::FramePieces> frames,
+    void send_frames(uint16_t port, const io::ReceiveBlock& block, std::span<const io::FramePieces> frames,
                      ChainCounters& sender);
     uint16_t send_queue(const io::Port& port) const;
     rte_mbuf* buffer_of(const io::PacketPool& pool);
@@ -128,8 +128,8 @@ private:
     std::vector<uint16_t> chains_of_burst_;          // that have some there, in order of their first packet
     std::vector<Visit> visits_in_chain_;             // of a packet
     std::vector<Outgoing> outgoing_;                 // by port
-    size_t unsent_ = 0;                              // packets there, of the port that has most, after the last turn
-    bool out_of_buffers_ = false;                    // when one was last wanted for a copy, and waited for
+    size_t unsent_ = 0;            // packets there, of the port that has most, after the last iteration
+    bool out_of_buffers_ = false;  // when one was last wanted for a copy, and waited for
     EventLine& events_;
     std::vector<rte_mbuf*> burst_;
     std::vector<const io::PacketPool*> pools_;  // by port: for copies of frames that can't go on without mbufs

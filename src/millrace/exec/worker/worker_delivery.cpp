@@ -12,25 +12,25 @@
 namespace millrace::exec {
 namespace {
 
-constexpr size_t kMostOffered = 512;                 // packets at once
+constexpr size_t kMaxOffered = 512;                  // packets at once
 constexpr uint64_t kBufferPatienceNs = 100'000'000;  // for a buffer to come free
 
 }  // namespace
 
 /// What became of a packet in its own chain, of a program that classified it.
-Fate Worker::fate_in_chain(const chain::Program& program, const Fate& fate) {
-    Fate own = fate;
-    if (fate.node < program.nodes.size())
-        own.node = static_cast<uint16_t>(fate.node - program.parts[chain_of(program, fate)].first);
+Verdict Worker::verdict_in_chain(const chain::Program& program, const Verdict& verdict) {
+    Verdict own = verdict;
+    if (verdict.node < program.nodes.size())
+        own.node = static_cast<uint16_t>(verdict.node - program.parts[chain_of(program, verdict)].first);
     else own.decision.detail = kNoDetail;
     return own;
 }
 
 /// Delivers packets of a program that classified them, chain by chain.
 void Worker::deliver_classified(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
-                                const Fate* fates, size_t count) {
+                                const Verdict* verdicts, size_t count) {
     for (size_t i = 0; i < count; ++i) {
-        const uint16_t chain = chain_of(program, fates[i]);
+        const uint16_t chain = chain_of(program, verdicts[i]);
         if (chain == chain::kNoChain) {
             freed_.push_back(mbufs[i]);
             continue;
@@ -38,31 +38,31 @@ void Worker::deliver_classified(const chain::Program& program, ChainCounters& co
         Classified& own = classified_[chain];
         if (own.mbufs.empty()) chains_of_burst_.push_back(chain);
         own.mbufs.push_back(mbufs[i]);
-        own.fates.push_back(fate_in_chain(program, fates[i]));
+        own.verdicts.push_back(verdict_in_chain(program, verdicts[i]));
     }
     for (const uint16_t chain : chains_of_burst_) {
         Classified& own = classified_[chain];
-        deliver(*program.parts[chain].chain, counters.of_chain(chain), own.mbufs.data(), own.fates.data(),
+        deliver(*program.parts[chain].chain, counters.of_chain(chain), own.mbufs.data(), own.verdicts.data(),
                 own.mbufs.size());
         own.mbufs.clear();
-        own.fates.clear();
+        own.verdicts.clear();
     }
     chains_of_burst_.clear();
     finish_delivery();
 }
 
-void Worker::deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, const Fate* fates,
-                     size_t count) {
-    if (program.classifier != nullptr) return deliver_classified(program, counters, mbufs, fates, count);
-    // Neighbours mostly share their fate.
+void Worker::deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
+                     const Verdict* verdicts, size_t count) {
+    if (program.classifier != nullptr) return deliver_classified(program, counters, mbufs, verdicts, count);
+    // Neighbours mostly share their verdict.
     for (size_t first = 0, next = 0; first < count; first = next) {
-        const Fate& fate = fates[first];
+        const Verdict& verdict = verdicts[first];
         next = first + 1;
-        while (next < count && fates[next].target == fate.target && fates[next].node == fate.node &&
-               fates[next].out_port == fate.out_port &&
-               (fate.node != kNoNode || fates[next].decision.outcome == fate.decision.outcome))
+        while (next < count && verdicts[next].target == verdict.target && verdicts[next].node == verdict.node &&
+               verdicts[next].out_port == verdict.out_port &&
+               (verdict.node != kNoNode || verdicts[next].decision.outcome == verdict.decision.outcome))
             ++next;
-        deliver_alike(program, counters, {mbufs + first, next - first}, fates + first);
+        deliver_alike(program, counters, {mbufs + first, next - first}, verdicts + first);
     }
     finish_delivery();
 }
@@ -77,25 +77,25 @@ void Worker::finish_delivery() {
 }
 
 /// The port that a packet leaves by whose chain has reached its output.
-uint16_t Worker::output_of(const chain::Program& program, const Fate& fate) const {
-    return fate.out_port != kNoPort && fate.out_port < outgoing_.size() ? fate.out_port : program.output;
+uint16_t Worker::output_of(const chain::Program& program, const Verdict& verdict) const {
+    return verdict.out_port != kNoPort && verdict.out_port < outgoing_.size() ? verdict.out_port : program.output;
 }
 
-/// The fates differ in their decisions' details at most.
+/// The verdicts differ in their decisions' details at most.
 void Worker::deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs,
-                           const Fate* fates) {
+                           const Verdict* verdicts) {
     using Kind = chain::Target::Kind;
-    const Fate& fate = fates[0];
+    const Verdict& verdict = verdicts[0];
     const auto release = [&] { freed_.insert(freed_.end(), mbufs.begin(), mbufs.end()); };
-    switch (fate.target.kind) {
+    switch (verdict.target.kind) {
         case Kind::output: {
-            if (is_port_set(fate.out_port)) {
-                if (fate.out_port & kPortSetPunt)
-                    for (size_t i = 0; i < mbufs.size(); ++i) punt_copy(program, counters, mbufs[i], fates[i]);
-                send_by_all(counters, mbufs, fate.out_port);
+            if (is_port_set(verdict.out_port)) {
+                if (verdict.out_port & kPortSetPunt)
+                    for (size_t i = 0; i < mbufs.size(); ++i) punt_copy(program, counters, mbufs[i], verdicts[i]);
+                send_by_all(counters, mbufs, verdict.out_port);
                 break;
             }
-            const uint16_t port = output_of(program, fate);
+            const uint16_t port = output_of(program, verdict);
             if (port != kNoPort) {
                 outgoing_[port].add(mbufs, &counters);
             } else {
@@ -104,14 +104,14 @@ void Worker::deliver_alike(const chain::Program& program, ChainCounters& counter
             }
             break;
         }
-        case Kind::port: outgoing_[fate.target.value].add(mbufs, &counters); break;
+        case Kind::port: outgoing_[verdict.target.value].add(mbufs, &counters); break;
         case Kind::chain:
             counters.passed_on.add(mbufs.size());
-            pass_on(fate.target.value, mbufs);
+            pass_on(verdict.target.value, mbufs);
             break;
         case Kind::punt:
-            if (nf::PuntTaker* const taker = program.nodes[fate.node].nf->punt_taker()) {
-                for (size_t i = 0; i < mbufs.size(); ++i) punt(counters, mbufs[i], *taker, fates[i].decision);
+            if (nf::PuntTaker* const taker = program.nodes[verdict.node].nf->punt_taker()) {
+                for (size_t i = 0; i < mbufs.size(); ++i) punt(counters, mbufs[i], *taker, verdicts[i].decision);
                 break;
             }
             if (program.punt_port == kNoPort) {
@@ -124,15 +124,15 @@ void Worker::deliver_alike(const chain::Program& program, ChainCounters& counter
             break;
         case Kind::drop:
         case Kind::node:
-            count_drops(counters, fate, mbufs.size());
+            count_drops(counters, verdict, mbufs.size());
             release();
             break;
     }
 }
 
-void Worker::count_drops(ChainCounters& counters, const Fate& fate, size_t count) {
-    if (fate.node == kNoNode) counters.exit_drops[std::min(fate.decision.outcome, kExitDropCount - 1)].add(count);
-    else if (fate.node != kParserNode) counters.dropped_by_nf.add(count);  // the parser's are counted where it is
+void Worker::count_drops(ChainCounters& counters, const Verdict& verdict, size_t count) {
+    if (verdict.node == kNoNode) counters.exit_drops[std::min(verdict.decision.outcome, kExitDropCount - 1)].add(count);
+    else if (verdict.node != kParserNode) counters.dropped_by_nf.add(count);  // the parser's are counted where it is
 }
 
 void Worker::punt(ChainCounters& counters, rte_mbuf* mbuf, nf::PuntTaker& taker, const Decision& decision) {
@@ -146,7 +146,7 @@ void Worker::punt(ChainCounters& counters, rte_mbuf* mbuf, nf::PuntTaker& taker,
 
 /// A copy for whoever takes the punts of the NF that wanted it: the chain's first that has somebody; else for the punt
 /// port.
-void Worker::punt_copy(const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf, const Fate& fate) {
+void Worker::punt_copy(const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf, const Verdict& verdict) {
     counters.copied.add(1);
     rte_mbuf* const copy = rte_pktmbuf_copy(mbuf, mbuf->pool, 0, mbuf->pkt_len);
     if (copy == nullptr) return counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(1);
@@ -155,7 +155,8 @@ void Worker::punt_copy(const chain::Program& program, ChainCounters& counters, r
         nf::PuntTaker* const taker = program.nodes[node].nf->punt_taker();
         if (taker == nullptr) continue;
         const uint64_t before = counters.punted.get();
-        punt(counters, copy, *taker, fate.node == node ? fate.decision : Decision{kNoDetail, fate.decision.outcome});
+        punt(counters, copy, *taker,
+             verdict.node == node ? verdict.decision : Decision{kNoDetail, verdict.decision.outcome});
         return counters.punted_copies.add(counters.punted.get() - before);
     }
     if (program.punt_port == kNoPort) {
@@ -198,19 +199,19 @@ void Worker::Outgoing::remove(size_t count) {
     runs.erase(runs.begin(), runs.begin() + static_cast<ptrdiff_t>(whole));
 }
 
-/// Offers a port what waits for it until it takes no more. The rest stays for the next turn, and is dropped by name
-/// when the port has taken nothing for too long.
+/// Offers a port what waits for it until it takes no more. The rest stays for the next iteration, and is dropped by
+/// name when the port has taken nothing for too long.
 void Worker::send_out(uint16_t port_index) {
     Outgoing& outgoing = outgoing_[port_index];
     io::Port& port = *runtime_.ports_[port_index];
     size_t taken = 0;
     {
-        std::unique_lock<TurnLock> shared_queue;
+        std::unique_lock<SpinLock> shared_queue;
         if (runtime_.send_locks_[port_index]) shared_queue = std::unique_lock(*runtime_.send_locks_[port_index]);
-        for (const Outgoing::Run& run : outgoing.runs) {
-            const size_t of_run = offer(port, std::span(outgoing.mbufs).subspan(taken, run.count), run.sender);
+        for (const Outgoing::Run& block : outgoing.runs) {
+            const size_t of_run = offer(port, std::span(outgoing.mbufs).subspan(taken, block.count), block.sender);
             taken += of_run;
-            if (of_run < run.count) break;
+            if (of_run < block.count) break;
         }
     }
     if (taken == outgoing.mbufs.size()) {
@@ -236,8 +237,9 @@ bool Worker::gives_up(const io::Port& port, Outgoing& outgoing) {
 }
 
 void Worker::drop_unsent(Outgoing& outgoing) {
-    for (const Outgoing::Run& run : outgoing.runs)
-        if (run.sender != nullptr) run.sender->exit_drops[static_cast<size_t>(ExitDrop::transmit_full)].add(run.count);
+    for (const Outgoing::Run& block : outgoing.runs)
+        if (block.sender != nullptr)
+            block.sender->exit_drops[static_cast<size_t>(ExitDrop::transmit_full)].add(block.count);
     if (!outgoing.mbufs.empty())
         rte_pktmbuf_free_bulk(outgoing.mbufs.data(), static_cast<unsigned>(outgoing.mbufs.size()));
     outgoing.mbufs.clear();
@@ -260,7 +262,7 @@ size_t Worker::offer(io::Port& port, std::span<rte_mbuf* const> mbufs, ChainCoun
     size_t all = 0;
     while (all < mbufs.size()) {
         // The port owns what it takes, so bytes are counted before.
-        const auto asked = mbufs.subspan(all, std::min(mbufs.size() - all, kMostOffered));
+        const auto asked = mbufs.subspan(all, std::min(mbufs.size() - all, kMaxOffered));
         const uint64_t bytes = bytes_of(asked);
         const uint16_t taken = port.send(queue, const_cast<rte_mbuf**>(asked.data()),
                                          static_cast<uint16_t>(asked.size()));
@@ -275,46 +277,46 @@ size_t Worker::offer(io::Port& port, std::span<rte_mbuf* const> mbufs, ChainCoun
 }
 
 /// Frames go on without mbufs where they are dropped, and where their port can send them so.
-void Worker::deliver_frames(const chain::Program& program, ChainCounters& counters, const io::FrameRun& run,
-                            std::span<const io::FramePieces> frames, const Fate& fate,
+void Worker::deliver_frames(const chain::Program& program, ChainCounters& counters, const io::ReceiveBlock& block,
+                            std::span<const io::FramePieces> frames, const Verdict& verdict,
                             const device::PacketResult* results) {
     using Kind = chain::Target::Kind;
     if (program.classifier != nullptr) {
-        const uint16_t chain = chain_of(program, fate);
+        const uint16_t chain = chain_of(program, verdict);
         if (chain == chain::kNoChain) return;  // as it was counted
-        return deliver_frames(*program.parts[chain].chain, counters.of_chain(chain), run, frames,
-                              fate_in_chain(program, fate), results);
+        return deliver_frames(*program.parts[chain].chain, counters.of_chain(chain), block, frames,
+                              verdict_in_chain(program, verdict), results);
     }
-    if (fate.target.kind == Kind::drop || fate.target.kind == Kind::node) {
-        return count_drops(counters, fate, frames.size());
+    if (verdict.target.kind == Kind::drop || verdict.target.kind == Kind::node) {
+        return count_drops(counters, verdict, frames.size());
     }
     uint16_t port = kNoPort;
-    if (fate.target.kind == Kind::port) port = fate.target.value;
-    if (fate.target.kind == Kind::output && !is_port_set(fate.out_port)) port = output_of(program, fate);
-    if (port != kNoPort && runtime_.ports_[port]->sends_frames()) return send_frames(port, run, frames, counters);
+    if (verdict.target.kind == Kind::port) port = verdict.target.value;
+    if (verdict.target.kind == Kind::output && !is_port_set(verdict.out_port)) port = output_of(program, verdict);
+    if (port != kNoPort && runtime_.ports_[port]->sends_frames()) return send_frames(port, block, frames, counters);
     for (size_t i = 0; i < frames.size(); ++i) {
-        rte_mbuf* const copy = copy_of(run, frames[i]);
+        rte_mbuf* const copy = copy_of(block, frames[i]);
         if (copy == nullptr) {
             counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(1);
             continue;
         }
-        Fate own = fate;
-        if (fate.node < program.nodes.size()) own.decision.detail = detail_of(results[frames[i].index].detail);
+        Verdict own = verdict;
+        if (verdict.node < program.nodes.size()) own.decision.detail = detail_of(results[frames[i].index].detail);
         deliver_alike(program, counters, std::span(&copy, 1), &own);
     }
     finish_delivery();
 }
 
-void Worker::send_frames(uint16_t port_index, const io::FrameRun& run, std::span<const io::FramePieces> frames,
+void Worker::send_frames(uint16_t port_index, const io::ReceiveBlock& block, std::span<const io::FramePieces> frames,
                          ChainCounters& sender) {
     Outgoing& outgoing = outgoing_[port_index];
     if (!outgoing.mbufs.empty()) send_out(port_index);  // those came first
     io::Port& port = *runtime_.ports_[port_index];
     if (outgoing.mbufs.empty()) {
-        std::unique_lock<TurnLock> shared_queue;
+        std::unique_lock<SpinLock> shared_queue;
         if (runtime_.send_locks_[port_index]) shared_queue = std::unique_lock(*runtime_.send_locks_[port_index]);
         while (!frames.empty()) {
-            const io::SentFrames sent = port.send_frames(send_queue(port), run, frames);
+            const io::SentFrames sent = port.send_frames(send_queue(port), block, frames);
             if (sent.frames == 0) break;
             sender.sent_packets.add(sent.frames);
             sender.sent_bytes.add(sent.bytes);
@@ -327,7 +329,7 @@ void Worker::send_frames(uint16_t port_index, const io::FrameRun& run, std::span
     }
     // What waits does so in packets of its own: the frames' memory is the port's again that received them.
     for (const io::FramePieces& frame : frames) {
-        rte_mbuf* const copy = copy_of(run, frame);
+        rte_mbuf* const copy = copy_of(block, frame);
         if (copy != nullptr) outgoing.add({&copy, 1}, &sender);
         else sender.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(1);
     }
@@ -346,8 +348,8 @@ rte_mbuf* Worker::buffer_of(const io::PacketPool& pool) {
     return buffer;
 }
 
-rte_mbuf* Worker::copy_of(const io::FrameRun& run, const io::FramePieces& frame) {
-    const io::PacketPool* const pool = pools_[run.port];
+rte_mbuf* Worker::copy_of(const io::ReceiveBlock& block, const io::FramePieces& frame) {
+    const io::PacketPool* const pool = pools_[block.port];
     rte_mbuf* const copy = pool != nullptr ? buffer_of(*pool) : nullptr;
     if (copy == nullptr) return nullptr;
     const uint32_t length = frame.bytes();
@@ -358,16 +360,16 @@ rte_mbuf* Worker::copy_of(const io::FrameRun& run, const io::FramePieces& frame)
     copy->data_off = static_cast<uint16_t>(std::min<uint32_t>(pool->headroom_bytes(), copy->buf_len - length));
     copy->data_len = static_cast<uint16_t>(length);
     copy->pkt_len = length;
-    copy->port = run.port;
-    io::set_packet_metadata(copy, run.timestamp_ns(frame.index), run.number(frame.index));
+    copy->port = block.port;
+    io::set_packet_metadata(copy, block.timestamp_ns(frame.index), block.number(frame.index));
     auto* const data = rte_pktmbuf_mtod(copy, uint8_t*);
     std::copy_n(frame.head, frame.head_bytes, data);
     std::copy_n(frame.rest, frame.rest_bytes, data + frame.head_bytes);
     return copy;
 }
 
-void Worker::give_back(const io::FrameRun& run) {
-    runtime_.ports_[run.port]->give_back(static_cast<uint16_t>(index_), run.count);
+void Worker::give_back(const io::ReceiveBlock& block) {
+    runtime_.ports_[block.port]->give_back(static_cast<uint16_t>(index_), block.count);
 }
 
 void Worker::flush() {

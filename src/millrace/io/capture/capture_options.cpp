@@ -43,10 +43,10 @@ void check_capture(const CaptureOptions& options, const PortPlan& plan) {
 }
 
 uint32_t longest_frame_of(CaptureReader& reader, const CaptureOptions& options, const PortPlan& plan) {
-    constexpr uint64_t kMostScanned = uint64_t{1} << 30;
+    constexpr uint64_t kMaxScanned = uint64_t{1} << 30;
     constexpr uint32_t kLeastUnread = 16384;
     if (plan.max_frame_bytes != 0) return plan.max_frame_bytes;
-    const CaptureScan scan = scan_capture(reader, kMostScanned);
+    const CaptureScan scan = scan_capture(reader, kMaxScanned);
     uint32_t longest = options.pad ? scan.longest_wire_bytes : scan.longest_bytes;
     if (!scan.all_ethernet && options.synthesise) longest += static_cast<uint32_t>(EthernetHead{}.bytes.size());
     if (!scan.complete) longest = std::max(longest, kLeastUnread);

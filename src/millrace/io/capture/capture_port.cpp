@@ -27,7 +27,7 @@ void CapturePort::load(CaptureReader& reader) {
             continue;
         }
         const uint64_t offset = bytes_.size();
-        if (offset + frame.length > kMostBytes)
+        if (offset + frame.length > kMaxBytes)
             throw ConfigError(Diagnostic{options_.where, options_.path + ": holds more than 8 GiB of frames",
                                          "read it with 'pcap' instead"});
         bytes_.resize(offset + frame.length);

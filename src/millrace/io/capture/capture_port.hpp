@@ -15,7 +15,7 @@ namespace millrace::io {
 class CapturePort : public Port {
 public:
     /// Captures above this many bytes of frames are refused.
-    static constexpr uint64_t kMostBytes = uint64_t{8} << 30;
+    static constexpr uint64_t kMaxBytes = uint64_t{8} << 30;
 
     CapturePort(PortInfo info, const CaptureOptions& options, CaptureReader& reader, const PoolOptions& pool);
     uint16_t receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;

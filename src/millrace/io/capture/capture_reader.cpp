@@ -40,12 +40,12 @@ constexpr size_t kPcapHeaderBytes = 24, kPcapSnapLengthAt = 16;
 /// are there, so the header is made to allow the most that libpcap takes.
 void lift_snap_length(std::vector<uint8_t>& head) {
     constexpr uint32_t kMagics[] = {0xa1b2c3d4, 0xa1b23c4d, 0xa1b2cd34};  // us, ns, and Linux of the nineties
-    constexpr uint32_t kMost = 262144;
+    constexpr uint32_t kMax = 262144;
     if (head.size() < kPcapHeaderBytes) return;
     for (const uint32_t magic : kMagics) {
-        if (load_be32(head.data()) == magic) store_be32(head.data() + kPcapSnapLengthAt, kMost);
+        if (load_be32(head.data()) == magic) store_be32(head.data() + kPcapSnapLengthAt, kMax);
         if (load_be32(head.data()) == __builtin_bswap32(magic))
-            store_be32(head.data() + kPcapSnapLengthAt, __builtin_bswap32(kMost));
+            store_be32(head.data() + kPcapSnapLengthAt, __builtin_bswap32(kMax));
     }
 }
 
@@ -117,8 +117,8 @@ bool CaptureReader::next_pcap(CaptureRecord& record, std::string& why) {
         return false;
     }
     // Times before the epoch or far behind our age are a damaged header: they must not overflow.
-    constexpr int64_t kMostSeconds = int64_t{1} << 33;
-    const int64_t seconds = std::clamp<int64_t>(header->ts.tv_sec, 0, kMostSeconds);
+    constexpr int64_t kMaxSeconds = int64_t{1} << 33;
+    const int64_t seconds = std::clamp<int64_t>(header->ts.tv_sec, 0, kMaxSeconds);
     const int64_t nanoseconds = std::clamp<int64_t>(header->ts.tv_usec, 0, 999'999'999);
     record.timestamp_ns = static_cast<uint64_t>(seconds) * 1'000'000'000 + static_cast<uint64_t>(nanoseconds);
     record.bytes = {bytes, header->caplen};

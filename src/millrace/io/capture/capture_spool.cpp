@@ -38,9 +38,9 @@ bool CaptureSpool::write_some() {
     size_t count = 0;
     while (count < packets.size() && waiting_.take(packets[count])) ++count;
     for (size_t i = 0; i < count; ++i) {
-        std::array<std::span<const uint8_t>, kMostSegments> pieces;
+        std::array<std::span<const uint8_t>, kMaxSegments> pieces;
         size_t n = 0;
-        for (const rte_mbuf* segment = packets[i]; segment != nullptr && n < kMostSegments; segment = segment->next)
+        for (const rte_mbuf* segment = packets[i]; segment != nullptr && n < kMaxSegments; segment = segment->next)
             pieces[n++] = {rte_pktmbuf_mtod(segment, const uint8_t*), segment->data_len};
         writer_->write(packet_timestamp_ns(packets[i]), std::span(pieces.data(), n));
     }

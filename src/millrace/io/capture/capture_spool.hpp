@@ -18,14 +18,14 @@ namespace millrace::io {
 /// packets here neither locks nor writes nor waits.
 class CaptureSpool {
 public:
-    static constexpr uint16_t kMostSegments = 64;  ///< of a packet
+    static constexpr uint16_t kMaxSegments = 64;  ///< of a packet
 
     explicit CaptureSpool(std::unique_ptr<CaptureWriter> writer);
     ~CaptureSpool() { close(); }
     CaptureSpool(const CaptureSpool&) = delete;
     CaptureSpool& operator=(const CaptureSpool&) = delete;
 
-    /// Takes a packet, of at most kMostSegments; false while the file takes them slower than they come. Any thread.
+    /// Takes a packet, of at most kMaxSegments; false while the file takes them slower than they come. Any thread.
     bool put(rte_mbuf* packet);
     /// Returns when all that was put before is with the kernel.
     void flush();

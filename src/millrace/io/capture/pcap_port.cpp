@@ -93,7 +93,7 @@ uint16_t PcapPort::receive(uint16_t, rte_mbuf** mbufs, uint16_t count) {
 
 uint16_t PcapPort::send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) {
     for (uint16_t i = 0; i < count; ++i) {
-        if (mbufs[i]->nb_segs <= CaptureSpool::kMostSegments) {
+        if (mbufs[i]->nb_segs <= CaptureSpool::kMaxSegments) {
             if (!output_->put(mbufs[i])) return i;
             continue;
         }

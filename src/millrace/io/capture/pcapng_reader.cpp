@@ -28,10 +28,10 @@ uint64_t resolution(uint8_t value) {
 }
 
 uint64_t to_ns(uint64_t ticks, uint64_t units_per_second, int64_t offset_seconds) {
-    constexpr __int128 kMost = static_cast<__int128>(1) << 63;
+    constexpr __int128 kMax = static_cast<__int128>(1) << 63;
     __int128 ns = static_cast<__int128>(static_cast<unsigned __int128>(ticks) * 1'000'000'000u / units_per_second);
     ns += static_cast<__int128>(offset_seconds) * 1'000'000'000;
-    return static_cast<uint64_t>(std::clamp<__int128>(ns, 0, kMost));
+    return static_cast<uint64_t>(std::clamp<__int128>(ns, 0, kMax));
 }
 
 }  // namespace

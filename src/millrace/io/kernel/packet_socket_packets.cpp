@@ -146,7 +146,7 @@ uint16_t PacketSocketPort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint
     return static_cast<uint16_t>(n);
 }
 
-FrameRun PacketSocketPort::receive_run(uint16_t queue_number, uint32_t most) {
+ReceiveBlock PacketSocketPort::receive_block(uint16_t queue_number, uint32_t most) {
     Queue& queue = *queues_[queue_number];
     const uint64_t before = queue.received;
     uint64_t first_ns = 0;
@@ -157,12 +157,12 @@ FrameRun PacketSocketPort::receive_run(uint16_t queue_number, uint32_t most) {
         if (first_ns != 0) add(queue.starved, 1);
         return {};
     }
-    FrameRun run = queue.log->take();
-    run.port = info_.index;
-    run.first_number = queue_number + 1u + before * info_.receive_queues;
-    run.number_step = info_.receive_queues;
-    run.first_ns = first_ns;
-    return run;
+    ReceiveBlock block = queue.log->take();
+    block.port = info_.index;
+    block.first_number = queue_number + 1u + before * info_.receive_queues;
+    block.number_step = info_.receive_queues;
+    block.first_ns = first_ns;
+    return block;
 }
 
 /// Sends the first of `count` frames and returns how many it is done with. `pieces_of` fills in where a frame lies and
@@ -178,7 +178,7 @@ uint32_t PacketSocketPort::send_all(uint16_t queue_number, uint32_t count, const
         return count;
     }
     const uint32_t most_bytes = mtu();
-    std::array<iovec, SendQueue::kMostPieces> pieces;
+    std::array<iovec, SendQueue::kMaxPieces> pieces;
     uint32_t done = 0;
     for (bool goes_on = true; goes_on && done < count;) {
         SendResult result;
@@ -205,7 +205,7 @@ uint32_t PacketSocketPort::send_all(uint16_t queue_number, uint32_t count, const
 }
 
 uint16_t PacketSocketPort::send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) {
-    const auto pieces_of = [&](uint32_t i, std::array<iovec, SendQueue::kMostPieces>& pieces) {
+    const auto pieces_of = [&](uint32_t i, std::array<iovec, SendQueue::kMaxPieces>& pieces) {
         if (mbufs[i]->nb_segs > pieces.size()) return std::pair{size_t{0}, uint32_t{0}};
         size_t n = 0;
         for (rte_mbuf* segment = mbufs[i]; segment != nullptr; segment = segment->next)
@@ -216,9 +216,9 @@ uint16_t PacketSocketPort::send(uint16_t queue, rte_mbuf** mbufs, uint16_t count
     return static_cast<uint16_t>(send_all(queue, count, pieces_of, release));
 }
 
-SentFrames PacketSocketPort::send_frames(uint16_t queue, const FrameRun&, std::span<const FramePieces> frames) {
+SentFrames PacketSocketPort::send_frames(uint16_t queue, const ReceiveBlock&, std::span<const FramePieces> frames) {
     SentFrames sent;
-    const auto pieces_of = [&](uint32_t i, std::array<iovec, SendQueue::kMostPieces>& pieces) {
+    const auto pieces_of = [&](uint32_t i, std::array<iovec, SendQueue::kMaxPieces>& pieces) {
         pieces[0] = {const_cast<uint8_t*>(frames[i].head), frames[i].head_bytes};
         pieces[1] = {const_cast<uint8_t*>(frames[i].rest), frames[i].rest_bytes};
         return std::pair{frames[i].rest_bytes != 0 ? size_t{2} : size_t{1}, frames[i].bytes()};

@@ -14,7 +14,7 @@ OpenPort plan_packet_socket(const PortPlan& plan) {
                         ? static_cast<uint32_t>(plan.options.integer_or("descriptors", 0, 32, 1 << 20))
                         : 0;
     if (const auto layout = plan.options.find("layout"))
-        options.side_by_side = layout->choice({"buffers", "side-by-side"}) == 1;
+        options.contiguous = layout->choice({"buffers", "contiguous"}) == 1;
     options.max_frame_bytes = plan.max_frame_bytes;
     PortInfo info = plan.info;
     info.detail = options.interface;

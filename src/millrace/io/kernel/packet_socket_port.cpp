@@ -43,7 +43,7 @@ PacketSocketPort::PacketSocketPort(PortInfo info, const PacketSocketOptions& opt
         auto queue = std::make_unique<Queue>();
         queue->out = std::make_unique<SendQueue>(interface, options_.past_queueing);
         queue->whole = std::make_unique_for_overwrite<uint8_t[]>(kWholeFront + kWholeBytes);
-        if (options_.side_by_side)
+        if (options_.contiguous)
             queue->log = std::make_unique<FrameLog>(pool.packets,
                                                     std::min(size_t{pool.packets} * pool.max_frame_bytes, kLogBytes));
         queues_.push_back(std::move(queue));

@@ -20,7 +20,7 @@ struct PacketSocketOptions {
     std::string interface;
     bool promiscuous = true;
     bool past_queueing = false;    ///< frames go to the driver, and not to the interface's queueing discipline
-    bool side_by_side = false;     ///< frames are given out in runs
+    bool contiguous = false;       ///< frames are given out in receive blocks
     uint32_t slots = 0;            ///< in each queue's ring; 0: 16 MiB of them, 4096 at most
     uint32_t max_frame_bytes = 0;  ///< 0: as the MTU is at start
 };
@@ -41,11 +41,11 @@ public:
 
     uint16_t receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
     uint16_t send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
-    bool receives_runs() const override { return options_.side_by_side; }
-    FrameRun receive_run(uint16_t queue, uint32_t most) override;
+    bool receives_blocks() const override { return options_.contiguous; }
+    ReceiveBlock receive_block(uint16_t queue, uint32_t most) override;
     void give_back(uint16_t queue, uint32_t count) override { queues_[queue]->log->give_back(count); }
     bool sends_frames() const override { return true; }
-    SentFrames send_frames(uint16_t queue, const FrameRun& run, std::span<const FramePieces> frames) override;
+    SentFrames send_frames(uint16_t queue, const ReceiveBlock& block, std::span<const FramePieces> frames) override;
 
     bool exhausted() const override { return closed_; }
     LinkState link() const override;
@@ -66,7 +66,7 @@ private:
     struct alignas(64) Queue {
         Ring* ring = nullptr;              // the worker's
         std::atomic<Ring*> next{nullptr};  // for when the interface came back: from the watch to the worker
-        std::unique_ptr<FrameLog> log;     // with `side_by_side`
+        std::unique_ptr<FrameLog> log;     // with `contiguous`
         std::unique_ptr<SendQueue> out;
         Segmenter segments;  // of the frame in `whole`
         std::unique_ptr<uint8_t[]> whole;

@@ -39,7 +39,7 @@ bool SendQueue::bind(int interface) {
 
 bool SendQueue::add(std::span<const iovec> pieces, uint32_t bytes) {
     Messages& all = *messages_;
-    if (frames_ == kMostFrames || pieces.size() > all.pieces.size() - pieces_) return false;
+    if (frames_ == kMaxFrames || pieces.size() > all.pieces.size() - pieces_) return false;
     msghdr& header = all.headers[frames_].msg_hdr;
     header.msg_iov = all.pieces.data() + pieces_;
     header.msg_iovlen = pieces.size();

@@ -28,8 +28,8 @@ struct SendResult {
 /// One thread at a time, but for `bind`.
 class SendQueue {
 public:
-    static constexpr uint32_t kMostFrames = 64;
-    static constexpr uint32_t kMostPieces = 64;  ///< of one frame
+    static constexpr uint32_t kMaxFrames = 64;
+    static constexpr uint32_t kMaxPieces = 64;  ///< of one frame
 
     /// Throws std::runtime_error with what the kernel says. `past_queueing`: frames go to the driver and not to the
     /// queueing discipline.
@@ -38,20 +38,20 @@ public:
     bool bind(int interface);
 
     /// Adds a frame of these pieces to those that `send` sends; false when that many pieces have no room any more. A
-    /// frame may have kMostPieces when it is the first.
+    /// frame may have kMaxPieces when it is the first.
     bool add(std::span<const iovec> pieces, uint32_t bytes);
-    bool is_full() const { return frames_ == kMostFrames; }
+    bool is_full() const { return frames_ == kMaxFrames; }
     uint32_t frames() const { return frames_; }
     /// Sends what was added, in order, and forgets it. Never waits.
     void send(SendResult& result);
 
 private:
     struct Messages {
-        std::array<mmsghdr, kMostFrames> headers{};
-        std::array<iovec, size_t{4} * kMostFrames> pieces{};
-        std::array<uint32_t, kMostFrames> bytes{};
+        std::array<mmsghdr, kMaxFrames> headers{};
+        std::array<iovec, size_t{4} * kMaxFrames> pieces{};
+        std::array<uint32_t, kMaxFrames> bytes{};
     };
-    static_assert(std::tuple_size_v<decltype(Messages::pieces)> >= kMostPieces);
+    static_assert(std::tuple_size_v<decltype(Messages::pieces)> >= kMaxPieces);
     bool handle(int error, uint32_t left, SendResult& result) const;
 
     Descriptor socket_;

@@ -1,4 +1,4 @@
-// A mempool whose elements come out side by side, in whatever order they went in.
+// A mempool whose elements come out at rising addresses, in whatever order they went in.
 #pragma once
 
 #include <rte_mempool.h>

@@ -10,7 +10,7 @@ namespace millrace::io {
 FrameLog::FrameLog(uint32_t frames, size_t bytes) : spots_(frames) {
     constexpr size_t kHugePage = size_t{2} << 20;
     bytes_ = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-    if (bytes_ > UINT32_MAX) throw std::runtime_error("frames side by side would take more than 4 GiB");
+    if (bytes_ > UINT32_MAX) throw std::runtime_error("contiguous frames would take more than 4 GiB");
     void* memory = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         throw std::runtime_error("no memory for " + std::to_string(bytes_ >> 20) + " MiB of frames");
@@ -38,13 +38,13 @@ uint8_t* FrameLog::add(uint16_t bytes) {
     return place;
 }
 
-FrameRun FrameLog::take() {
-    FrameRun run;
-    run.memory = memory_;
-    run.spots = &spot(taken_);
-    run.count = static_cast<uint32_t>(added_ - taken_);
+ReceiveBlock FrameLog::take() {
+    ReceiveBlock block;
+    block.memory = memory_;
+    block.spots = &spot(taken_);
+    block.count = static_cast<uint32_t>(added_ - taken_);
     taken_ = added_;
-    return run;
+    return block;
 }
 
 }  // namespace millrace::io

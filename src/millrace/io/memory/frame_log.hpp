@@ -1,16 +1,16 @@
-// Memory for frames of any length that lie side by side, in the order in which they come.
+// Memory for contiguous frames of any length, in the order in which they come.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <vector>
 
-#include "millrace/io/frame_run.hpp"
+#include "millrace/io/receive_block.hpp"
 
 namespace millrace::io {
 
-/// Frames are written one behind the other, are taken out in runs, and come back in order; then their memory is used
-/// again. One thread at a time.
+/// Frames are written one behind the other, are taken out in receive blocks, and come back in order; then their memory
+/// is used again. One thread at a time.
 class FrameLog {
 public:
     /// Room for `frames` at a time and `bytes` of them. Throws std::runtime_error when memory is short or 4 GiB are not
@@ -20,11 +20,11 @@ public:
     FrameLog(const FrameLog&) = delete;
     FrameLog& operator=(const FrameLog&) = delete;
 
-    /// Where a frame of so many bytes is to be written, which is part of the next run then. Null when there is no room,
-    /// or when the run cannot go on as memory begins anew: take the run, and ask again.
+    /// Where a frame of so many bytes is to be written, which is part of the next block then. Null when there is no
+    /// room, or when the block cannot go on as memory begins anew: take the block, and ask again.
     uint8_t* add(uint16_t bytes);
-    /// The frames that were added since the last call. Only `memory`, `spots` and `count` of the run are set.
-    FrameRun take();
+    /// The frames that were added since the last call. Only `memory`, `spots` and `count` of the block are set.
+    ReceiveBlock take();
     /// The oldest `count` of those that were taken.
     void give_back(uint32_t count) { freed_ += count; }
     /// How many are out.

@@ -12,8 +12,7 @@ FrameRing::FrameRing(std::span<const uint16_t> lengths) {
     constexpr size_t kHugePage = size_t{2} << 20;
     spots_.reserve(lengths.size());
     for (const uint16_t length : lengths) {
-        if (bytes_ > UINT32_MAX - UINT16_MAX)
-            throw std::runtime_error("frames side by side would take more than 4 GiB");
+        if (bytes_ > UINT32_MAX - UINT16_MAX) throw std::runtime_error("contiguous frames would take more than 4 GiB");
         spots_.push_back({static_cast<uint32_t>(bytes_), length});
         bytes_ += (size_t{length} + kFrameSpacing - 1) / kFrameSpacing * kFrameSpacing;
     }
@@ -27,13 +26,13 @@ FrameRing::FrameRing(std::span<const uint16_t> lengths) {
 
 FrameRing::~FrameRing() { munmap(memory_, bytes_); }
 
-FrameRun FrameRing::take(uint32_t at, uint32_t most) {
-    FrameRun run;
-    run.memory = memory_;
-    run.spots = spots_.data() + at;
-    run.count = std::min({most, frames() - at, frames() - out_});
-    out_ += run.count;
-    return run;
+ReceiveBlock FrameRing::take(uint32_t at, uint32_t most) {
+    ReceiveBlock block;
+    block.memory = memory_;
+    block.spots = spots_.data() + at;
+    block.count = std::min({most, frames() - at, frames() - out_});
+    out_ += block.count;
+    return block;
 }
 
 }  // namespace millrace::io

@@ -1,11 +1,11 @@
-// Memory for frames that lie side by side.
+// Memory for contiguous frames.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <vector>
 
-#include "millrace/io/frame_run.hpp"
+#include "millrace/io/receive_block.hpp"
 
 namespace millrace::io {
 
@@ -26,8 +26,8 @@ public:
     std::span<uint8_t> memory() const { return {memory_, bytes_}; }
 
     /// At most `most` frames from place `at` on, fewer at the ring's end and where others are still out. Only `memory`,
-    /// `spots` and `count` of the run are set.
-    FrameRun take(uint32_t at, uint32_t most);
+    /// `spots` and `count` of the block are set.
+    ReceiveBlock take(uint32_t at, uint32_t most);
     /// The oldest `count` that are out.
     void give_back(uint32_t count) { out_ -= count; }
     uint32_t out() const { return out_; }

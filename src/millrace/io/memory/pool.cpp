@@ -45,7 +45,7 @@ PacketPool::PacketPool(const std::string& name, const PoolOptions& options) : op
     pool_ = rte_mempool_create_empty(unique.c_str(), options.packets, static_cast<unsigned>(sizeof(rte_mbuf)) + room, 0,
                                      sizeof(rte_pktmbuf_pool_private), options.numa_node, RTE_MEMPOOL_F_NO_IOVA_CONTIG);
     if (pool_ == nullptr) fail(rte_strerror(rte_errno));
-    if (rte_mempool_set_ops_byname(pool_, address_order_ops(), options.all_in_turn ? this : nullptr) != 0)
+    if (rte_mempool_set_ops_byname(pool_, address_order_ops(), options.all_in_sequence ? this : nullptr) != 0)
         fail("its mempool driver is missing");
     rte_pktmbuf_pool_private shape{};
     shape.mbuf_data_room_size = static_cast<uint16_t>(room);

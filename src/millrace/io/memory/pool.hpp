@@ -18,13 +18,13 @@ struct PoolOptions {
     uint32_t headroom_bytes = 128;    ///< free bytes before each frame, at least RTE_PKTMBUF_HEADROOM
     uint32_t tailroom_bytes = 64;     ///< at least this much stays free behind the longest frame (ESP trailer)
     int numa_node = -1;               ///< -1: any
-    bool all_in_turn = false;  ///< buffers come into use one after the other, not those again that were in use last
+    bool all_in_sequence = false;  ///< buffers come into use one after the other, not those again that were in use last
 };
 
 /// An rte_mempool of single-segment mbufs in one piece of memory: element i begins at
 /// `base() + i * stride()` (its rte_mbuf structure; the frame's bytes follow at a constant distance). Free
-/// ones come into use lowest address first, unless `all_in_turn`, in whatever order they were freed: so a burst lies at
-/// rising addresses, `stride` apart, and a GPU's copy engine moves it as a few strided runs.
+/// ones come into use lowest address first, unless `all_in_sequence`, in whatever order they were freed: so a burst
+/// lies at rising addresses, `stride` apart, and a GPU's copy engine moves it as a few strided runs.
 ///
 /// The memory is EAL's huge pages when EAL has them (so that NICs can reach it); else it is mapped for
 /// itself, with transparent huge pages if the kernel gives them, and costs nothing from EAL's share.

@@ -17,7 +17,7 @@ using Restore = SourceOptions::Restore;
 
 constexpr uint16_t kPrefetchAhead = 12;
 constexpr uint64_t kBurstsBetweenLooks = 64;
-/// Where frames lie side by side, buffers are for what can't use them there.
+/// Where frames are contiguous, buffers are for what can't use them there.
 constexpr uint32_t kFewBuffers = 4096;
 
 /// What receivers set in an mbuf, by two wide stores as NIC drivers do it: data_off, refcnt, nb_segs, port and
@@ -57,13 +57,13 @@ SourcePort::SourcePort(PortInfo info, const TrafficSpec& spec, const SourceOptio
             PoolOptions own = pool;
             own.packets = std::max(pool.packets / active_queues_, 1u);
             const uint32_t in_ring = own.packets;
-            if (options.side_by_side) own.packets = std::min(own.packets, kFewBuffers);
-            own.all_in_turn = options.restore == Restore::nothing;  // each holds a frame of its own
+            if (options.contiguous) own.packets = std::min(own.packets, kFewBuffers);
+            own.all_in_sequence = options.restore == Restore::nothing;  // each holds a frame of its own
             queue->pool = std::make_unique<PacketPool>(info_.name, own);
             queue->frames = make_frames(spec, q, active_queues_, one_payload);
             if (one_payload) fill_payloads(*queue);
             if (options.restore == Restore::nothing && !queue->frames.templates.empty()) fill_frames(*queue);
-            if (options.side_by_side) fill_ring(*queue, in_ring);
+            if (options.contiguous) fill_ring(*queue, in_ring);
             if (options.count)
                 queue->limit = *options.count / active_queues_ + (q < *options.count % active_queues_ ? 1 : 0);
             queue->done = queue->limit == 0 || queue->frames.templates.empty();
@@ -95,7 +95,7 @@ void SourcePort::fill_frames(Queue& queue) {
         queue.lengths[i] = static_cast<uint16_t>(queue.frames.templates[made].length);
         queue.frames.write(made, reinterpret_cast<uint8_t*>(pool.at(i) + 1) + pool.headroom_bytes());
     }
-    queue.remembered.reserve(kMostRemembered);
+    queue.remembered.reserve(kMaxRemembered);
 }
 
 void SourcePort::fill_ring(Queue& queue, uint32_t least) {
@@ -202,7 +202,7 @@ uint16_t SourcePort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint16_t c
         case Restore::headers: bytes = dress_burst<Restore::headers>(queue_number, mbufs, count); break;
         case Restore::nothing:
             bytes = dress_burst<Restore::nothing>(queue_number, mbufs, count);
-            if (queue.remembered.size() < kMostRemembered)
+            if (queue.remembered.size() < kMaxRemembered)
                 remember(queue, uint64_t{queue_number} + 1 + queue.sent * active_queues_, mbufs, count);
             if (queue.bursts++ % kBurstsBetweenLooks == 0) {
                 const rte_mbuf* looked_at = mbufs[queue.bursts / kBurstsBetweenLooks % count];
@@ -219,34 +219,34 @@ uint16_t SourcePort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint16_t c
     return count;
 }
 
-FrameRun SourcePort::receive_run(uint16_t queue_number, uint32_t most) {
+ReceiveBlock SourcePort::receive_block(uint16_t queue_number, uint32_t most) {
     Queue& queue = *queues_[queue_number];
     if (queue.done.load(std::memory_order_relaxed)) return {};
     most = allowed(queue_number, most);
     if (most == 0) return {};
     FrameRing& ring = *queue.ring;
     const auto at = static_cast<uint32_t>(queue.sent % ring.frames());
-    FrameRun run = ring.take(at, most);
-    if (run.count == 0) {
+    ReceiveBlock block = ring.take(at, most);
+    if (block.count == 0) {
         queue.starved.store(queue.starved.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
         return {};
     }
-    run.port = info_.index;
-    run.first_number = uint64_t{queue_number} + 1 + queue.sent * active_queues_;
-    run.number_step = active_queues_;
-    run.first_ns = wall_clock_ns() - queue.pacer.age_ns(0);
-    run.interval_ns = queue.pacer.interval_ns();
+    block.port = info_.index;
+    block.first_number = uint64_t{queue_number} + 1 + queue.sent * active_queues_;
+    block.number_step = active_queues_;
+    block.first_ns = wall_clock_ns() - queue.pacer.age_ns(0);
+    block.interval_ns = queue.pacer.interval_ns();
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < run.count; ++i) bytes += run.spots[i].length;
+    for (uint32_t i = 0; i < block.count; ++i) bytes += block.spots[i].length;
     if (queue.bursts++ % kBurstsBetweenLooks == 0) {
-        const uint32_t looked_at = at + static_cast<uint32_t>(queue.bursts / kBurstsBetweenLooks % run.count);
+        const uint32_t looked_at = at + static_cast<uint32_t>(queue.bursts / kBurstsBetweenLooks % block.count);
         if (!holds(ring.frame(looked_at), queue.frames, looked_at % queue.frames.templates.size())) {
             queue.changed_buffer.store(looked_at, std::memory_order_relaxed);
             queue.done.store(true, std::memory_order_release);
         }
     }
-    sent(queue_number, run.count, bytes);
-    return run;
+    sent(queue_number, block.count, bytes);
+    return block;
 }
 
 /// Counts what has been given out.
@@ -260,7 +260,7 @@ void SourcePort::sent(uint16_t queue_number, uint32_t count, uint64_t bytes) {
 
 /// Which frames the sample's packets were; the burst's first has `number`.
 void SourcePort::remember(Queue& queue, uint64_t number, rte_mbuf* const* mbufs, uint16_t count) const {
-    for (uint16_t i = 0; i < count && queue.remembered.size() < kMostRemembered; ++i, number += active_queues_)
+    for (uint16_t i = 0; i < count && queue.remembered.size() < kMaxRemembered; ++i, number += active_queues_)
         if (in_sample(number))
             queue.remembered.emplace_back(number, template_in(queue, queue.pool->index_of(mbufs[i])));
 }
@@ -316,7 +316,7 @@ PortCounters SourcePort::counters() const {
 std::string SourcePort::trouble() const {
     for (const auto& queue : queues_)
         if (const uint32_t buffer = queue->changed_buffer.load(std::memory_order_relaxed); buffer != UINT32_MAX)
-            return options_.side_by_side
+            return options_.contiguous
                        ? "somebody has written into received frame " + std::to_string(buffer) + ", which nobody may"
                        : "'restore: nothing' asks that nobody writes into receive buffers, but buffer " +
                              std::to_string(buffer) +
@@ -357,13 +357,12 @@ OpenPort plan_source(const PortPlan& plan) {
         if (source.packets_per_second < 1) rate->fail("the rate is in packets a second", "write max, or such as 1M");
     }
     source.descriptors = static_cast<uint32_t>(options.integer_or("descriptors", 0, 0, 1 << 20));
-    if (const auto layout = options.find("layout"))
-        source.side_by_side = layout->choice({"buffers", "side-by-side"}) == 1;
+    if (const auto layout = options.find("layout")) source.contiguous = layout->choice({"buffers", "contiguous"}) == 1;
     if (const auto restore = options.find("restore")) {
         static constexpr Restore kNamed[] = {Restore::all, Restore::headers, Restore::nothing};
         source.restore = kNamed[restore->choice({"all", "headers", "nothing"})];
-        if (source.side_by_side)
-            restore->fail("frames that lie side by side are not written to, so that nothing is to be restored",
+        if (source.contiguous)
+            restore->fail("contiguous frames are not written to, so that nothing is to be restored",
                           "leave it out, or write 'layout: buffers'");
         if (source.restore == Restore::headers && !spec.replay_file.empty())
             restore->fail("the payloads of a capture differ from frame to frame", "write all or nothing");

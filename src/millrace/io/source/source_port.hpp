@@ -27,9 +27,9 @@ struct SourceOptions {
         nothing,  ///< only lengths and metadata, as by a NIC: frames are written into the buffers at start
     };
     Restore restore = Restore::all;
-    /// Frames lie side by side, and are given out as runs to those who take them so; nobody writes them, so that
+    /// Frames are contiguous, and given out as receive blocks to those who take them so; nobody writes them, so that
     /// nothing is to be restored. Others get them in buffers, each written anew.
-    bool side_by_side = false;
+    bool contiguous = false;
 };
 
 /// Hands out frames that were built at start. Cost of one packet: taking a buffer from the pool, copying
@@ -48,8 +48,8 @@ public:
     SourcePort(PortInfo info, const TrafficSpec& spec, const SourceOptions& options, const PoolOptions& pool);
     uint16_t receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
     uint16_t send(uint16_t, rte_mbuf**, uint16_t) override { return 0; }
-    bool receives_runs() const override { return options_.side_by_side; }
-    FrameRun receive_run(uint16_t queue, uint32_t most) override;
+    bool receives_blocks() const override { return options_.contiguous; }
+    ReceiveBlock receive_block(uint16_t queue, uint32_t most) override;
     void give_back(uint16_t queue, uint32_t count) override { queues_[queue]->ring->give_back(count); }
     bool exhausted() const override;
     double progress() const override;
@@ -66,10 +66,10 @@ public:
 
 private:
     /// Packets of the sample that a queue remembers.
-    static constexpr size_t kMostRemembered = 8192;
+    static constexpr size_t kMaxRemembered = 8192;
     struct alignas(64) Queue {
         std::unique_ptr<PacketPool> pool;
-        std::unique_ptr<FrameRing> ring;  // of frames side by side: all templates in turn, some times over
+        std::unique_ptr<FrameRing> ring;  // of contiguous frames: all templates in turn, some times over
         TrafficFrames frames;
         std::vector<uint16_t> lengths;  // with Restore::nothing: of the frame in each buffer
         uint64_t sent = 0;

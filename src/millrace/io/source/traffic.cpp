@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kStreamBytes = size_t{1} << 20;
 constexpr size_t kFewestTemplates = 1024;
-constexpr size_t kMostReplayedBytes = size_t{1} << 30;
+constexpr size_t kMaxReplayedBytes = size_t{1} << 30;
 
 /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a state of one word, so that every flow has its own.
 class FlowRandom {
@@ -200,7 +200,7 @@ TrafficFrames replay_frames(const TrafficSpec& spec, unsigned queue, unsigned qu
         made.length = ready.length;
         made.payload_at = static_cast<uint32_t>(result.stream.size());
         result.stream.insert(result.stream.end(), frame.begin() + FrameTemplate::kHeadBytes, frame.end());
-        if (result.stream.size() > kMostReplayedBytes)
+        if (result.stream.size() > kMaxReplayedBytes)
             throw ConfigError(Diagnostic{spec.replay_where, spec.replay_file + ": holds more than 1 GiB of frames",
                                          "cut it, as with editcap"});
     }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kSampleKeys = 1024;
 constexpr size_t kWarp = 32;
-constexpr uint32_t kMostClasses = 4096;  ///< that are told apart: tuple search among more is out of the question
+constexpr uint32_t kMaxClasses = 4096;  ///< that are told apart: tuple search among more is out of the question
 
 bool has_bit_vectors(unsigned words) { return words == 4 || words == 10; }
 
@@ -59,7 +59,7 @@ Classes classes_of(const std::vector<TernaryRule<Words>>& rules) {
         const uint32_t own = mask[Rule::kPorts];
         for (const uint32_t ports : parts.port_masks) {
             mask[Rule::kPorts] = own | ports;
-            if (best.size() < kMostClasses) best.try_emplace(mask, rule.position);  // the first has the lowest
+            if (best.size() < kMaxClasses) best.try_emplace(mask, rule.position);  // the first has the lowest
         }
     }
     for (const auto& [mask, position] : best) classes.best.push_back(position);
@@ -67,7 +67,7 @@ Classes classes_of(const std::vector<TernaryRule<Words>>& rules) {
     return classes;
 }
 
-/// A step of lookups side by side: the largest of what each takes counts, or with one lookup at a time its own.
+/// A step of concurrent lookups: the largest of what each takes counts, or with one lookup at a time its own.
 class Step {
 public:
     void add(double value) {

@@ -12,7 +12,7 @@ struct Firewall {
 
     static constexpr Fields reads = field::five_tuple | field::tcp_flags;
     static constexpr Fields writes = field::none;
-    /// Rules, classes or tables are looked at side by side, whatever the engine takes; see README.md.
+    /// Rules, classes or tables are looked at concurrently, whatever the engine takes; see README.md.
     static constexpr unsigned lanes = 8;
 
     struct Tables {

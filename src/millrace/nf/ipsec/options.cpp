@@ -11,7 +11,7 @@
 namespace millrace::nf::ipsec {
 namespace {
 
-constexpr size_t kMostSelectors = 4096;
+constexpr size_t kMaxSelectors = 4096;
 
 Address address_of(const Prefix& prefix) {
     return {{load_raw<uint32_t>(prefix.bytes.data()), load_raw<uint32_t>(prefix.bytes.data() + 4),
@@ -333,9 +333,9 @@ std::vector<Selector> read_selectors(const Config& map) {
                             selectors.push_back({address_of(src), mask_of(src), address_of(dst), mask_of(dst), from.low,
                                                  from.high, to.low, to.high, protocol.value, protocol.any(),
                                                  from.any() && to.any(), ipv6});
-                            if (selectors.size() > kMostSelectors)
+                            if (selectors.size() > kMaxSelectors)
                                 map.fail(
-                                    "these lists make more than " + std::to_string(kMostSelectors) + " combinations",
+                                    "these lists make more than " + std::to_string(kMaxSelectors) + " combinations",
                                     "use wider prefixes");
                         }
     if (selectors.empty()) map.fail("'src' and 'dst' are not of the same IP version, so that no packet matches");

@@ -35,7 +35,7 @@ public:
     }
 
 private:
-    /// Source and destination as they lie side by side in an IPv4 header.
+    /// Source and destination as they follow each other in an IPv4 header.
     static uint64_t both(const Address& src, const Address& dst) {
         uint8_t bytes[8];
         store_address(bytes, src, false);

@@ -20,7 +20,7 @@ struct OptionTables {
 
 inline constexpr uint32_t kSearchLimit = 3000;
 /// Most digits of a number that stands in a payload as text.
-inline constexpr uint32_t kMostDigits = 23;
+inline constexpr uint32_t kMaxDigits = 23;
 inline constexpr uint32_t kNotFound = 0xffffffffu;
 
 namespace detail {
@@ -241,7 +241,7 @@ private:
         if (at == kNotFound) return false;
         // Digits without a count go on as far as they do, up to what 64 bits hold.
         const bool open = op.count == 0 && (op.flags & Op::kString);
-        const uint32_t count = open ? smaller<uint32_t>(kMostDigits, buffer_.bytes - at) : op.count;
+        const uint32_t count = open ? smaller<uint32_t>(kMaxDigits, buffer_.bytes - at) : op.count;
         if (!detail::read_number(buffer_.data + at, count, op.flags, value)) return false;
         if (op.data != 0) {  // the mask, and the result shifted down to its lowest bit
             uint32_t mask = op.data;

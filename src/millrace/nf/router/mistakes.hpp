@@ -9,12 +9,12 @@ namespace millrace::nf::router {
 
 class Mistakes {
 public:
-    static constexpr size_t kMost = 20;
+    static constexpr size_t kMax = 20;
 
-    /// Throws everything collected once there are kMost.
+    /// Throws everything collected once there are kMax.
     void add(Diagnostic mistake) {
         found_.push_back(std::move(mistake));
-        if (found_.size() >= kMost) throw ConfigError(std::move(found_));
+        if (found_.size() >= kMax) throw ConfigError(std::move(found_));
     }
     void add(const ConfigError& error) {
         for (const Diagnostic& mistake : error.diagnostics()) add(mistake);

@@ -17,7 +17,7 @@ struct Routes {
     bool has_local = false;  ///< addresses of the router itself
 };
 
-/// Reads the options, and the files that they name. Throws ConfigError with up to Mistakes::kMost mistakes.
+/// Reads the options, and the files that they name. Throws ConfigError with up to Mistakes::kMax mistakes.
 Routes read_options(const Config& options, const std::vector<std::string>& ports);
 
 }  // namespace millrace::nf::router

@@ -5,7 +5,7 @@
 namespace millrace::nf::nids::regex::test {
 namespace {
 
-constexpr size_t kMostBytes = 3000;
+constexpr size_t kMaxBytes = 3000;
 
 void append(const Node& node, Random& random, std::map<uint32_t, std::string>& groups, std::string& text) {
     using Kind = Node::Kind;
@@ -30,7 +30,7 @@ void append(const Node& node, Random& random, std::map<uint32_t, std::string>& g
         case Kind::repeat: {
             const uint32_t extra = std::min(node.most - node.least, pick(random, 8) == 0 ? 40u : 4u);
             const uint32_t count = node.least + pick(random, extra + 1);
-            for (uint32_t i = 0; i < count && text.size() < kMostBytes; ++i)
+            for (uint32_t i = 0; i < count && text.size() < kMaxBytes; ++i)
                 append(node.children[0], random, groups, text);
             return;
         }

@@ -29,8 +29,8 @@ static_assert(sizeof(Ipv4Input) == 16 && sizeof(Ipv6Input) == 40);
 // Searched in this order: class, destination, ports, source. Of the orders tried, it gave the fewest tries for
 // published sets.
 constexpr uint32_t kFirstDstField = 1;
-constexpr uint32_t kMostFields = kFirstDstField + 2 + 8;
-RTE_ACL_RULE_DEF(AclRule, kMostFields);
+constexpr uint32_t kMaxFields = kFirstDstField + 2 + 8;
+RTE_ACL_RULE_DEF(AclRule, kMaxFields);
 
 /// Where the fields of one family stand in a rule.
 struct FieldNumbers {

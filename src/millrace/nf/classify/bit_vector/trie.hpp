@@ -2,7 +2,7 @@
 // (Asai and Ohara, SIGCOMM 2015, section 3).
 //
 // A table over the first `top_bits` bits, then nodes of 6 bits each. Of a node's 64 slots, those that
-// lead on have a bit in `children`, and their nodes lie side by side; of the others, equal neighbours
+// lead on have a bit in `children`, and their nodes are contiguous; of the others, equal neighbours
 // share one leaf. A lookup thus reads one entry and a node for each further 6 bits of prefix.
 #pragma once
 

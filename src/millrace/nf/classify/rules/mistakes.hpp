@@ -15,8 +15,8 @@ public:
 
     void add(uint32_t line, const WordMistake& mistake) {
         // A file of another kind is wrong in every line: nobody reads more than some.
-        constexpr size_t kMost = 50;
-        if (++count_ > kMost) return;
+        constexpr size_t kMax = 50;
+        if (++count_ > kMax) return;
         found_.push_back({{file_, line, static_cast<uint32_t>(mistake.offset + 1)}, mistake.message, mistake.hint});
     }
     /// Throws ConfigError with everything that was added.

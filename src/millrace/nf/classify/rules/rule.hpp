@@ -42,7 +42,7 @@ struct Rule {
 /// The rules of a firewall in the order in which they were loaded.
 struct RuleSet {
     std::vector<Rule> rules;
-    std::vector<Box> boxes;  ///< those of one rule side by side, in the order of `rules`
+    std::vector<Box> boxes;  ///< those of one rule together, in the order of `rules`
     std::vector<std::string> files;
 
     /// Most boxes of one set. Position, block and vector numbers stay far below 2^31 with it.

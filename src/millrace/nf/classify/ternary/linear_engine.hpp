@@ -1,7 +1,7 @@
 // Linear search (Varvello et al., CoNEXT 2014, section 4.1): the key against every rule.
 //
 // The paper copies a subset of the rules to shared memory and lets every thread of a block go through it.
-// Here the lanes of a packet take the rules of a tile side by side, and all packets of a block go through
+// Here the lanes of a packet take the rules of a tile concurrently, and all packets of a block go through
 // the tiles in the same order, so that a tile lies in the L1 cache, which is the same memory. Rules stand in
 // order of match: the first tile with a match has the answer, where the paper needs an atomic maximum.
 #pragma once

@@ -17,7 +17,7 @@ template <unsigned Words>
 struct MergedEngine {
     static constexpr uint32_t kChunkWords = 4;
 
-    /// A rule as it is compared: each word's value and mask side by side, so that the first chunk of 16 bytes tells
+    /// A rule as it is compared: each word's value and mask together, so that the first chunk of 16 bytes tells
     /// most rules apart that share a slot.
     struct alignas(kTableAlignment) Rule {
         uint32_t pairs[2 * Words + (2 * Words % kChunkWords)];  ///< value, mask; at the end of an odd number of words a

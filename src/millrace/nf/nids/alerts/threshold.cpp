@@ -32,7 +32,7 @@ size_t ThresholdTable::Hash::operator()(const Key& key) const {
 
 void ThresholdTable::make_room(uint64_t now_ns) {
     std::erase_if(entries_, [&](const auto& entry) { return entry.second.end_ns < now_ns; });
-    if (entries_.size() < kMostEntries) return;
+    if (entries_.size() < kMaxEntries) return;
     std::vector<uint64_t> ends;
     ends.reserve(entries_.size());
     for (const auto& [key, entry] : entries_) ends.push_back(entry.end_ns);
@@ -51,7 +51,7 @@ bool ThresholdTable::admits(const Rule& rule, const Event& event, uint64_t times
     if (src) std::copy(std::begin(event.src), std::end(event.src), key.addresses.begin());
     if (dst) std::copy(std::begin(event.dst), std::end(event.dst), key.addresses.begin() + 16);
 
-    if (entries_.size() >= kMostEntries && !entries_.contains(key)) make_room(timestamp_ns);
+    if (entries_.size() >= kMaxEntries && !entries_.contains(key)) make_room(timestamp_ns);
     const auto [at, is_new] = entries_.try_emplace(key);
     Entry& entry = at->second;
     const Entry fresh{timestamp_ns + uint64_t{threshold.seconds} * 1'000'000'000, 0};

@@ -24,7 +24,7 @@ public:
     uint64_t forgotten() const { return forgotten_; }
 
     /// Room for so many pairs of rule and address; beyond it the oldest windows are forgotten.
-    static constexpr size_t kMostEntries = 1 << 18;
+    static constexpr size_t kMaxEntries = 1 << 18;
 
 private:
     struct Key {

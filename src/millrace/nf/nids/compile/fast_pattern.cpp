@@ -6,7 +6,7 @@ namespace millrace::nf::nids {
 namespace {
 
 /// More of a content than this tells little, and costs states of the automaton.
-constexpr size_t kMostBytes = 24;
+constexpr size_t kMaxBytes = 24;
 
 /// The longest part that stands in the payload as it is: the buffer's joints do not.
 std::string longest_part(const std::string& bytes, std::string_view joint) {
@@ -32,7 +32,7 @@ std::string part_in_payload(const Term& term, const Content& content, bool cut) 
         while (!bytes.empty() && (bytes.back() == '\r' || bytes.back() == '\n')) bytes.pop_back();
     }
     if (term.dot_prefix && bytes.starts_with('.')) bytes.erase(0, 1);
-    if (bytes.size() > kMostBytes) bytes.resize(kMostBytes);
+    if (bytes.size() > kMaxBytes) bytes.resize(kMaxBytes);
     std::transform(bytes.begin(), bytes.end(), bytes.begin(),
                    [](char c) { return static_cast<char>(to_lower(static_cast<uint8_t>(c))); });
     return bytes;

@@ -16,7 +16,7 @@ namespace millrace::nf::nids::pattern {
 /// takes one table look-up a byte. Its arrays are the ones that `PatternTables` describes.
 ///
 /// States are numbered breadth first, so that those near the root, where searches spend their time, lie
-/// side by side; the states in which a pattern ends come last, so that one comparison tells them.
+/// contiguous; the states in which a pattern ends come last, so that one comparison tells them.
 /// State 0 is the root.
 struct Automaton {
     std::shared_ptr<const std::vector<uint8_t>> class_of;  ///< 256

@@ -57,7 +57,7 @@ private:
     std::vector<uint32_t> list_;
 };
 
-/// What several payloads that are walked side by side have led to: match states first, which is quick;
+/// What several payloads that are walked interleaved have led to: match states first, which is quick;
 /// their patterns once, when a payload is done.
 class MatchCollector {
 public:

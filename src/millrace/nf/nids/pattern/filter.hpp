@@ -27,7 +27,7 @@ inline constexpr uint32_t kFilterWords = 4096;
 /// Places that passed the filter, and are kept until they are checked, for each lane.
 inline constexpr uint32_t kPlacesOfLane = 16;
 /// Bytes of a block's memory: the filter's bits, how many places each packet has, and these.
-inline constexpr uint32_t kFilterBlockBytes = 4 * kFilterWords + (4 + 2 * kPlacesOfLane) * kMostBlockThreads;
+inline constexpr uint32_t kFilterBlockBytes = 4 * kFilterWords + (4 + 2 * kPlacesOfLane) * kMaxBlockThreads;
 
 namespace detail {
 
@@ -135,7 +135,7 @@ public:
 #if MILLRACE_GPU
     MILLRACE_DEVICE PlaceList()
         : count_(block_memory()[kFilterWords + threadIdx.x / Lanes::count]),
-          places_(reinterpret_cast<uint16_t*>(block_memory() + kFilterWords + kMostBlockThreads) +
+          places_(reinterpret_cast<uint16_t*>(block_memory() + kFilterWords + kMaxBlockThreads) +
                   kPlacesOfLane * (threadIdx.x / Lanes::count * Lanes::count)) {}
 #endif
     /// How many there are; more than kRoom when some were left out.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kWindow = 4;           // bytes that the filter looks at
 constexpr size_t kShortest = 3;         // a pattern of three bytes passes with any fourth one
-constexpr size_t kMostMore = 8;         // bytes that a branch has behind its key
+constexpr size_t kMaxMore = 8;          // bytes that a branch has behind its key
 constexpr size_t kPlacesPerBranch = 4;  // at least: a look-up waits for each place that it finds taken
 
 using Strings = std::vector<std::string>;
@@ -115,7 +115,7 @@ private:
         const auto differ = std::mismatch(group.front().begin(), group.front().end(), group.back().begin(),
                                           group.back().end());
         const size_t common = static_cast<size_t>(differ.first - group.front().begin());
-        const std::string_view more = group.front().substr(behind_key, std::min(common - behind_key, kMostMore));
+        const std::string_view more = group.front().substr(behind_key, std::min(common - behind_key, kMaxMore));
         own.more[0] = packed(more.substr(0, 4));
         if (more.size() > 4) own.more[1] = packed(more.substr(4));
         own.more_bytes = static_cast<uint16_t>(more.size());
@@ -169,7 +169,7 @@ Filter build_filter(const std::vector<std::string>& patterns, const Automaton& a
         if (pattern.size() < kShortest) return {};
         bits.add(pattern);
     }
-    if (distinct.empty() || bits.count() > kMostFilterBits) return {};
+    if (distinct.empty() || bits.count() > kMaxFilterBits) return {};
     const TreeBuilder tree(distinct, automaton);
     Filter filter;
     filter.sizes = tree.root_sizes();

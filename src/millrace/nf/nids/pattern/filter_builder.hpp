@@ -24,10 +24,10 @@ struct Filter {
 };
 
 /// Most bits of a filter that may be set, one in sixteen: that many places of a random text pass it for nothing.
-inline constexpr uint32_t kMostFilterBits = 32 * kFilterWords / 16;
+inline constexpr uint32_t kMaxFilterBits = 32 * kFilterWords / 16;
 
 /// The filter of the patterns of an automaton. There is none for a set with patterns of one or two bytes, or with more
-/// prefixes than kMostFilterBits: most of a text would pass.
+/// prefixes than kMaxFilterBits: most of a text would pass.
 Filter build_filter(const std::vector<std::string>& patterns, const Automaton& automaton);
 
 }  // namespace millrace::nf::nids::pattern

@@ -1,4 +1,4 @@
-// The automaton without vector instructions, for all engines that walk it: pieces of payloads side by side, as the
+// The automaton without vector instructions, for all engines that walk it: pieces of payloads interleaved, as the
 // table look-ups of one piece wait for each other and those of different pieces do not.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace millrace::nf::nids::pattern {
 
-/// Pieces side by side. More would no longer find room in registers.
+/// Pieces interleaved. More would no longer find room in registers.
 inline constexpr unsigned kSideBySide = 12;
 
 /// Searches payloads, cut into pieces where they are too few or one is too long to keep all lanes busy. The first

@@ -16,8 +16,8 @@ namespace millrace::nf::nids::pattern {
 enum class Engine {
     automatic,  ///< the one that is fastest for the set and the machine
     hyperscan,  ///< Hyperscan's literal matchers
-    vector,     ///< the automaton, many payloads side by side in AVX-512 registers; few as scalar does
-    scalar,     ///< the automaton, pieces of a few payloads side by side; runs everywhere
+    vector,     ///< the automaton, many payloads interleaved in AVX-512 registers; few as scalar does
+    scalar,     ///< the automaton, pieces of a few payloads interleaved; runs everywhere
 };
 
 /// What was found in the payloads of one scan. Meant to be reused: memory is kept from scan to scan.

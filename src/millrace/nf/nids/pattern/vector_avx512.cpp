@@ -1,4 +1,4 @@
-// Aho and Corasick's automaton for many payloads side by side: each 32-bit element of a register holds the
+// Aho and Corasick's automaton for many payloads interleaved: each 32-bit element of a register holds the
 // state of one payload, and one gather moves 16 of them on by a byte. A payload that ends makes room for
 // the next, every 16 bytes; when there is no next, the rest close ranks in fewer registers. (Gathers over a
 // deterministic automaton: Sitaridis, Polychroniou and Ross, "SIMD-accelerated regular expression

@@ -9,7 +9,7 @@
 
 namespace millrace::nf::nids::pattern::avx512 {
 
-/// Most payloads side by side. More hide more of the memory's latency, as long as their own state stays
+/// Most payloads interleaved. More hide more of the memory's latency, as long as their own state stays
 /// in the first-level cache.
 inline constexpr unsigned kLaneCount = 128;
 

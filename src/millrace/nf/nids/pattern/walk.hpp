@@ -1,5 +1,5 @@
 // The walk through the full deterministic automaton of Aho and Corasick ("Efficient string matching", CACM 1975,
-// section 6), by the lanes of a packet side by side.
+// section 6), by the lanes of a packet concurrently.
 //
 // Each lane walks its share of the payload's words from the root state. Behind the end of its share it goes on
 // only while the state's depth still reaches back into the share: the state is the longest pattern

@@ -7,8 +7,8 @@
 namespace millrace::nf::nids::regex {
 namespace {
 
-constexpr size_t kMostPatternBytes = 16384;
-constexpr size_t kMostCodeWords = size_t{1} << 28;  // what the machine's stack can address
+constexpr size_t kMaxPatternBytes = 16384;
+constexpr size_t kMaxCodeWords = size_t{1} << 28;  // what the machine's stack can address
 
 }  // namespace
 
@@ -31,10 +31,10 @@ RegexCompileResult RegexSet::add(std::string_view pattern, std::string_view flag
     if (const auto known = programs_.find(key); known != programs_.end()) return {known->second, {}, 0};
     const size_t sets_before = sets_.size();
     try {
-        if (pattern.size() > kMostPatternBytes) throw Refusal{"longer than 16384 bytes", kMostPatternBytes};
+        if (pattern.size() > kMaxPatternBytes) throw Refusal{"longer than 16384 bytes", kMaxPatternBytes};
         const std::vector<uint32_t> program = emit_program(parse_pattern(pattern, flags),
                                                            [this](const ByteSet& set) { return set_index(set); });
-        if (code_.size() + program.size() > kMostCodeWords) throw Refusal{"too many programs in one set", 0};
+        if (code_.size() + program.size() > kMaxCodeWords) throw Refusal{"too many programs in one set", 0};
         const uint32_t at = static_cast<uint32_t>(code_.size());
         code_.insert(code_.end(), program.begin(), program.end());
         programs_.emplace(key, at);

@@ -9,9 +9,9 @@ namespace {
 
 using Kind = Node::Kind;
 
-constexpr uint32_t kMostProgramWords = 1u << 16;
-constexpr uint64_t kMostCopiedWords = 96;  // a repetition up to this size is written out, a larger one counts
-constexpr uint32_t kMostLiteralBytes = 4096;
+constexpr uint32_t kMaxProgramWords = 1u << 16;
+constexpr uint64_t kMaxCopiedWords = 96;  // a repetition up to this size is written out, a larger one counts
+constexpr uint32_t kMaxLiteralBytes = 4096;
 const First kUnknown{ByteSet{}, true};
 
 /// About how many words `node` takes; for the choice between writing out and counting.
@@ -103,7 +103,7 @@ private:
 
     uint32_t here() const { return static_cast<uint32_t>(code_.size()); }
     void put(uint32_t word) {
-        if (code_.size() >= kMostProgramWords) throw Refusal{"the program gets too long", 0};
+        if (code_.size() >= kMaxProgramWords) throw Refusal{"the program gets too long", 0};
         code_.push_back(word);
     }
     void put(Op op, uint32_t operand) { put(op | (operand << 8)); }
@@ -171,7 +171,7 @@ private:
     /// The bytes from node `from` on as one instruction. Returns the number of nodes that it covers.
     size_t emit_literal(const std::vector<Node>& nodes, size_t from) {
         std::vector<uint8_t> exact, folded;
-        for (size_t i = from; i < nodes.size() && i < from + kMostLiteralBytes && nodes[i].kind == Kind::set; ++i) {
+        for (size_t i = from; i < nodes.size() && i < from + kMaxLiteralBytes && nodes[i].kind == Kind::set; ++i) {
             const auto byte = only_byte(nodes[i].set), either = only_folded(nodes[i].set);
             if (byte && exact.size() == i - from) exact.push_back(*byte);
             if (either && folded.size() == i - from) folded.push_back(*either);
@@ -235,7 +235,7 @@ private:
             return emit_atomic(inner, node.offset);
         }
         const uint64_t copies = node.most == kUnlimited ? std::max(node.least, 1u) : node.most;
-        if (copies > 1 && copies * weight(body) > kMostCopiedWords) return emit_counted(node, follow);
+        if (copies > 1 && copies * weight(body) > kMaxCopiedWords) return emit_counted(node, follow);
         emit_copies(node, follow);
     }
 

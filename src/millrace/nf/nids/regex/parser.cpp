@@ -12,8 +12,8 @@ namespace {
 
 using Kind = Node::Kind;
 
-constexpr size_t kMostDepth = 100;  // groups within groups, which the parser recurses into
-constexpr uint32_t kMostRepeats = 65535;
+constexpr size_t kMaxDepth = 100;  // groups within groups, which the parser recurses into
+constexpr uint32_t kMaxRepeats = 65535;
 
 /// What flags and (?…) switch, for the rest of a group.
 struct Options {
@@ -79,7 +79,7 @@ private:
 
     /// Up to the ) that closes the group, which is left, or the end. Options changed within end with it.
     Node alternatives(size_t depth) {
-        if (depth > kMostDepth) refuse("groups are nested too deeply", at_);
+        if (depth > kMaxDepth) refuse("groups are nested too deeply", at_);
         const Options outer = options_;
         const size_t offset = at_;
         Node node = make(Kind::alternatives, offset);
@@ -215,7 +215,7 @@ private:
             const size_t from = at_;
             for (value = 0; peek() >= '0' && peek() <= '9'; ++at_) {
                 value = value * 10 + static_cast<uint32_t>(peek() - '0');
-                if (value > kMostRepeats) value = kMostRepeats + 1;
+                if (value > kMaxRepeats) value = kMaxRepeats + 1;
             }
             return at_ > from;
         };
@@ -227,8 +227,8 @@ private:
             at_ = offset;
             return false;
         }
-        if (least > kMostRepeats || (most > kMostRepeats && most != kUnlimited))
-            refuse("a count above " + std::to_string(kMostRepeats), offset);
+        if (least > kMaxRepeats || (most > kMaxRepeats && most != kUnlimited))
+            refuse("a count above " + std::to_string(kMaxRepeats), offset);
         if (least > most) refuse("the counts of {} are out of order", offset);
         return true;
     }
@@ -362,7 +362,7 @@ private:
     }
     /// Like `alternatives`, but never folded into something simpler.
     Node alternatives_kept(size_t depth) {
-        if (depth > kMostDepth) refuse("groups are nested too deeply", at_);
+        if (depth > kMaxDepth) refuse("groups are nested too deeply", at_);
         const Options outer = options_;
         Node node = make(Kind::alternatives, at_);
         node.children.push_back(sequence(depth));

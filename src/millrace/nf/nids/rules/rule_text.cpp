@@ -8,7 +8,7 @@
 namespace millrace::nf::nids {
 namespace {
 
-constexpr uint32_t kMostLines = 1000;
+constexpr uint32_t kMaxLines = 1000;
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
@@ -100,7 +100,7 @@ std::vector<RuleText> split_rules(std::string_view file_text) {
         const size_t indent = std::min(line.find_first_not_of(" \t\r"), line.size());
         std::string_view words = trim(line);
         if (number == 1 && words.starts_with("\xef\xbb\xbf")) words.remove_prefix(3);
-        if (open && (begins_rule(words) || rules.back().marks.size() > kMostLines)) open = false;
+        if (open && (begins_rule(words) || rules.back().marks.size() > kMaxLines)) open = false;
         if (!escaped && (words.empty() || words.front() == '#')) return;
         if (!escaped && !open) rules.emplace_back();
         RuleText& rule = rules.back();

@@ -1,4 +1,4 @@
-#include "side_by_side.hpp"
+#include "concurrent.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -20,8 +20,8 @@ void sleep_for(double seconds) { std::this_thread::sleep_for(std::chrono::durati
 
 }  // namespace
 
-SideBySide measure_side_by_side(const Workload& workload, const Traffic& traffic, unsigned threads, unsigned first_core,
-                                double seconds) {
+Concurrent measure_concurrent(const Workload& workload, const Traffic& traffic, unsigned threads, unsigned first_core,
+                              double seconds) {
     static std::shared_ptr<const BareTables> tables;
     if (tables == nullptr) tables = std::make_shared<const BareTables>(workload);
     std::vector<std::unique_ptr<BareLoop>> loops;
@@ -34,7 +34,7 @@ SideBySide measure_side_by_side(const Workload& workload, const Traffic& traffic
         running.push_back(
             std::make_unique<WorkerThread>("bare" + std::to_string(i), static_cast<int>(first_core + i), [&, i] {
                 while (!stop.load(std::memory_order_relaxed)) {
-                    loops[i]->turn();
+                    loops[i]->iterate();
                     progress[i].packets.store(loops[i]->received(), std::memory_order_relaxed);
                 }
             }));

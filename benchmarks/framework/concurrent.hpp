@@ -8,14 +8,14 @@
 
 namespace millrace::lab {
 
-struct SideBySide {
+struct Concurrent {
     double packets_per_second = 0;  ///< of all loops together, received
     double frame_bytes = 0;         ///< of a received frame
 };
 
 /// `threads` loops, each on a core of its own from `first_core` on, over shares of the same flows and with the same
 /// tables.
-SideBySide measure_side_by_side(const Workload& workload, const Traffic& traffic, unsigned threads, unsigned first_core,
-                                double seconds);
+Concurrent measure_concurrent(const Workload& workload, const Traffic& traffic, unsigned threads, unsigned first_core,
+                              double seconds);
 
 }  // namespace millrace::lab

@@ -1,4 +1,4 @@
-// Frames side by side: the ring they lie in, the source that gives them out, the sink that takes them.
+// Contiguous frames: the ring they lie in, the source that gives them out, the sink that takes them.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -52,7 +52,7 @@ TEST(FrameRing, KeepsFramesApartAndGivesOutEachOnce) {
         ASSERT_LE(ring.frame(i) + lengths[i],
                   i + 1 < 1000 ? ring.frame(i + 1) : ring.memory().data() + ring.memory().size());
     }
-    const FrameRun first = ring.take(0, 700);
+    const ReceiveBlock first = ring.take(0, 700);
     EXPECT_EQ(first.count, 700u);
     EXPECT_EQ(first.data(13), ring.frame(13));
     EXPECT_EQ(first.spots[13].length, lengths[13]);
@@ -64,8 +64,8 @@ TEST(FrameRing, KeepsFramesApartAndGivesOutEachOnce) {
 }
 
 /// All frames of a ring, every fourth of a port from the third on.
-FrameRun all_of(FrameRing& ring, uint64_t first_ns, uint64_t interval_ns) {
-    FrameRun run = ring.take(0, ring.frames());
+ReceiveBlock all_of(FrameRing& ring, uint64_t first_ns, uint64_t interval_ns) {
+    ReceiveBlock run = ring.take(0, ring.frames());
     run.first_number = 3;
     run.number_step = 4;
     run.first_ns = first_ns;
@@ -73,10 +73,10 @@ FrameRun all_of(FrameRing& ring, uint64_t first_ns, uint64_t interval_ns) {
     return run;
 }
 
-TEST(FrameRun, PartsKnowTheirNumbersAndTimes) {
+TEST(ReceiveBlock, PartsKnowTheirNumbersAndTimes) {
     FrameRing ring(std::vector<uint16_t>(10, 64));
-    const FrameRun run = all_of(ring, 1000, 50);
-    const FrameRun part = run.part(4, 3);
+    const ReceiveBlock run = all_of(ring, 1000, 50);
+    const ReceiveBlock part = run.part(4, 3);
     EXPECT_EQ(part.count, 3u);
     EXPECT_EQ(part.data(1), run.data(5));
     EXPECT_EQ(part.number(1), run.number(5));
@@ -84,26 +84,26 @@ TEST(FrameRun, PartsKnowTheirNumbersAndTimes) {
     EXPECT_EQ(part.timestamp_ns(1), 1250u);
 }
 
-TEST(FrameRun, JoinsWhatGoesOnWhereItEndsAndNothingElse) {
+TEST(ReceiveBlock, JoinsWhatGoesOnWhereItEndsAndNothingElse) {
     FrameRing ring(std::vector<uint16_t>(12, 64));
-    const FrameRun all = all_of(ring, 1'000'000, 5000);
-    FrameRun run = all.part(0, 4);
+    const ReceiveBlock all = all_of(ring, 1'000'000, 5000);
+    ReceiveBlock run = all.part(0, 4);
     EXPECT_FALSE(run.join(all.part(5, 2))) << "there is a frame between them";
     EXPECT_FALSE(run.join(all.part(0, 4)));
     const auto refused = [&](auto&& change) {
-        FrameRun other = all.part(4, 3);
+        ReceiveBlock other = all.part(4, 3);
         change(other);
         return !run.join(other) && run.count == 4;
     };
-    EXPECT_TRUE(refused([](FrameRun& other) { other.port = 1; }));
-    EXPECT_TRUE(refused([](FrameRun& other) { other.memory += 64; }));
-    EXPECT_TRUE(refused([](FrameRun& other) { other.first_number += 4; }));
-    EXPECT_TRUE(refused([](FrameRun& other) { other.number_step = 1; }));
-    EXPECT_TRUE(refused([](FrameRun& other) { other.interval_ns = 4999; }));
-    EXPECT_TRUE(refused([](FrameRun& other) { other.first_ns += FrameRun::kMostShiftNs + 1; }));
-    EXPECT_TRUE(refused([](FrameRun& other) { other.first_ns -= FrameRun::kMostShiftNs + 1; }));
-    FrameRun late = all.part(4, 3);
-    late.first_ns += FrameRun::kMostShiftNs;
+    EXPECT_TRUE(refused([](ReceiveBlock& other) { other.port = 1; }));
+    EXPECT_TRUE(refused([](ReceiveBlock& other) { other.memory += 64; }));
+    EXPECT_TRUE(refused([](ReceiveBlock& other) { other.first_number += 4; }));
+    EXPECT_TRUE(refused([](ReceiveBlock& other) { other.number_step = 1; }));
+    EXPECT_TRUE(refused([](ReceiveBlock& other) { other.interval_ns = 4999; }));
+    EXPECT_TRUE(refused([](ReceiveBlock& other) { other.first_ns += ReceiveBlock::kMaxShiftNs + 1; }));
+    EXPECT_TRUE(refused([](ReceiveBlock& other) { other.first_ns -= ReceiveBlock::kMaxShiftNs + 1; }));
+    ReceiveBlock late = all.part(4, 3);
+    late.first_ns += ReceiveBlock::kMaxShiftNs;
     ASSERT_TRUE(run.join(late));
     ASSERT_TRUE(run.join(all.part(7, 5)));
     EXPECT_EQ(run.count, 12u);
@@ -119,7 +119,7 @@ std::map<uint64_t, std::vector<uint8_t>> given_out(const std::string& options, b
     const auto made = ports("in: { source: {" + options + "}, queues: " + std::to_string(queues) +
                             " }\nout: { sink: { keep: 100000 } }\n");
     Port &in = *made[0], &out = *made[1];
-    EXPECT_TRUE(!runs || in.receives_runs());
+    EXPECT_TRUE(!runs || in.receives_blocks());
     for (bool last = false; !last;) {
         last = in.exhausted();
         for (uint16_t queue = 0; queue < queues; ++queue) {
@@ -129,7 +129,7 @@ std::map<uint64_t, std::vector<uint8_t>> given_out(const std::string& options, b
                 EXPECT_EQ(out.send(0, mbufs, n), n);
                 continue;
             }
-            const FrameRun run = in.receive_run(queue, 100);
+            const ReceiveBlock run = in.receive_block(queue, 100);
             std::vector<FramePieces> pieces;
             for (uint32_t i = 0; i < run.count; ++i) {
                 // In two pieces, as what has a new head.
@@ -162,9 +162,8 @@ TEST(SideBySide, SourceGivesTheSameFramesAsInBuffers) {
                                       "count: 2000, size: [60, 113, 9000], flows: 3", "count: 1"})
         for (const uint16_t queues : {1, 3}) {
             const auto buffers = given_out(options, false, queues);
-            EXPECT_EQ(buffers, given_out(options + ", layout: side-by-side", true, queues)) << options;
-            EXPECT_EQ(buffers, given_out(options + ", layout: side-by-side", false, queues))
-                << options << ", with mbufs";
+            EXPECT_EQ(buffers, given_out(options + ", layout: contiguous", true, queues)) << options;
+            EXPECT_EQ(buffers, given_out(options + ", layout: contiguous", false, queues)) << options << ", with mbufs";
         }
 }
 
@@ -173,7 +172,7 @@ TEST(SideBySide, SinkCountsHowOldEachFrameIs) {
     const uint64_t second = 1'000'000'000, step = 1'000'000;
     const std::vector<uint16_t> lengths(kFrames, 64);
     FrameRing ring(lengths);
-    FrameRun run = ring.take(0, kFrames);
+    ReceiveBlock run = ring.take(0, kFrames);
     std::vector<FramePieces> all, some;
     for (uint32_t i = 0; i < kFrames; ++i) all.push_back({run.data(i), nullptr, 64, 0, i});
     for (uint32_t i = 0; i < kFrames; i += 1 + i % 3) some.push_back(all[i]);  // others went elsewhere
@@ -201,29 +200,29 @@ TEST(SideBySide, SinkCountsHowOldEachFrameIs) {
 }
 
 TEST(SideBySide, SourceWaitsForFramesToComeBack) {
-    const auto made = ports("in: { source: { layout: side-by-side, size: 64, flows: 16 }, buffers: 64 }\n");
+    const auto made = ports("in: { source: { layout: contiguous, size: 64, flows: 16 }, buffers: 64 }\n");
     uint32_t out = 0;
-    while (const uint32_t n = made[0]->receive_run(0, 1000).count) out += n;
+    while (const uint32_t n = made[0]->receive_block(0, 1000).count) out += n;
     EXPECT_GE(out, 64u);
     EXPECT_EQ(made[0]->counters().details.at("pool-empty"), 1u);
     made[0]->give_back(0, 10);
-    EXPECT_EQ(made[0]->receive_run(0, 1000).count, 10u);
+    EXPECT_EQ(made[0]->receive_block(0, 1000).count, 10u);
     EXPECT_FALSE(made[0]->exhausted());
 }
 
 TEST(SideBySide, SourceNoticesWhenSomebodyWritesIntoItsFrames) {
-    const auto made = ports("in: { source: { layout: side-by-side, size: 64, flows: 16 }, buffers: 64 }\n");
+    const auto made = ports("in: { source: { layout: contiguous, size: 64, flows: 16 }, buffers: 64 }\n");
     const std::span<uint8_t> frames = made[0]->memory().back();  // behind the pool's
     std::fill(frames.begin(), frames.end(), uint8_t{0x5a});
-    for (int i = 0; i < 200 && !made[0]->exhausted(); ++i) made[0]->give_back(0, made[0]->receive_run(0, 10).count);
+    for (int i = 0; i < 200 && !made[0]->exhausted(); ++i) made[0]->give_back(0, made[0]->receive_block(0, 10).count);
     EXPECT_TRUE(made[0]->exhausted());
     EXPECT_NE(made[0]->trouble().find("written into received frame"), std::string::npos) << made[0]->trouble();
 }
 
 TEST(SideBySide, NothingIsToBeRestored) {
-    EXPECT_NE(mistake("in: { source: { layout: side-by-side, restore: all } }\n").find("leave it out"),
+    EXPECT_NE(mistake("in: { source: { layout: contiguous, restore: all } }\n").find("leave it out"),
               std::string::npos);
-    EXPECT_NE(mistake("in: { source: { layout: apart } }\n").find("side-by-side"), std::string::npos);
+    EXPECT_NE(mistake("in: { source: { layout: apart } }\n").find("contiguous"), std::string::npos);
 }
 
 }  // namespace

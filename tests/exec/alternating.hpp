@@ -30,8 +30,8 @@ using Between = std::function<void(size_t, const std::function<void()>&)>;
 /// Bursts of frames to the devices in turn, an engine each; each burst is a batch, so that batches are put on the
 /// devices in the order of the frames. A device that is there twice has two engines, as those of two workers. They do
 /// `work` of it.
-EngineRun run_in_turns(const Devices& devices, const chain::Configuration& configuration,
-                       const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options = {},
-                       const Between& between = {}, Work work = Work::device_alone);
+EngineRun run_alternating(const Devices& devices, const chain::Configuration& configuration,
+                          const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options = {},
+                          const Between& between = {}, Work work = Work::device_alone);
 
 }  // namespace millrace::test

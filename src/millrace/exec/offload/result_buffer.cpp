@@ -1,25 +1,25 @@
-#include "millrace/exec/offload/frame_region.hpp"
+#include "millrace/exec/offload/result_buffer.hpp"
 
 namespace millrace::exec {
 
-FrameRegions::FrameRegions(std::shared_ptr<device::Device> device, unsigned count, size_t bytes_each)
+ResultBuffers::ResultBuffers(std::shared_ptr<device::Device> device, unsigned count, size_t bytes_each)
     : device_(std::move(device)) {
     for (unsigned i = 0; i < count; ++i) {
-        auto region = std::make_unique<FrameRegion>();
+        auto region = std::make_unique<ResultBuffer>();
         region->data_ = static_cast<uint8_t*>(device_->allocate_host(bytes_each));
         region->bytes_ = bytes_each;
         region->regions_ = this;
-        region->shared_.free_cb = FrameRegion::freed;
+        region->shared_.free_cb = ResultBuffer::freed;
         region->shared_.fcb_opaque = region.get();
         regions_.push_back(std::move(region));
     }
 }
 
-FrameRegions::~FrameRegions() {
+ResultBuffers::~ResultBuffers() {
     for (const auto& region : regions_) device_->free_host(region->data_);
 }
 
-FrameRegion* FrameRegions::take() {
+ResultBuffer* ResultBuffers::take() {
     // Always the first that is free: few regions that are used again and again stay in the last-level cache.
     for (const auto& region : regions_) {
         if (!region->free_.load(std::memory_order_acquire)) continue;
@@ -29,15 +29,15 @@ FrameRegion* FrameRegions::take() {
     return nullptr;
 }
 
-void FrameRegion::lend(uint16_t packets) {
+void ResultBuffer::lend(uint16_t packets) {
     owner_ = regions_->shared_from_this();
     rte_mbuf_ext_refcnt_set(&shared_, packets);
 }
 
-void FrameRegion::freed(void*, void* opaque) {
-    auto& region = *static_cast<FrameRegion*>(opaque);
+void ResultBuffer::freed(void*, void* opaque) {
+    auto& region = *static_cast<ResultBuffer*>(opaque);
     // The regions may end with this one.
-    const std::shared_ptr<FrameRegions> owner = std::move(region.owner_);
+    const std::shared_ptr<ResultBuffers> owner = std::move(region.owner_);
     owner->give_back(region);
 }
 

@@ -1,4 +1,4 @@
-// How threads on the packet path take turns at what they share.
+// How threads on the packet path share what one of them may use at a time.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@ namespace millrace {
 /// A flag that one thread has at a time, for sections of a few instructions, one call of a driver or one vector of
 /// packets. Who waits for it stays awake, as a worker has nothing else to do, and the kernel is not asked, unless the
 /// section's owner has lost its core. Fits std::lock_guard and std::unique_lock.
-class TurnLock {
+class SpinLock {
 public:
     void lock() noexcept {
         for (unsigned looks = 1; taken_.exchange(true, std::memory_order_acquire); ++looks)

@@ -1,8 +1,8 @@
-// Frames that were received side by side go through chains without mbufs, and come out as all others do.
+// Frames that were received into contiguous memory go through chains without mbufs, and come out as all others do.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "exec/in_turns.hpp"
+#include "exec/alternating.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
@@ -42,15 +42,15 @@ std::vector<Frame> frames_in_stretches(size_t count) {
     return frames;
 }
 
-class FrameRuns : public testing::TestWithParam<std::string> {
+class ReceiveBlocks : public testing::TestWithParam<std::string> {
 protected:
     void SetUp() override { MILLRACE_NEEDS_DEVICE(GetParam()); }
     std::shared_ptr<device::Device> device(uint32_t seed = 1) const { return open_device(GetParam(), seed); }
 };
 
-class FrameRunsInEveryMode : public DeviceInMode {};
+class ReceiveBlocksInEveryMode : public DeviceInMode {};
 
-TEST_P(FrameRunsInEveryMode, GiveTheSameAnswerInEverySize) {
+TEST_P(ReceiveBlocksInEveryMode, GiveTheSameAnswerInEverySize) {
     uint32_t seed = static_cast<uint32_t>(mode()) * 100;
     for (const size_t size : {0, 1, 31, 32, 33, 1023, 1024, 1025}) {
         const std::vector<Frame> frames = random_frames(size, 40 + static_cast<unsigned>(size));
@@ -58,7 +58,7 @@ TEST_P(FrameRunsInEveryMode, GiveTheSameAnswerInEverySize) {
         for (const size_t burst : {size_t{7}, size_t{300}}) {
             exec::OffloadOptions options;
             options.mode = mode();
-            const EngineRun run = run_side_by_side(device(++seed), make_test_chain(name()), frames, burst, options);
+            const EngineRun run = run_contiguous(device(++seed), make_test_chain(name()), frames, burst, options);
             const std::string what = std::to_string(size) + " frames, runs of " + std::to_string(burst);
             expect_conserved(run, size);
             expect_equal(expected, run, what);
@@ -67,10 +67,11 @@ TEST_P(FrameRunsInEveryMode, GiveTheSameAnswerInEverySize) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FrameRunsInEveryMode, testing::ValuesIn(devices_in_every_mode()), device_in_mode_name);
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FrameRunsInEveryMode);
+INSTANTIATE_TEST_SUITE_P(All, ReceiveBlocksInEveryMode, testing::ValuesIn(devices_in_every_mode()),
+                         device_in_mode_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ReceiveBlocksInEveryMode);
 
-TEST_P(FrameRuns, CrossTheBusByEveryWay) {
+TEST_P(ReceiveBlocks, CrossTheBusByEveryWay) {
     uint32_t seed = 0;
     const std::vector<Frame> mixed = random_frames(700, 47);
     // At one distance, too.
@@ -97,7 +98,7 @@ TEST_P(FrameRuns, CrossTheBusByEveryWay) {
                     options.transfer_in = in;
                     options.transfer_out = out;
                     options.batch_bytes = frames == &stretches ? kLittleRoom : kRoom;
-                    const EngineRun run = run_side_by_side(
+                    const EngineRun run = run_contiguous(
                         device(++seed), make_configuration(nfs, GetParam()), *frames, frames == &few ? 1 : 250, options,
                         frames == &mixed ? Work::but_long_headers : Work::device_alone);
                     const std::string what = std::string(name) + ", " + exec::name_of(in) + ", " + exec::name_of(out);
@@ -108,7 +109,7 @@ TEST_P(FrameRuns, CrossTheBusByEveryWay) {
                     if (frames == &stretches && std::string(name) == "reads frames") {
                         EXPECT_GE(batches * kLittleRoom, bytes_of_stretches) << what;
                     }
-                    // What takes more room side by side than it has goes another way.
+                    // What takes more room contiguous than it has goes another way.
                     if (in == TransferIn::packed && frames != &stretches) {
                         EXPECT_EQ(run.counters->batches_in[static_cast<size_t>(in)].get(), batches) << what;
                     }
@@ -116,10 +117,10 @@ TEST_P(FrameRuns, CrossTheBusByEveryWay) {
         }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FrameRuns, testing::ValuesIn(offload_devices()), device_test_name);
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FrameRuns);
+INSTANTIATE_TEST_SUITE_P(All, ReceiveBlocks, testing::ValuesIn(offload_devices()), device_test_name);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ReceiveBlocks);
 
-TEST(FrameRunFaults, LoseNothingWhenTheDeviceFails) {
+TEST(ReceiveBlockFaults, LoseNothingWhenTheDeviceFails) {
     const std::vector<Frame> frames = random_frames(600, 53);
     const EngineRun expected = without_visits(run_on_cpu(make_test_chain("cpu"), frames, 256));
     size_t retried = 0, runs = 0;
@@ -132,8 +133,8 @@ TEST(FrameRunFaults, LoseNothingWhenTheDeviceFails) {
                 exec::OffloadOptions options;
                 options.mode = mode;
                 if (runs % 2 == 0) options.call_thread = std::make_shared<exec::CallThread>();
-                const EngineRun run = run_side_by_side(std::make_shared<SimDevice>(sim), make_test_chain("sim"), frames,
-                                                       100, options, Work::fault);
+                const EngineRun run = run_contiguous(std::make_shared<SimDevice>(sim), make_test_chain("sim"), frames,
+                                                     100, options, Work::fault);
                 expect_conserved(run, frames.size());
                 expect_equal(expected, run, "run " + std::to_string(runs));
                 retried += run.counters->retried_on_cpu.get() > 100;
@@ -141,8 +142,8 @@ TEST(FrameRunFaults, LoseNothingWhenTheDeviceFails) {
     EXPECT_GT(retried, runs / 2);
 }
 
-TEST(FrameRunFaults, FramesWithoutRoomSideBySideTakeAnotherWay) {
-    // Of long frames only heads are wanted: they would take more room side by side than the packet buffer has.
+TEST(ReceiveBlockFaults, FramesWithoutRoomSideBySideTakeAnotherWay) {
+    // Of long frames only heads are wanted: they would take more room contiguous than the packet buffer has.
     const std::vector<Frame> frames(
         300,
         build_packet(
@@ -150,14 +151,14 @@ TEST(FrameRunFaults, FramesWithoutRoomSideBySideTakeAnotherWay) {
     exec::OffloadOptions options;
     options.transfer_in = TransferIn::packed;
     options.batch_bytes = size_t{64} << 10;
-    const EngineRun run = run_side_by_side(std::make_shared<SimDevice>(), make_configuration("[mirror]", "sim"), frames,
-                                           300, options);
+    const EngineRun run = run_contiguous(std::make_shared<SimDevice>(), make_configuration("[mirror]", "sim"), frames,
+                                         300, options);
     expect_conserved(run, frames.size());
     expect_equal(without_visits(run_on_cpu(make_configuration("[mirror]", "cpu"), frames, 256)), run, "gathered");
     EXPECT_EQ(run.counters->batches_in[static_cast<size_t>(TransferIn::gather)].get(), run.counters->batches.get());
 }
 
-TEST(FrameRunsThatFollowEachOther, GoOnAsOne) {
+TEST(ReceiveBlocksThatFollowEachOther, GoOnAsOne) {
     frame_pool();
     const Frame frame = build_packet("{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}}");
     constexpr uint32_t kFrames = 300;
@@ -168,14 +169,14 @@ TEST(FrameRunsThatFollowEachOther, GoOnAsOne) {
     exec::OffloadOptions options;
     options.batch_bytes = size_t{4} << 20;
     options.pinned = device->pin(ring.memory().data(), ring.memory().size());
-    options.runs = true;
+    options.blocks = true;
     options.frames = &collector;
     const chain::Configuration configuration = make_configuration("[mirror]", "sim");
     exec::ChainCounters counters(*configuration.chains[0]);
     {
         exec::OffloadEngine engine(device, collector, 1024, options);
         for (uint32_t i = 0; i < kFrames; ++i) {
-            io::FrameRun run = ring.take(i, 1);
+            io::ReceiveBlock run = ring.take(i, 1);
             run.first_number = i;
             run.first_ns = 1000 * i + i % 2 * 500;
             run.interval_ns = 1000;
@@ -214,7 +215,7 @@ protected:
     }
     /// Runs a chain from a source of that layout to ports of every kind; what left by files, sorted.
     static std::vector<Frame> run(const std::string& layout, const Setting& setting, exec::Report& report) {
-        const std::string base = testing::TempDir() + "/side_by_side_" + std::to_string(getpid());
+        const std::string base = testing::TempDir() + "/contiguous_" + std::to_string(getpid());
         exec::RuntimeOptions options;
         options.workers = setting.workers;
         options.threading = setting.threading == std::string("full-path") ? exec::Threading::full_path
@@ -254,7 +255,7 @@ chains:
     output: b
     nfs: [mirror]
 )",
-                    "(side by side)", load),
+                    "(contiguous)", load),
                 options);
             runtime.start();
             EXPECT_TRUE(runtime.wait(std::chrono::seconds(60)));
@@ -277,7 +278,7 @@ TEST_P(SideBySideSource, FeedsEveryKindOfEngineAndPort) {
     exec::Report expected, report;
     const std::vector<Frame> frames = run("buffers", {"", "cpu", setting.workers}, expected);
     EXPECT_GT(frames.size(), 5000u);
-    EXPECT_TRUE(frames == run("side-by-side", setting, report)) << "other frames left";
+    EXPECT_TRUE(frames == run("contiguous", setting, report)) << "other frames left";
     EXPECT_TRUE(report.conserved());
     EXPECT_EQ(report.ports[0].counters.received_packets, 20011u);
     expect_work(std::string(setting.device).ends_with("+cpu") ? Work::shared_with_cpu : Work::device_alone, report);

@@ -1,4 +1,4 @@
-// Frames that lie side by side in memory, many to a buffer, in place of one mbuf each.
+// Frames that a port has received into contiguous memory, many to a buffer, in place of one mbuf each.
 //
 // NICs with striding receive queues or packed streams, and the block rings of kernels, leave frames like that. What a
 // worker then does for each of them is a look at 8 bytes, where an mbuf takes two cache lines of header and a pool.
@@ -9,15 +9,15 @@
 
 namespace millrace::io {
 
-/// Where one frame of a run lies.
+/// Where one frame of a block lies.
 struct FrameSpot {
-    uint32_t offset = 0;  ///< of its first byte, from FrameRun::memory; a multiple of kFrameSpacing
+    uint32_t offset = 0;  ///< of its first byte, from ReceiveBlock::memory; a multiple of kFrameSpacing
     uint16_t length = 0;  ///< bytes
     uint16_t reserved = 0;
 };
 static_assert(sizeof(FrameSpot) == 8);
 
-/// Frames of a run begin at multiples of so many bytes, as strides of NICs are no shorter. What lies between two of
+/// Frames of a block begin at multiples of so many bytes, as strides of NICs are no shorter. What lies between two of
 /// them is readable.
 inline constexpr uint32_t kFrameSpacing = 64;
 
@@ -42,7 +42,7 @@ inline uint32_t frames_alike(const FrameSpot* spots, uint32_t count) {
 /// Frames as a port received them, in order of arrival. The memory is the port's, stays as it is until the frames are
 /// given back
 /// (`Port::give_back`), and must not be written.
-struct FrameRun {
+struct ReceiveBlock {
     const uint8_t* memory = nullptr;
     const FrameSpot* spots = nullptr;  ///< `count` of them, at rising offsets
     uint32_t count = 0;
@@ -55,22 +55,22 @@ struct FrameRun {
     const uint8_t* data(uint32_t i) const { return memory + spots[i].offset; }
     uint64_t number(uint32_t i) const { return first_number + i * number_step; }
     uint64_t timestamp_ns(uint32_t i) const { return first_ns + i * interval_ns; }
-    /// Takes in a run that goes on where this one ends; false if it does not. Times of its frames may shift by
-    /// kMostShiftNs.
-    bool join(const FrameRun& behind) {
+    /// Takes in a block that goes on where this one ends; false if it does not. Times of its frames may shift by
+    /// kMaxShiftNs.
+    bool join(const ReceiveBlock& behind) {
         const uint64_t next_ns = timestamp_ns(count);
         const uint64_t shift_ns = next_ns > behind.first_ns ? next_ns - behind.first_ns : behind.first_ns - next_ns;
         if (behind.memory != memory || behind.spots != spots + count || behind.port != port ||
             behind.first_number != number(count) || behind.number_step != number_step ||
-            behind.interval_ns != interval_ns || shift_ns > kMostShiftNs)
+            behind.interval_ns != interval_ns || shift_ns > kMaxShiftNs)
             return false;
         count += behind.count;
         return true;
     }
-    static constexpr uint64_t kMostShiftNs = 1000;
+    static constexpr uint64_t kMaxShiftNs = 1000;
     /// Frames [first, first + n) of it.
-    FrameRun part(uint32_t first, uint32_t n) const {
-        FrameRun result = *this;
+    ReceiveBlock part(uint32_t first, uint32_t n) const {
+        ReceiveBlock result = *this;
         result.spots += first;
         result.count = n;
         result.first_number = number(first);
@@ -85,7 +85,7 @@ struct FramePieces {
     const uint8_t* head = nullptr;
     const uint8_t* rest = nullptr;
     uint16_t head_bytes = 0, rest_bytes = 0;
-    uint32_t index = 0;  ///< in the run that it came with
+    uint32_t index = 0;  ///< in the block that it came with
     uint32_t bytes() const { return uint32_t{head_bytes} + rest_bytes; }
 };
 

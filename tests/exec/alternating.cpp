@@ -1,4 +1,4 @@
-#include "exec/in_turns.hpp"
+#include "exec/alternating.hpp"
 
 #include <gtest/gtest.h>
 
@@ -56,9 +56,9 @@ void expect_each_number_once(const std::string& capture, uint32_t packets) {
     EXPECT_EQ(read, packets);
 }
 
-EngineRun run_in_turns(const Devices& devices, const chain::Configuration& configuration,
-                       const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options,
-                       const Between& between, Work work) {
+EngineRun run_alternating(const Devices& devices, const chain::Configuration& configuration,
+                          const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options,
+                          const Between& between, Work work) {
     frame_pool();
     const PacketsSeen seen(devices);
     auto program = std::make_shared<chain::Program>(*configuration.chains[0]);

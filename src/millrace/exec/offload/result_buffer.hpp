@@ -11,12 +11,12 @@
 
 namespace millrace::exec {
 
-class FrameRegions;
+class ResultBuffers;
 
 /// Memory for the frames of one batch. Its packets' mbufs point into it ("external buffers" in DPDK's
 /// terms), so that no frame is copied after it has come back; the last one to be freed makes the region
 /// free again.
-class FrameRegion {
+class ResultBuffer {
 public:
     uint8_t* data() const { return data_; }
     size_t bytes() const { return bytes_; }
@@ -44,29 +44,29 @@ public:
     }
 
 private:
-    friend class FrameRegions;
+    friend class ResultBuffers;
     static void freed(void*, void* region);
     uint8_t* data_ = nullptr;
     size_t bytes_ = 0;
     rte_mbuf_ext_shared_info shared_{};
     std::atomic<bool> free_{true};
-    FrameRegions* regions_ = nullptr;
-    std::shared_ptr<FrameRegions> owner_;  // while it is lent
+    ResultBuffers* regions_ = nullptr;
+    std::shared_ptr<ResultBuffers> owner_;  // while it is lent
 };
 
 /// The regions of one engine. Packets may outlive the engine: then the regions do, too.
-class FrameRegions : public std::enable_shared_from_this<FrameRegions> {
+class ResultBuffers : public std::enable_shared_from_this<ResultBuffers> {
 public:
-    FrameRegions(std::shared_ptr<device::Device> device, unsigned count, size_t bytes_each);
-    ~FrameRegions();
+    ResultBuffers(std::shared_ptr<device::Device> device, unsigned count, size_t bytes_each);
+    ~ResultBuffers();
     /// A region that no packet is in, the caller's until it lends it or gives it back; null when all are out.
-    FrameRegion* take();
-    void give_back(FrameRegion& region) { region.free_.store(true, std::memory_order_release); }
+    ResultBuffer* take();
+    void give_back(ResultBuffer& region) { region.free_.store(true, std::memory_order_release); }
 
 private:
-    friend class FrameRegion;
+    friend class ResultBuffer;
     std::shared_ptr<device::Device> device_;
-    std::vector<std::unique_ptr<FrameRegion>> regions_;
+    std::vector<std::unique_ptr<ResultBuffer>> regions_;
 };
 
 }  // namespace millrace::exec

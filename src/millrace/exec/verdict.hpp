@@ -21,7 +21,7 @@ inline constexpr const char* kExitDropNames[kExitDropCount] = {"no-output", "tra
 /// Where a packet goes, and which NF said so by which outcome. One that the engine itself gives up (kNoNode) is dropped
 /// for the ExitDrop that its outcome says. Of a program that classifies packets, nodes are the program's; one that no
 /// NF decided on has its chain for a detail (`chain_of`).
-struct Fate {
+struct Verdict {
     chain::Target target;
     uint16_t node = kNoNode;
     uint16_t out_port = kNoPort;  ///< an NF's choice for packets that reach the output: a port, or a set (kPortSet)
@@ -32,9 +32,9 @@ struct Fate {
 constexpr uint32_t detail_of(uint16_t bits) { return bits == static_cast<uint16_t>(kNoDetail) ? kNoDetail : bits; }
 
 /// The number of the chain that a packet was classified into; chain::kNoChain: into none.
-inline uint16_t chain_of(const chain::Program& program, const Fate& fate) {
-    return fate.node < program.nodes.size() ? program.chain_of_node[fate.node]
-                                            : static_cast<uint16_t>(fate.decision.detail);
+inline uint16_t chain_of(const chain::Program& program, const Verdict& verdict) {
+    return verdict.node < program.nodes.size() ? program.chain_of_node[verdict.node]
+                                               : static_cast<uint16_t>(verdict.decision.detail);
 }
 
 }  // namespace millrace::exec
