@@ -153,10 +153,11 @@ std::string ipsec_yaml(const Workload& w) {
                                     dotted(from), w.dst_bits + bits, i);
     }
     return fmt::format(
-        "ipsec:\n          mtu: 9000\n          sas:\n{}          policies:\n{}            - {{src: 0.0.0.0/0, dst: "
+        "ipsec:\n          mtu: 9000\n          sa-slots: {}\n          sas:\n{}          policies:\n{}            - "
+        "{{src: 0.0.0.0/0, dst: "
         "0.0.0.0/0, action: protect, sa: t0}}\n"
         "          default: bypass\n",
-        sas, policies);
+        std::max<uint32_t>(w.tunnels, 4096), sas, policies);
 }
 
 std::string nf_yaml(const Workload& w, const std::string& kind) {

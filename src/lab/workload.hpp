@@ -21,7 +21,7 @@ struct WorkloadOptions {
     uint32_t flows = 65536;
     uint32_t tunnels = 1;  ///< of the IPsec gateway, by destination: a power of two, up to kMaxTunnels
 };
-inline constexpr uint32_t kMaxTunnels = 1024;
+inline constexpr uint32_t kMaxTunnels = 16384;
 
 /// A next hop of the router.
 struct Hop {

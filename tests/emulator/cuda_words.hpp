@@ -76,6 +76,7 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return
 
 inline int __popc(unsigned v) { return __builtin_popcount(v); }
 inline int __popcll(unsigned long long v) { return __builtin_popcountll(v); }
+inline int __clz(int v) { return v == 0 ? 32 : __builtin_clz(static_cast<unsigned>(v)); }
 inline int __ffs(int v) { return __builtin_ffs(v); }
 inline int __ffsll(long long v) { return __builtin_ffsll(v); }
 inline unsigned __umulhi(unsigned a, unsigned b) {
@@ -118,6 +119,10 @@ inline unsigned long long atomicAdd(unsigned long long* at, unsigned long long v
     return __atomic_fetch_add(at, v, __ATOMIC_RELAXED);
 }
 inline unsigned atomicCAS(unsigned* at, unsigned expected, unsigned v) {
+    __atomic_compare_exchange_n(at, &expected, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    return expected;
+}
+inline unsigned long long atomicCAS(unsigned long long* at, unsigned long long expected, unsigned long long v) {
     __atomic_compare_exchange_n(at, &expected, v, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return expected;
 }

@@ -1,6 +1,7 @@
 // Memory in which the kernels of a batch keep what none but them needs.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 
 #include "millrace/device/kernel/batch.hpp"
@@ -13,7 +14,8 @@ public:
     explicit BatchWork(size_t packets) : packets_((packets + kAlign - 1) / kAlign * kAlign) {}
     size_t bytes() const {
         return packets_ *
-               (sizeof(Packet) + sizeof(uint64_t) + sizeof(Decision) + sizeof(uint32_t) + 2 * sizeof(uint16_t));
+                   (sizeof(Packet) + sizeof(uint64_t) + sizeof(Decision) + sizeof(uint32_t) + 2 * sizeof(uint16_t)) +
+               std::bit_ceil(2 * packets_) * sizeof(uint64_t);
     }
     /// Tells a batch where they lie in `memory`, which begins at a multiple of 64.
     void place(BatchView& view, uint8_t* memory) const {
@@ -27,6 +29,7 @@ public:
         next(view.keys);
         next(view.ranks);
         next(view.at);
+        next(view.key_table);  // of another length: the last
     }
 
 private:

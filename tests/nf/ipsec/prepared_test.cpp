@@ -1,4 +1,6 @@
 // What the CPU prepares, the tunnel and the policies, against what the device half does for each packet.
+#include "millrace/nf/ipsec/burst_tickets.hpp"
+#include "millrace/nf/ipsec/policy_search.hpp"
 #include "millrace/nf/ipsec/prepared_policies.hpp"
 #include "millrace/nf/ipsec/prepared_tunnel.hpp"
 
@@ -147,12 +149,27 @@ TEST(PreparedTunnel, ServesWhatFitsAndNothingElse) {
     EXPECT_GT(spared, 100u);
 }
 
-TEST(PreparedPolicies, FindWhatEveryPolicyInTurnFinds) {
+/// What RFC 4301 asks for, in as many words: the first that matches.
+Route first_that_matches(const Packet& packet, const Tables& tables) {
+    const Layers& layers = packet.layers();
+    Tables none = tables;  // whatever is decided before policies are looked at
+    none.policies = {};
+    const Route route = find_policy(packet, none);
+    if (layers.malformed != Malformed::no || !layers.is_ip() || route.detail != kDefaultPolicy) return route;
+    const Flow flow = flow_of(packet);
+    for (uint64_t i = 0; i < tables.policies.size(); ++i)
+        if (matches(tables.policies[i].selector, flow)) return policy_route(tables.policies[i]);
+    return route;
+}
+
+/// Compared one by one, and searched by the engines of a core and of a GPU; a thousand as well.
+TEST(Policies, AreFoundAsIfEachWereComparedInTurn) {
     Rng rng(7);
     std::map<uint32_t, size_t> outcomes;
     for (int round = 0; round < 200; ++round) {
         std::vector<Policy> policies;
-        for (uint32_t i = 0; i < round % 12u; ++i) {
+        const uint32_t many = round % 20 == 19 ? 1000 : round % 14u;
+        for (uint32_t i = 0; i < many; ++i) {
             Policy policy;
             Selector& selector = policy.selector;
             selector.ipv6 = rng() % 4 == 0;
@@ -167,13 +184,19 @@ TEST(PreparedPolicies, FindWhatEveryPolicyInTurnFinds) {
             selector.protocol = rng() % 2 == 0 ? 6 : 17;
             selector.any_port = rng() % 2 == 0;
             if (!selector.any_port) selector.dst_port_last = static_cast<uint16_t>(rng());
+            // Were they all alike, the first would take all.
+            if (many > 100 && i + 100 < many) selector.any_port = false, selector.src_port_first = 65000;
             policy.action = static_cast<Action>(rng() % 3);
             policy.sa = 0;
             policy.detail = i;
             policies.push_back(policy);
         }
         const Sa sa = common_sa();
-        Tables tables;
+        nf::Image image;
+        Tables& tables = image.start<Tables>();
+        if (policies.size() > kFewPolicies)
+            attach_policy_search(policies, round % 3 == 0 ? nf::classify::Searcher::gpu : nf::classify::Searcher::core,
+                                 image, tables.search);
         tables.sas = View<Sa>(&sa, 1);
         tables.policies = View<Policy>(policies.data(), policies.size());
         tables.local_ipv4 = View<Address>(&sa.local, 1);
@@ -190,16 +213,45 @@ TEST(PreparedPolicies, FindWhatEveryPolicyInTurnFinds) {
         for (int i = 0; i < 200; ++i) {
             const Frame frame = random_packet(rng, options);
             const Buffer buffer(frame);
-            const Route expected = find_policy(buffer.packet, tables), actual = prepared.find(buffer.packet);
-            ASSERT_EQ(std::tuple(actual.outcome, actual.detail), std::tuple(expected.outcome, expected.detail))
-                << hex_dump(frame);
-            ++outcomes[actual.outcome];
+            const Route expected = first_that_matches(buffer.packet, tables);
+            for (const Route& actual : {prepared.find(buffer.packet), find_policy(buffer.packet, tables)})
+                ASSERT_EQ(std::tuple(actual.outcome, actual.detail), std::tuple(expected.outcome, expected.detail))
+                    << policies.size() << " policies\n"
+                    << hex_dump(frame);
+            ++outcomes[expected.outcome];
         }
     }
     for (const uint32_t outcome : {uint32_t{kProtected}, uint32_t{kBypass}, uint32_t{kDiscardedByPolicy},
                                    uint32_t{kNotIp}, uint32_t{kMalformed}})
         EXPECT_GT(outcomes[outcome], 100u) << outcome;
     EXPECT_GT(outcomes[kNoSa] + outcomes[kMalformedEsp], 20u) << "ESP for the gateway itself";
+}
+
+/// Of 1, of few and of a thousand SAs: each counter goes on by what it gave out, in order of arrival, once a burst.
+TEST(BurstTickets, CountUpEachSaInOrderOfArrival) {
+    constexpr size_t kBurst = 128;
+    Rng rng(11);
+    for (const uint32_t slots : {1u, 2u, 127u, 128u, 129u, 1000u, 16384u}) {
+        std::vector<uint64_t> counters(slots), expected(slots);
+        for (uint64_t& counter : counters) counter = rng() % 1000;
+        expected = counters;
+        const auto tickets = std::make_unique<BurstTickets<kBurst>>();
+        std::array<Packet, kBurst> packets;
+        for (int burst = 0; burst < 50; ++burst) {
+            const size_t count = std::array<size_t, 6>{0, 1, 31, 33, 127, kBurst}[rng() % 6];
+            std::vector<uint64_t> wanted;
+            uint32_t slot = 0;
+            for (size_t i = 0; i < count; ++i) {
+                if (rng() % 3 != 0) slot = static_cast<uint32_t>(rng()) % slots;  // some are neighbours
+                tickets->add(packets[i], slot);
+                wanted.push_back(expected[slot]++);
+            }
+            tickets->draw(MutableView<uint64_t>(counters.data(), counters.size()));
+            for (size_t i = 0; i < count; ++i)
+                ASSERT_EQ(packets[i].ticket(), wanted[i]) << slots << " SAs, packet " << i;
+            ASSERT_EQ(counters, expected);
+        }
+    }
 }
 
 TEST(PreparedTunnel, IsOnlyForWhatItKnows) {

@@ -94,7 +94,11 @@ struct BatchView {
     uint32_t* keys = nullptr;       ///< order keys of the node that is being numbered
     uint16_t* ranks = nullptr;  ///< which packet of its key each is among a block's neighbours, see BlockPackets::rank;
                                 ///< a multiple of 16
-    uint64_t* bases = nullptr;  ///< of packets that lead their key there: their tickets
+    uint64_t* bases = nullptr;  ///< of packets that lead their key there: their tickets, or where in `key_table` these
+                                ///< are
+    /// By order key, where many are in a batch: the key and how many packets have it, then the first one's ticket.
+    /// Twice as many entries as packets, or more, a power of two.
+    uint64_t* key_table = nullptr;
     PacketResult* results = nullptr;
     EventBuffer* events = nullptr;       ///< null when no NF emits any
     Decision* visits = nullptr;          ///< [node][packet]; null unless asked for

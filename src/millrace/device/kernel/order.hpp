@@ -12,12 +12,18 @@ namespace millrace::device {
 /// a multiprocessor: all batches wait for them.
 inline constexpr uint32_t kOrderedThreads = 256;
 
+/// Set in BatchView::bases where a ticket is that of entry (bits 32 to 62) of BatchView::key_table, and bits 0 to 31 on
+/// top of it.
+inline constexpr uint64_t kOfEntry = uint64_t{1} << 63;
+
 /// Gives packet `i` its ticket, if it has one of `keys` order keys.
 MILLRACE_DEVICE void take_ticket(const BatchView& batch, uint32_t i, uint64_t keys) {
     if (batch.keys[i] >= keys) return;
     const uint32_t rank = batch.ranks[i];
     const bool leads = (rank & BlockPackets::kLeads) != 0;
-    batch.packets[i].set_ticket(leads ? batch.bases[i] : batch.bases[i - (rank >> 8)] + (rank & 0xff));
+    uint64_t base = batch.bases[leads ? i : i - (rank >> 8)];
+    if ((base & kOfEntry) != 0) base = batch.key_table[(base & ~kOfEntry) >> 32] + static_cast<uint32_t>(base);
+    batch.packets[i].set_ticket(leads ? base : base + (rank & 0xff));
 }
 
 namespace detail {
@@ -138,15 +144,29 @@ MILLRACE_DEVICE bool number_leaders(const BatchView& batch, MutableView<uint64_t
     return true;
 }
 
+namespace detail {
+/// Entries of the table of keys for `packets` packets.
+MILLRACE_DEVICE uint32_t key_entries(uint32_t packets) { return packets < 2 ? 4 : 2u << (32 - __clz(packets - 1)); }
+
+/// Where `key` stands in a table of keys, or the free entry where it would. Keys are slots of state, small and dense:
+/// where they are fewer than entries each has its own.
+MILLRACE_DEVICE uint32_t find_key(const uint64_t* table, uint32_t entries, uint32_t key) {
+    uint32_t at = key & (entries - 1);
+    for (uint64_t entry; (entry = table[at]) != 0 && static_cast<uint32_t>(entry >> 32) != key + 1;)
+        at = (at + 1) & (entries - 1);
+    return at;
+}
+}  // namespace detail
+
 /// Numbers the packets that have an order key, in order of arrival: `take_ticket` then finds what is theirs. One block;
 /// where few packets lead their key it looks at these alone. Else rounds of 1,024 packets in order of arrival, a thread
 /// taking every 256th. Within a round the packets of a key are counted by groups of 32: a key's counts stand in a row
-/// of a table that the keys are hashed into, and a packet's place is the sum of those before its group's. Calls
-/// `await`, once, before it looks at tickets.
+/// of a table that the keys are hashed into, and a packet's place is the sum of those before its group's. A second
+/// table, of the whole batch, has for each key how many packets had it so far. Only then it calls `await`, once, and
+/// draws tickets for each key: batches wait for each other no longer than that takes.
 template <class Await>
 MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t> tickets, Await&& await) {
     if (number_leaders(batch, tickets, await)) return;
-    await();
     constexpr uint32_t kNone = 0xffffffffu, kShare = 4, kRound = kShare * kOrderedThreads, kGroups = kRound / 32;
     __shared__ uint32_t keys[kRound];
     __shared__ uint32_t counts[kRound][kGroups / 4];  // a byte for each group
@@ -156,7 +176,10 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t
         const uint32_t key = i < batch.count ? batch.keys[i] : kNone;
         return key < tickets.size() ? key : kNone;
     };
-    uint32_t key[kShare], next_key[kShare], peers[kShare], row[kShare];
+    const uint32_t entries = detail::key_entries(batch.count);
+    const uint32_t in_use = tickets.size() < entries ? static_cast<uint32_t>(tickets.size()) : entries;
+    for (uint32_t i = threadIdx.x; i < in_use; i += kOrderedThreads) batch.key_table[i] = 0;
+    uint32_t key[kShare], next_key[kShare], peers[kShare], row[kShare], entry[kShare];
     for (uint32_t k = 0; k < kShare; ++k) next_key[k] = key_of(k * kOrderedThreads + threadIdx.x);
     for (uint32_t i = threadIdx.x; i < kRound; i += kOrderedThreads) keys[i] = kNone;
     for (uint32_t i = threadIdx.x; i < kRound * (kGroups / 4); i += kOrderedThreads)
@@ -178,16 +201,23 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t
                 break;
             }
             reinterpret_cast<uint8_t*>(counts[row[k]])[group_of(k)] = static_cast<uint8_t>(__popc(peers[k]));
+            // A key that is new to the batch gets its entry at once: no entry is freed, and all of a key find the same.
+            entry[k] = detail::find_key(batch.key_table, entries, key[k]);
+            for (const uint64_t own = static_cast<uint64_t>(key[k] + 1) << 32; true;
+                 entry[k] = (entry[k] + 1) & (entries - 1)) {
+                const uint64_t found = atomicCAS(reinterpret_cast<unsigned long long*>(&batch.key_table[entry[k]]),
+                                                 0ull, static_cast<unsigned long long>(own));
+                if (found == 0 || found >> 32 == key[k] + 1) break;
+            }
         }
         __syncthreads();
-        uint64_t after[kShare];  // the counter behind this round, where this thread is to write it
+        uint32_t after[kShare];  // the key's packets up to this round's end, where this thread is to write it
 #pragma unroll
         for (uint32_t k = 0; k < kShare; ++k) {
             const uint32_t group = group_of(k);
-            uint32_t before = 0, total = 0;
-            uint64_t base = 0;
+            uint32_t before = 0, total = 0, base = 0;
             if (row[k] != kNone) {
-                base = tickets[key[k]];
+                base = static_cast<uint32_t>(batch.key_table[entry[k]]);
                 for (uint32_t w = 0; w < kGroups / 4; ++w) {
                     const uint32_t word = counts[row[k]][w];
                     const uint32_t earlier = w < group / 4    ? word
@@ -197,23 +227,35 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t
                     total = __dp4a(word, 0x01010101u, total);
                 }
             }
-            const uint64_t ticket = __shfl_sync(0xffffffffu, base + before, __ffs(peers[k]) - 1) +
-                                    __popc(peers[k] & ((1u << lane) - 1));
-            if (key[k] != kNone) batch.bases[first + k * kOrderedThreads + threadIdx.x] = ticket;
-            // The last group that has the key carries its counter on.
-            if (row[k] != kNone && before + __popc(peers[k]) != total) row[k] = kNone;
+            const uint32_t leader = __ffs(peers[k]) - 1;
+            const uint32_t rank = __shfl_sync(0xffffffffu, base + before, leader) +
+                                  __popc(peers[k] & ((1u << lane) - 1));
+            const uint32_t at = __shfl_sync(0xffffffffu, entry[k], leader);
+            if (key[k] != kNone)
+                batch.bases[first + k * kOrderedThreads + threadIdx.x] = kOfEntry | static_cast<uint64_t>(at) << 32 |
+                                                                         rank;
             after[k] = base + total;
+            // The last group that has the key carries its count on.
+            if (row[k] != kNone && before + __popc(peers[k]) != total) row[k] = kNone;
         }
         __syncthreads();
 #pragma unroll
         for (uint32_t k = 0; k < kShare; ++k) {
             if (row[k] == kNone) continue;
-            tickets[key[k]] = after[k];
-            // Leaves the table as it was: few of its rows are used.
+            batch.key_table[entry[k]] = static_cast<uint64_t>(key[k] + 1) << 32 | after[k];
+            // Leaves the rows as they were: few of them are used.
             keys[row[k]] = kNone;
             for (uint32_t w = 0; w < kGroups / 4; ++w) counts[row[k]][w] = 0;
         }
         __syncthreads();
+    }
+    await();
+    for (uint32_t i = threadIdx.x; i < in_use; i += kOrderedThreads) {
+        const uint64_t of_key = batch.key_table[i];
+        if (of_key == 0) continue;
+        uint64_t& ticket = tickets[(of_key >> 32) - 1];
+        batch.key_table[i] = ticket;
+        ticket += static_cast<uint32_t>(of_key);
     }
 }
 

@@ -319,6 +319,7 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
     translate(view.keys, count * sizeof(uint32_t));
     translate(view.ranks, count * sizeof(uint16_t));
     translate(view.bases, count * sizeof(uint64_t));
+    translate(view.key_table, 2 * count * sizeof(uint64_t));
     translate(view.decisions, count * sizeof(Decision));
     translate(view.results, count * sizeof(PacketResult));
     translate(view.events, sizeof(EventBuffer));

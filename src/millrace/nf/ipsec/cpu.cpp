@@ -8,6 +8,7 @@
 #include <array>
 #include <stdexcept>
 
+#include "millrace/nf/ipsec/burst_tickets.hpp"
 #include "millrace/nf/ipsec/host.hpp"
 #include "millrace/nf/ipsec/prepared_policies.hpp"
 #include "millrace/nf/ipsec/prepared_tunnel.hpp"
@@ -136,11 +137,9 @@ private:
         for (size_t i = 0; i < inbound_count_; ++i) finish(inbound_[i]);
     }
 
-    /// Routes all packets and gives them their tickets, those of neighbours on one SA at once: other workers may share
-    /// it, and no two packets get the same number.
+    /// Routes all packets and gives them their tickets, those of a burst on one SA at once: other workers may share it,
+    /// and no two packets get the same number.
     [[gnu::noinline]] void find_routes(std::span<Packet* const> packets, Decision* decisions) {
-        uint32_t run_slot = kNoOrderKey;
-        size_t run = 0;
         for (size_t i = 0; i < packets.size(); ++i) {
             const Packet& packet = *packets[i];
             const Route route = policies_.find(packet);
@@ -153,21 +152,9 @@ private:
                 }
                 if (decisions[i].outcome != kProtected && decisions[i].outcome != kUnprotected) continue;
             }
-            const uint32_t slot = tables_.sas[route.detail].slot;
-            if (slot != run_slot) {
-                draw_tickets(run_slot, run);
-                run_slot = slot;
-                run = 0;
-            }
-            ticketed_[run++] = packets[i];
+            tickets_.add(*packets[i], tables_.sas[route.detail].slot);
         }
-        draw_tickets(run_slot, run);
-    }
-
-    void draw_tickets(uint32_t slot, size_t count) {
-        if (count == 0) return;
-        const uint64_t first = std::atomic_ref(tables_.tickets[slot]).fetch_add(count, std::memory_order_relaxed);
-        for (size_t i = 0; i < count; ++i) ticketed_[i]->set_ticket(first + i);
+        tickets_.draw(tables_.tickets);
     }
 
     /// Gives one packet its headers, or finds its ESP. (A function of its own has registers enough.)
@@ -330,7 +317,7 @@ private:
     std::array<IMB_JOB, kBurst> cipher_jobs_, hash_jobs_;
     std::array<bool, kBurst> by_tunnel_;  // by packet of the burst
     std::array<Route, kBurst> routes_;    // of those that go into a tunnel that is not prepared
-    std::array<Packet*, kBurst> ticketed_;
+    BurstTickets<kBurst> tickets_;
     std::array<Tag, kBurst> tags_, ivs_;
 };
 

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "millrace/nf/crypto/keys.hpp"
+#include "millrace/nf/ipsec/policy_search.hpp"
 
 namespace millrace::nf::ipsec {
 namespace {
@@ -25,10 +26,10 @@ IpsecHost::IpsecHost(const Config& options, const Environment& environment)
     : options_(read_options(options, environment)) {
     if (auto* before = dynamic_cast<IpsecHost*>(environment.previous)) state_ = before->state_;
     if (state_ == nullptr) state_ = std::make_shared<SaState>(options_.slots);
-    attach_tables(options);
+    attach_tables(options, environment.on_device ? classify::Searcher::gpu : classify::Searcher::core);
 }
 
-void IpsecHost::attach_tables(const Config& options) {
+void IpsecHost::attach_tables(const Config& options, classify::Searcher searcher) {
     Tables& tables = image_.start<Tables>();
     std::vector<Sa> sas;
     std::vector<Selector> selectors;
@@ -52,7 +53,15 @@ void IpsecHost::attach_tables(const Config& options) {
     tables.default_action = options_.default_action;
     image_.attach(tables.aes_encrypt, crypto::aes_encrypt_table());
     image_.attach(tables.aes_decrypt, crypto::aes_decrypt_table());
-    image_.attach(tables.policies, make_policies());
+    std::vector<Policy> policies = make_policies();
+    try {
+        if (policies.size() > kFewPolicies) attach_policy_search(policies, searcher, image_, tables.search);
+    } catch (const classify::TablesTooLarge&) {
+        options.fail(
+            "the tables of these " + std::to_string(options_.policies.size()) + " policies take more than 1 GiB",
+            "use fewer of them, or wider prefixes");
+    }
+    image_.attach(tables.policies, std::move(policies));
     image_.attach(tables.inbound, make_inbound_index(sas));
     const auto tables_sas = std::make_shared<const std::vector<Sa>>(std::move(sas));
     image_.attach(tables.sas, tables_sas);

@@ -1,6 +1,7 @@
 // The host half of the IPsec gateway.
 #pragma once
 
+#include "millrace/nf/classify/engine_choice.hpp"
 #include "millrace/nf/ipsec/device.hpp"
 #include "millrace/nf/ipsec/options.hpp"
 #include "millrace/nf/ipsec/state.hpp"
@@ -20,7 +21,7 @@ public:
     std::string summary() const override;
 
 private:
-    void attach_tables(const Config& options);
+    void attach_tables(const Config& options, classify::Searcher searcher);
     std::vector<Policy> make_policies() const;
     std::vector<uint32_t> make_inbound_index(const std::vector<Sa>& sas) const;
 

@@ -169,6 +169,13 @@ MILLRACE_DEVICE Route default_route(const Tables& tables) {
     return route;
 }
 
+/// The first of many policies that matches an IP packet; kNoRule if there is none. A call, as few chains need it.
+MILLRACE_DEVICE_CALL uint32_t search_policies(const Packet& packet, const Tables& tables) {
+    classify::HeaderKey key = classify::key_of(packet);
+    if (packet.layers().is_fragment()) key.has &= static_cast<uint8_t>(~classify::HeaderKey::kPorts);  // see flow_of
+    return classify::Classifier::find(tables.search, key, Lanes<1>{});
+}
+
 /// What the policies say of a packet; see policy_route.
 MILLRACE_DEVICE Route find_policy(const Packet& packet, const Tables& tables) {
     const Layers& layers = packet.layers();
@@ -178,6 +185,10 @@ MILLRACE_DEVICE Route find_policy(const Packet& packet, const Tables& tables) {
     if (!layers.is_ip()) return route;
     const Flow flow = flow_of(packet);
     if (flow.protocol == ip::kProtocolEsp && is_local(tables, flow)) return inbound_route(packet, tables, flow);
+    if (tables.policies.size() > kFewPolicies) {
+        const uint32_t found = search_policies(packet, tables);
+        return found == classify::kNoRule ? default_route(tables) : policy_route(tables.policies[found]);
+    }
     for (uint64_t i = 0; i < tables.policies.size(); ++i)
         if (matches(tables.policies[i].selector, flow)) return policy_route(tables.policies[i]);
     return default_route(tables);

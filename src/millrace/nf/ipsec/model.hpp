@@ -1,6 +1,7 @@
 // What the device half of the IPsec gateway knows: security associations, policies, and their state.
 #pragma once
 
+#include "millrace/nf/classify/classifier.hpp"
 #include "millrace/nf/crypto/aes.hpp"
 #include "millrace/nf/crypto/sha1.hpp"
 #include "millrace/nf/ipsec/outcome.hpp"
@@ -51,6 +52,9 @@ struct Selector {
     bool ipv6 = false;
 };
 
+/// So many policies are compared one by one; the classification engines search more of them.
+inline constexpr uint32_t kFewPolicies = 8;
+
 /// One line of the security policy database (RFC 4301, section 4.4.1).
 struct Policy {
     Selector selector;
@@ -95,7 +99,8 @@ struct Tables {
     View<uint32_t> aes_encrypt;  ///< see crypto::AesTables
     View<uint32_t> aes_decrypt;
     View<Sa> sas;
-    View<Policy> policies;  ///< the first that matches counts
+    View<Policy> policies;                ///< the first that matches counts
+    classify::Classifier::Tables search;  ///< finds it by its index, where there are more than kFewPolicies
     View<Selector> selectors;
     View<uint32_t> inbound;                ///< hash table of SA indices + 1 by SPI, 0 is empty; a power of two long
     View<Address> local_ipv4, local_ipv6;  ///< the gateway's own tunnel addresses

@@ -3,10 +3,10 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <map>
 
 #include "millrace/nf/classify/rules/five_tuple.hpp"
 #include "millrace/nf/crypto/keys.hpp"
+#include "millrace/nf/ipsec/known_sas.hpp"
 
 namespace millrace::nf::ipsec {
 namespace {
@@ -193,27 +193,6 @@ SaOptions read_sa(const Config& map, const KeyFile& keys, const Environment& env
     return options;
 }
 
-bool same_address(const Address& a, const Address& b) { return std::equal(a.words, a.words + 4, b.words); }
-
-/// Refuses two SAs that a packet, or a keystream, could not tell apart.
-void check_pair(const SaOptions& a, const SaOptions& b) {
-    if (a.name == b.name) fail_secretly(b.where.at("name"), "two SAs are named '" + b.name + "'");
-    const bool same_end = a.sa.ipv6 == b.sa.ipv6 &&
-                          (a.inbound ? same_address(a.sa.local, b.sa.local) : same_address(a.sa.remote, b.sa.remote));
-    if (a.inbound == b.inbound && a.sa.spi == b.sa.spi && same_end)
-        fail_secretly(b.where.at("spi"),
-                      "the SPI of SA '" + b.name + "' is that of SA '" + a.name + "', to the same address",
-                      "give each SA towards an address an SPI of its own");
-    const bool same_stream = a.sa.cipher == Cipher::aes_ctr && b.sa.cipher == Cipher::aes_ctr &&
-                             a.key.bytes == b.key.bytes && a.sa.nonce == b.sa.nonce;
-    if (same_stream)
-        fail_secretly(b.where, "SAs '" + a.name + "' and '" + b.name + "' encrypt with the same key and nonce",
-                      "in counter mode that gives both away (RFC 3686, section 4): make a key of its own for each");
-    if (a.inbound == b.inbound && a.identity() == b.identity())
-        fail_secretly(b.where, "SAs '" + a.name + "' and '" + b.name + "' have the same SPI and keys",
-                      "make keys of its own for each");
-}
-
 /// Whether anyone may read the file that the options came from.
 void warn_of_inline_keys(const Config& sas, const Environment& environment) {
     struct stat status{};
@@ -226,7 +205,7 @@ void warn_of_inline_keys(const Config& sas, const Environment& environment) {
     environment.warn(std::move(warning));
 }
 
-void read_sas(Options& result, const Config& options, const Environment& environment) {
+void read_sas(Options& result, KnownSas& known, const Config& options, const Environment& environment) {
     const auto sas = options.find("sas");
     const auto file = options.find("keys");
     const KeyFile keys = file ? KeyFile(*file) : KeyFile();
@@ -235,16 +214,16 @@ void read_sas(Options& result, const Config& options, const Environment& environ
     for (const Config& map : sas->items()) {
         inline_keys = inline_keys || map.has("key") || map.has("auth-key");
         result.sas.push_back(read_sa(map, keys, environment));
-        for (size_t i = 0; i + 1 < result.sas.size(); ++i) check_pair(result.sas[i], result.sas.back());
+        known.add(result.sas);
     }
     keys.only_of(result.sas);
     if (inline_keys) warn_of_inline_keys(*sas, environment);
 }
 
-PolicyOptions read_policy(const Config& map, const std::vector<SaOptions>& sas) {
-    std::vector<std::string> known = classify::FiveTupleMatch::keys();
-    known.insert(known.end(), {"action", "sa"});
-    map.only(known);
+PolicyOptions read_policy(const Config& map, const std::vector<SaOptions>& sas, const KnownSas& known) {
+    std::vector<std::string> keys = classify::FiveTupleMatch::keys();
+    keys.insert(keys.end(), {"action", "sa"});
+    map.only(keys);
     PolicyOptions policy;
     policy.where = map.where();
     policy.selectors = read_selectors(map);
@@ -255,17 +234,16 @@ PolicyOptions read_policy(const Config& map, const std::vector<SaOptions>& sas) 
         return policy;
     }
     const Config wanted = map.at("sa");
+    if (const auto found = known.by_name().find(wanted.text()); found != known.by_name().end()) {
+        if (sas[found->second].inbound)
+            wanted.fail("SA '" + wanted.text() + "' is an inbound one",
+                        "a policy protects with an SA of 'direction: out'");
+        policy.sa = found->second;
+        return policy;
+    }
     std::vector<std::string> outbound;
     for (const SaOptions& sa : sas)
         if (!sa.inbound) outbound.push_back(sa.name);
-    for (uint32_t i = 0; i < sas.size(); ++i) {
-        if (sas[i].name != wanted.text()) continue;
-        if (sas[i].inbound)
-            wanted.fail("SA '" + wanted.text() + "' is an inbound one",
-                        "a policy protects with an SA of 'direction: out'");
-        policy.sa = i;
-        return policy;
-    }
     const std::string near = closest_word(wanted.text(), outbound);
     wanted.fail("there is no SA '" + wanted.text() + "'",
                 near.empty() ? "name one of 'sas'" : "did you mean '" + near + "'?");
@@ -362,10 +340,11 @@ Options read_options(const Config& options, const Environment& environment) {
     if (const auto action = options.find("default"))
         result.default_action = action->choice({"bypass", "discard"}) == 0 ? Action::bypass : Action::discard;
     result.slots = static_cast<size_t>(options.integer_or("sa-slots", 4096, 1, 1 << 20));
-    read_sas(result, options, environment);
+    KnownSas known;
+    read_sas(result, known, options, environment);
     if (const auto policies = options.find("policies"))
         for (const Config& map : policies->items()) {
-            result.policies.push_back(read_policy(map, result.sas));
+            result.policies.push_back(read_policy(map, result.sas, known));
             check_reachable(result.policies, map);
         }
     return result;

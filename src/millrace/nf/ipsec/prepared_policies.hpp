@@ -1,4 +1,4 @@
-// The policies as the CPU searches them: for IPv4, addresses first and by one comparison a policy.
+// The policies as the CPU searches them: few of IPv4 by one comparison of the addresses each, many by an engine.
 #pragma once
 
 #include <vector>
@@ -11,6 +11,7 @@ namespace millrace::nf::ipsec {
 class PreparedPolicies {
 public:
     explicit PreparedPolicies(const Tables& tables) : tables_(tables) {
+        if (tables.policies.size() > kFewPolicies) return;
         for (const Policy& policy : tables.policies) {
             const Selector& selector = policy.selector;
             if (selector.ipv6) continue;
@@ -26,6 +27,10 @@ public:
                             layers.protocol != ip::kProtocolEsp;
         if (!common) [[unlikely]]
             return find_policy(packet, tables_);
+        if (tables_.policies.size() > kFewPolicies) {
+            const uint32_t found = search_policies(packet, tables_);
+            return found == classify::kNoRule ? default_route(tables_) : policy_route(tables_.policies[found]);
+        }
         const auto addresses = load_raw<uint64_t>(packet.l3() + 12);
         for (const Entry& entry : entries_) {
             if ((addresses & entry.mask) != entry.value) continue;
