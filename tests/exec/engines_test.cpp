@@ -108,28 +108,29 @@ INSTANTIATE_TEST_SUITE_P(All, DevicesInEveryMode, testing::ValuesIn(devices_in_e
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DevicesInEveryMode);
 
 /// Packets are numbered by those that lead their key in a block, where they are few, and one by one where they are
-/// many.
+/// many: by a table that has a place for each SA, or, of 10,000, for those of the batch.
 TEST_P(Devices, NumberThePacketsOfAnyNumberOfTunnelsInOrder) {
-    for (const unsigned tunnels : {1u, 3u, 60u}) {
+    for (const unsigned tunnels : {1u, 3u, 60u, 257u, 1000u, 10000u}) {
         std::string sas, policies;
         for (unsigned i = 0; i < tunnels; ++i) {
             const std::string number = std::to_string(i), comma = i > 0 ? ", " : "";
             sas += comma + "{name: t" + number + ", direction: out, spi: " + std::to_string(0x1001 + i) +
                    R"(, local: 192.0.2.1, remote: 198.51.100.1,
-                cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f325391)" +
-                   std::to_string(10 + i) +
+                cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f325)" +
+                   std::to_string(10000 + i) +
                    R"(, nonce: "006cb6db", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98})";
-            policies += comma + "{dst: 10.0." + number + ".0/24, action: protect, sa: t" + number + "}";
+            policies += comma + "{dst: 10." + std::to_string(i >> 8) + "." + std::to_string(i & 255) +
+                        ".0/24, action: protect, sa: t" + number + "}";
         }
         // Some go by no tunnel.
-        const std::string nfs = "[ipsec: {sas: [" + sas + "], policies: [" + policies + "], default: bypass}]";
+        const std::string nfs = "[ipsec: {sa-slots: 10000, sas: [" + sas + "], policies: [" + policies + "], default: bypass}]";
         std::vector<Frame> frames;
         Rng rng(61 + tunnels);
         const Frame frame = build_packet(
             "{ipv4: {src: 10.1.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: hello}");
         for (size_t i = 0; i < 5000; ++i) {
             frames.push_back(frame);
-            frames.back()[14 + 18] = static_cast<uint8_t>(rng() % (tunnels + 1));
+            store_be16(&frames.back()[14 + 17], static_cast<uint16_t>(rng() % (tunnels + 1)));
         }
         auto configuration = make_configuration(nfs, GetParam());
         const EngineRun expected = without_visits(run_on_cpu(make_configuration(nfs, "cpu"), frames, 256));
