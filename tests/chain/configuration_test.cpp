@@ -375,5 +375,33 @@ TEST(GoodConfiguration, IsReadAsItIsWritten) {
     EXPECT_EQ(c.classification.chain_of_port(1), kNoChain);
 }
 
+/// A thousand chains with equal options have one table; what keeps state has its own in each.
+TEST(Functions, WithEqualOptionsAreOneUnlessTheyKeepState) {
+    const auto load = [](size_t chains) {
+        std::string text = "version: 1\nports: {in: {null: {}}, out: {null: {}}}\nchains:\n", lines = "classify:\n";
+        for (size_t i = 0; i < chains; ++i) {
+            const std::string n = std::to_string(i);
+            text +=
+                "  c" + n +
+                ":\n    output: out\n    nfs:\n      - firewall: {rules: [permit tcp from any to any], default: " +
+                (i % 2 == 0 ? "permit" : "deny") +
+                "}\n      - {firewall: {rules: [permit tcp from any to any], default: permit}, name: g" + n +
+                "}\n      - ipsec: {sas: [{name: t, direction: out, spi: 256, local: 192.0.2.1, remote: 198.51.100.1, "
+                "cipher: 'null', auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98}]}\n";
+            lines += "  - {match: {dst-port: " + n + "}, chain: c" + n + "}\n";
+        }
+        return parse_configuration(text + lines, "shared.yaml", {});
+    };
+    const Configuration c = load(1000);
+    std::set<const nf::NetworkFunction*> firewalls, gateways;
+    for (const auto& program : c.chains) {
+        EXPECT_EQ(program->nodes[0].nf == program->nodes[1].nf, program->index % 2 == 0) << "their options are equal";
+        for (const size_t at : {0, 1}) firewalls.insert(program->nodes[at].nf.get());
+        gateways.insert(program->nodes[2].nf.get());
+    }
+    EXPECT_EQ(firewalls.size(), 2u);
+    EXPECT_EQ(gateways.size(), 1000u);
+}
+
 }  // namespace
 }  // namespace millrace::chain

@@ -123,7 +123,8 @@ TEST_P(Devices, NumberThePacketsOfAnyNumberOfTunnelsInOrder) {
                         ".0/24, action: protect, sa: t" + number + "}";
         }
         // Some go by no tunnel.
-        const std::string nfs = "[ipsec: {sa-slots: 10000, sas: [" + sas + "], policies: [" + policies + "], default: bypass}]";
+        const std::string nfs = "[ipsec: {sa-slots: 10000, sas: [" + sas + "], policies: [" + policies +
+                                "], default: bypass}]";
         std::vector<Frame> frames;
         Rng rng(61 + tunnels);
         const Frame frame = build_packet(

@@ -284,7 +284,10 @@ private:
                 for (const Node& old : before->nodes)
                     if (old.name == node.name && old.type->name == node.type->name) hand_on(old, node, environment);
         }
-        return node.type->create(options, environment);
+        if (!node.type->shareable) return node.type->create(options, environment);
+        auto& shared = shared_[{node.type, options.written()}];
+        if (shared == nullptr) shared = node.type->create(options, environment);
+        return shared;
     }
 
     /// A function that was built anew may keep its state in another form.
@@ -486,6 +489,8 @@ private:
     Configuration result_;
     std::vector<std::string> chain_names_;
     std::map<uint16_t, std::string> input_of_;
+    /// Functions that nodes share, by kind and options.
+    std::map<std::pair<const nf::Type*, std::string>, std::shared_ptr<nf::NetworkFunction>> shared_;
     std::map<std::tuple<uint16_t, size_t, size_t>, Location> target_places_;  // of `on:`, by chain, node and outcome
     std::vector<Diagnostic> mistakes_;
 };

@@ -181,6 +181,7 @@ struct Type {
     unsigned lanes = 1;         ///< preferred lanes per packet
     bool emits_events = false;  ///< then it changes neither packets nor state: it may be asked twice of a packet
     bool has_cpu_half = false;
+    bool shareable = false;  ///< see Declaration
 
     ProcessFunction process[3] = {};  ///< by kLaneCounts
     OrderKeyFunction order_key = nullptr;
@@ -228,6 +229,9 @@ struct Declaration {
     uint32_t tail_growth = 0;
     bool emits_events = false;  ///< by Packet::emit; only of an NF that changes neither packets nor state
     bool has_cpu_half = false;
+    /// Nodes with equal options are one, and its tables exist once: it keeps no state, and does not look at its name or
+    /// chain.
+    bool shareable = false;
 };
 
 namespace detail {
@@ -275,6 +279,7 @@ struct Register {
         type.tail_growth = declaration.tail_growth;
         type.emits_events = declaration.emits_events;
         type.has_cpu_half = declaration.has_cpu_half;
+        type.shareable = declaration.shareable;
         type.reads = type.cpu_reads = Device::reads;
         type.writes = type.cpu_writes = Device::writes;
         if constexpr (detail::HasCpuFields<Device>) {

@@ -8,6 +8,7 @@
 #include "millrace/chain/configuration.hpp"
 #include "millrace/device/cuda/compiler.hpp"
 #include "support/data.hpp"
+#include "support/engine_runner.hpp"
 
 namespace millrace::device::cuda {
 namespace {
@@ -71,6 +72,26 @@ INSTANTIATE_TEST_SUITE_P(Examples, CompileChain,
                                  if (c == '.') c = '_';
                              return name;
                          });
+
+/// A block has 48 KiB of memory for what kernels declare, however many functions number and commit packets in one.
+TEST(Compile, NumbersForSeveralFunctionsInTheMemoryOfOne) {
+    const auto [compiler, why] = shared_compiler();
+    if (compiler == nullptr) GTEST_SKIP() << why;
+    const std::string sa = R"({name: t, direction: DIRECTION, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1,
+        cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f32539163, nonce: "006cb6db",
+        auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98)";
+    const auto gateway = [&](const char* name, const char* direction, const char* more) {
+        std::string text = sa;
+        text.replace(text.find("DIRECTION"), 9, direction);
+        return std::string("{ipsec: {sas: [") + text + more + "]}, name: " + name + "}";
+    };
+    const std::string nfs = "[" + gateway("out", "out", "}") + ", " + gateway("in", "in", ", allow: [{}]}") + ", " +
+                            gateway("again", "in", ", allow: [{}]}") + "]";
+    const auto configuration = test::make_configuration(nfs, "sim");
+    const auto& program = *configuration.chains[0];
+    const auto steps = plan_steps(program, {.mode = Mode::persistent, .gather = true, .pack = true});
+    EXPECT_TRUE(compiler->build(make_chain_source(program, steps), "sm_90").starts_with("\177ELF"));
+}
 
 TEST(Compile, SaysWhatIsWrongWithASource) {
     const auto [compiler, why] = shared_compiler();

@@ -79,14 +79,46 @@ MILLRACE_DEVICE void release_sequence(const BatchView& batch) {
 /// Most packets that lead their key in their block which number_leaders takes.
 inline constexpr uint32_t kMaxLeaders = kOrderedThreads;
 
+// The block's own memory, in functions that are no templates: a kernel that numbers and commits for several NFs has it
+// once.
+namespace detail {
+struct Leaders {
+    uint32_t places[kMaxLeaders], keys[kMaxLeaders], weights[kMaxLeaders];
+    uint32_t of_warp[kOrderedThreads / 32];
+};
+MILLRACE_DEVICE Leaders& leaders() {
+    __shared__ Leaders own;
+    return own;
+}
+
+/// Packets of a round of number_packets that a thread takes, all of a round, and its groups of 32.
+inline constexpr uint32_t kShare = 4, kRound = kShare * kOrderedThreads, kGroups = kRound / 32;
+struct Round {
+    uint32_t keys[kRound];
+    uint32_t counts[kRound][kGroups / 4];  ///< a byte for each group
+};
+MILLRACE_DEVICE Round& round() {
+    __shared__ Round own;
+    return own;
+}
+
+struct Committing {
+    uint32_t keys[kOrderedThreads];
+    uint8_t waits[kOrderedThreads];
+};
+MILLRACE_DEVICE Committing& committing() {
+    __shared__ Committing own;
+    return own;
+}
+}  // namespace detail
+
 /// Writes the tickets of the packets that lead their key in their block, where there are few of them; whether there
 /// are. One block. Each thread looks through an equal share of the batch for them, and then takes one. Calls `await`
 /// before it looks at tickets.
 template <class Await>
 MILLRACE_DEVICE bool number_leaders(const BatchView& batch, MutableView<uint64_t> tickets, Await&& await) {
     constexpr uint32_t kAtOnce = 8;  // ranks of a load
-    __shared__ uint32_t places[kMaxLeaders], keys[kMaxLeaders], weights[kMaxLeaders];
-    __shared__ uint32_t of_warp[kOrderedThreads / 32];
+    auto& [places, keys, weights, of_warp] = detail::leaders();
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const uint32_t share = (batch.count + kOrderedThreads * kAtOnce - 1) / (kOrderedThreads * kAtOnce) * kAtOnce;
     const uint32_t from = smaller(threadIdx.x * share, batch.count), to = smaller(from + share, batch.count);
@@ -167,9 +199,9 @@ MILLRACE_DEVICE uint32_t find_key(const uint64_t* table, uint32_t entries, uint3
 template <class Await>
 MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t> tickets, Await&& await) {
     if (number_leaders(batch, tickets, await)) return;
-    constexpr uint32_t kNone = 0xffffffffu, kShare = 4, kRound = kShare * kOrderedThreads, kGroups = kRound / 32;
-    __shared__ uint32_t keys[kRound];
-    __shared__ uint32_t counts[kRound][kGroups / 4];  // a byte for each group
+    using detail::kGroups, detail::kRound, detail::kShare;
+    constexpr uint32_t kNone = 0xffffffffu;
+    auto& [keys, counts] = detail::round();
     const uint32_t lane = threadIdx.x % 32;
     const auto group_of = [](uint32_t k) { return (k * kOrderedThreads + threadIdx.x) / 32; };
     const auto key_of = [&](uint32_t i) {
@@ -266,8 +298,7 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t
 template <class Commit>
 MILLRACE_DEVICE void commit_packets(const BatchView& batch, uint32_t* counts, const void* tables, uint32_t node,
                                     Commit commit, const Target* targets, uint32_t outcomes) {
-    __shared__ uint32_t keys[kOrderedThreads];
-    __shared__ uint8_t waits[kOrderedThreads];
+    auto& [keys, waits] = detail::committing();
     for (uint32_t first = 0; first < batch.count; first += blockDim.x) {
         const uint32_t i = first + threadIdx.x;
         const bool mine = i < batch.count && batch.at[i] == node;

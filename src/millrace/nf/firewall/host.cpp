@@ -185,6 +185,7 @@ const Register<Firewall, FirewallHost> registration{{
     .device_header = "millrace/nf/firewall/device.hpp",
     .device_struct = "millrace::nf::firewall::Firewall",
     .has_cpu_half = true,
+    .shareable = true,
 }};
 }  // namespace
 

@@ -22,6 +22,7 @@ const Register<Mirror, MirrorHost> registration{{
     .outcomes = {{"forward", Disposition::next, "the addresses were swapped"}},
     .device_header = "millrace/nf/mirror/device.hpp",
     .device_struct = "millrace::nf::mirror::Mirror",
+    .shareable = true,
 }};
 
 }  // namespace

@@ -90,6 +90,7 @@ const Register<Router, RouterHost> registration{{
     .device_header = "millrace/nf/router/device.hpp",
     .device_struct = "millrace::nf::router::Router",
     .has_cpu_half = true,
+    .shareable = true,
 }};
 
 }  // namespace
