@@ -123,7 +123,7 @@ double measure_offload_path(const OffloadPath& path) {
     RunOptions options;
     options.workers = path.workers;
     for (unsigned worker = 0; worker < path.workers; ++worker) options.cores.push_back(worker);
-    options.offload.whole_frames = true;
+    options.whole_frames = true;
     options.offload.pinned = true;
     options.offload.depth = IdleDevice::kDepth;
     options.devices = {std::make_shared<IdleDevice>()};

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "lab/whole_frames.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/worker.hpp"
 
@@ -32,7 +33,8 @@ exec::RuntimeOptions runtime_options(const RunOptions& options) {
     return result;
 }
 
-chain::Configuration with_ports(chain::Configuration configuration, const std::string& ports) {
+chain::Configuration configured(const chain::Configuration& planned, const std::string& ports, bool whole_frames) {
+    chain::Configuration configuration = whole_frames ? with_whole_frames(planned) : planned;
     configuration.ports = Config::parse(ports, "benchmark ports");
     return configuration;
 }
@@ -58,7 +60,7 @@ Counts operator-(Counts later, const Counts& earlier) {
 }
 
 Run::Run(const chain::Configuration& configuration, const std::string& ports, const RunOptions& options)
-    : runtime_(with_ports(configuration, ports), runtime_options(options)) {
+    : runtime_(configured(configuration, ports, options.whole_frames), runtime_options(options)) {
     for (const auto& port : runtime_.ports()) {
         if (auto* source = dynamic_cast<io::SourcePort*>(port.get())) sources_.push_back(source);
         if (auto* sink = dynamic_cast<io::SinkPort*>(port.get())) sinks_.push_back(sink);

@@ -55,6 +55,7 @@ struct RunOptions {
     uint16_t burst = 256;
     exec::CpuOptions cpu;
     exec::OffloadOptions offload;
+    bool whole_frames = false;                             ///< move every byte both ways, whatever the field plans say
     std::vector<std::shared_ptr<device::Device>> devices;  ///< none: the cpu, or those of the configuration
     uint32_t buffers = 65536;                              ///< of each worker
     std::string timeline_file;                             ///< for a trace of every batch; empty: none

@@ -11,6 +11,7 @@
 #include "millrace/base/eal.hpp"
 #include "lab/bus.hpp"
 #include "lab/machine.hpp"
+#include "lab/whole_frames.hpp"
 #include "millrace/chain/classified.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/device/open.hpp"
@@ -107,7 +108,7 @@ nlohmann::json Result::json() const {
     json.update({{"mode", name_of(offload.mode)},
                  {"transfer-in", name_of(offload.transfer_in)},
                  {"transfer-out", name_of(offload.transfer_out)},
-                 {"whole-frames", offload.whole_frames},
+                 {"whole-frames", point.run.whole_frames},
                  {"call-thread", offload.calls_by_thread},
                  {"batches-in-flight", offload.depth},
                  {"batch-packets", counts.batches > 0 ? packets / static_cast<double>(counts.batches) : 0},
@@ -228,8 +229,10 @@ Session::Loaded& Session::configured(const Point& point) {
 Session::Loaded& Session::loaded(const Point& point) {
     Loaded& loaded = configured(point);
     loaded.programs.clear();
+    const chain::Configuration& planned = loaded.configuration;
+    const auto programs = chain::programs_of(point.run.whole_frames ? with_whole_frames(planned) : planned);
     for (const auto& device : devices(point.device))
-        for (const auto& program : chain::programs_of(loaded.configuration))
+        for (const auto& program : programs)
             loaded.programs.push_back(device->load(program, exec::steps_of(*program, point.run.offload)));
     return loaded;
 }
@@ -250,7 +253,7 @@ std::string Session::restore_for(const Point& point, const chain::Configuration&
         const Fields back = program->plan.to_host_total();
         const uint32_t bytes = back.empty() ? 0 : chain::prefix_bytes(back);
         // A device hands whole frames back in other memory, and heads in the receive buffers.
-        in_place |= on_cpu || (bytes != 0 && bytes <= 128 && !point.run.offload.whole_frames);
+        in_place |= on_cpu || (bytes != 0 && bytes <= 128 && !point.run.whole_frames);
         for (const chain::Node& node : program->nodes)
             payload |= chain::prefix_bytes(node.type->cpu_writes) == chain::kWholeFrame &&
                        !node.type->cpu_writes.empty();

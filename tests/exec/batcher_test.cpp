@@ -74,7 +74,8 @@ TEST_F(Batcher, PutsNoBatchInLineBehindOneThatStillWaitsThere) {
     frame_pool();
     constexpr auto kNap = std::chrono::milliseconds(40);
     const auto thread = std::make_shared<exec::CallThread>();
-    exec::CallThread::Lane other(thread, [&](void*) { std::this_thread::sleep_for(kNap); });
+    const auto nap = [&](void*) { std::this_thread::sleep_for(kNap); };
+    exec::CallThread::Lane other(thread, nap);
     start(0, 1024, std::chrono::nanoseconds(0), 4, SIZE_MAX, thread);
     other.put(nullptr);
     for (int i = 0; i < 5; ++i) {

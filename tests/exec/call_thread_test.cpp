@@ -19,7 +19,8 @@ TEST(CallThread, DoesWhatEachLaneWantsInItsOrder) {
     for (size_t owner = 0; owner < kLanes; ++owner)
         owners.emplace_back([&, owner] {
             std::vector<size_t>& own = done[owner];
-            CallThread::Lane lane(thread, [&own](void* work) { own.push_back(*static_cast<const size_t*>(work)); });
+            const auto run = [&own](void* work) { own.push_back(*static_cast<const size_t*>(work)); };
+            CallThread::Lane lane(thread, run);
             std::vector<size_t> work(kEach);
             for (size_t i = 0; i < kEach; ++i) {
                 work[i] = owner * kEach + i;  // seen by the thread
@@ -40,9 +41,10 @@ TEST(CallThread, DoesWhatEachLaneWantsInItsOrder) {
 TEST(CallThread, TellsThatALaneIsBusyUntilItsWorkIsDone) {
     test::frame_pool();
     std::atomic<bool> go{false};
-    CallThread::Lane lane(std::make_shared<CallThread>(), [&](void*) {
+    const auto run = [&](void*) {
         while (!go) std::this_thread::yield();
-    });
+    };
+    CallThread::Lane lane(std::make_shared<CallThread>(), run);
     EXPECT_FALSE(lane.busy());
     lane.put(nullptr);
     EXPECT_TRUE(lane.busy());
@@ -55,7 +57,8 @@ TEST(CallThread, RefusesMoreLanesThanItHasRoomFor) {
     test::frame_pool();
     const auto thread = std::make_shared<CallThread>();
     std::vector<std::unique_ptr<CallThread::Lane>> lanes;
-    const auto add = [&] { lanes.push_back(std::make_unique<CallThread::Lane>(thread, [](void*) {})); };
+    const auto nothing = [](void*) {};
+    const auto add = [&] { lanes.push_back(std::make_unique<CallThread::Lane>(thread, nothing)); };
     for (int i = 0; i < 256; ++i) add();
     EXPECT_THROW(add(), std::runtime_error);
     lanes.erase(lanes.begin() + 100);

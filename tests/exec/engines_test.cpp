@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "lab/whole_frames.hpp"
 #include "millrace/base/file.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "support/devices.hpp"
@@ -75,24 +76,28 @@ TEST_P(DevicesInEveryMode, GiveTheSameAnswerWithEveryTransfer) {
     const std::vector<Frame> frames = random_frames(900, 11);
     const EngineRun expected = run_on_cpu(make_test_chain("cpu"), frames, 256);
     unsigned seed = static_cast<unsigned>(mode()) * 100;
+    bool whole_frames = false;
     exec::OffloadOptions options;
     options.mode = mode();
     const auto compare = [&] {
         const std::string what = std::string(exec::name_of(options.transfer_in)) + ", " +
-                                 exec::name_of(options.transfer_out) + (options.whole_frames ? ", whole frames" : "") +
+                                 exec::name_of(options.transfer_out) + (whole_frames ? ", whole frames" : "") +
                                  (options.graphs ? ", graphs" : "") +
                                  (options.call_thread != nullptr ? ", a thread for calls" : "");
-        expect_equal(expected, run_on_device(device(++seed), make_test_chain(name()), frames, 200, options), what);
+        chain::Configuration configuration = make_test_chain(name());
+        if (whole_frames) configuration = lab::with_whole_frames(std::move(configuration));
+        expect_equal(expected, run_on_device(device(++seed), configuration, frames, 200, options), what);
     };
     for (const exec::TransferIn in : exec::kTransfersIn)
         for (const exec::TransferOut out : exec::kTransfersOut)
             for (const bool whole : {false, true}) {
                 options.transfer_in = in;
                 options.transfer_out = out;
-                options.whole_frames = whole;
+                whole_frames = whole;
                 compare();
             }
     if (mode() != device::Mode::fused && mode() != device::Mode::pipelined) return;
+    whole_frames = false;
     options = {};
     options.mode = mode();
     options.graphs = true;
@@ -180,9 +185,8 @@ TEST_P(Devices, MoveOnlyHeadsForAChainThatReadsOnlyHeads) {
     expect_conserved(run, frames.size());
     EXPECT_LT(run.counters->bytes_to_device.get(), frames.size() * 200);
     expect_equal(run_on_cpu(make_configuration("[mirror]", "cpu"), frames, 100), run, "heads only");
-    exec::OffloadOptions options;
-    options.whole_frames = true;
-    const EngineRun whole = run_on_device(device(), make_configuration("[mirror]", GetParam()), frames, 100, options);
+    const EngineRun whole = run_on_device(device(), lab::with_whole_frames(make_configuration("[mirror]", GetParam())),
+                                          frames, 100);
     EXPECT_GT(whole.counters->bytes_to_device.get(), frames.size() * 1400);
 }
 
@@ -192,11 +196,11 @@ TEST_P(Devices, MoveTheFramesForEachNfWhereNoneShare) {
                  "{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: {repeat: x, count: 1400}}"));
     const std::string nfs = "[mirror, {name: again, mirror: {}}, {name: last, mirror: {}}]";
     exec::OffloadOptions options;
-    options.whole_frames = true;
     uint64_t once = 0;
     for (const device::Mode mode : {device::Mode::pipelined, device::Mode::no_sharing}) {
         options.mode = mode;
-        const EngineRun run = run_on_device(device(), make_configuration(nfs, GetParam()), frames, 100, options);
+        const EngineRun run = run_on_device(device(), lab::with_whole_frames(make_configuration(nfs, GetParam())),
+                                            frames, 100, options);
         expect_conserved(run, frames.size());
         expect_equal(run_on_cpu(make_configuration(nfs, "cpu"), frames, 100), run, device::name_of(mode));
         const uint64_t bytes = run.counters->bytes_to_device.get();

@@ -5,6 +5,7 @@
 
 #include <deque>
 
+#include "lab/whole_frames.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "support/engine_runner.hpp"
 
@@ -121,9 +122,8 @@ TEST(RandomChains, GiveTheSamePacketsWithTheLeastTransfersAsWithAll) {
         options.mode = device::kModes[static_cast<size_t>(round) % std::size(device::kModes)];
         const EngineRun planned = run_on_device(std::make_shared<device::sim::SimDevice>(), configuration, frames, 64,
                                                 options, Work::but_long_headers);
-        options.whole_frames = true;
-        const EngineRun whole = run_on_device(std::make_shared<device::sim::SimDevice>(), configuration, frames, 64,
-                                              options);
+        const EngineRun whole = run_on_device(std::make_shared<device::sim::SimDevice>(),
+                                              lab::with_whole_frames(configuration), frames, 64, options);
         for (size_t i = 0; i < frames.size(); ++i) {
             ASSERT_EQ(expected.outcomes[i].text(), planned.outcomes[i].text()) << "round " << round;
             ASSERT_EQ(expected.outcomes[i].text(), whole.outcomes[i].text()) << "round " << round;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "exec/alternating.hpp"
+#include "lab/whole_frames.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
@@ -40,9 +41,13 @@ const Chain kChains[] = {
     {"changes frames", into_tunnel_nfs()},
 };
 
-exec::OffloadOptions ways(const Chain& chain, TransferIn in, TransferOut out) {
+chain::Configuration configuration_of(const Chain& chain, const std::string& device) {
+    chain::Configuration configuration = make_configuration(chain.nfs, device);
+    return chain.whole_frames ? lab::with_whole_frames(std::move(configuration)) : configuration;
+}
+
+exec::OffloadOptions ways(TransferIn in, TransferOut out) {
     exec::OffloadOptions options;
-    options.whole_frames = chain.whole_frames;
     options.transfer_in = in;
     options.transfer_out = out;
     options.batch_bytes = size_t{512} << 10;
@@ -68,8 +73,8 @@ TEST_P(Transfers, GiveTheSameAnswerForEveryKindOfChain) {
             for (const TransferIn in : exec::kTransfersIn)
                 for (const TransferOut out : exec::kTransfersOut) {
                     const EngineRun run = run_on_device(open_device(GetParam(), ++seed),
-                                                        make_configuration(chain.nfs, GetParam()), frames, 300,
-                                                        ways(chain, in, out), Work::but_long_headers);
+                                                        configuration_of(chain, GetParam()), frames, 300, ways(in, out),
+                                                        Work::but_long_headers);
                     expect_conserved(run, size);
                     expect_equal(expected, run, text_of(chain, in, out));
                 }
@@ -86,8 +91,8 @@ TEST_P(Transfers, AreTakenAsAskedForAndCounted) {
     for (const Chain& chain : kChains)
         for (const TransferIn in : exec::kTransfersIn)
             for (const TransferOut out : exec::kTransfersOut) {
-                const EngineRun run = run_on_device(open_device(GetParam()), make_configuration(chain.nfs, GetParam()),
-                                                    frames, 250, ways(chain, in, out));
+                const EngineRun run = run_on_device(open_device(GetParam()), configuration_of(chain, GetParam()),
+                                                    frames, 250, ways(in, out));
                 uint64_t batches_in = 0, batches_back = 0;
                 for (const Counter& counter : run.counters->batches_in) batches_in += counter.get();
                 for (const Counter& counter : run.counters->batches_back) batches_back += counter.get();
@@ -125,10 +130,10 @@ TEST(TransferFaults, LeaveReceiveBuffersAsTheyWereWhateverTheWay) {
                     SimOptions sim;
                     sim.seed = static_cast<uint32_t>(++runs);
                     sim.faults = {{kind, runs * 7 % 13}};
-                    exec::OffloadOptions options = ways(chain, in, out);
+                    exec::OffloadOptions options = ways(in, out);
                     if (runs % 2 == 0) options.call_thread = std::make_shared<exec::CallThread>();
                     const EngineRun run = run_on_device(std::make_shared<SimDevice>(sim),
-                                                        make_configuration(chain.nfs, "sim"), frames, 100, options,
+                                                        configuration_of(chain, "sim"), frames, 100, options,
                                                         Work::fault);
                     expect_conserved(run, frames.size());
                     expect_equal(expected, run, text_of(chain, in, out) + ", run " + std::to_string(runs));

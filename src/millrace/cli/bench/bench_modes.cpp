@@ -59,7 +59,7 @@ int bench_modes(const BenchArguments& arguments, double share, bool transfers) {
                             point.run.offload.mode = way.mode;
                             point.run.offload.transfer_in = way.in;
                             point.run.offload.transfer_out = way.out;
-                            point.run.offload.whole_frames = way.whole;
+                            point.run.whole_frames = way.whole;
                             point.run.threading = way.threading;
                             point.traffic.rate = rate;
                             point.timed = rate > 0;

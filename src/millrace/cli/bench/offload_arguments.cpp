@@ -22,8 +22,7 @@ void OffloadArguments::add_to(CLI::App& command) {
         ->check(CLI::IsMember(
             std::vector<std::string>(std::begin(exec::kTransferOutNames), std::end(exec::kTransferOutNames))))
         ->capture_default_str();
-    command.add_flag("--whole-frames", offload.whole_frames,
-                     "Move whole frames both ways, whatever the field plan says");
+    command.add_flag("--whole-frames", whole_frames, "Move whole frames both ways, whatever the field plan says");
     command.add_flag("--device-halves", device_halves,
                      "On the cpu device, run the device halves and not the CPU libraries");
     command.add_flag("--graphs", offload.graphs,

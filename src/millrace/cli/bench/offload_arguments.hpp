@@ -12,6 +12,7 @@ namespace millrace::cli {
 struct OffloadArguments {
     std::string threading = "full-path", mode = "fused", transfer_in = "auto", transfer_out = "auto";
     exec::OffloadOptions offload;
+    bool whole_frames = false;  ///< lab::RunOptions::whole_frames
     bool device_halves = false;
     std::string keep_kernels;  ///< folder for what devices compile; empty: none
 

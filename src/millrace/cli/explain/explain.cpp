@@ -91,7 +91,7 @@ exec::PieceLayout batch_of(const chain::Program& program, const exec::Prefixes& 
 void explain_plan(const chain::Program& program) {
     const chain::FieldPlan plan = device_plan(program);
     const Fields in = plan.to_device_total(), back = plan.to_host_total();
-    const auto [in_bytes, back_bytes] = exec::prefixes_of(plan, false);
+    const auto [in_bytes, back_bytes] = exec::prefixes_of(plan);
     std::cout << "On a device, this would cross the bus:\n";
     std::cout << "  to the device   " << prefix_text(in_bytes) << for_fields(in) << "\n";
     std::cout << "                    the parser needs " << chain::field_names(field::parsed) << "\n";

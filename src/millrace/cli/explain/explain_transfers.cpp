@@ -96,7 +96,7 @@ std::string reason(const exec::TransferFigures& figures, const BatchShape& shape
 
 std::string transfers_text(const chain::Program& program, const chain::FieldPlan& plan,
                            const exec::TransferFigures& figures, unsigned workers) {
-    const Prefixes prefixes = exec::prefixes_of(plan, false);
+    const Prefixes prefixes = exec::prefixes_of(plan);
     const std::initializer_list<TransferIn> in = {TransferIn::packed, TransferIn::rows, TransferIn::gather,
                                                   TransferIn::zero_copy};
     const std::initializer_list<TransferOut> out = {TransferOut::region, TransferOut::zero_copy};

@@ -1,56 +1,51 @@
 #include "millrace/exec/offload/batch.hpp"
 
+#include <cassert>
 #include <utility>
 
 namespace millrace::exec {
 
-using device::Address;
-
-Batch::Batch(std::shared_ptr<device::Device> device, uint32_t most_packets, size_t most_bytes, bool wants_visits,
+Batch::Batch(std::shared_ptr<device::Device> device, uint32_t max_packets, size_t max_bytes, bool wants_visits,
              bool timed)
-    : device_(std::move(device)), most_packets_(most_packets), most_bytes_(most_bytes) {
-    const size_t n = most_packets;
-    stream = device_->create_stream(timed);
-    frames_in = static_cast<uint8_t*>(device_->allocate_host(most_bytes));
-    input = static_cast<uint8_t*>(device_->allocate_host(PieceLayout::most_input(n)));
-    more_events = static_cast<Event*>(device_->allocate_host(event_room(n) * sizeof(Event)));
-    sources.resize(n);
-    device_work = device_->allocate(device::BatchWork(n).bytes(), "parsed packets");
-    if (wants_visits) {
-        visits = static_cast<Decision*>(device_->allocate_host(n * device::kMaxNodes * sizeof(Decision)));
-        device_visits = device_->allocate(n * device::kMaxNodes * sizeof(Decision), "decisions of every NF");
-    }
-    mbufs.reserve(n);
-    pieces.reserve(n);
-    receive_blocks.reserve(n);
-    staged_ranges.reserve(n);
-    bursts.reserve(n);
+    : buffers_(device, max_packets, max_bytes, wants_visits), input_(max_packets),
+      submission_(*this, input_, buffers_, device->create_stream(timed)) {
+    submission_.record_.pieces.reserve(max_packets);
 }
 
-Batch::~Batch() {
-    give_back_buffer();
-    for (void* memory : {static_cast<void*>(frames_in), static_cast<void*>(input), static_cast<void*>(more_events),
-                         static_cast<void*>(left), static_cast<void*>(kept), static_cast<void*>(visits)})
-        if (memory != nullptr) device_->free_host(memory);
-    for (const Address each : {device_work, device_visits})
-        if (each != 0) device_->free(each);
+BatchInput& Batch::begin(std::shared_ptr<const LoadedChain> chain) {
+    assert(state() == State::idle);
+    input_.chain = std::move(chain);
+    submission_.record_.clear();
+    return input_;
 }
 
-void Batch::fit(const RingNeeds& needs, std::shared_ptr<ResultBuffers> from) {
-    regions = std::move(from);
-    region = regions->take();
-    for (void* memory :
-         {static_cast<void*>(std::exchange(left, nullptr)), static_cast<void*>(std::exchange(kept, nullptr))})
-        if (memory != nullptr) device_->free_host(memory);
-    left = static_cast<LeftEvents*>(device_->allocate_host(most_packets_ * needs.emitters * sizeof(LeftEvents)));
-    if (needs.keepers > 0)
-        kept = static_cast<uint8_t*>(
-            device_->allocate_host(needs.keepers * PieceLayout::most_kept(most_packets_, most_bytes_)));
+BatchSubmission& Batch::lay_down() {
+    assert(state() == State::idle);
+    state_.store(State::laid_out, std::memory_order_relaxed);
+    return submission_;
 }
 
-void Batch::give_back_buffer() {
-    if (region != nullptr) regions->give_back(*std::exchange(region, nullptr));
-    regions = nullptr;
+BatchSubmission& Batch::ask_for_rest() {
+    assert(state() == State::submitted);
+    state_.store(State::rest, std::memory_order_relaxed);
+    return submission_;
+}
+
+void Batch::end() {
+    state_.store(State::idle, std::memory_order_relaxed);
+    input_.chain = nullptr;
+}
+
+void Batch::count_bytes() {
+    BatchRecord& record = submission_.record_;
+    input_.chain->counters->bytes_to_device.add(std::exchange(record.bytes_in, 0));
+    input_.chain->counters->bytes_to_host.add(std::exchange(record.bytes_back, 0));
+}
+
+uint64_t Batch::order_had() const {
+    const BatchRecord& record = this->record();
+    const uint64_t turns = record.order != 0 ? results().head().sequences_done() : 0;
+    return turns != 0 ? record.unsequenced + turns : record.order;
 }
 
 }  // namespace millrace::exec

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "millrace/device/batch_work.hpp"
+#include "millrace/exec/offload/batch_results.hpp"
+
 namespace millrace::exec {
 
 using device::Address;
@@ -17,7 +20,7 @@ T* device_pointer(Address address) {
 /// From one packet of a pool to the next, as io::PacketPool lays them out.
 ptrdiff_t stride_of(const rte_mempool& pool) { return ptrdiff_t{pool.header_size} + pool.elt_size + pool.trailer_size; }
 
-FrameLayout lay_out_buffers(const ChainQueue& queue, Batch& batch, FramePlacer placer) {
+FrameLayout lay_out_buffers(const ChainQueue& queue, BatchInput& batch, FramePlacer placer) {
     const std::span<const ChainQueue::Waiting> waiting = queue.packets();
     if (placer.most() > 0) placer.expect(stride_of(*waiting[0].mbuf->pool));
     const uint32_t n = placer.add(placer.most(), [&](uint32_t i) -> const ChainQueue::Waiting& { return waiting[i]; });
@@ -30,7 +33,7 @@ FrameLayout lay_out_buffers(const ChainQueue& queue, Batch& batch, FramePlacer p
 
 /// Notes what memory the frames take contiguous, too. They are staged at the same distance from multiples of
 /// kFrameSpacing as they were received.
-FrameLayout lay_out_runs(const ChainQueue& queue, Batch& batch, FramePlacer placer) {
+FrameLayout lay_out_runs(const ChainQueue& queue, BatchInput& batch, FramePlacer placer) {
     const io::ReceiveBlock& front = queue.runs().front();
     // Of a single frame: what would be the distance to one of its length.
     const ptrdiff_t alone = (front.spots[0].length + io::kFrameSpacing - 1) / io::kFrameSpacing * io::kFrameSpacing;
@@ -57,7 +60,7 @@ TransferIn resident_transfer(const OffloadOptions& options, TransferIn chosen, b
     return chosen == TransferIn::rows || could_fetch ? TransferIn::gather : chosen;
 }
 
-void choose_transfer(const OffloadOptions& options, Batch& batch) {
+void choose_transfer(const OffloadOptions& options, BatchInput& batch) {
     BatchShape shape;
     shape.packets = batch.frames.count;
     shape.bytes_in = batch.frames.crossing;
@@ -81,7 +84,8 @@ void choose_transfer(const OffloadOptions& options, Batch& batch) {
 }
 
 /// Tells where the frames are to be fetched from.
-void list_sources(Batch& batch, Address piece) {
+void list_sources(BatchInput& batch, const BatchBuffers& buffers) {
+    const Address piece = batch.address;
     // What is staged lies as far from its first frame as on the host.
     const auto moved = [&](const StagedRange& staging) {
         return piece + batch.piece.staging_at + staging.at - reinterpret_cast<uint64_t>(staging.from);
@@ -94,7 +98,7 @@ void list_sources(Batch& batch, Address piece) {
         return;
     }
     view.sources = device_pointer<const uint64_t>(piece + batch.piece.sources_at);
-    auto* const sources = reinterpret_cast<uint64_t*>(batch.input + batch.piece.sources_at);
+    auto* const sources = reinterpret_cast<uint64_t*>(buffers.input() + batch.piece.sources_at);
     batch.for_each_source([&](size_t i, uint64_t source) { sources[i] = source; });
     if (!batch.is_staged()) return;
     for (size_t k = 0; k < batch.staged_ranges.all().size(); ++k) {
@@ -106,17 +110,35 @@ void list_sources(Batch& batch, Address piece) {
 }
 
 /// Packs the frames in the host's memory, as they shall be staged in the device's.
-void pack_frames(Batch& batch) {
-    const device::FrameDescriptor* const descriptors = batch.descriptors();
+void pack_frames(const BatchInput& batch, const BatchBuffers& buffers) {
+    const device::FrameDescriptor* const descriptors = buffers.descriptors();
     batch.for_each_source([&](size_t i, uint64_t source) {
-        std::memcpy(batch.frames_in + descriptors[i].offset, reinterpret_cast<const void*>(source),
+        std::memcpy(buffers.frames_in() + descriptors[i].offset, reinterpret_cast<const void*>(source),
                     descriptors[i].present);
     });
 }
 
+PieceNeeds needs_of(const BatchInput& batch) {
+    return {.packets = batch.frames.count,
+            .frames_bytes = batch.frames.bytes,
+            .prefix_back = batch.chain->prefixes.back,
+            .heads_home = batch.way_back == TransferOut::zero_copy,
+            .sources = batch.needs_sources(),
+            .events = batch.chain->program->emits_events(),
+            .staging_bytes = batch.is_staged() ? batch.staged_ranges.bytes() : 0,
+            .chain = batch.chain->needs};
+}
+
 }  // namespace
 
-void lay_out(const ChainQueue& queue, const OffloadOptions& options, Batch& batch) {
+BatchInput::BatchInput(uint32_t max_packets) : sources(max_packets) {
+    mbufs.reserve(max_packets);
+    receive_blocks.reserve(max_packets);
+    staged_ranges.reserve(max_packets);
+    bursts.reserve(max_packets);
+}
+
+void lay_out(const ChainQueue& queue, const OffloadOptions& options, BatchInput& batch, const BatchBuffers& buffers) {
     const size_t most = std::min(queue.waiting(), queue.policy.most_packets);
     const chain::Program& program = *queue.chain->program;
     const uint32_t prefix = queue.chain->prefixes.in;
@@ -124,17 +146,18 @@ void lay_out(const ChainQueue& queue, const OffloadOptions& options, Batch& batc
     batch.mbufs.clear();
     batch.receive_blocks.clear();
     batch.staged_ranges.clear();
-    const FramePlacer placer(batch.descriptors(),
+    const FramePlacer placer(buffers.descriptors(),
                              {prefix, whole ? program.head_growth() : 0, whole ? program.tail_growth() : 0}, most,
                              options.batch_bytes, queue.of_blocks());
     batch.frames = queue.of_blocks() ? lay_out_runs(queue, batch, placer) : lay_out_buffers(queue, batch, placer);
     choose_transfer(options, batch);
-    batch.piece = PieceLayout(batch.needs());
+    batch.piece = PieceLayout(needs_of(batch));
 }
 
-void write_input(Batch& batch) {
+void write_input(BatchInput& batch, const BatchBuffers& buffers) {
     const Address piece = batch.address;
-    EventBuffer& events = batch.event_buffer(batch.input + batch.piece.head_at);
+    const PieceHead head(buffers.input() + batch.piece.head_at);
+    EventBuffer& events = head.events();
     events.events = device_pointer<Event>(piece + batch.piece.events_at);
     events.capacity = batch.chain->program->emits_events() ? static_cast<uint32_t>(event_room(batch.frames.count)) : 0;
     events.left = device_pointer<LeftEvents>(piece + batch.piece.left_at);
@@ -143,8 +166,8 @@ void write_input(Batch& batch) {
     events.kept_capacity = static_cast<uint32_t>(batch.piece.kept_bytes);
     events.keep_from = static_cast<uint32_t>(batch.chain->program->first_changed());
     events.count = events.left_count = events.kept_bytes = 0;
-    std::fill_n(batch.outcomes(batch.input + batch.piece.head_at), PieceLayout::kOutcomes, 0u);
-    batch.sequences_done(batch.input + batch.piece.head_at) = 0;
+    std::fill_n(head.outcomes(), PieceLayout::kOutcomes, 0u);
+    head.sequences_done() = 0;
     const size_t n = batch.frames.count;
     device::BatchView& view = batch.view;
     view = {};
@@ -154,14 +177,14 @@ void write_input(Batch& batch) {
     view.outcome_counts = device_pointer<uint32_t>(piece + batch.piece.head_at + sizeof(EventBuffer));
     view.order = device_pointer<uint64_t>(piece + batch.piece.head_at + PieceLayout::kOrderAt);
     view.results = device_pointer<device::PacketResult>(piece + batch.piece.results_at);
-    device::BatchWork(n).place(view, device_pointer<uint8_t>(batch.device_work));
-    view.visits = batch.chain->program->nodes.empty() ? nullptr : device_pointer<Decision>(batch.device_visits);
+    device::BatchWork(n).place(view, device_pointer<uint8_t>(buffers.device_work()));
+    view.visits = batch.chain->program->nodes.empty() ? nullptr : device_pointer<Decision>(buffers.device_visits());
     view.prefix_bytes = batch.chain->prefixes.back == chain::kWholeFrame ? 0 : batch.chain->prefixes.back;
-    view.prefixes = batch.way_back == TransferOut::zero_copy ? batch.back(batch.piece.heads_at)
+    view.prefixes = batch.way_back == TransferOut::zero_copy ? buffers.back(batch.piece, batch.piece.heads_at)
                                                              : device_pointer<uint8_t>(piece + batch.piece.back_at);
     view.in_place = batch.in_place();
     // Frames that the host has packed and not sent.
-    if (batch.transfer == TransferIn::zero_copy && !batch.in_place()) view.frames = batch.frames_in;
+    if (batch.transfer == TransferIn::zero_copy && !batch.in_place()) view.frames = buffers.frames_in();
     view.snapshot = device_pointer<uint32_t>(piece + batch.piece.snapshot_at);
     const std::vector<device::StateArray>& states = batch.chain->loaded->states();
     for (size_t i = 0; i < states.size(); ++i)
@@ -171,9 +194,8 @@ void write_input(Batch& batch) {
     view.mean_bytes = static_cast<uint32_t>(batch.frames.crossing / std::max<size_t>(n, 1));
     view.headroom = static_cast<uint16_t>(batch.frames.room.headroom);
     view.tailroom = static_cast<uint16_t>(batch.frames.room.tailroom);
-    list_sources(batch, piece);
-    if (batch.packs()) pack_frames(batch);
-    batch.bytes_in += batch.piece.input_bytes();
+    list_sources(batch, buffers);
+    if (batch.packs()) pack_frames(batch, buffers);
 }
 
 }  // namespace millrace::exec

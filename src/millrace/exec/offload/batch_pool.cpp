@@ -22,33 +22,31 @@ BatchPool::BatchPool(std::shared_ptr<device::Device> device, const OffloadOption
 }
 
 BatchPool::~BatchPool() {
-    for (const auto& batch : batches_) batch->chain = nullptr;  // kernels that stay end with them
-    batches_.clear();
-    if (ring_address_ != 0) device_->free(ring_address_);
+    for (const auto& batch : batches_) batch->end();  // kernels that stay end before the ring does
 }
 
 void BatchPool::fit(const RingNeeds& needs) { allocate(has_.with(needs)); }
 
 /// The packet ring, and what its pieces come back into.
 void BatchPool::allocate(const RingNeeds& needs) {
-    for (const auto& batch : batches_) batch->give_back_buffer();
-    if (ring_address_ != 0) device_->free(std::exchange(ring_address_, 0));
+    for (const auto& batch : batches_) batch->buffers().give_back_buffer();
+    ring_memory_ = {};
     has_ = needs;
     const size_t frames = (1 + options_.blocks + needs.keepers) * options_.batch_bytes;  // staging takes as much again
     ring_ = PacketRing((frames + PieceLayout::most_beside_frames(most_packets_, needs)) * (options_.depth + 1),
                        options_.depth);
-    ring_address_ = device_->allocate(ring_.size(), "the shared packet buffer");
+    ring_memory_ = {*device_, ring_.size(), "the shared packet buffer"};
     const auto regions = std::make_shared<ResultBuffers>(
         device_, 3 * options_.depth,
         options_.batch_bytes + PieceLayout::most_back_beside_frames(most_packets_, needs.state_bytes));
-    for (const auto& batch : batches_) batch->fit(needs, regions);
+    for (const auto& batch : batches_) batch->buffers().fit(needs, regions);
 }
 
 bool BatchPool::begin() {
     Batch& batch = next();
-    const size_t place = ring_.take(batch.piece.bytes);
+    const size_t place = ring_.take(batch.input().piece.bytes);
     if (place == PacketRing::kNoRoom) return false;
-    batch.address = ring_address_ + place;
+    batch.place(ring_memory_.address() + place);
     idle_.pop_back();
     in_flight_.push_back(&batch);
     return true;
@@ -61,7 +59,7 @@ void BatchPool::retire() {
 
 void BatchPool::end(Batch& batch) {
     idle_.push_back(&batch);
-    batch.chain = nullptr;
+    batch.end();
 }
 
 std::vector<Batch*> BatchPool::abandon() {
@@ -72,7 +70,8 @@ std::vector<Batch*> BatchPool::abandon() {
 
 void BatchPool::stop_residents() const {
     for (const auto& batch : batches_)
-        if (batch->chain != nullptr && batch->chain->resident != nullptr) batch->chain->resident->stop();
+        if (const auto& chain = batch->input().chain; chain != nullptr && chain->resident != nullptr)
+            chain->resident->stop();
 }
 
 }  // namespace millrace::exec

@@ -46,7 +46,7 @@ private:
     const OffloadOptions& options_;
     const uint32_t most_packets_;
     PacketRing ring_{0};
-    device::Address ring_address_ = 0;
+    device::DeviceMemory ring_memory_;
     RingNeeds has_;  // room for these
     std::vector<std::unique_ptr<Batch>> batches_;
     std::vector<Batch*> idle_;

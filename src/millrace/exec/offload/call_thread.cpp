@@ -27,8 +27,8 @@ void CallThread::work() {
     }
 }
 
-CallThread::Lane::Lane(std::shared_ptr<CallThread> thread, std::function<void(void*)> run)
-    : thread_(std::move(thread)), run_(std::move(run)) {
+CallThread::Lane::Lane(std::shared_ptr<CallThread> thread, Call call, const void* run)
+    : thread_(std::move(thread)), call_(call), run_(run) {
     for (place_ = 0; place_ < kMaxLanes; ++place_) {
         Lane* none = nullptr;
         if (thread_->lanes_[place_].compare_exchange_strong(none, this)) break;
@@ -64,7 +64,7 @@ bool CallThread::Lane::run_next() {
     const uint64_t next = done_.load(std::memory_order_relaxed);
     if (next == put_.load(std::memory_order_acquire)) return false;
     thread_->waiting_.fetch_sub(1, std::memory_order_relaxed);
-    run_(ring_[next % kMax]);
+    call_(run_, ring_[next % kMax]);
     done_.store(next + 1, std::memory_order_release);
     return true;
 }

@@ -4,9 +4,9 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 
 namespace millrace::exec {
 
@@ -26,9 +26,15 @@ public:
     public:
         /// Most that may be under way.
         static constexpr size_t kMax = 64;
-        /// The thread calls `run`, which must not throw, with all that is put there. Throws std::runtime_error when
-        /// there are too many lanes.
-        Lane(std::shared_ptr<CallThread> thread, std::function<void(void*)> run);
+        /// The thread calls `run`, which must not throw, with all that is put there; it outlives the lane. Throws
+        /// std::runtime_error when there are too many lanes.
+        template <class Run>
+        Lane(std::shared_ptr<CallThread> thread, const Run& run)
+            : Lane(
+                  std::move(thread), [](const void* to_run, void* work) { (*static_cast<const Run*>(to_run))(work); },
+                  &run) {}
+        template <class Run>
+        Lane(std::shared_ptr<CallThread>, const Run&&) = delete;  // would not
         /// Waits until all is done.
         ~Lane();
         Lane(const Lane&) = delete;
@@ -44,9 +50,12 @@ public:
 
     private:
         friend class CallThread;
+        using Call = void (*)(const void* run, void* work);
+        Lane(std::shared_ptr<CallThread> thread, Call call, const void* run);
         bool run_next();
         const std::shared_ptr<CallThread> thread_;
-        const std::function<void(void*)> run_;
+        const Call call_;
+        const void* const run_;
         std::array<void*, kMax> ring_{};
         std::atomic<uint64_t> put_{0}, done_{0};
         size_t place_ = 0;  // among CallThread::lanes_

@@ -9,18 +9,16 @@
 
 namespace millrace::exec {
 
-using device::Address;
-using device::Status;
-
 namespace {
 
 /// Lends the batch's region to all of its packets, if another region is there for the next batch, which it returns;
 /// null if all are out, with packets that wait to be sent: then frames are copied home.
 ResultBuffer* lend_buffer(Batch& batch) {
+    const BatchInput& input = batch.input();
     // A NIC that wants physical addresses could not send from a region.
-    if (batch.chain->prefixes.back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
-    ResultBuffer* fresh = batch.regions->take();
-    if (fresh != nullptr) batch.region->lend(static_cast<uint16_t>(batch.frames.count));
+    if (input.chain->prefixes.back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
+    ResultBuffer* fresh = batch.buffers().spare_region();
+    if (fresh != nullptr) batch.buffers().region().lend(static_cast<uint16_t>(input.frames.count));
     return fresh;
 }
 
@@ -41,11 +39,10 @@ bool bring_home(rte_mbuf* mbuf, const uint8_t* frame, uint16_t length, int32_t d
 
 }  // namespace
 
-Completion::Completion(std::shared_ptr<device::Device> device, Delivery& delivery, FrameDelivery* frames, CpuPath& cpu,
-                       const BatchTimeline& timeline, uint32_t most_packets)
-    : device_(std::move(device)), delivery_(delivery), frame_delivery_(frames), cpu_(cpu), timeline_(timeline),
-      verdicts_(most_packets) {
-    retries_.reserve(most_packets);
+Completion::Completion(Delivery& delivery, FrameDelivery* frames, CpuPath& cpu, const BatchTimeline& timeline,
+                       uint32_t max_packets)
+    : delivery_(delivery), frame_delivery_(frames), cpu_(cpu), timeline_(timeline), verdicts_(max_packets) {
+    retries_.reserve(max_packets);
     visits_.reserve(device::kMaxNodes);
 }
 
@@ -64,21 +61,22 @@ Verdict Completion::verdict_of(const chain::Program& program, const device::Pack
 /// must decide on are put down in retries_.
 template <Completion::Return way>
 void Completion::apply(Batch& batch, size_t first, size_t count) {
+    const BatchInput& input = batch.input();
     constexpr size_t kAhead = 16;  // the last-level cache takes as long as a dozen packets
-    const device::PacketResult* const results = batch.results();
-    const device::FrameDescriptor* const descriptors = batch.descriptors();
-    rte_mbuf* const* const mbufs = batch.mbufs.data();
-    const chain::Program& program = *batch.chain->program;
-    ResultBuffer& region = *batch.region;
-    const size_t frames_at = batch.piece.frames_at - batch.piece.head_at;  // in the region, if whole frames came back
-    const uint32_t headroom = batch.frames.room.headroom, tailroom = batch.frames.room.tailroom;
-    const uint8_t* const heads = batch.back(batch.piece.heads_at);
-    const uint32_t prefix_back = batch.chain->prefixes.back;
+    const device::PacketResult* const results = batch.results().packets();
+    const device::FrameDescriptor* const descriptors = batch.buffers().descriptors();
+    rte_mbuf* const* const mbufs = input.mbufs.data();
+    const chain::Program& program = *input.chain->program;
+    ResultBuffer& region = batch.buffers().region();
+    const size_t frames_at = input.piece.frames_at - input.piece.head_at;  // in the region, if whole frames came back
+    const uint32_t headroom = input.frames.room.headroom, tailroom = input.frames.room.tailroom;
+    const uint8_t* const heads = batch.results().at(input.piece.heads_at);
+    const uint32_t prefix_back = input.chain->prefixes.back;
     uint32_t gone = 0;
     Verdict verdict;
     const device::PacketResult* alike = nullptr;  // the result that `verdict` is of
     for (size_t i = first; i < first + count; ++i) {
-        if (i + kAhead < batch.frames.count) {
+        if (i + kAhead < input.frames.count) {
             __builtin_prefetch(mbufs[i + kAhead], 1);
             __builtin_prefetch(reinterpret_cast<const uint8_t*>(mbufs[i + kAhead]) + 64, 1);
         }
@@ -95,7 +93,7 @@ void Completion::apply(Batch& batch, size_t first, size_t count) {
         }
         if (verdict.target.kind == Target::Kind::drop) {
             if (result.node == kParserNode && result.outcome < kMalformedCount)
-                batch.chain->counters->of_chain(verdict.decision.detail).malformed[result.outcome].add(1);
+                input.chain->counters->of_chain(verdict.decision.detail).malformed[result.outcome].add(1);
             ++gone;
             continue;
         }
@@ -126,43 +124,46 @@ void Completion::apply(Batch& batch, size_t first, size_t count) {
 }
 
 void Completion::deliver(Batch& batch, uint64_t back) {
+    const BatchInput& input = batch.input();
+    const BatchRecord& record = batch.record();
     const uint64_t applied_from_ns = timeline_.now_ns();
-    const size_t n = batch.frames.count;
-    ChainCounters& counters = *batch.chain->counters;
+    const size_t n = input.frames.count;
+    ChainCounters& counters = *input.chain->counters;
     count(batch);
     counters.batches.add(1);
     batch.count_bytes();
-    counters.batches_in[static_cast<size_t>(batch.transfer)].add(1);
-    counters.batches_back[static_cast<size_t>(batch.way_back)].add(1);
-    ResultBuffer* fresh = batch.receive_blocks.empty() ? lend_buffer(batch) : nullptr;
+    counters.batches_in[static_cast<size_t>(input.transfer)].add(1);
+    counters.batches_back[static_cast<size_t>(input.way_back)].add(1);
+    ResultBuffer* fresh = input.receive_blocks.empty() ? lend_buffer(batch) : nullptr;
     // A few packets at a time go on, while the CPU has them in its nearest caches; all at once where others are told of
     // them.
     constexpr size_t kAtOnce = 128;
-    const size_t share = batch.visits != nullptr ? n : kAtOnce;
+    const size_t share = batch.buffers().visits() != nullptr ? n : kAtOnce;
     const Return way = fresh != nullptr                                   ? Return::lent
-                       : batch.chain->prefixes.back == chain::kWholeFrame ? Return::home
-                       : batch.chain->prefixes.back != 0                  ? Return::heads
+                       : input.chain->prefixes.back == chain::kWholeFrame ? Return::home
+                       : input.chain->prefixes.back != 0                  ? Return::heads
                                                                           : Return::nothing;
-    if (batch.stored_events() + batch.left_count() > 0) tell_events(batch);
-    if (!batch.receive_blocks.empty()) pass_on_frames(batch);
+    if (batch.results().stored_events() + batch.results().left_count() > 0) tell_events(batch);
+    if (!input.receive_blocks.empty()) pass_on_frames(batch);
     else
         for (size_t first = 0; first < n; first += share) pass_on(batch, first, std::min(share, n - first), way);
     const uint64_t now = rte_rdtsc();
-    counters.add(BatchStage::waiting, batch.begun - batch.bursts.front().arrival);
-    counters.add(BatchStage::layout, batch.laid_out - batch.begun);
-    counters.add(BatchStage::in_line, batch.calls_from - std::min(batch.laid_out, batch.calls_from));
-    counters.add(BatchStage::calls, batch.told - batch.calls_from);
-    counters.add(BatchStage::away, back - std::min(batch.told, back));
+    counters.add(BatchStage::waiting, input.begun - input.bursts.front().arrival);
+    counters.add(BatchStage::layout, input.laid_out - input.begun);
+    counters.add(BatchStage::in_line, record.calls_from - std::min(input.laid_out, record.calls_from));
+    counters.add(BatchStage::calls, record.told - record.calls_from);
+    counters.add(BatchStage::away, back - std::min(record.told, back));
     counters.add(BatchStage::results, now - back);
-    for (const auto& [arrival, packets] : batch.bursts) counters.latency.record(to_nanoseconds(now - arrival), packets);
+    for (const auto& [arrival, packets] : input.bursts) counters.latency.record(to_nanoseconds(now - arrival), packets);
     timeline_.end(batch, applied_from_ns);
-    if (fresh != nullptr) batch.region = fresh;
+    if (fresh != nullptr) batch.buffers().renew_region(*fresh);
 }
 
 /// Applies the results of packets [first, first + count) and delivers them.
 void Completion::pass_on(Batch& batch, size_t first, size_t count, Return way) {
-    ChainCounters& counters = *batch.chain->counters;
-    rte_mbuf** mbufs = batch.mbufs.data() + first;
+    const BatchInput& input = batch.input();
+    ChainCounters& counters = *input.chain->counters;
+    rte_mbuf* const* const mbufs = input.mbufs.data() + first;
     retries_.clear();
     switch (way) {
         case Return::lent: apply<Return::lent>(batch, first, count); break;
@@ -170,88 +171,62 @@ void Completion::pass_on(Batch& batch, size_t first, size_t count, Return way) {
         case Return::heads: apply<Return::heads>(batch, first, count); break;
         case Return::nothing: apply<Return::nothing>(batch, first, count); break;
     }
-    if (batch.visits != nullptr) tell_visits(batch);
-    for (const uint32_t i : retries_) verdicts_[i] = cpu_.decide(batch.chain->program, counters, mbufs[i]);
-    delivery_.deliver(*batch.chain->program, counters, mbufs, verdicts_.data(), count);
+    if (batch.buffers().visits() != nullptr) tell_visits(batch);
+    for (const uint32_t i : retries_) verdicts_[i] = cpu_.decide(input.chain->program, counters, mbufs[i]);
+    delivery_.deliver(*input.chain->program, counters, mbufs, verdicts_.data(), count);
 }
 
 /// Hands on the batch's events, while the packets are still as they were received.
 void Completion::tell_events(const Batch& batch) {
-    for (size_t i = 0; i < batch.frames.count; ++i)
-        verdicts_[i] = verdict_of(*batch.chain->program, batch.results()[i]);
-    EventPackets packets{verdicts_.data(), [&](uint32_t i) { return origin_of(batch.mbufs[i]); }, {}};
-    if (!batch.receive_blocks.empty())
+    const BatchInput& input = batch.input();
+    const BatchBuffers& buffers = batch.buffers();
+    const BatchResults results = batch.results();
+    for (size_t i = 0; i < input.frames.count; ++i)
+        verdicts_[i] = verdict_of(*input.chain->program, results.packets()[i]);
+    EventPackets packets{verdicts_.data(), [&](uint32_t i) { return origin_of(input.mbufs[i]); }, {}};
+    if (!input.receive_blocks.empty())
         packets.origin = [&](uint32_t i) {
-            auto block = batch.receive_blocks.begin();
+            auto block = input.receive_blocks.begin();
             for (; i >= block->count; ++block) i -= block->count;
             return Origin{block->number(i), block->timestamp_ns(i), block->port};
         };
     packets.as_seen = [&](const LeftEvents& left) {
         Packet packet;
         uint8_t* const frame = left.offset != LeftEvents::kNotKept
-                                   ? batch.kept + left.offset
-                                   : reinterpret_cast<uint8_t*>(batch.source_of(left.packet));
+                                   ? buffers.kept() + left.offset
+                                   : reinterpret_cast<uint8_t*>(input.source_of(left.packet));
         packet.attach(frame, left.length, left.present, 0, 0);
-        packet.set_in_port(batch.descriptors()[left.packet].in_port);
+        packet.set_in_port(buffers.descriptors()[left.packet].in_port);
         packet.parse();
         return packet;
     };
-    batch.chain->teller->deliver({batch.events(), batch.stored_events()}, {batch.left, batch.left_count()},
-                                 *batch.chain->counters, packets);
+    input.chain->teller->deliver({results.events(), results.stored_events()}, {buffers.left(), results.left_count()},
+                                 *input.chain->counters, packets);
 }
 
 /// Tells what every NF decided on each packet of the batch.
 void Completion::tell_visits(const Batch& batch) {
-    const size_t n = batch.frames.count;
+    const BatchInput& input = batch.input();
+    const device::PacketResult* const packets = batch.results().packets();
+    const size_t n = input.frames.count;
     for (size_t i = 0; i < n; ++i) {
-        if (batch.results()[i].node == device::kHostDecides) continue;
+        if (packets[i].node == device::kHostDecides) continue;
         visits_.clear();
-        for (uint16_t node = 0; node < batch.chain->program->nodes.size(); ++node) {
-            const Decision decision = batch.visits[size_t{node} * n + i];
+        for (uint16_t node = 0; node < input.chain->program->nodes.size(); ++node) {
+            const Decision decision = batch.buffers().visits()[size_t{node} * n + i];
             if (decision.outcome != device::kNotVisited) visits_.push_back({node, decision});
         }
         if (!visits_.empty()) verdicts_[i].decision.detail = visits_.back().decision.detail;
-        delivery_.visits(*batch.chain->program, batch.mbufs[i], visits_, verdicts_[i]);
+        delivery_.visits(*input.chain->program, input.mbufs[i], visits_, verdicts_[i]);
     }
-}
-
-Status Completion::fetch_rest(Batch& batch) {
-    Status status = Status::ok;
-    const Address piece = batch.address;
-    const auto bring = [&](void* to, size_t from, size_t bytes) {
-        if (status == Status::ok) status = device_->copy_to_host(batch.stream, to, piece + from, bytes);
-        batch.bytes_back += bytes;
-    };
-    if (const size_t stored = batch.stored_events(); stored > kEagerEvents)
-        bring(batch.more_events, batch.piece.events_at, stored * sizeof(Event));
-    if (const size_t left = batch.left_count(); left > 0) {
-        bring(batch.left, batch.piece.left_at, left * sizeof(LeftEvents));
-        if (const size_t kept = batch.kept_bytes(); kept > 0) bring(batch.kept, batch.piece.kept_at, kept);
-    }
-    if (status == Status::ok && batch.way_back == TransferOut::selective) {
-        batch.pieces.clear();
-        for (size_t i = 0; i < batch.frames.count; ++i) {
-            const device::PacketResult& result = batch.results()[i];
-            if (result.node == device::kHostDecides ||
-                target_of(*batch.chain->program, result).kind == Target::Kind::drop)
-                continue;
-            if (size_t{result.offset} + result.length > batch.frames.bytes) return Status::failed;
-            const size_t at = batch.piece.frames_at + result.offset;
-            batch.pieces.push_back({batch.back(at), piece + at, result.length});
-            batch.bytes_back += result.length;
-        }
-        status = device_->scatter_to_host(batch.stream, batch.pieces);
-    }
-    timeline_.mark(batch, timeline_.names().rest);
-    if (status == Status::ok) status = device_->announce(batch.stream, batch.done);
-    return status;
 }
 
 /// Adds up what the batch's packets met.
 void Completion::count(const Batch& batch) {
-    ChainCounters& counters = *batch.chain->counters;
+    const BatchInput& input = batch.input();
+    ChainCounters& counters = *input.chain->counters;
     for (size_t node = 0; node < counters.nodes.size(); ++node) {
-        const uint32_t* outcomes = batch.outcomes(batch.back(batch.piece.head_at)) + node * device::kMaxOutcomes;
+        const uint32_t* outcomes = batch.results().head().outcomes() + node * device::kMaxOutcomes;
         NodeCounters& into = *counters.nodes[node];
         const size_t declared = into.by_outcome.size() - 1;
         for (size_t outcome = 0; outcome <= declared; ++outcome) {
@@ -260,18 +235,20 @@ void Completion::count(const Batch& batch) {
             into.packets.add(packets);
         }
     }
-    if (batch.chain->program->classifier != nullptr) count_classified(batch);
+    if (input.chain->program->classifier != nullptr) count_classified(batch);
 }
 
 /// Counts each packet to its chain, but for those that the host decides on: there they are counted.
 void Completion::count_classified(const Batch& batch) {
-    const chain::Program& program = *batch.chain->program;
-    ChainCounters& counters = *batch.chain->counters;
+    const BatchInput& input = batch.input();
+    const device::PacketResult* const results = batch.results().packets();
+    const chain::Program& program = *input.chain->program;
+    ChainCounters& counters = *input.chain->counters;
     // Neighbours often go to one chain.
     uint16_t chain = chain::kNoChain;
     uint64_t packets = 0, bytes = 0;
-    for (size_t i = 0; i < batch.frames.count; ++i) {
-        const device::PacketResult& result = batch.results()[i];
+    for (size_t i = 0; i < input.frames.count; ++i) {
+        const device::PacketResult& result = results[i];
         if (result.node == device::kHostDecides) continue;
         const uint16_t own = chain_of(program, result);
         if (own != chain) {
@@ -280,7 +257,7 @@ void Completion::count_classified(const Batch& batch) {
             packets = bytes = 0;
         }
         ++packets;
-        bytes += batch.descriptors()[i].length;
+        bytes += batch.buffers().descriptors()[i].length;
     }
     if (packets > 0) counters.classified(chain, packets, bytes);
 }

@@ -13,12 +13,9 @@ namespace millrace::exec {
 class Completion {
 public:
     /// `frames`: whose runs batches hold; null: there are none. `cpu` runs what the device leaves to the host.
-    Completion(std::shared_ptr<device::Device> device, Delivery& delivery, FrameDelivery* frames, CpuPath& cpu,
-               const BatchTimeline& timeline, uint32_t most_packets);
+    Completion(Delivery& delivery, FrameDelivery* frames, CpuPath& cpu, const BatchTimeline& timeline,
+               uint32_t max_packets);
 
-    /// Asks for what could only be asked for once the results were here: more events, the packets whose events were
-    /// left, as the NFs saw them if the host does not have them so, and the packets that are not dropped.
-    device::Status fetch_rest(Batch& batch);
     /// Delivers the packets of a batch that was back, all of it, at `back` (TSC).
     void deliver(Batch& batch, uint64_t back);
 
@@ -43,7 +40,6 @@ private:
     static void count(const Batch& batch);
     static void count_classified(const Batch& batch);
 
-    const std::shared_ptr<device::Device> device_;
     Delivery& delivery_;
     FrameDelivery* const frame_delivery_;
     CpuPath& cpu_;

@@ -11,7 +11,7 @@ namespace millrace::exec {
 /// Delivers the batch's frames, and gives back what they were received in.
 void Completion::pass_on_frames(Batch& batch) {
     size_t first = 0;
-    for (const io::ReceiveBlock& block : batch.receive_blocks) {
+    for (const io::ReceiveBlock& block : batch.input().receive_blocks) {
         // A few at a time, while the CPU has them in its nearest caches.
         for (uint32_t from = 0; from < block.count; from += kFramesAtOnce)
             pass_on_frames(batch, first + from, block, from, std::min(kFramesAtOnce, block.count - from));
@@ -66,13 +66,14 @@ void Completion::sort_by_chain(const chain::Program& program, const device::Pack
 /// of them lies where it was received.
 void Completion::pass_on_frames(Batch& batch, size_t first, const io::ReceiveBlock& block, uint32_t from,
                                 uint32_t count) {
-    const chain::Program& program = *batch.chain->program;
-    const device::PacketResult* const results = batch.results() + first;
-    const uint32_t prefix_back = batch.chain->prefixes.back;
+    const BatchInput& input = batch.input();
+    const chain::Program& program = *input.chain->program;
+    const device::PacketResult* const results = batch.results().packets() + first;
+    const uint32_t prefix_back = input.chain->prefixes.back;
     const bool whole = prefix_back == chain::kWholeFrame;
-    const uint8_t* const frames = batch.back(batch.piece.frames_at);
-    const device::FrameDescriptor* const descriptors = batch.descriptors() + first;
-    const uint8_t* const heads = batch.back(batch.piece.heads_at) + first * prefix_back;
+    const uint8_t* const frames = batch.results().at(input.piece.frames_at);
+    const device::FrameDescriptor* const descriptors = batch.buffers().descriptors() + first;
+    const uint8_t* const heads = batch.results().at(input.piece.heads_at) + first * prefix_back;
     io::FramePieces* const pieces = pieces_.data();
     const bool classified = program.classifier != nullptr;
     if (classified) sort_by_chain(program, results, count);
@@ -80,7 +81,7 @@ void Completion::pass_on_frames(Batch& batch, size_t first, const io::ReceiveBlo
     for (uint32_t place = 0; place < count;) {
         const device::PacketResult& leader = results[at(place)];
         if (leader.node == device::kHostDecides) {
-            cpu_.run_one(batch.chain->program, *batch.chain->counters, block, from + at(place++));
+            cpu_.run_one(input.chain->program, *input.chain->counters, block, from + at(place++));
             continue;
         }
         const Verdict verdict = verdict_of(program, leader);
@@ -107,8 +108,8 @@ void Completion::pass_on_frames(Batch& batch, size_t first, const io::ReceiveBlo
                                        static_cast<uint16_t>(block.spots[from + k].length - head), from + k};
             });
         if (leader.node == kParserNode && leader.outcome < kMalformedCount && verdict.target.kind == Target::Kind::drop)
-            batch.chain->counters->of_chain(verdict.decision.detail).malformed[leader.outcome].add(n);
-        frame_delivery_->deliver_frames(program, *batch.chain->counters, block, {pieces, n}, verdict, results - from);
+            input.chain->counters->of_chain(verdict.decision.detail).malformed[leader.outcome].add(n);
+        frame_delivery_->deliver_frames(program, *input.chain->counters, block, {pieces, n}, verdict, results - from);
     }
 }
 

@@ -14,7 +14,7 @@ RingNeeds RingNeeds::with(const RingNeeds& other) const {
 }
 
 std::vector<device::Step> steps_of(const chain::Program& program, const OffloadOptions& options) {
-    const uint32_t back = prefixes_of(program.plan, options.whole_frames).back;
+    const uint32_t back = prefixes_of(program.plan).back;
     const bool gather = options.pinned && (options.transfer_in != TransferIn::packed || options.blocks);
     return device::plan_steps(program,
                               {options.mode, gather, back != 0 && back != chain::kWholeFrame, options.gate != nullptr});
@@ -23,7 +23,7 @@ std::vector<device::Step> steps_of(const chain::Program& program, const OffloadO
 LoadedChain::LoadedChain(std::shared_ptr<const chain::Program> of, ChainCounters& its_counters,
                          const std::shared_ptr<device::Device>& device, device::OrderGate& gate,
                          const OffloadOptions& options)
-    : program(std::move(of)), counters(&its_counters), prefixes(prefixes_of(program->plan, options.whole_frames)),
+    : program(std::move(of)), counters(&its_counters), prefixes(prefixes_of(program->plan)),
       name(name_in(options.track, program->name)) {
     if (program->nodes.size() > device::kMaxNodes)
         throw device::DeviceError("chain '" + program->name + "' has more than " + std::to_string(device::kMaxNodes) +

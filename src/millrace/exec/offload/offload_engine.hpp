@@ -7,26 +7,25 @@
 // and the packets' mbufs are pointed there: the CPU touches no frame.
 #pragma once
 
-#include <rte_cycles.h>
-
 #include <atomic>
-#include <optional>
-#include <vector>
+#include <memory>
 
-#include "millrace/exec/offload/batch_pool.hpp"
+#include "millrace/exec/offload/arrivals.hpp"
+#include "millrace/exec/offload/batch_launcher.hpp"
+#include "millrace/exec/offload/chain_loader.hpp"
 #include "millrace/exec/offload/completion.hpp"
-#include "millrace/exec/offload/ordered_state.hpp"
-#include "millrace/exec/offload/submission.hpp"
+#include "millrace/exec/offload/fail_over.hpp"
 
 namespace millrace::exec {
 
+/// Moves packets from one part to the next: queue, launcher, device, arrivals, completion; or to the CPU.
 class OffloadEngine : public Engine {
 public:
     /// `max_batch` is the largest of all chains that will run. Throws device::DeviceError when the
     /// device lacks memory.
     OffloadEngine(std::shared_ptr<device::Device> device, Delivery& delivery, uint32_t max_batch,
                   OffloadOptions options = {});
-    ~OffloadEngine() override;
+    ~OffloadEngine() override { drain(); }
 
     void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
                 size_t count) override;
@@ -41,38 +40,34 @@ public:
     bool failed_over() const { return failed_; }
 
 private:
-    ChainQueue& queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
+    ChainQueue* queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
                           bool of_blocks);
-    void prepare(ChainQueue& queue, const std::shared_ptr<const chain::Program>& program, ChainCounters& counters);
-    bool batch_is_due(const ChainQueue& queue, uint64_t now) const;
-    bool start_batch(ChainQueue& queue);
+    void load(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, ChainQueue& queue);
+    void received(ChainQueue& queue, size_t packets, bool more);
     void push_on(ChainQueue& queue);
+    bool launch(ChainQueue& queue);
     bool run_here(ChainQueue& queue);
-    void stop_residents();
     bool finish_front();
-    bool comes_back(Batch& batch);
-    bool too_late(uint64_t since) const {
-        return to_nanoseconds(rte_rdtsc() - since) > static_cast<uint64_t>(options_.patience.count());
-    }
-    void take_in(Batch& batch);
+    void finish_all();
     void fail_over(device::Status status);
 
-    std::shared_ptr<device::Device> device_;
+    const std::shared_ptr<device::Device> device_;
     const OffloadOptions options_;
+    const uint32_t max_batch_;
     const std::shared_ptr<device::OrderGate> gate_;
+    const std::unique_ptr<Placement::Member> member_;  // null: all packets go to the device
     OrderedState states_;
     BatchTimeline timeline_;
-    Submission submission_;
-    std::optional<Placement::Member> member_;
-    const uint32_t max_batch_;
     BatchPool batches_;
     CpuPath cpu_;
+    ChainQueues queues_;
+    ChainLoader loader_;
+    BatchLauncher launcher_;
+    Arrivals arrivals_;
     Completion completion_;
-    std::vector<std::unique_ptr<ChainQueue>> queues_;
+    FailOver fail_over_;
     size_t in_flight_ = 0;
-    uint64_t away_ = 0;                     // TSC cycles that a batch takes from here until it is back, smoothed
-    std::atomic<bool> failed_{false};       // read by reports, too
-    std::optional<CallThread::Lane> lane_;  // of options_.call_thread
+    std::atomic<bool> failed_{false};  // read by reports, too
 };
 
 }  // namespace millrace::exec

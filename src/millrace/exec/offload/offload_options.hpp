@@ -22,7 +22,6 @@ struct OffloadOptions {
     device::Mode mode = device::Mode::fused;
     TransferIn transfer_in = TransferIn::automatic;
     TransferOut transfer_out = TransferOut::automatic;
-    bool whole_frames = false;                       ///< move every byte both ways, whatever the plan says
     std::shared_ptr<const TransferFigures> figures;  ///< what the automatic ways are chosen by; null:
                                                      ///< built_in_figures()
     unsigned workers = 1;                            ///< that share the device, this one among them

@@ -12,6 +12,12 @@ namespace millrace::exec {
 
 using device::Status;
 
+void OrderedState::expect(const LoadedChain& chain) {
+    const std::lock_guard lock(gate_->mutex);
+    for (const device::StateArray& state : chain.loaded->states())
+        gate_->restored[state.host].try_emplace(state.bytes, 0);
+}
+
 Status OrderedState::bring(const LoadedChain& chain, uint64_t hand_overs, device::StreamId stream) {
     device::OrderGate& gate = *gate_;
     const std::lock_guard lock(gate.mutex);

@@ -17,6 +17,8 @@ public:
                  std::chrono::nanoseconds patience)
         : device_(std::move(device)), gate_(std::move(gate)), patience_(patience) {}
 
+    /// Batches of this chain will come: a place for its states.
+    void expect(const LoadedChain& chain);
     /// Gives the device a chain's states as the CPU has left them at this hand-over (Placement::hand_overs), if it does
     /// not have them so. `stream` is the one of the batch that needs them.
     device::Status bring(const LoadedChain& chain, uint64_t hand_overs, device::StreamId stream);

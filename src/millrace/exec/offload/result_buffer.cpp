@@ -6,17 +6,13 @@ ResultBuffers::ResultBuffers(std::shared_ptr<device::Device> device, unsigned co
     : device_(std::move(device)) {
     for (unsigned i = 0; i < count; ++i) {
         auto region = std::make_unique<ResultBuffer>();
-        region->data_ = static_cast<uint8_t*>(device_->allocate_host(bytes_each));
+        region->data_ = device::host_array<uint8_t>(*device_, bytes_each);
         region->bytes_ = bytes_each;
         region->regions_ = this;
         region->shared_.free_cb = ResultBuffer::freed;
         region->shared_.fcb_opaque = region.get();
         regions_.push_back(std::move(region));
     }
-}
-
-ResultBuffers::~ResultBuffers() {
-    for (const auto& region : regions_) device_->free_host(region->data_);
 }
 
 ResultBuffer* ResultBuffers::take() {

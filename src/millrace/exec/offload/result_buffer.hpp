@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "millrace/device/device.hpp"
+#include "millrace/device/owned_memory.hpp"
 
 namespace millrace::exec {
 
@@ -18,7 +18,7 @@ class ResultBuffers;
 /// free again.
 class ResultBuffer {
 public:
-    uint8_t* data() const { return data_; }
+    uint8_t* data() const { return data_.get(); }
     size_t bytes() const { return bytes_; }
 
     /// Lends the region to `packets` packets; `attach` follows for each of them, or `take_back`.
@@ -32,7 +32,7 @@ public:
     /// buffer stays as it is and is its again when it is freed.
     void attach(rte_mbuf* mbuf, size_t offset, uint16_t length, uint16_t headroom, uint16_t tailroom) {
         if (RTE_MBUF_HAS_EXTBUF(mbuf)) rte_pktmbuf_detach(mbuf);  // from the region of the chain before
-        uint8_t* buffer = data_ + offset - headroom;
+        uint8_t* buffer = data() + offset - headroom;
         mbuf->buf_addr = buffer;
         rte_mbuf_iova_set(mbuf, reinterpret_cast<rte_iova_t>(buffer));  // virtual addresses are IO addresses
         mbuf->buf_len = static_cast<uint16_t>(headroom + length + tailroom);
@@ -46,7 +46,7 @@ public:
 private:
     friend class ResultBuffers;
     static void freed(void*, void* region);
-    uint8_t* data_ = nullptr;
+    device::HostArray<uint8_t> data_;
     size_t bytes_ = 0;
     rte_mbuf_ext_shared_info shared_{};
     std::atomic<bool> free_{true};
@@ -58,7 +58,6 @@ private:
 class ResultBuffers : public std::enable_shared_from_this<ResultBuffers> {
 public:
     ResultBuffers(std::shared_ptr<device::Device> device, unsigned count, size_t bytes_each);
-    ~ResultBuffers();
     /// A region that no packet is in, the caller's until it lends it or gives it back; null when all are out.
     ResultBuffer* take();
     void give_back(ResultBuffer& region) { region.free_.store(true, std::memory_order_release); }

@@ -9,26 +9,26 @@
 namespace millrace::exec {
 
 /// Makes the calls of the device's driver, by the worker or by a CallThread: all of an engine that such a thread
-/// touches is here, and in the batch that it is given.
+/// touches is here, and in the part of a batch that it is given.
 class Submission {
 public:
     Submission(std::shared_ptr<device::Device> device, std::shared_ptr<device::OrderGate> gate,
                const BatchTimeline& timeline, const OffloadOptions& options);
-    /// Tells the device all of a batch that is laid out; the batch's put_status says how that went.
-    void put(Batch& batch);
+    /// Tells the device all of a batch that is laid out; its record says how that went.
+    void put(BatchSubmission& batch);
 
 private:
-    device::Status put_on_stream(Batch& batch);
-    device::Status put_on_list(Batch& batch);
-    device::Status send(Batch& batch);
-    device::Status send_frames(Batch& batch);
-    device::Status send_rows(Batch& batch);
-    device::Status send_packed(Batch& batch);
-    device::Status send_staged(Batch& batch);
-    device::Status run_steps(Batch& batch, std::unique_lock<SpinLock>& in_order);
-    device::Status cross(Batch& batch);
-    static void list_back(const Batch& batch, std::vector<device::CopyPiece>& pieces);
-    device::Status fetch(Batch& batch);
+    device::Status put_on_stream(BatchSubmission& batch);
+    device::Status put_on_list(BatchSubmission& batch);
+    device::Status send(BatchSubmission& batch);
+    device::Status send_frames(BatchSubmission& batch);
+    device::Status send_rows(BatchSubmission& batch);
+    device::Status send_packed(BatchSubmission& batch);
+    device::Status send_staged(BatchSubmission& batch);
+    device::Status run_steps(BatchSubmission& batch, std::unique_lock<SpinLock>& in_order);
+    device::Status cross(BatchSubmission& batch);
+    static void list_back(const BatchSubmission& batch, std::vector<device::CopyPiece>& pieces);
+    device::Status fetch(BatchSubmission& batch);
 
     const std::shared_ptr<device::Device> device_;
     const std::shared_ptr<device::OrderGate> gate_;

@@ -4,9 +4,9 @@
 
 namespace millrace::exec {
 
-Prefixes prefixes_of(const chain::FieldPlan& plan, bool whole_frames) {
-    const auto prefix = [&](Fields fields) {
-        const uint32_t bytes = whole_frames ? chain::kWholeFrame : chain::prefix_bytes(fields);
+Prefixes prefixes_of(const chain::FieldPlan& plan) {
+    const auto prefix = [](Fields fields) {
+        const uint32_t bytes = chain::prefix_bytes(fields);
         return bytes > kMaxPrefix ? chain::kWholeFrame : bytes;
     };
     const uint32_t back = plan.to_host_total().empty() ? 0 : prefix(plan.to_host_total());

@@ -60,7 +60,7 @@ constexpr uint32_t first_frame(uint32_t headroom, bool scatter) {
 struct Prefixes {
     uint32_t in, back;
 };
-/// By the program's field plan; `whole_frames`: every byte both ways, whatever the plan says.
-Prefixes prefixes_of(const chain::FieldPlan& plan, bool whole_frames);
+/// By the program's field plan.
+Prefixes prefixes_of(const chain::FieldPlan& plan);
 
 }  // namespace millrace::exec
