@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 from papers import Measured
 from plot_pages import draw_pages
 from plot_papers import papers
-from records import curve_results, layout_of
+from records import STAGES, curve_results, layout_of, stages_of
 
 COLORS = ["#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb"]
 MARKERS = "os^Dv<>p"
@@ -146,15 +146,15 @@ def latency(files):
     """How many packets were through after how long, by load; what batches went through meanwhile; rates and batches around the step."""
     steps = list({(s["device"], s["chain"], s["traffic"], layout_of(r)): (s, r) for file in files for s, r in curve_results(file)[1]}.values())
     measured = [entry for file in files for entry in curve_results(file)[0]]
-    timed = [r for _, r in measured if any(r.get("batch-us", {}).values())]
+    timed = [r for _, r in measured if any(stages_of(r).values())]
     panels = 1 + bool(timed) + len(steps)
     plot, axes = plt.subplots(1, panels, figsize=(0.5 + 5.5 * panels, 4.4), squeeze=False)
     cdf = axes[0][0]
     if timed:
         bars, left = axes[0][1], [0.0] * len(timed)
-        stages = [s for s in ("waiting", "layout", "in-line", "calls", "away", "results") if any(s in r["batch-us"] for r in timed)]
+        stages = [s for s in STAGES if any(s in stages_of(r) for r in timed)]
         for i, stage in enumerate(stages):
-            own = [r["batch-us"].get(stage, 0) for r in timed]
+            own = [stages_of(r).get(stage, 0) for r in timed]
             bars.barh(range(len(timed)), own, left=left, color=COLORS[i], label=stage)
             left = [a + b for a, b in zip(left, own)]
         bars.set_yticks(range(len(timed)), [f"{r['device']}, {layout_of(r)},\n{r['offered-packets-per-second'] * 1e-6:.2f} Mpkt/s, {r['batch-packets']:.0f} a batch" for r in timed], fontsize=8)

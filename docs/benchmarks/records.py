@@ -32,6 +32,14 @@ def digest(folder, plot):
     return hashlib.sha256(b"".join(f.read_bytes() for f in files if f.exists())).hexdigest()[:16]
 
 
+STAGES = ["waiting", "layout", "in-line", "calls", "round-trip", "results"]
+
+
+def stages_of(result):
+    """Microseconds of each stage of a batch; older records call the round trip `away`."""
+    return {"round-trip" if stage == "away" else stage: us for stage, us in result.get("batch-us", {}).items()}
+
+
 def layout_of(result):
     """How frames lie: method.md."""
     return "mbufs" if result.get("layout", "buffers") in ("buffers", "mbufs") else "contiguous"

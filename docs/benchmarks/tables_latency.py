@@ -1,6 +1,6 @@
 """The tables of latency.md."""
 
-from records import PLOTS, Missing, basis, curve_results, frame, grounded, million, optional, rules_of
+from records import PLOTS, STAGES, Missing, basis, curve_results, frame, grounded, million, optional, rules_of, stages_of
 
 
 def table_kernels(page):
@@ -72,19 +72,18 @@ def table_latency(page):
 
 
 def table_stages(page):
-    stages = ["waiting", "layout", "in-line", "calls", "away", "results"]
     own = [
         (record, curve, r)
         for record, curves, _ in latencies(page)
         for curve, r in curves
-        if any(r.get("batch-us", {}).values())
+        if any(stages_of(r).values())
     ]
     rows = [
-        [*worked(r), f"{curve['share']:.0%}", *(f"{r['batch-us'].get(stage, 0):.0f}" for stage in stages)]
+        [*worked(r), f"{curve['share']:.0%}", *(f"{stages_of(r).get(stage, 0):.0f}" for stage in STAGES)]
         for _, curve, r in own
     ]
     return grounded(
-        ["device", "run by", "load", *(f"{stage}, us" for stage in stages)],
+        ["device", "run by", "load", *(f"{stage}, us" for stage in STAGES)],
         rows,
         [f"{frame(r)}, {basis(record, r)}" for record, _, r in own],
         2,

@@ -64,13 +64,13 @@ TEST(ClosingTable, NamesWhatItCounts) {
     exec::ChainReport chain;
     chain.name = "c";
     chain.drops = {{"exit.no-punt-port", 1234}};
-    chain.stages.us = {{"away", 1.5}};
+    chain.stages.us = {{"round-trip", 1.5}};
     chain.stages.cycles_per_packet = {{"layout", 2}};
     report.chains.push_back(chain);
     report.ports.push_back({"lan", "pcap", "", {}, "breaks off"});
     const std::string text = report_text(report, 1);
     for (const char* said : {"3 packets of controllers were for a chain that had gone", "4 packets were for no chain",
-                             "exit.no-punt-port 1,234", "batches   away 1.5 us on average",
+                             "exit.no-punt-port 1,234", "batches   round-trip 1.5 us on average",
                              "cpu       layout 2.0 cycles a packet", "port lan: breaks off"})
         EXPECT_NE(text.find(said), std::string::npos) << said << "\n" << text;
 }

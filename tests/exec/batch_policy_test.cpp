@@ -88,7 +88,7 @@ TEST(BatchPolicyTest, FewPacketsGoAtEvenDistances) {
         Load load = busy(1);
         load.packets = packets;
         load.since_start = since_start;
-        load.away = away;
+        load.round_trip = away;
         return kPolicy.is_due(load);
     };
     constexpr uint64_t kAway = 40'000;

@@ -75,9 +75,9 @@ TEST_F(Batcher, PutsNoBatchInLineBehindOneThatStillWaitsThere) {
     constexpr auto kNap = std::chrono::milliseconds(40);
     const auto thread = std::make_shared<exec::CallThread>();
     const auto nap = [&](void*) { std::this_thread::sleep_for(kNap); };
-    exec::CallThread::Lane other(thread, nap);
+    exec::CallThread::SubmissionQueue other(thread, nap);
     start(0, 1024, std::chrono::nanoseconds(0), 4, SIZE_MAX, thread);
-    other.put(nullptr);
+    other.submit(nullptr);
     for (int i = 0; i < 5; ++i) {
         submit(1);
         engine_->poll();
@@ -100,13 +100,13 @@ TEST_F(Batcher, PutsNoBatchInLineBehindAnotherWorkersBeforeItsPacketsAreOld) {
             begun = true;
             while (!go) std::this_thread::yield();
         };
-        exec::CallThread::Lane first(thread, run), second(thread, run);
+        exec::CallThread::SubmissionQueue first(thread, run), second(thread, run);
         collector_.outcomes.clear();
         start(0, 1024, max_delay, 4, SIZE_MAX, thread);
-        first.put(nullptr);
+        first.submit(nullptr);
         while (!begun) std::this_thread::yield();
         EXPECT_FALSE(second.line()) << "the thread is at it";
-        second.put(nullptr);
+        second.submit(nullptr);
         EXPECT_TRUE(first.line()) << "who looks doesn't matter";
         for (int i = 0; i < 5; ++i) {
             submit(1);
@@ -138,7 +138,7 @@ TEST_F(Batcher, TellsWhatBatchesGoThrough) {
     };
     EXPECT_EQ(batches(), 2u);
     EXPECT_GE(of(exec::BatchStage::waiting), kNap);
-    EXPECT_GE(of(exec::BatchStage::away), kNap);
+    EXPECT_GE(of(exec::BatchStage::round_trip), kNap);
     for (const exec::BatchStage stage : {exec::BatchStage::layout, exec::BatchStage::calls, exec::BatchStage::results})
         EXPECT_GT(of(stage), 0u);
     // The second waited while the first was away.

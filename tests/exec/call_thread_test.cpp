@@ -20,11 +20,11 @@ TEST(CallThread, DoesWhatEachLaneWantsInItsOrder) {
         owners.emplace_back([&, owner] {
             std::vector<size_t>& own = done[owner];
             const auto run = [&own](void* work) { own.push_back(*static_cast<const size_t*>(work)); };
-            CallThread::Lane lane(thread, run);
+            CallThread::SubmissionQueue lane(thread, run);
             std::vector<size_t> work(kEach);
             for (size_t i = 0; i < kEach; ++i) {
                 work[i] = owner * kEach + i;  // seen by the thread
-                lane.put(&work[i]);
+                lane.submit(&work[i]);
                 if (i % 1000 != 0) continue;
                 lane.wait();
                 EXPECT_FALSE(lane.busy());
@@ -44,9 +44,9 @@ TEST(CallThread, TellsThatALaneIsBusyUntilItsWorkIsDone) {
     const auto run = [&](void*) {
         while (!go) std::this_thread::yield();
     };
-    CallThread::Lane lane(std::make_shared<CallThread>(), run);
+    CallThread::SubmissionQueue lane(std::make_shared<CallThread>(), run);
     EXPECT_FALSE(lane.busy());
-    lane.put(nullptr);
+    lane.submit(nullptr);
     EXPECT_TRUE(lane.busy());
     go = true;
     lane.wait();
@@ -56,9 +56,9 @@ TEST(CallThread, TellsThatALaneIsBusyUntilItsWorkIsDone) {
 TEST(CallThread, RefusesMoreLanesThanItHasRoomFor) {
     test::frame_pool();
     const auto thread = std::make_shared<CallThread>();
-    std::vector<std::unique_ptr<CallThread::Lane>> lanes;
+    std::vector<std::unique_ptr<CallThread::SubmissionQueue>> lanes;
     const auto nothing = [](void*) {};
-    const auto add = [&] { lanes.push_back(std::make_unique<CallThread::Lane>(thread, nothing)); };
+    const auto add = [&] { lanes.push_back(std::make_unique<CallThread::SubmissionQueue>(thread, nothing)); };
     for (int i = 0; i < 256; ++i) add();
     EXPECT_THROW(add(), std::runtime_error);
     lanes.erase(lanes.begin() + 100);

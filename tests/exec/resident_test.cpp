@@ -25,7 +25,7 @@ TEST(CommunicationList, GoesRoundThroughFreeReadyAndDone) {
     for (uint64_t number = 0; number < 10; ++number) {
         ResidentBatch batch;
         batch.view.count = static_cast<uint32_t>(number) + 5;
-        EXPECT_EQ(list.put(batch), number);
+        EXPECT_EQ(list.submit(batch), number);
         ResidentEntry& entry = entries[number % 3];
         EXPECT_EQ(entry.state, ResidentEntry::ready);
         EXPECT_EQ(entry.batch.view.count, number + 5);
@@ -52,7 +52,7 @@ TEST(CommunicationList, KnowsWhereAKernelThatIsStartedAgainGoesOn) {
             switch (rng() % 3) {
                 case 0:
                     if (put == released + depth) break;
-                    EXPECT_EQ(list.put({}), put);
+                    EXPECT_EQ(list.submit({}), put);
                     ++put;
                     break;
                 case 1: {  // teams end out of order

@@ -73,7 +73,7 @@ chains:
     EXPECT_GT(report.receive_cycles_per_packet, 0);
     if (device != "cpu") {
         ASSERT_EQ(report.chains[1].stages.us.size(), std::size(exec::kBatchStageNames));
-        EXPECT_GT(report.chains[1].stages.us.at("away"), 0);
+        EXPECT_GT(report.chains[1].stages.us.at("round-trip"), 0);
         EXPECT_EQ(report.chains[1].stages.cycles_per_packet.size(), 3u) << "laying out, calls, results";
     }
 

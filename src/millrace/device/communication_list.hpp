@@ -17,7 +17,7 @@ public:
         for (unsigned i = 0; i < depth; ++i) entries[i].state = ResidentEntry::free;
     }
 
-    uint64_t put(const ResidentBatch& batch) {
+    uint64_t submit(const ResidentBatch& batch) {
         const uint64_t number = posted_.load(std::memory_order_relaxed);
         entries_[number % depth_].batch = batch;
         state(number).store(ResidentEntry::ready, std::memory_order_release);

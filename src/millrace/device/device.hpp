@@ -115,7 +115,7 @@ public:
     virtual ~Resident() = default;
     /// Puts a batch on the list, which must have a free place, and says its number there. The batch's memory must stay
     /// until it is done.
-    virtual Status put(const ResidentBatch& batch, uint64_t& number) = 0;
+    virtual Status submit(const ResidentBatch& batch, uint64_t& number) = 0;
     /// ok when the batch is done, whose place is then free; pending, or what went wrong. To be asked in the order of
     /// the batches.
     virtual Status query(uint64_t number) = 0;

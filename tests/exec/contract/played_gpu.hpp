@@ -65,9 +65,9 @@ private:
     class Played : public device::Resident {
     public:
         explicit Played(std::shared_ptr<device::Resident> resident) : resident_(std::move(resident)) {}
-        Status put(const device::ResidentBatch& batch, uint64_t& number) override {
+        Status submit(const device::ResidentBatch& batch, uint64_t& number) override {
             const Exempt inside;
-            return resident_->put(batch, number);
+            return resident_->submit(batch, number);
         }
         Status query(uint64_t number) override {
             const Exempt inside;

@@ -60,12 +60,12 @@ TEST(StageMeans, AreMeansOfBatchesAndPackets) {
     start_eal();
     StageCycles cycles{};
     cycles[static_cast<size_t>(BatchStage::layout)] = 1'000'000;
-    cycles[static_cast<size_t>(BatchStage::away)] = 2'000'000;
+    cycles[static_cast<size_t>(BatchStage::round_trip)] = 2'000'000;
     const StageMeans means = means_of(cycles, 10, 1000);
     EXPECT_EQ(means.cycles_per_packet.at("layout"), 1000);
     EXPECT_EQ(means.cycles_per_packet.at("calls"), 0);
-    EXPECT_FALSE(means.cycles_per_packet.contains("away")) << "no CPU works meanwhile";
-    EXPECT_NEAR(means.us.at("away"), 2 * means.us.at("layout"), 0.01);
+    EXPECT_FALSE(means.cycles_per_packet.contains("round-trip")) << "no CPU works meanwhile";
+    EXPECT_NEAR(means.us.at("round-trip"), 2 * means.us.at("layout"), 0.01);
 }
 
 TEST(StageMeans, AreNotThereWhereNoBatchWentThroughStages) {

@@ -37,9 +37,9 @@ public:
           list_(place.entries, place.depth, teams) {}
     ~Kernel() override { all_.end(*this); }
 
-    Status put(const ResidentBatch& batch, uint64_t& number) override {
+    Status submit(const ResidentBatch& batch, uint64_t& number) override {
         const std::lock_guard lock(all_.posting_);
-        number = list_.put(batch);
+        number = list_.submit(batch);
         return all_.device_.state();
     }
 

@@ -17,8 +17,8 @@ public:
         for (std::thread& team : teams_) team.join();
     }
 
-    Status put(const ResidentBatch& batch, uint64_t& number) override {
-        number = list_.put(batch);
+    Status submit(const ResidentBatch& batch, uint64_t& number) override {
+        number = list_.submit(batch);
         bell_.fetch_add(1, std::memory_order_release);
         bell_.notify_all();
         const std::lock_guard lock(device_.mutex_);

@@ -16,12 +16,12 @@ namespace millrace::exec {
 struct BatchRecord {
     device::Status status = device::Status::ok;
     device::EventId done = 0;
-    uint64_t number = 0;                    ///< on the resident kernel's list
-    uint64_t calls_from = 0, told = 0;      ///< when the device was first told of it, and knew all (TSC)
-    uint64_t bytes_in = 0, bytes_back = 0;  ///< that cross the bus
+    uint64_t number = 0;                       ///< on the resident kernel's list
+    uint64_t submit_begin = 0, submitted = 0;  ///< when its submission began, and when the device had all of it (TSC)
+    uint64_t bytes_in = 0, bytes_back = 0;     ///< that cross the bus
     uint64_t order = 0;  ///< among the device's ordered batches, from 1, until its sequence says more; 0: not ordered
     uint64_t unsequenced = 0;               ///< of those, that took no turn
-    uint64_t told_ns = 0;                   ///< for the timeline, as `told`
+    uint64_t submitted_ns = 0;              ///< for the timeline, as `submitted`
     std::vector<device::CopyPiece> pieces;  ///< what comes back; copies may read this until they are done
     /// For the timeline: what the stream has been given to do, up to when.
     struct Mark {
@@ -51,7 +51,7 @@ public:
     const BatchBuffers& buffers() const { return buffers_; }
     device::StreamId stream() const { return stream_; }
     BatchRecord& record() { return record_; }
-    /// The device has been told all, or that failed: the batch is the worker's again.
+    /// It has been submitted, or that failed: the batch is the worker's again.
     inline void submitted(device::Status status);
 
 private:
@@ -71,7 +71,7 @@ public:
     enum class State : uint8_t {
         idle,       ///< empty, or the worker writes its input
         laid_out,   ///< of who makes the calls: its input does not change any more
-        submitted,  ///< of the device, which has been told all; or of the worker, if that failed (record().status)
+        submitted,  ///< of the device; or of the worker, if that failed (record().status)
         rest,       ///< back but for what could only be asked for when the results were here
         back,       ///< of the worker, all of it
     };

@@ -23,8 +23,8 @@ BatchBuffers::BatchBuffers(std::shared_ptr<device::Device> device, uint32_t max_
 
 void BatchBuffers::fit(const RingNeeds& needs, std::shared_ptr<ResultBuffers> from) {
     give_back_buffer();
-    regions_ = std::move(from);
-    region_ = regions_->take();
+    buffers_ = std::move(from);
+    result_buffer_ = buffers_->take();
     left_.reset();
     kept_.reset();
     left_ = host_array<LeftEvents>(*device_, size_t{max_packets_} * needs.emitters);
@@ -33,8 +33,8 @@ void BatchBuffers::fit(const RingNeeds& needs, std::shared_ptr<ResultBuffers> fr
 }
 
 void BatchBuffers::give_back_buffer() {
-    if (region_ != nullptr) regions_->give_back(*std::exchange(region_, nullptr));
-    regions_ = nullptr;
+    if (result_buffer_ != nullptr) buffers_->give_back(*std::exchange(result_buffer_, nullptr));
+    buffers_ = nullptr;
 }
 
 }  // namespace millrace::exec

@@ -28,7 +28,7 @@ public:
     /// Frames that the host packs.
     uint8_t* frames_in() const { return frames_in_.get(); }
     /// Where it comes back to, on the host, what lies at `at` in the piece: at its head, or behind.
-    uint8_t* back(const PieceLayout& piece, size_t at) const { return region_->data() + (at - piece.head_at); }
+    uint8_t* back(const PieceLayout& piece, size_t at) const { return result_buffer_->data() + (at - piece.head_at); }
     /// Where there are more events than come back at once.
     Event* more_events() const { return more_events_.get(); }
     /// Where more were emitted than there was room for, and their frames, if those received are others.
@@ -39,10 +39,10 @@ public:
     device::Address device_visits() const { return device_visits_.address(); }
     device::Address device_work() const { return device_work_.address(); }
 
-    ResultBuffer& region() { return *region_; }
-    /// Another region, if one is free, so that this one can be lent to packets; renew_region() follows then.
-    ResultBuffer* spare_region() { return regions_->take(); }
-    void renew_region(ResultBuffer& fresh) { region_ = &fresh; }
+    ResultBuffer& result_buffer() { return *result_buffer_; }
+    /// Another buffer, if one is free, so that this one can be lent to packets; renew_buffer() follows then.
+    ResultBuffer* spare_buffer() { return buffers_->take(); }
+    void renew_buffer(ResultBuffer& fresh) { result_buffer_ = &fresh; }
 
 private:
     const std::shared_ptr<device::Device> device_;
@@ -53,8 +53,8 @@ private:
     device::HostArray<LeftEvents> left_;
     device::HostArray<Decision> visits_;
     device::DeviceMemory device_work_, device_visits_;
-    std::shared_ptr<ResultBuffers> regions_;
-    ResultBuffer* region_ = nullptr;
+    std::shared_ptr<ResultBuffers> buffers_;
+    ResultBuffer* result_buffer_ = nullptr;
 };
 
 }  // namespace millrace::exec

@@ -15,7 +15,7 @@ BatchLauncher::BatchLauncher(std::shared_ptr<device::Device> device, const std::
       submission_(std::move(device), gate, timeline, options) {
     // A kernel that stays is told through memory.
     if (options.call_thread != nullptr && options.mode != device::Mode::persistent)
-        lane_.emplace(options.call_thread, submit_);
+        submissions_.emplace(options.call_thread, submit_);
 }
 
 bool BatchLauncher::is_due(const ChainQueue& queue, uint64_t now, size_t packets, uint64_t round_trip) const {
@@ -28,11 +28,11 @@ bool BatchLauncher::is_due(const ChainQueue& queue, uint64_t now, size_t packets
     load.in_flight = batches_.in_flight().size();
     load.packets = packets;
     load.since_start = batches_.in_flight().empty() ? 0 : now - batches_.in_flight().back()->input().launched;
-    load.away = round_trip;
-    if (lane_)
-        load.line = lane_->busy()   ? BatchPolicy::Line::own
-                    : lane_->line() ? BatchPolicy::Line::others
-                                    : BatchPolicy::Line::none;
+    load.round_trip = round_trip;
+    if (submissions_)
+        load.line = submissions_->busy()   ? BatchPolicy::Line::own
+                    : submissions_->line() ? BatchPolicy::Line::others
+                                           : BatchPolicy::Line::none;
     return queue.policy.is_due(load);
 }
 
@@ -56,11 +56,11 @@ std::optional<Status> BatchLauncher::launch(ChainQueue& queue) {
     input.laid_out = rte_rdtsc();
     if (status != Status::ok) return status;
     BatchSubmission& laid_out = batch.lay_down();
-    if (lane_) {
-        lane_->put(&laid_out);
+    if (submissions_) {
+        submissions_->submit(&laid_out);
         return Status::ok;
     }
-    submission_.put(laid_out);
+    submission_.submit(laid_out);
     batch.count_bytes();
     return laid_out.record().status;
 }

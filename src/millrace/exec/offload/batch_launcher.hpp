@@ -26,14 +26,14 @@ public:
     std::optional<device::Status> launch(ChainQueue& queue);
     /// Waits until nobody makes calls for a batch any more.
     void wait() const {
-        if (lane_) lane_->wait();
+        if (submissions_) submissions_->wait();
     }
 
 private:
     /// What a CallThread does.
     struct Submit {
         Submission& submission;
-        void operator()(void* batch) const { submission.put(*static_cast<BatchSubmission*>(batch)); }
+        void operator()(void* batch) const { submission.submit(*static_cast<BatchSubmission*>(batch)); }
     };
     device::Status bring_state(ChainQueue& queue, device::StreamId stream);
 
@@ -44,7 +44,7 @@ private:
     const OffloadOptions& options_;
     Submission submission_;
     Submit submit_{submission_};
-    std::optional<CallThread::Lane> lane_;  // of options_.call_thread
+    std::optional<CallThread::SubmissionQueue> submissions_;  // of options_.call_thread
 };
 
 }  // namespace millrace::exec

@@ -12,7 +12,8 @@ bool BatchPolicy::is_due(const Load& load) const {
         return false;
     if (load.in_flight < idle_below && (!load.more || load.waiting >= kWorthIt)) return true;
     if (full) return true;
-    if (load.in_flight > 0 && load.away != 0 && load.packets <= kFew && load.since_start >= load.away / depth)
+    if (load.in_flight > 0 && load.round_trip != 0 && load.packets <= kFew &&
+        load.since_start >= load.round_trip / depth)
         return true;
     return load.waited_ns >= max_delay_ns;
 }

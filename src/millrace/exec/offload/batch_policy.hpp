@@ -9,7 +9,7 @@ namespace millrace::exec {
 
 /// An idle device gets what there is at once, unless there is more to be received; a busy one gets the next batch when
 /// it is full or its oldest packet has waited long enough (GEN, section 3.2; GSwitch, section 5). A device with few
-/// packets has room for more: it gets batches at even distances, as many in the time that one is away as it takes.
+/// packets has room for more: it gets batches at even distances, as many in one round trip as it takes.
 struct BatchPolicy {
     size_t most_packets = 1;    ///< of a batch
     uint64_t max_delay_ns = 0;  ///< that a packet may wait for more of them
@@ -35,8 +35,8 @@ struct BatchPolicy {
         size_t free_batches = 0;   ///< that nothing is in
         size_t in_flight = 0;      ///< batches
         size_t packets = 0;        ///< of all chains, waiting and in flight
-        uint64_t since_start = 0;  ///< of the latest batch in flight; in the unit of `away`
-        uint64_t away = 0;         ///< what a batch takes until it is back; 0: not known yet
+        uint64_t since_start = 0;  ///< of the latest batch in flight; in the unit of `round_trip`
+        uint64_t round_trip = 0;   ///< what a batch takes from its start until it is back; 0: not known yet
         Line line = Line::none;
     };
     bool is_due(const Load& load) const;

@@ -36,10 +36,10 @@ void BatchPool::allocate(const RingNeeds& needs) {
     ring_ = PacketRing((frames + PieceLayout::most_beside_frames(most_packets_, needs)) * (options_.depth + 1),
                        options_.depth);
     ring_memory_ = {*device_, ring_.size(), "the shared packet buffer"};
-    const auto regions = std::make_shared<ResultBuffers>(
+    const auto buffers = std::make_shared<ResultBuffers>(
         device_, 3 * options_.depth,
         options_.batch_bytes + PieceLayout::most_back_beside_frames(most_packets_, needs.state_bytes));
-    for (const auto& batch : batches_) batch->buffers().fit(needs, regions);
+    for (const auto& batch : batches_) batch->buffers().fit(needs, buffers);
 }
 
 bool BatchPool::begin() {

@@ -11,10 +11,8 @@ namespace millrace::exec {
 BatchTimeline::BatchTimeline(TimelineTrack* track, std::shared_ptr<device::Device> device)
     : track_(track), device_(std::move(device)) {
     const auto name = [&](const char* text) { return name_in(track, text); };
-    names_ = {name("gathered"),         name("put on the device"),
-              name("copied in"),        name("waiting for its sequence"),
-              name("away to the host"), name("in again"),
-              name("copied back"),      name("rest copied back"),
+    names_ = {name("gathered"),         name("submitted"), name("copied in"),   name("waiting for its sequence"),
+              name("away to the host"), name("in again"),  name("copied back"), name("rest copied back"),
               name("resident kernel"),  name("applied")};
 }
 
@@ -50,7 +48,7 @@ void BatchTimeline::end(const Batch& batch, uint64_t applied_from_ns) const {
         track_->add(slice);
     };
     add(names_.waiting, Place::waiting, input.frames.crossing, input.arrived_ns, input.begun_ns);
-    add(names_.put, Place::worker, input.frames.crossing, input.begun_ns, record.told_ns);
+    add(names_.submit, Place::worker, input.frames.crossing, input.begun_ns, record.submitted_ns);
     uint64_t before = 0;
     for (const BatchRecord::Mark& mark : record.marks) {
         const uint64_t time = device_->time_ns(mark.event);
@@ -58,7 +56,7 @@ void BatchTimeline::end(const Batch& batch, uint64_t applied_from_ns) const {
         before = time;
     }
     if (input.chain->resident != nullptr)
-        add(names_.resident, Place::stream, input.frames.crossing, record.told_ns, applied_from_ns);
+        add(names_.resident, Place::stream, input.frames.crossing, record.submitted_ns, applied_from_ns);
     add(names_.applied, Place::worker, input.frames.crossing, applied_from_ns, Timeline::now_ns());
 }
 

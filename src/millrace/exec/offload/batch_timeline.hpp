@@ -10,7 +10,7 @@ namespace millrace::exec {
 class BatchTimeline {
 public:
     struct Names {
-        const std::string *waiting, *put, *in, *order, *away, *again, *back, *rest, *resident, *applied;
+        const std::string *waiting, *submit, *in, *order, *back_home, *again, *back, *rest, *resident, *applied;
     };
 
     BatchTimeline(TimelineTrack* track, std::shared_ptr<device::Device> device);

@@ -21,34 +21,35 @@ void CallThread::work() {
         bool any = false;
         // One of each in turn.
         for (size_t i = 0, used = used_.load(std::memory_order_acquire); i < used; ++i)
-            if (Lane* const lane = lanes_[i].load(std::memory_order_acquire); lane != nullptr) any |= lane->run_next();
+            if (SubmissionQueue* const queue = queues_[i].load(std::memory_order_acquire); queue != nullptr)
+                any |= queue->run_next();
         rounds_.fetch_add(1, std::memory_order_release);
         if (!any) rte_pause();
     }
 }
 
-CallThread::Lane::Lane(std::shared_ptr<CallThread> thread, Call call, const void* run)
+CallThread::SubmissionQueue::SubmissionQueue(std::shared_ptr<CallThread> thread, Call call, const void* run)
     : thread_(std::move(thread)), call_(call), run_(run) {
-    for (place_ = 0; place_ < kMaxLanes; ++place_) {
-        Lane* none = nullptr;
-        if (thread_->lanes_[place_].compare_exchange_strong(none, this)) break;
+    for (place_ = 0; place_ < kMaxQueues; ++place_) {
+        SubmissionQueue* none = nullptr;
+        if (thread_->queues_[place_].compare_exchange_strong(none, this)) break;
     }
-    if (place_ == kMaxLanes)
-        throw std::runtime_error("one thread makes the calls of " + std::to_string(kMaxLanes) + " workers at most");
+    if (place_ == kMaxQueues)
+        throw std::runtime_error("one thread makes the calls of " + std::to_string(kMaxQueues) + " workers at most");
     size_t used = thread_->used_.load();
     while (used <= place_ && !thread_->used_.compare_exchange_weak(used, place_ + 1)) {
     }
 }
 
-CallThread::Lane::~Lane() {
+CallThread::SubmissionQueue::~SubmissionQueue() {
     wait();
-    thread_->lanes_[place_].store(nullptr);
+    thread_->queues_[place_].store(nullptr);
     // A round that began before may still look here.
     for (const uint64_t round = thread_->rounds_.load(); thread_->rounds_.load(std::memory_order_acquire) < round + 2;)
         rte_pause();
 }
 
-void CallThread::Lane::put(void* work) {
+void CallThread::SubmissionQueue::submit(void* work) {
     const uint64_t next = put_.load(std::memory_order_relaxed);
     while (next - done_.load(std::memory_order_acquire) == kMax) rte_pause();
     ring_[next % kMax] = work;
@@ -56,11 +57,11 @@ void CallThread::Lane::put(void* work) {
     put_.store(next + 1, std::memory_order_release);
 }
 
-void CallThread::Lane::wait() const {
+void CallThread::SubmissionQueue::wait() const {
     while (busy()) rte_pause();
 }
 
-bool CallThread::Lane::run_next() {
+bool CallThread::SubmissionQueue::run_next() {
     const uint64_t next = done_.load(std::memory_order_relaxed);
     if (next == put_.load(std::memory_order_acquire)) return false;
     thread_->waiting_.fetch_sub(1, std::memory_order_relaxed);

@@ -16,58 +16,58 @@ namespace millrace::exec {
 class CallThread {
 public:
     CallThread();
-    /// No lane may be left.
+    /// No queue may be left.
     ~CallThread();
     CallThread(const CallThread&) = delete;
     CallThread& operator=(const CallThread&) = delete;
 
     /// What one worker wants done, in that order.
-    class Lane {
+    class SubmissionQueue {
     public:
         /// Most that may be under way.
         static constexpr size_t kMax = 64;
-        /// The thread calls `run`, which must not throw, with all that is put there; it outlives the lane. Throws
-        /// std::runtime_error when there are too many lanes.
+        /// The thread calls `run`, which must not throw, with all that is put there; it outlives the queue. Throws
+        /// std::runtime_error when there are too many queues.
         template <class Run>
-        Lane(std::shared_ptr<CallThread> thread, const Run& run)
-            : Lane(
+        SubmissionQueue(std::shared_ptr<CallThread> thread, const Run& run)
+            : SubmissionQueue(
                   std::move(thread), [](const void* to_run, void* work) { (*static_cast<const Run*>(to_run))(work); },
                   &run) {}
         template <class Run>
-        Lane(std::shared_ptr<CallThread>, const Run&&) = delete;  // would not
+        SubmissionQueue(std::shared_ptr<CallThread>, const Run&&) = delete;  // would not
         /// Waits until all is done.
-        ~Lane();
-        Lane(const Lane&) = delete;
-        Lane& operator=(const Lane&) = delete;
+        ~SubmissionQueue();
+        SubmissionQueue(const SubmissionQueue&) = delete;
+        SubmissionQueue& operator=(const SubmissionQueue&) = delete;
         /// By one thread at a time. What it has written before is seen by `run`.
-        void put(void* work);
+        void submit(void* work);
         /// Waits until all is done; what `run` has written is seen from here on.
         void wait() const;
         /// Whether something of what was put there is still to be done.
         bool busy() const { return done_.load(std::memory_order_acquire) != put_.load(std::memory_order_relaxed); }
-        /// Whether the thread has yet to come to something that a lane, this one or another, has put there.
+        /// Whether the thread has yet to come to something that a queue, this one or another, has put there.
         bool line() const { return thread_->waiting_.load(std::memory_order_relaxed) > 0; }
 
     private:
         friend class CallThread;
         using Call = void (*)(const void* run, void* work);
-        Lane(std::shared_ptr<CallThread> thread, Call call, const void* run);
+        SubmissionQueue(std::shared_ptr<CallThread> thread, Call call, const void* run);
         bool run_next();
         const std::shared_ptr<CallThread> thread_;
         const Call call_;
         const void* const run_;
         std::array<void*, kMax> ring_{};
         std::atomic<uint64_t> put_{0}, done_{0};
-        size_t place_ = 0;  // among CallThread::lanes_
+        size_t place_ = 0;  // among CallThread::queues_
     };
 
 private:
-    static constexpr size_t kMaxLanes = 256;
+    static constexpr size_t kMaxQueues = 256;
     void work();
-    std::array<std::atomic<Lane*>, kMaxLanes> lanes_{};
-    std::atomic<size_t> used_{0};                 // places up to the last one that ever had a lane
-    std::atomic<uint64_t> rounds_{0};             // looks at all lanes
-    alignas(64) std::atomic<size_t> waiting_{0};  // put into lanes and not begun
+    std::array<std::atomic<SubmissionQueue*>, kMaxQueues> queues_{};
+    std::atomic<size_t> used_{0};                 // places up to the last one that ever had a queue
+    std::atomic<uint64_t> rounds_{0};             // looks at all queues
+    alignas(64) std::atomic<size_t> waiting_{0};  // put into queues and not begun
     std::atomic<bool> stopping_{false};
     std::thread thread_;
 };

@@ -11,14 +11,14 @@ namespace millrace::exec {
 
 namespace {
 
-/// Lends the batch's region to all of its packets, if another region is there for the next batch, which it returns;
+/// Lends the batch's result buffer to all of its packets, if another one is there for the next batch, which it returns;
 /// null if all are out, with packets that wait to be sent: then frames are copied home.
 ResultBuffer* lend_buffer(Batch& batch) {
     const BatchInput& input = batch.input();
-    // A NIC that wants physical addresses could not send from a region.
+    // A NIC that wants physical addresses could not send from a result buffer.
     if (input.chain->prefixes.back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
-    ResultBuffer* fresh = batch.buffers().spare_region();
-    if (fresh != nullptr) batch.buffers().region().lend(static_cast<uint16_t>(input.frames.count));
+    ResultBuffer* fresh = batch.buffers().spare_buffer();
+    if (fresh != nullptr) batch.buffers().result_buffer().lend(static_cast<uint16_t>(input.frames.count));
     return fresh;
 }
 
@@ -67,8 +67,9 @@ void Completion::apply(Batch& batch, size_t first, size_t count) {
     const device::FrameDescriptor* const descriptors = batch.buffers().descriptors();
     rte_mbuf* const* const mbufs = input.mbufs.data();
     const chain::Program& program = *input.chain->program;
-    ResultBuffer& region = batch.buffers().region();
-    const size_t frames_at = input.piece.frames_at - input.piece.head_at;  // in the region, if whole frames came back
+    ResultBuffer& buffer = batch.buffers().result_buffer();
+    const size_t frames_at = input.piece.frames_at - input.piece.head_at;  // in the result buffer, if whole frames came
+                                                                           // back
     const uint32_t headroom = input.frames.room.headroom, tailroom = input.frames.room.tailroom;
     const uint8_t* const heads = batch.results().at(input.piece.heads_at);
     const uint32_t prefix_back = input.chain->prefixes.back;
@@ -103,13 +104,13 @@ void Completion::apply(Batch& batch, size_t first, size_t count) {
         if constexpr (way == Return::lent) {
             const int32_t behind = static_cast<int32_t>(descriptor.length + tailroom) - moved -
                                    static_cast<int32_t>(result.length);
-            region.attach(mbuf, frames_at + result.offset, result.length,
+            buffer.attach(mbuf, frames_at + result.offset, result.length,
                           static_cast<uint16_t>(static_cast<int32_t>(headroom) + moved),
                           static_cast<uint16_t>(std::max(behind, 0)));
         } else if constexpr (way == Return::home) {
             // The port's buffers are smaller than the chain's growth; make_ports was told of it, so this is a slip of
             // ours.
-            if (!bring_home(mbuf, region.data() + frames_at + result.offset, result.length, mbuf->data_off + moved))
+            if (!bring_home(mbuf, buffer.data() + frames_at + result.offset, result.length, mbuf->data_off + moved))
                 own = Verdict{{Target::Kind::drop, 0},
                               kNoNode,
                               kNoPort,
@@ -120,7 +121,7 @@ void Completion::apply(Batch& batch, size_t first, size_t count) {
                         std::min<size_t>({prefix_back, result.length, descriptor.present}));
         }
     }
-    if constexpr (way == Return::lent) region.take_back(static_cast<uint16_t>(gone));
+    if constexpr (way == Return::lent) buffer.take_back(static_cast<uint16_t>(gone));
 }
 
 void Completion::deliver(Batch& batch, uint64_t back) {
@@ -150,13 +151,13 @@ void Completion::deliver(Batch& batch, uint64_t back) {
     const uint64_t now = rte_rdtsc();
     counters.add(BatchStage::waiting, input.begun - input.bursts.front().arrival);
     counters.add(BatchStage::layout, input.laid_out - input.begun);
-    counters.add(BatchStage::in_line, record.calls_from - std::min(input.laid_out, record.calls_from));
-    counters.add(BatchStage::calls, record.told - record.calls_from);
-    counters.add(BatchStage::away, back - std::min(record.told, back));
+    counters.add(BatchStage::in_line, record.submit_begin - std::min(input.laid_out, record.submit_begin));
+    counters.add(BatchStage::calls, record.submitted - record.submit_begin);
+    counters.add(BatchStage::round_trip, back - std::min(record.submitted, back));
     counters.add(BatchStage::results, now - back);
     for (const auto& [arrival, packets] : input.bursts) counters.latency.record(to_nanoseconds(now - arrival), packets);
     timeline_.end(batch, applied_from_ns);
-    if (fresh != nullptr) batch.buffers().renew_region(*fresh);
+    if (fresh != nullptr) batch.buffers().renew_buffer(*fresh);
 }
 
 /// Applies the results of packets [first, first + count) and delivers them.

@@ -22,7 +22,7 @@ public:
 private:
     /// How frames that have come back become their packets' own.
     enum class Return {
-        lent,     ///< mbufs point into the region
+        lent,     ///< mbufs point into the result buffer
         home,     ///< copied into the receive buffers
         heads,    ///< only heads came, and are copied there
         nothing,  ///< nothing came

@@ -11,7 +11,7 @@ namespace millrace::exec {
 using device::Status;
 
 namespace {
-/// A region counts its packets in 16 bits.
+/// A result buffer counts its packets in 16 bits.
 constexpr uint32_t kMaxPackets = 65535;
 }  // namespace
 

@@ -49,7 +49,7 @@ struct PieceLayout {
 
     size_t sources_at = 0, head_at = 0, back_at = 0, results_at = 0, snapshot_at = 0, events_at = 0, left_at = 0,
            frames_at = 0, staging_at = 0, kept_at = 0;
-    size_t heads_at = 0;    ///< heads of frames in the region that they come back into, as if it were of the piece
+    size_t heads_at = 0;    ///< heads of frames in the result buffer, as if it were of the piece
     size_t kept_bytes = 0;  ///< room for kept frames
     size_t bytes = 0;
 

@@ -14,14 +14,14 @@ namespace millrace::exec {
 class ResultBuffers;
 
 /// Memory for the frames of one batch. Its packets' mbufs point into it ("external buffers" in DPDK's
-/// terms), so that no frame is copied after it has come back; the last one to be freed makes the region
+/// terms), so that no frame is copied after it has come back; the last one to be freed makes the buffer
 /// free again.
 class ResultBuffer {
 public:
     uint8_t* data() const { return data_.get(); }
     size_t bytes() const { return bytes_; }
 
-    /// Lends the region to `packets` packets; `attach` follows for each of them, or `take_back`.
+    /// Lends the buffer to `packets` packets; `attach` follows for each of them, or `take_back`.
     void lend(uint16_t packets);
     /// That many of them did without.
     void take_back(uint16_t packets) {
@@ -31,10 +31,10 @@ public:
     /// Makes `mbuf`'s frame the `length` bytes at `offset`, with that much free room before and behind. The mbuf's own
     /// buffer stays as it is and is its again when it is freed.
     void attach(rte_mbuf* mbuf, size_t offset, uint16_t length, uint16_t headroom, uint16_t tailroom) {
-        if (RTE_MBUF_HAS_EXTBUF(mbuf)) rte_pktmbuf_detach(mbuf);  // from the region of the chain before
+        if (RTE_MBUF_HAS_EXTBUF(mbuf)) rte_pktmbuf_detach(mbuf);  // from the buffer of the chain before
         uint8_t* buffer = data() + offset - headroom;
-        mbuf->buf_addr = buffer;
-        rte_mbuf_iova_set(mbuf, reinterpret_cast<rte_iova_t>(buffer));  // virtual addresses are IO addresses
+        mbuf->buf_addr = first;
+        rte_mbuf_iova_set(mbuf, reinterpret_cast<rte_iova_t>(first));  // virtual addresses are IO addresses
         mbuf->buf_len = static_cast<uint16_t>(headroom + length + tailroom);
         mbuf->data_off = headroom;
         mbuf->data_len = length;
@@ -45,27 +45,27 @@ public:
 
 private:
     friend class ResultBuffers;
-    static void freed(void*, void* region);
+    static void freed(void*, void* buffer);
     device::HostArray<uint8_t> data_;
     size_t bytes_ = 0;
     rte_mbuf_ext_shared_info shared_{};
     std::atomic<bool> free_{true};
-    ResultBuffers* regions_ = nullptr;
+    ResultBuffers* buffers_ = nullptr;
     std::shared_ptr<ResultBuffers> owner_;  // while it is lent
 };
 
-/// The regions of one engine. Packets may outlive the engine: then the regions do, too.
+/// The buffers of one engine. Packets may outlive the engine: then the buffers do, too.
 class ResultBuffers : public std::enable_shared_from_this<ResultBuffers> {
 public:
     ResultBuffers(std::shared_ptr<device::Device> device, unsigned count, size_t bytes_each);
-    /// A region that no packet is in, the caller's until it lends it or gives it back; null when all are out.
+    /// A buffer that no packet is in, the caller's until it lends it or gives it back; null when all are out.
     ResultBuffer* take();
-    void give_back(ResultBuffer& region) { region.free_.store(true, std::memory_order_release); }
+    void give_back(ResultBuffer& buffer) { buffer.free_.store(true, std::memory_order_release); }
 
 private:
     friend class ResultBuffer;
     std::shared_ptr<device::Device> device_;
-    std::vector<std::unique_ptr<ResultBuffer>> regions_;
+    std::vector<std::unique_ptr<ResultBuffer>> buffers_;
 };
 
 }  // namespace millrace::exec

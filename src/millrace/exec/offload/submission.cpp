@@ -17,13 +17,13 @@ Submission::Submission(std::shared_ptr<device::Device> device, std::shared_ptr<d
     if (options.mode == device::Mode::persistent) sequence_word_ = gate_->sequence_word(device_);
 }
 
-void Submission::put(BatchSubmission& batch) {
+void Submission::submit(BatchSubmission& batch) {
     BatchRecord& record = batch.record();
-    record.calls_from = rte_rdtsc();
+    record.submit_begin = rte_rdtsc();
     timeline_.mark(batch, nullptr);
     const Status status = batch.input().chain->resident != nullptr ? put_on_list(batch) : put_on_stream(batch);
-    record.told_ns = timeline_.now_ns();
-    record.told = rte_rdtsc();
+    record.submitted_ns = timeline_.now_ns();
+    record.submitted = rte_rdtsc();
     batch.submitted(status);
 }
 
@@ -161,7 +161,7 @@ Status Submission::cross(BatchSubmission& batch) {
     uint8_t* const host = batch.buffers().back(input.piece, input.piece.head_at);
     Status status = device_->copy_to_host(batch.stream(), host, frames, input.frames.bytes);
     batch.record().bytes_back += input.frames.bytes;
-    timeline_.mark(batch, timeline_.names().away, input.frames.bytes);
+    timeline_.mark(batch, timeline_.names().back_home, input.frames.bytes);
     if (status == Status::ok) status = device_->copy_to_device(batch.stream(), frames, host, input.frames.bytes);
     batch.record().bytes_in += input.frames.bytes;
     timeline_.mark(batch, timeline_.names().again, input.frames.bytes);
@@ -228,7 +228,7 @@ Status Submission::put_on_list(BatchSubmission& batch) {
     }
     const std::vector<device::Step>& steps = input.chain->loaded->steps();
     if (std::none_of(steps.begin(), steps.end(), [](const device::Step& step) { return step.in_order(); }))
-        return input.chain->resident->put(work, record.number);
+        return input.chain->resident->submit(work, record.number);
     // Batches must be on the lists in the order of their sequence: a kernel that waits for a batch behind another of
     // its own list would wait for ever.
     device::OrderGate& gate = *gate_;
@@ -237,7 +237,7 @@ Status Submission::put_on_list(BatchSubmission& batch) {
     work.sequence = ++gate.resident_sequences;
     work.sequence_word = sequence_word_.get();
     record.order = ++gate.batches;
-    return input.chain->resident->put(work, record.number);
+    return input.chain->resident->submit(work, record.number);
 }
 
 }  // namespace millrace::exec

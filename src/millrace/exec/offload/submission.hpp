@@ -15,7 +15,7 @@ public:
     Submission(std::shared_ptr<device::Device> device, std::shared_ptr<device::OrderGate> gate,
                const BatchTimeline& timeline, const OffloadOptions& options);
     /// Tells the device all of a batch that is laid out; its record says how that went.
-    void put(BatchSubmission& batch);
+    void submit(BatchSubmission& batch);
 
 private:
     device::Status put_on_stream(BatchSubmission& batch);

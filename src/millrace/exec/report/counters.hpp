@@ -16,14 +16,14 @@ namespace millrace::exec {
 
 /// What a batch of a device goes through, one after the other.
 enum class BatchStage : uint8_t {
-    waiting,  ///< its oldest packet has been received
-    layout,   ///< the worker decides where its frames go
-    in_line,  ///< it waits for the thread that makes the calls, where there is one
-    calls,    ///< the device is told what to do
-    away,     ///< until the worker finds it back
-    results,  ///< the worker hands its packets on
+    waiting,     ///< its oldest packet has been received
+    layout,      ///< the worker decides where its frames go
+    in_line,     ///< it waits for the thread that makes the calls, where there is one
+    calls,       ///< the device is told what to do
+    round_trip,  ///< until the worker finds it back
+    results,     ///< the worker hands its packets on
 };
-inline constexpr const char* kBatchStageNames[] = {"waiting", "layout", "in-line", "calls", "away", "results"};
+inline constexpr const char* kBatchStageNames[] = {"waiting", "layout", "in-line", "calls", "round-trip", "results"};
 /// Whether a CPU works on it meanwhile.
 constexpr bool takes_cpu(BatchStage stage) {
     return stage == BatchStage::layout || stage == BatchStage::calls || stage == BatchStage::results;
