@@ -32,7 +32,7 @@ public:
     /// buffer stays as it is and is its again when it is freed.
     void attach(rte_mbuf* mbuf, size_t offset, uint16_t length, uint16_t headroom, uint16_t tailroom) {
         if (RTE_MBUF_HAS_EXTBUF(mbuf)) rte_pktmbuf_detach(mbuf);  // from the buffer of the chain before
-        uint8_t* buffer = data() + offset - headroom;
+        uint8_t* first = data() + offset - headroom;
         mbuf->buf_addr = first;
         rte_mbuf_iova_set(mbuf, reinterpret_cast<rte_iova_t>(first));  // virtual addresses are IO addresses
         mbuf->buf_len = static_cast<uint16_t>(headroom + length + tailroom);
