@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "lab/whole_frames.hpp"
 #include "millrace/base/eal.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
@@ -202,14 +203,17 @@ std::shared_ptr<device::Device> open_device() {
 /// (sequence numbers) goes on in all three alike; replay windows, on which an input's verdict would depend, are
 /// ipsec_fuzz's.
 struct Gateways {
-    chain::Configuration cpu = load("cpu", 0), halves = load("cpu", 32), on_device = load("sim", 0);
+    chain::Configuration cpu = load("cpu", 0), halves = load("cpu", 32), on_device = load("sim", 0),
+                         on_device_whole = lab::with_whole_frames(on_device);
     std::shared_ptr<device::Device> device = open_device();
     std::shared_ptr<device::LoadedProgram> loaded = device->load(on_device.chains[0],
                                                                  exec::steps_of(*on_device.chains[0], {}));
-    Record cpu_record{cpu}, halves_record{halves}, device_record{on_device};
+    Record cpu_record{cpu}, halves_record{halves}, device_record{on_device},
+        whole_record{on_device_whole};
     exec::CpuEngine cpu_engine{cpu_record}, halves_engine{halves_record, {.use_cpu_halves = false}};
     std::map<uint8_t, std::unique_ptr<exec::OffloadEngine>> engines;
 
+    static bool whole(uint8_t choice) { return (choice & 128) != 0; }
     exec::OffloadEngine& engine(uint8_t choice) {
         auto& own = engines[choice];
         if (own) return *own;
@@ -223,11 +227,11 @@ struct Gateways {
         options.transfer_out = !(choice & 64) ? exec::TransferOut::region
                                : choice & 128 ? exec::TransferOut::selective
                                               : exec::TransferOut::zero_copy;
-        options.whole_frames = (choice & 128) != 0;
         options.pinned = device->pin(pool().memory(), pool().memory_bytes());
         // A machine that is busy with other things is no lost device.
         options.patience = std::chrono::hours(1);
-        return *(own = std::make_unique<exec::OffloadEngine>(device, device_record, 64, options));
+        return *(own = std::make_unique<exec::OffloadEngine>(device, whole(choice) ? whole_record : device_record, 64,
+                                                             options));
     }
 };
 
@@ -245,7 +249,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     compare(expected, run(gateways.halves_engine, gateways.halves_record, gateways.halves, frames, burst),
             "device halves on the cpu");
     exec::OffloadEngine& engine = gateways.engine(choice & (choice & 8 ? 0xfe : 0xfa));
-    compare(expected, run(engine, gateways.device_record, gateways.on_device, frames, burst), "the device");
+    if (Gateways::whole(choice))
+        compare(expected, run(engine, gateways.whole_record, gateways.on_device_whole, frames, burst),
+                "the device, whole frames");
+    else compare(expected, run(engine, gateways.device_record, gateways.on_device, frames, burst), "the device");
     if (engine.failed_over()) std::abort();
     return 0;
 }

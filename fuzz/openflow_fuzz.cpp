@@ -67,7 +67,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const ByteView piece : {ByteView(data, first), ByteView(data + first, size - first), ByteView()}) {
         if (alive) alive = session.receive(piece);
         datapath.control().at_work(datapath.control().version(), nullptr);
-        for (int i = 0; i < 100 && alive; ++i) alive = session.turn();
+        for (int i = 0; i < 100 && alive; ++i) alive = session.iterate();
         for (const flow_switch::RemovedFlow& removed : datapath.control().take_removed()) session.flow_removed(removed);
         check_output(session.output());
     }
