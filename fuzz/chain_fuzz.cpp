@@ -208,8 +208,7 @@ struct Gateways {
     std::shared_ptr<device::Device> device = open_device();
     std::shared_ptr<device::LoadedProgram> loaded = device->load(on_device.chains[0],
                                                                  exec::steps_of(*on_device.chains[0], {}));
-    Record cpu_record{cpu}, halves_record{halves}, device_record{on_device},
-        whole_record{on_device_whole};
+    Record cpu_record{cpu}, halves_record{halves}, device_record{on_device}, whole_record{on_device_whole};
     exec::CpuEngine cpu_engine{cpu_record}, halves_engine{halves_record, {.use_cpu_halves = false}};
     std::map<uint8_t, std::unique_ptr<exec::OffloadEngine>> engines;
 

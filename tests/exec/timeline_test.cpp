@@ -94,8 +94,8 @@ TEST_P(Timelines, TellOfEveryBatchWhatHappenedToItInOrder) {
     const std::vector<std::string> names =
         GetParam() == "cpu"
             ? std::vector<std::string>{"on the cpu", "parsing", "firewall", "ipsec"}
-            : std::vector<std::string>{"gathered", "put on the device", "copied in", "firewall", "numbering for ipsec",
-                                       "ipsec",    "copied back",       "applied"};
+            : std::vector<std::string>{"gathered", "submitted",   "copied in", "firewall", "numbering for ipsec",
+                                       "ipsec",    "copied back", "applied"};
     for (const std::string& name : names) {
         ASSERT_TRUE(all.slices.contains(name)) << name << "\n" << trace.dump(1).substr(0, 3000);
         EXPECT_EQ(all.slices.at(name), batches) << name;
@@ -139,7 +139,7 @@ TEST_P(Timelines, TellOfTheKernelThatStays) {
     runtime->finish();
     expect_work(Work::device_alone, exec::make_report(*runtime));
     const Sums all = sums(read(options.timeline_file));
-    for (const char* name : {"gathered", "put on the device", "resident kernel", "applied"}) {
+    for (const char* name : {"gathered", "submitted", "resident kernel", "applied"}) {
         ASSERT_TRUE(all.slices.contains(name)) << name;
         EXPECT_EQ(all.slices.at(name), exec::make_report(*runtime).chains[0].batches) << name;
         EXPECT_EQ(all.packets.at(name), kPackets) << name;
