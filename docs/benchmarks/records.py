@@ -6,7 +6,7 @@ import re
 # What grows: the records of each number of them.
 GROWTH = {
     "tunnels": [f"tunnels-{count}" for count in (1, 16, 256, 1024)],
-    "chains": [f"chains-{count}" for count in (1, 2, 8)],
+    "chains": [f"chains-{count}" for count in (1, 2, 8, 64)],
 }
 PLOTS = {
     "throughput": ["chain-contiguous", "chain-mbufs", "cpu"],

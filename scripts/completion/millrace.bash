@@ -39,7 +39,7 @@ _millrace() {
     local options="--help"
     case $command in
         "") options+=" --version --nf" ;;
-        run) options+=" --device --output --workers --cores --verdicts --timeline --json --for --mode --call-thread --quiet" ;;
+        run) options+=" --device --output --workers --cores --verdicts --timeline --json --for --mode --call-thread --checked --quiet" ;;
         check) options+=" --device --output --plugins" ;;
         explain) options+=" --device --output --workers" ;;
         doctor) options+=" --json" ;;

@@ -48,6 +48,29 @@ chain "outcome: 7" 1000 > outcome.yaml
 grep -q "'probe' of chain 'x' gave 1,000 packets an outcome that it does not declare" said || fail "it is not said"
 grep -q '"probe.undeclared-outcome": 1000' report.json || fail "it is no drop reason"
 
+# A checked run finds what is not declared, says it once, and keeps the packet.
+if [[ $device == sim ]]; then
+    checked() {
+        chain "$1" 20 > checked.yaml
+        rm -rf out
+        "$millrace" run checked.yaml --checked -q > said 2>&1
+        [[ $? -eq $2 ]] || fail "a checked run of {$1} does not end with status $2"
+        [[ -z $3 ]] && return
+        [[ $(grep -c "'probe' of chain 'x': probe, packet 1: $3" said) -eq 1 ]] || fail "{$1}: '$3' is not said once"
+        [[ -s out/checked.pcap ]] || fail "{$1}: the packet was not kept"
+    }
+    checked "" 0 ""
+    grep -q "20 times a function got a packet, and kept to what it declares" said || fail "it does not say what it did"
+    [[ ! -e out/checked.pcap ]] || fail "a capture of nothing"
+    checked "looks: true" 1 "it reads ip.ttl and does not declare it"
+    checked "writes: true" 1 "it writes ip.ttl and does not declare it"
+    checked "beyond: true" 1 "it writes beyond the packet"
+    checked "outcome: 7" 1 "outcome 7 is not declared"
+    "$millrace" run checked.yaml --checked -d cpu > said 2>&1 && fail "--checked goes with cpu"
+    grep -q -- "--checked: runs chains on sim, and not on cpu" said || fail "it does not say why not"
+    "$millrace" run checked.yaml --checked -w 2 > said 2>&1 && fail "--checked goes with two workers"
+fi
+
 # A first signal asks for an end in order; the process ends, naming the function, although that never comes back.
 chain "loops: true" 1000 > loop.yaml
 "$millrace" run loop.yaml -d "$device" > said 2>&1 &

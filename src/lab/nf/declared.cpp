@@ -181,7 +181,7 @@ void DeclarationCheck::check_packet(const Frame& frame, const Layers& layers, ui
     check_reads(frame, layers, in_port, lanes, number, base);
 }
 
-std::vector<Undeclared> DeclarationCheck::check(const std::vector<Frame>& frames, uint16_t in_port) {
+std::vector<Undeclared> DeclarationCheck::check(const std::vector<Frame>& frames, uint16_t in_port, size_t first) {
     found_.clear();
     std::set<unsigned> lane_counts = {1};
     if (type_.process_with(type_.lanes) != nullptr) lane_counts.insert(type_.lanes);
@@ -190,7 +190,7 @@ std::vector<Undeclared> DeclarationCheck::check(const std::vector<Frame>& frames
         parse(frames[i].data(), static_cast<uint32_t>(frames[i].size()), static_cast<uint32_t>(frames[i].size()),
               layers);
         if (layers.malformed != Malformed::no) continue;
-        for (const unsigned lanes : lane_counts) check_packet(frames[i], layers, in_port, lanes, i);
+        for (const unsigned lanes : lane_counts) check_packet(frames[i], layers, in_port, lanes, first + i);
     }
     return std::move(found_);
 }

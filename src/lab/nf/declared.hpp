@@ -25,8 +25,9 @@ struct Undeclared {
 class DeclarationCheck {
 public:
     DeclarationCheck(const nf::Type& type, nf::NetworkFunction& nf) : type_(type), nf_(nf) {}
-    /// Runs each frame alone; leaves the NF's state as it was. Tells of each field once.
-    std::vector<Undeclared> check(const std::vector<Frame>& frames, uint16_t in_port);
+    /// Runs each frame alone; leaves the NF's state as it was. Tells of each field once, in all calls together. The
+    /// first frame is called packet `first`, from 0.
+    std::vector<Undeclared> check(const std::vector<Frame>& frames, uint16_t in_port, size_t first = 0);
 
 private:
     enum class Kind { read, write, read_beyond, write_beyond, outcome };

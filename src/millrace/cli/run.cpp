@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <iostream>
 
+#include "lab/nf/checked_run.hpp"
+#include "lab/whole_frames.hpp"
 #include "millrace/base/file_ledger.hpp"
 #include "millrace/base/output_file.hpp"
 #include "millrace/cli/commands.hpp"
@@ -27,6 +29,7 @@ struct RunArguments {
     std::string mode = "fused";
     double seconds = 0;
     bool quiet = false;
+    bool checked = false;
 };
 
 void add_options(CLI::App& command, RunArguments& arguments) {
@@ -57,6 +60,8 @@ void add_options(CLI::App& command, RunArguments& arguments) {
         ->capture_default_str();
     command.add_flag("--call-thread", arguments.runtime.offload.calls_by_thread,
                      "One more thread for each device makes the calls of its driver for all workers");
+    command.add_flag("--checked", arguments.checked,
+                     "Run the chains on sim, and hold each network function to what it declares");
     command.add_flag("-q,--quiet", arguments.quiet, "No progress and no closing table");
     command.footer(
         "SIGINT and SIGTERM end the run in order; SIGHUP reads the configuration again without losing a packet.");
@@ -139,7 +144,9 @@ double work(exec::Runtime& runtime, const RunArguments& arguments, Progress& pro
         if (!arguments.quiet && progress.due(seconds)) show_progress(progress, runtime, seconds);
         tell_news(runtime, progress);
         if (stop_asked() || (arguments.seconds > 0 && seconds >= arguments.seconds)) runtime.stop();
-        if (take_reload()) reload(runtime, agents, arguments, progress);
+        if (!take_reload()) continue;
+        if (arguments.checked) std::cerr << "millrace: --checked: the configuration is not read again\n";
+        else reload(runtime, agents, arguments, progress);
     }
     return seconds_since(start);
 }
@@ -175,12 +182,42 @@ void note_outputs(const RunArguments& arguments, const chain::Configuration& con
     }
 }
 
-int run(const RunArguments& arguments) {
+/// Makes the arguments those of a checked run, or says why they can't be.
+void prepare_checked(RunArguments& arguments) {
+    if (!arguments.checked) return;
+    if (!arguments.load.device.empty() && arguments.load.device != "sim")
+        throw CLI::ValidationError("--checked", "runs chains on sim, and not on " + arguments.load.device);
+    if (arguments.runtime.workers > 1) throw CLI::ValidationError("--checked", "runs chains by one worker");
+    if (arguments.mode != name_of(device::Mode::fused) || arguments.runtime.offload.calls_by_thread)
+        throw CLI::ValidationError("--checked", "goes without --mode and --call-thread");
+    arguments.load.device = "sim";
+    arguments.runtime.workers = 1;
+}
+
+/// Tells what a checked run has found; false if that is anything.
+bool tell_findings(lab::CheckedRun& checked) {
+    const std::vector<Diagnostic> findings = checked.findings();
+    for (const Diagnostic& finding : findings) std::cerr << finding.render() << "\n";
+    std::cerr << "millrace: --checked: " << grouped(checked.packets()) << " times a function got a packet, ";
+    if (findings.empty()) std::cerr << "and kept to what it declares\n";
+    else std::cerr << findings.size() << (findings.size() == 1 ? " finding\n" : " findings\n");
+    return findings.empty();
+}
+
+int run(RunArguments arguments) {
+    prepare_checked(arguments);
     chain::Configuration configuration = arguments.load.load(load_options(arguments));
     note_outputs(arguments, configuration);
     std::filesystem::create_directories(configuration.output_folder);
     const std::string output = configuration.output_folder;
-    exec::Runtime runtime(std::move(configuration), runtime_options(arguments));
+    exec::RuntimeOptions options = runtime_options(arguments);
+    lab::CheckedRun checked(output + "/checked.pcap");
+    if (arguments.checked) {
+        configuration.files->note(FileLedger::Use::write, output + "/checked.pcap", {"--checked", 0, 0});
+        configuration = lab::with_whole_frames(std::move(configuration));
+        options.devices = {checked.device()};
+    }
+    exec::Runtime runtime(std::move(configuration), std::move(options));
     if (stop_asked()) throw Stopped{};
 
     const RunGuard guard;
@@ -199,6 +236,7 @@ int run(const RunArguments& arguments) {
                       << " packets an outcome that it does not declare; they were dropped\n";
             good = false;
         }
+    if (arguments.checked) good = tell_findings(checked) && good;
     if (!report.conserved()) {
         std::cerr << "millrace: the counters do not add up: packets were lost without a reason\n";
         good = false;

@@ -14,8 +14,8 @@ namespace {
 class Kernel {
 public:
     Kernel(const chain::Program& program, const std::vector<const void*>& tables, const Step& step,
-           const BatchView& batch)
-        : program_(program), tables_(tables), step_(step), batch_(batch) {}
+           const BatchView& batch, const PacketWatch& watch)
+        : program_(program), tables_(tables), step_(step), batch_(batch), watch_(watch) {}
 
     void gather(uint32_t i) {
         std::memcpy(batch_.frames + batch_.descriptors[i].offset, reinterpret_cast<const void*>(batch_.source_of(i)),
@@ -32,6 +32,7 @@ public:
             if (batch_.at[i] != index) continue;
             const chain::Node& node = program_.nodes[index];
             Packet& packet = batch_.packets[i];
+            if (watch_) watch_(program_, index, packet);
             if (node.type->emits_events) packet.set_events(batch_.events, index);
             const Running running(node.name, program_.name);
             const Decision decision = node.type->process_with(node.lanes)(packet, tables_[index]);
@@ -92,6 +93,7 @@ private:
     const std::vector<const void*>& tables_;
     const Step& step_;
     const BatchView& batch_;
+    const PacketWatch& watch_;
     std::chrono::steady_clock::time_point last_;
 };
 
@@ -105,9 +107,9 @@ uint32_t stride_for(uint32_t count, uint32_t seed) {
 }  // namespace
 
 void run_step(const chain::Program& program, const std::vector<const void*>& tables, const Step& step,
-              const BatchView& batch, uint32_t seed) {
+              const BatchView& batch, uint32_t seed, const PacketWatch& watch) {
     if (batch.count == 0) return;
-    Kernel kernel(program, tables, step, batch);
+    Kernel kernel(program, tables, step, batch, watch);
     if (step.take_states) take_states(batch, 0, 1);
     switch (step.kind) {
         case Step::Kind::gather:

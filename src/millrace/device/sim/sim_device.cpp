@@ -337,7 +337,8 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
         if (!sound) return false;
     }
     if (loaded.steps()[step].awaits_sequence && batch.sequence != 0) *view.order = sequences_done_;
-    run_step(loaded.program(), loaded.tables(), loaded.steps()[step], view, static_cast<uint32_t>(random_()));
+    run_step(loaded.program(), loaded.tables(), loaded.steps()[step], view, static_cast<uint32_t>(random_()),
+             options_.watch);
     if (view.events != nullptr) {
         as_told.count = view.events->count;
         as_told.left_count = view.events->left_count;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "millrace/device/device.hpp"
+#include "millrace/device/sim/kernels.hpp"
 
 namespace millrace::device::sim {
 
@@ -33,6 +34,7 @@ struct SimOptions {
     /// How many polls pass, at most, before an operation is carried out: 0 runs it at the first look.
     unsigned lag = 3;
     std::vector<Fault> faults;
+    sim::PacketWatch watch = {};  ///< called by the thread that runs the kernels
 };
 
 class SimDevice : public Device {

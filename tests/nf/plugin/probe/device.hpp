@@ -15,13 +15,20 @@ struct Probe {
         uint32_t build = 0;
         uint32_t outcome = 0;
         uint32_t loops = 0;
+        uint32_t looks = 0;   ///< at the TTL, undeclared
+        uint32_t writes = 0;  ///< to it
+        uint32_t beyond = 0;  ///< writes behind the packet
         millrace::MutableView<uint32_t> kept;
     };
 
     template <class Lanes>
-    MILLRACE_DEVICE static millrace::Decision process(millrace::Packet&, const Tables& tables, Lanes) {
+    MILLRACE_DEVICE static millrace::Decision process(millrace::Packet& packet, const Tables& tables, Lanes) {
         for (volatile uint32_t i = 0; tables.loops != 0; i = i + 1) {
         }
+        const bool ip = packet.layers().is_ipv4();
+        if (tables.writes != 0 && ip) packet.l3()[8] = 7;
+        if (tables.beyond != 0) packet.data()[packet.length()] = 1;
+        if (tables.looks != 0 && ip && packet.l3()[8] > 200) return {tables.build + 1, tables.outcome};
         return {tables.build, tables.outcome};
     }
 };

@@ -11,11 +11,14 @@ namespace {
 class ProbeHost : public millrace::nf::NetworkFunction {
 public:
     ProbeHost(const millrace::Config& options, const millrace::nf::Environment& environment) {
-        options.only({"keeps", "outcome", "loops"});
+        options.only({"keeps", "outcome", "loops", "looks", "writes", "beyond"});
         auto& tables = image_.start<Probe::Tables>();
         tables.build = build;
         tables.outcome = static_cast<uint32_t>(options.integer_or("outcome", 0, 0, 0xffffffff));
         tables.loops = options.boolean_or("loops", false);
+        tables.looks = options.boolean_or("looks", false);
+        tables.writes = options.boolean_or("writes", false);
+        tables.beyond = options.boolean_or("beyond", false);
         if (!options.boolean_or("keeps", false)) return;
         if (const auto* before = dynamic_cast<ProbeHost*>(environment.previous)) kept_ = before->kept_;
         image_.attach_state(tables.kept, kept_, "kept");
