@@ -3,6 +3,7 @@
 #include <set>
 
 #include "io/cable.hpp"
+#include "millrace/io/kernel/slot_ring.hpp"
 
 namespace millrace::io {
 namespace {
@@ -66,6 +67,31 @@ TEST(PacketSocketPort, PassesFragmentsAsTheyAre) {
                 wanted.push_back(udp_frame(i, 100, 0, static_cast<uint16_t>(0x2000 | i)));
             EXPECT_TRUE(same_frames(pass(peer, *made[0], wanted), wanted)) << queues << " queues";
         }
+    });
+}
+
+/// The first group of a machine has the number 0. Taken for "none yet", it left the other queues a group of their own,
+/// and each frame came twice.
+TEST(PacketSocketPort, SharesTheGroupWithTheNumberZero) {
+    IN_OWN_NETWORK([] {
+        ASSERT_EQ(run(kCable), "");
+        const SlotRingOptions options{.interface = static_cast<int>(if_nametoindex("left")), .slots = 256};
+        std::vector<std::unique_ptr<SlotRing>> rings;
+        for (int i = 0; i < 3; ++i) {
+            rings.push_back(std::make_unique<SlotRing>(options));
+            EXPECT_EQ(rings.back()->join(0), 0);
+        }
+        for (const auto& ring : rings) ring->listen();
+        const OtherEnd peer("right");
+        for (uint32_t i = 0; i < 100; ++i) EXPECT_TRUE(peer.send(udp_frame(i, 100)));
+        const auto waiting = [&] {
+            uint32_t frames = 0;
+            for (const auto& ring : rings) frames += ring->ready(256);
+            return frames;
+        };
+        EXPECT_TRUE(becomes([&] { return waiting() >= 100; }));
+        EXPECT_EQ(waiting(), 100u) << "each frame comes once";
+        EXPECT_GE(SlotRing(options).join(SlotRing::kNewGroup), 1);
     });
 }
 

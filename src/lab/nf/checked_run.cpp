@@ -21,9 +21,9 @@ void CheckedRun::look(const chain::Program& program, uint16_t index, const Packe
     if (found.empty()) return;
     const chain::Program& chain = program.parts.empty() ? program : *program.parts[program.chain_of_node[index]].chain;
     for (const Undeclared& one : found)
-        findings_.push_back({node.where, "'" + node.name + "' of chain '" + chain.name + "': " + one.message + " (" +
-                                             capture_ + ")",
-                             one.hint});
+        findings_.push_back(
+            {node.where, "'" + node.name + "' of chain '" + chain.name + "': " + one.message + " (" + capture_ + ")",
+             one.hint});
     try {
         if (writer_ == nullptr) writer_ = std::make_unique<io::CaptureWriter>(capture_);
         writer_->write(0, frame);

@@ -26,7 +26,7 @@ public:
 
     /// To run the chains on; this object must outlive it.
     std::shared_ptr<device::Device> device();
-    /// Each promise that was broken, once for each function of a chain: which field, and by which packet of the capture.
+    /// Each promise that was broken, once for each function of a chain: which field, and the packet of the capture.
     std::vector<Diagnostic> findings();
     /// Packets that were looked at, once for each function.
     uint64_t packets() const { return packets_; }

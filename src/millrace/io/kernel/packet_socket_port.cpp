@@ -56,7 +56,7 @@ PacketSocketPort::PacketSocketPort(PortInfo info, const PacketSocketOptions& opt
 /// Makes rings at this interface for all queues, and leaves them to the workers.
 void PacketSocketPort::open_rings(int interface) {
     std::vector<std::unique_ptr<Ring>> rings;
-    group_ = 0;
+    group_ = SlotRing::kNewGroup;
     for (size_t q = 0; q < queues_.size(); ++q) {
         rings.push_back(std::make_unique<Ring>(ring_options(options_, interface, options_.max_frame_bytes)));
         if (queues_.size() == 1) continue;

@@ -99,7 +99,7 @@ private:
     // Of the watch, and of whoever asks for counters; never of a worker.
     mutable std::mutex control_;
     std::vector<std::unique_ptr<Ring>> rings_;  // the last ones are at work, those before are left or will be
-    int group_ = 0;
+    int group_ = SlotRing::kNewGroup;
     mutable uint64_t missed_ = 0;
     std::string trouble_;
     PortCounters last_;

@@ -80,9 +80,9 @@ SlotRing::~SlotRing() {
 }
 
 int SlotRing::join(int group) {
-    const bool is_new = group == 0;
+    const bool is_new = group == kNewGroup;
     const uint32_t flags = PACKET_FANOUT_FLAG_IGNORE_OUTGOING | (is_new ? PACKET_FANOUT_FLAG_UNIQUEID : 0u);
-    const uint32_t request = static_cast<uint32_t>(group) | (PACKET_FANOUT_HASH | flags) << 16;
+    const uint32_t request = static_cast<uint16_t>(is_new ? 0 : group) | (PACKET_FANOUT_HASH | flags) << 16;
     if (!set(socket_.get(), SOL_PACKET, PACKET_FANOUT, request)) {
         if (errno == EINVAL) return -1;
         fail("the packet sockets cannot share an interface");

@@ -45,9 +45,10 @@ public:
     SlotRing& operator=(const SlotRing&) = delete;
 
     /// Shares flows out among the sockets of the group `group`, by a hash of addresses and ports which is the same both
-    /// ways; 0 makes a group, whose number is returned. Fragments go by their addresses and are not put together.
-    /// Negative: not now, as the interface is down.
+    /// ways; kNewGroup makes one. Returns the group's number, from 0 to 65535: the kernel begins with 0. Fragments go
+    /// by their addresses and are not put together. Negative: not now, as the interface is down.
     int join(int group);
+    static constexpr int kNewGroup = -1;
     /// From here on frames come.
     void listen();
     /// Whether the socket is at an interface still.
