@@ -7,6 +7,7 @@
 
 #include "millrace/base/output_file.hpp"
 #include "millrace/chain/classified.hpp"
+#include "millrace/chain/reachability.hpp"
 #include "millrace/nf/plugin.hpp"
 
 namespace millrace::chain {
@@ -35,14 +36,18 @@ public:
         attempt([&] { read_chains(); });
         attempt([&] { read_classification(); });
         if (mistakes_.empty()) {
-            attempt([&] { check_reached(); });
-            attempt([&] { check_cycles(); });
+            attempt([&] {
+                for (const Diagnostic& mistake : unreached(result_)) add(mistake);
+            });
+            attempt([&] {
+                for (const Diagnostic& mistake : circles(result_, target_places_)) add(mistake);
+            });
             for (const auto& program : result_.chains)
                 for (const Node& node : program->nodes) attempt([&] { check_state(node); });
         }
         if (!mistakes_.empty()) throw ConfigError(std::move(mistakes_));
         if (result_.device != "cpu") result_.classified = make_classified(result_, kMaxNodes);
-        warn_of_punts();
+        for (const Diagnostic& warning : lost_punts(result_)) result_.reporter(warning);
         result_.warnings = result_.reporter.take_warnings();
         return std::move(result_);
     }
@@ -413,76 +418,6 @@ private:
                  "a function that emits events must only look"});
     }
 
-    /// Every NF and chain must be reachable; what nobody reaches is a slip.
-    void check_reached() {
-        std::set<uint16_t> reached_chains;
-        for (const ClassificationRule& rule : result_.classification.rules()) reached_chains.insert(rule.chain);
-        for (const auto& program : result_.chains) {
-            std::vector<bool> reached(program->nodes.size(), false);
-            if (!reached.empty()) reached[0] = true;
-            for (size_t i = 0; i < program->nodes.size(); ++i) {
-                const Node& node = program->nodes[i];
-                if (!reached[i]) {
-                    add({node.where, "no packet can reach '" + node.name + "'",
-                         "every outcome of the network functions before it leads elsewhere; look at their 'on:'"});
-                    continue;
-                }
-                for (const Target& target : node.targets) {
-                    if (target.kind == Target::Kind::node) reached[target.value] = true;
-                    if (target.kind == Target::Kind::chain) reached_chains.insert(target.value);
-                }
-            }
-        }
-        for (const auto& program : result_.chains)
-            if (!reached_chains.contains(program->index))
-                add({program->where, "no packet can reach the chain '" + program->name + "'",
-                     "give it an 'input:', a line under 'classify:', or an outcome 'chain " + program->name + "'"});
-    }
-
-    /// Packets that are punted and have nowhere to go are dropped, which not everybody expects.
-    void warn_of_punts() const {
-        for (const auto& program : result_.chains) {
-            if (program->punt_port != kNoPort) continue;
-            for (const Node& node : program->nodes) {
-                std::string outcomes;
-                for (uint32_t i = 0; i < node.targets.size(); ++i)
-                    if (node.targets[i].kind == Target::Kind::punt && node.nf->needs_punt_port(i))
-                        outcomes += (outcomes.empty() ? "" : ", ") + node.type->outcomes[i].name;
-                if (outcomes.empty()) continue;
-                result_.reporter({node.where,
-                                  "chain '" + program->name + "' has no punt port, so packets that '" + node.name +
-                                      "' punts are dropped (" + outcomes + ")",
-                                  "add 'punt: PORT' to the chain, or say by 'on:' where they go, such as drop"});
-            }
-        }
-    }
-
-    /// Chains that lead to each other in a circle could keep a packet for ever.
-    void check_cycles() {
-        enum { unseen, open, done };
-        std::vector<int> state(result_.chains.size(), unseen);
-        const std::function<void(size_t)> visit = [&](size_t at) {
-            state[at] = open;
-            const Program& program = *result_.chains[at];
-            for (size_t node = 0; node < program.nodes.size(); ++node)
-                for (size_t outcome = 0; outcome < program.nodes[node].targets.size(); ++outcome) {
-                    const Target& target = program.nodes[node].targets[outcome];
-                    if (target.kind != Target::Kind::chain) continue;
-                    if (state[target.value] == open) {
-                        add({target_places_.at({program.index, node, outcome}),
-                             "chain '" + program.name + "' leads back to chain '" + result_.chains[target.value]->name +
-                                 "': a packet could go round for ever",
-                             "lead one of them to a port"});
-                    } else if (state[target.value] == unseen) {
-                        visit(target.value);
-                    }
-                }
-            state[at] = done;
-        };
-        for (size_t i = 0; i < state.size(); ++i)
-            if (state[i] == unseen) visit(i);
-    }
-
     const Config& root_;
     const LoadOptions& options_;
     std::optional<nf::Catalogue> functions_;
@@ -491,7 +426,7 @@ private:
     std::map<uint16_t, std::string> input_of_;
     /// Functions that nodes share, by kind and options.
     std::map<std::pair<const nf::Type*, std::string>, std::shared_ptr<nf::NetworkFunction>> shared_;
-    std::map<std::tuple<uint16_t, size_t, size_t>, Location> target_places_;  // of `on:`, by chain, node and outcome
+    TargetPlaces target_places_;
     std::vector<Diagnostic> mistakes_;
 };
 

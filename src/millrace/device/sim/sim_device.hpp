@@ -117,6 +117,7 @@ private:
     bool copy(void* host, Address address, size_t bytes, bool to_device);
 
     const SimOptions options_;
+    const bool breaks_down_;  // whether a test has asked for faults that end it, or keep it from ever answering
     mutable std::mutex mutex_;
     std::mt19937 random_;
     std::map<Address, std::vector<uint8_t>> allocations_;

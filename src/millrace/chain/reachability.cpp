@@ -1,0 +1,85 @@
+#include "millrace/chain/reachability.hpp"
+
+#include <functional>
+#include <set>
+#include <string>
+
+namespace millrace::chain {
+
+std::vector<Diagnostic> unreached(const Configuration& configuration) {
+    std::vector<Diagnostic> mistakes;
+    std::set<uint16_t> reached_chains;
+    for (const ClassificationRule& rule : configuration.classification.rules()) reached_chains.insert(rule.chain);
+    for (const auto& program : configuration.chains) {
+        std::vector<bool> reached(program->nodes.size(), false);
+        if (!reached.empty()) reached[0] = true;
+        for (size_t i = 0; i < program->nodes.size(); ++i) {
+            const Node& node = program->nodes[i];
+            if (!reached[i]) {
+                mistakes.push_back(
+                    {node.where, "no packet can reach '" + node.name + "'",
+                     "every outcome of the network functions before it leads elsewhere; look at their 'on:'"});
+                continue;
+            }
+            for (const Target& target : node.targets) {
+                if (target.kind == Target::Kind::node) reached[target.value] = true;
+                if (target.kind == Target::Kind::chain) reached_chains.insert(target.value);
+            }
+        }
+    }
+    for (const auto& program : configuration.chains)
+        if (!reached_chains.contains(program->index))
+            mistakes.push_back(
+                {program->where, "no packet can reach the chain '" + program->name + "'",
+                 "give it an 'input:', a line under 'classify:', or an outcome 'chain " + program->name + "'"});
+    return mistakes;
+}
+
+std::vector<Diagnostic> lost_punts(const Configuration& configuration) {
+    std::vector<Diagnostic> warnings;
+    for (const auto& program : configuration.chains) {
+        if (program->punt_port != kNoPort) continue;
+        for (const Node& node : program->nodes) {
+            std::string outcomes;
+            for (uint32_t i = 0; i < node.targets.size(); ++i)
+                if (node.targets[i].kind == Target::Kind::punt && node.nf->needs_punt_port(i))
+                    outcomes += (outcomes.empty() ? "" : ", ") + node.type->outcomes[i].name;
+            if (outcomes.empty()) continue;
+            warnings.push_back({node.where,
+                                "chain '" + program->name + "' has no punt port, so packets that '" + node.name +
+                                    "' punts are dropped (" + outcomes + ")",
+                                "add 'punt: PORT' to the chain, or say by 'on:' where they go, such as drop"});
+        }
+    }
+    return warnings;
+}
+
+std::vector<Diagnostic> circles(const Configuration& configuration, const TargetPlaces& places) {
+    std::vector<Diagnostic> mistakes;
+    enum { unseen, open, done };
+    std::vector<int> state(configuration.chains.size(), unseen);
+    const std::function<void(size_t)> visit = [&](size_t at) {
+        state[at] = open;
+        const Program& program = *configuration.chains[at];
+        for (size_t node = 0; node < program.nodes.size(); ++node)
+            for (size_t outcome = 0; outcome < program.nodes[node].targets.size(); ++outcome) {
+                const Target& target = program.nodes[node].targets[outcome];
+                if (target.kind != Target::Kind::chain) continue;
+                if (state[target.value] == open) {
+                    mistakes.push_back({places.at({program.index, node, outcome}),
+                                        "chain '" + program.name + "' leads back to chain '" +
+                                            configuration.chains[target.value]->name +
+                                            "': a packet could go round for ever",
+                                        "lead one of them to a port"});
+                } else if (state[target.value] == unseen) {
+                    visit(target.value);
+                }
+            }
+        state[at] = done;
+    };
+    for (size_t i = 0; i < state.size(); ++i)
+        if (state[i] == unseen) visit(i);
+    return mistakes;
+}
+
+}  // namespace millrace::chain

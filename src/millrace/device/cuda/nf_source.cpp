@@ -1,0 +1,103 @@
+#include "millrace/device/cuda/nf_source.hpp"
+
+#include <fmt/format.h>
+
+namespace millrace::device::cuda {
+
+std::string function_name(const nf::Type& type, unsigned lanes, const char* what) {
+    std::string name = type.name;
+    for (char& c : name)
+        if (c == '-') c = '_';
+    return fmt::format("millrace_{}_{}_{}", name, lanes, what);
+}
+
+TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
+    std::string text = fmt::format("#include \"{}\"\nusing Nf = {};\nusing Tables = Nf::Tables;\n", type.device_header,
+                                   type.device_struct);
+    text += fmt::format(
+        "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables) {{\n"
+        "    return Nf::process(*packet, *static_cast<const Tables*>(tables), millrace::Lanes<{}>{{}});\n}}\n",
+        function_name(type, lanes, "process"), lanes);
+    if (type.finishes) {
+        text += fmt::format(
+            "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, "
+            "millrace::Decision decision) {{\n"
+            "    return Nf::finish(*packet, *static_cast<const Tables*>(tables), decision);\n}}\n",
+            function_name(type, lanes, "finish"));
+    }
+    if (type.block_bytes > 0) {
+        text += fmt::format(
+            "extern \"C\" __device__ void {}(const void* tables, unsigned* block) {{\n"
+            "    Nf::stage(*static_cast<const Tables*>(tables), block);\n}}\n",
+            function_name(type, lanes, "stage"));
+    }
+    if (type.ordered()) {
+        text += fmt::format(
+            "extern \"C\" __device__ unsigned {}(const millrace::Packet* packet, const void* tables) {{\n"
+            "    return Nf::order_key(*packet, *static_cast<const Tables*>(tables));\n}}\n",
+            function_name(type, lanes, "order_key"));
+        text += fmt::format(
+            "extern \"C\" __device__ millrace::MutableView<::uint64_t> {}(const void* tables) {{\n"
+            "    return static_cast<const Tables*>(tables)->tickets;\n}}\n",
+            function_name(type, lanes, "tickets"));
+    }
+    if (type.commit != nullptr) {
+        text += fmt::format(
+            "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, "
+            "millrace::Decision decision) {{\n"
+            "    return Nf::commit(*packet, *static_cast<const Tables*>(tables), decision);\n}}\n",
+            function_name(type, lanes, "commit"));
+    }
+    return {fmt::format("{}_{}.cu", type.name, lanes), text, type.sources};
+}
+
+std::string declarations(const chain::Node& node, unsigned lanes) {
+    std::string text = fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*);\n",
+                                   function_name(*node.type, lanes, "process"));
+    if (node.type->ordered()) {
+        text += fmt::format("extern \"C\" __device__ unsigned {}(const Packet*, const void*);\n",
+                            function_name(*node.type, lanes, "order_key"));
+        text += fmt::format("extern \"C\" __device__ MutableView<uint64_t> {}(const void*);\n",
+                            function_name(*node.type, lanes, "tickets"));
+    }
+    if (node.type->finishes)
+        text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision);\n",
+                            function_name(*node.type, lanes, "finish"));
+    if (node.type->block_bytes > 0)
+        text += fmt::format("extern \"C\" __device__ void {}(const void*, unsigned*);\n",
+                            function_name(*node.type, lanes, "stage"));
+    if (node.type->commit != nullptr)
+        text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision);\n",
+                            function_name(*node.type, lanes, "commit"));
+    return text;
+}
+
+TranslationUnit classifier_unit() {
+    return {"classify.cu",
+            "#include \"millrace/chain/kernel/classifier.hpp\"\n"
+            "extern \"C\" __device__ void millrace_classify(const millrace::Packet* packet, const void* tables, "
+            "millrace::chain::Entry* entry) {\n"
+            "    *entry = millrace::chain::Classifier::entry_of(*packet, "
+            "*static_cast<const millrace::chain::Classifier::Tables*>(tables));\n}\n",
+            nullptr};
+}
+
+TranslationUnit make_nf_check(const nf::Type& type, unsigned lanes) {
+    TranslationUnit unit = nf_unit(type, lanes);
+    const auto call = [&](const char* what) { return function_name(type, lanes, what); };
+    unit.text +=
+        "extern \"C\" __global__ void millrace_check(millrace::Packet* packet, const void* tables, "
+        "millrace::Decision* decision, unsigned* block) {\n";
+    if (type.block_bytes > 0) unit.text += fmt::format("    {}(tables, block);\n", call("stage"));
+    if (type.ordered())
+        unit.text += fmt::format("    packet->set_ticket({}(tables)[{}(packet, tables)]);\n", call("tickets"),
+                                 call("order_key"));
+    unit.text += fmt::format("    *decision = {}(packet, tables);\n", call("process"));
+    if (type.finishes) unit.text += fmt::format("    *decision = {}(packet, tables, *decision);\n", call("finish"));
+    if (type.commit != nullptr)
+        unit.text += fmt::format("    *decision = {}(packet, tables, *decision);\n", call("commit"));
+    unit.text += "}\n";
+    return unit;
+}
+
+}  // namespace millrace::device::cuda
