@@ -222,6 +222,7 @@ Session::Loaded& Session::configured(const Point& point) {
     if (loaded == nullptr) {
         loaded = std::make_unique<Loaded>();
         loaded->configuration = load(point.chain, point.device);
+        options_.note_files(*loaded->configuration.files);
     }
     return *loaded;
 }

@@ -13,6 +13,7 @@
 #include "lab/measure.hpp"
 #include "lab/reference.hpp"
 #include "lab/workload.hpp"
+#include "millrace/base/file_ledger.hpp"
 
 namespace millrace::lab {
 
@@ -29,6 +30,8 @@ struct SessionOptions {
     bool checked = true;       ///< hold a sample against the cpu
     std::string keep_kernels;  ///< folder for source, PTX and cubin of each chain; empty: none
     std::function<void(const std::string&)> progress = [](const std::string&) {};
+    /// Notes in a configuration's ledger what else is read and written. Throws where that does not go together.
+    std::function<void(FileLedger&)> note_files = [](FileLedger&) {};
     /// Whether to end early: what is measured then counts up to there, and nothing further begins.
     std::function<bool()> stopped = [] { return false; };
 };

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "millrace/base/ownership.hpp"
+#include "support/test_folder.hpp"
 
 namespace millrace {
 namespace {
@@ -18,15 +19,12 @@ constexpr uid_t kStranger = 65534;
 class CudaLibraries : public testing::Test {
 protected:
     CudaLibraries() : before_(fs::current_path()) {
-        char name[] = "/tmp/millrace-cuda-XXXXXX";
-        folder_ = mkdtemp(name);
         fs::current_path(folder_);
         if (const char* own = std::getenv("MILLRACE_CUDA")) environment_ = own;
         unsetenv("MILLRACE_CUDA");
     }
     ~CudaLibraries() override {
         fs::current_path(before_);
-        fs::remove_all(folder_);
         if (!environment_.empty()) setenv("MILLRACE_CUDA", environment_.c_str(), 1);
     }
 
@@ -43,7 +41,9 @@ protected:
     }
 
     fs::path before_;
-    std::string folder_, environment_;
+    test::TestFolder files_;
+    const std::string folder_ = files_.path();
+    std::string environment_;
 };
 
 TEST_F(CudaLibraries, AreNeverSoughtBelowTheCurrentFolder) {

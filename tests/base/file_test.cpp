@@ -11,6 +11,7 @@
 
 #include "millrace/base/file_ledger.hpp"
 #include "millrace/base/output_file.hpp"
+#include "support/test_folder.hpp"
 
 namespace millrace {
 namespace {
@@ -18,12 +19,7 @@ namespace fs = std::filesystem;
 
 class Files : public testing::Test {
 protected:
-    Files() {
-        char name[] = "/tmp/millrace-files-XXXXXX";
-        folder_ = mkdtemp(name);
-    }
-    ~Files() override { fs::remove_all(folder_); }
-    std::string at(const std::string& name) const { return folder_ + "/" + name; }
+    std::string at(const std::string& name) const { return files_.path(name); }
 
     template <class F>
     static std::string message(F&& f) {
@@ -35,7 +31,8 @@ protected:
         return "no error";
     }
 
-    std::string folder_;
+    test::TestFolder files_;
+    const std::string folder_ = files_.path();
 };
 
 TEST_F(Files, AreReadAndNothingElseIs) {

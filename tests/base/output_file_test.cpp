@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "millrace/base/file.hpp"
+#include "support/test_folder.hpp"
 
 namespace millrace {
 namespace {
@@ -17,14 +18,9 @@ namespace fs = std::filesystem;
 
 class OutputFiles : public testing::Test {
 protected:
-    OutputFiles() {
-        char name[] = "/tmp/millrace-output-XXXXXX";
-        folder_ = mkdtemp(name);
-        umask(022);
-    }
-    ~OutputFiles() override { fs::remove_all(folder_); }
+    OutputFiles() { umask(022); }
 
-    std::string at(const std::string& name) const { return folder_ + "/" + name; }
+    std::string at(const std::string& name) const { return files_.path(name); }
     struct stat status(const std::string& name) const {
         struct stat status{};
         EXPECT_EQ(lstat(at(name).c_str(), &status), 0) << name;
@@ -55,7 +51,8 @@ protected:
         EXPECT_TRUE(file.close());
     }
 
-    std::string folder_;
+    test::TestFolder files_;
+    const std::string folder_ = files_.path();
 };
 
 TEST_F(OutputFiles, AppearWholeOrNotAtAllAndLeaveNothingElse) {

@@ -77,20 +77,6 @@ Ended run_program(const std::vector<std::string>& arguments, const Surroundings&
     return ended;
 }
 
-TestFolder::TestFolder() : path_(testing::TempDir() + "millrace-cli-XXXXXX") {
-    if (mkdtemp(path_.data()) == nullptr) throw std::runtime_error("there is no room for temporary files");
-}
-
-TestFolder::~TestFolder() {
-    std::error_code error;
-    std::filesystem::remove_all(path_, error);
-}
-
-std::string TestFolder::write(const std::string& name, const std::string& text) const {
-    std::ofstream(path(name)) << text;
-    return path(name);
-}
-
 std::string text_of_file(const std::string& path) {
     std::ifstream in(path);
     std::ostringstream text;

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "support/test_folder.hpp"
+
 namespace millrace::test {
 
 /// How the program ended and what it wrote.
@@ -19,22 +21,6 @@ struct Surroundings {
 
 /// Runs `millrace ARGUMENTS`, for a minute at most.
 Ended run_program(const std::vector<std::string>& arguments, const Surroundings& surroundings = {});
-
-/// A folder of its own for a test, with files in it; gone with the object.
-class TestFolder {
-public:
-    TestFolder();
-    ~TestFolder();
-    TestFolder(const TestFolder&) = delete;
-    TestFolder& operator=(const TestFolder&) = delete;
-
-    std::string path(const std::string& name = "") const { return path_ + (name.empty() ? "" : "/" + name); }
-    /// Writes a file and returns its path.
-    std::string write(const std::string& name, const std::string& text) const;
-
-private:
-    std::string path_;
-};
 
 /// The text of a file; empty where there is none.
 std::string text_of_file(const std::string& path);

@@ -1,9 +1,6 @@
 // Chains that share a port: the device finds each packet's chain. Whatever the device and however frames are received,
 // each chain sends the same packets in the same order and counts the same as on the cpu, where workers classify.
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
 
 #include "exec/alternating.hpp"
 #include "millrace/device/sim/sim_device.hpp"
@@ -12,11 +9,11 @@
 #include "millrace/io/capture/capture_reader.hpp"
 #include "millrace/io/capture/capture_writer.hpp"
 #include "support/test_chain.hpp"
+#include "support/test_folder.hpp"
 
 namespace millrace::test {
 namespace {
 
-namespace fs = std::filesystem;
 using device::sim::Fault;
 using device::sim::SimDevice;
 using device::sim::SimOptions;
@@ -56,15 +53,6 @@ std::vector<TestChain> many_chains(size_t count) {
 
 class Classified : public testing::Test {
 protected:
-    void SetUp() override {
-        std::string pattern = (fs::temp_directory_path() / "millrace-classified-XXXXXX").string();
-        folder_ = mkdtemp(pattern.data());
-    }
-    void TearDown() override {
-        std::error_code error;
-        fs::remove_all(folder_, error);
-    }
-
     std::string write_frames(const std::vector<Frame>& frames) const {
         const std::string file = folder_ + "/in.pcap";
         io::CaptureWriter writer(file);
@@ -140,7 +128,8 @@ protected:
                 ASSERT_TRUE(expected.sent[i][k] == actual.sent[i][k]) << where << ", packet " << k;
         }
     }
-    std::string folder_;
+    TestFolder files_;
+    const std::string folder_ = files_.path();
 };
 
 /// Of a capture, `count` frames, in buffers or contiguous.

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "millrace/base/diagnostic.hpp"
+#include "support/test_folder.hpp"
 
 namespace millrace::test {
 namespace {
@@ -17,16 +18,12 @@ using exec::TransferFigures;
 class TransferFiguresFile : public testing::Test {
 protected:
     TransferFiguresFile() {
-        std::string pattern = (std::filesystem::temp_directory_path() / "millrace-figures-XXXXXX").string();
-        folder_ = mkdtemp(pattern.data());
         if (const char* before = std::getenv("XDG_CACHE_HOME")) before_ = before;
         setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
     }
     ~TransferFiguresFile() override {
         if (before_.empty()) unsetenv("XDG_CACHE_HOME");
         else setenv("XDG_CACHE_HOME", before_.c_str(), 1);
-        std::error_code error;
-        std::filesystem::remove_all(folder_, error);
     }
     std::string write(const std::string& text, std::string path = {}) const {
         if (path.empty()) path = folder_ + "/profile.json";
@@ -43,7 +40,9 @@ protected:
         }
         return {};
     }
-    std::string folder_, before_;
+    TestFolder files_;
+    const std::string folder_ = files_.path();
+    std::string before_;
 };
 
 TransferFigures some_figures() {

@@ -19,7 +19,7 @@ void put_packet(CaptureSpool& spool, rte_mbuf* packet) {
     while (!spool.put(packet)) std::this_thread::yield();
 }
 
-using test::TemporaryFolder;
+using test::TestFolder;
 
 /// What is in the file: how many frames of each thread, which must be in their order.
 std::map<uint8_t, uint32_t> frames_of_threads(const std::string& path) {
@@ -43,7 +43,7 @@ lab::Frame frame_of(uint8_t thread, uint32_t number) {
 TEST(CaptureSpool, HasWrittenAllThatWasPutBeforeAFlushHoweverManyPutMeanwhile) {
     constexpr uint8_t kThreads = 3;
     constexpr uint32_t kEach = 500, kFlushEvery = 20;
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const std::string path = folder / "spool.pcap";
     const uint32_t free_before = lab::frame_pool().available();
     {
@@ -75,7 +75,7 @@ TEST(CaptureSpool, HasWrittenAllThatWasPutBeforeAFlushHoweverManyPutMeanwhile) {
 
 /// Others put all the time; a flush waits for what came before it alone.
 TEST(CaptureSpool, FlushesWhileOthersGoOnPutting) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     CaptureSpool spool(std::make_unique<CaptureWriter>(folder / "spool.pcap"));
     std::atomic<bool> ended{false};
     lab::frame_pool();

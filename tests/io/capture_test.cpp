@@ -15,7 +15,7 @@ namespace {
 using test::mistake;
 using test::ports;
 using test::pump;
-using test::TemporaryFolder;
+using test::TestFolder;
 
 std::vector<uint8_t> frame_of(size_t length, uint8_t first = 1) {
     std::vector<uint8_t> bytes(length);
@@ -84,7 +84,7 @@ class FormatTest : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Formats, FormatTest, testing::Values("out.pcap", "out.pcapng"));
 
 TEST_P(FormatTest, WhatIsWrittenIsReadBackByUsAndByWireshark) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const std::string path = folder / GetParam();
     constexpr uint64_t kTime = 1'700'000'000'123'456'789;
     const std::vector<size_t> lengths = {1, 14, 60, 61, 62, 63, 64, 1514, 9014, 65535};
@@ -120,7 +120,7 @@ TEST_P(FormatTest, WhatIsWrittenIsReadBackByUsAndByWireshark) {
 }
 
 TEST_P(FormatTest, AFullDiskIsCountedRecordByRecordAndTheFileStaysWhole) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const std::string path = folder / GetParam();
     // A file size limit of the process fails like a full disk does.
     const auto old_handler = signal(SIGXFSZ, SIG_IGN);
@@ -149,7 +149,7 @@ TEST(CaptureWriter, SaysWhenTheFileCannotBeMade) {
 
 TEST(CaptureReader, ReadsPackedFilesAndKnowsACutOne) {
     if (!test::have("xz") || !test::have("gzip")) GTEST_SKIP() << "needs xz and gzip";
-    const TemporaryFolder folder;
+    const TestFolder folder;
     {
         CaptureWriter writer(folder / "a.pcap");
         for (int i = 0; i < 3000; ++i) writer.write(1, frame_of(500, static_cast<uint8_t>(i)));
@@ -251,7 +251,7 @@ TEST(CaptureReader, RefusesWhatIsNoCapture) {
     EXPECT_THROW(read_all("hello, this is no capture at all"), ConfigError);
     EXPECT_THROW(read_all(std::string("\xd4\xc3\xb2\xa1\x02", 5)), ConfigError);
     EXPECT_THROW(CaptureReader("/no/such/file.pcap.xz"), ConfigError);
-    const TemporaryFolder folder;
+    const TestFolder folder;
     test::write_text(folder / "bad.pcap.xz", "not xz");
     test::write_text(folder / "bad.pcap.gz", "\x1f\x8b broken");
     EXPECT_THROW(CaptureReader(folder / "bad.pcap.xz"), ConfigError);

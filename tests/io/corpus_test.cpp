@@ -13,7 +13,7 @@ namespace millrace::io {
 namespace {
 
 using millrace::test::data_path;
-using test::TemporaryFolder;
+using test::TestFolder;
 
 struct Indexed {
     std::string file;  // as the index names it
@@ -55,7 +55,7 @@ public:
     }
 
 private:
-    TemporaryFolder folder_;
+    TestFolder folder_;
 };
 
 class CorpusTest : public testing::Test {

@@ -19,12 +19,12 @@ namespace {
 using test::mistake;
 using test::ports;
 using test::pump;
-using test::TemporaryFolder;
+using test::TestFolder;
 
 constexpr uint64_t kSecond = 1'000'000'000;
 
 /// A capture of `count` frames of 60, 61, … bytes, one a millisecond.
-std::string make_capture(const TemporaryFolder& folder, const std::string& name, int count, uint32_t wire_extra = 0) {
+std::string make_capture(const TestFolder& folder, const std::string& name, int count, uint32_t wire_extra = 0) {
     CaptureWriter writer(folder / name);
     for (int i = 0; i < count; ++i)
         writer.write(kSecond + static_cast<uint64_t>(i) * 1'000'000,
@@ -56,7 +56,7 @@ class CaptureKinds : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, CaptureKinds, testing::Values("pcap", "capture"));
 
 TEST_P(CaptureKinds, DeliverEveryFrameWithItsTimeAndNumberAndLoop) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const std::string path = make_capture(folder, "a.pcap", 50);
     PortCounters counters;
     const auto frames = fetch(port(GetParam(), path, "loop: 3"), &counters);
@@ -71,7 +71,7 @@ TEST_P(CaptureKinds, DeliverEveryFrameWithItsTimeAndNumberAndLoop) {
 }
 
 TEST_P(CaptureKinds, PadCutFramesToTheirLengthOnTheWireIfAsked) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const std::string path = make_capture(folder, "a.pcapng", 5, 1000);
     PortCounters counters;
     EXPECT_EQ(fetch(port(GetParam(), path, ""), &counters)[0].bytes.size(), 60u);
@@ -85,7 +85,7 @@ TEST_P(CaptureKinds, PadCutFramesToTheirLengthOnTheWireIfAsked) {
 }
 
 TEST_P(CaptureKinds, CountWhatDoesNotFitOrHasNoEthernetForm) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const std::string path = make_capture(folder, "a.pcap", 50);
     PortCounters counters;
     EXPECT_EQ(fetch(port(GetParam(), path, "", ", max-frame: 79"), &counters).size(), 20u);
@@ -114,7 +114,7 @@ TEST_P(CaptureKinds, CountWhatDoesNotFitOrHasNoEthernetForm) {
 }
 
 TEST_P(CaptureKinds, WarnWithoutBeingOpenedOfACaptureThatGivesNoPacket) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const std::string path = make_capture(folder, "a.pcap", 1);
     std::vector<std::string> warnings;
     PortEnvironment environment;
@@ -142,7 +142,7 @@ TEST_P(CaptureKinds, WarnWithoutBeingOpenedOfACaptureThatGivesNoPacket) {
 }
 
 TEST(PcapPort, TakesPacketsWhileTheFileTakesNothing) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const std::string path = folder / "pipe.pcap";
     ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
     const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -173,7 +173,7 @@ TEST(PcapPort, TakesPacketsWhileTheFileTakesNothing) {
 }
 
 TEST(PcapPort, WritesWhatSeveralSendAtOnceEachInOrder) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const std::string path = folder / "a.pcap";
     constexpr uint32_t kQueues = 4, kEach = 5000;
     const auto made = ports("in: { source: { count: 20000, size: 64 }, queues: 4 }\nout: { output: " + path +
@@ -213,7 +213,7 @@ TEST(PcapPort, WritesWhatSeveralSendAtOnceEachInOrder) {
 }
 
 TEST(PcapPort, WritesTheTimesThatPacketsHaveSoThatTwoRunsAreEqual) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     {
         CaptureWriter writer(folder / "a.pcapng");
         writer.write(0, std::vector<uint8_t>(60));
@@ -238,7 +238,7 @@ TEST(PcapPort, WritesTheTimesThatPacketsHaveSoThatTwoRunsAreEqual) {
 }
 
 TEST_P(CaptureKinds, DeliverWhatComesBeforeTheDamageAndSayWhereItIs) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const std::string path = make_capture(folder, "a.pcap", 50);
     std::filesystem::resize_file(path, std::filesystem::file_size(path) - 200);
     PortCounters counters;
@@ -249,7 +249,7 @@ TEST_P(CaptureKinds, DeliverWhatComesBeforeTheDamageAndSayWhereItIs) {
 }
 
 TEST_P(CaptureKinds, KeepToTheTimesOfTheCapture) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const std::string path = make_capture(folder, "a.pcap", 30);
     const uint64_t begin = rte_rdtsc();
     EXPECT_EQ(fetch(port(GetParam(), path, "rate: original")).size(), 30u);
@@ -257,12 +257,12 @@ TEST_P(CaptureKinds, KeepToTheTimesOfTheCapture) {
 }
 
 TEST_P(CaptureKinds, EndAtOnceWhenTheCaptureIsEmptyEvenInALoop) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     EXPECT_TRUE(fetch(port(GetParam(), make_capture(folder, "empty.pcap", 0), "loop: forever")).empty());
 }
 
 TEST_P(CaptureKinds, WaitForBuffersAndLoseNothing) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const std::string path = make_capture(folder, "a.pcap", 500);
     const auto made = ports(port(GetParam(), path, "", ", buffers: 64") + "\nout: { sink: {} }\n");
     std::vector<rte_mbuf*> held(500);
@@ -276,7 +276,7 @@ TEST_P(CaptureKinds, WaitForBuffersAndLoseNothing) {
 }
 
 TEST(PcapPort, WritesRelativeNamesIntoTheOutputFolderWhichItMakes) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     PortEnvironment environment;
     environment.output_folder = folder / "out/run";
     const std::string yaml = "a: { output: a.pcap }\nb: { output: sub/b.pcapng }\nc: { output: " + (folder / "c.pcap") +
@@ -292,7 +292,7 @@ TEST(PcapPort, WritesRelativeNamesIntoTheOutputFolderWhichItMakes) {
 }
 
 TEST(PcapPort, KnowsThatItWouldWriteTheCaptureThatItReadsInTheOutputFolder) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     make_capture(folder, "a.pcap", 1);
     PortEnvironment environment;
     environment.output_folder = folder.path();
@@ -301,7 +301,7 @@ TEST(PcapPort, KnowsThatItWouldWriteTheCaptureThatItReadsInTheOutputFolder) {
 }
 
 TEST(CapturePort, KeepsAFlowOnOneQueue) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const auto traffic = ports("in: { source: { count: 2000, flows: 50 } }\nout: { output: " + (folder / "t.pcap") +
                                " }\n");
     pump(*traffic[0], *traffic[1]);
@@ -322,7 +322,7 @@ TEST(CapturePort, KeepsAFlowOnOneQueue) {
 }
 
 TEST(PcapPort, WritesWhatItReadsSoThatBothFilesAreEqual) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const std::string path = make_capture(folder, "a.pcap", 200);
     for (const std::string name : {"b.pcap", "b.pcapng"}) {
         const auto made = ports("io: { pcap: " + path + ", output: " + (folder / name) + " }\n");
@@ -349,7 +349,7 @@ TEST(PcapPort, CountsWhatAFullDiskSwallows) {
 }
 
 TEST(PcapPort, RefusesOptionsThatMakeNoSense) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const std::string path = make_capture(folder, "a.pcap", 1);
     EXPECT_NE(mistake("a: { pcap: " + path + ", output: " + path + " }").find("is what"), std::string::npos);
     EXPECT_NE(mistake("a: { pcap: " + path + ", queues: 2 }").find("one queue"), std::string::npos);

@@ -134,5 +134,47 @@ TEST_F(Pool, ServesManyThreads) {
     EXPECT_EQ(pool.available(), 2000u);
 }
 
+TEST(PacketPool, LiesAtAConstantStrideAndComesBackInAddressOrder) {
+    for (const uint32_t headroom : {128u, 256u})
+        for (const uint32_t longest : {60u, 1522u, 9018u, 65000u}) {
+            start_eal();
+            PacketPool pool("test", {.packets = 300, .max_frame_bytes = longest, .headroom_bytes = headroom});
+            std::vector<rte_mbuf*> mbufs(300);
+            for (int round = 0; round < 3; ++round) {
+                ASSERT_TRUE(pool.allocate(mbufs.data(), 300));
+                for (uint32_t i = 0; i < 300; ++i) {
+                    ASSERT_EQ(reinterpret_cast<uint8_t*>(mbufs[i]), pool.base() + size_t{i} * pool.stride_bytes());
+                    ASSERT_EQ(pool.index_of(mbufs[i]), i);
+                    ASSERT_EQ(pool.at(i), mbufs[i]);
+                    ASSERT_EQ(mbufs[i]->data_off, headroom);
+                    ASSERT_GE(rte_pktmbuf_tailroom(mbufs[i]), longest);
+                    ASSERT_GE(reinterpret_cast<uint8_t*>(mbufs[i]), pool.memory());
+                    ASSERT_LE(static_cast<uint8_t*>(mbufs[i]->buf_addr) + mbufs[i]->buf_len,
+                              pool.memory() + pool.memory_bytes());
+                }
+                rte_mbuf* none = nullptr;
+                EXPECT_FALSE(pool.allocate(&none, 1));
+                rte_pktmbuf_free_bulk(mbufs.data(), 300);
+            }
+        }
+}
+
+TEST(PacketPool, StaysUntilTheLastPacketIsBack) {
+    start_eal();
+    auto pool = std::make_unique<PacketPool>("late", PoolOptions{.packets = 64});
+    rte_mbuf* mbuf = nullptr;
+    ASSERT_TRUE(pool->allocate(&mbuf, 1));
+    pool.reset();
+    memset(rte_pktmbuf_mtod(mbuf, void*), 1, 60);
+    rte_pktmbuf_free(mbuf);
+}
+
+TEST(PacketPool, SaysWhatItCannotDo) {
+    start_eal();
+    EXPECT_THROW(PacketPool("p", {.headroom_bytes = 64}), std::runtime_error);
+    EXPECT_THROW(PacketPool("p", {.max_frame_bytes = 65500}), std::runtime_error);
+    EXPECT_THROW(PacketPool("p", {.packets = 0}), std::runtime_error);
+}
+
 }  // namespace
 }  // namespace millrace::io

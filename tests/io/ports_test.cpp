@@ -42,7 +42,7 @@ TEST(Ports, SayWhereAndWhatIsWrong) {
 
 /// The second writer would cut off what the first has written.
 TEST(Ports, RefuseAFileThatAnotherPortWrites) {
-    const test::TemporaryFolder folder;
+    const test::TestFolder folder;
     const std::string capture = folder / "in.pcap", link = folder / "link.pcap", hard_link = folder / "hard.pcap";
     {
         const auto made = ports("in: { source: { count: 3 } }\nout: { output: " + capture + " }\n");

@@ -1,4 +1,4 @@
-// The traffic source and packet pools.
+// The traffic source.
 #include <rte_cycles.h>
 
 #include <map>
@@ -192,7 +192,7 @@ TEST(SourcePort, KeepsToItsRateAndItsTime) {
 }
 
 TEST(SourcePort, TakesPayloadFromACapture) {
-    const test::TemporaryFolder folder;
+    const test::TestFolder folder;
     const auto donor = frames_of("{ count: 20, size: 300, payload: text }");
     {
         CaptureWriter writer(folder / "donor.pcap");
@@ -299,7 +299,7 @@ TEST(SourcePort, KnowsTheFrameOfEveryPacketThatItMakesAnew) {
 }
 
 TEST(SourcePort, ReplaysTheFramesOfACapture) {
-    const test::TemporaryFolder folder;
+    const test::TestFolder folder;
     auto donor = frames_of("{ count: 300, size: imix, flows: 40, payload: text }");
     {
         CaptureWriter writer(folder / "donor.pcap");
@@ -372,81 +372,6 @@ TEST(SourcePort, TakesUpAnotherRate) {
     EXPECT_LE(fast, 80'000u);
     source.set_rate(0);
     EXPECT_GT(count_for(0.02), fast) << "as fast as it is asked";
-}
-
-TEST(SinkPort, KeepsASampleOfAllThatPasses) {
-    const auto made = ports(
-        "in: { source: { count: 2000000, restore: nothing } }\nout: { sink: { keep: 1000, sample: true } }\n");
-    pump(*made[0], *made[1], 256);
-    const auto frames = dynamic_cast<SinkPort&>(*made[1]).sample();
-    EXPECT_GE(frames.size(), 256u + 15);
-    EXPECT_LE(frames.size(), 256u + 60);
-    uint64_t last = 0;
-    for (const SunkFrame& frame : frames) {
-        EXPECT_GT(frame.number, last);
-        EXPECT_EQ(frame.bytes, dynamic_cast<SourcePort&>(*made[0]).frame_of(frame.number));
-        last = frame.number;
-    }
-    EXPECT_GT(last, 1'000'000u);
-}
-
-TEST(SinkPort, TellsHowLongPacketsWereOnTheirWay) {
-    const auto made = ports("in: { source: { count: 1000 } }\nout: { sink: { latency: true } }\n");
-    rte_mbuf* mbufs[1000];
-    ASSERT_EQ(made[0]->receive(0, mbufs, 1000), 1000);
-    const uint64_t begin = rte_rdtsc();
-    while (rte_rdtsc() - begin < rte_get_tsc_hz() / 200) {
-    }
-    ASSERT_EQ(made[1]->send(0, mbufs, 1000), 1000);
-    std::array<uint64_t, Histogram::kBuckets> sums{};
-    dynamic_cast<SinkPort&>(*made[1]).add_latency_to(sums);
-    EXPECT_GE(Histogram::percentile(sums, 1), 5'000'000u);
-    EXPECT_LE(Histogram::percentile(sums, 99), 2'000'000'000u);
-    uint64_t count = 0;
-    for (const uint64_t n : sums) count += n;
-    EXPECT_EQ(count, 1000u);
-}
-
-TEST(PacketPool, LiesAtAConstantStrideAndComesBackInAddressOrder) {
-    for (const uint32_t headroom : {128u, 256u})
-        for (const uint32_t longest : {60u, 1522u, 9018u, 65000u}) {
-            start_eal();
-            PacketPool pool("test", {.packets = 300, .max_frame_bytes = longest, .headroom_bytes = headroom});
-            std::vector<rte_mbuf*> mbufs(300);
-            for (int round = 0; round < 3; ++round) {
-                ASSERT_TRUE(pool.allocate(mbufs.data(), 300));
-                for (uint32_t i = 0; i < 300; ++i) {
-                    ASSERT_EQ(reinterpret_cast<uint8_t*>(mbufs[i]), pool.base() + size_t{i} * pool.stride_bytes());
-                    ASSERT_EQ(pool.index_of(mbufs[i]), i);
-                    ASSERT_EQ(pool.at(i), mbufs[i]);
-                    ASSERT_EQ(mbufs[i]->data_off, headroom);
-                    ASSERT_GE(rte_pktmbuf_tailroom(mbufs[i]), longest);
-                    ASSERT_GE(reinterpret_cast<uint8_t*>(mbufs[i]), pool.memory());
-                    ASSERT_LE(static_cast<uint8_t*>(mbufs[i]->buf_addr) + mbufs[i]->buf_len,
-                              pool.memory() + pool.memory_bytes());
-                }
-                rte_mbuf* none = nullptr;
-                EXPECT_FALSE(pool.allocate(&none, 1));
-                rte_pktmbuf_free_bulk(mbufs.data(), 300);
-            }
-        }
-}
-
-TEST(PacketPool, StaysUntilTheLastPacketIsBack) {
-    start_eal();
-    auto pool = std::make_unique<PacketPool>("late", PoolOptions{.packets = 64});
-    rte_mbuf* mbuf = nullptr;
-    ASSERT_TRUE(pool->allocate(&mbuf, 1));
-    pool.reset();
-    memset(rte_pktmbuf_mtod(mbuf, void*), 1, 60);
-    rte_pktmbuf_free(mbuf);
-}
-
-TEST(PacketPool, SaysWhatItCannotDo) {
-    start_eal();
-    EXPECT_THROW(PacketPool("p", {.headroom_bytes = 64}), std::runtime_error);
-    EXPECT_THROW(PacketPool("p", {.max_frame_bytes = 65500}), std::runtime_error);
-    EXPECT_THROW(PacketPool("p", {.packets = 0}), std::runtime_error);
 }
 
 }  // namespace

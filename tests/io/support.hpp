@@ -10,26 +10,11 @@
 
 #include "millrace/io/port.hpp"
 #include "millrace/io/sink_port.hpp"
+#include "support/test_folder.hpp"
 
 namespace millrace::io::test {
 
-/// A folder that vanishes with its owner.
-class TemporaryFolder {
-public:
-    TemporaryFolder() {
-        std::string pattern = (std::filesystem::temp_directory_path() / "millrace-io-XXXXXX").string();
-        path_ = mkdtemp(pattern.data());
-    }
-    ~TemporaryFolder() {
-        std::error_code error;
-        std::filesystem::remove_all(path_, error);
-    }
-    std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-    const std::string& path() const { return path_; }
-
-private:
-    std::string path_;
-};
+using millrace::test::TestFolder;
 
 inline std::vector<std::unique_ptr<Port>> ports(const std::string& yaml, PortEnvironment environment = {}) {
     return make_ports(Config::parse(yaml, "ports.yaml"), environment);

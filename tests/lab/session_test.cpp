@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -18,20 +17,13 @@
 #include "support/data.hpp"
 #include "support/devices.hpp"
 #include "support/packet_builder.hpp"
+#include "support/test_folder.hpp"
 
 namespace millrace::lab {
 namespace {
 
 class Sessions : public testing::Test {
 protected:
-    Sessions() {
-        std::string pattern = (std::filesystem::temp_directory_path() / "millrace-bench-test-XXXXXX").string();
-        scratch_ = mkdtemp(pattern.data());
-    }
-    ~Sessions() override {
-        std::error_code error;
-        std::filesystem::remove_all(scratch_, error);
-    }
     SessionOptions options() const {
         SessionOptions options;
         options.workload.scratch = scratch_;
@@ -50,7 +42,8 @@ protected:
         point.run.offload.batch_bytes = size_t{1} << 20;
         return point;
     }
-    std::string scratch_;
+    test::TestFolder files_;
+    const std::string scratch_ = files_.path();
 };
 
 TEST_F(Sessions, EndEarlyWithWhatWasMeasuredAndBeginNothingFurther) {
@@ -298,15 +291,14 @@ TEST_F(Sessions, ShareDestinationsOutAmongTunnels) {
 }
 
 TEST(Workloads, AreMadeUpWhereThereAreNoPublishedFiles) {
-    std::string scratch = (std::filesystem::temp_directory_path() / "millrace-bench-test-XXXXXX").string();
-    ASSERT_NE(mkdtemp(scratch.data()), nullptr);
+    const test::TestFolder scratch;
     WorkloadOptions options;
-    options.scratch = scratch;
+    options.scratch = scratch.path();
     options.patterns = 50;
     const Workload workload = make_workload(options);
     EXPECT_EQ(workload.patterns.size(), 50u);
     chain::LoadOptions load;
-    load.output_folder = scratch;
+    load.output_folder = scratch.path();
     const auto configuration = chain::parse_configuration(
         chain_yaml(workload, {.kinds = {"firewall", "nids", "router", "ipsec", "mirror"}},
                    "  in: {source: {}}\n  out: {sink: {}}\n"),
@@ -315,7 +307,6 @@ TEST(Workloads, AreMadeUpWhereThereAreNoPublishedFiles) {
     EXPECT_TRUE(configuration.warnings.empty()) << configuration.warnings.front().render();
     EXPECT_EQ(frames_of(workload, {.size = "500"}).templates.front().length, 500u);
     EXPECT_THROW(chain_yaml(workload, {.kinds = {"nat"}}, ""), std::invalid_argument);
-    std::filesystem::remove_all(scratch);
 }
 
 TEST(Workloads, RefuseTunnelsThatDestinationsCannotBeSharedOutAmong) {

@@ -75,8 +75,8 @@ public:
                        int64_t most = std::numeric_limits<int64_t>::max()) const;
 
 private:
-    Config(YAML::Node node, std::shared_ptr<const std::string> file, YAML::Mark mark)
-        : node_(std::move(node)), file_(std::move(file)), mark_(mark) {}
+    Config(const YAML::Node& node, std::shared_ptr<const std::string> file, YAML::Mark mark)
+        : node_(node), file_(std::move(file)), mark_(mark) {}
     YAML::Node node_;
     std::shared_ptr<const std::string> file_;
     YAML::Mark mark_;  // of the key when the value is null and has no place of its own

@@ -9,6 +9,7 @@
 #include "millrace/base/output_file.hpp"
 #include "lab/transfer_profile.hpp"
 #include "millrace/cli/bench/bench_arguments.hpp"
+#include "millrace/cli/output_files.hpp"
 #include "millrace/device/open.hpp"
 #include "millrace/exec/transfer/transfer_figures.hpp"
 
@@ -69,6 +70,7 @@ nlohmann::json samples_json(const std::vector<lab::TransferSample>& samples) {
 }
 
 int profile(const Arguments& arguments) {
+    note_outputs({{"--json", arguments.json_file}});
     start_eal();
     const auto device = open_one_device(arguments.device);
     std::cout << device->describe() << "\n\n" << std::flush;

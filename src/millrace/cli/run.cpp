@@ -10,6 +10,7 @@
 #include "millrace/base/file_ledger.hpp"
 #include "millrace/base/output_file.hpp"
 #include "millrace/cli/commands.hpp"
+#include "millrace/cli/output_files.hpp"
 #include "millrace/cli/progress.hpp"
 #include "millrace/cli/report_text.hpp"
 #include "millrace/cli/run_guard.hpp"
@@ -171,17 +172,6 @@ bool write_report(const exec::Report& report, double seconds, const std::string&
     return good && std::cout;
 }
 
-/// Refuses files that can't be written or that something else reads or writes: before hours of work, not after them.
-void note_outputs(const RunArguments& arguments, const chain::Configuration& configuration) {
-    for (const auto& [option, file] : {std::pair{"--json", &arguments.json_file},
-                                       {"--verdicts", &arguments.runtime.verdict_file},
-                                       {"--timeline", &arguments.runtime.timeline_file}}) {
-        if (file->empty()) continue;
-        configuration.files->note(FileLedger::Use::write, *file, {option, 0, 0});
-        check_output(*file, {option, 0, 0}, configuration.output_folder);
-    }
-}
-
 /// Makes the arguments those of a checked run, or says why they can't be.
 void prepare_checked(RunArguments& arguments) {
     if (!arguments.checked) return;
@@ -207,7 +197,11 @@ bool tell_findings(lab::CheckedRun& checked) {
 int run(RunArguments arguments) {
     prepare_checked(arguments);
     chain::Configuration configuration = arguments.load.load(load_options(arguments));
-    note_outputs(arguments, configuration);
+    note_outputs(*configuration.files,
+                 {{"--json", arguments.json_file},
+                  {"--verdicts", arguments.runtime.verdict_file},
+                  {"--timeline", arguments.runtime.timeline_file}},
+                 configuration.output_folder);
     std::filesystem::create_directories(configuration.output_folder);
     const std::string output = configuration.output_folder;
     exec::RuntimeOptions options = runtime_options(arguments);

@@ -150,6 +150,9 @@ public:
     /// An event that the device half or the CPU half emitted. Called by one thread at a time, which is no worker's: it
     /// may allocate, lock and write. In order of arrival within a worker.
     virtual void on_event(const Event&, const PacketInfo&) {}
+    /// Events have been told: lets others see what has become of them. Called by the thread that calls `on_event`, soon
+    /// after the last one, and every now and then while there are always more.
+    virtual void events_told() {}
     virtual std::vector<Statistic> statistics() const { return {}; }
     /// One or more lines on what was loaded ("1,016 rules, 312 KiB"), for `check` and `explain`.
     virtual std::string summary() const { return {}; }

@@ -11,6 +11,7 @@
 #include "millrace/base/file.hpp"
 #include "millrace/base/output_file.hpp"
 #include "millrace/nf/crypto/sha1.hpp"
+#include "support/test_folder.hpp"
 
 namespace millrace::device::cuda {
 namespace {
@@ -27,15 +28,11 @@ std::string sha1(const std::string& bytes) {
 class KernelsOnDisk : public testing::Test {
 protected:
     KernelsOnDisk() {
-        char name[] = "/tmp/millrace-kernels-XXXXXX";
-        parent_ = mkdtemp(name);
-        folder_ = parent_ + "/cache";
         source_.chain = {"broken.cu", "this is no C++"};
         name_ = fingerprint(source_, "sm_90") + ".cubin";
         KernelStore({.folder = folder_});  // makes it
         keep(name_, "machine code");
     }
-    ~KernelsOnDisk() override { fs::remove_all(parent_); }
 
     void keep(const std::string& name, const std::string& cubin) {
         write_file(path(name), sha1(name + "\n" + cubin) + cubin, Readers::owner);
@@ -50,7 +47,9 @@ protected:
         }
     }
 
-    std::string parent_, folder_, name_;
+    test::TestFolder files_;
+    const std::string parent_ = files_.path(), folder_ = files_.path("cache");
+    std::string name_;
     ChainSource source_;
 };
 

@@ -24,6 +24,11 @@ struct HandCheckedCapture {
     std::vector<HandCheckedRule> rules;
 };
 
+/// Of the example's recording.
+const std::vector<HandCheckedCapture>& hand_checked_example();
+/// Of published captures.
+const std::vector<HandCheckedCapture>& hand_checked_published();
+/// All of them.
 const std::vector<HandCheckedCapture>& hand_checked_captures();
 
 }  // namespace millrace::nf::nids

@@ -8,10 +8,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 
 #include "lab/machine.hpp"
+#include "millrace/base/output_file.hpp"
+#include "millrace/cli/output_files.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -152,8 +153,17 @@ lab::Point BenchArguments::point(const std::string& chain, const std::string& de
     return point;
 }
 
+void BenchArguments::note_files(FileLedger& ledger) const {
+    if (!session.config.empty()) ledger.note(FileLedger::Use::read, session.config, {"--config", 0, 0});
+    if (!replay.empty()) ledger.note(FileLedger::Use::read, replay, {"--replay", 0, 0});
+    note_outputs(ledger, {{"--json", json_file}, {"--timeline", timeline_file}});
+}
+
 lab::SessionOptions BenchArguments::session_options(const std::string& scratch) const {
+    FileLedger named;
+    note_files(named);
     lab::SessionOptions options = session;
+    options.note_files = [*this](FileLedger& ledger) { note_files(ledger); };
     options.workload.scratch = scratch;
     options.checked = !unchecked;
     options.keep_kernels = offload.keep_kernels;
@@ -213,9 +223,9 @@ int BenchOutput::finish(const lab::Session& session, const nlohmann::json& more)
 void write_json(const std::string& file, nlohmann::json content) {
     nlohmann::json whole = lab::provenance();
     whole.update(content);
-    std::ofstream out(file);
-    out << whole.dump(1) << "\n";
-    if (!out.flush()) throw std::runtime_error(file + ": can't be written");
+    WholeFile out(file);
+    out.stream() << whole.dump(1) << "\n";
+    out.finish();
 }
 
 void show_progress(const std::string& what) {

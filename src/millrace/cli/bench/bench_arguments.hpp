@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lab/session.hpp"
+#include "millrace/base/file_ledger.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/bench/offload_arguments.hpp"
 #include "millrace/cli/table.hpp"
@@ -29,7 +30,10 @@ struct BenchArguments {
     std::vector<lab::Traffic> traffics() const;
     lab::Point point(const std::string& chain, const std::string& device, const lab::Traffic& traffic,
                      unsigned workers) const;
-    /// Everything that the session wants to know. From now on SIGINT and SIGTERM stop it in order.
+    /// Notes the files that are read and written beside those of configurations. Throws as `note_outputs` does.
+    void note_files(FileLedger& ledger) const;
+    /// Everything that the session wants to know. From now on SIGINT and SIGTERM stop it in order. Throws as
+    /// `note_files` does.
     lab::SessionOptions session_options(const std::string& scratch) const;
 };
 

@@ -2,12 +2,13 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <fstream>
 #include <functional>
 #include <iostream>
 
+#include "millrace/base/output_file.hpp"
 #include "millrace/cli/bench/bench_lookups.hpp"
 #include "millrace/cli/commands.hpp"
+#include "millrace/cli/output_files.hpp"
 #include "millrace/cli/table.hpp"
 #include "millrace/nf/classify/rules/classbench.hpp"
 #include "millrace/nf/classify/classifier_builder.hpp"
@@ -47,9 +48,7 @@ void write(const std::string& file, const std::string& text) {
         std::cout << text << std::flush;
         return;
     }
-    std::ofstream out(file, std::ios::binary);
-    out << text << std::flush;
-    if (!out) throw std::runtime_error("cannot write " + file);
+    write_file(file, text);
 }
 
 /// One engine over the trace: a row of the table. `build` returns the tables' size and sets what finds a key.
@@ -107,6 +106,8 @@ Table measure_five_tuples(const SyntheticSet& set) {
 }
 
 int bench_rules(const Arguments& arguments) {
+    note_outputs(
+        {{"--output", arguments.output}, {"--trace", arguments.trace}, {"--json", arguments.lookups.json_file}});
     if (!arguments.lookups.figures.empty()) return bench_lookups(arguments.lookups);
     SyntheticSpec spec = arguments.spec;
     if (arguments.measure && spec.packets == 0) spec.packets = 8192;

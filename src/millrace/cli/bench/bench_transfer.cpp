@@ -6,6 +6,7 @@
 #include "millrace/base/eal.hpp"
 #include "lab/bus.hpp"
 #include "millrace/cli/bench/bench_arguments.hpp"
+#include "millrace/cli/output_files.hpp"
 #include "millrace/device/open.hpp"
 
 namespace millrace::cli {
@@ -74,6 +75,7 @@ nlohmann::json by_frame(device::Device& device, double seconds) {
 }
 
 int bench_transfer(const Arguments& arguments) {
+    note_outputs({{"--json", arguments.json_file}});
     start_eal();
     const auto device = open_one_device(arguments.device);
     std::cout << device->describe() << "\n\n";

@@ -3,6 +3,10 @@
 #include <pthread.h>
 #include <rte_pause.h>
 
+#include <algorithm>
+#include <exception>
+#include <utility>
+
 namespace millrace::exec {
 
 void tell(const chain::Program& program, const Event& event, const Origin& from, bool dropped) {
@@ -41,7 +45,21 @@ bool EventLine::wait_for_room() {
     return true;
 }
 
-bool EventLine::tell_all() {
+void ToldFunctions::note(const std::shared_ptr<nf::NetworkFunction>& nf) {
+    if (std::find(functions_.rbegin(), functions_.rend(), nf) == functions_.rend()) functions_.push_back(nf);
+}
+
+void ToldFunctions::show() {
+    std::exception_ptr trouble;
+    for (const auto& nf : std::exchange(functions_, {})) try {
+            nf->events_told();
+        } catch (...) {
+            trouble = std::current_exception();
+        }
+    if (trouble) std::rethrow_exception(trouble);
+}
+
+bool EventLine::tell_all(ToldFunctions& told) {
     const uint64_t first = told_.load(std::memory_order_relaxed), put = put_.load(std::memory_order_acquire);
     for (uint64_t next = first; next < put; ++next) {
         Place& place = places_[next % kPlaces];
@@ -50,6 +68,7 @@ bool EventLine::tell_all() {
         const Origin from = place.from;
         const bool dropped = place.dropped;
         told_.store(next + 1, std::memory_order_release);
+        told.note(program->nodes[event.node].nf);
         tell(*program, event, from, dropped);
     }
     return put != first;
@@ -72,13 +91,21 @@ void EventThread::finish() {
     if (thread_.joinable()) thread_.join();
     // What has been put since, where there is no thread.
     tell_all();
+    attempt("shown", [&] { told_.show(); });
 }
 
 void EventThread::work() {
     constexpr auto kPause = std::chrono::milliseconds(1);
+    auto shown = std::chrono::steady_clock::now();
     while (true) {
         const bool finishing = finishing_.load(std::memory_order_acquire);
-        if (tell_all()) continue;
+        const bool any = tell_all();
+        const auto now = std::chrono::steady_clock::now();
+        if (!any || now - shown >= kShowEvery) {
+            attempt("shown", [&] { told_.show(); });
+            shown = now;
+        }
+        if (any) continue;
         if (finishing) return;
         std::this_thread::sleep_for(kPause);
     }
@@ -87,13 +114,22 @@ void EventThread::work() {
 bool EventThread::tell_all() {
     const std::lock_guard lock(mutex_);
     bool any = false;
-    for (const auto& line : lines_) try {
-            any |= line->tell_all();
-        } catch (const std::exception& e) {
-            any = true;
-            if (trouble_.empty()) trouble_ = std::string("an event could not be told: ") + e.what();
-        }
+    for (const auto& line : lines_) {
+        bool told = true;  // where it throws, there was an event, too
+        attempt("told", [&] { told = line->tell_all(told_); });
+        any |= told;
+    }
     return any;
+}
+
+/// What goes wrong with an event keeps no other from being told; the first trouble is kept.
+template <class Work>
+void EventThread::attempt(const char* what, Work&& work) {
+    try {
+        work();
+    } catch (const std::exception& e) {
+        if (trouble_.empty()) trouble_ = std::string("an event could not be ") + what + ": " + e.what();
+    }
 }
 
 }  // namespace millrace::exec

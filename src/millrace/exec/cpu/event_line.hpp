@@ -25,6 +25,17 @@ struct Origin {
 /// Hands an event to its NF's host half, on this thread. `dropped`: by that NF's decision.
 void tell(const chain::Program& program, const Event& event, const Origin& from, bool dropped);
 
+/// Network functions whose events have been told, and that have not been asked to show them yet.
+class ToldFunctions {
+public:
+    void note(const std::shared_ptr<nf::NetworkFunction>& nf);
+    /// Asks each of them. Throws what the last one does that throws.
+    void show();
+
+private:
+    std::vector<std::shared_ptr<nf::NetworkFunction>> functions_;
+};
+
 /// The events of one worker. One thread puts, one takes.
 class EventLine {
 public:
@@ -38,8 +49,9 @@ public:
     }
     /// Whether no packets should come in until more events have been told. Any thread.
     bool crowded() const { return room() < kPlaces / 2; }
-    /// Tells all that has been put; whether there was any. Throws what a host half does; that event is over then.
-    bool tell_all();
+    /// Tells all that has been put, and notes of which functions it was; whether there was any. Throws what a host half
+    /// does; that event is over then.
+    bool tell_all(ToldFunctions& told);
 
     static constexpr size_t kPlaces = 16384;
     static constexpr std::chrono::seconds kPatience{1};
@@ -61,6 +73,9 @@ private:
 /// The thread beside the workers, and all their lines. It tells events one at a time, those of a worker in their order.
 class EventThread {
 public:
+    /// While there are always more events, functions are asked this often to show what has become of them.
+    static constexpr std::chrono::milliseconds kShowEvery{100};
+
     EventThread() = default;
     ~EventThread() { finish(); }
     EventThread(const EventThread&) = delete;
@@ -77,7 +92,10 @@ public:
 private:
     void work();
     bool tell_all();
+    template <class Work>
+    void attempt(const char* what, Work&& work);
     std::mutex mutex_;  // of the list of lines
+    ToldFunctions told_;
     std::vector<std::unique_ptr<EventLine>> lines_;
     std::atomic<bool> finishing_{false};
     std::string trouble_;  // of the thread, until it has ended

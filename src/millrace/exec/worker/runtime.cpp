@@ -1,6 +1,7 @@
 #include "millrace/exec/worker/runtime.hpp"
 
 #include <fmt/format.h>
+#include <rte_pause.h>
 
 #include <algorithm>
 
@@ -249,13 +250,24 @@ void Runtime::apply(chain::Configuration configuration) {
     previous.swap(retired_);
     ready_.swap(ready);
     generation_.store(next->generation, std::memory_order_release);
-    // Workers that have ended take nothing any more.
-    while (ended_ < workers_.size()) {
-        const bool all = std::all_of(workers_.begin(), workers_.end(),
-                                     [&](const auto& worker) { return worker->generation() >= next->generation; });
-        if (all || threads_.empty()) break;
-        changed_.wait_for(lock, std::chrono::milliseconds(10));
+    lock.unlock();
+    wait_until_taken(next->generation);
+}
+
+void Runtime::wait_until_taken(uint64_t generation) {
+    // A worker between two bursts takes it within microseconds, and a thread takes longer to go to sleep and wake.
+    constexpr auto kSpin = std::chrono::microseconds(50);
+    const auto all_took_it = [&] {
+        return threads_.empty() || std::all_of(workers_.begin(), workers_.end(),
+                                               [&](const auto& worker) { return worker->generation() >= generation; });
+    };
+    for (const auto until = std::chrono::steady_clock::now() + kSpin; std::chrono::steady_clock::now() < until;) {
+        if (all_took_it()) return;
+        rte_pause();
     }
+    // Workers that have ended take nothing any more.
+    std::unique_lock lock(mutex_);
+    while (ended_ < workers_.size() && !all_took_it()) changed_.wait_for(lock, std::chrono::milliseconds(10));
 }
 
 void Runtime::reload(const chain::LoadOptions& options) {

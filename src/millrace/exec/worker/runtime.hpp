@@ -106,6 +106,8 @@ private:
     };
     std::vector<Ready> make_ready(const chain::Configuration& configuration);
     void run(const std::vector<Worker*>& workers);
+    /// Returns when all workers have taken this generation, or have ended.
+    void wait_until_taken(uint64_t generation);
     std::optional<unsigned> core(size_t thread) const;
     /// Throws ConfigError where packets could not go from the running configuration to this one.
     void check_change(const chain::Configuration& next) const;

@@ -75,6 +75,9 @@ public:
         log_->eve.append(eve_line(rule, classes_, event, info));
     }
 
+    /// Whoever follows the file sees an alert at once, however few there are.
+    void events_told() override { log_->eve.flush(); }
+
     std::vector<Statistic> statistics() const override {
         return {{"alerts", log_->alerts, "alerts written"},
                 {"alerts-suppressed", log_->suppressed, "alerts that a threshold or suppress line held back"},

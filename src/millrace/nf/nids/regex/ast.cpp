@@ -1,6 +1,9 @@
 #include "millrace/nf/nids/regex/ast.hpp"
 
 #include <algorithm>
+#include <utility>
+
+#include "millrace/nf/nids/regex/byte_class.hpp"
 
 namespace millrace::nf::nids::regex {
 namespace {
@@ -13,6 +16,41 @@ uint32_t capped(uint64_t bytes) { return static_cast<uint32_t>(std::min<uint64_t
 size_t first_branch(const Node& node) { return node.kind == Kind::condition && node.children.size() == 3 ? 1 : 0; }
 
 }  // namespace
+
+Node make_node(Kind kind, size_t offset) {
+    Node node;
+    node.kind = kind;
+    node.offset = offset;
+    return node;
+}
+
+Node make_set(const ByteSet& set, size_t offset) {
+    Node node = make_node(Kind::set, offset);
+    node.set = set;
+    return node;
+}
+
+Node make_assertion(Op op, size_t offset) {
+    Node node = make_node(Kind::assertion, offset);
+    node.assertion = op;
+    return node;
+}
+
+Node wrap(Kind kind, Node child, size_t offset) {
+    Node node = make_node(kind, offset);
+    node.children.push_back(std::move(child));
+    return node;
+}
+
+Node any_line_end(size_t offset) {
+    Node pair = make_node(Kind::sequence, offset);
+    pair.children.push_back(make_set(one_byte('\r'), offset));
+    pair.children.push_back(make_set(one_byte('\n'), offset));
+    Node either = make_node(Kind::alternatives, offset);
+    either.children.push_back(std::move(pair));
+    either.children.push_back(make_set(*escape_class('v'), offset));
+    return wrap(Kind::atomic, std::move(either), offset);
+}
 
 First unite(const First& a, const First& b) { return {a.set | b.set, a.open || b.open}; }
 

@@ -41,6 +41,14 @@ struct Node {
     std::vector<Node> children;
 };
 
+Node make_node(Node::Kind kind, size_t offset);
+Node make_set(const ByteSet& set, size_t offset);
+Node make_assertion(Op op, size_t offset);
+/// A node of that kind with `child` in it.
+Node wrap(Node::Kind kind, Node child, size_t offset);
+/// \R, which is (?>\r\n|[\n-\r\x85]).
+Node any_line_end(size_t offset);
+
 /// Why a pattern isn't supported; `offset` is where in the pattern.
 struct Refusal {
     std::string reason;

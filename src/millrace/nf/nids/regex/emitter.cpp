@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "millrace/nf/nids/regex/byte_class.hpp"
+#include "millrace/nf/nids/regex/program_writer.hpp"
 
 namespace millrace::nf::nids::regex {
 namespace {
 
 using Kind = Node::Kind;
 
-constexpr uint32_t kMaxProgramWords = 1u << 16;
 constexpr uint64_t kMaxCopiedWords = 96;  // a repetition up to this size is written out, a larger one counts
 constexpr uint32_t kMaxLiteralBytes = 4096;
 const First kUnknown{ByteSet{}, true};
@@ -45,19 +45,18 @@ public:
 
     std::vector<uint32_t> program() {
         collect(parsed_.root);
-        const uint32_t captures = registers_;
-        code_.resize(kHeaderWords);
+        const uint32_t captures = out_.registers();
         emit(parsed_.root, kUnknown);
-        put(kMatch);
+        out_.put(kMatch);
         uint32_t flags = captures << 8;
         if (starts_with(parsed_.root, kSubjectStart)) flags |= kOnlyAtZero;
         if (starts_with(parsed_.root, kLineStart)) flags |= kOnlyAtLines;
         if (parsed_.anchored || starts_with(parsed_.root, kSearchStart)) flags |= kOnlyAtStart;
-        code_[kHeaderFlags] = flags;
-        code_[kHeaderFirst] = guard(first_of(parsed_.root, kUnknown));
-        code_[kHeaderLeast] = least_bytes(parsed_.root);
-        code_[kHeaderBehind] = behind_set();
-        return std::move(code_);
+        out_.set(kHeaderFlags, flags);
+        out_.set(kHeaderFirst, guard(first_of(parsed_.root, kUnknown)));
+        out_.set(kHeaderLeast, least_bytes(parsed_.root));
+        out_.set(kHeaderBehind, behind_set());
+        return out_.take();
     }
 
 private:
@@ -71,7 +70,7 @@ private:
     void collect(const Node& node) {
         const bool refers = node.kind == Kind::back_reference ||
                             (node.kind == Kind::condition && node.children.size() == 2);
-        if (refers && !slots_.contains(node.group)) slots_[node.group] = {reserve(2, node.offset), 0};
+        if (refers && !slots_.contains(node.group)) slots_[node.group] = {out_.reserve(2, node.offset), 0};
         if (refers) slots_[node.group].opened = slots_[node.group].start;
         for (const Node& child : node.children) collect(child);
     }
@@ -95,34 +94,11 @@ private:
         return std::ranges::any_of(node.children, mentions_search_start);
     }
 
-    uint32_t reserve(uint32_t count, size_t offset) {
-        if (registers_ + count > kRegisters) throw Refusal{"too many groups, counts and lookarounds", offset};
-        registers_ += count;
-        return registers_ - count;
-    }
-
-    uint32_t here() const { return static_cast<uint32_t>(code_.size()); }
-    void put(uint32_t word) {
-        if (code_.size() >= kMaxProgramWords) throw Refusal{"the program gets too long", 0};
-        code_.push_back(word);
-    }
-    void put(Op op, uint32_t operand) { put(op | (operand << 8)); }
-
     /// The set to test for `first` before going there; 0: nothing to test.
     uint32_t guard(const First& first) {
         if (first.open || first.set.all()) return 0;
         return set_index_(first.set);
     }
-
-    /// A choice whose target is filled in later. Returns where the target stands.
-    uint32_t put_choice(bool lazy, uint32_t set_here, uint32_t set_there) {
-        put(lazy ? kChoiceLazy : kChoice, 0);
-        put(0);
-        put(set_here);
-        put(set_there);
-        return here() - 3;
-    }
-    void land(uint32_t target_place) { code_[target_place] = here(); }
 
     /// `follow`: what comes behind the node, for guards that rule out a path before it is taken. Within
     /// atomic groups and lookarounds it is unknown: there the first path counts, whatever follows.
@@ -135,10 +111,10 @@ private:
             case Kind::capture: return emit_capture(node, follow);
             case Kind::atomic: return emit_atomic(node.children[0], node.offset);
             case Kind::look: return emit_look(node);
-            case Kind::assertion: return put(node.assertion, 0);
+            case Kind::assertion: return out_.put(node.assertion, 0);
             case Kind::back_reference:
-                put(kBackReference, slots_.at(node.group).start);
-                put(node.folded);
+                out_.put(kBackReference, slots_.at(node.group).start);
+                out_.put(node.folded);
                 return;
             case Kind::condition: return emit_condition(node, follow);
         }
@@ -146,12 +122,11 @@ private:
 
     void emit_set(const ByteSet& set) {
         if (const auto byte = only_byte(set)) {
-            put(kLiteral, 1);
-            put(*byte);
+            out_.put_literal(kLiteral, {*byte});
         } else if (set.all()) {
-            put(kAny, 0);
+            out_.put(kAny, 0);
         } else {
-            put(kSet, set_index_(set));
+            out_.put(kSet, set_index_(set));
         }
     }
 
@@ -179,12 +154,7 @@ private:
         }
         const std::vector<uint8_t>& bytes = exact.size() >= folded.size() ? exact : folded;
         if (bytes.empty()) return 0;
-        put(&bytes == &exact ? kLiteral : kLiteralFolded, static_cast<uint32_t>(bytes.size()));
-        for (size_t i = 0; i < bytes.size(); i += 4) {
-            uint32_t word = 0;
-            for (size_t j = i; j < std::min(i + 4, bytes.size()); ++j) word |= uint32_t{bytes[j]} << (8 * (j - i));
-            put(word);
-        }
+        out_.put_literal(&bytes == &exact ? kLiteral : kLiteralFolded, bytes);
         return bytes.size();
     }
 
@@ -200,14 +170,12 @@ private:
                 emit(node.children[i], follow);
                 break;
             }
-            const uint32_t next = put_choice(false, guard(firsts[i]), guard(rests[i + 1]));
+            const uint32_t next = out_.put_choice(false, guard(firsts[i]), guard(rests[i + 1]));
             emit(node.children[i], follow);
-            put(kJump, 0);
-            put(0);
-            ends.push_back(here() - 1);
-            land(next);
+            ends.push_back(out_.put_jump());
+            out_.land(next);
         }
-        for (uint32_t end : ends) land(end);
+        for (uint32_t end : ends) out_.land(end);
     }
 
     void emit_run(const Node& node, const First& follow) {
@@ -216,10 +184,10 @@ private:
         Op op = node.greed == Greed::lazy ? kRunLazy : kRunGreedy;
         // Where the next byte can't be one of the run's, there is one length only.
         if (node.greed == Greed::possessive || shut_out) op = kRunPossessive;
-        put(op, set_index_(set));
-        put(node.least);
-        put(node.most);
-        put(node.greed == Greed::possessive ? 0 : guard(follow));
+        out_.put(op, set_index_(set));
+        out_.put(node.least);
+        out_.put(node.most);
+        out_.put(node.greed == Greed::possessive ? 0 : guard(follow));
     }
 
     void emit_repeat(const Node& node, const First& follow) {
@@ -250,30 +218,29 @@ private:
         if (!unlimited) {
             std::vector<uint32_t> exits;
             for (uint32_t i = node.least; i < node.most; ++i) {
-                exits.push_back(put_choice(lazy, body_set, exit_set));
+                exits.push_back(out_.put_choice(lazy, body_set, exit_set));
                 emit(body, inner);
             }
-            for (uint32_t exit : exits) land(exit);
+            for (uint32_t exit : exits) out_.land(exit);
             return;
         }
         // A pass that takes no byte is the last, as in PCRE.
         const bool may_be_empty = least_bytes(body) == 0;
-        const uint32_t mark = may_be_empty ? reserve(1, node.offset) : 0;
-        const uint32_t skip = node.least == 0 ? put_choice(lazy, body_set, exit_set) : 0;
-        const uint32_t start = here();
-        if (may_be_empty) put(kStorePosition, mark);
+        const uint32_t mark = may_be_empty ? out_.reserve(1, node.offset) : 0;
+        const uint32_t skip = node.least == 0 ? out_.put_choice(lazy, body_set, exit_set) : 0;
+        const uint32_t start = out_.here();
+        if (may_be_empty) out_.put(kStorePosition, mark);
         emit(body, inner);
         uint32_t idle = 0;
         if (may_be_empty) {
-            put(kIfEmpty, mark);
-            put(0);
-            idle = here() - 1;
+            out_.put(kIfEmpty, mark);
+            idle = out_.put_later();
         }
         // Back to `start` or on from here: the choice's "there" is the body.
-        const uint32_t again = put_choice(!lazy, exit_set, body_set);
-        code_[again] = start;
-        if (skip != 0) land(skip);
-        if (idle != 0) land(idle);
+        const uint32_t again = out_.put_choice(!lazy, exit_set, body_set);
+        out_.set(again, start);
+        if (skip != 0) out_.land(skip);
+        if (idle != 0) out_.land(idle);
     }
 
     void emit_counted(const Node& node, const First& follow) {
@@ -282,17 +249,17 @@ private:
         const First inner = unite(first_of(body, follow), follow);
         const uint32_t body_set = guard(first_of(body, inner)), exit_set = guard(follow);
         const bool may_be_empty = node.most == kUnlimited && least_bytes(body) == 0;
-        const uint32_t counter = reserve(1, node.offset);
-        const uint32_t mark = may_be_empty ? reserve(1, node.offset) : kNone;
-        put(kCounterInit, counter);
-        const uint32_t skip = node.least == 0 ? put_choice(lazy, body_set, exit_set) : 0;
-        const uint32_t start = here();
-        if (may_be_empty) put(kStorePosition, mark);
+        const uint32_t counter = out_.reserve(1, node.offset);
+        const uint32_t mark = may_be_empty ? out_.reserve(1, node.offset) : kNone;
+        out_.put(kCounterInit, counter);
+        const uint32_t skip = node.least == 0 ? out_.put_choice(lazy, body_set, exit_set) : 0;
+        const uint32_t start = out_.here();
+        if (may_be_empty) out_.put(kStorePosition, mark);
         emit(body, inner);
-        put(kCounterNext, counter);
+        out_.put(kCounterNext, counter);
         for (uint32_t word : {node.least, node.most, start, body_set, exit_set, mark, static_cast<uint32_t>(lazy)})
-            put(word);
-        if (skip != 0) land(skip);
+            out_.put(word);
+        if (skip != 0) out_.land(skip);
     }
 
     void emit_capture(const Node& node, const First& follow) {
@@ -301,19 +268,19 @@ private:
         if (slot == slots_.end()) return emit(body, follow);
         // While the group is open, its own reference still means its last pass.
         if (slot->second.opened == slot->second.start && refers_to(body, node.group))
-            slot->second.opened = reserve(1, node.offset);
+            slot->second.opened = out_.reserve(1, node.offset);
         const Slot registers = slot->second;
-        put(kStorePosition, registers.opened);
+        out_.put(kStorePosition, registers.opened);
         emit(body, follow);
-        put(kCaptureClose, registers.start);
-        put(registers.opened);
+        out_.put(kCaptureClose, registers.start);
+        out_.put(registers.opened);
     }
 
     void emit_atomic(const Node& body, size_t offset) {
-        const uint32_t mark = reserve(2, offset);
-        put(kAtomicBegin, mark);
+        const uint32_t mark = out_.reserve(2, offset);
+        out_.put(kAtomicBegin, mark);
         emit(body, kUnknown);
-        put(kAtomicEnd, mark);
+        out_.put(kAtomicEnd, mark);
     }
 
     /// The body of a lookaround: each alternative of a lookbehind steps back by its own length.
@@ -327,37 +294,34 @@ private:
                 emit_behind(body.children[i], look.offset);
                 break;
             }
-            const uint32_t next = put_choice(false, 0, 0);
+            const uint32_t next = out_.put_choice(false, 0, 0);
             emit_behind(body.children[i], look.offset);
-            put(kJump, 0);
-            put(0);
-            ends.push_back(here() - 1);
-            land(next);
+            ends.push_back(out_.put_jump());
+            out_.land(next);
         }
-        for (uint32_t end : ends) land(end);
+        for (uint32_t end : ends) out_.land(end);
     }
     void emit_behind(const Node& body, size_t offset) {
         const auto bytes = fixed_bytes(body);
         if (!bytes) throw Refusal{"a lookbehind without a fixed length", offset};
         if (*bytes > 0xffff) throw Refusal{"a lookbehind of more than 65535 bytes", offset};
-        put(kBack, *bytes);
+        out_.put(kBack, *bytes);
         emit(body, kUnknown);
     }
 
     void emit_look(const Node& node) {
-        const uint32_t mark = reserve(2, node.offset);
+        const uint32_t mark = out_.reserve(2, node.offset);
         if (!node.negative) {
-            put(kLookBegin, mark);
+            out_.put(kLookBegin, mark);
             emit_look_body(node);
-            put(kLookEnd, mark);
+            out_.put(kLookEnd, mark);
             return;
         }
-        put(kBranchBegin, mark);
-        put(0);
-        const uint32_t target = here() - 1;
+        out_.put(kBranchBegin, mark);
+        const uint32_t target = out_.put_later();
         emit_look_body(node);
-        put(kNegativeEnd, mark);
-        land(target);
+        out_.put(kNegativeEnd, mark);
+        out_.land(target);
     }
 
     void emit_condition(const Node& node, const First& follow) {
@@ -365,39 +329,33 @@ private:
         const Node& no = node.children[node.children.size() - 1];
         uint32_t otherwise = 0;
         if (node.children.size() == 2) {
-            put(kIfUnset, slots_.at(node.group).start);
-            put(0);
-            otherwise = here() - 1;
+            out_.put(kIfUnset, slots_.at(node.group).start);
+            otherwise = out_.put_later();
         } else {
             const Node& look = node.children[0];
-            const uint32_t mark = reserve(2, node.offset);
-            put(kBranchBegin, mark);
-            put(0);
-            otherwise = here() - 1;
+            const uint32_t mark = out_.reserve(2, node.offset);
+            out_.put(kBranchBegin, mark);
+            otherwise = out_.put_later();
             emit_look_body(look);
             // PCRE keeps what groups within the lookaround matched, even that of a negative one.
-            put(kLookEnd, mark);
+            out_.put(kLookEnd, mark);
             if (look.negative) {
-                put(kJump, 0);
-                put(0);
-                land(otherwise);
-                otherwise = here() - 1;
+                const uint32_t end_of_look = out_.put_jump();
+                out_.land(otherwise);
+                otherwise = end_of_look;
             }
         }
         emit(yes, follow);
-        put(kJump, 0);
-        put(0);
-        const uint32_t end = here() - 1;
-        land(otherwise);
+        const uint32_t end = out_.put_jump();
+        out_.land(otherwise);
         emit(no, follow);
-        land(end);
+        out_.land(end);
     }
 
     const Parsed& parsed_;
     const std::function<uint32_t(const ByteSet&)>& set_index_;
-    std::vector<uint32_t> code_;
+    ProgramWriter out_;
     std::map<uint32_t, Slot> slots_;
-    uint32_t registers_ = 0;
 };
 
 std::vector<uint32_t> emit_program(const Parsed& parsed, const std::function<uint32_t(const ByteSet&)>& set_index) {

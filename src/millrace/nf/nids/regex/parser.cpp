@@ -1,11 +1,13 @@
 #include "millrace/nf/nids/regex/parser.hpp"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "millrace/nf/nids/regex/byte_class.hpp"
 #include "millrace/nf/nids/regex/escape.hpp"
+#include "millrace/nf/nids/regex/group_references.hpp"
+#include "millrace/nf/nids/regex/options.hpp"
+#include "millrace/nf/nids/regex/repetition.hpp"
 
 namespace millrace::nf::nids::regex {
 namespace {
@@ -13,34 +15,6 @@ namespace {
 using Kind = Node::Kind;
 
 constexpr size_t kMaxDepth = 100;  // groups within groups, which the parser recurses into
-constexpr uint32_t kMaxRepeats = 65535;
-
-/// What flags and (?…) switch, for the rest of a group.
-struct Options {
-    bool caseless = false, lines = false, dot_all = false, extended = false, end_only = false, lazy = false;
-};
-
-Node make(Kind kind, size_t offset) {
-    Node node;
-    node.kind = kind;
-    node.offset = offset;
-    return node;
-}
-Node make_set(const ByteSet& set, size_t offset) {
-    Node node = make(Kind::set, offset);
-    node.set = set;
-    return node;
-}
-Node make_assertion(Op op, size_t offset) {
-    Node node = make(Kind::assertion, offset);
-    node.assertion = op;
-    return node;
-}
-Node wrap(Kind kind, Node child, size_t offset) {
-    Node node = make(kind, offset);
-    node.children.push_back(std::move(child));
-    return node;
-}
 
 class Parser {
 public:
@@ -50,18 +24,12 @@ public:
         Parsed parsed;
         parsed.root = alternatives(0);
         if (at_ < text_.size()) refuse("unmatched )", at_);
-        parsed.groups = groups_;
-        for (const auto& [group, offset] : referenced_)
-            if (group > groups_) refuse("there is no group " + std::to_string(group), offset);
-        for (const auto& [name, offset] : named_references_)
-            if (!names_.contains(name)) refuse("there is no group named " + name, offset);
-        resolve_names(parsed.root);
+        parsed.groups = groups_.groups();
+        groups_.resolve(parsed.root);
         return parsed;
     }
 
 private:
-    static constexpr uint32_t kNamed = 0x80000000;  ///< a group that is an index into named_references_
-
     [[noreturn]] static void refuse(std::string reason, size_t offset) { throw Refusal{std::move(reason), offset}; }
     bool done() const { return at_ == text_.size(); }
     char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
@@ -71,18 +39,12 @@ private:
         return true;
     }
 
-    void resolve_names(Node& node) {
-        if ((node.kind == Kind::back_reference || node.kind == Kind::condition) && (node.group & kNamed) != 0)
-            node.group = names_.at(named_references_[node.group & ~kNamed].first);
-        for (Node& child : node.children) resolve_names(child);
-    }
-
     /// Up to the ) that closes the group, which is left, or the end. Options changed within end with it.
     Node alternatives(size_t depth) {
         if (depth > kMaxDepth) refuse("groups are nested too deeply", at_);
         const Options outer = options_;
         const size_t offset = at_;
-        Node node = make(Kind::alternatives, offset);
+        Node node = make_node(Kind::alternatives, offset);
         node.children.push_back(sequence(depth));
         while (take("|")) node.children.push_back(sequence(depth));
         options_ = outer;
@@ -97,7 +59,7 @@ private:
     }
 
     Node sequence(size_t depth) {
-        Node node = make(Kind::sequence, at_);
+        Node node = make_node(Kind::sequence, at_);
         while (true) {
             skip_extended();
             if (done() || peek() == '|' || peek() == ')') break;
@@ -149,31 +111,13 @@ private:
     /// (?i) and the like, for the rest of the group. (?i:…) is a group and left to `group`.
     bool inline_options() {
         if (peek() != '(' || peek(1) != '?') return false;
-        const size_t end = text_.find_first_not_of("imsxU-", at_ + 2);
-        if (end == std::string_view::npos || text_[end] != ')') return false;
+        const auto end = end_of_options(text_, at_ + 2);
+        if (!end || text_[*end] != ')') return false;
         at_ += 2;
-        take_options();
+        take_options(text_, at_, *end, options_);
         ++at_;
         return true;
     }
-    void take_options() {
-        bool on = true;
-        for (; peek() != ')' && peek() != ':'; ++at_) {
-            switch (peek()) {
-                case '-':
-                    if (!on) refuse("a second - among options", at_);
-                    on = false;
-                    break;
-                case 'i': options_.caseless = on; break;
-                case 'm': options_.lines = on; break;
-                case 's': options_.dot_all = on; break;
-                case 'x': options_.extended = on; break;
-                case 'U': options_.lazy = on; break;
-                default: refuse("unsupported (?" + std::string(1, peek()), at_);
-            }
-        }
-    }
-
     Node literal(char c) {
         const ByteSet set = one_byte(static_cast<uint8_t>(c));
         return make_set(options_.caseless ? both_cases(set) : set, at_ - 1);
@@ -197,56 +141,13 @@ private:
             case '*':
             case '+':
             case '?': refuse("nothing to repeat", offset);
-            case '{': {
-                --at_;
-                uint32_t least, most;
-                if (counted(least, most)) refuse("nothing to repeat", offset);
+            case '{':
+                at_ = offset;
+                if (take_counts(text_, at_)) refuse("nothing to repeat", offset);
                 at_ = offset + 1;
                 return literal(c);
-            }
             default: return literal(c);
         }
-    }
-
-    /// {n}, {n,} or {n,m}; anything else is not a repetition, and left.
-    bool counted(uint32_t& least, uint32_t& most) {
-        const size_t offset = at_;
-        const auto number = [&](uint32_t& value) {
-            const size_t from = at_;
-            for (value = 0; peek() >= '0' && peek() <= '9'; ++at_) {
-                value = value * 10 + static_cast<uint32_t>(peek() - '0');
-                if (value > kMaxRepeats) value = kMaxRepeats + 1;
-            }
-            return at_ > from;
-        };
-        bool sound = take("{") && number(least);
-        most = least;
-        if (sound && take(",") && !number(most)) most = kUnlimited;
-        sound = sound && take("}");
-        if (!sound) {
-            at_ = offset;
-            return false;
-        }
-        if (least > kMaxRepeats || (most > kMaxRepeats && most != kUnlimited))
-            refuse("a count above " + std::to_string(kMaxRepeats), offset);
-        if (least > most) refuse("the counts of {} are out of order", offset);
-        return true;
-    }
-
-    /// Whether a repetition stands here, which is taken.
-    bool repetition(uint32_t& least, uint32_t& most) {
-        least = 0;
-        most = kUnlimited;
-        if (take("*")) return true;
-        if (take("?")) {
-            most = 1;
-            return true;
-        }
-        if (take("+")) {
-            least = 1;
-            return true;
-        }
-        return counted(least, most);
     }
 
     /// Puts the repetition that stands behind `node`, if there is one, around it.
@@ -259,8 +160,8 @@ private:
         skip_extended();
         while (comment()) skip_extended();
         const size_t sign = at_;
-        uint32_t least, most;
-        if (!repetition(least, most)) return node;
+        auto repetition = take_repetition(text_, at_);
+        if (!repetition) return node;
         if (node.kind == Kind::assertion) refuse("repetition of an assertion", sign);
         Greed greed = options_.lazy ? Greed::lazy : Greed::greedy;
         if (take("+")) {
@@ -269,13 +170,13 @@ private:
             greed = options_.lazy ? Greed::greedy : Greed::lazy;
         }
         // A lookaround again and again is the same; PCRE tries it once more than it must.
-        if (node.kind == Kind::look && most == kUnlimited) most = least + 1;
+        if (node.kind == Kind::look && repetition->most == kUnlimited) repetition->most = repetition->least + 1;
         node = wrap(Kind::repeat, std::move(node), offset);
-        node.least = least;
-        node.most = most;
+        node.least = repetition->least;
+        node.most = repetition->most;
         node.greed = greed;
         const size_t second = at_;
-        if (repetition(least, most)) refuse("a repetition of a repetition", second);
+        if (take_repetition(text_, at_)) refuse("a repetition of a repetition", second);
         return node;
     }
 
@@ -296,18 +197,17 @@ private:
         if (take("<!")) return look(depth, offset, true, true);
         if (take("(")) return condition(depth, offset);
         if (take("P=")) {
-            Node node = make(Kind::back_reference, offset);
+            Node node = make_node(Kind::back_reference, offset);
             node.folded = options_.caseless;
-            node.group = reference_by_name(')');
+            node.group = group_by_name(')');
             return node;
         }
         if (take("P<") || take("<")) return named_capture(depth, offset, '>');
         if (take("'")) return named_capture(depth, offset, '\'');
-        const size_t end = text_.find_first_not_of("imsxU-", at_);
-        if (end == std::string_view::npos || text_[end] != ':')
-            refuse("unsupported group (?" + std::string(text_.substr(at_, 1)), offset);
+        const auto end = end_of_options(text_, at_);
+        if (!end || text_[*end] != ':') refuse("unsupported group (?" + std::string(text_.substr(at_, 1)), offset);
         const Options outer = options_;
-        take_options();
+        take_options(text_, at_, *end, options_);
         ++at_;
         Node node = alternatives(depth + 1);
         options_ = outer;
@@ -315,15 +215,14 @@ private:
     }
 
     Node capture(size_t depth, size_t offset) {
-        const uint32_t number = ++groups_;
+        const uint32_t number = groups_.add_group();
         Node node = close(wrap(Kind::capture, alternatives(depth + 1), offset), offset);
         node.group = number;
         return node;
     }
     Node named_capture(size_t depth, size_t offset, char end) {
         const size_t name_offset = at_;
-        const std::string name = group_name(text_, at_, end);
-        if (!names_.emplace(name, groups_ + 1).second) refuse("two groups named " + name, name_offset);
+        groups_.name_next(group_name(text_, at_, end), name_offset);
         return capture(depth, offset);
     }
 
@@ -335,7 +234,7 @@ private:
     }
 
     Node condition(size_t depth, size_t offset) {
-        Node node = make(Kind::condition, offset);
+        Node node = make_node(Kind::condition, offset);
         const size_t inner = at_ - 1;
         if (take("?=")) {
             node.children.push_back(look(depth, inner, false, false));
@@ -346,10 +245,10 @@ private:
         } else if (take("?<!")) {
             node.children.push_back(look(depth, inner, true, true));
         } else if (take("<")) {
-            node.group = reference_by_name('>');
+            node.group = group_by_name('>');
             if (!take(")")) refuse("condition without )", inner);
         } else if (peek() >= '1' && peek() <= '9') {
-            node.group = reference_by_number(decimal(text_, at_), inner);
+            node.group = groups_.by_number(decimal(text_, at_), inner);
             if (!take(")")) refuse("condition without )", inner);
         } else {
             refuse("unsupported condition", inner);
@@ -357,35 +256,27 @@ private:
         Node branches = alternatives_kept(depth + 1);
         if (branches.children.size() > 2) refuse("a condition with more than two branches", offset);
         for (Node& branch : branches.children) node.children.push_back(std::move(branch));
-        if (branches.children.size() == 1) node.children.push_back(make(Kind::sequence, at_));
+        if (branches.children.size() == 1) node.children.push_back(make_node(Kind::sequence, at_));
         return close(std::move(node), offset);
     }
     /// Like `alternatives`, but never folded into something simpler.
     Node alternatives_kept(size_t depth) {
         if (depth > kMaxDepth) refuse("groups are nested too deeply", at_);
         const Options outer = options_;
-        Node node = make(Kind::alternatives, at_);
+        Node node = make_node(Kind::alternatives, at_);
         node.children.push_back(sequence(depth));
         while (take("|")) node.children.push_back(sequence(depth));
         options_ = outer;
         return node;
     }
 
-    uint32_t reference_by_number(uint64_t number, size_t offset) {
-        if (number == 0 || number > 0xffff) refuse("there is no group " + std::to_string(number), offset);
-        referenced_.emplace_back(static_cast<uint32_t>(number), offset);
-        return static_cast<uint32_t>(number);
-    }
-    uint32_t reference_by_name(char end) {
+    uint32_t group_by_name(char end) {
         const size_t offset = at_;
-        std::string name = group_name(text_, at_, end);
-        const uint32_t index = static_cast<uint32_t>(named_references_.size());
-        named_references_.emplace_back(std::move(name), offset);
-        return kNamed | index;
+        return groups_.by_name(group_name(text_, at_, end), offset);
     }
 
     Node back_reference(uint32_t group, size_t offset) {
-        Node node = make(Kind::back_reference, offset);
+        Node node = make_node(Kind::back_reference, offset);
         node.group = group;
         node.folded = options_.caseless;
         return node;
@@ -394,23 +285,23 @@ private:
     /// \k<name> \k'name' \k{name} \g1 \g{1} \g{-1} \g{name}
     Node marked_reference(char letter, size_t offset) {
         if (letter == 'k') {
-            if (take("<")) return back_reference(reference_by_name('>'), offset);
-            if (take("'")) return back_reference(reference_by_name('\''), offset);
-            if (take("{")) return back_reference(reference_by_name('}'), offset);
+            if (take("<")) return back_reference(group_by_name('>'), offset);
+            if (take("'")) return back_reference(group_by_name('\''), offset);
+            if (take("{")) return back_reference(group_by_name('}'), offset);
             refuse("\\k without a name", offset);
         }
         const bool braced = take("{"), relative = take("-");
         if (peek() < '0' || peek() > '9') {
-            if (braced && !relative) return back_reference(reference_by_name('}'), offset);
+            if (braced && !relative) return back_reference(group_by_name('}'), offset);
             refuse("unsupported \\g", offset);
         }
         uint64_t number = decimal(text_, at_);
         if (relative) {
-            if (number == 0 || number > groups_) refuse("\\g to a group that isn't there", offset);
-            number = groups_ + 1 - number;
+            if (number == 0 || number > groups_.groups()) refuse("\\g to a group that isn't there", offset);
+            number = groups_.groups() + 1 - number;
         }
         if (braced && !take("}")) refuse("\\g{ without }", offset);
-        return back_reference(reference_by_number(number, offset), offset);
+        return back_reference(groups_.by_number(number, offset), offset);
     }
 
     Node escape(size_t offset) {
@@ -420,9 +311,9 @@ private:
             size_t end = at_;
             const uint64_t number = decimal(text_, end);
             // PCRE: one digit is a group; more are one if there are that many before here, else octal.
-            if (number < 10 || c >= '8' || number <= groups_) {
+            if (number < 10 || c >= '8' || number <= groups_.groups()) {
                 at_ = end;
-                return back_reference(reference_by_number(number, offset), offset);
+                return back_reference(groups_.by_number(number, offset), offset);
             }
         }
         if (const auto set = escape_class(c)) {
@@ -452,44 +343,18 @@ private:
         return make_set(options_.caseless ? both_cases(set) : set, offset);
     }
 
-    /// \R is (?>\r\n|[\n-\r\x85]).
-    static Node any_line_end(size_t offset) {
-        Node pair = make(Kind::sequence, offset);
-        pair.children.push_back(make_set(one_byte('\r'), offset));
-        pair.children.push_back(make_set(one_byte('\n'), offset));
-        Node either = make(Kind::alternatives, offset);
-        either.children.push_back(std::move(pair));
-        either.children.push_back(make_set(*escape_class('v'), offset));
-        return wrap(Kind::atomic, std::move(either), offset);
-    }
-
     std::string_view text_;
     Options options_;
     size_t at_ = 0;
     bool quoting_ = false;  ///< between \Q and \E
-    uint32_t groups_ = 0;
-    std::map<std::string, uint32_t> names_;
-    std::vector<std::pair<uint32_t, size_t>> referenced_;           ///< group, where
-    std::vector<std::pair<std::string, size_t>> named_references_;  ///< name, where
+    GroupReferences groups_;
 };
 
 }  // namespace
 
 Parsed parse_pattern(std::string_view pattern, std::string_view flags) {
-    Options options;
-    bool anchored = false;
-    for (char flag : flags) {
-        switch (flag) {
-            case 'i': options.caseless = true; break;
-            case 'm': options.lines = true; break;
-            case 's': options.dot_all = true; break;
-            case 'x': options.extended = true; break;
-            case 'E': options.end_only = true; break;
-            case 'G': options.lazy = true; break;
-            case 'A': anchored = true; break;
-            default: throw Refusal{"flag " + std::string(1, flag) + " is not one of imsxAEG", pattern.size()};
-        }
-    }
+    bool anchored;
+    const Options options = options_of(flags, pattern.size(), anchored);
     Parsed parsed = Parser(pattern, options).parse();
     parsed.anchored = anchored;
     return parsed;
