@@ -10,7 +10,7 @@ endforeach()
 string(SHA256 digest "${all}")
 string(SUBSTRING ${digest} 0 16 digest)
 file(CONFIGURE OUTPUT ${OUT} @ONLY CONTENT [=[
-#include <string>
+#include <version>
 #if defined(_LIBCPP_VERSION)
 #define MILLRACE_LIBRARY "libc++"
 #elif defined(_GLIBCXX_USE_CXX11_ABI) && _GLIBCXX_USE_CXX11_ABI

@@ -28,7 +28,7 @@ _millrace() {
         --layout) mapfile -t COMPREPLY < <(compgen -W "buffers contiguous" -- "$current"); return ;;
         --restore) mapfile -t COMPREPLY < <(compgen -W "auto all headers nothing" -- "$current"); return ;;
         --data) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
-        --verdicts | --timeline | --nf | --trace | --config | --replay) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+        --verdicts | --timeline | --nf | --trace | --config | --replay | --test | --run) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
         --fields) mapfile -t COMPREPLY < <(compgen -W "5 12" -- "$current"); return ;;
         -n | --rules | -c | --classes | --full | --overlap | --seed | --packets) return ;;
         --cores | --for | --batches | -w | --workers | --chain | --sizes | --warm-up | --max-batch | --max-delay | --burst | --buffers | --patterns) return ;;
@@ -44,7 +44,9 @@ _millrace() {
         explain) options+=" --device --output --workers" ;;
         doctor) options+=" --json" ;;
         profile) options+=" --device --for --json" ;;
-        nf) [[ $sub == check ]] && options+=" --architecture" ;;
+        nf)
+            [[ $sub == check ]] && options+=" --architecture"
+            [[ $sub == watch ]] && options+=" --test --run --device" ;;
         bench)
             case $sub in
                 rules) options+=" --rules --classes --full --overlap --fields --seed --output --trace --packets --measure --figures --device"
@@ -66,12 +68,12 @@ _millrace() {
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
     elif [[ $command == nf ]]; then
         if [[ -z $sub ]]; then
-            mapfile -t COMPREPLY < <(compgen -W "list show test check" -- "$current")
+            mapfile -t COMPREPLY < <(compgen -W "list show test check watch" -- "$current")
         elif [[ $sub == show ]]; then
             local names
             names=$("${COMP_WORDS[0]}" nf list 2> /dev/null | tail -n +2 | cut -d' ' -f1)
             mapfile -t COMPREPLY < <(compgen -W "$names" -- "$current")
-        elif [[ $sub == test || $sub == check ]]; then
+        elif [[ $sub == test || $sub == check || $sub == watch ]]; then
             mapfile -t COMPREPLY < <(compgen -f -- "$current")
         fi
     elif [[ $command == bench ]]; then

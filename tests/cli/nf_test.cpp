@@ -109,5 +109,25 @@ TEST(NfCheck, TellsWhatOnlyAGpusCompilerRefuses) {
     EXPECT_NE(refused.err.find("refused/device.hpp(20): error"), std::string::npos) << refused.err;
 }
 
+TEST(NfWatch, RefusesWhatItCanDoNothingWith) {
+    const TestFolder folder;
+    const std::string table = source_path("examples/nf-ttl-guard/golden.yaml");
+    const Ended idle = run_program({"nf", "watch", plugin_path("ttl-guard.so")});
+    EXPECT_EQ(idle.status, 2);
+    EXPECT_NE(idle.err.find("--test or --run"), std::string::npos) << idle.err;
+    EXPECT_EQ(run_program({"nf", "watch", plugin_path("ttl-guard.so"), "--test", "none.yaml"}).status, 2);
+    EXPECT_EQ(run_program({"nf", "watch", plugin_path("ttl-guard.so"), "--test", table, "-d", "sim"}).status, 2);
+
+    const Ended lost = run_program({"nf", "watch", folder.path("ttl-guard.so"), "--test", table});
+    EXPECT_EQ(lost.status, 1);
+    EXPECT_NE(lost.err.find("lies in no folder that CMake builds in"), std::string::npos) << lost.err;
+
+    folder.write("CMakeCache.txt",
+                 "CMAKE_COMMAND:INTERNAL=/usr/bin/cmake\nCMAKE_HOME_DIRECTORY:INTERNAL=" + folder.path() + "\n");
+    const Ended mixed = run_program({"nf", "watch", folder.path("ttl-guard.so"), "--test", table});
+    EXPECT_EQ(mixed.status, 1);
+    EXPECT_NE(mixed.err.find("holds sources and build together"), std::string::npos) << mixed.err;
+}
+
 }  // namespace
 }  // namespace millrace::test

@@ -1,5 +1,7 @@
 #include "millrace/base/config.hpp"
 
+#include <yaml-cpp/yaml.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -30,6 +32,12 @@ std::optional<std::pair<double, std::string>> number_and_unit(const std::string&
 
 }  // namespace
 
+struct Config::Value {
+    YAML::Node node;
+    std::shared_ptr<const std::string> file;
+    YAML::Mark mark;  ///< of the key when the value is null and has no place of its own
+};
+
 Config Config::load(const std::string& path) { return parse(read_file(path, {}, kMaxYamlBytes), path); }
 
 Config Config::parse(const std::string& text, const std::string& file) {
@@ -37,7 +45,7 @@ Config Config::parse(const std::string& text, const std::string& file) {
     try {
         check_yaml(text, file);
         YAML::Node node = YAML::Load(text);
-        return Config(node, name, node.Mark());
+        return Config(std::make_shared<const Value>(node, name, node.Mark()));
     } catch (const YAML::Exception& e) {
         throw ConfigError(
             Diagnostic{{file, static_cast<uint32_t>(e.mark.line + 1), static_cast<uint32_t>(e.mark.column + 1)},
@@ -47,10 +55,11 @@ Config Config::parse(const std::string& text, const std::string& file) {
 }
 
 Location Config::where() const {
-    const YAML::Mark own = node_.IsDefined() ? node_.Mark() : YAML::Mark::null_mark();
-    const YAML::Mark& mark = own.is_null() || node_.IsNull() ? mark_ : own;
-    if (mark.is_null()) return {*file_, 1, 1};
-    return {*file_, static_cast<uint32_t>(mark.line + 1), static_cast<uint32_t>(mark.column + 1)};
+    const YAML::Node& node = value_->node;
+    const YAML::Mark own = node.IsDefined() ? node.Mark() : YAML::Mark::null_mark();
+    const YAML::Mark& mark = own.is_null() || node.IsNull() ? value_->mark : own;
+    if (mark.is_null()) return {*value_->file, 1, 1};
+    return {*value_->file, static_cast<uint32_t>(mark.line + 1), static_cast<uint32_t>(mark.column + 1)};
 }
 
 Diagnostic Config::diagnostic(const std::string& message, const std::string& hint) const {
@@ -59,6 +68,11 @@ Diagnostic Config::diagnostic(const std::string& message, const std::string& hin
 void Config::fail(const std::string& message, const std::string& hint) const {
     throw ConfigError(diagnostic(message, hint));
 }
+
+bool Config::is_map() const { return value_->node.IsMap(); }
+bool Config::is_list() const { return value_->node.IsSequence(); }
+bool Config::is_scalar() const { return value_->node.IsScalar(); }
+bool Config::is_null() const { return value_->node.IsNull() || !value_->node.IsDefined(); }
 
 bool Config::has(const std::string& key) const { return find(key).has_value(); }
 
@@ -79,11 +93,12 @@ std::vector<std::pair<Config, Config>> Config::entries() const {
     if (!is_map()) fail("a map ('key: value' lines) is wanted here");
     std::vector<std::pair<Config, Config>> result;
     std::set<std::string> seen;
-    for (const auto& entry : node_) {
+    for (const auto& entry : value_->node) {
         // YAML reads a bare `null` as nothing; where it is a key (a port's kind) it is a word.
-        Config key(entry.first.IsNull() ? YAML::Node("null") : YAML::Node(entry.first), file_, entry.first.Mark());
+        Config key(std::make_shared<const Value>(entry.first.IsNull() ? YAML::Node("null") : YAML::Node(entry.first),
+                                                 value_->file, entry.first.Mark()));
         if (!seen.insert(key.text()).second) key.fail("'" + key.text() + "' is given twice", "keep one of them");
-        Config value(entry.second, file_, entry.first.Mark());
+        Config value(std::make_shared<const Value>(entry.second, value_->file, entry.first.Mark()));
         result.emplace_back(std::move(key), std::move(value));
     }
     return result;
@@ -105,15 +120,16 @@ std::vector<Config> Config::items() const {
     if (is_null()) fail("a value is missing here", "give one, write [] for none, or take the line out");
     if (!is_list()) return {*this};
     std::vector<Config> result;
-    for (const auto& element : node_) result.push_back(Config(element, file_, element.Mark()));
+    for (const auto& element : value_->node)
+        result.push_back(Config(std::make_shared<const Value>(element, value_->file, element.Mark())));
     return result;
 }
 
-std::string Config::written() const { return YAML::Dump(node_); }
+std::string Config::written() const { return YAML::Dump(value_->node); }
 
 std::string Config::text() const {
     if (!is_scalar()) fail(is_null() ? "a value is missing here" : "a single value is wanted here");
-    return node_.Scalar();
+    return value_->node.Scalar();
 }
 
 bool Config::boolean() const {
@@ -186,7 +202,7 @@ std::array<uint8_t, 6> Config::mac() const {
 
 std::string Config::path() const {
     if (text().empty()) fail("a file name is missing here");
-    const std::string path = resolve_path(text(), *file_);
+    const std::string path = resolve_path(text(), *value_->file);
     FileLedger::note_here(FileLedger::Use::read, path, where());
     return path;
 }

@@ -1,9 +1,9 @@
 // Reading YAML with the position of everything that was read.
 #pragma once
 
-#include <yaml-cpp/yaml.h>
-
+#include <array>
 #include <chrono>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -28,11 +28,11 @@ public:
     [[noreturn]] void fail(const std::string& message, const std::string& hint = {}) const;
     Diagnostic diagnostic(const std::string& message, const std::string& hint = {}) const;
 
-    bool is_map() const { return node_.IsMap(); }
-    bool is_list() const { return node_.IsSequence(); }
-    bool is_scalar() const { return node_.IsScalar(); }
+    bool is_map() const;
+    bool is_list() const;
+    bool is_scalar() const;
     /// `key:` with nothing behind it.
-    bool is_null() const { return node_.IsNull() || !node_.IsDefined(); }
+    bool is_null() const;
 
     /// Written as YAML again, without comments: equal for equal values.
     std::string written() const;
@@ -75,11 +75,11 @@ public:
                        int64_t most = std::numeric_limits<int64_t>::max()) const;
 
 private:
-    Config(const YAML::Node& node, std::shared_ptr<const std::string> file, YAML::Mark mark)
-        : node_(node), file_(std::move(file)), mark_(mark) {}
-    YAML::Node node_;
-    std::shared_ptr<const std::string> file_;
-    YAML::Mark mark_;  // of the key when the value is null and has no place of its own
+    /// What the YAML library makes of it. Its headers stay out of this one, which every network function includes: they
+    /// take a compiler longer than most functions do.
+    struct Value;
+    explicit Config(std::shared_ptr<const Value> value) : value_(std::move(value)) {}
+    std::shared_ptr<const Value> value_;
 };
 
 }  // namespace millrace

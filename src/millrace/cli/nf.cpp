@@ -12,6 +12,7 @@
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/scratch_folder.hpp"
 #include "millrace/cli/table.hpp"
+#include "millrace/cli/watch/nf_watch.hpp"
 #include "millrace/device/cuda/compiler.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/nf/plugin.hpp"
@@ -106,6 +107,33 @@ int check(const std::string& name, const std::string& architecture) {
     return kOk;
 }
 
+void add_watch(CLI::App& nf, int& status) {
+    CLI::App* command = nf.add_subcommand(
+        "watch", "Build a plugin whenever its sources change; test it, and bring it into a running chain");
+    const auto arguments = std::make_shared<WatchArguments>();
+    command->add_option("plugin", arguments->plugin, "A plugin's file in its CMake build folder; need not be there yet")
+        ->required()
+        ->type_name("PLUGIN.so");
+    command->add_option("--test", arguments->table, "Run it over this table of golden packets, as 'nf test' does")
+        ->check(CLI::ExistingFile)
+        ->type_name("GOLDEN.yaml");
+    command
+        ->add_option("--run", arguments->configuration,
+                     "Run this configuration, and have it take in each build that passes")
+        ->check(CLI::ExistingFile)
+        ->type_name("CHAIN.yaml");
+    command->add_option("-d,--device", arguments->device, "Of --run: on this device, whatever the file says")
+        ->check(device_check())
+        ->type_name("DEVICE");
+    command->footer("SIGINT and SIGTERM end it, and the chain in order.");
+    command->callback([arguments, &status] {
+        if (arguments->table.empty() && arguments->configuration.empty()) throw CLI::RequiredError("--test or --run");
+        if (arguments->configuration.empty() && !arguments->device.empty())
+            throw CLI::ValidationError("--device", "goes with --run");
+        status = watch_nf(*arguments);
+    });
+}
+
 }  // namespace
 
 void add_nf(CLI::App& app, int& status) {
@@ -140,6 +168,7 @@ void add_nf(CLI::App& app, int& status) {
         ->capture_default_str();
     compile->callback([name, architecture, &status] { status = check(*name, *architecture); });
     golden->callback([name, table, &status] { status = test(*name, *table); });
+    add_watch(*command, status);
 }
 
 }  // namespace millrace::cli

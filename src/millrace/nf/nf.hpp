@@ -216,8 +216,9 @@ void register_type(Type type);
 const Type* find_type(std::string_view name);
 std::vector<const Type*> all_types();
 
-/// A source file that device code may include, embedded at build time. By its #include name.
-void register_device_source(std::string include_name, std::string_view text);
+/// A source file that device code may include, embedded at build time: its #include name, and where its text lies. The
+/// sources that cmake/MillraceNf.cmake makes declare this by themselves.
+void register_device_source(const char* include_name, const char* begin, const char* end);
 /// Among a plugin's own, if there are any, then the program's. Null when there is none of that name.
 const std::string_view* find_device_source(std::string_view include_name, const DeviceSources* own = nullptr);
 

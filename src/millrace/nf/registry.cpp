@@ -44,9 +44,9 @@ std::vector<const Type*> all_built_in() {
     return result;
 }
 
-void register_device_source(std::string include_name, std::string_view text) {
+void register_device_source(const char* include_name, const char* begin, const char* end) {
     DeviceSources& sources = of_plugin != nullptr ? of_plugin->sources : device_sources();
-    sources.insert_or_assign(std::move(include_name), text);
+    sources.insert_or_assign(include_name, std::string_view(begin, static_cast<size_t>(end - begin)));
 }
 
 const std::string_view* find_device_source(std::string_view include_name, const DeviceSources* own) {
