@@ -69,6 +69,15 @@ if [[ $device == sim ]]; then
     "$millrace" run checked.yaml --checked -d cpu > said 2>&1 && fail "--checked goes with cpu"
     grep -q -- "--checked: runs chains on sim, and not on cpu" said || fail "it does not say why not"
     "$millrace" run checked.yaml --checked -w 2 > said 2>&1 && fail "--checked goes with two workers"
+    # The check gets to the loop before the chain does.
+    chain "loops: true" 20 > checked.yaml
+    "$millrace" run checked.yaml --checked > said 2>&1 &
+    running=$!
+    await_loop $running
+    kill -INT $running
+    await "'probe' of chain 'x' has not come back"
+    wait $running
+    [[ $? -eq 1 ]] || fail "a loop without an end does not fail a checked run"
 fi
 
 # A first signal asks for an end in order; the process ends, naming the function, although that never comes back.

@@ -13,13 +13,20 @@ std::shared_ptr<device::Device> CheckedRun::device() {
 void CheckedRun::look(const chain::Program& program, uint16_t index, const Packet& packet) {
     const std::lock_guard lock(mutex_);
     const chain::Node& node = program.nodes[index];
-    DeclarationCheck& check = checks_.try_emplace(&node, *node.type, *node.nf).first->second;
+    const chain::Program& chain = program.parts.empty() ? program : *program.parts[program.chain_of_node[index]].chain;
+    const std::pair<std::string, std::string> names{chain.name, node.name};
+    auto at = checks_.find(names);
+    if (at == checks_.end()) at = checks_.emplace(names, Checked{node.nf, {*node.type, *node.nf}}).first;
+    auto& [nf, check] = at->second;
+    if (nf != node.nf) {
+        check.follow(*node.nf);
+        nf = node.nf;
+    }
     const Frame frame(packet.data(), packet.data() + packet.length());
     const size_t written = writer_ == nullptr ? 0 : writer_->written_records();
     ++packets_;
     const std::vector<Undeclared> found = check.check({frame}, packet.in_port(), written);
     if (found.empty()) return;
-    const chain::Program& chain = program.parts.empty() ? program : *program.parts[program.chain_of_node[index]].chain;
     for (const Undeclared& one : found)
         findings_.push_back(
             {node.where, "'" + node.name + "' of chain '" + chain.name + "': " + one.message + " (" + capture_ + ")",

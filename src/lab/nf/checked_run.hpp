@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lab/nf/declared.hpp"
@@ -36,7 +37,12 @@ private:
 
     const std::string capture_;
     std::mutex mutex_;
-    std::map<const chain::Node*, DeclarationCheck> checks_;
+    /// A node of a chain, which changes may give another generation of its function.
+    struct Checked {
+        std::shared_ptr<nf::NetworkFunction> nf;
+        DeclarationCheck check;
+    };
+    std::map<std::pair<std::string, std::string>, Checked> checks_;  // by the names of chain and node
     std::unique_ptr<io::CaptureWriter> writer_;
     std::vector<Diagnostic> findings_;
     uint64_t packets_ = 0;

@@ -52,11 +52,11 @@ struct DeclarationCheck::Result {
 
 DeclarationCheck::Result DeclarationCheck::run(const Frame& frame, const Layers& layers, uint16_t in_port,
                                                unsigned lanes, uint8_t fill) {
-    const nf::Growth growth = nf_.growth({type_.head_growth, type_.tail_growth});
+    const nf::Growth growth = nf_->growth({type_.head_growth, type_.tail_growth});
     // One that moves no end has rooms, too: what it writes there is seen.
-    const bool grows = nf_.writes(type_.writes).overlaps(field::length);
+    const bool grows = nf_->writes(type_.writes).overlaps(field::length);
     PacketArena arena(grows ? growth.head : 64, grows ? growth.tail : 64, fill);
-    std::vector<Event> events(std::max<size_t>(nf_.most_events(), 1));
+    std::vector<Event> events(std::max<size_t>(nf_->most_events(), 1));
     std::vector<LeftEvents> left(1);
     EventBuffer buffer;
     buffer.events = events.data();
@@ -70,7 +70,7 @@ DeclarationCheck::Result DeclarationCheck::run(const Frame& frame, const Layers&
     packet.set_events(&buffer, 0);
     const uint32_t headroom = packet.headroom();
     std::vector<Decision> decisions(1);
-    run_device_half(type_, nf_.image().tables(), lanes, arena, decisions);
+    run_device_half(type_, nf_->image().tables(), lanes, arena, decisions);
     Result result;
     result.decision = decisions[0];
     result.out_port = packet.out_port();
@@ -115,9 +115,9 @@ void DeclarationCheck::tell(Kind kind, uint32_t field, size_t number) {
 
 void DeclarationCheck::check_reads(const Frame& frame, const Layers& layers, uint16_t in_port, unsigned lanes,
                                    size_t number, const Result& base) {
-    const Fields reads = nf_.reads(type_.reads), writes = nf_.writes(type_.writes);
+    const Fields reads = nf_->reads(type_.reads), writes = nf_->writes(type_.writes);
     const std::vector<Fields> map = fields_of_bytes(frame, layers);
-    const KeptState state(nf_.image());
+    const KeptState state(nf_->image());
     for (uint32_t bit = 0; bit < kFieldCount; ++bit) {
         const Fields one{1u << bit};
         if (reads.overlaps(one)) continue;
@@ -151,8 +151,8 @@ void DeclarationCheck::check_reads(const Frame& frame, const Layers& layers, uin
 
 void DeclarationCheck::check_packet(const Frame& frame, const Layers& layers, uint16_t in_port, unsigned lanes,
                                     size_t number) {
-    const Fields writes = nf_.writes(type_.writes);
-    const KeptState state(nf_.image());
+    const Fields writes = nf_->writes(type_.writes);
+    const KeptState state(nf_->image());
     const Result base = run(frame, layers, in_port, lanes, kFill);
     state.put_back();
     if (base.decision.outcome >= type_.outcomes.size()) tell(Kind::outcome, base.decision.outcome, number);

@@ -24,7 +24,9 @@ struct Undeclared {
 /// written where its bytes change. So a read is found only where a packet makes it matter.
 class DeclarationCheck {
 public:
-    DeclarationCheck(const nf::Type& type, nf::NetworkFunction& nf) : type_(type), nf_(nf) {}
+    DeclarationCheck(const nf::Type& type, nf::NetworkFunction& nf) : type_(type), nf_(&nf) {}
+    /// Goes on with the same function's next generation: what was told stays told.
+    void follow(nf::NetworkFunction& nf) { nf_ = &nf; }
     /// Runs each frame alone; leaves the NF's state as it was. Tells of each field once, in all calls together. The
     /// first frame is called packet `first`, from 0.
     std::vector<Undeclared> check(const std::vector<Frame>& frames, uint16_t in_port, size_t first = 0);
@@ -39,7 +41,7 @@ private:
     void tell(Kind kind, uint32_t field, size_t number);
 
     const nf::Type& type_;
-    nf::NetworkFunction& nf_;
+    nf::NetworkFunction* nf_;
     std::set<std::pair<Kind, uint32_t>> told_;
     std::vector<Undeclared> found_;
 };

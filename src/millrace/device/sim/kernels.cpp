@@ -32,9 +32,9 @@ public:
             if (batch_.at[i] != index) continue;
             const chain::Node& node = program_.nodes[index];
             Packet& packet = batch_.packets[i];
+            const Running running(node.name, program_.name);  // a watch may run the function, too
             if (watch_) watch_(program_, index, packet);
             if (node.type->emits_events) packet.set_events(batch_.events, index);
-            const Running running(node.name, program_.name);
             const Decision decision = node.type->process_with(node.lanes)(packet, tables_[index]);
             if (step_.hold_last && index + 1 == step_.last) {
                 batch_.decisions[i] = decision;

@@ -1,0 +1,152 @@
+// The product's own network functions, each made to break one promise: the check of declarations finds all of them.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <set>
+
+#include "lab/nf/golden.hpp"
+#include "lab/packets/field_map.hpp"
+#include "support/data.hpp"
+
+namespace millrace::test {
+namespace {
+
+enum class Mutation : uint8_t { none, read, write, outcome, read_beyond, write_beyond };
+
+/// The function at work, and what it does besides. Device halves are plain functions, so it is one for the program.
+struct Mutant {
+    const nf::Type* original = nullptr;
+    Mutation mutation = Mutation::none;
+    Fields field;  ///< that is read or written
+} mutant;
+
+bool moves_ends(const nf::Type& type) { return type.writes.overlaps(field::length); }
+
+/// A byte of the mutant's field alone, from the packet's first.
+std::optional<size_t> byte_of_field(const Packet& packet) {
+    const Frame frame(packet.data(), packet.data() + packet.length());
+    const std::vector<Fields> map = lab::fields_of_bytes(frame, packet.layers());
+    for (size_t i = 0; i < map.size(); ++i)
+        if (map[i] == mutant.field) return i;
+    return std::nullopt;
+}
+
+/// The first byte that is not the packet's: behind it, or before the room that it may grow into.
+uint8_t& byte_beyond(Packet& packet) {
+    return moves_ends(*mutant.original) ? packet.data()[-1 - static_cast<int64_t>(packet.headroom())]
+                                        : packet.data()[packet.length()];
+}
+
+Decision mutate(Packet& packet, Decision decision) {
+    switch (mutant.mutation) {
+        case Mutation::outcome: decision.outcome = static_cast<uint32_t>(mutant.original->outcomes.size()); break;
+        case Mutation::read_beyond: decision.detail = byte_beyond(packet); break;
+        case Mutation::write_beyond: byte_beyond(packet) = 1; break;
+        default: break;
+    }
+    return decision;
+}
+
+template <unsigned L>
+Decision process(Packet& packet, const void* tables) {
+    const bool reads = mutant.mutation == Mutation::read, writes = mutant.mutation == Mutation::write;
+    const auto at = reads || writes ? byte_of_field(packet) : std::nullopt;
+    const uint8_t seen = at ? packet.data()[*at] : uint8_t{0};
+    Decision decision = mutant.original->process_with(L)(packet, tables);
+    if (at && reads) decision.detail = seen;
+    if (at && writes) packet.data()[*at] ^= 1;
+    return mutant.original->commit == nullptr ? mutate(packet, decision) : decision;
+}
+
+Decision commit(Packet& packet, const void* tables, Decision decision) {
+    return mutate(packet, mutant.original->commit(packet, tables, decision));
+}
+
+/// What the check says of a function over its own golden packets; what the table itself expects is left out.
+std::multiset<std::string> findings(const nf::Type& original, Mutation mutation, Fields field = {}) {
+    mutant = {&original, mutation, field};
+    nf::Type type = original;
+    type.process[0] = process<nf::kLaneCounts[0]>;
+    type.process[1] = process<nf::kLaneCounts[1]>;
+    type.process[2] = process<nf::kLaneCounts[2]>;
+    if (type.commit != nullptr) type.commit = commit;
+    lab::GoldenOptions options;
+    options.engines = {{type.lanes}};
+    options.output_folder = testing::TempDir();
+    options.checked = true;
+    const std::string path = source_path("src/millrace/nf/" + type.name + "/golden.yaml");
+    std::multiset<std::string> found;
+    for (const Diagnostic& failure : lab::run_golden(type, path, options).failures)
+        if (const size_t at = failure.message.find(type.name + ", packet 1: "); at != std::string::npos)
+            found.insert(std::to_string(failure.where.line) + ": " + failure.message.substr(at));
+    return found;
+}
+
+/// Expects that the mutant is found, in words that end so, and each thing once for a packet of the table.
+void expect_found(const nf::Type& type, Mutation mutation, const std::string& words, Fields field = {}) {
+    const auto found = findings(type, mutation, field);
+    size_t so = 0;
+    for (const std::string& one : found) {
+        so += one.ends_with(words) ? 1 : 0;
+        EXPECT_EQ(found.count(one), 1u) << one;
+    }
+    EXPECT_GT(so, 0u) << type.name << ": nothing says '" << words << "' of " << found.size() << " findings";
+}
+
+class Mutants : public testing::TestWithParam<std::string> {
+protected:
+    const nf::Type& type() const { return *nf::find_type(GetParam()); }
+    /// Finds the mutants for the first three fields that are not `declared`. All may be; and who moves an end of the
+    /// frame has all of it.
+    void expect_all_found(Mutation mutation, Fields declared, const std::string& verb) const {
+        if (moves_ends(type())) return;
+        unsigned tried = 0;
+        for (unsigned bit = 0; bit < kFieldCount && tried < 3; ++bit) {
+            if ((declared | field::length).overlaps({1u << bit})) continue;
+            ++tried;
+            expect_found(type(), mutation, "it " + verb + " " + kFieldNames[bit] + " and does not declare it",
+                         {1u << bit});
+        }
+        EXPECT_TRUE(tried > 0 || declared.contains(field::everything)) << "nothing was tried";
+    }
+};
+
+TEST_P(Mutants, ThatBreakNoPromiseAreLeftAlone) {
+    for (const std::string& one : findings(type(), Mutation::none)) ADD_FAILURE() << one;
+}
+
+TEST_P(Mutants, ThatReadAFieldAreFound) { expect_all_found(Mutation::read, type().reads, "reads"); }
+
+TEST_P(Mutants, ThatWriteAFieldAreFound) { expect_all_found(Mutation::write, type().writes, "writes"); }
+
+TEST_P(Mutants, ThatDecideWhatIsNotDeclaredAreFound) {
+    expect_found(type(), Mutation::outcome,
+                 "outcome " + std::to_string(type().outcomes.size()) + " is not declared");
+}
+
+TEST_P(Mutants, ThatLeaveThePacketAreFound) {
+#if defined(__SANITIZE_ADDRESS__)
+    if (moves_ends(type())) GTEST_SKIP() << "the sanitizer itself ends a program that leaves a frame's rooms";
+#endif
+    expect_found(type(), Mutation::read_beyond, "what it does depends on bytes beyond the packet");
+    expect_found(type(), Mutation::write_beyond, "it writes beyond the packet");
+}
+
+TEST(MutantSwitch, ThatTouchesWhatNoneOfItsFlowsDoesIsFound) {
+    const nf::Type& type = *nf::find_type("switch");
+    expect_found(type, Mutation::read, "it reads ip.id and does not declare it", field::ip_id);
+    expect_found(type, Mutation::write, "it writes ip.id and does not declare it", field::ip_id);
+}
+
+std::vector<std::string> shipped() {
+    std::vector<std::string> names;
+    for (const nf::Type* type : nf::all_types())
+        if (type->device_header.starts_with("millrace/")) names.push_back(type->name);
+    return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(OfShippedFunctions, Mutants, testing::ValuesIn(shipped()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace millrace::test
