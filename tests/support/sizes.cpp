@@ -1,0 +1,142 @@
+#include "support/sizes.hpp"
+
+#include "support/data.hpp"
+
+namespace millrace::test {
+namespace {
+
+/// What a /24 of 10.0.0.0/8 stands for in tables that are made up: entry `i`.
+uint32_t network(size_t i) { return ipv4("10.0.0.0") + static_cast<uint32_t>(i << 8); }
+
+std::string network_text(size_t i) {
+    const uint32_t at = network(i);
+    return std::to_string(at >> 24) + "." + std::to_string(at >> 16 & 255) + "." + std::to_string(at >> 8 & 255) +
+           ".0/24";
+}
+
+/// Texts of entries 0 to n - 1 as a YAML list.
+template <class Text>
+std::string list_of(size_t n, const Text& text) {
+    std::string list = "[";
+    for (size_t i = 0; i < n; ++i) list += (i > 0 ? ", " : "") + text(i);
+    return list + "]";
+}
+
+/// The tables, and packets for their entries: `aimed(i)` is for entry `i`.
+template <class AimedAt>
+SizedTables tables_of(size_t n, std::string nfs, const AimedAt& aimed) {
+    SizedTables tables;
+    tables.nfs = std::move(nfs);
+    if (n == 0) return tables;
+    tables.first = {aimed(0)};
+    tables.middle = {aimed(n / 2)};
+    tables.last = {aimed(n - 1)};
+    Rng rng(n);
+    for (int i = 0; i < 200; ++i) tables.others.push_back(aimed(rng() % n).frame);
+    return tables;
+}
+
+SizedTables firewall(size_t n) {
+    const auto rule = [](size_t i) {
+        return (i % 2 == 0 ? "deny udp from any to " : "permit udp from any to ") + network_text(i) + " port 7";
+    };
+    return tables_of(n, "[firewall: {default: permit, rules: " + list_of(n, rule) + "}]", [](size_t i) {
+        return Aimed{frame_to(network(i) + 1), i % 2 == 0 ? "deny" : "permit", static_cast<uint32_t>(i)};
+    });
+}
+
+SizedTables nids(size_t n) {
+    const auto word = [](size_t i) { return "entry " + std::to_string(i) + ";"; };
+    const auto rule = [](size_t i) {
+        return (i % 2 == 0 ? "'drop" : "'alert") +
+               std::string(R"( udp any any -> any any (msg:"an entry"; content:"entry )") + std::to_string(i) +
+               R"(|3b|"; sid:)" + std::to_string(i + 1) + ";)'";
+    };
+    return tables_of(n, "[nids: {mode: ips, rule: " + list_of(n, rule) + "}]", [&](size_t i) {
+        return Aimed{frame_to(network(i), word(i)), i % 2 == 0 ? "block" : "alert", static_cast<uint32_t>(i)};
+    });
+}
+
+SizedTables router(size_t n) {
+    // The next hop tells the entry.
+    const auto hop = [n](size_t i) { return i == 0 ? 1u : i == n - 1 ? 3u : i == n / 2 ? 2u : 0u; };
+    const auto route = [&](size_t i) {
+        return "{prefix: " + network_text(i) + ", via: h" + std::to_string(hop(i)) + "}";
+    };
+    return tables_of(n,
+                     "[router: {next-hops: {h0: {mac: \"02:00:00:00:00:0a\"}, h1: {port: third}, h2: {port: out}, h3: "
+                     "{}}, routes: " +
+                         list_of(n, route) + "}]",
+                     [&](size_t i) { return Aimed{frame_to(network(i) + 1), "forward", hop(i)}; });
+}
+
+SizedTables ipsec(size_t n) {
+    const auto sa = [](size_t i) {
+        return "{name: t" + std::to_string(i) + ", direction: out, spi: " + std::to_string(0x1000 + i) +
+               ", local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-128-ctr, key: 7e24067817fae0d743d6ce1f325" +
+               std::to_string(10000 + i) +
+               R"(, nonce: "006cb6db", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98})";
+    };
+    const auto policy = [](size_t i) {
+        return "{dst: " + network_text(i) + ", action: protect, sa: t" + std::to_string(i) + "}";
+    };
+    return tables_of(n,
+                     "[ipsec: {sa-slots: 10000, default: bypass, sas: " + list_of(n, sa) +
+                         ", policies: " + list_of(n, policy) + "}]",
+                     [](size_t i) { return Aimed{frame_to(network(i) + 1), "protected", static_cast<uint32_t>(i)}; });
+}
+
+SizedTables openflow_switch(size_t n) {
+    const auto flow = [](size_t i) {
+        return "\"udp,nw_dst=" + network_text(i) + (i % 2 == 0 ? ",actions=output:2\"" : ",actions=dec_ttl,output:3\"");
+    };
+    return tables_of(n, "[switch: {flows: " + list_of(n, flow) + "}]",
+                     [](size_t i) { return Aimed{frame_to(network(i) + 1), "forward", static_cast<uint32_t>(i)}; });
+}
+
+SizedTables mirror() { return {.nfs = "[mirror]", .first = {}, .middle = {}, .last = {}, .others = {}}; }
+
+std::vector<SizedNf> all_sizes() {
+    std::vector<SizedNf> all{{"mirror", "usual", "", mirror}};
+    const auto add = [&](const std::string& nf, SizedTables (*make)(size_t), size_t usual, SizedNf largest) {
+        for (const auto& [size, n] : {std::pair{"0", size_t{0}}, {"1", 1}, {"usual", usual}, {"1000", 1000}})
+            if (why_not_sized(nf, size).empty()) all.push_back({nf, size, "", [make, n] { return make(n); }});
+        largest.nf = nf;
+        largest.size = "largest";
+        all.push_back(std::move(largest));
+    };
+    const auto published = [](const std::string& data, SizedTables (*make)(const std::string&)) {
+        return SizedNf{"", "", data, [data, make] { return make(data_path(data)); }};
+    };
+    add("firewall", firewall, 50, published("classbench/large/acl1_100k.xz", published_firewall));
+    add("nids", nids, 50, published("ids-rules/et-open-2025", published_nids));
+    add("router", router, 20, published("routes/full-table-2025_v4v6_prefixes.txt.xz", published_router));
+    // Nobody has published tunnels. Ten thousand are what a large gateway has.
+    add("ipsec", ipsec, 16, {"", "", "", [] { return ipsec(10000); }});
+    add("switch", openflow_switch, 50, published("openflow/of1_10000.flows.xz", published_switch));
+    return all;
+}
+
+}  // namespace
+
+Frame frame_to(uint32_t address, std::string_view payload) {
+    PacketSpec spec;
+    spec.ipv4.emplace();
+    spec.ipv4->src = ipv4("192.0.2.7");
+    spec.ipv4->dst = address;
+    spec.udp = {.src = 1000, .dst = 7, .length = {}, .checksum = {}};
+    spec.payload = bytes_of(payload);
+    return build(spec);
+}
+
+const std::vector<SizedNf>& sized_nfs() {
+    static const std::vector<SizedNf> all = all_sizes();
+    return all;
+}
+
+std::string why_not_sized(const std::string& nf, const std::string& size) {
+    if (nf == "mirror" && size != "usual") return "it has no tables";
+    return "";
+}
+
+}  // namespace millrace::test
