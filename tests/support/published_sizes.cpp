@@ -132,7 +132,16 @@ SizedTables published_router(const std::string& file) {
     SizedTables tables;
     std::string routes = "{file: \"" + file + "\", via: other}";
     Rng rng(1);
+    const auto is_within = [](const Prefix& inner, const Prefix& outer) {
+        const auto bit = [](const Prefix& prefix, unsigned at) { return prefix.bytes[at / 8] >> (7 - at % 8) & 1; };
+        unsigned same = 0;
+        while (same < outer.length && bit(inner, same) == bit(outer, same)) ++same;
+        return inner.ipv6 == outer.ipv6 && inner.length > outer.length && same == outer.length;
+    };
     const auto lead = [&](size_t at, const std::string& hop, uint32_t number, std::vector<Aimed>& aimed) {
+        // Longer prefixes, which follow it, may leave nothing to one: the next one that has no such is taken.
+        while (at + 1 < lines.size() && is_within(parse_prefix(lines[at + 1]).value(), parse_prefix(lines[at]).value()))
+            ++at;
         routes += ", {prefix: \"" + lines[at] + "\", via: " + hop + "}";
         const Prefix prefix = parse_prefix(lines[at]).value();
         for (size_t i = 0; i < kAround; ++i) aimed.push_back({frame_to(prefix, rng), "forward", number});
