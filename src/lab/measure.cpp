@@ -24,7 +24,7 @@ exec::RuntimeOptions runtime_options(const RunOptions& options) {
     exec::RuntimeOptions result;
     result.workers = options.workers;
     result.cores = options.cores;
-    result.threading = options.threading;
+    set_threading(result, options.threading);
     result.burst = options.burst;
     result.cpu = options.cpu;
     result.offload = options.offload;

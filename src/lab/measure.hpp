@@ -11,6 +11,7 @@
 
 #include "millrace/base/histogram.hpp"
 #include "millrace/exec/report/counters.hpp"
+#include "lab/master_worker.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/io/sink_port.hpp"
 #include "millrace/io/source/source_port.hpp"
@@ -51,7 +52,7 @@ struct Counts {
 struct RunOptions {
     unsigned workers = 1;
     std::vector<unsigned> cores;
-    exec::Threading threading = exec::Threading::full_path;
+    Threading threading = Threading::full_path;
     uint16_t burst = 256;
     exec::CpuOptions cpu;
     exec::OffloadOptions offload;

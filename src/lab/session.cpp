@@ -60,7 +60,7 @@ double Result::cycles_per_packet() const {
     const double rate = counts.packet_rate();
     const bool calls = point.device != "cpu" && point.run.offload.calls_by_thread;
     const auto threads = static_cast<double>(point.run.workers +
-                                             (point.run.threading == exec::Threading::master_worker ? 1 : 0) +
+                                             (point.run.threading == Threading::master_worker ? 1 : 0) +
                                              (calls ? parse_device_names(point.device).devices.size() : 0));
     return rate > 0 ? threads * static_cast<double>(rte_get_tsc_hz()) / rate : 0;
 }
@@ -78,7 +78,7 @@ nlohmann::json Result::json() const {
         {"device", point.device},
         {"engine", ending.engine},
         {"workers", point.run.workers},
-        {"threading", exec::kThreadingNames[static_cast<int>(point.run.threading)]},
+        {"threading", kThreadingNames[static_cast<int>(point.run.threading)]},
         {"traffic", point.traffic.text()},
         {"layout", point.traffic.layout},
         {"restore", point.traffic.restore},

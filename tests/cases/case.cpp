@@ -203,7 +203,7 @@ const std::vector<Variant>& variants() {
         std::vector<Variant> variants = {
             {.name = "cpu, CPU halves"},
             {.name = "cpu, CPU halves, bursts of 3", .burst = 3},
-            {.name = "cpu, CPU halves, with a master", .threading = exec::Threading::master_worker},
+            {.name = "cpu, CPU halves, with a master", .threading = lab::Threading::master_worker},
             {.name = "cpu, device halves, 1 lane", .cpu_halves = false, .lanes = 1},
             {.name = "cpu, device halves, 8 lanes", .cpu_halves = false, .lanes = 8, .burst = 1},
             {.name = "cpu, device halves, 32 lanes", .cpu_halves = false, .lanes = 32},
@@ -220,7 +220,7 @@ const std::vector<Variant>& variants() {
             variants.push_back({.name = device + " and the cpu", .device = device + "+cpu", .burst = 3});
             variants.push_back({.name = device + ", with a master",
                                 .device = device,
-                                .threading = exec::Threading::master_worker,
+                                .threading = lab::Threading::master_worker,
                                 .burst = 3});
         }
         return variants;
@@ -238,7 +238,7 @@ CaseRun run_case(const std::string& folder, const Variant& variant) {
     exec::RuntimeOptions options;
     options.cpu.use_cpu_halves = variant.cpu_halves;
     options.offload.mode = variant.mode;
-    options.threading = variant.threading;
+    lab::set_threading(options, variant.threading);
     options.offload.batch_bytes = size_t{1} << 20;
     options.burst = variant.burst;
     options.devices = open_devices(variant.device);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "lab/master_worker.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "support/packet_builder.hpp"
 
@@ -19,7 +20,7 @@ struct Variant {
     bool cpu_halves = true;
     unsigned lanes = 0;  ///< 0: as each NF prefers
     device::Mode mode = device::Mode::fused;
-    exec::Threading threading = exec::Threading::full_path;
+    lab::Threading threading = lab::Threading::full_path;
     uint16_t burst = 256;  ///< packets asked of a port at once; a few packets give several batches when it is small
 };
 inline void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }

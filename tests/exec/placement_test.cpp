@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "exec/alternating.hpp"
+#include "lab/master_worker.hpp"
 #include "millrace/base/eal.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/report/report.hpp"
@@ -217,11 +218,11 @@ chain::Configuration configuration(const std::string& text, const std::string& d
     return chain::parse_configuration(text, "(shared with the cpu)", options);
 }
 
-class LoadSteps : public testing::TestWithParam<std::tuple<std::string, unsigned, exec::Threading>> {};
+class LoadSteps : public testing::TestWithParam<std::tuple<std::string, unsigned, lab::Threading>> {};
 std::string steps_name(const testing::TestParamInfo<LoadSteps::ParamType>& info) {
     const auto& [device, workers, threading] = info.param;
     return device_test_name({device, info.index}) + "with" + std::to_string(workers) +
-           (threading == exec::Threading::full_path ? "" : "andMaster");
+           (threading == lab::Threading::full_path ? "" : "andMaster");
 }
 
 /// The load goes up and down: both run packets, each packet once, each number once.
@@ -232,7 +233,7 @@ TEST_P(LoadSteps, MoveChainsAndLoseNothing) {
                              std::to_string(getpid()) + ".pcap";
     exec::RuntimeOptions options;
     options.workers = workers;
-    options.threading = threading;
+    lab::set_threading(options, threading);
     options.devices = open_devices(device);
     exec::Runtime runtime(configuration(R"(
 version: 1
@@ -270,11 +271,11 @@ chains:
 
 INSTANTIATE_TEST_SUITE_P(All, LoadSteps,
                          testing::Combine(testing::ValuesIn(offload_devices()), testing::Values(1u, 2u, 4u),
-                                          testing::Values(exec::Threading::full_path, exec::Threading::master_worker)),
+                                          testing::Values(lab::Threading::full_path, lab::Threading::master_worker)),
                          steps_name);
 INSTANTIATE_TEST_SUITE_P(OnPairs, LoadSteps,
                          testing::Combine(testing::ValuesIn(device_pairs()), testing::Values(4u),
-                                          testing::Values(exec::Threading::full_path)),
+                                          testing::Values(lab::Threading::full_path)),
                          steps_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LoadSteps);
 

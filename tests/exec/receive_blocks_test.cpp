@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "exec/alternating.hpp"
+#include "lab/master_worker.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
@@ -197,7 +198,7 @@ struct Setting {
     const char* name;
     const char* device;
     unsigned workers = 1;
-    const char* threading = "full-path";
+    lab::Threading threading = lab::Threading::full_path;
     bool verdicts = false;
 };
 
@@ -218,8 +219,7 @@ protected:
         const std::string base = testing::TempDir() + "/contiguous_" + std::to_string(getpid());
         exec::RuntimeOptions options;
         options.workers = setting.workers;
-        options.threading = setting.threading == std::string("full-path") ? exec::Threading::full_path
-                                                                          : exec::Threading::master_worker;
+        lab::set_threading(options, setting.threading);
         if (setting.verdicts) options.verdict_file = base + ".jsonl";
         options.devices = open_devices(text_of(parse_device_names(setting.device)));
         chain::LoadOptions load;
@@ -298,8 +298,8 @@ INSTANTIATE_TEST_SUITE_P(Settings, SideBySideSource,
                          testing::Values(Setting{"sim", "sim"}, Setting{"sim with two workers", "sim", 2},
                                          Setting{"cpu", "cpu"}, Setting{"sim and cpu", "sim+cpu"},
                                          Setting{"two devices", "sim:0+sim:1", 2},
-                                         Setting{"a master", "sim", 2, "master-worker"},
-                                         Setting{"verdicts", "sim", 1, "full-path", true}),
+                                         Setting{"a master", "sim", 2, lab::Threading::master_worker},
+                                         Setting{"verdicts", "sim", 1, lab::Threading::full_path, true}),
                          [](const auto& info) {
                              std::string name = info.param.name;
                              std::replace(name.begin(), name.end(), ' ', '_');

@@ -13,6 +13,7 @@
 
 #include "exec/contract/played_gpu.hpp"
 #include "exec/contract/watch.hpp"
+#include "lab/master_worker.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
@@ -52,7 +53,7 @@ struct Way {
     std::string device = "cpu";
     bool contiguous = false;
     unsigned workers = 1;
-    exec::Threading threading = exec::Threading::full_path;
+    lab::Threading threading = lab::Threading::full_path;
     device::Mode mode = device::Mode::fused;
     bool cpu_halves = true;
     bool call_thread = false;
@@ -143,7 +144,7 @@ Watched watch(const Chains& chains, const Way& way) {
     count_logs();
     exec::RuntimeOptions options;
     options.workers = way.workers;
-    options.threading = way.threading;
+    lab::set_threading(options, way.threading);
     options.cpu.use_cpu_halves = way.cpu_halves;
     options.offload.mode = way.mode;
     options.offload.calls_by_thread = way.call_thread;
@@ -265,7 +266,7 @@ std::vector<Way> all_ways() {
         {.name = "CpuTwoWorkers", .workers = 2},
         {.name = "CpuOneSendQueue", .workers = 2, .send_queues = 1},
         {.name = "CpuDeviceHalves", .workers = 2, .cpu_halves = false},
-        {.name = "CpuMaster", .workers = 2, .threading = exec::Threading::master_worker},
+        {.name = "CpuMaster", .workers = 2, .threading = lab::Threading::master_worker},
         {.name = "Sim", .device = "sim"},
         {.name = "SimTwoWorkers", .device = "sim", .workers = 2},
         {.name = "SimRuns", .device = "sim", .contiguous = true, .workers = 2},
@@ -277,7 +278,7 @@ std::vector<Way> all_ways() {
          .device = "sim",
          .transfer_in = TransferIn::rows,
          .transfer_out = TransferOut::selective},
-        {.name = "SimMaster", .device = "sim", .workers = 2, .threading = exec::Threading::master_worker},
+        {.name = "SimMaster", .device = "sim", .workers = 2, .threading = lab::Threading::master_worker},
     };
 }
 

@@ -15,7 +15,7 @@ struct Way {
     exec::TransferIn in = exec::TransferIn::automatic;
     exec::TransferOut out = exec::TransferOut::automatic;
     bool whole = false;
-    exec::Threading threading = exec::Threading::full_path;
+    lab::Threading threading = lab::Threading::full_path;
 };
 
 const std::vector<Way> kWays = {
@@ -23,7 +23,7 @@ const std::vector<Way> kWays = {
     {.name = "pipelined", .mode = device::Mode::pipelined},
     {.name = "no sharing", .mode = device::Mode::no_sharing},
     {.name = "persistent", .mode = device::Mode::persistent},
-    {.name = "fused, master-worker", .threading = exec::Threading::master_worker},
+    {.name = "fused, master-worker", .threading = lab::Threading::master_worker},
     {.name = "fused, packed", .in = exec::TransferIn::packed},
     {.name = "fused, rows", .in = exec::TransferIn::rows},
     {.name = "fused, gather", .in = exec::TransferIn::gather},
@@ -37,7 +37,7 @@ const std::vector<Way> kWays = {
 
 /// Ways that differ from the first by their transfers alone.
 bool only_transfers(const Way& way) {
-    return way.mode == device::Mode::fused && way.threading == exec::Threading::full_path;
+    return way.mode == device::Mode::fused && way.threading == lab::Threading::full_path;
 }
 
 /// Throughput of each way, then latency of all at the same load, a share of what the slowest carries; or only the

@@ -9,7 +9,7 @@ namespace millrace::cli {
 void OffloadArguments::add_to(CLI::App& command) {
     command.add_option("--threading", threading, "Whether each worker receives and sends, or a master for all of them")
         ->check(
-            CLI::IsMember(std::vector<std::string>(std::begin(exec::kThreadingNames), std::end(exec::kThreadingNames))))
+            CLI::IsMember(std::vector<std::string>(std::begin(lab::kThreadingNames), std::end(lab::kThreadingNames))))
         ->capture_default_str();
     command.add_option("--mode", mode, "How a device runs the chain")
         ->check(CLI::IsMember(std::vector<std::string>(std::begin(device::kModeNames), std::end(device::kModeNames))))

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "millrace/exec/worker/runtime.hpp"
+#include "lab/master_worker.hpp"
 
 namespace millrace::cli {
 
@@ -18,8 +18,8 @@ struct OffloadArguments {
 
     void add_to(CLI::App& command);
     exec::OffloadOptions options() const;
-    exec::Threading threads() const {
-        return threading == "full-path" ? exec::Threading::full_path : exec::Threading::master_worker;
+    lab::Threading threads() const {
+        return threading == "full-path" ? lab::Threading::full_path : lab::Threading::master_worker;
     }
     exec::CpuOptions cpu_options() const { return {.use_cpu_halves = !device_halves}; }
 };

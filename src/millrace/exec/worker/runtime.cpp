@@ -107,7 +107,7 @@ Runtime::~Runtime() {
 void Runtime::pin_packets() {
     options_.offload.pinned = true;
     // Verdicts are told of packets with mbufs; a master hands those on.
-    const bool takes_blocks = options_.threading == Threading::full_path && options_.verdict_file.empty();
+    const bool takes_blocks = !options_.master && options_.verdict_file.empty();
     options_.offload.blocks = takes_blocks && std::any_of(ports_.begin(), ports_.end(),
                                                           [](const auto& port) { return port->receives_blocks(); });
     for (const auto& device : devices_)
@@ -151,7 +151,7 @@ std::optional<unsigned> Runtime::core(size_t thread) const {
 void Runtime::start() {
     std::vector<Worker*> all;
     for (const auto& worker : workers_) all.push_back(worker.get());
-    if (options_.threading == Threading::master_worker) {
+    if (options_.master) {
         threads_.push_back(start_thread(core(all.size()), [this, all] { run(all); }));
         return;
     }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,19 +22,21 @@ namespace millrace::exec {
 
 class Worker;
 
-/// Who does what. Packets of a flow keep their order either way.
-enum class Threading {
-    full_path,      ///< each worker receives, runs and sends on its own core
-    master_worker,  ///< one thread receives and sends for all workers, which do nothing but run chains
+/// One thread that receives and sends for all workers, which do nothing but run chains.
+struct Master {
+    /// Makes an engine that delivers to a thing of its own.
+    using MakeEngine = std::function<std::unique_ptr<Engine>(Delivery&)>;
+    /// The engine of a worker as the master sees it: one that has the worker's run on a thread of its own, on a core if
+    /// there is one. It delivers on the master's thread.
+    std::function<std::unique_ptr<Engine>(Delivery&, const MakeEngine&, std::optional<unsigned> core)> engine;
 };
-inline constexpr const char* kThreadingNames[] = {"full-path", "master-worker"};
 
 struct RuntimeOptions {
-    unsigned workers = 0;         ///< at least one for each device; 0: as many
-    std::vector<unsigned> cores;  ///< worker i runs on cores[i], a master behind the last; not pinned where there is
-                                  ///< none
-    Threading threading = Threading::full_path;
-    uint16_t burst = 256;  ///< packets asked of a port at once
+    unsigned workers = 0;          ///< at least one for each device; 0: as many
+    std::vector<unsigned> cores;   ///< worker i runs on cores[i], a master behind the last; not pinned where there is
+                                   ///< none
+    std::optional<Master> master;  ///< none: each worker receives, runs and sends on its own core
+    uint16_t burst = 256;          ///< packets asked of a port at once
     CpuOptions cpu;
     OffloadOptions offload;
     std::string verdict_file;                              ///< empty: no verdicts
@@ -45,8 +48,8 @@ struct RuntimeOptions {
     std::function<void(Diagnostic)> warn = [](Diagnostic) {};  ///< told what is odd about ports while they are made
 };
 
-/// Runs chains on workers: each receives, runs and sends on its own core, or has a master receive and send. With
-/// several devices each worker drives one of them. Packets of a flow keep their order because a flow stays on one
+/// Runs chains on workers: each receives, runs and sends on its own core, or has a master receive and send (Master).
+/// With several devices each worker drives one of them. Packets of a flow keep their order because a flow stays on one
 /// queue, a queue on one worker, and engines deliver in order of arrival.
 class Runtime {
 public:

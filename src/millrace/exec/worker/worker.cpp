@@ -4,7 +4,6 @@
 #include <rte_pause.h>
 
 #include "millrace/chain/classified.hpp"
-#include "millrace/exec/hybrid/hand_over_engine.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 
 namespace millrace::exec {
@@ -52,9 +51,7 @@ Worker::Worker(Runtime& runtime, unsigned index)
     const auto make = [&](Delivery& delivery) {
         return make_engine(delivery, *this, device, call_thread, *configuration_, runtime.options_, events_, track);
     };
-    if (runtime.options_.threading == Threading::master_worker)
-        engine_ = std::make_unique<HandOverEngine>(*this, make, runtime.core(index));
-    else engine_ = make(*this);
+    engine_ = runtime.options_.master ? runtime.options_.master->engine(*this, make, runtime.core(index)) : make(*this);
     make_chains_ready();
 }
 
@@ -122,7 +119,7 @@ void Worker::take_generation() {
 /// there is room for few of them and not every worker meets every chain; and a master's engines are its workers'.
 void Worker::make_chains_ready() {
     if (runtime_.options_.offload.mode == device::Mode::persistent) return;
-    if (runtime_.options_.threading == Threading::master_worker) return;
+    if (runtime_.options_.master) return;
     for (const auto& program : chain::programs_of(*configuration_))
         engine_->submit(program,
                         program->classifier != nullptr ? *classified_counters_ : *chain_counters_[program->index],

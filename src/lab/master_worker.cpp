@@ -1,4 +1,4 @@
-#include "millrace/exec/hybrid/hand_over_engine.hpp"
+#include "lab/master_worker.hpp"
 
 #include <rte_pause.h>
 
@@ -7,9 +7,20 @@
 
 #include "millrace/exec/worker/thread.hpp"
 
-namespace millrace::exec {
+namespace millrace::lab {
 
-HandOverEngine::HandOverEngine(Delivery& delivery, const MakeEngine& make, std::optional<unsigned> core)
+using exec::ChainCounters, exec::Delivery, exec::Verdict, exec::Visit;
+
+void set_threading(exec::RuntimeOptions& options, Threading threading) {
+    options.master.reset();
+    if (threading == Threading::full_path) return;
+    options.master = exec::Master{[](Delivery& delivery, const exec::Master::MakeEngine& make,
+                                     std::optional<unsigned> core) -> std::unique_ptr<exec::Engine> {
+        return std::make_unique<HandOverEngine>(delivery, make, core);
+    }};
+}
+
+HandOverEngine::HandOverEngine(Delivery& delivery, const exec::Master::MakeEngine& make, std::optional<unsigned> core)
     : delivery_(delivery), core_(core), engine_(make(*this)) {}
 
 HandOverEngine::~HandOverEngine() {
@@ -19,7 +30,7 @@ HandOverEngine::~HandOverEngine() {
 
 void HandOverEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
                             rte_mbuf* const* mbufs, size_t count) {
-    if (!thread_.joinable()) thread_ = start_thread(core_, [this] { work(); });
+    if (!thread_.joinable()) thread_ = exec::start_thread(core_, [this] { work(); });
     for (size_t first = 0; first < count; first += kBurst) {
         Place* place = nullptr;
         // A worker that is behind: what it has done makes room for it to go on.
@@ -92,4 +103,4 @@ void HandOverEngine::visits(const chain::Program& program, rte_mbuf* mbuf, std::
     delivery_.visits(program, mbuf, visits, verdict);
 }
 
-}  // namespace millrace::exec
+}  // namespace millrace::lab

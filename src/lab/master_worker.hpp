@@ -1,4 +1,5 @@
-// Master-worker threading: an engine on a thread of its own.
+// Master-worker threading, which full-path threading is measured against (UCL thesis, 2.2.1 and figure 4.7): engines on
+// threads of their own.
 //
 // The master receives and sends for all workers; each worker's thread runs nothing but its engine. Packets go there and
 // come back in bursts through lists of fixed length with a flag in each place, so that neither thread ever waits for a
@@ -12,21 +13,29 @@
 #include <thread>
 #include <vector>
 
-#include "millrace/exec/engine.hpp"
+#include "millrace/exec/worker/runtime.hpp"
 
-namespace millrace::exec {
+namespace millrace::lab {
+
+/// Who does what. Packets of a flow keep their order either way.
+enum class Threading {
+    full_path,      ///< each worker receives, runs and sends on its own core, as `millrace run` has it
+    master_worker,  ///< one thread receives and sends for all workers, which do nothing but run chains
+};
+inline constexpr const char* kThreadingNames[] = {"full-path", "master-worker"};
+/// Has a runtime work so.
+void set_threading(exec::RuntimeOptions& options, Threading threading);
 
 /// An engine for the master that has another one do the work. `Delivery::visits` is called on the worker's thread, all
 /// else on the master's.
-class HandOverEngine : public Engine, private Delivery {
+class HandOverEngine : public exec::Engine, private exec::Delivery {
 public:
-    using MakeEngine = std::function<std::unique_ptr<Engine>(Delivery&)>;
     /// `make` makes the engine that works; its thread starts with the first packets, on `core` if there is one.
-    HandOverEngine(Delivery& delivery, const MakeEngine& make, std::optional<unsigned> core);
+    HandOverEngine(exec::Delivery& delivery, const exec::Master::MakeEngine& make, std::optional<unsigned> core);
     ~HandOverEngine() override;
 
-    void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
-                size_t count) override;
+    void submit(const std::shared_ptr<const chain::Program>& program, exec::ChainCounters& counters,
+                rte_mbuf* const* mbufs, size_t count) override;
     /// Throws what the engine has thrown on its thread.
     void poll() override;
     size_t in_flight() const override { return in_flight_; }
@@ -41,10 +50,10 @@ private:
     struct Place {
         std::atomic<bool> ready{false};
         std::shared_ptr<const chain::Program> program;
-        ChainCounters* counters = nullptr;
+        exec::ChainCounters* counters = nullptr;
         size_t count = 0;
         rte_mbuf* mbufs[kBurst];
-        Verdict verdicts[kBurst];  ///< on the way back
+        exec::Verdict verdicts[kBurst];  ///< on the way back
     };
     struct List {
         std::vector<Place> places{kPlaces};
@@ -71,22 +80,22 @@ private:
         }
     };
 
-    void deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
-                 const Verdict* verdicts, size_t count) override;
+    void deliver(const chain::Program& program, exec::ChainCounters& counters, rte_mbuf* const* mbufs,
+                 const exec::Verdict* verdicts, size_t count) override;
     bool wants_visits() const override { return delivery_.wants_visits(); }
-    void visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const Visit> visits,
-                const Verdict& verdict) override;
+    void visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const exec::Visit> visits,
+                const exec::Verdict& verdict) override;
     void work();
 
-    Delivery& delivery_;
+    exec::Delivery& delivery_;
     const std::optional<unsigned> core_;
     List down_, up_;
     size_t in_flight_ = 0;  // the master's
-    std::unique_ptr<Engine> engine_;
+    std::unique_ptr<exec::Engine> engine_;
     std::atomic<bool> stop_{false}, failed_{false};
     std::atomic<uint64_t> rounds_{0};  // that the worker's thread has ended
     std::string trouble_;
     std::thread thread_;
 };
 
-}  // namespace millrace::exec
+}  // namespace millrace::lab
