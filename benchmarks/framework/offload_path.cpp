@@ -64,7 +64,7 @@ public:
                         reinterpret_cast<const uint8_t*>(from));
         auto* results = reinterpret_cast<device::PacketResult*>(place(batch.view.results));
         for (uint32_t i = 0; i < batch.view.count; ++i)
-            results[i] = {batch.descriptors[i].offset, batch.descriptors[i].length, kNoPort, 0, 0, 0};
+            results[i] = {batch.descriptors[i].offset, batch.descriptors[i].length, kNoPort, 0, 0};
         batch.descriptors = nullptr;
         return Status::ok;
     }

@@ -64,7 +64,7 @@ BatchProbe::BatchProbe(std::shared_ptr<device::Device> device, const std::string
     place(decisions_at_, packets * sizeof(Decision));
     place(keys_at_, packets * sizeof(uint32_t));
     place(at_at_, packets * sizeof(uint16_t));
-    place(counts_at_, size_t{device::kMaxNodes} * device::kMaxOutcomes * sizeof(uint32_t));
+    place(counts_at_, size_t{device::kMaxStages} * device::kMaxOutcomes * sizeof(uint32_t));
     place(events_at_, sizeof(EventBuffer));
     place(heads_at_, packets * exec::kMaxPrefix);
     place(frames_at_, packets * room_);

@@ -56,7 +56,7 @@ public:
             packet_bytes += length;
         }
         const size_t head_at = aligned(count * sizeof(device::FrameDescriptor));
-        const size_t counts_bytes = size_t{device::kMaxNodes} * device::kMaxOutcomes * sizeof(uint32_t);
+        const size_t counts_bytes = program.nodes.size() * device::kMaxOutcomes * sizeof(uint32_t);
         const size_t sources_at = aligned(head_at + sizeof(EventBuffer) + counts_bytes);
         const size_t staging_at = aligned(sources_at + count * sizeof(uint64_t));
         const size_t frames_at = aligned(staging_at + staging_bytes + io::FrameTemplate::kHeadBytes);
@@ -283,8 +283,8 @@ KernelTimes KernelRun::measure(const std::shared_ptr<const chain::Program>& prog
         add("scattering", steps[i] * laps[i][device::kScatterPart] / whole);
         add("sorting", steps[i] * laps[i][device::kSortPart] / whole);
         add("parsing", steps[i] * laps[i][device::kBeginPart] / whole);
-        for (uint16_t node = step.first; node < step.last; ++node)
-            add(program->nodes[node].name, steps[i] * laps[i][node] / whole);
+        for (uint16_t stage = step.first; stage < step.last; ++stage)
+            add(program->nodes[program->stage(stage).first].name, steps[i] * laps[i][stage] / whole);
         add("results", steps[i] * laps[i][device::kEndPart] / whole);
     }
     times.kernel_rate = kernel_rate(batches, *loaded, options);

@@ -147,7 +147,7 @@ void for_each_piece(const Check& check) {
                 needs.sources = flags & 2;
                 needs.events = flags & 4;
                 needs.staging_bytes = flags & 8 ? needs.frames_bytes : 0;
-                if (flags & 4) needs.chain = {.state_bytes = 4000, .emitters = 2, .keepers = 1};
+                if (flags & 4) needs.chain = {.state_bytes = 4000, .emitters = 2, .keepers = 1, .nodes = 2000};
                 check(needs);
             }
 }
@@ -162,7 +162,7 @@ TEST(PieceLayoutTest, ArraysLieOneBehindTheOther) {
             EXPECT_EQ(at % PieceLayout::kAlign, 0u);
         EXPECT_GE(piece.sources_at, n * sizeof(device::FrameDescriptor));
         EXPECT_GE(piece.head_at, piece.sources_at + (needs.sources ? n * sizeof(uint64_t) : 0));
-        EXPECT_GE(piece.back_at, piece.head_at + PieceLayout::kHead);
+        EXPECT_GE(piece.back_at, piece.head_at + PieceLayout::head_of(needs.chain.nodes));
         EXPECT_GE(piece.results_at, piece.back_at + (whole              ? needs.frames_bytes
                                                      : needs.heads_home ? 0
                                                                         : n * needs.prefix_back));
@@ -190,7 +190,7 @@ TEST(PieceLayoutTest, TakesNoMoreThanItIsSaidToAtMost) {
         const size_t heads_end = needs.heads_home ? piece.heads_at + n * needs.prefix_back : 0;
         const size_t events_end = piece.events_at + exec::kEagerEvents * sizeof(Event);
         EXPECT_LE(std::max(events_end, heads_end) - piece.head_at,
-                  needs.frames_bytes + PieceLayout::most_back_beside_frames(n, needs.chain.state_bytes));
+                  needs.frames_bytes + PieceLayout::most_back_beside_frames(n, needs.chain));
     });
 }
 

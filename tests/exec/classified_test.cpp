@@ -44,9 +44,24 @@ std::vector<TestChain> many_chains(size_t count) {
     for (size_t i = 0; i < count; ++i) {
         const size_t width = 65536 / count;
         chains.push_back({"[firewall: {default: permit, rules: [deny tcp from any port " + std::to_string(i * 100) +
-                              "-" + std::to_string(i * 1000 + 20000) + "]}]",
+                              "-" + std::to_string(i * 1000 % 45000 + 20000) + "]}]",
                           {"{dst-port: " + std::to_string(i * width) + "-" + std::to_string((i + 1) * width - 1) + "}"},
                           ""});
+    }
+    return chains;
+}
+
+/// So many chains of the same functions with tables of their own, by destination port. Some packets skip one of them.
+std::vector<TestChain> alike_chains(size_t count) {
+    std::vector<TestChain> chains = many_chains(count);
+    for (size_t i = 0; i < count; ++i) {
+        const std::string net = std::to_string(i % 2 * 128), deny = std::to_string(i * 65535 / count);
+        chains[i].nfs =
+            "[{firewall: {default: permit, rules: [deny udp from any port 0-" + deny +
+            "]}, on: {deny: last}}, {name: second, firewall: {default: permit, rules: [deny tcp from any port 0-" +
+            std::to_string(i * 65535 / count) +
+            "]}}, {name: last, router: {next-hops: {a: {mac: \"02:00:00:00:00:" + "0" + std::to_string(i % 10) +
+            "\"}}, routes: [{prefix: " + net + ".0.0.0/1, via: a}]}}]";
     }
     return chains;
 }
@@ -138,13 +153,22 @@ std::string source(const std::string& file, size_t count, bool contiguous) {
            (contiguous ? ", layout: contiguous" : "") + "}}";
 }
 
+std::vector<TestChain> both(std::vector<TestChain> chains, const std::vector<TestChain>& more) {
+    chains.insert(chains.end(), more.begin(), more.end());
+    return chains;
+}
+
 class ClassifiedOnDevices : public Classified, public testing::WithParamInterface<DeviceInMode::ParamType> {};
 
 TEST_P(ClassifiedOnDevices, GivesTheSameAsWorkersThatClassify) {
     const auto& [device, mode] = GetParam();
     MILLRACE_NEEDS_DEVICE(device);
     const std::pair<const char*, std::vector<TestChain>> kSets[] = {
-        {"unlike", unlike_chains()}, {"2 chains", many_chains(2)}, {"16 chains", many_chains(16)}};
+        {"unlike", unlike_chains()},
+        {"2 chains", many_chains(2)},
+        {"100 chains", many_chains(100)},
+        {"alike", alike_chains(40)},
+        {"alike and unlike", both(alike_chains(3), unlike_chains())}};
     for (const auto& [name, chains] : kSets)
         for (const size_t size : {size_t{1}, size_t{33}, size_t{3000}}) {
             const std::string file = write_frames(random_frames(size, 300 + static_cast<unsigned>(size)));
@@ -171,7 +195,13 @@ INSTANTIATE_TEST_SUITE_P(All, ClassifiedOnDevices, testing::ValuesIn(devices_in_
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ClassifiedOnDevices);
 
 TEST_F(Classified, IsTheWorkersBusinessWhereADeviceHoldsNotAllFunctions) {
-    const auto chains = many_chains(17);
+    // No two of them lead to the same places.
+    auto chains = many_chains(17);
+    for (size_t i = 0; i < chains.size(); ++i) {
+        const std::string at = std::to_string(i);
+        chains[i].nfs = "[{firewall: {default: permit, rules: [deny tcp from any port 0-9999]}, on: {deny: port c" +
+                        at + "}}]";
+    }
     const std::string file = write_frames(random_frames(500, 9));
     const Run expected = run(configuration(chains, source(file, 500, false), "cpu"), chains.size());
     auto own = configuration(chains, source(file, 500, true), "sim");

@@ -19,23 +19,49 @@ std::vector<bool> chains_behind(const Classification& classification, size_t por
     return reached;
 }
 
-void append(Program& program, const std::shared_ptr<const Program>& chain, Entry& entry) {
-    const auto first = static_cast<uint16_t>(program.nodes.size());
-    entry.chain = chain->index;
-    if (!chain->nodes.empty()) {
-        entry.node = first;
-        // A chain without functions looks into no packet, so none is malformed to it.
-        entry.drop_malformed = chain->drop_malformed;
+/// Whether a function may be one of several in a stage: the same code for whatever tables.
+bool differs_in_tables_only(const Node& node) {
+    const nf::Type& type = *node.type;
+    return !type.ordered() && type.tickets == nullptr && type.commit == nullptr && type.block_bytes == 0 &&
+           !node.changes_state_in_no_order();
+}
+
+/// Whether chains can share all of their stages.
+bool are_alike(const Program& one, const Program& other) {
+    return std::ranges::equal(one.nodes, other.nodes, [](const Node& a, const Node& b) {
+        return a.type == b.type && a.lanes == b.lanes && a.targets == b.targets && differs_in_tables_only(a) &&
+               differs_in_tables_only(b);
+    });
+}
+
+/// Appends chains that are alike: all of their first nodes, then all of their second ones, and so on.
+void append(Program& program, const std::vector<std::shared_ptr<const Program>>& alike, std::vector<Entry>& entries) {
+    const auto first = static_cast<uint16_t>(program.nodes.size()), count = static_cast<uint16_t>(alike.size());
+    const size_t length = alike.front()->nodes.size();
+    for (uint16_t k = 0; k < count; ++k) {
+        const std::shared_ptr<const Program>& chain = alike[k];
+        Entry& entry = entries[chain->index];
+        entry.chain = chain->index;
+        if (length > 0) {
+            entry.node = static_cast<uint16_t>(first + k);
+            // A chain without functions looks into no packet, so none is malformed to it.
+            entry.drop_malformed = chain->drop_malformed;
+        }
+        program.parts[chain->index] = {chain, static_cast<uint16_t>(first + k), count};
+        program.max_delay = std::min(program.max_delay, chain->max_delay);
+        program.max_batch = std::max(program.max_batch, chain->max_batch);
     }
-    program.parts[chain->index] = {chain, first};
-    for (Node node : chain->nodes) {
-        for (Target& target : node.targets)
-            if (target.kind == Target::Kind::node) target.value = static_cast<uint16_t>(target.value + first);
-        program.nodes.push_back(std::move(node));
-        program.chain_of_node.push_back(chain->index);
+    for (size_t at = 0; at < length; ++at) {
+        program.stages.push_back({static_cast<uint16_t>(program.nodes.size()), count});
+        for (uint16_t k = 0; k < count; ++k) {
+            Node node = alike[k]->nodes[at];
+            for (Target& target : node.targets)
+                if (target.kind == Target::Kind::node)
+                    target.value = static_cast<uint16_t>(first + target.value * count + k);
+            program.nodes.push_back(std::move(node));
+            program.chain_of_node.push_back(alike[k]->index);
+        }
     }
-    program.max_delay = std::min(program.max_delay, chain->max_delay);
-    program.max_batch = std::max(program.max_batch, chain->max_batch);
 }
 
 /// Whether packets may come to a chain without a classification: from a port, from another chain, from a controller.
@@ -62,20 +88,29 @@ std::vector<std::shared_ptr<const Program>> programs_of(const Configuration& con
     return programs;
 }
 
-std::shared_ptr<const Program> make_classified(const Configuration& configuration, size_t most_nodes) {
+std::shared_ptr<const Program> make_classified(const Configuration& configuration) {
     const Classification& classification = configuration.classification;
     if (classification.table() == nullptr) return nullptr;
     const std::vector<bool> reached = chains_behind(classification, configuration.port_names.size(),
                                                     configuration.chains.size());
-    size_t nodes = 0, states = 0;
+    size_t nodes = 0, stages = 0, states = 0;
+    std::vector<std::vector<std::shared_ptr<const Program>>> kinds;  // chains that are alike
     for (const auto& chain : configuration.chains) {
         if (!reached[chain->index]) continue;
         nodes += chain->nodes.size();
         for (const Node& node : chain->nodes)
             states += static_cast<size_t>(std::ranges::count_if(
                 node.nf->image().arrays(), [](const nf::Image::Array& array) { return array.changing_bytes > 0; }));
+        const auto kind = std::ranges::find_if(kinds,
+                                               [&](const auto& other) { return are_alike(*other.front(), *chain); });
+        if (kind != kinds.end()) {
+            kind->push_back(chain);
+            continue;
+        }
+        kinds.push_back({chain});
+        stages += chain->nodes.size();
     }
-    if (nodes > most_nodes || states > kMaxStates) return nullptr;
+    if (nodes > kMaxNodes || stages > kMaxStages || states > kMaxStateArrays) return nullptr;
 
     auto program = std::make_shared<Program>();
     program->name = kClassifiedName;
@@ -89,11 +124,12 @@ std::shared_ptr<const Program> make_classified(const Configuration& configuratio
     std::vector<Entry> entries(configuration.chains.size());
     // Whatever one chain brings across, all packets bring.
     FieldPlan::Step crossing{Classifier::reads | field::parsed, {}};
-    for (const auto& chain : configuration.chains) {
-        if (!reached[chain->index]) continue;
-        append(*program, chain, entries[chain->index]);
-        crossing.to_device = crossing.to_device | chain->plan.to_device_total();
-        crossing.to_host = crossing.to_host | chain->plan.to_host_total();
+    for (const auto& alike : kinds) {
+        append(*program, alike, entries);
+        for (const auto& chain : alike) {
+            crossing.to_device = crossing.to_device | chain->plan.to_device_total();
+            crossing.to_host = crossing.to_host | chain->plan.to_host_total();
+        }
     }
     program->plan.before = {{crossing.to_device, {}}};
     program->plan.at_end = crossing.to_host;

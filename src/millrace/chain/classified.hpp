@@ -8,14 +8,16 @@
 
 namespace millrace::chain {
 
-/// Arrays of state that a program on a device may have (device::kMaxStates).
-inline constexpr size_t kMaxStates = 8;
+/// Arrays of state that a program on a device may have (device::kMaxStateArrays).
+inline constexpr size_t kMaxStateArrays = 8;
 
 /// The program of all chains that headers decide between, with their functions by reference: tables and state are the
-/// chains' own. Its nodes are those of the chains, one chain behind the other; its field plan is what any of them
-/// needs. Null where ports alone decide, or where the chains have more than `most_nodes` functions or kMaxStates
-/// arrays of state together: then whoever receives packets classifies them.
-std::shared_ptr<const Program> make_classified(const Configuration& configuration, size_t most_nodes);
+/// chains' own. Its nodes are those of the chains. Chains that have the same functions, and lead to the same places,
+/// share stages, unless a function keeps state or tables in a block's memory: a device then runs the same code for all
+/// of them. Its field plan is what any chain needs. Null where ports alone decide, or where the chains have more than
+/// kMaxNodes functions, kMaxStages stages or kMaxStateArrays arrays of state together: then whoever receives packets
+/// classifies them.
+std::shared_ptr<const Program> make_classified(const Configuration& configuration);
 
 /// The programs that packets go through on a device: the classified one, and each chain that packets come to by
 /// themselves: from a port, from another chain, from a controller.

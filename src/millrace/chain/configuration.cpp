@@ -47,7 +47,7 @@ public:
                 for (const Node& node : program->nodes) attempt([&] { check_state(node); });
         }
         if (!mistakes_.empty()) throw ConfigError(std::move(mistakes_));
-        if (result_.device != "cpu") result_.classified = make_classified(result_, kMaxNodes);
+        if (result_.device != "cpu") result_.classified = make_classified(result_);
         for (const Diagnostic& warning : lost_punts(result_)) result_.reporter(warning);
         result_.warnings = result_.reporter.take_warnings();
         return std::move(result_);

@@ -47,10 +47,20 @@ struct Node {
 class ClassificationTable;
 struct Program;
 
-/// A chain in a program that classifies packets.
+/// A chain in a program that classifies packets. Its nodes are each `stride` behind the one before it.
 struct Part {
     std::shared_ptr<const Program> chain;  ///< null: no packet gets there by classification
     uint16_t first = 0;                    ///< its first node is this one of the program's
+    uint16_t stride = 1;
+
+    /// Which of the chain's a node of the program is.
+    uint16_t node_of_chain(uint16_t node) const { return static_cast<uint16_t>((node - first) / stride); }
+};
+
+/// Neighbouring nodes that are one and the same code on a device and differ in their tables only: those of chains that
+/// have the same functions. Their targets that are nodes lie equally far behind each of them.
+struct Stage {
+    uint16_t first = 0, count = 1;
 };
 
 /// One chain of one generation, or several behind a classification (classified.hpp). Constant once made; shared by all
@@ -73,9 +83,14 @@ struct Program : std::enable_shared_from_this<Program> {
     std::shared_ptr<const ClassificationTable> classifier;
     std::vector<Part> parts;              ///< then: by the chains' numbers
     std::vector<uint16_t> chain_of_node;  ///< then: the number of each node's chain
+    std::vector<Stage> stages;            ///< then: of all nodes, in their order
 
     uint32_t head_growth() const;  ///< most bytes that a packet can grow at its head in this chain
     uint32_t tail_growth() const;
+    /// In a program of one chain each node is a stage of its own.
+    size_t stage_count() const { return parts.empty() ? nodes.size() : stages.size(); }
+    Stage stage(size_t index) const { return parts.empty() ? Stage{static_cast<uint16_t>(index), 1} : stages[index]; }
+    size_t stage_of(uint16_t node) const;
     bool emits_events() const { return emitters() > 0; }
     unsigned emitters() const { return emitters_from(0); }  ///< NFs that emit events
     unsigned emitters_from(size_t node) const;              ///< those of them from that node on
@@ -103,9 +118,19 @@ inline uint32_t Program::tail_growth() const {
     for (const Part& part : parts) most = std::max(most, part.chain != nullptr ? part.chain->tail_growth() : 0);
     return parts.empty() ? bytes : most;
 }
+inline size_t Program::stage_of(uint16_t node) const {
+    if (parts.empty()) return node;
+    const auto behind = std::upper_bound(stages.begin(), stages.end(), node,
+                                         [](uint16_t number, const Stage& stage) { return number < stage.first; });
+    return static_cast<size_t>(behind - stages.begin()) - 1;
+}
 inline unsigned Program::emitters_from(size_t node) const {
     unsigned count = 0;
-    for (size_t i = node; i < nodes.size(); ++i) count += nodes[i].type->emits_events;
+    for (size_t i = 0; i < stage_count(); ++i) {
+        // A packet meets one node of a stage.
+        const Stage own = stage(i);
+        if (own.first + own.count > node) count += nodes[own.first].type->emits_events;
+    }
     return count;
 }
 inline size_t Program::first_changed() const {

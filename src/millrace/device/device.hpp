@@ -68,9 +68,9 @@ protected:
         : program_(std::move(program)), steps_(std::move(steps)) {}
     void add_state(const nf::Image::Array& array, Address address) {
         if (array.changing_bytes == 0) return;
-        if (states_.size() == kMaxStates)
-            throw DeviceError("chain '" + program_->name + "': its NFs have more than " + std::to_string(kMaxStates) +
-                              " arrays of state");
+        if (states_.size() == kMaxStateArrays)
+            throw DeviceError("chain '" + program_->name + "': its NFs have more than " +
+                              std::to_string(kMaxStateArrays) + " arrays of state");
         states_.push_back({address, const_cast<void*>(array.data), array.changing_bytes, array.bytes, array.owner});
     }
     std::shared_ptr<const chain::Program> program_;

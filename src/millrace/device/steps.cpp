@@ -9,7 +9,7 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     std::vector<Step> steps;
     if (options.gather) steps.push_back({Step::Kind::gather});
     const size_t before = steps.size();
-    const uint16_t count = static_cast<uint16_t>(program.nodes.size());
+    const auto count = static_cast<uint16_t>(program.stage_count());
     uint16_t first = 0;
     bool crosses = false;
     const auto add_nodes = [&](uint16_t last) {
@@ -21,7 +21,8 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
         if (last > first) add_nodes(last);
     };
     for (uint16_t i = 0; i < count; ++i) {
-        const nf::Type& type = *program.nodes[i].type;
+        const chain::Node& node = program.nodes[program.stage(i).first];
+        const nf::Type& type = *node.type;
         if (options.mode == Mode::pipelined || options.mode == Mode::no_sharing) run_up_to(i);
         crosses = options.mode == Mode::no_sharing && i > 0;
         if (!type.ordered()) continue;
@@ -30,7 +31,7 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
         if (steps.size() == before || first < i || crosses || steps.back().kind != Step::Kind::nodes) add_nodes(i);
         steps.back().keys_of_next = true;
         steps.push_back({Step::Kind::tickets, i, i});
-        if (type.commit != nullptr && program.nodes[i].nf->commits()) {
+        if (type.commit != nullptr && node.nf->commits()) {
             run_up_to(static_cast<uint16_t>(i + 1));
             steps.back().hold_last = true;
             steps.push_back({Step::Kind::commit, i, static_cast<uint16_t>(i + 1)});
@@ -70,7 +71,8 @@ std::string step_text(const chain::Program& program, const Step& step) {
     const bool named = step.kind == Step::Kind::nodes || step.kind == Step::Kind::tickets ||
                        step.kind == Step::Kind::commit;
     const uint16_t last = step.kind == Step::Kind::tickets ? static_cast<uint16_t>(step.first + 1) : step.last;
-    for (uint16_t i = step.first; named && i < last; ++i) text += (i > step.first ? " → " : "") + program.nodes[i].name;
+    for (uint16_t i = step.first; named && i < last; ++i)
+        text += (i > step.first ? " → " : "") + program.nodes[program.stage(i).first].name;
     return text.empty() ? "parsing" : text;
 }
 

@@ -23,8 +23,11 @@ inline constexpr uint32_t kMaxOutcomes = 32;
 inline constexpr uint32_t kUndeclaredOutcome = kMaxOutcomes - 1;
 inline constexpr const char* kUndeclaredOutcomeName = "undeclared-outcome";
 
-/// Most network functions that a program on a device may have.
-inline constexpr uint32_t kMaxNodes = 16;
+/// Most network functions that a program on a device may have: those of all chains together, where it classifies
+/// packets.
+inline constexpr uint32_t kMaxNodes = 2040;
+/// Most stages of a program on a device (chain::Stage).
+inline constexpr uint32_t kMaxStages = 16;
 
 /// `detail` of a decision that no rule, route or SA led to.
 inline constexpr uint32_t kNoDetail = 0xffffffffu;

@@ -84,7 +84,8 @@ exec::PieceLayout batch_of(const chain::Program& program, const exec::Prefixes& 
                            .events = program.emits_events()};
     needs.chain = {.state_bytes = state_bytes(program),
                    .emitters = program.emitters(),
-                   .keepers = program.emitters_from(program.first_changed())};
+                   .keepers = program.emitters_from(program.first_changed()),
+                   .nodes = program.nodes.size()};
     return exec::PieceLayout(needs);
 }
 
@@ -105,8 +106,8 @@ void explain_plan(const chain::Program& program) {
             std::cout << "                    " << node.name << " writes " << chain::field_names(node.writes()) << "\n";
     const uint64_t state = state_bytes(program);
     std::cout << "  always          " << sizeof(device::FrameDescriptor) << " B a packet of descriptors in, "
-              << sizeof(device::PacketResult) << " B of results back; for each batch " << exec::PieceLayout::kHead
-              << " B of counters both ways"
+              << sizeof(device::PacketResult) << " B of results back; for each batch "
+              << exec::PieceLayout::head_of(program.nodes.size()) << " B of counters both ways"
               << (program.emits_events() ? fmt::format(", {} B of events back", exec::kEagerEvents * sizeof(Event))
                                          : std::string())
               << (state == 0 ? std::string() : fmt::format(", {} B of the functions' state back", grouped(state)))
@@ -169,7 +170,8 @@ void explain_classification(const chain::Configuration& configuration) {
     std::cout << "each worker finds its packets' chains as it receives them";
     if (configuration.device != "cpu")
         std::cout << ", as the chains have " << functions << " functions together, and a device's program has at most "
-                  << kMaxNodes << " of them and " << chain::kMaxStates << " arrays of their state";
+                  << kMaxStages << " that differ, " << kMaxNodes << " in all and " << chain::kMaxStateArrays
+                  << " arrays of their state";
     std::cout << "\n\n";
 }
 

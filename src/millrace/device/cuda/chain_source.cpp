@@ -12,19 +12,33 @@
 namespace millrace::device::cuda {
 namespace {
 
-std::string targets_name(size_t node) { return fmt::format("kTargets{}", node); }
+std::string targets_name(size_t stage) { return fmt::format("kTargets{}", stage); }
 
-std::string targets(const chain::Program& program, size_t index) {
-    std::string text = fmt::format("__constant__ const Target {}[] = {{", targets_name(index));
-    for (const Target& target : program.nodes[index].targets)
+const chain::Node& first_node(const chain::Program& program, size_t stage) {
+    return program.nodes[program.stage(stage).first];
+}
+
+std::string targets(const chain::Program& program, size_t stage) {
+    std::string text = fmt::format("__constant__ const Target {}[] = {{", targets_name(stage));
+    for (const Target& target : first_node(program, stage).targets)
         text += fmt::format("{{static_cast<Target::Kind>({}), {}}}, ", static_cast<unsigned>(target.kind),
                             target.value);
     return text + "};\n";
 }
 
-/// Tables of a node as an NF's functions take them.
-std::string tables(const TableLayout& layout, size_t node) {
-    return fmt::format("tables.bytes + {}", layout.offsets[node]);
+/// Tables of a stage's first node as an NF's functions take them.
+std::string tables(const TableLayout& layout, size_t stage) {
+    const std::string place = fmt::format("tables.bytes + {}", layout.offsets[stage]);
+    return layout.strides[stage] == 0 ? place : "*reinterpret_cast<const void* const*>(" + place + ")";
+}
+
+std::string stage_name(size_t stage) { return fmt::format("stage{}", stage); }
+/// Declares a stage's StageNodes.
+std::string stage_nodes(const chain::Program& program, const TableLayout& layout, size_t stage) {
+    const chain::Stage own = program.stage(stage);
+    return fmt::format("    const StageNodes {0}{{{1}, {2}, {3}, {4}, {5}, {6}, sizeof {6} / sizeof {6}[0]}};\n",
+                       stage_name(stage), stage, own.first, own.count, tables(layout, stage), layout.strides[stage],
+                       targets_name(stage));
 }
 
 std::string kernel_head(const Kernel& kernel) {
@@ -37,23 +51,29 @@ std::string kernel_head(const Kernel& kernel) {
 /// How many lanes a node gets.
 using LaneChoice = std::function<unsigned(const chain::Node&)>;
 
+/// A block has room for the counts of so many nodes.
+constexpr size_t kMaxCountedNodes = 16;
 std::string declare_counts(size_t nodes) {
+    if (nodes > kMaxCountedNodes) return "";
     return fmt::format("    __shared__ uint32_t outcomes[{} * kMaxOutcomes];\n", nodes);
 }
-std::string open_counts(size_t nodes) { return fmt::format("    const BlockCounts<{}> counts(outcomes);\n", nodes); }
-constexpr const char* kCloseCounts = "    counts.flush(batch);\n";
+std::string open_counts(size_t nodes) {
+    if (nodes > kMaxCountedNodes) return "    const BatchCounts counts(batch);\n";
+    return fmt::format("    const BlockCounts<{}> counts(outcomes);\n", nodes);
+}
+std::string close_counts(size_t nodes) { return nodes > kMaxCountedNodes ? "" : "    counts.flush(batch);\n"; }
 
 /// The first thing that becomes of the packets.
 std::string begin_text(const chain::Program& program, const TableLayout& layout) {
-    const size_t nodes = program.nodes.size();
+    const size_t stages = program.stage_count();
     if (program.classifier == nullptr)
-        return fmt::format("    block.for_each([&](uint32_t i) {{ begin_packet(batch, i, {}, {}); }});\n", nodes,
+        return fmt::format("    block.for_each([&](uint32_t i) {{ begin_packet(batch, i, {}, {}); }});\n", stages,
                            program.drop_malformed);
     return fmt::format(
         "    block.for_each([&](uint32_t i) {{ begin_packet(batch, i, {}, true, [&](const Packet& packet) {{\n"
         "        chain::Entry entry;\n        millrace_classify(&packet, {}, &entry);\n        return entry;\n"
         "    }}); }});\n",
-        nodes, tables(layout, nodes));
+        stages, tables(layout, stages));
 }
 
 /// Takes the packets of `share`, which the text before has declared, through a step.
@@ -63,22 +83,22 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
     std::string text = "    BlockPackets block(batch, shared, share);\n";
     const size_t nodes = program.nodes.size();
     bool shared = false;
-    for (uint16_t index = step.first; index < step.last; ++index) shared |= lanes(program.nodes[index]) > 1;
+    for (uint16_t index = step.first; index < step.last; ++index) shared |= lanes(first_node(program, index)) > 1;
     if (step.first < step.last) text += open_counts(nodes);
     text += lap(kSortPart);
     // What a resident kernel gets contiguous it fetches.
     if (step.begin && !step.resident) text += "    if (batch.staged) block.scatter(batch);\n" + lap(kScatterPart);
     if (step.begin) text += begin_text(program, layout) + lap(kBeginPart);
-    if (step.first < step.last && program.nodes[step.first].type->tickets != nullptr)
+    if (step.first < step.last && first_node(program, step.first).type->tickets != nullptr) {
+        const chain::Node& node = first_node(program, step.first);
         text += fmt::format("    block.for_each([&](uint32_t i) {{ take_ticket(batch, i, {}({}).size()); }});\n",
-                            function_name(*program.nodes[step.first].type, lanes(program.nodes[step.first]), "tickets"),
-                            tables(layout, step.first));
+                            function_name(*node.type, lanes(node), "tickets"), tables(layout, step.first));
+    }
     for (uint16_t index = step.first; index < step.last; ++index) {
-        const chain::Node& node = program.nodes[index];
+        const chain::Node& node = first_node(program, index);
         const auto function = [&](const char* what) { return function_name(*node.type, lanes(node), what); };
         const char* const at_last = step.hold_last && index + 1 == step.last ? "Then::hold" : "Then::route";
-        const std::string where = fmt::format("{0}, {1}, {{}}, {2}, sizeof {2} / sizeof {2}[0]", tables(layout, index),
-                                              index, targets_name(index));
+        text += stage_nodes(program, layout, index);
         if (node.type->block_bytes > 0 && &node != staged)
             text += fmt::format("    {}({}, block_memory());\n    __syncthreads();\n", function("stage"),
                                 tables(layout, index));
@@ -87,24 +107,25 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
         // packets go through when half of them are dropped first, 2 % when a quarter is, and 0.6 % fewer when none is
         // (docs/benchmarks/method.md, "Measured once").
         if (shared && (index > step.first || !step.begin))
-            text += fmt::format("    block.find_waiting(batch, {});\n", index);
-        text += fmt::format("    run_node<{}, {}, {}>(batch, block, counts.data(), ", lanes(node),
-                            node.type->emits_events, node.type->finishes ? "Then::hold" : at_last) +
-                fmt::format(fmt::runtime(where), function("process")) + ");\n";
+            text += fmt::format("    block.find_waiting(batch, {});\n", stage_name(index));
+        text += fmt::format("    run_stage<{}, {}, {}>(batch, block, counts.data(), {}, {});\n", lanes(node),
+                            node.type->emits_events, node.type->finishes ? "Then::hold" : at_last, stage_name(index),
+                            function("process"));
         if (node.type->finishes)
-            text += fmt::format("    finish_node<{}>(batch, block, counts.data(), ", at_last) +
-                    fmt::format(fmt::runtime(where), function("finish")) + ");\n";
+            text += fmt::format("    finish_stage<{}>(batch, block, counts.data(), {}, {});\n", at_last,
+                                stage_name(index), function("finish"));
         text += lap(index);
     }
     if (step.keys_of_next) {
-        const chain::Node& node = program.nodes[step.last];
+        const chain::Node& node = first_node(program, step.last);
         text += fmt::format(
             "    block.rank(batch, [&](uint32_t i) {{ return batch.at[i] == {} ? {}(&batch.packets[i], {}) : "
             "kNoOrderKey; }});\n",
-            step.last, function_name(*node.type, lanes(node), "order_key"), tables(layout, step.last));
+            program.stage(step.last).first, function_name(*node.type, lanes(node), "order_key"),
+            tables(layout, step.last));
     }
     if (step.end) text += "    block.for_each([&](uint32_t i) { end_packet(batch, i); });\n";
-    if (step.first < step.last) text += kCloseCounts;
+    if (step.first < step.last) text += close_counts(nodes);
     return text + lap(kEndPart);
 }
 
@@ -115,7 +136,8 @@ constexpr const char* kTakeSnapshot = "    __syncthreads();\n    snapshot_states
 std::string ordered_text(const chain::Program& program, const TableLayout& layout, const Step& step,
                          const LaneChoice& lanes) {
     const auto function = [&](const char* what) {
-        return function_name(*program.nodes[step.first].type, lanes(program.nodes[step.first]), what);
+        const chain::Node& node = first_node(program, step.first);
+        return function_name(*node.type, lanes(node), what);
     };
     // What needs no order comes before the sequence. Resident kernels keep one of their own.
     const bool in_sequence = !step.resident, late = step.kind == Step::Kind::tickets && !step.take_states;
@@ -126,11 +148,10 @@ std::string ordered_text(const chain::Program& program, const TableLayout& layou
         text += fmt::format("    number_packets(batch, {}({}), [&] {{ {}}});\n", function("tickets"),
                             tables(layout, step.first), late ? await : "");
     if (step.kind == Step::Kind::commit)
-        text += open_counts(program.nodes.size()) +
-                fmt::format(
-                    "    commit_packets(batch, counts.data(), {0}, {1}, {2}, {3}, sizeof {3} / sizeof {3}[0]);\n",
-                    tables(layout, step.first), step.first, function("commit"), targets_name(step.first)) +
-                kCloseCounts;
+        text += open_counts(program.nodes.size()) + stage_nodes(program, layout, step.first) +
+                fmt::format("    commit_packets(batch, counts.data(), {}, {});\n", stage_name(step.first),
+                            function("commit")) +
+                close_counts(program.nodes.size());
     if (step.snapshot) text += kTakeSnapshot;
     if (in_sequence && step.releases_sequence) text += "    release_sequence(batch);\n";
     return text;
@@ -176,7 +197,7 @@ std::string resident_kernel(const chain::Program& program, const TableLayout& la
     text += "    ResidentKernel resident(list, own);\n    const BatchView& batch = resident.batch();\n";
     if (staged != nullptr)
         text += fmt::format("    {}({}, block_memory());\n", function_name(*staged->type, lanes(*staged), "stage"),
-                            tables(layout, static_cast<size_t>(staged - program.nodes.data())));
+                            tables(layout, program.stage_of(static_cast<uint16_t>(staged - program.nodes.data()))));
     text += "    while (resident.next()) {\n";
     const auto is_ordered = [](const Step& step) { return step.in_order(); };
     const auto first = std::find_if(steps.begin(), steps.end(), is_ordered);
@@ -228,8 +249,8 @@ Kernel geometry(const chain::Program& program, const Step& step, const LaneChoic
                 .block_bytes = 0};
     unsigned lanes = step.kind == Step::Kind::nodes ? 1 : 8;
     for (uint16_t index = step.first; index < step.last; ++index) {
-        lanes = std::max(lanes, choice(program.nodes[index]));
-        kernel.block_bytes = std::max(kernel.block_bytes, program.nodes[index].type->block_bytes);
+        lanes = std::max(lanes, choice(first_node(program, index)));
+        kernel.block_bytes = std::max(kernel.block_bytes, first_node(program, index).type->block_bytes);
     }
     kernel.threads = lanes == 1 ? 128 : kMaxBlockThreads;
     kernel.packets = kernel.threads / lanes;
@@ -241,12 +262,18 @@ Kernel geometry(const chain::Program& program, const Step& step, const LaneChoic
 
 TableLayout table_layout(const chain::Program& program) {
     TableLayout layout;
-    const auto add = [&](size_t bytes) {
+    const auto aligned = [](size_t bytes) { return (bytes + 15) / 16 * 16; };
+    const auto add = [&](size_t bytes, size_t stride) {
         layout.offsets.push_back(layout.bytes);
-        layout.bytes += (bytes + 15) / 16 * 16;
+        layout.strides.push_back(stride);
+        layout.bytes += aligned(bytes);
     };
-    for (const chain::Node& node : program.nodes) add(node.type->tables_bytes);
-    if (program.classifier != nullptr) add(program.classifier->image().tables_bytes());
+    for (size_t stage = 0; stage < program.stage_count(); ++stage) {
+        const size_t bytes = first_node(program, stage).type->tables_bytes;
+        if (program.stage(stage).count == 1) add(bytes, 0);
+        else add(sizeof(Address), aligned(bytes));
+    }
+    if (program.classifier != nullptr) add(program.classifier->image().tables_bytes(), 0);
     return layout;
 }
 
@@ -284,7 +311,7 @@ ChainSource make_chain_source(const chain::Program& program, const std::vector<S
             kernels.push_back(std::move(kernel));
         }
     };
-    for (size_t i = 0; i < program.nodes.size(); ++i) source.chain.text += targets(program, i);
+    for (size_t i = 0; i < program.stage_count(); ++i) source.chain.text += targets(program, i);
     const bool as_preferred = std::all_of(program.nodes.begin(), program.nodes.end(),
                                           [](const chain::Node& node) { return node.lanes == node.type->lanes; });
     // Its batches are small, so that it runs them as those of few packets are run.

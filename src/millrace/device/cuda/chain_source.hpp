@@ -32,9 +32,11 @@ inline constexpr uint32_t kShortFrame = 256;
 /// takes is then what the batch takes, and there are multiprocessors enough.
 inline constexpr uint32_t kFewPackets = 256;
 
-/// Where each node's Tables lie among the bytes that every kernel gets as its second parameter.
+/// Where each stage's Tables lie among the bytes that every kernel gets as its second parameter: those of its node, or
+/// the address of those of its nodes.
 struct TableLayout {
-    std::vector<size_t> offsets;  ///< by node, and last that of the classifier, where there is one
+    std::vector<size_t> offsets;  ///< by stage, and last that of the classifier, where there is one
+    std::vector<size_t> strides;  ///< likewise: from one node's Tables to the next one's; 0: it has one node
     size_t bytes = 0;
 };
 TableLayout table_layout(const chain::Program& program);

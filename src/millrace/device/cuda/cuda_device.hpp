@@ -70,6 +70,7 @@ public:
 private:
     friend class ResidentKernels;
     class LoadedImage;
+    class StageTables;
     class Loaded;
     class TaskLoaded;
     struct LoadedModule;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "millrace/chain/classification_table.hpp"
@@ -64,6 +65,27 @@ private:
     std::vector<std::shared_ptr<const void>> owners_;  // what names an array must not be an other's meanwhile
 };
 
+/// Tables of a stage's nodes, one behind the other in the GPU's memory. Made and ended with the mutex held.
+class CudaDevice::StageTables {
+public:
+    StageTables(CudaDevice& device, std::shared_ptr<const std::vector<std::byte>> tables)
+        : device_(device), tables_(std::move(tables)), address_(device_.share_array({.member_offset = 0,
+                                                                                     .data = tables_->data(),
+                                                                                     .bytes = tables_->size(),
+                                                                                     .count = tables_->size(),
+                                                                                     .owner = tables_,
+                                                                                     .state_name = {}})) {}
+    ~StageTables() { device_.release_array(tables_->data()); }
+    StageTables(const StageTables&) = delete;
+    StageTables& operator=(const StageTables&) = delete;
+    Address address() const { return address_; }
+
+private:
+    CudaDevice& device_;
+    const std::shared_ptr<const std::vector<std::byte>> tables_;
+    const Address address_;
+};
+
 /// Tables of all nodes on the GPU, and the kernels that take them.
 class CudaDevice::Loaded : public LoadedProgram {
 public:
@@ -93,6 +115,7 @@ public:
         const std::lock_guard lock(device_.mutex_);
         device_.enter();
         images_.clear();
+        stage_tables_.clear();
     }
     const Launch& launch(size_t step, uint32_t mean_bytes, uint32_t count) const {
         if (!few_launches_.empty() && count <= kFewPackets) return few_launches_[step];
@@ -141,15 +164,27 @@ private:
     void bring_tables() {
         const TableLayout layout = table_layout(*program_);
         tables_.resize(std::max<size_t>(layout.bytes, 16));
-        const auto bring = [&](const nf::Image& image) {
-            const size_t offset = layout.offsets[images_.size()];
+        const auto bring = [&](const nf::Image& image, std::byte* to) {
             images_.push_back(std::make_unique<LoadedImage>(device_, image));
             for (size_t i = 0; i < image.arrays().size(); ++i) add_state(image.arrays()[i], images_.back()->address(i));
-            const std::vector<std::byte>& bytes = images_.back()->tables();
-            std::copy(bytes.begin(), bytes.end(), tables_.begin() + static_cast<ptrdiff_t>(offset));
+            std::ranges::copy(images_.back()->tables(), to);
         };
-        for (const chain::Node& node : program_->nodes) bring(node.nf->image());
-        if (program_->classifier != nullptr) bring(program_->classifier->image());
+        for (size_t index = 0; index < program_->stage_count(); ++index) {
+            const chain::Stage stage = program_->stage(index);
+            std::byte* const place = tables_.data() + layout.offsets[index];
+            if (stage.count == 1) {
+                bring(program_->nodes[stage.first].nf->image(), place);
+                continue;
+            }
+            const auto all = std::make_shared<std::vector<std::byte>>(stage.count * layout.strides[index]);
+            for (size_t k = 0; k < stage.count; ++k)
+                bring(program_->nodes[stage.first + k].nf->image(), all->data() + k * layout.strides[index]);
+            stage_tables_.push_back(std::make_unique<StageTables>(device_, all));
+            const Address address = stage_tables_.back()->address();
+            std::memcpy(place, &address, sizeof address);
+        }
+        if (program_->classifier != nullptr)
+            bring(program_->classifier->image(), tables_.data() + layout.offsets.back());
     }
 
     CudaDevice& device_;
@@ -157,6 +192,7 @@ private:
     std::vector<Launch> launches_, short_launches_, few_launches_;
     std::vector<std::byte> tables_;
     std::vector<std::unique_ptr<LoadedImage>> images_;
+    std::vector<std::unique_ptr<StageTables>> stage_tables_;  // of stages with several nodes
 };
 
 class CudaDevice::TaskLoaded : public LoadedTask {

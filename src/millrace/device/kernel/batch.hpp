@@ -21,35 +21,46 @@ static_assert(sizeof(FrameDescriptor) == 12);
 /// follows an Ethernet header then begins at such a multiple.
 inline constexpr uint32_t kSkew = 2;
 
+/// Limits of a program on a device.
+using millrace::kMaxNodes;
+using millrace::kMaxOutcomes;
+using millrace::kMaxStages;
+
 /// `node` of packets that no NF decided on.
-inline constexpr uint8_t kParserNode = 0xfe;   ///< the parser refused it; `outcome` is a Malformed
-inline constexpr uint8_t kNoNode = 0xfd;       ///< the chain is empty
-inline constexpr uint8_t kHostDecides = 0xfc;  ///< headers lie behind the bytes that were brought: the host must decide
-inline constexpr uint8_t kNoChainNode = 0xfb;  ///< the classification has no line for it
+inline constexpr uint16_t kParserNode = 0x7fe;   ///< the parser refused it; `outcome` is a Malformed
+inline constexpr uint16_t kNoNode = 0x7fd;       ///< the chain is empty
+inline constexpr uint16_t kHostDecides = 0x7fc;  ///< headers lie behind the bytes that were brought: the host must
+                                                 ///< decide
+inline constexpr uint16_t kNoChainNode = 0x7fb;  ///< the classification has no line for it
+static_assert(kMaxNodes <= kNoChainNode);
 
 /// What the chain made of one packet: which node decided on it last, and how. Where that leads, the host knows.
 struct PacketResult {
     uint32_t offset = 0;
     uint16_t length = 0;
     uint16_t out_port = kNoPort;
-    uint8_t node = kNoNode;
-    uint8_t outcome = 0;
+    uint16_t decided = by(kNoNode, 0);
     /// The lower bits of that decision's. Of a packet that no NF decided on, in a program that classifies: its chain.
     uint16_t detail = 0;
 
+    static constexpr uint32_t kNodeBits = 11;
+    /// `decided` of a node and an outcome.
+    MILLRACE_DEVICE static constexpr uint16_t by(uint32_t node, uint32_t outcome) {
+        return static_cast<uint16_t>(outcome << kNodeBits | node);
+    }
+    MILLRACE_DEVICE uint16_t node() const { return decided & ((1u << kNodeBits) - 1); }
+    MILLRACE_DEVICE uint8_t outcome() const { return static_cast<uint8_t>(decided >> kNodeBits); }
     /// Whether the other packet goes the same way for the same reason.
     MILLRACE_DEVICE bool same_verdict(const PacketResult& other) const {
-        return out_port == other.out_port && node == other.node && outcome == other.outcome && detail == other.detail;
+        return out_port == other.out_port && decided == other.decided && detail == other.detail;
     }
 };
+static_assert(kMaxOutcomes <= 1u << (16 - PacketResult::kNodeBits));
 static_assert(sizeof(PacketResult) == 12);
 
 /// `outcome` in BatchView::visits of a node that did not see the packet.
 inline constexpr uint32_t kNotVisited = 0xffffffffu;
 
-/// Limits of a chain on a device; a configuration beyond them is refused.
-using millrace::kMaxNodes;
-using millrace::kMaxOutcomes;
 /// Most packets that a block of a GPU's threads takes.
 inline constexpr uint32_t kMaxBlockPackets = 128;
 
@@ -60,7 +71,7 @@ struct StateWords {
     uint32_t* shared = nullptr;
     uint32_t count = 0;
 };
-inline constexpr uint32_t kMaxStates = 8;
+inline constexpr uint32_t kMaxStateArrays = 8;
 
 /// Keeps the ordered steps of a device's batches in sequence; in the device's memory.
 struct Sequencer {
@@ -71,12 +82,12 @@ struct Sequencer {
                                ///< through
 };
 
-/// What of a timed step is told of besides its nodes, which go by their numbers.
-inline constexpr uint32_t kSortPart = kMaxNodes;         ///< packets are put in order of their lengths
-inline constexpr uint32_t kBeginPart = kMaxNodes + 1;    ///< frames are parsed
-inline constexpr uint32_t kEndPart = kMaxNodes + 2;      ///< order keys and results are written
-inline constexpr uint32_t kScatterPart = kMaxNodes + 3;  ///< staged frames are scattered
-inline constexpr uint32_t kPartCount = kMaxNodes + 4;
+/// What of a timed step is told of besides its stages, which go by their numbers.
+inline constexpr uint32_t kSortPart = kMaxStages;         ///< packets are put in order of their lengths
+inline constexpr uint32_t kBeginPart = kMaxStages + 1;    ///< frames are parsed
+inline constexpr uint32_t kEndPart = kMaxStages + 2;      ///< order keys and results are written
+inline constexpr uint32_t kScatterPart = kMaxStages + 3;  ///< staged frames are scattered
+inline constexpr uint32_t kPartCount = kMaxStages + 4;
 
 /// The arrays of one batch, all in the device's memory, `count` elements each unless said otherwise.
 struct BatchView {
@@ -101,12 +112,12 @@ struct BatchView {
     uint64_t* key_table = nullptr;
     PacketResult* results = nullptr;
     EventBuffer* events = nullptr;       ///< null when no NF emits any
-    Decision* visits = nullptr;          ///< [node][packet]; null unless asked for
+    Decision* visits = nullptr;          ///< [stage][packet]; null unless asked for
     uint8_t* prefixes = nullptr;         ///< [packet][prefix_bytes], filled by the pack step; may be the host's memory
-    uint32_t* outcome_counts = nullptr;  ///< [node][kMaxOutcomes] packets by what each node decided
+    uint32_t* outcome_counts = nullptr;  ///< [node][kMaxOutcomes] of the program's nodes: packets by what each decided
     uint32_t* snapshot = nullptr;        ///< takes the states, one behind the other, as the batch leaves them
     uint64_t* part_times = nullptr;  ///< [kPartCount] of a timed step: what each part has taken, in ticks of the device
-    StateWords states[kMaxStates];
+    StateWords states[kMaxStateArrays];
     /// Its sequence number among the device's ordered batches, growing: its ordered steps begin when those of batch
     /// `after` are through (0: there is none) and no other batch is at its own. 0: it has none, and who launches them
     /// keeps them in order.
@@ -139,9 +150,9 @@ using chain::kNowhere;
 struct Step {
     enum class Kind : uint8_t {
         gather,    ///< brings the frames' present bytes from the host's memory into the packet buffer
-        nodes,     ///< every packet through the nodes [first, last), in any order of packets
-        tickets,   ///< numbers the packets that wait for node `first`, by their order keys, in order of arrival
-        commit,    ///< ends node `first` for one packet after the other, in order of arrival
+        nodes,     ///< every packet through the stages [first, last), in any order of packets
+        tickets,   ///< numbers the packets that wait for stage `first`, by their order keys, in order of arrival
+        commit,    ///< ends stage `first` for one packet after the other, in order of arrival
         pack,      ///< the first `prefix_bytes` of every frame, contiguous, for the way back
         snapshot,  ///< nothing but the snapshot of the states, where NFs without an order change some
     };
@@ -149,7 +160,7 @@ struct Step {
     uint16_t first = 0, last = 0;
     bool begin = false;        ///< attach and parse the frames first; before that, scatter them if they are staged
     bool end = false;          ///< write the results at last
-    bool hold_last = false;    ///< keep the decisions of node `last - 1` for its commit
+    bool hold_last = false;    ///< keep the decisions of stage `last - 1` for its commit
     bool crosses = false;      ///< the frames go to the host and come back first
     bool take_states = false;  ///< the first step that changes state: begin with what another device has left
     bool snapshot = false;  ///< the last step that changes state: takes the snapshot of the states, and leaves them for
@@ -157,7 +168,7 @@ struct Step {
     bool awaits_sequence = false;    ///< the first step with an order: see BatchView::sequence, and writes
                                      ///< BatchView::order
     bool releases_sequence = false;  ///< the last one
-    bool keys_of_next = false;       ///< write the order keys of the packets that wait for node `last`
+    bool keys_of_next = false;       ///< write the order keys of the packets that wait for stage `last`
     bool timed = false;              ///< of kind `nodes`: add what each part takes to BatchView::part_times
     bool resident = false;           ///< a resident kernel runs it, with all others of the program
     /// Whether batches must do it one after the other.

@@ -18,10 +18,11 @@ MILLRACE_DEVICE bool has_plain_layout(const Packet& packet) {
 }
 
 /// Takes packet `i` into the batch: attaches the frame, parses it, and sends it to its first node, or says at once what
-/// becomes of it. `nodes` is how many NFs the program has; `entry_of(packet)` says where a parsed packet goes first, as
-/// an Entry.
+/// becomes of it. `stages` is how many stages the program has; `entry_of(packet)` says where a parsed packet goes
+/// first, as an Entry.
 template <class EntryOf>
-MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t nodes, bool parses, EntryOf&& entry_of) {
+MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t stages, bool parses,
+                                  EntryOf&& entry_of) {
     const FrameDescriptor& frame = batch.descriptors[i];
     Packet packet;
     uint8_t* const data = batch.in_place ? reinterpret_cast<uint8_t*>(batch.source_of(i)) : batch.frames + frame.offset;
@@ -36,14 +37,13 @@ MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t n
     // Where only heads go back, what an NF writes behind them would be lost.
     const bool behind_the_head = batch.prefix_bytes != 0 && malformed == Malformed::no && !has_plain_layout(packet);
     if (malformed == Malformed::beyond_present || behind_the_head) {
-        result.node = kHostDecides;
+        result.decided = PacketResult::by(kHostDecides, 0);
     } else {
         const chain::Entry entry = entry_of(packet);
         if (entry.chain == chain::kNoChain) {
-            result.node = kNoChainNode;
+            result.decided = PacketResult::by(kNoChainNode, 0);
         } else if (malformed != Malformed::no && entry.drop_malformed) {
-            result.node = kParserNode;
-            result.outcome = static_cast<uint8_t>(malformed);
+            result.decided = PacketResult::by(kParserNode, static_cast<uint32_t>(malformed));
         } else if (entry.node != kNowhere) {
             batch.at[i] = entry.node;
         }
@@ -51,8 +51,8 @@ MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t n
     }
     batch.results[i] = result;
     if (batch.visits != nullptr)
-        for (uint32_t node = 0; node < nodes; ++node)
-            batch.visits[static_cast<uint64_t>(node) * batch.count + i] = Decision{kNoDetail, kNotVisited};
+        for (uint32_t stage = 0; stage < stages; ++stage)
+            batch.visits[static_cast<uint64_t>(stage) * batch.count + i] = Decision{kNoDetail, kNotVisited};
 }
 
 /// The same for a program of one chain.
@@ -62,25 +62,39 @@ MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t n
                  [&](const Packet&) { return chain::Entry{0, nodes > 0 ? uint16_t{0} : kNowhere, drop_malformed}; });
 }
 
-/// Sends packet `i` where the outcome of `node` leads; `targets` has an entry for each outcome. `counts` is
-/// laid out as BatchView::outcome_counts.
-MILLRACE_DEVICE void route_packet(const BatchView& batch, uint32_t* counts, uint32_t i, uint32_t node,
-                                  Decision decision, const Target* targets, uint32_t outcomes) {
+/// The nodes of a stage (chain::Stage), and where they lead.
+struct StageNodes {
+    uint32_t stage = 0;             ///< its number
+    uint32_t first = 0, count = 1;  ///< its nodes in the program
+    const void* tables = nullptr;   ///< of the first node; the next one's lie `table_bytes` behind it
+    uint32_t table_bytes = 0;
+    const Target* targets = nullptr;  ///< by outcome, of the first node
+    uint32_t outcomes = 0;            ///< that they have declared
+
+    MILLRACE_DEVICE bool has(uint32_t node) const { return node - first < count; }
+    MILLRACE_DEVICE const void* tables_of(uint32_t node) const {
+        return count == 1 ? tables : static_cast<const uint8_t*>(tables) + size_t{node - first} * table_bytes;
+    }
+};
+
+/// Sends packet `i` where the outcome of a stage's node leads. `counts` is laid out as BatchView::outcome_counts.
+MILLRACE_DEVICE void route_packet(const BatchView& batch, uint32_t* counts, uint32_t i, const StageNodes& own,
+                                  uint32_t node, Decision decision) {
     // An outcome that the NF did not declare would index past its targets.
-    const bool declared = decision.outcome < outcomes;
+    const bool declared = decision.outcome < own.outcomes;
     if (!declared) decision.outcome = kUndeclaredOutcome;
-    const Target target = declared ? targets[decision.outcome] : Target{Target::Kind::drop, 0};
+    const Target target = declared ? own.targets[decision.outcome] : Target{Target::Kind::drop, 0};
 #if MILLRACE_GPU
     atomicAdd(&counts[node * kMaxOutcomes + decision.outcome], 1u);
 #else
     ++counts[node * kMaxOutcomes + decision.outcome];
 #endif
     PacketResult& result = batch.results[i];
-    result.node = static_cast<uint8_t>(node);
-    result.outcome = static_cast<uint8_t>(decision.outcome);
+    result.decided = PacketResult::by(node, decision.outcome);
     result.detail = static_cast<uint16_t>(decision.detail);
-    batch.at[i] = target.kind == Target::Kind::node ? target.value : kNowhere;
-    if (batch.visits != nullptr) batch.visits[static_cast<uint64_t>(node) * batch.count + i] = decision;
+    batch.at[i] = target.kind == Target::Kind::node ? static_cast<uint16_t>(target.value + (node - own.first))
+                                                    : kNowhere;
+    if (batch.visits != nullptr) batch.visits[static_cast<uint64_t>(own.stage) * batch.count + i] = decision;
 }
 
 /// Writes down what has become of packet `i`'s frame.

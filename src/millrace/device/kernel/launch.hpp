@@ -172,7 +172,7 @@ public:
         BlockValues::Shared values;
         uint8_t waiting[kMaxBlockPackets];  ///< those that wait for a node, in that order
         uint32_t waiting_of_warp[kMaxBlockPackets / 32];
-        uint32_t taken[kMaxNodes];  ///< by node: groups of packets that warps have taken
+        uint32_t taken[kMaxStages];  ///< by stage: groups of packets that warps have taken
     };
 
     /// Share `share` of the batch. A block has at least as many threads as packets.
@@ -180,7 +180,7 @@ public:
         : shared_(shared), first_(share * batch.block_packets) {
         const uint32_t k = threadIdx.x;
         count_ = smaller(first_ + batch.block_packets, batch.count) - first_;
-        if (k < kMaxNodes) shared.taken[k] = 0;
+        if (k < kMaxStages) shared.taken[k] = 0;
         const BlockValues bytes(shared.values, count_, k < count_ ? batch.descriptors[first_ + k].present : 0);
         if (k < count_) {
             uint32_t place = bytes.before_in_warp();
@@ -194,11 +194,11 @@ public:
         waiting_ = count_;
     }
 
-    /// Finds the packets that wait for `node`, for `each_waiting` and `share`, so that the others leave no lanes idle.
+    /// Finds the packets that wait for a stage, for `each_waiting` and `share`, so that the others leave no lanes idle.
     /// In order of length, as they were. Without it those get all packets, and must look which of them wait.
-    MILLRACE_DEVICE void find_waiting(const BatchView& batch, uint32_t node) {
+    MILLRACE_DEVICE void find_waiting(const BatchView& batch, const StageNodes& own) {
         const uint32_t k = threadIdx.x;
-        const bool waits = k < count_ && batch.at[first_ + shared_.order[k]] == node;
+        const bool waits = k < count_ && own.has(batch.at[first_ + shared_.order[k]]);
         waiting_ = static_cast<uint32_t>(__syncthreads_count(waits));
         list_ = shared_.order;
         if (waiting_ == count_ || waiting_ == 0) return;
@@ -253,13 +253,13 @@ public:
         __syncthreads();
     }
     static constexpr uint32_t kLeads = 0x8000;
-    /// Runs `f(i)` for each packet that waits in `LaneCount` neighbouring threads of a warp. Once for each node.
+    /// Runs `f(i)` for each packet that waits in `LaneCount` neighbouring threads of a warp. Once for each stage.
     template <unsigned LaneCount, class F>
-    MILLRACE_DEVICE void share(uint32_t node, F&& f) const {
+    MILLRACE_DEVICE void share(uint32_t stage, F&& f) const {
         constexpr uint32_t kAtOnce = 32 / LaneCount;
         while (true) {
             uint32_t group = 0;
-            if (threadIdx.x % 32 == 0) group = atomicAdd(&shared_.taken[node], 1u);
+            if (threadIdx.x % 32 == 0) group = atomicAdd(&shared_.taken[stage], 1u);
             group = __shfl_sync(0xffffffffu, group, 0);
             if (group * kAtOnce >= waiting_) break;
             const uint32_t k = group * kAtOnce + threadIdx.x % 32 / LaneCount;
@@ -291,6 +291,16 @@ public:
         for (uint32_t i = threadIdx.x; i < Nodes * kMaxOutcomes; i += blockDim.x)
             if (counts_[i] != 0) atomicAdd(&batch.outcome_counts[i], counts_[i]);
     }
+
+private:
+    uint32_t* counts_;
+};
+
+/// The same for programs of many nodes, whose counts a block has no room for: their packets spread over many counters.
+class BatchCounts {
+public:
+    MILLRACE_DEVICE explicit BatchCounts(const BatchView& batch) : counts_(batch.outcome_counts) {}
+    MILLRACE_DEVICE uint32_t* data() const { return counts_; }
 
 private:
     uint32_t* counts_;
@@ -353,42 +363,43 @@ MILLRACE_DEVICE void pack_heads(const BatchView& batch) {
 /// What follows `process`: the decision's target, or a function that takes the decision, kept until then.
 enum class Then { route, hold };
 
-/// Ends one node that has a `finish` for those of the block's packets that wait for it, one thread a packet.
+/// Ends a stage that has a `finish` for those of the block's packets that wait for it, one thread a packet.
 template <Then After, class Finish>
-MILLRACE_DEVICE void finish_node(const BatchView& batch, const BlockPackets& block, uint32_t* counts,
-                                 const void* tables, uint32_t node, Finish finish, const Target* targets,
-                                 uint32_t outcomes) {
+MILLRACE_DEVICE void finish_stage(const BatchView& batch, const BlockPackets& block, uint32_t* counts,
+                                  const StageNodes& own, Finish finish) {
     block.each_waiting([&](uint32_t i) {
-        if (batch.at[i] != node) return;
+        const uint32_t node = batch.at[i];
+        if (!own.has(node)) return;
         Packet packet = batch.packets[i];
-        const Decision decision = finish(&packet, tables, batch.decisions[i]);
+        const Decision decision = finish(&packet, own.tables_of(node), batch.decisions[i]);
         batch.packets[i] = packet;
         if constexpr (After == Then::hold) {
             batch.decisions[i] = decision;
         } else {
-            route_packet(batch, counts, i, node, decision, targets, outcomes);
+            route_packet(batch, counts, i, own, node, decision);
         }
     });
 }
 
-/// Runs one node for those of the block's packets that wait for it. All lanes of a packet work on
+/// Runs a stage for those of the block's packets that wait for it. All lanes of a packet work on
 /// copies of its handle; the first one's is kept, as uniform code has made them equal.
 template <unsigned LaneCount, bool EmitsEvents, Then After, class Process>
-MILLRACE_DEVICE void run_node(const BatchView& batch, const BlockPackets& block, uint32_t* counts, const void* tables,
-                              uint32_t node, Process process, const Target* targets, uint32_t outcomes) {
+MILLRACE_DEVICE void run_stage(const BatchView& batch, const BlockPackets& block, uint32_t* counts,
+                               const StageNodes& own, Process process) {
     const Lanes<LaneCount> lanes;
-    block.share<LaneCount>(node, [&](uint32_t i) {
-        if (batch.at[i] != node) return;
+    block.share<LaneCount>(own.stage, [&](uint32_t i) {
+        const uint32_t node = batch.at[i];
+        if (!own.has(node)) return;
         Packet packet = batch.packets[i];
         if constexpr (EmitsEvents) packet.set_events(batch.events, static_cast<uint16_t>(node));
         lanes.sync();
-        const Decision decision = process(&packet, tables);
+        const Decision decision = process(&packet, own.tables_of(node));
         lanes.once([&] {
             batch.packets[i] = packet;
             if constexpr (After != Then::route) {
                 batch.decisions[i] = decision;
             } else {
-                route_packet(batch, counts, i, node, decision, targets, outcomes);
+                route_packet(batch, counts, i, own, node, decision);
             }
         });
     });

@@ -291,17 +291,16 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t
     }
 }
 
-/// Ends `node` for its packets: those with the same key one after the other in order of arrival,
+/// Ends a stage of one node for its packets: those with the same key one after the other in order of arrival,
 /// different keys concurrently. One block; the first packet of a key in a round takes all of the
 /// round's. Packets without a key stand for themselves. The keys are those of `number_packets`: the NF
 /// may have changed the packet since.
 template <class Commit>
-MILLRACE_DEVICE void commit_packets(const BatchView& batch, uint32_t* counts, const void* tables, uint32_t node,
-                                    Commit commit, const Target* targets, uint32_t outcomes) {
+MILLRACE_DEVICE void commit_packets(const BatchView& batch, uint32_t* counts, const StageNodes& own, Commit commit) {
     auto& [keys, waits] = detail::committing();
     for (uint32_t first = 0; first < batch.count; first += blockDim.x) {
         const uint32_t i = first + threadIdx.x;
-        const bool mine = i < batch.count && batch.at[i] == node;
+        const bool mine = i < batch.count && batch.at[i] == own.first;
         const uint32_t key = mine ? batch.keys[i] : 0xffffffffu;
         keys[threadIdx.x] = key;
         waits[threadIdx.x] = mine;
@@ -311,8 +310,8 @@ MILLRACE_DEVICE void commit_packets(const BatchView& batch, uint32_t* counts, co
         if (leads) {
             for (uint32_t k = threadIdx.x; k < blockDim.x; ++k) {
                 if (k != threadIdx.x && !(waits[k] && keys[k] == key && key != 0xffffffffu)) continue;
-                route_packet(batch, counts, first + k, node,
-                             commit(&batch.packets[first + k], tables, batch.decisions[first + k]), targets, outcomes);
+                route_packet(batch, counts, first + k, own, own.first,
+                             commit(&batch.packets[first + k], own.tables, batch.decisions[first + k]));
             }
         }
         __syncthreads();

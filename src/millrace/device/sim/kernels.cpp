@@ -28,51 +28,57 @@ public:
         lap(kScatterPart);
         if (step_.begin) begin(i);
         lap(kBeginPart);
-        for (uint16_t index = step_.first; index < step_.last; ++index) {
-            if (batch_.at[i] != index) continue;
+        while (batch_.at[i] != kNowhere) {
+            const uint16_t index = batch_.at[i];
+            const size_t stage = program_.stage_of(index);
+            if (stage >= step_.last) break;
             const chain::Node& node = program_.nodes[index];
             Packet& packet = batch_.packets[i];
             const Running running(node.name, program_.name);  // a watch may run the function, too
             if (watch_) watch_(program_, index, packet);
             if (node.type->emits_events) packet.set_events(batch_.events, index);
             const Decision decision = node.type->process_with(node.lanes)(packet, tables_[index]);
-            if (step_.hold_last && index + 1 == step_.last) {
+            if (step_.hold_last && stage + 1 == step_.last) {
                 batch_.decisions[i] = decision;
-            } else {
-                route(i, index, decision);
+                lap(static_cast<uint32_t>(stage));
+                break;
             }
-            lap(index);
+            route(i, index, decision);
+            lap(static_cast<uint32_t>(stage));
         }
         if (step_.keys_of_next) {
-            const nf::Type& type = *program_.nodes[step_.last].type;
-            batch_.keys[i] = batch_.at[i] == step_.last ? type.order_key(batch_.packets[i], tables_[step_.last])
-                                                        : kNoOrderKey;
+            const uint16_t next = program_.stage(step_.last).first;
+            batch_.keys[i] = batch_.at[i] == next
+                                 ? program_.nodes[next].type->order_key(batch_.packets[i], tables_[next])
+                                 : kNoOrderKey;
         }
         if (step_.end) end_packet(batch_, i);
         lap(kEndPart);
     }
 
     void tickets(uint32_t i) {
-        const MutableView<uint64_t> counters = program_.nodes[step_.first].type->tickets(tables_[step_.first]);
+        const uint16_t node = program_.stage(step_.first).first;
+        const MutableView<uint64_t> counters = program_.nodes[node].type->tickets(tables_[node]);
         const uint32_t key = batch_.keys[i];
         if (key < counters.size()) batch_.packets[i].set_ticket(counters[key]++);
     }
 
     void commit(uint32_t i) {
-        if (batch_.at[i] != step_.first) return;
-        const nf::Type& type = *program_.nodes[step_.first].type;
-        const Running running(program_.nodes[step_.first].name, program_.name);
-        route(i, step_.first, type.commit(batch_.packets[i], tables_[step_.first], batch_.decisions[i]));
+        const uint16_t node = program_.stage(step_.first).first;
+        if (batch_.at[i] != node) return;
+        const nf::Type& type = *program_.nodes[node].type;
+        const Running running(program_.nodes[node].name, program_.name);
+        route(i, node, type.commit(batch_.packets[i], tables_[node], batch_.decisions[i]));
     }
 
     void pack(uint32_t i) { pack_packet(batch_, i, Lanes<8>{}); }
 
 private:
     void begin(uint32_t i) {
-        const auto count = static_cast<uint32_t>(program_.nodes.size());
-        if (program_.classifier == nullptr) return begin_packet(batch_, i, count, program_.drop_malformed);
-        const auto& tables = *static_cast<const chain::Classifier::Tables*>(tables_[count]);
-        begin_packet(batch_, i, count, true,
+        const auto stages = static_cast<uint32_t>(program_.stage_count());
+        if (program_.classifier == nullptr) return begin_packet(batch_, i, stages, program_.drop_malformed);
+        const auto& tables = *static_cast<const chain::Classifier::Tables*>(tables_.back());
+        begin_packet(batch_, i, stages, true,
                      [&](const Packet& packet) { return chain::Classifier::entry_of(packet, tables); });
     }
     /// What came since the last call was `part`.
@@ -85,8 +91,12 @@ private:
     }
     void route(uint32_t i, uint16_t node, Decision decision) {
         const std::vector<Target>& targets = program_.nodes[node].targets;
-        route_packet(batch_, batch_.outcome_counts, i, node, decision, targets.data(),
-                     static_cast<uint32_t>(targets.size()));
+        route_packet(batch_, batch_.outcome_counts, i,
+                     {.stage = static_cast<uint32_t>(program_.stage_of(node)),
+                      .first = node,
+                      .targets = targets.data(),
+                      .outcomes = static_cast<uint32_t>(targets.size())},
+                     node, decision);
     }
 
     const chain::Program& program_;

@@ -86,7 +86,8 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
     const auto& loaded = static_cast<const Loaded&>(program);
     if (loaded.steps()[step].begin) packets_ += batch.count;
     BatchView view = batch;
-    const size_t count = batch.count, nodes = std::max<size_t>(loaded.program().nodes.size(), 1);
+    const size_t count = batch.count, nodes = std::max<size_t>(loaded.program().nodes.size(), 1),
+                 stages = std::max<size_t>(loaded.program().stage_count(), 1);
     bool sound = true;
     const auto translate = [&](auto*& pointer, size_t bytes) {
         // Kernels may follow the host's addresses.
@@ -124,10 +125,10 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
     translate(view.decisions, count * sizeof(Decision));
     translate(view.results, count * sizeof(PacketResult));
     translate(view.events, sizeof(EventBuffer));
-    translate(view.visits, count * nodes * sizeof(Decision));
+    translate(view.visits, count * stages * sizeof(Decision));
     translate(view.prefixes, count * batch.prefix_bytes);
     translate(view.part_times, kPartCount * sizeof(uint64_t));
-    translate(view.outcome_counts, size_t{kMaxNodes} * kMaxOutcomes * sizeof(uint32_t));
+    translate(view.outcome_counts, nodes * kMaxOutcomes * sizeof(uint32_t));
     if (!sound) return false;
     EventBuffer as_told;
     if (view.events != nullptr) {

@@ -26,7 +26,8 @@ Status list_frames(const Batch& batch, std::vector<device::CopyPiece>& pieces) {
     pieces.clear();
     for (size_t i = 0; i < input.frames.count; ++i) {
         const device::PacketResult& result = results.packets()[i];
-        if (result.node == device::kHostDecides || target_of(*input.chain->program, result).kind == Target::Kind::drop)
+        if (result.node() == device::kHostDecides ||
+            target_of(*input.chain->program, result).kind == Target::Kind::drop)
             continue;
         if (size_t{result.offset} + result.length > input.frames.bytes) return Status::failed;
         const size_t at = input.piece.frames_at + result.offset;

@@ -16,7 +16,7 @@ BatchBuffers::BatchBuffers(std::shared_ptr<device::Device> device, uint32_t max_
       more_events_(host_array<Event>(*device_, event_room(max_packets))),
       device_work_(*device_, device::BatchWork(max_packets).bytes(), "parsed packets") {
     if (!wants_visits) return;
-    const size_t visits = size_t{max_packets} * device::kMaxNodes;
+    const size_t visits = size_t{max_packets} * device::kMaxStages;
     visits_ = host_array<Decision>(*device_, visits);
     device_visits_ = {*device_, visits * sizeof(Decision), "decisions of every NF"};
 }

@@ -37,8 +37,7 @@ void BatchPool::allocate(const RingNeeds& needs) {
                        options_.depth);
     ring_memory_ = {*device_, ring_.size(), "the shared packet buffer"};
     const auto buffers = std::make_shared<ResultBuffers>(
-        device_, 3 * options_.depth,
-        options_.batch_bytes + PieceLayout::most_back_beside_frames(most_packets_, needs.state_bytes));
+        device_, 3 * options_.depth, options_.batch_bytes + PieceLayout::most_back_beside_frames(most_packets_, needs));
     for (const auto& batch : batches_) batch->buffers().fit(needs, buffers);
 }
 

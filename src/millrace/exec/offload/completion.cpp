@@ -43,18 +43,23 @@ Completion::Completion(Delivery& delivery, FrameDelivery* frames, CpuPath& cpu, 
                        uint32_t max_packets)
     : delivery_(delivery), frame_delivery_(frames), cpu_(cpu), timeline_(timeline), verdicts_(max_packets) {
     retries_.reserve(max_packets);
-    visits_.reserve(device::kMaxNodes);
+    visits_.reserve(device::kMaxStages);
+}
+
+void Completion::keep_room(const chain::Program& program) {
+    order_.keep_room(program.parts.size());
+    tallies_.resize(std::max(tallies_.size(), program.parts.size() + 1));
 }
 
 Verdict Completion::verdict_of(const chain::Program& program, const device::PacketResult& result) {
-    const bool known = result.node < program.nodes.size(), classified = program.classifier != nullptr;
+    const bool known = result.node() < program.nodes.size(), classified = program.classifier != nullptr;
     return {target_of(program, result),
-            result.node,
+            result.node(),
             result.out_port,
             {known        ? detail_of(result.detail)
              : classified ? result.detail
                           : kNoDetail,
-             result.outcome}};
+             result.outcome()}};
 }
 
 /// Makes packets [first, first + count) what the device has made of them, and tells their verdicts; those that the host
@@ -87,14 +92,14 @@ void Completion::apply(Batch& batch, size_t first, size_t count) {
             alike = &result;
         }
         Verdict& own = verdicts_[i - first] = verdict;
-        if (result.node == device::kHostDecides) {
+        if (result.node() == device::kHostDecides) {
             retries_.push_back(static_cast<uint32_t>(i - first));
             ++gone;
             continue;
         }
         if (verdict.target.kind == Target::Kind::drop) {
-            if (result.node == kParserNode && result.outcome < kMalformedCount)
-                input.chain->counters->of_chain(verdict.decision.detail).malformed[result.outcome].add(1);
+            if (result.node() == kParserNode && result.outcome() < kMalformedCount)
+                input.chain->counters->of_chain(verdict.decision.detail).malformed[result.outcome()].add(1);
             ++gone;
             continue;
         }
@@ -208,17 +213,23 @@ void Completion::tell_events(const Batch& batch) {
 /// Tells what every NF decided on each packet of the batch.
 void Completion::tell_visits(const Batch& batch) {
     const BatchInput& input = batch.input();
+    const chain::Program& program = *input.chain->program;
     const device::PacketResult* const packets = batch.results().packets();
     const size_t n = input.frames.count;
     for (size_t i = 0; i < n; ++i) {
-        if (packets[i].node == device::kHostDecides) continue;
+        const uint16_t last = packets[i].node();
+        if (last == device::kHostDecides) continue;
         visits_.clear();
-        for (uint16_t node = 0; node < input.chain->program->nodes.size(); ++node) {
-            const Decision decision = batch.buffers().visits()[size_t{node} * n + i];
-            if (decision.outcome != device::kNotVisited) visits_.push_back({node, decision});
+        const chain::Part whole, &part = program.parts.empty() || last >= program.nodes.size()
+                                             ? whole
+                                             : program.parts[program.chain_of_node[last]];
+        for (uint32_t node = part.first; last < program.nodes.size() && node <= last; node += part.stride) {
+            const auto number = static_cast<uint16_t>(node);
+            const Decision decision = batch.buffers().visits()[program.stage_of(number) * n + i];
+            if (decision.outcome != device::kNotVisited) visits_.push_back({number, decision});
         }
         if (!visits_.empty()) verdicts_[i].decision.detail = visits_.back().decision.detail;
-        delivery_.visits(*input.chain->program, input.mbufs[i], visits_, verdicts_[i]);
+        delivery_.visits(program, input.mbufs[i], visits_, verdicts_[i]);
     }
 }
 
@@ -236,31 +247,30 @@ void Completion::count(const Batch& batch) {
             into.packets.add(packets);
         }
     }
-    if (input.chain->program->classifier != nullptr) count_classified(batch);
+    // Those of receive blocks are counted as they are put in order.
+    if (input.chain->program->classifier != nullptr && input.receive_blocks.empty()) count_classified(batch);
 }
 
 /// Counts each packet to its chain, but for those that the host decides on: there they are counted.
 void Completion::count_classified(const Batch& batch) {
     const BatchInput& input = batch.input();
     const device::PacketResult* const results = batch.results().packets();
+    const device::FrameDescriptor* const descriptors = batch.buffers().descriptors();
     const chain::Program& program = *input.chain->program;
-    ChainCounters& counters = *input.chain->counters;
-    // Neighbours often go to one chain.
-    uint16_t chain = chain::kNoChain;
-    uint64_t packets = 0, bytes = 0;
+    const size_t none = tallies_.size() - 1;
     for (size_t i = 0; i < input.frames.count; ++i) {
-        const device::PacketResult& result = results[i];
-        if (result.node == device::kHostDecides) continue;
-        const uint16_t own = chain_of(program, result);
-        if (own != chain) {
-            if (packets > 0) counters.classified(chain, packets, bytes);
-            chain = own;
-            packets = bytes = 0;
-        }
-        ++packets;
-        bytes += batch.buffers().descriptors()[i].length;
+        if (results[i].node() == device::kHostDecides) continue;
+        const uint16_t chain = chain_of(program, results[i]);
+        Tally& own = tallies_[chain == chain::kNoChain ? none : chain];
+        ++own.packets;
+        own.bytes += descriptors[i].length;
     }
-    if (packets > 0) counters.classified(chain, packets, bytes);
+    ChainCounters& counters = *input.chain->counters;
+    for (size_t chain = 0; chain <= none; ++chain) {
+        const Tally own = std::exchange(tallies_[chain], {});
+        if (own.packets == 0) continue;
+        counters.classified(chain == none ? chain::kNoChain : static_cast<uint16_t>(chain), own.packets, own.bytes);
+    }
 }
 
 }  // namespace millrace::exec

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "millrace/exec/offload/batch_timeline.hpp"
+#include "millrace/exec/offload/chain_sort.hpp"
 #include "millrace/exec/offload/cpu_path.hpp"
 
 namespace millrace::exec {
@@ -16,6 +17,8 @@ public:
     Completion(Delivery& delivery, FrameDelivery* frames, CpuPath& cpu, const BatchTimeline& timeline,
                uint32_t max_packets);
 
+    /// Sets memory aside for batches of this program, before there are any.
+    void keep_room(const chain::Program& program);
     /// Delivers the packets of a batch that was back, all of it, at `back` (TSC).
     void deliver(Batch& batch, uint64_t back);
 
@@ -34,11 +37,10 @@ private:
     void pass_on(Batch& batch, size_t first, size_t count, Return way);
     void pass_on_frames(Batch& batch);
     void pass_on_frames(Batch& batch, size_t first, const io::ReceiveBlock& block, uint32_t from, uint32_t count);
-    void sort_by_chain(const chain::Program& program, const device::PacketResult* results, uint32_t count);
     void tell_events(const Batch& batch);
     void tell_visits(const Batch& batch);
-    static void count(const Batch& batch);
-    static void count_classified(const Batch& batch);
+    void count(const Batch& batch);
+    void count_classified(const Batch& batch);
 
     Delivery& delivery_;
     FrameDelivery* const frame_delivery_;
@@ -47,15 +49,16 @@ private:
     std::vector<Verdict> verdicts_;
     std::vector<uint32_t> retries_;  // packets that the device leaves to the host
     std::vector<Visit> visits_;
-    static constexpr uint32_t kFramesAtOnce = 256;
-    std::array<io::FramePieces, kFramesAtOnce> pieces_;  // of frames on their way out
-    // Of a program that classifies packets: each chain's first and last frame, of those that go on now, and all in
-    // order.
-    struct FramesOfChain {
-        uint16_t chain, first, last;
+    // Frames that go on at once: few, so that the nearest cache has them; with many chains more, so that each chain has
+    // some.
+    static constexpr uint32_t kFramesAtOnce = 256, kFramesOfChain = 32, kMaxFramesAtOnce = 2048;
+    std::array<io::FramePieces, kMaxFramesAtOnce> pieces_;  // of frames on their way out
+    // Of programs that classify packets.
+    ChainSort order_{kMaxFramesAtOnce};
+    struct Tally {
+        uint64_t packets = 0, bytes = 0;
     };
-    std::array<FramesOfChain, kFramesAtOnce> frames_of_chains_;
-    std::array<uint32_t, kFramesAtOnce> order_;
+    std::vector<Tally> tallies_;  // by chain, and last of those without one
 };
 
 }  // namespace millrace::exec

@@ -8,58 +8,45 @@
 
 namespace millrace::exec {
 
-/// Delivers the batch's frames, and gives back what they were received in.
-void Completion::pass_on_frames(Batch& batch) {
-    size_t first = 0;
-    for (const io::ReceiveBlock& block : batch.input().receive_blocks) {
-        // A few at a time, while the CPU has them in its nearest caches.
-        for (uint32_t from = 0; from < block.count; from += kFramesAtOnce)
-            pass_on_frames(batch, first + from, block, from, std::min(kFramesAtOnce, block.count - from));
-        first += block.count;
-        frame_delivery_->give_back(block);
-    }
-}
-
 namespace {
 
 /// What tells packets' verdicts apart, but for details: port, node and outcome.
 uint32_t verdict_bits(const device::PacketResult& result) {
     using Result = device::PacketResult;
     constexpr size_t kAt = offsetof(Result, out_port);
-    static_assert(offsetof(Result, node) == kAt + 2 && offsetof(Result, outcome) == kAt + 3);
+    static_assert(offsetof(Result, decided) == kAt + 2);
     uint32_t bits = 0;
     std::memcpy(&bits, reinterpret_cast<const uint8_t*>(&result) + kAt, sizeof bits);
     return bits;
 }
 
+/// The first of the frames [from, end) that the host decides on; `end`: there is none.
+uint32_t host_decides_from(const device::PacketResult* results, uint32_t from, uint32_t end) {
+    const auto* const found = std::find_if(results + from, results + end, [](const device::PacketResult& result) {
+        return result.node() == device::kHostDecides;
+    });
+    return static_cast<uint32_t>(found - results);
+}
+
 }  // namespace
 
-/// Lists frames [0, count) in order_: chain by chain, those of a chain as they came. The chain of one that the host
-/// decides on is not known: it stays behind those before it.
-void Completion::sort_by_chain(const chain::Program& program, const device::PacketResult* results, uint32_t count) {
-    constexpr uint16_t kLast = 0xffff;
-    std::array<uint16_t, kFramesAtOnce> next;
-    uint32_t chains = 0, n = 0;
-    const auto list = [&] {
-        for (uint32_t i = 0; i < chains; ++i)
-            for (uint16_t k = frames_of_chains_[i].first; k != kLast; k = next[k]) order_[n++] = k;
-        chains = 0;
-    };
-    for (uint16_t k = 0; k < count; ++k) {
-        const device::PacketResult& result = results[k];
-        if (result.node == device::kHostDecides) {
-            list();
-            order_[n++] = k;
-            continue;
+/// Delivers the batch's frames, and gives back what they were received in.
+void Completion::pass_on_frames(Batch& batch) {
+    size_t first = 0;
+    const chain::Program& program = *batch.input().chain->program;
+    const auto chains = static_cast<uint32_t>(program.parts.size());
+    const uint32_t at_once = std::clamp(chains * kFramesOfChain, kFramesAtOnce, kMaxFramesAtOnce);
+    for (const io::ReceiveBlock& block : batch.input().receive_blocks) {
+        const device::PacketResult* const results = batch.results().packets() + first;
+        for (uint32_t from = 0, end = 0; from < block.count; from = end) {
+            end = std::min(from + at_once, block.count);
+            // The chain of a frame that the host decides on is not known: no other passes it.
+            if (program.classifier != nullptr) end = std::max(from + 1, host_decides_from(results, from, end));
+            pass_on_frames(batch, first + from, block, from, end - from);
         }
-        const uint16_t chain = chain_of(program, result);
-        uint32_t own = 0;
-        while (own < chains && frames_of_chains_[own].chain != chain) ++own;
-        if (own == chains) frames_of_chains_[chains++] = {chain, k, k};
-        else next[std::exchange(frames_of_chains_[own].last, k)] = k;
-        next[k] = kLast;
+        first += block.count;
+        frame_delivery_->give_back(block);
     }
-    list();
 }
 
 /// Frames [from, from + count) of the block, which are those of the batch from `first` on. What a chain has not changed
@@ -76,18 +63,26 @@ void Completion::pass_on_frames(Batch& batch, size_t first, const io::ReceiveBlo
     const uint8_t* const heads = batch.results().at(input.piece.heads_at) + first * prefix_back;
     io::FramePieces* const pieces = pieces_.data();
     const bool classified = program.classifier != nullptr;
-    if (classified) sort_by_chain(program, results, count);
-    const auto at = [&](uint32_t place) { return classified ? order_[place] : place; };
+    std::span<const uint32_t> order;
+    const bool sorted = classified && results[0].node() != device::kHostDecides;
+    if (sorted)
+        order = order_.sort(
+            count, program.parts.size(), [&](uint32_t k) { return chain_of(program, results[k]); },
+            [&](uint32_t k) { return descriptors[k].length; },
+            [&](uint16_t chain, uint64_t packets, uint64_t bytes) {
+                input.chain->counters->classified(chain, packets, bytes);
+            });
+    const auto at = [&](uint32_t place) { return sorted ? order[place] : place; };
     for (uint32_t place = 0; place < count;) {
         const device::PacketResult& leader = results[at(place)];
-        if (leader.node == device::kHostDecides) {
+        if (leader.node() == device::kHostDecides) {
             cpu_.run_one(input.chain->program, *input.chain->counters, block, from + at(place++));
             continue;
         }
         const Verdict verdict = verdict_of(program, leader);
         const uint32_t alike = verdict_bits(leader);
         // What no function decided on has its chain for a detail.
-        const bool by_detail = classified && leader.node >= program.nodes.size();
+        const bool by_detail = classified && leader.node() >= program.nodes.size();
         uint32_t n = 0;
         const auto add = [&](const auto& piece_of) {
             for (; place < count; ++place) {
@@ -107,8 +102,9 @@ void Completion::pass_on_frames(Batch& batch, size_t first, const io::ReceiveBlo
                 return io::FramePieces{heads + size_t{k} * prefix_back, block.data(from + k) + head, head,
                                        static_cast<uint16_t>(block.spots[from + k].length - head), from + k};
             });
-        if (leader.node == kParserNode && leader.outcome < kMalformedCount && verdict.target.kind == Target::Kind::drop)
-            input.chain->counters->of_chain(verdict.decision.detail).malformed[leader.outcome].add(n);
+        if (leader.node() == kParserNode && leader.outcome() < kMalformedCount &&
+            verdict.target.kind == Target::Kind::drop)
+            input.chain->counters->of_chain(verdict.decision.detail).malformed[leader.outcome()].add(n);
         frame_delivery_->deliver_frames(program, *input.chain->counters, block, {pieces, n}, verdict, results - from);
     }
 }

@@ -6,11 +6,11 @@
 
 namespace millrace::exec {
 
-static_assert(chain::kMaxStates == device::kMaxStates);
+static_assert(chain::kMaxStateArrays == device::kMaxStateArrays);
 
 RingNeeds RingNeeds::with(const RingNeeds& other) const {
     return {std::max(state_bytes, other.state_bytes), std::max(emitters, other.emitters),
-            std::max(keepers, other.keepers)};
+            std::max(keepers, other.keepers), std::max(nodes, other.nodes)};
 }
 
 std::vector<device::Step> steps_of(const chain::Program& program, const OffloadOptions& options) {
@@ -25,8 +25,8 @@ LoadedChain::LoadedChain(std::shared_ptr<const chain::Program> of, ChainCounters
                          const OffloadOptions& options)
     : program(std::move(of)), counters(&its_counters), prefixes(prefixes_of(program->plan)),
       name(name_in(options.track, program->name)) {
-    if (program->nodes.size() > device::kMaxNodes)
-        throw device::DeviceError("chain '" + program->name + "' has more than " + std::to_string(device::kMaxNodes) +
+    if (program->stage_count() > device::kMaxStages)
+        throw device::DeviceError("chain '" + program->name + "' has more than " + std::to_string(device::kMaxStages) +
                                   " network functions");
     loaded = device->load(program, steps_of(*program, options));
     if (options.mode == device::Mode::persistent) resident = device->start_resident(loaded, options.depth);
@@ -36,6 +36,7 @@ LoadedChain::LoadedChain(std::shared_ptr<const chain::Program> of, ChainCounters
         needs.state_bytes += state.bytes;
         shared_states.push_back(options.gate != nullptr ? gate.share(device, state) : nullptr);
     }
+    needs.nodes = program->nodes.size();
     needs.emitters = program->emitters();
     needs.keepers = program->emitters_from(program->first_changed());
     if (program->emits_events()) teller = std::make_unique<Teller>(program, options.events);

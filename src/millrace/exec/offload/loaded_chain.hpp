@@ -15,9 +15,11 @@ struct RingNeeds {
     size_t state_bytes = 0;  ///< of the NFs
     unsigned emitters = 1;   ///< NFs of a chain that emit events
     unsigned keepers = 0;    ///< those of them whose packets others have changed
+    size_t nodes = 0;        ///< NFs whose outcomes are counted
 
     bool covers(const RingNeeds& other) const {
-        return other.state_bytes <= state_bytes && other.emitters <= emitters && other.keepers <= keepers;
+        return other.state_bytes <= state_bytes && other.emitters <= emitters && other.keepers <= keepers &&
+               other.nodes <= nodes;
     }
     RingNeeds with(const RingNeeds& other) const;
 };

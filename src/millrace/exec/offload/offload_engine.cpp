@@ -48,6 +48,7 @@ ChainQueue* OffloadEngine::queue_for(const std::shared_ptr<const chain::Program>
 void OffloadEngine::load(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
                          ChainQueue& queue) {
     try {
+        completion_.keep_room(*program);
         loader_.load(program, counters, queue);
         if (batches_.fits(queue.chain->needs)) return;
         finish_all();

@@ -8,7 +8,8 @@ PieceLayout::PieceLayout(const PieceNeeds& needs) {
     const size_t coming = whole ? needs.frames_bytes : needs.heads_home ? 0 : n * needs.prefix_back;
     sources_at = aligned(n * sizeof(device::FrameDescriptor));
     head_at = aligned(sources_at + (needs.sources ? n * sizeof(uint64_t) : 0));
-    back_at = aligned(head_at + kHead);
+    head_bytes = head_of(needs.chain.nodes);
+    back_at = aligned(head_at + head_bytes);
     results_at = aligned(back_at + coming);
     snapshot_at = aligned(results_at + n * sizeof(device::PacketResult));
     events_at = aligned(snapshot_at + needs.chain.state_bytes);

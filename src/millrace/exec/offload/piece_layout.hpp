@@ -37,10 +37,11 @@ struct PieceNeeds {
 ///
 /// Offsets and sizes are in bytes; the descriptors are at 0.
 struct PieceLayout {
-    static constexpr size_t kOutcomes = device::kMaxNodes * device::kMaxOutcomes;
-    static constexpr size_t kOrderAt = sizeof(EventBuffer) + kOutcomes * sizeof(uint32_t);  ///< in the head
-    static_assert(kOrderAt % sizeof(uint64_t) == 0);
-    static constexpr size_t kHead = kOrderAt + sizeof(uint64_t);
+    /// Bytes of a head with the counts of so many nodes.
+    static constexpr size_t head_of(size_t nodes) {
+        return sizeof(EventBuffer) + nodes * device::kMaxOutcomes * sizeof(uint32_t) + sizeof(uint64_t);
+    }
+    static_assert(sizeof(EventBuffer) % sizeof(uint64_t) == 0);
     static constexpr size_t kAlign = 64;
     static constexpr size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
@@ -49,16 +50,18 @@ struct PieceLayout {
 
     size_t sources_at = 0, head_at = 0, back_at = 0, results_at = 0, snapshot_at = 0, events_at = 0, left_at = 0,
            frames_at = 0, staging_at = 0, kept_at = 0;
+    size_t head_bytes = 0;  ///< of EventBuffer, outcome counts and BatchView::order, which is the last
     size_t heads_at = 0;    ///< heads of frames in the result buffer, as if it were of the piece
     size_t kept_bytes = 0;  ///< room for kept frames
     size_t bytes = 0;
 
     /// What the host writes besides the frames, and how much that is at most.
-    size_t input_bytes() const { return head_at + kHead; }
+    size_t input_bytes() const { return head_at + head_bytes; }
     /// Behind what comes back without being asked for: all from head_at on.
     size_t back_end(bool events) const { return events_at + (events ? kEagerEvents * sizeof(Event) : 0); }
     static size_t most_input(size_t n) {
-        return aligned(n * sizeof(device::FrameDescriptor)) + aligned(n * sizeof(uint64_t)) + kHead;
+        return aligned(n * sizeof(device::FrameDescriptor)) + aligned(n * sizeof(uint64_t)) +
+               head_of(device::kMaxNodes);
     }
     /// Room for the frames that one NF keeps, as it saw them.
     static size_t most_kept(size_t n, size_t frames_bytes) { return aligned(frames_bytes + n * 16); }
@@ -66,12 +69,12 @@ struct PieceLayout {
     static size_t most_beside_frames(size_t n, const RingNeeds& needs) {
         return aligned(n * (sizeof(device::FrameDescriptor) + sizeof(uint64_t) + sizeof(device::PacketResult) +
                             kMaxPrefix + needs.emitters * (sizeof(LeftEvents) + 16)) +
-                       event_room(n) * sizeof(Event) + kHead + needs.state_bytes) +
+                       event_room(n) * sizeof(Event) + head_of(needs.nodes) + needs.state_bytes) +
                10 * kAlign;
     }
     /// Of them that come back, at most.
-    static size_t most_back_beside_frames(size_t n, size_t state_bytes) {
-        return aligned(n * (sizeof(device::PacketResult) + kMaxPrefix) + kHead + state_bytes +
+    static size_t most_back_beside_frames(size_t n, const RingNeeds& needs) {
+        return aligned(n * (sizeof(device::PacketResult) + kMaxPrefix) + head_of(needs.nodes) + needs.state_bytes +
                        kEagerEvents * sizeof(Event)) +
                8 * kAlign;
     }

@@ -187,7 +187,7 @@ void Submission::list_back(const BatchSubmission& batch, std::vector<device::Cop
     if (batch.buffers().visits() != nullptr && !input.chain->program->nodes.empty())
         pieces.push_back(
             {batch.buffers().visits(), batch.buffers().device_visits(),
-             static_cast<uint32_t>(input.frames.count * input.chain->program->nodes.size() * sizeof(Decision))});
+             static_cast<uint32_t>(input.frames.count * input.chain->program->stage_count() * sizeof(Decision))});
 }
 
 Status Submission::fetch(BatchSubmission& batch) {

@@ -36,7 +36,7 @@ ChainCounters::ChainCounters(const chain::Program& program, std::vector<ChainCou
     : chain(program.name), parts(std::move(of_parts)) {
     for (size_t node = 0; node < program.nodes.size(); ++node) {
         const uint16_t number = program.chain_of_node[node];
-        nodes.push_back(parts[number]->nodes[node - program.parts[number].first]);
+        nodes.push_back(parts[number]->nodes[program.parts[number].node_of_chain(static_cast<uint16_t>(node))]);
         by_node.push_back(parts[number]);
     }
 }

@@ -304,7 +304,7 @@ bool Runtime::apply_changes() {
         any = true;
     }
     if (!any) return false;
-    if (next.classified != nullptr) next.classified = chain::make_classified(next, kMaxNodes);
+    if (next.classified != nullptr) next.classified = chain::make_classified(next);
     apply(std::move(next));
     return true;
 }

@@ -36,7 +36,7 @@ std::unique_ptr<Engine> make_engine(Delivery& delivery, FrameDelivery& frames,
 Worker::Worker(Runtime& runtime, unsigned index)
     : runtime_(runtime), index_(index), outgoing_(runtime.ports_.size()), events_(runtime.events_.add_line()),
       burst_(runtime.options_.burst) {
-    freed_.reserve(device::kMaxNodes * nf::kCpuVector);
+    freed_.reserve(device::kMaxStages * nf::kCpuVector);
     for (const auto& port : runtime.ports_) {
         const std::vector<const io::PacketPool*> pools = port->pools();
         pools_.push_back(pools.empty() ? nullptr : pools[std::min<size_t>(index, pools.size() - 1)]);
@@ -148,7 +148,7 @@ void Worker::keep_room() {
         own.mbufs.reserve(std::max(burst_.size(), nf::kCpuVector));
         own.verdicts.reserve(nf::kCpuVector);
     }
-    visits_in_chain_.reserve(kMaxNodes);
+    visits_in_chain_.reserve(device::kMaxStages);
     passing_.reserve(most);
     chains_passed_to_.reserve(chains);
     chains_of_burst_.reserve(chains);
@@ -315,7 +315,7 @@ void Worker::visits(const chain::Program& program, rte_mbuf* mbuf, std::span<con
     const uint16_t chain = chain_of(program, verdict);
     if (chain == chain::kNoChain) return;
     visits_in_chain_.assign(visits.begin(), visits.end());
-    for (Visit& visit : visits_in_chain_) visit.node = static_cast<uint16_t>(visit.node - program.parts[chain].first);
+    for (Visit& visit : visits_in_chain_) visit.node = program.parts[chain].node_of_chain(visit.node);
     runtime_.verdicts_->write(*program.parts[chain].chain, *mbuf, visits_in_chain_, verdict_in_chain(program, verdict));
 }
 

@@ -21,7 +21,7 @@ constexpr uint64_t kBufferPatienceNs = 100'000'000;  // for a buffer to come fre
 Verdict Worker::verdict_in_chain(const chain::Program& program, const Verdict& verdict) {
     Verdict own = verdict;
     if (verdict.node < program.nodes.size())
-        own.node = static_cast<uint16_t>(verdict.node - program.parts[chain_of(program, verdict)].first);
+        own.node = program.parts[chain_of(program, verdict)].node_of_chain(verdict.node);
     else own.decision.detail = kNoDetail;
     return own;
 }
