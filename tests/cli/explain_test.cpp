@@ -55,5 +55,27 @@ INSTANTIATE_TEST_SUITE_P(
                           "policies: [{dst: 0.0.0.0/0, action: protect, sa: tunnel}], default: bypass}"}),
     [](const auto& info) { return std::string(info.param.name); });
 
+TEST(ExplainChains, TellsEachStageOnceHoweverManyChainsShareIt) {
+    const TestFolder folder;
+    std::string lines = "classify:\n", chains = "chains:\n";
+    for (int i = 0; i < 30; ++i) {
+        const std::string number = std::to_string(i);
+        lines += "  - {match: {dst-port: " + number + "}, chain: c" + number + "}\n";
+        chains += "  c" + number + ": {output: out, nfs: [firewall: {rules: [deny udp from any port " + number +
+                  "]}, mirror]}\n";
+    }
+    const std::string yaml = folder.write(
+        "c.yaml", "version: 1\nports: {in: {source: {count: 1}}, out: {sink: {}}}\n" + lines + chains);
+    const Ended explained = run_program({"explain", yaml, "-d", "sim"});
+    ASSERT_EQ(explained.status, 0) << explained.err;
+    for (const char* line : {"\n *firewall of 30 chains reads ip", "\n *mirror of 30 chains writes eth",
+                             R"(nodes \[firewall of 30 chains, mirror of 30 chains\])"}) {
+        const auto found = std::regex(line);
+        EXPECT_EQ(std::distance(std::sregex_iterator(explained.out.begin(), explained.out.end(), found), {}), 1)
+            << line << " in:\n"
+            << explained.out;
+    }
+}
+
 }  // namespace
 }  // namespace millrace::test

@@ -89,7 +89,9 @@ struct Program : std::enable_shared_from_this<Program> {
     uint32_t tail_growth() const;
     /// In a program of one chain each node is a stage of its own.
     size_t stage_count() const { return parts.empty() ? nodes.size() : stages.size(); }
-    Stage stage(size_t index) const { return parts.empty() ? Stage{static_cast<uint16_t>(index), 1} : stages[index]; }
+    Stage stage(size_t number) const {
+        return parts.empty() ? Stage{static_cast<uint16_t>(number), 1} : stages[number];
+    }
     size_t stage_of(uint16_t node) const;
     bool emits_events() const { return emitters() > 0; }
     unsigned emitters() const { return emitters_from(0); }  ///< NFs that emit events

@@ -89,6 +89,25 @@ exec::PieceLayout batch_of(const chain::Program& program, const exec::Prefixes& 
     return exec::PieceLayout(needs);
 }
 
+/// The name of a stage's function, and how many chains have it.
+std::string stage_text(const chain::Program& program, chain::Stage stage) {
+    const std::string& name = program.nodes[stage.first].name;
+    return stage.count == 1 ? name : fmt::format("{} of {} chains", name, grouped(stage.count));
+}
+
+/// A line for each stage with fields.
+void explain_fields(const chain::Program& program, const char* verb, Fields (chain::Node::*fields_of)() const) {
+    for (size_t i = 0; i < program.stage_count(); ++i) {
+        const chain::Stage stage = program.stage(i);
+        Fields fields;
+        for (size_t node = stage.first; node < size_t{stage.first} + stage.count; ++node)
+            fields = fields | (program.nodes[node].*fields_of)();
+        if (!fields.empty())
+            std::cout << "                    " << stage_text(program, stage) << " " << verb << " "
+                      << chain::field_names(fields) << "\n";
+    }
+}
+
 void explain_plan(const chain::Program& program) {
     const chain::FieldPlan plan = device_plan(program);
     const Fields in = plan.to_device_total(), back = plan.to_host_total();
@@ -96,14 +115,10 @@ void explain_plan(const chain::Program& program) {
     std::cout << "On a device, this would cross the bus:\n";
     std::cout << "  to the device   " << prefix_text(in_bytes) << for_fields(in) << "\n";
     std::cout << "                    the parser needs " << chain::field_names(field::parsed) << "\n";
-    for (const chain::Node& node : program.nodes)
-        if (!node.reads().empty())
-            std::cout << "                    " << node.name << " reads " << chain::field_names(node.reads()) << "\n";
+    explain_fields(program, "reads", &chain::Node::reads);
     std::cout << "  back            " << prefix_text(back_bytes)
               << (back.empty() ? ": no NF writes to the packet" : for_fields(back)) << "\n";
-    for (const chain::Node& node : program.nodes)
-        if (!node.writes().empty())
-            std::cout << "                    " << node.name << " writes " << chain::field_names(node.writes()) << "\n";
+    explain_fields(program, "writes", &chain::Node::writes);
     const uint64_t state = state_bytes(program);
     std::cout << "  always          " << sizeof(device::FrameDescriptor) << " B a packet of descriptors in, "
               << sizeof(device::PacketResult) << " B of results back; for each batch "
@@ -135,7 +150,7 @@ void explain_plan(const chain::Program& program) {
         if (step.kind == device::Step::Kind::nodes) {
             steps += " [";
             for (uint16_t i = step.first; i < step.last; ++i)
-                steps += (i > step.first ? ", " : "") + program.nodes[i].name;
+                steps += (i > step.first ? ", " : "") + stage_text(program, program.stage(i));
             steps += "]";
         }
     }

@@ -12,8 +12,8 @@
 
 namespace millrace::exec {
 
-/// Sorts packets by their chains, and adds up their bytes, in a time that grows with the packets and the chains only: it
-/// counts each chain's, then places them. A few stretches of the packets are gone through concurrently, each with
+/// Sorts packets by their chains, and adds up their bytes, in a time that grows with the packets and the chains only:
+/// it counts each chain's, then places them. A few stretches of the packets are gone through concurrently, each with
 /// counters of its own, as neighbours often are of one chain and a counter must be written before it is read again.
 class ChainSort {
 public:
@@ -48,10 +48,7 @@ public:
             }
             if (all > 0) tell(slot == chains ? chain::kNoChain : static_cast<uint16_t>(slot), all / kOne, all % kOne);
         }
-        for_all(count, each,
-                [&](unsigned stretch, uint32_t k) {
-                    order_[counters_[slots_[k]][stretch]++] = k;
-                });
+        for_all(count, each, [&](unsigned stretch, uint32_t k) { order_[counters_[slots_[k]][stretch]++] = k; });
         for (size_t slot = 0; slot <= chains; ++slot) counters_[slot] = {};
         return {order_.data(), count};
     }
