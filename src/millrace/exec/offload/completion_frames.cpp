@@ -20,6 +20,15 @@ uint32_t verdict_bits(const device::PacketResult& result) {
     return bits;
 }
 
+/// Has the results of frames [from, end) on their way from where the device has written them, while others are worked
+/// on.
+void prefetch(const device::PacketResult* results, uint32_t from, uint32_t end) {
+    constexpr size_t kLine = 64;
+    const auto* const last = reinterpret_cast<const uint8_t*>(results + end);
+    for (const auto* at = reinterpret_cast<const uint8_t*>(results + from); at < last; at += kLine)
+        __builtin_prefetch(at);
+}
+
 /// The first of the frames [from, end) that the host decides on; `end`: there is none.
 uint32_t host_decides_from(const device::PacketResult* results, uint32_t from, uint32_t end) {
     const auto* const found = std::find_if(results + from, results + end, [](const device::PacketResult& result) {
@@ -42,6 +51,7 @@ void Completion::pass_on_frames(Batch& batch) {
             end = std::min(from + at_once, block.count);
             // The chain of a frame that the host decides on is not known: no other passes it.
             if (program.classifier != nullptr) end = std::max(from + 1, host_decides_from(results, from, end));
+            prefetch(results, end, std::min(end + at_once, block.count));
             pass_on_frames(batch, first + from, block, from, end - from);
         }
         first += block.count;
@@ -67,8 +77,12 @@ void Completion::pass_on_frames(Batch& batch, size_t first, const io::ReceiveBlo
     const bool sorted = classified && results[0].node() != device::kHostDecides;
     if (sorted)
         order = order_.sort(
-            count, program.parts.size(), [&](uint32_t k) { return chain_of(program, results[k]); },
-            [&](uint32_t k) { return descriptors[k].length; },
+            count, program.parts.size(),
+            [results, nodes = program.nodes.size(), chain_of_node = program.chain_of_node.data()](uint32_t k) {
+                const uint16_t node = results[k].node();
+                return node < nodes ? chain_of_node[node] : results[k].detail;
+            },
+            [descriptors](uint32_t k) { return descriptors[k].length; },
             [&](uint16_t chain, uint64_t packets, uint64_t bytes) {
                 input.chain->counters->classified(chain, packets, bytes);
             });
