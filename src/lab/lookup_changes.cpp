@@ -4,7 +4,9 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <exception>
 #include <random>
+#include <stop_token>
 #include <thread>
 
 namespace millrace::lab {
@@ -91,20 +93,25 @@ ChangeRate measure_changes(device::Device& device, const LookupSet& set, Engine 
                            double seconds, const ChangeOptions& options) {
     Changer changer(device, set, engine, lanes, 64);
     Handover& handover = changer.handover();
-    std::atomic<bool> stop{false};
     uint64_t changes = 0, generations = 0;
     std::vector<double> delays;
     double took = 0;
-    std::thread thread([&] {
+    std::exception_ptr failed;
+    // Ends with this function, however that ends.
+    std::jthread thread([&](const std::stop_token& stop) {
         const auto begin = Clock::now();
-        while (!stop) {
-            const auto due = static_cast<uint64_t>(seconds_since(begin) * options.changes_per_second);
-            if (due == changes) continue;
-            const double asked = static_cast<double>(changes + 1) / options.changes_per_second;
-            for (; changes < due; ++changes) changer.change();
-            changer.publish();
-            ++generations;
-            delays.push_back(seconds_since(begin) - asked);
+        try {
+            while (!stop.stop_requested()) {
+                const auto due = static_cast<uint64_t>(seconds_since(begin) * options.changes_per_second);
+                if (due == changes) continue;
+                const double asked = static_cast<double>(changes + 1) / options.changes_per_second;
+                for (; changes < due; ++changes) changer.change();
+                changer.publish();
+                ++generations;
+                delays.push_back(seconds_since(begin) - asked);
+            }
+        } catch (...) {
+            failed = std::current_exception();
         }
         took = seconds_since(begin);
     });
@@ -124,8 +131,9 @@ ChangeRate measure_changes(device::Device& device, const LookupSet& set, Engine 
     std::vector<LookupRun::Paced> rounds;
     while (seconds_since(begin) < seconds)
         rounds.push_back(run.paced(*current->task, options.keys_per_second, between));
-    stop = true;
+    thread.request_stop();
     thread.join();
+    if (failed) std::rethrow_exception(failed);
     for (const auto& round : rounds) {
         rate.lookups.rate += round.rate / static_cast<double>(rounds.size());
         rate.lookups.p50_us = std::max(rate.lookups.p50_us, round.p50_us);

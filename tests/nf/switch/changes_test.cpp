@@ -12,6 +12,7 @@
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/nf/changeable.hpp"
 #include "millrace/nf/switch/flow_table.hpp"
+#include "support/device_work.hpp"
 #include "support/nf_runner.hpp"
 #include "support/packet_arena.hpp"
 
@@ -227,6 +228,7 @@ TEST_P(ChangesUnderTraffic, LoseNoPacketAndNoCount) {
     EXPECT_EQ(runtime.trouble(), "");
     const exec::Report report = exec::make_report(runtime);
     EXPECT_TRUE(report.conserved());
+    expect_work(Work::device_alone, report);
     EXPECT_EQ(report.chains[0].dropped, 0u) << "a packet met no flow, or one that drops";
     EXPECT_EQ(report.chains[0].sent_packets, report.chains[0].received_packets);
     EXPECT_GT(report.chains[0].received_packets, 100u);

@@ -10,6 +10,7 @@
 #include "millrace/nf/changeable.hpp"
 #include "millrace/nf/switch/control.hpp"
 #include "millrace/nf/switch/match_field.hpp"
+#include "support/device_work.hpp"
 #include "support/nf_runner.hpp"
 #include "support/packet_arena.hpp"
 
@@ -333,6 +334,7 @@ TEST_P(Injected, AndPuntedPacketsAreAllAccountedFor) {
     const exec::Report report = exec::make_report(runtime);
     const exec::ChainReport& chain = report.chains[0];
     EXPECT_TRUE(report.conserved());
+    expect_work(Work::device_alone, report);
     EXPECT_EQ(chain.injected, 50u);
     EXPECT_EQ(chain.submitted, through);
     const uint64_t came = chain.received_packets - through;
