@@ -9,7 +9,7 @@ namespace millrace::chain {
 namespace {
 
 /// The chains that packets of ports reach whose headers decide, by number.
-std::vector<bool> chains_behind(const Classification& classification, size_t ports, size_t chains) {
+std::vector<bool> chains_behind(const Classification& classification, uint16_t ports, size_t chains) {
     std::vector<bool> reached(chains);
     for (uint16_t port = 0; port < ports; ++port) {
         if (!classification.uses_port(port) || classification.chain_of_port(port) != kNoChain) continue;
@@ -66,7 +66,8 @@ void append(Program& program, const std::vector<std::shared_ptr<const Program>>&
 
 /// Whether packets may come to a chain without a classification: from a port, from another chain, from a controller.
 bool is_entered_by_itself(const Configuration& configuration, const Program& chain) {
-    for (uint16_t port = 0; port < configuration.port_names.size(); ++port)
+    const auto ports = static_cast<uint16_t>(configuration.port_names.size());
+    for (uint16_t port = 0; port < ports; ++port)
         if (configuration.classification.chain_of_port(port) == chain.index) return true;
     for (const Node& node : chain.nodes)
         if (node.nf->punt_taker() != nullptr) return true;
@@ -91,8 +92,8 @@ std::vector<std::shared_ptr<const Program>> programs_of(const Configuration& con
 std::shared_ptr<const Program> make_classified(const Configuration& configuration) {
     const Classification& classification = configuration.classification;
     if (classification.table() == nullptr) return nullptr;
-    const std::vector<bool> reached = chains_behind(classification, configuration.port_names.size(),
-                                                    configuration.chains.size());
+    const auto ports = static_cast<uint16_t>(configuration.port_names.size());
+    const std::vector<bool> reached = chains_behind(classification, ports, configuration.chains.size());
     size_t nodes = 0, stages = 0, states = 0;
     std::vector<std::vector<std::shared_ptr<const Program>>> kinds;  // chains that are alike
     for (const auto& chain : configuration.chains) {
