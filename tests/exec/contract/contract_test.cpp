@@ -125,15 +125,18 @@ bool pass(const exec::Runtime& runtime, uint64_t packets) {
 /// Lets packets come in until every worker has run every chain a few times; false when they don't.
 bool warm_up(const exec::Runtime& runtime, uint64_t packets) {
     constexpr uint64_t kFew = 4;
-    const auto cold = [&](const exec::ChainCounters* counters) { return counters->batches.get() < kFew; };
+    const auto is_cold = [](const exec::ChainCounters* counters) { return counters->batches.get() < kFew; };
     for (unsigned rounds = 0; rounds < 100; ++rounds) {
         if (!pass(runtime, packets)) return false;
         if (std::none_of(runtime.workers().begin(), runtime.workers().end(), [&](const auto& worker) {
                 const auto all = worker->counters();
                 // Where a device classifies, chains share batches, which count for all of them.
-                const auto shared = std::find_if(all.begin(), all.end(),
-                                                 [](const auto* counters) { return !counters->parts.empty(); });
-                return shared != all.end() ? cold(*shared) : std::any_of(all.begin(), all.end(), cold);
+                const auto shares = [&](const exec::ChainCounters* one) {
+                    return std::ranges::any_of(all, [&](const exec::ChainCounters* group) {
+                        return std::ranges::find(group->parts, one) != group->parts.end();
+                    });
+                };
+                return std::ranges::any_of(all, [&](const auto* one) { return is_cold(one) && !shares(one); });
             }))
             return true;
     }

@@ -5,8 +5,10 @@
 namespace millrace::exec {
 
 namespace {
-/// State that there is room for from the start.
+/// What there is room for from the start. Whatever asks for more has the ring made anew, which waits for the device and
+/// for kernels that stay: the first of all chains to come should not.
 constexpr size_t kUsualState = size_t{64} << 10;
+constexpr size_t kUsualNodes = 16;
 }  // namespace
 
 BatchPool::BatchPool(std::shared_ptr<device::Device> device, const OffloadOptions& options, uint32_t most_packets,
@@ -18,7 +20,7 @@ BatchPool::BatchPool(std::shared_ptr<device::Device> device, const OffloadOption
         idle_.push_back(batches_.back().get());
     }
     in_flight_.reserve(options.depth);
-    allocate({kUsualState});
+    allocate({.state_bytes = kUsualState, .nodes = kUsualNodes});
 }
 
 BatchPool::~BatchPool() {
