@@ -6,8 +6,8 @@
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
-#include "millrace/io/capture/capture_reader.hpp"
 #include "millrace/io/capture/capture_writer.hpp"
+#include "millrace/io/sink_port.hpp"
 #include "support/test_chain.hpp"
 #include "support/test_folder.hpp"
 
@@ -84,7 +84,7 @@ protected:
                     lines = "classify:\n";
         for (size_t i = 0; i < chains.size(); ++i) {
             const std::string name = "c" + std::to_string(i);
-            ports += "  " + name + ": {output: " + folder_ + "/" + name + ".pcap}\n";
+            ports += "  " + name + ": {sink: {keep: 1048576}}\n";
             text += "  " + name + ":\n    output: " + name + "\n";
             if (!chains[i].more.empty()) text += "    " + chains[i].more + "\n";
             text += "    nfs: " + chains[i].nfs + "\n";
@@ -97,6 +97,7 @@ protected:
         return chain::parse_configuration("version: 1\nports:\n" + ports + text + lines, "(classified)", options);
     }
 
+    static constexpr size_t kOtherPorts = 3;  // before those of the chains
     struct Run {
         exec::Report report;
         std::string trouble;
@@ -110,9 +111,8 @@ protected:
         Run run{exec::make_report(runtime), runtime.trouble(), {}};
         for (size_t i = 0; i < chains; ++i) {
             auto& frames = run.sent.emplace_back();
-            io::CaptureReader capture(folder_ + "/c" + std::to_string(i) + ".pcap");
-            for (io::CaptureRecord record; capture.next(record);)
-                frames.emplace_back(record.bytes.begin(), record.bytes.end());
+            const auto& port = dynamic_cast<const io::SinkPort&>(*runtime.ports()[kOtherPorts + i]);
+            for (io::SunkFrame& frame : port.sample()) frames.push_back(std::move(frame.bytes));
         }
         return run;
     }

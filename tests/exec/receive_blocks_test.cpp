@@ -121,6 +121,80 @@ TEST_P(ReceiveBlocks, CrossTheBusByEveryWay) {
 INSTANTIATE_TEST_SUITE_P(All, ReceiveBlocks, testing::ValuesIn(offload_devices()), device_test_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ReceiveBlocks);
 
+/// Ports that take as many frames as they like, and keep the others waiting or lose them.
+class Ports : public Collector {
+public:
+    Ports() : Collector(false) {}
+    exec::FrameWay way_of(const chain::Program& program, const exec::Verdict& verdict) const override {
+        using Kind = chain::Target::Kind;
+        if (verdict.target.kind == Kind::drop) return {exec::FrameWay::Kind::dropped};
+        if (verdict.target.kind != Kind::output) return {};
+        return {exec::FrameWay::Kind::by_port, verdict.out_port != kNoPort ? verdict.out_port : program.output};
+    }
+    size_t port_count() const override { return 3; }
+    size_t send_frames(uint16_t port, const io::ReceiveBlock& block, std::span<const io::FramePieces> frames) override {
+        const size_t taken = std::min<size_t>(frames.size(), rng_() % 200);
+        for (size_t i = 0; i < taken; ++i) {
+            sent_bytes += frames[i].bytes();
+            leave(port, block, frames[i]);
+        }
+        sent += taken;
+        return taken;
+    }
+    void hold_frames(uint16_t port, const io::ReceiveBlock& block, std::span<const io::FramePieces> frames,
+                     exec::ChainCounters& sender) override {
+        held += frames.size();
+        sender.exit_drops[static_cast<size_t>(exec::ExitDrop::transmit_full)].add(frames.size());
+        for (const io::FramePieces& frame : frames) leave(port, block, frame);
+    }
+    uint64_t sent = 0, sent_bytes = 0, held = 0;
+    std::map<uint64_t, std::pair<uint16_t, Frame>> left;  ///< by the frame's number: the port, and as what
+    std::map<uint16_t, std::vector<uint64_t>> order;      ///< by port: the numbers
+
+private:
+    void leave(uint16_t port, const io::ReceiveBlock& block, const io::FramePieces& piece) {
+        Frame frame(piece.head, piece.head + piece.head_bytes);
+        frame.insert(frame.end(), piece.rest, piece.rest + piece.rest_bytes);
+        left.emplace(block.number(piece.index), std::pair{port, std::move(frame)});
+        order[port].push_back(block.number(piece.index));
+    }
+    Rng rng_{83};
+};
+
+TEST(ReceiveBlockPorts, GetFramesInTheirOrderHoweverManyTheyTake) {
+    const std::vector<Frame> frames = random_frames(5000, 89);
+    for (const size_t burst : {size_t{1}, size_t{100}, size_t{1024}}) {
+        const EngineRun expected = without_visits(run_on_cpu(make_test_chain("cpu"), frames, 256));
+        Ports ports;
+        const EngineRun run = run_contiguous(std::make_shared<SimDevice>(), make_test_chain("sim"), frames, burst, {},
+                                             Work::but_long_headers, &ports);
+        uint64_t dropped = 0;
+        for (const Outcome& outcome : expected.outcomes) {
+            const auto found = ports.left.find(outcome.number);
+            if (outcome.verdict.target.kind == chain::Target::Kind::drop) {
+                ++dropped;
+                EXPECT_EQ(found, ports.left.end()) << outcome.number;
+            } else if (found != ports.left.end()) {
+                EXPECT_TRUE(found->second.second == outcome.frame) << outcome.number;
+            }
+        }
+        for (const auto& [port, numbers] : ports.order) {
+            EXPECT_TRUE(std::ranges::is_sorted(numbers)) << "port " << port;
+            EXPECT_EQ(std::ranges::adjacent_find(numbers), numbers.end()) << "port " << port;
+        }
+        EXPECT_GT(ports.order.size(), 1u);
+        EXPECT_GT(ports.sent, 0u);
+        EXPECT_GT(ports.held, 0u);
+        EXPECT_EQ(run.counters->sent_packets.get(), ports.sent);
+        EXPECT_EQ(run.counters->sent_bytes.get(), ports.sent_bytes);
+        EXPECT_EQ(run.counters->exit_drops[static_cast<size_t>(exec::ExitDrop::transmit_full)].get(), ports.held);
+        EXPECT_EQ(ports.sent + ports.held, ports.left.size());
+        // Those that were punted, or that the host decided on, came by themselves.
+        EXPECT_EQ(ports.left.size() + run.outcomes.size() + run.counters->dropped() - ports.held, frames.size());
+        EXPECT_GE(dropped, run.counters->dropped() - ports.held);
+    }
+}
+
 TEST(ReceiveBlockFaults, LoseNothingWhenTheDeviceFails) {
     const std::vector<Frame> frames = random_frames(600, 53);
     const EngineRun expected = without_visits(run_on_cpu(make_test_chain("cpu"), frames, 256));

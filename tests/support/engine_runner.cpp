@@ -139,7 +139,8 @@ EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Con
 }
 
 EngineRun run_contiguous(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
-                         const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options, Work work) {
+                         const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options, Work work,
+                         Collector* into) {
     frame_pool();
     const PacketsSeen seen({device});
     // In two places, the second half first, so that batches span both.
@@ -153,7 +154,8 @@ EngineRun run_contiguous(std::shared_ptr<device::Device> device, const chain::Co
         std::copy(frame.begin(), frame.end(), ring.frame(static_cast<uint32_t>(i)));
     }
     const std::vector<uint8_t> before(ring.memory().begin(), ring.memory().end());
-    Collector collector(false);
+    Collector own(false);
+    Collector& collector = into != nullptr ? *into : own;
     options.batch_bytes = std::min(options.batch_bytes, size_t{4} << 20);
     options.pinned = device->pin(ring.memory().data(), ring.memory().size());
     options.blocks = true;

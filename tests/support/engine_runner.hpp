@@ -33,6 +33,11 @@ public:
     bool wants_visits() const override { return verdicts_; }
     void visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const exec::Visit> visits,
                 const exec::Verdict& verdict) override;
+    exec::FrameWay way_of(const chain::Program&, const exec::Verdict&) const override { return {}; }
+    size_t port_count() const override { return 0; }
+    size_t send_frames(uint16_t, const io::ReceiveBlock&, std::span<const io::FramePieces>) override { return 0; }
+    void hold_frames(uint16_t, const io::ReceiveBlock&, std::span<const io::FramePieces>,
+                     exec::ChainCounters&) override {}
     void deliver_frames(const chain::Program& program, exec::ChainCounters& counters, const io::ReceiveBlock& run,
                         std::span<const io::FramePieces> frames, const exec::Verdict& verdict,
                         const device::PacketResult* results) override;
@@ -71,10 +76,11 @@ EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Con
                         Work work = Work::device_alone);
 
 /// The same with contiguous frames, in receive blocks of `burst`; checks that all of them are given back, and
-/// that nobody has written to them. No NF's decision is known but the last one's.
+/// that nobody has written to them. No NF's decision is known but the last one's. `into`: takes the frames, if it is
+/// not to be a Collector of its own.
 EngineRun run_contiguous(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
                          const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options = {},
-                         Work work = Work::device_alone);
+                         Work work = Work::device_alone, Collector* into = nullptr);
 /// Leaves of a run what is known without the NFs' decisions.
 EngineRun without_visits(EngineRun run);
 

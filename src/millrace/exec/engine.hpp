@@ -34,10 +34,33 @@ public:
 /// Frames of a receive block that a worker takes of a port at once.
 inline constexpr uint32_t kMaxBlockFrames = 1024;
 
+/// How frames without mbufs leave.
+struct FrameWay {
+    enum class Kind : uint8_t {
+        by_port,  ///< `port` sends them from where they lie
+        dropped,  ///< not at all
+        alone,    ///< FrameDelivery::deliver_frames has to see to them
+    };
+    Kind kind = Kind::alone;
+    uint16_t port = kNoPort;
+};
+
 /// Takes frames that have gone through a chain without mbufs. Called by the engine, on the worker's thread.
 class FrameDelivery {
 public:
     virtual ~FrameDelivery() = default;
+    /// How frames with this verdict leave; the same whenever it is asked.
+    virtual FrameWay way_of(const chain::Program& program, const Verdict& verdict) const = 0;
+    /// How many ports there are for frames to leave by.
+    virtual size_t port_count() const = 0;
+    /// Sends frames that came with `block`, of any chains, by a port of `way_of`. Returns how many have gone, the first
+    /// ones. The caller counts them as sent, and hands the others to `hold_frames`.
+    virtual size_t send_frames(uint16_t port, const io::ReceiveBlock& block,
+                               std::span<const io::FramePieces> frames) = 0;
+    /// Keeps frames that a port has not taken for later, in packets of their own; or drops them, if it is one that
+    /// takes nothing any more. Counts them by `sender`, their chain's.
+    virtual void hold_frames(uint16_t port, const io::ReceiveBlock& block, std::span<const io::FramePieces> frames,
+                             ChainCounters& sender) = 0;
     /// Frames that came with `block` and share their verdict but for its decision's detail, which stands in each one's
     /// result (`detail_of`), by its place in the block. Their memory stays until this returns.
     virtual void deliver_frames(const chain::Program& program, ChainCounters& counters, const io::ReceiveBlock& block,

@@ -110,11 +110,11 @@ public:
     virtual void give_back(uint16_t /*queue*/, uint32_t /*count*/) {}
     /// Whether `send_frames` may be called.
     virtual bool sends_frames() const { return false; }
-    /// Sends the first of `frames`, which came with `block`, in order; returns what it took. It has done with their
+    /// Sends the first of `frames`, which came with `block`, in order; returns how many it took. It has done with their
     /// memory when it returns.
-    virtual SentFrames send_frames(uint16_t /*queue*/, const ReceiveBlock& /*block*/,
-                                   std::span<const FramePieces> /*frames*/) {
-        return {};
+    virtual size_t send_frames(uint16_t /*queue*/, const ReceiveBlock& /*block*/,
+                               std::span<const FramePieces> /*frames*/) {
+        return 0;
     }
 
     /// True once no queue will ever receive anything any more (end of a capture or a counted source).

@@ -89,10 +89,4 @@ struct FramePieces {
     uint32_t bytes() const { return uint32_t{head_bytes} + rest_bytes; }
 };
 
-/// How many frames a port has taken to send, and their bytes.
-struct SentFrames {
-    size_t frames = 0;
-    uint64_t bytes = 0;
-};
-
 }  // namespace millrace::io

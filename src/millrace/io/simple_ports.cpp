@@ -67,14 +67,14 @@ void record(Histogram& latency, const ReceiveBlock& block, std::span<const Frame
 
 }  // namespace
 
-SentFrames SinkPort::send_frames(uint16_t queue, const ReceiveBlock& block, std::span<const FramePieces> frames) {
+size_t SinkPort::send_frames(uint16_t queue, const ReceiveBlock& block, std::span<const FramePieces> frames) {
     uint64_t bytes = 0;
     for (const FramePieces& frame : frames) bytes += frame.bytes();
     Queue& own = queues_[queue];
     if (own.frames.size() < options_.keep) keep(own, block, frames);
     if (own.latency != nullptr) record(*own.latency, block, frames);
     sending(queue).count(frames.size(), bytes);
-    return {frames.size(), bytes};
+    return frames.size();
 }
 
 void SinkPort::keep(Queue& queue, const ReceiveBlock& block, std::span<const FramePieces> frames) {

@@ -30,7 +30,7 @@ public:
     uint16_t receive(uint16_t, rte_mbuf**, uint16_t) override { return 0; }
     uint16_t send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
     bool sends_frames() const override { return true; }
-    SentFrames send_frames(uint16_t queue, const ReceiveBlock& block, std::span<const FramePieces> frames) override;
+    size_t send_frames(uint16_t queue, const ReceiveBlock& block, std::span<const FramePieces> frames) override;
     /// What was kept, queue by queue. Call it when no worker sends.
     std::vector<SunkFrame> sample() const;
     bool times_packets() const { return options_.latency; }

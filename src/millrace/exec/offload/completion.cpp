@@ -44,10 +44,12 @@ Completion::Completion(Delivery& delivery, FrameDelivery* frames, CpuPath& cpu, 
     : delivery_(delivery), frame_delivery_(frames), cpu_(cpu), timeline_(timeline), verdicts_(max_packets) {
     retries_.reserve(max_packets);
     visits_.reserve(device::kMaxStages);
+    if (frames == nullptr) return;
+    listed_.resize(frames->port_count() + 1);
+    lists_.resize(listed_.size() * kFramesAtOnce);
 }
 
 void Completion::keep_room(const chain::Program& program) {
-    order_.keep_room(program.parts.size());
     tallies_.resize(std::max(tallies_.size(), program.parts.size() + 1));
 }
 
@@ -247,7 +249,7 @@ void Completion::count(const Batch& batch) {
             into.packets.add(packets);
         }
     }
-    // Those of receive blocks are counted as they are put in order.
+    // Those of receive blocks are counted by their verdicts.
     if (input.chain->program->classifier != nullptr && input.receive_blocks.empty()) count_classified(batch);
 }
 

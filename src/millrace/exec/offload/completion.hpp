@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "millrace/exec/offload/batch_timeline.hpp"
-#include "millrace/exec/offload/chain_sort.hpp"
 #include "millrace/exec/offload/cpu_path.hpp"
 
 namespace millrace::exec {
@@ -35,8 +34,17 @@ private:
     template <Return way>
     void apply(Batch& batch, size_t first, size_t count);
     void pass_on(Batch& batch, size_t first, size_t count, Return way);
+    struct BlockResults;
     void pass_on_frames(Batch& batch);
-    void pass_on_frames(Batch& batch, size_t first, const io::ReceiveBlock& block, uint32_t from, uint32_t count);
+    void pass_on_frames(const BlockResults& back, const std::shared_ptr<const chain::Program>& program, uint32_t from,
+                        uint32_t end);
+    template <bool whole>
+    uint32_t gather(const BlockResults& back, uint32_t from, uint32_t end);
+    VerdictTable::Entry& learn(const BlockResults& back, const device::PacketResult& result);
+    uint32_t deliver_alone(const BlockResults& back, const VerdictTable::Entry& entry, uint32_t from, uint32_t end);
+    void send_lists(const BlockResults& back);
+    void hold(const BlockResults& back, uint16_t port, std::span<const io::FramePieces> frames);
+    static void settle(const chain::Program& program, ChainCounters& counters, VerdictTable& verdicts);
     void tell_events(const Batch& batch);
     void tell_visits(const Batch& batch);
     void count(const Batch& batch);
@@ -49,12 +57,13 @@ private:
     std::vector<Verdict> verdicts_;
     std::vector<uint32_t> retries_;  // packets that the device leaves to the host
     std::vector<Visit> visits_;
-    // Frames that go on at once: few, so that the nearest cache has them; with many chains more, so that each chain has
-    // some.
-    static constexpr uint32_t kFramesAtOnce = 256, kFramesOfChain = 32, kMaxFramesAtOnce = 2048;
-    std::array<io::FramePieces, kMaxFramesAtOnce> pieces_;  // of frames on their way out
+    // Frames without mbufs that go on at once: few, so that the nearest cache has them.
+    static constexpr uint32_t kFramesAtOnce = 256;
+    // By VerdictTable::Entry::list: frames that leave by a port; first those that are dropped.
+    std::vector<uint32_t> listed_;        // how many there are
+    std::vector<io::FramePieces> lists_;  // kFramesAtOnce places each
+    io::FramePieces* list(size_t number) { return lists_.data() + number * kFramesAtOnce; }
     // Of programs that classify packets.
-    ChainSort order_{kMaxFramesAtOnce};
     struct Tally {
         uint64_t packets = 0, bytes = 0;
     };

@@ -37,6 +37,8 @@ LoadedChain::LoadedChain(std::shared_ptr<const chain::Program> of, ChainCounters
         shared_states.push_back(options.gate != nullptr ? gate.share(device, state) : nullptr);
     }
     needs.nodes = program->nodes.size();
+    constexpr size_t kFewest = 64, kOfFunction = 4;  // most outcomes of most functions are rare
+    verdicts = std::make_unique<VerdictTable>(std::max(kFewest, kOfFunction * program->nodes.size()));
     needs.emitters = program->emitters();
     needs.keepers = program->emitters_from(program->first_changed());
     if (program->emits_events()) teller = std::make_unique<Teller>(program, options.events);

@@ -7,6 +7,7 @@
 #include "millrace/device/device.hpp"
 #include "millrace/exec/cpu/teller.hpp"
 #include "millrace/exec/offload/offload_options.hpp"
+#include "millrace/exec/offload/verdict_table.hpp"
 
 namespace millrace::exec {
 
@@ -36,10 +37,11 @@ struct LoadedChain {
     std::shared_ptr<device::LoadedProgram> loaded;
     std::shared_ptr<device::Resident> resident;  ///< what runs its batches; null: launches
     Prefixes prefixes;
-    std::vector<uint32_t*> shared_states;  ///< where other devices find each state; null: there are none
-    RingNeeds needs;                       ///< of them, the state comes back with each batch
-    std::unique_ptr<Teller> teller;        ///< where an NF emits events
-    const std::string* name = nullptr;     ///< for the timeline, and the steps'
+    std::vector<uint32_t*> shared_states;    ///< where other devices find each state; null: there are none
+    RingNeeds needs;                         ///< of them, the state comes back with each batch
+    std::unique_ptr<Teller> teller;          ///< where an NF emits events
+    std::unique_ptr<VerdictTable> verdicts;  ///< of frames without mbufs
+    const std::string* name = nullptr;       ///< for the timeline, and the steps'
     std::vector<const std::string*> step_names;
 };
 

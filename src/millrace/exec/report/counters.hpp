@@ -1,6 +1,7 @@
 // What each worker counts for each chain. One writer (the worker), any number of readers.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <iterator>
 #include <map>
@@ -95,6 +96,11 @@ struct ChainCounters {
         if (chain_number == chain::kNoChain) return unclassified.add(packets);
         parts[chain_number]->received_packets.add(packets);
         parts[chain_number]->received_bytes.add(bytes);
+    }
+    /// Counts packets that were dropped; what the parser drops is counted where it is.
+    void count_drops(const Verdict& verdict, uint64_t packets) {
+        if (verdict.node == kNoNode) exit_drops[std::min(verdict.decision.outcome, kExitDropCount - 1)].add(packets);
+        else if (verdict.node != kParserNode) dropped_by_nf.add(packets);
     }
     void add(BatchStage stage, uint64_t cycles) { stages[static_cast<size_t>(stage)].add(cycles); }
 

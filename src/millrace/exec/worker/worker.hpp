@@ -84,6 +84,11 @@ private:
     void pass_on(uint16_t chain, std::span<rte_mbuf* const> mbufs);
     void submit_passed_on();
     size_t receive_block(io::Port& port);
+    FrameWay way_of(const chain::Program& program, const Verdict& verdict) const override;
+    size_t port_count() const override;
+    size_t send_frames(uint16_t port, const io::ReceiveBlock& block, std::span<const io::FramePieces> frames) override;
+    void hold_frames(uint16_t port, const io::ReceiveBlock& block, std::span<const io::FramePieces> frames,
+                     ChainCounters& sender) override;
     void deliver_frames(const chain::Program& program, ChainCounters& counters, const io::ReceiveBlock& block,
                         std::span<const io::FramePieces> frames, const Verdict& verdict,
                         const device::PacketResult* results) override;
@@ -94,7 +99,6 @@ private:
     void deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs,
                        const Verdict* verdicts);
     void send_by_all(ChainCounters& counters, std::span<rte_mbuf* const> mbufs, uint16_t set);
-    static void count_drops(ChainCounters& counters, const Verdict& verdict, size_t count);
     void punt(ChainCounters& counters, rte_mbuf* mbuf, nf::PuntTaker& taker, const Decision& decision);
     void punt_copy(const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf, const Verdict& verdict);
     void take_injected();
@@ -102,8 +106,6 @@ private:
     size_t offer(io::Port& port, std::span<rte_mbuf* const> mbufs, ChainCounters* sender);
     static bool gives_up(const io::Port& port, Outgoing& outgoing);
     static void drop_unsent(Outgoing& outgoing);
-    void send_frames(uint16_t port, const io::ReceiveBlock& block, std::span<const io::FramePieces> frames,
-                     ChainCounters& sender);
     uint16_t send_queue(const io::Port& port) const;
     rte_mbuf* buffer_of(const io::PacketPool& pool);
     void flush();

@@ -124,15 +124,10 @@ void Worker::deliver_alike(const chain::Program& program, ChainCounters& counter
             break;
         case Kind::drop:
         case Kind::node:
-            count_drops(counters, verdict, mbufs.size());
+            counters.count_drops(verdict, mbufs.size());
             release();
             break;
     }
-}
-
-void Worker::count_drops(ChainCounters& counters, const Verdict& verdict, size_t count) {
-    if (verdict.node == kNoNode) counters.exit_drops[std::min(verdict.decision.outcome, kExitDropCount - 1)].add(count);
-    else if (verdict.node != kParserNode) counters.dropped_by_nf.add(count);  // the parser's are counted where it is
 }
 
 void Worker::punt(ChainCounters& counters, rte_mbuf* mbuf, nf::PuntTaker& taker, const Decision& decision) {
@@ -277,56 +272,67 @@ size_t Worker::offer(io::Port& port, std::span<rte_mbuf* const> mbufs, ChainCoun
 }
 
 /// Frames go on without mbufs where they are dropped, and where their port can send them so.
+FrameWay Worker::way_of(const chain::Program& program, const Verdict& verdict) const {
+    using Kind = chain::Target::Kind;
+    if (verdict.target.kind == Kind::drop || verdict.target.kind == Kind::node) return {FrameWay::Kind::dropped};
+    uint16_t port = kNoPort;
+    if (verdict.target.kind == Kind::port) port = verdict.target.value;
+    if (verdict.target.kind == Kind::output && !is_port_set(verdict.out_port)) {
+        const uint16_t chain = program.classifier != nullptr ? chain_of(program, verdict) : chain::kNoChain;
+        port = output_of(chain != chain::kNoChain ? *program.parts[chain].chain : program, verdict);
+    }
+    if (port != kNoPort && runtime_.ports_[port]->sends_frames()) return {FrameWay::Kind::by_port, port};
+    return {FrameWay::Kind::alone};
+}
+
+size_t Worker::port_count() const { return outgoing_.size(); }
+
+/// What only packets of their own can do: be punted, led to another chain, sent by several ports or one that wants
+/// mbufs.
 void Worker::deliver_frames(const chain::Program& program, ChainCounters& counters, const io::ReceiveBlock& block,
                             std::span<const io::FramePieces> frames, const Verdict& verdict,
                             const device::PacketResult* results) {
-    using Kind = chain::Target::Kind;
     if (program.classifier != nullptr) {
         const uint16_t chain = chain_of(program, verdict);
-        if (chain == chain::kNoChain) return;  // as it was counted
         return deliver_frames(*program.parts[chain].chain, counters.of_chain(chain), block, frames,
                               verdict_in_chain(program, verdict), results);
     }
-    if (verdict.target.kind == Kind::drop || verdict.target.kind == Kind::node) {
-        return count_drops(counters, verdict, frames.size());
-    }
-    uint16_t port = kNoPort;
-    if (verdict.target.kind == Kind::port) port = verdict.target.value;
-    if (verdict.target.kind == Kind::output && !is_port_set(verdict.out_port)) port = output_of(program, verdict);
-    if (port != kNoPort && runtime_.ports_[port]->sends_frames()) return send_frames(port, block, frames, counters);
-    for (size_t i = 0; i < frames.size(); ++i) {
-        rte_mbuf* const copy = copy_of(block, frames[i]);
+    for (const io::FramePieces& frame : frames) {
+        rte_mbuf* const copy = copy_of(block, frame);
         if (copy == nullptr) {
             counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(1);
             continue;
         }
         Verdict own = verdict;
-        if (verdict.node < program.nodes.size()) own.decision.detail = detail_of(results[frames[i].index].detail);
+        if (verdict.node < program.nodes.size()) own.decision.detail = detail_of(results[frame.index].detail);
         deliver_alike(program, counters, std::span(&copy, 1), &own);
     }
     finish_delivery();
 }
 
-void Worker::send_frames(uint16_t port_index, const io::ReceiveBlock& block, std::span<const io::FramePieces> frames,
-                         ChainCounters& sender) {
+size_t Worker::send_frames(uint16_t port_index, const io::ReceiveBlock& block,
+                           std::span<const io::FramePieces> frames) {
     Outgoing& outgoing = outgoing_[port_index];
     if (!outgoing.mbufs.empty()) send_out(port_index);  // those came first
+    if (!outgoing.mbufs.empty()) return 0;
     io::Port& port = *runtime_.ports_[port_index];
-    if (outgoing.mbufs.empty()) {
-        std::unique_lock<SpinLock> shared_queue;
-        if (runtime_.send_locks_[port_index]) shared_queue = std::unique_lock(*runtime_.send_locks_[port_index]);
-        while (!frames.empty()) {
-            const io::SentFrames sent = port.send_frames(send_queue(port), block, frames);
-            if (sent.frames == 0) break;
-            sender.sent_packets.add(sent.frames);
-            sender.sent_bytes.add(sent.bytes);
-            frames = frames.subspan(sent.frames);
-            outgoing.stuck_since = 0;
-        }
-        if (frames.empty()) return;
-        if (gives_up(port, outgoing))
-            return sender.exit_drops[static_cast<size_t>(ExitDrop::transmit_full)].add(frames.size());
+    std::unique_lock<SpinLock> shared_queue;
+    if (runtime_.send_locks_[port_index]) shared_queue = std::unique_lock(*runtime_.send_locks_[port_index]);
+    size_t all = 0;
+    while (all < frames.size()) {
+        const size_t sent = port.send_frames(send_queue(port), block, frames.subspan(all));
+        if (sent == 0) break;
+        all += sent;
+        outgoing.stuck_since = 0;
     }
+    return all;
+}
+
+void Worker::hold_frames(uint16_t port_index, const io::ReceiveBlock& block, std::span<const io::FramePieces> frames,
+                         ChainCounters& sender) {
+    Outgoing& outgoing = outgoing_[port_index];
+    if (outgoing.mbufs.empty() && gives_up(*runtime_.ports_[port_index], outgoing))
+        return sender.exit_drops[static_cast<size_t>(ExitDrop::transmit_full)].add(frames.size());
     // What waits does so in packets of its own: the frames' memory is the port's again that received them.
     for (const io::FramePieces& frame : frames) {
         rte_mbuf* const copy = copy_of(block, frame);

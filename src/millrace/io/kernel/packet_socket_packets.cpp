@@ -216,18 +216,13 @@ uint16_t PacketSocketPort::send(uint16_t queue, rte_mbuf** mbufs, uint16_t count
     return static_cast<uint16_t>(send_all(queue, count, pieces_of, release));
 }
 
-SentFrames PacketSocketPort::send_frames(uint16_t queue, const ReceiveBlock&, std::span<const FramePieces> frames) {
-    SentFrames sent;
+size_t PacketSocketPort::send_frames(uint16_t queue, const ReceiveBlock&, std::span<const FramePieces> frames) {
     const auto pieces_of = [&](uint32_t i, std::array<iovec, SendQueue::kMaxPieces>& pieces) {
         pieces[0] = {const_cast<uint8_t*>(frames[i].head), frames[i].head_bytes};
         pieces[1] = {const_cast<uint8_t*>(frames[i].rest), frames[i].rest_bytes};
         return std::pair{frames[i].rest_bytes != 0 ? size_t{2} : size_t{1}, frames[i].bytes()};
     };
-    const auto release = [&](uint32_t first, uint32_t n) {
-        for (const FramePieces& frame : frames.subspan(first, n)) sent.bytes += frame.bytes();
-    };
-    sent.frames = send_all(queue, static_cast<uint32_t>(frames.size()), pieces_of, release);
-    return sent;
+    return send_all(queue, static_cast<uint32_t>(frames.size()), pieces_of, [](uint32_t, uint32_t) {});
 }
 
 }  // namespace millrace::io

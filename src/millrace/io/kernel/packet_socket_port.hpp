@@ -45,7 +45,7 @@ public:
     ReceiveBlock receive_block(uint16_t queue, uint32_t most) override;
     void give_back(uint16_t queue, uint32_t count) override { queues_[queue]->log->give_back(count); }
     bool sends_frames() const override { return true; }
-    SentFrames send_frames(uint16_t queue, const ReceiveBlock& block, std::span<const FramePieces> frames) override;
+    size_t send_frames(uint16_t queue, const ReceiveBlock& block, std::span<const FramePieces> frames) override;
 
     bool exhausted() const override { return closed_; }
     LinkState link() const override;
