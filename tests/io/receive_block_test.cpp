@@ -137,7 +137,7 @@ std::map<uint64_t, std::vector<uint8_t>> given_out(const std::string& options, b
                 pieces.push_back(
                     {run.data(i), run.data(i) + head, head, static_cast<uint16_t>(run.spots[i].length - head), i});
             }
-            EXPECT_EQ(out.send_frames(0, run, pieces).frames, pieces.size());
+            EXPECT_EQ(out.send_frames(0, run, pieces), pieces.size());
             in.give_back(queue, run.count);
         }
     }
@@ -185,7 +185,7 @@ TEST(SideBySide, SinkCountsHowOldEachFrameIs) {
             run.first_ns = now - 10 * second;
             Histogram expected;
             for (const FramePieces& frame : *frames) expected.record(now - run.timestamp_ns(frame.index));
-            EXPECT_EQ(sink.send_frames(0, run, *frames).frames, frames->size());
+            EXPECT_EQ(sink.send_frames(0, run, *frames), frames->size());
             std::array<uint64_t, Histogram::kBuckets> sums{}, own{};
             sink.add_latency_to(sums);
             expected.add_to(own);

@@ -72,7 +72,8 @@ void Worker::finish_delivery() {
         io::release_packets(freed_.data(), freed_.size());
         freed_.clear();
     }
-    for (uint16_t port = 0; port < outgoing_.size(); ++port)
+    const auto ports = static_cast<uint16_t>(outgoing_.size());
+    for (uint16_t port = 0; port < ports; ++port)
         if (outgoing_[port].mbufs.size() >= burst_.size()) send_out(port);
 }
 
@@ -380,7 +381,8 @@ void Worker::give_back(const io::ReceiveBlock& block) {
 
 void Worker::flush() {
     unsent_ = 0;
-    for (uint16_t port = 0; port < outgoing_.size(); ++port) {
+    const auto ports = static_cast<uint16_t>(outgoing_.size());
+    for (uint16_t port = 0; port < ports; ++port) {
         if (outgoing_[port].mbufs.empty()) continue;
         send_out(port);
         unsent_ = std::max(unsent_, outgoing_[port].mbufs.size());
