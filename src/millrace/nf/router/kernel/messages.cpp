@@ -1,0 +1,301 @@
+#include "millrace/nf/router/kernel/messages.hpp"
+
+#include <linux/if.h>
+#include <linux/neighbour.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+namespace millrace::nf::router {
+namespace {
+
+using Bytes = std::span<const uint8_t>;
+
+constexpr size_t aligned(size_t length) { return (length + 3) & ~size_t{3}; }
+
+/// The value at the start of `bytes`, if it is all there.
+template <class T>
+std::optional<T> read(Bytes bytes) {
+    if (bytes.size() < sizeof(T)) return std::nullopt;
+    T value;
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+}
+
+/// What lies behind a header of `size` bytes and its padding.
+Bytes behind(Bytes bytes, size_t size) { return bytes.subspan(std::min(aligned(size), bytes.size())); }
+
+/// Calls `f(type, value)` for each attribute; false when one breaks off, or when `f` says so.
+template <class F>
+bool for_each_attribute(Bytes bytes, F&& f) {
+    while (!bytes.empty()) {
+        const auto head = read<rtattr>(bytes);
+        if (!head || head->rta_len < sizeof(rtattr) || head->rta_len > bytes.size()) return false;
+        if (!f(head->rta_type & NLA_TYPE_MASK, bytes.first(head->rta_len).subspan(sizeof(rtattr)))) return false;
+        bytes = behind(bytes, head->rta_len);
+    }
+    return true;
+}
+
+bool read_u32(Bytes value, uint32_t& to) {
+    const auto number = read<uint32_t>(value);
+    if (number) to = *number;
+    return number.has_value();
+}
+
+bool read_address(Bytes value, bool ipv6, IpAddress& to) {
+    if (value.size() != (ipv6 ? 16u : 4u)) return false;
+    to = {{}, ipv6};
+    std::copy(value.begin(), value.end(), to.bytes.begin());
+    return true;
+}
+
+/// Addresses of other lengths are those of other links.
+void read_mac(Bytes value, bool& has_mac, std::array<uint8_t, 6>& mac) {
+    has_mac = value.size() == mac.size();
+    if (has_mac) std::copy(value.begin(), value.end(), mac.begin());
+}
+
+/// RTA_VIA: a gateway of whichever family.
+bool read_via(Bytes value, RouteHop& hop) {
+    const auto family = read<uint16_t>(value);
+    if (!family || (*family != AF_INET && *family != AF_INET6)) return false;
+    hop.has_gateway = true;
+    return read_address(value.subspan(sizeof *family), *family == AF_INET6, hop.gateway);
+}
+
+bool read_gateway(Bytes value, bool ipv6, RouteHop& hop) {
+    hop.has_gateway = true;
+    return read_address(value, ipv6, hop.gateway);
+}
+
+bool is_encapsulation(Bytes value) {
+    const auto type = read<uint16_t>(value);
+    return type && *type != 0;
+}
+
+void mask(Prefix& prefix) {
+    for (size_t i = 0; i < prefix.bytes.size(); ++i) {
+        const size_t bits = prefix.length > 8 * i ? prefix.length - 8 * i : 0;
+        if (bits < 8) prefix.bytes[i] = static_cast<uint8_t>(prefix.bytes[i] & ~(0xffu >> bits));
+    }
+}
+
+RouteMessage::Place place_of(uint16_t flags) {
+    if ((flags & NLM_F_REPLACE) != 0) return RouteMessage::Place::replace;
+    // Dumps tell routes in their order.
+    const bool is_last = (flags & (NLM_F_APPEND | NLM_F_MULTI)) != 0;
+    return is_last ? RouteMessage::Place::back : RouteMessage::Place::front;
+}
+
+template <class Body>
+std::vector<uint8_t> request(uint16_t type, uint16_t flags, uint32_t sequence, const Body& body, Bytes attributes) {
+    static_assert(sizeof(Body) % 4 == 0 && sizeof(nlmsghdr) % 4 == 0);
+    nlmsghdr head{};
+    head.nlmsg_len = static_cast<uint32_t>(sizeof head + sizeof body + attributes.size());
+    head.nlmsg_type = type;
+    head.nlmsg_flags = static_cast<uint16_t>(NLM_F_REQUEST | flags);
+    head.nlmsg_seq = sequence;
+    std::vector<uint8_t> bytes(head.nlmsg_len);
+    std::memcpy(bytes.data(), &head, sizeof head);
+    std::memcpy(bytes.data() + sizeof head, &body, sizeof body);
+    std::copy(attributes.begin(), attributes.end(), bytes.begin() + sizeof head + sizeof body);
+    return bytes;
+}
+
+}  // namespace
+
+std::string IpAddress::text() const {
+    const std::string prefix = host().text();
+    return prefix.substr(0, prefix.find('/'));
+}
+
+void MessageParser::parse(Bytes bytes) {
+    while (!bytes.empty()) {
+        const auto head = read<nlmsghdr>(bytes);
+        if (!head || head->nlmsg_len < sizeof(nlmsghdr) || head->nlmsg_len > bytes.size()) {
+            listener_.on_malformed();
+            return;
+        }
+        inconsistent_ |= (head->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
+        const Bytes body = bytes.first(head->nlmsg_len).subspan(sizeof(nlmsghdr));
+        if (!parse_one(head->nlmsg_type, head->nlmsg_flags, head->nlmsg_seq, body)) listener_.on_malformed();
+        bytes = behind(bytes, head->nlmsg_len);
+    }
+}
+
+/// False when the message is malformed.
+bool MessageParser::parse_one(uint16_t type, uint16_t flags, uint32_t sequence, Bytes body) {
+    switch (type) {
+        case RTM_NEWROUTE:
+        case RTM_DELROUTE: return parse_route(type == RTM_DELROUTE, flags, body);
+        case RTM_NEWNEIGH:
+        case RTM_DELNEIGH: return parse_neighbour(type == RTM_DELNEIGH, body);
+        case RTM_NEWLINK:
+        case RTM_DELLINK: return parse_link(type == RTM_DELLINK, body);
+        case RTM_DELADDR:
+        case RTM_DELNEXTHOP: listener_.on_hidden_change(); return true;
+        case NLMSG_DONE:
+        case NLMSG_ERROR: {
+            // Both begin with an error, negative; a kernel may leave it out behind a dump.
+            const auto error = read<int32_t>(body);
+            if (!error && type == NLMSG_ERROR) return false;
+            const int number = error ? *error : 0;
+            if (number > 0 || number < -4095) return false;
+            listener_.on_answered(sequence, -number, std::exchange(inconsistent_, false));
+            return true;
+        }
+        default: return true;
+    }
+}
+
+bool MessageParser::parse_route(bool gone, uint16_t flags, Bytes body) {
+    const auto head = read<rtmsg>(body);
+    if (!head) return false;
+    if (head->rtm_family != AF_INET && head->rtm_family != AF_INET6) return true;
+    if ((head->rtm_flags & RTM_F_CLONED) != 0) return true;  // learned for one destination
+    const bool ipv6 = head->rtm_family == AF_INET6;
+    if (head->rtm_dst_len > (ipv6 ? 128 : 32)) return false;
+    std::vector<RouteHop> memory = std::move(route_.hops);
+    memory.clear();
+    route_ = {};
+    route_.hops = std::move(memory);
+    route_.gone = gone;
+    route_.place = place_of(flags);
+    route_.prefix.length = head->rtm_dst_len;
+    route_.prefix.ipv6 = ipv6;
+    route_.table = head->rtm_table;
+    route_.type = head->rtm_type;
+    route_.protocol = head->rtm_protocol;
+    route_.scope = head->rtm_scope;
+    route_.tos = head->rtm_tos;
+    RouteHop only;
+    bool has_destination = false, has_list = false;
+    IpAddress destination;
+    const bool good = for_each_attribute(behind(body, sizeof(rtmsg)), [&](unsigned type, Bytes value) {
+        switch (type) {
+            case RTA_DST: has_destination = true; return read_address(value, ipv6, destination);
+            case RTA_TABLE: return read_u32(value, route_.table);
+            case RTA_PRIORITY: return read_u32(value, route_.metric);
+            case RTA_OIF: return read_u32(value, only.interface);
+            case RTA_GATEWAY: return read_gateway(value, ipv6, only);
+            case RTA_VIA: return read_via(value, only);
+            case RTA_NH_ID: return read_u32(value, route_.nexthop_object);
+            case RTA_ENCAP_TYPE: route_.encapsulated |= is_encapsulation(value); return true;
+            case RTA_MULTIPATH: has_list = true; return parse_hops(value, ipv6);
+            default: return true;
+        }
+    });
+    if (!good || (!has_destination && head->rtm_dst_len != 0)) return false;
+    route_.prefix.bytes = destination.bytes;
+    mask(route_.prefix);
+    if (!has_list && (only.interface != 0 || only.has_gateway)) route_.hops.push_back(only);
+    listener_.on_route(route_);
+    return true;
+}
+
+bool MessageParser::parse_hops(Bytes list, bool ipv6) {
+    while (!list.empty()) {
+        const auto head = read<rtnexthop>(list);
+        if (!head || head->rtnh_len < sizeof(rtnexthop) || head->rtnh_len > list.size() || head->rtnh_ifindex < 0)
+            return false;
+        RouteHop hop;
+        hop.interface = static_cast<uint32_t>(head->rtnh_ifindex);
+        hop.weight = static_cast<uint16_t>(head->rtnh_hops + 1);
+        const Bytes attributes = list.first(head->rtnh_len).subspan(sizeof(rtnexthop));
+        const bool good = for_each_attribute(attributes, [&](unsigned type, Bytes value) {
+            switch (type) {
+                case RTA_GATEWAY: return read_gateway(value, ipv6, hop);
+                case RTA_VIA: return read_via(value, hop);
+                case RTA_ENCAP_TYPE: route_.encapsulated |= is_encapsulation(value); return true;
+                default: return true;
+            }
+        });
+        if (!good) return false;
+        route_.hops.push_back(hop);
+        list = behind(list, head->rtnh_len);
+    }
+    return true;
+}
+
+bool MessageParser::parse_neighbour(bool gone, Bytes body) {
+    const auto head = read<ndmsg>(body);
+    if (!head) return false;
+    // Forwarding entries of bridges come here, too.
+    if ((head->ndm_family != AF_INET && head->ndm_family != AF_INET6) || (head->ndm_flags & NTF_PROXY) != 0)
+        return true;
+    if (head->ndm_ifindex <= 0) return false;
+    NeighbourMessage neighbour;
+    neighbour.gone = gone;
+    neighbour.interface = static_cast<uint32_t>(head->ndm_ifindex);
+    neighbour.state = head->ndm_state;
+    bool has_address = false;
+    const bool good = for_each_attribute(behind(body, sizeof(ndmsg)), [&](unsigned type, Bytes value) {
+        if (type == NDA_LLADDR) read_mac(value, neighbour.has_mac, neighbour.mac);
+        if (type != NDA_DST) return true;
+        has_address = true;
+        return read_address(value, head->ndm_family == AF_INET6, neighbour.address);
+    });
+    if (!good || !has_address) return false;
+    listener_.on_neighbour(neighbour);
+    return true;
+}
+
+bool MessageParser::parse_link(bool gone, Bytes body) {
+    const auto head = read<ifinfomsg>(body);
+    if (!head) return false;
+    if (head->ifi_family != AF_UNSPEC) return true;  // an interface that leaves a bridge has not gone
+    if (head->ifi_index <= 0) return false;
+    LinkMessage link;
+    link.gone = gone;
+    link.index = static_cast<uint32_t>(head->ifi_index);
+    link.up = (head->ifi_flags & IFF_UP) != 0;
+    const bool good = for_each_attribute(behind(body, sizeof(ifinfomsg)), [&](unsigned type, Bytes value) {
+        if (type == IFLA_MTU) return read_u32(value, link.mtu);
+        if (type == IFLA_ADDRESS) read_mac(value, link.has_mac, link.mac);
+        if (type == IFLA_IFNAME) link.name.assign(value.begin(), std::find(value.begin(), value.end(), 0));
+        return true;
+    });
+    if (!good || link.name.empty()) return false;
+    listener_.on_link(link);
+    return true;
+}
+
+std::vector<uint8_t> dump_request(uint16_t type, uint8_t family, uint32_t sequence) {
+    if (type == RTM_GETLINK) {
+        ifinfomsg body{};
+        body.ifi_family = family;
+        return request(type, NLM_F_DUMP, sequence, body, {});
+    }
+    if (type == RTM_GETNEIGH) {
+        ndmsg body{};
+        body.ndm_family = family;
+        return request(type, NLM_F_DUMP, sequence, body, {});
+    }
+    rtmsg body{};
+    body.rtm_family = family;
+    return request(type, NLM_F_DUMP, sequence, body, {});
+}
+
+std::vector<uint8_t> use_neighbour_request(uint32_t interface, const IpAddress& address, uint32_t sequence) {
+    ndmsg body{};
+    body.ndm_family = address.ipv6 ? AF_INET6 : AF_INET;
+    body.ndm_ifindex = static_cast<int>(interface);
+    body.ndm_state = NUD_NONE;
+    body.ndm_flags = NTF_USE;
+    rtattr attribute{};
+    const size_t length = address.ipv6 ? 16 : 4;
+    attribute.rta_len = static_cast<uint16_t>(sizeof attribute + length);
+    attribute.rta_type = NDA_DST;
+    std::vector<uint8_t> destination(attribute.rta_len);
+    std::memcpy(destination.data(), &attribute, sizeof attribute);
+    std::copy_n(address.bytes.begin(), length, destination.begin() + sizeof attribute);
+    return request(RTM_NEWNEIGH, NLM_F_CREATE, sequence, body, destination);
+}
+
+}  // namespace millrace::nf::router
