@@ -166,6 +166,45 @@ TEST(Ipv6Lpm, MatchesUpToTheLastBit) {
     }
 }
 
+/// Copies of several ages, each brought up now and then, are what the table is.
+template <class Table, unsigned Bytes>
+void copy_at_random(uint64_t seed) {
+    Rng rng(seed);
+    Table table;
+    std::vector<typename Table::Copy> copies(3);
+    std::vector<std::pair<typename Rib<Bytes>::Address, unsigned>> present;
+    for (int i = 0; i < 3000; ++i) {
+        if (rng() % 100 < (i / 750 % 2 == 0 ? 70u : 30u) || present.empty()) {
+            const unsigned length = static_cast<unsigned>(16 + rng() % (8 * Bytes - 15));
+            present.emplace_back(Rib<Bytes>::mask(crowded_address<Bytes>(rng), length), length);
+            table.insert(present.back().first, length, static_cast<uint16_t>(1 + rng() % 1000));
+        } else {
+            std::swap(present[rng() % present.size()], present.back());
+            table.erase(present.back().first, present.back().second);
+            present.pop_back();
+        }
+        if (i % 50 != 0) continue;
+        typename Table::Copy& copy = copies[rng() % copies.size()];
+        table.bring_up(copy);
+        ASSERT_EQ(copy.version, table.version());
+        ASSERT_TRUE(copy.root == table.root()) << i;
+        ASSERT_TRUE(copy.groups == table.groups()) << i;
+    }
+}
+
+TEST(Ipv4Lpm, BringsCopiesUpWhereAGroupHasGone) {
+    Ipv4Lpm table;
+    Ipv4Lpm::Copy copy;
+    table.insert({10, 0, 0, 1}, 32, 7);
+    table.bring_up(copy);
+    EXPECT_NE(copy.root[10 << 16], 0);
+    table.erase({10, 0, 0, 1}, 32);
+    table.bring_up(copy);
+    EXPECT_EQ(copy.root[10 << 16], 0);
+}
+TEST(Ipv4Lpm, BringsCopiesUpByWhatHasChanged) { copy_at_random<Ipv4Lpm, 4>(11); }
+TEST(Ipv6Lpm, BringsCopiesUpByWhatHasChanged) { copy_at_random<Ipv6Lpm, 16>(12); }
+
 TEST(Rib, KeepsItsRunsWholeWhenRoutesGo) {
     Rng rng(4);
     Rib<4> rib;

@@ -15,7 +15,7 @@ public:
         for (size_t i = 0; i < packets.size(); ++i) {
             if (i + kAhead < packets.size()) __builtin_prefetch(packets[i + kAhead]->data(), 1);
             const Packet& packet = *packets[i];
-            const uint32_t outcome = Router::check(packet);
+            const uint32_t outcome = Router::check(packet, tables_);
             if (outcome != Router::kForward) {
                 decisions[i] = {kNoDetail, outcome};
             } else if (packet.layers().is_ipv4()) {
@@ -27,17 +27,29 @@ public:
             }
         }
         if (count4 > 0) {
-            fibs_->lookup_ipv4({addresses4_, count4}, targets_);
+            lookup_ipv4(count4);
             finish(packets, decisions, packets4_, count4);
         }
         if (count6 > 0) {
-            fibs_->lookup_ipv6({addresses6_, count6}, targets_);
+            lookup_ipv6(count6);
             finish(packets, decisions, packets6_, count6);
         }
     }
 
 private:
     static constexpr size_t kAhead = 8;
+
+    void lookup_ipv4(size_t count) {
+        if (fibs_ != nullptr) return fibs_->lookup_ipv4({addresses4_, count}, targets_);
+        // One miss in a cache at a time would cost more than all else: ask for the entries first.
+        if (!tables_.ipv4_root.empty())
+            for (size_t i = 0; i < count; ++i) __builtin_prefetch(&tables_.ipv4_root[addresses4_[i] >> 8]);
+        for (size_t i = 0; i < count; ++i) targets_[i] = router::lookup_ipv4(tables_, addresses4_[i]);
+    }
+    void lookup_ipv6(size_t count) {
+        if (fibs_ != nullptr) return fibs_->lookup_ipv6({addresses6_, count}, targets_);
+        for (size_t i = 0; i < count; ++i) targets_[i] = router::lookup_ipv6(tables_, addresses6_[i].data());
+    }
 
     void finish(std::span<Packet* const> packets, Decision* decisions, const uint16_t* indexes, size_t count) {
         for (size_t i = 0; i < count; ++i)

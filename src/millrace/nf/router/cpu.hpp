@@ -6,7 +6,7 @@
 
 namespace millrace::nf::router {
 
-/// `tables` stays where it is, and what it points to alive, as long as the half.
+/// Without `fibs` it looks into `tables`. `tables` stays where it is, and what it points to alive, as long as the half.
 std::unique_ptr<CpuHalf> make_cpu_router(const RouterTables& tables, std::shared_ptr<const Fibs> fibs);
 
 }  // namespace millrace::nf::router

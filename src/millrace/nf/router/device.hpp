@@ -17,6 +17,9 @@ struct Router {
         kLocal,
         kMartian,
         kMulticast,
+        kNoNeighbour,
+        kTooBig,
+        kKernel,
     };
 
     static constexpr Fields reads = field::ethernet | field::ip | field::l4_ports;
@@ -26,11 +29,14 @@ struct Router {
     using Tables = RouterTables;
 
     /// What can be said before the lookup; kForward: look it up. For the CPU half, too.
-    MILLRACE_DEVICE static uint32_t check(const Packet& packet) {
+    MILLRACE_DEVICE static uint32_t check(const Packet& packet, const Tables& tables) {
         const Layers& layers = packet.layers();
-        if (layers.is_ipv4()) return check_ipv4(packet.l3());
-        if (layers.is_ipv6()) return check_ipv6(packet.l3());
-        return kNotIp;
+        uint32_t outcome = kNotIp;
+        if (layers.is_ipv4()) outcome = check_ipv4(packet.l3());
+        if (layers.is_ipv6()) outcome = check_ipv6(packet.l3());
+        if (tables.kernel_host != 0 && (outcome == kMulticast || outcome == kMartian) && is_for_several(packet))
+            return kLocal;
+        return outcome;
     }
 
     /// Decides on a packet that passed `check`, given its target, and rewrites it when it goes on.
@@ -41,6 +47,7 @@ struct Router {
         if (link_local(packet)) return {kNoDetail, kMartian};
         if (packet.ip_ttl() <= 1) return {kNoDetail, kTtlExpired};
         const Target target = tables.targets[target_number];
+        if (target.count == 0) return {kNoDetail, target.first};
         uint32_t number = target.first;
         if (target.count > 1) {
             // The high bits of the product spread a hash over any count without a division.
@@ -48,6 +55,7 @@ struct Router {
             number = tables.members[target.first + static_cast<uint32_t>(product >> 32)];
         }
         const NextHop& next = tables.next_hops[number];
+        if (next.mtu != 0 && packet.layers().end - packet.layers().l3_offset > next.mtu) return {number, kTooBig};
         lanes.once([&] { rewrite(packet, next); });
         if (next.port != kNoPort) packet.set_out_port(next.port);
         return {number, kForward};
@@ -55,7 +63,7 @@ struct Router {
 
     template <class Lanes>
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
-        const uint32_t outcome = check(packet);
+        const uint32_t outcome = check(packet, tables);
         if (outcome != kForward) return {kNoDetail, outcome};
         const uint32_t target = packet.layers().is_ipv4() ? lookup_ipv4(tables, packet.ipv4_dst())
                                                           : lookup_ipv6(tables, packet.l3() + 24);
@@ -80,6 +88,14 @@ private:
     MILLRACE_DEVICE static uint32_t check_ipv6(const uint8_t* header) {
         if (header[8] == 0xff || never_on_the_wire(header + 8) || never_on_the_wire(header + 24)) return kMartian;
         return header[24] == 0xff ? kMulticast : kForward;
+    }
+
+    /// Whether it is sent to a group, or to all hosts of a link: also by hosts that have no address yet (DHCP, RFC
+    /// 2131; duplicate address detection, RFC 4862).
+    MILLRACE_DEVICE static bool is_for_several(const Packet& packet) {
+        const uint8_t* header = packet.l3();
+        if (packet.layers().is_ipv6()) return header[24] == 0xff;
+        return (header[16] & 0xf0) == 0xe0 || load_raw<uint32_t>(header + 16) == 0xffffffffu;
     }
 
     /// ::, ::1 and ::ffff:0:0/96.

@@ -23,9 +23,16 @@ public:
     using Route = typename Rib<Bytes>::Route;
     static constexpr Entry kGroup = static_cast<Entry>(Entry{1} << (8 * sizeof(Entry) - 1));
 
+    /// The entries as they stood at a version: what others read while the table goes on changing.
+    struct Copy {
+        std::vector<Entry> root, groups;
+        uint64_t version = 0;
+    };
+
     /// Adds a route or changes its value (not 0, below kMaxTargets). `address` has zeros behind `length`.
     /// True when the prefix is new. Throws std::length_error, with nothing changed, when a table is full.
     bool insert(const Address& address, unsigned length, uint16_t value) {
+        ++version_;
         if (root_.empty()) start();
         // Groups on the way down that fail to come leave only empty groups behind: no answer changes.
         const Range range = descend(address, length);
@@ -37,6 +44,7 @@ public:
     /// Takes a route away; what it covered falls to the next shorter prefix. False when there was none.
     bool erase(const Address& address, unsigned length) {
         if (!rib_.remove(address, length)) return false;
+        ++version_;
         Owner next{0, 0};
         if (const auto parent = rib_.covering(address, length))
             next = {static_cast<Entry>(parent->value), owner(parent->length)};
@@ -61,6 +69,15 @@ public:
         return entry;
     }
 
+    /// Grows with every change.
+    uint64_t version() const { return version_; }
+    /// Makes a copy, which may be an older one or empty, equal to what stands now, by what has changed since.
+    void bring_up(Copy& copy) const {
+        bring_up(copy.root, root_, root_stamps_, copy.version);
+        bring_up(copy.groups, groups_, group_stamps_, copy.version);
+        copy.version = version_;
+    }
+
     const Rib<Bytes>& rib() const { return rib_; }
     const std::vector<Entry>& root() const { return root_; }
     const std::vector<Entry>& groups() const { return groups_; }
@@ -79,9 +96,28 @@ private:
         size_t first, count;
     };
 
+    /// Entries that a copy takes at once. Each such chunk bears the version of its last change.
+    static constexpr size_t kChunk = 4096;
+
     void start() {
         root_.assign(size_t{1} << RootBits, 0);
         root_owner_.assign(size_t{1} << RootBits, 0);
+        changed({false, 0, root_.size()});
+    }
+    void changed(Range range) {
+        std::vector<uint64_t>& stamps = range.in_groups ? group_stamps_ : root_stamps_;
+        const size_t last = (range.first + range.count - 1) / kChunk;
+        if (stamps.size() <= last) stamps.resize(last + 1);
+        for (size_t chunk = range.first / kChunk; chunk <= last; ++chunk) stamps[chunk] = version_;
+    }
+    static void bring_up(std::vector<Entry>& copy, const std::vector<Entry>& now, const std::vector<uint64_t>& stamps,
+                         uint64_t version) {
+        copy.resize(now.size());
+        for (size_t chunk = 0; chunk < stamps.size(); ++chunk) {
+            if (stamps[chunk] <= version) continue;
+            const size_t first = chunk * kChunk;
+            std::copy_n(now.data() + first, std::min(kChunk, now.size() - first), copy.data() + first);
+        }
     }
     static size_t root_index(const Address& address) {
         size_t index = 0;
@@ -99,6 +135,7 @@ private:
         if ((root_[index] & kGroup) == 0) {
             const Entry group = make_group({root_[index], root_owner_[index]});
             root_[index] = group;
+            changed({false, index, 1});
         }
         Entry entry = root_[index];
         unsigned byte = RootBits / 8;
@@ -107,6 +144,7 @@ private:
             if ((groups_[index] & kGroup) == 0) {
                 const Entry group = make_group({groups_[index], groups_owner_[index]});
                 groups_[index] = group;
+                changed({true, index, 1});
             }
             entry = groups_[index];
         }
@@ -128,12 +166,14 @@ private:
         const auto first = static_cast<std::ptrdiff_t>(number * kGroupEntries);
         std::fill_n(groups_.begin() + first, kGroupEntries, content.value);
         std::fill_n(groups_owner_.begin() + first, kGroupEntries, content.owner);
+        changed({true, number * kGroupEntries, kGroupEntries});
         return static_cast<Entry>(kGroup | number);
     }
 
     /// Gives the entries of `range`, and all below, whose owner `applies` to a new owner.
     template <class Applies>
     void replace(Range range, Owner next, Applies&& applies) {
+        changed(range);
         std::vector<Entry>& entries = range.in_groups ? groups_ : root_;
         std::vector<uint8_t>& owners = range.in_groups ? groups_owner_ : root_owner_;
         for (size_t i = range.first; i < range.first + range.count; ++i) {
@@ -164,6 +204,7 @@ private:
             (in_groups ? groups_owner_ : root_owner_)[index] = groups_owner_[first];
             free_.push_back(first / kGroupEntries);
             entry = groups_[first];
+            changed({in_groups, index, 1});
         }
     }
 
@@ -171,6 +212,8 @@ private:
     std::vector<Entry> root_, groups_;
     std::vector<uint8_t> root_owner_, groups_owner_;
     std::vector<size_t> free_;
+    uint64_t version_ = 0;
+    std::vector<uint64_t> root_stamps_, group_stamps_;  // by chunk
 };
 
 using Ipv4Lpm = Lpm<Ipv4Entry, 4, 24>;

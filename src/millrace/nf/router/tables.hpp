@@ -26,8 +26,8 @@ inline constexpr uint32_t kMaxTargets = 0x8000;
 
 /// One or more next hops that share the traffic of a route.
 struct Target {
-    uint32_t first;  ///< the next hop; of several, the index of the first in `members`
-    uint32_t count;  ///< 0 for kTargetNone and kTargetLocal
+    uint32_t first;  ///< the next hop; of several, the index of the first in `members`; of none, the outcome
+    uint32_t count;  ///< 0: there is no next hop
 };
 
 struct NextHop {
@@ -36,8 +36,9 @@ struct NextHop {
     uint8_t src[6];
     uint16_t port;  ///< kNoPort: the chain's output
     uint16_t flags;
+    uint16_t mtu;  ///< longest IP packet; 0: any
 };
-static_assert(sizeof(NextHop) == 16);
+static_assert(sizeof(NextHop) == 18);
 
 struct RouterTables {
     View<Ipv4Entry> ipv4_root;    ///< 2^24, or none without IPv4 routes
@@ -47,6 +48,8 @@ struct RouterTables {
     View<Target> targets;
     View<uint16_t> members;  ///< next hops of targets that have several
     View<NextHop> next_hops;
+    /// 1: the kernel is the host behind the router, and gets what is sent to groups and to all hosts of a link.
+    uint32_t kernel_host = 0;
 };
 
 /// The target for an IPv4 address in host order.
