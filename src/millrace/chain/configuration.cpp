@@ -255,6 +255,7 @@ private:
         environment.ports = result_.port_names;
         environment.warn = result_.reporter;
         environment.on_device = result_.device != "cpu";
+        environment.live = options_.live;
         if (options_.previous != nullptr) {
             if (const Program* before = options_.previous->find_chain(program.name))
                 for (const Node& old : before->nodes)

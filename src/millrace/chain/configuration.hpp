@@ -40,6 +40,7 @@ struct Configuration {
 struct LoadOptions {
     std::string device;                       ///< see parse_device_names; empty: as the file says
     std::string output_folder;                ///< empty: as the file says
+    bool live = false;                        ///< packets will flow (nf::Environment::live)
     bool load_plugins = true;                 ///< whether code of plugins that the file names may run
     unsigned lanes = 0;                       ///< 0: as each NF prefers; else one of nf::kLaneCounts for all
     const Configuration* previous = nullptr;  ///< its NFs of the same chain, name and kind hand their state on

@@ -106,6 +106,7 @@ bool tell_news(exec::Runtime& runtime, Progress& progress) {
 /// Loading may take long; a stop ends it.
 chain::LoadOptions load_options(const RunArguments& arguments) {
     chain::LoadOptions options = arguments.load.options();
+    options.live = true;
     options.progress = [](const std::string&, size_t, size_t) {
         if (stop_asked()) throw Stopped{};
     };

@@ -93,6 +93,7 @@ struct Environment {
     /// works.
     Reporter warn = {};
     bool on_device = false;  ///< a device with memory of its own runs it, and not the CPU's cores
+    bool live = false;       ///< packets will flow: only then an NF opens what tells it of changes, such as sockets
 };
 
 /// The CPU half of an NF, for one worker: the same function over a vector of packets, by the field's
@@ -246,6 +247,12 @@ concept HasFinish = requires(Packet& packet, const typename Device::Tables& tabl
 template <class Device>
 concept HasBlockMemory = requires { Device::block_bytes; };
 
+/// A host half that is one of several classes.
+template <class Host>
+concept HasFactory = requires(const Config& options, const Environment& environment) {
+    { Host::create(options, environment) } -> std::same_as<std::unique_ptr<NetworkFunction>>;
+};
+
 template <class Device, unsigned L>
 Decision process(Packet& packet, const void* tables) {
     const auto& own = *static_cast<const typename Device::Tables*>(tables);
@@ -269,7 +276,8 @@ concept HasCpuFields = requires {
 };
 }  // namespace detail
 
-/// Makes an NF known: a namespace-scope constant of this type in the NF's host.cpp.
+/// Makes an NF known: a namespace-scope constant of this type in the NF's host.cpp. `Host` derives from
+/// NetworkFunction, or has `static std::unique_ptr<NetworkFunction> create(const Config&, const Environment&)`.
 template <class Device, class Host>
 struct Register {
     explicit Register(Declaration declaration) {
@@ -312,7 +320,8 @@ struct Register {
             };
         }
         type.create = [](const Config& options, const Environment& environment) -> std::unique_ptr<NetworkFunction> {
-            return std::make_unique<Host>(options, environment);
+            if constexpr (detail::HasFactory<Host>) return Host::create(options, environment);
+            else return std::make_unique<Host>(options, environment);
         };
         register_type(std::move(type));
     }

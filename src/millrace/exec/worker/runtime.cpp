@@ -4,6 +4,7 @@
 #include <rte_pause.h>
 
 #include <algorithm>
+#include <map>
 
 #include "millrace/chain/classified.hpp"
 #include "millrace/device/open.hpp"
@@ -289,14 +290,17 @@ bool Runtime::apply_changes() {
     chain::Configuration next = *current;
     next.generation = current->generation + 1;
     bool any = false;
+    std::map<nf::Changeable*, std::shared_ptr<nf::NetworkFunction>> asked;  // chains may share a function
     for (auto& program : next.chains) {
         std::shared_ptr<chain::Program> changed;
         for (size_t i = 0; i < program->nodes.size(); ++i) {
             auto* const changeable = dynamic_cast<nf::Changeable*>(program->nodes[i].nf.get());
-            auto made = changeable != nullptr ? changeable->next() : nullptr;
-            if (made == nullptr) continue;
+            if (changeable == nullptr) continue;
+            const auto [made, first] = asked.try_emplace(changeable);
+            if (first) made->second = changeable->next();
+            if (made->second == nullptr) continue;
             if (changed == nullptr) changed = std::make_shared<chain::Program>(*program);
-            changed->nodes[i].nf = std::move(made);
+            changed->nodes[i].nf = made->second;
         }
         if (changed == nullptr) continue;
         changed->generation = next.generation;

@@ -3,13 +3,24 @@
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/router/cpu.hpp"
 #include "millrace/nf/router/device.hpp"
+#include "millrace/nf/router/kernel/kernel_router.hpp"
 #include "millrace/nf/router/routes.hpp"
 
 namespace millrace::nf::router {
 namespace {
 
+/// Routes and next hops as the configuration says.
 class RouterHost : public NetworkFunction {
 public:
+    static std::unique_ptr<NetworkFunction> create(const Config& options, const Environment& environment) {
+        if (!options.has("kernel")) return std::make_unique<RouterHost>(options, environment);
+        for (const char* own : {"routes", "next-hops", "next-hop-map", "local"})
+            if (const auto value = options.find(own))
+                value->fail("'" + std::string(own) + "' and 'kernel' do not go together",
+                            "with 'kernel:' the kernel says where packets go: leave one of them out");
+        return std::make_unique<KernelRouter>(options, environment);
+    }
+
     RouterHost(const Config& options, const Environment& environment)
         : routes_(std::make_shared<Routes>(read_options(options, environment.ports))) {
         // A table that is as it was stays where it is: devices then need not copy it again.
@@ -61,7 +72,10 @@ public:
                std::to_string(image_.array_bytes() >> 10) + " KiB";
     }
 
-    bool needs_punt_port(uint32_t outcome) const override { return outcome != Router::kLocal || routes_->has_local; }
+    bool needs_punt_port(uint32_t outcome) const override {
+        if (outcome == Router::kLocal) return routes_->has_local;
+        return outcome != Router::kNoNeighbour && outcome != Router::kTooBig && outcome != Router::kKernel;
+    }
 
 private:
     std::shared_ptr<const Fibs> shared_fibs() const {
@@ -86,7 +100,10 @@ const Register<Router, RouterHost> registration{{
                  {"no-route", Disposition::drop, "no route leads to the destination"},
                  {"local", Disposition::punt, "for an address of the router itself"},
                  {"martian", Disposition::drop, "an address that no packet to be forwarded may have"},
-                 {"multicast", Disposition::drop, "for a multicast group"}},
+                 {"multicast", Disposition::drop, "for a multicast group"},
+                 {"no-neighbour", Disposition::punt, "the next hop's MAC address is not known: the kernel finds it"},
+                 {"too-big", Disposition::punt, "longer than the MTU of the next hop's interface"},
+                 {"kernel", Disposition::punt, "its route is the kernel's to follow"}},
     .device_header = "millrace/nf/router/device.hpp",
     .device_struct = "millrace::nf::router::Router",
     .has_cpu_half = true,

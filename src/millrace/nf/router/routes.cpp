@@ -117,7 +117,7 @@ void load(Table& table, std::vector<Route> routes, const Config& options) {
 }  // namespace
 
 Routes read_options(const Config& options, const std::vector<std::string>& ports) {
-    options.only({"routes", "next-hops", "next-hop-map", "local"});
+    options.only({"routes", "next-hops", "next-hop-map", "local", "kernel"});
     Routes routes{NextHops(options, ports), {}, {}, options.has("local")};
     Reader reader(routes.next_hops);
     const auto each = [&](const char* key, auto&& f) {

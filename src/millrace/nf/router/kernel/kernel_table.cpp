@@ -28,11 +28,12 @@ bool covers(const Prefix& prefix, const IpAddress& address) {
     return true;
 }
 
-/// Packets for it are not forwarded, or concern several.
-bool is_no_destination(const IpAddress& address) {
+bool is_group(const IpAddress& address) { return address.ipv6 ? address.bytes[0] == 0xff : address.bytes[0] >= 224; }
+
+/// Packets for it are not forwarded.
+bool is_link_local(const IpAddress& address) {
     const uint8_t first = address.bytes[0], second = address.bytes[1];
-    if (!address.ipv6) return first >= 224 || (first == 169 && second == 254);
-    return first == 0xff || (first == 0xfe && (second & 0xc0) == 0x80);
+    return address.ipv6 ? first == 0xfe && (second & 0xc0) == 0x80 : first == 169 && second == 254;
 }
 
 template <class Table>
@@ -257,7 +258,7 @@ bool KernelTable::is_connected(const NeighbourKey& key) const {
 
 /// Gives a neighbour a route of its own if packets to it may go there at once.
 void KernelTable::place_neighbour(const NeighbourKey& key, Neighbour& neighbour) {
-    const bool wanted = neighbour.usable && !is_no_destination(key.address) && usable_link(key.interface) != nullptr &&
+    const bool wanted = neighbour.usable && !is_link_local(key.address) && usable_link(key.interface) != nullptr &&
                         is_connected(key);
     if (wanted == (neighbour.way != 0)) return;
     const uint16_t before = neighbour.way;
@@ -287,6 +288,7 @@ void KernelTable::forget(const NeighbourKey& key, Neighbour& neighbour) {
 }
 
 void KernelTable::on_neighbour(const NeighbourMessage& message) {
+    if (is_group(message.address)) return;
     const NeighbourKey key{message.address, message.interface};
     if (message.gone) {
         const auto at = neighbours_.find(key);

@@ -1,0 +1,41 @@
+// A router whose routes and neighbours are the Linux kernel's (`kernel:` in its options).
+#pragma once
+
+#include "millrace/nf/changeable.hpp"
+#include "millrace/nf/nf.hpp"
+#include "millrace/nf/router/kernel/kernel_watch.hpp"
+
+namespace millrace::nf::router {
+
+/// Reads `kernel: {table, interfaces}`; `ports` are the port names by number. Throws ConfigError.
+KernelOptions read_kernel_options(const Config& options, const std::vector<std::string>& ports);
+
+/// One generation: the kernel's tables at one moment. Only where packets will flow (Environment::live) is the kernel
+/// asked; elsewhere there is no route.
+class KernelRouter : public NetworkFunction, public Changeable {
+public:
+    KernelRouter(const Config& options, const Environment& environment);
+    /// The generation behind `previous`.
+    KernelRouter(const KernelRouter& previous, KernelSnapshot snapshot);
+
+    std::shared_ptr<NetworkFunction> next() override;
+    const Image& image() const override { return image_; }
+    std::unique_ptr<CpuHalf> make_cpu_half() override;
+    std::string explain(const Decision& decision) const override;
+    std::vector<Statistic> statistics() const override;
+    std::string summary() const override;
+
+private:
+    using Clock = std::chrono::steady_clock;
+    void make_image();
+
+    KernelOptions options_;
+    std::shared_ptr<KernelWatch> watch_;  // null: not live
+    KernelSnapshot snapshot_;
+    Clock::duration least_pause_;  // between generations
+    Clock::time_point next_at_{};  // not before
+    uint64_t generations_ = 0;
+    Image image_;
+};
+
+}  // namespace millrace::nf::router
