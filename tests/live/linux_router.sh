@@ -1,0 +1,162 @@
+#!/usr/bin/env bash
+# A client and a server that reach each other by a router whose routes, neighbours and addresses are the Linux kernel's:
+# three network namespaces, two pairs of virtual interfaces, a tap for each port, and `ip` that changes things.
+# usage: linux_router.sh MILLRACE DEVICE
+set -u
+millrace=$1 device=$2
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+# shellcheck source=tests/live/namespaces.sh
+. "$here/namespaces.sh"
+need ip ping python3
+[[ -c /dev/net/tun ]] || skip "there is no /dev/net/tun on this machine"
+
+client=mr-$$-client middle=mr-$$-middle server=mr-$$-server
+namespaces=("$client" "$middle" "$server")
+in_client() { ip netns exec $client "$@"; }
+in_middle() { ip netns exec $middle "$@"; }
+
+make_network() {
+    local name
+    for name in $client $middle $server; do
+        ip netns add $name || return 1
+        ip netns exec $name sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 \
+            net.ipv6.conf.default.accept_dad=0 2> /dev/null
+        ip -n $name link set lo up
+    done
+    ip -n $middle link add mr-lan type veth peer name eth0 netns $client || return 1
+    ip -n $middle link add mr-wan type veth peer name eth0 netns $server || return 1
+    # Millrace alone answers there.
+    for name in mr-lan mr-wan; do
+        in_middle sysctl -qw net.ipv6.conf.$name.disable_ipv6=1 || return 1
+        ip -n $middle link set $name arp off up || return 1
+    done
+    in_middle sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 || return 1
+    ip -n $server link set eth0 address 02:00:00:00:20:10 && ip -n $client link set eth0 up && ip -n $server link set eth0 up
+    ip -n $client address add 10.0.10.10/24 dev eth0 && ip -n $client address add 2001:db8:10::10/64 dev eth0 nodad || return 1
+    ip -n $server address add 192.0.2.10/24 dev eth0 && ip -n $server address add 2001:db8:20::10/64 dev eth0 nodad || return 1
+    ip -n $server address add 203.0.113.10/32 dev lo
+    ip -n $client route add default via 10.0.10.1 && ip -n $client route add default via 2001:db8:10::1 || return 1
+    ip -n $server route add default via 192.0.2.1 && ip -n $server route add default via 2001:db8:20::1
+}
+
+make_addresses() {
+    ip -n $middle address add 10.0.10.1/24 dev lan0 && ip -n $middle address add 2001:db8:10::1/64 dev lan0 nodad || return 1
+    ip -n $middle address add 192.0.2.1/24 dev wan0 && ip -n $middle address add 2001:db8:20::1/64 dev wan0 nodad
+}
+
+configuration() {
+    # Of the example, the interfaces and chains; what it needs beside them stands above.
+    sed "s/^output: .*/output: out/" "$here/../../examples/linux-router.yaml"
+}
+
+pings() { in_client ping -c 3 -i 0.1 -W 1 "$@"; }
+# says TEXT COMMAND...: the command's output has the text, whether or not it succeeds.
+says() { local text=$1; shift; "$@" 2>&1 | tee "$folder/last" | grep -q -- "$text"; }
+# The kernel says so about once a second, after the first few times.
+says_unreachable() { within 8 says "From 10.0.10.1 .*$1 Unreachable" in_client ping -c 1 -W 1 "$2"; }
+# What the kernel has told is at work within hundredths of a second where the machine has nothing else to do.
+settle() { sleep 0.5; }
+# without_kernel COMMAND...: the command succeeds although the kernel forwards nothing.
+without_kernel() {
+    in_middle sysctl -qw net.ipv4.ip_forward=0 net.ipv6.conf.all.forwarding=0
+    "$@"
+    local status=$?
+    in_middle sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+    return $status
+}
+# report CONDITION: holds for the closing table (r), its chains by name (c) and the router's statistics (s).
+report() {
+    python3 - "$folder/report.json" "$1" << 'PYTHON'
+import json, sys
+r = json.load(open(sys.argv[1]))
+c = {chain["name"]: chain for chain in r["chains"]}
+s = c["from-lan"]["nfs"][0]["statistics"]
+if not eval(sys.argv[2]): sys.exit(json.dumps(r, indent=1))
+PYTHON
+}
+log_says() { grep -q -- "$1" "$folder/millrace.log"; }
+
+make_network > "$folder/last" 2>&1 || { cat "$folder/last"; skip "this machine does not allow network namespaces with virtual interfaces"; }
+configuration > "$folder/router.yaml"
+ip netns exec $middle "$millrace" run "$folder/router.yaml" --device "$device" --output "$folder/out" \
+    --json "$folder/report.json" > "$folder/millrace.out" 2> "$folder/millrace.log" &
+running=$!
+processes+=($running)
+within 30 ip -n $middle link show wan0 || { failed "Millrace comes up"; cat "$folder"/millrace.*; exit 1; }
+expect "the taps take addresses" make_addresses
+
+expect "the router answers pings" within 5 in_client ping -c 1 -W 0.5 10.0.10.1
+expect "and IPv6's" within 5 in_client ping -c 1 -W 0.5 2001:db8:10::1
+expect "and by the address of its other side" pings 192.0.2.1
+expect "the server is found" within 5 in_client ping -c 1 -W 0.5 192.0.2.10
+expect "and its IPv6 address" within 5 in_client ping -c 1 -W 0.5 2001:db8:20::10
+settle
+expect "what has been found is forwarded without the kernel" without_kernel pings 192.0.2.10
+expect "and with IPv6" without_kernel pings 2001:db8:20::10
+expect "the kernel answers where the TTL runs out" says "From 10.0.10.1 .*Time to live exceeded" pings -t 1 192.0.2.10
+expect "and with IPv6" says "From 2001:db8:10::1 .*Time exceeded" pings -t 1 2001:db8:20::10
+expect "packets with two hops left arrive" pings -t 2 192.0.2.10
+
+expect "an unknown network is refused by the kernel" says_unreachable Net 203.0.113.10
+ip -n $middle route add 203.0.113.0/24 via 192.0.2.10
+expect "a route by a gateway works at once" within 2 in_client ping -c 1 -W 0.3 203.0.113.10
+settle
+expect "without the kernel" without_kernel pings 203.0.113.10
+ip -n $middle route add blackhole 203.0.113.10/32
+settle
+refuse "a blackhole swallows packets" pings 203.0.113.10
+ip -n $middle route replace unreachable 203.0.113.10/32
+settle
+expect "unreachable is told by the kernel" says_unreachable Host 203.0.113.10
+ip -n $middle route del 203.0.113.10/32
+settle
+expect "without it the gateway's route holds again" without_kernel pings 203.0.113.10
+ip -n $middle nexthop add id 7 via 192.0.2.10 dev wan0 2> /dev/null &&
+    ip -n $middle route add 203.0.113.10/32 nhid 7 && ip -n $middle route del 203.0.113.0/24
+expect "a route by a nexthop object works" without_kernel within 2 in_client ping -c 1 -W 0.3 203.0.113.10
+ip -n $middle nexthop del id 7
+expect "and goes with it" says_unreachable Net 203.0.113.10
+
+ip -n $middle neigh replace 192.0.2.10 lladdr 02:00:00:00:99:99 dev wan0 nud permanent
+settle
+refuse "packets go to the MAC address that the kernel names" pings 192.0.2.10
+ip -n $middle neigh replace 192.0.2.10 lladdr 02:00:00:00:20:10 dev wan0 nud permanent
+settle
+expect "and to the right one again" without_kernel pings 192.0.2.10
+ip -n $middle neigh del 192.0.2.10 dev wan0
+ip -n $server link set eth0 address 02:00:00:00:20:11
+expect "a neighbour is found under a new address" within 10 in_client ping -c 1 -W 0.3 192.0.2.10
+settle
+expect "and served without the kernel" without_kernel pings 192.0.2.10
+
+ip -n $middle link set wan0 mtu 1300
+expect "the kernel says which packets are too big" says "mtu *= *1300" in_client ping -c 3 -i 0.1 -W 1 -M do -s 1400 192.0.2.10
+ip -n $middle link set wan0 mtu 1500
+in_client ip route flush cache
+expect "they pass again" within 3 in_client ping -c 1 -W 0.3 -M do -s 1400 192.0.2.10
+
+kill -HUP $running
+expect "the configuration is read again" within 10 log_says "is at work"
+expect "and the kernel followed as before" without_kernel pings 192.0.2.10
+
+ip -n $middle link set wan0 down
+expect "routes go with their link" says_unreachable Net 192.0.2.10
+ip -n $middle link set wan0 up
+ip -n $middle address replace 2001:db8:20::1/64 dev wan0 nodad
+expect "and come back with it" within 10 in_client ping -c 1 -W 0.3 192.0.2.10
+expect "those of IPv6, too" within 10 in_client ping -c 1 -W 0.3 2001:db8:20::10
+settle
+expect "without the kernel" without_kernel pings 2001:db8:20::10
+
+kill -TERM $running
+wait $running
+status=$?
+if ((status == 0)); then passed "SIGTERM ends the run in order"; else failed "exit status $status after SIGTERM"; fi
+expect "every packet is accounted for" report 'r["conserved"] and c["from-lan"]["in-flight"] == 0'
+expect "most were forwarded by Millrace" report 'c["to-wan"]["received-packets"] < c["from-lan"]["received-packets"]'
+expect "punts have their reasons" report 'all(c["from-lan"]["punts"].get("router." + k, 0) > 0 for k in ("not-ip", "local", "ttl-expired", "no-neighbour", "too-big", "kernel", "no-route"))'
+expect "the kernel was followed" report 's["generations"] >= 10 and s["resyncs"] >= 1 and s["malformed-messages"] == 0'
+((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
+echo "$device: $failures failures, $SECONDS s"
+((failures == 0))
