@@ -181,8 +181,8 @@ void KernelTable::drop_routes(Goes&& goes) {
 
 void KernelTable::drop_routes_of_links_that_are_down() {
     std::vector<bool> is_down(ways_.numbers());
-    for (uint16_t number = Ways::kFixed; number < is_down.size(); ++number) {
-        const std::vector<RouteHop>& hops = ways_.at(number).hops;
+    for (uint32_t number = Ways::kFixed; number < is_down.size(); ++number) {
+        const std::vector<RouteHop>& hops = ways_.at(static_cast<uint16_t>(number)).hops;
         is_down[number] = !hops.empty() &&
                           std::ranges::none_of(hops, [&](const RouteHop& hop) { return is_up(hop.interface); });
     }
