@@ -138,10 +138,9 @@ double work(exec::Runtime& runtime, const RunArguments& arguments, Progress& pro
     openflow::Agents agents(runtime);
     agents.follow();
     runtime.start();
-    // A controller waits for its changes; whoever appends to a file does not.
-    const auto pause = [&] { return std::chrono::milliseconds(agents.any() ? 1 : 10); };
-    for (bool changed = false; !runtime.wait(changed ? std::chrono::milliseconds(0) : pause());) {
-        changed = runtime.apply_changes();
+    // Changes of files; what a controller asks for its agent brings in.
+    while (!runtime.wait(std::chrono::milliseconds(10))) {
+        runtime.apply_changes();
         const double seconds = seconds_since(start);
         if (!arguments.quiet && progress.due(seconds)) show_progress(progress, runtime, seconds);
         tell_news(runtime, progress);

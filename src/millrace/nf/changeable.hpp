@@ -13,8 +13,10 @@ class Changeable {
 public:
     virtual ~Changeable() = default;
     /// The NF with all changes that have come since this one was made, for the generation after it; null when none
-    /// have. One thread calls it, beside the workers that use this one, and calls it on the newest only.
+    /// have. Called beside the workers that use this one, on the newest only, and by one thread at a time.
     virtual std::shared_ptr<NetworkFunction> next() = 0;
+    /// All workers have taken the generation that this one is of. Called as `next` is, behind the call that made it.
+    virtual void at_work() {}
 };
 
 }  // namespace millrace::nf

@@ -22,6 +22,8 @@ using flow_switch::PuntedPacket;
 
 /// Workers do not wake the agent, as that would take them a system call: it looks itself.
 constexpr int kTurnMs = 1, kIdleTurnMs = 20;
+/// Changes that no barrier waits for are brought in so often at most, all that have come meanwhile at once.
+constexpr auto kBetweenChanges = std::chrono::milliseconds(1);
 constexpr unsigned kPacketsAtOnce = 256;
 
 PacketInReason reason_of(const PuntedPacket& punted) {
@@ -66,6 +68,7 @@ void Agent::run() {
         ::poll(sockets.data(), sockets.size(), connected ? kTurnMs : kIdleTurnMs);
         if (sockets.front().revents != 0) ::eventfd_read(progress_->get(), &progress);
         for (const auto& peer : peers_) peer->work(Clock::now(), sockets);
+        bring_in_changes();
         pass_on_packets();
         for (const flow_switch::RemovedFlow& removed : datapath_->control().take_removed())
             for (const auto& peer : peers_)
@@ -75,6 +78,14 @@ void Agent::run() {
             watch_ports();
         }
     }
+}
+
+void Agent::bring_in_changes() {
+    const Control& control = datapath_->control();
+    const Clock::time_point now = Clock::now();
+    if (now - brought_in_ < kBetweenChanges || control.progress(control.version()) != Control::Progress::waits) return;
+    datapath_->hurry();
+    brought_in_ = Clock::now();
 }
 
 void Agent::pass_on_packets() {

@@ -31,6 +31,7 @@ public:
 
 private:
     void run();
+    void bring_in_changes();
     void pass_on_packets();
     void watch_ports();
 
@@ -39,6 +40,7 @@ private:
     std::unique_ptr<Socket> progress_;  // readable when changes have come to work
     std::vector<std::unique_ptr<Peer>> peers_;
     std::optional<std::map<uint32_t, PortView>> last_ports_;  // by number
+    std::chrono::steady_clock::time_point brought_in_;        // when changes that no barrier waited for were last
     std::atomic<bool> stopping_{false};
     std::thread thread_;
 };
@@ -50,7 +52,6 @@ public:
     /// Starts and ends agents as the runtime's configuration says now. Throws std::runtime_error where one can't be
     /// started; the others are.
     void follow();
-    bool any() const { return !agents_.empty(); }
 
 private:
     struct Entry {

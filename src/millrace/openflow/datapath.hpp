@@ -34,7 +34,8 @@ public:
     /// Those with a number, in its order.
     virtual std::vector<PortView> ports() const = 0;
     virtual Lookups lookups() const = 0;
-    /// A controller waits for its changes to be at work.
+    /// A controller waits for its changes to be at work: brings them in where it can, else has another thread do it.
+    /// Throws nothing.
     virtual void hurry() {}
     /// Sends a packet by a port or a set of them; or, by kNoPort, runs it through the chain as if it had come in by
     /// `in_port`, an index or kNoPort. False when there is no room.

@@ -16,7 +16,7 @@ public:
     flow_switch::Control& control() override { return *control_; }
     std::vector<PortView> ports() const override;
     Lookups lookups() const override;
-    void hurry() override { runtime_.wake(); }
+    void hurry() override { runtime_.hurry_changes(); }
     bool inject(ByteView frame, uint16_t in_port, uint16_t out_port) override;
 
 private:

@@ -62,13 +62,17 @@ bool Session::receive(ByteView bytes) {
 }
 
 bool Session::iterate() {
-    settle_changes();
-    if (output_.size() > kMaxUnsent) return false;
-    if (!barrier_ || datapath_.control().progress(barrier_version_) == flow_switch::Control::Progress::waits)
-        return true;
-    send(Type::barrier_reply, barrier_->xid, [](Writer&) {});
-    barrier_.reset();
-    return parse();
+    constexpr unsigned kBarriersAtOnce = 256;  // other controllers want their turn, too
+    for (unsigned i = 0; i < kBarriersAtOnce; ++i) {
+        settle_changes();
+        if (output_.size() > kMaxUnsent) return false;
+        if (!barrier_ || datapath_.control().progress(barrier_version_) == flow_switch::Control::Progress::waits)
+            return true;
+        send(Type::barrier_reply, barrier_->xid, [](Writer&) {});
+        barrier_.reset();
+        if (!parse()) return false;
+    }
+    return true;
 }
 
 /// Takes all whole messages, up to a barrier.

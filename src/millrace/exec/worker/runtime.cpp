@@ -1,44 +1,17 @@
 #include "millrace/exec/worker/runtime.hpp"
 
 #include <fmt/format.h>
-#include <rte_pause.h>
 
 #include <algorithm>
-#include <map>
 
-#include "millrace/chain/classified.hpp"
 #include "millrace/device/open.hpp"
 #include "millrace/exec/worker/thread.hpp"
 #include "millrace/exec/transfer/transfer_figures.hpp"
 #include "millrace/exec/worker/worker.hpp"
 #include "millrace/io/clock.hpp"
 #include "millrace/io/metadata.hpp"
-#include "millrace/nf/changeable.hpp"
 
 namespace millrace::exec {
-namespace {
-
-/// By how much all chains of a configuration together may make a frame grow: one may lead to the next.
-nf::Growth growth_of(const chain::Configuration& configuration) {
-    nf::Growth growth;
-    for (const auto& program : configuration.chains) {
-        growth.head += program->head_growth();
-        growth.tail += program->tail_growth();
-    }
-    return growth;
-}
-
-void check_outputs(const chain::Configuration& configuration, const std::vector<std::unique_ptr<io::Port>>& ports) {
-    for (const auto& program : configuration.chains)
-        for (const uint16_t port : {program->output, program->punt_port})
-            if (port < ports.size() && !ports[port]->can_send())
-                throw ConfigError(Diagnostic{program->where,
-                                             "port '" + configuration.port_names[port] + "' can't send, and chain '" +
-                                                 program->name + "' wants to send there",
-                                             "give it an output, or name another port"});
-}
-
-}  // namespace
 
 Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : options_(std::move(options)) {
     const size_t device_count = configuration.runs_on.devices.size();
@@ -59,7 +32,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     std::optional<FileLedger::Scope> scope;
     if (configuration.files != nullptr) scope.emplace(*configuration.files);
     ports_ = io::make_ports(*configuration.ports, environment);
-    check_outputs(configuration, ports_);
+    check_outputs(configuration);
     for (const auto& port : ports_) {
         const bool shared = port->info().send_queues < options_.workers;
         send_locks_.push_back(shared ? std::make_unique<SpinLock>() : nullptr);
@@ -125,24 +98,6 @@ size_t Runtime::most_packets() const {
     for (const auto& port : ports_)
         for (const io::PacketPool* pool : port->pools()) most += pool->packets();
     return most;
-}
-
-std::vector<Runtime::Ready> Runtime::make_ready(const chain::Configuration& configuration) {
-    std::vector<Ready> all;
-    for (const auto& program : chain::programs_of(configuration)) {
-        Ready& ready = all.emplace_back();
-        ready.program = program;
-        if (program->emits_events()) events_.start();
-        for (const auto& device : devices_)
-            // Of a device that has failed, the workers are on the CPU.
-            if (device->state() == device::Status::ok)
-                ready.loaded.push_back(device->load(program, steps_of(*program, options_.offload)));
-        // A worker makes its own in the midst of its packets, which must not take long.
-        const bool on_cpu = devices_.empty() || options_.offload.placement != nullptr;
-        for (const chain::Node& node : program->nodes)
-            if (on_cpu && options_.cpu.use_cpu_halves) ready.halves.push_back(node.nf->make_cpu_half());
-    }
-    return all;
 }
 
 std::optional<unsigned> Runtime::core(size_t thread) const {
@@ -217,100 +172,6 @@ std::vector<Diagnostic> Runtime::news() {
 std::string Runtime::trouble() const {
     const std::lock_guard lock(mutex_);
     return trouble_;
-}
-
-void Runtime::check_change(const chain::Configuration& next) const {
-    const auto refuse = [&](const Location& where, const std::string& message, const std::string& hint) {
-        throw ConfigError(Diagnostic{where, message, hint});
-    };
-    const chain::Configuration& now = *configuration_;
-    const Location file{next.file, 0, 0};
-    if (next.port_names != now.port_names || (next.ports && now.ports && next.ports->written() != now.ports->written()))
-        refuse(next.ports ? next.ports->where() : file, "the ports can't change while packets flow",
-               "keep what stands under 'ports:', or restart");
-    // Field plans are made for a device.
-    if (next.device != now.device)
-        refuse(file, "the device can't change from " + now.device + " to " + next.device + " while packets flow",
-               "keep 'device:', or restart");
-    check_outputs(next, ports_);
-    const nf::Growth growth = growth_of(next);
-    if (growth.head > headroom_bytes_ || growth.tail > tailroom_bytes_)
-        refuse(file,
-               "these chains may make a frame grow by more than the ports' buffers, made at the start, have room for",
-               "restart with it");
-}
-
-void Runtime::apply(chain::Configuration configuration) {
-    check_change(configuration);
-    auto next = std::make_shared<const chain::Configuration>(std::move(configuration));
-    std::vector<Ready> ready = make_ready(*next);
-    std::shared_ptr<const chain::Configuration> previous;
-    std::unique_lock lock(mutex_);
-    previous = std::exchange(configuration_, next);
-    // Freeing tables takes its time: it is this thread's job, at the next change, when no worker holds them any more.
-    previous.swap(retired_);
-    ready_.swap(ready);
-    generation_.store(next->generation, std::memory_order_release);
-    lock.unlock();
-    wait_until_taken(next->generation);
-}
-
-void Runtime::wait_until_taken(uint64_t generation) {
-    // A worker between two bursts takes it within microseconds, and a thread takes longer to go to sleep and wake.
-    constexpr auto kSpin = std::chrono::microseconds(50);
-    const auto all_took_it = [&] {
-        return threads_.empty() || std::all_of(workers_.begin(), workers_.end(),
-                                               [&](const auto& worker) { return worker->generation() >= generation; });
-    };
-    for (const auto until = std::chrono::steady_clock::now() + kSpin; std::chrono::steady_clock::now() < until;) {
-        if (all_took_it()) return;
-        rte_pause();
-    }
-    // Workers that have ended take nothing any more.
-    std::unique_lock lock(mutex_);
-    while (ended_ < workers_.size() && !all_took_it()) changed_.wait_for(lock, std::chrono::milliseconds(10));
-}
-
-void Runtime::reload(const chain::LoadOptions& options) {
-    // Room for the new tables first: never more than two generations at once.
-    retired_.reset();
-    const auto current = configuration();
-    chain::LoadOptions with_state = options;
-    with_state.previous = current.get();
-    chain::Configuration next = chain::load_configuration(current->file, with_state);
-    {
-        const std::lock_guard lock(mutex_);
-        news_.insert(news_.end(), next.warnings.begin(), next.warnings.end());
-    }
-    apply(std::move(next));
-}
-
-bool Runtime::apply_changes() {
-    const auto current = configuration();
-    chain::Configuration next = *current;
-    next.generation = current->generation + 1;
-    bool any = false;
-    std::map<nf::Changeable*, std::shared_ptr<nf::NetworkFunction>> asked;  // chains may share a function
-    for (auto& program : next.chains) {
-        std::shared_ptr<chain::Program> changed;
-        for (size_t i = 0; i < program->nodes.size(); ++i) {
-            auto* const changeable = dynamic_cast<nf::Changeable*>(program->nodes[i].nf.get());
-            if (changeable == nullptr) continue;
-            const auto [made, first] = asked.try_emplace(changeable);
-            if (first) made->second = changeable->next();
-            if (made->second == nullptr) continue;
-            if (changed == nullptr) changed = std::make_shared<chain::Program>(*program);
-            changed->nodes[i].nf = made->second;
-        }
-        if (changed == nullptr) continue;
-        changed->generation = next.generation;
-        program = std::move(changed);
-        any = true;
-    }
-    if (!any) return false;
-    if (next.classified != nullptr) next.classified = chain::make_classified(next);
-    apply(std::move(next));
-    return true;
 }
 
 bool Runtime::inject(uint16_t chain, std::span<const uint8_t> frame, uint16_t in_port, uint16_t out_port) {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -73,6 +74,10 @@ public:
     /// Asks every NF that takes changes (nf::Changeable) for them, and brings in a generation with those NFs made anew.
     /// False when nothing has changed. Throws as `apply` does.
     bool apply_changes();
+    /// The same from any thread, which waits for no other that changes the configuration at this time, and throws
+    /// nothing: whoever waits in `wait` is woken, looks for changes in its place, and is thrown there what went wrong
+    /// here.
+    void hurry_changes();
 
     /// Puts in a packet that came by no port, for the chain with this index: a copy of `frame` that is said to have
     /// come in by `in_port` (kNoPort: none) and leaves by `out_port` (Injection). Any thread. False when there is no
@@ -112,6 +117,13 @@ private:
     /// Returns when all workers have taken this generation, or have ended.
     void wait_until_taken(uint64_t generation);
     std::optional<unsigned> core(size_t thread) const;
+    /// By how much all chains of a configuration together may make a frame grow: one may lead to the next.
+    static nf::Growth growth_of(const chain::Configuration& configuration);
+    /// Throws ConfigError where a chain wants to send by a port that can't.
+    void check_outputs(const chain::Configuration& configuration) const;
+    /// What `apply` and `apply_changes` do, without a check. With `changing_` locked.
+    void bring_in(chain::Configuration configuration);
+    bool bring_in_changes();
     /// Throws ConfigError where packets could not go from the running configuration to this one.
     void check_change(const chain::Configuration& next) const;
 
@@ -131,6 +143,10 @@ private:
     std::unique_ptr<Timeline> timeline_;
     std::vector<std::unique_ptr<Worker>> workers_;
     std::vector<std::thread> threads_;
+    /// Of who makes the next generation, until all workers have taken it: this before `mutex_`, and before any lock of
+    /// a network function. Guards `retired_`, `ready_`, `change_failed_`.
+    std::mutex changing_;
+    std::exception_ptr change_failed_;  // in hurry_changes
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     std::atomic<uint64_t> generation_{0};

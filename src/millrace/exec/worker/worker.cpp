@@ -111,7 +111,11 @@ void Worker::take_generation() {
                                : nullptr;
     keep_room();
     if (engine_ != nullptr) make_chains_ready();
-    taken_generation_.store(configuration_->generation, std::memory_order_release);
+    {
+        // Whoever waits for it has looked at all workers, or sees this one: nobody sleeps over it.
+        const std::lock_guard lock(runtime_.mutex_);
+        taken_generation_.store(configuration_->generation, std::memory_order_release);
+    }
     runtime_.changed_.notify_all();
 }
 

@@ -46,8 +46,8 @@ struct PuntedPacket {
     uint32_t table_miss = 0;  ///< 1: of the table-miss flow
 };
 
-/// Any thread may call anything. Changes are wanted from when they are made, and at work when Runtime::apply_changes
-/// has brought in a generation with them: `version` numbers them.
+/// Any thread may call anything. Changes are wanted from when they are made, and at work when Runtime::apply_changes or
+/// hurry_changes has brought in a generation with them: `version` numbers them.
 class Control {
 public:
     using Clock = std::chrono::steady_clock;

@@ -98,7 +98,7 @@ public:
 
     std::shared_ptr<NetworkFunction> next() override {
         adopt();
-        control_->at_work(around_.version, around_.counters);
+        at_work();
         changes_.read_on([this](std::string_view line) { change(line); });
         const bool quiet = control_->version() == around_.version;
         if (quiet &&
@@ -113,6 +113,8 @@ public:
             return nullptr;
         }
     }
+
+    void at_work() override { control_->at_work(around_.version, around_.counters); }
 
     std::shared_ptr<Control> control() const override { return control_; }
 

@@ -1,0 +1,176 @@
+// How a runtime gets from one generation to the next.
+#include <rte_pause.h>
+
+#include <algorithm>
+#include <map>
+
+#include "millrace/chain/classified.hpp"
+#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/worker/worker.hpp"
+#include "millrace/nf/changeable.hpp"
+
+namespace millrace::exec {
+
+nf::Growth Runtime::growth_of(const chain::Configuration& configuration) {
+    nf::Growth growth;
+    for (const auto& program : configuration.chains) {
+        growth.head += program->head_growth();
+        growth.tail += program->tail_growth();
+    }
+    return growth;
+}
+
+void Runtime::check_outputs(const chain::Configuration& configuration) const {
+    for (const auto& program : configuration.chains)
+        for (const uint16_t port : {program->output, program->punt_port})
+            if (port < ports_.size() && !ports_[port]->can_send())
+                throw ConfigError(Diagnostic{program->where,
+                                             "port '" + configuration.port_names[port] + "' can't send, and chain '" +
+                                                 program->name + "' wants to send there",
+                                             "give it an output, or name another port"});
+}
+
+std::vector<Runtime::Ready> Runtime::make_ready(const chain::Configuration& configuration) {
+    std::vector<Ready> all;
+    for (const auto& program : chain::programs_of(configuration)) {
+        Ready& ready = all.emplace_back();
+        ready.program = program;
+        if (program->emits_events()) events_.start();
+        for (const auto& device : devices_)
+            // Of a device that has failed, the workers are on the CPU.
+            if (device->state() == device::Status::ok)
+                ready.loaded.push_back(device->load(program, steps_of(*program, options_.offload)));
+        // A worker makes its own in the midst of its packets, which must not take long.
+        const bool on_cpu = devices_.empty() || options_.offload.placement != nullptr;
+        for (const chain::Node& node : program->nodes)
+            if (on_cpu && options_.cpu.use_cpu_halves) ready.halves.push_back(node.nf->make_cpu_half());
+    }
+    return all;
+}
+
+void Runtime::check_change(const chain::Configuration& next) const {
+    const auto refuse = [&](const Location& where, const std::string& message, const std::string& hint) {
+        throw ConfigError(Diagnostic{where, message, hint});
+    };
+    const chain::Configuration& now = *configuration_;
+    const Location file{next.file, 0, 0};
+    if (next.port_names != now.port_names || (next.ports && now.ports && next.ports->written() != now.ports->written()))
+        refuse(next.ports ? next.ports->where() : file, "the ports can't change while packets flow",
+               "keep what stands under 'ports:', or restart");
+    // Field plans are made for a device.
+    if (next.device != now.device)
+        refuse(file, "the device can't change from " + now.device + " to " + next.device + " while packets flow",
+               "keep 'device:', or restart");
+    check_outputs(next);
+    const nf::Growth growth = growth_of(next);
+    if (growth.head > headroom_bytes_ || growth.tail > tailroom_bytes_)
+        refuse(file,
+               "these chains may make a frame grow by more than the ports' buffers, made at the start, have room for",
+               "restart with it");
+}
+
+void Runtime::apply(chain::Configuration configuration) {
+    const std::lock_guard changing(changing_);
+    check_change(configuration);
+    bring_in(std::move(configuration));
+}
+
+void Runtime::bring_in(chain::Configuration configuration) {
+    auto next = std::make_shared<const chain::Configuration>(std::move(configuration));
+    std::vector<Ready> ready = make_ready(*next);
+    std::shared_ptr<const chain::Configuration> previous;
+    std::unique_lock lock(mutex_);
+    previous = std::exchange(configuration_, next);
+    // Freeing tables takes its time: it is this thread's job, at the next change, when no worker holds them any more.
+    previous.swap(retired_);
+    ready_.swap(ready);
+    generation_.store(next->generation, std::memory_order_release);
+    lock.unlock();
+    wait_until_taken(next->generation);
+}
+
+void Runtime::wait_until_taken(uint64_t generation) {
+    // A worker between two bursts takes it within microseconds, and a thread takes longer to go to sleep and wake.
+    constexpr auto kSpin = std::chrono::microseconds(50);
+    const auto all_took_it = [&] {
+        return threads_.empty() || std::all_of(workers_.begin(), workers_.end(),
+                                               [&](const auto& worker) { return worker->generation() >= generation; });
+    };
+    for (const auto until = std::chrono::steady_clock::now() + kSpin; std::chrono::steady_clock::now() < until;) {
+        if (all_took_it()) return;
+        rte_pause();
+    }
+    // Workers that have ended take nothing any more.
+    std::unique_lock lock(mutex_);
+    while (ended_ < workers_.size() && !all_took_it()) changed_.wait_for(lock, std::chrono::milliseconds(10));
+}
+
+void Runtime::reload(const chain::LoadOptions& options) {
+    const std::lock_guard changing(changing_);
+    // Room for the new tables first: never more than two generations at once.
+    retired_.reset();
+    const auto current = configuration();
+    chain::LoadOptions with_state = options;
+    with_state.previous = current.get();
+    chain::Configuration next = chain::load_configuration(current->file, with_state);
+    {
+        const std::lock_guard lock(mutex_);
+        news_.insert(news_.end(), next.warnings.begin(), next.warnings.end());
+    }
+    check_change(next);
+    bring_in(std::move(next));
+}
+
+bool Runtime::apply_changes() {
+    const std::lock_guard changing(changing_);
+    if (change_failed_) std::rethrow_exception(std::exchange(change_failed_, nullptr));
+    return bring_in_changes();
+}
+
+void Runtime::hurry_changes() {
+    {
+        const std::unique_lock changing(changing_, std::try_to_lock);
+        if (changing && !change_failed_) {
+            try {
+                bring_in_changes();
+                return;
+            } catch (...) {
+                change_failed_ = std::current_exception();
+            }
+        }
+    }
+    wake();
+}
+
+/// What is asked of ports and chains holds for changes within network functions: they need no check.
+bool Runtime::bring_in_changes() {
+    const auto current = configuration();
+    chain::Configuration next = *current;
+    next.generation = current->generation + 1;
+    std::map<nf::Changeable*, std::shared_ptr<nf::NetworkFunction>> asked;  // chains may share a function
+    bool any = false;
+    for (auto& program : next.chains) {
+        std::shared_ptr<chain::Program> changed;
+        for (size_t i = 0; i < program->nodes.size(); ++i) {
+            auto* const changeable = dynamic_cast<nf::Changeable*>(program->nodes[i].nf.get());
+            if (changeable == nullptr) continue;
+            const auto [made, first] = asked.try_emplace(changeable);
+            if (first) made->second = changeable->next();
+            if (made->second == nullptr) continue;
+            if (changed == nullptr) changed = std::make_shared<chain::Program>(*program);
+            changed->nodes[i].nf = made->second;
+        }
+        if (changed == nullptr) continue;
+        changed->generation = next.generation;
+        program = std::move(changed);
+        any = true;
+    }
+    if (!any) return false;
+    if (next.classified != nullptr) next.classified = chain::make_classified(next);
+    bring_in(std::move(next));
+    for (const auto& [changeable, made] : asked)
+        if (auto* const at_work = dynamic_cast<nf::Changeable*>(made.get())) at_work->at_work();
+    return true;
+}
+
+}  // namespace millrace::exec
