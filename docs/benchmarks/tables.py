@@ -25,7 +25,7 @@ import tables_method
 import tables_several_gpus
 from records import Missing, Refused, digest, lines_of
 
-PAGES = ["gpu.md", "chains.md", "kernels.md", "latency.md", "several-gpus.md", "method.md"]
+PAGES = ["gpu.md", "chains.md", "tunnels.md", "kernels.md", "latency.md", "several-gpus.md", "method.md"]
 
 
 def machine_of(record):
