@@ -5,11 +5,13 @@
 #include <thread>
 
 #include "exec/wild/device.hpp"
+#include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
 #include "millrace/nf/changeable.hpp"
 #include "millrace/nf/nf.hpp"
 #include "support/devices.hpp"
+#include "support/device_work.hpp"
 
 namespace millrace::test {
 namespace {
@@ -71,6 +73,7 @@ protected:
         ASSERT_TRUE(runtime_->wait(60s));
         runtime_->finish();
         EXPECT_EQ(runtime_->trouble(), "");
+        if (std::string(GetParam()) != "cpu") expect_work(Work::device_alone, exec::make_report(*runtime_));
     }
     uint64_t generation() const { return runtime_->configuration()->generation; }
 
