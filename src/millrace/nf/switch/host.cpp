@@ -46,24 +46,26 @@ public:
         if (const auto changes = options.find("changes")) changes_.path = changes->path();
         address_ = read_address(options, environment);
         FlowSet set = load(options, ports_);
-        files_ = std::move(set.files);
+        files_ = set.files;
         if (!changes_.path.empty()) files_.push_back(changes_.path);
         plain_ = changes_.path.empty() && address_.controllers.empty();
+        std::vector<Flow> flows;
         auto* previous = dynamic_cast<SwitchHost*>(environment.previous);
         if (previous != nullptr) {
             previous->adopt();
             control_ = previous->control_;
             around_ = control_->keep_controlled(set);
+            flows = std::move(set.flows);
         } else {
             control_ = std::make_shared<Control>(ports_, std::move(set), max_flows_, room_);
             control_->set_address(address_);
             adopted_ = true;
             Control::Wanted wanted = control_->wanted();
-            set.flows = std::move(wanted.flows);
+            flows = std::move(wanted.flows);
             around_ = std::move(wanted);
         }
         try {
-            base_ = std::make_shared<const FlowBase>(std::move(set.flows), *around_.groups, search_, nullptr);
+            base_ = std::make_shared<const FlowBase>(std::move(flows), *around_.groups, search_, nullptr);
             finish({});
         } catch (const classify::TablesTooLarge& error) {
             options.fail(error.what(), "allow more with 'max-table: 4Gi', take another 'engine', or use fewer flows");
@@ -85,8 +87,8 @@ public:
             try {
                 finish(std::move(changes));
                 return;
-            } catch (const classify::TablesTooLarge&) {
-                // All together they may fit.
+            } catch (const classify::TablesTooLarge& error) {
+                spdlog::debug("switch: {}; the flows are arranged anew, which may fit", error.what());
             }
         }
         Control::Wanted wanted = control_->wanted();
