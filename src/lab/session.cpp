@@ -259,10 +259,11 @@ std::string Session::restore_for(const Point& point, const chain::Configuration&
         // A device hands whole frames back in other memory, and heads in the receive buffers.
         in_place |= on_cpu || (bytes != 0 && bytes <= 128 && !point.run.whole_frames);
         for (const chain::Node& node : program->nodes)
-            payload |= chain::prefix_bytes(node.type->cpu_writes) == chain::kWholeFrame &&
-                       !node.type->cpu_writes.empty();
+            for (const Fields fields : {node.type->reads, node.type->cpu_reads, node.type->cpu_writes})
+                payload |= !fields.empty() && chain::prefix_bytes(fields) == chain::kWholeFrame;
     }
-    return !in_place ? "nothing" : on_cpu && payload ? "all" : point.traffic.replay.empty() ? "headers" : "all";
+    // With new headers alone all frames have one payload.
+    return !in_place ? "nothing" : payload ? "all" : "headers";
 }
 
 std::unique_ptr<Run> Session::open(const Point& point) {

@@ -7,10 +7,12 @@
 namespace millrace::nf::nids {
 
 /// Rules that no pattern leads to, with the same header.
-struct RuleGroup {
+struct alignas(16) RuleGroup {
     uint32_t header = 0;            ///< the RuleHeader's number
     uint32_t first = 0, count = 0;  ///< in `grouped_rules`
+    uint16_t flags = 0;             ///< the header's
 };
+static_assert(sizeof(RuleGroup) == 16);
 
 /// Lists of groups by ranges of a number: the groups for `value` are those of the last start <= value, which lies
 /// between two entries of `tops`.
@@ -97,23 +99,37 @@ public:
         : packet_(packet), tables_(tables),
           buffers_(packet.payload(), packet.payload_bytes(), packet.layers().is_tcp()),
           confirmation_(packet, tables.options, buffers_, lanes) {}
-    /// Whether the packet is one that the rule is for, but for the pattern that led to it.
-    MILLRACE_DEVICE_CALL bool meets(const CompiledRule& rule) {
-        return has_header(rule.header) && confirmation_.run(rule);
+    /// Whether the packet is one that the rule is for, but for the pattern that led to it. Most rules are refused by
+    /// their flags, without a call.
+    MILLRACE_DEVICE bool meets(const CompiledRule& rule) {
+        return has_header(rule.flags, rule.header) && (rule.fields == 0 || has_fields(rule)) &&
+               (rule.fields == rule.ops || has_options(rule));
     }
-    MILLRACE_DEVICE_CALL bool has_header(uint32_t header) {
-        if (header != header_) has_ = header_matches(tables_.header.headers[header], tables_.header, packet_, buffers_);
+    /// `flags`: those of the header with that number.
+    MILLRACE_DEVICE bool has_header(uint16_t flags, uint32_t header) {
+        if (flags_ == 0) flags_ = header_flags(packet_, buffers_);
+        if (!has_flags(flags, flags_)) return false;
+        if (!(flags & RuleHeader::kEndpoints)) return true;
+        if (header != header_) has_endpoints_ = has_endpoints(tables_.header.headers[header], tables_.header, packet_);
         header_ = header;
-        return has_;
+        return has_endpoints_;
     }
 
 private:
+    MILLRACE_DEVICE_CALL bool has_fields(const CompiledRule& rule) const {
+        for (uint32_t i = 0; i < rule.fields; ++i)
+            if (!has_field(packet_, tables_.options.ops[rule.first_op + i])) return false;
+        return true;
+    }
+    MILLRACE_DEVICE_CALL bool has_options(const CompiledRule& rule) { return confirmation_.run(rule); }
+
     const Packet& packet_;
     const NidsTables& tables_;
     PayloadBuffers buffers_;
     Confirmation<Lanes> confirmation_;
-    uint32_t header_ = 0xffffffffu;  ///< looked at last
-    bool has_ = false;               ///< whether the packet has it
+    uint32_t header_ = 0xffffffffu;  ///< whose addresses and ports were looked at last
+    bool has_endpoints_ = false;     ///< whether the packet has those
+    uint16_t flags_ = 0;             ///< header_flags of the packet; 0: not looked at yet
 };
 
 /// Numbers of rules or of groups of them.
@@ -203,7 +219,7 @@ private:
 #endif
         for (uint32_t i = 0; i < groups.count; ++i) {
             const RuleGroup& group = tables_.groups[groups.first[i]];
-            if (examination_.has_header(group.header))
+            if (examination_.has_header(group.flags, group.header))
                 try_rules({tables_.grouped_rules.data() + group.first, group.count});
         }
     }

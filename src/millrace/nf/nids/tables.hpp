@@ -122,9 +122,6 @@ static_assert(sizeof(Op) == 32);
 inline constexpr uint32_t kMaxOps = 64;
 inline constexpr uint32_t kMaxSlots = 8;
 
-/// The protocol that a rule asks for beyond what the IP header says.
-enum class Application : uint8_t { none, http, tls, ports };
-
 /// What a packet's headers must be for a rule.
 struct RuleHeader {
     static constexpr uint16_t kTcp = 1, kUdp = 2, kIcmp = 4, kOther = 8, kAnyProtocol = 15;
@@ -132,24 +129,30 @@ struct RuleHeader {
     static constexpr uint16_t kBothWays = 64;
     static constexpr uint16_t kEstablished = 128, kNotEstablished = 256, kToServer = 512, kToClient = 1024;
     static constexpr uint16_t kOnlyFragments = 2048, kNoFragments = 4096;
+    static constexpr uint16_t kHttp = 8192, kTls = 16384;  ///< the payload must begin so
+    static constexpr uint16_t kEndpoints = 32768;          ///< addresses or ports are asked for
+    /// All that one look at a packet tells of the flags of any rule, but for the protocols.
+    static constexpr uint16_t kConditions = kIpv4Only | kIpv6Only | kEstablished | kNotEstablished | kToServer |
+                                            kToClient | kOnlyFragments | kNoFragments | kHttp | kTls;
 
-    uint16_t flags = 0;  ///< protocols, IP version, directions, flow: of the constants above
-    Application application = Application::none;
+    uint16_t flags = 0;                     ///< of the constants above; of protocols, those that it is for
     uint32_t src = 0, dst = 0;              ///< address sets; 0 is any
     uint32_t src_ports = 0, dst_ports = 0;  ///< port sets; 0 is any
-    uint32_t application_ports = 0;         ///< port set of either side, for Application::ports
+    uint32_t application_ports = 0;         ///< port set of either side; 0 is any
 };
 
-/// A rule but for its header.
-struct CompiledRule {
+/// A rule but for what its header's flags do not tell.
+struct alignas(16) CompiledRule {
     static constexpr uint8_t kPass = 1, kDrop = 2, kSilent = 4;
 
     uint32_t first_op = 0;
-    uint16_t ops = 0;
-    uint8_t action = 0;    ///< kPass, kDrop, kSilent: neither is an alert
     uint32_t header = 0;  ///< the RuleHeader's number
+    uint16_t flags = 0;   ///< that header's
+    uint16_t ops = 0;
+    uint8_t fields = 0;  ///< how many of the first operations look at headers
+    uint8_t action = 0;  ///< kPass, kDrop, kSilent: neither is an alert
 };
-static_assert(sizeof(CompiledRule) == 12);
+static_assert(sizeof(CompiledRule) == 16);
 
 struct AddressSet {
     uint32_t first4 = 0, count4 = 0;  ///< ranges in `ranges4`

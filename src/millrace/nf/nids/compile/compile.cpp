@@ -42,8 +42,14 @@ private:
         CompiledRule compiled;
         compiled.first_op = static_cast<uint32_t>(out_.ops.size());
         compiled.ops = static_cast<uint16_t>(lowered.ops.size());
+        const auto looks_at_headers = [](const Op& op) {
+            return op.kind == OpKind::field_range || op.kind == OpKind::field_mask;
+        };
+        const auto behind = std::find_if_not(lowered.ops.begin(), lowered.ops.end(), looks_at_headers);
+        compiled.fields = static_cast<uint8_t>(behind - lowered.ops.begin());
         compiled.action = action_of(rule);
         compiled.header = header_of(rule);
+        compiled.flags = out_.headers[compiled.header].flags;
         const auto literals = static_cast<uint32_t>(out_.literals.size());
         for (Op op : lowered.ops) {
             if (op.kind == OpKind::content) op.data += literals;
@@ -58,7 +64,7 @@ private:
             }
             rules_of_pattern_[at->second].push_back(index);
         } else {
-            out_.without_pattern.add(rule, index, compiled.header);
+            out_.without_pattern.add(rule, index, compiled);
         }
         out_.compiled.push_back(compiled);
         rule.terms.clear();
@@ -68,17 +74,19 @@ private:
     /// The number of the rule's header, which other rules may have, too.
     uint32_t header_of(const Rule& rule) {
         RuleHeader header;
-        header.flags = rule.header;
-        header.application = rule.application;
         header.src = address_set(rule.src);
         header.dst = address_set(rule.dst);
         header.src_ports = port_set(rule.src_ports);
         header.dst_ports = port_set(rule.dst_ports);
         header.application_ports = rule.application == Application::ports ? port_set(rule.application_ports) : 0;
-        const HeaderKey key{header.flags,     static_cast<uint32_t>(header.application),
-                            header.src,       header.dst,
-                            header.src_ports, header.dst_ports,
-                            header.application_ports};
+        const bool endpoints = header.src != 0 || header.dst != 0 || header.src_ports != 0 || header.dst_ports != 0 ||
+                               header.application_ports != 0;
+        header.flags = static_cast<uint16_t>(rule.header |
+                                             (rule.application == Application::http ? RuleHeader::kHttp : 0) |
+                                             (rule.application == Application::tls ? RuleHeader::kTls : 0) |
+                                             (endpoints ? RuleHeader::kEndpoints : 0));
+        const HeaderKey key{header.flags,     header.src,       header.dst,
+                            header.src_ports, header.dst_ports, header.application_ports};
         const auto [at, added] = header_ids_.emplace(key, static_cast<uint32_t>(out_.headers.size()));
         if (added) out_.headers.push_back(header);
         return at->second;
@@ -119,10 +127,8 @@ private:
     }
 
     /// Whether every IP packet that has the rule's pattern meets it.
-    bool asks_for_nothing_more(const CompiledRule& rule) const {
-        const RuleHeader& header = out_.headers[rule.header];
-        return rule.ops == 0 && header.flags == RuleHeader::kAnyProtocol && header.application == Application::none &&
-               header.src == 0 && header.dst == 0 && header.src_ports == 0 && header.dst_ports == 0;
+    static bool asks_for_nothing_more(const CompiledRule& rule) {
+        return rule.ops == 0 && rule.flags == RuleHeader::kAnyProtocol;
     }
 
     /// The rule as the list of its pattern names it.
@@ -174,7 +180,7 @@ private:
     CompiledRules out_;
     std::map<AddressRanges, uint32_t> address_ids_;
     std::map<PortRanges, uint32_t> port_ids_;
-    using HeaderKey = std::array<uint32_t, 7>;
+    using HeaderKey = std::array<uint32_t, 6>;
     std::map<HeaderKey, uint32_t> header_ids_;
     std::map<std::string, uint32_t> pattern_ids_;
     std::vector<std::string> patterns_;

@@ -56,12 +56,12 @@ void RangeIndexBuilder::attach(nf::Image& image, RangeIndex& view) const {
     view.shift = shift_;
 }
 
-void HeaderIndex::add(const Rule& rule, uint32_t number, uint32_t header) {
+void HeaderIndex::add(const Rule& rule, uint32_t number, const CompiledRule& compiled) {
     ++rules_;
-    const auto [at, added] = group_of_header_.emplace(header, static_cast<uint32_t>(members_.size()));
+    const auto [at, added] = group_of_header_.emplace(compiled.header, static_cast<uint32_t>(members_.size()));
     if (added) {
         members_.emplace_back();
-        headers_.push_back(header);
+        groups_.push_back({.header = compiled.header, .flags = compiled.flags});
         place(rule, at->second);
     }
     members_[at->second].push_back(number);
@@ -95,8 +95,8 @@ void HeaderIndex::place_by_ports(const Rule& rule, uint32_t group) {
 
 void HeaderIndex::build() {
     for (size_t i = 0; i < members_.size(); ++i) {
-        groups_.push_back({headers_[i], static_cast<uint32_t>(grouped_rules_.size()),
-                           static_cast<uint32_t>(members_[i].size())});
+        groups_[i].first = static_cast<uint32_t>(grouped_rules_.size());
+        groups_[i].count = static_cast<uint32_t>(members_[i].size());
         grouped_rules_.insert(grouped_rules_.end(), members_[i].begin(), members_[i].end());
     }
     for (RangeIndexBuilder* index : {&by_source_, &by_destination_, &by_source_port_, &by_destination_port_})

@@ -36,8 +36,8 @@ private:
 /// The rules that no pattern leads to, grouped by their headers, and the groups found by an address or a port.
 class HeaderIndex {
 public:
-    /// Adds a rule that is for few addresses or ports, or for many; `header` is its RuleHeader's number.
-    void add(const Rule& rule, uint32_t number, uint32_t header);
+    /// Adds the rule with that number.
+    void add(const Rule& rule, uint32_t number, const CompiledRule& compiled);
     void build();
     void attach(nf::Image& image, NidsTables& tables) const;
     size_t rules() const { return rules_; }
@@ -50,7 +50,6 @@ private:
     std::vector<uint32_t> only_ipv6_;
     std::map<uint32_t, uint32_t> group_of_header_;
     std::vector<std::vector<uint32_t>> members_;  ///< by group
-    std::vector<uint32_t> headers_;               ///< by group
     std::vector<RuleGroup> groups_;
     std::vector<uint32_t> grouped_rules_;
     size_t rules_ = 0;

@@ -107,6 +107,9 @@ struct Suppression {
 
 enum class Action { alert, log, pass, drop, reject, silent_drop };
 
+/// The protocol that a rule asks for beyond what the IP header says.
+enum class Application : uint8_t { none, http, tls, ports };
+
 struct Rule {
     Action action = Action::alert;
     uint16_t header = 0;  ///< RuleHeader's flags
