@@ -12,7 +12,7 @@ pkg_check_modules(DPDK REQUIRED IMPORTED_TARGET libdpdk>=22.11)
 pkg_check_modules(HYPERSCAN REQUIRED IMPORTED_TARGET libhs)
 pkg_check_modules(PCAP REQUIRED IMPORTED_TARGET libpcap)
 find_library(IPSEC_MB IPSec_MB REQUIRED)
-find_library(ISAL isal)  # its packages have no archive for portable programs: they go without
+find_library(ISAL isal)
 
 add_library(millrace_dependencies INTERFACE)
 if(MILLRACE_PORTABLE)

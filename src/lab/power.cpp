@@ -138,7 +138,8 @@ Power PowerMeter::between(const Reading& from, const Reading& to, const Power* i
         double joules = 0;
         for (size_t i = 0; i < count; ++i) {
             const uint64_t before = from.packages[i], after = to.packages[i];
-            joules += 1e-6 * static_cast<double>(after >= before ? after - before : packages_[i].range - before + after);
+            joules += 1e-6 *
+                      static_cast<double>(after >= before ? after - before : packages_[i].range - before + after);
         }
         power.cpu.running = joules / seconds;
     } else {

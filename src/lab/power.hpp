@@ -47,7 +47,7 @@ public:
     struct Reading {
         std::chrono::steady_clock::time_point at;
         std::optional<double> gpu;       ///< joules
-        std::vector<uint64_t> packages;    ///< microjoules of each; empty: they can't be read
+        std::vector<uint64_t> packages;  ///< microjoules of each; empty: they can't be read
     };
     Reading read() const;
     /// Whether there is any counter to read.

@@ -194,7 +194,8 @@ const Session::Metered& Session::metered(const std::string& name) {
     if (known != meters_.end()) return known->second;
     std::vector<std::string> gpus;
     for (const auto& device : devices(name))
-        if (const auto* gpu = dynamic_cast<const device::cuda::CudaDevice*>(device.get())) gpus.push_back(gpu->bus_id());
+        if (const auto* gpu = dynamic_cast<const device::cuda::CudaDevice*>(device.get()))
+            gpus.push_back(gpu->bus_id());
     Metered metered{PowerMeter(std::move(gpus), options_.powercap), std::nullopt};
     if (options_.idle_seconds > 0 && metered.meter.there()) {
         options_.progress(fmt::format("the power of {} while it is idle", name));

@@ -30,8 +30,8 @@ struct SessionOptions {
     double warm_up = 0.5, seconds = 2;
     double idle_seconds = 0;           ///< of each device, before it runs for the first time: to know its idle power
     std::string powercap = kPowercap;  ///< where the CPU's power is read
-    bool checked = true;       ///< hold a sample against the cpu
-    std::string keep_kernels;  ///< folder for source, PTX and cubin of each chain; empty: none
+    bool checked = true;               ///< hold a sample against the cpu
+    std::string keep_kernels;          ///< folder for source, PTX and cubin of each chain; empty: none
     std::function<void(const std::string&)> progress = [](const std::string&) {};
     /// Notes in a configuration's ledger what else is read and written. Throws where that does not go together.
     std::function<void(FileLedger&)> note_files = [](FileLedger&) {};
@@ -112,7 +112,7 @@ private:
     std::map<std::string, std::unique_ptr<Loaded>> loaded_;          // by chain and device
     std::map<std::string, std::unique_ptr<Reference>> references_;   // by chain and halves
     std::map<std::string, std::unique_ptr<KernelRun>> kernel_runs_;  // by device
-    std::map<std::string, Metered> meters_;  // by device
+    std::map<std::string, Metered> meters_;                          // by device
     std::map<std::string, double> limits_;
 };
 

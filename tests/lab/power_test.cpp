@@ -47,8 +47,8 @@ protected:
 
     /// Watts between two readings that are so many seconds apart.
     static Power between(const PowerMeter& meter, PowerMeter::Reading from, PowerMeter::Reading to, double seconds) {
-        to.at = from.at + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                              std::chrono::duration<double>(seconds));
+        to.at = from.at +
+                std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
         return meter.between(from, to);
     }
 };
@@ -112,9 +112,8 @@ TEST_F(PowerTest, IsThatOfAllGpusOrOfNone) {
     const Power power = between(meter, before, meter.read(), 3);
     EXPECT_NEAR(power.gpu.running.value_or(0), 100, 0.01);
     EXPECT_NEAR(power.gpu_joules, 300, 0.01);
-    const PowerMeter other({"a", "b"}, powercap_.path(), [&](const std::string& gpu) {
-        return gpu == "a" ? std::optional(joules) : std::nullopt;
-    });
+    const PowerMeter other({"a", "b"}, powercap_.path(),
+                           [&](const std::string& gpu) { return gpu == "a" ? std::optional(joules) : std::nullopt; });
     EXPECT_FALSE(other.there());
 }
 

@@ -91,8 +91,10 @@ std::string options_of(Rng& rng, size_t count, const std::string& more) {
     ipv4.for_each([&](const auto& route) { add(prefix_of(route, false)); });
     ipv6.for_each([&](const auto& route) { add(prefix_of(route, true)); });
     const std::string file = temporary_file("linear-" + std::to_string(count) + ".txt", routes);
-    return "{routes: [" + file + "], local: [64.64.64.64, \"4040:4040::/32\"], next-hops: {h0: {port: port1, mac: "
-           "\"02:00:00:00:00:0a\"}, h1: {port: port2}, h2: {}}" + more + "}";
+    return "{routes: [" + file +
+           "], local: [64.64.64.64, \"4040:4040::/32\"], next-hops: {h0: {port: port1, mac: "
+           "\"02:00:00:00:00:0a\"}, h1: {port: port2}, h2: {}}" +
+           more + "}";
 }
 
 RandomOptions traffic() {
@@ -139,13 +141,15 @@ TEST(LinearRouter, WarnsOfManyRoutesAndRefusesMoreThanThat) {
     const auto warnings = [](size_t count) {
         std::string lines;
         for (size_t i = 0; i < count; ++i)
-            lines += std::to_string(1 + (i >> 16)) + "." + std::to_string(i >> 8 & 255) + "." + std::to_string(i & 255) +
-                     ".0/24\n";
+            lines += std::to_string(1 + (i >> 16)) + "." + std::to_string(i >> 8 & 255) + "." +
+                     std::to_string(i & 255) + ".0/24\n";
         const std::string file = temporary_file("many-linear.txt", lines);
-        const nf::Environment environment{.node_name = "n", .chain_name = "c", .output_folder = ".", .ports = kTestPorts};
-        NfRunner("router",
-                 Config::parse("next-hops: {a: {}}\nroutes: [{file: " + file + ", via: a}]\nengine: linear\n", "r.yaml"),
-                 environment);
+        const nf::Environment environment{
+            .node_name = "n", .chain_name = "c", .output_folder = ".", .ports = kTestPorts};
+        NfRunner(
+            "router",
+            Config::parse("next-hops: {a: {}}\nroutes: [{file: " + file + ", via: a}]\nengine: linear\n", "r.yaml"),
+            environment);
         return environment.warn.take_warnings();
     };
     EXPECT_TRUE(warnings(kManyLinearRoutes).empty());

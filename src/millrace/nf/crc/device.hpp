@@ -30,9 +30,8 @@ struct Crc {
 
     template <class Lanes>
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
-        return decide(packet, tables, lanes, [&](const uint8_t* data, uint32_t bytes) {
-            return crc_of(data, bytes, tables.crc, lanes);
-        });
+        return decide(packet, tables, lanes,
+                      [&](const uint8_t* data, uint32_t bytes) { return crc_of(data, bytes, tables.crc, lanes); });
     }
 
     /// The decision on `packet`, and what becomes of it, where `crc(data, bytes)` is the CRC of so many bytes.
@@ -46,7 +45,8 @@ struct Crc {
             keep_end(packet, length + kCrcBytes);
             return {kNoDetail, kSet};
         }
-        // What headers speak of must not reach into the CRC. Of a frame that is not IP they speak of nothing behind them.
+        // What headers speak of must not reach into the CRC. Of a frame that is not IP they speak of nothing behind
+        // them.
         const Layers& layers = packet.layers();
         if (length < (layers.is_ip() ? layers.end : layers.payload_offset) + kCrcBytes) return {kNoDetail, kTooShort};
         const uint32_t covered = length - kCrcBytes;

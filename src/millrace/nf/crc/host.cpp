@@ -12,8 +12,7 @@ public:
     CrcHalf(const Crc::Tables& tables, CrcFunction crc) : tables_(tables), crc_(crc) {}
 
     void process(std::span<Packet* const> packets, Decision* decisions) override {
-        for (size_t i = 0; i < packets.size(); ++i)
-            decisions[i] = Crc::decide(*packets[i], tables_, Lanes<1>{}, crc_);
+        for (size_t i = 0; i < packets.size(); ++i) decisions[i] = Crc::decide(*packets[i], tables_, Lanes<1>{}, crc_);
     }
 
 private:

@@ -1,13 +1,13 @@
 // CRC-32 over a frame, shared out among lanes: the device half's own computation.
 //
 // A CRC is the remainder of the message, taken as a polynomial over GF(2), by a polynomial P of degree 32. Both
-// polynomials that are used here are reflected: the first bit on the wire is the lowest of its byte, so the highest power
-// of x is the lowest bit of the first word.
+// polynomials that are used here are reflected: the first bit on the wire is the lowest of its byte, so the highest
+// power of x is the lowest bit of the first word.
 //
-// Lane i of L takes words i, i + L, i + 2L … of 32 bits, so that neighbours read what lies side by side. From one of its
-// words to the next it multiplies what it has by x^(32 L), by four tables of a byte each ("slicing"). At the end its
-// part is multiplied by x^(32 (L - i)), and all parts are added up. Words are counted from the frame's end; what lacks
-// before its beginning is zero, which changes nothing.
+// Lane i of L takes words i, i + L, i + 2L … of 32 bits, so that neighbours read what lies side by side. From one of
+// its words to the next it multiplies what it has by x^(32 L), by four tables of a byte each ("slicing"). At the end
+// its part is multiplied by x^(32 (L - i)), and all parts are added up. Words are counted from the frame's end; what
+// lacks before its beginning is zero, which changes nothing.
 #pragma once
 
 #include "millrace/packet/bytes.hpp"
@@ -68,8 +68,8 @@ MILLRACE_DEVICE uint32_t advance(const uint32_t* step, uint32_t part) {
     return step[part & 255] ^ step[256 + (part >> 8 & 255)] ^ step[512 + (part >> 16 & 255)] ^ step[768 + (part >> 24)];
 }
 
-/// Word `k` of `words`, the last of which ends with the message. What lies before the message is zero, and its first four
-/// bytes are inverted (the CRC's initial value). At least four bytes.
+/// Word `k` of `words`, the last of which ends with the message. What lies before the message is zero, and its first
+/// four bytes are inverted (the CRC's initial value). At least four bytes.
 MILLRACE_DEVICE uint32_t word_of(const uint8_t* data, uint32_t bytes, uint32_t k, uint32_t words) {
     const uint32_t behind = 4 * (words - k);  // from its first byte to the end
     if (behind <= bytes) {

@@ -1,5 +1,5 @@
-// Longest-prefix match by looking at one route after the other (UCL thesis, section 3.2): for comparison. Longer prefixes
-// stand first, so the first that matches decides.
+// Longest-prefix match by looking at one route after the other (UCL thesis, section 3.2): for comparison. Longer
+// prefixes stand first, so the first that matches decides.
 #pragma once
 
 #include "millrace/packet/bytes.hpp"
@@ -7,7 +7,8 @@
 
 namespace millrace::nf::router {
 
-/// A route; the address has zeros where the mask has. Words of the address in network order have their value in host order.
+/// A route; the address has zeros where the mask has. Words of the address in network order have their value in host
+/// order.
 struct LinearIpv4 {
     uint32_t address, mask;
     uint32_t target;

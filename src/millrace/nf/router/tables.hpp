@@ -42,10 +42,10 @@ struct NextHop {
 static_assert(sizeof(NextHop) == 18);
 
 struct RouterTables {
-    View<Ipv4Entry> ipv4_root;    ///< 2^24, or none without IPv4 routes
-    View<Ipv4Entry> ipv4_groups;  ///< 256 each
-    View<Ipv6Entry> ipv6_root;    ///< 2^16, or none without IPv6 routes
-    View<Ipv6Entry> ipv6_groups;  ///< 256 each
+    View<Ipv4Entry> ipv4_root;     ///< 2^24, or none without IPv4 routes
+    View<Ipv4Entry> ipv4_groups;   ///< 256 each
+    View<Ipv6Entry> ipv6_root;     ///< 2^16, or none without IPv6 routes
+    View<Ipv6Entry> ipv6_groups;   ///< 256 each
     View<LinearIpv4> ipv4_linear;  ///< in place of those four with `engine: linear`
     View<LinearIpv6> ipv6_linear;
     View<Target> targets;
