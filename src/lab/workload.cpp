@@ -173,8 +173,9 @@ std::string nf_yaml(const Workload& w, const std::string& kind) {
     if (kind == "router") return router_yaml(w);
     if (kind == "ipsec") return ipsec_yaml(w);
     if (kind == "mirror") return "mirror\n";
+    if (kind == "crc") return "crc: {mode: set}\n";
     throw std::invalid_argument("there are no built-in tables for '" + kind +
-                                "'; chains are made of firewall, nids, router, ipsec and mirror");
+                                "'; chains are made of firewall, nids, router, ipsec, mirror and crc");
 }
 
 }  // namespace

@@ -76,8 +76,8 @@ std::string source_options(const Workload& workload, const Traffic& traffic);
 /// The frames that a source port with `queues` queues makes of them for one.
 io::TrafficFrames frames_of(const Workload& workload, const Traffic& traffic, unsigned queue = 0, unsigned queues = 1);
 
-/// A chain of `kinds` ("firewall", "nids", "router", "ipsec", "mirror") from port `in` to port `out`, with the ports
-/// that `ports` is the YAML of. Throws std::invalid_argument for a kind without built-in tables.
+/// A chain of `kinds` ("firewall", "nids", "router", "ipsec", "mirror", "crc") from port `in` to port `out`, with the
+/// ports that `ports` is the YAML of. Throws std::invalid_argument for a kind without built-in tables.
 struct ChainOptions {
     std::vector<std::string> kinds;
     std::string device = "cpu";

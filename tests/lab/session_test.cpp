@@ -320,10 +320,10 @@ TEST(Workloads, AreMadeUpWhereThereAreNoPublishedFiles) {
     chain::LoadOptions load;
     load.output_folder = scratch.path();
     const auto configuration = chain::parse_configuration(
-        chain_yaml(workload, {.kinds = {"firewall", "nids", "router", "ipsec", "mirror"}},
+        chain_yaml(workload, {.kinds = {"firewall", "nids", "router", "ipsec", "mirror", "crc"}},
                    "  in: {source: {}}\n  out: {sink: {}}\n"),
         "test.yaml", load);
-    EXPECT_EQ(configuration.chains[0]->nodes.size(), 5u);
+    EXPECT_EQ(configuration.chains[0]->nodes.size(), 6u);
     EXPECT_TRUE(configuration.warnings.empty()) << configuration.warnings.front().render();
     EXPECT_EQ(frames_of(workload, {.size = "500"}).templates.front().length, 500u);
     EXPECT_THROW(chain_yaml(workload, {.kinds = {"nat"}}, ""), std::invalid_argument);

@@ -19,6 +19,9 @@ namespace {
 
 volatile std::sig_atomic_t stop_asked = 0;
 
+/// Counters of energy tell a new value some ten times a second.
+constexpr double kIdleSeconds = 0.5;
+
 const std::vector<std::string> kSizes = {"64", "128", "256", "512", "1024", "1518"};
 
 /// A power of two, up to `most`.
@@ -175,6 +178,7 @@ lab::SessionOptions BenchArguments::session_options(const std::string& scratch) 
     options.workload.scratch = scratch;
     for (std::string& file : options.workload.nids_rules) file = std::filesystem::absolute(file);
     options.checked = !unchecked;
+    options.idle_seconds = kIdleSeconds;
     options.keep_kernels = offload.keep_kernels;
     options.progress = show_progress;
     options.stopped = [] { return stop_asked != 0; };
@@ -214,6 +218,10 @@ void BenchOutput::add(const lab::Result& result, std::string note) {
                          : 0,
                      time(50), time(99), result.check.equal, note)
               << std::flush;
+    if (const std::string power = result.power.text(); !power.empty()) std::cout << "        power: " << power << "\n";
+    for (const auto& [what, watts] : {std::pair("the GPU", &result.power.gpu), {"the CPU", &result.power.cpu}})
+        if (!watts->missing.empty() && without_power_.insert(what).second)
+            std::cout << fmt::format("        no power of {}: {}\n", what, watts->missing);
     if (const std::string mistake = result.mistake(); !mistake.empty()) {
         ++mistakes_;
         std::cout << "        WRONG: " << mistake << "\n";
