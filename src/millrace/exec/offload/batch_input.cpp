@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "millrace/device/batch_work.hpp"
+#include "millrace/exec/cpu/cpu_engine.hpp"
 #include "millrace/exec/offload/batch_results.hpp"
 
 namespace millrace::exec {
@@ -20,14 +21,30 @@ T* device_pointer(Address address) {
 /// From one packet of a pool to the next, as io::PacketPool lays them out.
 ptrdiff_t stride_of(const rte_mempool& pool) { return ptrdiff_t{pool.header_size} + pool.elt_size + pool.trailer_size; }
 
+/// Notes what runs the first `count` mbufs of the queue are of.
+void take_runs(const ChainQueue& queue, BatchInput& batch, size_t count) {
+    batch.pool = count > 0 ? queue.mbuf_runs().front().pool : nullptr;
+    for (const MbufRun& run : queue.mbuf_runs()) {
+        if (count == 0) break;
+        batch.mbuf_runs.push_back(run);
+        batch.mbuf_runs.back().packets = std::min(run.packets, count);
+        count -= batch.mbuf_runs.back().packets;
+        if (run.pool != batch.pool) batch.pool = nullptr;
+    }
+}
+
 FrameLayout lay_out_buffers(const ChainQueue& queue, BatchInput& batch, FramePlacer placer) {
     const std::span<const ChainQueue::Waiting> waiting = queue.packets();
     if (placer.most() > 0) placer.expect(stride_of(*waiting[0].mbuf->pool));
     const uint32_t n = placer.add(placer.most(), [&](uint32_t i) -> const ChainQueue::Waiting& { return waiting[i]; });
+    batch.mbufs.resize(n);
+    rte_mbuf** const mbufs = batch.mbufs.data();
+    uint64_t* const sources = batch.sources.data();
     for (uint32_t i = 0; i < n; ++i) {
-        batch.mbufs.push_back(waiting[i].mbuf);
-        batch.sources[i] = reinterpret_cast<uint64_t>(waiting[i].data);
+        mbufs[i] = waiting[i].mbuf;
+        sources[i] = reinterpret_cast<uint64_t>(waiting[i].data);
     }
+    take_runs(queue, batch, n);
     return placer.layout();
 }
 
@@ -133,9 +150,22 @@ PieceNeeds needs_of(const BatchInput& batch) {
 
 BatchInput::BatchInput(uint32_t max_packets) : sources(max_packets) {
     mbufs.reserve(max_packets);
+    mbuf_runs.reserve(max_packets);
     receive_blocks.reserve(max_packets);
     staged_ranges.reserve(max_packets);
     bursts.reserve(max_packets);
+}
+
+Origin BatchInput::origin_of(size_t i) const {
+    if (receive_blocks.empty()) {
+        const auto [run, at] = Metadata(*this).of(i);
+        if (run->notes.written) return exec::origin_of(mbufs[i]);
+        return {run->notes.number(at), run->notes.timestamp_ns(at), mbufs[i]->port};
+    }
+    auto block = receive_blocks.begin();
+    for (; i >= block->count; ++block) i -= block->count;
+    const auto k = static_cast<uint32_t>(i);
+    return {block->number(k), block->timestamp_ns(k), block->port};
 }
 
 void lay_out(const ChainQueue& queue, const OffloadOptions& options, BatchInput& batch, const BatchBuffers& buffers) {
@@ -144,6 +174,8 @@ void lay_out(const ChainQueue& queue, const OffloadOptions& options, BatchInput&
     const uint32_t prefix = queue.chain->prefixes.in;
     const bool whole = prefix == chain::kWholeFrame;
     batch.mbufs.clear();
+    batch.mbuf_runs.clear();
+    batch.pool = nullptr;
     batch.receive_blocks.clear();
     batch.staged_ranges.clear();
     const FramePlacer placer(buffers.descriptors(),

@@ -1,6 +1,7 @@
 #include "millrace/exec/offload/chain_queue.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "millrace/exec/cpu/cpu_engine.hpp"
 
@@ -9,8 +10,59 @@ namespace millrace::exec {
 ChainQueue::ChainQueue(bool of_blocks, size_t most) : of_runs_(of_blocks) {
     // Twice as many places as may wait: what has gone makes room for as many before the rest is moved.
     if (of_blocks) runs_.reserve(2 * most);
-    else packets_.reserve(2 * most);
+    else make_room(2 * most);
     bursts_.reserve(most);
+    if (!of_blocks) mbuf_runs_.reserve(most);
+}
+
+/// Makes room for so many more, behind those that wait.
+void ChainQueue::make_room(size_t count) {
+    const size_t waiting = behind_ - first_;
+    if (waiting + count > room_) {
+        const size_t room = std::max(2 * room_, waiting + count);
+        auto wider = std::make_unique_for_overwrite<Waiting[]>(room);
+        std::copy_n(packets_.get() + first_, waiting, wider.get());
+        packets_ = std::move(wider);
+        room_ = room;
+    } else {
+        std::copy_n(packets_.get() + first_, waiting, packets_.get());
+    }
+    first_ = 0;
+    behind_ = waiting;
+}
+
+uint64_t ChainQueue::add(std::span<rte_mbuf* const> mbufs, const io::BurstNotes& notes) {
+    if (behind_ + mbufs.size() > room_) make_room(mbufs.size());
+    Waiting* to = packets_.get() + behind_;
+    behind_ += mbufs.size();
+    rte_mempool* const pool = mbufs[0]->pool;
+    uint64_t bytes = 0, differ = 0;
+    for (rte_mbuf* const mbuf : mbufs) {
+        const uint16_t length = mbuf->data_len;
+        *to++ = {mbuf, rte_pktmbuf_mtod(mbuf, const uint8_t*), length, mbuf->port};
+        bytes += length;
+        differ |= (mbuf->ol_flags & (RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT)) |
+                  (reinterpret_cast<uint64_t>(mbuf->pool) ^ reinterpret_cast<uint64_t>(pool)) |
+                  (uint32_t{mbuf->refcnt} ^ 1) | (uint32_t{mbuf->nb_segs} ^ 1);
+    }
+    const MbufRun run{mbufs.size(), notes, differ == 0 ? pool : nullptr};
+    if (!mbuf_runs_.empty() && mbuf_runs_.back().pool == run.pool &&
+        mbuf_runs_.back().notes.goes_on(notes, mbuf_runs_.back().packets))
+        mbuf_runs_.back().packets += run.packets;
+    else mbuf_runs_.push_back(run);
+    return bytes;
+}
+
+void ChainQueue::write_metadata(size_t count) const {
+    const Waiting* packet = packets_.get() + first_;
+    for (const MbufRun& run : mbuf_runs_) {
+        const size_t own = std::min(count, run.packets);
+        for (size_t i = 0; i < own && !run.notes.written; ++i)
+            io::set_packet_metadata(packet[i].mbuf, run.notes.timestamp_ns(i), run.notes.number(i));
+        packet += own;
+        count -= own;
+        if (count == 0) return;
+    }
 }
 
 void ChainQueue::add(const io::ReceiveBlock& block) {
@@ -30,11 +82,18 @@ void ChainQueue::arrived(uint64_t now, size_t count) {
 
 void ChainQueue::take(size_t count, std::vector<Burst>& taken) {
     take_bursts(count, taken);
-    if (of_runs_) return take_runs(count);
+    if (of_runs_) take_runs(count);
+    else take_mbufs(count);
+}
+
+void ChainQueue::take_mbufs(size_t count) {
     first_ += count;
-    if (first_ < packets_.size()) return;
-    packets_.clear();
-    first_ = 0;
+    // What waits moves up where that is little, so that it stays in the CPU's caches.
+    if (behind_ - first_ <= first_ / 4) make_room(0);
+    size_t whole = 0;
+    while (count > 0 && mbuf_runs_[whole].packets <= count) count -= mbuf_runs_[whole++].packets;
+    if (count > 0) mbuf_runs_[whole] = mbuf_runs_[whole].from(count);
+    mbuf_runs_.erase(mbuf_runs_.begin(), mbuf_runs_.begin() + static_cast<ptrdiff_t>(whole));
 }
 
 void ChainQueue::take_bursts(size_t count, std::vector<Burst>& taken) {

@@ -43,6 +43,7 @@ void CpuPath::run_all(ChainQueue& queue) {
     if (queue.waiting() == 0) return;
     const LoadedChain& chain = *queue.chain;
     for (const io::ReceiveBlock& each : queue.runs()) run(chain.program, *chain.counters, each);
+    queue.write_metadata(queue.waiting());
     std::vector<rte_mbuf*> mbufs;
     for (const ChainQueue::Waiting& packet : queue.packets()) mbufs.push_back(packet.mbuf);
     run(chain.program, *chain.counters, mbufs);
@@ -79,6 +80,7 @@ size_t CpuPath::run_some(ChainQueue& queue, Placement::Member& member) {
         n = block->count;
         left = n - copy_frames(*block, *chain.counters, mbufs);
     } else {
+        queue.write_metadata(n);
         for (size_t i = 0; i < n; ++i) mbufs[i] = queue.packets()[i].mbuf;
     }
     queue.take(n, bursts_);
