@@ -24,27 +24,32 @@ ptrdiff_t stride_of(const rte_mempool& pool) { return ptrdiff_t{pool.header_size
 /// Notes what runs the first `count` mbufs of the queue are of.
 void take_runs(const ChainQueue& queue, BatchInput& batch, size_t count) {
     batch.pool = count > 0 ? queue.mbuf_runs().front().pool : nullptr;
+    batch.data = count > 0 ? queue.mbuf_runs().front().data : 0;
     for (const MbufRun& run : queue.mbuf_runs()) {
         if (count == 0) break;
         batch.mbuf_runs.push_back(run);
         batch.mbuf_runs.back().packets = std::min(run.packets, count);
         count -= batch.mbuf_runs.back().packets;
-        if (run.pool != batch.pool) batch.pool = nullptr;
+        if (run.pool != batch.pool || run.data != batch.data) batch.pool = nullptr;
     }
 }
 
 FrameLayout lay_out_buffers(const ChainQueue& queue, BatchInput& batch, FramePlacer placer) {
-    const std::span<const ChainQueue::Waiting> waiting = queue.packets();
-    if (placer.most() > 0) placer.expect(stride_of(*waiting[0].mbuf->pool));
-    const uint32_t n = placer.add(placer.most(), [&](uint32_t i) -> const ChainQueue::Waiting& { return waiting[i]; });
-    batch.mbufs.resize(n);
-    rte_mbuf** const mbufs = batch.mbufs.data();
-    uint64_t* const sources = batch.sources.data();
-    for (uint32_t i = 0; i < n; ++i) {
-        mbufs[i] = waiting[i].mbuf;
-        sources[i] = reinterpret_cast<uint64_t>(waiting[i].data);
-    }
-    take_runs(queue, batch, n);
+    const size_t most = placer.most();
+    const std::span<rte_mbuf* const> mbufs = queue.mbufs();
+    const std::span<const MbufShape> shapes = queue.shapes();
+    take_runs(queue, batch, most);
+    if (most > 0) placer.expect(stride_of(*mbufs[0]->pool));
+    if (batch.pool == nullptr)
+        for (size_t i = 0; i < most; ++i)
+            batch.sources[i] = reinterpret_cast<uint64_t>(rte_pktmbuf_mtod(mbufs[i], const uint8_t*));
+    const auto n = batch.pool != nullptr
+                       ? placer.add({mbufs.data(), shapes.data(), most, batch.data})
+                       : placer.add(most, [&](uint32_t i) {
+                             return FramePlacer::Frame{reinterpret_cast<const uint8_t*>(batch.sources[i]),
+                                                       shapes[i].length, shapes[i].port};
+                         });
+    batch.mbufs.assign(mbufs.begin(), mbufs.begin() + n);
     return placer.layout();
 }
 

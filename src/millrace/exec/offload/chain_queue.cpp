@@ -1,6 +1,8 @@
 #include "millrace/exec/offload/chain_queue.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "millrace/exec/cpu/cpu_engine.hpp"
@@ -18,35 +20,51 @@ ChainQueue::ChainQueue(bool of_blocks, size_t most) : of_runs_(of_blocks) {
 /// Makes room for so many more, behind those that wait.
 void ChainQueue::make_room(size_t count) {
     const size_t waiting = behind_ - first_;
-    if (waiting + count > room_) {
-        const size_t room = std::max(2 * room_, waiting + count);
-        auto wider = std::make_unique_for_overwrite<Waiting[]>(room);
-        std::copy_n(packets_.get() + first_, waiting, wider.get());
-        packets_ = std::move(wider);
-        room_ = room;
-    } else {
-        std::copy_n(packets_.get() + first_, waiting, packets_.get());
-    }
+    const auto move = [&](auto& list, size_t room) {
+        using List = std::remove_reference_t<decltype(list)>;
+        List wider = room > room_ ? std::make_unique_for_overwrite<typename List::element_type[]>(room) : nullptr;
+        std::copy_n(list.get() + first_, waiting, wider != nullptr ? wider.get() : list.get());
+        if (wider != nullptr) list = std::move(wider);
+    };
+    const size_t room = waiting + count > room_ ? std::max(2 * room_, waiting + count) : room_;
+    move(mbufs_, room);
+    move(shapes_, room);
+    room_ = room;
     first_ = 0;
     behind_ = waiting;
 }
 
 uint64_t ChainQueue::add(std::span<rte_mbuf* const> mbufs, const io::BurstNotes& notes) {
     if (behind_ + mbufs.size() > room_) make_room(mbufs.size());
-    Waiting* to = packets_.get() + behind_;
+    std::copy(mbufs.begin(), mbufs.end(), mbufs_.get() + behind_);
+    MbufShape* to = shapes_.get() + behind_;
     behind_ += mbufs.size();
-    rte_mempool* const pool = mbufs[0]->pool;
-    uint64_t bytes = 0, differ = 0;
-    for (rte_mbuf* const mbuf : mbufs) {
+    // Where its frame lies, and whether it is the only one of its packet and its packet's only one.
+    constexpr uint64_t kPort = uint64_t{0xffff} << 48, kOne = 0xffff'ffff'ffff'0000 & ~kPort;
+    const auto word_of = [](const rte_mbuf* mbuf) {
+        uint64_t word;  // data_off, refcnt, nb_segs, port
+        std::memcpy(&word, &mbuf->data_off, sizeof word);
+        return word;
+    };
+    const auto data_of = [](const rte_mbuf* mbuf) {
+        return static_cast<const uint8_t*>(mbuf->buf_addr) - reinterpret_cast<const uint8_t*>(mbuf);
+    };
+    const rte_mbuf* const first = mbufs[0];
+    rte_mempool* const pool = first->pool;
+    const ptrdiff_t data = data_of(first);
+    const uint64_t word = word_of(first);
+    uint64_t bytes = 0, differ = (word & kOne) ^ 0x0001'0001'0000;
+    for (const rte_mbuf* const mbuf : mbufs) {
         const uint16_t length = mbuf->data_len;
-        *to++ = {mbuf, rte_pktmbuf_mtod(mbuf, const uint8_t*), length, mbuf->port};
+        const uint64_t own = word_of(mbuf);
+        *to++ = {length, static_cast<uint16_t>(own >> 48)};
         bytes += length;
-        differ |= (mbuf->ol_flags & (RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT)) |
+        differ |= (mbuf->ol_flags & (RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT)) | ((own ^ word) & ~kPort) |
                   (reinterpret_cast<uint64_t>(mbuf->pool) ^ reinterpret_cast<uint64_t>(pool)) |
-                  (uint32_t{mbuf->refcnt} ^ 1) | (uint32_t{mbuf->nb_segs} ^ 1);
+                  static_cast<uint64_t>(data_of(mbuf) ^ data);
     }
-    const MbufRun run{mbufs.size(), notes, differ == 0 ? pool : nullptr};
-    if (!mbuf_runs_.empty() && mbuf_runs_.back().pool == run.pool &&
+    const MbufRun run{mbufs.size(), notes, differ == 0 ? pool : nullptr, data + first->data_off};
+    if (!mbuf_runs_.empty() && mbuf_runs_.back().pool == run.pool && mbuf_runs_.back().data == run.data &&
         mbuf_runs_.back().notes.goes_on(notes, mbuf_runs_.back().packets))
         mbuf_runs_.back().packets += run.packets;
     else mbuf_runs_.push_back(run);
@@ -54,12 +72,12 @@ uint64_t ChainQueue::add(std::span<rte_mbuf* const> mbufs, const io::BurstNotes&
 }
 
 void ChainQueue::write_metadata(size_t count) const {
-    const Waiting* packet = packets_.get() + first_;
+    rte_mbuf* const* mbuf = mbufs_.get() + first_;
     for (const MbufRun& run : mbuf_runs_) {
         const size_t own = std::min(count, run.packets);
         for (size_t i = 0; i < own && !run.notes.written; ++i)
-            io::set_packet_metadata(packet[i].mbuf, run.notes.timestamp_ns(i), run.notes.number(i));
-        packet += own;
+            io::set_packet_metadata(mbuf[i], run.notes.timestamp_ns(i), run.notes.number(i));
+        mbuf += own;
         count -= own;
         if (count == 0) return;
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "millrace/exec/offload/batch_policy.hpp"
+#include "millrace/exec/offload/frame_layout.hpp"
 #include "millrace/exec/offload/loaded_chain.hpp"
 #include "millrace/io/receive_block.hpp"
 
@@ -25,22 +26,16 @@ struct MbufRun {
     size_t packets = 0;
     io::BurstNotes notes;
     /// Where their buffers go when nobody else has one of them; null: some may be shared, in other memory, in several
-    /// pieces or of several pools.
+    /// pieces or of several pools, or their frames lie anywhere.
     rte_mempool* pool = nullptr;
+    ptrdiff_t data = 0;  ///< with a pool: from each mbuf to its frame
 
     /// Of the packets from `first` on.
-    MbufRun from(size_t first) const { return {packets - first, notes.from(first), pool}; }
+    MbufRun from(size_t first) const { return {packets - first, notes.from(first), pool, data}; }
 };
 
 class ChainQueue {
 public:
-    /// What a batch has to know of a packet, taken down while the packet is in the CPU's caches.
-    struct Waiting {
-        rte_mbuf* mbuf;
-        const uint8_t* data;
-        uint16_t length, port;
-    };
-
     /// `of_blocks`: for frames without mbufs. Sets memory aside for `most` that wait; more are taken all the same.
     ChainQueue(bool of_blocks, size_t most);
     bool of_blocks() const { return of_runs_; }
@@ -54,7 +49,8 @@ public:
     size_t waiting() const { return of_runs_ ? run_packets_ : behind_ - first_; }
     /// When the first of them came; some must wait.
     uint64_t oldest() const { return bursts_.front().arrival; }
-    std::span<const Waiting> packets() const { return {packets_.get() + first_, behind_ - first_}; }
+    std::span<rte_mbuf* const> mbufs() const { return {mbufs_.get() + first_, behind_ - first_}; }
+    std::span<const MbufShape> shapes() const { return {shapes_.get() + first_, behind_ - first_}; }
     /// The mbufs, in their order.
     std::span<const MbufRun> mbuf_runs() const { return mbuf_runs_; }
     /// Writes the metadata of the first `count` mbufs, as far as nobody has.
@@ -86,7 +82,8 @@ private:
     void take_mbufs(size_t count);
 
     const bool of_runs_;
-    std::unique_ptr<Waiting[]> packets_;  // those from `first_` to before `behind_` wait
+    std::unique_ptr<rte_mbuf*[]> mbufs_;  // those from `first_` to before `behind_` wait
+    std::unique_ptr<MbufShape[]> shapes_;  // of these
     size_t first_ = 0, behind_ = 0, room_ = 0;
     std::vector<MbufRun> mbuf_runs_;  // of these
     std::vector<io::ReceiveBlock> runs_;  // or these do, from `first_run_` on

@@ -44,9 +44,7 @@ void CpuPath::run_all(ChainQueue& queue) {
     const LoadedChain& chain = *queue.chain;
     for (const io::ReceiveBlock& each : queue.runs()) run(chain.program, *chain.counters, each);
     queue.write_metadata(queue.waiting());
-    std::vector<rte_mbuf*> mbufs;
-    for (const ChainQueue::Waiting& packet : queue.packets()) mbufs.push_back(packet.mbuf);
-    run(chain.program, *chain.counters, mbufs);
+    run(chain.program, *chain.counters, queue.mbufs());
     queue.take(queue.waiting(), bursts_);
 }
 
@@ -81,7 +79,7 @@ size_t CpuPath::run_some(ChainQueue& queue, Placement::Member& member) {
         left = n - copy_frames(*block, *chain.counters, mbufs);
     } else {
         queue.write_metadata(n);
-        for (size_t i = 0; i < n; ++i) mbufs[i] = queue.packets()[i].mbuf;
+        std::copy_n(queue.mbufs().begin(), n, mbufs);
     }
     queue.take(n, bursts_);
     engine_.decide(chain.program, *chain.counters, mbufs, n - left, verdicts_.data());
