@@ -184,20 +184,24 @@ void Completion::load(Batch& batch, size_t first, std::span<rte_mbuf* const> car
     for (size_t k = 0; k < carriers.size();) {
         const auto [run, at] = metadata.of(first + k);
         const io::BurstNotes notes = run->notes.from(at);
+        uint64_t number = notes.first_number, timestamp_ns = notes.first_ns;
         const size_t until = std::min(carriers.size(), k + run->packets - at);
-        for (size_t i = 0; k < until; ++k, ++i) {
+        for (; k < until; ++k) {
             const device::PacketResult& result = results[k];
             const device::FrameDescriptor& descriptor = descriptors[k];
             const auto moved = static_cast<int32_t>(result.offset - descriptor.offset);
             const int32_t behind = int32_t{descriptor.length} + tailroom - moved - int32_t{result.length};
-            buffer.load(carriers[k], frames_at + result.offset, result.length, static_cast<uint16_t>(headroom + moved),
+            rte_mbuf* const carrier = carriers[k];
+            buffer.load(carrier, frames_at + result.offset, result.length, static_cast<uint16_t>(headroom + moved),
                         static_cast<uint16_t>(std::max(behind, 0)), descriptor.in_port);
             if (notes.written) {
                 const rte_mbuf* const received = input.mbufs[first + k];
-                io::set_packet_metadata(carriers[k], io::packet_timestamp_ns(received), io::packet_number(received));
-            } else {
-                io::set_packet_metadata(carriers[k], notes.timestamp_ns(i), notes.number(i));
+                timestamp_ns = io::packet_timestamp_ns(received);
+                number = io::packet_number(received);
             }
+            io::set_packet_metadata(carrier, timestamp_ns, number);
+            timestamp_ns += notes.interval_ns;
+            number += notes.number_step;
         }
     }
 }
