@@ -187,10 +187,11 @@ int run_batches(const Arguments& arguments) {
                     for (unsigned i = 0; i < arguments.repeat; ++i) measured.push_back(measure_offload_path(path));
                     std::sort(measured.begin(), measured.end());
                     const double cycles = measured.front(), median = measured[measured.size() / 2];
-                    std::cout << fmt::format("{:>4}, batches of {:5}, {:6} {:17}, {} workers: {:5.1f} cycles a packet, "
-                                             "median {:5.1f}\n",
-                                             size, batch, buffers, contiguous ? "contiguous frames" : "buffers",
-                                             path.workers, cycles, median)
+                    std::cout << fmt::format(
+                                     "{:>4}, batches of {:5}, {:6} {:17}, {} workers: {:5.1f} cycles a packet, "
+                                     "median {:5.1f}\n",
+                                     size, batch, buffers, contiguous ? "contiguous frames" : "buffers", path.workers,
+                                     cycles, median)
                               << std::flush;
                     results.push_back({{"traffic", size},
                                        {"batch", batch},

@@ -63,8 +63,8 @@ TEST_F(CarriersTest, AreOfferedAgainUntilTheyAreUsedAndGiveOutWhenAllAreOnTheirW
 
 TEST_F(CarriersTest, AQueueKnowsWhatItsMbufsShare) {
     ChainQueue queue(false, 64);
-    const io::BurstNotes notes{.written = false, .first_number = 100, .number_step = 2, .first_ns = 5000,
-                               .interval_ns = 10};
+    const io::BurstNotes notes{
+        .written = false, .first_number = 100, .number_step = 2, .first_ns = 5000, .interval_ns = 10};
     const std::vector<rte_mbuf*> mbufs = make_mbufs(40);
     EXPECT_EQ(queue.add(std::span(mbufs).first(10), notes), 10 * frame().size());
     queue.add(std::span(mbufs).subspan(10, 10), notes.from(10));
@@ -163,8 +163,8 @@ struct Engine {
 TEST_F(CarriersTest, BringWholeFramesOnWithTheirMetadataWhileBuffersGoBackAtOnce) {
     const uint32_t available = frame_pool().available();
     Engine engine;
-    const io::BurstNotes notes{.written = false, .first_number = 7, .number_step = 3, .first_ns = 1000,
-                               .interval_ns = 5};
+    const io::BurstNotes notes{
+        .written = false, .first_number = 7, .number_step = 3, .first_ns = 1000, .interval_ns = 5};
     for (const size_t count : {1, 31, 32, 33, 127, 128, 129, 1025}) {
         engine.submit(make_mbufs(count), notes);
         ASSERT_EQ(engine.keeper.kept.size(), count);

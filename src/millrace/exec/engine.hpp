@@ -29,9 +29,8 @@ public:
                          const Verdict* verdicts, size_t count) = 0;
     /// The same for packets that one port is to send (no set of ports), whose verdicts differ in their decisions'
     /// details at most: those stand in their results.
-    virtual void deliver_alike(const chain::Program& program, ChainCounters& counters,
-                               std::span<rte_mbuf* const> mbufs, const Verdict& verdict,
-                               const device::PacketResult* results) {
+    virtual void deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs,
+                               const Verdict& verdict, const device::PacketResult* results) {
         constexpr size_t kAtOnce = 64;
         Verdict verdicts[kAtOnce];
         for (size_t from = 0; from < mbufs.size(); from += kAtOnce) {

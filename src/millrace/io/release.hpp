@@ -17,11 +17,12 @@ public:
                       offsetof(rte_mbuf, nb_segs) == offsetof(rte_mbuf, data_off) + 4 &&
                       offsetof(rte_mbuf, port) == offsetof(rte_mbuf, data_off) + 6 &&
                       offsetof(rte_mbuf, ol_flags) == offsetof(rte_mbuf, data_off) + 8);
-        if (mbuf->pool != pool_) [[unlikely]] look_at(mbuf->pool);
+        if (mbuf->pool != pool_) [[unlikely]]
+            look_at(mbuf->pool);
         uint8_t* const buffer = reinterpret_cast<uint8_t*>(mbuf) + head_;
         mbuf->buf_addr = buffer;
-        rte_mbuf_iova_set(mbuf, virtual_addresses_ ? reinterpret_cast<rte_iova_t>(buffer)
-                                                   : rte_mempool_virt2iova(mbuf) + head_);
+        rte_mbuf_iova_set(
+            mbuf, virtual_addresses_ ? reinterpret_cast<rte_iova_t>(buffer) : rte_mempool_virt2iova(mbuf) + head_);
         _mm_storeu_si128(reinterpret_cast<__m128i*>(&mbuf->data_off), fields_);
         mbuf->buf_len = room_;
         mbuf->data_len = 0;
@@ -33,9 +34,9 @@ private:
         head_ = static_cast<uint32_t>(sizeof(rte_mbuf)) + rte_pktmbuf_priv_size(pool);
         room_ = rte_pktmbuf_data_room_size(pool);
         // data_off, refcnt, nb_segs, no port; no flags
-        fields_ = _mm_set_epi64x(0, static_cast<int64_t>(std::min<uint64_t>(RTE_PKTMBUF_HEADROOM, room_) |
-                                                         uint64_t{1} << 16 | uint64_t{1} << 32 |
-                                                         uint64_t{RTE_MBUF_PORT_INVALID} << 48));
+        fields_ = _mm_set_epi64x(
+            0, static_cast<int64_t>(std::min<uint64_t>(RTE_PKTMBUF_HEADROOM, room_) | uint64_t{1} << 16 |
+                                    uint64_t{1} << 32 | uint64_t{RTE_MBUF_PORT_INVALID} << 48));
     }
     const bool virtual_addresses_ = rte_eal_iova_mode() == RTE_IOVA_VA;
     rte_mempool* pool_ = nullptr;

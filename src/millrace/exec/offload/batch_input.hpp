@@ -18,8 +18,8 @@ struct BatchInput {
     std::vector<rte_mbuf*> mbufs;
     std::vector<MbufRun> mbuf_runs;                ///< they, in their order
     rte_mempool* pool = nullptr;                   ///< MbufRun::pool of all of them; null: they have several, or none
-    ptrdiff_t data = 0;             ///< MbufRun::data of all of them, where there is a pool
-    std::vector<uint64_t> sources;  ///< where the frames of mbufs lie, where there is none
+    ptrdiff_t data = 0;                            ///< MbufRun::data of all of them, where there is a pool
+    std::vector<uint64_t> sources;                 ///< where the frames of mbufs lie, where there is none
     std::vector<io::ReceiveBlock> receive_blocks;  ///< what the frames came with, in place of mbufs; empty: mbufs
     StagedRanges staged_ranges;                    ///< of those runs
     std::vector<Burst> bursts;
@@ -59,8 +59,7 @@ struct BatchInput {
     /// Writes the metadata of mbuf `i`, if nobody has.
     void write_metadata(size_t i) const {
         const auto [run, at] = Metadata(*this).of(i);
-        if (!run->notes.written)
-            io::set_packet_metadata(mbufs[i], run->notes.timestamp_ns(at), run->notes.number(at));
+        if (!run->notes.written) io::set_packet_metadata(mbufs[i], run->notes.timestamp_ns(at), run->notes.number(at));
     }
     /// Where packet `i` comes from.
     Origin origin_of(size_t i) const;
@@ -70,8 +69,7 @@ struct BatchInput {
         return pool != nullptr ? reinterpret_cast<uint64_t>(mbufs[i]) + static_cast<uint64_t>(data) : sources[i];
     }
     uint64_t first_source() const {
-        return receive_blocks.empty() ? source_of_mbuf(0)
-                                      : reinterpret_cast<uint64_t>(receive_blocks.front().data(0));
+        return receive_blocks.empty() ? source_of_mbuf(0) : reinterpret_cast<uint64_t>(receive_blocks.front().data(0));
     }
     /// Where frame `i` was received.
     uint64_t source_of(size_t i) const {

@@ -82,10 +82,10 @@ private:
     void take_mbufs(size_t count);
 
     const bool of_runs_;
-    std::unique_ptr<rte_mbuf*[]> mbufs_;  // those from `first_` to before `behind_` wait
+    std::unique_ptr<rte_mbuf*[]> mbufs_;   // those from `first_` to before `behind_` wait
     std::unique_ptr<MbufShape[]> shapes_;  // of these
     size_t first_ = 0, behind_ = 0, room_ = 0;
-    std::vector<MbufRun> mbuf_runs_;  // of these
+    std::vector<MbufRun> mbuf_runs_;      // of these
     std::vector<io::ReceiveBlock> runs_;  // or these do, from `first_run_` on
     size_t first_run_ = 0;
     size_t run_packets_ = 0;  // of them

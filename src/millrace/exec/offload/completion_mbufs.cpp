@@ -82,8 +82,7 @@ void Completion::apply(Batch& batch, size_t first, size_t count) {
         }
         rte_mbuf* const mbuf = mbufs[i];
         const auto [run, at] = metadata.of(i);
-        if (!run->notes.written)
-            io::set_packet_metadata(mbuf, run->notes.timestamp_ns(at), run->notes.number(at));
+        if (!run->notes.written) io::set_packet_metadata(mbuf, run->notes.timestamp_ns(at), run->notes.number(at));
         const device::FrameDescriptor& descriptor = descriptors[i];
         const int32_t moved = static_cast<int32_t>(result.offset - descriptor.offset);
         if constexpr (way == Return::lent) {
@@ -151,7 +150,7 @@ void Completion::pass_on_carried(Batch& batch, size_t first, size_t end) {
         }
         const Verdict verdict = verdict_of(program, results[from]);
         const std::span<rte_mbuf* const> carriers = leaves_by_port(verdict) ? carriers_->offer(next - from)
-                                                                             : std::span<rte_mbuf* const>();
+                                                                            : std::span<rte_mbuf* const>();
         if (carriers.empty()) {
             give_back(from);
             home = next;

@@ -21,17 +21,16 @@ uint32_t FramePlacer::add_sixteens(const MbufFrames& frames) {
     const size_t count = std::min(frames.count, most_ - count_);
     if (count == 0) return 0;
     const uint32_t usual = count_ != 0 ? room_ : share_of(frames.shapes[0].length).room;
-    avx512::Placing placing{
-        .addresses = reinterpret_cast<const uint64_t*>(frames.mbufs),
-        .shapes = reinterpret_cast<const uint32_t*>(frames.shapes),
-        .count = static_cast<uint32_t>(count),
-        .around = headroom_ + tailroom_,
-        .most_bytes = most_bytes_,
-        .pitch = static_cast<uint64_t>(pitch_),
-        .expected = reinterpret_cast<uint64_t>(expected_) - static_cast<uint64_t>(frames.data),
-        .usual = usual,
-        .bytes = bytes_,
-        .widest = widest_};
+    avx512::Placing placing{.addresses = reinterpret_cast<const uint64_t*>(frames.mbufs),
+                            .shapes = reinterpret_cast<const uint32_t*>(frames.shapes),
+                            .count = static_cast<uint32_t>(count),
+                            .around = headroom_ + tailroom_,
+                            .most_bytes = most_bytes_,
+                            .pitch = static_cast<uint64_t>(pitch_),
+                            .expected = reinterpret_cast<uint64_t>(expected_) - static_cast<uint64_t>(frames.data),
+                            .usual = usual,
+                            .bytes = bytes_,
+                            .widest = widest_};
     const uint32_t n = avx512::place(placing, reinterpret_cast<uint8_t*>(descriptors_ + count_));
     if (n == 0) return 0;
     bytes_ = placing.bytes;

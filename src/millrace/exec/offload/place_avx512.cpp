@@ -59,9 +59,9 @@ uint32_t place(Placing& placing, uint8_t* descriptors) {
                       both = _mm512_or_si512(lengths, _mm512_slli_epi32(lengths, 16)),
                       ports = _mm512_srli_epi32(shapes, 16);
         for (uint32_t part = 0; part < 3; ++part)
-            _mm512_storeu_si512(descriptors + n * kDescriptorBytes + part * 64,
-                                _mm512_permutex2var_epi32(_mm512_permutex2var_epi32(offsets, two[part], both),
-                                                          three[part], ports));
+            _mm512_storeu_si512(
+                descriptors + n * kDescriptorBytes + part * 64,
+                _mm512_permutex2var_epi32(_mm512_permutex2var_epi32(offsets, two[part], both), three[part], ports));
         const __m512i first = _mm512_loadu_si512(placing.addresses + n),
                       second = _mm512_loadu_si512(placing.addresses + n + 8);
         const __mmask8 broken_first = _mm512_cmpneq_epi64_mask(

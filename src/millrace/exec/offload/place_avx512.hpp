@@ -23,8 +23,8 @@ struct Placing {
     uint64_t crossing = 0, breaks = 0;
 };
 
-/// Writes the descriptors (device::FrameDescriptor) of the first frames, as many sixteens as there are and as have room;
-/// returns how many frames. Enter only where `has_avx512()`.
+/// Writes the descriptors (device::FrameDescriptor) of the first frames, as many sixteens as there are and as have
+/// room; returns how many frames. Enter only where `has_avx512()`.
 uint32_t place(Placing& placing, uint8_t* descriptors);
 
 }  // namespace millrace::exec::avx512

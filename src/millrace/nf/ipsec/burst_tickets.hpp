@@ -64,7 +64,9 @@ private:
     // Other cores have most of the counters' cache lines: these come together, where atomic additions would wait for
     // one after the other.
     static constexpr size_t kAhead = 8;
-    void ask_for(MutableView<uint64_t> tickets, size_t i) { __builtin_prefetch(&tickets[drawings_[order_[i]].slot], 1); }
+    void ask_for(MutableView<uint64_t> tickets, size_t i) {
+        __builtin_prefetch(&tickets[drawings_[order_[i]].slot], 1);
+    }
 
     /// Counters of SAs that stand side by side lie in one cache line: of few SAs these are drawn from in a row, so that
     /// the line changes cores once.
