@@ -5,10 +5,16 @@
 
 namespace millrace::exec {
 
+namespace {
+/// All that *_avx512.cpp files are compiled for.
+const bool kHasAvx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                        __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+                        __builtin_cpu_supports("bmi2");
+}  // namespace
+
 uint32_t FramePlacer::add(const MbufFrames& frames) {
-    static const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    const uint32_t n = wide && prefix_ == chain::kWholeFrame ? add_sixteens(frames) : 0;
+    const uint32_t n = kHasAvx512 && prefix_ == chain::kWholeFrame ? add_sixteens(frames) : 0;
     return n + add(frames.count - n, [&](uint32_t i) {
                return Frame{frames.frame(n + i), frames.shapes[n + i].length, frames.shapes[n + i].port};
            });

@@ -24,7 +24,8 @@ struct Placing {
 };
 
 /// Writes the descriptors (device::FrameDescriptor) of the first frames, as many sixteens as there are and as have
-/// room; returns how many frames. Enter only where `has_avx512()`.
+/// room; returns how many frames. Enter only where the CPU has
+/// all that *_avx512.cpp files are compiled for.
 uint32_t place(Placing& placing, uint8_t* descriptors);
 
 }  // namespace millrace::exec::avx512
