@@ -33,6 +33,10 @@ std::optional<std::pair<double, std::string>> number_and_unit(const std::string&
 }  // namespace
 
 struct Config::Value {
+    // A constructor of its own: clang 14, which builds the fuzzers on Debian 12, makes no aggregate in make_shared.
+    Value(YAML::Node node, std::shared_ptr<const std::string> file, YAML::Mark mark)
+        : node(std::move(node)), file(std::move(file)), mark(mark) {}
+
     YAML::Node node;
     std::shared_ptr<const std::string> file;
     YAML::Mark mark;  ///< of the key when the value is null and has no place of its own
