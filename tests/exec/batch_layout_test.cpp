@@ -1,8 +1,8 @@
 // Where the frames and arrays of a batch lie: values, checked without an engine or a device.
 #include <gtest/gtest.h>
 
-#include "millrace/exec/offload/frame_layout.hpp"
-#include "millrace/exec/offload/piece_layout.hpp"
+#include "millrace/exec/offload/memory/frame_layout.hpp"
+#include "millrace/exec/offload/memory/piece_layout.hpp"
 
 namespace millrace::test {
 namespace {
@@ -115,7 +115,7 @@ TEST(FrameLayoutTest, RunsLieAsTheirFramesWould) {
             }
 }
 
-TEST(LandingsTest, NeighboursLandTogether) {
+TEST(StagedRangesTest, NeighboursAreStagedTogether) {
     static const uint8_t memory[4096] = {};
     exec::StagedRanges staged_ranges;
     EXPECT_EQ(staged_ranges.bytes(), 0u);

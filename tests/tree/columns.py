@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lines of the documents are at most 120 characters long, but for rows of tables, which cannot be broken."""
+"""Lines of the documents are at most 120 characters long, but for rows of figures, which are made from records."""
 import pathlib
 import sys
 
@@ -12,7 +12,7 @@ long = [
     f"{page.relative_to(root)}:{number}: {len(line)} characters"
     for page in pages
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
-    if len(line) > 120 and not line.lstrip().startswith("|")
+    if len(line) > 120 and not (line.startswith("|") and root / "docs/benchmarks" in page.parents)
 ]
 if long:
     sys.exit("\n".join(long + ["columns.py: break these lines at 120 characters"]))
