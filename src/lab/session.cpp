@@ -316,8 +316,9 @@ KernelTimes Session::time_kernels(const Point& point, uint32_t batch) {
     const auto programs = chain::programs_of(configured(point).configuration);
     options_.progress(
         fmt::format("kernels of {} on {}, {} packets of {}", point.chain, point.device, batch, point.traffic.text()));
-    return run->measure(programs.front(), frames_of(workload_, point.traffic),
-                        {.mode = point.run.compared.apply(point.run.offload, own.front()->model()).mode, .batch = batch});
+    return run->measure(
+        programs.front(), frames_of(workload_, point.traffic),
+        {.mode = point.run.compared.apply(point.run.offload, own.front()->model()).mode, .batch = batch});
 }
 
 void Session::watch(const Run& run, double seconds, const std::string& what) const {

@@ -169,8 +169,8 @@ TEST(Arrivals, WaitForABatchAndRememberHowLongItTook) {
 TEST(Arrivals, AskForManyEventsOnceTheResultsAreHere) {
     const std::string rule = "'alert udp any any -> any any (msg:\"x\"; sid:";
     Parts parts({}, small(),
-                "[nids: {eve: \"" + testing::TempDir() + "arrivals.json\", rule: [" + rule + "1;)', " + rule + "2;)', " +
-                    rule + "3;)']}]");
+                "[nids: {eve: \"" + testing::TempDir() + "arrivals.json\", rule: [" + rule + "1;)', " + rule +
+                    "2;)', " + rule + "3;)']}]");
     parts.receive(32);
     ASSERT_EQ(parts.launcher.launch(parts.queue), Status::ok);
     const Batch& batch = *parts.batches.in_flight().front();

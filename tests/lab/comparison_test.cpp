@@ -132,7 +132,7 @@ TEST(ComparedFaults, LoseNothing) {
     uint64_t retried = 0;
     for (const Comparison& compared : comparisons("sim"))
         for (const Fault::Kind kind : {Fault::Kind::copy_fails, Fault::Kind::kernel_fails, Fault::Kind::device_lost})
-            for (uint64_t after = 0; after < 60; after += 7) {
+            for (uint64_t after = 0; after < 60; after += 17) {
                 SimOptions sim;
                 sim.seed = static_cast<uint32_t>(after);
                 sim.faults = {{kind, after}};

@@ -92,10 +92,8 @@ void BatchCalls::wait(DriverEvent event, bool foreign) {
 /// One call by itself.
 Result BatchCalls::put(const Call& call, Stream stream) {
     switch (call.kind) {
-        case Kind::copy_to_device:
-            return driver_.copy_to_device_async(call.device, call.host, call.bytes, stream);
-        case Kind::copy_to_host:
-            return driver_.copy_to_host_async(call.host, call.device, call.bytes, stream);
+        case Kind::copy_to_device: return driver_.copy_to_device_async(call.device, call.host, call.bytes, stream);
+        case Kind::copy_to_host: return driver_.copy_to_host_async(call.host, call.device, call.bytes, stream);
         case Kind::rows: return driver_.copy_2d_async(&rows_[call.index], stream);
         case Kind::kernel:
             return with_parameters(launches_[call.index], [&](const KernelCall& k) {
@@ -103,8 +101,7 @@ Result BatchCalls::put(const Call& call, Stream stream) {
                                       k.shared_bytes, stream, k.parameters, nullptr);
             });
         case Kind::record: return driver_.event_record(call.event, stream);
-        case Kind::word:
-            return driver_.stream_write(stream, call.device, call.value, 0);
+        case Kind::word: return driver_.stream_write(stream, call.device, call.value, 0);
         case Kind::wait: return driver_.stream_wait(stream, call.event, 0);
     }
     return kSuccess;

@@ -1,4 +1,5 @@
-// A GPU that is told of each batch by one CUDA graph, and not by a call for each copy and kernel: to compare calls with.
+// A GPU that is told of each batch by one CUDA graph, and not by a call for each copy and kernel: to compare calls
+// with.
 #pragma once
 
 #include <memory>

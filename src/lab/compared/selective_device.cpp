@@ -73,12 +73,11 @@ device::Status SelectiveDevice::fetch(StreamId stream, Batch& batch) {
     const auto* const results = reinterpret_cast<const device::PacketResult*>(batch.host + room);
     for (uint32_t i = 0; i < batch.count; ++i) {
         const device::PacketResult& result = results[i];
-        if (result.node() == device::kHostDecides ||
-            exec::target_of(*batch.program, result).kind == Target::Kind::drop)
+        if (result.node() == device::kHostDecides || exec::target_of(*batch.program, result).kind == Target::Kind::drop)
             continue;
         if (size_t{result.offset} + result.length > room) return Status::failed;
-        const Status status = ForwardingDevice::copy_to_host(
-            stream, batch.host + result.offset, batch.frames + result.offset, result.length);
+        const Status status = ForwardingDevice::copy_to_host(stream, batch.host + result.offset,
+                                                             batch.frames + result.offset, result.length);
         if (status != Status::ok) return status;
         count_to_host(result.length);
     }

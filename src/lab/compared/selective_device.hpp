@@ -28,9 +28,9 @@ private:
         const chain::Program* program = nullptr;  ///< of the engine, which keeps it as long as the batch
         Address frames = 0, results = 0;
         uint32_t count = 0;
-        uint8_t* host = nullptr;        ///< where what lies at `frames` comes to; null: it has not been left out
-        bool told = false;              ///< its end has been announced
-        EventId frames_here = 0;        ///< tells that the frames are; 0: they have not been asked for
+        uint8_t* host = nullptr;  ///< where what lies at `frames` comes to; null: it has not been left out
+        bool told = false;        ///< its end has been announced
+        EventId frames_here = 0;  ///< tells that the frames are; 0: they have not been asked for
     };
     Batch& batch_of(StreamId stream);
     Status fetch(StreamId stream, Batch& batch);

@@ -48,7 +48,8 @@ device::Status UnsharedDevice::cross(StreamId stream, Batch& batch, const device
     };
     const auto written = std::find_if(batch.written.begin(), batch.written.end(), has_them);
     if (written == batch.written.end()) return Status::failed;
-    const auto* const descriptors = reinterpret_cast<const device::FrameDescriptor*>(written->from + (at - written->to));
+    const auto* const descriptors = reinterpret_cast<const device::FrameDescriptor*>(written->from +
+                                                                                     (at - written->to));
     size_t from = SIZE_MAX, to = 0;
     for (uint32_t i = 0; i < view.count; ++i) {
         const device::FrameDescriptor& frame = descriptors[i];

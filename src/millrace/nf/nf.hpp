@@ -240,8 +240,8 @@ struct Declaration {
     /// Nodes with equal options are one, and its tables exist once: it keeps no state, and does not look at its name or
     /// chain.
     bool shareable = false;
-    /// A node is told of another one with equal options (Environment::twin), whose tables it may have, where its state is
-    /// its own.
+    /// A node is told of another one with equal options (Environment::twin), whose tables it may have, where its state
+    /// is its own.
     bool shares_tables = false;
 };
 

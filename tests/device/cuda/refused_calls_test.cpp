@@ -73,9 +73,9 @@ TEST_P(RefusedCalls, LoseNoPacketOfOneWorker) {
     EXPECT_GT(refused, 0u) << "nobody calls it";
 }
 
-/// Several workers share the device: a batch of the others waits for the sequence of one that never came to the GPU, or did
-/// so by half. A gateway that looks for replays has its sequence in three kernels: one may have been launched when the next
-/// is refused.
+/// Several workers share the device: a batch of the others waits for the sequence of one that never came to the GPU, or
+/// did so by half. A gateway that looks for replays has its sequence in three kernels: one may have been launched when
+/// the next is refused.
 TEST_P(RefusedCalls, KeepNoOtherWorkerWaiting) {
     unsigned runs = 0;
     refuse_at_any_time([&](const std::string& what) {

@@ -25,9 +25,9 @@ struct OffloadOptions {
     std::shared_ptr<const TransferFigures> figures;  ///< what the automatic ways are chosen by; null:
                                                      ///< built_in_figures()
     unsigned workers = 1;                            ///< that share the device, this one among them
-    TimelineTrack* track = nullptr;  ///< what happens when is told there; null: nowhere
-    EventLine* events = nullptr;     ///< the worker's; null: events are told at once
-    std::shared_ptr<device::OrderGate> gate;  ///< of all devices that run these chains; null: there is one
+    TimelineTrack* track = nullptr;                  ///< what happens when is told there; null: nowhere
+    EventLine* events = nullptr;                     ///< the worker's; null: events are told at once
+    std::shared_ptr<device::OrderGate> gate;         ///< of all devices that run these chains; null: there is one
     size_t full_burst = SIZE_MAX;          ///< so many packets submitted at once say that more are there to be received
     std::shared_ptr<Placement> placement;  ///< of chains that the CPU shares with the device; null: all packets go
                                            ///< there
