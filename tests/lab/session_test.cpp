@@ -120,6 +120,25 @@ TEST_F(Sessions, MeasureEqualChainsThatShareAPort) {
     }
 }
 
+TEST_F(Sessions, RaiseTheAlertsOfTheRulesThatTheyAreGiven) {
+    SessionOptions options = this->options();
+    const std::string file = files_.write("own.rules",
+                                          "alert tcp any any -> any 80:90 (msg:\"every\"; dsize:>0; sid:1;)\n"
+                                          "drop udp any any -> any any (msg:\"none\"; sid:2;)\n");
+    options.workload.nids_rules = {file};
+    Session session(options);
+    EXPECT_EQ(session.inputs().at("nids"), "rules of " + file);
+    for (const std::string& device : test::test_devices()) {
+        MILLRACE_NEEDS_DEVICE(device);
+        SCOPED_TRACE(device);
+        const Result result = session.measure(point("nids", device));
+        EXPECT_EQ(result.mistake(), "");
+        EXPECT_GE(result.ending.events, result.counts.received_packets) << "one for each packet";
+        EXPECT_EQ(result.json().at("events"), result.ending.events);
+        EXPECT_EQ(result.ending.drops.count("nids.block"), 0u);
+    }
+}
+
 TEST_F(Sessions, TellWhatEachNfTakesOfTheKernels) {
     Session session(options());
     for (const std::string& device : test::offload_devices()) {

@@ -86,6 +86,12 @@ void BenchArguments::add_to(CLI::App& command) {
                      "About 10,000 rules for the firewall in place of about 1,000");
     command.add_option("--patterns", session.workload.patterns, "Patterns of the NIDS, at most; 0: all of about 3,000")
         ->capture_default_str();
+    command
+        .add_option("--rules", session.workload.nids_rules,
+                    "Rules of Snort or Suricata for the NIDS, in place of bare patterns; may be given again")
+        ->delimiter(',')
+        ->check(CLI::ExistingFile)
+        ->type_name("FILE,…");
     command.add_option("--payload", session.workload.payload, "What frames carry")
         ->check(CLI::IsMember({"http", "capture", "random"}))
         ->capture_default_str();
@@ -157,6 +163,8 @@ lab::Point BenchArguments::point(const std::string& chain, const std::string& de
 void BenchArguments::note_files(FileLedger& ledger) const {
     if (!session.config.empty()) ledger.note(FileLedger::Use::read, session.config, {"--config", 0, 0});
     if (!replay.empty()) ledger.note(FileLedger::Use::read, replay, {"--replay", 0, 0});
+    for (const std::string& file : session.workload.nids_rules)
+        ledger.note(FileLedger::Use::read, file, {"--rules", 0, 0});
     note_outputs(ledger, {{"--json", json_file}, {"--timeline", timeline_file}});
 }
 
@@ -166,6 +174,7 @@ lab::SessionOptions BenchArguments::session_options(const std::string& scratch) 
     lab::SessionOptions options = session;
     options.note_files = [*this](FileLedger& ledger) { note_files(ledger); };
     options.workload.scratch = scratch;
+    for (std::string& file : options.workload.nids_rules) file = std::filesystem::absolute(file);
     options.checked = !unchecked;
     options.keep_kernels = offload.keep_kernels;
     options.progress = show_progress;
@@ -184,6 +193,9 @@ void BenchOutput::add(const lab::Result& result, std::string note) {
         exhausted != result.ending.drops.end())
         note += fmt::format("{}{} packets found their tunnel's sequence numbers used up, see --tunnels",
                             note.empty() ? "" : "; ", exhausted->second);
+    if (result.ending.events > 0)
+        note += fmt::format("{}{} alerts{}", note.empty() ? "" : "; ", result.ending.events,
+                            result.ending.events_lost > 0 ? fmt::format(", {} lost", result.ending.events_lost) : "");
     if (!std::exchange(headed_, true))
         std::cout << "device  workers  chain                          frames      Mpkt/s    Gb/s  of bus  cycles/pkt   "
                      " batch   p50      p99      checked\n";

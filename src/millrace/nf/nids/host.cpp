@@ -112,7 +112,7 @@ public:
 
     std::string summary() const override {
         std::ostringstream out;
-        out << set_->rules.rules.size() << " rules (" << set_->rules.without_pattern << " without a pattern), "
+        out << set_->rules.rules.size() << " rules (" << set_->rules.without_pattern.rules() << " without a pattern), "
             << (set_->image.array_bytes() + 1023) / 1024 << " KiB; " << set_->rules.patterns->summary();
         if (set_->rules.unsupported.empty()) return out.str();
         out << "\n" << set_->rules.unsupported.size() << " rules not supported:";

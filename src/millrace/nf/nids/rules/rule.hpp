@@ -109,7 +109,7 @@ enum class Action { alert, log, pass, drop, reject, silent_drop };
 
 struct Rule {
     Action action = Action::alert;
-    uint16_t header = 0;  ///< CompiledRule's protocol and flow bits
+    uint16_t header = 0;  ///< RuleHeader's flags
     Application application = Application::none;
     std::string application_name;  ///< such as "http", empty for plain protocols
     PortRanges application_ports;
