@@ -75,9 +75,12 @@ private:
         header.src_ports = port_set(rule.src_ports);
         header.dst_ports = port_set(rule.dst_ports);
         header.application_ports = rule.application == Application::ports ? port_set(rule.application_ports) : 0;
-        const HeaderKey key{header.flags,     static_cast<uint32_t>(header.application),
-                            header.src,       header.dst,
-                            header.src_ports, header.dst_ports,
+        const HeaderKey key{header.flags,
+                            static_cast<uint32_t>(header.application),
+                            header.src,
+                            header.dst,
+                            header.src_ports,
+                            header.dst_ports,
                             header.application_ports};
         const auto [at, added] = header_ids_.emplace(key, static_cast<uint32_t>(out_.headers.size()));
         if (added) out_.headers.push_back(header);
@@ -156,9 +159,8 @@ private:
         for (std::vector<uint32_t>& rules : rules_of_pattern_) {
             leave_out_what_others_decide(rules);
             // A header is looked at once for all that have it.
-            std::stable_sort(rules.begin(), rules.end(), [&](uint32_t a, uint32_t b) {
-                return out_.compiled[a].header < out_.compiled[b].header;
-            });
+            std::stable_sort(rules.begin(), rules.end(),
+                             [&](uint32_t a, uint32_t b) { return out_.compiled[a].header < out_.compiled[b].header; });
             const auto first = static_cast<uint32_t>(out_.pattern_rules.size());
             if (rules.size() == 1) {
                 out_.by_pattern.push_back({named(rules.front()), 1});

@@ -95,8 +95,8 @@ void HeaderIndex::place_by_ports(const Rule& rule, uint32_t group) {
 
 void HeaderIndex::build() {
     for (size_t i = 0; i < members_.size(); ++i) {
-        groups_.push_back({headers_[i], static_cast<uint32_t>(grouped_rules_.size()),
-                           static_cast<uint32_t>(members_[i].size())});
+        groups_.push_back(
+            {headers_[i], static_cast<uint32_t>(grouped_rules_.size()), static_cast<uint32_t>(members_[i].size())});
         grouped_rules_.insert(grouped_rules_.end(), members_[i].begin(), members_[i].end());
     }
     for (RangeIndexBuilder* index : {&by_source_, &by_destination_, &by_source_port_, &by_destination_port_})
