@@ -13,7 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "lab/whole_frames.hpp"
+#include "lab/compared/comparison.hpp"
+#include "lab/compared/whole_frames.hpp"
 #include "millrace/base/eal.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
@@ -219,18 +220,18 @@ struct Gateways {
         exec::OffloadOptions options;
         options.depth = choice & 2 ? 1 : 3;
         options.batch_bytes = size_t{256} << 10;
-        options.mode = choice & 8   ? (choice & 4 ? device::Mode::no_sharing : device::Mode::pipelined)
+        options.mode = choice & 8   ? device::Mode::pipelined
                        : choice & 4 ? device::Mode::persistent
                                     : device::Mode::fused;
+        const lab::Comparison compared{.no_sharing = (choice & 12) == 12, .selective = (choice & 192) == 192};
         options.transfer_in = exec::kTransfersIn[1 + (choice >> 4 & 3)];
-        options.transfer_out = !(choice & 64) ? exec::TransferOut::region
-                               : choice & 128 ? exec::TransferOut::selective
-                                              : exec::TransferOut::zero_copy;
+        options.transfer_out = choice & 64 ? exec::TransferOut::zero_copy : exec::TransferOut::region;
         options.pinned = device->pin(pool().memory(), pool().memory_bytes());
         // A machine that is busy with other things is no lost device.
         options.patience = std::chrono::hours(1);
-        return *(own = std::make_unique<exec::OffloadEngine>(device, whole(choice) ? whole_record : device_record, 64,
-                                                             options));
+        return *(own = std::make_unique<exec::OffloadEngine>(compared.put_before(device),
+                                                             whole(choice) ? whole_record : device_record, 64,
+                                                             compared.apply(options, device->model())));
     }
 };
 

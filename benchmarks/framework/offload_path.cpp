@@ -74,7 +74,6 @@ public:
     Status copy_rows_to_host(device::StreamId, void*, size_t, Address, size_t, size_t, size_t) override {
         return Status::ok;
     }
-    Status scatter_to_host(device::StreamId, std::span<const device::CopyPiece>) override { return Status::ok; }
     Status launch(device::StreamId stream, const device::LoadedProgram&, size_t,
                   const device::BatchView& batch) override {
         batches_[stream].view = batch;

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "lab/whole_frames.hpp"
+#include "lab/compared/whole_frames.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/worker.hpp"
 
@@ -27,7 +27,8 @@ exec::RuntimeOptions runtime_options(const RunOptions& options) {
     set_threading(result, options.threading);
     result.burst = options.burst;
     result.cpu = options.cpu;
-    result.offload = options.offload;
+    result.offload = options.compared.apply(options.offload,
+                                            options.devices.empty() ? "" : options.devices.front()->model());
     result.devices = options.devices;
     result.timeline_file = options.timeline_file;
     return result;
@@ -60,7 +61,8 @@ Counts operator-(Counts later, const Counts& earlier) {
 }
 
 Run::Run(const chain::Configuration& configuration, const std::string& ports, const RunOptions& options)
-    : runtime_(configured(configuration, ports, options.whole_frames), runtime_options(options)) {
+    : runtime_(configured(configuration, ports, options.whole_frames), runtime_options(options)),
+      devices_(options.devices) {
     for (const auto& port : runtime_.ports()) {
         if (auto* source = dynamic_cast<io::SourcePort*>(port.get())) sources_.push_back(source);
         if (auto* sink = dynamic_cast<io::SinkPort*>(port.get())) sinks_.push_back(sink);
@@ -135,6 +137,11 @@ Counts Run::counts() const {
                 own.cycles += node->cycles.get();
             }
         }
+    }
+    for (const auto& device : devices_) {
+        const MoreBytes more = more_bytes(*device);
+        counts.bytes_to_device += static_cast<uint64_t>(more.to_device);
+        counts.bytes_to_host += static_cast<uint64_t>(more.to_host);
     }
     return counts;
 }

@@ -11,7 +11,8 @@
 
 #include "millrace/base/histogram.hpp"
 #include "millrace/exec/report/counters.hpp"
-#include "lab/master_worker.hpp"
+#include "lab/compared/comparison.hpp"
+#include "lab/compared/master_worker.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/io/sink_port.hpp"
 #include "millrace/io/source/source_port.hpp"
@@ -56,6 +57,7 @@ struct RunOptions {
     uint16_t burst = 256;
     exec::CpuOptions cpu;
     exec::OffloadOptions offload;
+    Comparison compared;                                   ///< `devices` work so
     bool whole_frames = false;                             ///< move every byte both ways, whatever the field plans say
     std::vector<std::shared_ptr<device::Device>> devices;  ///< none: the cpu, or those of the configuration
     uint32_t buffers = 65536;                              ///< of each worker
@@ -103,6 +105,7 @@ private:
     exec::Runtime runtime_;
     std::vector<io::SourcePort*> sources_;
     std::vector<io::SinkPort*> sinks_;
+    std::vector<std::shared_ptr<device::Device>> devices_;
     double begin_ = 0;
 };
 

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "millrace/base/eal.hpp"
-#include "lab/bus.hpp"
-#include "lab/whole_frames.hpp"
+#include "lab/transfer/bus.hpp"
+#include "lab/compared/whole_frames.hpp"
 #include "millrace/chain/classified.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/device/open.hpp"
@@ -109,11 +109,12 @@ nlohmann::json Result::json() const {
         json["cpu-halves"] = point.run.cpu.use_cpu_halves;
         return json;
     }
-    json.update({{"mode", name_of(offload.mode)},
+    json.update({{"mode", point.run.compared.mode(offload)},
                  {"transfer-in", name_of(offload.transfer_in)},
-                 {"transfer-out", name_of(offload.transfer_out)},
+                 {"transfer-out", point.run.compared.transfer_out(offload)},
                  {"whole-frames", point.run.whole_frames},
                  {"call-thread", offload.calls_by_thread},
+                 {"graphs", point.run.compared.graphs},
                  {"batches-in-flight", offload.depth},
                  {"batch-packets", counts.batches > 0 ? packets / static_cast<double>(counts.batches) : 0},
                  {"bytes-to-device-per-packet", counts.per_packet(counts.bytes_to_device)},
@@ -152,11 +153,15 @@ Session::~Session() {
     kernel_runs_.clear();
 }
 
-std::vector<std::shared_ptr<device::Device>> Session::devices(const std::string& name) {
+std::vector<std::shared_ptr<device::Device>> Session::devices(const std::string& name, const Comparison& compared) {
     std::vector<std::shared_ptr<device::Device>> devices;
     for (const DeviceName& one : parse_device_names(name).devices) {
-        auto& device = devices_[text_of({.devices = {one}})];
-        if (device == nullptr) device = device::open_device(one, {options_.keep_kernels});
+        // One that works otherwise stands before the same one.
+        const Comparison opened{.graphs = compared.graphs};
+        auto& device = devices_[{text_of({.devices = {one}}), compared}];
+        if (device == nullptr && compared != opened)
+            device = compared.put_before(this->devices(text_of({.devices = {one}}), opened).front());
+        if (device == nullptr) device = opened.open(one, options_.keep_kernels);
         devices.push_back(device);
     }
     return devices;
@@ -241,9 +246,11 @@ Session::Loaded& Session::loaded(const Point& point) {
     loaded.programs.clear();
     const chain::Configuration& planned = loaded.configuration;
     const auto programs = chain::programs_of(point.run.whole_frames ? with_whole_frames(planned) : planned);
-    for (const auto& device : devices(point.device))
+    for (const auto& device : devices(point.device, point.run.compared)) {
+        const exec::OffloadOptions offload = point.run.compared.apply(point.run.offload, device->model());
         for (const auto& program : programs)
-            loaded.programs.push_back(device->load(program, exec::steps_of(*program, point.run.offload)));
+            loaded.programs.push_back(device->load(program, exec::steps_of(*program, offload)));
+    }
     return loaded;
 }
 
@@ -279,7 +286,7 @@ std::unique_ptr<Run> Session::open(const Point& point) {
     traffic.layout = options_.layout;
     traffic.restore = restore_for(point, own.configuration);
     RunOptions run = point.run;
-    run.devices = devices(point.device);
+    run.devices = devices(point.device, point.run.compared);
     const std::string sink = fmt::format("{{keep: {}, sample: true, latency: {}}}", options_.checked ? kSamples : 0,
                                          point.timed);
     return std::make_unique<Run>(own.configuration,
@@ -319,8 +326,9 @@ KernelTimes Session::time_kernels(const Point& point, uint32_t batch) {
     const auto programs = chain::programs_of(configured(point).configuration);
     options_.progress(
         fmt::format("kernels of {} on {}, {} packets of {}", point.chain, point.device, batch, point.traffic.text()));
-    return run->measure(programs.front(), frames_of(workload_, point.traffic),
-                        {.mode = point.run.offload.mode, .batch = batch});
+    return run->measure(
+        programs.front(), frames_of(workload_, point.traffic),
+        {.mode = point.run.compared.apply(point.run.offload, own.front()->model()).mode, .batch = batch});
 }
 
 void Session::watch(const Run& run, double seconds, const std::string& what) const {

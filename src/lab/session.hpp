@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lab/kernel_run.hpp"
@@ -85,7 +86,7 @@ public:
     /// The kernels alone of the point's first program and device, which must not be the cpu, on the point's frames.
     KernelTimes time_kernels(const Point& point, uint32_t batch);
     /// The devices of that name (parse_device_names), each opened once; none for the cpu.
-    std::vector<std::shared_ptr<device::Device>> devices(const std::string& name);
+    std::vector<std::shared_ptr<device::Device>> devices(const std::string& name, const Comparison& compared = {});
     /// The most packets a second that the devices' buses could carry at once of so many bytes each; 0 for the cpu.
     double bus_limit(const std::string& device, double bytes_in, double bytes_out);
     nlohmann::json inputs() const;
@@ -108,7 +109,7 @@ private:
 
     SessionOptions options_;
     Workload workload_;
-    std::map<std::string, std::shared_ptr<device::Device>> devices_;
+    std::map<std::pair<std::string, Comparison>, std::shared_ptr<device::Device>> devices_;
     std::map<std::string, std::unique_ptr<Loaded>> loaded_;          // by chain and device
     std::map<std::string, std::unique_ptr<Reference>> references_;   // by chain and halves
     std::map<std::string, std::unique_ptr<KernelRun>> kernel_runs_;  // by device

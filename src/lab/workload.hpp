@@ -11,14 +11,14 @@
 namespace millrace::lab {
 
 struct WorkloadOptions {
-    std::string data = {};         ///< a folder as docs/data.md describes; what it lacks is made up. Empty: all is
-    std::string examples = {};     ///< the folder of the examples, for their smaller rule set and routes in place of
-                                   ///< `data`'s; or empty
-    std::string scratch = {};      ///< a folder for the files that are made
-    bool many_rules = false;       ///< about 10,000 rules for the firewall in place of about 1,000
-    size_t patterns = 0;           ///< of the NIDS, at most; 0: all of about 3,000
+    std::string data = {};      ///< a folder as docs/data.md describes; what it lacks is made up. Empty: all is
+    std::string examples = {};  ///< the folder of the examples, for their smaller rule set and routes in place of
+                                ///< `data`'s; or empty
+    std::string scratch = {};   ///< a folder for the files that are made
+    bool many_rules = false;    ///< about 10,000 rules for the firewall in place of about 1,000
+    size_t patterns = 0;        ///< of the NIDS, at most; 0: all of about 3,000
     std::vector<std::string> nids_rules = {};  ///< files of Snort and Suricata rules for the NIDS in place of patterns
-    std::string payload = "http";  ///< http, capture or random
+    std::string payload = "http";              ///< http, capture or random
     uint32_t flows = 65536;
     uint32_t tunnels = 1;  ///< of the IPsec gateway, by destination: a power of two, up to kMaxTunnels
 };
@@ -34,10 +34,10 @@ struct Hop {
 /// The built-in chains' tables as plain facts, so that others can build the same from them.
 struct Workload {
     std::string scratch;
-    std::string rules_file;             ///< of the firewall, whose default is to permit
-    bool classbench = false;            ///< the file's format, and all rules permit; else text
-    std::vector<std::string> patterns;  ///< of the NIDS, one a rule: raw bytes, found in either case
-    std::vector<bool> pattern_drops;    ///< whether it drops packets that hold no other; else it lets them pass
+    std::string rules_file;               ///< of the firewall, whose default is to permit
+    bool classbench = false;              ///< the file's format, and all rules permit; else text
+    std::vector<std::string> patterns;    ///< of the NIDS, one a rule: raw bytes, found in either case
+    std::vector<bool> pattern_drops;      ///< whether it drops packets that hold no other; else it lets them pass
     std::vector<std::string> nids_rules;  ///< the files of its rules: those of the patterns, or the user's
     std::string route_file;  ///< prefixes, each with the name of a hop, or without: hops are then chosen by hash
     std::vector<Hop> hops;

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lab/master_worker.hpp"
+#include "lab/compared/master_worker.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "support/packet_builder.hpp"
 

@@ -1,6 +1,7 @@
 // Sound configurations: what is read from them, and what their functions share.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 
@@ -71,6 +72,30 @@ TEST(Functions, WithEqualOptionsAreOneUnlessTheyKeepState) {
     }
     EXPECT_EQ(firewalls.size(), 2u);
     EXPECT_EQ(gateways.size(), 1000u);
+}
+
+TEST(Functions, WithEqualOptionsShareTablesWhereTheyKeepState) {
+    std::string text = "version: 1\nports: {in: {null: {}}, out: {null: {}}}\nchains:\n", lines = "classify:\n";
+    for (int i = 0; i < 1000; ++i) {
+        const std::string n = std::to_string(i);
+        text += "  c" + n +
+                ":\n    output: out\n    nfs:\n      - nids: {rule: 'alert tcp any any -> any any (msg:\"x\"; " +
+                "content:\"" + (i % 2 == 0 ? "even" : "odd") + "\"; sid:1;)', eve: /dev/null}\n";
+        lines += "  - {match: {dst-port: " + n + "}, chain: c" + n + "}\n";
+    }
+    const Configuration c = parse_configuration(text + lines, "shared.yaml", {});
+    std::set<const nf::NetworkFunction*> functions;
+    std::set<const void*> arrays;
+    for (const auto& program : c.chains) {
+        functions.insert(program->nodes[0].nf.get());
+        for (const nf::Image::Array& array : program->nodes[0].nf->image().arrays())
+            if (array.bytes > 0) arrays.insert(array.data);
+    }
+    EXPECT_EQ(functions.size(), 1000u) << "each counts and thresholds by itself";
+    const std::vector<nf::Image::Array>& own = c.chains[0]->nodes[0].nf->image().arrays();
+    EXPECT_EQ(arrays.size(), 2 * static_cast<size_t>(std::count_if(own.begin(), own.end(),
+                                                                   [](const auto& array) { return array.bytes > 0; })))
+        << "of the two sets of rules";
 }
 
 }  // namespace

@@ -80,7 +80,6 @@ std::string text_of(const std::vector<Step>& steps) {
         if (step.end) text += ">";
         if (step.hold_last) text += "h";
         if (step.keys_of_next) text += "k";
-        if (step.crosses) text += "x";
         if (step.snapshot) text += "$";
     }
     return text;
@@ -117,8 +116,7 @@ TEST(Steps, TakeTheSnapshotWhenAllStateIsComplete) {
 
 TEST(Steps, AreOneForEachNfWhenPipelined) {
     EXPECT_EQ(steps_of({Wish::nothing, Wish::nothing, Wish::nothing}, Mode::pipelined), "n0-1< n1-2 n2-3>");
-    EXPECT_EQ(steps_of({Wish::nothing, Wish::nothing}, Mode::no_sharing), "n0-1< n1-2>x");
-    EXPECT_EQ(steps_of({Wish::nothing, Wish::order}, Mode::no_sharing), "n0-1< n1-1kx t1$ n1-2>");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::order}, Mode::pipelined), "n0-1<k t1$ n1-2>");
 }
 
 TEST(Steps, FetchAndPackWhereThatIsAskedFor) {

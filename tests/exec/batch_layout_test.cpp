@@ -3,8 +3,8 @@
 
 #include <random>
 
-#include "millrace/exec/offload/frame_layout.hpp"
-#include "millrace/exec/offload/piece_layout.hpp"
+#include "millrace/exec/offload/memory/frame_layout.hpp"
+#include "millrace/exec/offload/memory/piece_layout.hpp"
 
 namespace millrace::test {
 namespace {

@@ -1,7 +1,7 @@
 // When a batch is due, by a clock that stands where the test wants it. exec/batcher_test.cpp has an engine go by it.
 #include <gtest/gtest.h>
 
-#include "millrace/exec/offload/batch_policy.hpp"
+#include "millrace/exec/offload/batch/batch_policy.hpp"
 
 namespace millrace::test {
 namespace {
@@ -84,19 +84,19 @@ TEST(BatchPolicyTest, ABusyDeviceGetsABatchOncePacketsAreOld) {
 }
 
 TEST(BatchPolicyTest, FewPacketsGoAtEvenDistances) {
-    const auto due = [](size_t packets, uint64_t since_start, uint64_t away) {
+    const auto due = [](size_t packets, uint64_t since_start, uint64_t round_trip) {
         Load load = busy(1);
         load.packets = packets;
         load.since_start = since_start;
-        load.round_trip = away;
+        load.round_trip = round_trip;
         return kPolicy.is_due(load);
     };
-    constexpr uint64_t kAway = 40'000;
-    EXPECT_FALSE(due(1, kAway / 4 - 1, kAway));
-    EXPECT_TRUE(due(1, kAway / 4, kAway));
-    EXPECT_TRUE(due(BatchPolicy::kFew, kAway / 4, kAway));
-    EXPECT_FALSE(due(BatchPolicy::kFew + 1, kAway / 4, kAway)) << "these are not few";
-    EXPECT_FALSE(due(1, UINT64_MAX, 0)) << "nobody knows how long a batch is away";
+    constexpr uint64_t kRoundTrip = 40'000;
+    EXPECT_FALSE(due(1, kRoundTrip / 4 - 1, kRoundTrip));
+    EXPECT_TRUE(due(1, kRoundTrip / 4, kRoundTrip));
+    EXPECT_TRUE(due(BatchPolicy::kFew, kRoundTrip / 4, kRoundTrip));
+    EXPECT_FALSE(due(BatchPolicy::kFew + 1, kRoundTrip / 4, kRoundTrip)) << "these are not few";
+    EXPECT_FALSE(due(1, UINT64_MAX, 0)) << "nobody knows how long a round trip takes";
 }
 
 TEST(BatchPolicyTest, ABatchWaitsBehindTheWorkersOwnUntilItIsFull) {

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "millrace/device/sim/sim_device.hpp"
-#include "millrace/exec/offload/batch_pool.hpp"
+#include "millrace/exec/offload/batch/batch_pool.hpp"
 #include "support/engine_runner.hpp"
 
 namespace millrace::exec {

@@ -141,7 +141,7 @@ TEST_F(Batcher, TellsWhatBatchesGoThrough) {
     EXPECT_GE(of(exec::BatchStage::round_trip), kNap);
     for (const exec::BatchStage stage : {exec::BatchStage::layout, exec::BatchStage::calls, exec::BatchStage::results})
         EXPECT_GT(of(stage), 0u);
-    // The second waited while the first was away.
+    // The second waited during the round trip of the first.
     uint64_t sum = 0;
     for (const Counter& stage : counters_->stages) sum += exec::to_nanoseconds(stage.get());
     EXPECT_LE(sum, 2 * all);
@@ -203,7 +203,7 @@ TEST_F(Batcher, GathersWhatComesWhileTheDeviceIsBusyIntoOneBatch) {
     EXPECT_EQ(batches(), 0u);
     while (engine_->in_flight() > 0) engine_->poll();
     EXPECT_EQ(collector_.outcomes.size(), 201u);
-    EXPECT_EQ(batches(), 2u) << "the first packet, and all that came while it was away";
+    EXPECT_EQ(batches(), 2u) << "the first packet, and all that came during its round trip";
 }
 
 TEST_F(Batcher, SpreadsFewPacketsOverBatchesAtEvenDistances) {
@@ -212,7 +212,7 @@ TEST_F(Batcher, SpreadsFewPacketsOverBatchesAtEvenDistances) {
     submit(1);
     engine_->poll();
     while (engine_->in_flight() > 0) engine_->poll();
-    // It is known now how long a batch is away, which is next to nothing: others go while the first is on its way.
+    // It is known now how long a round trip takes, which is next to nothing: others go while the first is on its way.
     submit(1);
     engine_->poll();
     for (int i = 0; i < 3; ++i) {

@@ -1,6 +1,6 @@
 // Packets with mbufs of their own on their way through a device: what is known of them without a look at the mbufs, and
 // what they leave in.
-#include "millrace/exec/offload/carriers.hpp"
+#include "millrace/exec/offload/finish/carriers.hpp"
 
 #include <gtest/gtest.h>
 #include <rte_cycles.h>
@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <set>
 
-#include "lab/whole_frames.hpp"
+#include "lab/compared/whole_frames.hpp"
 #include "millrace/device/sim/sim_device.hpp"
-#include "millrace/exec/offload/chain_queue.hpp"
+#include "millrace/exec/offload/chains/chain_queue.hpp"
 #include "support/engine_runner.hpp"
 
 namespace millrace::test {

@@ -57,7 +57,7 @@ BatchShape random_shape(std::mt19937& random) {
     return shape;
 }
 
-TEST(CostModel, PacksFramesSideBySideWithoutTheCpu) {
+TEST(CostModel, PacksContiguousFramesWithoutTheCpu) {
     const TransferFigures& figures = exec::built_in_figures();
     BatchShape shape = frames(8192, 64, true);
     const Estimate packed = estimate(figures, shape, TransferIn::packed);
@@ -121,7 +121,7 @@ TEST(CostModel, TakesTheCheapestOfThePossibleWays) {
         const TransferOut back = choose_out(figures, shape);
         ASSERT_NE(back, TransferOut::automatic);
         const double cost_back = estimate(figures, shape, back).cost_ns(shape.workers);
-        for (const TransferOut way : {TransferOut::region, TransferOut::selective, TransferOut::zero_copy})
+        for (const TransferOut way : {TransferOut::region, TransferOut::zero_copy})
             if (const Estimate other = estimate(figures, shape, way); other.obstacle == nullptr) {
                 EXPECT_LE(cost_back, other.cost_ns(shape.workers)) << name_of(way);
             }
@@ -185,7 +185,6 @@ TEST(CostModel, TakesAnotherWayWhereTheOneThatIsAskedForCannotBeTaken) {
         EXPECT_EQ(way_in(figures, shape, way), way);
     EXPECT_EQ(way_in(figures, shape, TransferIn::zero_copy), TransferIn::gather) << "whole frames are changed";
     EXPECT_EQ(way_out(figures, shape, TransferOut::zero_copy), TransferOut::region);
-    EXPECT_EQ(way_out(figures, shape, TransferOut::selective), TransferOut::selective);
     shape.row_bytes = 0;
     EXPECT_EQ(way_in(figures, shape, TransferIn::rows), TransferIn::gather);
     shape.reachable = false;
@@ -195,7 +194,6 @@ TEST(CostModel, TakesAnotherWayWhereTheOneThatIsAskedForCannotBeTaken) {
     shape.whole_back = false;
     EXPECT_EQ(way_in(figures, shape, TransferIn::zero_copy), TransferIn::zero_copy);
     EXPECT_EQ(way_out(figures, shape, TransferOut::zero_copy), TransferOut::zero_copy);
-    EXPECT_EQ(way_out(figures, shape, TransferOut::selective), TransferOut::region);
     // Where none is changed they are read from the receive buffers.
     shape.changes = false;
     shape.bytes_back = 0;

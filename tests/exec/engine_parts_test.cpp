@@ -2,12 +2,11 @@
 #include <gtest/gtest.h>
 #include <rte_cycles.h>
 
-#include "lab/whole_frames.hpp"
 #include "millrace/device/sim/sim_device.hpp"
-#include "millrace/exec/offload/arrivals.hpp"
-#include "millrace/exec/offload/chain_loader.hpp"
-#include "millrace/exec/offload/completion.hpp"
-#include "millrace/exec/offload/fail_over.hpp"
+#include "millrace/exec/offload/finish/arrivals.hpp"
+#include "millrace/exec/offload/chains/chain_loader.hpp"
+#include "millrace/exec/offload/finish/completion.hpp"
+#include "millrace/exec/offload/finish/fail_over.hpp"
 #include "support/engine_runner.hpp"
 
 namespace millrace::exec {
@@ -37,11 +36,9 @@ const std::vector<Fault> kSilent{{Fault::Kind::slow, 0, UINT64_MAX}};
 
 /// All parts, put together as an engine does.
 struct Parts {
-    explicit Parts(std::vector<Fault> faults = {}, OffloadOptions with = small(), bool whole_frames = false)
+    explicit Parts(std::vector<Fault> faults = {}, OffloadOptions with = small(), const std::string& nfs = "[mirror]")
         : device(std::make_shared<SimDevice>(with_faults(std::move(faults)))), options(std::move(with)),
-          configuration(whole_frames ? lab::with_whole_frames(test::make_configuration("[mirror]", "sim"))
-                                     : test::make_configuration("[mirror]", "sim")),
-          program(configuration.chains[0]), counters(*program) {
+          configuration(test::make_configuration(nfs, "sim")), program(configuration.chains[0]), counters(*program) {
         test::frame_pool();
         loader.load(program, counters, queue);
     }
@@ -59,7 +56,7 @@ struct Parts {
     /// Asks for the oldest batch until it is known what became of it.
     Status wait() {
         Status status = Status::pending;
-        while (status == Status::pending) status = arrivals.look(*batches.in_flight().front());
+        while (status == Status::pending) status = arrivals.poll(*batches.in_flight().front());
         return status;
     }
 
@@ -170,19 +167,21 @@ TEST(Arrivals, WaitForABatchAndRememberHowLongItTook) {
     EXPECT_EQ(parts.batches.idle(), 2u);
 }
 
-TEST(Arrivals, AskForTheFramesOfThoseThatGoOnOnceTheResultsAreHere) {
-    OffloadOptions options = small();
-    options.transfer_out = TransferOut::selective;
-    Parts parts({}, options, true);
-    parts.receive(4);
+TEST(Arrivals, AskForManyEventsOnceTheResultsAreHere) {
+    const std::string rule = "'alert udp any any -> any any (msg:\"x\"; sid:";
+    Parts parts({}, small(),
+                "[nids: {eve: \"" + testing::TempDir() + "arrivals.json\", rule: [" + rule + "1;)', " + rule +
+                    "2;)', " + rule + "3;)']}]");
+    parts.receive(32);
     ASSERT_EQ(parts.launcher.launch(parts.queue), Status::ok);
     const Batch& batch = *parts.batches.in_flight().front();
     std::vector<Batch::State> seen{batch.state()};
     for (Status status = Status::pending; status == Status::pending;) {
-        status = parts.arrivals.look(*parts.batches.in_flight().front());
+        status = parts.arrivals.poll(*parts.batches.in_flight().front());
         if (seen.back() != batch.state()) seen.push_back(batch.state());
     }
     EXPECT_EQ(seen, (std::vector{Batch::State::submitted, Batch::State::rest, Batch::State::back}));
+    EXPECT_GT(batch.results().stored_events(), kEagerEvents);
 }
 
 TEST(Arrivals, GiveUpADeviceThatDoesNotAnswer) {
@@ -191,7 +190,7 @@ TEST(Arrivals, GiveUpADeviceThatDoesNotAnswer) {
     Parts parts(kSilent, options);
     parts.receive(1);
     ASSERT_EQ(parts.launcher.launch(parts.queue), Status::ok);
-    EXPECT_EQ(parts.arrivals.look(*parts.batches.in_flight().front()), Status::pending);
+    EXPECT_EQ(parts.arrivals.poll(*parts.batches.in_flight().front()), Status::pending);
     EXPECT_EQ(parts.wait(), Status::lost);
 }
 

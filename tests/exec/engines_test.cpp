@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "lab/whole_frames.hpp"
+#include "lab/compared/whole_frames.hpp"
 #include "millrace/base/file.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "support/devices.hpp"
@@ -82,7 +82,6 @@ TEST_P(DevicesInEveryMode, GiveTheSameAnswerWithEveryTransfer) {
     const auto compare = [&] {
         const std::string what = std::string(exec::name_of(options.transfer_in)) + ", " +
                                  exec::name_of(options.transfer_out) + (whole_frames ? ", whole frames" : "") +
-                                 (options.graphs ? ", graphs" : "") +
                                  (options.call_thread != nullptr ? ", a thread for calls" : "");
         chain::Configuration configuration = make_test_chain(name());
         if (whole_frames) configuration = lab::with_whole_frames(std::move(configuration));
@@ -100,13 +99,11 @@ TEST_P(DevicesInEveryMode, GiveTheSameAnswerWithEveryTransfer) {
     whole_frames = false;
     options = {};
     options.mode = mode();
-    options.graphs = true;
-    for (const exec::TransferIn in : {exec::TransferIn::gather, exec::TransferIn::rows})
-        for (const bool thread : {false, true}) {
-            options.transfer_in = in;
-            options.call_thread = thread ? std::make_shared<exec::CallThread>() : nullptr;
-            compare();
-        }
+    options.call_thread = std::make_shared<exec::CallThread>();
+    for (const exec::TransferIn in : {exec::TransferIn::gather, exec::TransferIn::rows}) {
+        options.transfer_in = in;
+        compare();
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DevicesInEveryMode, testing::ValuesIn(devices_in_every_mode()), device_in_mode_name);
@@ -188,25 +185,6 @@ TEST_P(Devices, MoveOnlyHeadsForAChainThatReadsOnlyHeads) {
     const EngineRun whole = run_on_device(device(), lab::with_whole_frames(make_configuration("[mirror]", GetParam())),
                                           frames, 100);
     EXPECT_GT(whole.counters->bytes_to_device.get(), frames.size() * 1400);
-}
-
-TEST_P(Devices, MoveTheFramesForEachNfWhereNoneShare) {
-    const std::vector<Frame> frames(
-        100, build_packet(
-                 "{ipv4: {src: 10.0.0.1, dst: 10.0.0.2}, udp: {src: 1, dst: 2}, payload: {repeat: x, count: 1400}}"));
-    const std::string nfs = "[mirror, {name: again, mirror: {}}, {name: last, mirror: {}}]";
-    exec::OffloadOptions options;
-    uint64_t once = 0;
-    for (const device::Mode mode : {device::Mode::pipelined, device::Mode::no_sharing}) {
-        options.mode = mode;
-        const EngineRun run = run_on_device(device(), lab::with_whole_frames(make_configuration(nfs, GetParam())),
-                                            frames, 100, options);
-        expect_conserved(run, frames.size());
-        expect_equal(run_on_cpu(make_configuration(nfs, "cpu"), frames, 100), run, device::name_of(mode));
-        const uint64_t bytes = run.counters->bytes_to_device.get();
-        if (mode == device::Mode::pipelined) once = bytes;
-        else EXPECT_GE(bytes, once + 2 * frames.size() * 1442) << "three NFs, so two more ways in";
-    }
 }
 
 TEST_P(Devices, LetTheHostDecideWhenHeadersLieBehindTheHead) {

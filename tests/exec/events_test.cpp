@@ -186,7 +186,7 @@ TEST_P(EventsInEveryMode, AreOfPacketsAsTheNfSawThemWhateverOthersMakeOfThem) {
     }
 }
 
-TEST_P(EventsInEveryMode, AreAllToldOfFramesSideBySide) {
+TEST_P(EventsInEveryMode, AreAllToldOfContiguousFrames) {
     std::vector<uint32_t> counts(500);
     for (size_t i = 0; i < counts.size(); ++i) counts[i] = kCounts[i % std::size(kCounts)];
     for (const char* const behind : {"", ", mirror"}) {

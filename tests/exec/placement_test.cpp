@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "exec/alternating.hpp"
-#include "lab/master_worker.hpp"
+#include "lab/compared/master_worker.hpp"
 #include "millrace/base/eal.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/report/report.hpp"

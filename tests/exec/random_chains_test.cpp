@@ -5,7 +5,7 @@
 
 #include <deque>
 
-#include "lab/whole_frames.hpp"
+#include "lab/compared/whole_frames.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "support/engine_runner.hpp"
 

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "exec/alternating.hpp"
-#include "lab/master_worker.hpp"
+#include "lab/compared/master_worker.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
@@ -217,7 +217,7 @@ TEST(ReceiveBlockFaults, LoseNothingWhenTheDeviceFails) {
     EXPECT_GT(retried, runs / 2);
 }
 
-TEST(ReceiveBlockFaults, FramesWithoutRoomSideBySideTakeAnotherWay) {
+TEST(ReceiveBlockFaults, ContiguousFramesWithoutRoomTakeAnotherWay) {
     // Of long frames only heads are wanted: they would take more room contiguous than the packet buffer has.
     const std::vector<Frame> frames(
         300,
@@ -278,7 +278,7 @@ struct Setting {
 
 void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
 
-class SideBySideSource : public testing::TestWithParam<Setting> {
+class ContiguousSource : public testing::TestWithParam<Setting> {
 protected:
     /// The frames that leave by a file, in order.
     static std::vector<Frame> left(const std::string& file) {
@@ -347,7 +347,7 @@ chains:
     }
 };
 
-TEST_P(SideBySideSource, FeedsEveryKindOfEngineAndPort) {
+TEST_P(ContiguousSource, FeedsEveryKindOfEngineAndPort) {
     const Setting& setting = GetParam();
     exec::Report expected, report;
     const std::vector<Frame> frames = run("buffers", {"", "cpu", setting.workers}, expected);
@@ -368,7 +368,7 @@ TEST_P(SideBySideSource, FeedsEveryKindOfEngineAndPort) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Settings, SideBySideSource,
+INSTANTIATE_TEST_SUITE_P(Settings, ContiguousSource,
                          testing::Values(Setting{"sim", "sim"}, Setting{"sim with two workers", "sim", 2},
                                          Setting{"cpu", "cpu"}, Setting{"sim and cpu", "sim+cpu"},
                                          Setting{"two devices", "sim:0+sim:1", 2},

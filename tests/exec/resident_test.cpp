@@ -96,7 +96,7 @@ protected:
 
 /// As when a device that it waits for has died: the watchdog gives the kernel up, which then ends and keeps nobody
 /// waiting.
-TEST_P(Residents, EndWhenTheirTurnNeverComes) {
+TEST_P(Residents, EndWhenTheirSequenceNeverComes) {
     const auto device = open_device(GetParam());
     const auto gate = std::make_shared<device::OrderGate>();
     gate->resident_sequences = 1;  // that nobody has

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "exec/alternating.hpp"
-#include "lab/whole_frames.hpp"
+#include "lab/compared/whole_frames.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"

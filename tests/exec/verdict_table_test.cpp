@@ -1,5 +1,5 @@
 // Verdicts of frames: told apart by what makes a difference, found again, and forgotten.
-#include "millrace/exec/offload/verdict_table.hpp"
+#include "millrace/exec/offload/finish/verdict_table.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "exec/alternating.hpp"
-#include "lab/master_worker.hpp"
+#include "lab/compared/master_worker.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/io/metadata.hpp"
@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(WithCallThread, Workers,
                          test_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Workers);
 
-/// A batch of another worker that was put on the device before, and never comes to its turn.
+/// A batch of another worker that was put on the device before, and never comes to its sequence.
 class OrderOfWorkers : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(All, OrderOfWorkers, testing::ValuesIn(offload_devices()), device_test_name);
 TEST_P(OrderOfWorkers, KeepsNoBatchWaitingForThoseOfOthers) {

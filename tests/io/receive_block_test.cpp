@@ -157,7 +157,7 @@ std::map<uint64_t, std::vector<uint8_t>> given_out(const std::string& options, b
     return frames;
 }
 
-TEST(SideBySide, SourceGivesTheSameFramesAsInBuffers) {
+TEST(ContiguousFrames, SourceGivesTheSameFramesAsInBuffers) {
     for (const std::string options : {"count: 12345, size: imix, flows: 100", "count: 3000, size: 64",
                                       "count: 2000, size: [60, 113, 9000], flows: 3", "count: 1"})
         for (const uint16_t queues : {1, 3}) {
@@ -167,7 +167,7 @@ TEST(SideBySide, SourceGivesTheSameFramesAsInBuffers) {
         }
 }
 
-TEST(SideBySide, SinkCountsHowOldEachFrameIs) {
+TEST(ContiguousFrames, SinkCountsHowOldEachFrameIs) {
     constexpr uint32_t kFrames = 10000;
     const uint64_t second = 1'000'000'000, step = 1'000'000;
     const std::vector<uint16_t> lengths(kFrames, 64);
@@ -199,7 +199,7 @@ TEST(SideBySide, SinkCountsHowOldEachFrameIs) {
         }
 }
 
-TEST(SideBySide, SourceWaitsForFramesToComeBack) {
+TEST(ContiguousFrames, SourceWaitsForFramesToComeBack) {
     const auto made = ports("in: { source: { layout: contiguous, size: 64, flows: 16 }, buffers: 64 }\n");
     uint32_t out = 0;
     while (const uint32_t n = made[0]->receive_block(0, 1000).count) out += n;
@@ -210,7 +210,7 @@ TEST(SideBySide, SourceWaitsForFramesToComeBack) {
     EXPECT_FALSE(made[0]->exhausted());
 }
 
-TEST(SideBySide, SourceNoticesWhenSomebodyWritesIntoItsFrames) {
+TEST(ContiguousFrames, SourceNoticesWhenSomebodyWritesIntoItsFrames) {
     const auto made = ports("in: { source: { layout: contiguous, size: 64, flows: 16 }, buffers: 64 }\n");
     const std::span<uint8_t> frames = made[0]->memory().back();  // behind the pool's
     std::fill(frames.begin(), frames.end(), uint8_t{0x5a});
@@ -219,7 +219,7 @@ TEST(SideBySide, SourceNoticesWhenSomebodyWritesIntoItsFrames) {
     EXPECT_NE(made[0]->trouble().find("written into received frame"), std::string::npos) << made[0]->trouble();
 }
 
-TEST(SideBySide, NothingIsToBeRestored) {
+TEST(ContiguousFrames, NothingIsToBeRestored) {
     EXPECT_NE(mistake("in: { source: { layout: contiguous, restore: all } }\n").find("leave it out"),
               std::string::npos);
     EXPECT_NE(mistake("in: { source: { layout: apart } }\n").find("contiguous"), std::string::npos);

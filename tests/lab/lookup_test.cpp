@@ -2,8 +2,8 @@
 // under changes.
 #include <gtest/gtest.h>
 
-#include "lab/acl_peer.hpp"
-#include "lab/lookup_changes.hpp"
+#include "lab/lookup/acl_peer.hpp"
+#include "lab/lookup/lookup_changes.hpp"
 #include "support/data.hpp"
 #include "support/devices.hpp"
 

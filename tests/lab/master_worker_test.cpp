@@ -1,5 +1,5 @@
 // An engine on a thread of its own: order, draining, and an engine that dies.
-#include "lab/master_worker.hpp"
+#include "lab/compared/master_worker.hpp"
 
 #include <gtest/gtest.h>
 

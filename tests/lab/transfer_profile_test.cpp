@@ -1,5 +1,5 @@
 // Profiles of transfers: the fit by known answers, and every figure measured.
-#include "lab/transfer_profile.hpp"
+#include "lab/transfer/transfer_profile.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What a field plan saves is measured against chains that have none.
-#include "lab/whole_frames.hpp"
+#include "lab/compared/whole_frames.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,12 +5,19 @@
 #include <algorithm>
 #include <set>
 
+#include "lab/compared/forwarding_device.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 
 namespace millrace::test {
 namespace {
 
 uint64_t most_retried(Work work, uint64_t packets) { return work == Work::but_long_headers ? packets / 4 + 1 : 0; }
+
+/// The simulated device that does the work; null: it is another kind.
+const device::sim::SimDevice* simulated(const device::Device& device) {
+    if (const auto* before = dynamic_cast<const lab::ForwardingDevice*>(&device)) return simulated(before->behind());
+    return dynamic_cast<const device::sim::SimDevice*>(&device);
+}
 
 }  // namespace
 
@@ -43,7 +50,7 @@ void expect_work(Work work, const exec::Report& report) {
 PacketsSeen::PacketsSeen(const std::vector<std::shared_ptr<device::Device>>& devices) {
     for (const auto& device : std::set(devices.begin(), devices.end())) {
         devices_.push_back(device);
-        simulated_ &= dynamic_cast<device::sim::SimDevice*>(device.get()) != nullptr;
+        simulated_ &= simulated(*device) != nullptr;
     }
     before_ = count();
 }
@@ -51,7 +58,7 @@ PacketsSeen::PacketsSeen(const std::vector<std::shared_ptr<device::Device>>& dev
 uint64_t PacketsSeen::count() const {
     uint64_t packets = 0;
     if (!simulated_) return packets;
-    for (const auto& device : devices_) packets += static_cast<const device::sim::SimDevice&>(*device).packets();
+    for (const auto& device : devices_) packets += simulated(*device)->packets();
     return packets;
 }
 

@@ -261,10 +261,13 @@ private:
                 for (const Node& old : before->nodes)
                     if (old.name == node.name && old.type->name == node.type->name) hand_on(old, node, environment);
         }
-        if (!node.type->shareable) return node.type->create(options, environment);
-        auto& shared = shared_[{node.type, options.written()}];
-        if (shared == nullptr) shared = node.type->create(options, environment);
-        return shared;
+        if (!node.type->shareable && !node.type->shares_tables) return node.type->create(options, environment);
+        auto& first = equals_[{node.type, options.written()}];
+        if (first != nullptr && node.type->shareable) return first;
+        environment.twin = first.get();
+        std::shared_ptr<nf::NetworkFunction> made = node.type->create(options, environment);
+        if (first == nullptr) first = made;
+        return made;
     }
 
     /// A function that was built anew may keep its state in another form.
@@ -366,8 +369,8 @@ private:
     Configuration result_;
     std::vector<std::string> chain_names_;
     std::map<uint16_t, std::string> input_of_;
-    /// Functions that nodes share, by kind and options.
-    std::map<std::pair<const nf::Type*, std::string>, std::shared_ptr<nf::NetworkFunction>> shared_;
+    /// The first function of a kind with these options, where others may share something with it.
+    std::map<std::pair<const nf::Type*, std::string>, std::shared_ptr<nf::NetworkFunction>> equals_;
     TargetPlaces target_places_;
     std::vector<Diagnostic> mistakes_;
 };

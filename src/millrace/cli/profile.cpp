@@ -7,7 +7,7 @@
 
 #include "millrace/base/eal.hpp"
 #include "millrace/base/output_file.hpp"
-#include "lab/transfer_profile.hpp"
+#include "lab/transfer/transfer_profile.hpp"
 #include "millrace/cli/bench/bench_arguments.hpp"
 #include "millrace/cli/output_files.hpp"
 #include "millrace/device/open.hpp"

@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "lab/nf/checked_run.hpp"
-#include "lab/whole_frames.hpp"
+#include "lab/compared/whole_frames.hpp"
 #include "millrace/base/file_ledger.hpp"
 #include "millrace/base/output_file.hpp"
 #include "millrace/cli/commands.hpp"

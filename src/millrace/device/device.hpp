@@ -160,11 +160,6 @@ public:
     virtual std::shared_ptr<LoadedTask> load(const Task& task, const nf::Image& image) = 0;
 
     // --- while packets flow; any thread, one at a time per stream ---
-    /// What is put on the stream from now on need not begin before `submit`: a device may be told of all of it at once.
-    /// What host memory it is to read must stay as it is until then, too, and whoever waits for its events must do so
-    /// after `submit`.
-    virtual void hold(StreamId) {}
-    virtual Status submit(StreamId) { return Status::ok; }
     virtual Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) = 0;
     virtual Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) = 0;
     /// `rows` rows of `width` bytes; pitches are the distances between rows, in bytes.
@@ -172,8 +167,6 @@ public:
                                        size_t from_pitch, size_t width, size_t rows) = 0;
     virtual Status copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch,
                                      size_t width, size_t rows) = 0;
-    /// Many small copies; `pieces` must stay until they are done.
-    virtual Status scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) = 0;
     /// Runs step `step` of the program. The pointers in `batch` are device addresses, but for the sources.
     virtual Status launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) = 0;
     /// Runs a task; the pointers in `batch` are device addresses.
@@ -191,16 +184,19 @@ public:
     /// once of each event, in order within the stream, after a later one has come.
     virtual uint64_t time_ns(EventId event) = 0;
 
+protected:
+    /// With the gate of another device, which does this one's work.
+    explicit Device(std::shared_ptr<OrderGate> gate) : order_gate_(std::move(gate)) {}
+
 private:
     const std::shared_ptr<OrderGate> order_gate_;
 };
 
-/// The steps that run a program: as few as its ordered NFs allow (`fused`), or one for each NF (`pipelined`), which
-/// moreover has the frames go to the host and come back in between, as where NFs share no memory (`no_sharing`: what
-/// G-NET and Gaviss compare with); or those of `fused`, run by a kernel that stays on the device (`persistent`).
-enum class Mode { fused, pipelined, no_sharing, persistent };
-inline constexpr Mode kModes[] = {Mode::fused, Mode::pipelined, Mode::no_sharing, Mode::persistent};
-inline constexpr const char* kModeNames[] = {"fused", "pipelined", "no-sharing", "persistent"};
+/// The steps that run a program: as few as its ordered NFs allow (`fused`), or one for each NF (`pipelined`), or those
+/// of `fused`, run by a kernel that stays on the device (`persistent`).
+enum class Mode { fused, pipelined, persistent };
+inline constexpr Mode kModes[] = {Mode::fused, Mode::pipelined, Mode::persistent};
+inline constexpr const char* kModeNames[] = {"fused", "pipelined", "persistent"};
 inline const char* name_of(Mode mode) { return kModeNames[static_cast<int>(mode)]; }
 struct StepOptions {
     Mode mode = Mode::fused;

@@ -1,7 +1,6 @@
 #include "millrace/device/device.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace millrace::device {
 
@@ -11,10 +10,8 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     const size_t before = steps.size();
     const auto count = static_cast<uint16_t>(program.stage_count());
     uint16_t first = 0;
-    bool crosses = false;
     const auto add_nodes = [&](uint16_t last) {
-        steps.push_back(
-            {.kind = Step::Kind::nodes, .first = first, .last = last, .crosses = std::exchange(crosses, false)});
+        steps.push_back({.kind = Step::Kind::nodes, .first = first, .last = last});
         first = last;
     };
     const auto run_up_to = [&](uint16_t last) {
@@ -23,12 +20,11 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
     for (uint16_t i = 0; i < count; ++i) {
         const chain::Node& node = program.nodes[program.stage(i).first];
         const nf::Type& type = *node.type;
-        if (options.mode == Mode::pipelined || options.mode == Mode::no_sharing) run_up_to(i);
-        crosses = options.mode == Mode::no_sharing && i > 0;
+        if (options.mode == Mode::pipelined) run_up_to(i);
         if (!type.ordered()) continue;
         // All that comes before must be decided before packets can be numbered. The first step also
         // parses, so it is there even if it has no nodes.
-        if (steps.size() == before || first < i || crosses || steps.back().kind != Step::Kind::nodes) add_nodes(i);
+        if (steps.size() == before || first < i || steps.back().kind != Step::Kind::nodes) add_nodes(i);
         steps.back().keys_of_next = true;
         steps.push_back({Step::Kind::tickets, i, i});
         if (type.commit != nullptr && node.nf->commits()) {

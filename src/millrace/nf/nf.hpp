@@ -89,6 +89,9 @@ struct Environment {
     std::vector<std::string> ports;  ///< names by port number, for NFs that choose a port
     /// The same node of the generation before, or null: take its state over from here.
     class NetworkFunction* previous = nullptr;
+    /// Another node of this generation with the same options, or null: tables of its may serve this one, too. Told to
+    /// kinds that say `shares_tables`.
+    const class NetworkFunction* twin = nullptr;
     /// Told of what works but deserves a look, such as a rule that is not supported: while the NF is made, and while it
     /// works.
     Reporter warn = {};
@@ -185,7 +188,7 @@ struct Type {
     unsigned lanes = 1;         ///< preferred lanes per packet
     bool emits_events = false;  ///< then it changes neither packets nor state: it may be asked twice of a packet
     bool has_cpu_half = false;
-    bool shareable = false;  ///< see Declaration
+    bool shareable = false, shares_tables = false;  ///< see Declaration
 
     ProcessFunction process[3] = {};  ///< by kLaneCounts
     OrderKeyFunction order_key = nullptr;
@@ -237,6 +240,9 @@ struct Declaration {
     /// Nodes with equal options are one, and its tables exist once: it keeps no state, and does not look at its name or
     /// chain.
     bool shareable = false;
+    /// A node is told of another one with equal options (Environment::twin), whose tables it may have, where its state
+    /// is its own.
+    bool shares_tables = false;
 };
 
 namespace detail {
@@ -292,6 +298,7 @@ struct Register {
         type.emits_events = declaration.emits_events;
         type.has_cpu_half = declaration.has_cpu_half;
         type.shareable = declaration.shareable;
+        type.shares_tables = declaration.shares_tables;
         type.reads = type.cpu_reads = Device::reads;
         type.writes = type.cpu_writes = Device::writes;
         if constexpr (detail::HasCpuFields<Device>) {

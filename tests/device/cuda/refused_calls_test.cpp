@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include "lab/compared/graph_device.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
@@ -56,24 +57,25 @@ TEST_P(RefusedCalls, LoseNoPacketOfOneWorker) {
     const test::EngineRun expected = test::run_on_cpu(test::make_test_chain("cpu"), frames, 100);
     // By plain calls, by graphs, by a kernel for each NF, and by a kernel that stays.
     std::vector<exec::OffloadOptions> ways(4);
-    ways[1].graphs = true;
+    const auto graphs = [&](const exec::OffloadOptions& way) { return &way == &ways[1]; };
     ways[2].mode = Mode::pipelined;
     ways[3].mode = Mode::persistent;
     ways[3].patience = std::chrono::seconds(20);
     unsigned refused = 0;
     for (const exec::OffloadOptions& options : ways)
         refused += refuse_at_any_time([&](const std::string& what) {
-            const test::EngineRun run = test::run_on_device(
-                std::make_shared<CudaDevice>(), test::make_test_chain("cuda"), frames, 100, options, test::Work::fault);
+            const auto device = graphs(options) ? lab::open_graph_device(0, "") : std::make_shared<CudaDevice>();
+            const test::EngineRun run = test::run_on_device(device, test::make_test_chain("cuda"), frames, 100, options,
+                                                            test::Work::fault);
             test::expect_conserved(run, frames.size());
             test::expect_equal(expected, run, what + ", way " + std::to_string(&options - ways.data()));
         });
     EXPECT_GT(refused, 0u) << "nobody calls it";
 }
 
-/// Several workers share the device: a batch of the others waits for the turn of one that never came to the GPU, or did
-/// so by half. A gateway that looks for replays has its turn in three kernels: one may have been launched when the next
-/// is refused.
+/// Several workers share the device: a batch of the others waits for the sequence of one that never came to the GPU, or
+/// did so by half. A gateway that looks for replays has its sequence in three kernels: one may have been launched when
+/// the next is refused.
 TEST_P(RefusedCalls, KeepNoOtherWorkerWaiting) {
     unsigned runs = 0;
     refuse_at_any_time([&](const std::string& what) {
@@ -115,10 +117,8 @@ TEST(RefusedWords, LeaveBatchesToEvents) {
     const test::EngineRun expected = test::run_on_cpu(test::make_test_chain("cpu"), frames, 100);
     for (const bool graphs : {false, true}) {
         emulator.inject("cuStreamWriteValue32_v2", 0, kNotSupported);
-        exec::OffloadOptions options;
-        options.graphs = graphs;
-        const test::EngineRun run = test::run_on_device(std::make_shared<CudaDevice>(), test::make_test_chain("cuda"),
-                                                        frames, 100, options);
+        const auto device = graphs ? lab::open_graph_device(0, "") : std::make_shared<CudaDevice>();
+        const test::EngineRun run = test::run_on_device(device, test::make_test_chain("cuda"), frames, 100);
         EXPECT_EQ(emulator.forgive(), 0u) << "nobody wanted a word";
         test::expect_conserved(run, frames.size());
         test::expect_equal(expected, run, graphs ? "graphs" : "calls");

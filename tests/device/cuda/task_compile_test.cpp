@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "lab/lookup_set.hpp"
+#include "lab/lookup/lookup_set.hpp"
 #include "millrace/device/cuda/compiler.hpp"
 #include "millrace/device/cuda/task_source.hpp"
 #include "support/data.hpp"

@@ -13,7 +13,7 @@
 
 #include "exec/contract/played_gpu.hpp"
 #include "exec/contract/watch.hpp"
-#include "lab/master_worker.hpp"
+#include "lab/compared/master_worker.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
@@ -277,10 +277,7 @@ std::vector<Way> all_ways() {
         {.name = "SimCallThread", .device = "sim", .workers = 2, .call_thread = true},
         {.name = "SimPersistent", .device = "sim", .workers = 2, .mode = device::Mode::persistent},
         {.name = "SimPipelined", .device = "sim", .mode = device::Mode::pipelined},
-        {.name = "SimSelective",
-         .device = "sim",
-         .transfer_in = TransferIn::rows,
-         .transfer_out = TransferOut::selective},
+        {.name = "SimRows", .device = "sim", .transfer_in = TransferIn::rows},
         {.name = "SimMaster", .device = "sim", .workers = 2, .threading = lab::Threading::master_worker},
     };
 }

@@ -31,10 +31,6 @@ public:
         const Exempt inside;
         return SimDevice::copy_rows_to_device(stream, to, to_pitch, from, from_pitch, width, rows);
     }
-    Status scatter_to_host(device::StreamId stream, std::span<const device::CopyPiece> pieces) override {
-        const Exempt inside;
-        return SimDevice::scatter_to_host(stream, pieces);
-    }
     Status launch(device::StreamId stream, const device::LoadedProgram& program, size_t step,
                   const device::BatchView& batch) override {
         const Exempt inside;

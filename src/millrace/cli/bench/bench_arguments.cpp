@@ -153,6 +153,7 @@ lab::Point BenchArguments::point(const std::string& chain, const std::string& de
     point.run.burst = burst;
     point.run.cpu = offload.cpu_options();
     point.run.offload = offload.options();
+    point.run.compared = offload.compared();
     point.run.whole_frames = offload.whole_frames;
     point.run.threading = offload.threads();
     // In flight, and as many again on their way in and out; the cpu is best off with what fits its cache.

@@ -14,9 +14,9 @@
 #include <thread>
 
 #include "millrace/base/eal.hpp"
-#include "lab/acl_peer.hpp"
-#include "lab/bus.hpp"
-#include "lab/lookup_changes.hpp"
+#include "lab/lookup/acl_peer.hpp"
+#include "lab/transfer/bus.hpp"
+#include "lab/lookup/lookup_changes.hpp"
 #include "millrace/cli/bench/lookups.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
 #include "millrace/device/sim/sim_device.hpp"

@@ -14,6 +14,7 @@ struct Way {
     device::Mode mode = device::Mode::fused;
     exec::TransferIn in = exec::TransferIn::automatic;
     exec::TransferOut out = exec::TransferOut::automatic;
+    lab::Comparison compared = {};
     bool whole = false;
     lab::Threading threading = lab::Threading::full_path;
 };
@@ -21,7 +22,7 @@ struct Way {
 const std::vector<Way> kWays = {
     {.name = "fused"},
     {.name = "pipelined", .mode = device::Mode::pipelined},
-    {.name = "no sharing", .mode = device::Mode::no_sharing},
+    {.name = "no sharing", .compared = {.no_sharing = true}},
     {.name = "persistent", .mode = device::Mode::persistent},
     {.name = "fused, master-worker", .threading = lab::Threading::master_worker},
     {.name = "fused, packed", .in = exec::TransferIn::packed},
@@ -29,15 +30,15 @@ const std::vector<Way> kWays = {
     {.name = "fused, gather", .in = exec::TransferIn::gather},
     {.name = "fused, zero-copy", .in = exec::TransferIn::zero_copy},
     {.name = "fused, zero-copy back", .out = exec::TransferOut::zero_copy},
-    {.name = "fused, selective back", .out = exec::TransferOut::selective},
+    {.name = "fused, selective back", .compared = {.selective = true}},
     {.name = "fused, whole frames", .whole = true},
     {.name = "pipelined, whole frames", .mode = device::Mode::pipelined, .whole = true},
-    {.name = "no sharing, whole frames", .mode = device::Mode::no_sharing, .whole = true},
+    {.name = "no sharing, whole frames", .compared = {.no_sharing = true}, .whole = true},
 };
 
 /// Ways that differ from the first by their transfers alone.
 bool only_transfers(const Way& way) {
-    return way.mode == device::Mode::fused && way.threading == lab::Threading::full_path;
+    return way.mode == device::Mode::fused && !way.compared.no_sharing && way.threading == lab::Threading::full_path;
 }
 
 /// Throughput of each way, then latency of all at the same load, a share of what the slowest carries; or only the
@@ -59,6 +60,9 @@ int bench_modes(const BenchArguments& arguments, double share, bool transfers) {
                             point.run.offload.mode = way.mode;
                             point.run.offload.transfer_in = way.in;
                             point.run.offload.transfer_out = way.out;
+                            point.run.compared = {.no_sharing = way.compared.no_sharing,
+                                                  .selective = way.compared.selective,
+                                                  .graphs = point.run.compared.graphs};
                             point.run.whole_frames = way.whole;
                             point.run.threading = way.threading;
                             point.traffic.rate = rate;

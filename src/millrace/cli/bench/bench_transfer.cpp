@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "millrace/base/eal.hpp"
-#include "lab/bus.hpp"
+#include "lab/transfer/bus.hpp"
 #include "millrace/cli/bench/bench_arguments.hpp"
 #include "millrace/cli/output_files.hpp"
 #include "millrace/device/open.hpp"

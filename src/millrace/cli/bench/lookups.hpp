@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lab/acl_peer.hpp"
+#include "lab/lookup/acl_peer.hpp"
 #include "millrace/cli/bench/bench_arguments.hpp"
 #include "millrace/cli/bench/bench_lookups.hpp"
 

@@ -1,6 +1,6 @@
 #include "millrace/cli/bench/offload_arguments.hpp"
 
-#include <algorithm>
+#include <iterator>
 
 #include "millrace/device/cuda/driver.hpp"
 
@@ -12,20 +12,19 @@ void OffloadArguments::add_to(CLI::App& command) {
             CLI::IsMember(std::vector<std::string>(std::begin(lab::kThreadingNames), std::end(lab::kThreadingNames))))
         ->capture_default_str();
     command.add_option("--mode", mode, "How a device runs the chain")
-        ->check(CLI::IsMember(std::vector<std::string>(std::begin(device::kModeNames), std::end(device::kModeNames))))
+        ->check(CLI::IsMember(lab::compared_modes()))
         ->capture_default_str();
     command.add_option("--transfer-in", transfer_in, "How frames reach the device")
         ->check(CLI::IsMember(
             std::vector<std::string>(std::begin(exec::kTransferInNames), std::end(exec::kTransferInNames))))
         ->capture_default_str();
     command.add_option("--transfer-out", transfer_out, "How frames come back")
-        ->check(CLI::IsMember(
-            std::vector<std::string>(std::begin(exec::kTransferOutNames), std::end(exec::kTransferOutNames))))
+        ->check(CLI::IsMember(lab::compared_transfers_out()))
         ->capture_default_str();
     command.add_flag("--whole-frames", whole_frames, "Move whole frames both ways, whatever the field plan says");
     command.add_flag("--device-halves", device_halves,
                      "On the cpu device, run the device halves and not the CPU libraries");
-    command.add_flag("--graphs", offload.graphs,
+    command.add_flag("--graphs", graphs,
                      "Tell a GPU of each batch by one CUDA graph, and not by a call for each copy and kernel");
     command.add_flag("--call-thread", offload.calls_by_thread,
                      "One more thread for each device makes the calls of its driver for all workers");
@@ -38,15 +37,20 @@ void OffloadArguments::add_to(CLI::App& command) {
         ->capture_default_str();
 }
 
+lab::Comparison OffloadArguments::compared() const {
+    return {.no_sharing = mode == "no-sharing", .selective = transfer_out == "selective", .graphs = graphs};
+}
+
 exec::OffloadOptions OffloadArguments::options() const {
     exec::OffloadOptions options = offload;
-    options.mode = *std::find_if(std::begin(device::kModes), std::end(device::kModes),
-                                 [&](device::Mode one) { return mode == name_of(one); });
+    // What is compared is no way of the engine's: lab::Comparison asks for one.
+    for (const device::Mode one : device::kModes)
+        if (mode == name_of(one)) options.mode = one;
     if (options.mode == device::Mode::persistent) device::cuda::Driver::expect_residents();
-    options.transfer_in = *std::find_if(std::begin(exec::kTransfersIn), std::end(exec::kTransfersIn),
-                                        [&](exec::TransferIn one) { return transfer_in == name_of(one); });
-    options.transfer_out = *std::find_if(std::begin(exec::kTransfersOut), std::end(exec::kTransfersOut),
-                                         [&](exec::TransferOut one) { return transfer_out == name_of(one); });
+    for (const exec::TransferIn one : exec::kTransfersIn)
+        if (transfer_in == name_of(one)) options.transfer_in = one;
+    for (const exec::TransferOut one : exec::kTransfersOut)
+        if (transfer_out == name_of(one)) options.transfer_out = one;
     return options;
 }
 

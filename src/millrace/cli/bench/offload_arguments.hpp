@@ -5,19 +5,22 @@
 
 #include <string>
 
-#include "lab/master_worker.hpp"
+#include "lab/compared/comparison.hpp"
+#include "lab/compared/master_worker.hpp"
 
 namespace millrace::cli {
 
 struct OffloadArguments {
     std::string threading = "full-path", mode = "fused", transfer_in = "auto", transfer_out = "auto";
     exec::OffloadOptions offload;
+    bool graphs = false;
     bool whole_frames = false;  ///< lab::RunOptions::whole_frames
     bool device_halves = false;
     std::string keep_kernels;  ///< folder for what devices compile; empty: none
 
     void add_to(CLI::App& command);
     exec::OffloadOptions options() const;
+    lab::Comparison compared() const;
     lab::Threading threads() const {
         return threading == "full-path" ? lab::Threading::full_path : lab::Threading::master_worker;
     }

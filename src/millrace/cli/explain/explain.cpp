@@ -9,7 +9,7 @@
 #include "millrace/cli/explain/explain_transfers.hpp"
 #include "millrace/cli/table.hpp"
 #include "millrace/device/open.hpp"
-#include "millrace/exec/offload/piece_layout.hpp"
+#include "millrace/exec/offload/memory/piece_layout.hpp"
 #include "millrace/exec/transfer/transfer_figures.hpp"
 
 namespace millrace::cli {

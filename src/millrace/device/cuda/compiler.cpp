@@ -248,9 +248,10 @@ std::vector<std::string> Compiler::build(const std::vector<const ChainSource*>& 
                                          const std::string& architecture) {
     std::vector<std::future<std::string>> links;
     for (const ChainSource* const source : sources)
-        links.push_back(std::async(std::launch::async, [this, &architecture, units = compile_all(*source, architecture)] {
-            return link_to(Output::cubin, units, architecture);
-        }));
+        links.push_back(
+            std::async(std::launch::async, [this, &architecture, units = compile_all(*source, architecture)] {
+                return link_to(Output::cubin, units, architecture);
+            }));
     std::vector<std::string> cubins;
     for (auto& link : links) cubins.push_back(link.get());
     return cubins;

@@ -102,7 +102,7 @@ CudaDevice::CudaDevice(CudaOptions options)
     words_ = static_cast<uint32_t*>(words);
     std::fill_n(words_, (kMaxStreams + 1) * kWordLine, 0u);
     try {
-        sequencer_ = allocate(sizeof(Sequencer), "turns");
+        sequencer_ = allocate(sizeof(Sequencer), "sequences");
     } catch (...) {
         driver_.host_free(words_);
         driver_.context_release(device_);
@@ -116,7 +116,6 @@ CudaDevice::~CudaDevice() {
     // A kernel that does not end would keep all of this waiting for ever.
     if (const ResidentKernels::Pause pause(resident_); !pause) return;
     for (size_t i = 0; i < stream_count_; ++i) {
-        streams_[i]->calls.reset();
         for (const DriverEvent event : streams_[i]->events) driver_.event_destroy(event);
         if (streams_[i]->anchor != nullptr) driver_.event_destroy(streams_[i]->anchor);
         driver_.stream_destroy(streams_[i]->stream);

@@ -8,7 +8,6 @@
 #include <set>
 #include <vector>
 
-#include "millrace/device/cuda/batch_calls.hpp"
 #include "millrace/device/cuda/driver.hpp"
 #include "millrace/device/cuda/kernel_store.hpp"
 #include "millrace/device/cuda/resident.hpp"
@@ -45,15 +44,12 @@ public:
                                         std::vector<Step> steps) override;
     std::shared_ptr<Resident> start_resident(std::shared_ptr<LoadedProgram> program, unsigned depth) override;
     std::shared_ptr<LoadedTask> load(const Task& task, const nf::Image& image) override;
-    void hold(StreamId stream) override;
-    Status submit(StreamId stream) override;
     Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) override;
     Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) override;
     Status copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch,
                                size_t width, size_t rows) override;
     Status copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch, size_t width,
                              size_t rows) override;
-    Status scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) override;
     Status launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) override;
     Status launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) override;
     Status record(StreamId stream, EventId& event) override;
@@ -66,6 +62,25 @@ public:
     const std::string& architecture() const { return architecture_; }
     /// "00000000:17:00.0", as NVML has it; empty: unknown.
     std::string bus_id() const;
+
+protected:
+    /// The calls of the driver that put something on a stream: all that batches ask for goes by these.
+    virtual Result put_copy_in(StreamId stream, DevicePointer to, const void* from, size_t bytes);
+    virtual Result put_copy_out(StreamId stream, void* to, DevicePointer from, size_t bytes);
+    virtual Result put_rows(StreamId stream, const Copy2D& rows);
+    /// A kernel of a chain; its parameters are `view`, which is not there any more when this returns, and what lies at
+    /// `tables`, which is, as long as the kernel may run.
+    virtual Result put_kernel(StreamId stream, const KernelCall& kernel, BatchView& view, void* tables);
+    virtual Result put_record(StreamId stream, DriverEvent event);
+    /// The stream writes `value` to a word of the host's memory.
+    virtual Result put_word(StreamId stream, DevicePointer word, uint32_t value);
+    /// `foreign`: the event is another device's.
+    virtual Result put_wait(StreamId stream, DriverEvent event, bool foreign);
+    const Driver& driver() const { return driver_; }
+    Context context() const { return context_; }
+    Stream driver_stream(StreamId stream) const { return streams_[stream]->stream; }
+    /// The driver's calls of this thread go to this GPU.
+    void enter() const;
 
 private:
     friend class ResidentKernels;
@@ -93,10 +108,7 @@ private:
         void launching(const std::string& name) { launched[launches++ % kLaunches] = &name; }
         DriverEvent anchor = nullptr;  ///< of a timed stream: what times are told from, and when it came
         uint64_t anchor_ns = 0;
-        uint64_t asked_ns = 0;              ///< when an event was last found not to have come
-        std::unique_ptr<BatchCalls> calls;  ///< of a batch that is held back; null where a stream is timed, as its
-                                            ///< events come in between
-        bool held = false;
+        uint64_t asked_ns = 0;  ///< when an event was last found not to have come
     };
     struct SharedArray {
         Address address = 0;
@@ -113,7 +125,6 @@ private:
     static constexpr size_t kMaxStreams = 4096;
     static constexpr size_t kWordLine = 16;  ///< words of a cache line
 
-    void enter() const;
     Status check(Result result, const char* what, StreamId stream);
     Status copy_rows(StreamId stream, const Copy2D& rows, const char* what);
     DriverEvent driver_event(EventId event) const;

@@ -41,7 +41,6 @@ StreamId CudaDevice::create_stream(bool timed) {
     for (DriverEvent& event : state->events)
         if (result == kSuccess) result = driver_.event_create(&event, timed ? 0 : kEventDisableTiming);
     if (result == kSuccess && timed) result = make_anchor(*state);
-    if (!timed) state->calls = std::make_unique<BatchCalls>(driver_, context_);
     state->word = words_ + stream_count_ * kWordLine;
     if (result == kSuccess && writes_words_) {
         constexpr Result kNotSupported = 801;
@@ -65,39 +64,52 @@ Result CudaDevice::make_anchor(StreamState& state) const {
     return result;
 }
 
-void CudaDevice::hold(StreamId stream) { streams_[stream]->held = streams_[stream]->calls != nullptr; }
+Result CudaDevice::put_copy_in(StreamId stream, DevicePointer to, const void* from, size_t bytes) {
+    return driver_.copy_to_device_async(to, from, bytes, streams_[stream]->stream);
+}
 
-Status CudaDevice::submit(StreamId stream) {
-    StreamState& state = *streams_[stream];
-    if (!std::exchange(state.held, false) || state_ != Status::ok) return state_;
-    enter();
-    const char* what = "";
-    const Result result = state.calls->submit(state.stream, what);
-    return check(result, what, stream);
+Result CudaDevice::put_copy_out(StreamId stream, void* to, DevicePointer from, size_t bytes) {
+    return driver_.copy_to_host_async(to, from, bytes, streams_[stream]->stream);
+}
+
+Result CudaDevice::put_rows(StreamId stream, const Copy2D& rows) {
+    return driver_.copy_2d_async(&rows, streams_[stream]->stream);
+}
+
+Result CudaDevice::put_kernel(StreamId stream, const KernelCall& kernel, BatchView& view, void* tables) {
+    void* parameters[] = {&view, tables};
+    return driver_.launch(kernel.function, kernel.grid_x, 1, 1, kernel.block_x, 1, 1, kernel.shared_bytes,
+                          streams_[stream]->stream, parameters, nullptr);
+}
+
+Result CudaDevice::put_record(StreamId stream, DriverEvent event) {
+    return driver_.event_record(event, streams_[stream]->stream);
+}
+
+Result CudaDevice::put_word(StreamId stream, DevicePointer word, uint32_t value) {
+    return driver_.stream_write(streams_[stream]->stream, word, value, 0);
+}
+
+Result CudaDevice::put_wait(StreamId stream, DriverEvent event, bool) {
+    return driver_.stream_wait(streams_[stream]->stream, event, 0);
 }
 
 Status CudaDevice::copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) {
     if (state_ != Status::ok || bytes == 0) return state_;
     enter();
-    StreamState& state = *streams_[stream];
-    if (state.held) return state.calls->copy_to_device(to, from, bytes), Status::ok;
-    return check(driver_.copy_to_device_async(to, from, bytes, state.stream), "a copy to the GPU fails", stream);
+    return check(put_copy_in(stream, to, from, bytes), "a copy to the GPU fails", stream);
 }
 
 Status CudaDevice::copy_to_host(StreamId stream, void* to, Address from, size_t bytes) {
     if (state_ != Status::ok || bytes == 0) return state_;
     enter();
-    StreamState& state = *streams_[stream];
-    if (state.held) return state.calls->copy_to_host(to, from, bytes), Status::ok;
-    return check(driver_.copy_to_host_async(to, from, bytes, state.stream), "a copy from the GPU fails", stream);
+    return check(put_copy_out(stream, to, from, bytes), "a copy from the GPU fails", stream);
 }
 
 Status CudaDevice::copy_rows(StreamId stream, const Copy2D& rows, const char* what) {
     if (state_ != Status::ok || rows.width_bytes == 0 || rows.height == 0) return state_;
     enter();
-    StreamState& state = *streams_[stream];
-    if (state.held) return state.calls->copy_rows(rows), Status::ok;
-    return check(driver_.copy_2d_async(&rows, state.stream), what, stream);
+    return check(put_rows(stream, rows), what, stream);
 }
 
 Status CudaDevice::copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from,
@@ -120,13 +132,6 @@ Status CudaDevice::copy_rows_to_host(StreamId stream, void* to, size_t to_pitch,
     return copy_rows(stream, copy, "a copy of rows from the GPU fails");
 }
 
-Status CudaDevice::scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) {
-    Status status = state_;
-    for (const CopyPiece& piece : pieces)
-        if (status == Status::ok) status = copy_to_host(stream, piece.host, piece.device, piece.bytes);
-    return status;
-}
-
 Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) {
     if (state_ != Status::ok || batch.count == 0) return state_;
     enter();
@@ -139,20 +144,13 @@ Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t 
     unsigned blocks = launch.packets == 0 ? 1 : (batch.count + view.block_packets - 1) / view.block_packets;
     // Few read from the host at a time, see gather_frame.
     if (launch.most_blocks != 0) blocks = std::min(blocks, launch.most_blocks);
-    StreamState& state = *streams_[stream];
-    state.launching(*launch.name);
-    if (state.held) {
-        KernelCall kernel;
-        kernel.function = launch.function;
-        kernel.grid_x = blocks;
-        kernel.block_x = launch.threads;
-        kernel.shared_bytes = launch.block_bytes;
-        return state.calls->launch(kernel, view, loaded.tables()), Status::ok;
-    }
-    void* parameters[] = {&view, loaded.tables()};
-    return check(driver_.launch(launch.function, blocks, 1, 1, launch.threads, 1, 1, launch.block_bytes, state.stream,
-                                parameters, nullptr),
-                 "a kernel can't be launched", stream);
+    streams_[stream]->launching(*launch.name);
+    KernelCall kernel;
+    kernel.function = launch.function;
+    kernel.grid_x = blocks;
+    kernel.block_x = launch.threads;
+    kernel.shared_bytes = launch.block_bytes;
+    return check(put_kernel(stream, kernel, view, loaded.tables()), "a kernel can't be launched", stream);
 }
 
 Status CudaDevice::launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) {
@@ -182,8 +180,7 @@ Status CudaDevice::record(StreamId stream, EventId& event) {
     state.launches_before[place] = state.launches;
     state.by_word[place] = false;
     const DriverEvent own = state.events[place];
-    if (state.held) return state.calls->record(own), Status::ok;
-    return check(driver_.event_record(own, state.stream), "an event can't be recorded", stream);
+    return check(put_record(stream, own), "an event can't be recorded", stream);
 }
 
 /// The stream writes the event's number into the host's memory, where to look costs nothing and keeps the driver from
@@ -200,17 +197,14 @@ Status CudaDevice::announce(StreamId stream, EventId& event) {
     state.launches_before[place] = state.launches;
     state.by_word[place] = true;
     state.asked_ns = steady_ns();
-    if (state.held) return state.calls->write_word(word, value), Status::ok;
-    return check(driver_.stream_write(state.stream, word, value, 0), "the end of a batch can't be announced", stream);
+    return check(put_word(stream, word, value), "the end of a batch can't be announced", stream);
 }
 
 Status CudaDevice::wait(StreamId stream, Device& of, EventId event) {
     if (state_ != Status::ok) return state_;
     enter();
-    StreamState& state = *streams_[stream];
     const DriverEvent other = static_cast<CudaDevice&>(of).driver_event(event);
-    if (state.held) return state.calls->wait(other, &of != this), Status::ok;
-    return check(driver_.stream_wait(state.stream, other, 0), "a stream can't wait", stream);
+    return check(put_wait(stream, other, &of != this), "a stream can't wait", stream);
 }
 
 Status CudaDevice::query(EventId event) {

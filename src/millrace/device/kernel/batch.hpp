@@ -161,7 +161,6 @@ struct Step {
     bool begin = false;        ///< attach and parse the frames first; before that, scatter them if they are staged
     bool end = false;          ///< write the results at last
     bool hold_last = false;    ///< keep the decisions of stage `last - 1` for its commit
-    bool crosses = false;      ///< the frames go to the host and come back first
     bool take_states = false;  ///< the first step that changes state: begin with what another device has left
     bool snapshot = false;  ///< the last step that changes state: takes the snapshot of the states, and leaves them for
                             ///< others

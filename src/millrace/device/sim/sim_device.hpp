@@ -63,7 +63,6 @@ public:
                                size_t width, size_t rows) override;
     Status copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, Address from, size_t from_pitch, size_t width,
                              size_t rows) override;
-    Status scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) override;
     Status launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) override;
     Status launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) override;
     Status record(StreamId stream, EventId& event) override;
@@ -94,7 +93,7 @@ private:
         std::function<bool()> run;  ///< false: a bad address
         EventId event = 0;
         std::shared_ptr<std::atomic<bool>> awaited = nullptr;  ///< of `wait`
-        uint64_t after = 0;                                    ///< of `await_sequence`: the turn that must be through
+        uint64_t after = 0;                                    ///< of `await_sequence`: the sequence that must be done
     };
     struct SharedArray {
         Address address = 0;

@@ -51,14 +51,6 @@ Status SimDevice::copy_rows_to_host(StreamId stream, void* to, size_t to_pitch, 
                     return true;
                 }});
 }
-Status SimDevice::scatter_to_host(StreamId stream, std::span<const CopyPiece> pieces) {
-    return put(stream, {Operation::Kind::copy, [=, this] {
-                            return std::all_of(pieces.begin(), pieces.end(), [this](const CopyPiece& piece) {
-                                return copy(piece.host, piece.device, piece.bytes, false);
-                            });
-                        }});
-}
-
 Status SimDevice::launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) {
     const Step& kind = program.steps()[step];
     if (batch.sequence != 0 && kind.awaits_sequence) {
@@ -243,8 +235,12 @@ void SimDevice::advance() {
         --stalled_polls_;
         return;
     }
-    // A few operations of streams picked at random: what no event orders happens in any order.
-    const unsigned budget = options_.lag == 0 ? 1u << 30 : 1 + static_cast<unsigned>(random_() % (2 * options_.lag));
+    // A few operations of streams picked at random: what no event orders happens in any order. Of thousands, a share.
+    size_t waiting = 0;
+    for (const std::deque<Operation>& queue : streams_) waiting += queue.size();
+    const unsigned share = static_cast<unsigned>(waiting / 64);
+    const unsigned budget = options_.lag == 0 ? 1u << 30
+                                              : 1 + share + static_cast<unsigned>(random_() % (2 * options_.lag));
     unsigned idle = 0;
     for (unsigned done = 0;
          done < budget && idle < 4 * streams_.size() && state_ == Status::ok && stalled_polls_ == 0;) {

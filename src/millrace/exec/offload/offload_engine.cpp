@@ -157,7 +157,7 @@ bool OffloadEngine::run_here(ChainQueue& queue) {
 bool OffloadEngine::finish_front() {
     if (batches_.in_flight().empty() || failed_) return false;
     Batch& batch = *batches_.in_flight().front();
-    const Status status = arrivals_.look(batch);
+    const Status status = arrivals_.poll(batch);
     if (status == Status::pending) return false;
     if (status != Status::ok) {
         fail_over(status);

@@ -10,11 +10,11 @@
 #include <atomic>
 #include <memory>
 
-#include "millrace/exec/offload/arrivals.hpp"
-#include "millrace/exec/offload/batch_launcher.hpp"
-#include "millrace/exec/offload/chain_loader.hpp"
-#include "millrace/exec/offload/completion.hpp"
-#include "millrace/exec/offload/fail_over.hpp"
+#include "millrace/exec/offload/finish/arrivals.hpp"
+#include "millrace/exec/offload/batch/batch_launcher.hpp"
+#include "millrace/exec/offload/chains/chain_loader.hpp"
+#include "millrace/exec/offload/finish/completion.hpp"
+#include "millrace/exec/offload/finish/fail_over.hpp"
 
 namespace millrace::exec {
 

@@ -10,7 +10,7 @@
 #include "millrace/exec/cpu/event_line.hpp"
 #include "millrace/exec/engine.hpp"
 #include "millrace/exec/hybrid/placement.hpp"
-#include "millrace/exec/offload/call_thread.hpp"
+#include "millrace/exec/offload/submit/call_thread.hpp"
 #include "millrace/exec/report/timeline.hpp"
 #include "millrace/exec/transfer/cost_model.hpp"
 
@@ -25,10 +25,9 @@ struct OffloadOptions {
     std::shared_ptr<const TransferFigures> figures;  ///< what the automatic ways are chosen by; null:
                                                      ///< built_in_figures()
     unsigned workers = 1;                            ///< that share the device, this one among them
-    bool graphs = false;             ///< one graph tells the device of a batch, and not a call for each copy and kernel
-    TimelineTrack* track = nullptr;  ///< what happens when is told there; null: nowhere
-    EventLine* events = nullptr;     ///< the worker's; null: events are told at once
-    std::shared_ptr<device::OrderGate> gate;  ///< of all devices that run these chains; null: there is one
+    TimelineTrack* track = nullptr;                  ///< what happens when is told there; null: nowhere
+    EventLine* events = nullptr;                     ///< the worker's; null: events are told at once
+    std::shared_ptr<device::OrderGate> gate;         ///< of all devices that run these chains; null: there is one
     size_t full_burst = SIZE_MAX;          ///< so many packets submitted at once say that more are there to be received
     std::shared_ptr<Placement> placement;  ///< of chains that the CPU shares with the device; null: all packets go
                                            ///< there

@@ -124,12 +124,6 @@ Estimate estimate(const TransferFigures& figures, const BatchShape& shape, Trans
             result.bus_ns = copy_ns;
             result.cpu_ns += figures.call_ns;
             break;
-        case TransferOut::selective:
-            // How many packets will be dropped is not known before; none are.
-            if (!shape.whole_back) result.obstacle = "heads come back contiguous";
-            result.bus_ns = copy_ns + (packets + 1) * figures.copy_out.start_ns;
-            result.cpu_ns += (packets + 2) * figures.call_ns;
-            break;
         case TransferOut::zero_copy:
             if (shape.bytes_back == 0) result.obstacle = "nothing comes back";
             else if (shape.whole_back) result.obstacle = "kernels change whole frames in the device's memory";

@@ -29,12 +29,10 @@ inline const char* name_of(TransferIn way) { return kTransferInNames[static_cast
 enum class TransferOut : uint8_t {
     automatic,  ///< region or zero_copy, whichever the cost model finds cheaper
     region,     ///< the whole region of the packet buffer, dropped packets and all (Gaviss, section 4.2)
-    selective,  ///< a copy for each packet that is still there; region where only heads come back
     zero_copy,  ///< a kernel writes the heads straight into the host's memory; region where whole frames come back
 };
-inline constexpr TransferOut kTransfersOut[] = {TransferOut::automatic, TransferOut::region, TransferOut::selective,
-                                                TransferOut::zero_copy};
-inline constexpr const char* kTransferOutNames[] = {"auto", "region", "selective", "zero-copy"};
+inline constexpr TransferOut kTransfersOut[] = {TransferOut::automatic, TransferOut::region, TransferOut::zero_copy};
+inline constexpr const char* kTransferOutNames[] = {"auto", "region", "zero-copy"};
 inline const char* name_of(TransferOut way) { return kTransferOutNames[static_cast<size_t>(way)]; }
 
 /// Heads of frames longer than this are not worth a transfer of their own.
@@ -49,7 +47,7 @@ constexpr uint32_t frame_room(uint32_t present, uint32_t headroom, uint32_t tail
     return (headroom + present + tailroom + kWholeFrameAlign - 1) / kWholeFrameAlign * kWholeFrameAlign;
 }
 
-/// Where the first whole frame begins. Frames that a kernel sets apart begin kSkew behind a multiple, if there is as
+/// Where the first whole frame begins. Frames that a kernel scatters begin kSkew behind a multiple, if there is as
 /// much room before them: a packet that follows an Ethernet header then begins at such a multiple, so that ciphers work
 /// in words (NIC drivers do so, too).
 constexpr uint32_t first_frame(uint32_t headroom, bool scatter) {

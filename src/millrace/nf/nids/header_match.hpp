@@ -90,9 +90,9 @@ MILLRACE_DEVICE uint16_t flow_of(const Packet& packet) {
             to_client = ack;
         }
     }
-    return static_cast<uint16_t>(
-        (to_server ? RuleHeader::kToServer : 0) | (to_client ? RuleHeader::kToClient : 0) |
-        (established ? RuleHeader::kEstablished : 0) | (not_established ? RuleHeader::kNotEstablished : 0));
+    return static_cast<uint16_t>((to_server ? RuleHeader::kToServer : 0) | (to_client ? RuleHeader::kToClient : 0) |
+                                 (established ? RuleHeader::kEstablished : 0) |
+                                 (not_established ? RuleHeader::kNotEstablished : 0));
 }
 
 }  // namespace detail

@@ -27,52 +27,71 @@ struct AlertLog {
     std::atomic<uint64_t> alerts = 0, suppressed = 0;
 };
 
+/// What options and rules come to: the same for all nodes with equal options.
+struct Ruleset {
+    explicit Ruleset(Options options)
+        : engine(options.engine), classes(std::move(options.classes)), broken(options.broken.size()),
+          disabled(options.disabled), eve(std::move(options.eve)), report(std::move(options.report)),
+          rules(compile(std::move(options.rules), options.ips)) {
+        rules.attach(image);
+    }
+    const NidsTables& tables() const { return *static_cast<const NidsTables*>(image.tables()); }
+
+    pattern::Engine engine;
+    Classifications classes;
+    size_t broken, disabled;
+    std::string eve, report;
+    CompiledRules rules;
+    Image image;
+};
+
 class NidsHost : public NetworkFunction {
 public:
     NidsHost(const Config& config, const Environment& environment) {
-        Options options = read_options(config, environment);
-        engine_ = options.engine;
-        classes_ = std::move(options.classes);
-        broken_ = options.broken.size();
-        disabled_ = options.disabled;
-        rules_ = compile(std::move(options.rules), options.ips);
-        rules_.attach(image_);
-        warn_of_unsupported(environment);
-        if (!options.report.empty()) make_report(options.report, options.broken);
+        // A report is of one node.
+        const auto* const twin = dynamic_cast<const NidsHost*>(environment.twin);
+        if (twin != nullptr && twin->set_->report.empty()) {
+            set_ = twin->set_;
+        } else {
+            Options options = read_options(config, environment);
+            const std::vector<Diagnostic> broken = options.broken;
+            set_ = std::make_shared<const Ruleset>(std::move(options));
+            warn_of_unsupported(environment);
+            if (!set_->report.empty()) make_report(broken);
+        }
         const auto* previous = dynamic_cast<NidsHost*>(environment.previous);
-        const bool same_file = previous != nullptr && previous->log_->eve.path() == options.eve;
-        log_ = same_file ? previous->log_ : std::make_shared<AlertLog>(options.eve, environment.warn);
+        const bool same_file = previous != nullptr && previous->log_->eve.path() == set_->eve;
+        log_ = same_file ? previous->log_ : std::make_shared<AlertLog>(set_->eve, environment.warn);
     }
 
-    const Image& image() const override { return image_; }
+    const Image& image() const override { return set_->image; }
 
     std::unique_ptr<CpuHalf> make_cpu_half() override {
-        return nids::make_cpu_half(rules_.patterns, engine_, *static_cast<const NidsTables*>(image_.tables()));
+        return nids::make_cpu_half(set_->rules.patterns, set_->engine, set_->tables());
     }
 
-    size_t most_events() const override { return rules_.rules.size(); }
+    size_t most_events() const override { return set_->rules.rules.size(); }
 
     /// By the tables that are there: a few packets need no library's.
     std::unique_ptr<CpuHalf> make_teller() override {
-        return nids::make_cpu_half(rules_.patterns, pattern::Engine::scalar,
-                                   *static_cast<const NidsTables*>(image_.tables()));
+        return nids::make_cpu_half(set_->rules.patterns, pattern::Engine::scalar, set_->tables());
     }
 
     std::string explain(const Decision& decision) const override {
-        if (decision.detail >= rules_.rules.size()) return {};
-        const Rule& rule = rules_.rules[decision.detail];
+        if (decision.detail >= set_->rules.rules.size()) return {};
+        const Rule& rule = set_->rules.rules[decision.detail];
         return "sid " + std::to_string(rule.sid) + " \"" + rule.message + "\" (" + location_text(rule.where) + ")";
     }
 
     void on_event(const Event& event, const PacketInfo& info) override {
-        if (event.code >= rules_.rules.size()) return;
-        const Rule& rule = rules_.rules[event.code];
+        if (event.code >= set_->rules.rules.size()) return;
+        const Rule& rule = set_->rules.rules[event.code];
         if (is_suppressed(rule, event) || !log_->thresholds.admits(rule, event, info.timestamp_ns)) {
             ++log_->suppressed;
             return;
         }
         ++log_->alerts;
-        log_->eve.append(eve_line(rule, classes_, event, info));
+        log_->eve.append(eve_line(rule, set_->classes, event, info));
     }
 
     /// Whoever follows the file sees an alert at once, however few there are.
@@ -84,19 +103,19 @@ public:
                 {"windows-forgotten", log_->thresholds.forgotten(),
                  "windows of thresholds that ended early, as too many addresses were counted"},
                 {"eve-lines-lost", log_->eve.lost(), "alerts that could not be written"},
-                {"rules", rules_.rules.size(), "rules that are applied"},
-                {"rules-unsupported", rules_.unsupported.size(),
+                {"rules", set_->rules.rules.size(), "rules that are applied"},
+                {"rules-unsupported", set_->rules.unsupported.size(),
                  "rules that one packet cannot decide, or with unknown options"},
-                {"rules-broken", broken_, "rules left out as they are broken (on-error: skip)"},
-                {"rules-disabled", disabled_, "rules left out by 'disable:'"}};
+                {"rules-broken", set_->broken, "rules left out as they are broken (on-error: skip)"},
+                {"rules-disabled", set_->disabled, "rules left out by 'disable:'"}};
     }
 
     std::string summary() const override {
         std::ostringstream out;
-        out << rules_.rules.size() << " rules (" << rules_.without_pattern.rules() << " without a pattern), "
-            << (image_.array_bytes() + 1023) / 1024 << " KiB; " << rules_.patterns->summary();
-        if (rules_.unsupported.empty()) return out.str();
-        out << "\n" << rules_.unsupported.size() << " rules not supported:";
+        out << set_->rules.rules.size() << " rules (" << set_->rules.without_pattern.rules() << " without a pattern), "
+            << (set_->image.array_bytes() + 1023) / 1024 << " KiB; " << set_->rules.patterns->summary();
+        if (set_->rules.unsupported.empty()) return out.str();
+        out << "\n" << set_->rules.unsupported.size() << " rules not supported:";
         for (const auto& [count, reason] : reasons()) out << "\n  " << count << " " << reason;
         return out.str();
     }
@@ -112,7 +131,7 @@ private:
     /// Why rules are not supported, the most frequent reason first.
     std::vector<std::pair<size_t, std::string>> reasons() const {
         std::map<std::string, size_t> counts;
-        for (const Rule& rule : rules_.unsupported) ++counts[rule.unsupported_group];
+        for (const Rule& rule : set_->rules.unsupported) ++counts[rule.unsupported_group];
         std::vector<std::pair<size_t, std::string>> sorted;
         for (const auto& [reason, count] : counts) sorted.emplace_back(count, reason);
         std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) {
@@ -123,7 +142,7 @@ private:
 
     void warn_of_unsupported(const Environment& environment) const {
         std::map<std::string, std::pair<size_t, const Rule*>> groups;
-        for (const Rule& rule : rules_.unsupported) {
+        for (const Rule& rule : set_->rules.unsupported) {
             auto& [count, first] = groups[rule.unsupported_group];
             if (count++ == 0) first = &rule;
         }
@@ -137,23 +156,19 @@ private:
     }
 
     /// Written when the function is at work, not when its options are only looked at.
-    void make_report(const std::string& path, const std::vector<Diagnostic>& broken) {
+    void make_report(const std::vector<Diagnostic>& broken) {
         std::ostringstream out;
-        for (const Rule& rule : rules_.unsupported)
+        for (const Rule& rule : set_->rules.unsupported)
             out << location_text(rule.where) << "\t" << rule.gid << ":" << rule.sid << "\t" << rule.unsupported << "\n";
         for (const Diagnostic& error : broken)
             out << error.where.file << ":" << error.where.line << ":" << error.where.column << "\tbroken\t"
                 << error.message << "\n";
-        report_ = path;
+        report_ = set_->report;
         report_text_ = out.str();
     }
 
     std::string report_, report_text_;
-    CompiledRules rules_;
-    Classifications classes_;
-    pattern::Engine engine_ = pattern::Engine::automatic;
-    size_t broken_ = 0, disabled_ = 0;
-    Image image_;
+    std::shared_ptr<const Ruleset> set_;
     std::shared_ptr<AlertLog> log_;
 };
 
@@ -167,6 +182,7 @@ const Register<Nids, NidsHost> registration{{
     .device_struct = "millrace::nf::nids::Nids",
     .emits_events = true,
     .has_cpu_half = true,
+    .shares_tables = true,
 }};
 
 }  // namespace

@@ -1,8 +1,8 @@
 // The compiled rules, flat, as every device holds them.
 //
 // A rule is a header (protocol, addresses, ports, flow), checked first, and a run of `Op`s, checked in
-// order. Many rules have the same header, which is one entry then. Rules are numbered in the order of the files; every index below is such a number or the
-// index of an array of this file. Offsets and lengths are bytes.
+// order. Many rules have the same header, which is one entry then. Rules are numbered in the order of the files; every
+// index below is such a number or the index of an array of this file. Offsets and lengths are bytes.
 #pragma once
 
 #include "millrace/packet/packet.hpp"

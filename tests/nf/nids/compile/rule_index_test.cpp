@@ -108,8 +108,13 @@ std::vector<test::PacketSpec> packets() {
 }
 
 TEST(HeaderIndex, LeadsToEveryRuleWhoseHeaderAPacketHas) {
-    const std::string address[] = {"any", "10.0.0.0/8", "10.1.2.3", "!10.1.2.3",
-                                   "[10.1.0.0/16,192.0.2.0/24]", "[10.1.0.0/16,2001:db8::/32]", "2001:db8::/32"};
+    const std::string address[] = {"any",
+                                   "10.0.0.0/8",
+                                   "10.1.2.3",
+                                   "!10.1.2.3",
+                                   "[10.1.0.0/16,192.0.2.0/24]",
+                                   "[10.1.0.0/16,2001:db8::/32]",
+                                   "2001:db8::/32"};
     const std::string port[] = {"any", "80", "[80,443]", "!80", "1024:", "53"};
     std::mt19937 random(4);
     const auto pick = [&](const auto& list) { return list[random() % std::size(list)]; };

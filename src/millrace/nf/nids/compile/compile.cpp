@@ -81,10 +81,9 @@ private:
         header.application_ports = rule.application == Application::ports ? port_set(rule.application_ports) : 0;
         const bool endpoints = header.src != 0 || header.dst != 0 || header.src_ports != 0 || header.dst_ports != 0 ||
                                header.application_ports != 0;
-        header.flags = static_cast<uint16_t>(rule.header |
-                                             (rule.application == Application::http ? RuleHeader::kHttp : 0) |
-                                             (rule.application == Application::tls ? RuleHeader::kTls : 0) |
-                                             (endpoints ? RuleHeader::kEndpoints : 0));
+        header.flags = static_cast<uint16_t>(
+            rule.header | (rule.application == Application::http ? RuleHeader::kHttp : 0) |
+            (rule.application == Application::tls ? RuleHeader::kTls : 0) | (endpoints ? RuleHeader::kEndpoints : 0));
         const HeaderKey key{header.flags,     header.src,       header.dst,
                             header.src_ports, header.dst_ports, header.application_ports};
         const auto [at, added] = header_ids_.emplace(key, static_cast<uint32_t>(out_.headers.size()));
@@ -162,9 +161,8 @@ private:
         for (std::vector<uint32_t>& rules : rules_of_pattern_) {
             leave_out_what_others_decide(rules);
             // A header is looked at once for all that have it.
-            std::stable_sort(rules.begin(), rules.end(), [&](uint32_t a, uint32_t b) {
-                return out_.compiled[a].header < out_.compiled[b].header;
-            });
+            std::stable_sort(rules.begin(), rules.end(),
+                             [&](uint32_t a, uint32_t b) { return out_.compiled[a].header < out_.compiled[b].header; });
             const auto first = static_cast<uint32_t>(out_.pattern_rules.size());
             if (rules.size() == 1) {
                 out_.by_pattern.push_back({named(rules.front()), 1});

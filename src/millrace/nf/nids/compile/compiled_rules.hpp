@@ -41,8 +41,8 @@ struct CompiledRules {
 /// Compiles all rules that are supported, in their order. `drops`: drop and reject rules drop (ips).
 CompiledRules compile(std::vector<Rule> rules, bool drops);
 
-/// The options of a rule as operations, or the reason why it cannot be (`rule.unsupported`). `pattern`: what is searched
-/// for before the rule is looked at.
+/// The options of a rule as operations, or the reason why it cannot be (`rule.unsupported`). `pattern`: what is
+/// searched for before the rule is looked at.
 struct LoweredRule {
     std::vector<Op> ops;
     std::vector<uint8_t> literals;  ///< that Op::data counts in

@@ -88,8 +88,7 @@ FastPatterns::FastPatterns(const std::vector<Rule>& rules) {
         if (!rule.unsupported.empty()) continue;
         std::set<std::string> own;
         for (Candidate& candidate : candidates_of(rule)) own.insert(std::move(candidate.bytes));
-        for (const std::string& bytes : own)
-            ++uses_[bytes];
+        for (const std::string& bytes : own) ++uses_[bytes];
     }
     std::set<std::string> of_three;
     size_t broad = 0;
@@ -112,11 +111,10 @@ std::string FastPatterns::best_of(const Rule& rule) const {
     // Whoever wrote the rule knows more of traffic than counts do.
     for (Candidate& candidate : candidates)
         if (candidate.marked && uses(candidate) <= kFewUses) return std::move(candidate.bytes);
-    const auto best = std::min_element(candidates.begin(), candidates.end(),
-                                       [&](const Candidate& a, const Candidate& b) {
-                                           return uses(a) != uses(b) ? uses(a) < uses(b)
-                                                                     : a.bytes.size() > b.bytes.size();
-                                       });
+    const auto best = std::min_element(
+        candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
+            return uses(a) != uses(b) ? uses(a) < uses(b) : a.bytes.size() > b.bytes.size();
+        });
     return best == candidates.end() ? std::string() : std::move(best->bytes);
 }
 

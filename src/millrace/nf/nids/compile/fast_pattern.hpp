@@ -22,8 +22,8 @@ public:
     /// Bytes that every packet has in which the rule can match, lower case: of the content marked fast_pattern, unless
     /// many rules have it; else of that which fewest have, and of those the longest. Contents that are shorter than
     /// kFilterable count only where there is no other, and then only if a search for them costs less than a look at
-    /// the rule for each packet with its header: one pattern without a filter leaves all payloads to the automaton, byte
-    /// by byte. Empty when no content tells.
+    /// the rule for each packet with its header: one pattern without a filter leaves all payloads to the automaton,
+    /// byte by byte. Empty when no content tells.
     std::string of(const Rule& rule) const;
 
 private:

@@ -23,7 +23,7 @@ size_t divide_up(size_t a, size_t b) { return (a + b - 1) / b; }
 size_t longest_piece(std::span<const Payload> payloads) {
     size_t bytes = 0;
     for (const Payload& payload : payloads) bytes += payload.bytes;
-    const size_t one_round = divide_up(bytes, kSideBySide);
+    const size_t one_round = divide_up(bytes, kInterleaved);
     return std::max({kShortestPiece, std::min(one_round, kLongestOfOneRound), divide_up(one_round, 2)});
 }
 
@@ -35,13 +35,13 @@ public:
         : next_(next), class_of_(automaton.class_of->data()), depth_(automaton.depth->data()),
           stride_(automaton.stride), first_match_(automaton.first_match), payloads_(payloads),
           longest_piece_(longest_piece(payloads)), found_(found), hits_(hits) {
-        for (unsigned slot = 0; slot < kSideBySide; ++slot) free_[slot] = slot;
+        for (unsigned slot = 0; slot < kInterleaved; ++slot) free_[slot] = slot;
     }
 
     void run() {
-        Lane lanes[kSideBySide];
+        Lane lanes[kInterleaved];
         unsigned active = 0;
-        while (active < kSideBySide && take(lanes[active])) ++active;
+        while (active < kInterleaved && take(lanes[active])) ++active;
         while (active > 0) {
             size_t steps = static_cast<size_t>(lanes[0].stop - lanes[0].at);
             for (unsigned i = 1; i < active; ++i)
@@ -119,13 +119,13 @@ private:
 
     /// Takes the active lanes further. Copies of the first fill them up to a number for which there is a loop.
     void advance_all(Lane* lanes, unsigned active, size_t steps) {
-        const unsigned width = active == 1 ? 1 : active <= 4 ? 4 : active <= 8 ? 8 : kSideBySide;
+        const unsigned width = active == 1 ? 1 : active <= 4 ? 4 : active <= 8 ? 8 : kInterleaved;
         for (unsigned i = active; i < width; ++i) lanes[i] = lanes[0];
         switch (width) {
             case 1: return advance<1>(lanes, steps);
             case 4: return advance<4>(lanes, steps);
             case 8: return advance<8>(lanes, steps);
-            default: return advance<kSideBySide>(lanes, steps);
+            default: return advance<kInterleaved>(lanes, steps);
         }
     }
 
@@ -191,9 +191,9 @@ private:
 
     MatchCollector& found_;
     PatternHits& hits_;
-    UnderWay under_way_[kSideBySide];  ///< by slot
-    unsigned free_[kSideBySide];       ///< slots
-    unsigned free_count_ = kSideBySide;
+    UnderWay under_way_[kInterleaved];  ///< by slot
+    unsigned free_[kInterleaved];       ///< slots
+    unsigned free_count_ = kInterleaved;
     bool many_ = false;  ///< matches in the last block
 };
 

@@ -9,10 +9,10 @@
 namespace millrace::nf::nids::pattern {
 
 /// Pieces interleaved. More would no longer find room in registers.
-inline constexpr unsigned kSideBySide = 12;
+inline constexpr unsigned kInterleaved = 12;
 
 /// Searches payloads, cut into pieces where they are too few or one is too long to keep all lanes busy. The first
-/// kSideBySide slots of `found` must be free, and are again afterwards.
+/// kInterleaved slots of `found` must be free, and are again afterwards.
 void walk_interleaved(const Automaton& automaton, std::span<const Payload> payloads, MatchCollector& found,
                       PatternHits& hits);
 

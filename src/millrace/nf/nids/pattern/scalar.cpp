@@ -6,7 +6,7 @@ namespace {
 
 class ScalarMatcher : public Matcher {
 public:
-    explicit ScalarMatcher(std::shared_ptr<const PatternSet> set) : set_(std::move(set)), found_(*set_, kSideBySide) {}
+    explicit ScalarMatcher(std::shared_ptr<const PatternSet> set) : set_(std::move(set)), found_(*set_, kInterleaved) {}
 
     void scan(std::span<const Payload> payloads, PatternHits& hits) override {
         hits.reset(payloads.size());

@@ -8,18 +8,17 @@ namespace millrace::nf::nids {
 namespace {
 
 void read_flow(RuleBuilder& builder, const Option& option) {
-    static constexpr std::pair<std::string_view, uint16_t> kWords[] = {
-        {"established", RuleHeader::kEstablished},
-        {"not_established", RuleHeader::kNotEstablished},
-        {"to_server", RuleHeader::kToServer},
-        {"from_client", RuleHeader::kToServer},
-        {"to_client", RuleHeader::kToClient},
-        {"from_server", RuleHeader::kToClient},
-        {"only_frag", RuleHeader::kOnlyFragments},
-        {"no_frag", RuleHeader::kNoFragments},
-        {"stateless", 0},
-        {"no_stream", 0},
-        {"only_stream", 0}};
+    static constexpr std::pair<std::string_view, uint16_t> kWords[] = {{"established", RuleHeader::kEstablished},
+                                                                       {"not_established", RuleHeader::kNotEstablished},
+                                                                       {"to_server", RuleHeader::kToServer},
+                                                                       {"from_client", RuleHeader::kToServer},
+                                                                       {"to_client", RuleHeader::kToClient},
+                                                                       {"from_server", RuleHeader::kToClient},
+                                                                       {"only_frag", RuleHeader::kOnlyFragments},
+                                                                       {"no_frag", RuleHeader::kNoFragments},
+                                                                       {"stateless", 0},
+                                                                       {"no_stream", 0},
+                                                                       {"only_stream", 0}};
     for (const Word& word : split_commas(option.value, option.value_at)) {
         const auto found = std::find_if(std::begin(kWords), std::end(kWords),
                                         [&](const auto& w) { return w.first == word.text; });

@@ -9,7 +9,7 @@ namespace millrace::nf::router {
 namespace {
 
 /// Members of a group: weights beyond are rounded.
-constexpr uint32_t kMostShares = 512;
+constexpr uint32_t kMaxShares = 512;
 constexpr uint64_t kForgetQuestions = 60;  // seconds
 
 }  // namespace
@@ -72,7 +72,7 @@ private:
         for (Share& share : shares) sum += share.weight /= divisor;
         const auto first = static_cast<uint32_t>(forwarding_.members.size());
         for (const Share& share : shares) {
-            const uint32_t count = sum > kMostShares ? std::max(share.weight * kMostShares / sum, 1u) : share.weight;
+            const uint32_t count = sum > kMaxShares ? std::max(share.weight * kMaxShares / sum, 1u) : share.weight;
             forwarding_.members.insert(forwarding_.members.end(), count, share.next_hop);
         }
         return {first, static_cast<uint32_t>(forwarding_.members.size()) - first};

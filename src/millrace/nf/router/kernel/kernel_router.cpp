@@ -17,7 +17,7 @@ constexpr uint32_t kMain = 254, kLocal = 255;
 constexpr auto kDevicePause = 50ms;
 /// So many times as long as a snapshot took there is none, but not for longer than this.
 constexpr int kRest = 4;
-constexpr auto kMostRest = 100ms;
+constexpr auto kMaxRest = 100ms;
 
 uint32_t read_table(const Config& value) {
     if (value.text() == "main") return kMain;
@@ -105,7 +105,7 @@ std::shared_ptr<NetworkFunction> KernelRouter::next() {
     auto made = std::make_shared<KernelRouter>(*this, watch_->snapshot());
     const auto end = Clock::now();
     made->next_at_ = end + std::max<Clock::duration>(least_pause_,
-                                                     std::min<Clock::duration>(kMostRest, kRest * (end - begin)));
+                                                     std::min<Clock::duration>(kMaxRest, kRest * (end - begin)));
     return made;
 }
 

@@ -25,7 +25,7 @@ constexpr auto kTurn = 1s;            ///< between questions about neighbours
 constexpr auto kAnswerWithin = 30s;   ///< then the kernel is not expected to answer any more
 constexpr auto kResyncAfter = 200ms;  ///< more changes often follow
 constexpr auto kResyncPause = 1s;     ///< between resyncs; at least ten times as long as the last one took
-constexpr size_t kMostQuestions = 100;
+constexpr size_t kMaxQuestions = 100;
 
 [[noreturn]] void fail(const std::string& what) {
     throw std::runtime_error("the kernel's routes can't be followed: " + what + ": " + std::strerror(errno));
@@ -158,7 +158,7 @@ void KernelWatch::ask_about_neighbours(Clock::time_point now) {
     std::vector<NeighbourKey> questions;
     {
         const std::lock_guard lock(mutex_);
-        questions = table_.questions(static_cast<uint64_t>(seconds), kMostQuestions);
+        questions = table_.questions(static_cast<uint64_t>(seconds), kMaxQuestions);
     }
     for (const NeighbourKey& key : questions) {
         const std::vector<uint8_t> request = use_neighbour_request(key.interface, key.address, 0);
@@ -170,7 +170,7 @@ void KernelWatch::ask_about_neighbours(Clock::time_point now) {
 void KernelWatch::run() {
     while (!stopping_) {
         try {
-            turn();
+            look_once();
         } catch (const std::exception& error) {
             tell(error.what(), "routes stay as they were; it is tried again");
             const std::lock_guard lock(mutex_);
@@ -181,7 +181,7 @@ void KernelWatch::run() {
 }
 
 /// Waits for something to do, and does it.
-void KernelWatch::turn() {
+void KernelWatch::look_once() {
     auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(asked_ + kTurn - Clock::now());
     if (resync_wanted_ != Clock::time_point{})
         wait = std::min(wait, std::chrono::duration_cast<std::chrono::milliseconds>(

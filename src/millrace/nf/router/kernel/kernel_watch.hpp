@@ -63,7 +63,7 @@ private:
     void on_malformed() override;
 
     void run();
-    void turn();
+    void look_once();
     void receive(const Socket& socket, MessageParser& parser);
     void dump(uint16_t type, uint8_t family);
     void dump_all();

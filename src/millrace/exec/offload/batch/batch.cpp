@@ -1,0 +1,51 @@
+#include "millrace/exec/offload/batch/batch.hpp"
+
+#include <cassert>
+#include <utility>
+
+namespace millrace::exec {
+
+Batch::Batch(std::shared_ptr<device::Device> device, uint32_t max_packets, size_t max_bytes, bool wants_visits,
+             bool timed)
+    : buffers_(device, max_packets, max_bytes, wants_visits), input_(max_packets),
+      submission_(*this, input_, buffers_, device->create_stream(timed)) {
+    submission_.record_.pieces.reserve(max_packets);
+}
+
+BatchInput& Batch::begin(std::shared_ptr<const LoadedChain> chain) {
+    assert(state() == State::idle);
+    input_.chain = std::move(chain);
+    submission_.record_.clear();
+    return input_;
+}
+
+BatchSubmission& Batch::lay_down() {
+    assert(state() == State::idle);
+    state_.store(State::laid_out, std::memory_order_relaxed);
+    return submission_;
+}
+
+BatchSubmission& Batch::ask_for_rest() {
+    assert(state() == State::submitted);
+    state_.store(State::rest, std::memory_order_relaxed);
+    return submission_;
+}
+
+void Batch::end() {
+    state_.store(State::idle, std::memory_order_relaxed);
+    input_.chain = nullptr;
+}
+
+void Batch::count_bytes() {
+    BatchRecord& record = submission_.record_;
+    input_.chain->counters->bytes_to_device.add(std::exchange(record.bytes_in, 0));
+    input_.chain->counters->bytes_to_host.add(std::exchange(record.bytes_back, 0));
+}
+
+uint64_t Batch::order_had() const {
+    const BatchRecord& record = this->record();
+    const uint64_t sequences = record.order != 0 ? results().head().sequences_done() : 0;
+    return sequences != 0 ? record.unsequenced + sequences : record.order;
+}
+
+}  // namespace millrace::exec

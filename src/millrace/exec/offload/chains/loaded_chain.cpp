@@ -1,0 +1,47 @@
+#include "millrace/exec/offload/chains/loaded_chain.hpp"
+
+#include <algorithm>
+
+#include "millrace/chain/classified.hpp"
+
+namespace millrace::exec {
+
+static_assert(chain::kMaxStateArrays == device::kMaxStateArrays);
+
+RingNeeds RingNeeds::with(const RingNeeds& other) const {
+    return {std::max(state_bytes, other.state_bytes), std::max(emitters, other.emitters),
+            std::max(keepers, other.keepers), std::max(nodes, other.nodes)};
+}
+
+std::vector<device::Step> steps_of(const chain::Program& program, const OffloadOptions& options) {
+    const uint32_t back = prefixes_of(program.plan).back;
+    const bool gather = options.pinned && (options.transfer_in != TransferIn::packed || options.blocks);
+    return device::plan_steps(program,
+                              {options.mode, gather, back != 0 && back != chain::kWholeFrame, options.gate != nullptr});
+}
+
+LoadedChain::LoadedChain(std::shared_ptr<const chain::Program> of, ChainCounters& its_counters,
+                         const std::shared_ptr<device::Device>& device, device::OrderGate& gate,
+                         const OffloadOptions& options)
+    : program(std::move(of)), counters(&its_counters), prefixes(prefixes_of(program->plan)),
+      name(name_in(options.track, program->name)) {
+    if (program->stage_count() > device::kMaxStages)
+        throw device::DeviceError("chain '" + program->name + "' has more than " + std::to_string(device::kMaxStages) +
+                                  " network functions");
+    loaded = device->load(program, steps_of(*program, options));
+    if (options.mode == device::Mode::persistent) resident = device->start_resident(loaded, options.depth);
+    for (const device::Step& step : loaded->steps())
+        step_names.push_back(name_in(options.track, device::step_text(*program, step)));
+    for (const device::StateArray& state : loaded->states()) {
+        needs.state_bytes += state.bytes;
+        shared_states.push_back(options.gate != nullptr ? gate.share(device, state) : nullptr);
+    }
+    needs.nodes = program->nodes.size();
+    constexpr size_t kFewest = 64, kOfFunction = 4;  // most outcomes of most functions are rare
+    verdicts = std::make_unique<VerdictTable>(std::max(kFewest, kOfFunction * program->nodes.size()));
+    needs.emitters = program->emitters();
+    needs.keepers = program->emitters_from(program->first_changed());
+    if (program->emits_events()) teller = std::make_unique<Teller>(program, options.events);
+}
+
+}  // namespace millrace::exec

@@ -1,0 +1,51 @@
+// A chain as an engine's device has it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "millrace/device/device.hpp"
+#include "millrace/exec/cpu/teller.hpp"
+#include "millrace/exec/offload/offload_options.hpp"
+#include "millrace/exec/offload/finish/verdict_table.hpp"
+
+namespace millrace::exec {
+
+/// What pieces of the packet ring have room for besides frames and what all batches have.
+struct RingNeeds {
+    size_t state_bytes = 0;  ///< of the NFs
+    unsigned emitters = 1;   ///< NFs of a chain that emit events
+    unsigned keepers = 0;    ///< those of them whose packets others have changed
+    size_t nodes = 0;        ///< NFs whose outcomes are counted
+
+    bool covers(const RingNeeds& other) const {
+        return other.state_bytes <= state_bytes && other.emitters <= emitters && other.keepers <= keepers &&
+               other.nodes <= nodes;
+    }
+    RingNeeds with(const RingNeeds& other) const;
+};
+
+/// One generation of a chain, loaded: all about it that its batches need again and again. Batches in flight keep it
+/// when the next generation has taken its place.
+struct LoadedChain {
+    /// Throws device::DeviceError when the device can't run the chain.
+    LoadedChain(std::shared_ptr<const chain::Program> of, ChainCounters& its_counters,
+                const std::shared_ptr<device::Device>& device, device::OrderGate& gate, const OffloadOptions& options);
+
+    const std::shared_ptr<const chain::Program> program;
+    ChainCounters* const counters;
+    std::shared_ptr<device::LoadedProgram> loaded;
+    std::shared_ptr<device::Resident> resident;  ///< what runs its batches; null: launches
+    Prefixes prefixes;
+    std::vector<uint32_t*> shared_states;    ///< where other devices find each state; null: there are none
+    RingNeeds needs;                         ///< of them, the state comes back with each batch
+    std::unique_ptr<Teller> teller;          ///< where an NF emits events
+    std::unique_ptr<VerdictTable> verdicts;  ///< of frames without mbufs
+    const std::string* name = nullptr;       ///< for the timeline, and the steps'
+    std::vector<const std::string*> step_names;
+};
+
+/// The steps that an engine with such options runs of a program.
+std::vector<device::Step> steps_of(const chain::Program& program, const OffloadOptions& options);
+
+}  // namespace millrace::exec

@@ -1,0 +1,35 @@
+#include "millrace/exec/offload/finish/fail_over.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <vector>
+
+namespace millrace::exec {
+
+void FailOver::run(device::Status why, size_t packets) {
+    const bool by_another = states_.break_off();
+    launcher_.wait();
+    // All kernels end, whatever they are at.
+    queues_.stop_residents();
+    batches_.stop_residents();
+    spdlog::error("{}: {}; its chains go on on the CPU, {} packets are run again", device_->describe(),
+                  by_another                    ? "this device, or one that its state comes from, has failed"
+                  : why == device::Status::lost ? "the device is lost"
+                                                : "a copy, a kernel or an allocation has failed",
+                  packets);
+    const std::vector<Batch*> in_flight = batches_.abandon();
+    if (member_ != nullptr) {
+        member_->end_batches(in_flight.size());
+        member_->detach();
+    }
+    for (const Batch* batch : in_flight) {
+        const BatchInput& input = batch->input();
+        for (size_t i = 0; i < input.mbufs.size(); ++i) input.write_metadata(i);
+        cpu_.run(input.chain->program, *input.chain->counters, input.mbufs);
+        for (const io::ReceiveBlock& block : input.receive_blocks)
+            cpu_.run(input.chain->program, *input.chain->counters, block);
+    }
+    for (size_t i = 0; i < queues_.size(); ++i) cpu_.run_all(queues_[i]);
+}
+
+}  // namespace millrace::exec

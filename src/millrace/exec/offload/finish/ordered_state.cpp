@@ -1,0 +1,74 @@
+#include "millrace/exec/offload/finish/ordered_state.hpp"
+
+#include <rte_cycles.h>
+#include <rte_pause.h>
+
+#include <cstring>
+#include <utility>
+
+#include "millrace/exec/cpu/cpu_engine.hpp"
+
+namespace millrace::exec {
+
+using device::Status;
+
+void OrderedState::expect(const LoadedChain& chain) {
+    const std::lock_guard lock(gate_->mutex);
+    for (const device::StateArray& state : chain.loaded->states())
+        gate_->restored[state.host].try_emplace(state.bytes, 0);
+}
+
+Status OrderedState::bring(const LoadedChain& chain, uint64_t hand_overs, device::StreamId stream) {
+    device::OrderGate& gate = *gate_;
+    const std::lock_guard lock(gate.mutex);
+    const std::vector<device::StateArray>& states = chain.loaded->states();
+    std::erase_if(gate.brought, [&](const auto& entry) { return entry.second.first != hand_overs; });
+    Status status = Status::ok;
+    for (size_t i = 0; i < states.size() && status == Status::ok; ++i) {
+        const device::StateArray& state = states[i];
+        uint32_t* const shared = chain.shared_states[i];
+        auto& [brought_at, bytes] = gate.brought[{shared != nullptr ? nullptr : device_.get(), state.host}];
+        brought_at = hand_overs;
+        if (bytes >= state.bytes) continue;
+        const uint8_t* const from = static_cast<const uint8_t*>(state.host) + bytes;
+        const size_t more = state.bytes - std::exchange(bytes, state.bytes);
+        if (shared != nullptr) std::memcpy(reinterpret_cast<uint8_t*>(shared) + (state.bytes - more), from, more);
+        else status = device_->copy_to_device(stream, state.address + (state.bytes - more), from, more);
+    }
+    // Other streams must not run ahead of it, which they can't while this one has the lock.
+    device::EventId arrived = 0;
+    if (status == Status::ok) status = device_->record(stream, arrived);
+    if (status != Status::ok) return status;
+    const uint64_t from = rte_rdtsc();
+    while ((status = device_->query(arrived)) == Status::pending &&
+           to_nanoseconds(rte_rdtsc() - from) <= static_cast<uint64_t>(patience_.count()))
+        rte_pause();
+    return status == Status::pending ? Status::lost : status;
+}
+
+bool OrderedState::restore(const LoadedChain& chain, const uint8_t* snapshot, uint64_t order) {
+    if (order == 0) return true;
+    device::OrderGate& gate = *gate_;
+    const std::lock_guard lock(gate.mutex);
+    if (gate.broken) return false;
+    const uint8_t* from = snapshot;
+    for (const device::StateArray& state : chain.loaded->states()) {
+        auto& restored = gate.restored[state.host];
+        uint64_t newer = 0;  // bytes at the start that a later batch has brought
+        for (const auto& [bytes, brought_by] : restored)
+            if (brought_by > order) newer = bytes;
+        if (newer < state.bytes) {
+            std::memcpy(static_cast<uint8_t*>(state.host) + newer, from + newer, state.bytes - newer);
+            restored[state.bytes] = order;
+        }
+        from += state.bytes;
+    }
+    return true;
+}
+
+bool OrderedState::break_off() {
+    const std::lock_guard lock(gate_->mutex);
+    return gate_->broken.exchange(true);
+}
+
+}  // namespace millrace::exec

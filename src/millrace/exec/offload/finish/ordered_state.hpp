@@ -1,0 +1,40 @@
+// The NFs' states of one engine's chains, between the host and its device. Other devices and workers change them, too:
+// device::OrderGate.
+#pragma once
+
+#include <chrono>
+
+#include "millrace/device/order_gate.hpp"
+#include "millrace/exec/offload/chains/loaded_chain.hpp"
+
+namespace millrace::exec {
+
+/// On the worker's thread.
+class OrderedState {
+public:
+    /// `patience`: a copy that takes longer means that the device is gone.
+    OrderedState(std::shared_ptr<device::Device> device, std::shared_ptr<device::OrderGate> gate,
+                 std::chrono::nanoseconds patience)
+        : device_(std::move(device)), gate_(std::move(gate)), patience_(patience) {}
+
+    /// Batches of this chain will come: a place for its states.
+    void expect(const LoadedChain& chain);
+    /// Gives the device a chain's states as the CPU has left them at this hand-over (Placement::hand_overs), if it does
+    /// not have them so. `stream` is the one of the batch that needs them.
+    device::Status bring(const LoadedChain& chain, uint64_t hand_overs, device::StreamId stream);
+    /// State comes back with every batch, so that the host's copy is what the last finished batch left: makes the
+    /// `snapshot` that came with the `order`th ordered batch (0: it is not ordered) the host's, unless a later batch's
+    /// is there already. False when the CPU has begun to number packets: then the batch must not be taken in any more.
+    bool restore(const LoadedChain& chain, const uint8_t* snapshot, uint64_t order);
+    /// From here on no ordered batch comes back, from whichever device, and what has come back stands in the host's
+    /// states. Whether that was so before.
+    bool break_off();
+    bool broken() const { return gate_->broken; }
+
+private:
+    const std::shared_ptr<device::Device> device_;
+    const std::shared_ptr<device::OrderGate> gate_;
+    const std::chrono::nanoseconds patience_;
+};
+
+}  // namespace millrace::exec
