@@ -12,13 +12,14 @@ pkg_check_modules(DPDK REQUIRED IMPORTED_TARGET libdpdk>=22.11)
 pkg_check_modules(HYPERSCAN REQUIRED IMPORTED_TARGET libhs)
 pkg_check_modules(PCAP REQUIRED IMPORTED_TARGET libpcap)
 find_library(IPSEC_MB IPSec_MB REQUIRED)
+find_library(ISAL isal)
 
 add_library(millrace_dependencies INTERFACE)
 if(MILLRACE_PORTABLE)
   include(cmake/Portable.cmake)
 else()
   target_link_libraries(millrace_dependencies INTERFACE
-    PkgConfig::DPDK PkgConfig::HYPERSCAN PkgConfig::PCAP ${IPSEC_MB}
+    PkgConfig::DPDK PkgConfig::HYPERSCAN PkgConfig::PCAP ${IPSEC_MB} $<$<BOOL:${ISAL}>:${ISAL}>
     yaml-cpp fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json
     LibLZMA::LibLZMA ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS})
 endif()

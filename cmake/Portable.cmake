@@ -35,6 +35,12 @@ endif()
 if(ARCHIVE_zstd)
   list(APPEND archives ${ARCHIVE_zstd})
 endif()
+# Debian packages ISA-L without an archive: then a portable program's CRC goes without it.
+find_library(ARCHIVE_isal isal)
+set(ISAL ${ARCHIVE_isal})
+if(ARCHIVE_isal)
+  list(APPEND archives ${ARCHIVE_isal})
+endif()
 
 # The archive of libnuma asks for versions of its symbols that only its shared library has: a copy that does not.
 find_library(ARCHIVE_numa numa REQUIRED)

@@ -8,6 +8,7 @@
 // millrace bench. With --batches N: what a packet costs N workers whose batches go through a device that takes no time.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -34,6 +35,9 @@ struct Arguments {
     unsigned first_core = 0;     ///< of theirs
     unsigned batch_workers = 0;  ///< whose batches go through a device that takes no time; 0: chain and bare loop in
                                  ///< turns
+    uint32_t batch_packets = 0;  ///< of these batches; 0: several sizes, and several numbers of buffers
+    std::string layout;          ///< of their frames: buffers or contiguous; empty: both
+    unsigned repeat = 1;         ///< how often each is measured: the least counts
     bool check = false;          ///< briefly, and judge
 };
 
@@ -52,13 +56,19 @@ Arguments parse_arguments(int argc, char** argv) {
         else if (option == "--threads" && i + 1 < argc) arguments.threads = static_cast<unsigned>(std::atoi(argv[++i]));
         else if (option == "--batches" && i + 1 < argc)
             arguments.batch_workers = static_cast<unsigned>(std::atoi(argv[++i]));
+        else if (option == "--batch-packets" && i + 1 < argc)
+            arguments.batch_packets = static_cast<uint32_t>(std::atoi(argv[++i]));
+        else if (option == "--layout" && i + 1 < argc) arguments.layout = argv[++i];
+        else if (option == "--repeat" && i + 1 < argc)
+            arguments.repeat = static_cast<unsigned>(std::max(std::atoi(argv[++i]), 1));
         else if (option == "--first-core" && i + 1 < argc)
             arguments.first_core = static_cast<unsigned>(std::atoi(argv[++i]));
         else if (option == "--json" && i + 1 < argc) arguments.json_file = argv[++i];
         else
             throw std::runtime_error("unknown option " + option +
                                      "; there are --seconds N, --frame BYTES, --json FILE, --check, --threads N, "
-                                     "--first-core N, --batches N");
+                                     "--first-core N, --batches N, --batch-packets N, --layout L, "
+                                     "--repeat N");
     }
     return arguments;
 }
@@ -163,23 +173,33 @@ int run_contiguous(const Arguments& arguments) {
 int run_batches(const Arguments& arguments) {
     start_eal();
     nlohmann::json results = nlohmann::json::array();
+    std::vector<uint32_t> batches{1024, 2048, 4096, 8192};
+    if (arguments.batch_packets != 0) batches = {arguments.batch_packets};
     for (const std::string& size : {std::to_string(std::max(arguments.frame_bytes, 64u)), std::string("imix")})
-        for (const uint32_t batch : {1024u, 2048u, 4096u, 8192u})
+        for (const uint32_t batch : batches)
             for (const uint32_t buffers : {6 * batch, 49152u})
                 for (const bool contiguous : {false, true}) {
+                    if (!arguments.layout.empty() && (arguments.layout == "contiguous") != contiguous) continue;
+                    if (arguments.batch_packets != 0 && buffers != 6 * batch) continue;
                     const OffloadPath path{arguments.batch_workers, size, batch, buffers, contiguous,
                                            arguments.seconds / 16};
-                    const double cycles = measure_offload_path(path);
-                    std::cout << fmt::format("{:>4}, batches of {:4}, {:5} {}, {} workers: {:5.1f} cycles a packet\n",
-                                             size, batch, buffers, contiguous ? "contiguous frames" : "buffers",
-                                             path.workers, cycles)
+                    std::vector<double> measured;
+                    for (unsigned i = 0; i < arguments.repeat; ++i) measured.push_back(measure_offload_path(path));
+                    std::sort(measured.begin(), measured.end());
+                    const double cycles = measured.front(), median = measured[measured.size() / 2];
+                    std::cout << fmt::format(
+                                     "{:>4}, batches of {:5}, {:6} {:17}, {} workers: {:5.1f} cycles a packet, "
+                                     "median {:5.1f}\n",
+                                     size, batch, buffers, contiguous ? "contiguous frames" : "buffers", path.workers,
+                                     cycles, median)
                               << std::flush;
                     results.push_back({{"traffic", size},
                                        {"batch", batch},
                                        {"buffers", buffers},
                                        {"layout", contiguous ? "contiguous" : "buffers"},
                                        {"workers", path.workers},
-                                       {"cycles-per-packet", cycles}});
+                                       {"cycles-per-packet", cycles},
+                                       {"median-cycles-per-packet", median}});
                 }
     write_json(arguments, {{"results", results}});
     return 0;

@@ -18,6 +18,8 @@ PAPER = {
     "gaviss-13": 15.3,  # times slower at most, 40 % dropped; 5.6
     "gen-6a": {"64": 29.2, "128": 28.1},  # per cent more; 4
     "gen-6b": 33.7,  # per cent less p95 at 20 Gb/s; 4
+    "thesis-4.5": {(True, "1024"): "50 (16 cores)", (False, "1024"): "80 (1 core)"},  # Gb/s of CRC, by whether on the CPU; 4.6
+    "thesis-4.18": {"10": {"gpu": 20, "cpu": 20}, "1000": {"gpu": 20, "cpu": 5}, "10000": {"gpu": 2, "cpu": 0.5}, "100000": {"gpu": 0.1, "cpu": 0.05}},  # Gb/s; 4.11
     "thesis-4.7": 5.0,  # Gb/s on the wire of a master with workers, however many; 4.5
     "thesis-4.10": {"mirror": 128, "router": 256},  # packets of a batch that are enough; 4.7
 }
@@ -173,10 +175,33 @@ def thesis(m):
             yield f"thesis {name[:4]}: mirror, 100 Mb/s, {what}, p50, p99, us", "", f"{us['p50']:.0f}, {us['p99']:.0f}", ""
 
 
+def thesis_besides(m):
+    """Its CRC, watts, queues and linear lookup."""
+    rate = lambda r: f"{r['packets-per-second'] * 1e-6:.2f} Mpkt/s"
+    watts = lambda r: "{watts:.0f} W, idle {idle-watts:.0f} W".format(**{"watts": float("nan"), "idle-watts": float("nan"), **r.get("power", {}).get("gpu", {})})
+    for name in ("thesis-4.5", "thesis-4.5-contiguous", "thesis-4.5-cpu"):
+        for r in m.results(name) if m.has(name) else []:
+            yield (f"thesis 4.5: CRC, {r['traffic']} B, {r['device']}, {r['layout']}, {r['workers']} workers", PAPER["thesis-4.5"].get((r["device"] == "cpu", r["traffic"]), ""),
+                   f"{r['gbps']:.1f} Gb/s", f"{r.get('bus', {}).get('share', 0):.2f} of the bus" if "bus" in r else rate(r))
+    for name in sorted((n for n in m.files if n.startswith(("thesis-4.10e-", "thesis-4.11-"))), key=lambda n: (n.split("-")[1], int(n.split("-")[2]))):
+        for r in m.results(name):
+            yield f"thesis {name.split('-')[1]}: {r['chain']}, {r['workers']} workers, batches of {name.split('-')[2]}", "", rate(r), f"p50 {r['latency-us']['p50']:.0f} us"
+    for name in ("thesis-4.13-launches", "thesis-4.13-persistent", "thesis-4.15-copies", "thesis-4.15-zero-copy", "thesis-4.16"):
+        for r in m.results(name) if m.has(name) else []:
+            yield f"{name.replace('-', ' ', 1)}: {r['chain']}, {r['traffic']} B, {r['workers']} workers", "", rate(r), watts(r)
+    for name in sorted((n for n in m.files if n.startswith("thesis-4.18-") and n != "thesis-4.18-tables"), key=lambda n: int(n.split("-")[2])):
+        for r in m.results(name):
+            wire = r["packets-per-second"] * WIRE_BITS * 1e-9
+            paper = PAPER["thesis-4.18"].get(name.split("-")[2], {}).get("cpu" if r["device"] == "cpu" else "gpu", "")
+            yield f"thesis 4.18: {name.split('-')[2]} routes, {r['device']}, Gb/s on the wire", f"{paper}", f"{wire:.3f}", rate(r)
+    for r in m.results("thesis-4.18-tables") if m.has("thesis-4.18-tables") else []:
+        yield f"thesis 4.18: by tables, {r['device']}", "", rate(r), ""
+
+
 def main():
     measured = read(sys.argv[1])
     print("| what | paper | measured | ratio, or more |\n| --- | ---: | ---: | --- |")
-    for part in (gaviss, gen, thesis):
+    for part in (gaviss, gen, thesis, thesis_besides):
         for row in part(measured):
             print("| " + " | ".join(row) + " |")
 

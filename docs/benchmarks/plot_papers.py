@@ -172,6 +172,61 @@ class Twins:
         bars(axis, list(names.values()), list(rows), rows, self.colors)
         axis.set_ylabel("us at 100 Mb/s; mirror, 64 B, one worker")
 
+    def thesis_45(self, axis):
+        for i, (name, label) in enumerate((("thesis-4.5-contiguous", "GPU, contiguous"), ("thesis-4.5", "GPU, mbufs"))):
+            rows = self.m.results(name)
+            axis.plot(range(len(rows)), [r["gbps"] for r in rows], marker=self.markers[i], color=self.colors[i], label=f"{label}, {rows[0]['workers']} workers")
+        rows = self.m.results("thesis-4.5-cpu")
+        for i, workers in enumerate(sorted({r["workers"] for r in rows})):
+            own = [r for r in rows if r["workers"] == workers]
+            axis.plot(range(len(own)), [r["gbps"] for r in own], "--", marker=self.markers[2 + i], color=self.colors[2 + i], label=f"CPU, {workers} cores")
+        sizes = self.m.sizes("thesis-4.5")
+        for (on_cpu, size), text in PAPER["thesis-4.5"].items():
+            axis.plot([sizes.index(size)], [float(text.split()[0])], color=self.colors[3 if on_cpu else 1], label=f"the thesis: {'CPU' if on_cpu else 'GPU'} {text}", **HOLLOW)
+        axis.set_xticks(range(len(sizes)), sizes)
+        axis.set_xlabel("frame, bytes without CRC")
+        axis.set_ylabel("Gb/s of CRC-32 set")
+
+    def watts(self, axis, names):
+        first = self.m.results(list(names)[0])
+        groups = [f"{r['chain']}\n{r['traffic']} B" for r in first]
+        power = {label: [r.get("power", {}).get("gpu", {}).get("watts") for r in self.m.results(name)] for name, label in names.items()}
+        bars(axis, groups, list(power), power, self.colors)
+        idle = [r["power"]["gpu"]["idle-watts"] for name in names for r in self.m.results(name) if "idle-watts" in r.get("power", {}).get("gpu", {})]
+        if idle:
+            axis.axhline(sum(idle) / len(idle), linestyle="--", color="#555555", label="idle")
+        axis.set_ylabel("watts of the GPU's board; one worker")
+
+    def thesis_413(self, axis):
+        self.watts(axis, {"thesis-4.13-launches": "launches", "thesis-4.13-persistent": "a kernel that stays"})
+
+    def thesis_415(self, axis):
+        self.watts(axis, {"thesis-4.15-copies": "packed and copied", "thesis-4.15-zero-copy": "zero-copy"})
+
+    def thesis_416(self, axis):
+        late = axis.twinx()
+        rows = self.m.results("thesis-4.16")
+        for i, (chain, size) in enumerate(dict.fromkeys((r["chain"], r["traffic"]) for r in rows)):
+            own = [r for r in rows if (r["chain"], r["traffic"]) == (chain, size)]
+            axis.plot([r["workers"] for r in own], [r["gbps"] for r in own], marker=self.markers[i], color=self.colors[i], label=f"{chain}, {size} B")
+            late.plot([r["workers"] for r in own], [r.get("power", {}).get("gpu", {}).get("watts", float("nan")) for r in own], ":", color=self.colors[i])
+        axis.set_xlabel("queues, each filled by a worker, with a kernel that stays")
+        axis.set_ylabel("Gb/s")
+        late.set_ylabel("watts of the GPU (dotted)")
+
+    def thesis_418(self, axis):
+        names = sorted((n for n in self.m.files if n.startswith("thesis-4.18-") and n != "thesis-4.18-tables"), key=lambda n: int(n.split("-")[2]))
+        routes = [int(n.split("-")[2]) for n in names]
+        for i, (label, on_cpu) in enumerate((("GPU", False), ("CPU", True))):
+            rows = [next(r for r in self.m.results(n) if (r["device"] == "cpu") == on_cpu) for n in names]
+            axis.plot(routes, [r["packets-per-second"] * WIRE_BITS * 1e-9 for r in rows], marker=self.markers[i], color=self.colors[i], label=label)
+            paper = PAPER["thesis-4.18"]
+            axis.plot([int(n) for n in paper], [p[label.lower()] for p in paper.values()], color=self.colors[i], label=f"the thesis: {label}", **HOLLOW)
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.set_xlabel("routes, one after the other; 64 B, 4 workers")
+        axis.set_ylabel("Gb/s on the wire")
+
 
 PANELS = [
     ("Gaviss 5: throughput", Twins.gaviss_5, ["gaviss-5"]),
@@ -184,12 +239,17 @@ PANELS = [
     ("GEN 6(a): one kernel or several", Twins.gen_6a, ["gaviss-5", "gen-6a", "gen-6a-fused"]),
     ("GEN 6(b): latency of both", Twins.gen_6b, ["gaviss-11", "gen-6b"]),
     ("GEN 7: batches follow the load", Twins.gen_7, ["gaviss-11"]),
+    ("thesis 4.5: CRC", Twins.thesis_45, ["thesis-4.5", "thesis-4.5-contiguous", "thesis-4.5-cpu"]),
     ("thesis 4.7: threading", Twins.thesis_47, ["thesis-4.7-full-path", "thesis-4.7-master-worker"]),
     ("thesis 4.10: batching", Twins.thesis_410, ["thesis-4.10-256"]),
     ("thesis 4.12: launches or a kernel that stays", Twins.thesis_412, ["thesis-4.12", "thesis-4.14"]),
     ("thesis 4.14: ways in", Twins.thesis_414, ["thesis-4.14"]),
     ("thesis 4.14: bytes over the bus by way", Twins.thesis_bytes, ["thesis-4.14"]),
     ("thesis 4.12, 4.14: latency at a fixed rate", Twins.thesis_latency, ["thesis-4.14-copies", "thesis-4.12-launches"]),
+    ("thesis 4.13: watts by control flow", Twins.thesis_413, ["thesis-4.13-launches", "thesis-4.13-persistent"]),
+    ("thesis 4.15: watts by transfer", Twins.thesis_415, ["thesis-4.15-copies", "thesis-4.15-zero-copy"]),
+    ("thesis 4.16, 4.17: queues", Twins.thesis_416, ["thesis-4.16"]),
+    ("thesis 4.18: lookup by number of routes", Twins.thesis_418, ["thesis-4.18-10", "thesis-4.18-100000"]),
 ]
 
 
@@ -203,7 +263,8 @@ def papers(measured, colors, markers):
     for axis, (title, draw, _) in zip(axes.flat, panels):
         draw(twins, axis)
         axis.set_title(title, fontsize=10)
-        axis.set_ylim(bottom=min(axis.get_ylim()[0], 0))
+        if axis.get_yscale() == "linear":
+            axis.set_ylim(bottom=min(axis.get_ylim()[0], 0))
         if axis.get_legend_handles_labels()[1]:
             axis.legend(fontsize=7)
     for axis in list(axes.flat)[len(panels):]:

@@ -7,8 +7,9 @@ What stands between one of these lines and `<!-- end -->` is made from the files
     <!-- plot NAME TEXT -->    the plot gpu/NAME.svg, which plot.py draws, with a text for it
     <!-- commit -->            commit, date and machine of all files of the page, which must be of one commit
     <!-- commits -->           the same where a page has files of several commits
+    <!-- section NAME -->      in papers.md: section_NAME of tables_thesis.py, of files of papers/; nothing without them
 
-A record that is not there leaves a line that says so. --check changes nothing and fails where a page says something
+A record that is not there leaves a line that says so, but for sections. --check changes nothing and fails where a page says something
 else than its files, where a plot was drawn of other files, and where a record does not count: method.md, "What makes a
 figure count".
 FOLDER is where the pages are, unless it is this file's.
@@ -23,9 +24,11 @@ import tables_gpu
 import tables_latency
 import tables_method
 import tables_several_gpus
+import tables_thesis
 from records import Missing, Refused, digest, lines_of
 
-PAGES = ["gpu.md", "chains.md", "tunnels.md", "kernels.md", "latency.md", "several-gpus.md", "method.md"]
+PAPERS = "papers.md"  # whose records are in papers/
+PAGES = [PAPERS, "gpu.md", "chains.md", "tunnels.md", "kernels.md", "latency.md", "several-gpus.md", "method.md"]
 
 
 def machine_of(record):
@@ -157,7 +160,9 @@ def filled(text, folder):
     def part(match):
         kind, name, rest = match[2], match[3], (match[4] or "").strip()
         try:
-            if kind == "table":
+            if kind == "section":
+                lines = getattr(tables_thesis, "section_" + name.replace("-", "_"))(page)
+            elif kind == "table":
                 make = find_table(name)
                 lines = make(page)
             else:
@@ -166,10 +171,10 @@ def filled(text, folder):
                 if svg.exists() and digest(folder, name) not in svg.read_text():
                     old.append(f"{name}.svg")
         except Missing as missing:
-            lines = [f"Not measured: there is no {missing}."]
+            lines = [] if kind == "section" else [f"Not measured: there is no {missing}."]
         return "\n".join([match[1], *lines, match[5]])
 
-    text = re.sub(r"(<!-- (table|plot) ([\w-]+)( [^>]*?)? -->).*?(<!-- end -->)", part, text, flags=re.S)
+    text = re.sub(r"(<!-- (table|plot|section) ([\w-]+)( [^>]*?)? -->).*?(<!-- end -->)", part, text, flags=re.S)
     text = re.sub(
         r"(<!-- (commits?) -->).*?(<!-- end -->)",
         lambda m: "\n".join([m[1], *getattr(page, m[2])(), m[3]]),
@@ -187,7 +192,7 @@ def main():
     for path in [folder / name for name in PAGES if (folder / name).exists()]:
         text = path.read_text()
         try:
-            new, old = filled(text, folder / "gpu")
+            new, old = filled(text, folder / ("papers" if path.name == PAPERS else "gpu"))
         except Refused as refused:
             sys.exit(f"tables.py: {path.name}: {refused}")
         plots += old

@@ -37,7 +37,7 @@ void make_text(const std::string& file, const std::vector<std::string>& patterns
     const std::vector<std::string> words = make_words(500, random);
     std::ofstream out(file, std::ios::binary);
     for (size_t bytes = 0; bytes < (1u << 20);) {
-        const bool planted = random() % 300 == 0;
+        const bool planted = random() % 300 == 0 && !patterns.empty();
         const std::string& word = planted ? patterns[random() % patterns.size()] : words[random() % words.size()];
         out << word << (random() % 9 == 0 ? ":\r\n" : " ");
         bytes += word.size() + 1;

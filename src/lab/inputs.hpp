@@ -9,7 +9,7 @@ namespace millrace::lab {
 
 /// Words of 5 to 16 small letters.
 std::vector<std::string> make_words(size_t count, std::mt19937& random);
-/// A MiB of words in the manner of HTTP, one of `patterns` in every few hundred.
+/// A MiB of words in the manner of HTTP, one of `patterns`, if there are any, in every few hundred.
 void make_text(const std::string& file, const std::vector<std::string>& patterns, std::mt19937& random);
 /// Rules of the firewall as text: most on a pair of prefixes and a port, all permit.
 void make_rules(const std::string& file, size_t count, std::mt19937& random);

@@ -1,6 +1,5 @@
 #include "lab/machine.hpp"
 
-#include <dlfcn.h>
 #include <rte_cycles.h>
 
 #include <ctime>
@@ -35,23 +34,6 @@ double load_average() {
     return load;
 }
 
-/// NVML's functions; it is loaded once and stays.
-struct Nvml {
-    using Device = void*;
-    int (*by_bus_id)(const char*, Device*) = nullptr;
-    int (*energy)(Device, unsigned long long*) = nullptr;
-
-    Nvml() {
-        void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-        if (library == nullptr) return;
-        const auto start = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
-        if (start == nullptr || start() != 0) return;
-        by_bus_id = reinterpret_cast<int (*)(const char*, Device*)>(dlsym(library, "nvmlDeviceGetHandleByPciBusId_v2"));
-        energy = reinterpret_cast<int (*)(Device, unsigned long long*)>(
-            dlsym(library, "nvmlDeviceGetTotalEnergyConsumption"));
-    }
-};
-
 }  // namespace
 
 std::string commit() { return MILLRACE_COMMIT; }
@@ -70,16 +52,6 @@ nlohmann::json provenance() {
               {"cores", std::thread::hardware_concurrency()},
               {"load-average", load_average()},
               {"tsc-ghz", static_cast<double>(rte_get_tsc_hz()) * 1e-9}}}};
-}
-
-std::optional<double> gpu_joules(const std::string& bus_id) {
-    static const Nvml nvml;
-    Nvml::Device device = nullptr;
-    unsigned long long millijoules = 0;
-    if (nvml.by_bus_id == nullptr || nvml.energy == nullptr || nvml.by_bus_id(bus_id.c_str(), &device) != 0 ||
-        nvml.energy(device, &millijoules) != 0)
-        return std::nullopt;
-    return static_cast<double>(millijoules) * 1e-3;
 }
 
 }  // namespace millrace::lab

@@ -1,9 +1,8 @@
-// What a benchmark ran on, and what it cost in energy.
+// What a benchmark ran on.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
 
-#include <optional>
 #include <string>
 
 namespace millrace::lab {
@@ -13,9 +12,5 @@ nlohmann::json provenance();
 
 /// The commit that this program was built from, as `git describe` calls it; empty when built outside of git.
 std::string commit();
-
-/// Energy that the GPU at `bus_id` has used, in joules, by NVML, which counts for the whole board; nothing without
-/// NVML. Differences between two moments count.
-std::optional<double> gpu_joules(const std::string& bus_id);
 
 }  // namespace millrace::lab

@@ -158,8 +158,12 @@ Ending Run::finish() {
     const exec::Report report = exec::make_report(runtime_);
     ending.conserved = report.conserved();
     ending.engine = report.engine;
-    for (const exec::ChainReport& chain : report.chains)
+    for (const exec::ChainReport& chain : report.chains) {
         for (const auto& [reason, packets] : chain.drops) ending.drops[reason] += packets;
+        ending.events += chain.events;
+        ending.events_lost += chain.events_lost;
+        ending.retold_on_cpu += chain.retold_on_cpu;
+    }
     ending.trouble = runtime_.trouble();
     for (const auto& port : runtime_.ports())
         if (const std::string trouble = port->trouble(); !trouble.empty())

@@ -73,6 +73,8 @@ struct Ending {
     bool conserved = false;
     std::string trouble;                    ///< of workers and ports; empty when there was none
     std::map<std::string, uint64_t> drops;  ///< in the whole run, as of exec::ChainReport, of all chains together
+    uint64_t events = 0, events_lost = 0;   ///< in the whole run: alerts of the NIDS
+    uint64_t retold_on_cpu = 0;             ///< packets whose events the CPU found again
     std::vector<Sample> samples;
     std::string engine;
 };

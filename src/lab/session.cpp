@@ -7,10 +7,10 @@
 #include <future>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "millrace/base/eal.hpp"
 #include "lab/bus.hpp"
-#include "lab/machine.hpp"
 #include "lab/whole_frames.hpp"
 #include "millrace/chain/classified.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
@@ -93,6 +93,9 @@ nlohmann::json Result::json() const {
         {"dropped", counts.dropped},
         {"punted", counts.punted},
         {"drops", ending.drops},
+        {"events", ending.events},
+        {"events-lost", ending.events_lost},
+        {"retold-on-cpu", ending.retold_on_cpu},
         {"cycles-per-packet", cycles_per_packet()},
         {"cpu-cycles-by-nf", nodes},
         {"latency-us", latency_json(counts)},
@@ -100,6 +103,7 @@ nlohmann::json Result::json() const {
          {{"equal", check.equal}, {"different", check.different}, {"first-difference", check.first_difference}}},
         {"conserved", ending.conserved},
         {"trouble", ending.trouble}};
+    if (nlohmann::json watts = power.json(); !watts.empty()) json["power"] = std::move(watts);
     if (point.traffic.rate > 0) json["offered-packets-per-second"] = point.traffic.rate;
     if (point.device == "cpu") {
         json["cpu-halves"] = point.run.cpu.use_cpu_halves;
@@ -132,7 +136,7 @@ nlohmann::json Result::json() const {
                        {"share", share_of_bus()},
                        {"crossing-limit-packets-per-second", crossing_limit},
                        {"crossing-share", crossing_limit > 0 ? counts.packet_rate() / crossing_limit : 0}};
-    if (joules > 0) json["gpu-packets-per-joule"] = packets / joules;
+    if (power.gpu_joules > 0) json["gpu-packets-per-joule"] = packets / power.gpu_joules;
     return json;
 }
 
@@ -188,16 +192,21 @@ nlohmann::json Session::inputs() const {
             {"configuration", options_.config}};
 }
 
-/// That the GPUs of that name have used so far.
-std::optional<double> Session::joules(const std::string& name) {
-    std::optional<double> sum;
-    for (const auto& device : devices(name)) {
-        const auto* gpu = dynamic_cast<const device::cuda::CudaDevice*>(device.get());
-        const std::optional<double> own = gpu != nullptr ? gpu_joules(gpu->bus_id()) : std::nullopt;
-        if (!own) return std::nullopt;
-        sum = sum.value_or(0) + *own;
+const Session::Metered& Session::metered(const std::string& name) {
+    const auto known = meters_.find(name);
+    if (known != meters_.end()) return known->second;
+    std::vector<std::string> gpus;
+    for (const auto& device : devices(name))
+        if (const auto* gpu = dynamic_cast<const device::cuda::CudaDevice*>(device.get()))
+            gpus.push_back(gpu->bus_id());
+    Metered metered{PowerMeter(std::move(gpus), options_.powercap), std::nullopt};
+    if (options_.idle_seconds > 0 && metered.meter.there()) {
+        options_.progress(fmt::format("the power of {} while it is idle", name));
+        const PowerMeter::Reading before = metered.meter.read();
+        std::this_thread::sleep_for(std::chrono::duration<double>(options_.idle_seconds));
+        metered.idle = metered.meter.between(before, metered.meter.read());
     }
-    return sum;
+    return meters_.emplace(name, std::move(metered)).first->second;
 }
 
 chain::Configuration Session::load(const std::string& chain, const std::string& device) const {
@@ -256,10 +265,11 @@ std::string Session::restore_for(const Point& point, const chain::Configuration&
         // A device hands whole frames back in other memory, and heads in the receive buffers.
         in_place |= on_cpu || (bytes != 0 && bytes <= 128 && !point.run.whole_frames);
         for (const chain::Node& node : program->nodes)
-            payload |= chain::prefix_bytes(node.type->cpu_writes) == chain::kWholeFrame &&
-                       !node.type->cpu_writes.empty();
+            for (const Fields fields : {node.type->reads, node.type->cpu_reads, node.type->cpu_writes})
+                payload |= !fields.empty() && chain::prefix_bytes(fields) == chain::kWholeFrame;
     }
-    return !in_place ? "nothing" : on_cpu && payload ? "all" : point.traffic.replay.empty() ? "headers" : "all";
+    // With new headers alone all frames have one payload.
+    return !in_place ? "nothing" : payload ? "all" : "headers";
 }
 
 std::unique_ptr<Run> Session::open(const Point& point) {
@@ -328,6 +338,8 @@ void Session::watch(const Run& run, double seconds, const std::string& what) con
 }
 
 Result Session::measure(const Point& point) {
+    if (stopped()) throw Stopped();
+    const Metered& metered = this->metered(point.device);
     auto run = open(point);
     const std::string what = fmt::format("{} on {}, {}, {} worker{}", point.chain, point.device, point.traffic.text(),
                                          point.run.workers, point.run.workers == 1 ? "" : "s");
@@ -338,13 +350,13 @@ Result Session::measure(const Point& point) {
         run->finish();
         throw Stopped();
     }
-    const std::optional<double> energy = joules(point.device);
+    const PowerMeter::Reading begin = metered.meter.read();
     const Counts before = run->counts();
     watch(*run, options_.seconds, what);
     const Counts after = run->counts();
-    const std::optional<double> spent = energy ? joules(point.device) : std::nullopt;
+    const PowerMeter::Reading end = metered.meter.read();
     Result result = close(point, *run, after - before);
-    if (spent) result.joules = *spent - *energy;
+    result.power = metered.meter.between(begin, end, metered.idle ? &*metered.idle : nullptr);
     return result;
 }
 

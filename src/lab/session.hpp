@@ -11,6 +11,7 @@
 
 #include "lab/kernel_run.hpp"
 #include "lab/measure.hpp"
+#include "lab/power.hpp"
 #include "lab/reference.hpp"
 #include "lab/workload.hpp"
 #include "millrace/base/file_ledger.hpp"
@@ -27,8 +28,10 @@ struct SessionOptions {
     std::string layout = "buffers";  ///< of the sources
     std::string restore = "auto";
     double warm_up = 0.5, seconds = 2;
-    bool checked = true;       ///< hold a sample against the cpu
-    std::string keep_kernels;  ///< folder for source, PTX and cubin of each chain; empty: none
+    double idle_seconds = 0;           ///< of each device, before it runs for the first time: to know its idle power
+    std::string powercap = kPowercap;  ///< where the CPU's power is read
+    bool checked = true;               ///< hold a sample against the cpu
+    std::string keep_kernels;          ///< folder for source, PTX and cubin of each chain; empty: none
     std::function<void(const std::string&)> progress = [](const std::string&) {};
     /// Notes in a configuration's ledger what else is read and written. Throws where that does not go together.
     std::function<void(FileLedger&)> note_files = [](FileLedger&) {};
@@ -58,7 +61,7 @@ struct Result {
     Check check;
     double bus_limit = 0;       ///< packets a second whose frames the bus could carry both ways; 0: no bus
     double crossing_limit = 0;  ///< packets a second of which the bus could carry what was counted to cross it
-    double joules = 0;          ///< of the GPU; 0: unknown
+    Power power;                ///< while it ran
     /// Empty when packets were conserved, nothing went wrong and the sample is right.
     std::string mistake() const;
     double share_of_bus() const { return bus_limit > 0 ? counts.packet_rate() / bus_limit : 0; }
@@ -91,7 +94,12 @@ private:
     struct Loaded;
     /// Lets the run work for so long or until all is stopped, and now and then tells how far `what` is.
     void watch(const Run& run, double seconds, const std::string& what) const;
-    std::optional<double> joules(const std::string& device);
+    /// Reads the power of that device, and what it is while nothing runs.
+    struct Metered {
+        PowerMeter meter;
+        std::optional<Power> idle;
+    };
+    const Metered& metered(const std::string& device);
     Loaded& configured(const Point& point);
     Loaded& loaded(const Point& point);  // and on its devices
     Reference& reference(const std::string& chain, bool cpu_halves);
@@ -104,6 +112,7 @@ private:
     std::map<std::string, std::unique_ptr<Loaded>> loaded_;          // by chain and device
     std::map<std::string, std::unique_ptr<Reference>> references_;   // by chain and halves
     std::map<std::string, std::unique_ptr<KernelRun>> kernel_runs_;  // by device
+    std::map<std::string, Metered> meters_;                          // by device
     std::map<std::string, double> limits_;
 };
 

@@ -1,6 +1,7 @@
 #include "lab/workload.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <bit>
 #include <filesystem>
@@ -51,6 +52,11 @@ std::string hex(const std::array<uint8_t, N>& bytes) {
 std::string dotted(const std::array<uint8_t, 4>& a) { return fmt::format("{}.{}.{}.{}", a[0], a[1], a[2], a[3]); }
 
 void choose_patterns(Workload& w, const WorkloadOptions& options, std::mt19937& random) {
+    if (!options.nids_rules.empty()) {
+        w.nids_rules = options.nids_rules;
+        w.pattern_name = fmt::format("rules of {}", fmt::join(options.nids_rules, ", "));
+        return;
+    }
     const std::string published = options.data + "/chain-bench/snort_rare.txt";
     if (!options.data.empty() && fs::exists(published)) {
         w.patterns = read_patterns(published, kLongestPattern);
@@ -69,6 +75,7 @@ void choose_patterns(Workload& w, const WorkloadOptions& options, std::mt19937& 
     w.pattern_name = fmt::format("{} {}", w.patterns.size(), w.pattern_name);
     for (size_t i = 0; i < w.patterns.size(); ++i) w.pattern_drops.push_back(i % kDropEvery == 0);
     write_nids_rules(w);
+    w.nids_rules = {w.scratch + "/nids.rules"};
 }
 
 void choose_payload(Workload& w, const WorkloadOptions& options, std::mt19937& random) {
@@ -162,12 +169,13 @@ std::string ipsec_yaml(const Workload& w) {
 
 std::string nf_yaml(const Workload& w, const std::string& kind) {
     if (kind == "firewall") return firewall_yaml(w);
-    if (kind == "nids") return fmt::format("nids: {{rules: [\"{}/nids.rules\"], mode: ips}}\n", w.scratch);
+    if (kind == "nids") return fmt::format("nids: {{rules: [\"{}\"], mode: ips}}\n", fmt::join(w.nids_rules, "\", \""));
     if (kind == "router") return router_yaml(w);
     if (kind == "ipsec") return ipsec_yaml(w);
     if (kind == "mirror") return "mirror\n";
+    if (kind == "crc") return "crc: {mode: set}\n";
     throw std::invalid_argument("there are no built-in tables for '" + kind +
-                                "'; chains are made of firewall, nids, router, ipsec and mirror");
+                                "'; chains are made of firewall, nids, router, ipsec, mirror and crc");
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ struct WorkloadOptions {
     std::string scratch = {};      ///< a folder for the files that are made
     bool many_rules = false;       ///< about 10,000 rules for the firewall in place of about 1,000
     size_t patterns = 0;           ///< of the NIDS, at most; 0: all of about 3,000
+    std::vector<std::string> nids_rules = {};  ///< files of Snort and Suricata rules for the NIDS in place of patterns
     std::string payload = "http";  ///< http, capture or random
     uint32_t flows = 65536;
     uint32_t tunnels = 1;  ///< of the IPsec gateway, by destination: a power of two, up to kMaxTunnels
@@ -37,6 +38,7 @@ struct Workload {
     bool classbench = false;            ///< the file's format, and all rules permit; else text
     std::vector<std::string> patterns;  ///< of the NIDS, one a rule: raw bytes, found in either case
     std::vector<bool> pattern_drops;    ///< whether it drops packets that hold no other; else it lets them pass
+    std::vector<std::string> nids_rules;  ///< the files of its rules: those of the patterns, or the user's
     std::string route_file;  ///< prefixes, each with the name of a hop, or without: hops are then chosen by hash
     std::vector<Hop> hops;
     std::string default_hop;
@@ -74,8 +76,8 @@ std::string source_options(const Workload& workload, const Traffic& traffic);
 /// The frames that a source port with `queues` queues makes of them for one.
 io::TrafficFrames frames_of(const Workload& workload, const Traffic& traffic, unsigned queue = 0, unsigned queues = 1);
 
-/// A chain of `kinds` ("firewall", "nids", "router", "ipsec", "mirror") from port `in` to port `out`, with the ports
-/// that `ports` is the YAML of. Throws std::invalid_argument for a kind without built-in tables.
+/// A chain of `kinds` ("firewall", "nids", "router", "ipsec", "mirror", "crc") from port `in` to port `out`, with the
+/// ports that `ports` is the YAML of. Throws std::invalid_argument for a kind without built-in tables.
 struct ChainOptions {
     std::vector<std::string> kinds;
     std::string device = "cpu";

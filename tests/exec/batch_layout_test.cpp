@@ -1,6 +1,8 @@
 // Where the frames and arrays of a batch lie: values, checked without an engine or a device.
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "millrace/exec/offload/frame_layout.hpp"
 #include "millrace/exec/offload/piece_layout.hpp"
 
@@ -113,6 +115,47 @@ TEST(FrameLayoutTest, RunsLieAsTheirFramesWould) {
                 }
                 for (size_t i = 0; i < a.count; ++i) EXPECT_EQ(of_run[i].offset, of_frames[i].offset) << i;
             }
+}
+
+/// Frames of mbufs are laid out as the same frames one by one, however many of them wide instructions take at once.
+TEST(FrameLayoutTest, MbufsLieAsTheirFramesWould) {
+    std::mt19937 random(5);
+    std::vector<rte_mbuf*> mbufs(kMax + 1);
+    std::vector<exec::MbufShape> shapes(mbufs.size());
+    constexpr ptrdiff_t kData = 256;
+    for (const bool even : {false, true})
+        for (const size_t count : {0, 1, 15, 16, 17, 31, 32, 33, 100, 1023, 1024, 1025}) {
+            uint64_t address = 0x7f00'0000'0000;
+            for (size_t i = 0; i < count; ++i) {
+                mbufs[i] = reinterpret_cast<rte_mbuf*>(address);  // nobody looks at it
+                address += random() % 50 == 0 ? 3 * kPitch : kPitch;
+                shapes[i] = {static_cast<uint16_t>(even ? 64 : 60 + random() % 1500),
+                             static_cast<uint16_t>(even ? 3 : random())};
+            }
+            const exec::MbufFrames frames{mbufs.data(), shapes.data(), count, kData};
+            for (const FrameRoom& room : {kHeads, kWhole})
+                for (const size_t most_bytes : {size_t{0}, size_t{64} * 12, size_t{30'000}, kManyBytes}) {
+                    std::vector<device::FrameDescriptor> at_once(kMax), each(kMax);
+                    FramePlacer placer(at_once.data(), room, kMax, most_bytes, false),
+                        other(each.data(), room, kMax, most_bytes, false);
+                    placer.expect(kPitch);
+                    other.expect(kPitch);
+                    const auto frame = [&](uint32_t i) {
+                        return Received{frames.frame(i), shapes[i].length, shapes[i].port};
+                    };
+                    ASSERT_EQ(placer.add(frames), other.add(count, frame)) << count;
+                    const FrameLayout a = placer.layout(), b = other.layout();
+                    ASSERT_EQ(a.count, b.count) << count;
+                    EXPECT_EQ(a.bytes, b.bytes);
+                    EXPECT_EQ(a.crossing, b.crossing);
+                    EXPECT_EQ(a.widest, b.widest);
+                    EXPECT_EQ(a.runs, b.runs) << count;
+                    if (a.count > 0) {
+                        EXPECT_EQ(a.spacing, b.spacing);
+                    }
+                    ASSERT_EQ(std::memcmp(at_once.data(), each.data(), a.count * sizeof each[0]), 0) << count;
+                }
+        }
 }
 
 TEST(LandingsTest, NeighboursLandTogether) {

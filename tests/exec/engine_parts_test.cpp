@@ -51,8 +51,9 @@ struct Parts {
     /// Packets that have come now, and wait.
     void receive(size_t packets) {
         const auto frame = test::build_packet("{ipv4: {}, udp: {src: 1, dst: 2}}");
-        queue.expect(packets);
-        for (size_t i = 0; i < packets; ++i) queue.add(test::make_mbuf(frame, ++number));
+        std::vector<rte_mbuf*> mbufs;
+        for (size_t i = 0; i < packets; ++i) mbufs.push_back(test::make_mbuf(frame, ++number));
+        if (packets > 0) queue.add(mbufs, {});
         queue.arrived(rte_rdtsc(), packets);
     }
     /// Asks for the oldest batch until it is known what became of it.

@@ -112,6 +112,26 @@ TEST_F(Sessions, MeasureEqualChainsThatShareAPort) {
     }
 }
 
+TEST_F(Sessions, RaiseTheAlertsOfTheRulesThatTheyAreGiven) {
+    SessionOptions options = this->options();
+    const std::string file = files_.write("own.rules",
+                                          "alert tcp any any -> any 80:90 (msg:\"every\"; dsize:>0; sid:1;)\n"
+                                          "drop udp any any -> any any (msg:\"none\"; sid:2;)\n");
+    options.workload.nids_rules = {file};
+    Session session(options);
+    EXPECT_EQ(session.inputs().at("nids"), "rules of " + file);
+    for (const std::string& device : test::test_devices()) {
+        MILLRACE_NEEDS_DEVICE(device);
+        SCOPED_TRACE(device);
+        const Result result = session.measure(point("nids", device));
+        EXPECT_EQ(result.mistake(), "");
+        EXPECT_GE(result.ending.events, result.counts.received_packets) << "one for each packet";
+        EXPECT_EQ(result.json().at("events"), result.ending.events);
+        EXPECT_EQ(result.json().at("restore"), "all") << "each packet has a payload of its own, as the NIDS reads it";
+        EXPECT_EQ(result.ending.drops.count("nids.block"), 0u);
+    }
+}
+
 TEST_F(Sessions, TellWhatEachNfTakesOfTheKernels) {
     Session session(options());
     for (const std::string& device : test::offload_devices()) {
@@ -300,10 +320,10 @@ TEST(Workloads, AreMadeUpWhereThereAreNoPublishedFiles) {
     chain::LoadOptions load;
     load.output_folder = scratch.path();
     const auto configuration = chain::parse_configuration(
-        chain_yaml(workload, {.kinds = {"firewall", "nids", "router", "ipsec", "mirror"}},
+        chain_yaml(workload, {.kinds = {"firewall", "nids", "router", "ipsec", "mirror", "crc"}},
                    "  in: {source: {}}\n  out: {sink: {}}\n"),
         "test.yaml", load);
-    EXPECT_EQ(configuration.chains[0]->nodes.size(), 5u);
+    EXPECT_EQ(configuration.chains[0]->nodes.size(), 6u);
     EXPECT_TRUE(configuration.warnings.empty()) << configuration.warnings.front().render();
     EXPECT_EQ(frames_of(workload, {.size = "500"}).templates.front().length, 500u);
     EXPECT_THROW(chain_yaml(workload, {.kinds = {"nat"}}, ""), std::invalid_argument);

@@ -101,6 +101,28 @@ with tempfile.TemporaryDirectory() as name:
     status, output = change("chain-mbufs", lambda d: d["results"][0]["check"].update({"different": 1}))
     expect("a record with wrong packets is refused", status != 0 and "wrong packets" in output, output)
 
+    # A page whose records lie in papers/, with sections that are there once their records are.
+    (folder / "papers").mkdir()
+    papers = folder / "papers.md"
+    papers.write_text("".join(f"<!-- section thesis-{s} -->\n<!-- end -->\n" for s in ("linear", "missing")))
+    status, output = run(folder)
+    text = papers.read_text()
+    expect("a section without records is left out", status == 0 and "one route after" not in text, output + text)
+    expect("what is not measured is named", "4.18, linear lookup: not measured" in text, text)
+    lookup = copy.deepcopy(base)
+    lookup["results"] = [copy.deepcopy(base["results"][0]) for _ in range(2)]
+    lookup["results"][1]["device"] = "cpu"
+    for name in ("10", "100", "1000", "10000", "100000", "tables"):
+        (folder / "papers" / f"thesis-4.18-{name}.json").write_text(json.dumps(lookup))
+    status, output = run(folder)
+    text = papers.read_text()
+    expect("a section with its records is there", status == 0 and "| 100,000 |" in text, output + text)
+    expect("what is measured is not missed", "4.18, linear lookup: not measured" not in text, text)
+    papers.write_text(text.replace("| 100,000 |", "| 200,000 |"))
+    status, output = run(folder, "--check")
+    expect("a section that was changed by hand is found", status != 0 and "papers.md" in output, output)
+    papers.unlink()
+
     (folder / "gpu" / "throughput.svg").write_text("<svg/>")
     run(folder)
     status, output = run(folder, "--check")

@@ -3,11 +3,13 @@
 
 #include <rte_mbuf.h>
 
+#include <algorithm>
 #include <memory>
 #include <span>
 
 #include "millrace/exec/report/counters.hpp"
 #include "millrace/exec/verdict.hpp"
+#include "millrace/io/metadata.hpp"
 #include "millrace/io/receive_block.hpp"
 
 namespace millrace::exec {
@@ -25,6 +27,22 @@ public:
     /// `verdicts[i]` belongs to `mbufs[i]`; owns the mbufs from here on.
     virtual void deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
                          const Verdict* verdicts, size_t count) = 0;
+    /// The same for packets that one port is to send (no set of ports), whose verdicts differ in their decisions'
+    /// details at most: those stand in their results.
+    virtual void deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs,
+                               const Verdict& verdict, const device::PacketResult* results) {
+        constexpr size_t kAtOnce = 64;
+        Verdict verdicts[kAtOnce];
+        for (size_t from = 0; from < mbufs.size(); from += kAtOnce) {
+            const size_t n = std::min(kAtOnce, mbufs.size() - from);
+            for (size_t i = 0; i < n; ++i) {
+                verdicts[i] = verdict;
+                if (verdict.node < program.nodes.size())
+                    verdicts[i].decision.detail = detail_of(results[from + i].detail);
+            }
+            deliver(program, counters, mbufs.data() + from, verdicts, n);
+        }
+    }
     /// Whether `visits` is to be called.
     virtual bool wants_visits() const { return false; }
     /// Before `deliver`: who saw the packet.
@@ -79,6 +97,11 @@ public:
     /// Takes `count` packets into a chain. They reach `Delivery` in this order, now or later. Of none: makes it ready.
     virtual void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
                         rte_mbuf* const* mbufs, size_t count) = 0;
+    /// The same of packets whose metadata `notes` tells, where their port has not written it.
+    virtual void submit(const std::shared_ptr<const chain::Program>& /*program*/, ChainCounters& /*counters*/,
+                        rte_mbuf* const* /*mbufs*/, size_t /*count*/, const io::BurstNotes& /*notes*/) {}
+    /// Whether that may be called.
+    virtual bool takes_notes() const { return false; }
     /// Whether `submit` runs the chain before it returns, in place of queueing packets.
     virtual bool runs_at_once() const { return false; }
     /// Whether the other `submit` may be called: frames without mbufs then come back by FrameDelivery.

@@ -37,6 +37,34 @@ inline void set_packet_metadata(rte_mbuf* mbuf, uint64_t timestamp_ns, uint64_t 
     *detail::metadata(mbuf) = {timestamp_ns, number};
 }
 
+/// What a port has to say of the metadata of packets that it gives out at once.
+struct BurstNotes {
+    bool written = true;  ///< into each of them; else the numbers below say it, and someone may have to write it yet
+    uint64_t first_number = 0;  ///< as `packet_number`; each following packet's is `number_step` more
+    uint64_t number_step = 1;
+    uint64_t first_ns = 0;  ///< as `packet_timestamp_ns`; each following packet's is `interval_ns` more
+    uint64_t interval_ns = 0;
+
+    uint64_t number(size_t i) const { return first_number + i * number_step; }
+    uint64_t timestamp_ns(size_t i) const { return first_ns + i * interval_ns; }
+    /// Whether `behind` says of the packets behind the first `count` what this would. Times may shift by kMaxShiftNs.
+    bool goes_on(const BurstNotes& behind, size_t count) const {
+        if (written || behind.written) return written == behind.written;
+        const uint64_t next_ns = timestamp_ns(count);
+        const uint64_t shift_ns = next_ns > behind.first_ns ? next_ns - behind.first_ns : behind.first_ns - next_ns;
+        return behind.first_number == number(count) && behind.number_step == number_step &&
+               behind.interval_ns == interval_ns && shift_ns <= kMaxShiftNs;
+    }
+    /// Those of the packets from `first` on.
+    BurstNotes from(size_t first) const {
+        BurstNotes rest = *this;
+        rest.first_number = number(first);
+        rest.first_ns = timestamp_ns(first);
+        return rest;
+    }
+    static constexpr uint64_t kMaxShiftNs = 1000;
+};
+
 /// Whether a packet belongs to the sample that sources and sinks keep for checks: an input's first 256, and behind them
 /// one in 65,536, told by a hash so that every queue has some.
 inline bool in_sample(uint64_t number) {

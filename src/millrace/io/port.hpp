@@ -94,6 +94,13 @@ public:
     /// set to `index()` and l2 flags unset; returns how many. Never blocks.
     virtual uint16_t receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) = 0;
 
+    /// The same, but the port may leave metadata unwritten and tell it by `notes`: it lies in a cache line of the mbuf
+    /// that nothing else is in which a driver writes.
+    virtual uint16_t receive_noted(uint16_t queue, rte_mbuf** mbufs, uint16_t count, BurstNotes& notes) {
+        notes.written = true;
+        return receive(queue, mbufs, count);
+    }
+
     /// Takes the first packets of `mbufs` and sends them in order; returns how many it took. Those are
     /// the port's from then on (it frees them); the caller keeps the rest and may try again. Never blocks.
     virtual uint16_t send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) = 0;

@@ -48,16 +48,21 @@ TEST_P(CompileChain, ForAnArchitecture) {
         if (std::string(name) == "gateway.yaml" && std::string(architecture) == "sm_90")
             ways.push_back({.mode = Mode::persistent, .gather = true, .pack = true});
         for (const StepOptions& steps : ways) {
-            const ChainSource source = make_chain_source(*program, plan_steps(*program, steps));
-            EXPECT_EQ(source.chain.text.find("timer") != std::string::npos, steps.timed)
+            const ProgramSource source = make_program_source(*program, plan_steps(*program, steps));
+            EXPECT_EQ(source.usual.chain.text.find("timer") != std::string::npos, steps.timed)
                 << "what is not asked for costs nothing";
-            const std::string cubin = compiler->build(source, architecture);
-            // A cubin is an ELF file that holds the kernels by name.
-            ASSERT_TRUE(cubin.starts_with("\177ELF"));
-            EXPECT_EQ(source.few_kernels.size(), steps.mode == Mode::persistent ? 0 : source.kernels.size());
-            for (const auto* kernels : {&source.kernels, &source.short_kernels, &source.few_kernels})
-                for (const Kernel& kernel : *kernels)
-                    EXPECT_NE(cubin.find(kernel.name), std::string::npos) << kernel.name;
+            std::vector<const ChainSource*> parts{&source.usual};
+            if (steps.mode != Mode::persistent) parts.insert(parts.end(), {&source.short_frames, &source.few_packets});
+            const std::vector<std::string> cubins = compiler->build(parts, architecture);
+            ASSERT_EQ(cubins.size(), parts.size());
+            for (size_t i = 0; i < parts.size(); ++i) {
+                // A cubin is an ELF file that holds the kernels by name.
+                ASSERT_TRUE(cubins[i].starts_with("\177ELF"));
+                EXPECT_EQ(parts[i]->kernels.size(), source.usual.kernels.size());
+                for (const Kernel& kernel : parts[i]->kernels)
+                    EXPECT_NE(cubins[i].find(kernel.name), std::string::npos) << kernel.name;
+            }
+            if (steps.mode == Mode::persistent) EXPECT_TRUE(source.few_packets.kernels.empty());
         }
     }
 }
@@ -90,7 +95,8 @@ TEST(Compile, NumbersForSeveralFunctionsInTheMemoryOfOne) {
     const auto configuration = test::make_configuration(nfs, "sim");
     const auto& program = *configuration.chains[0];
     const auto steps = plan_steps(program, {.mode = Mode::persistent, .gather = true, .pack = true});
-    EXPECT_TRUE(compiler->build(make_chain_source(program, steps), "sm_90").starts_with("\177ELF"));
+    const ProgramSource source = make_program_source(program, steps);
+    EXPECT_TRUE(compiler->build({&source.usual}, "sm_90").front().starts_with("\177ELF"));
 }
 
 TEST(Compile, SaysWhatIsWrongWithASource) {

@@ -41,7 +41,7 @@ protected:
     /// The cubin from disk; empty when it would have been compiled, which this source can't be.
     std::string taken() {
         try {
-            return KernelStore({.folder = folder_}).cubin(source_, "sm_90");
+            return KernelStore({.folder = folder_}).cubins({&source_}, "sm_90").front();
         } catch (const std::exception&) {
             return {};
         }

@@ -166,15 +166,18 @@ Route first_that_matches(const Packet& packet, const Tables& tables) {
 TEST(Policies, AreFoundAsIfEachWereComparedInTurn) {
     Rng rng(7);
     std::map<uint32_t, size_t> outcomes;
+    size_t by_address = 0, thousand_by_address = 0;
     for (int round = 0; round < 200; ++round) {
         std::vector<Policy> policies;
-        const uint32_t many = round % 20 == 19 ? 1000 : round % 14u;
+        const uint32_t many = round % 20 >= 18 ? 1000 : round % 14u;
+        // Those of some rounds ask for addresses alone; of these, some have few pairs of masks.
+        const bool addresses_alone = round % 5 >= 3, few_masks = round % 5 == 3;
         for (uint32_t i = 0; i < many; ++i) {
             Policy policy;
             Selector& selector = policy.selector;
             selector.ipv6 = rng() % 4 == 0;
             const auto prefix = [&](Address& address, Address& mask) {
-                mask.words[0] = std::array<uint32_t, 4>{0, 0xff, 0xffff, 0xffffffff}[rng() % 4];
+                mask.words[0] = std::array<uint32_t, 4>{0xffff, 0xffffffff, 0xff, 0}[rng() % (few_masks ? 2 : 4)];
                 address.words[0] = (0x0a | static_cast<uint32_t>(rng() % 3) << 8 | static_cast<uint32_t>(rng()) << 16) &
                                    mask.words[0];
             };
@@ -186,6 +189,7 @@ TEST(Policies, AreFoundAsIfEachWereComparedInTurn) {
             if (!selector.any_port) selector.dst_port_last = static_cast<uint16_t>(rng());
             // Were they all alike, the first would take all.
             if (many > 100 && i + 100 < many) selector.any_port = false, selector.src_port_first = 65000;
+            if (addresses_alone && !selector.ipv6) selector.any_protocol = selector.any_port = true;
             policy.action = static_cast<Action>(rng() % 3);
             policy.sa = 0;
             policy.detail = i;
@@ -202,6 +206,8 @@ TEST(Policies, AreFoundAsIfEachWereComparedInTurn) {
         tables.local_ipv4 = View<Address>(&sa.local, 1);
         tables.default_action = round % 2 == 0 ? Action::bypass : Action::discard;
         const PreparedPolicies prepared(tables);
+        by_address += prepared.by_addresses();
+        thousand_by_address += prepared.by_addresses() && many == 1000;
         RandomOptions options;
         options.max_payload = 20;
         options.adjust = [](PacketSpec& spec, Rng& random) {
@@ -224,6 +230,8 @@ TEST(Policies, AreFoundAsIfEachWereComparedInTurn) {
     for (const uint32_t outcome : {uint32_t{kProtected}, uint32_t{kBypass}, uint32_t{kDiscardedByPolicy},
                                    uint32_t{kNotIp}, uint32_t{kMalformed}})
         EXPECT_GT(outcomes[outcome], 100u) << outcome;
+    EXPECT_GT(by_address, 15u);
+    EXPECT_EQ(thousand_by_address, 10u);
     EXPECT_GT(outcomes[kNoSa] + outcomes[kMalformedEsp], 20u) << "ESP for the gateway itself";
 }
 

@@ -19,6 +19,9 @@ namespace {
 
 volatile std::sig_atomic_t stop_asked = 0;
 
+/// Counters of energy tell a new value some ten times a second.
+constexpr double kIdleSeconds = 0.5;
+
 const std::vector<std::string> kSizes = {"64", "128", "256", "512", "1024", "1518"};
 
 /// A power of two, up to `most`.
@@ -86,6 +89,12 @@ void BenchArguments::add_to(CLI::App& command) {
                      "About 10,000 rules for the firewall in place of about 1,000");
     command.add_option("--patterns", session.workload.patterns, "Patterns of the NIDS, at most; 0: all of about 3,000")
         ->capture_default_str();
+    command
+        .add_option("--rules", session.workload.nids_rules,
+                    "Rules of Snort or Suricata for the NIDS, in place of bare patterns; may be given again")
+        ->delimiter(',')
+        ->check(CLI::ExistingFile)
+        ->type_name("FILE,…");
     command.add_option("--payload", session.workload.payload, "What frames carry")
         ->check(CLI::IsMember({"http", "capture", "random"}))
         ->capture_default_str();
@@ -156,6 +165,8 @@ lab::Point BenchArguments::point(const std::string& chain, const std::string& de
 void BenchArguments::note_files(FileLedger& ledger) const {
     if (!session.config.empty()) ledger.note(FileLedger::Use::read, session.config, {"--config", 0, 0});
     if (!replay.empty()) ledger.note(FileLedger::Use::read, replay, {"--replay", 0, 0});
+    for (const std::string& file : session.workload.nids_rules)
+        ledger.note(FileLedger::Use::read, file, {"--rules", 0, 0});
     note_outputs(ledger, {{"--json", json_file}, {"--timeline", timeline_file}});
 }
 
@@ -165,7 +176,9 @@ lab::SessionOptions BenchArguments::session_options(const std::string& scratch) 
     lab::SessionOptions options = session;
     options.note_files = [*this](FileLedger& ledger) { note_files(ledger); };
     options.workload.scratch = scratch;
+    for (std::string& file : options.workload.nids_rules) file = std::filesystem::absolute(file);
     options.checked = !unchecked;
+    options.idle_seconds = kIdleSeconds;
     options.keep_kernels = offload.keep_kernels;
     options.progress = show_progress;
     options.stopped = [] { return stop_asked != 0; };
@@ -183,6 +196,9 @@ void BenchOutput::add(const lab::Result& result, std::string note) {
         exhausted != result.ending.drops.end())
         note += fmt::format("{}{} packets found their tunnel's sequence numbers used up, see --tunnels",
                             note.empty() ? "" : "; ", exhausted->second);
+    if (result.ending.events > 0)
+        note += fmt::format("{}{} alerts{}", note.empty() ? "" : "; ", result.ending.events,
+                            result.ending.events_lost > 0 ? fmt::format(", {} lost", result.ending.events_lost) : "");
     if (!std::exchange(headed_, true))
         std::cout << "device  workers  chain                          frames      Mpkt/s    Gb/s  of bus  cycles/pkt   "
                      " batch   p50      p99      checked\n";
@@ -202,6 +218,10 @@ void BenchOutput::add(const lab::Result& result, std::string note) {
                          : 0,
                      time(50), time(99), result.check.equal, note)
               << std::flush;
+    if (const std::string power = result.power.text(); !power.empty()) std::cout << "        power: " << power << "\n";
+    for (const auto& [what, watts] : {std::pair("the GPU", &result.power.gpu), {"the CPU", &result.power.cpu}})
+        if (!watts->missing.empty() && without_power_.insert(what).second)
+            std::cout << fmt::format("        no power of {}: {}\n", what, watts->missing);
     if (const std::string mistake = result.mistake(); !mistake.empty()) {
         ++mistakes_;
         std::cout << "        WRONG: " << mistake << "\n";

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,7 @@ private:
     nlohmann::json results_ = nlohmann::json::array();
     size_t mistakes_ = 0;
     bool headed_ = false;
+    std::set<std::string> without_power_;  // told once
 };
 
 /// Writes a benchmark's JSON: where it comes from, then `content`. Throws when it can't be written.

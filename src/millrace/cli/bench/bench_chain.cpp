@@ -11,7 +11,7 @@ namespace {
 
 const std::vector<std::string> kChains = {"firewall+nids+router+ipsec", "nids+ipsec", "nids+router+ipsec",
                                           "firewall+nids+ipsec", "router"};
-const std::vector<std::string> kNfs = {"mirror", "firewall", "nids", "router", "ipsec"};
+const std::vector<std::string> kNfs = {"mirror", "crc", "firewall", "nids", "router", "ipsec"};
 
 struct Arguments {
     BenchArguments bench;

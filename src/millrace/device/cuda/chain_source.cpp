@@ -277,71 +277,100 @@ TableLayout table_layout(const chain::Program& program) {
     return layout;
 }
 
-ChainSource make_chain_source(const chain::Program& program, const std::vector<Step>& steps) {
-    ChainSource source;
-    std::set<std::string> written;
-    const TableLayout layout = table_layout(program);
-    source.chain.name = program.name + ".cu";
-    const bool resident = !steps.empty() && steps.front().resident;
-    source.chain.text = fmt::format(
-        "#include \"millrace/device/kernel/{}.hpp\"\nusing namespace millrace;\nusing namespace millrace::device;\n",
-        resident ? "resident" : "order");
-    source.chain.text += fmt::format("struct alignas(16) ChainTables {{ unsigned char bytes[{}]; }};\n",
-                                     std::max<size_t>(layout.bytes, 16));
-    if (program.classifier != nullptr) {
-        source.chain.text += kClassifierDeclaration;
-        source.nfs.push_back(classifier_unit());
+namespace {
+
+/// Writes the source of kernels, in their order.
+class SourceWriter {
+public:
+    SourceWriter(const chain::Program& program, const std::vector<Step>& steps, const TableLayout& layout,
+                 LaneChoice lanes, const std::string& name)
+        : program_(program), steps_(steps), layout_(layout), lanes_(std::move(lanes)) {
+        const bool resident = !steps.empty() && steps.front().resident;
+        source_.chain.name = fmt::format("{}{}.cu", program.name, name);
+        source_.chain.text = fmt::format(
+            "#include \"millrace/device/kernel/{}.hpp\"\nusing namespace millrace;\nusing namespace "
+            "millrace::device;\n",
+            resident ? "resident" : "order");
+        source_.chain.text += fmt::format("struct alignas(16) ChainTables {{ unsigned char bytes[{}]; }};\n",
+                                          std::max<size_t>(layout.bytes, 16));
+        if (program.classifier != nullptr) {
+            source_.chain.text += kClassifierDeclaration;
+            source_.nfs.push_back(classifier_unit());
+        }
+        for (size_t i = 0; i < program.stage_count(); ++i) source_.chain.text += targets(program, i);
+        add_nfs();
     }
-    const LaneChoice preferred = [](const chain::Node& node) { return node.lanes; };
-    const LaneChoice single = [](const chain::Node&) { return 1u; };
-    const LaneChoice most = [](const chain::Node& node) { return node.lanes > 1 ? 32u : 1u; };
-    const auto add_nfs = [&](const LaneChoice& lanes) {
-        for (const chain::Node& node : program.nodes) {
-            TranslationUnit unit = nf_unit(*node.type, lanes(node));
-            if (!written.insert(unit.name).second) continue;
-            source.chain.text += declarations(node, lanes(node));
-            source.nfs.push_back(std::move(unit));
+
+    /// A kernel for each step, `prefix` and its number.
+    ChainSource steps(const char* prefix) && {
+        for (size_t i = 0; i < steps_.size(); ++i) {
+            Kernel kernel = geometry(program_, steps_[i], lanes_);
+            kernel.name = fmt::format("millrace_{}_{}", prefix, i);
+            source_.chain.text += step_kernel(program_, layout_, steps_[i], kernel, lanes_);
+            source_.kernels.push_back(std::move(kernel));
         }
-    };
-    const auto add_kernels = [&](const LaneChoice& lanes, const char* name, std::vector<Kernel>& kernels) {
-        for (size_t i = 0; i < steps.size(); ++i) {
-            Kernel kernel = geometry(program, steps[i], lanes);
-            kernel.name = fmt::format("millrace_{}_{}", name, i);
-            source.chain.text += step_kernel(program, layout, steps[i], kernel, lanes);
-            kernels.push_back(std::move(kernel));
-        }
-    };
-    for (size_t i = 0; i < program.stage_count(); ++i) source.chain.text += targets(program, i);
-    const bool as_preferred = std::all_of(program.nodes.begin(), program.nodes.end(),
-                                          [](const chain::Node& node) { return node.lanes == node.type->lanes; });
-    // Its batches are small, so that it runs them as those of few packets are run.
-    if (resident) {
+        return std::move(source_);
+    }
+
+    /// One kernel for all steps.
+    ChainSource resident() && {
         // A block of its own is worth it for few packets already: the blocks are there.
         constexpr unsigned kLeastPackets = 8;
-        const LaneChoice& lanes = as_preferred ? most : preferred;
-        add_nfs(lanes);
         Kernel kernel{.name = "millrace_resident",
                       .threads = kResidentThreads,
                       .packets = kLeastPackets,
                       .spread = 0,
                       .most_blocks = 0,
                       .block_bytes = 0};
-        for (const chain::Node& node : program.nodes)
+        for (const chain::Node& node : program_.nodes)
             kernel.block_bytes = std::max(kernel.block_bytes, node.type->block_bytes);
-        source.chain.text += resident_kernel(program, layout, steps, kernel, lanes);
-        source.kernels.push_back(std::move(kernel));
+        source_.chain.text += resident_kernel(program_, layout_, steps_, kernel, lanes_);
+        source_.kernels.push_back(std::move(kernel));
+        return std::move(source_);
+    }
+
+private:
+    void add_nfs() {
+        std::set<std::string> written;
+        for (const chain::Node& node : program_.nodes) {
+            TranslationUnit unit = nf_unit(*node.type, lanes_(node));
+            if (!written.insert(unit.name).second) continue;
+            source_.chain.text += declarations(node, lanes_(node));
+            source_.nfs.push_back(std::move(unit));
+        }
+    }
+
+    const chain::Program& program_;
+    const std::vector<Step>& steps_;
+    const TableLayout& layout_;
+    const LaneChoice lanes_;
+    ChainSource source_;
+};
+
+}  // namespace
+
+ProgramSource make_program_source(const chain::Program& program, const std::vector<Step>& steps) {
+    const TableLayout layout = table_layout(program);
+    const LaneChoice preferred = [](const chain::Node& node) { return node.lanes; };
+    const LaneChoice single = [](const chain::Node&) { return 1u; };
+    const LaneChoice most = [](const chain::Node& node) { return node.lanes > 1 ? 32u : 1u; };
+    const bool as_preferred = std::all_of(program.nodes.begin(), program.nodes.end(),
+                                          [](const chain::Node& node) { return node.lanes == node.type->lanes; });
+    const auto writer = [&](const LaneChoice& lanes, const char* name) {
+        return SourceWriter(program, steps, layout, lanes, name);
+    };
+    ProgramSource source;
+    // A resident kernel's batches are small, so that it runs them as those of few packets are run.
+    if (!steps.empty() && steps.front().resident) {
+        source.usual = writer(as_preferred ? most : preferred, "").resident();
         return source;
     }
-    add_nfs(preferred);
-    add_kernels(preferred, "step", source.kernels);
+    source.usual = writer(preferred, "").steps("step");
     const bool shares = std::any_of(program.nodes.begin(), program.nodes.end(),
                                     [](const chain::Node& node) { return node.lanes > 1; });
-    if (shares && as_preferred) {
-        add_nfs(single);
-        add_kernels(single, "short_step", source.short_kernels);
-        add_nfs(most);
-        add_kernels(most, "few_step", source.few_kernels);
-    }
+    if (!shares || !as_preferred) return source;
+    source.short_frames = writer(single, "-short").steps("short_step");
+    source.few_packets = writer(most, "-few").steps("few_step");
     return source;
 }
 

@@ -1,4 +1,4 @@
-// The CUDA C++ of a chain: one translation unit for each NF, one for the chain's kernels.
+// The CUDA C++ of a chain: one translation unit for each NF, and those of the chain's kernels.
 #pragma once
 
 #include <string>
@@ -41,19 +41,24 @@ struct TableLayout {
 };
 TableLayout table_layout(const chain::Program& program);
 
-/// The source of a program.
+/// The source of kernels that are linked together.
 struct ChainSource {
-    /// One for each kind of NF and number of lanes that the chain uses. Depends on nothing else, so
-    /// that what it compiles to serves every chain.
+    /// One for each kind of NF and number of lanes that the kernels use. Depends on nothing else, so that what it
+    /// compiles to serves every chain.
     std::vector<TranslationUnit> nfs;
-    /// The kernels, one for each step, or one that stays and runs them all (Step::resident), with the chain's constants
-    /// built in.
+    /// The kernels, with the chain's constants built in.
     TranslationUnit chain;
     std::vector<Kernel> kernels;
-    /// The same steps for short frames; empty where they would be no different, or the lanes were asked for.
-    std::vector<Kernel> short_kernels;
-    /// The same steps for batches of few packets; empty likewise.
-    std::vector<Kernel> few_kernels;
+};
+
+/// The source of a program: its steps by the lanes that suit a batch, each linked by itself, as that takes long.
+struct ProgramSource {
+    /// One kernel for each step, or one that stays and runs them all (Step::resident).
+    ChainSource usual;
+    /// The same steps for short frames; without kernels where they would be no different, or the lanes were asked for.
+    ChainSource short_frames;
+    /// The same steps for batches of few packets; without kernels likewise.
+    ChainSource few_packets;
 };
 
 /// A kind of NF alone, with a kernel that calls all that it has: whatever a compiler or linker may refuse is there.
@@ -62,6 +67,6 @@ TranslationUnit make_nf_check(const nf::Type& type, unsigned lanes);
 /// Writes the source that runs `steps` of `program`. Every kernel has the parameters
 /// (BatchView batch, ChainTables tables), a resident one (ResidentList list, ChainTables tables): by value, so that
 /// both lie in the GPU's constant memory.
-ChainSource make_chain_source(const chain::Program& program, const std::vector<Step>& steps);
+ProgramSource make_program_source(const chain::Program& program, const std::vector<Step>& steps);
 
 }  // namespace millrace::device::cuda

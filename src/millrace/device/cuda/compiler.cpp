@@ -244,8 +244,16 @@ std::vector<std::string> Compiler::compile_all(const ChainSource& source, const 
     return units;
 }
 
-std::string Compiler::build(const ChainSource& source, const std::string& architecture) {
-    return link_to(Output::cubin, compile_all(source, architecture), architecture);
+std::vector<std::string> Compiler::build(const std::vector<const ChainSource*>& sources,
+                                         const std::string& architecture) {
+    std::vector<std::future<std::string>> links;
+    for (const ChainSource* const source : sources)
+        links.push_back(std::async(std::launch::async, [this, &architecture, units = compile_all(*source, architecture)] {
+            return link_to(Output::cubin, units, architecture);
+        }));
+    std::vector<std::string> cubins;
+    for (auto& link : links) cubins.push_back(link.get());
+    return cubins;
 }
 
 std::string Compiler::build_ptx(const ChainSource& source, const std::string& architecture) {

@@ -30,8 +30,9 @@ public:
     std::string compile(const TranslationUnit& unit, const std::string& architecture) const;
     /// LTO-IR of several units to one cubin, inlined across them.
     std::string link(const std::vector<std::string>& units, const std::string& architecture) const;
-    /// A whole chain. NFs that were compiled before are not compiled again.
-    std::string build(const ChainSource& source, const std::string& architecture);
+    /// Cubins of several sources, in their order, linked concurrently. NFs that were compiled before are not compiled
+    /// again.
+    std::vector<std::string> build(const std::vector<const ChainSource*>& sources, const std::string& architecture);
     /// The same as PTX, for people to read.
     std::string build_ptx(const ChainSource& source, const std::string& architecture);
 

@@ -222,22 +222,36 @@ void CudaDevice::unpin(void* memory) {
     if (const ResidentKernels::Pause pause(resident_); pause) driver_.host_unregister(memory);
 }
 
-std::shared_ptr<CudaDevice::LoadedModule> CudaDevice::module_of(const ChainSource& source) {
-    std::weak_ptr<LoadedModule>& known = modules_[fingerprint(source, architecture_)];
-    if (auto module = known.lock()) return module;
-    std::string cubin;
+std::vector<std::shared_ptr<CudaDevice::LoadedModule>> CudaDevice::modules_of(
+    const std::vector<const ChainSource*>& sources) {
+    std::vector<std::shared_ptr<LoadedModule>> modules;
+    std::vector<const ChainSource*> missing;
+    for (const ChainSource* const source : sources) {
+        modules.push_back(modules_[fingerprint(*source, architecture_)].lock());
+        if (modules.back() == nullptr) missing.push_back(source);
+    }
+    std::vector<std::string> cubins;
     try {
-        cubin = kernels_.cubin(source, architecture_);
+        cubins = kernels_.cubins(missing, architecture_);
     } catch (const CompileError& e) {
         throw DeviceError(describe() + ": " + e.what());
     }
+    auto cubin = cubins.begin();
+    for (size_t i = 0; i < sources.size(); ++i) {
+        if (modules[i] != nullptr) continue;
+        modules[i] = load_module(*cubin++, sources[i]->chain.name);
+        modules_[fingerprint(*sources[i], architecture_)] = modules[i];
+    }
+    return modules;
+}
+
+std::shared_ptr<CudaDevice::LoadedModule> CudaDevice::load_module(const std::string& cubin, const std::string& name) {
     auto module = std::make_shared<LoadedModule>(*this);
     const ResidentKernels::Pause pause(resident_);
     if (!pause) throw DeviceError(describe() + ": no kernels can be loaded: the GPU does not answer");
     if (const Result result = driver_.module_load(&module->module, cubin.data()); result != kSuccess)
-        throw DeviceError(fmt::format("{}: the driver refuses the kernels of {}: {}", describe(), source.chain.name,
-                                      driver_.text(result)));
-    known = module;
+        throw DeviceError(
+            fmt::format("{}: the driver refuses the kernels of {}: {}", describe(), name, driver_.text(result)));
     return module;
 }
 

@@ -120,7 +120,8 @@ private:
     static EventId event_id(StreamId stream, uint64_t number);
     Status query_word(EventId event);
     Result make_anchor(StreamState& state) const;
-    std::shared_ptr<LoadedModule> module_of(const ChainSource& source);
+    std::vector<std::shared_ptr<LoadedModule>> modules_of(const std::vector<const ChainSource*>& sources);
+    std::shared_ptr<LoadedModule> load_module(const std::string& cubin, const std::string& name);
     Address share_array(const nf::Image::Array& array);
     /// Room for an array, a spare one or new.
     Spare take_room(const nf::Image::Array& array);

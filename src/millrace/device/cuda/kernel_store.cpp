@@ -90,32 +90,44 @@ KernelStore::KernelStore(KernelStoreOptions options) : options_(std::move(option
     options_.folder.clear();
 }
 
-std::string KernelStore::cubin(const ChainSource& source, const std::string& architecture) {
+std::vector<std::string> KernelStore::cubins(const std::vector<const ChainSource*>& sources,
+                                             const std::string& architecture) {
     const std::lock_guard lock(mutex_);
-    std::string& cubin = cubins_[fingerprint(source, architecture)];
-    if (cubin.empty()) {
-        cubin = build(source, architecture);
-        if (!options_.keep.empty()) keep(source, architecture, cubin);
-    }
-    return cubin;
-}
-
-std::string KernelStore::build(const ChainSource& source, const std::string& architecture) {
-    const fs::path path = options_.folder.empty()
-                              ? fs::path()
-                              : fs::path(options_.folder) / (fingerprint(source, architecture) + ".cubin");
-    if (!path.empty()) {
-        std::string cubin = read_cubin(path);
-        if (!cubin.empty()) {
+    std::vector<const ChainSource*> missing;
+    for (const ChainSource* const source : sources) {
+        const std::string name = fingerprint(*source, architecture);
+        if (cubins_.contains(name)) continue;
+        std::string cubin = options_.folder.empty() ? std::string() : read_cubin(path_of(name));
+        if (cubin.empty()) {
+            missing.push_back(source);
+        } else {
             ++from_disk_;
-            return cubin;
+            cubins_[name] = std::move(cubin);
         }
     }
+    if (!missing.empty()) build(missing, architecture);
+    std::vector<std::string> cubins;
+    for (const ChainSource* const source : sources) {
+        cubins.push_back(cubins_.at(fingerprint(*source, architecture)));
+        if (!options_.keep.empty()) keep(*source, architecture, cubins.back());
+    }
+    return cubins;
+}
+
+std::string KernelStore::path_of(const std::string& fingerprint) const {
+    return fs::path(options_.folder) / (fingerprint + ".cubin");
+}
+
+void KernelStore::build(const std::vector<const ChainSource*>& sources, const std::string& architecture) {
     if (compiler_ == nullptr) compiler_ = std::make_unique<Compiler>();
-    std::string cubin = compiler_->build(source, architecture);
-    ++compiled_;
-    if (!path.empty()) write_whole(path, digest(path, cubin) + cubin, Readers::owner);
-    return cubin;
+    std::vector<std::string> built = compiler_->build(sources, architecture);
+    for (size_t i = 0; i < sources.size(); ++i) {
+        ++compiled_;
+        const std::string name = fingerprint(*sources[i], architecture);
+        if (!options_.folder.empty())
+            write_whole(path_of(name), digest(path_of(name), built[i]) + built[i], Readers::owner);
+        cubins_[name] = std::move(built[i]);
+    }
 }
 
 void KernelStore::keep(const ChainSource& source, const std::string& architecture, const std::string& cubin) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "millrace/device/cuda/compiler.hpp"
 
@@ -24,14 +25,16 @@ struct KernelStoreOptions {
 class KernelStore {
 public:
     explicit KernelStore(KernelStoreOptions options = {});
-    /// Throws CompileError. A folder that can't be written is only warned of.
-    std::string cubin(const ChainSource& source, const std::string& architecture);
+    /// Those of several sources, in their order; what has to be compiled is compiled concurrently. Throws CompileError.
+    /// A folder that can't be written is only warned of.
+    std::vector<std::string> cubins(const std::vector<const ChainSource*>& sources, const std::string& architecture);
     /// How many cubins were compiled, and how many came from disk.
     unsigned compiled() const { return compiled_; }
     unsigned from_disk() const { return from_disk_; }
 
 private:
-    std::string build(const ChainSource& source, const std::string& architecture);
+    std::string path_of(const std::string& fingerprint) const;
+    void build(const std::vector<const ChainSource*>& sources, const std::string& architecture);
     void keep(const ChainSource& source, const std::string& architecture, const std::string& cubin);
 
     KernelStoreOptions options_;

@@ -104,11 +104,16 @@ public:
 
     Loaded(CudaDevice& device, std::shared_ptr<const chain::Program> program, std::vector<Step> steps)
         : LoadedProgram(std::move(program), std::move(steps)), device_(device) {
-        const ChainSource source = make_chain_source(*program_, steps_);
-        module_ = device_.module_of(source);
-        launches_ = make_launches(source.kernels);
-        short_launches_ = make_launches(source.short_kernels);
-        few_launches_ = make_launches(source.few_kernels);
+        const ProgramSource source = make_program_source(*program_, steps_);
+        std::vector<const ChainSource*> parts{&source.usual};
+        for (const ChainSource* const part : {&source.short_frames, &source.few_packets})
+            if (!part->kernels.empty()) parts.push_back(part);
+        modules_ = device_.modules_of(parts);
+        launches_ = make_launches(source.usual.kernels, *modules_.front());
+        if (parts.size() > 1) {
+            short_launches_ = make_launches(source.short_frames.kernels, *modules_[1]);
+            few_launches_ = make_launches(source.few_packets.kernels, *modules_[2]);
+        }
         bring_tables();
     }
     ~Loaded() override {
@@ -129,7 +134,7 @@ public:
     }
 
 private:
-    std::vector<Launch> make_launches(const std::vector<Kernel>& kernels) {
+    std::vector<Launch> make_launches(const std::vector<Kernel>& kernels, const LoadedModule& module) {
         std::vector<Launch> launches;
         const auto require = [&](Result result, const std::string& what) {
             if (result != kSuccess)
@@ -146,7 +151,7 @@ private:
                           kernel.block_bytes,
                           steps_[i].kind == Step::Kind::nodes,
                           nullptr};
-            require(device_.driver_.module_function(&launch.function, module_->module, kernel.name.c_str()),
+            require(device_.driver_.module_function(&launch.function, module.module, kernel.name.c_str()),
                     "no kernel " + kernel.name);
             if (launch.block_bytes > (steps_[i].resident ? 0 : kPlainBlockBytes))
                 require(device_.driver_.function_set(launch.function, kMaxDynamicShared,
@@ -188,7 +193,7 @@ private:
     }
 
     CudaDevice& device_;
-    std::shared_ptr<LoadedModule> module_;
+    std::vector<std::shared_ptr<LoadedModule>> modules_;
     std::vector<Launch> launches_, short_launches_, few_launches_;
     std::vector<std::byte> tables_;
     std::vector<std::unique_ptr<LoadedImage>> images_;
@@ -202,8 +207,8 @@ public:
             task, (image.tables_bytes() + kTableAlignment - 1) / kTableAlignment * kTableAlignment);
         threads_ = source.threads;
         items_ = source.items;
-        module_ = device_.module_of(
-            {.nfs = {}, .chain = source.unit, .kernels = {}, .short_kernels = {}, .few_kernels = {}});
+        const ChainSource alone{.nfs = {}, .chain = source.unit, .kernels = {}};
+        module_ = device_.modules_of({&alone}).front();
         if (const Result result = device_.driver_.module_function(&function_, module_->module, source.kernel.c_str());
             result != kSuccess)
             throw DeviceError(

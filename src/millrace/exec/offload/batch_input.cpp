@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "millrace/device/batch_work.hpp"
+#include "millrace/exec/cpu/cpu_engine.hpp"
 #include "millrace/exec/offload/batch_results.hpp"
 
 namespace millrace::exec {
@@ -20,14 +21,35 @@ T* device_pointer(Address address) {
 /// From one packet of a pool to the next, as io::PacketPool lays them out.
 ptrdiff_t stride_of(const rte_mempool& pool) { return ptrdiff_t{pool.header_size} + pool.elt_size + pool.trailer_size; }
 
-FrameLayout lay_out_buffers(const ChainQueue& queue, BatchInput& batch, FramePlacer placer) {
-    const std::span<const ChainQueue::Waiting> waiting = queue.packets();
-    if (placer.most() > 0) placer.expect(stride_of(*waiting[0].mbuf->pool));
-    const uint32_t n = placer.add(placer.most(), [&](uint32_t i) -> const ChainQueue::Waiting& { return waiting[i]; });
-    for (uint32_t i = 0; i < n; ++i) {
-        batch.mbufs.push_back(waiting[i].mbuf);
-        batch.sources[i] = reinterpret_cast<uint64_t>(waiting[i].data);
+/// Notes what runs the first `count` mbufs of the queue are of.
+void take_runs(const ChainQueue& queue, BatchInput& batch, size_t count) {
+    batch.pool = count > 0 ? queue.mbuf_runs().front().pool : nullptr;
+    batch.data = count > 0 ? queue.mbuf_runs().front().data : 0;
+    for (const MbufRun& run : queue.mbuf_runs()) {
+        if (count == 0) break;
+        batch.mbuf_runs.push_back(run);
+        batch.mbuf_runs.back().packets = std::min(run.packets, count);
+        count -= batch.mbuf_runs.back().packets;
+        if (run.pool != batch.pool || run.data != batch.data) batch.pool = nullptr;
     }
+}
+
+FrameLayout lay_out_buffers(const ChainQueue& queue, BatchInput& batch, FramePlacer placer) {
+    const size_t most = placer.most();
+    const std::span<rte_mbuf* const> mbufs = queue.mbufs();
+    const std::span<const MbufShape> shapes = queue.shapes();
+    take_runs(queue, batch, most);
+    if (most > 0) placer.expect(stride_of(*mbufs[0]->pool));
+    if (batch.pool == nullptr)
+        for (size_t i = 0; i < most; ++i)
+            batch.sources[i] = reinterpret_cast<uint64_t>(rte_pktmbuf_mtod(mbufs[i], const uint8_t*));
+    const auto n = batch.pool != nullptr
+                       ? placer.add({mbufs.data(), shapes.data(), most, batch.data})
+                       : placer.add(most, [&](uint32_t i) {
+                             return FramePlacer::Frame{reinterpret_cast<const uint8_t*>(batch.sources[i]),
+                                                       shapes[i].length, shapes[i].port};
+                         });
+    batch.mbufs.assign(mbufs.begin(), mbufs.begin() + n);
     return placer.layout();
 }
 
@@ -133,9 +155,22 @@ PieceNeeds needs_of(const BatchInput& batch) {
 
 BatchInput::BatchInput(uint32_t max_packets) : sources(max_packets) {
     mbufs.reserve(max_packets);
+    mbuf_runs.reserve(max_packets);
     receive_blocks.reserve(max_packets);
     staged_ranges.reserve(max_packets);
     bursts.reserve(max_packets);
+}
+
+Origin BatchInput::origin_of(size_t i) const {
+    if (receive_blocks.empty()) {
+        const auto [run, at] = Metadata(*this).of(i);
+        if (run->notes.written) return exec::origin_of(mbufs[i]);
+        return {run->notes.number(at), run->notes.timestamp_ns(at), mbufs[i]->port};
+    }
+    auto block = receive_blocks.begin();
+    for (; i >= block->count; ++block) i -= block->count;
+    const auto k = static_cast<uint32_t>(i);
+    return {block->number(k), block->timestamp_ns(k), block->port};
 }
 
 void lay_out(const ChainQueue& queue, const OffloadOptions& options, BatchInput& batch, const BatchBuffers& buffers) {
@@ -144,6 +179,8 @@ void lay_out(const ChainQueue& queue, const OffloadOptions& options, BatchInput&
     const uint32_t prefix = queue.chain->prefixes.in;
     const bool whole = prefix == chain::kWholeFrame;
     batch.mbufs.clear();
+    batch.mbuf_runs.clear();
+    batch.pool = nullptr;
     batch.receive_blocks.clear();
     batch.staged_ranges.clear();
     const FramePlacer placer(buffers.descriptors(),

@@ -16,7 +16,10 @@ struct BatchInput {
 
     std::shared_ptr<const LoadedChain> chain;  ///< null: nothing is in the batch
     std::vector<rte_mbuf*> mbufs;
-    std::vector<uint64_t> sources;                 ///< where the frames of mbufs lie
+    std::vector<MbufRun> mbuf_runs;                ///< they, in their order
+    rte_mempool* pool = nullptr;                   ///< MbufRun::pool of all of them; null: they have several, or none
+    ptrdiff_t data = 0;                            ///< MbufRun::data of all of them, where there is a pool
+    std::vector<uint64_t> sources;                 ///< where the frames of mbufs lie, where there is none
     std::vector<io::ReceiveBlock> receive_blocks;  ///< what the frames came with, in place of mbufs; empty: mbufs
     StagedRanges staged_ranges;                    ///< of those runs
     std::vector<Burst> bursts;
@@ -32,12 +35,45 @@ struct BatchInput {
     /// For the timeline: its number, when the first packet came and when the worker took it up.
     uint64_t timeline_number = 0, arrived_ns = 0, begun_ns = 0;
 
+    /// Where the metadata of a packet with an mbuf is to be had, for those of rising numbers.
+    class Metadata {
+    public:
+        explicit Metadata(const BatchInput& input, size_t first = 0) : run_(input.mbuf_runs.data()) { seek(first); }
+        /// The run that packet `i` is of, and its place there.
+        struct Place {
+            const MbufRun* run;
+            size_t at;
+        };
+        Place of(size_t i) {
+            seek(i);
+            return {run_, i - begin_};
+        }
+
+    private:
+        void seek(size_t i) {
+            while (i - begin_ >= run_->packets) begin_ += run_++->packets;
+        }
+        const MbufRun* run_;
+        size_t begin_ = 0;  // of the run
+    };
+    /// Writes the metadata of mbuf `i`, if nobody has.
+    void write_metadata(size_t i) const {
+        const auto [run, at] = Metadata(*this).of(i);
+        if (!run->notes.written) io::set_packet_metadata(mbufs[i], run->notes.timestamp_ns(at), run->notes.number(at));
+    }
+    /// Where packet `i` comes from.
+    Origin origin_of(size_t i) const;
+
+    /// Where the frame of mbuf `i` was received.
+    uint64_t source_of_mbuf(size_t i) const {
+        return pool != nullptr ? reinterpret_cast<uint64_t>(mbufs[i]) + static_cast<uint64_t>(data) : sources[i];
+    }
     uint64_t first_source() const {
-        return receive_blocks.empty() ? sources[0] : reinterpret_cast<uint64_t>(receive_blocks.front().data(0));
+        return receive_blocks.empty() ? source_of_mbuf(0) : reinterpret_cast<uint64_t>(receive_blocks.front().data(0));
     }
     /// Where frame `i` was received.
     uint64_t source_of(size_t i) const {
-        if (receive_blocks.empty()) return sources[i];
+        if (receive_blocks.empty()) return source_of_mbuf(i);
         auto block = receive_blocks.begin();
         for (; i >= block->count; ++block) i -= block->count;
         return reinterpret_cast<uint64_t>(block->data(static_cast<uint32_t>(i)));
@@ -48,6 +84,8 @@ struct BatchInput {
         size_t i = 0;
         for (const io::ReceiveBlock& block : receive_blocks)
             for (uint32_t k = 0; k < block.count; ++k) f(i++, reinterpret_cast<uint64_t>(block.data(k)));
+        if (pool != nullptr)
+            for (; i < frames.count; ++i) f(i, reinterpret_cast<uint64_t>(mbufs[i]) + static_cast<uint64_t>(data));
         for (; i < frames.count; ++i) f(i, sources[i]);
     }
     /// Whether the frames cross contiguous, as they were received.

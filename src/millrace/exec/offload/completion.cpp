@@ -9,39 +9,10 @@
 
 namespace millrace::exec {
 
-namespace {
-
-/// Lends the batch's result buffer to all of its packets, if another one is there for the next batch, which it returns;
-/// null if all are out, with packets that wait to be sent: then frames are copied home.
-ResultBuffer* lend_buffer(Batch& batch) {
-    const BatchInput& input = batch.input();
-    // A NIC that wants physical addresses could not send from a result buffer.
-    if (input.chain->prefixes.back != chain::kWholeFrame || rte_eal_iova_mode() != RTE_IOVA_VA) return nullptr;
-    ResultBuffer* fresh = batch.buffers().spare_buffer();
-    if (fresh != nullptr) batch.buffers().result_buffer().lend(static_cast<uint16_t>(input.frames.count));
-    return fresh;
-}
-
-/// Copies a frame into its mbuf's own buffer; false when it has no room for it.
-bool bring_home(rte_mbuf* mbuf, const uint8_t* frame, uint16_t length, int32_t data_off) {
-    if (RTE_MBUF_HAS_EXTBUF(mbuf)) {
-        // The buffer is empty, so the frame may lie anywhere in it.
-        rte_pktmbuf_detach(mbuf);
-        data_off = (mbuf->buf_len - length) / 2;
-    }
-    if (data_off < 0 || data_off + length > mbuf->buf_len) return false;
-    mbuf->data_off = static_cast<uint16_t>(data_off);
-    mbuf->data_len = length;
-    mbuf->pkt_len = length;
-    std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), frame, length);
-    return true;
-}
-
-}  // namespace
-
 Completion::Completion(Delivery& delivery, FrameDelivery* frames, CpuPath& cpu, const BatchTimeline& timeline,
                        uint32_t max_packets)
     : delivery_(delivery), frame_delivery_(frames), cpu_(cpu), timeline_(timeline), verdicts_(max_packets) {
+    carriers_.emplace();
     retries_.reserve(max_packets);
     visits_.reserve(device::kMaxStages);
     if (frames == nullptr) return;
@@ -64,73 +35,6 @@ Verdict Completion::verdict_of(const chain::Program& program, const device::Pack
              result.outcome()}};
 }
 
-/// Makes packets [first, first + count) what the device has made of them, and tells their verdicts; those that the host
-/// must decide on are put down in retries_.
-template <Completion::Return way>
-void Completion::apply(Batch& batch, size_t first, size_t count) {
-    const BatchInput& input = batch.input();
-    constexpr size_t kAhead = 16;  // the last-level cache takes as long as a dozen packets
-    const device::PacketResult* const results = batch.results().packets();
-    const device::FrameDescriptor* const descriptors = batch.buffers().descriptors();
-    rte_mbuf* const* const mbufs = input.mbufs.data();
-    const chain::Program& program = *input.chain->program;
-    ResultBuffer& buffer = batch.buffers().result_buffer();
-    const size_t frames_at = input.piece.frames_at - input.piece.head_at;  // in the result buffer, if whole frames came
-                                                                           // back
-    const uint32_t headroom = input.frames.room.headroom, tailroom = input.frames.room.tailroom;
-    const uint8_t* const heads = batch.results().at(input.piece.heads_at);
-    const uint32_t prefix_back = input.chain->prefixes.back;
-    uint32_t gone = 0;
-    Verdict verdict;
-    const device::PacketResult* alike = nullptr;  // the result that `verdict` is of
-    for (size_t i = first; i < first + count; ++i) {
-        if (i + kAhead < input.frames.count) {
-            __builtin_prefetch(mbufs[i + kAhead], 1);
-            __builtin_prefetch(reinterpret_cast<const uint8_t*>(mbufs[i + kAhead]) + 64, 1);
-        }
-        const device::PacketResult& result = results[i];
-        if (alike == nullptr || !alike->same_verdict(result)) {
-            verdict = verdict_of(program, result);
-            alike = &result;
-        }
-        Verdict& own = verdicts_[i - first] = verdict;
-        if (result.node() == device::kHostDecides) {
-            retries_.push_back(static_cast<uint32_t>(i - first));
-            ++gone;
-            continue;
-        }
-        if (verdict.target.kind == Target::Kind::drop) {
-            if (result.node() == kParserNode && result.outcome() < kMalformedCount)
-                input.chain->counters->of_chain(verdict.decision.detail).malformed[result.outcome()].add(1);
-            ++gone;
-            continue;
-        }
-        rte_mbuf* const mbuf = mbufs[i];
-        const device::FrameDescriptor& descriptor = descriptors[i];
-        const int32_t moved = static_cast<int32_t>(result.offset - descriptor.offset);
-        if constexpr (way == Return::lent) {
-            const int32_t behind = static_cast<int32_t>(descriptor.length + tailroom) - moved -
-                                   static_cast<int32_t>(result.length);
-            buffer.attach(mbuf, frames_at + result.offset, result.length,
-                          static_cast<uint16_t>(static_cast<int32_t>(headroom) + moved),
-                          static_cast<uint16_t>(std::max(behind, 0)));
-        } else if constexpr (way == Return::home) {
-            // The port's buffers are smaller than the chain's growth; make_ports was told of it, so this is a slip of
-            // ours.
-            if (!bring_home(mbuf, buffer.data() + frames_at + result.offset, result.length, mbuf->data_off + moved))
-                own = Verdict{{Target::Kind::drop, 0},
-                              kNoNode,
-                              kNoPort,
-                              {program.classifier != nullptr ? chain_of(program, verdict) : kNoDetail,
-                               static_cast<uint32_t>(ExitDrop::device_failed)}};
-        } else if constexpr (way == Return::heads) {
-            std::memcpy(rte_pktmbuf_mtod(mbuf, uint8_t*), heads + i * prefix_back,
-                        std::min<size_t>({prefix_back, result.length, descriptor.present}));
-        }
-    }
-    if constexpr (way == Return::lent) buffer.take_back(static_cast<uint16_t>(gone));
-}
-
 void Completion::deliver(Batch& batch, uint64_t back) {
     const BatchInput& input = batch.input();
     const BatchRecord& record = batch.record();
@@ -145,7 +49,7 @@ void Completion::deliver(Batch& batch, uint64_t back) {
     ResultBuffer* fresh = input.receive_blocks.empty() ? lend_buffer(batch) : nullptr;
     // A few packets at a time go on, while the CPU has them in its nearest caches; all at once where others are told of
     // them.
-    constexpr size_t kAtOnce = 128;
+    constexpr size_t kAtOnce = Carriers::kAtOnce;
     const size_t share = batch.buffers().visits() != nullptr ? n : kAtOnce;
     const Return way = fresh != nullptr                                   ? Return::lent
                        : input.chain->prefixes.back == chain::kWholeFrame ? Return::home
@@ -153,6 +57,8 @@ void Completion::deliver(Batch& batch, uint64_t back) {
                                                                           : Return::nothing;
     if (batch.results().stored_events() + batch.results().left_count() > 0) tell_events(batch);
     if (!input.receive_blocks.empty()) pass_on_frames(batch);
+    else if (way == Return::lent && input.pool != nullptr && batch.buffers().visits() == nullptr)
+        for (size_t first = 0; first < n; first += share) pass_on_carried(batch, first, std::min(first + share, n));
     else
         for (size_t first = 0; first < n; first += share) pass_on(batch, first, std::min(share, n - first), way);
     const uint64_t now = rte_rdtsc();
@@ -167,23 +73,6 @@ void Completion::deliver(Batch& batch, uint64_t back) {
     if (fresh != nullptr) batch.buffers().renew_buffer(*fresh);
 }
 
-/// Applies the results of packets [first, first + count) and delivers them.
-void Completion::pass_on(Batch& batch, size_t first, size_t count, Return way) {
-    const BatchInput& input = batch.input();
-    ChainCounters& counters = *input.chain->counters;
-    rte_mbuf* const* const mbufs = input.mbufs.data() + first;
-    retries_.clear();
-    switch (way) {
-        case Return::lent: apply<Return::lent>(batch, first, count); break;
-        case Return::home: apply<Return::home>(batch, first, count); break;
-        case Return::heads: apply<Return::heads>(batch, first, count); break;
-        case Return::nothing: apply<Return::nothing>(batch, first, count); break;
-    }
-    if (batch.buffers().visits() != nullptr) tell_visits(batch);
-    for (const uint32_t i : retries_) verdicts_[i] = cpu_.decide(input.chain->program, counters, mbufs[i]);
-    delivery_.deliver(*input.chain->program, counters, mbufs, verdicts_.data(), count);
-}
-
 /// Hands on the batch's events, while the packets are still as they were received.
 void Completion::tell_events(const Batch& batch) {
     const BatchInput& input = batch.input();
@@ -191,13 +80,7 @@ void Completion::tell_events(const Batch& batch) {
     const BatchResults results = batch.results();
     for (size_t i = 0; i < input.frames.count; ++i)
         verdicts_[i] = verdict_of(*input.chain->program, results.packets()[i]);
-    EventPackets packets{verdicts_.data(), [&](uint32_t i) { return origin_of(input.mbufs[i]); }, {}};
-    if (!input.receive_blocks.empty())
-        packets.origin = [&](uint32_t i) {
-            auto block = input.receive_blocks.begin();
-            for (; i >= block->count; ++block) i -= block->count;
-            return Origin{block->number(i), block->timestamp_ns(i), block->port};
-        };
+    EventPackets packets{verdicts_.data(), [&](uint32_t i) { return input.origin_of(i); }, {}};
     packets.as_seen = [&](const LeftEvents& left) {
         Packet packet;
         uint8_t* const frame = left.offset != LeftEvents::kNotKept

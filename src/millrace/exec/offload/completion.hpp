@@ -2,9 +2,11 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "millrace/exec/offload/batch_timeline.hpp"
+#include "millrace/exec/offload/carriers.hpp"
 #include "millrace/exec/offload/cpu_path.hpp"
 
 namespace millrace::exec {
@@ -31,9 +33,13 @@ private:
     };
     /// What becomes of a packet with that result.
     static Verdict verdict_of(const chain::Program& program, const device::PacketResult& result);
+    static ResultBuffer* lend_buffer(Batch& batch);
     template <Return way>
     void apply(Batch& batch, size_t first, size_t count);
     void pass_on(Batch& batch, size_t first, size_t count, Return way);
+    void pass_on_carried(Batch& batch, size_t first, size_t end);
+    static bool leaves_by_port(const Verdict& verdict);
+    static void load(Batch& batch, size_t first, std::span<rte_mbuf* const> carriers);
     struct BlockResults;
     void pass_on_frames(Batch& batch);
     void pass_on_frames(const BlockResults& back, const std::shared_ptr<const chain::Program>& program, uint32_t from,
@@ -54,6 +60,7 @@ private:
     FrameDelivery* const frame_delivery_;
     CpuPath& cpu_;
     const BatchTimeline& timeline_;
+    std::optional<Carriers> carriers_;
     std::vector<Verdict> verdicts_;
     std::vector<uint32_t> retries_;  // packets that the device leaves to the host
     std::vector<Visit> visits_;

@@ -43,9 +43,8 @@ void CpuPath::run_all(ChainQueue& queue) {
     if (queue.waiting() == 0) return;
     const LoadedChain& chain = *queue.chain;
     for (const io::ReceiveBlock& each : queue.runs()) run(chain.program, *chain.counters, each);
-    std::vector<rte_mbuf*> mbufs;
-    for (const ChainQueue::Waiting& packet : queue.packets()) mbufs.push_back(packet.mbuf);
-    run(chain.program, *chain.counters, mbufs);
+    queue.write_metadata(queue.waiting());
+    run(chain.program, *chain.counters, queue.mbufs());
     queue.take(queue.waiting(), bursts_);
 }
 
@@ -79,7 +78,8 @@ size_t CpuPath::run_some(ChainQueue& queue, Placement::Member& member) {
         n = block->count;
         left = n - copy_frames(*block, *chain.counters, mbufs);
     } else {
-        for (size_t i = 0; i < n; ++i) mbufs[i] = queue.packets()[i].mbuf;
+        queue.write_metadata(n);
+        std::copy_n(queue.mbufs().begin(), n, mbufs);
     }
     queue.take(n, bursts_);
     engine_.decide(chain.program, *chain.counters, mbufs, n - left, verdicts_.data());

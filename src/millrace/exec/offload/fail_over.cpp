@@ -24,6 +24,7 @@ void FailOver::run(device::Status why, size_t packets) {
     }
     for (const Batch* batch : in_flight) {
         const BatchInput& input = batch->input();
+        for (size_t i = 0; i < input.mbufs.size(); ++i) input.write_metadata(i);
         cpu_.run(input.chain->program, *input.chain->counters, input.mbufs);
         for (const io::ReceiveBlock& block : input.receive_blocks)
             cpu_.run(input.chain->program, *input.chain->counters, block);

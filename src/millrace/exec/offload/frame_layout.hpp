@@ -7,6 +7,8 @@
 #include <cstring>
 #include <vector>
 
+#include <rte_mbuf.h>
+
 #include "millrace/exec/transfer/transfer.hpp"
 #include "millrace/io/receive_block.hpp"
 
@@ -29,6 +31,21 @@ struct FrameLayout {
     ptrdiff_t pitch = 0;   ///< that distance
 };
 
+/// What a batch has to know of a packet besides its mbuf, taken down while that is in the CPU's caches.
+struct MbufShape {
+    uint16_t length, port;
+};
+
+/// Frames of mbufs, at one distance from these.
+struct MbufFrames {
+    rte_mbuf* const* mbufs;
+    const MbufShape* shapes;
+    size_t count;
+    ptrdiff_t data;  ///< the distance
+
+    const uint8_t* frame(size_t i) const { return reinterpret_cast<const uint8_t*>(mbufs[i]) + data; }
+};
+
 /// Places frames in the packet buffer, one behind the other. Offsets count from where the batch's frames begin.
 class FramePlacer {
 public:
@@ -48,6 +65,8 @@ public:
     uint32_t add(size_t wanted, const FrameAt& frame) {
         return prefix_ == chain::kWholeFrame ? add_each<true>(wanted, frame) : add_each<false>(wanted, frame);
     }
+    /// The same of all of these.
+    uint32_t add(const MbufFrames& frames);
     /// Places the next frames of a receive block; how many there was room for.
     uint32_t add(const io::ReceiveBlock& block) {
         constexpr uint32_t kFew = 8, kAtOnce = 64;
@@ -73,11 +92,13 @@ public:
                 .pitch = pitch_};
     }
 
-private:
     struct Frame {
         const uint8_t* data;
         uint16_t length, port;
     };
+
+private:
+    uint32_t add_sixteens(const MbufFrames& frames);
     /// What a frame takes: bytes of it that cross, and of the packet buffer.
     struct Share {
         uint32_t present, room;

@@ -62,15 +62,19 @@ void OffloadEngine::load(const std::shared_ptr<const chain::Program>& program, C
 
 void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
                            rte_mbuf* const* mbufs, size_t count) {
+    submit(program, counters, mbufs, count, {});
+}
+
+void OffloadEngine::submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
+                           rte_mbuf* const* mbufs, size_t count, const io::BurstNotes& notes) {
     ChainQueue* const queue = queue_for(program, counters, false);
-    if (queue == nullptr) return cpu_.submit(program, counters, mbufs, count);
-    if (count == 0) return;
-    uint64_t bytes = 0;
-    queue->expect(count);
-    for (size_t i = 0; i < count; ++i) {
-        bytes += mbufs[i]->data_len;
-        queue->add(mbufs[i]);
+    if (queue == nullptr) {
+        for (size_t i = 0; i < count && !notes.written; ++i)
+            io::set_packet_metadata(mbufs[i], notes.timestamp_ns(i), notes.number(i));
+        return cpu_.submit(program, counters, mbufs, count);
     }
+    if (count == 0) return;
+    const uint64_t bytes = queue->add({mbufs, count}, notes);
     counters.received_packets.add(count);
     counters.received_bytes.add(bytes);
     received(*queue, count, count >= options_.full_burst);

@@ -29,6 +29,9 @@ public:
 
     void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
                 size_t count) override;
+    bool takes_notes() const override { return !failed_; }
+    void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
+                size_t count, const io::BurstNotes& notes) override;
     bool takes_blocks() const override { return options_.blocks && options_.pinned && !failed_; }
     void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
                 const io::ReceiveBlock& block) override;

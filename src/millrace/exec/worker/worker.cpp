@@ -202,24 +202,39 @@ size_t Worker::receive_all() {
         if (index_ >= port->info().receive_queues || !configuration_->classification.uses_port(port->index())) continue;
         const uint64_t from = rte_rdtsc();
         // What no single chain is for has to be looked into first, on the device if it can.
-        if (engine_->takes_blocks() && port->receives_blocks() &&
-            (classified_counters_ != nullptr ||
-             configuration_->classification.chain_of_port(port->index()) != chain::kNoChain)) {
+        if (engine_->takes_blocks() && port->receives_blocks() && is_for_engine(port->index())) {
             const size_t count = receive_block(*port);
             if (count > 0) receive_cycles_.add(rte_rdtsc() - from);
             total += count;
             continue;
         }
-        const uint16_t count = port->receive(static_cast<uint16_t>(index_), burst_.data(),
-                                             static_cast<uint16_t>(burst_.size()));
+        const auto most = static_cast<uint16_t>(burst_.size());
+        io::BurstNotes notes;
+        const bool noted = engine_->takes_notes() && is_for_engine(port->index());
+        const uint16_t count = noted ? port->receive_noted(static_cast<uint16_t>(index_), burst_.data(), most, notes)
+                                     : port->receive(static_cast<uint16_t>(index_), burst_.data(), most);
         if (count == 0) continue;
         // An engine that runs chains at once does so within `classify`: that is the network functions' time.
         if (!queues) receive_cycles_.add(rte_rdtsc() - from);
-        classify(port->index(), burst_.data(), count);
+        if (noted) submit_noted(port->index(), burst_.data(), count, notes);
+        else classify(port->index(), burst_.data(), count);
         if (queues) receive_cycles_.add(rte_rdtsc() - from);
         total += count;
     }
     return total;
+}
+
+/// Whether all that a port receives goes to the engine as it comes.
+bool Worker::is_for_engine(uint16_t port) const {
+    return classified_counters_ != nullptr || configuration_->classification.chain_of_port(port) != chain::kNoChain;
+}
+
+/// Of a port of which that holds.
+void Worker::submit_noted(uint16_t port, rte_mbuf* const* mbufs, uint16_t count, const io::BurstNotes& notes) {
+    const uint16_t chain = configuration_->classification.chain_of_port(port);
+    if (chain != chain::kNoChain)
+        engine_->submit(configuration_->chains[chain], *chain_counters_[chain], mbufs, count, notes);
+    else engine_->submit(configuration_->classified, *classified_counters_, mbufs, count, notes);
 }
 
 size_t Worker::receive_block(io::Port& port) {
@@ -309,6 +324,18 @@ bool Worker::inputs_exhausted() const {
         if (!port->exhausted()) return false;
     }
     return true;
+}
+
+void Worker::deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs,
+                           const Verdict& verdict, const device::PacketResult*) {
+    if (program.classifier == nullptr) {
+        deliver_run(program, counters, mbufs, &verdict);
+    } else {
+        const uint16_t chain = chain_of(program, verdict);
+        const Verdict own = verdict_in_chain(program, verdict);
+        deliver_run(*program.parts[chain].chain, counters.of_chain(chain), mbufs, &own);
+    }
+    finish_delivery();
 }
 
 bool Worker::wants_visits() const { return runtime_.verdicts_ != nullptr; }

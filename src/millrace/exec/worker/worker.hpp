@@ -43,6 +43,8 @@ public:
 
     void deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
                  const Verdict* verdicts, size_t count) override;
+    void deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs,
+                       const Verdict& verdict, const device::PacketResult* results) override;
     bool wants_visits() const override;
     void visits(const chain::Program& program, rte_mbuf* mbuf, std::span<const Visit> visits,
                 const Verdict& verdict) override;
@@ -83,6 +85,8 @@ private:
     void submit(uint16_t chain, rte_mbuf* const* mbufs, size_t count);
     void pass_on(uint16_t chain, std::span<rte_mbuf* const> mbufs);
     void submit_passed_on();
+    bool is_for_engine(uint16_t port) const;
+    void submit_noted(uint16_t port, rte_mbuf* const* mbufs, uint16_t count, const io::BurstNotes& notes);
     size_t receive_block(io::Port& port);
     FrameWay way_of(const chain::Program& program, const Verdict& verdict) const override;
     size_t port_count() const override;
@@ -96,8 +100,8 @@ private:
     rte_mbuf* copy_of(const io::ReceiveBlock& block, const io::FramePieces& frame) override;
     uint16_t output_of(const chain::Program& program, const Verdict& verdict) const;
     void finish_delivery();
-    void deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs,
-                       const Verdict* verdicts);
+    void deliver_run(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs,
+                     const Verdict* verdicts);
     void send_by_all(ChainCounters& counters, std::span<rte_mbuf* const> mbufs, uint16_t set);
     void punt(ChainCounters& counters, rte_mbuf* mbuf, nf::PuntTaker& taker, const Decision& decision);
     void punt_copy(const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf, const Verdict& verdict);

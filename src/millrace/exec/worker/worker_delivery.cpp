@@ -62,7 +62,7 @@ void Worker::deliver(const chain::Program& program, ChainCounters& counters, rte
                verdicts[next].out_port == verdict.out_port &&
                (verdict.node != kNoNode || verdicts[next].decision.outcome == verdict.decision.outcome))
             ++next;
-        deliver_alike(program, counters, {mbufs + first, next - first}, verdicts + first);
+        deliver_run(program, counters, {mbufs + first, next - first}, verdicts + first);
     }
     finish_delivery();
 }
@@ -83,8 +83,8 @@ uint16_t Worker::output_of(const chain::Program& program, const Verdict& verdict
 }
 
 /// The verdicts differ in their decisions' details at most.
-void Worker::deliver_alike(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs,
-                           const Verdict* verdicts) {
+void Worker::deliver_run(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs,
+                         const Verdict* verdicts) {
     using Kind = chain::Target::Kind;
     const Verdict& verdict = verdicts[0];
     const auto release = [&] { freed_.insert(freed_.end(), mbufs.begin(), mbufs.end()); };
@@ -306,7 +306,7 @@ void Worker::deliver_frames(const chain::Program& program, ChainCounters& counte
         }
         Verdict own = verdict;
         if (verdict.node < program.nodes.size()) own.decision.detail = detail_of(results[frame.index].detail);
-        deliver_alike(program, counters, std::span(&copy, 1), &own);
+        deliver_run(program, counters, std::span(&copy, 1), &own);
     }
     finish_delivery();
 }

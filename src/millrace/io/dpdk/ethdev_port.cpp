@@ -137,11 +137,20 @@ void EthdevPort::start(const EthdevOptions& options) {
 }
 
 uint16_t EthdevPort::receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) {
+    BurstNotes notes;
+    const uint16_t n = receive_noted(queue, mbufs, count, notes);
+    for (uint16_t i = 0; i < n; ++i) set_packet_metadata(mbufs[i], notes.timestamp_ns(i), notes.number(i));
+    return n;
+}
+
+uint16_t EthdevPort::receive_noted(uint16_t queue, rte_mbuf** mbufs, uint16_t count, BurstNotes& notes) {
     const uint16_t got = rte_eth_rx_burst(device_, queue, mbufs, count);
     if (got == 0) return 0;
-    const uint64_t now = wall_clock_ns();
+    notes = {.written = false,
+             .first_number = queue + 1u + queues_[queue].received * info_.receive_queues,
+             .number_step = info_.receive_queues,
+             .first_ns = wall_clock_ns()};
     uint64_t bytes = 0;
-    uint64_t number = queue + 1u + queues_[queue].received * info_.receive_queues;
     uint16_t n = 0;
     for (uint16_t i = 0; i < got; ++i) {
         rte_mbuf* mbuf = mbufs[i];
@@ -151,8 +160,6 @@ uint16_t EthdevPort::receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) {
             continue;
         }
         mbuf->port = info_.index;
-        set_packet_metadata(mbuf, now, number);
-        number += info_.receive_queues;
         bytes += mbuf->pkt_len;
         mbufs[n++] = mbuf;
     }

@@ -32,6 +32,7 @@ public:
     ~EthdevPort() override { close(); }
 
     uint16_t receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
+    uint16_t receive_noted(uint16_t queue, rte_mbuf** mbufs, uint16_t count, BurstNotes& notes) override;
     uint16_t send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
     bool exhausted() const override { return closed_; }
     LinkState link() const override;

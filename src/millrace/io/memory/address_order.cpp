@@ -2,6 +2,7 @@
 
 #include <rte_errno.h>
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cerrno>
@@ -29,19 +30,19 @@ public:
         if (base_ == nullptr && count > 0) base_ = static_cast<uint8_t*>(elements[0]);
         uint32_t word = 0;
         uint64_t bits = 0;
-        const auto flush = [&] {
-            if (bits != 0) free_[word].fetch_or(bits, std::memory_order_release);
-            bits = 0;
-        };
-        for (uint32_t i = 0; i < count; ++i) {
-            const uint32_t number = number_of(elements[i]);
+        for (uint32_t i = 0; i < count;) {
+            const uint32_t number = number_of(elements[i]), bit = number % kBits;
             if (number / kBits != word) {
-                flush();
+                if (bits != 0) free_[word].fetch_or(bits, std::memory_order_release);
                 word = number / kBits;
+                bits = 0;
             }
-            bits |= uint64_t{1} << number % kBits;
+            // Most come back as they went out: one behind the other.
+            const uint32_t n = in_a_row(elements + i, std::min(count - i, kBits - bit));
+            bits |= ~uint64_t{0} >> (kBits - n) << bit;
+            i += n;
         }
-        flush();
+        if (bits != 0) free_[word].fetch_or(bits, std::memory_order_release);
     }
 
     /// All of `count` elements or none.
@@ -55,6 +56,16 @@ public:
             if (wanted == 0) return;
             rest_.store(word * kBits + kBits - static_cast<uint32_t>(std::countl_zero(wanted)),
                         std::memory_order_relaxed);
+            const auto place = static_cast<uint32_t>(std::countr_zero(wanted));
+            if (const uint64_t behind = (wanted >> place) + 1; (behind & (behind - 1)) == 0) {  // all in a row
+                const auto n = static_cast<uint32_t>(std::popcount(wanted));
+                void** const to = elements + taken;
+                const size_t stride = stride_;
+                uint8_t* const element = base_ + size_t{word * kBits + place} * stride;
+                for (uint32_t i = 0; i < n; ++i) to[i] = element + i * stride;
+                taken += n;
+                return;
+            }
             for (; wanted != 0; wanted &= wanted - 1)
                 elements[taken++] = base_ +
                                     size_t{word * kBits + static_cast<uint32_t>(std::countr_zero(wanted))} * stride_;
@@ -87,6 +98,20 @@ public:
     }
 
 private:
+    /// How many of the first `most` elements, one at least, lie one behind the other.
+    uint32_t in_a_row(void* const* elements, uint32_t most) const {
+        constexpr uint32_t kAtOnce = 8;  // without a branch
+        const auto gap = [&](uint32_t i) {
+            return reinterpret_cast<uint64_t>(elements[i]) - reinterpret_cast<uint64_t>(elements[i - 1]) - stride_;
+        };
+        uint32_t n = 1;
+        for (uint64_t others = 0; n + kAtOnce <= most; n += kAtOnce) {
+            for (uint32_t k = 0; k < kAtOnce; ++k) others |= gap(n + k);
+            if (others != 0) break;
+        }
+        while (n < most && gap(n) == 0) ++n;
+        return n;
+    }
     uint32_t number_of(const void* element) const {
         const uint64_t lines = static_cast<size_t>(static_cast<const uint8_t*>(element) - base_) / RTE_CACHE_LINE_SIZE;
         return static_cast<uint32_t>(lines * per_line_ >> 32);

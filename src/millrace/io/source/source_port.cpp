@@ -139,11 +139,9 @@ uint32_t SourcePort::allowed(uint16_t queue_number, uint32_t count) {
     return due;
 }
 
-template <SourceOptions::Restore restore>
-uint64_t SourcePort::dress_burst(uint16_t queue_number, rte_mbuf** mbufs, uint16_t count) {
+template <Restore restore, bool noted>
+uint64_t SourcePort::dress_burst(uint16_t queue_number, rte_mbuf** mbufs, uint16_t count, const BurstNotes& notes) {
     Queue& queue = *queues_[queue_number];
-    const uint64_t first_due = wall_clock_ns() - queue.pacer.age_ns(0);
-    const uint64_t interval = queue.pacer.interval_ns();
     const PacketPool& pool = *queue.pool;
     const uint16_t* lengths = queue.lengths.data();
     const auto headroom = static_cast<uint16_t>(pool.headroom_bytes());
@@ -153,17 +151,15 @@ uint64_t SourcePort::dress_burst(uint16_t queue_number, rte_mbuf** mbufs, uint16
     const uint8_t* stream = queue.frames.stream.data();
     size_t next = queue.sent % n_templates;
     uint64_t bytes = 0;
-    uint64_t number = uint64_t{queue_number} + 1 + queue.sent * active_queues_;
     for (uint16_t i = 0; i < count; ++i) {
         if (i + kPrefetchAhead < count) {
             rte_mbuf* ahead = mbufs[i + kPrefetchAhead];
             __builtin_prefetch(ahead, 1);
-            __builtin_prefetch(&ahead->dynfield1, 1);
+            if constexpr (!noted) __builtin_prefetch(&ahead->dynfield1, 1);
             if (restore != Restore::nothing) rte_prefetch0(reinterpret_cast<uint8_t*>(ahead + 1) + headroom);
         }
         rte_mbuf* mbuf = mbufs[i];
-        set_packet_metadata(mbuf, first_due + i * interval, number);
-        number += active_queues_;
+        if constexpr (!noted) set_packet_metadata(mbuf, notes.timestamp_ns(i), notes.number(i));
         if constexpr (restore == Restore::nothing) {
             const uint32_t length = lengths[pool.index_of(mbuf)];
             dress(mbuf, same, length);
@@ -184,7 +180,27 @@ uint64_t SourcePort::dress_burst(uint16_t queue_number, rte_mbuf** mbufs, uint16
     return bytes;
 }
 
+/// The metadata of the packets that come next.
+BurstNotes SourcePort::notes_of_next(uint16_t queue_number) const {
+    const Queue& queue = *queues_[queue_number];
+    return {.written = false,
+            .first_number = uint64_t{queue_number} + 1 + queue.sent * active_queues_,
+            .number_step = active_queues_,
+            .first_ns = wall_clock_ns() - queue.pacer.age_ns(0),
+            .interval_ns = queue.pacer.interval_ns()};
+}
+
 uint16_t SourcePort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint16_t count) {
+    BurstNotes notes;
+    return receive_burst<false>(queue_number, mbufs, count, notes);
+}
+
+uint16_t SourcePort::receive_noted(uint16_t queue_number, rte_mbuf** mbufs, uint16_t count, BurstNotes& notes) {
+    return receive_burst<true>(queue_number, mbufs, count, notes);
+}
+
+template <bool noted>
+uint16_t SourcePort::receive_burst(uint16_t queue_number, rte_mbuf** mbufs, uint16_t count, BurstNotes& notes) {
     Queue& queue = *queues_[queue_number];
     if (queue.done.load(std::memory_order_relaxed)) return 0;
     count = static_cast<uint16_t>(allowed(queue_number, count));
@@ -196,14 +212,14 @@ uint16_t SourcePort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint16_t c
             return 0;
         }
     }
+    notes = notes_of_next(queue_number);
     uint64_t bytes = 0;
     switch (options_.restore) {
-        case Restore::all: bytes = dress_burst<Restore::all>(queue_number, mbufs, count); break;
-        case Restore::headers: bytes = dress_burst<Restore::headers>(queue_number, mbufs, count); break;
+        case Restore::all: bytes = dress_burst<Restore::all, noted>(queue_number, mbufs, count, notes); break;
+        case Restore::headers: bytes = dress_burst<Restore::headers, noted>(queue_number, mbufs, count, notes); break;
         case Restore::nothing:
-            bytes = dress_burst<Restore::nothing>(queue_number, mbufs, count);
-            if (queue.remembered.size() < kMaxRemembered)
-                remember(queue, uint64_t{queue_number} + 1 + queue.sent * active_queues_, mbufs, count);
+            bytes = dress_burst<Restore::nothing, noted>(queue_number, mbufs, count, notes);
+            if (queue.remembered.size() < kMaxRemembered) remember(queue, notes.first_number, mbufs, count);
             if (queue.bursts++ % kBurstsBetweenLooks == 0) {
                 const rte_mbuf* looked_at = mbufs[queue.bursts / kBurstsBetweenLooks % count];
                 const uint32_t buffer = queue.pool->index_of(looked_at);

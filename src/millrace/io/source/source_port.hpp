@@ -47,6 +47,7 @@ class SourcePort : public Port {
 public:
     SourcePort(PortInfo info, const TrafficSpec& spec, const SourceOptions& options, const PoolOptions& pool);
     uint16_t receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
+    uint16_t receive_noted(uint16_t queue, rte_mbuf** mbufs, uint16_t count, BurstNotes& notes) override;
     uint16_t send(uint16_t, rte_mbuf**, uint16_t) override { return 0; }
     bool receives_blocks() const override { return options_.contiguous; }
     ReceiveBlock receive_block(uint16_t queue, uint32_t most) override;
@@ -89,8 +90,11 @@ private:
     static void fill_ring(Queue& queue, uint32_t least);
     uint32_t allowed(uint16_t queue_number, uint32_t count);
     void sent(uint16_t queue_number, uint32_t count, uint64_t bytes);
-    template <SourceOptions::Restore restore>
-    uint64_t dress_burst(uint16_t queue_number, rte_mbuf** mbufs, uint16_t count);
+    template <SourceOptions::Restore restore, bool noted>
+    uint64_t dress_burst(uint16_t queue_number, rte_mbuf** mbufs, uint16_t count, const BurstNotes& notes);
+    template <bool noted>
+    uint16_t receive_burst(uint16_t queue_number, rte_mbuf** mbufs, uint16_t count, BurstNotes& notes);
+    BurstNotes notes_of_next(uint16_t queue_number) const;
     void remember(Queue& queue, uint64_t number, rte_mbuf* const* mbufs, uint16_t count) const;
     static bool holds(const uint8_t* data, const TrafficFrames& frames, size_t made);
     /// The template whose frame lies in a buffer, with Restore::nothing.

@@ -152,9 +152,21 @@ private:
                 }
                 if (decisions[i].outcome != kProtected && decisions[i].outcome != kUnprotected) continue;
             }
-            tickets_.add(*packets[i], tables_.sas[route.detail].slot);
+            // Of many SAs, all that encryption will ask for is on its way meanwhile.
+            if (decisions[i].detail != last_sa_) ask_for(last_sa_ = decisions[i].detail);
+            tickets_.add(*packets[i], tunnels_[decisions[i].detail].slot());
         }
         tickets_.draw(tables_.tickets);
+    }
+
+    /// Has the SA's fields and keys brought into the CPU's caches.
+    void ask_for(uint32_t sa) const {
+        constexpr size_t kLine = 64, kSchedule = 16 * (crypto::kAes128Rounds + 1);
+        __builtin_prefetch(&tunnels_[sa].sa().nonce);
+        const MbKeys& keys = keys_[sa];
+        for (size_t at = 0; at < kSchedule; at += kLine) __builtin_prefetch(keys.encrypt + at);
+        __builtin_prefetch(keys.inner);
+        __builtin_prefetch(keys.outer);
     }
 
     /// Gives one packet its headers, or finds its ESP. (A function of its own has registers enough.)
@@ -310,6 +322,7 @@ private:
     std::vector<MbKeys> keys_;
     PreparedPolicies policies_;
     std::vector<PreparedTunnel> tunnels_;  ///< by SA
+    uint32_t last_sa_ = kNoDetail;
     TunnelJobs tunnel_;
     std::array<Work, kBurst> outbound_, inbound_;
     std::array<Work*, kBurst> ciphered_;

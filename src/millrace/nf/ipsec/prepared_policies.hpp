@@ -1,8 +1,10 @@
-// The policies as the CPU searches them: few of IPv4 by one comparison of the addresses each, many by an engine.
+// The policies as the CPU searches them: few of IPv4 by one comparison of the addresses each, many by hash tables of
+// their addresses or by an engine.
 #pragma once
 
 #include <vector>
 
+#include "millrace/nf/ipsec/address_policies.hpp"
 #include "millrace/nf/ipsec/lookup.hpp"
 
 namespace millrace::nf::ipsec {
@@ -11,14 +13,22 @@ namespace millrace::nf::ipsec {
 class PreparedPolicies {
 public:
     explicit PreparedPolicies(const Tables& tables) : tables_(tables) {
-        if (tables.policies.size() > kFewPolicies) return;
+        std::vector<AddressPolicies::Entry> by_addresses;
+        const bool few = tables.policies.size() <= kFewPolicies;
         for (const Policy& policy : tables.policies) {
             const Selector& selector = policy.selector;
             if (selector.ipv6) continue;
-            entries_.push_back({both(selector.src_mask, selector.dst_mask), both(selector.src, selector.dst), &policy,
-                                selector.any_protocol && selector.any_port});
+            const Entry entry{both(selector.src_mask, selector.dst_mask), both(selector.src, selector.dst), &policy,
+                              selector.any_protocol && selector.any_port};
+            if (few) entries_.push_back(entry);
+            else if (!entry.any_else) return;
+            else by_addresses.push_back({entry.mask, entry.value & entry.mask, policy_route(policy)});
         }
+        if (!few) by_addresses_ = AddressPolicies(by_addresses);
     }
+
+    /// Whether hash tables of their addresses are looked into.
+    bool by_addresses() const { return by_addresses_.serves(); }
 
     Route find(const Packet& packet) const {
         const Layers& layers = packet.layers();
@@ -27,11 +37,12 @@ public:
                             layers.protocol != ip::kProtocolEsp;
         if (!common) [[unlikely]]
             return find_policy(packet, tables_);
+        const auto addresses = load_raw<uint64_t>(packet.l3() + 12);
+        if (by_addresses_.serves()) return by_addresses_.find(addresses, default_route(tables_));
         if (tables_.policies.size() > kFewPolicies) {
             const uint32_t found = search_policies(packet, tables_);
             return found == classify::kNoRule ? default_route(tables_) : policy_route(tables_.policies[found]);
         }
-        const auto addresses = load_raw<uint64_t>(packet.l3() + 12);
         for (const Entry& entry : entries_) {
             if ((addresses & entry.mask) != entry.value) continue;
             if (entry.any_else || matches(entry.policy->selector, flow_of(packet))) return policy_route(*entry.policy);
@@ -55,6 +66,7 @@ private:
     };
     const Tables& tables_;
     std::vector<Entry> entries_;
+    AddressPolicies by_addresses_;  ///< where there are many, and all of IPv4 ask for addresses alone
 };
 
 }  // namespace millrace::nf::ipsec

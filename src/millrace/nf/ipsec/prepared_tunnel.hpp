@@ -7,17 +7,20 @@ namespace millrace::nf::ipsec {
 
 /// The tunnel of an outbound SA of the common kind: over IPv4, with AES in counter mode and HMAC-SHA1-96. Does what
 /// `encapsulate` and the parser do, for frames without VLAN tags.
-class PreparedTunnel {
+class alignas(32) PreparedTunnel {
 public:
     PreparedTunnel() = default;
     PreparedTunnel(const Sa& sa, uint32_t mtu)
-        : sa_(&sa), longest_(mtu == 0 ? 0xffffu : smaller(mtu, 0xffffu)),
+        : sa_(&sa), longest_(mtu == 0 ? 0xffffu : smaller(mtu, 0xffffu)), slot_(sa.slot),
           common_(!sa.ipv6 && sa.cipher == Cipher::aes_ctr && sa.auth == Auth::hmac_sha1_96) {
         store_address(addresses_, sa.local, false);
         store_address(addresses_ + 4, sa.remote, false);
         constant_sum_ = checksum_add(0x4500 + (sa.ttl << 8 | ip::kProtocolEsp), addresses_, sizeof addresses_);
     }
 
+    const Sa& sa() const { return *sa_; }
+    /// Its SA's.
+    uint32_t slot() const { return slot_; }
     /// Whether it can wrap `packet`, which its SA is for. False leaves the rest to `outbound_route`.
     bool serves(const Packet& packet) const {
         const Layers& layers = packet.layers();
@@ -85,6 +88,7 @@ private:
 
     const Sa* sa_ = nullptr;
     uint32_t longest_ = 0;  ///< outer packet
+    uint32_t slot_ = 0;
     bool common_ = false;
     uint8_t addresses_[8] = {};  ///< source, destination
     uint32_t constant_sum_ = 0;  ///< of the outer header but traffic class, length, identification and flags

@@ -83,6 +83,15 @@ MILLRACE_DEVICE bool read_number(const uint8_t* data, uint32_t count, uint16_t f
 
 }  // namespace detail
 
+/// Whether a packet's headers have what a field_range or field_mask asks for.
+MILLRACE_DEVICE_CALL bool has_field(const Packet& packet, const Op& op) {
+    uint32_t value = 0;
+    if (!read_field(packet, static_cast<Field>(op.mode), value)) return false;
+    const bool negated = op.flags & Op::kNegated;
+    if (op.kind == OpKind::field_range) return detail::in_range(op.value, value) != negated;
+    return detail::compare(op.comparison, value & op.data, op.value) != negated;
+}
+
 /// Checks the options of one rule after the other against one packet.
 template <class Lanes>
 class Confirmation {
@@ -90,13 +99,14 @@ public:
     MILLRACE_DEVICE Confirmation(const Packet& packet, const OptionTables& tables, PayloadBuffers& buffers, Lanes lanes)
         : packet_(packet), tables_(tables), buffers_(buffers), lanes_(lanes) {}
 
+    /// Whether the packet does what the rule's operations ask for, those behind its `fields`.
     MILLRACE_DEVICE bool run(const CompiledRule& rule) {
         first_ = rule.first_op;
         searches_ = 0;
         for (uint64_t& slot : slots_) slot = 0;
         buffer_ = {buffers_.data(), buffers_.bytes(), true};
         cursor_ = 0;
-        uint32_t i = 0;
+        uint32_t i = rule.fields;
         uint32_t resume = kNotFound;  // kNotFound: try the first occurrence
         while (i < rule.ops) {
             const Op& op = tables_.ops[first_ + i];
@@ -147,7 +157,7 @@ private:
             case OpKind::byte_extract: return byte_extract(op);
             case OpKind::buffer_bytes: return detail::in_range(op.value, buffer_.bytes) != negated(op);
             case OpKind::field_range:
-            case OpKind::field_mask: return header_field(op);
+            case OpKind::field_mask: return has_field(packet_, op);
             case OpKind::same_ip: return same_ip();
         }
         return false;
@@ -285,13 +295,6 @@ private:
         slots_[op.window_slot] = value;
         cursor_ = at + op.count;
         return true;
-    }
-
-    MILLRACE_DEVICE bool header_field(const Op& op) const {
-        uint32_t value = 0;
-        if (!read_field(packet_, static_cast<Field>(op.mode), value)) return false;
-        if (op.kind == OpKind::field_range) return detail::in_range(op.value, value) != negated(op);
-        return detail::compare(op.comparison, value & op.data, op.value) != negated(op);
     }
 
     MILLRACE_DEVICE bool same_ip() const {

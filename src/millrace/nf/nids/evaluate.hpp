@@ -6,11 +6,22 @@
 
 namespace millrace::nf::nids {
 
-/// Lists of rules by ranges of a number: the rules for `value` are those of the last start <= value.
+/// Rules that no pattern leads to, with the same header.
+struct alignas(16) RuleGroup {
+    uint32_t header = 0;            ///< the RuleHeader's number
+    uint32_t first = 0, count = 0;  ///< in `grouped_rules`
+    uint16_t flags = 0;             ///< the header's
+};
+static_assert(sizeof(RuleGroup) == 16);
+
+/// Lists of groups by ranges of a number: the groups for `value` are those of the last start <= value, which lies
+/// between two entries of `tops`.
 struct RangeIndex {
     View<uint32_t> starts;  ///< ascending, the first is 0
-    View<uint32_t> begin;   ///< by start, and one more: where its rules begin in `rules`
-    View<uint32_t> rules;
+    View<uint32_t> tops;    ///< by value >> shift, and one more: the last start <= that value << shift
+    View<uint32_t> begin;   ///< by start, and one more: where its groups begin in `groups`
+    View<uint32_t> groups;  ///< numbers of RuleGroups
+    uint32_t shift = 0;
 };
 
 /// A rule as lists name it: by its number, and whether all packets that the list is for meet it.
@@ -35,16 +46,19 @@ struct NidsTables {
     OptionTables options;
     pattern::PatternTables patterns;
     View<PatternRules> by_pattern;
-    View<uint32_t> pattern_rules;  ///< named rules
+    View<uint32_t> pattern_rules;  ///< named rules, those of one header next to each other
     // Rules without a content to look for stand in one of these.
-    RangeIndex by_source;          ///< by IPv4 source
-    RangeIndex by_destination;     ///< by IPv4 destination
-    View<uint32_t> only_ipv6;      ///< those of the two above that have IPv6 addresses
-    RangeIndex by_port;            ///< by protocol << 16 | destination port
+    RangeIndex by_source;            ///< by IPv4 source
+    RangeIndex by_destination;       ///< by IPv4 destination
+    View<uint32_t> only_ipv6;        ///< groups of the two above that have IPv6 addresses
+    RangeIndex by_source_port;       ///< by protocol << 16 | source port
+    RangeIndex by_destination_port;  ///< by protocol << 16 | destination port
+    View<RuleGroup> groups;
+    View<uint32_t> grouped_rules;  ///< numbers of rules, by group
     bool without_pattern = false;  ///< whether there are any of these
 };
 
-/// Protocols in the keys of `by_port`.
+/// Protocols in the keys of indexes by port.
 enum class PortKey : uint32_t { tcp, udp, icmp, other };
 
 /// Outcomes of the NF.
@@ -85,19 +99,40 @@ public:
         : packet_(packet), tables_(tables),
           buffers_(packet.payload(), packet.payload_bytes(), packet.layers().is_tcp()),
           confirmation_(packet, tables.options, buffers_, lanes) {}
-    /// Whether the packet is one that the rule is for, but for the pattern that led to it.
-    MILLRACE_DEVICE_CALL bool meets(const CompiledRule& rule) {
-        return header_matches(rule, tables_.header, packet_, buffers_) && confirmation_.run(rule);
+    /// Whether the packet is one that the rule is for, but for the pattern that led to it. Most rules are refused by
+    /// their flags, without a call.
+    MILLRACE_DEVICE bool meets(const CompiledRule& rule) {
+        return has_header(rule.flags, rule.header) && (rule.fields == 0 || has_fields(rule)) &&
+               (rule.fields == rule.ops || has_options(rule));
+    }
+    /// `flags`: those of the header with that number.
+    MILLRACE_DEVICE bool has_header(uint16_t flags, uint32_t header) {
+        if (flags_ == 0) flags_ = header_flags(packet_, buffers_);
+        if (!has_flags(flags, flags_)) return false;
+        if (!(flags & RuleHeader::kEndpoints)) return true;
+        if (header != header_) has_endpoints_ = has_endpoints(tables_.header.headers[header], tables_.header, packet_);
+        header_ = header;
+        return has_endpoints_;
     }
 
 private:
+    MILLRACE_DEVICE_CALL bool has_fields(const CompiledRule& rule) const {
+        for (uint32_t i = 0; i < rule.fields; ++i)
+            if (!has_field(packet_, tables_.options.ops[rule.first_op + i])) return false;
+        return true;
+    }
+    MILLRACE_DEVICE_CALL bool has_options(const CompiledRule& rule) { return confirmation_.run(rule); }
+
     const Packet& packet_;
     const NidsTables& tables_;
     PayloadBuffers buffers_;
     Confirmation<Lanes> confirmation_;
+    uint32_t header_ = 0xffffffffu;  ///< whose addresses and ports were looked at last
+    bool has_endpoints_ = false;     ///< whether the packet has those
+    uint16_t flags_ = 0;             ///< header_flags of the packet; 0: not looked at yet
 };
 
-/// Named rules.
+/// Numbers of rules or of groups of them.
 struct RuleList {
     const uint32_t* first = nullptr;
     uint32_t count = 0;
@@ -105,9 +140,9 @@ struct RuleList {
 
 namespace detail {
 
-MILLRACE_DEVICE RuleList rules_at(const RangeIndex& index, uint32_t value) {
-    if (index.rules.empty()) return {};
-    uint32_t low = 0, high = static_cast<uint32_t>(index.starts.size());
+MILLRACE_DEVICE RuleList groups_at(const RangeIndex& index, uint32_t value) {
+    if (index.groups.empty()) return {};
+    uint32_t low = index.tops[value >> index.shift], high = index.tops[(value >> index.shift) + 1] + 1;
     while (high - low > 1) {
         const uint32_t middle = (low + high) / 2;
         if (index.starts[middle] <= value) {
@@ -116,24 +151,26 @@ MILLRACE_DEVICE RuleList rules_at(const RangeIndex& index, uint32_t value) {
             high = middle;
         }
     }
-    return {index.rules.data() + index.begin[low], index.begin[low + 1] - index.begin[low]};
+    return {index.groups.data() + index.begin[low], index.begin[low + 1] - index.begin[low]};
 }
 
-inline constexpr uint32_t kIndexes = 3;
-/// The rules that look for no pattern and may be for such a packet, by index `which` of kIndexes.
-MILLRACE_DEVICE_CALL RuleList rules_without_pattern(const NidsTables& tables, const Packet& packet, uint32_t which) {
+inline constexpr uint32_t kIndexes = 4;
+/// The groups of rules that look for no pattern and may be for such a packet, by index `which` of kIndexes.
+MILLRACE_DEVICE_CALL RuleList groups_without_pattern(const NidsTables& tables, const Packet& packet, uint32_t which) {
     const Layers& layers = packet.layers();
-    if (which == 0) {
+    if (which < 2) {
         const PortKey key = layers.is_tcp()    ? PortKey::tcp
                             : layers.is_udp()  ? PortKey::udp
                             : layers.is_icmp() ? PortKey::icmp
                                                : PortKey::other;
-        return rules_at(tables.by_port, static_cast<uint32_t>(key) << 16 | packet.l4_dst_port());
+        const uint32_t high_bits = static_cast<uint32_t>(key) << 16;
+        return which == 0 ? groups_at(tables.by_destination_port, high_bits | packet.l4_dst_port())
+                          : groups_at(tables.by_source_port, high_bits | packet.l4_src_port());
     }
     if (layers.is_ipv4())
-        return which == 1 ? rules_at(tables.by_source, packet.ipv4_src())
-                          : rules_at(tables.by_destination, packet.ipv4_dst());
-    return which == 1 ? RuleList{tables.only_ipv6.data(), static_cast<uint32_t>(tables.only_ipv6.size())} : RuleList{};
+        return which == 2 ? groups_at(tables.by_source, packet.ipv4_src())
+                          : groups_at(tables.by_destination, packet.ipv4_dst());
+    return which == 2 ? RuleList{tables.only_ipv6.data(), static_cast<uint32_t>(tables.only_ipv6.size())} : RuleList{};
 }
 
 template <class Lanes, class Alerts>
@@ -167,7 +204,7 @@ public:
     MILLRACE_DEVICE Decision finish() {
         if (tables_.without_pattern)
             for (uint32_t which = 0; which < detail::kIndexes; ++which)
-                try_rules(detail::rules_without_pattern(tables_, packet_, which));
+                try_groups(detail::groups_without_pattern(tables_, packet_, which));
         if (pass_ != kNoDetail) return {pass_, kClean};
         alerts_.sort();
         if (alerts_.count() > 0) detail::emit_alerts(packet_, alerts_, lanes_);
@@ -176,6 +213,16 @@ public:
     }
 
 private:
+    MILLRACE_DEVICE void try_groups(RuleList groups) {
+#if MILLRACE_GPU
+#pragma unroll 1
+#endif
+        for (uint32_t i = 0; i < groups.count; ++i) {
+            const RuleGroup& group = tables_.groups[groups.first[i]];
+            if (examination_.has_header(group.flags, group.header))
+                try_rules({tables_.grouped_rules.data() + group.first, group.count});
+        }
+    }
     MILLRACE_DEVICE void try_rules(RuleList rules) {
 #if MILLRACE_GPU
 #pragma unroll 1

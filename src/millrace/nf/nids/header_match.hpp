@@ -7,6 +7,7 @@ namespace millrace::nf::nids {
 
 /// The tables that headers are checked against; a part of Nids::Tables.
 struct HeaderTables {
+    View<RuleHeader> headers;
     View<AddressSet> address_sets;
     View<Range4> ranges4;
     View<Range6> ranges6;
@@ -55,70 +56,74 @@ MILLRACE_DEVICE bool has_port(const HeaderTables& tables, uint32_t set, uint16_t
     return i < ports.count && tables.port_ranges[ports.first + i].low <= port;
 }
 
-MILLRACE_DEVICE bool has_endpoints(const CompiledRule& rule, const HeaderTables& tables, const Packet& packet) {
+MILLRACE_DEVICE bool has_endpoints(const RuleHeader& header, const HeaderTables& tables, const Packet& packet) {
     const bool ipv6 = packet.layers().is_ipv6();
     const uint8_t* src = packet.l3() + (ipv6 ? 8 : 12);
     const uint8_t* dst = packet.l3() + (ipv6 ? 24 : 16);
     const uint16_t src_port = packet.l4_src_port(), dst_port = packet.l4_dst_port();
-    if (has_port(tables, rule.src_ports, src_port) && has_port(tables, rule.dst_ports, dst_port) &&
-        has_address(tables, rule.src, src, ipv6) && has_address(tables, rule.dst, dst, ipv6)) {
+    if (has_port(tables, header.src_ports, src_port) && has_port(tables, header.dst_ports, dst_port) &&
+        has_address(tables, header.src, src, ipv6) && has_address(tables, header.dst, dst, ipv6)) {
         return true;
     }
-    return (rule.header & CompiledRule::kBothWays) && has_port(tables, rule.src_ports, dst_port) &&
-           has_port(tables, rule.dst_ports, src_port) && has_address(tables, rule.src, dst, ipv6) &&
-           has_address(tables, rule.dst, src, ipv6);
+    return (header.flags & RuleHeader::kBothWays) && has_port(tables, header.src_ports, dst_port) &&
+           has_port(tables, header.dst_ports, src_port) && has_address(tables, header.src, dst, ipv6) &&
+           has_address(tables, header.dst, src, ipv6);
 }
 
 MILLRACE_DEVICE uint16_t protocol_of(const Layers& layers) {
-    if (layers.is_tcp()) return CompiledRule::kTcp;
-    if (layers.is_udp()) return CompiledRule::kUdp;
-    return layers.is_icmp() ? CompiledRule::kIcmp : CompiledRule::kOther;
+    if (layers.is_tcp()) return RuleHeader::kTcp;
+    if (layers.is_udp()) return RuleHeader::kUdp;
+    return layers.is_icmp() ? RuleHeader::kIcmp : RuleHeader::kOther;
 }
 
 /// What one packet tells of its flow; see README.md. Of equal ports neither direction is ruled out.
-MILLRACE_DEVICE bool has_flow(uint16_t wanted, const Packet& packet) {
-    const Layers& layers = packet.layers();
-    if ((wanted & CompiledRule::kOnlyFragments) && !layers.is_fragment()) return false;
-    if ((wanted & CompiledRule::kNoFragments) && layers.is_fragment()) return false;
+MILLRACE_DEVICE uint16_t flow_of(const Packet& packet) {
     const uint16_t src = packet.l4_src_port(), dst = packet.l4_dst_port();
-    bool to_server = dst <= src, to_client = src <= dst;
-    if (layers.is_tcp()) {
+    bool to_server = dst <= src, to_client = src <= dst, established = true, not_established = true;
+    if (packet.layers().is_tcp()) {
         const uint8_t flags = packet.tcp_flags();
         const bool syn = flags & tcp::kSyn, ack = flags & tcp::kAck;
-        if ((wanted & CompiledRule::kEstablished) && (syn || !ack)) return false;
-        if ((wanted & CompiledRule::kNotEstablished) && !syn && ack) return false;
+        established = !syn && ack;
+        not_established = !established;
         if (syn) {
             to_server = !ack;
             to_client = ack;
         }
     }
-    if ((wanted & CompiledRule::kToServer) && !to_server) return false;
-    return !(wanted & CompiledRule::kToClient) || to_client;
-}
-
-MILLRACE_DEVICE bool has_application(const CompiledRule& rule, const HeaderTables& tables, const Packet& packet,
-                                     PayloadBuffers& buffers) {
-    switch (rule.application) {
-        case Application::none: return true;
-        case Application::http: return buffers.http().kind != HttpHead::Kind::none;
-        case Application::tls: return buffers.is_tls();
-        case Application::ports:
-            return has_port(tables, rule.application_ports, packet.l4_src_port()) ||
-                   has_port(tables, rule.application_ports, packet.l4_dst_port());
-    }
-    return false;
+    return static_cast<uint16_t>(
+        (to_server ? RuleHeader::kToServer : 0) | (to_client ? RuleHeader::kToClient : 0) |
+        (established ? RuleHeader::kEstablished : 0) | (not_established ? RuleHeader::kNotEstablished : 0));
 }
 
 }  // namespace detail
 
-MILLRACE_DEVICE bool header_matches(const CompiledRule& rule, const HeaderTables& tables, const Packet& packet,
-                                    PayloadBuffers& buffers) {
+/// What a packet has of the flags of headers: its protocol's, and every condition that it meets. Never 0.
+MILLRACE_DEVICE_CALL uint16_t header_flags(const Packet& packet, PayloadBuffers& buffers) {
     const Layers& layers = packet.layers();
-    if (!(rule.header & detail::protocol_of(layers))) return false;
-    if ((rule.header & CompiledRule::kIpv4Only) && !layers.is_ipv4()) return false;
-    if ((rule.header & CompiledRule::kIpv6Only) && !layers.is_ipv6()) return false;
-    return detail::has_endpoints(rule, tables, packet) && detail::has_flow(rule.header, packet) &&
-           detail::has_application(rule, tables, packet, buffers);
+    uint16_t flags = detail::protocol_of(layers) | detail::flow_of(packet);
+    flags |= layers.is_ipv4() ? RuleHeader::kIpv4Only : RuleHeader::kIpv6Only;
+    flags |= layers.is_fragment() ? RuleHeader::kOnlyFragments : RuleHeader::kNoFragments;
+    if (buffers.http_kind() != HttpHead::Kind::none) flags |= RuleHeader::kHttp;
+    if (buffers.is_tls()) flags |= RuleHeader::kTls;
+    return flags;
+}
+
+/// Whether a packet that has these flags is one for headers with the flags `wanted`, but for addresses and ports.
+MILLRACE_DEVICE bool has_flags(uint16_t wanted, uint16_t has) {
+    return (wanted & has & RuleHeader::kAnyProtocol) != 0 && (wanted & RuleHeader::kConditions & ~has) == 0;
+}
+
+/// Whether its addresses and ports are those that the header asks for.
+MILLRACE_DEVICE_CALL bool has_endpoints(const RuleHeader& header, const HeaderTables& tables, const Packet& packet) {
+    return detail::has_endpoints(header, tables, packet) &&
+           (detail::has_port(tables, header.application_ports, packet.l4_src_port()) ||
+            detail::has_port(tables, header.application_ports, packet.l4_dst_port()));
+}
+
+/// Whether the packet has all that the header asks for.
+MILLRACE_DEVICE bool header_matches(const RuleHeader& header, const HeaderTables& tables, const Packet& packet,
+                                    PayloadBuffers& buffers) {
+    return has_flags(header.flags, header_flags(packet, buffers)) && has_endpoints(header, tables, packet);
 }
 
 /// Reads a field; false where the packet has none.

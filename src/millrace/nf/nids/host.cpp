@@ -93,7 +93,7 @@ public:
 
     std::string summary() const override {
         std::ostringstream out;
-        out << rules_.rules.size() << " rules (" << rules_.without_pattern << " without a pattern), "
+        out << rules_.rules.size() << " rules (" << rules_.without_pattern.rules() << " without a pattern), "
             << (image_.array_bytes() + 1023) / 1024 << " KiB; " << rules_.patterns->summary();
         if (rules_.unsupported.empty()) return out.str();
         out << "\n" << rules_.unsupported.size() << " rules not supported:";

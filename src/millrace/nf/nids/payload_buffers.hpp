@@ -86,9 +86,14 @@ MILLRACE_DEVICE bool find_start_line(const uint8_t* data, uint32_t bytes, HttpHe
 
 }  // namespace detail
 
-MILLRACE_DEVICE HttpHead find_http_head(const uint8_t* data, uint32_t bytes) {
+/// The start line of the message that begins with the payload, or none; the headers are yet to be found.
+MILLRACE_DEVICE HttpHead find_http_start(const uint8_t* data, uint32_t bytes) {
     HttpHead head;
-    if (!detail::find_start_line(data, bytes, head)) return HttpHead{};
+    return detail::find_start_line(data, bytes, head) ? head : HttpHead{};
+}
+
+/// The same with its headers, which takes a look at each of their bytes.
+MILLRACE_DEVICE HttpHead find_http_head(const uint8_t* data, uint32_t bytes, HttpHead head) {
     uint32_t at = head.headers;
     while (at < bytes) {
         const uint32_t line = detail::line_bytes(data, bytes, at);
@@ -169,13 +174,8 @@ public:
 
     MILLRACE_DEVICE const uint8_t* data() const { return data_; }
     MILLRACE_DEVICE uint32_t bytes() const { return bytes_; }
-    MILLRACE_DEVICE const HttpHead& http() {
-        if (!http_known_) {
-            if (tcp_) http_ = find_http_head(data_, bytes_);
-            http_known_ = true;
-        }
-        return http_;
-    }
+    /// Whether an HTTP message begins here, which most rules of HTTP ask for and no more.
+    MILLRACE_DEVICE HttpHead::Kind http_kind() { return http_start().kind; }
     MILLRACE_DEVICE bool is_tls() const { return tcp_ && looks_like_tls(data_, bytes_); }
 
     /// The buffer as bytes; with `dot_prefix` a '.' stands before it (Suricata's `dotprefix`). Valid
@@ -200,12 +200,29 @@ public:
     }
 
 private:
+    MILLRACE_DEVICE const HttpHead& http_start() {
+        if (known_ == Known::nothing) {
+            if (tcp_) http_ = find_http_start(data_, bytes_);
+            known_ = Known::start;
+        }
+        return http_;
+    }
+    /// There must be a start line.
+    MILLRACE_DEVICE const HttpHead& http_head() {
+        if (known_ != Known::head) http_ = find_http_head(data_, bytes_, http_);
+        known_ = Known::head;
+        return http_;
+    }
+
     MILLRACE_DEVICE Part http_part(Buffer buffer) {
-        const HttpHead& head = http();
-        if (buffer == Buffer::file_data_part && head.kind == HttpHead::Kind::none) return {0, bytes_, bytes_ > 0};
-        if (head.kind == HttpHead::Kind::none) return {};
-        const bool request = head.kind == HttpHead::Kind::request;
-        const uint32_t rest = bytes_ - head.body;
+        const HttpHead::Kind kind = http_start().kind;
+        if (buffer == Buffer::file_data_part && kind == HttpHead::Kind::none) return {0, bytes_, bytes_ > 0};
+        if (kind == HttpHead::Kind::none) return {};
+        const bool request = kind == HttpHead::Kind::request;
+        return is_in_start_line(buffer) ? start_line_part(buffer, http_, request)
+                                        : part_behind(buffer, http_head(), request);
+    }
+    MILLRACE_DEVICE static Part start_line_part(Buffer buffer, const HttpHead& head, bool request) {
         switch (buffer) {
             case Buffer::http_method: return {0, head.first_space, request};
             case Buffer::http_uri: return {head.first_space + 1, head.second_space - head.first_space - 1, request};
@@ -214,15 +231,21 @@ private:
                                : Part{0, head.first_space, true};
             case Buffer::http_request_line: return {0, head.line_end, request};
             case Buffer::http_response_line: return {0, head.line_end, !request};
-            case Buffer::http_header: return {head.headers, head.headers_end - head.headers, true};
-            case Buffer::http_start: return {0, head.body, head.complete};
-            case Buffer::http_request_body: return {head.body, rest, request && rest > 0};
             case Buffer::http_stat_code:
                 return {head.first_space + 1, head.second_space - head.first_space - 1, !request};
             case Buffer::http_stat_msg: {
                 const uint32_t at = smaller(head.second_space + 1, head.line_end);
                 return {at, head.line_end - at, !request};
             }
+            default: return {};
+        }
+    }
+    MILLRACE_DEVICE Part part_behind(Buffer buffer, const HttpHead& head, bool request) const {
+        const uint32_t rest = bytes_ - head.body;
+        switch (buffer) {
+            case Buffer::http_header: return {head.headers, head.headers_end - head.headers, true};
+            case Buffer::http_start: return {0, head.body, head.complete};
+            case Buffer::http_request_body: return {head.body, rest, request && rest > 0};
             case Buffer::http_response_body:
             case Buffer::file_data:
             case Buffer::file_data_part: return {head.body, rest, !request && rest > 0};
@@ -278,8 +301,9 @@ private:
 
     /// CR LF, each header's name followed by CR LF, CR LF: Suricata's `http.header_names`.
     MILLRACE_DEVICE Span header_names() {
-        const HttpHead& head = http();
-        if (head.kind == HttpHead::Kind::none || !head.complete) return {};
+        if (http_kind() == HttpHead::Kind::none) return {};
+        const HttpHead& head = http_head();
+        if (!head.complete) return {};
         uint32_t length = 0;
         scratch_[length++] = '\r';
         scratch_[length++] = '\n';
@@ -302,7 +326,8 @@ private:
     const uint8_t* data_;
     uint32_t bytes_;
     bool tcp_;
-    bool http_known_ = false;
+    enum class Known : uint8_t { nothing, start, head };
+    Known known_ = Known::nothing;  ///< of `http_`
     HttpHead http_;
     uint8_t scratch_[kScratchBytes];
 };

@@ -1,7 +1,7 @@
 // The compiled rules, flat, as every device holds them.
 //
 // A rule is a header (protocol, addresses, ports, flow), checked first, and a run of `Op`s, checked in
-// order. Rules are numbered in the order of the files; every index below is such a number or the
+// order. Many rules have the same header, which is one entry then. Rules are numbered in the order of the files; every index below is such a number or the
 // index of an array of this file. Offsets and lengths are bytes.
 #pragma once
 
@@ -13,16 +13,16 @@ namespace millrace::nf::nids {
 /// What the options of a rule look at. Everything but `payload` is found within one packet.
 enum class Buffer : uint8_t {
     payload,
-    http_method,
+    http_method,  // parts of the start line, up to http_response_line
     http_uri,
     http_protocol,
     http_request_line,
-    http_header,
-    http_start,
-    http_request_body,
     http_stat_code,
     http_stat_msg,
     http_response_line,
+    http_header,
+    http_start,
+    http_request_body,
     http_response_body,
     http_header_names,
     http_host,
@@ -43,6 +43,10 @@ enum class Buffer : uint8_t {
     tls_sni,
     dns_query,
 };
+
+MILLRACE_DEVICE constexpr bool is_in_start_line(Buffer buffer) {
+    return buffer >= Buffer::http_method && buffer <= Buffer::http_response_line;
+}
 
 /// A number that a packet's headers hold.
 enum class Field : uint8_t {
@@ -118,27 +122,37 @@ static_assert(sizeof(Op) == 32);
 inline constexpr uint32_t kMaxOps = 64;
 inline constexpr uint32_t kMaxSlots = 8;
 
-/// The protocol that a rule asks for beyond what the IP header says.
-enum class Application : uint8_t { none, http, tls, ports };
-
-/// Header of a compiled rule.
-struct CompiledRule {
+/// What a packet's headers must be for a rule.
+struct RuleHeader {
     static constexpr uint16_t kTcp = 1, kUdp = 2, kIcmp = 4, kOther = 8, kAnyProtocol = 15;
     static constexpr uint16_t kIpv4Only = 16, kIpv6Only = 32;
     static constexpr uint16_t kBothWays = 64;
     static constexpr uint16_t kEstablished = 128, kNotEstablished = 256, kToServer = 512, kToClient = 1024;
     static constexpr uint16_t kOnlyFragments = 2048, kNoFragments = 4096;
+    static constexpr uint16_t kHttp = 8192, kTls = 16384;  ///< the payload must begin so
+    static constexpr uint16_t kEndpoints = 32768;          ///< addresses or ports are asked for
+    /// All that one look at a packet tells of the flags of any rule, but for the protocols.
+    static constexpr uint16_t kConditions = kIpv4Only | kIpv6Only | kEstablished | kNotEstablished | kToServer |
+                                            kToClient | kOnlyFragments | kNoFragments | kHttp | kTls;
+
+    uint16_t flags = 0;                     ///< of the constants above; of protocols, those that it is for
+    uint32_t src = 0, dst = 0;              ///< address sets; 0 is any
+    uint32_t src_ports = 0, dst_ports = 0;  ///< port sets; 0 is any
+    uint32_t application_ports = 0;         ///< port set of either side; 0 is any
+};
+
+/// A rule but for what its header's flags do not tell.
+struct alignas(16) CompiledRule {
     static constexpr uint8_t kPass = 1, kDrop = 2, kSilent = 4;
 
     uint32_t first_op = 0;
+    uint32_t header = 0;  ///< the RuleHeader's number
+    uint16_t flags = 0;   ///< that header's
     uint16_t ops = 0;
-    uint16_t header = 0;  ///< what the headers must be
-    uint8_t action = 0;   ///< kPass, kDrop, kSilent: neither is an alert
-    Application application = Application::none;
-    uint32_t src = 0, dst = 0;              ///< address sets; 0 is any
-    uint32_t src_ports = 0, dst_ports = 0;  ///< port sets; 0 is any
-    uint32_t application_ports = 0;         ///< port set of either side, for Application::ports
+    uint8_t fields = 0;  ///< how many of the first operations look at headers
+    uint8_t action = 0;  ///< kPass, kDrop, kSilent: neither is an alert
 };
+static_assert(sizeof(CompiledRule) == 16);
 
 struct AddressSet {
     uint32_t first4 = 0, count4 = 0;  ///< ranges in `ranges4`

@@ -14,7 +14,7 @@ class RouterHost : public NetworkFunction {
 public:
     static std::unique_ptr<NetworkFunction> create(const Config& options, const Environment& environment) {
         if (!options.has("kernel")) return std::make_unique<RouterHost>(options, environment);
-        for (const char* own : {"routes", "next-hops", "next-hop-map", "local"})
+        for (const char* own : {"routes", "next-hops", "next-hop-map", "local", "engine"})
             if (const auto value = options.find(own))
                 value->fail("'" + std::string(own) + "' and 'kernel' do not go together",
                             "with 'kernel:' the kernel says where packets go: leave one of them out");
@@ -36,10 +36,16 @@ public:
             using Array = std::remove_reference_t<decltype(array)>;
             if (!array.empty()) image_.attach(view, std::shared_ptr<Array>(owner, &array));
         };
-        attach(tables.ipv4_root, lookup_, lookup_->ipv4.root());
-        attach(tables.ipv4_groups, lookup_, lookup_->ipv4.groups());
-        attach(tables.ipv6_root, lookup_, lookup_->ipv6.root());
-        attach(tables.ipv6_groups, lookup_, lookup_->ipv6.groups());
+        if (linear()) {
+            image_.attach_some(tables.ipv4_linear, linear_routes(lookup_->ipv4.rib()));
+            image_.attach_some(tables.ipv6_linear, linear_routes(lookup_->ipv6.rib()));
+            warn_of_many(options, environment);
+        } else {
+            attach(tables.ipv4_root, lookup_, lookup_->ipv4.root());
+            attach(tables.ipv4_groups, lookup_, lookup_->ipv4.groups());
+            attach(tables.ipv6_root, lookup_, lookup_->ipv6.root());
+            attach(tables.ipv6_groups, lookup_, lookup_->ipv6.groups());
+        }
         attach(tables.targets, routes_, routes_->next_hops.targets());
         attach(tables.members, routes_, routes_->next_hops.members());
         attach(tables.next_hops, routes_, routes_->next_hops.next_hops());
@@ -48,9 +54,11 @@ public:
     const Image& image() const override { return image_; }
 
     std::unique_ptr<CpuHalf> make_cpu_half() override {
+        const auto& tables = *static_cast<const RouterTables*>(image_.tables());
+        if (linear()) return make_cpu_router(tables, nullptr);
         const std::lock_guard lock(mutex_);
         if (fibs_ == nullptr) fibs_ = std::make_shared<const Fibs>(lookup_->ipv4, lookup_->ipv6);
-        return make_cpu_router(*static_cast<const RouterTables*>(image_.tables()), fibs_);
+        return make_cpu_router(tables, fibs_);
     }
 
     std::string explain(const Decision& decision) const override {
@@ -69,7 +77,7 @@ public:
     std::string summary() const override {
         return std::to_string(lookup_->ipv4.rib().size()) + " IPv4 and " + std::to_string(lookup_->ipv6.rib().size()) +
                " IPv6 routes, " + std::to_string(routes_->next_hops.names().size()) + " next hops, " +
-               std::to_string(image_.array_bytes() >> 10) + " KiB";
+               std::to_string(image_.array_bytes() >> 10) + " KiB" + (linear() ? ", one after the other" : "");
     }
 
     bool needs_punt_port(uint32_t outcome) const override {
@@ -78,6 +86,17 @@ public:
     }
 
 private:
+    bool linear() const { return routes_->engine == LookupEngine::linear; }
+
+    void warn_of_many(const Config& options, const Environment& environment) const {
+        const size_t most = std::max(lookup_->ipv4.rib().size(), lookup_->ipv6.rib().size());
+        if (most <= kManyLinearRoutes) return;
+        environment.warn({options.at("engine").where(),
+                          "a packet may be compared with " + std::to_string(most) + " routes, one after the other",
+                          "leave 'engine' out: then it takes two or three reads, however many there are",
+                          Diagnostic::Severity::warning});
+    }
+
     std::shared_ptr<const Fibs> shared_fibs() const {
         const std::lock_guard lock(mutex_);
         return fibs_;

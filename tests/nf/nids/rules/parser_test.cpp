@@ -123,16 +123,6 @@ TEST(RuleParser, TellsSnort3BuffersFromSnort2Modifiers) {
     EXPECT_EQ(snort3.terms.at(2).buffer, Buffer::payload);
 }
 
-TEST(RuleParser, AppliesTheHighestPatternThatEveryMatchHas) {
-    EXPECT_EQ(fast_pattern_of(with("content:\"short\"; content:\"LONGER ONE\"; content:!\"the longest of all\";")),
-              "longer one");
-    EXPECT_EQ(fast_pattern_of(with("content:\"short\"; fast_pattern; content:\"longer one\";")), "short");
-    EXPECT_EQ(fast_pattern_of(with("content:\"abcdef\"; fast_pattern:1,3;")), "bcd");
-    EXPECT_EQ(fast_pattern_of(with("dns.query; content:\"www.longest.com\";")), "longest");
-    EXPECT_EQ(fast_pattern_of(with("http.header_names; content:\"|0d 0a|Host|0d 0a|Accept|0d 0a|\";")), "accept");
-    EXPECT_EQ(fast_pattern_of(with("pcre:\"/a/\";")), "");
-}
-
 TEST(RuleParser, ReadsClassifications) {
     const Classifications classes = parse_classifications("# c\nconfig classification: a-b,Some, thing,2\n", "c");
     EXPECT_EQ(classes.at("a-b").description, "Some, thing");

@@ -41,7 +41,7 @@ Loaded load(const std::string& folder) {
     std::map<std::string, size_t> reasons;
     for (const Rule& rule : loaded.compiled.unsupported) ++reasons[rule.unsupported_group];
     std::printf("%s: %zu of %zu rules supported, %zu without a pattern, %.1f s; %s\n", folder.c_str(),
-                loaded.compiled.rules.size(), loaded.rules, loaded.compiled.without_pattern, loaded.seconds,
+                loaded.compiled.rules.size(), loaded.rules, loaded.compiled.without_pattern.rules(), loaded.seconds,
                 loaded.compiled.patterns->summary().c_str());
     for (const auto& [reason, count] : reasons)
         if (count >= 5) std::printf("    %5zu %s\n", count, reason.c_str());

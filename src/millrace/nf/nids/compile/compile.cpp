@@ -1,14 +1,12 @@
 #include <algorithm>
+#include <array>
 #include <map>
-#include <set>
 
 #include "millrace/nf/nids/compile/compiled_rules.hpp"
+#include "millrace/nf/nids/compile/fast_pattern.hpp"
 
 namespace millrace::nf::nids {
 namespace {
-
-/// A rule is found by its address when that narrows down what it concerns at least this much.
-constexpr uint64_t kFewAddresses = uint64_t{1} << 27;
 
 class Compiler {
 public:
@@ -19,55 +17,79 @@ public:
     }
 
     CompiledRules run(std::vector<Rule> rules) {
+        const FastPatterns fast_patterns(rules);
         for (Rule& rule : rules) {
             LoweredRule lowered;
-            if (rule.unsupported.empty()) lowered = lower(rule, out_.regexes);
+            std::string pattern;
             if (rule.unsupported.empty()) {
-                add(std::move(rule), lowered);
+                pattern = fast_patterns.of(rule);
+                lowered = lower(rule, pattern, out_.regexes);
+            }
+            if (rule.unsupported.empty()) {
+                add(std::move(rule), lowered, pattern);
             } else {
                 out_.unsupported.push_back(std::move(rule));
             }
         }
         finish_patterns();
-        out_.by_source = by_source_.build();
-        out_.by_destination = by_destination_.build();
-        out_.by_port = by_port_.build();
+        out_.without_pattern.build();
         return std::move(out_);
     }
 
 private:
-    void add(Rule rule, const LoweredRule& lowered) {
+    void add(Rule rule, const LoweredRule& lowered, const std::string& pattern) {
         const auto index = static_cast<uint32_t>(out_.rules.size());
         CompiledRule compiled;
         compiled.first_op = static_cast<uint32_t>(out_.ops.size());
         compiled.ops = static_cast<uint16_t>(lowered.ops.size());
-        compiled.header = rule.header;
+        const auto looks_at_headers = [](const Op& op) {
+            return op.kind == OpKind::field_range || op.kind == OpKind::field_mask;
+        };
+        const auto behind = std::find_if_not(lowered.ops.begin(), lowered.ops.end(), looks_at_headers);
+        compiled.fields = static_cast<uint8_t>(behind - lowered.ops.begin());
         compiled.action = action_of(rule);
-        compiled.application = rule.application;
-        compiled.src = address_set(rule.src);
-        compiled.dst = address_set(rule.dst);
-        compiled.src_ports = port_set(rule.src_ports);
-        compiled.dst_ports = port_set(rule.dst_ports);
-        compiled.application_ports = rule.application == Application::ports ? port_set(rule.application_ports) : 0;
+        compiled.header = header_of(rule);
+        compiled.flags = out_.headers[compiled.header].flags;
         const auto literals = static_cast<uint32_t>(out_.literals.size());
         for (Op op : lowered.ops) {
             if (op.kind == OpKind::content) op.data += literals;
             out_.ops.push_back(op);
         }
         out_.literals.insert(out_.literals.end(), lowered.literals.begin(), lowered.literals.end());
-        if (!lowered.pattern.empty()) {
-            const auto [at, added] = pattern_ids_.emplace(lowered.pattern, static_cast<uint32_t>(patterns_.size()));
+        if (!pattern.empty()) {
+            const auto [at, added] = pattern_ids_.emplace(pattern, static_cast<uint32_t>(patterns_.size()));
             if (added) {
-                patterns_.push_back(lowered.pattern);
+                patterns_.push_back(pattern);
                 rules_of_pattern_.emplace_back();
             }
             rules_of_pattern_[at->second].push_back(index);
         } else {
-            add_without_pattern(rule, index);
+            out_.without_pattern.add(rule, index, compiled);
         }
-        out_.headers.push_back(compiled);
+        out_.compiled.push_back(compiled);
         rule.terms.clear();
         out_.rules.push_back(std::move(rule));
+    }
+
+    /// The number of the rule's header, which other rules may have, too.
+    uint32_t header_of(const Rule& rule) {
+        RuleHeader header;
+        header.src = address_set(rule.src);
+        header.dst = address_set(rule.dst);
+        header.src_ports = port_set(rule.src_ports);
+        header.dst_ports = port_set(rule.dst_ports);
+        header.application_ports = rule.application == Application::ports ? port_set(rule.application_ports) : 0;
+        const bool endpoints = header.src != 0 || header.dst != 0 || header.src_ports != 0 || header.dst_ports != 0 ||
+                               header.application_ports != 0;
+        header.flags = static_cast<uint16_t>(rule.header |
+                                             (rule.application == Application::http ? RuleHeader::kHttp : 0) |
+                                             (rule.application == Application::tls ? RuleHeader::kTls : 0) |
+                                             (endpoints ? RuleHeader::kEndpoints : 0));
+        const HeaderKey key{header.flags,     header.src,       header.dst,
+                            header.src_ports, header.dst_ports, header.application_ports};
+        const auto [at, added] = header_ids_.emplace(key, static_cast<uint32_t>(out_.headers.size()));
+        if (added) out_.headers.push_back(header);
+        return at->second;
     }
 
     uint8_t action_of(const Rule& rule) const {
@@ -104,43 +126,14 @@ private:
         return at->second;
     }
 
-    static bool is_few(const RangeList<uint32_t>& ranges) {
-        uint64_t count = 0;
-        for (const auto& range : ranges.ranges()) count += uint64_t{range.high} - range.low + 1;
-        return count <= kFewAddresses;
-    }
-
-    void add_without_pattern(const Rule& rule, uint32_t index) {
-        ++out_.without_pattern;
-        if (!rule.both_ways && (is_few(rule.src.v4) || is_few(rule.dst.v4))) {
-            const bool source = is_few(rule.src.v4);
-            const AddressRanges& addresses = source ? rule.src : rule.dst;
-            for (const auto& range : addresses.v4.ranges())
-                (source ? by_source_ : by_destination_).add(range.low, range.high, index);
-            if (!addresses.v6.empty()) out_.only_ipv6.push_back(index);
-            return;
-        }
-        static constexpr std::pair<uint16_t, PortKey> kKeys[] = {{CompiledRule::kTcp, PortKey::tcp},
-                                                                 {CompiledRule::kUdp, PortKey::udp},
-                                                                 {CompiledRule::kIcmp, PortKey::icmp},
-                                                                 {CompiledRule::kOther, PortKey::other}};
-        const PortRanges ports = rule.both_ways ? PortRanges::all() : rule.dst_ports;
-        for (const auto& [protocol, key] : kKeys) {
-            if (!(rule.header & protocol)) continue;
-            const uint32_t high_bits = static_cast<uint32_t>(key) << 16;
-            for (const auto& range : ports.ranges()) by_port_.add(high_bits | range.low, high_bits | range.high, index);
-        }
-    }
-
     /// Whether every IP packet that has the rule's pattern meets it.
     static bool asks_for_nothing_more(const CompiledRule& rule) {
-        return rule.ops == 0 && rule.header == CompiledRule::kAnyProtocol && rule.application == Application::none &&
-               rule.src == 0 && rule.dst == 0 && rule.src_ports == 0 && rule.dst_ports == 0;
+        return rule.ops == 0 && rule.flags == RuleHeader::kAnyProtocol;
     }
 
     /// The rule as the list of its pattern names it.
     uint32_t named(uint32_t index) const {
-        const CompiledRule& rule = out_.headers[index];
+        const CompiledRule& rule = out_.compiled[index];
         if (!asks_for_nothing_more(rule)) return index;
         return named_rule::kAlways | static_cast<uint32_t>(rule.action) << named_rule::kActionShift | index;
     }
@@ -151,16 +144,16 @@ private:
     void leave_out_what_others_decide(std::vector<uint32_t>& rules) const {
         const auto always = [&](uint8_t action) {
             return std::find_if(rules.begin(), rules.end(), [&](uint32_t i) {
-                return (out_.headers[i].action & action) && asks_for_nothing_more(out_.headers[i]);
+                return (out_.compiled[i].action & action) && asks_for_nothing_more(out_.compiled[i]);
             });
         };
         if (const auto pass = always(CompiledRule::kPass); pass != rules.end()) {
             rules.erase(pass + 1, rules.end());
-            std::erase_if(rules, [&](uint32_t i) { return !(out_.headers[i].action & CompiledRule::kPass); });
+            std::erase_if(rules, [&](uint32_t i) { return !(out_.compiled[i].action & CompiledRule::kPass); });
         } else if (const auto drop = always(CompiledRule::kDrop); drop != rules.end()) {
             const uint32_t first = *drop;
             std::erase_if(rules, [&](uint32_t i) {
-                return i > first && (out_.headers[i].action & ~CompiledRule::kDrop) == CompiledRule::kSilent;
+                return i > first && (out_.compiled[i].action & ~CompiledRule::kDrop) == CompiledRule::kSilent;
             });
         }
     }
@@ -168,6 +161,10 @@ private:
     void finish_patterns() {
         for (std::vector<uint32_t>& rules : rules_of_pattern_) {
             leave_out_what_others_decide(rules);
+            // A header is looked at once for all that have it.
+            std::stable_sort(rules.begin(), rules.end(), [&](uint32_t a, uint32_t b) {
+                return out_.compiled[a].header < out_.compiled[b].header;
+            });
             const auto first = static_cast<uint32_t>(out_.pattern_rules.size());
             if (rules.size() == 1) {
                 out_.by_pattern.push_back({named(rules.front()), 1});
@@ -183,47 +180,21 @@ private:
     CompiledRules out_;
     std::map<AddressRanges, uint32_t> address_ids_;
     std::map<PortRanges, uint32_t> port_ids_;
+    using HeaderKey = std::array<uint32_t, 6>;
+    std::map<HeaderKey, uint32_t> header_ids_;
     std::map<std::string, uint32_t> pattern_ids_;
     std::vector<std::string> patterns_;
     std::vector<std::vector<uint32_t>> rules_of_pattern_;
-    RangeIndexBuilder by_source_, by_destination_, by_port_;
 };
 
-void attach_index(nf::Image& image, RangeIndex& view, const CompiledRules::Index& index) {
-    image.attach(view.starts, index.starts);
-    image.attach(view.begin, index.begin);
-    image.attach(view.rules, index.rules);
-}
-
 }  // namespace
-
-CompiledRules::Index RangeIndexBuilder::build() const {
-    std::set<uint32_t> starts{0};
-    for (const Entry& entry : entries_) {
-        starts.insert(entry.low);
-        if (entry.high != 0xffffffff) starts.insert(entry.high + 1);
-    }
-    CompiledRules::Index index;
-    index.starts.assign(starts.begin(), starts.end());
-    std::vector<std::vector<uint32_t>> rules(index.starts.size());
-    for (const Entry& entry : entries_) {
-        const auto first = std::lower_bound(index.starts.begin(), index.starts.end(), entry.low);
-        for (auto at = first; at != index.starts.end() && *at <= entry.high; ++at)
-            rules[static_cast<size_t>(at - index.starts.begin())].push_back(entry.rule);
-    }
-    for (const auto& list : rules) {
-        index.begin.push_back(static_cast<uint32_t>(index.rules.size()));
-        index.rules.insert(index.rules.end(), list.begin(), list.end());
-    }
-    index.begin.push_back(static_cast<uint32_t>(index.rules.size()));
-    return index;
-}
 
 CompiledRules compile(std::vector<Rule> rules, bool drops) { return Compiler(drops).run(std::move(rules)); }
 
 void CompiledRules::attach(nf::Image& image) const {
     NidsTables& tables = image.start<NidsTables>();
-    image.attach(tables.rules, headers);
+    image.attach(tables.rules, compiled);
+    image.attach(tables.header.headers, headers);
     image.attach(tables.header.address_sets, address_sets);
     image.attach(tables.header.ranges4, ranges4);
     image.attach(tables.header.ranges6, ranges6);
@@ -235,11 +206,7 @@ void CompiledRules::attach(nf::Image& image) const {
     patterns->attach(image, tables.patterns);
     image.attach(tables.by_pattern, by_pattern);
     image.attach(tables.pattern_rules, pattern_rules);
-    attach_index(image, tables.by_source, by_source);
-    attach_index(image, tables.by_destination, by_destination);
-    attach_index(image, tables.by_port, by_port);
-    image.attach(tables.only_ipv6, only_ipv6);
-    tables.without_pattern = without_pattern > 0;
+    without_pattern.attach(image, tables);
 }
 
 }  // namespace millrace::nf::nids

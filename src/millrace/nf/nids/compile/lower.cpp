@@ -7,7 +7,8 @@ namespace {
 
 class Lowering {
 public:
-    Lowering(Rule& rule, regex::RegexSet& regexes) : rule_(rule), regexes_(regexes) {}
+    Lowering(Rule& rule, const std::string& pattern, regex::RegexSet& regexes)
+        : rule_(rule), pattern_(pattern), regexes_(regexes) {}
 
     LoweredRule run() {
         for (const Term& term : rule_.terms)
@@ -17,7 +18,6 @@ public:
             if (rule_.terms[i].looks_at_buffer() && !done[i]) add_group(i, done);
         mark_retries();
         if (out_.ops.size() > kMaxOps) rule_.refuse("more than " + std::to_string(kMaxOps) + " options");
-        out_.pattern = fast_pattern_of(rule_);
         leave_out_what_the_search_says();
         return std::move(out_);
     }
@@ -223,7 +223,7 @@ private:
             content.from_slot != Op::kNoSlot)
             return;
         const auto literal = out_.literals.begin() + content.data;
-        if (!std::equal(literal, out_.literals.end(), out_.pattern.begin(), out_.pattern.end(),
+        if (!std::equal(literal, out_.literals.end(), pattern_.begin(), pattern_.end(),
                         [](uint8_t a, char b) { return a == static_cast<uint8_t>(b); }))
             return;
         out_.literals.erase(literal, out_.literals.end());
@@ -231,12 +231,15 @@ private:
     }
 
     Rule& rule_;
+    const std::string& pattern_;
     regex::RegexSet& regexes_;
     LoweredRule out_;
 };
 
 }  // namespace
 
-LoweredRule lower(Rule& rule, regex::RegexSet& regexes) { return Lowering(rule, regexes).run(); }
+LoweredRule lower(Rule& rule, const std::string& pattern, regex::RegexSet& regexes) {
+    return Lowering(rule, pattern, regexes).run();
+}
 
 }  // namespace millrace::nf::nids

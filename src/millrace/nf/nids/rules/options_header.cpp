@@ -9,14 +9,14 @@ namespace {
 
 void read_flow(RuleBuilder& builder, const Option& option) {
     static constexpr std::pair<std::string_view, uint16_t> kWords[] = {
-        {"established", CompiledRule::kEstablished},
-        {"not_established", CompiledRule::kNotEstablished},
-        {"to_server", CompiledRule::kToServer},
-        {"from_client", CompiledRule::kToServer},
-        {"to_client", CompiledRule::kToClient},
-        {"from_server", CompiledRule::kToClient},
-        {"only_frag", CompiledRule::kOnlyFragments},
-        {"no_frag", CompiledRule::kNoFragments},
+        {"established", RuleHeader::kEstablished},
+        {"not_established", RuleHeader::kNotEstablished},
+        {"to_server", RuleHeader::kToServer},
+        {"from_client", RuleHeader::kToServer},
+        {"to_client", RuleHeader::kToClient},
+        {"from_server", RuleHeader::kToClient},
+        {"only_frag", RuleHeader::kOnlyFragments},
+        {"no_frag", RuleHeader::kNoFragments},
         {"stateless", 0},
         {"no_stream", 0},
         {"only_stream", 0}};

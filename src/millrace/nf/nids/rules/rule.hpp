@@ -107,9 +107,12 @@ struct Suppression {
 
 enum class Action { alert, log, pass, drop, reject, silent_drop };
 
+/// The protocol that a rule asks for beyond what the IP header says.
+enum class Application : uint8_t { none, http, tls, ports };
+
 struct Rule {
     Action action = Action::alert;
-    uint16_t header = 0;  ///< CompiledRule's protocol and flow bits
+    uint16_t header = 0;  ///< RuleHeader's flags
     Application application = Application::none;
     std::string application_name;  ///< such as "http", empty for plain protocols
     PortRanges application_ports;

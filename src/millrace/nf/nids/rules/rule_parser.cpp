@@ -18,24 +18,24 @@ struct Protocol {
     int ip_protocol = -1;
 };
 
-constexpr uint16_t kTcp = CompiledRule::kTcp, kUdp = CompiledRule::kUdp, kBoth = kTcp | kUdp;
+constexpr uint16_t kTcp = RuleHeader::kTcp, kUdp = RuleHeader::kUdp, kBoth = kTcp | kUdp;
 
 /// Applications without a sign of their own in every packet are known by their ports (README.md).
 constexpr Protocol kProtocols[] = {
-    {"ip", CompiledRule::kAnyProtocol},
-    {"ip4", CompiledRule::kAnyProtocol | CompiledRule::kIpv4Only},
-    {"ipv4", CompiledRule::kAnyProtocol | CompiledRule::kIpv4Only},
-    {"ip6", CompiledRule::kAnyProtocol | CompiledRule::kIpv6Only},
-    {"ipv6", CompiledRule::kAnyProtocol | CompiledRule::kIpv6Only},
+    {"ip", RuleHeader::kAnyProtocol},
+    {"ip4", RuleHeader::kAnyProtocol | RuleHeader::kIpv4Only},
+    {"ipv4", RuleHeader::kAnyProtocol | RuleHeader::kIpv4Only},
+    {"ip6", RuleHeader::kAnyProtocol | RuleHeader::kIpv6Only},
+    {"ipv6", RuleHeader::kAnyProtocol | RuleHeader::kIpv6Only},
     {"tcp", kTcp},
     {"tcp-pkt", kTcp},
     {"tcp-stream", kTcp},
     {"udp", kUdp},
-    {"icmp", CompiledRule::kIcmp},
-    {"icmpv4", CompiledRule::kIcmp | CompiledRule::kIpv4Only},
-    {"icmpv6", CompiledRule::kIcmp | CompiledRule::kIpv6Only},
-    {"sctp", CompiledRule::kOther, Application::none, {}, 132},
-    {"igmp", CompiledRule::kOther, Application::none, {}, 2},
+    {"icmp", RuleHeader::kIcmp},
+    {"icmpv4", RuleHeader::kIcmp | RuleHeader::kIpv4Only},
+    {"icmpv6", RuleHeader::kIcmp | RuleHeader::kIpv6Only},
+    {"sctp", RuleHeader::kOther, Application::none, {}, 132},
+    {"igmp", RuleHeader::kOther, Application::none, {}, 2},
     {"http", kTcp, Application::http},
     {"http1", kTcp, Application::http},
     {"tls", kTcp, Application::tls},
@@ -83,7 +83,7 @@ void read_protocol(Rule& rule, const Word& word) {
         if (std::find(std::begin(kOtherProtocols), std::end(kOtherProtocols), name) == std::end(kOtherProtocols) &&
             name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_.:") != std::string::npos)
             throw RuleError{word.at, "'" + name + "' is not a protocol"};
-        rule.header |= CompiledRule::kAnyProtocol;
+        rule.header |= RuleHeader::kAnyProtocol;
         rule.refuse("protocol " + name);
         return;
     }
@@ -170,7 +170,7 @@ void check_whole(RuleBuilder& builder) {
     if (rule.silent && alerts)
         rule.refuse(builder.sets_flow_state ? "it only sets flowbits" : "noalert: it never alerts");
     if (rule.action == Action::pass) rule.silent = true;
-    if (rule.both_ways) rule.header |= CompiledRule::kBothWays;
+    if (rule.both_ways) rule.header |= RuleHeader::kBothWays;
 }
 
 }  // namespace
