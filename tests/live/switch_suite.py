@@ -1,6 +1,6 @@
 """The tests of os-ken's switch suite against a switch that connects to this program.
 
-usage: switch_suite.py [--port N] [--every N] [--at-least N] [--list] PORT1 PORT2 PORT3 [GROUP...]
+usage: switch_suite.py [--port N] [--every N] [--list] PORT1 PORT2 PORT3 [GROUP...]
 
 Each case of os_ken/tests/switch/of13 (GROUP is a folder or file below it; all but meters' unless given) names flows,
 groups and meters, a packet, and what is to become of it. Here the packet goes by a raw socket into the interface at the
@@ -26,6 +26,11 @@ from os_ken.ofproto import ofproto_parser, ofproto_protocol, ofproto_v1_3 as of 
 from os_ken.ofproto import ofproto_v1_3_parser as messages  # noqa: E402
 from os_ken.tests.switch import tester  # noqa: E402
 
+# Cases that expect what a switch should not do, by file and description.
+KNOWN = {
+    r"25_SET_FIELD/1[78]_SCTP": "os-ken's packets have wrong checksums",
+    r"(19_ICMPV4_TYPE|20_ICMPV4_CODE)\.json: ethernet/mpls": "os-ken pads the frame that it expects to 60 bytes",
+}
 WAIT = 2.0
 METER_SECONDS, BURST_SECONDS = 4, 2
 SOL_PACKET, PACKET_AUXDATA, TP_STATUS_VLAN_VALID = 263, 8, 0x10
@@ -339,7 +344,6 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=6653)
     parser.add_argument("--every", type=int, default=1, help="of the cases only every so many-th")
-    parser.add_argument("--at-least", type=int, default=0, help="fail when fewer pass, in percent")
     parser.add_argument("--list", action="store_true", help="tell of all that did not pass")
     parser.add_argument("interface", nargs=3)
     parser.add_argument("group", nargs="*", default=["match", "action", "group"])
@@ -359,17 +363,23 @@ def main():
             if number % arguments.every:
                 continue
             result, why = run_case(switch, wires, case)
+            where = os.path.relpath(file, folder) + ": " + case["description"]
+            if result == "failed" and any(re.search(known, where) for known in KNOWN):
+                result = "known"
             results[group][result] += 1
             if arguments.list and result != "passed":
-                print("%s  %s: %s: %s" % (result, os.path.relpath(file, folder), case["description"], why), flush=True)
+                print("%s  %s: %s" % (result, where, why), flush=True)
     total = collections.Counter()
     for group, counts in results.items():
         total += counts
-        print("%-8s passed %d, failed %d, refused %d" % (group, counts["passed"], counts["failed"], counts["refused"]))
-    every = sum(total.values())
-    print("all      passed %d, failed %d, refused %d of %d" %
-          (total["passed"], total["failed"], total["refused"], every))
-    sys.exit(0 if every and 100 * total["passed"] >= arguments.at_least * every else 1)
+        print("%-8s %s" % (group, text_of(counts)))
+    print("all      %s" % text_of(total))
+    sys.exit(0 if total["passed"] and not total["failed"] and not total["refused"] else 1)
+
+
+def text_of(counts):
+    return "passed %d, failed %d and %d as is known, refused %d of %d" % (
+        counts["passed"], counts["failed"], counts["known"], counts["refused"], sum(counts.values()))
 
 
 main()

@@ -2,7 +2,7 @@
 # A part of os-ken's switch suite: flows, groups and packets as controllers make them, between virtual interfaces.
 # usage: switch_suite.sh MILLRACE DEVICE PYTHON [EVERY [GROUP...]]    every EVERY-th case (1: all)
 set -u
-millrace=$1 device=$2 python=$3 every=${4:-8}
+millrace=$1 device=$2 python=$3 every=${4:-16}
 groups=("${@:5}")
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -41,7 +41,7 @@ YAML
 ip netns exec $space "$millrace" run "$folder/suite.yaml" --device "$device" --output "$folder/out" --quiet \
     > "$folder/log" 2>&1 &
 processes+=($!)
-if ip netns exec $space timeout 1500 "$python" "$here/switch_suite.py" --port "$port" --every "$every" --at-least 96 \
+if ip netns exec $space timeout 1500 "$python" "$here/switch_suite.py" --port "$port" --every "$every" \
     --list t1 t2 t3 "${groups[@]}"; then
     passed "os-ken's switch suite, on $device"
 else

@@ -56,6 +56,8 @@ public:
         auto* previous = dynamic_cast<SwitchHost*>(environment.previous);
         if (previous != nullptr) {
             previous->adopt();
+            // What controllers have made may need it.
+            search_.pipeline |= previous->search_.pipeline;
             control_ = previous->control_;
             around_ = control_->keep_controlled(set, search_.pipeline);
             flows = std::move(set.flows);
