@@ -1,8 +1,10 @@
-// Any bytes as a flow and as a group: one, or a mistake within the line; and a flow that was read runs on a packet.
+// Any bytes as a flow, as a group and as a meter: one, or a mistake within the line; and a flow that was read runs on a
+// packet.
 #include <cstdlib>
 
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/switch/flow_parser.hpp"
+#include "millrace/nf/variant.hpp"
 
 using namespace millrace;
 using namespace millrace::nf::flow_switch;
@@ -27,10 +29,12 @@ void run(const std::string& flow) {
     } catch (const ConfigError&) {
         return;  // YAML has its own view of some bytes; a group may be missing
     }
-    uint8_t buffer[16 + sizeof kFrame];
-    __builtin_memcpy(buffer + 16, kFrame, sizeof kFrame);
+    type = &nf::type_of(*type, *made);
+    constexpr size_t kRoom = 64;
+    uint8_t buffer[kRoom + sizeof kFrame];
+    __builtin_memcpy(buffer + kRoom, kFrame, sizeof kFrame);
     Packet packet;
-    packet.attach(buffer + 16, sizeof kFrame, sizeof kFrame, type->head_growth, 0);
+    packet.attach(buffer + kRoom, sizeof kFrame, sizeof kFrame, type->head_growth, 0);
     packet.set_in_port(0);
     packet.parse();
     const Decision decision = type->process_with(8)(packet, made->image().tables());
@@ -45,6 +49,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const PortNumbers ports(kPorts);
     try {
         parse_group(line, ports);
+    } catch (const nf::classify::WordMistake& mistake) {
+        if (mistake.offset > size || mistake.message.empty()) std::abort();
+    }
+    try {
+        parse_meter(line);
     } catch (const nf::classify::WordMistake& mistake) {
         if (mistake.offset > size || mistake.message.empty()) std::abort();
     }

@@ -12,7 +12,7 @@ namespace {
 
 class Fake : public Datapath {
 public:
-    Fake() : control_(flow_switch::PortNumbers({"lan", "wan", "dmz"}), {}) {}
+    Fake() : control_(flow_switch::PortNumbers({"lan", "wan", "dmz"}), {}, flow_switch::Flow::kMaxFlows, 0, true) {}
     flow_switch::Control& control() override { return control_; }
     std::vector<PortView> ports() const override { return {{1, "lan"}, {2, "wan"}, {3, "dmz"}}; }
     Lookups lookups() const override { return {}; }
@@ -47,11 +47,12 @@ void check_flows(flow_switch::Control& control) {
         Reader reader(bytes, error::match_length);
         flow_switch::Flow again = entry.flow;
         again.match = read_match(reader, ports);
+        again.set_table(entry.flow.table());
         if (identity_of(again) != identity_of(entry.flow) || text_of(entry.flow, ports).empty()) std::abort();
         bytes.clear();
         again.file = 0;
         write_instructions(writer, again, ports);
-        if (read_instructions(bytes, again.match, ports) != again.actions) std::abort();
+        if (read_instructions(bytes, again.table(), again.match, ports) != again.actions) std::abort();
     }
 }
 

@@ -35,7 +35,10 @@ public:
         Bytes frame;
         uint16_t in_port, out_port;
     };
-    FakeDatapath() : control_(flow_switch::PortNumbers({"lan", "wan", "dmz"}), {}) { control_.set_address({{}, 0x2a}); }
+    explicit FakeDatapath(bool pipeline = false)
+        : control_(flow_switch::PortNumbers({"lan", "wan", "dmz"}), {}, flow_switch::Flow::kMaxFlows, 0, pipeline) {
+        control_.set_address({{}, 0x2a});
+    }
     flow_switch::Control& control() override { return control_; }
     std::vector<PortView> ports() const override { return views; }
     Lookups lookups() const override { return {9, 7}; }
@@ -69,7 +72,7 @@ inline std::ostream& operator<<(std::ostream& out, const Error& error) {
 
 class Conversation {
 public:
-    explicit Conversation(bool greet = true) {
+    explicit Conversation(bool greet = true, bool pipeline = false) : datapath(pipeline) {
         if (greet) say(from_hex("0400000800000001"));
         said();
     }

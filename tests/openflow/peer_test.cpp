@@ -106,7 +106,13 @@ TEST(Peer, KeepsControllersThatHaveSaidHelloWhenOthersCome) {
     }
     TestSocket late;
     late.connect(at.port());
-    EXPECT_FALSE(at.echoes(late, milliseconds(100)));
+    at.rounds(5, milliseconds(1));
+    // It is told why: HELLO, and the error that there is no permission.
+    EXPECT_EQ(late.hear().substr(0, 4), "0400");
+    const std::string refusal = late.hear();
+    EXPECT_EQ(refusal.substr(0, 4), "0401");
+    EXPECT_EQ(refusal.substr(16, 8), "00000001");
+    EXPECT_EQ(late.hear(), "");
     size_t greeted = 0;
     at.peer().for_each_session([&](Session& session) { greeted += session.greeted(); });
     EXPECT_EQ(greeted, Peer::kMaxConnections);

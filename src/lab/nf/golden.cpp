@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "lab/nf/declared.hpp"
+#include "millrace/nf/variant.hpp"
 
 namespace millrace::lab {
 namespace {
@@ -158,7 +159,8 @@ public:
             NfRunner& runner = instance_for(entry, ports);
             // Once for a case: what it looks for is no matter of engines.
             std::unique_ptr<DeclarationCheck> check;
-            if (first && options_.checked) check = std::make_unique<DeclarationCheck>(type_, runner.nf());
+            if (first && options_.checked)
+                check = std::make_unique<DeclarationCheck>(nf::type_of(type_, runner.nf()), runner.nf());
             first = false;
             if (const auto steps = entry.find("steps")) {
                 for (const Config& step : steps->items()) {

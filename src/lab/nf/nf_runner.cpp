@@ -5,6 +5,7 @@
 
 #include "lab/nf/device_nf.hpp"
 #include "lab/packets/packet_arena.hpp"
+#include "millrace/nf/variant.hpp"
 
 namespace millrace::lab {
 namespace {
@@ -83,7 +84,7 @@ std::vector<Engine> device_engines(const std::vector<std::string>& devices) {
 }
 
 NfRunner::NfRunner(const nf::Type& type, const Config& options, const nf::Environment& environment, OpenDevice open)
-    : type_(&type), open_(std::move(open)), nf_(type.create(options, environment)) {}
+    : open_(std::move(open)), nf_(type.create(options, environment)), type_(&nf::type_of(type, *nf_)) {}
 
 NfRunner::~NfRunner() = default;
 

@@ -72,9 +72,9 @@ public:
     NfResult run(const std::vector<Frame>& frames, const Engine& engine, uint16_t in_port = 0);
 
 private:
-    const nf::Type* type_;
     OpenDevice open_;
     std::shared_ptr<nf::NetworkFunction> nf_;
+    const nf::Type* type_;  // of it
     std::unique_ptr<nf::CpuHalf> cpu_half_;
     std::map<Engine, std::unique_ptr<DeviceNf>> on_devices_;
 };

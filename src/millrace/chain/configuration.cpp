@@ -10,6 +10,7 @@
 #include "millrace/chain/names.hpp"
 #include "millrace/chain/reachability.hpp"
 #include "millrace/nf/plugin.hpp"
+#include "millrace/nf/variant.hpp"
 
 namespace millrace::chain {
 namespace {
@@ -243,6 +244,7 @@ private:
         if (type->process_with(node.lanes) == nullptr) entry.fail("lanes must be 1, 8 or 32");
         check_name(program, node.name, entry.is_map() && entry.has("name") ? entry.at("name") : *kind);
         node.nf = make_nf(program, node, *options);
+        node.type = &nf::type_of(*node.type, *node.nf);
         program.nodes.push_back(std::move(node));
         return entry.is_scalar() ? std::nullopt : entry.find("on");
     }
@@ -259,7 +261,8 @@ private:
         if (options_.previous != nullptr) {
             if (const Program* before = options_.previous->find_chain(program.name))
                 for (const Node& old : before->nodes)
-                    if (old.name == node.name && old.type->name == node.type->name) hand_on(old, node, environment);
+                    if (old.name == node.name && nf::kind_of(*old.type).name == node.type->name)
+                        hand_on(old, node, environment);
         }
         if (!node.type->shareable && !node.type->shares_tables) return node.type->create(options, environment);
         auto& first = equals_[{node.type, options.written()}];
@@ -272,7 +275,7 @@ private:
 
     /// A function that was built anew may keep its state in another form.
     void hand_on(const Node& old, const Node& node, nf::Environment& environment) {
-        if (old.type == node.type) {
+        if (&nf::kind_of(*old.type) == node.type) {
             environment.previous = old.nf.get();
             return;
         }

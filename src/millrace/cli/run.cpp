@@ -140,6 +140,7 @@ double work(exec::Runtime& runtime, const RunArguments& arguments, Progress& pro
     runtime.start();
     // Changes of files; what a controller asks for its agent brings in.
     while (!runtime.wait(std::chrono::milliseconds(10))) {
+        agents.watch_links();
         runtime.apply_changes();
         const double seconds = seconds_since(start);
         if (!arguments.quiet && progress.due(seconds)) show_progress(progress, runtime, seconds);

@@ -3,6 +3,8 @@
 #include <map>
 #include <stdexcept>
 
+#include "millrace/nf/variant.hpp"
+
 namespace millrace::nf {
 namespace {
 
@@ -11,6 +13,12 @@ std::map<std::string, Type, std::less<>>& types() {
     static std::map<std::string, Type, std::less<>> all;
     return all;
 }
+/// By `kind:variant`.
+std::map<std::string, Type, std::less<>>& variants() {
+    static std::map<std::string, Type, std::less<>> all;
+    return all;
+}
+constexpr char kOfVariant = ':';
 DeviceSources& device_sources() {
     static DeviceSources all;
     return all;
@@ -29,8 +37,25 @@ void register_type(Type type) {
         return;
     }
     const std::string name = type.name;
-    if (!types().emplace(name, std::move(type)).second)
+    auto& all = name.find(kOfVariant) == std::string::npos ? types() : variants();
+    if (!all.emplace(name, std::move(type)).second)
         throw std::logic_error("two network functions are named '" + name + "'");
+}
+
+const Type& type_of(const Type& type, const NetworkFunction& function) {
+    const auto* const varied = dynamic_cast<const Varied*>(&function);
+    const Type& kind = kind_of(type);
+    if (varied == nullptr || varied->variant().empty()) return kind;
+    const auto found = variants().find(kind.name + kOfVariant + std::string(varied->variant()));
+    if (found == variants().end())
+        throw std::logic_error("'" + kind.name + "' has no variant '" + std::string(varied->variant()) + "'");
+    return found->second;
+}
+
+const Type& kind_of(const Type& type) {
+    const size_t sign = type.name.find(kOfVariant);
+    const Type* const kind = sign == std::string::npos ? nullptr : find_built_in(type.name.substr(0, sign));
+    return kind != nullptr ? *kind : type;
 }
 
 const Type* find_built_in(std::string_view name) {

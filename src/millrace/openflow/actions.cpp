@@ -28,16 +28,27 @@ struct RawAction {
     ByteView body;
 };
 
-/// The length of an action, by its type, where all are alike; SET_FIELD's are not.
-constexpr struct {
+/// Actions by type: their length, where all are alike (SET_FIELD's are not), what they are to the switch, and whether
+/// only a pipeline has them.
+constexpr struct KnownAction {
     uint16_t type, bytes;
-} kLengths[] = {{action::kOutput, 16}, {action::kPushVlan, 8}, {action::kPopVlan, 8},
-                {action::kGroup, 8},   {action::kSetNwTtl, 8}, {action::kDecNwTtl, 8}};
+    ActionKind kind;
+    bool pipeline;
+} kActions[] = {
+    {action::kOutput, 16, ActionKind::output, false},         {action::kCopyTtlOut, 8, ActionKind::copy_ttl_out, true},
+    {action::kCopyTtlIn, 8, ActionKind::copy_ttl_in, true},   {action::kSetMplsTtl, 8, ActionKind::set_mpls, true},
+    {action::kDecMplsTtl, 8, ActionKind::dec_mpls_ttl, true}, {action::kPushVlan, 8, ActionKind::push_vlan, false},
+    {action::kPopVlan, 8, ActionKind::pop_vlan, false},       {action::kPushMpls, 8, ActionKind::push_mpls, true},
+    {action::kPopMpls, 8, ActionKind::pop_mpls, true},        {action::kGroup, 8, ActionKind::group, false},
+    {action::kSetNwTtl, 8, ActionKind::set_ttl, false},       {action::kDecNwTtl, 8, ActionKind::dec_ttl, false},
+    {action::kSetField, 0, ActionKind::output, false},        {action::kPushPbb, 8, ActionKind::push_pbb, true},
+    {action::kPopPbb, 8, ActionKind::pop_pbb, true}};
 
-constexpr uint16_t kActions[] = {action::kOutput,   action::kPushVlan, action::kPopVlan, action::kGroup,
-                                 action::kSetNwTtl, action::kDecNwTtl, action::kSetField};
-constexpr uint16_t kInstructions[] = {instruction::kWriteActions, instruction::kApplyActions,
-                                      instruction::kClearActions};
+const KnownAction* find_action(uint16_t type) {
+    const auto known = std::find_if(std::begin(kActions), std::end(kActions),
+                                    [&](const auto& entry) { return entry.type == type; });
+    return known == std::end(kActions) ? nullptr : known;
+}
 
 std::vector<RawAction> split_actions(ByteView bytes) {
     Reader reader(bytes, error::action_length);
@@ -48,10 +59,9 @@ std::vector<RawAction> split_actions(ByteView bytes) {
         if (length < 8 || length % 8 != 0) throw error::action_length;
         const ByteView body = reader.take(length - 4u);
         if (type == action::kExperimenter) throw error::action_experimenter;
-        const auto known = std::find_if(std::begin(kLengths), std::end(kLengths),
-                                        [&](const auto& entry) { return entry.type == type; });
-        if (known == std::end(kLengths) && type != action::kSetField) throw error::action_type;
-        if (known != std::end(kLengths) && length != known->bytes) throw error::action_length;
+        const KnownAction* const known = find_action(type);
+        if (known == nullptr) throw error::action_type;
+        if (known->bytes != 0 && length != known->bytes) throw error::action_length;
         actions.push_back({type, body});
     }
     return actions;
@@ -90,12 +100,19 @@ void add(const RawAction& raw, ActionList& list, const PortNumbers& ports, bool*
     Reader reader(raw.body, error::action_length);
     switch (raw.type) {
         case action::kOutput: return output(reader.u32(), list, ports, to_table);
-        case action::kPushVlan: return list.change({ActionKind::push_vlan, reader.u16(), 0, 0});
-        case action::kPopVlan: return list.change({ActionKind::pop_vlan, 0, 0, 0});
         case action::kGroup: return list.group(reader.u32());
-        case action::kSetNwTtl: return list.change({ActionKind::set_ttl, reader.u8(), 0, 0});
-        case action::kDecNwTtl: return list.change({ActionKind::dec_ttl, 0, 0, 0});
-        default: return set_field(raw.body, list);
+        case action::kSetField: return set_field(raw.body, list);
+        default: break;
+    }
+    const ActionKind kind = find_action(raw.type)->kind;
+    switch (raw.type) {
+        case action::kPushVlan:
+        case action::kPushMpls:
+        case action::kPopMpls:
+        case action::kPushPbb: return list.change({kind, reader.u16(), 0, 0});
+        case action::kSetNwTtl: return list.change({kind, reader.u8(), 0, 0});
+        case action::kSetMplsTtl: return list.change({kind, reader.u8(), 0xff, 0});
+        default: return list.change({kind, 0, 0, 0});
     }
 }
 
@@ -110,26 +127,26 @@ std::vector<Action> make_list(const std::vector<RawAction>& actions, const FlowM
     }
 }
 
-/// The actions of a set: of each kind the last, in the order of section 5.10.
-std::vector<RawAction> in_order_of_sets(const std::vector<RawAction>& written) {
-    constexpr uint16_t kOrder[] = {action::kPopVlan,  action::kPushVlan, action::kDecNwTtl, action::kSetNwTtl,
-                                   action::kSetField, action::kGroup,    action::kOutput};
-    std::map<std::pair<size_t, uint32_t>, RawAction> set;
+/// What is written into the action set, each action alone. Together, in the order of the set and behind what is
+/// applied, they show whether each gets what it works on.
+std::vector<Action> make_set(const std::vector<RawAction>& written, const std::vector<RawAction>& applied,
+                             const FlowMatch& match, const PortNumbers& ports) {
+    std::map<unsigned, RawAction> in_order;
+    std::vector<Action> set;
     for (const RawAction& raw : written) {
-        const size_t rank = static_cast<size_t>(std::find(std::begin(kOrder), std::end(kOrder), raw.type) - kOrder);
-        // Each field is set for itself: its class and number come first.
-        const uint32_t field = raw.type == action::kSetField
-                                   ? static_cast<uint32_t>(Reader(raw.body, error::action_set_length).u32() >> 9)
-                                   : 0;
-        set.insert_or_assign({rank, field}, raw);
+        const std::vector<Action> one = make_list({raw}, nullptr, ports, nullptr);
+        if (one.empty()) continue;
+        in_order.insert_or_assign(flow_switch::place_in_set(one.front()), raw);
+        set.insert(set.end(), one.begin(), one.end());
     }
-    // With a group the output is ignored.
-    const bool grouped = std::any_of(set.begin(), set.end(),
-                                     [](const auto& entry) { return entry.second.type == action::kGroup; });
-    std::vector<RawAction> actions;
-    for (const auto& [rank, raw] : set)
-        if (!grouped || raw.type != action::kOutput) actions.push_back(raw);
-    return actions;
+    std::vector<RawAction> together;
+    const auto add = [&](const RawAction& raw) {
+        if (raw.type != action::kGroup && raw.type != action::kOutput) together.push_back(raw);
+    };
+    for (const RawAction& raw : applied) add(raw);
+    for (const auto& [place, raw] : in_order) add(raw);
+    make_list(together, &match, ports, nullptr);
+    return set;
 }
 
 void write_output(Writer& writer, uint32_t port) {
@@ -146,32 +163,18 @@ void write_set_field(Writer& writer, const MatchField& field, flow_switch::Field
 
 /// The field that an action sets, and to what; with TCP and UDP the match says which it is.
 void write_change(Writer& writer, const Action& wanted, const FlowMatch* match) {
-    for (const MatchField& field : flow_switch::match_fields()) {
-        if (field.set == nullptr ||
-            (match != nullptr && !flow_switch::meets(field.need, *match) && field.need != flow_switch::FieldNeed::tag))
-            continue;
-        Action like = field.set({});
-        if (like.kind == ActionKind::set_l4_src || like.kind == ActionKind::set_l4_dst) like.high = 0;
-        if (like.kind != wanted.kind) continue;
-        flow_switch::FieldValue value;
-        switch (wanted.kind) {
-            case ActionKind::set_eth_dst:
-            case ActionKind::set_eth_src: value.low = wanted.low; break;
-            case ActionKind::set_ip_src:
-            case ActionKind::set_ip_dst:
-                if (like.value != wanted.value) continue;
-                value = wanted.value == 6 ? flow_switch::FieldValue{wanted.high, wanted.low}
-                                          : flow_switch::FieldValue{0, wanted.high >> 32};
-                break;
-            case ActionKind::set_tos:
-                if (like.high != wanted.high) continue;
-                value.low = wanted.high == 3 ? wanted.value : wanted.value >> 2;
-                break;
-            case ActionKind::set_vlan_id: value.low = wanted.value | nf::classify::FlowFields::kTagged; break;
-            default: value.low = wanted.value;
+    const auto find = [&](bool met) -> bool {
+        for (const MatchField& field : flow_switch::match_fields()) {
+            const auto value = flow_switch::value_set(field, wanted);
+            if (!value) continue;
+            if (met && match != nullptr && !flow_switch::meets(field.need, *match)) continue;
+            write_set_field(writer, field, *value);
+            return true;
         }
-        return write_set_field(writer, field, value);
-    }
+        return false;
+    };
+    // Behind an action that changes the type the match says no more what there is.
+    if (!find(true)) find(false);
 }
 
 void write_action(Writer& writer, const Action& wanted, const FlowMatch* match, const PortNumbers& ports) {
@@ -186,12 +189,42 @@ void write_action(Writer& writer, const Action& wanted, const FlowMatch* match, 
             return;
         case ActionKind::controller: return write_output(writer, port::kController);
         case ActionKind::group: writer.u16(action::kGroup).u16(8).u32(wanted.value); return;
-        case ActionKind::push_vlan: writer.u16(action::kPushVlan).u16(8).u16(wanted.value).zeros(2); return;
-        case ActionKind::pop_vlan: writer.u16(action::kPopVlan).u16(8).zeros(4); return;
         case ActionKind::set_ttl: writer.u16(action::kSetNwTtl).u16(8).u8(wanted.value).zeros(3); return;
-        case ActionKind::dec_ttl: writer.u16(action::kDecNwTtl).u16(8).zeros(4); return;
-        default: return write_change(writer, wanted, match);
+        case ActionKind::set_mpls:
+            if (wanted.high != 0xff) return write_change(writer, wanted, match);
+            writer.u16(action::kSetMplsTtl).u16(8).u8(wanted.value).zeros(3);
+            return;
+        default: break;
     }
+    for (const KnownAction& known : kActions) {
+        if (known.kind != wanted.kind) continue;
+        const bool typed = wanted.kind == ActionKind::push_vlan || wanted.kind == ActionKind::push_mpls ||
+                           wanted.kind == ActionKind::pop_mpls || wanted.kind == ActionKind::push_pbb;
+        writer.u16(known.type).u16(8).u16(typed ? wanted.value : 0).zeros(2);
+        return;
+    }
+    write_change(writer, wanted, match);
+}
+
+/// An instruction with actions.
+void write_actions(Writer& writer, uint16_t type, const std::vector<Action>& actions, const FlowMatch* match,
+                   const PortNumbers& ports) {
+    if (actions.empty()) return;
+    const size_t begin = writer.size();
+    writer.u16(type).u16(0).zeros(4);
+    for (const Action& each : actions) write_action(writer, each, match, ports);
+    writer.set_u16(begin + 2, writer.size() - begin);
+}
+
+/// What decides whether a bucket is live.
+void read_watched(uint32_t port, uint32_t group, const PortNumbers& ports, Group::Bucket& bucket) {
+    if (port == port::kAny && group == group::kAny) throw error::group_watch;
+    if (port != port::kAny) {
+        const auto found = ports.by_number().find(port);
+        if (found == ports.by_number().end()) throw error::group_bad_watch;
+        bucket.watch_port = found->second;
+    }
+    if (group != group::kAny) bucket.watch_group = group;
 }
 
 }  // namespace
@@ -200,14 +233,18 @@ std::vector<Action> read_actions(ByteView bytes, const FlowMatch* match, const P
     return make_list(split_actions(bytes), match, ports, to_table);
 }
 
-std::vector<Action> read_instructions(ByteView bytes, const FlowMatch& match, const PortNumbers& ports) {
+std::vector<Action> read_instructions(ByteView bytes, uint8_t table, const FlowMatch& match, const PortNumbers& ports) {
     Reader reader(bytes, error::instruction_length);
+    flow_switch::Instructions made;
     std::vector<RawAction> applied, written;
     while (reader.left() > 0) {
         const uint16_t type = reader.u16();
         const uint16_t length = reader.u16();
         if (length < 8 || length % 8 != 0) throw error::instruction_length;
         Reader body = reader.part(length - 4u, error::instruction_length);
+        const auto exactly = [&](uint16_t wanted) {
+            if (length != wanted) throw error::instruction_length;
+        };
         switch (type) {
             case instruction::kApplyActions:
                 body.skip(4);
@@ -217,17 +254,35 @@ std::vector<Action> read_instructions(ByteView bytes, const FlowMatch& match, co
                 body.skip(4);
                 written = split_actions(body.rest());
                 break;
-            case instruction::kClearActions: break;  // the set is empty before the only table
-            case instruction::kGotoTable: throw error::instruction_table;
-            case instruction::kWriteMetadata: throw error::instruction_metadata;
-            case instruction::kMeter: throw error::instruction_unsupported;
+            case instruction::kClearActions: made.clears = true; break;
+            case instruction::kGotoTable:
+                exactly(8);
+                made.next_table = body.u8();
+                if (*made.next_table <= table || *made.next_table >= flow_switch::Flow::kTables)
+                    throw error::instruction_table;
+                break;
+            case instruction::kWriteMetadata: {
+                exactly(24);
+                body.skip(4);
+                const uint64_t bits = body.u64();
+                made.metadata = {bits, body.u64()};
+                break;
+            }
+            case instruction::kMeter:
+                exactly(8);
+                made.meter = body.u32();
+                break;
             case instruction::kExperimenter: throw error::instruction_experimenter;
             default: throw error::instruction_unknown;
         }
     }
-    const std::vector<RawAction> set = in_order_of_sets(written);
-    applied.insert(applied.end(), set.begin(), set.end());
-    return make_list(applied, &match, ports, nullptr);
+    made.applied = make_list(applied, &match, ports, nullptr);
+    made.written = make_set(written, applied, match, ports);
+    try {
+        return flow_switch::compile(made, table, match, ports.count());
+    } catch (const ActionMistake& mistake) {
+        throw Error{kActionCodes, static_cast<uint16_t>(mistake.code)};
+    }
 }
 
 void read_buckets(ByteView bytes, Group& group, const PortNumbers& ports) {
@@ -240,15 +295,25 @@ void read_buckets(ByteView bytes, Group& group, const PortNumbers& ports) {
         if (length < kBucketBytes || length % 8 != 0) throw error::group_bucket;
         Reader bucket = reader.part(length - 2u, error::group_bucket);
         const uint16_t weight = bucket.u16();
-        bucket.skip(12);  // what to watch is for groups of type fast failover
-        const std::vector<Action> actions = read_actions(bucket.rest(), nullptr, ports);
-        for (const Action& each : actions)
+        Group::Bucket made;
+        const uint32_t watch_port = bucket.u32(), watch_group = bucket.u32();
+        bucket.skip(4);
+        made.weight = group.type == Group::Type::select ? weight : uint16_t{1};
+        if (group.type == Group::Type::fast_failover) read_watched(watch_port, watch_group, ports, made);
+        made.actions = read_actions(bucket.rest(), nullptr, ports);
+        for (const Action& each : made.actions)
             if (each.kind == ActionKind::group) throw error::group_chaining;
-        group.buckets.push_back({group.indirect ? uint16_t{1} : weight, actions});
-        weights += group.buckets.back().weight;
+        weights += made.weight;
+        group.buckets.push_back(std::move(made));
     }
-    if (group.indirect && group.buckets.size() != 1) throw error::group_invalid;
+    if (group.type == Group::Type::indirect && group.buckets.size() != 1) throw error::group_invalid;
     if (weights > Group::kMaxWeight) throw error::group_out_of_buckets;
+    if (group.type != Group::Type::all) return;
+    try {
+        flow_switch::merge_buckets(group, ports.count());
+    } catch (const ActionMistake& mistake) {
+        throw Error{kActionCodes, static_cast<uint16_t>(mistake.code)};
+    }
 }
 
 void write_instructions(Writer& writer, const flow_switch::Flow& flow, const PortNumbers& ports) {
@@ -256,11 +321,14 @@ void write_instructions(Writer& writer, const flow_switch::Flow& flow, const Por
         writer.bytes(flow.instructions);
         return;
     }
-    if (flow.actions.empty()) return;
-    const size_t begin = writer.size();
-    writer.u16(instruction::kApplyActions).u16(0).zeros(4);
-    for (const Action& each : flow.actions) write_action(writer, each, &flow.match, ports);
-    writer.set_u16(begin + 2, writer.size() - begin);
+    const flow_switch::Instructions parts = flow_switch::instructions_of(flow.actions);
+    if (parts.meter) writer.u16(instruction::kMeter).u16(8).u32(*parts.meter);
+    write_actions(writer, instruction::kApplyActions, parts.applied, &flow.match, ports);
+    if (parts.clears) writer.u16(instruction::kClearActions).u16(8).zeros(4);
+    write_actions(writer, instruction::kWriteActions, parts.written, &flow.match, ports);
+    if (parts.metadata)
+        writer.u16(instruction::kWriteMetadata).u16(24).zeros(4).u64(parts.metadata->first).u64(parts.metadata->second);
+    if (parts.next_table) writer.u16(instruction::kGotoTable).u16(8).u8(*parts.next_table).zeros(3);
 }
 
 void write_buckets(Writer& writer, const Group& group, const PortNumbers& ports) {
@@ -270,13 +338,27 @@ void write_buckets(Writer& writer, const Group& group, const PortNumbers& ports)
     }
     for (const Group::Bucket& bucket : group.buckets) {
         const size_t begin = writer.size();
-        writer.u16(0).u16(group.indirect ? 0 : bucket.weight).u32(port::kAny).u32(group::kAny).zeros(4);
+        writer.u16(0)
+            .u16(group.type == Group::Type::select ? bucket.weight : 0)
+            .u32(bucket.watch_port ? ports.number(*bucket.watch_port) : port::kAny)
+            .u32(bucket.watch_group.value_or(group::kAny))
+            .zeros(4);
         for (const Action& each : bucket.actions) write_action(writer, each, nullptr, ports);
         writer.set_u16(begin, writer.size() - begin);
     }
 }
 
-std::span<const uint16_t> known_actions() { return kActions; }
-std::span<const uint16_t> known_instructions() { return kInstructions; }
+std::vector<uint16_t> known_actions(bool pipeline) {
+    std::vector<uint16_t> all;
+    for (const KnownAction& known : kActions)
+        if (pipeline || !known.pipeline) all.push_back(known.type);
+    return all;
+}
+
+std::vector<uint16_t> known_instructions(bool pipeline) {
+    std::vector<uint16_t> all = {instruction::kWriteActions, instruction::kApplyActions, instruction::kClearActions};
+    if (pipeline) all.insert(all.end(), {instruction::kGotoTable, instruction::kWriteMetadata, instruction::kMeter});
+    return all;
+}
 
 }  // namespace millrace::openflow

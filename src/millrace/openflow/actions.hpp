@@ -1,7 +1,7 @@
 // Actions, instructions and buckets in OpenFlow's bytes (1.3.5, sections 7.2.4, 7.2.5 and 7.3.4.3).
 #pragma once
 
-#include "millrace/nf/switch/action_list.hpp"
+#include "millrace/nf/switch/instructions.hpp"
 #include "millrace/openflow/match.hpp"
 
 namespace millrace::openflow {
@@ -11,9 +11,8 @@ namespace millrace::openflow {
 std::vector<flow_switch::Action> read_actions(ByteView bytes, const flow_switch::FlowMatch* match,
                                               const flow_switch::PortNumbers& ports, bool* to_table = nullptr);
 
-/// Reads the instructions that fill `bytes`: what is applied, then what is written (in the order of action sets,
-/// section 5.10).
-std::vector<flow_switch::Action> read_instructions(ByteView bytes, const flow_switch::FlowMatch& match,
+/// Reads the instructions of a flow in `table` that fill `bytes`, as one list (flow_switch::compile).
+std::vector<flow_switch::Action> read_instructions(ByteView bytes, uint8_t table, const flow_switch::FlowMatch& match,
                                                    const flow_switch::PortNumbers& ports);
 
 /// Reads the buckets that fill `bytes` into the group, whose type is known.
@@ -23,8 +22,8 @@ void read_buckets(ByteView bytes, flow_switch::Group& group, const flow_switch::
 void write_instructions(Writer& writer, const flow_switch::Flow& flow, const flow_switch::PortNumbers& ports);
 void write_buckets(Writer& writer, const flow_switch::Group& group, const flow_switch::PortNumbers& ports);
 
-/// What of each there is, for those who ask.
-std::span<const uint16_t> known_actions();
-std::span<const uint16_t> known_instructions();
+/// What of each there is, for those who ask: with a pipeline, or without.
+std::vector<uint16_t> known_actions(bool pipeline);
+std::vector<uint16_t> known_instructions(bool pipeline);
 
 }  // namespace millrace::openflow

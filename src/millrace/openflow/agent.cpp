@@ -95,8 +95,11 @@ void Agent::pass_on_packets() {
     for (unsigned i = 0; i < kPacketsAtOnce && datapath_->control().punts().take(punted); ++i) {
         const rte_mbuf* const packet = punted.packet;
         const uint32_t in_port = packet->port < ports.count() ? ports.number(packet->port) : port::kController;
-        const PacketIn message{
-            {rte_pktmbuf_mtod(packet, const uint8_t*), packet->data_len}, in_port, reason_of(punted), punted.cookie};
+        const PacketIn message{{rte_pktmbuf_mtod(packet, const uint8_t*), packet->data_len},
+                               in_port,
+                               reason_of(punted),
+                               punted.cookie,
+                               static_cast<uint8_t>(punted.table)};
         bool taken = false;
         for (const auto& peer : peers_)
             peer->for_each_session([&](Session& session) { taken |= session.packet_in(message); });
@@ -135,6 +138,19 @@ std::unique_ptr<Agent> Agents::agent_for(const Entry& wanted, const std::string&
     if (same != agents_.end()) same->agent.reset();  // it may listen on the same port
     return std::make_unique<Agent>(std::make_unique<RuntimeDatapath>(runtime_, wanted.control, chain, node),
                                    wanted.address.controllers);
+}
+
+void Agents::watch_links() {
+    std::vector<bool> down;
+    for (const auto& program : runtime_.configuration()->chains) {
+        for (const chain::Node& node : program->nodes) {
+            const auto* const controllable = dynamic_cast<const flow_switch::Controllable*>(node.nf.get());
+            if (controllable == nullptr || !controllable->control()->watches_links()) continue;
+            if (down.empty())
+                for (const auto& port : runtime_.ports()) down.push_back(!port->link().up);
+            controllable->control()->set_down(down);
+        }
+    }
 }
 
 void Agents::follow() {

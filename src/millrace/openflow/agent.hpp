@@ -52,6 +52,8 @@ public:
     /// Starts and ends agents as the runtime's configuration says now. Throws std::runtime_error where one can't be
     /// started; the others are.
     void follow();
+    /// Tells switches whose groups go around links that are down which ones are: also those without a controller.
+    void watch_links();
 
 private:
     struct Entry {

@@ -1,7 +1,7 @@
 // The messages that change the switch, or send packets through it.
 #include <algorithm>
 
-#include "millrace/nf/switch/device.hpp"
+#include "millrace/nf/switch/pipeline.hpp"
 #include "millrace/openflow/actions.hpp"
 #include "millrace/openflow/session.hpp"
 
@@ -23,6 +23,11 @@ Error error_of(Refusal refusal) {
         case Refusal::group_exists: return error::group_exists;
         case Refusal::no_group_to_modify: return error::group_unknown;
         case Refusal::too_many_groups: return error::group_out_of_groups;
+        case Refusal::no_meter: return error::meter_invalid;
+        case Refusal::meter_exists: return error::meter_exists;
+        case Refusal::no_meter_to_modify: return error::meter_unknown;
+        case Refusal::too_many_meters: return error::meter_out_of_meters;
+        case Refusal::no_pipeline: return error::instruction_unsupported;
     }
     return error::bad_type;
 }
@@ -41,6 +46,8 @@ std::optional<uint32_t> filter_port(uint32_t number, const flow_switch::PortNumb
 }
 
 }  // namespace
+
+unsigned tables_of(const Control& control) { return control.pipeline() ? flow_switch::Flow::kTables : 1; }
 
 flow_switch::FlowFilter read_filter(uint32_t out_port, uint32_t out_group, uint64_t cookie, uint64_t mask,
                                     const flow_switch::PortNumbers& ports) {
@@ -64,14 +71,16 @@ void Session::on_flow_mod(const Message& message) {
     body.skip(2);
     if (command > 4) throw error::flow_command;
     change.kind = static_cast<FlowChange::Kind>(command);
-    if (table != 0 && !(table == kAllTables && change.removes())) throw error::flow_table_id;
+    const bool all_tables = table == kAllTables && change.removes();
+    if (table >= tables_of(control) && !all_tables) throw error::flow_table_id;
     if ((change.flow.flags & ~kKnownFlags) != 0) throw error::flow_flags;
     if (buffer != kNoBuffer && !change.removes()) throw error::buffer_unknown;
     change.flow.match = read_match(body, ports);
+    if (!all_tables) change.flow.set_table(table);
     change.flow.file = flow_switch::Flow::kFromController;
     if (!change.removes()) {
         const ByteView instructions = body.rest();
-        change.flow.actions = read_instructions(instructions, change.flow.match, ports);
+        change.flow.actions = read_instructions(instructions, table, change.flow.match, ports);
         change.flow.instructions.assign(instructions.begin(), instructions.end());
     }
     // To modify or remove by cookie, those bits; to add they are the new flow's.
@@ -103,11 +112,63 @@ void Session::on_group_mod(const Message& message) {
         }
         if (command > 2) throw error::group_command;
         if (made.id > flow_switch::Group::kMaxId) throw error::group_invalid;
-        if (type != 1 && type != 2) throw error::group_type;  // select, indirect
-        made.indirect = type == 2;
+        if (type > 3) throw error::group_type;
+        made.type = static_cast<flow_switch::Group::Type>(type);
         read_buckets(body.rest(), made, control.ports());
         if (command == 0) control.add_group(std::move(made));
         else control.modify_group(std::move(made));
+    } catch (const Refusal& refusal) {
+        throw error_of(refusal);
+    }
+}
+
+namespace {
+
+/// The bands that fill `bytes`. Throws Error.
+void read_bands(ByteView bytes, flow_switch::Meter& meter) {
+    constexpr uint16_t kDrop = 1, kRemark = 2, kBandBytes = 16;  // OFPMBT_…
+    meter.wire.assign(bytes.begin(), bytes.end());
+    Reader reader(bytes, error::bad_length);
+    while (reader.left() > 0) {
+        const uint16_t type = reader.u16(), length = reader.u16();
+        if (length != kBandBytes) throw error::bad_length;
+        Reader body = reader.part(length - 4u, error::bad_length);
+        flow_switch::Meter::Band band;
+        band.rate = body.u32();
+        band.burst = body.u32();
+        if (type == kRemark) band.precedence = body.u8();
+        if (type != kDrop && (type != kRemark || band.precedence == 0)) throw error::meter_band;
+        if (band.rate == 0) throw error::meter_rate;
+        meter.bands.push_back(band);
+    }
+    if (meter.bands.size() > flow_switch::Meter::kMaxBands) throw error::meter_out_of_bands;
+}
+
+}  // namespace
+
+void Session::on_meter_mod(const Message& message) {
+    constexpr uint16_t kAdd = 0, kModify = 1, kDelete = 2;        // OFPMC_…
+    constexpr uint16_t kPackets = 2, kKbps = 1, kAllFlags = 0xf;  // OFPMF_…
+    Control& control = datapath_.control();
+    Reader body(message.body, error::bad_length);
+    const uint16_t command = body.u16();
+    flow_switch::Meter made;
+    made.flags = body.u16();
+    made.id = body.u32();
+    made.from_controller = true;
+    try {
+        if (command == kDelete) {
+            control.remove_meter(made.id == meter::kAll ? std::nullopt : std::optional(made.id));
+            return;
+        }
+        if (command != kAdd && command != kModify) throw error::meter_command;
+        if ((made.flags & ~kAllFlags) != 0 || (made.flags & (kKbps | kPackets)) == (kKbps | kPackets))
+            throw error::meter_flags;
+        if (made.id == 0 || made.id > flow_switch::Meter::kMaxId || !control.pipeline()) throw error::meter_invalid;
+        made.by_packets = (made.flags & kPackets) != 0;
+        read_bands(body.rest(), made);
+        if (command == kAdd) control.add_meter(std::move(made));
+        else control.modify_meter(std::move(made));
     } catch (const Refusal& refusal) {
         throw error_of(refusal);
     }
@@ -133,7 +194,7 @@ void Session::on_port_mod(const Message& message) {
 void Session::on_table_mod(const Message& message) {
     Reader body(message.body, error::bad_length);
     const uint8_t table = body.u8();
-    if (table != 0 && table != kAllTables) throw error::table_mod_table;
+    if (table >= tables_of(datapath_.control()) && table != kAllTables) throw error::table_mod_table;
     body.skip(3);
     if (body.u32() != 0) throw error::table_mod_config;
 }
@@ -147,7 +208,7 @@ uint16_t Session::index_of_in_port(uint32_t number) const {
 }
 
 void Session::on_packet_out(const Message& message) {
-    constexpr uint32_t kHeadroom = 16;  // for tags
+    constexpr uint32_t kHeadroom = flow_switch::Pipeline::kMostGrowth;
     Reader body(message.body, error::bad_length);
     const uint32_t buffer = body.u32(), in_port = body.u32();
     const uint16_t action_bytes = body.u16();

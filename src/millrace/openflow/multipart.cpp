@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "millrace/openflow/actions.hpp"
+#include "millrace/openflow/reply.hpp"
 #include "millrace/openflow/session.hpp"
 
 namespace millrace::openflow {
@@ -11,47 +12,10 @@ namespace {
 using flow_switch::Control;
 using flow_switch::FlowEntry;
 using flow_switch::Group;
+using flow_switch::Meter;
 using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kNotCounted = ~uint64_t{0};
-constexpr size_t kMaxBytes = 60'000;  // of a message; one that would be longer goes on in another one
-constexpr uint16_t kMore = 1;         // OFPMPF_REPLY_MORE
-
-/// The messages of one answer, cut between entries.
-class Reply {
-public:
-    Reply(Multipart type, uint32_t xid, Bytes& output) : type_(type), xid_(xid), writer_(output) { begin(); }
-    ~Reply() { end(); }
-
-    template <class Write>
-    void entry(Write&& write) {
-        if (writer_.size() - begin_ > kMaxBytes) {
-            writer_.set_u16(begin_ + 10, kMore);
-            end();
-            begin();
-        }
-        write(writer_);
-    }
-
-private:
-    void begin() {
-        begin_ = writer_.size();
-        writer_.u8(kVersion)
-            .u8(static_cast<uint8_t>(Type::multipart_reply))
-            .u16(0)
-            .u32(xid_)
-            .u16(static_cast<uint16_t>(type_))
-            .u16(0)
-            .zeros(4);
-    }
-    void end() { writer_.set_u16(begin_ + 2, writer_.size() - begin_); }
-
-    Multipart type_;
-    uint32_t xid_;
-    Writer writer_;
-    size_t begin_ = 0;
-};
-
 void write_age(Writer& writer, Clock::time_point since) {
     const uint64_t age = static_cast<uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - since).count());
@@ -77,8 +41,12 @@ std::vector<FlowEntry> flows_of(Datapath& datapath, Reader& request) {
     const uint32_t out_port = request.u32(), out_group = request.u32();
     request.skip(4);
     const uint64_t cookie = request.u64(), mask = request.u64();
-    const flow_switch::FlowMatch match = read_match(request, ports);
-    if (table != 0 && table != 0xff) throw error::bad_table;
+    flow_switch::FlowMatch match = read_match(request, ports);
+    if (table >= tables_of(datapath.control()) && table != 0xff) throw error::bad_table;
+    if (table != 0xff) {
+        match.value.table = table;
+        match.mask.table = 0xff;
+    }
     return datapath.control().flows(match, read_filter(out_port, out_group, cookie, mask, ports));
 }
 
@@ -87,7 +55,7 @@ void flows(Datapath& datapath, Reader& request, Reply& reply) {
     for (const auto& [flow, counts] : flows_of(datapath, request)) {
         reply.entry([&, &one = flow, &counted = counts](Writer& writer) {
             const size_t begin = writer.size();
-            writer.u16(0).u8(0).zeros(1);
+            writer.u16(0).u8(one.table()).zeros(1);
             write_age(writer, one.life.begin);
             writer.u16(one.priority)
                 .u16(one.idle_timeout)
@@ -115,10 +83,21 @@ void aggregate(Datapath& datapath, Reader& request, Reply& reply) {
 }
 
 void tables(Datapath& datapath, Reader&, Reply& reply) {
+    const auto one = [&](uint8_t table, const flow_switch::TableCounts& counts) {
+        reply.entry([&](Writer& writer) {
+            writer.u8(table).zeros(3).u32(counts.flows).u64(counts.lookups).u64(counts.matched);
+        });
+    };
+    if (datapath.control().pipeline()) {
+        const auto all = datapath.control().table_counts();
+        for (unsigned table = 0; table < flow_switch::Flow::kTables; ++table) {
+            const auto found = all.find(static_cast<uint8_t>(table));
+            one(static_cast<uint8_t>(table), found == all.end() ? flow_switch::TableCounts{} : found->second);
+        }
+        return;
+    }
     const Lookups lookups = datapath.lookups();
-    reply.entry([&](Writer& writer) {
-        writer.u8(0).zeros(3).u32(datapath.control().flow_count()).u64(lookups.all).u64(lookups.matched);
-    });
+    one(0, {datapath.control().flow_count(), lookups.all, lookups.matched});
 }
 
 void port_stats(Datapath& datapath, Reader& request, Reply& reply) {
@@ -182,68 +161,88 @@ void group_desc(Datapath& datapath, Reader&, Reply& reply) {
     for (const Group& group : datapath.control().groups()) {
         reply.entry([&](Writer& writer) {
             const size_t begin = writer.size();
-            writer.u16(0).u8(group.indirect ? 2 : 1).zeros(1).u32(group.id);
+            writer.u16(0).u8(static_cast<uint8_t>(group.type)).zeros(1).u32(group.id);
             write_buckets(writer, group, ports);
             writer.set_u16(begin, writer.size() - begin);
         });
     }
 }
 
-uint32_t bits_of(std::span<const uint16_t> numbers) {
+uint32_t bits_of(const std::vector<uint16_t>& numbers) {
     uint32_t bits = 0;
     for (const uint16_t number : numbers) bits |= 1u << number;
     return bits;
 }
 
-void group_features(Datapath&, Reader&, Reply& reply) {
-    constexpr uint32_t kSelect = 1, kIndirect = 2;
+void group_features(Datapath& datapath, Reader&, Reply& reply) {
+    constexpr uint32_t kTypes = 0b1111, kWeights = 1, kLiveness = 2;
+    const uint32_t actions = bits_of(known_actions(datapath.control().pipeline())) & ~(1u << action::kGroup);
     reply.entry([&](Writer& writer) {
-        writer.u32(1u << kSelect | 1u << kIndirect).u32(1);  // with weights
-        for (uint32_t type = 0; type < 4; ++type)
-            writer.u32(type == kSelect || type == kIndirect ? Control::kMaxGroups : 0);
-        for (uint32_t type = 0; type < 4; ++type)
-            writer.u32(type == kSelect || type == kIndirect ? bits_of(known_actions()) & ~(1u << action::kGroup) : 0);
+        writer.u32(kTypes).u32(kWeights | kLiveness);
+        for (uint32_t type = 0; type < 4; ++type) writer.u32(Control::kMaxGroups);
+        for (uint32_t type = 0; type < 4; ++type) writer.u32(actions);
     });
 }
 
-void no_meters(Datapath&, Reader&, Reply& reply) {
-    reply.entry([](Writer& writer) { writer.zeros(16); });
+/// The meters that a request asks for. Throws Error where it asks for one that is not there.
+std::vector<Meter> meters_of(Datapath& datapath, Reader& request) {
+    const uint32_t id = request.u32();
+    request.skip(4);
+    std::vector<Meter> meters = datapath.control().meters();
+    std::erase_if(meters, [&](const Meter& each) { return id != meter::kAll && each.id != id; });
+    if (meters.empty() && id != meter::kAll) throw error::meter_unknown;
+    return meters;
 }
 
-/// A property of a table: its type, then what `write` appends.
-template <class Write>
-void write_property(Writer& writer, uint16_t type, Write&& write) {
-    const size_t begin = writer.size();
-    writer.u16(type).u16(0);
-    write();
-    writer.set_u16(begin + 2, writer.size() - begin);
-    writer.pad_to_8(begin);
+void meter_stats(Datapath& datapath, Reader& request, Reply& reply) {
+    const Control& control = datapath.control();
+    for (const Meter& meter : meters_of(datapath, request)) {
+        const flow_switch::MeterCounts counts = control.meter_counts(meter.id);
+        reply.entry([&](Writer& writer) {
+            writer.u32(meter.id)
+                .u16(40 + 16 * meter.bands.size())
+                .zeros(6)
+                .u32(control.flows_of_meter(meter.id))
+                .u64(counts.packets)
+                .u64(counts.bytes);
+            write_age(writer, meter.begin);
+            for (size_t i = 0; i < meter.bands.size(); ++i) {
+                const flow_switch::MeterCounts band = control.band_counts(meter.id, i);
+                writer.u64(band.packets).u64(band.bytes);
+            }
+        });
+    }
 }
 
-void table_features(Datapath& datapath, Reader& request, Reply& reply) {
-    if (request.left() > 0) throw error::table_features_permission;
-    const auto numbers = [](Writer& writer, std::span<const uint16_t> all) {
-        for (const uint16_t number : all) writer.u16(number).u16(4);
-    };
+void meter_config(Datapath& datapath, Reader& request, Reply& reply) {
+    for (const Meter& meter : meters_of(datapath, request)) {
+        reply.entry([&](Writer& writer) {
+            const size_t begin = writer.size();
+            writer.u16(0).u16(meter.flags).u32(meter.id);
+            if (meter.from_controller) writer.bytes(std::string_view(meter.wire));
+            else
+                for (const Meter::Band& band : meter.bands)
+                    writer.u16(band.precedence == 0 ? 1 : 2)
+                        .u16(16)
+                        .u32(band.rate)
+                        .u32(band.burst)
+                        .u8(band.precedence)
+                        .zeros(3);
+            writer.set_u16(begin, writer.size() - begin);
+        });
+    }
+}
+
+void meter_features(Datapath& datapath, Reader&, Reply& reply) {
+    constexpr uint32_t kBands = 0b110, kFlags = 0b1111;  // drop and remark; all flags
+    const bool any = datapath.control().pipeline();
     reply.entry([&](Writer& writer) {
-        const size_t begin = writer.size();
-        writer.u16(0).u8(0).zeros(5).text("switch", 32).u64(0).u64(0).u32(0).u32(datapath.control().max_flows());
-        const auto fields = [&](auto&& wanted, bool masks) {
-            for (const flow_switch::MatchField& field : flow_switch::match_fields())
-                if (wanted(field)) write_oxm_header(writer, field, masks && field.form != flow_switch::FieldForm::port);
-        };
-        const auto any = [](const flow_switch::MatchField&) { return true; };
-        const auto settable = [](const flow_switch::MatchField& field) { return field.set != nullptr; };
-        // The kinds for table-miss flows are the same; left out they say so.
-        write_property(writer, 0, [&] { numbers(writer, known_instructions()); });
-        write_property(writer, 2, [] {});                                      // next tables: none
-        write_property(writer, 4, [&] { numbers(writer, known_actions()); });  // actions that can be written
-        write_property(writer, 6, [&] { numbers(writer, known_actions()); });  // and applied
-        write_property(writer, 8, [&] { fields(any, true); });                 // match
-        write_property(writer, 10, [&] { fields(any, false); });               // that may be left out
-        write_property(writer, 12, [&] { fields(settable, false); });          // set by what is written
-        write_property(writer, 14, [&] { fields(settable, false); });          // and applied
-        writer.set_u16(begin, writer.size() - begin);
+        writer.u32(any ? Meter::kMaxMeters : 0)
+            .u32(any ? kBands : 0)
+            .u32(any ? kFlags : 0)
+            .u8(any ? Meter::kMaxBands : 0)
+            .u8(0xff)
+            .zeros(2);
     });
 }
 
@@ -262,8 +261,10 @@ constexpr struct {
     {Multipart::group, 8, true, group_stats},
     {Multipart::group_desc, 0, true, group_desc},
     {Multipart::group_features, 0, true, group_features},
-    {Multipart::meter_features, 0, true, no_meters},
-    {Multipart::table_features, 0, false, table_features},
+    {Multipart::meter, 8, true, meter_stats},
+    {Multipart::meter_config, 8, true, meter_config},
+    {Multipart::meter_features, 0, true, meter_features},
+    {Multipart::table_features, 0, false, answer_table_features},
     {Multipart::port_desc, 0, true, port_desc},
 };
 

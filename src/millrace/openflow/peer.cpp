@@ -77,7 +77,7 @@ std::string Peer::listens_at() const {
 
 bool Peer::prepare(Clock::time_point now, std::vector<pollfd>& sockets) {
     if (!listener_ && links_.empty() && now >= next_try_) connect(now);
-    if (listener_ && has_room(now)) sockets.push_back({listener_.get(), POLLIN, 0});
+    if (listener_ && (has_room(now) || full())) sockets.push_back({listener_.get(), POLLIN, 0});
     bool connected = false;
     for (const Link& link : links_) {
         const bool sends = link.connecting || !link.session->output().empty();
@@ -106,7 +106,36 @@ void Peer::connect(Clock::time_point now) {
     if (!std::exchange(told_, true)) spdlog::warn("controller {}: {}; trying on", address_.text, reason);
 }
 
+namespace {
+
+/// Tells a controller that comes when there are enough, and hangs up.
+void turn_away(const Socket& socket) {
+    Bytes bytes;
+    Writer writer(bytes);
+    const std::string_view why = "this switch has as many controllers as it takes";
+    writer.u8(kVersion).u8(static_cast<uint8_t>(Type::hello)).u16(kHeaderBytes).u32(0);
+    writer.u8(kVersion).u8(static_cast<uint8_t>(Type::error)).u16(kHeaderBytes + 4 + why.size()).u32(0);
+    writer.u16(error::hello_refused.type).u16(error::hello_refused.code).bytes(why);
+    ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    ::shutdown(socket.get(), SHUT_WR);
+    // What is left unread would have the kernel take back what was sent.
+    uint8_t unread[256];
+    while (::recv(socket.get(), unread, sizeof unread, 0) > 0) {
+    }
+}
+
+}  // namespace
+
 void Peer::accept(Clock::time_point now) {
+    constexpr unsigned kTurnedAwayAtOnce = 16;
+    for (unsigned i = 0; i < kTurnedAwayAtOnce && full(); ++i) {
+        const Socket socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+        if (!socket) return;
+        turn_away(socket);
+        if (log_limit_.allows(now))
+            spdlog::warn("controller {}: another one came, and there are {} already{}", address_.text, kMaxConnections,
+                         log_limit_.left_out());
+    }
     while (has_room(now)) {
         Socket socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (!socket) return;
@@ -125,6 +154,9 @@ bool Peer::has_room(Clock::time_point now) {
     const auto oldest = stranger();
     return oldest != links_.end() && now - oldest->begun >= kGrace;
 }
+
+/// All connections are those of controllers that have said HELLO.
+bool Peer::full() { return links_.size() >= kMaxConnections && stranger() == links_.end(); }
 
 /// The oldest connection whose controller has not said HELLO.
 std::vector<Peer::Link>::iterator Peer::stranger() {

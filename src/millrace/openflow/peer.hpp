@@ -41,7 +41,7 @@ public:
     /// Whoever has not said HELLO after so long is given up.
     static constexpr auto kHandshake = std::chrono::seconds(5);
     /// Connections to one port. The oldest one without a HELLO makes room for another, but has at least so long to say
-    /// it.
+    /// it. Where all have said it, others are told that there is no room.
     static constexpr auto kGrace = std::chrono::milliseconds(5);
     static constexpr size_t kMaxConnections = 8;
 
@@ -75,6 +75,7 @@ private:
     void connect(Clock::time_point now);
     void accept(Clock::time_point now);
     bool has_room(Clock::time_point now);
+    bool full();
     std::vector<Link>::iterator stranger();
     bool finish_connecting(Link& link, Clock::time_point now);
     bool serve(Link& link, Clock::time_point now, short events);

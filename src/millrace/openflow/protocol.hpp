@@ -59,13 +59,13 @@ struct Error {
     friend bool operator==(const Error&, const Error&) = default;
 };
 namespace error {
-inline constexpr Error hello_incompatible{0, 0};
+inline constexpr Error hello_incompatible{0, 0}, hello_refused{0, 1};
 inline constexpr Error bad_version{1, 0}, bad_type{1, 1}, bad_multipart{1, 2}, bad_experimenter{1, 3}, bad_length{1, 6},
     buffer_unknown{1, 8}, bad_table{1, 9}, is_slave{1, 10}, bad_port{1, 11}, bad_packet{1, 12},
     multipart_overflow{1, 13};
 inline constexpr Error action_type{2, 0}, action_length{2, 1}, action_experimenter{2, 2}, action_port{2, 4},
-    action_argument{2, 5}, action_group{2, 9}, action_set_type{2, 13}, action_set_length{2, 14},
-    action_set_argument{2, 15};
+    action_argument{2, 5}, action_group{2, 9}, action_unsupported_order{2, 11}, action_set_type{2, 13},
+    action_set_length{2, 14}, action_set_argument{2, 15};
 inline constexpr Error instruction_unknown{3, 0}, instruction_unsupported{3, 1}, instruction_table{3, 2},
     instruction_metadata{3, 3}, instruction_experimenter{3, 5}, instruction_length{3, 7};
 inline constexpr Error match_type{4, 0}, match_length{4, 1}, match_wildcards{4, 5}, match_field{4, 6},
@@ -73,13 +73,15 @@ inline constexpr Error match_type{4, 0}, match_length{4, 1}, match_wildcards{4, 
 inline constexpr Error flow_table_full{5, 1}, flow_table_id{5, 2}, flow_overlap{5, 3}, flow_command{5, 6},
     flow_flags{5, 7};
 inline constexpr Error group_exists{6, 0}, group_invalid{6, 1}, group_weight{6, 2}, group_out_of_groups{6, 3},
-    group_out_of_buckets{6, 4}, group_chaining{6, 5}, group_unknown{6, 8}, group_type{6, 10}, group_command{6, 11},
-    group_bucket{6, 12};
+    group_out_of_buckets{6, 4}, group_chaining{6, 5}, group_watch{6, 6}, group_unknown{6, 8}, group_type{6, 10},
+    group_command{6, 11}, group_bucket{6, 12}, group_bad_watch{6, 13};
 inline constexpr Error port_mod_port{7, 0}, port_mod_address{7, 1}, port_mod_config{7, 2};
 inline constexpr Error table_mod_table{8, 0}, table_mod_config{8, 1};
 inline constexpr Error queue_port{9, 0};
 inline constexpr Error config_flags{10, 0};
 inline constexpr Error role_stale{11, 0}, role_bad{11, 2};
+inline constexpr Error meter_exists{12, 1}, meter_invalid{12, 2}, meter_unknown{12, 3}, meter_command{12, 4},
+    meter_flags{12, 5}, meter_rate{12, 6}, meter_band{12, 8}, meter_out_of_meters{12, 10}, meter_out_of_bands{12, 11};
 inline constexpr Error table_features_permission{13, 5};
 }  // namespace error
 
@@ -103,12 +105,18 @@ enum class Multipart : uint16_t {
 
 /// ofp_action_type, ofp_instruction_type
 namespace action {
-inline constexpr uint16_t kOutput = 0, kPushVlan = 17, kPopVlan = 18, kGroup = 22, kSetNwTtl = 23, kDecNwTtl = 24,
-                          kSetField = 25, kExperimenter = 0xffff;
+inline constexpr uint16_t kOutput = 0, kCopyTtlOut = 11, kCopyTtlIn = 12, kSetMplsTtl = 15, kDecMplsTtl = 16,
+                          kPushVlan = 17, kPopVlan = 18, kPushMpls = 19, kPopMpls = 20, kGroup = 22, kSetNwTtl = 23,
+                          kDecNwTtl = 24, kSetField = 25, kPushPbb = 26, kPopPbb = 27, kExperimenter = 0xffff;
 }
 namespace instruction {
 inline constexpr uint16_t kGotoTable = 1, kWriteMetadata = 2, kWriteActions = 3, kApplyActions = 4, kClearActions = 5,
                           kMeter = 6, kExperimenter = 0xffff;
+}
+
+/// ofp_meter
+namespace meter {
+inline constexpr uint32_t kAll = 0xffffffffu;
 }
 
 /// ofp_controller_role

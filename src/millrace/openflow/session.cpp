@@ -34,6 +34,7 @@ const Session::Handler* Session::handler_of(uint8_t type) {
         {Type::packet_out, 24, false, true, &Session::on_packet_out},
         {Type::flow_mod, 56, false, true, &Session::on_flow_mod},
         {Type::group_mod, 16, false, true, &Session::on_group_mod},
+        {Type::meter_mod, 16, false, true, &Session::on_meter_mod},
         {Type::port_mod, 40, true, true, &Session::on_port_mod},
         {Type::table_mod, 16, true, true, &Session::on_table_mod},
         {Type::multipart_request, 16, false, false, &Session::on_multipart},
@@ -185,9 +186,10 @@ void Session::on_experimenter(const Message&) { throw error::bad_experimenter; }
 
 void Session::on_features_request(const Message& message) {
     const uint64_t datapath = datapath_.control().address().datapath;
-    // No buffers: packets come whole. One table, the only connection.
+    const unsigned tables = tables_of(datapath_.control());
+    // No buffers: packets come whole. The only connection.
     send(Type::features_reply, message.xid,
-         [&](Writer& writer) { writer.u64(datapath).u32(0).u8(1).u8(0).zeros(2).u32(kCapabilities).u32(0); });
+         [&](Writer& writer) { writer.u64(datapath).u32(0).u8(tables).u8(0).zeros(2).u32(kCapabilities).u32(0); });
 }
 
 void Session::on_get_config(const Message& message) {
@@ -262,7 +264,11 @@ bool Session::packet_in(const PacketIn& packet) {
         return false;
     // Section 7.4.1: without buffers the packet comes whole, whatever max_len says.
     send(Type::packet_in, 0, [&](Writer& writer) {
-        writer.u32(kNoBuffer).u16(packet.frame.size()).u8(static_cast<uint8_t>(packet.reason)).u8(0).u64(packet.cookie);
+        writer.u32(kNoBuffer)
+            .u16(packet.frame.size())
+            .u8(static_cast<uint8_t>(packet.reason))
+            .u8(packet.table)
+            .u64(packet.cookie);
         write_in_port(writer, packet.in_port);
         writer.zeros(2).bytes(packet.frame);
     });
@@ -278,7 +284,7 @@ void Session::flow_removed(const flow_switch::RemovedFlow& removed) {
         writer.u64(flow.cookie)
             .u16(flow.priority)
             .u8(static_cast<uint8_t>(removed.reason))
-            .u8(0)
+            .u8(flow.table())
             .u32(age / 1'000'000'000)
             .u32(age % 1'000'000'000);
         writer.u16(flow.idle_timeout).u16(flow.hard_timeout).u64(removed.counts.packets).u64(removed.counts.bytes);

@@ -27,6 +27,7 @@ struct PacketIn {
     uint32_t in_port = port::kAny;  ///< OpenFlow's number
     PacketInReason reason = PacketInReason::action;
     uint64_t cookie = 0;
+    uint8_t table = 0;
 };
 
 /// Not for several threads at once.
@@ -98,6 +99,7 @@ private:
     void on_packet_out(const Message& message);
     void on_flow_mod(const Message& message);
     void on_group_mod(const Message& message);
+    void on_meter_mod(const Message& message);
     void on_port_mod(const Message& message);
     void on_table_mod(const Message& message);
     void on_multipart(const Message& message);
@@ -143,6 +145,8 @@ private:
 
 /// Answers a multipart request: appends the messages to `output`. Throws Error.
 void answer_multipart(Datapath& datapath, uint32_t xid, ByteView body, Bytes& output);
+/// How many tables the switch has.
+unsigned tables_of(const flow_switch::Control& control);
 /// Which flows a request or a change means, by OpenFlow's fields.
 flow_switch::FlowFilter read_filter(uint32_t out_port, uint32_t out_group, uint64_t cookie, uint64_t mask,
                                     const flow_switch::PortNumbers& ports);

@@ -96,7 +96,7 @@ TEST(Switch, SaysWhereAGroupIsWrong) {
     };
     const Case cases[] = {
         {"type=select,bucket=output:1", "1:1: the group has no number"},
-        {"group_id=1,type=all,bucket=output:1", "1:17: groups of type 'all' are not understood"},
+        {"group_id=1,type=any,bucket=output:1", "1:17: groups of type 'any' are not understood"},
         {"group_id=1,type=select", "1:23: the group has no bucket with a weight"},
         {"group_id=1,type=indirect,bucket=output:1,bucket=output:2", "1:1: a group of type indirect has one bucket"},
         {"group_id=1,type=select,bucket=weight:5000,output:1", "1:38: '5000' is not a number from 0 to 4096"},

@@ -241,10 +241,10 @@ TEST(Switch, LoadsManySyntheticFlows) {
         // OpenFlow's port 1 is the first, index 0.
         auto wanted = set.rules[i];
         if (wanted.mask.in_port != 0) --wanted.value.in_port;
-        const auto value = nf::classify::ternary_key<15>(wanted.value),
-                   got = nf::classify::ternary_key<15>(flows.flows[i].match.value);
-        const auto mask = nf::classify::ternary_key<15>(wanted.mask),
-                   got_mask = nf::classify::ternary_key<15>(flows.flows[i].match.mask);
+        // The twelve fields, without the table.
+        const auto key = [](const nf::classify::FlowFields& fields) { return nf::classify::ternary_key<15>(fields); };
+        const auto value = key(wanted.value), got = key(flows.flows[i].match.value);
+        const auto mask = key(wanted.mask), got_mask = key(flows.flows[i].match.mask);
         for (unsigned w = 0; w < 15; ++w) {
             ASSERT_EQ(got.words[w], value.words[w]) << flows.flows[i].text;
             ASSERT_EQ(got_mask.words[w], mask.words[w]) << flows.flows[i].text;
@@ -286,14 +286,14 @@ TEST(Switch, SaysWhereAFlowIsWrong) {
         {"ipv,actions=drop", "1:1: 'ipv' is not a word of a flow"},
         {"nw_src=10.0.0.1,actions=drop", "1:1: 'nw_src' asks for IPv4, and the flow does not"},
         {"ip,nw_src=10.0.0.256,actions=drop", "1:11: '10.0.0.256' is not an IPv4 address or prefix"},
-        {"ip,tp_dst=80,actions=drop", "1:4: 'tp_dst' asks for TCP or UDP, and the flow does not"},
+        {"ip,tp_dst=80,actions=drop", "1:4: 'tp_dst' asks for TCP, UDP or SCTP, and the flow does not"},
         {"tcp,udp,actions=drop", "1:5: this asks a field for a second value"},
         {"tcp,tp_dst=65536,actions=drop", "1:12: '65536' is not a number from 0 to 65535"},
-        {"tcp,udp_dst=1,actions=drop", "1:5: 'udp_dst' asks for TCP or UDP, and the flow does not"},
+        {"tcp,udp_dst=1,actions=drop", "1:5: 'udp_dst' asks for TCP, UDP or SCTP, and the flow does not"},
         {"ip,nw_tos=3,actions=drop", "1:11: the two lowest bits of nw_tos are ECN's and must be 0"},
         {"dl_src=1:2,actions=drop", "1:8: '1:2' is not a MAC address"},
         {"in_port=9,actions=drop", "1:9: there is no port '9'"},
-        {"table=1,actions=drop", "1:7: the switch has one table, number 0"},
+        {"table=254,actions=drop", "1:7: '254' is not a number from 0 to 253"},
         {"idle_timeout=65536,actions=drop", "1:14: '65536' is not a number from 0 to 65535"},
         {"priority=65536,actions=drop", "1:10: '65536' is not a number from 0 to 65535"},
         {"dl_vlan=4096,actions=drop", "1:9: '4096' is not a VLAN identifier from 0 to 4095, nor 0xffff for no tag"},

@@ -10,6 +10,7 @@
 #include "millrace/cli/table.hpp"
 #include "millrace/device/open.hpp"
 #include "millrace/exec/offload/memory/piece_layout.hpp"
+#include "millrace/nf/variant.hpp"
 #include "millrace/exec/transfer/transfer_figures.hpp"
 
 namespace millrace::cli {
@@ -197,8 +198,9 @@ int explain(const LoadArguments& arguments, unsigned workers) {
                   << " packets a batch, no packet waits longer than "
                   << time_text(static_cast<uint64_t>(program->max_delay.count())) << "\n\n";
         for (const chain::Node& node : program->nodes) {
-            std::cout << "  " << node.name << (node.name == node.type->name ? "" : " (" + node.type->name + ")") << ": "
-                      << node.type->summary << "\n";
+            const std::string& kind = nf::kind_of(*node.type).name;
+            std::cout << "  " << node.name << (node.name == kind ? "" : " (" + kind + ")") << ": " << node.type->summary
+                      << "\n";
             if (const std::string summary = node.nf->summary(); !summary.empty())
                 std::cout << "    " << summary << "\n";
             for (size_t i = 0; i < node.targets.size(); ++i)

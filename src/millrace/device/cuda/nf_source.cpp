@@ -7,7 +7,7 @@ namespace millrace::device::cuda {
 std::string function_name(const nf::Type& type, unsigned lanes, const char* what) {
     std::string name = type.name;
     for (char& c : name)
-        if (c == '-') c = '_';
+        if (c == '-' || c == ':') c = '_';
     return fmt::format("millrace_{}_{}_{}", name, lanes, what);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "millrace/exec/cpu/cpu_engine.hpp"
+#include "millrace/nf/variant.hpp"
 
 namespace millrace::exec {
 
@@ -21,7 +22,7 @@ StageMeans means_of(const StageCycles& cycles, uint64_t batches, uint64_t packet
 }
 
 NodeCounters::NodeCounters(const chain::Node& node)
-    : name(node.name), kind(node.type->name), by_outcome(node.type->outcomes.size() + 1) {
+    : name(node.name), kind(nf::kind_of(*node.type).name), by_outcome(node.type->outcomes.size() + 1) {
     for (uint32_t outcome = 0; outcome <= node.type->outcomes.size(); ++outcome) {
         outcomes.emplace_back(node.outcome_name(outcome));
         targets.push_back(node.target(outcome));

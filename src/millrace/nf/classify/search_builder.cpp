@@ -52,5 +52,6 @@ template class SearchBuilder<4>;
 template class SearchBuilder<9>;
 template class SearchBuilder<10>;
 template class SearchBuilder<15>;
+template class SearchBuilder<28>;
 
 }  // namespace millrace::nf::classify

@@ -20,12 +20,44 @@ enum class ActionKind : uint32_t {
     dec_ttl,
     set_l4_src,  ///< of TCP or UDP; later fragments have none
     set_l4_dst,
+    // From here to `set_tunnel`: Pipeline alone does these (edit_more.hpp).
+    set_sctp_src,
+    set_sctp_dst,
+    set_eth_type,
+    set_ip_protocol,
+    set_icmp,  ///< of protocol `high` the byte at `value` (type, code) to `low`
+    set_arp,   ///< `high` bytes at `value` of the header to `low`
+    set_flow_label,
+    set_nd_target,  ///< to `high` and `low`
+    set_nd_option,  ///< the address in the option of kind `value` to `low`
+    set_mpls,       ///< of the outermost label stack entry the bits of `high` to those of `value`
+    set_pbb,        ///< the same of the I-TAG
+    push_mpls,      ///< of type `value`
+    pop_mpls,       ///< what is behind it is of type `value`
+    push_pbb,
+    pop_pbb,  ///< with tags before it
+    dec_mpls_ttl,
+    copy_ttl_out,
+    copy_ttl_in,
+    set_tunnel,  ///< to `low`
     group,       ///< the rest is done by a bucket of group `value`, chosen by the flow's hash; the last action
     output,      ///< by port `value`, unless the packet came in there
     output_set,  ///< by the ports with a bit in `value` save where it came in; there too if `high` is not 0; `low`: how
                  ///< it was written
     controller,
+    // What instructions are but actions; Pipeline alone does these, too.
+    meter,     ///< `value`
+    clear,     ///< the action set
+    write,     ///< puts the action that follows into the action set, in place `value`
+    metadata,  ///< the bits of `high` to those of `low`
+    go_to,     ///< table `value`; the last one
 };
+/// Whether what an action does changes bytes of the packet.
+MILLRACE_DEVICE constexpr bool changes_bytes(ActionKind kind) { return kind < ActionKind::set_tunnel; }
+/// Whether Switch itself knows the action.
+MILLRACE_DEVICE constexpr bool is_plain(ActionKind kind) {
+    return kind < ActionKind::set_sctp_src || (kind >= ActionKind::group && kind <= ActionKind::controller);
+}
 
 struct Action {
     ActionKind kind = ActionKind::output;
@@ -105,7 +137,6 @@ struct Edit {
         for (uint32_t i = 12; i-- > 0;) frame[i + eth::kVlanBytes] = frame[i];
     }
 
-private:
     /// The checksum of TCP, UDP or (`with_icmp`) ICMPv6 after a word that it covers has changed.
     MILLRACE_DEVICE static void update_l4(Packet& packet, uint16_t from, uint16_t to, bool with_icmp) {
         const Layers& layers = packet.layers();

@@ -1,6 +1,7 @@
 // The rules that a list of actions keeps, whoever wrote it: a file, or a controller.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,8 @@ public:
     void controller();
     void group(uint32_t id);
     void drop();
+    /// Any of those, as `finish` of another list gave it. What a packet is sent by twice counts once.
+    void add(const Action& action);
 
     /// The changes, then one action for all the outputs, then the controller.
     std::vector<Action> finish();
@@ -62,14 +65,19 @@ private:
     bool has_protocol(uint8_t protocol) const;
     void want(bool there, const char* what, const char* hint) const;
     void check(const Action& action) const;
-    void push();
+    void check_type(const Action& action) const;
+    void follow_type(const Action& action);
+    void push(unsigned bytes);
 
     const FlowMatch* match_;
     uint16_t ports_;
     std::vector<Action> actions_;
     std::vector<uint16_t> outputs_;
     bool tagged_, flood_ = false, all_ = false, in_port_ = false, controller_ = false, ended_ = false;
-    int pushes_ = 0;
+    bool any_type_ = false;                 // a header went, and nobody knows what was behind it
+    std::optional<uint16_t> type_ = {};     // that an action has given the packet
+    std::optional<uint8_t> protocol_ = {};  // the same
+    unsigned tags_ = 0, pushed_bytes_ = 0;
 };
 
 }  // namespace millrace::nf::flow_switch

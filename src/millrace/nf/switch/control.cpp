@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "millrace/nf/switch/match_field.hpp"
+#include "millrace/nf/switch/pipeline.hpp"
+
 namespace millrace::nf::flow_switch {
 namespace {
 
 constexpr uint16_t kSendFlowRemoved = 1;  // OFPFF_SEND_FLOW_REM
 constexpr auto kExpiryInterval = std::chrono::milliseconds(250);
-
-bool leads_to(const Flow& flow, uint32_t group) {
-    return std::any_of(flow.actions.begin(), flow.actions.end(),
-                       [&](const Action& action) { return action.kind == ActionKind::group && action.value == group; });
-}
 
 /// Gives groups the slots in order; the tables of flows are to be made anew.
 void number_groups(std::vector<Group>& groups) {
@@ -21,18 +19,26 @@ void number_groups(std::vector<Group>& groups) {
 
 }  // namespace
 
-Control::Control(PortNumbers ports, FlowSet set, size_t max_flows, size_t room)
-    : ports_(std::move(ports)), max_flows_(max_flows), counters_(std::max(room, set.flows.size())),
+Control::Control(PortNumbers ports, FlowSet set, size_t max_flows, size_t room, bool pipeline)
+    : ports_(std::move(ports)), max_flows_(max_flows), pipeline_(pipeline), counters_(std::max(room, set.flows.size())),
       table_(std::move(set.flows), {[this](Flow& flow) { begin_counting(flow); },
                                     [this](Flow& flow) {
                                         const Counters::Counts counts = counted(flow);
+                                        gone_matched_[flow.table()] += since_reset(flow, counters_at_work_).packets;
                                         flow.life.first_packets = counts.packets;
                                         flow.life.first_bytes = counts.bytes;
                                     }}),
       groups_(std::move(set.groups)) {
     number_groups(groups_);
-    table_.for_each([](Flow& flow) { flow.life.begin = flow.life.last_used = Clock::now(); });
+    groups_changed();
+    table_.for_each([this](Flow& flow) {
+        flow.life.begin = flow.life.last_used = Clock::now();
+        count_misses_of(flow);
+    });
+    for (Meter& meter : set.meters) meters_.put(std::move(meter), Clock::now());
 }
+
+uint64_t Control::changed_flows_or_groups() { return flow_version_ = ++version_; }
 
 /// Gives a flow a place for its counters, which begin at 0.
 void Control::begin_counting(Flow& flow) {
@@ -73,14 +79,17 @@ std::vector<Group>::iterator Control::find_group(uint32_t id) {
 
 uint64_t Control::change(FlowChange change, bool check_overlap, Clock::time_point now) {
     const std::lock_guard lock(mutex_);
+    if (!pipeline_ && needs_pipeline(change.flow)) throw Refusal::no_pipeline;
     for (const Action& action : change.flow.actions)
         if (action.kind == ActionKind::group && find_group(action.value) == groups_.end()) throw Refusal::no_group;
+        else if (action.kind == ActionKind::meter && !meters_.has(action.value)) throw Refusal::no_meter;
     if (change.kind == FlowChange::Kind::add) {
         if (check_overlap && table_.overlaps(change.flow)) throw Refusal::overlap;
         if (table_.size() >= max_flows_ && table_.find(change.flow) == nullptr) throw Refusal::table_full;
         change.flow.life.begin = change.flow.life.last_used = now;
     }
-    ++version_;
+    changed_flows_or_groups();
+    if (!change.removes()) count_misses_of(change.flow);
     std::vector<Flow> removed;
     changed_flows_ += table_.apply(change, &removed);
     went(std::move(removed), Removal::asked, now);
@@ -89,6 +98,7 @@ uint64_t Control::change(FlowChange change, bool check_overlap, Clock::time_poin
 
 uint64_t Control::add_group(Group group) {
     const std::lock_guard lock(mutex_);
+    if (!pipeline_ && needs_pipeline(group)) throw Refusal::no_pipeline;
     if (find_group(group.id) != groups_.end()) throw Refusal::group_exists;
     if (groups_.size() >= kMaxGroups) throw Refusal::too_many_groups;
     std::vector<bool> taken(groups_.size() + 1);
@@ -97,38 +107,44 @@ uint64_t Control::add_group(Group group) {
     group.slot = static_cast<uint32_t>(std::find(taken.begin(), taken.end(), false) - taken.begin());
     group.begin = Clock::now();
     groups_.push_back(std::move(group));
-    group_tables_.reset();
-    return ++version_;
+    groups_changed();
+    return changed_flows_or_groups();
 }
 
 uint64_t Control::modify_group(Group group) {
     const std::lock_guard lock(mutex_);
+    if (!pipeline_ && needs_pipeline(group)) throw Refusal::no_pipeline;
     const auto found = find_group(group.id);
     if (found == groups_.end()) throw Refusal::no_group_to_modify;
     group.begin = found->begin;
     group.slot = found->slot;
     *found = std::move(group);
-    group_tables_.reset();
-    return ++version_;
+    groups_changed();
+    return changed_flows_or_groups();
 }
 
 uint64_t Control::remove_group(std::optional<uint32_t> id) {
     const std::lock_guard lock(mutex_);
-    ++version_;
-    group_tables_.reset();
+    changed_flows_or_groups();
     std::erase_if(groups_, [&](const Group& group) {
         if (id && group.id != *id) return false;
         std::vector<Flow> removed;
-        table_.remove_if([&](const Flow& flow) { return leads_to(flow, group.id); }, removed);
+        table_.remove_if([&](const Flow& flow) { return flow.names(ActionKind::group, group.id); }, removed);
         went(std::move(removed), Removal::group_removed, Clock::now());
         return true;
     });
+    groups_changed();
     return version_;
 }
 
 uint64_t Control::version() const {
     const std::lock_guard lock(mutex_);
     return version_;
+}
+
+std::pair<uint64_t, uint64_t> Control::versions() const {
+    const std::lock_guard lock(mutex_);
+    return {version_, flow_version_};
 }
 
 Control::Progress Control::progress(uint64_t version) const {
@@ -178,6 +194,7 @@ std::vector<Group> Control::groups() const {
 /// Notes flows that have gone: they count until the generation without them is at work.
 void Control::went(std::vector<Flow> flows, Removal reason, Clock::time_point now) {
     for (Flow& flow : flows) {
+        gone_matched_[flow.table()] += since_reset(flow, counters_at_work_).packets;
         counters_.leave(flow.life.counter, version_);
         if ((flow.flags & kSendFlowRemoved) != 0)
             going_.push_back({std::move(flow), reason, counters_at_work_, version_, now});
@@ -208,7 +225,7 @@ uint32_t Control::run(Packet& packet, const std::vector<Action>& actions) const 
     groups->append(list, actions);
     Switch::Tables tables{};
     groups->view(tables);
-    return Switch::run(packet, tables, {list.data(), list.size()}, 0, static_cast<uint32_t>(list.size()), Lanes<1>{});
+    return Pipeline::run(packet, tables, {list.data(), list.size()}, Lanes<1>{});
 }
 
 void Control::on_progress(std::function<void()> f) {
@@ -241,17 +258,30 @@ void Control::expire(Clock::time_point now) {
     });
     table_.remove_if([&](const Flow& flow) { return over(flow.life.last_used, flow.idle_timeout); }, idle);
     if (idle.empty() && old.empty()) return;
-    ++version_;
+    changed_flows_or_groups();
     went(std::move(old), Removal::hard_timeout, now);
     went(std::move(idle), Removal::idle_timeout, now);
 }
 
 const std::shared_ptr<const GroupTables>& Control::groups_made() const {
-    if (group_tables_ == nullptr) group_tables_ = std::make_shared<const GroupTables>(groups_);
+    if (group_tables_ == nullptr) group_tables_ = std::make_shared<const GroupTables>(groups_, down_, ports_.count());
     return group_tables_;
 }
 
-Control::Around Control::around() const { return {groups_made(), counters_.values(), counters_.in_use(), version_}; }
+Control::Around Control::around() const {
+    if (misses_ == nullptr && !miss_places_.empty()) {
+        std::vector<uint32_t> places(Flow::kTables, miss_places_.begin()->second);
+        for (const auto& [table, place] : miss_places_) places[table] = place;
+        misses_ = std::make_shared<const std::vector<uint32_t>>(std::move(places));
+    }
+    return {groups_made(),
+            meters_.empty() ? nullptr : meters_.tables(),
+            misses_,
+            counters_.values(),
+            counters_.in_use(),
+            version_,
+            flow_version_};
+}
 
 Control::Wanted Control::wanted() {
     const std::lock_guard lock(mutex_);
@@ -274,7 +304,7 @@ uint64_t Control::give_up(std::vector<Flow> flows, std::vector<NumberedChange> c
     std::erase_if(going_, [&](const Going& going) { return going.version > refused_after_; });
     table_.restore(std::move(flows), std::move(changes));
     groups_ = std::move(groups);
-    group_tables_.reset();
+    groups_changed();
     keep_only_own_counters();
     if (on_progress_) on_progress_();
     return version_;
@@ -283,7 +313,8 @@ uint64_t Control::give_up(std::vector<Flow> flows, std::vector<NumberedChange> c
 /// Takes back the counters of flows that are not there.
 void Control::keep_only_own_counters() {
     std::vector<uint32_t> places;
-    places.reserve(table_.size());
+    places.reserve(table_.size() + miss_places_.size());
+    for (const auto& [table, place] : miss_places_) places.push_back(place);
     table_.for_each([&](const Flow& flow) { places.push_back(flow.life.counter); });
     counters_.keep_only(places, version_);
 }
@@ -314,10 +345,18 @@ void Control::add_controlled(FlowSet& set) {
     number_groups(set.groups);
 }
 
-Control::Around Control::keep_controlled(FlowSet& set) {
+Control::Around Control::keep_controlled(FlowSet& set, bool pipeline) {
     const std::lock_guard lock(mutex_);
+    pipeline_ = pipeline_ || pipeline;
     add_controlled(set);
-    return {std::make_shared<const GroupTables>(set.groups), counters_.values(), counters_.in_use(), version_};
+    for (const Flow& flow : set.flows) count_misses_of(flow);
+    // Meters of files are as these say; they begin to count anew.
+    for (const Meter& meter : meters_.meters())
+        if (!meter.from_controller) meters_.remove(meter.id);
+    for (const Meter& meter : set.meters) meters_.put(meter, Clock::now());
+    Around made = around();
+    made.groups = std::make_shared<const GroupTables>(set.groups, down_, ports_.count());
+    return made;
 }
 
 void Control::adopt(PortNumbers ports, FlowSet set, uint64_t version) {
@@ -328,11 +367,11 @@ void Control::adopt(PortNumbers ports, FlowSet set, uint64_t version) {
         std::erase_if(set.flows, [](const Flow& flow) { return flow.file == Flow::kFromController; });
         std::erase_if(set.groups, [](const Group& group) { return group.from_controller; });
         add_controlled(set);
-        ++version_;
+        changed_flows_or_groups();
     }
     table_.replace(std::move(set.flows), version == version_);
     groups_ = std::move(set.groups);
-    group_tables_.reset();
+    groups_changed();
     keep_only_own_counters();
 }
 

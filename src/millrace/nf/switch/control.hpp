@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -20,7 +21,19 @@ struct rte_mbuf;
 namespace millrace::nf::flow_switch {
 
 /// Why a change is refused.
-enum class Refusal { overlap, table_full, no_group, group_exists, no_group_to_modify, too_many_groups };
+enum class Refusal {
+    overlap,
+    table_full,
+    no_group,
+    group_exists,
+    no_group_to_modify,
+    too_many_groups,
+    no_meter,
+    meter_exists,
+    no_meter_to_modify,
+    too_many_meters,
+    no_pipeline,  ///< the switch has one table, and what OpenFlow 1.0 has
+};
 
 /// Why a flow went; OpenFlow's numbers (ofp_flow_removed_reason).
 enum class Removal : uint8_t { idle_timeout, hard_timeout, asked, group_removed };
@@ -43,7 +56,14 @@ struct PuntedPacket {
     rte_mbuf* packet = nullptr;
     uint64_t cookie = 0;
     uint32_t outcome = 0;     ///< of the switch
-    uint32_t table_miss = 0;  ///< 1: of the table-miss flow
+    uint16_t table = 0;       ///< the flow's
+    uint16_t table_miss = 0;  ///< 1: of the table-miss flow
+};
+
+/// What packets have found in a table.
+struct TableCounts {
+    size_t flows = 0;
+    uint64_t lookups = 0, matched = 0;
 };
 
 /// Any thread may call anything. Changes are wanted from when they are made, and at work when Runtime::apply_changes or
@@ -61,7 +81,8 @@ public:
     };
 
     /// Changes beyond `max_flows` flows are refused; there is room for the counters of `room` of them at the start.
-    Control(PortNumbers ports, FlowSet set, size_t max_flows = Flow::kMaxFlows, size_t room = 0);
+    /// With `pipeline` it has tables beyond the first, and counts what they miss.
+    Control(PortNumbers ports, FlowSet set, size_t max_flows = Flow::kMaxFlows, size_t room = 0, bool pipeline = false);
 
     PortNumbers ports() const;
     Address address() const;
@@ -76,7 +97,18 @@ public:
     /// Nothing: all. Flows that lead to a group go with it.
     uint64_t remove_group(std::optional<uint32_t> id);
 
+    uint64_t add_meter(Meter meter);
+    uint64_t modify_meter(Meter meter);
+    /// Nothing: all. Flows that are metered by it go with it.
+    uint64_t remove_meter(std::optional<uint32_t> id);
+    /// Which ports have no link, by index: groups of type fast failover go around them.
+    void set_down(std::vector<bool> down);
+    /// Whether some group looks at that.
+    bool watches_links() const { return watches_links_.load(std::memory_order_relaxed); }
+
     uint64_t version() const;
+    /// That, and the last one in which flows or groups were others.
+    std::pair<uint64_t, uint64_t> versions() const;
     enum class Progress { waits, at_work, refused };
     /// Refused are changes whose tables need more memory than `max-table` allows. The flows are then as before.
     Progress progress(uint64_t version) const;
@@ -88,6 +120,15 @@ public:
     /// Flows added, changed and removed so far.
     uint64_t changed_flows() const;
     std::vector<Group> groups() const;
+    std::vector<Meter> meters() const;
+    MeterCounts meter_counts(uint32_t id) const;
+    MeterCounts band_counts(uint32_t id, size_t band) const;
+    /// How many flows a meter judges.
+    size_t flows_of_meter(uint32_t id) const;
+    /// The switch has tables beyond the first.
+    bool pipeline() const;
+    /// By table, of those that flows are in or lead to.
+    std::map<uint8_t, TableCounts> table_counts() const;
     /// Flows that have gone with the flag OFPFF_SEND_FLOW_REM, with what they counted at last.
     std::vector<RemovedFlow> take_removed();
     /// Does to a packet what a list of actions says, as a flow's would be done; returns the switch's outcome. Throws
@@ -115,9 +156,12 @@ public:
     /// What a generation needs besides flows.
     struct Around {
         std::shared_ptr<const GroupTables> groups;
+        std::shared_ptr<const MeterTables> meters;            ///< null: none
+        std::shared_ptr<const std::vector<uint32_t>> misses;  ///< Switch::Tables::misses; null without a pipeline
         Values counters;
         size_t counters_in_use = 0;  ///< of them, from the start
         uint64_t version = 0;
+        uint64_t flow_version = 0;  ///< the last one in which flows or groups were others
     };
     struct Wanted : Around {
         std::vector<Flow> flows;
@@ -131,10 +175,13 @@ public:
     std::optional<Changed> changed(size_t most) const;
     /// Gives up what is not at work yet: the flows are these, as they were numbered, with these changes, and the groups
     /// these again. Returns the version that is at work.
+    /// Meters stay as they are.
     uint64_t give_up(std::vector<Flow> flows, std::vector<NumberedChange> changes, std::vector<Group> groups);
     /// Puts the controllers' flows and groups behind those that files say, gives all of them counters and slots, and
     /// returns what is around them.
-    Around keep_controlled(FlowSet& set);
+    Around keep_controlled(FlowSet& set, bool pipeline);
+    /// Lets meters have what has come to them; then there is another version, if that is anything.
+    void refill_meters(Clock::time_point now = Clock::now());
     /// The configuration was read anew: `set` came from its files, and from `keep_controlled` with `version`.
     void adopt(PortNumbers ports, FlowSet set, uint64_t version);
 
@@ -156,12 +203,22 @@ private:
     void went(std::vector<Flow> flows, Removal reason, Clock::time_point now);
     void expire(Clock::time_point now);
     std::vector<Group>::iterator find_group(uint32_t id);
+    void count_misses_of(const Flow& flow);
+    void groups_changed();
+    uint64_t changed_flows_or_groups();
 
     mutable std::mutex mutex_;
     PortNumbers ports_;
     Address address_;
     size_t max_flows_;
-    uint64_t version_ = 0, at_work_ = 0;
+    uint64_t version_ = 0, at_work_ = 0, flow_version_ = 0;
+    bool pipeline_ = false;
+    std::map<uint8_t, uint32_t> miss_places_;                  // in counters_, by table
+    std::map<uint8_t, uint64_t> first_misses_, gone_matched_;  // by table
+    mutable std::shared_ptr<const std::vector<uint32_t>> misses_;
+    mutable MeterRates meters_;
+    std::vector<bool> down_;
+    std::atomic<bool> watches_links_{false};
     Counters counters_;
     Values counters_at_work_;
     FlowTable table_;

@@ -2,14 +2,25 @@
 // a packet.
 #pragma once
 
-#include "millrace/nf/classify/flow_fields.hpp"
+#include "millrace/nf/classify/wide_fields.hpp"
 #include "millrace/nf/classify/search.hpp"
 #include "millrace/nf/switch/action.hpp"
 
 namespace millrace::nf::flow_switch {
 
+/// One table, and the fields and actions that OpenFlow 1.0 has: for switches that ask for no more (pipeline.hpp).
 struct Switch {
-    enum Outcome : uint32_t { kForward, kDrop, kController, kMiss, kTtlExpired, kNoRoom, kMalformed };
+    enum Outcome : uint32_t {
+        kForward,
+        kDrop,
+        kController,
+        kMiss,
+        kTtlExpired,
+        kNoRoom,
+        kMalformed,
+        kMetered,
+        kTwoVersions,
+    };
 
     /// Tags come and go, so whole frames must be there.
     static constexpr Fields reads = field::everything;
@@ -31,8 +42,19 @@ struct Switch {
     struct Part {
         classify::Search<9>::Tables flows;  ///< for all packets but those of IPv6
         classify::Search<15>::Tables ipv6_flows;
-        View<Flow> entries;  ///< by position, shared by both
+        /// In place of both, where some flow looks at more.
+        classify::Search<classify::kWideWords>::Tables wide_flows;
+        View<Flow> entries;  ///< by position, shared by all
         View<Action> actions;
+    };
+    struct Band {
+        uint32_t counters;    ///< in Tables::meter_counters: units used, then packets and bytes that met the band
+        uint32_t precedence;  ///< by how much it raises the drop precedence of DSCP; 0: it drops
+    };
+    struct Meter {
+        uint32_t first_band, bands;  ///< the highest rate first; none: there is no such meter
+        uint32_t counters;           ///< in Tables::meter_counters: packets, bytes
+        uint32_t by_packets;         ///< 1: units are packets, else bytes
     };
     struct Tables {
         Part parts[2];         ///< flows as they were at some time, and what has changed since
@@ -42,6 +64,12 @@ struct Switch {
         View<Bucket> buckets;        ///< as often as their weights say
         View<Action> group_actions;  ///< of buckets
         MutableView<uint64_t> counters;
+        uint32_t wide;          ///< 1: flows are searched by long keys
+        View<uint32_t> misses;  ///< by table: where in `counters` packets are counted that found no flow there
+        View<Meter> meters;     ///< by slot
+        View<Band> bands;
+        View<uint64_t> allowed;  ///< by band: units that may be used
+        MutableView<uint64_t> meter_counters;
     };
 
     template <class Lanes>
@@ -115,15 +143,15 @@ struct Switch {
         return outcome;
     }
 
-private:
+protected:
     struct Found {
         uint32_t part, position;
     };
 
     /// The flow that is first in order of match, or kNoRule. Flows of the first part that went are passed over; one of
     /// the second comes before those of the first that have its rank or a higher one.
-    template <unsigned Words, class Lanes>
-    MILLRACE_DEVICE static Found find(const Tables& tables, const classify::FlowFields& fields, Lanes lanes) {
+    template <unsigned Words, class FieldsOf, class Lanes>
+    MILLRACE_DEVICE static Found find(const Tables& tables, const FieldsOf& fields, Lanes lanes) {
         const classify::TernaryKey<Words> key = classify::ternary_key<Words>(fields);
         uint32_t first = 0, base = classify::kNoRule, part = 0;
         // One search in the code for both parts: it is long.
@@ -150,7 +178,8 @@ private:
     template <unsigned Words>
     MILLRACE_DEVICE static const typename classify::Search<Words>::Tables& search_of(const Part& part) {
         if constexpr (Words == 9) return part.flows;
-        else return part.ipv6_flows;
+        else if constexpr (Words == 15) return part.ipv6_flows;
+        else return part.wide_flows;
     }
 
     /// Other packets, other workers count at the same time.
@@ -162,12 +191,16 @@ private:
 #endif
     }
 
-    /// What a bucket is chosen by: addresses and type of Ethernet, the VLAN and, of IP, the five-tuple. All packets of
-    /// a flow have the same. Without ports or addresses of IP, ARP and others are told apart by what they have.
+    /// What a bucket is chosen by: addresses and type of Ethernet, the VLAN and, of IP, the five-tuple; of ARP the
+    /// protocol addresses. All packets of a flow have the same; others are told apart by what they have.
     MILLRACE_DEVICE static uint32_t bucket_hash(const Packet& packet) {
         const Layers& layers = packet.layers();
         uint64_t hash = static_cast<uint64_t>(flow_hash(packet)) << 32 | static_cast<uint64_t>(layers.ether_type) << 16;
         if (layers.vlan_count > 0) hash |= 0x1000u | (load_be16(packet.data() + eth::kHeaderBytes) & 0x0fffu);
+        if (layers.ether_type == eth::kTypeArp && packet.present() >= layers.l3_offset + 28u) {
+            hash ^= static_cast<uint64_t>(load_be32(packet.l3() + 14)) << 16 ^ load_be32(packet.l3() + 24);
+            hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdull;
+        }
         for (unsigned at = 0; at < 12; at += 6) {
             hash ^= static_cast<uint64_t>(load_be32(packet.data() + at)) << 16 | load_be16(packet.data() + at + 4);
             hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdull;

@@ -8,14 +8,14 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/nf/classify/flow_fields.hpp"
+#include "millrace/nf/classify/wide_fields.hpp"
 #include "millrace/nf/switch/action.hpp"
 
 namespace millrace::nf::flow_switch {
 
 /// The packets whose fields are `(fields & mask) == value`. Bits of `value` outside of `mask` are zero.
 struct FlowMatch {
-    classify::FlowFields value, mask;
+    classify::WideFields value, mask;
 };
 
 struct Flow {
@@ -24,6 +24,7 @@ struct Flow {
     static constexpr uint32_t kNoCounter = 0xfffffffeu;
     /// That a switch has at most, whatever its configuration allows.
     static constexpr size_t kMaxFlows = size_t{1} << 20;
+    static constexpr unsigned kTables = 254;  ///< numbered from 0
 
     FlowMatch match;
     uint16_t priority = 32768;  ///< the higher is tried first; among equals, the one loaded first
@@ -47,6 +48,36 @@ struct Flow {
 
     /// OpenFlow 1.3.5, section 5.4: what becomes of packets that match no other flow.
     bool is_table_miss() const;
+    /// Whether an action of a kind names the group, or the meter, with that number.
+    bool names(ActionKind kind, uint32_t id) const {
+        for (const Action& action : actions)
+            if (action.kind == kind && action.value == id) return true;
+        return false;
+    }
+    uint8_t table() const { return match.value.table; }
+    void set_table(uint8_t table) {
+        match.value.table = table;
+        match.mask.table = 0xff;
+    }
+};
+
+/// What `meter:N` asks (OpenFlow 1.3.5, section 5.7).
+struct Meter {
+    struct Band {
+        uint32_t rate = 0;       ///< kbit/s, or packets a second; the band is met above it
+        uint32_t burst = 0;      ///< kbit, or packets; 0: what a second brings
+        uint8_t precedence = 0;  ///< by how much it raises DSCP's drop precedence; 0: it drops
+    };
+    static constexpr uint32_t kMaxId = 0xffff0000u;  ///< OFPM_MAX
+    static constexpr size_t kMaxMeters = 1024, kMaxBands = 16;
+
+    uint32_t id = 0;
+    uint16_t flags = 0;  ///< OFPMF_…
+    bool by_packets = false;
+    std::vector<Band> bands;
+    bool from_controller = false;
+    std::string wire;  ///< its bands as the controller wrote them
+    std::chrono::steady_clock::time_point begin;
 };
 
 /// What `group:N` chooses from: of several buckets each gets the share of the flows that its weight says.
@@ -58,10 +89,14 @@ struct Group {
     struct Bucket {
         uint16_t weight = 1;
         std::vector<Action> actions;
+        std::optional<uint16_t> watch_port = {};  ///< of fast failover: the bucket is live while this port's link is up
+        std::optional<uint32_t> watch_group = {};  ///< or while this group has a live bucket
     };
+    enum class Type : uint8_t { all, select, indirect, fast_failover };  ///< OpenFlow's numbers (ofp_group_type)
+
     uint32_t id = 0;
-    uint32_t slot = 0;      ///< its place in the tables
-    bool indirect = false;  ///< of type indirect, with its one bucket; else select
+    uint32_t slot = 0;  ///< its place in the tables
+    Type type = Type::select;
     bool from_controller = false;
     std::string wire;  ///< its buckets as the controller wrote them, in OpenFlow's bytes
     std::chrono::steady_clock::time_point begin;
@@ -71,6 +106,7 @@ struct Group {
 struct FlowSet {
     std::vector<Flow> flows;  ///< in order of loading
     std::vector<Group> groups;
+    std::vector<Meter> meters;
     std::vector<std::string> files;
 };
 

@@ -9,12 +9,11 @@ namespace millrace::nf::flow_switch {
 namespace {
 
 using Kind = FlowChange::Kind;
-using Key = classify::TernaryKey<15>;
 
 }  // namespace
 
 bool MatchKeys::within(const MatchKeys& outer) const {
-    for (unsigned i = 0; i < 15; ++i)
+    for (unsigned i = 0; i < kWords; ++i)
         if ((outer.mask.words[i] & ~mask.words[i]) != 0 ||
             (value.words[i] & outer.mask.words[i]) != outer.value.words[i])
             return false;
@@ -22,13 +21,15 @@ bool MatchKeys::within(const MatchKeys& outer) const {
 }
 
 bool MatchKeys::overlap(const MatchKeys& other) const {
-    for (unsigned i = 0; i < 15; ++i)
+    for (unsigned i = 0; i < kWords; ++i)
         if (((value.words[i] ^ other.value.words[i]) & mask.words[i] & other.mask.words[i]) != 0) return false;
     return true;
 }
 
 bool Flow::is_table_miss() const {
-    const Key mask = classify::ternary_key<15>(match.mask);
+    classify::WideFields fields = match.mask;
+    fields.table = 0;
+    const auto mask = classify::ternary_key<MatchKeys::kWords>(fields);
     return priority == 0 &&
            std::all_of(std::begin(mask.words), std::end(mask.words), [](uint32_t word) { return word == 0; });
 }
@@ -73,6 +74,7 @@ FlowChange parse_change(std::string_view line, const PortNumbers& ports) {
     const std::string_view text = line.substr(begin);
     try {
         change.flow = change.removes() ? parse_match(text, ports) : parse_flow(text, ports);
+        if (change.kind == Kind::remove_strict && change.flow.match.mask.table == 0) change.flow.set_table(0);
     } catch (WordMistake mistake) {
         mistake.offset += begin;
         throw mistake;
@@ -83,7 +85,16 @@ FlowChange parse_change(std::string_view line, const PortNumbers& ports) {
 
 std::string identity_of(const Flow& flow) {
     const MatchKeys keys(flow.match);
-    std::string identity(reinterpret_cast<const char*>(&keys), sizeof keys);
+    // Most words ask for nothing.
+    uint32_t asked[2 * MatchKeys::kWords + 1], count = 1;
+    asked[0] = 0;
+    for (unsigned i = 0; i < MatchKeys::kWords; ++i) {
+        if (keys.mask.words[i] == 0) continue;
+        asked[0] |= 1u << i;
+        asked[count++] = keys.mask.words[i];
+        asked[count++] = keys.value.words[i];
+    }
+    std::string identity(reinterpret_cast<const char*>(asked), count * sizeof *asked);
     return identity.append(reinterpret_cast<const char*>(&flow.priority), sizeof flow.priority);
 }
 

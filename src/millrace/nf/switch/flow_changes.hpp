@@ -38,15 +38,16 @@ FlowChange parse_change(std::string_view line, const PortNumbers& ports);
 
 /// A match as it is compared with others.
 struct MatchKeys {
-    classify::TernaryKey<15> value, mask;
+    static constexpr unsigned kWords = classify::kWideWords;
+    classify::TernaryKey<kWords> value, mask;
 
     explicit MatchKeys(const FlowMatch& match)
-        : value(classify::ternary_key<15>(match.value)), mask(classify::ternary_key<15>(match.mask)) {}
+        : value(classify::ternary_key<kWords>(match.value)), mask(classify::ternary_key<kWords>(match.mask)) {}
     /// Whether every packet of this one is one of `outer`; whether one packet may be of both.
     bool within(const MatchKeys& outer) const;
     bool overlap(const MatchKeys& other) const;
 };
 
-/// What makes a flow the same flow: its match and its priority.
+/// What makes a flow the same flow: its table, match and priority.
 std::string identity_of(const Flow& flow);
 }  // namespace millrace::nf::flow_switch

@@ -2,24 +2,12 @@
 
 #include <algorithm>
 
-#include "millrace/base/file.hpp"
-#include "millrace/nf/classify/rules/mistakes.hpp"
+#include "millrace/nf/switch/instructions.hpp"
+#include "millrace/nf/switch/statements.hpp"
 #include "millrace/nf/switch/match_parser.hpp"
 
 namespace millrace::nf::flow_switch {
 namespace {
-
-/// Calls `f` with each word between commas and blanks, until it returns false.
-template <class F>
-void for_each_word(std::string_view line, F&& f) {
-    constexpr std::string_view kBetween = ", \t";
-    for (size_t at = line.find_first_not_of(kBetween); at != std::string_view::npos;
-         at = line.find_first_not_of(kBetween, at)) {
-        const size_t end = std::min(line.find_first_of(kBetween, at), line.size());
-        if (!f(Word{line.substr(at, end - at), at})) return;
-        at = end;
-    }
-}
 
 /// Words besides the match; false when `name` is none of them.
 bool read_setting(Word name, Word value, Flow& flow) {
@@ -28,7 +16,7 @@ bool read_setting(Word name, Word value, Flow& flow) {
     } else if (name.text == "cookie") {
         flow.cookie = parse_number(value, ~uint64_t{0});
     } else if (name.text == "table") {
-        if (parse_number(value, 254) != 0) value.fail("the switch has one table, number 0", "leave 'table' out");
+        flow.set_table(static_cast<uint8_t>(parse_number(value, Flow::kTables - 1)));
     } else if (name.text == "idle_timeout") {
         flow.idle_timeout = static_cast<uint16_t>(parse_number(value, 0xffff));
     } else if (name.text == "hard_timeout") {
@@ -40,17 +28,20 @@ bool read_setting(Word name, Word value, Flow& flow) {
 }
 
 std::vector<std::string> known_words() {
-    return {"actions", "priority",    "cookie",   "in_port", "dl_src",  "dl_dst",   "dl_type",
-            "dl_vlan", "dl_vlan_pcp", "vlan_vid", "nw_src",  "nw_dst",  "nw_proto", "nw_tos",
-            "tp_src",  "tp_dst",      "tcp_src",  "tcp_dst", "udp_src", "udp_dst",  "ip",
-            "ipv6",    "tcp",         "udp",      "icmp",    "arp",     "ipv6_src", "ipv6_dst"};
+    return {"actions",     "priority", "cookie",   "in_port",    "dl_src",      "dl_dst",   "dl_type",  "dl_vlan",
+            "dl_vlan_pcp", "vlan_vid", "nw_src",   "nw_dst",     "nw_proto",    "nw_tos",   "tp_src",   "tp_dst",
+            "tcp_src",     "tcp_dst",  "udp_src",  "udp_dst",    "ip",          "ipv6",     "tcp",      "udp",
+            "icmp",        "arp",      "ipv6_src", "ipv6_dst",   "table",       "metadata", "tun_id",   "sctp",
+            "mpls",        "arp_sha",  "arp_tha",  "mpls_label", "mpls_tc",     "mpls_bos", "sctp_src", "sctp_dst",
+            "nd_target",   "nd_sll",   "nd_tll",   "ipv6_label", "ipv6_exthdr", "pbb_isid"};
 }
 
-/// What says the type of a packet first, then its protocol, then all else.
+/// What says the type of a packet first, then its protocol, then the type of ICMP, then all else.
 int rank_of(Word word) {
     const std::string_view name = word.split('=').first.text;
     if (name.size() == word.text.size() || name == "dl_type" || name == "eth_type") return 0;
-    return name == "nw_proto" || name == "ip_proto" || name == "arp_op" ? 1 : 2;
+    if (name == "nw_proto" || name == "ip_proto" || name == "arp_op") return 1;
+    return name == "icmp_type" || name == "icmpv6_type" ? 2 : 3;
 }
 
 /// Reads all but the actions, whose place `actions` gets.
@@ -98,9 +89,71 @@ Flow parse_flow(std::string_view line, const PortNumbers& ports) {
         Word{line, 0}
             .part(line.size())
             .fail("the flow has no actions", "write 'actions=output:1' or 'actions=drop' at its end");
-    flow.actions = parse_actions(actions->text, actions->offset, &flow.match, ports);
+    if (flow.match.mask.table == 0) flow.set_table(0);
+    flow.actions = parse_instructions(actions->text, actions->offset, flow, ports);
     return flow;
 }
+
+namespace {
+
+Group::Type group_type(Word word) {
+    constexpr struct {
+        const char* name;
+        Group::Type type;
+    } kTypes[] = {{"all", Group::Type::all},
+                  {"select", Group::Type::select},
+                  {"indirect", Group::Type::indirect},
+                  {"ff", Group::Type::fast_failover},
+                  {"fast_failover", Group::Type::fast_failover}};
+    for (const auto& known : kTypes)
+        if (word.text == known.name) return known.type;
+    word.fail("groups of type " + word.quoted() + " are not understood", "all, select, indirect and ff are");
+}
+
+Group::Bucket parse_bucket(Word bucket, const PortNumbers& ports) {
+    Group::Bucket made;
+    for (;;) {
+        const auto [first, rest] = bucket.split(',');
+        const size_t sign = first.text.find_first_of(":=");
+        const std::string_view name = first.text.substr(0, sign);
+        const bool setting = sign != std::string_view::npos &&
+                             (name == "weight" || name == "bucket_id" || name == "watch_port" || name == "watch_group");
+        if (!setting) break;
+        const Word value = first.part(sign + 1);
+        if (name == "weight") made.weight = static_cast<uint16_t>(parse_number(value, Group::kMaxWeight));
+        if (name == "watch_group") made.watch_group = static_cast<uint32_t>(parse_number(value, Group::kMaxId));
+        if (name == "watch_port") {
+            const auto port = ports.find(value.text);
+            if (!port) value.fail("there is no port " + value.quoted(), "the ports are " + ports.text());
+            made.watch_port = *port;
+        }
+        bucket = rest;
+    }
+    if (bucket.text.starts_with("actions=")) bucket = bucket.part(8);
+    made.actions = parse_actions(bucket.text, bucket.offset, nullptr, ports);
+    for (const Action& action : made.actions)
+        if (action.kind == ActionKind::group) bucket.fail("a bucket cannot lead to a group");
+    return made;
+}
+
+/// What the type of a group asks of its buckets.
+void check_buckets(const Group& group, Word whole, const PortNumbers& ports) {
+    if (group.type == Group::Type::indirect && group.buckets.size() > 1)
+        whole.fail("a group of type indirect has one bucket", "make it type=select");
+    if (group.type == Group::Type::fast_failover)
+        for (const Group::Bucket& bucket : group.buckets)
+            if (!bucket.watch_port && !bucket.watch_group)
+                whole.fail("a bucket of a group of type ff says what it watches",
+                           "write bucket=watch_port:1,actions=output:1");
+    if (group.type != Group::Type::all) return;
+    try {
+        merge_buckets(group, ports.count());
+    } catch (const ActionMistake& mistake) {
+        whole.fail(mistake.message, mistake.hint);
+    }
+}
+
+}  // namespace
 
 Group parse_group(std::string_view line, const PortNumbers& ports) {
     Group group;
@@ -112,9 +165,7 @@ Group parse_group(std::string_view line, const PortNumbers& ports) {
             group.id = static_cast<uint32_t>(parse_number(value, Group::kMaxId));
             has_id = true;
         } else if (name.text == "type") {
-            if (value.text != "select" && value.text != "indirect")
-                value.fail("groups of type " + value.quoted() + " are not understood", "select and indirect are");
-            group.indirect = value.text == "indirect";
+            group.type = group_type(value);
         } else {
             name.fail(name.quoted() + " is not a word of a group",
                       "a group is group_id=1,type=select,bucket=output:1,bucket=output:2");
@@ -128,53 +179,17 @@ Group parse_group(std::string_view line, const PortNumbers& ports) {
         const size_t next = std::min(line.find("bucket=", begin), line.size());
         Word bucket = Word{line.substr(begin, next - begin), begin};
         while (bucket.text.ends_with(',') || bucket.text.ends_with(' ')) bucket.text.remove_suffix(1);
-        uint64_t weight = 1;
-        for (bool settings = true; settings;) {
-            const auto [first, rest] = bucket.split(',');
-            settings = first.text.starts_with("weight:") || first.text.starts_with("weight=") ||
-                       first.text.starts_with("bucket_id:");
-            if (settings && first.text.starts_with("weight")) weight = parse_number(first.part(7), Group::kMaxWeight);
-            if (settings) bucket = rest;
-        }
-        if (bucket.text.starts_with("actions=")) bucket = bucket.part(8);
-        const std::vector<Action> actions = parse_actions(bucket.text, bucket.offset, nullptr, ports);
-        for (const Action& action : actions)
-            if (action.kind == ActionKind::group) bucket.fail("a bucket cannot lead to a group");
-        weights += weight;
+        group.buckets.push_back(parse_bucket(bucket, ports));
+        weights += group.buckets.back().weight;
         if (weights > Group::kMaxWeight)
             bucket.fail("the weights of a group add up to " + std::to_string(Group::kMaxWeight) + " at most");
-        group.buckets.push_back({static_cast<uint16_t>(weight), actions});
         at = next;
     }
-    if (weights == 0)
-        Word{line, 0}.part(line.size()).fail("the group has no bucket with a weight", "write bucket=output:1");
-    if (group.indirect && group.buckets.size() > 1)
-        Word{line, 0}.fail("a group of type indirect has one bucket", "make it type=select");
+    const Word whole{line, 0};
+    if (weights == 0) whole.part(line.size()).fail("the group has no bucket with a weight", "write bucket=output:1");
+    check_buckets(group, whole, ports);
     return group;
 }
-
-namespace {
-
-/// Calls `read` with each line that says something and its number; collects the mistakes.
-template <class Read>
-void load(std::string_view text, const std::string& file, FlowSet& set, Read&& read) {
-    const uint32_t index = static_cast<uint32_t>(set.files.size());
-    set.files.push_back(file);
-    classify::Mistakes mistakes(file);
-    for_each_line(text, [&](std::string_view line, uint32_t number) {
-        const Word whole = Word{line.substr(0, std::min(line.find('#'), line.size())), 0}.trimmed();
-        if (whole.text.empty()) return;
-        try {
-            read(whole.text, index, number);
-        } catch (WordMistake mistake) {
-            mistake.offset += whole.offset;
-            mistakes.add(number, mistake);
-        }
-    });
-    mistakes.throw_if_any();
-}
-
-}  // namespace
 
 void refuse_more_flows(size_t most, const Location& where) {
     throw ConfigError(Diagnostic{where, "there are more than " + std::to_string(most) + " flows",
@@ -182,7 +197,7 @@ void refuse_more_flows(size_t most, const Location& where) {
 }
 
 void load_flows(std::string_view text, const std::string& file, const PortNumbers& ports, FlowSet& set, size_t most) {
-    load(text, file, set, [&](std::string_view line, uint32_t index, uint32_t number) {
+    for_each_statement(text, file, set, [&](std::string_view line, uint32_t index, uint32_t number) {
         if (set.flows.size() >= most) refuse_more_flows(most, {file, number, 1});
         Flow flow = parse_flow(line, ports);
         flow.text = line;
@@ -193,7 +208,7 @@ void load_flows(std::string_view text, const std::string& file, const PortNumber
 }
 
 void load_groups(std::string_view text, const std::string& file, const PortNumbers& ports, FlowSet& set) {
-    load(text, file, set, [&](std::string_view line, uint32_t, uint32_t) {
+    for_each_statement(text, file, set, [&](std::string_view line, uint32_t, uint32_t) {
         Group group = parse_group(line, ports);
         if (std::any_of(set.groups.begin(), set.groups.end(), [&](const Group& other) { return other.id == group.id; }))
             throw WordMistake{0, "there are two groups " + std::to_string(group.id), "give one another number"};

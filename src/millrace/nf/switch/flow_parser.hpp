@@ -1,6 +1,7 @@
 // Flows in the syntax of `ovs-ofctl add-flows` (OpenFlow 1.0 to 1.3); README.md has what is understood.
 #pragma once
 
+#include <optional>
 #include <string_view>
 
 #include "millrace/base/diagnostic.hpp"
@@ -20,8 +21,19 @@ Flow parse_match(std::string_view line, const PortNumbers& ports);
 std::vector<Action> parse_actions(std::string_view text, size_t offset, const FlowMatch* match,
                                   const PortNumbers& ports);
 
-/// Reads one group, as `ovs-ofctl add-groups` takes it, of type select or indirect. Throws WordMistake.
+/// The same of a flow, whose table and match are known, with all that is an instruction in OpenFlow: `meter:1`,
+/// `clear_actions`, `write_actions(…)`, `write_metadata:1/0xff`, `goto_table:1`.
+std::vector<Action> parse_instructions(std::string_view text, size_t offset, const Flow& flow,
+                                       const PortNumbers& ports);
+
+/// Reads one group, as `ovs-ofctl add-groups` takes it. Throws WordMistake.
 Group parse_group(std::string_view line, const PortNumbers& ports);
+
+/// Reads one meter, as `ovs-ofctl add-meter` takes it: `meter=1,kbps,band=type=drop,rate=1000`. Throws WordMistake.
+Meter parse_meter(std::string_view line);
+/// What is wrong with a meter; nothing where it can be had.
+std::optional<std::string> mistake_of(const Meter& meter);
+void load_meters(std::string_view text, const std::string& file, FlowSet& set);
 
 /// Appends the flows, or the groups, of one file. Throws ConfigError with every mistake, or for the first
 /// flow beyond `most`; `set` is then to be thrown away.

@@ -18,9 +18,11 @@ constexpr size_t kLinear = 48, kRulesOfClass = 8;
 
 /// A flow as a rule for keys of that many words; nothing where no packet with such a key can match.
 template <unsigned Words>
-bool make_rule(const FlowMatch& match, uint32_t position, classify::TernaryRule<Words>& rule) {
-    const auto& [value, mask] = match;
-    if (mask.eth_type == 0xffff && (value.eth_type == eth::kTypeIpv6) != (Words == 15)) return false;
+bool make_rule(const FlowMatch& match, bool pipeline, uint32_t position, classify::TernaryRule<Words>& rule) {
+    auto [value, mask] = match;
+    if (!pipeline) value.table = mask.table = 0;
+    if (Words != classify::kWideWords && mask.eth_type == 0xffff && (value.eth_type == eth::kTypeIpv6) != (Words == 15))
+        return false;
     std::copy_n(classify::ternary_key<Words>(value).words, Words, rule.value);
     std::copy_n(classify::ternary_key<Words>(mask).words, Words, rule.mask);
     rule.position = position;
@@ -38,8 +40,8 @@ Engine engine_for_changes(const std::vector<classify::TernaryRule<Words>>& rules
 
 }  // namespace
 
-FlowBase::FlowBase(std::vector<Flow> flows, const GroupTables& groups, const SearchOptions& options,
-                   const FlowBase* like)
+FlowBase::FlowBase(std::vector<Flow> flows, const GroupTables& groups, const MeterTables* meters,
+                   const SearchOptions& options, const FlowBase* like)
     : flows_(std::move(flows)), order_(flows_.size()), positions_(flows_.size()) {
     std::iota(order_.begin(), order_.end(), 0u);
     std::stable_sort(order_.begin(), order_.end(),
@@ -48,14 +50,22 @@ FlowBase::FlowBase(std::vector<Flow> flows, const GroupTables& groups, const Sea
     link_alike();
     auto& tables = image_.start<Switch::Tables>();
     Switch::Part& part = tables.parts[0];
-    choice_ = build<9>(options, like == nullptr ? nullptr : &like->choice_, part.flows);
-    ipv6_choice_ = build<15>(options, like == nullptr ? nullptr : &like->ipv6_choice_, part.ipv6_flows);
+    wide_ = options.pipeline &&
+            std::any_of(flows_.begin(), flows_.end(), [](const Flow& flow) { return flow.match.mask.wide(); });
+    tables.wide = wide_ ? 1 : 0;
+    if (like != nullptr && like->wide_ != wide_) like = nullptr;
+    if (wide_) {
+        choice_ = build<classify::kWideWords>(options, like == nullptr ? nullptr : &like->choice_, part.wide_flows);
+    } else {
+        choice_ = build<9>(options, like == nullptr ? nullptr : &like->choice_, part.flows);
+        ipv6_choice_ = build<15>(options, like == nullptr ? nullptr : &like->ipv6_choice_, part.ipv6_flows);
+    }
     std::vector<Switch::Flow> entries;
     std::vector<Action> actions;
     for (const uint32_t number : order_) {
         const Flow& flow = flows_[number];
-        entries.push_back({groups.append(actions, flow.actions), static_cast<uint32_t>(flow.actions.size()), number,
-                           flow.life.counter});
+        entries.push_back({groups.append(actions, flow.actions, meters), static_cast<uint32_t>(flow.actions.size()),
+                           number, flow.life.counter});
     }
     image_.attach_some(part.entries, std::move(entries));
     image_.attach_some(part.actions, std::move(actions));
@@ -67,7 +77,7 @@ EngineChoice FlowBase::build(const SearchOptions& options, const EngineChoice* l
     std::vector<classify::TernaryRule<Words>> rules;
     for (uint32_t position = 0; position < order_.size(); ++position) {
         classify::TernaryRule<Words> rule;
-        if (make_rule<Words>(flows_[order_[position]].match, position, rule)) rules.push_back(rule);
+        if (make_rule<Words>(flows_[order_[position]].match, options.pipeline, position, rule)) rules.push_back(rule);
     }
     EngineChoice choice;
     // Counting takes longer than all else, and a linear search is the fastest of a few only.
@@ -82,6 +92,10 @@ EngineChoice FlowBase::build(const SearchOptions& options, const EngineChoice* l
     bytes_ += builder.bytes();
     builder.attach(image_, tables);
     return choice;
+}
+
+std::string FlowBase::choice_text() const {
+    return wide_ ? choice_.text() : choice_.text() + "; IPv6 by " + ipv6_choice_.text();
 }
 
 /// Links the flows with the same match in order.
@@ -111,7 +125,7 @@ uint32_t FlowBase::rank(uint16_t priority, uint32_t number) const {
 }
 
 FlowLayer::FlowLayer(const FlowBase& base, std::vector<NumberedChange> changes, const GroupTables& groups,
-                     const SearchOptions& options)
+                     const MeterTables* meters, const SearchOptions& options)
     : changes_(std::move(changes)) {
     std::sort(changes_.begin(), changes_.end(),
               [](const NumberedChange& a, const NumberedChange& b) { return a.number < b.number; });
@@ -120,11 +134,18 @@ FlowLayer::FlowLayer(const FlowBase& base, std::vector<NumberedChange> changes, 
     for (const Item& item : all) {
         const Flow& flow = *item.flow;
         ranks_.push_back(base.rank(flow.priority, item.number));
-        entries_.push_back({groups.append(actions_, flow.actions), static_cast<uint32_t>(flow.actions.size()),
+        entries_.push_back({groups.append(actions_, flow.actions, meters), static_cast<uint32_t>(flow.actions.size()),
                             item.number, flow.life.counter});
     }
-    build<9>(all, options.max_bytes, search_);
-    build<15>(all, options.max_bytes, ipv6_search_);
+    if (base.wide()) {
+        build<classify::kWideWords>(all, options, wide_search_);
+    } else if (options.pipeline &&
+               std::any_of(all.begin(), all.end(), [](const Item& item) { return item.flow->match.mask.wide(); })) {
+        throw classify::TablesTooLarge("some flow looks at a field that no other has looked at");
+    } else {
+        build<9>(all, options, search_);
+        build<15>(all, options, ipv6_search_);
+    }
     if (base.bytes() + bytes_ > options.max_bytes)
         throw classify::TablesTooLarge("the flows with their changes take " + std::to_string(base.bytes() + bytes_) +
                                        " bytes");
@@ -160,15 +181,15 @@ std::vector<FlowLayer::Item> FlowLayer::items(const FlowBase& base) {
 }
 
 template <unsigned Words>
-void FlowLayer::build(const std::vector<Item>& items, uint64_t limit_bytes,
+void FlowLayer::build(const std::vector<Item>& items, const SearchOptions& options,
                       std::optional<classify::SearchBuilder<Words>>& builder) {
     std::vector<classify::TernaryRule<Words>> rules;
     for (uint32_t position = 0; position < items.size(); ++position) {
         classify::TernaryRule<Words> rule;
-        if (make_rule<Words>(items[position].flow->match, position, rule)) rules.push_back(rule);
+        if (make_rule<Words>(items[position].flow->match, options.pipeline, position, rule)) rules.push_back(rule);
     }
     const Engine engine = engine_for_changes<Words>(rules);
-    builder.emplace(std::move(rules), engine, limit_bytes);
+    builder.emplace(std::move(rules), engine, options.max_bytes);
     bytes_ += builder->bytes();
 }
 
@@ -183,8 +204,12 @@ void FlowLayer::attach(Image& image, Switch::Tables& tables) {
     image.attach_some(tables.gone, std::move(gone_));
     if (entries_.empty()) return;
     Switch::Part& part = tables.parts[1];
-    search_->attach(image, part.flows);
-    ipv6_search_->attach(image, part.ipv6_flows);
+    if (wide_search_) {
+        wide_search_->attach(image, part.wide_flows);
+    } else {
+        search_->attach(image, part.flows);
+        ipv6_search_->attach(image, part.ipv6_flows);
+    }
     image.attach_some(part.entries, std::move(entries_));
     image.attach_some(part.actions, std::move(actions_));
     image.attach_some(tables.ranks, std::move(ranks_));

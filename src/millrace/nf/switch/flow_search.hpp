@@ -17,15 +17,19 @@ struct SearchOptions {
     std::optional<classify::Engine> engine;
     uint64_t max_bytes = uint64_t{1} << 30;  ///< of the tables of each family
     classify::Searcher searcher = classify::Searcher::core;
+    bool pipeline = false;  ///< Pipeline searches them, and not Switch: they have tables, and may have long keys
 };
 
 /// Flows by number, in tables.
 class FlowBase {
 public:
     /// `like` are the flows before, whose engines may do for these. Throws classify::TablesTooLarge.
-    FlowBase(std::vector<Flow> flows, const GroupTables& groups, const SearchOptions& options, const FlowBase* like);
+    FlowBase(std::vector<Flow> flows, const GroupTables& groups, const MeterTables* meters,
+             const SearchOptions& options, const FlowBase* like);
 
     const std::vector<Flow>& flows() const { return flows_; }
+    /// Whether all are searched by long keys, as some flow looks at a field that others have not.
+    bool wide() const { return wide_; }
     /// In order of match, from 0.
     uint32_t position_of(uint32_t number) const { return positions_[number]; }
     /// How many of the flows are tried before one with this priority and number.
@@ -40,6 +44,8 @@ public:
     uint64_t bytes() const { return bytes_; }
     const classify::EngineChoice& choice() const { return choice_; }
     const classify::EngineChoice& ipv6_choice() const { return ipv6_choice_; }
+    /// `merged (…); IPv6 by merged (…)`
+    std::string choice_text() const;
 
 private:
     template <unsigned Words>
@@ -51,15 +57,17 @@ private:
     std::vector<uint32_t> order_, positions_, next_alike_;
     Image image_;
     uint64_t bytes_ = 0;
+    bool wide_ = false;
     classify::EngineChoice choice_, ipv6_choice_;
 };
 
 /// What has changed since a base was made, in tables.
 class FlowLayer {
 public:
-    /// Throws classify::TablesTooLarge where both together need more than `options` allow.
+    /// Throws classify::TablesTooLarge where both together need more than `options` allow, and where the changes have
+    /// long keys and the base has not.
     FlowLayer(const FlowBase& base, std::vector<NumberedChange> changes, const GroupTables& groups,
-              const SearchOptions& options);
+              const MeterTables* meters, const SearchOptions& options);
 
     /// Changes of the base's flows, by number.
     const std::vector<NumberedChange>& changes() const { return changes_; }
@@ -76,7 +84,7 @@ private:
     };
     std::vector<Item> items(const FlowBase& base);
     template <unsigned Words>
-    void build(const std::vector<Item>& items, uint64_t limit_bytes,
+    void build(const std::vector<Item>& items, const SearchOptions& options,
                std::optional<classify::SearchBuilder<Words>>& builder);
 
     std::vector<NumberedChange> changes_;  // by number
@@ -86,6 +94,7 @@ private:
     std::vector<Action> actions_;
     std::optional<classify::SearchBuilder<9>> search_;
     std::optional<classify::SearchBuilder<15>> ipv6_search_;
+    std::optional<classify::SearchBuilder<classify::kWideWords>> wide_search_;
     uint64_t bytes_ = 0;
 };
 

@@ -93,6 +93,19 @@ size_t FlowTable::apply(const FlowChange& change, std::vector<Flow>* removed) {
             if (!removed_[i] && keys_[i].within(outer)) touched += touch(i, change, removed);
         return touched;
     }
+    if (change.flow.match.mask.table == 0 && change.kind == Kind::remove_strict) {
+        // Of any table: those that differ in nothing else.
+        const std::string wanted = identity_of(change.flow);
+        for (size_t i = 0; i < flows_.size(); ++i) {
+            if (removed_[i] || flows_[i].priority != change.flow.priority) continue;
+            Flow like;
+            like.match = flows_[i].match;
+            like.priority = flows_[i].priority;
+            like.match.mask.table = like.match.value.table = 0;
+            if (identity_of(like) == wanted) touched += touch(i, change, removed);
+        }
+        return touched;
+    }
     std::string identity = identity_of(change.flow);
     const auto [first, last] = by_identity_.equal_range(identity);
     std::vector<size_t> same;

@@ -2,7 +2,7 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
-#include "millrace/nf/switch/action_list.hpp"
+#include "millrace/nf/switch/instructions.hpp"
 #include "millrace/nf/switch/match_field.hpp"
 
 namespace millrace::nf::flow_switch {
@@ -58,6 +58,14 @@ std::string mask_text(const MatchField& field, FieldValue mask) {
     return fmt::format("/{:#x}", mask.low);
 }
 
+/// What sets a field, by its name.
+std::string set_field_text(const Action& action, const PortNumbers& ports) {
+    for (const MatchField& field : match_fields())
+        if (const auto value = value_set(field, action))
+            return fmt::format("set_field:{}->{}", value_text(field, *value, ports), field.name);
+    return fmt::format("set_mpls_ttl:{}", action.value);
+}
+
 std::string action_text(const Action& action, const PortNumbers& ports) {
     using Kind = ActionKind;
     const bool six = action.value == 6;
@@ -82,7 +90,15 @@ std::string action_text(const Action& action, const PortNumbers& ports) {
         case Kind::group: return fmt::format("group:{}", action.value);
         case Kind::output: return fmt::format("output:{}", ports.number(static_cast<uint16_t>(action.value)));
         case Kind::controller: return "controller";
+        case Kind::push_mpls: return fmt::format("push_mpls:{:#x}", action.value);
+        case Kind::pop_mpls: return fmt::format("pop_mpls:{:#x}", action.value);
+        case Kind::push_pbb: return fmt::format("push_pbb:{:#x}", action.value);
+        case Kind::pop_pbb: return "pop_pbb";
+        case Kind::dec_mpls_ttl: return "dec_mpls_ttl";
+        case Kind::copy_ttl_out: return "copy_ttl_out";
+        case Kind::copy_ttl_in: return "copy_ttl_in";
         case Kind::output_set: break;
+        default: return set_field_text(action, ports);
     }
     std::string text;
     const auto add = [&](const std::string& output) { text += (text.empty() ? "" : ",") + output; };
@@ -98,6 +114,7 @@ std::string action_text(const Action& action, const PortNumbers& ports) {
 
 std::string text_of(const Flow& flow, const PortNumbers& ports) {
     std::string text = fmt::format("priority={}", flow.priority);
+    if (flow.table() != 0) text = fmt::format("table={},", flow.table()) + text;
     if (flow.cookie != 0) text += fmt::format(",cookie={:#x}", flow.cookie);
     if (flow.idle_timeout != 0) text += fmt::format(",idle_timeout={}", flow.idle_timeout);
     if (flow.hard_timeout != 0) text += fmt::format(",hard_timeout={}", flow.hard_timeout);
@@ -106,8 +123,18 @@ std::string text_of(const Flow& flow, const PortNumbers& ports) {
     });
     text += ",actions=";
     if (flow.actions.empty()) return text + "drop";
-    for (size_t i = 0; i < flow.actions.size(); ++i) text += (i == 0 ? "" : ",") + action_text(flow.actions[i], ports);
-    return text;
+    const Instructions parts = instructions_of(flow.actions);
+    std::string list;
+    const auto add = [&](const std::string& word) { list += (list.empty() ? "" : ",") + word; };
+    if (parts.meter) add(fmt::format("meter:{}", *parts.meter));
+    for (const Action& action : parts.applied) add(action_text(action, ports));
+    if (parts.clears) add("clear_actions");
+    std::string written;
+    for (const Action& action : parts.written) written += (written.empty() ? "" : ",") + action_text(action, ports);
+    if (!written.empty()) add("write_actions(" + written + ")");
+    if (parts.metadata) add(fmt::format("write_metadata:{:#x}/{:#x}", parts.metadata->first, parts.metadata->second));
+    if (parts.next_table) add(fmt::format("goto_table:{}", *parts.next_table));
+    return text + list;
 }
 
 }  // namespace millrace::nf::flow_switch

@@ -16,7 +16,9 @@
 #include "millrace/nf/switch/flow_search.hpp"
 #include "millrace/nf/switch/match_field.hpp"
 #include "millrace/nf/switch/options.hpp"
+#include "millrace/nf/switch/pipeline.hpp"
 #include "millrace/nf/switch/words.hpp"
+#include "millrace/nf/variant.hpp"
 
 namespace millrace::nf::flow_switch {
 namespace {
@@ -32,11 +34,11 @@ size_t most_changes(size_t flows) {
     return std::clamp(static_cast<size_t>(4 * std::sqrt(static_cast<double>(flows))), kMinChanges, kMaxChanges);
 }
 
-class SwitchHost : public NetworkFunction, public Changeable, public Controllable, public PuntTaker {
+class SwitchHost : public NetworkFunction, public Varied, public Changeable, public Controllable, public PuntTaker {
 public:
     SwitchHost(const Config& options, const Environment& environment) : ports_(read_ports(options, environment.ports)) {
-        options.only({"flows", "file", "groups", "ports", "engine", "max-table", "max-flows", "dump", "changes",
-                      "controller", "datapath-id"});
+        options.only({"flows", "file", "groups", "meters", "ports", "engine", "max-table", "max-flows", "dump",
+                      "changes", "controller", "datapath-id", "pipeline"});
         search_.engine = engine_of(options);
         search_.searcher = environment.on_device ? classify::Searcher::gpu : classify::Searcher::core;
         if (const auto limit = options.find("max-table")) search_.max_bytes = limit->size();
@@ -45,19 +47,22 @@ public:
         if (const auto dump = options.find("dump")) dump_file_ = output_path(*dump, environment.output_folder);
         if (const auto changes = options.find("changes")) changes_.path = changes->path();
         address_ = read_address(options, environment);
-        FlowSet set = load(options, ports_);
+        FlowSet set = load_flow_set(options, ports_, max_flows_);
         files_ = set.files;
         if (!changes_.path.empty()) files_.push_back(changes_.path);
         plain_ = changes_.path.empty() && address_.controllers.empty();
+        search_.pipeline = chooses_pipeline(options, set, !plain_);
         std::vector<Flow> flows;
         auto* previous = dynamic_cast<SwitchHost*>(environment.previous);
         if (previous != nullptr) {
             previous->adopt();
+            // What controllers have made may need it.
+            search_.pipeline |= previous->search_.pipeline;
             control_ = previous->control_;
-            around_ = control_->keep_controlled(set);
+            around_ = control_->keep_controlled(set, search_.pipeline);
             flows = std::move(set.flows);
         } else {
-            control_ = std::make_shared<Control>(ports_, std::move(set), max_flows_, room_);
+            control_ = std::make_shared<Control>(ports_, std::move(set), max_flows_, room_, search_.pipeline);
             control_->set_address(address_);
             adopted_ = true;
             Control::Wanted wanted = control_->wanted();
@@ -65,7 +70,8 @@ public:
             around_ = std::move(wanted);
         }
         try {
-            base_ = std::make_shared<const FlowBase>(std::move(flows), *around_.groups, search_, nullptr);
+            base_ = std::make_shared<const FlowBase>(std::move(flows), *around_.groups, around_.meters.get(), search_,
+                                                     nullptr);
             finish({});
         } catch (const classify::TablesTooLarge& error) {
             options.fail(error.what(), "allow more with 'max-table: 4Gi', take another 'engine', or use fewer flows");
@@ -84,6 +90,7 @@ public:
         if (changed) {
             std::vector<NumberedChange> changes = std::move(changed->flows);
             around_ = std::move(*changed);
+            if (around_.flow_version == previous.around_.flow_version) quiet_looks_ = previous.quiet_looks_;
             try {
                 finish(std::move(changes));
                 return;
@@ -94,7 +101,8 @@ public:
         Control::Wanted wanted = control_->wanted();
         std::vector<Flow> flows = std::move(wanted.flows);
         around_ = std::move(wanted);
-        base_ = std::make_shared<const FlowBase>(std::move(flows), *around_.groups, search_, base_.get());
+        base_ = std::make_shared<const FlowBase>(std::move(flows), *around_.groups, around_.meters.get(), search_,
+                                                 base_.get());
         finish({});
     }
 
@@ -102,12 +110,14 @@ public:
         adopt();
         at_work();
         changes_.read_on([this](std::string_view line) { change(line); });
-        const bool quiet = control_->version() == around_.version;
-        if (quiet &&
-            (layer_->changes().empty() || ++quiet_looks_ < kQuietLooks + base_->flows().size() / kFlowsOfQuietLook))
-            return nullptr;
+        if (around_.meters != nullptr) control_->refill_meters();
+        const auto [version, flow_version] = control_->versions();
+        // Flows that have not changed for a while are arranged anew with those that had before, even while meters tick.
+        const bool settled = flow_version == around_.flow_version && !layer_->changes().empty() &&
+                             ++quiet_looks_ >= kQuietLooks + base_->flows().size() / kFlowsOfQuietLook;
+        if (version == around_.version && !settled) return nullptr;
         try {
-            return std::make_shared<SwitchHost>(*this, quiet);
+            return std::make_shared<SwitchHost>(*this, settled);
         } catch (const classify::TablesTooLarge& error) {
             spdlog::warn("switch: {}; the flows stay as they were", error.what());
             around_.version = control_->give_up(base_->flows(), layer_->changes(), around_.groups->groups());
@@ -141,8 +151,13 @@ public:
 
     bool take(rte_mbuf* packet, const Decision& decision) override {
         const Flow* const flow = punting_flow(decision);
-        return control_->punts().put({packet, flow != nullptr ? flow->cookie : ~uint64_t{0}, decision.outcome,
-                                      flow != nullptr && flow->is_table_miss() ? 1u : 0u});
+        PuntedPacket punted{packet, ~uint64_t{0}, decision.outcome, 0, 0};
+        if (flow != nullptr) {
+            punted.cookie = flow->cookie;
+            punted.table = flow->table();
+            punted.table_miss = flow->is_table_miss() ? 1 : 0;
+        }
+        return control_->punts().put(punted);
     }
 
     Fields reads(Fields of_type) const override {
@@ -151,6 +166,8 @@ public:
     Fields writes(Fields of_type) const override {
         return plain_ ? fields_used(base_->flows(), around_.groups->groups()).writes : of_type;
     }
+
+    std::string_view variant() const override { return search_.pipeline ? "pipeline" : ""; }
 
     const Image& image() const override { return image_; }
 
@@ -190,9 +207,8 @@ public:
     }
 
     std::string summary() const override {
-        return fmt::format("{} flows, {} groups, {} KiB of tables; searched by {}; IPv6 by {}", base_->flows().size(),
-                           around_.groups->groups().size(), table_bytes() >> 10, base_->choice().text(),
-                           base_->ipv6_choice().text());
+        return fmt::format("{} flows, {} groups, {} KiB of tables; searched by {}", base_->flows().size(),
+                           around_.groups->groups().size(), table_bytes() >> 10, base_->choice_text());
     }
 
     /// As `ovs-ofctl dump-flows` lists them.
@@ -225,8 +241,14 @@ private:
         try {
             control_->change(std::move(change));
         } catch (const Refusal& refusal) {
-            throw classify::WordMistake{
-                0, refusal == Refusal::no_group ? "there is no such group" : "there are too many flows", {}};
+            if (refusal == Refusal::no_pipeline)
+                throw classify::WordMistake{0, "this needs more than one table's worth of OpenFlow 1.0",
+                                            "leave 'pipeline: never' out"};
+            throw classify::WordMistake{0,
+                                        refusal == Refusal::no_group   ? "there is no such group"
+                                        : refusal == Refusal::no_meter ? "there is no such meter"
+                                                                       : "there are too many flows",
+                                        {}};
         }
     }
 
@@ -246,52 +268,17 @@ private:
         return nullptr;
     }
 
-    FlowSet load(const Config& options, const PortNumbers& ports) const {
-        FlowSet set;
-        if (const auto files = options.find("groups"))
-            for (const Config& file : files->items())
-                load_groups(read_file(file.path(), file.where()), file.path(), ports, set);
-        if (const auto list = options.find("flows")) load_inline(*list, ports, set);
-        if (const auto files = options.find("file"))
-            for (const Config& file : files->items())
-                load_flows(read_file(file.path(), file.where()), file.path(), ports, set, max_flows_);
-        std::set<uint32_t> groups;
-        for (const Group& group : set.groups) groups.insert(group.id);
-        for (const Flow& flow : set.flows)
-            for (const Action& action : flow.actions)
-                if (action.kind == ActionKind::group && !groups.contains(action.value))
-                    throw ConfigError(Diagnostic{{set.files[flow.file], flow.line, 1},
-                                                 fmt::format("there is no group {}", action.value),
-                                                 "load it with 'groups:'"});
-        return set;
-    }
-
-    void load_inline(const Config& list, const PortNumbers& ports, FlowSet& set) const {
-        const uint32_t file = static_cast<uint32_t>(set.files.size());
-        set.files.push_back(list.where().file);
-        for (const Config& item : list.items()) {
-            if (set.flows.size() >= max_flows_) refuse_more_flows(max_flows_, item.where());
-            try {
-                Flow flow = parse_flow(item.text(), ports);
-                flow.text = item.text();
-                flow.file = file;
-                flow.line = item.where().line;
-                set.flows.push_back(std::move(flow));
-            } catch (const classify::WordMistake& mistake) {
-                item.fail(mistake.message, mistake.hint);
-            }
-        }
-    }
-
     /// Makes the tables of `base_` and what has changed since. Throws TablesTooLarge.
     void finish(std::vector<NumberedChange> changes) {
-        layer_.emplace(*base_, std::move(changes), *around_.groups, search_);
+        layer_.emplace(*base_, std::move(changes), *around_.groups, around_.meters.get(), search_);
         numbers_ = base_->flows().size();
         if (!layer_->changes().empty())
             numbers_ = std::max<size_t>(numbers_, layer_->changes().back().number + size_t{1});
         auto& tables = image_.start_from<Switch::Tables>(base_->image());
         layer_->attach(image_, tables);
         around_.groups->attach(image_, tables);
+        if (search_.pipeline && around_.misses != nullptr) image_.attach(tables.misses, around_.misses);
+        if (around_.meters != nullptr) around_.meters->attach(image_, tables);
         image_.attach_state(tables.counters, around_.counters, "counters", around_.counters_in_use);
     }
 
@@ -333,21 +320,38 @@ private:
     Image image_;
 };
 
-const Register<Switch, SwitchHost> registration{{
-    .name = "switch",
-    .summary = "forwards packets by OpenFlow flows: matches on 12 fields, changes headers, sends by ports",
-    .outcomes = {{"forward", Disposition::next, "a flow sends it by a port or several"},
-                 {"drop", Disposition::drop, "a flow drops it, or sends it only where it came in"},
-                 {"controller", Disposition::punt, "a flow sends it to the controller"},
-                 {"miss", Disposition::drop, "no flow matches"},
-                 {"ttl-expired", Disposition::drop, "a flow decrements the TTL or hop limit, which has run out"},
-                 {"no-room", Disposition::drop,
-                  "a flow pushes a tag, and the packet has no room for it or four already"},
-                 {"malformed", Disposition::drop, "its headers do not hold, and the chain let it pass"}},
-    .device_header = "millrace/nf/switch/device.hpp",
-    .device_struct = "millrace::nf::flow_switch::Switch",
-    .head_growth = 8,
-}};
+Declaration declaration() {
+    return {
+        .name = "switch",
+        .summary = "forwards packets by OpenFlow flows: matches on headers, changes them, sends by ports",
+        .outcomes = {{"forward", Disposition::next, "a flow sends it by a port or several"},
+                     {"drop", Disposition::drop, "a flow drops it, or sends it only where it came in"},
+                     {"controller", Disposition::punt, "a flow sends it to the controller"},
+                     {"miss", Disposition::drop, "no flow matches"},
+                     {"ttl-expired", Disposition::drop, "a flow decrements the TTL or hop limit, which has run out"},
+                     {"no-room", Disposition::drop,
+                      "a flow pushes a tag, and the packet has no room for it or four already"},
+                     {"malformed", Disposition::drop, "its headers do not hold, and the chain let it pass"},
+                     {"metered", Disposition::drop, "a meter has had more than its rate"},
+                     {"two-versions", Disposition::drop,
+                      "flows send it and then change it, or by several ports beyond the first 13"}},
+        .device_header = "millrace/nf/switch/device.hpp",
+        .device_struct = "millrace::nf::flow_switch::Switch",
+        .head_growth = 8,
+    };
+}
+
+Declaration pipeline_declaration() {
+    Declaration made = declaration();
+    made.name = "switch:pipeline";
+    made.device_header = "millrace/nf/switch/pipeline.hpp";
+    made.device_struct = "millrace::nf::flow_switch::Pipeline";
+    made.head_growth = Pipeline::kMostGrowth;
+    return made;
+}
+
+const Register<Switch, SwitchHost> registration{declaration()};
+const Register<Pipeline, SwitchHost> pipeline_registration{pipeline_declaration()};
 
 }  // namespace
 }  // namespace millrace::nf::flow_switch

@@ -1,6 +1,7 @@
 // The fields that flows match on, one by one, as OpenFlow knows them.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -18,7 +19,24 @@ struct FieldValue {
 };
 
 /// What the rest of a match must ask for, so that a field is sure to be there (OpenFlow 1.3.5, section 7.2.3.8).
-enum class FieldNeed { nothing, tag, ipv4, ipv6, ip, arp, tcp, udp, icmp, icmpv6 };
+enum class FieldNeed {
+    nothing,
+    tag,
+    ipv4,
+    ipv6,
+    ip,
+    arp,
+    tcp,
+    udp,
+    sctp,
+    icmp,
+    icmpv6,
+    neighbour,  ///< neighbour solicitation or advertisement
+    solicitation,
+    advertisement,
+    mpls,
+    pbb,
+};
 
 /// How people write it.
 enum class FieldForm { decimal, hex, mac, ipv4, ipv6, port };
@@ -30,8 +48,8 @@ struct MatchField {
     FieldNeed need;
     FieldForm form;
     Fields of_packet;  ///< what a switch reads of a packet that looks at it
-    FieldValue (*get)(const classify::FlowFields&);
-    void (*put)(classify::FlowFields&, FieldValue);  ///< where no bit is set yet
+    FieldValue (*get)(const classify::WideFields&);
+    void (*put)(classify::WideFields&, FieldValue);  ///< where no bit is set yet
     Action (*set)(FieldValue);                       ///< what sets it; null: nothing can
 
     FieldValue all_ones() const {
@@ -39,10 +57,15 @@ struct MatchField {
     }
 };
 
+/// What an action sets a field to; nothing where it does not set this one.
+std::optional<FieldValue> value_set(const MatchField& field, const Action& action);
+
 /// All of them, in the order in which matches are written: what others need comes first.
 std::span<const MatchField> match_fields();
 /// By OpenFlow's number; null when the switch does not look at it.
 const MatchField* find_match_field(uint8_t oxm);
+/// By a name, or one of those that OpenFlow and Open vSwitch have besides; null when there is none.
+const MatchField* find_match_field(std::string_view name);
 /// Whether what a field needs is asked for.
 bool meets(FieldNeed need, const FlowMatch& match);
 
@@ -60,6 +83,10 @@ struct FieldsUsed {
     Fields reads, writes;
 };
 FieldsUsed fields_used(const std::vector<Flow>& flows, const std::vector<Group>& groups);
+
+/// Whether a flow, a group, needs the device half that has all of OpenFlow 1.3 (pipeline.hpp).
+bool needs_pipeline(const Flow& flow);
+bool needs_pipeline(const Group& group);
 
 /// A flow as `ovs-ofctl` writes it, for those that nobody wrote.
 std::string text_of(const Flow& flow, const PortNumbers& ports);

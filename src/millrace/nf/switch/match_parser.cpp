@@ -5,12 +5,12 @@
 
 #include "millrace/base/diagnostic.hpp"
 #include "millrace/nf/classify/rules/five_tuple.hpp"
-#include "millrace/packet/headers.hpp"
+#include "millrace/nf/classify/wide_fields.hpp"
 
 namespace millrace::nf::flow_switch {
 namespace {
 
-using classify::FlowFields;
+using FlowFields = classify::WideFields;
 using classify::HeaderKey;
 
 constexpr uint64_t kMac = 0xffffffffffffu;
@@ -33,6 +33,8 @@ constexpr Shorthand kShorthands[] = {
     {"sctp", eth::kTypeIpv4, ip::kProtocolSctp},
     {"sctp6", eth::kTypeIpv6, ip::kProtocolSctp},
     {"arp", eth::kTypeArp, -1},
+    {"mpls", eth::kTypeMpls, -1},
+    {"mplsm", eth::kTypeMplsUpstream, -1},
 };
 
 /// Asks a field for a value; a field that was asked for another one before is a mistake.
@@ -85,8 +87,9 @@ public:
             {"icmpv6_code", &Reader::icmp},
         };
         const auto found = kFields.find(name.text);
-        if (found == kFields.end()) return false;
-        (this->*found->second)(name, value);
+        if (found != kFields.end()) (this->*found->second)(name, value);
+        else if (const MatchField* const field = find_match_field(name.text)) any_field(*field, name, value);
+        else return false;
         return true;
     }
     bool shorthand(Word name) {
@@ -100,6 +103,43 @@ public:
     }
 
 private:
+    /// A field that is written as OpenFlow has it.
+    void any_field(const MatchField& field, Word name, Word value) {
+        if (!meets(field.need, {v_, m_}))
+            name.fail(name.quoted() + " asks for " + words_of(field.need).first + ", and the flow does not",
+                      words_of(field.need).second);
+        const auto [to, bits] = value.split('/');
+        const bool whole = to.text.size() == value.text.size();
+        const FieldValue mask = whole ? field.all_ones() : read_mask(field, bits);
+        const FieldValue wanted = read_value(field, to) & mask;
+        const FieldValue both = field.get(m_) & mask;
+        if ((field.get(v_) & both) != (wanted & both))
+            value.fail("this asks a field for a second value", "a packet has one; write another flow for the other");
+        field.put(v_, wanted);
+        field.put(m_, mask);
+        if (field.need == FieldNeed::sctp) v_.has = m_.has = HeaderKey::kPorts;
+    }
+    static FieldValue read_mask(const MatchField& field, Word word) {
+        if (field.form != FieldForm::ipv6 || word.text.find(':') != std::string_view::npos)
+            return read_value(field, word);
+        const auto length = static_cast<unsigned>(parse_number(word, 128));
+        return {length == 0 ? 0 : ~uint64_t{0} << (length >= 64 ? 0 : 64 - length),
+                length <= 64 ? 0 : ~uint64_t{0} << (128 - length)};
+    }
+    static std::pair<const char*, const char*> words_of(FieldNeed need) {
+        switch (need) {
+            case FieldNeed::arp: return {"ARP", "write 'arp' before it"};
+            case FieldNeed::sctp: return {"SCTP", "write 'sctp' or 'sctp6' before it"};
+            case FieldNeed::ipv6: return {"IPv6", "write 'ipv6' before it"};
+            case FieldNeed::mpls: return {"MPLS", "write 'mpls' before it"};
+            case FieldNeed::pbb: return {"PBB", "write 'dl_type=0x88e7' before it"};
+            case FieldNeed::neighbour:
+            case FieldNeed::solicitation: return {"neighbour discovery", "write 'icmp6,icmpv6_type=135' before it"};
+            case FieldNeed::advertisement: return {"neighbour discovery", "write 'icmp6,icmpv6_type=136' before it"};
+            default: return {"another type", "match that before it"};
+        }
+    }
+
     bool has_type(uint16_t type) const { return m_.eth_type == 0xffff && v_.eth_type == type; }
     bool has_ip() const { return has_type(eth::kTypeIpv4) || has_type(eth::kTypeIpv6); }
     void want(bool there, Word name, const char* what, const char* hint) const {
@@ -177,11 +217,11 @@ private:
     }
     void ports(Word name, Word value) {
         const uint8_t wanted = protocol_of(name.text);
-        const bool known = has_ip() && m_.protocol == 0xff &&
-                           (wanted == 0 ? v_.protocol == ip::kProtocolTcp || v_.protocol == ip::kProtocolUdp
-                                        : v_.protocol == wanted);
-        want(known, name, "TCP or UDP",
-             "write 'tcp', 'udp', 'tcp6' or 'udp6' before it; ports of other protocols are not looked at");
+        const bool any = v_.protocol == ip::kProtocolTcp || v_.protocol == ip::kProtocolUdp ||
+                         v_.protocol == ip::kProtocolSctp;
+        const bool known = has_ip() && m_.protocol == 0xff && (wanted == 0 ? any : v_.protocol == wanted);
+        want(known, name, "TCP, UDP or SCTP",
+             "write 'tcp', 'udp', 'sctp', 'tcp6', … before it; ports of other protocols are not looked at");
         const auto [port, mask] = parse_masked(value, 0xffff);
         l4(value, name.text.ends_with("src"), port, mask);
     }
@@ -202,6 +242,18 @@ private:
 };
 
 }  // namespace
+
+FieldValue read_value(const MatchField& field, Word word) {
+    switch (field.form) {
+        case FieldForm::mac: return {0, parse_mac_number(word)};
+        case FieldForm::ipv4: return {0, parse_host(word, false).ipv4()};
+        case FieldForm::ipv6: {
+            const Prefix host = parse_host(word, true);
+            return {classify::high_half(host), classify::low_half(host)};
+        }
+        default: return {0, parse_number(word, field.all_ones().low)};
+    }
+}
 
 bool read_match(Word name, Word value, const PortNumbers& ports, FlowMatch& match) {
     Reader reader(match, ports);

@@ -1,7 +1,7 @@
 // The match of a flow, word by word.
 #pragma once
 
-#include "millrace/nf/switch/flow.hpp"
+#include "millrace/nf/switch/match_field.hpp"
 #include "millrace/nf/switch/words.hpp"
 
 namespace millrace::nf::flow_switch {
@@ -10,5 +10,8 @@ namespace millrace::nf::flow_switch {
 /// such field or word. Throws WordMistake, also where the flow does not ask for what the field needs (a port without
 /// TCP or UDP).
 bool read_match(Word name, Word value, const PortNumbers& ports, FlowMatch& match);
+
+/// A value of a field, as people write it; without a mask. Throws WordMistake.
+FieldValue read_value(const MatchField& field, Word word);
 
 }  // namespace millrace::nf::flow_switch

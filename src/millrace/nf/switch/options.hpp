@@ -16,5 +16,9 @@ PortNumbers read_ports(const Config& options, const std::vector<std::string>& na
 Control::Address read_address(const Config& options, const Environment& environment);
 /// Nothing for `auto`. Bit vectors know 5-tuples only.
 std::optional<classify::Engine> engine_of(const Config& options);
+/// Flows, groups and meters of the configuration and its files. More flows than `max_flows` are a mistake.
+FlowSet load_flow_set(const Config& options, const PortNumbers& ports, size_t max_flows);
+/// Whether Pipeline does the work, and not Switch: where some flow needs it, or may come to need it.
+bool chooses_pipeline(const Config& options, const FlowSet& set, bool may_change);
 
 }  // namespace millrace::nf::flow_switch

@@ -200,5 +200,6 @@ template class MergedBuilder<4>;
 template class MergedBuilder<9>;
 template class MergedBuilder<10>;
 template class MergedBuilder<15>;
+template class MergedBuilder<28>;
 
 }  // namespace millrace::nf::classify

@@ -130,15 +130,18 @@ template void set_ports(TernaryRule<4>&, PortRange, PortRange);
 template void set_ports(TernaryRule<9>&, PortRange, PortRange);
 template void set_ports(TernaryRule<10>&, PortRange, PortRange);
 template void set_ports(TernaryRule<15>&, PortRange, PortRange);
+template void set_ports(TernaryRule<28>&, PortRange, PortRange);
 template std::vector<TernaryRule<4>> ternary_rules(const RuleSet&, std::span<const uint32_t>, std::vector<uint32_t>&);
 template std::vector<TernaryRule<10>> ternary_rules(const RuleSet&, std::span<const uint32_t>, std::vector<uint32_t>&);
 template void expand_ranges(const TernaryRule<4>&, std::vector<TernaryRule<4>>&);
 template void expand_ranges(const TernaryRule<9>&, std::vector<TernaryRule<9>>&);
 template void expand_ranges(const TernaryRule<10>&, std::vector<TernaryRule<10>>&);
 template void expand_ranges(const TernaryRule<15>&, std::vector<TernaryRule<15>>&);
+template void expand_ranges(const TernaryRule<28>&, std::vector<TernaryRule<28>>&);
 template HashFunction<4> make_hash_function(uint32_t);
 template HashFunction<9> make_hash_function(uint32_t);
 template HashFunction<10> make_hash_function(uint32_t);
 template HashFunction<15> make_hash_function(uint32_t);
+template HashFunction<28> make_hash_function(uint32_t);
 
 }  // namespace millrace::nf::classify

@@ -149,5 +149,6 @@ template class TupleBuilder<4>;
 template class TupleBuilder<9>;
 template class TupleBuilder<10>;
 template class TupleBuilder<15>;
+template class TupleBuilder<28>;
 
 }  // namespace millrace::nf::classify
