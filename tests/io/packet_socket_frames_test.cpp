@@ -163,6 +163,7 @@ TEST(PacketSocketPort, SendsFramesWithoutBuffersInOneOrTwoPieces) {
     IN_OWN_NETWORK([] {
         ASSERT_EQ(run(kCable), "");
         const auto made = ports("a: { af_packet: left }\n");
+        ASSERT_TRUE(becomes([&] { return made[0]->link().up; })) << "a cable's carrier comes a little later";
         const OtherEnd peer("right");
         std::vector<Bytes> wanted;
         std::vector<FramePieces> pieces;
