@@ -154,9 +154,7 @@ struct Engine {
         engine->submit(program, counters, mbufs.data(), mbufs.size(), notes);
         engine->drain();
     }
-    void expect_its_work(uint64_t packets) const {
-        expect_work(Work::device_alone, {engine.get()}, counters, packets);
-    }
+    void expect_its_work(uint64_t packets) const { expect_work(Work::device_alone, {engine.get()}, counters, packets); }
     chain::Configuration configuration;
     std::shared_ptr<const chain::Program> program;
     exec::ChainCounters counters;

@@ -46,7 +46,7 @@ class LearningSwitch(app_manager.OSKenApp):
     def features(self, event):
         message, datapath = event.msg, event.msg.datapath
         parser, ofproto = datapath.ofproto_parser, datapath.ofproto
-        tell("features", message.n_tables == 1 and message.datapath_id == 0x2A, vars(message))
+        tell("features", message.n_tables == 254 and message.datapath_id == 0x2A, vars(message))
         to_controller = parser.OFPActionOutput(ofproto.OFPP_CONTROLLER, ofproto.OFPCML_NO_BUFFER)
         self.add_flow(datapath, 0, parser.OFPMatch(), [to_controller])
         threading.Thread(target=self.check, args=[datapath], daemon=True).start()
@@ -215,15 +215,16 @@ class LearningSwitch(app_manager.OSKenApp):
         def flow(match=None, **options):
             return parser.OFPFlowMod(datapath, priority=9, match=match or parser.OFPMatch(), **options)
         apply = ofproto.OFPIT_APPLY_ACTIONS
-        self.expect_error(flow(parser.OFPMatch(eth_type=0x0800, ip_proto=132, sctp_dst=5)), ofproto.OFPET_BAD_MATCH, ofproto.OFPBMC_BAD_FIELD)
+        self.expect_error(flow(parser.OFPMatch(in_port=1, in_phy_port=1)), ofproto.OFPET_BAD_MATCH, ofproto.OFPBMC_BAD_FIELD)
         self.expect_error(flow(parser.OFPMatch(tcp_dst=80)), ofproto.OFPET_BAD_MATCH, ofproto.OFPBMC_BAD_PREREQ)
-        self.expect_error(flow(table_id=3), ofproto.OFPET_FLOW_MOD_FAILED, ofproto.OFPFMFC_BAD_TABLE_ID)
-        self.expect_error(flow(instructions=[parser.OFPInstructionGotoTable(1)]), ofproto.OFPET_BAD_INSTRUCTION, ofproto.OFPBIC_BAD_TABLE_ID)
+        self.expect_error(flow(table_id=254), ofproto.OFPET_FLOW_MOD_FAILED, ofproto.OFPFMFC_BAD_TABLE_ID)
+        self.expect_error(flow(table_id=3, instructions=[parser.OFPInstructionGotoTable(2)]), ofproto.OFPET_BAD_INSTRUCTION, ofproto.OFPBIC_BAD_TABLE_ID)
         self.expect_error(flow(instructions=[parser.OFPInstructionActions(apply, [parser.OFPActionOutput(77)])]), ofproto.OFPET_BAD_ACTION,
                           ofproto.OFPBAC_BAD_OUT_PORT)
-        self.expect_error(flow(instructions=[parser.OFPInstructionActions(apply, [parser.OFPActionPushMpls(0x8847)])]), ofproto.OFPET_BAD_ACTION,
-                          ofproto.OFPBAC_BAD_TYPE)
-        self.expect_error(parser.OFPMeterMod(datapath, ofproto.OFPMC_ADD, 0, 1, []), ofproto.OFPET_BAD_REQUEST, ofproto.OFPBRC_BAD_TYPE)
+        self.expect_error(flow(instructions=[parser.OFPInstructionActions(apply, [parser.OFPActionPushMpls(0x0800)])]), ofproto.OFPET_BAD_ACTION,
+                          ofproto.OFPBAC_BAD_ARGUMENT)
+        self.expect_error(parser.OFPMeterMod(datapath, ofproto.OFPMC_MODIFY, ofproto.OFPMF_KBPS, 99, [parser.OFPMeterBandDrop(rate=10)]),
+                          ofproto.OFPET_METER_MOD_FAILED, ofproto.OFPMMFC_UNKNOWN_METER)
 
     def check_overlap(self, datapath, parser, ofproto):
         apply = [parser.OFPInstructionActions(ofproto.OFPIT_APPLY_ACTIONS, [])]

@@ -103,6 +103,7 @@ class WustlTrace : public testing::TestWithParam<Set> {};
 TEST_P(WustlTrace, NamesTheFirstMatchOfEveryHeader) {
     MILLRACE_NEEDS_DATA(std::string("classbench/") + GetParam().rules);
     const RuleSet rules = classbench_rules(GetParam().rules);
+    MILLRACE_NEEDS_DATA(std::string("classbench/") + GetParam().trace);
     const std::vector<TraceHeader> trace = classbench_trace(GetParam().trace);
     ASSERT_GT(trace.size(), 900u);
     const std::vector<Searched> engines = every_engine(rules);

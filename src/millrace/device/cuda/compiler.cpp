@@ -228,7 +228,7 @@ std::vector<std::string> Compiler::compile_all(const ChainSource& source, const 
     const auto key = [&](const TranslationUnit& unit) {
         std::string all = architecture + "\n" + unit.text;
         if (unit.own != nullptr)
-            for (const auto& [name, text] : collect_headers(unit)) all += name + "\n" + text;
+            for (const auto& [name, text] : collect_headers(unit)) all.append(name).append("\n").append(text);
         return all;
     };
     std::vector<std::pair<std::string, std::future<std::string>>> fresh;
