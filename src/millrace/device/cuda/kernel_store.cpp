@@ -69,8 +69,11 @@ std::string fingerprint(const ChainSource& source, const std::string& architectu
     std::set<std::string> headers;  // told once, but for two plugins' of one name
     const auto add = [&](const TranslationUnit& unit) {
         all += unit.text;
-        for (const auto& [name, text] : collect_headers(unit))
-            if (headers.insert(name + "\n" + text).second) all += name + "\n" + text;
+        for (const auto& [name, text] : collect_headers(unit)) {
+            std::string header = name;
+            header.append("\n").append(text);
+            if (headers.insert(header).second) all += header;
+        }
     };
     for (const TranslationUnit& unit : source.nfs) add(unit);
     add(source.chain);

@@ -242,6 +242,7 @@ EngineChoice choose_engine(const std::vector<TernaryRule<Words>>& rules, uint64_
     return choice;
 }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): template arguments
 #define MILLRACE_KEYS_OF(Words)                                                                              \
     template std::vector<TernaryKey<Words>> sample_keys(std::span<const TernaryRule<Words>>, size_t);        \
     template LookupCounts count_lookups(const std::vector<TernaryRule<Words>>&, const MergedBuilder<Words>&, \
@@ -254,5 +255,6 @@ MILLRACE_KEYS_OF(10)
 MILLRACE_KEYS_OF(15)
 MILLRACE_KEYS_OF(28)
 #undef MILLRACE_KEYS_OF
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace millrace::nf::classify

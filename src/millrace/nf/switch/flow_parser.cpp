@@ -125,7 +125,7 @@ Group::Bucket parse_bucket(Word bucket, const PortNumbers& ports) {
         if (name == "watch_port") {
             const auto port = ports.find(value.text);
             if (!port) value.fail("there is no port " + value.quoted(), "the ports are " + ports.text());
-            made.watch_port = *port;
+            made.watch_port = port;
         }
         bucket = rest;
     }
@@ -220,7 +220,7 @@ PortNumbers::PortNumbers(std::vector<std::string> names, std::map<uint32_t, uint
     : names_(std::move(names)), by_number_(std::move(by_number)) {}
 
 PortNumbers::PortNumbers(std::vector<std::string> names) : names_(std::move(names)) {
-    for (uint16_t i = 0; i < names_.size(); ++i) by_number_[i + 1u] = i;
+    for (size_t i = 0; i < names_.size(); ++i) by_number_[static_cast<uint32_t>(i + 1)] = static_cast<uint16_t>(i);
 }
 
 std::optional<uint16_t> PortNumbers::find(std::string_view word) const {
@@ -228,11 +228,10 @@ std::optional<uint16_t> PortNumbers::find(std::string_view word) const {
     if (named != names_.end()) return static_cast<uint16_t>(named - names_.begin());
     try {
         const auto found = by_number_.find(static_cast<uint32_t>(parse_number({word, 0}, 0xffffffffu)));
-        if (found != by_number_.end()) return found->second;
+        return found != by_number_.end() ? std::optional(found->second) : std::nullopt;
     } catch (const WordMistake&) {
-        // neither a name nor a number
+        return std::nullopt;  // neither a name nor a number
     }
-    return std::nullopt;
 }
 
 uint32_t PortNumbers::number(uint16_t index) const {
