@@ -81,6 +81,14 @@ MILLRACE_DEVICE bool read_number(const uint8_t* data, uint32_t count, uint16_t f
     return any;
 }
 
+/// regex::regex_search, whose stack is large.
+template <class Lanes>
+MILLRACE_DEVICE_CALL regex::RegexResult search_expression(const uint8_t* data, uint32_t bytes, uint32_t start,
+                                                          uint32_t program, const regex::RegexTables& tables,
+                                                          uint32_t& match_end, Lanes lanes) {
+    return regex::regex_search(data, bytes, start, program, tables, &match_end, lanes);
+}
+
 }  // namespace detail
 
 /// Whether a packet's headers have what a field_range or field_mask asks for.
@@ -220,8 +228,8 @@ private:
         if (base > buffer_.bytes || start > buffer_.bytes - base) return negated(op) && resume == kNotFound;
         const uint32_t bytes = buffer_.bytes - base;
         uint32_t end = 0;
-        const auto result = regex::regex_search(buffer_.data + base, bytes, start, op.data, tables_.regex, &end,
-                                                lanes_);
+        const auto result = detail::search_expression(buffer_.data + base, bytes, start, op.data, tables_.regex, end,
+                                                      lanes_);
         if (result == regex::RegexResult::limit) return false;  // undecided: claim nothing
         if (negated(op)) return result == regex::RegexResult::no_match;
         if (result == regex::RegexResult::no_match) return false;

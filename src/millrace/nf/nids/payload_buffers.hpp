@@ -89,14 +89,14 @@ MILLRACE_DEVICE bool find_start_line(const uint8_t* data, uint32_t bytes, HttpHe
 
 /// The start line of the message that begins with the payload, or none; the headers are yet to be found.
 template <class Lanes>
-MILLRACE_DEVICE HttpHead find_http_start(const uint8_t* data, uint32_t bytes, Lanes lanes) {
+MILLRACE_DEVICE_CALL HttpHead find_http_start(const uint8_t* data, uint32_t bytes, Lanes lanes) {
     HttpHead head;
     return detail::find_start_line(data, bytes, head, lanes) ? head : HttpHead{};
 }
 
 /// The same with its headers, which takes a look at each of their bytes.
 template <class Lanes>
-MILLRACE_DEVICE HttpHead find_http_head(const uint8_t* data, uint32_t bytes, HttpHead head, Lanes lanes) {
+MILLRACE_DEVICE_CALL HttpHead find_http_head(const uint8_t* data, uint32_t bytes, HttpHead head, Lanes lanes) {
     uint32_t at = head.headers;
     while (at < bytes) {
         const uint32_t line = detail::line_bytes(data, bytes, at, lanes);
@@ -114,7 +114,7 @@ MILLRACE_DEVICE HttpHead find_http_head(const uint8_t* data, uint32_t bytes, Htt
 
 /// The value of the first header line called `name` (lower case).
 template <class Lanes>
-MILLRACE_DEVICE Part find_header(const uint8_t* data, const HttpHead& head, const char* name, Lanes lanes) {
+MILLRACE_DEVICE_CALL Part find_header(const uint8_t* data, const HttpHead& head, const char* name, Lanes lanes) {
     for (uint32_t at = head.headers; at < head.headers_end;) {
         const uint32_t line = detail::line_bytes(data, head.headers_end, at, lanes);
         const uint32_t end = at + detail::without_cr(data, at, line);
@@ -138,7 +138,7 @@ MILLRACE_DEVICE Part find_header(const uint8_t* data, const HttpHead& head, cons
 
 /// The first host name of a TLS ClientHello (RFC 8446, section 4.1.2; RFC 6066, section 3) that the payload begins
 /// with.
-MILLRACE_DEVICE Part find_tls_sni(const uint8_t* data, uint32_t bytes) {
+MILLRACE_DEVICE_CALL Part find_tls_sni(const uint8_t* data, uint32_t bytes) {
     if (bytes < 44 || data[0] != 0x16 || data[1] != 3 || data[5] != 1) return {};
     uint32_t at = 5 + 4 + 2 + 32;  // record, handshake header, version, random
     at += 1u + data[at];           // session id
@@ -289,7 +289,7 @@ private:
     }
 
     /// The name of the first question, with dots, of a DNS query (RFC 1035, section 4.1).
-    MILLRACE_DEVICE Span dns_query() {
+    MILLRACE_DEVICE_CALL Span dns_query() {
         const uint32_t start = tcp_ ? 2 : 0;  // over TCP a length comes first (section 4.2.2)
         if (bytes_ < start + 12 + 5) return {};
         const uint8_t* message = data_ + start;
@@ -308,7 +308,7 @@ private:
     }
 
     /// CR LF, each header's name followed by CR LF, CR LF: Suricata's `http.header_names`.
-    MILLRACE_DEVICE Span header_names() {
+    MILLRACE_DEVICE_CALL Span header_names() {
         if (http_kind() == HttpHead::Kind::none) return {};
         const HttpHead& head = http_head();
         if (!head.complete) return {};

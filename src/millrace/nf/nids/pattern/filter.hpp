@@ -116,22 +116,22 @@ MILLRACE_DEVICE uint64_t places_within(int32_t base, int32_t first, int32_t behi
     return low >= high ? 0 : ~uint64_t{0} << low & ~uint64_t{0} >> (64 - high);
 }
 
-/// Of the words [from, to), one to eight: the places behind the first one of a run of one byte, upper and lower case
-/// alike, at which five bytes of the run stand from the one before on. Bit 0 is the first place.
+/// Of the words [from, to), one to eight: places in a run of one byte, upper and lower case alike, that are not among
+/// its first. Bit 0 is the first place.
 MILLRACE_DEVICE_CALL uint64_t places_within_runs(const Text& text, uint32_t from, uint32_t to) {
-    const uint32_t first = larger(8 * from, text.first() + 1) - 1, behind = smaller(8 * to + 3, 8 * text.words());
-    uint64_t within = 0, word = 0;
-    uint32_t last = 0x100, run = 0;
+    uint64_t within = 0;
+    uint32_t before = from > 0 ? exactly_folded(text.half(2 * from - 1)) : 0;
+    uint32_t own = exactly_folded(text.half(2 * from));
 #if MILLRACE_GPU
 #pragma unroll 1
 #endif
-    for (uint32_t i = first; i < behind; ++i) {
-        if (i == first || i % 8 == 0) word = text.word(i / 8);
-        const auto pair = static_cast<uint32_t>(word >> 8 * (i % 8));
-        const uint32_t byte = exactly_folded(pair & 0xff);
-        run = byte == last ? run + 1 : 1;
-        last = byte;
-        if (run >= 5 && i - 3 >= 8 * from && i - 3 < 8 * to) within |= uint64_t{1} << (i - 3 - 8 * from);
+    for (uint32_t h = 2 * from; h < 2 * to; ++h) {
+        const uint32_t next = exactly_folded(text.half(h + 1));
+        // Four bytes among others like them: the run has begun before their first, and reaches behind their last.
+        if (before == own && own == next && own == (own & 0xff) * 0x01010101u && 4 * h >= text.first() + 4)
+            within |= uint64_t{15} << 4 * (h - 2 * from);
+        before = own;
+        own = next;
     }
     return within;
 }
