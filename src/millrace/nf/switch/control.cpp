@@ -19,22 +19,30 @@ void number_groups(std::vector<Group>& groups) {
 
 }  // namespace
 
+namespace {
+
+std::vector<Flow> begun(std::vector<Flow> flows) {
+    const Control::Clock::time_point now = Control::Clock::now();
+    for (Flow& flow : flows) flow.life.begin = flow.life.last_used = now;
+    return flows;
+}
+
+}  // namespace
+
 Control::Control(PortNumbers ports, FlowSet set, size_t max_flows, size_t room, bool pipeline)
     : ports_(std::move(ports)), max_flows_(max_flows), pipeline_(pipeline), counters_(std::max(room, set.flows.size())),
-      table_(std::move(set.flows), {[this](Flow& flow) { begin_counting(flow); },
-                                    [this](Flow& flow) {
-                                        const Counters::Counts counts = counted(flow);
-                                        gone_matched_[flow.table()] += since_reset(flow, counters_at_work_).packets;
-                                        flow.life.first_packets = counts.packets;
-                                        flow.life.first_bytes = counts.bytes;
-                                    }}),
+      table_(begun(std::move(set.flows)),
+             {[this](Flow& flow) { begin_counting(flow); },
+              [this](Flow& flow) {
+                  const Counters::Counts counts = counted(flow);
+                  gone_matched_[flow.table()] += since_reset(flow, counters_at_work_).packets;
+                  flow.life.first_packets = counts.packets;
+                  flow.life.first_bytes = counts.bytes;
+              }}),
       groups_(std::move(set.groups)) {
     number_groups(groups_);
     groups_changed();
-    table_.for_each([this](Flow& flow) {
-        flow.life.begin = flow.life.last_used = Clock::now();
-        count_misses_of(flow);
-    });
+    table_.for_each([this](const Flow& flow) { count_misses_of(flow); });
     for (Meter& meter : set.meters) meters_.put(std::move(meter), Clock::now());
 }
 
@@ -74,11 +82,16 @@ size_t Control::max_flows() const {
 }
 
 std::vector<Group>::iterator Control::find_group(uint32_t id) {
-    return std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) { return group.id == id; });
+    const auto found = group_index_.find(id);
+    return found == group_index_.end() ? groups_.end() : groups_.begin() + static_cast<ptrdiff_t>(found->second);
 }
 
-uint64_t Control::change(FlowChange change, bool check_overlap, Clock::time_point now) {
-    const std::lock_guard lock(mutex_);
+void Control::index_groups() {
+    group_index_.clear();
+    for (size_t i = 0; i < groups_.size(); ++i) group_index_.emplace(groups_[i].id, i);
+}
+
+uint64_t Control::change_now(FlowChange change, bool check_overlap, Clock::time_point now) {
     if (!pipeline_ && needs_pipeline(change.flow)) throw Refusal::no_pipeline;
     for (const Action& action : change.flow.actions)
         if (action.kind == ActionKind::group && find_group(action.value) == groups_.end()) throw Refusal::no_group;
@@ -90,14 +103,13 @@ uint64_t Control::change(FlowChange change, bool check_overlap, Clock::time_poin
     }
     changed_flows_or_groups();
     if (!change.removes()) count_misses_of(change.flow);
-    std::vector<Flow> removed;
+    std::vector<FlowPointer> removed;
     changed_flows_ += table_.apply(change, &removed);
-    went(std::move(removed), Removal::asked, now);
+    went(removed, Removal::asked, now);
     return version_;
 }
 
-uint64_t Control::add_group(Group group) {
-    const std::lock_guard lock(mutex_);
+uint64_t Control::add_now(Group group) {
     if (!pipeline_ && needs_pipeline(group)) throw Refusal::no_pipeline;
     if (find_group(group.id) != groups_.end()) throw Refusal::group_exists;
     if (groups_.size() >= kMaxGroups) throw Refusal::too_many_groups;
@@ -111,8 +123,7 @@ uint64_t Control::add_group(Group group) {
     return changed_flows_or_groups();
 }
 
-uint64_t Control::modify_group(Group group) {
-    const std::lock_guard lock(mutex_);
+uint64_t Control::modify_now(Group group) {
     if (!pipeline_ && needs_pipeline(group)) throw Refusal::no_pipeline;
     const auto found = find_group(group.id);
     if (found == groups_.end()) throw Refusal::no_group_to_modify;
@@ -123,14 +134,13 @@ uint64_t Control::modify_group(Group group) {
     return changed_flows_or_groups();
 }
 
-uint64_t Control::remove_group(std::optional<uint32_t> id) {
-    const std::lock_guard lock(mutex_);
+uint64_t Control::remove_group_now(std::optional<uint32_t> id) {
     changed_flows_or_groups();
     std::erase_if(groups_, [&](const Group& group) {
         if (id && group.id != *id) return false;
-        std::vector<Flow> removed;
-        table_.remove_if([&](const Flow& flow) { return flow.names(ActionKind::group, group.id); }, removed);
-        went(std::move(removed), Removal::group_removed, Clock::now());
+        std::vector<FlowPointer> removed;
+        table_.remove_naming(ActionKind::group, group.id, removed);
+        went(removed, Removal::group_removed, Clock::now());
         return true;
     });
     groups_changed();
@@ -192,12 +202,11 @@ std::vector<Group> Control::groups() const {
 }
 
 /// Notes flows that have gone: they count until the generation without them is at work.
-void Control::went(std::vector<Flow> flows, Removal reason, Clock::time_point now) {
-    for (Flow& flow : flows) {
-        gone_matched_[flow.table()] += since_reset(flow, counters_at_work_).packets;
-        counters_.leave(flow.life.counter, version_);
-        if ((flow.flags & kSendFlowRemoved) != 0)
-            going_.push_back({std::move(flow), reason, counters_at_work_, version_, now});
+void Control::went(const std::vector<FlowPointer>& flows, Removal reason, Clock::time_point now) {
+    for (const FlowPointer& flow : flows) {
+        gone_matched_[flow->table()] += since_reset(*flow, counters_at_work_).packets;
+        counters_.leave(flow->life.counter, version_);
+        if ((flow->flags & kSendFlowRemoved) != 0) going_.push_back({flow, reason, counters_at_work_, version_, now});
     }
 }
 
@@ -207,7 +216,7 @@ std::vector<RemovedFlow> Control::take_removed() {
     std::erase_if(going_, [&](const Going& going) {
         if (going.version > at_work_) return false;
         removed.push_back(
-            {going.flow, going.reason, since_reset(going.flow, going.values), going.end - going.flow.life.begin});
+            {*going.flow, going.reason, since_reset(*going.flow, going.values), going.end - going.flow->life.begin});
         return true;
     });
     return removed;
@@ -233,34 +242,24 @@ void Control::on_progress(std::function<void()> f) {
     on_progress_ = std::move(f);
 }
 
-void Control::at_work(uint64_t version, Values counters, Clock::time_point now) {
+void Control::at_work(uint64_t version, Values counters, Clock::time_point now, uint64_t position) {
     const std::lock_guard lock(mutex_);
     const bool progress = version > at_work_;
     at_work_ = std::max(at_work_, version);
     counters_at_work_ = std::move(counters);
+    table_.forget_before(position);
     if (now - expired_ >= kExpiryInterval) expire(now);
     if (progress && on_progress_) on_progress_();
 }
 
 void Control::expire(Clock::time_point now) {
     expired_ = now;
-    std::vector<Flow> idle, old;
-    const auto over = [&](Clock::time_point since, uint16_t seconds) {
-        return seconds != 0 && now - since >= std::chrono::seconds(seconds);
-    };
-    table_.remove_if([&](const Flow& flow) { return over(flow.life.begin, flow.hard_timeout); }, old);
-    table_.for_each([&](Flow& flow) {
-        if (flow.idle_timeout == 0) return;
-        const uint64_t packets = counted(flow).packets;
-        if (packets == flow.life.packets_seen) return;
-        flow.life.packets_seen = packets;
-        flow.life.last_used = now;
-    });
-    table_.remove_if([&](const Flow& flow) { return over(flow.life.last_used, flow.idle_timeout); }, idle);
+    std::vector<FlowPointer> idle, old;
+    table_.expire(now, [this](const Flow& flow) { return counted(flow).packets; }, old, idle);
     if (idle.empty() && old.empty()) return;
     changed_flows_or_groups();
-    went(std::move(old), Removal::hard_timeout, now);
-    went(std::move(idle), Removal::idle_timeout, now);
+    went(old, Removal::hard_timeout, now);
+    went(idle, Removal::idle_timeout, now);
 }
 
 const std::shared_ptr<const GroupTables>& Control::groups_made() const {
@@ -280,38 +279,40 @@ Control::Around Control::around() const {
             counters_.values(),
             counters_.in_use(),
             version_,
-            flow_version_};
+            flow_version_,
+            table_.position()};
 }
 
-Control::Wanted Control::wanted() {
+Control::Wanted Control::wanted(bool renumber) {
     const std::lock_guard lock(mutex_);
-    // A configuration that was read anew, and then refused, has left some.
-    keep_only_own_counters();
-    return {around(), table_.renumber()};
+    if (strange_counters_) keep_only_own_counters();
+    if (renumber || table_.sparse()) table_.renumber();
+    return {around(), table_.numbered()};
 }
 
-std::optional<Control::Changed> Control::changed(size_t most) const {
+std::optional<Control::Wanted> Control::changed(uint64_t position) const {
     const std::lock_guard lock(mutex_);
-    const std::vector<NumberedChange>* const changes = table_.changes();
-    if (changes == nullptr || changes->size() > most) return std::nullopt;
-    return Changed{around(), *changes};
+    const auto changes = table_.changes_since(position);
+    if (!changes) return std::nullopt;
+    return Wanted{around(), {changes->begin(), changes->end()}};
 }
 
-uint64_t Control::give_up(std::vector<Flow> flows, std::vector<NumberedChange> changes, std::vector<Group> groups) {
+std::pair<uint64_t, uint64_t> Control::give_up(const std::vector<NumberedFlow>& flows, std::vector<Group> groups) {
     const std::lock_guard lock(mutex_);
     refused_after_ = at_work_;
     refused_until_ = at_work_ = version_;
     std::erase_if(going_, [&](const Going& going) { return going.version > refused_after_; });
-    table_.restore(std::move(flows), std::move(changes));
+    table_.restore(flows);
     groups_ = std::move(groups);
     groups_changed();
     keep_only_own_counters();
     if (on_progress_) on_progress_();
-    return version_;
+    return {version_, table_.position()};
 }
 
 /// Takes back the counters of flows that are not there.
 void Control::keep_only_own_counters() {
+    strange_counters_ = false;
     std::vector<uint32_t> places;
     places.reserve(table_.size() + miss_places_.size());
     for (const auto& [table, place] : miss_places_) places.push_back(place);
@@ -323,15 +324,15 @@ void Control::add_controlled(FlowSet& set) {
     std::unordered_map<std::string, Flow*> loaded;
     for (Flow& flow : set.flows) loaded.emplace(identity_of(flow), &flow);
     std::vector<Flow> kept;
-    table_.for_each([&](const Flow& flow) {
+    for (Flow& flow : table_.copies()) {
         const auto same = loaded.find(identity_of(flow));
         if (same != loaded.end()) {
             same->second->life = flow.life;
             loaded.erase(same);  // of several with one identity the first counts
         } else if (flow.file == Flow::kFromController) {
-            kept.push_back(flow);
+            kept.push_back(std::move(flow));
         }
-    });
+    }
     for (Flow& flow : set.flows) {
         if (flow.life.counter != Flow::kNoCounter) continue;
         begin_counting(flow);
@@ -348,6 +349,7 @@ void Control::add_controlled(FlowSet& set) {
 Control::Around Control::keep_controlled(FlowSet& set, bool pipeline) {
     const std::lock_guard lock(mutex_);
     pipeline_ = pipeline_ || pipeline;
+    strange_counters_ = true;
     add_controlled(set);
     for (const Flow& flow : set.flows) count_misses_of(flow);
     // Meters of files are as these say; they begin to count anew.
@@ -359,20 +361,22 @@ Control::Around Control::keep_controlled(FlowSet& set, bool pipeline) {
     return made;
 }
 
-void Control::adopt(PortNumbers ports, FlowSet set, uint64_t version) {
+std::optional<uint64_t> Control::adopt(PortNumbers ports, FlowSet set, uint64_t version) {
     const std::lock_guard lock(mutex_);
     ports_ = std::move(ports);
-    if (version != version_) {
+    const bool known = version == version_;
+    if (!known) {
         // A controller has changed its flows while the configuration was read: as they are now.
         std::erase_if(set.flows, [](const Flow& flow) { return flow.file == Flow::kFromController; });
         std::erase_if(set.groups, [](const Group& group) { return group.from_controller; });
         add_controlled(set);
         changed_flows_or_groups();
     }
-    table_.replace(std::move(set.flows), version == version_);
+    table_.replace(std::move(set.flows));
     groups_ = std::move(set.groups);
     groups_changed();
     keep_only_own_counters();
+    return known ? std::optional(table_.position()) : std::nullopt;
 }
 
 }  // namespace millrace::nf::flow_switch

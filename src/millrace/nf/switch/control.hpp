@@ -8,10 +8,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "millrace/base/queue.hpp"
+#include "millrace/base/tls.hpp"
 #include "millrace/nf/switch/action_tables.hpp"
+#include "millrace/nf/switch/change.hpp"
 #include "millrace/nf/switch/controller_address.hpp"
 #include "millrace/nf/switch/counters.hpp"
 #include "millrace/nf/switch/flow_table.hpp"
@@ -33,6 +36,12 @@ enum class Refusal {
     no_meter_to_modify,
     too_many_meters,
     no_pipeline,  ///< the switch has one table, and what OpenFlow 1.0 has
+};
+
+/// Which of several changes is refused, from 0.
+struct RefusedChange {
+    size_t index;
+    Refusal refusal;
 };
 
 /// Why a flow went; OpenFlow's numbers (ofp_flow_removed_reason).
@@ -77,7 +86,13 @@ public:
     struct Address {
         std::vector<ControllerAddress> controllers;
         uint64_t datapath = 0;
-        friend bool operator==(const Address&, const Address&) = default;
+        std::shared_ptr<const TlsContext> tls;  ///< for those by TLS; null: there are none
+        friend bool operator==(const Address& a, const Address& b) {
+            const auto same = [](const auto& x, const auto& y) {
+                return (x == nullptr) == (y == nullptr) && (x == nullptr || x->files() == y->files());
+            };
+            return a.controllers == b.controllers && a.datapath == b.datapath && same(a.tls, b.tls);
+        }
     };
 
     /// Changes beyond `max_flows` flows are refused; there is room for the counters of `room` of them at the start.
@@ -101,6 +116,11 @@ public:
     uint64_t modify_meter(Meter meter);
     /// Nothing: all. Flows that are metered by it go with it.
     uint64_t remove_meter(std::optional<uint32_t> id);
+    /// Whichever it is of these.
+    uint64_t make(Change change);
+    /// All of them, in this order, in one version: no packet meets some of them only. Throws RefusedChange; then
+    /// nothing has changed.
+    uint64_t make_all(std::vector<Change> changes);
     /// Which ports have no link, by index: groups of type fast failover go around them.
     void set_down(std::vector<bool> down);
     /// Whether some group looks at that.
@@ -151,8 +171,9 @@ public:
 
     // --- for the switch itself ---
     using Values = std::shared_ptr<Counters::Values>;
-    /// The generation with this version and these counters is the one at work. Lets flows time out.
-    void at_work(uint64_t version, Values counters, Clock::time_point now = Clock::now());
+    /// The generation with this version and these counters is the one at work, and nobody will ask for changes before
+    /// `position`. Lets flows time out.
+    void at_work(uint64_t version, Values counters, Clock::time_point now = Clock::now(), uint64_t position = 0);
     /// What a generation needs besides flows.
     struct Around {
         std::shared_ptr<const GroupTables> groups;
@@ -162,37 +183,45 @@ public:
         size_t counters_in_use = 0;  ///< of them, from the start
         uint64_t version = 0;
         uint64_t flow_version = 0;  ///< the last one in which flows or groups were others
+        uint64_t position = 0;      ///< FlowTable::position of the flows
     };
     struct Wanted : Around {
-        std::vector<Flow> flows;
+        std::vector<NumberedFlow> flows;
     };
-    /// The flows, numbered in order from now on.
-    Wanted wanted();
-    struct Changed : Around {
-        std::vector<NumberedChange> flows;
-    };
-    /// What has changed since the flows were numbered; nothing when there is more of it than `most`.
-    std::optional<Changed> changed(size_t most) const;
-    /// Gives up what is not at work yet: the flows are these, as they were numbered, with these changes, and the groups
-    /// these again. Returns the version that is at work.
-    /// Meters stay as they are.
-    uint64_t give_up(std::vector<Flow> flows, std::vector<NumberedChange> changes, std::vector<Group> groups);
+    /// All flows, by number; they are numbered anew where many numbers are out of use, or with `renumber`.
+    Wanted wanted(bool renumber = true);
+    /// What has changed since that was the position, in order; nothing when nobody knows.
+    std::optional<Wanted> changed(uint64_t position) const;
+    /// Gives up what is not at work yet: the flows are these, and the groups these again. Returns the version that is
+    /// at work, and the position. Meters stay as they are.
+    std::pair<uint64_t, uint64_t> give_up(const std::vector<NumberedFlow>& flows, std::vector<Group> groups);
     /// Puts the controllers' flows and groups behind those that files say, gives all of them counters and slots, and
     /// returns what is around them.
     Around keep_controlled(FlowSet& set, bool pipeline);
     /// Lets meters have what has come to them; then there is another version, if that is anything.
     void refill_meters(Clock::time_point now = Clock::now());
-    /// The configuration was read anew: `set` came from its files, and from `keep_controlled` with `version`.
-    void adopt(PortNumbers ports, FlowSet set, uint64_t version);
+    /// The configuration was read anew: `set` came from its files, and from `keep_controlled` with `version`. Returns
+    /// the position, if the flows are those of the set.
+    std::optional<uint64_t> adopt(PortNumbers ports, FlowSet set, uint64_t version);
 
 private:
     struct Going {
-        Flow flow;
+        FlowPointer flow;
         Removal reason;
         Values values;
         uint64_t version;
         Clock::time_point end;
     };
+    struct Before;
+    void take_back(Before before);
+    uint64_t change_now(FlowChange change, bool check_overlap, Clock::time_point now);
+    uint64_t add_now(Group group);
+    uint64_t modify_now(Group group);
+    uint64_t remove_group_now(std::optional<uint32_t> id);
+    uint64_t add_now(Meter meter);
+    uint64_t modify_now(Meter meter);
+    uint64_t remove_meter_now(std::optional<uint32_t> id);
+    uint64_t make_now(Change change);
     Counters::Counts counted(const Flow& flow) const;
     static Counters::Counts since_reset(const Flow& flow, const Values& values);
     void add_controlled(FlowSet& set);
@@ -200,9 +229,10 @@ private:
     void keep_only_own_counters();
     Around around() const;
     const std::shared_ptr<const GroupTables>& groups_made() const;
-    void went(std::vector<Flow> flows, Removal reason, Clock::time_point now);
+    void went(const std::vector<FlowPointer>& flows, Removal reason, Clock::time_point now);
     void expire(Clock::time_point now);
     std::vector<Group>::iterator find_group(uint32_t id);
+    void index_groups();
     void count_misses_of(const Flow& flow);
     void groups_changed();
     uint64_t changed_flows_or_groups();
@@ -214,6 +244,7 @@ private:
     uint64_t version_ = 0, at_work_ = 0, flow_version_ = 0;
     bool pipeline_ = false;
     std::map<uint8_t, uint32_t> miss_places_;                  // in counters_, by table
+    bool strange_counters_ = false;                            // some may belong to flows that are not there
     std::map<uint8_t, uint64_t> first_misses_, gone_matched_;  // by table
     mutable std::shared_ptr<const std::vector<uint32_t>> misses_;
     mutable MeterRates meters_;
@@ -223,6 +254,7 @@ private:
     Values counters_at_work_;
     FlowTable table_;
     std::vector<Group> groups_;
+    std::unordered_map<uint32_t, size_t> group_index_;         // in `groups_`, by number
     mutable std::shared_ptr<const GroupTables> group_tables_;  // of `groups_`, once somebody has asked
     std::function<void()> on_progress_;
     uint64_t changed_flows_ = 0;

@@ -8,33 +8,31 @@ namespace millrace::nf::flow_switch {
 /// Groups have come, gone or become others.
 void Control::groups_changed() {
     group_tables_.reset();
+    index_groups();
     watches_links_ = std::any_of(groups_.begin(), groups_.end(),
                                  [](const Group& group) { return group.type == Group::Type::fast_failover; });
 }
 
-uint64_t Control::add_meter(Meter meter) {
-    const std::lock_guard lock(mutex_);
+uint64_t Control::add_now(Meter meter) {
     if (meters_.has(meter.id)) throw Refusal::meter_exists;
     if (meters_.size() >= Meter::kMaxMeters) throw Refusal::too_many_meters;
     meters_.put(std::move(meter), Clock::now());
     return ++version_;
 }
 
-uint64_t Control::modify_meter(Meter meter) {
-    const std::lock_guard lock(mutex_);
+uint64_t Control::modify_now(Meter meter) {
     if (!meters_.has(meter.id)) throw Refusal::no_meter_to_modify;
     meters_.put(std::move(meter), Clock::now());
     return ++version_;
 }
 
-uint64_t Control::remove_meter(std::optional<uint32_t> id) {
-    const std::lock_guard lock(mutex_);
+uint64_t Control::remove_meter_now(std::optional<uint32_t> id) {
     changed_flows_or_groups();
     for (const Meter& meter : meters_.meters()) {
         if (id && meter.id != *id) continue;
-        std::vector<Flow> removed;
-        table_.remove_if([&](const Flow& flow) { return flow.names(ActionKind::meter, meter.id); }, removed);
-        went(std::move(removed), Removal::asked, Clock::now());
+        std::vector<FlowPointer> removed;
+        table_.remove_naming(ActionKind::meter, meter.id, removed);
+        went(removed, Removal::asked, Clock::now());
         meters_.remove(meter.id);
     }
     return version_;
@@ -71,9 +69,7 @@ MeterCounts Control::band_counts(uint32_t id, size_t band) const {
 
 size_t Control::flows_of_meter(uint32_t id) const {
     const std::lock_guard lock(mutex_);
-    size_t count = 0;
-    table_.for_each_within({}, [&](const Flow& flow) { count += flow.names(ActionKind::meter, id); });
-    return count;
+    return table_.count_naming(ActionKind::meter, id);
 }
 
 bool Control::pipeline() const {
@@ -89,7 +85,7 @@ std::map<uint8_t, TableCounts> Control::table_counts() const {
         all[table].lookups = misses - std::min(misses, first_misses_.at(table));
     }
     for (const auto& [table, packets] : gone_matched_) all[table].matched += packets;
-    table_.for_each_within({}, [&](const Flow& flow) {
+    table_.for_each([&](const Flow& flow) {
         TableCounts& counts = all[flow.table()];
         ++counts.flows;
         counts.matched += since_reset(flow, counters_at_work_).packets;

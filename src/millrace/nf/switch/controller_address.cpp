@@ -24,9 +24,10 @@ std::optional<std::string> host_of(std::string_view text) {
 }  // namespace
 
 std::optional<ControllerAddress> parse_controller(std::string_view text) {
-    ControllerAddress address{std::string(text), {}, "6653", text.starts_with("ptcp:")};
-    if (!address.listens && !text.starts_with("tcp:")) return std::nullopt;
-    std::string_view rest = text.substr(text.find(':') + 1);
+    const std::string_view way = text.substr(0, text.find(':') + 1);
+    ControllerAddress address{std::string(text), {}, "6653", way.starts_with('p'), way.ends_with("ssl:")};
+    if (way != "tcp:" && way != "ptcp:" && way != "ssl:" && way != "pssl:") return std::nullopt;
+    std::string_view rest = text.substr(way.size());
     std::string_view port;
     if (address.listens) {
         port = rest.substr(0, rest.find(':'));

@@ -1,101 +1,76 @@
-// The flows of a switch in the tables that packets are looked up in: all of them as they were some time ago, and beside
-// them what has changed since. The former take long to make and are shared by many generations, the latter are made for
-// each.
+// The flows of a generation in the tables that packets are looked up in: a few parts, each of flows that have changed
+// later than those of the part before it.
 #pragma once
 
-#include <optional>
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
-#include "millrace/nf/classify/search_builder.hpp"
-#include "millrace/nf/switch/action_tables.hpp"
-#include "millrace/nf/switch/flow_table.hpp"
+#include "millrace/nf/switch/flow_part.hpp"
 
 namespace millrace::nf::flow_switch {
 
-/// How flows are searched. Without an engine the fastest is chosen.
-struct SearchOptions {
-    std::optional<classify::Engine> engine;
-    uint64_t max_bytes = uint64_t{1} << 30;  ///< of the tables of each family
-    classify::Searcher searcher = classify::Searcher::core;
-    bool pipeline = false;  ///< Pipeline searches them, and not Switch: they have tables, and may have long keys
-};
-
-/// Flows by number, in tables.
-class FlowBase {
+/// A log-structured merge tree (O'Neil et al., Acta Informatica 1996) of parts which never change: what is new makes
+/// the smallest part anew; one that has grown too large makes the next larger one anew, with all that was in both. So a
+/// change costs the order of the number of parts times the ratio of their sizes, and not of the number of flows.
+/// Generations share the parts that they have in common.
+class FlowSearch {
 public:
-    /// `like` are the flows before, whose engines may do for these. Throws classify::TablesTooLarge.
-    FlowBase(std::vector<Flow> flows, const GroupTables& groups, const MeterTables* meters,
-             const SearchOptions& options, const FlowBase* like);
+    static constexpr unsigned kParts = Switch::kParts;
+    /// Flows of the smallest part.
+    static constexpr size_t kSmallest = 32;
 
-    const std::vector<Flow>& flows() const { return flows_; }
-    /// Whether all are searched by long keys, as some flow looks at a field that others have not.
-    bool wide() const { return wide_; }
-    /// In order of match, from 0.
-    uint32_t position_of(uint32_t number) const { return positions_[number]; }
-    /// How many of the flows are tried before one with this priority and number.
-    uint32_t rank(uint16_t priority, uint32_t number) const;
-    /// The next flow in order of match that has the same match, which no packet reaches as long as this one is there,
-    /// and which some engines leave out; kNone when there is none.
-    uint32_t next_alike(uint32_t number) const { return next_alike_[number]; }
-    static constexpr uint32_t kNone = 0xffffffffu;
+    /// Of all flows, by number, in one part. The engines of `like`, which was made before, may do for them. Throws
+    /// classify::TablesTooLarge.
+    FlowSearch(std::vector<NumberedFlow> flows, Named named, const SearchOptions& options,
+               const FlowSearch* like = nullptr);
+    /// `before`, changed. Nothing where all flows are to be arranged anew: as they would have to be anyway, or because
+    /// the changes have long keys and the others have not, or everything together does not fit.
+    static std::shared_ptr<const FlowSearch> changed(const FlowSearch& before, std::span<const NumberedFlow> changes,
+                                                     Named named, const SearchOptions& options);
 
-    /// Switch::Tables with the first of its parts.
-    const Image& image() const { return image_; }
-    uint64_t bytes() const { return bytes_; }
-    const classify::EngineChoice& choice() const { return choice_; }
-    const classify::EngineChoice& ipv6_choice() const { return ipv6_choice_; }
+    /// The flow with a number; null when there is none.
+    const Flow* find(uint32_t number) const;
+    /// All flows, by number.
+    std::vector<NumberedFlow> flows() const;
+    size_t size() const;
+    /// One more than the highest number of a flow.
+    size_t numbers() const { return numbers_; }
+    /// All flows are in one part, and nothing else.
+    bool is_settled() const;
+    /// Flows in all parts that have been made on the way here, which is what the changes have cost.
+    uint64_t made() const { return made_; }
+
+    void attach(Image& image, Switch::Tables& tables) const;
+    uint64_t bytes() const;
     /// `merged (…); IPv6 by merged (…)`
     std::string choice_text() const;
 
 private:
-    template <unsigned Words>
-    classify::EngineChoice build(const SearchOptions& options, const classify::EngineChoice* like,
-                                 typename classify::Search<Words>::Tables& tables);
-    void link_alike();
+    struct Level {
+        std::shared_ptr<const FlowPart> part;               ///< null: empty
+        std::shared_ptr<const std::vector<uint32_t>> gone;  ///< Switch::Part::gone; null: nothing is
+        size_t gone_flows = 0;
 
-    std::vector<Flow> flows_;
-    std::vector<uint32_t> order_, positions_, next_alike_;
-    Image image_;
-    uint64_t bytes_ = 0;
-    bool wide_ = false;
-    classify::EngineChoice choice_, ipv6_choice_;
-};
-
-/// What has changed since a base was made, in tables.
-class FlowLayer {
-public:
-    /// Throws classify::TablesTooLarge where both together need more than `options` allow, and where the changes have
-    /// long keys and the base has not.
-    FlowLayer(const FlowBase& base, std::vector<NumberedChange> changes, const GroupTables& groups,
-              const MeterTables* meters, const SearchOptions& options);
-
-    /// Changes of the base's flows, by number.
-    const std::vector<NumberedChange>& changes() const { return changes_; }
-    /// What has become of the flow with a number; null: nothing.
-    const NumberedChange* find(uint32_t number) const;
-    /// Hands the arrays over. Call it once.
-    void attach(Image& image, Switch::Tables& tables);
-    uint64_t bytes() const { return bytes_; }
-
-private:
-    struct Item {
-        uint32_t number;
-        const Flow* flow;
+        size_t size() const { return part == nullptr ? 0 : part->size() - gone_flows; }
+        bool has(uint32_t position) const {
+            return gone == nullptr || ((*gone)[position / 32] >> position % 32 & 1) == 0;
+        }
+        /// Where a flow is that is there; nothing where there is none.
+        std::optional<uint32_t> find(uint32_t number) const;
     };
-    std::vector<Item> items(const FlowBase& base);
-    template <unsigned Words>
-    void build(const std::vector<Item>& items, const SearchOptions& options,
-               std::optional<classify::SearchBuilder<Words>>& builder);
+    using Levels = std::array<Level, kParts>;  // the largest first
 
-    std::vector<NumberedChange> changes_;  // by number
-    std::vector<uint32_t> gone_;           // bits, by position in the base
-    std::vector<uint32_t> ranks_;
-    std::vector<Switch::Flow> entries_;
-    std::vector<Action> actions_;
-    std::optional<classify::SearchBuilder<9>> search_;
-    std::optional<classify::SearchBuilder<15>> ipv6_search_;
-    std::optional<classify::SearchBuilder<classify::kWideWords>> wide_search_;
-    uint64_t bytes_ = 0;
+    FlowSearch() = default;
+    static size_t room_of(unsigned level, size_t flows);
+    static void take_out(Levels& levels, std::span<const NumberedFlow> changes);
+    static void append_flows(const Level& level, std::vector<NumberedFlow>& flows);
+
+    Levels levels_;
+    size_t numbers_ = 0;
+    uint64_t made_ = 0;
 };
 
 }  // namespace millrace::nf::flow_switch

@@ -1,29 +1,31 @@
-// The flows of a switch under change, and what has changed since they were last taken as a whole.
+// The flows of a switch under change, and what has changed in which order.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
-#include <string>
+#include <set>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
-#include "millrace/nf/switch/flow_changes.hpp"
+#include "millrace/nf/switch/flow_index.hpp"
 
 namespace millrace::nf::flow_switch {
 
-/// What has become of the flow with a number.
-struct NumberedChange {
+/// A flow and its number; what has become of the flow with a number.
+struct NumberedFlow {
     uint32_t number = 0;
-    std::shared_ptr<const Flow> flow;  ///< null: it went
+    FlowPointer flow;  ///< null: it went
 };
 
 /// Flows under change (OpenFlow 1.3.5, section 6.4). Flows keep their order; new ones come last. A flow's number says
 /// how many came before it, those that went since `renumber` among them.
 class FlowTable {
 public:
-    /// Changes that are noted one by one.
-    static constexpr size_t kMaxNoted = 8192;
+    /// Changes that are kept for those who ask what has changed.
+    static constexpr size_t kMaxNoted = 65536;
 
     /// Who looks after the counters of flows, which may be nobody.
     struct Counting {
@@ -36,60 +38,88 @@ public:
     /// Adding replaces a flow with the same match and priority. The strict kinds mean that one; the others every flow
     /// that matches no packet besides those of the given match, whatever its priority. Returns how many flows were
     /// touched; those that went are appended to `removed`.
-    size_t apply(const FlowChange& change, std::vector<Flow>* removed = nullptr);
-    /// Removes flows for which `condition` holds.
-    template <class Condition>
-    void remove_if(Condition&& condition, std::vector<Flow>& removed) {
-        for (size_t i = 0; i < flows_.size(); ++i)
-            if (!removed_[i] && condition(flows_[i])) remove(i, &removed);
-    }
-    /// Calls `f` with each flow, in order. It may change what the switch keeps of it, Flow::life.
+    size_t apply(const FlowChange& change, std::vector<FlowPointer>* removed = nullptr);
+    /// Removes the flows that name a group or a meter.
+    void remove_naming(ActionKind kind, uint32_t id, std::vector<FlowPointer>& removed);
+    size_t count_naming(ActionKind kind, uint32_t id) const;
+    /// Removes flows that have lived for their hard time-out, and those that nobody has used for their idle one;
+    /// `packets` says what a flow has counted.
+    using Clock = std::chrono::steady_clock;
+    void expire(Clock::time_point now, const std::function<uint64_t(const Flow&)>& packets,
+                std::vector<FlowPointer>& old, std::vector<FlowPointer>& idle);
+    /// Calls `f` with each flow, in order.
     template <class F>
-    void for_each(F&& f) {
-        for (size_t i = 0; i < flows_.size(); ++i)
-            if (!removed_[i]) f(flows_[i]);
+    void for_each(F&& f) const {
+        for (const FlowPointer& flow : flows_)
+            if (flow != nullptr) f(*flow);
     }
     /// Calls `f` with each flow that lies within a match, in order.
     template <class F>
     void for_each_within(const FlowMatch& match, F&& f) const {
-        const MatchKeys outer(match);
-        for (size_t i = 0; i < flows_.size(); ++i)
-            if (!removed_[i] && keys_[i].within(outer)) f(flows_[i]);
+        for (const uint32_t number : index_.within(flows_, match)) f(*flows_[number]);
     }
     /// The flow with this match and priority, if there is one.
     const Flow* find(const Flow& like) const;
     /// Whether another flow of the same priority may match a packet of this one.
-    bool overlaps(const Flow& flow) const;
+    bool overlaps(const Flow& flow) const { return index_.overlaps(flows_, flow.match, flow.priority); }
     size_t size() const { return flows_.size() - holes_; }
-    /// The flows; the table is used up.
-    std::vector<Flow> take();
+    /// Copies of the flows, in order, with what their time-outs go by.
+    std::vector<Flow> copies() const;
+    /// Flows that were looked at so far, to find those that changes mean.
+    uint64_t looks() const { return index_.looks(); }
 
-    /// Numbers the flows from 0 and forgets what has changed. Returns them.
-    const std::vector<Flow>& renumber();
-    /// Other flows in place of all, numbered from 0. Unless somebody else has numbered them so, too, `changes` has
-    /// nothing.
-    void replace(std::vector<Flow> flows, bool known = true);
-    /// What has changed since the flows were numbered; nothing where that is too much.
-    const std::vector<NumberedChange>* changes() const { return noted_ ? &changes_ : nullptr; }
-    /// The flows are as they were: numbered, and changed by that.
-    void restore(std::vector<Flow> numbered, std::vector<NumberedChange> changes);
+    /// All flows by number.
+    std::vector<NumberedFlow> numbered() const;
+    /// More numbers belong to flows that went than to others.
+    bool sparse() const { return holes_ > size(); }
+    /// Numbers the flows from 0.
+    void renumber();
+    /// Other flows in place of all, numbered from 0. Nobody knows then what has changed.
+    void replace(std::vector<Flow> flows);
+    /// The flows are as they were, with the numbers that they had.
+    void restore(const std::vector<NumberedFlow>& flows);
+
+    /// How much has changed so far.
+    uint64_t position() const { return noted_from_ + noted_.size(); }
+    /// What has changed since that was the position, in order; nothing where nobody knows.
+    std::optional<std::span<const NumberedFlow>> changes_since(uint64_t position) const;
+    /// Nobody will ask for what was before.
+    void forget_before(uint64_t position);
+
+    /// From now on changes can be taken back.
+    void begin_undo() { undo_.emplace(); }
+    void end_undo() { undo_.reset(); }
+    /// Takes back what has changed since.
+    void undo();
 
 private:
-    void index();
-    void put(size_t i, bool there);
-    void remove(size_t i, std::vector<Flow>* removed);
-    void note(size_t i);
-    bool touch(size_t i, const FlowChange& change, std::vector<Flow>* removed);
+    /// What the idle time-out of a flow goes by.
+    struct Use {
+        Clock::time_point last;
+        uint64_t packets = 0;  // that it had counted then
+    };
+    struct Before {
+        uint32_t number;
+        FlowPointer flow;
+        std::optional<Use> use;
+    };
+    void set(uint32_t number, FlowPointer flow);
+    void enter(const Flow& flow, uint32_t number);
+    void leave(const Flow& flow, uint32_t number);
+    void forget_all();
+    std::vector<uint32_t> meant_by(const FlowChange& change) const;
+    void change_one(uint32_t number, const FlowChange& change);
 
     Counting counting_;
-    std::vector<Flow> flows_;
-    std::vector<MatchKeys> keys_;
-    std::vector<bool> removed_;
+    std::vector<FlowPointer> flows_;  // by number; null: it went
     size_t holes_ = 0;
-    std::unordered_multimap<std::string, size_t> by_identity_;
-    bool noted_ = true;
-    std::vector<NumberedChange> changes_;
-    std::unordered_map<size_t, size_t> change_of_;  // by number: in `changes_`
+    FlowIndex index_;
+    std::map<uint32_t, Use> timed_;                                         // flows with a time-out, by number
+    std::map<std::pair<ActionKind, uint32_t>, std::set<uint32_t>> naming_;  // flows by the group or meter that they
+                                                                            // name
+    std::vector<NumberedFlow> noted_;
+    uint64_t noted_from_ = 0;
+    std::optional<std::vector<Before>> undo_;
 };
 
 }  // namespace millrace::nf::flow_switch
