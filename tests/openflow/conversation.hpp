@@ -6,7 +6,7 @@
 #include <iomanip>
 #include <sstream>
 
-#include "millrace/nf/switch/match_field.hpp"
+#include "millrace/nf/switch/text/match_field.hpp"
 #include "millrace/openflow/session.hpp"
 
 namespace millrace::test {

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "millrace/exec/worker/worker.hpp"
-#include "millrace/nf/switch/control.hpp"
+#include "millrace/nf/switch/control/control.hpp"
 #include "millrace/openflow/agent.hpp"
 #include "openflow/flow_messages.hpp"
 #include "openflow/messages.hpp"

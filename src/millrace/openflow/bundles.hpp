@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "millrace/nf/switch/change.hpp"
+#include "millrace/nf/switch/flows/change.hpp"
 #include "millrace/openflow/bytes.hpp"
 
 namespace millrace::openflow {

@@ -11,7 +11,7 @@
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/nf/changeable.hpp"
-#include "millrace/nf/switch/flow_table.hpp"
+#include "millrace/nf/switch/flows/flow_table.hpp"
 #include "support/device_work.hpp"
 #include "support/nf_runner.hpp"
 #include "support/packet_arena.hpp"

@@ -1,10 +1,10 @@
 // The table of flows under change: what is found without a look at all, what has changed, what is taken back.
-#include "millrace/nf/switch/flow_table.hpp"
+#include "millrace/nf/switch/flows/flow_table.hpp"
 
 #include <gtest/gtest.h>
 
-#include "millrace/nf/switch/control.hpp"
-#include "millrace/nf/switch/match_field.hpp"
+#include "millrace/nf/switch/control/control.hpp"
+#include "millrace/nf/switch/text/match_field.hpp"
 #include "support/nf_runner.hpp"
 
 namespace millrace {

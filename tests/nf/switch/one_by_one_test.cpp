@@ -5,9 +5,9 @@
 #include <set>
 
 #include "millrace/nf/changeable.hpp"
-#include "millrace/nf/switch/control.hpp"
+#include "millrace/nf/switch/control/control.hpp"
 #include "millrace/nf/switch/device.hpp"
-#include "millrace/nf/switch/match_field.hpp"
+#include "millrace/nf/switch/text/match_field.hpp"
 #include "support/nf_runner.hpp"
 #include "support/packet_arena.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "millrace/nf/classify/wide_fields.hpp"
 #include "millrace/nf/classify/search.hpp"
-#include "millrace/nf/switch/action.hpp"
+#include "millrace/nf/switch/actions/action.hpp"
 
 namespace millrace::nf::flow_switch {
 

@@ -11,13 +11,13 @@
 #include "millrace/base/output_file.hpp"
 #include "millrace/nf/changeable.hpp"
 #include "millrace/nf/classify/bit_vector/vector_store.hpp"
-#include "millrace/nf/switch/change_file.hpp"
-#include "millrace/nf/switch/control.hpp"
-#include "millrace/nf/switch/flow_search.hpp"
-#include "millrace/nf/switch/match_field.hpp"
+#include "millrace/nf/switch/text/change_file.hpp"
+#include "millrace/nf/switch/control/control.hpp"
+#include "millrace/nf/switch/flows/flow_search.hpp"
+#include "millrace/nf/switch/text/match_field.hpp"
 #include "millrace/nf/switch/options.hpp"
 #include "millrace/nf/switch/pipeline.hpp"
-#include "millrace/nf/switch/words.hpp"
+#include "millrace/nf/switch/text/words.hpp"
 #include "millrace/nf/variant.hpp"
 
 namespace millrace::nf::flow_switch {

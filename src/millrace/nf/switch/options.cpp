@@ -4,7 +4,7 @@
 
 #include "millrace/base/private_file.hpp"
 #include "millrace/nf/classify/search_builder.hpp"
-#include "millrace/nf/switch/words.hpp"
+#include "millrace/nf/switch/text/words.hpp"
 
 namespace millrace::nf::flow_switch {
 

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "millrace/nf/switch/device.hpp"
-#include "millrace/nf/switch/edit_more.hpp"
-#include "millrace/nf/switch/metering.hpp"
+#include "millrace/nf/switch/actions/edit_more.hpp"
+#include "millrace/nf/switch/meters/metering.hpp"
 
 namespace millrace::nf::flow_switch {
 
