@@ -1,5 +1,6 @@
 // Bundles: changes that come in together, or not at all.
 #include "millrace/openflow/bundles.hpp"
+#include "openflow/conversation.hpp"
 #include "openflow/flow_messages.hpp"
 
 namespace millrace::test {
@@ -26,7 +27,9 @@ std::string add(const std::string& inner, uint32_t id = 7, uint16_t flags = 3) {
 /// A flow of a group or to port 2, told apart by its priority.
 std::string flow(unsigned priority, const std::string& actions = kOutput2, unsigned command = 0, unsigned flags = 0) {
     std::string hex = flow_mod(kAnyMatch, command >= 3 ? "" : apply(actions));
-    return hex.replace(50, 2, hex_of(command, 2)).replace(60, 4, hex_of(priority, 4)).replace(88, 4, hex_of(flags, 4));
+    return hex.replace(50, 2, hex_of(command, 2))
+        .replace(60, 4, hex_of(priority, 4))
+        .replace(72, 20, std::string(16, 'f') + hex_of(flags, 4));
 }
 const std::string kToGroup9 = "0016000800000009";
 
@@ -113,7 +116,7 @@ TEST(Bundles, TellWhatIsWrong) {
     EXPECT_EQ(error_of(add(flow(1).replace(4, 4, "ffff"))), error::bundle_bad_length);
     EXPECT_EQ(error_of(add(flow(1).substr(0, 80).replace(4, 4, "0028"))), error::bundle_bad_length);
     EXPECT_EQ(error_of(add("0400")), error::bundle_bad_length);
-    EXPECT_EQ(error_of(add(flow(1, "0000001000000063000000000000000000"))).type, 2) << "as the message by itself";
+    EXPECT_EQ(error_of(add(flow(1, "00000010000000630000000000000000"))).type, 2) << "as the message by itself";
     EXPECT_EQ(error_of(onf(2302, "0000000000000000")), error::bad_experimenter_type);
     EXPECT_EQ(error_of(onf(2300, "00000007")), error::bad_length);
     EXPECT_EQ(error_of(with_its_length("04040000000000050000232000000000")), error::bad_experimenter);

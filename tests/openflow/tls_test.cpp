@@ -159,8 +159,12 @@ TEST(Tls, GivesUpWhoSpeaksSomethingElseOrNothing) {
     for (int i = 0; i < 5; ++i) at.turn();
     EXPECT_EQ(at.peer().connections(), 1u);
     EXPECT_EQ(at.sessions(), 0u);
-    for (int i = 0; i < 6; ++i) at.turn(seconds(1));
-    EXPECT_EQ(at.peer().connections(), 0u);
+    bool given_up = false;
+    for (int i = 0; i < 6 && !given_up; ++i) {
+        at.turn(seconds(1));
+        given_up = at.peer().connections() == 0;
+    }
+    EXPECT_TRUE(given_up);
 }
 
 TEST(Tls, LetsControllersInThatComeWithACertificate) {

@@ -236,8 +236,7 @@ bool Peer::begin_session(Link& link, Clock::time_point now) {
             return false;
         }
     }
-    if (!listener_) link.begun = now;
-    link.heard = now;
+    link.begun = link.heard = now;
     link.session = std::make_unique<Session>(datapath_, roles_);
     return true;
 }

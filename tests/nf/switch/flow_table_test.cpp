@@ -96,11 +96,11 @@ TEST(FlowIndex, FindsWhatALookAtEachFlowFinds) {
         ASSERT_EQ(table.overlaps(like), overlaps) << round;
         if (round % 50 == 0) ASSERT_EQ(texts(table.copies()), texts(plain.flows())) << round;
     }
-    EXPECT_GT(plain.flows().size(), 20u);
+    EXPECT_GT(plain.flows().size(), 10u);
 }
 
 TEST(FlowIndex, LooksAtTheFlowsThatAreMeantAndNotAtAll) {
-    constexpr unsigned kFlows = 20'000;
+    constexpr unsigned kFlows = 5000;
     FlowTable table({});
     const auto flow = [](unsigned i) {
         return "udp,nw_src=10." + std::to_string(i / 65536) + "." + std::to_string(i / 256 % 256) + "." +
@@ -118,11 +118,21 @@ TEST(FlowIndex, LooksAtTheFlowsThatAreMeantAndNotAtAll) {
         table.apply(change("delete_strict priority=" + std::to_string(i) + "," + flow(i)));
     EXPECT_EQ(table.size(), 0u);
     EXPECT_LE(table.looks(), 2 * kFlows);
+    // Of any table.
+    for (unsigned i = 0; i < kFlows; ++i)
+        table.apply(change("add table=" + std::to_string(i % 200) + "," + flow(i) + ",actions=drop"));
+    for (unsigned i = 0; i < kFlows; ++i) {
+        FlowChange made = change("delete " + flow(i));
+        made.flow.match.mask.table = made.flow.match.value.table = 0;
+        table.apply(made);
+    }
+    EXPECT_EQ(table.size(), 0u);
+    EXPECT_LE(table.looks(), 4 * kFlows);
     // One match of many priorities.
     for (unsigned i = 0; i < kFlows; ++i) table.apply(change("add priority=" + std::to_string(i) + ",ip,actions=drop"));
     for (unsigned i = 0; i < kFlows; ++i) table.apply(change("delete_strict priority=" + std::to_string(i) + ",ip"));
     EXPECT_EQ(table.size(), 0u);
-    EXPECT_LE(table.looks(), 4 * kFlows);
+    EXPECT_LE(table.looks(), 6 * kFlows);
 }
 
 TEST(FlowTable, TellsWhatHasChangedSinceAnyPosition) {
@@ -199,7 +209,7 @@ TEST(Control, ChangesAllOrNothing) {
         }
     };
     unsigned done = 0, refused = 0;
-    for (int round = 0; round < 3000; ++round) {
+    for (int round = 0; round < 2000; ++round) {
         std::vector<Change> changes;
         for (uint64_t i = rng() % 6; i-- > 0;) changes.push_back(random());
         const auto before = state();

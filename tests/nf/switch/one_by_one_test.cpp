@@ -168,7 +168,7 @@ Work work_of(size_t flows) {
 
 TEST(ChangesOneByOne, CostEachAFewFlowsMadeAnewHoweverManyThereAre) {
     // With tables made anew for each change it would be half of the number of flows.
-    for (const size_t flows : {size_t{100}, size_t{1000}, size_t{10'000}, size_t{30'000}}) {
+    for (const size_t flows : {size_t{100}, size_t{1000}, size_t{10'000}}) {
         const Work work = work_of(flows);
         EXPECT_LT(work.added, 60) << flows;
         EXPECT_LT(work.modified, 60) << flows;

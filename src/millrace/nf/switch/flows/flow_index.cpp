@@ -1,6 +1,7 @@
 #include "millrace/nf/switch/flows/flow_index.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace millrace::nf::flow_switch {
 namespace {
@@ -25,6 +26,15 @@ bool lies_in(const Mask& mask, const Words& whole) {
     for (unsigned i = 0; i < MatchKeys::kWords; ++i)
         if ((mask[i] & ~whole.words[i]) != 0) return false;
     return true;
+}
+
+/// The value of a match for any table, in one of them; `in_a_table` is the match with the table's bits in its mask.
+Words value_in(uint32_t table, const MatchKeys& any, const MatchKeys& in_a_table) {
+    Words value = any.value;
+    for (unsigned i = 0; i < MatchKeys::kWords; ++i)
+        if (const uint32_t bits = in_a_table.mask.words[i] & ~any.mask.words[i]; bits != 0)
+            value.words[i] |= table << std::countr_zero(bits);
+    return value;
 }
 
 uint64_t with_priority(uint64_t hash, uint16_t priority) {
@@ -101,6 +111,9 @@ std::vector<uint32_t> FlowIndex::same(const Flows& flows, const FlowMatch& match
 std::vector<uint32_t> FlowIndex::within(const Flows& flows, const FlowMatch& match) const {
     std::vector<uint32_t> numbers;
     const MatchKeys outer(match);
+    FlowMatch of_a_table = match;
+    of_a_table.mask.table = 0xff;
+    const MatchKeys in_a_table(of_a_table);
     const auto look = [&](uint32_t number) {
         ++looks_;
         if (MatchKeys(flows[number]->match).within(outer)) numbers.push_back(number);
@@ -109,6 +122,12 @@ std::vector<uint32_t> FlowIndex::within(const Flows& flows, const FlowMatch& mat
         if (!contains(mask, outer.mask)) continue;
         if (lies_in(mask, outer.mask)) {
             for_each(in.by_value, value_links_, hash_of(outer.value), look);
+            continue;
+        }
+        // Controllers that say nothing of tables mean all of them.
+        if (match.mask.table == 0 && lies_in(mask, in_a_table.mask)) {
+            for (uint32_t table = 0; table < Flow::kTables; ++table)
+                for_each(in.by_value, value_links_, hash_of(value_in(table, outer, in_a_table)), look);
             continue;
         }
         for (const auto& [hash, first] : in.by_value) for_each(in.by_value, value_links_, hash, look);
