@@ -17,6 +17,8 @@ pkg_check_modules(HYPERSCAN REQUIRED IMPORTED_TARGET libhs)
 pkg_check_modules(PCAP REQUIRED IMPORTED_TARGET libpcap)
 find_library(IPSEC_MB IPSec_MB REQUIRED)
 find_library(ISAL isal)
+set(OPENSSL_USE_STATIC_LIBS ${MILLRACE_PORTABLE})
+find_package(OpenSSL COMPONENTS SSL Crypto)  # without it there are no controllers by TLS
 
 add_library(millrace_dependencies INTERFACE)
 if(MILLRACE_PORTABLE)
@@ -25,5 +27,6 @@ else()
   target_link_libraries(millrace_dependencies INTERFACE
     PkgConfig::DPDK PkgConfig::HYPERSCAN PkgConfig::PCAP ${IPSEC_MB} $<$<BOOL:${ISAL}>:${ISAL}>
     yaml-cpp fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json
+    $<$<BOOL:${OPENSSL_FOUND}>:OpenSSL::SSL>
     LibLZMA::LibLZMA ZLIB::ZLIB Threads::Threads ${CMAKE_DL_LIBS})
 endif()

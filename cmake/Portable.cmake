@@ -4,7 +4,6 @@
 # loads and runs when it is called by that name. Of DPDK's drivers, those of the usual NICs and of the virtual devices come along;
 # mlx4 and mlx5 do not, as they need libibverbs and its plugins from the machine.
 set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
-set(OPENSSL_USE_STATIC_LIBS ON)
 function(millrace_find_archives variable)
   set(found "")
   foreach(name ${ARGN})
@@ -40,6 +39,10 @@ find_library(ARCHIVE_isal isal)
 set(ISAL ${ARCHIVE_isal})
 if(ARCHIVE_isal)
   list(APPEND archives ${ARCHIVE_isal})
+endif()
+
+if(OPENSSL_FOUND)
+  list(APPEND archives ${OPENSSL_SSL_LIBRARY} ${OPENSSL_CRYPTO_LIBRARY})
 endif()
 
 # The archive of libnuma asks for versions of its symbols that only its shared library has: a copy that does not.

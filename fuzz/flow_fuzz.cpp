@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "millrace/nf/nf.hpp"
-#include "millrace/nf/switch/flow_parser.hpp"
+#include "millrace/nf/switch/text/flow_parser.hpp"
 #include "millrace/nf/variant.hpp"
 
 using namespace millrace;

@@ -6,7 +6,7 @@
 #include <iomanip>
 #include <sstream>
 
-#include "millrace/nf/switch/match_field.hpp"
+#include "millrace/nf/switch/text/match_field.hpp"
 #include "millrace/openflow/session.hpp"
 
 namespace millrace::test {
@@ -37,7 +37,7 @@ public:
     };
     explicit FakeDatapath(bool pipeline = false)
         : control_(flow_switch::PortNumbers({"lan", "wan", "dmz"}), {}, flow_switch::Flow::kMaxFlows, 0, pipeline) {
-        control_.set_address({{}, 0x2a});
+        control_.set_address({{}, 0x2a, nullptr});
     }
     flow_switch::Control& control() override { return control_; }
     std::vector<PortView> ports() const override { return views; }

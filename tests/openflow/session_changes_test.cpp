@@ -164,7 +164,7 @@ TEST(Session, TellsOfChangesWhoseTablesHaveNoRoom) {
     Conversation with;
     with.say(message("flow_arp"), false);
     EXPECT_EQ(with.flows().size(), 1u);
-    with.datapath.control().give_up({}, {}, {});
+    with.datapath.control().give_up({}, {});
     with.say(ByteView(), true);
     const std::vector<Said> said = with.said();
     ASSERT_EQ(said.size(), 1u);

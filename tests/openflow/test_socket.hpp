@@ -35,6 +35,7 @@ public:
         const sockaddr_in address = at(port);
         ASSERT_EQ(::connect(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
     }
+    int descriptor() const { return descriptor_; }
     int accept() { return ::accept(descriptor_, nullptr, nullptr); }
     void say(const std::string& hex) const {
         const Bytes bytes = from_hex(hex);

@@ -1,7 +1,7 @@
 // Actions, instructions and buckets in OpenFlow's bytes (1.3.5, sections 7.2.4, 7.2.5 and 7.3.4.3).
 #pragma once
 
-#include "millrace/nf/switch/instructions.hpp"
+#include "millrace/nf/switch/actions/instructions.hpp"
 #include "millrace/openflow/match.hpp"
 
 namespace millrace::openflow {

@@ -34,11 +34,12 @@ PacketInReason reason_of(const PuntedPacket& punted) {
 
 }  // namespace
 
-Agent::Agent(std::unique_ptr<Datapath> datapath, const std::vector<flow_switch::ControllerAddress>& controllers)
+Agent::Agent(std::unique_ptr<Datapath> datapath, const std::vector<flow_switch::ControllerAddress>& controllers,
+             const std::shared_ptr<const TlsContext>& tls)
     : datapath_(std::move(datapath)), roles_(std::make_unique<Roles>()),
       progress_(std::make_unique<Socket>(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))) {
     for (const flow_switch::ControllerAddress& controller : controllers)
-        peers_.push_back(std::make_unique<Peer>(controller, *datapath_, *roles_));
+        peers_.push_back(std::make_unique<Peer>(controller, *datapath_, *roles_, tls));
     datapath_->control().listen(true);
     datapath_->control().on_progress([socket = progress_->get()] { ::eventfd_write(socket, 1); });
     thread_ = std::thread([this] { run(); });
@@ -137,7 +138,7 @@ std::unique_ptr<Agent> Agents::agent_for(const Entry& wanted, const std::string&
         return std::move(same->agent);
     if (same != agents_.end()) same->agent.reset();  // it may listen on the same port
     return std::make_unique<Agent>(std::make_unique<RuntimeDatapath>(runtime_, wanted.control, chain, node),
-                                   wanted.address.controllers);
+                                   wanted.address.controllers, wanted.address.tls);
 }
 
 void Agents::watch_links() {

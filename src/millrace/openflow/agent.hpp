@@ -23,7 +23,8 @@ struct Roles;
 class Agent {
 public:
     /// Throws std::runtime_error where an address cannot be listened on.
-    Agent(std::unique_ptr<Datapath> datapath, const std::vector<nf::flow_switch::ControllerAddress>& controllers);
+    Agent(std::unique_ptr<Datapath> datapath, const std::vector<nf::flow_switch::ControllerAddress>& controllers,
+          const std::shared_ptr<const TlsContext>& tls = nullptr);
     ~Agent();
 
     /// The port that is listened on, for those who left the choice to the kernel with ptcp:0; 0: none.

@@ -10,6 +10,7 @@ namespace {
 
 using flow_switch::FlowChange;
 using flow_switch::Refusal;
+using flow_switch::TableChange;
 using nf::flow_switch::Control;
 
 constexpr uint16_t kCheckOverlap = 2, kResetCounts = 4, kKnownFlags = 0x1f;  // OFPFF_…
@@ -30,6 +31,12 @@ Error error_of(Refusal refusal) {
         case Refusal::no_pipeline: return error::instruction_unsupported;
     }
     return error::bad_type;
+}
+
+/// What an error says of a message.
+Bytes first_of(ByteView message) {
+    const ByteView first = message.first(std::min<size_t>(message.size(), 64));
+    return {first.begin(), first.end()};
 }
 
 /// What `out_port` of a filter means: any, a port's index, a number that OpenFlow reserves, or one that no flow sends
@@ -55,8 +62,8 @@ flow_switch::FlowFilter read_filter(uint32_t out_port, uint32_t out_group, uint6
             out_group == group::kAny ? std::nullopt : std::optional(out_group)};
 }
 
-void Session::on_flow_mod(const Message& message) {
-    Control& control = datapath_.control();
+flow_switch::Change Session::read_flow_mod(const Message& message) const {
+    const Control& control = datapath_.control();
     const auto ports = control.ports();
     Reader body(message.body, error::bad_length);
     FlowChange change;
@@ -88,38 +95,25 @@ void Session::on_flow_mod(const Message& message) {
     if (!change.removes()) change.filter.out_port = change.filter.out_group = std::nullopt;
     change.reset_counts = (change.flow.flags & kResetCounts) != 0;
     const bool check_overlap = change.kind == FlowChange::Kind::add && (change.flow.flags & kCheckOverlap) != 0;
-    try {
-        const uint64_t version = control.change(std::move(change), check_overlap);
-        const ByteView first = message.whole.first(std::min<size_t>(message.whole.size(), 64));
-        pending_.push_back({version, message.xid, Bytes(first.begin(), first.end())});
-    } catch (const Refusal& refusal) {
-        throw error_of(refusal);
-    }
+    return flow_switch::AskedFlowChange{std::move(change), check_overlap};
 }
 
-void Session::on_group_mod(const Message& message) {
-    Control& control = datapath_.control();
+flow_switch::Change Session::read_group_mod(const Message& message) const {
     Reader body(message.body, error::bad_length);
     const uint16_t command = body.u16();
     const uint8_t type = body.u8();
     body.skip(1);
     flow_switch::Group made;
     made.id = body.u32();
-    try {
-        if (command == 2) {  // delete
-            control.remove_group(made.id == group::kAll ? std::nullopt : std::optional(made.id));
-            return;
-        }
-        if (command > 2) throw error::group_command;
-        if (made.id > flow_switch::Group::kMaxId) throw error::group_invalid;
-        if (type > 3) throw error::group_type;
-        made.type = static_cast<flow_switch::Group::Type>(type);
-        read_buckets(body.rest(), made, control.ports());
-        if (command == 0) control.add_group(std::move(made));
-        else control.modify_group(std::move(made));
-    } catch (const Refusal& refusal) {
-        throw error_of(refusal);
-    }
+    if (command > 2) throw error::group_command;
+    const auto kind = static_cast<TableChange>(command);
+    if (kind == TableChange::remove)
+        return flow_switch::GroupChange{kind, {}, made.id == group::kAll ? std::nullopt : std::optional(made.id)};
+    if (made.id > flow_switch::Group::kMaxId) throw error::group_invalid;
+    if (type > 3) throw error::group_type;
+    made.type = static_cast<flow_switch::Group::Type>(type);
+    read_buckets(body.rest(), made, datapath_.control().ports());
+    return flow_switch::GroupChange{kind, std::move(made), std::nullopt};
 }
 
 namespace {
@@ -146,32 +140,104 @@ void read_bands(ByteView bytes, flow_switch::Meter& meter) {
 
 }  // namespace
 
-void Session::on_meter_mod(const Message& message) {
-    constexpr uint16_t kAdd = 0, kModify = 1, kDelete = 2;        // OFPMC_…
+flow_switch::Change Session::read_meter_mod(const Message& message) const {
     constexpr uint16_t kPackets = 2, kKbps = 1, kAllFlags = 0xf;  // OFPMF_…
-    Control& control = datapath_.control();
+    const Control& control = datapath_.control();
     Reader body(message.body, error::bad_length);
     const uint16_t command = body.u16();
     flow_switch::Meter made;
     made.flags = body.u16();
     made.id = body.u32();
     made.from_controller = true;
+    if (command > 2) throw error::meter_command;
+    const auto kind = static_cast<TableChange>(command);
+    if (kind == TableChange::remove)
+        return flow_switch::MeterChange{kind, {}, made.id == meter::kAll ? std::nullopt : std::optional(made.id)};
+    if ((made.flags & ~kAllFlags) != 0 || (made.flags & (kKbps | kPackets)) == (kKbps | kPackets))
+        throw error::meter_flags;
+    if (made.id == 0 || made.id > flow_switch::Meter::kMaxId || !control.pipeline()) throw error::meter_invalid;
+    made.by_packets = (made.flags & kPackets) != 0;
+    read_bands(body.rest(), made);
+    return flow_switch::MeterChange{kind, std::move(made), std::nullopt};
+}
+
+flow_switch::Change Session::read_change(const Message& message) const {
+    switch (message.type) {
+        case Type::group_mod: return read_group_mod(message);
+        case Type::meter_mod: return read_meter_mod(message);
+        default: return read_flow_mod(message);
+    }
+}
+
+void Session::on_change(const Message& message) {
     try {
-        if (command == kDelete) {
-            control.remove_meter(made.id == meter::kAll ? std::nullopt : std::optional(made.id));
-            return;
-        }
-        if (command != kAdd && command != kModify) throw error::meter_command;
-        if ((made.flags & ~kAllFlags) != 0 || (made.flags & (kKbps | kPackets)) == (kKbps | kPackets))
-            throw error::meter_flags;
-        if (made.id == 0 || made.id > flow_switch::Meter::kMaxId || !control.pipeline()) throw error::meter_invalid;
-        made.by_packets = (made.flags & kPackets) != 0;
-        read_bands(body.rest(), made);
-        if (command == kAdd) control.add_meter(std::move(made));
-        else control.modify_meter(std::move(made));
+        const uint64_t version = datapath_.control().make(read_change(message));
+        if (message.type == Type::flow_mod) pending_.push_back({version, message.xid, first_of(message.whole)});
     } catch (const Refusal& refusal) {
         throw error_of(refusal);
     }
+}
+
+void Session::control_bundle(const Message& message, Reader& body) {
+    const uint32_t id = body.u32();
+    const uint16_t type = body.u16(), flags = body.u16();
+    switch (type) {
+        case bundle::kOpen: bundles_.open(id, flags); break;
+        case bundle::kClose: bundles_.close(id, flags); break;
+        case bundle::kCommit: return commit(message, id, flags);
+        case bundle::kDiscard: bundles_.discard(id); break;
+        default: throw error::bundle_bad_type;
+    }
+    reply_to_bundle(message.xid, id, type, flags);
+}
+
+void Session::reply_to_bundle(uint32_t xid, uint32_t id, uint16_t type, uint16_t flags) {
+    send(Type::experimenter, xid,
+         [&](Writer& writer) { writer.u32(kOnf).u32(kBundleControl).u32(id).u16(type + 1u).u16(flags); });
+}
+
+/// A message within this one is looked at now, as far as that can be; whether it fits the flows and groups that there
+/// are then shows when the bundle is committed.
+void Session::add_to_bundle(const Message& message, Reader& body) {
+    const uint32_t id = body.u32();
+    body.skip(2);
+    const uint16_t flags = body.u16();
+    const ByteView inner = body.rest();
+    Reader header(inner, error::bundle_bad_length);
+    const uint8_t version = header.u8(), type = header.u8();
+    const uint16_t length = header.u16();
+    const uint32_t xid = header.u32();
+    if (version != kVersion) throw error::bad_version;
+    if (length < kHeaderBytes || length > inner.size()) throw error::bundle_bad_length;
+    if (xid != message.xid) throw error::bundle_bad_xid;
+    const ByteView whole = inner.first(length);  // properties may follow, of which none is known
+    const Message wrapped{static_cast<Type>(type), xid, whole, whole.subspan(kHeaderBytes)};
+    if (wrapped.type != Type::flow_mod && wrapped.type != Type::group_mod && wrapped.type != Type::meter_mod)
+        throw error::bundle_unsupported;
+    if (!is_long_enough(wrapped)) throw error::bundle_bad_length;
+    bundles_.add(id, flags, {read_change(wrapped), xid, first_of(whole)}, length);
+}
+
+/// All or nothing; what fails is told with the error that it would have been by itself.
+void Session::commit(const Message& message, uint32_t id, uint16_t flags) {
+    std::vector<BundledChange> bundled = bundles_.take(id, flags);
+    std::vector<flow_switch::Change> changes;
+    changes.reserve(bundled.size());
+    for (BundledChange& change : bundled) changes.push_back(std::move(change.change));
+    uint64_t version = 0;
+    try {
+        version = datapath_.control().make_all(std::move(changes));
+    } catch (const flow_switch::RefusedChange& refused) {
+        const BundledChange& change = bundled[refused.index];
+        refuse({Type::flow_mod, change.xid, change.message, {}}, error_of(refused.refusal));
+        throw error::bundle_failed;
+    }
+    barrier_ = Barrier{
+        version, [this, xid = message.xid, first = first_of(message.whole), id, flags](Control::Progress progress) {
+            if (progress == Control::Progress::at_work) return reply_to_bundle(xid, id, bundle::kCommit, flags);
+            refuse({Type::experimenter, xid, first, {}}, error::bundle_failed);
+        }};
+    wait_for_changes();
 }
 
 /// Ports are what the configuration says; only what changes nothing is accepted.

@@ -4,7 +4,7 @@
 #include <array>
 #include <memory>
 
-#include "millrace/nf/switch/control.hpp"
+#include "millrace/nf/switch/control/control.hpp"
 #include "millrace/openflow/bytes.hpp"
 
 namespace millrace::openflow {

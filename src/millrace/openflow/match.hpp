@@ -1,7 +1,7 @@
 // Matches in OpenFlow's bytes (OXM; 1.3.5, section 7.2.3).
 #pragma once
 
-#include "millrace/nf/switch/match_field.hpp"
+#include "millrace/nf/switch/text/match_field.hpp"
 #include "millrace/openflow/bytes.hpp"
 
 namespace millrace::openflow {

@@ -44,8 +44,10 @@ Socket::~Socket() {
     if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-Peer::Peer(const flow_switch::ControllerAddress& address, Datapath& datapath, Roles& roles)
-    : address_(address), datapath_(datapath), roles_(roles) {
+Peer::Peer(const flow_switch::ControllerAddress& address, Datapath& datapath, Roles& roles,
+           std::shared_ptr<const TlsContext> tls)
+    : address_(address), datapath_(datapath), roles_(roles), tls_(address.tls ? std::move(tls) : nullptr) {
+    if (address.tls && tls_ == nullptr) throw std::runtime_error("controller '" + address.text + "': no certificates");
     if (!address.listens) return;
     std::string reason;
     const Addresses found = resolve(address.host.empty() ? "127.0.0.1" : address.host, address.port, true, reason);
@@ -80,12 +82,17 @@ bool Peer::prepare(Clock::time_point now, std::vector<pollfd>& sockets) {
     if (listener_ && (has_room(now) || full())) sockets.push_back({listener_.get(), POLLIN, 0});
     bool connected = false;
     for (const Link& link : links_) {
-        const bool sends = link.connecting || !link.session->output().empty();
-        const bool receives = !link.connecting && !link.session->busy() && !link.leaving;
-        sockets.push_back({link.socket.get(), static_cast<short>((receives ? POLLIN : 0) | (sends ? POLLOUT : 0)), 0});
-        connected |= !link.connecting;
+        const bool receives = link.connected && !link.leaving && (link.session == nullptr || !link.session->busy());
+        sockets.push_back(
+            {link.socket.get(), static_cast<short>((receives ? POLLIN : 0) | (waits_to_send(link) ? POLLOUT : 0)), 0});
+        connected |= link.session != nullptr;
     }
     return connected;
+}
+
+bool Peer::waits_to_send(const Link& link) const {
+    if (!link.connected || (link.tls != nullptr && link.tls->waits_to_send())) return true;
+    return link.session != nullptr && !link.session->output().empty();
 }
 
 void Peer::connect(Clock::time_point now) {
@@ -98,12 +105,17 @@ void Peer::connect(Clock::time_point now) {
         send_at_once(socket.get());
         if (::connect(socket.get(), found->ai_addr, found->ai_addrlen) == 0 || errno == EINPROGRESS) {
             links_.push_back(
-                {.socket = std::move(socket), .session = nullptr, .begun = now, .heard = now, .connecting = true});
+                {.socket = std::move(socket), .tls = nullptr, .session = nullptr, .begun = now, .heard = now});
             return;
         }
         reason = std::strerror(errno);
     }
-    if (!std::exchange(told_, true)) spdlog::warn("controller {}: {}; trying on", address_.text, reason);
+    tell_once(reason);
+}
+
+/// Why there is no connection to a controller that we go to.
+void Peer::tell_once(const std::string& why) {
+    if (!std::exchange(told_, true)) spdlog::warn("controller {}: {}; trying on", address_.text, why);
 }
 
 namespace {
@@ -131,7 +143,8 @@ void Peer::accept(Clock::time_point now) {
     for (unsigned i = 0; i < kTurnedAwayAtOnce && full(); ++i) {
         const Socket socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (!socket) return;
-        turn_away(socket);
+        // Who comes by TLS would have to be known first to be told.
+        if (tls_ == nullptr) turn_away(socket);
         if (log_limit_.allows(now))
             spdlog::warn("controller {}: another one came, and there are {} already{}", address_.text, kMaxConnections,
                          log_limit_.left_out());
@@ -141,10 +154,12 @@ void Peer::accept(Clock::time_point now) {
         if (!socket) return;
         if (links_.size() == kMaxConnections) links_.erase(stranger());
         send_at_once(socket.get());
-        links_.push_back({.socket = std::move(socket),
-                          .session = std::make_unique<Session>(datapath_, roles_),
-                          .begun = now,
-                          .heard = now});
+        Link& link = links_.emplace_back();
+        link.socket = std::move(socket);
+        link.begun = link.heard = now;
+        link.connected = true;
+        if (tls_ != nullptr) link.tls = std::make_unique<TlsStream>(*tls_, link.socket.get(), TlsStream::Side::server);
+        else link.session = std::make_unique<Session>(datapath_, roles_);
     }
 }
 
@@ -161,7 +176,7 @@ bool Peer::full() { return links_.size() >= kMaxConnections && stranger() == lin
 /// The oldest connection whose controller has not said HELLO.
 std::vector<Peer::Link>::iterator Peer::stranger() {
     return std::find_if(links_.begin(), links_.end(),
-                        [](const Link& link) { return !link.connecting && !link.session->greeted(); });
+                        [](const Link& link) { return link.session == nullptr || !link.session->greeted(); });
 }
 
 void Peer::work(Clock::time_point now, const std::vector<pollfd>& sockets) {
@@ -180,11 +195,13 @@ void Peer::work(Clock::time_point now, const std::vector<pollfd>& sockets) {
 
 /// False: the connection is over.
 bool Peer::serve(Link& link, Clock::time_point now, short events) {
-    if (link.connecting) {
-        if (events == 0) return now - link.heard < kSilence;
-        return finish_connecting(link, now);
+    if (link.session == nullptr) {
+        if (events != 0 && !link.connected && !finish_connecting(link)) return false;
+        if (link.connected && !begin_session(link, now)) return false;
+        if (link.session == nullptr) return now - link.begun < kHandshake;
     }
-    if ((events & (POLLIN | POLLERR | POLLHUP)) != 0 && !link.leaving && !receive(link, now)) return false;
+    const bool more = (events & (POLLIN | POLLERR | POLLHUP)) != 0 || (link.tls != nullptr && link.tls->has_more());
+    if (more && !link.leaving && !receive(link, now)) return false;
     if (!link.leaving && !link.session->iterate()) link.leaving = true;
     if (now - link.heard >= kTooSilent || (!link.session->greeted() && now - link.begun >= kHandshake)) return false;
     if (now - link.heard >= kSilence && !std::exchange(link.asked, true) && link.session->greeted())
@@ -194,26 +211,55 @@ bool Peer::serve(Link& link, Clock::time_point now, short events) {
     return !link.leaving || !link.session->output().empty();
 }
 
-bool Peer::finish_connecting(Link& link, Clock::time_point now) {
+bool Peer::finish_connecting(Link& link) {
     int failed = 0;
     socklen_t bytes = sizeof failed;
     ::getsockopt(link.socket.get(), SOL_SOCKET, SO_ERROR, &failed, &bytes);
     if (failed != 0) {
-        if (!std::exchange(told_, true))
-            spdlog::warn("controller {}: {}; trying on", address_.text, std::strerror(failed));
+        tell_once(std::strerror(failed));
         return false;
     }
-    link.connecting = false;
+    link.connected = true;
+    if (tls_ != nullptr) link.tls = std::make_unique<TlsStream>(*tls_, link.socket.get(), TlsStream::Side::client);
+    return true;
+}
+
+/// Once hands are shaken. False: the other side cannot be trusted, or does not trust us.
+bool Peer::begin_session(Link& link, Clock::time_point now) {
+    if (link.tls != nullptr) {
+        const TlsStream::Progress progress = link.tls->shake_hands();
+        if (progress == TlsStream::Progress::waits) return true;
+        if (progress == TlsStream::Progress::over) {
+            if (!listener_) tell_once(link.tls->trouble());
+            else if (log_limit_.allows(now))
+                spdlog::warn("controller {}: {}{}", address_.text, link.tls->trouble(), log_limit_.left_out());
+            return false;
+        }
+    }
     link.begun = link.heard = now;
     link.session = std::make_unique<Session>(datapath_, roles_);
     return true;
 }
 
+/// How many bytes have come; 0: it is over; -1: no more for now.
+ssize_t Peer::receive_some(Link& link, std::span<uint8_t> buffer) {
+    if (link.tls != nullptr) return link.tls->receive(buffer);
+    const ssize_t got = ::recv(link.socket.get(), buffer.data(), buffer.size(), 0);
+    return got >= 0 ? got : errno == EAGAIN || errno == EINTR ? -1 : 0;
+}
+
+/// How many bytes have gone; -1: no room; -2: it is over.
+ssize_t Peer::send_some(Link& link, std::span<const uint8_t> bytes) {
+    if (link.tls != nullptr) return link.tls->send(bytes);
+    const ssize_t sent = ::send(link.socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    return sent >= 0 ? sent : errno == EAGAIN || errno == EINTR ? -1 : -2;
+}
+
 bool Peer::receive(Link& link, Clock::time_point now) {
     uint8_t buffer[65536];
     for (unsigned i = 0; i < 16 && !link.session->busy(); ++i) {  // others want their turn, too
-        const ssize_t got = ::recv(link.socket.get(), buffer, sizeof buffer, 0);
-        if (got < 0) return errno == EAGAIN || errno == EINTR;
+        const ssize_t got = receive_some(link, buffer);
+        if (got < 0) return true;
         if (got == 0) return false;
         const bool greeted = link.session->greeted();
         link.heard = now;
@@ -232,10 +278,16 @@ bool Peer::receive(Link& link, Clock::time_point now) {
 
 bool Peer::send(Link& link) {
     Bytes& output = link.session->output();
-    while (!output.empty()) {
-        const ssize_t sent = ::send(link.socket.get(), output.data(), output.size(), MSG_NOSIGNAL);
-        if (sent < 0) return errno == EAGAIN || errno == EINTR;
-        output.erase(output.begin(), output.begin() + sent);
+    while (link.sent < output.size()) {
+        const ssize_t sent = send_some(link, std::span(output).subspan(link.sent));
+        if (sent == -2) return false;
+        if (sent == -1) break;
+        link.sent += static_cast<size_t>(sent);
+    }
+    // What is left moves to the front now and then only: it may be much, and go bit by bit.
+    if (link.sent > output.size() / 2) {
+        output.erase(output.begin(), output.begin() + static_cast<ptrdiff_t>(link.sent));
+        link.sent = 0;
     }
     return true;
 }

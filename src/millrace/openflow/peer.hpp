@@ -5,10 +5,12 @@
 
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "millrace/base/tls.hpp"
 #include "millrace/openflow/log_limit.hpp"
 #include "millrace/openflow/session.hpp"
 
@@ -46,7 +48,8 @@ public:
     static constexpr size_t kMaxConnections = 8;
 
     /// Throws std::runtime_error for an address that cannot be listened on.
-    Peer(const flow_switch::ControllerAddress& address, Datapath& datapath, Roles& roles);
+    Peer(const flow_switch::ControllerAddress& address, Datapath& datapath, Roles& roles,
+         std::shared_ptr<const TlsContext> tls = nullptr);
 
     /// Begins what is due, and appends the sockets to be watched; true when somebody is connected.
     bool prepare(Clock::time_point now, std::vector<pollfd>& sockets);
@@ -60,24 +63,31 @@ public:
     template <class F>
     void for_each_session(F&& f) {
         for (Link& link : links_)
-            if (!link.connecting) f(*link.session);
+            if (link.session != nullptr) f(*link.session);
     }
 
 private:
     struct Link {
         Socket socket;
-        std::unique_ptr<Session> session;
+        std::unique_ptr<TlsStream> tls;    ///< null: without
+        std::unique_ptr<Session> session;  ///< null while it is being connected, or shakes hands
         Clock::time_point begun, heard;
-        bool connecting = false;
-        bool asked = false;    ///< whether it is there
-        bool leaving = false;  ///< once it has been told why
+        size_t sent = 0;         ///< of the session's output
+        bool connected = false;  ///< the socket is
+        bool asked = false;      ///< whether it is there
+        bool leaving = false;    ///< once it has been told why
     };
     void connect(Clock::time_point now);
     void accept(Clock::time_point now);
     bool has_room(Clock::time_point now);
     bool full();
     std::vector<Link>::iterator stranger();
-    bool finish_connecting(Link& link, Clock::time_point now);
+    bool finish_connecting(Link& link);
+    bool begin_session(Link& link, Clock::time_point now);
+    bool waits_to_send(const Link& link) const;
+    void tell_once(const std::string& why);
+    static ssize_t receive_some(Link& link, std::span<uint8_t> buffer);
+    static ssize_t send_some(Link& link, std::span<const uint8_t> bytes);
     bool serve(Link& link, Clock::time_point now, short events);
     bool receive(Link& link, Clock::time_point now);
     bool send(Link& link);
@@ -86,6 +96,7 @@ private:
     flow_switch::ControllerAddress address_;
     Datapath& datapath_;
     Roles& roles_;
+    std::shared_ptr<const TlsContext> tls_;
     Socket listener_;
     std::vector<Link> links_;
     Clock::time_point next_try_{};

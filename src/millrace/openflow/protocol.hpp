@@ -9,6 +9,8 @@ namespace millrace::openflow {
 inline constexpr uint8_t kVersion = 4;  ///< OpenFlow 1.3
 inline constexpr size_t kHeaderBytes = 8;
 inline constexpr uint32_t kNoBuffer = 0xffffffffu;
+inline constexpr uint32_t kOnf = 0x4f4e4600u;                               ///< the experimenter ONF
+inline constexpr uint32_t kBundleControl = 2300, kBundleAddMessage = 2301;  ///< its messages (EXT-230)
 
 /// ofp_type
 enum class Type : uint8_t {
@@ -60,9 +62,9 @@ struct Error {
 };
 namespace error {
 inline constexpr Error hello_incompatible{0, 0}, hello_refused{0, 1};
-inline constexpr Error bad_version{1, 0}, bad_type{1, 1}, bad_multipart{1, 2}, bad_experimenter{1, 3}, bad_length{1, 6},
-    buffer_unknown{1, 8}, bad_table{1, 9}, is_slave{1, 10}, bad_port{1, 11}, bad_packet{1, 12},
-    multipart_overflow{1, 13};
+inline constexpr Error bad_version{1, 0}, bad_type{1, 1}, bad_multipart{1, 2}, bad_experimenter{1, 3},
+    bad_experimenter_type{1, 4}, bad_length{1, 6}, buffer_unknown{1, 8}, bad_table{1, 9}, is_slave{1, 10},
+    bad_port{1, 11}, bad_packet{1, 12}, multipart_overflow{1, 13};
 inline constexpr Error action_type{2, 0}, action_length{2, 1}, action_experimenter{2, 2}, action_port{2, 4},
     action_argument{2, 5}, action_group{2, 9}, action_unsupported_order{2, 11}, action_set_type{2, 13},
     action_set_length{2, 14}, action_set_argument{2, 15};
@@ -83,6 +85,13 @@ inline constexpr Error role_stale{11, 0}, role_bad{11, 2};
 inline constexpr Error meter_exists{12, 1}, meter_invalid{12, 2}, meter_unknown{12, 3}, meter_command{12, 4},
     meter_flags{12, 5}, meter_rate{12, 6}, meter_band{12, 8}, meter_out_of_meters{12, 10}, meter_out_of_bands{12, 11};
 inline constexpr Error table_features_permission{13, 5};
+/// Of the ONF's extensions: their number follows the code in the message.
+inline constexpr uint16_t kExperimenter = 0xffff;
+inline constexpr Error bundle_bad_id{kExperimenter, 2302}, bundle_exists{kExperimenter, 2303},
+    bundle_closed{kExperimenter, 2304}, bundle_out_of_bundles{kExperimenter, 2305},
+    bundle_bad_type{kExperimenter, 2306}, bundle_bad_flags{kExperimenter, 2307}, bundle_bad_length{kExperimenter, 2308},
+    bundle_bad_xid{kExperimenter, 2309}, bundle_unsupported{kExperimenter, 2310}, bundle_too_many{kExperimenter, 2312},
+    bundle_failed{kExperimenter, 2313};
 }  // namespace error
 
 /// ofp_multipart_type

@@ -1,6 +1,7 @@
 #include "millrace/openflow/session.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "millrace/openflow/match.hpp"
 
@@ -32,9 +33,9 @@ const Session::Handler* Session::handler_of(uint8_t type) {
         {Type::get_config_request, 8, true, false, &Session::on_get_config},
         {Type::set_config, 12, true, false, &Session::on_set_config},
         {Type::packet_out, 24, false, true, &Session::on_packet_out},
-        {Type::flow_mod, 56, false, true, &Session::on_flow_mod},
-        {Type::group_mod, 16, false, true, &Session::on_group_mod},
-        {Type::meter_mod, 16, false, true, &Session::on_meter_mod},
+        {Type::flow_mod, 56, false, true, &Session::on_change},
+        {Type::group_mod, 16, false, true, &Session::on_change},
+        {Type::meter_mod, 16, false, true, &Session::on_change},
         {Type::port_mod, 40, true, true, &Session::on_port_mod},
         {Type::table_mod, 16, true, true, &Session::on_table_mod},
         {Type::multipart_request, 16, false, false, &Session::on_multipart},
@@ -49,7 +50,11 @@ const Session::Handler* Session::handler_of(uint8_t type) {
     return found == std::end(kHandlers) ? nullptr : found;
 }
 
-Session::Session(Datapath& datapath, Roles& roles) : datapath_(datapath), roles_(roles) {
+bool Session::is_long_enough(const Message& message) {
+    return message.whole.size() >= handler_of(static_cast<uint8_t>(message.type))->bytes;
+}
+
+Session::Session(Datapath& datapath, Roles& roles) : datapath_(datapath), roles_(roles), bundles_(roles.bundles) {
     send(Type::hello, next_xid_++, [](Writer& writer) { writer.u16(kVersionBitmap).u16(8).u32(1u << kVersion); });
 }
 
@@ -67,10 +72,10 @@ bool Session::iterate() {
     for (unsigned i = 0; i < kBarriersAtOnce; ++i) {
         settle_changes();
         if (output_.size() > kMaxUnsent) return false;
-        if (!barrier_ || datapath_.control().progress(barrier_version_) == flow_switch::Control::Progress::waits)
-            return true;
-        send(Type::barrier_reply, barrier_->xid, [](Writer&) {});
-        barrier_.reset();
+        if (!barrier_) return true;
+        const auto progress = datapath_.control().progress(barrier_->version);
+        if (progress == flow_switch::Control::Progress::waits) return true;
+        std::exchange(barrier_, std::nullopt)->answer(progress);
         if (!parse()) return false;
     }
     return true;
@@ -78,28 +83,33 @@ bool Session::iterate() {
 
 /// Takes all whole messages, up to a barrier.
 bool Session::parse() {
-    size_t done = 0;
     bool alive = true;
-    while (alive && !barrier_ && input_.size() - done >= kHeaderBytes) {
-        const size_t length = static_cast<size_t>(input_[done + 2]) << 8 | input_[done + 3];
+    while (alive && !barrier_ && input_.size() - done_ >= kHeaderBytes) {
+        const size_t length = static_cast<size_t>(input_[done_ + 2]) << 8 | input_[done_ + 3];
         // Nobody can tell where the next message begins behind one without a length.
         if (length < kHeaderBytes) {
-            refuse({static_cast<Type>(input_[done + 1]), 0, ByteView(input_).subspan(done, kHeaderBytes), {}},
+            refuse({static_cast<Type>(input_[done_ + 1]), 0, ByteView(input_).subspan(done_, kHeaderBytes), {}},
                    error::bad_length);
             alive = false;
             break;
         }
-        if (input_.size() - done < length) break;
-        alive = handle(ByteView(input_).subspan(done, length));
-        done += length;
+        if (input_.size() - done_ < length) break;
+        alive = handle(ByteView(input_).subspan(done_, length));
+        done_ += length;
     }
-    input_.erase(input_.begin(), input_.begin() + static_cast<ptrdiff_t>(done));
+    // What is left moves to the front now and then only: a barrier may stand behind every message.
+    if (done_ > input_.size() / 2) {
+        input_.erase(input_.begin(), input_.begin() + static_cast<ptrdiff_t>(done_));
+        done_ = 0;
+    }
     return alive;
 }
 
 bool Session::refuse(const Message& message, Error error) {
     send(Type::error, message.xid, [&](Writer& writer) {
-        writer.u16(error.type).u16(error.code).bytes(message.whole.first(std::min(message.whole.size(), kErrorData)));
+        writer.u16(error.type).u16(error.code);
+        if (error.type == error::kExperimenter) writer.u32(kOnf);
+        writer.bytes(message.whole.first(std::min(message.whole.size(), kErrorData)));
     });
     return true;
 }
@@ -182,7 +192,15 @@ void Session::on_error(const Message&) {}  // the controller's trouble is its ow
 
 void Session::on_echo_request(const Message& message) { reply(message, Type::echo_reply, message.body); }
 
-void Session::on_experimenter(const Message&) { throw error::bad_experimenter; }
+void Session::on_experimenter(const Message& message) {
+    Reader body(message.body, error::bad_length);
+    if (body.u32() != kOnf) throw error::bad_experimenter;
+    const uint32_t type = body.u32();
+    if (type != kBundleControl && type != kBundleAddMessage) throw error::bad_experimenter_type;
+    if (role_ == Role::slave) throw error::is_slave;
+    if (type == kBundleControl) control_bundle(message, body);
+    else add_to_bundle(message, body);
+}
 
 void Session::on_features_request(const Message& message) {
     const uint64_t datapath = datapath_.control().address().datapath;
@@ -202,11 +220,16 @@ void Session::on_set_config(const Message& message) {
     miss_send_bytes_ = body.u16();
 }
 
-/// Behind all that came before it; `turn` answers.
+/// Behind all that came before it.
 void Session::on_barrier(const Message& message) {
-    barrier_ = Message{message.type, message.xid, {}, {}};
-    barrier_version_ = datapath_.control().version();
-    if (datapath_.control().progress(barrier_version_) == flow_switch::Control::Progress::waits) datapath_.hurry();
+    barrier_ = Barrier{datapath_.control().version(),
+                       [this, xid = message.xid](auto) { send(Type::barrier_reply, xid, [](Writer&) {}); }};
+    wait_for_changes();
+}
+
+/// Nothing behind this message is read until all changes so far are at work.
+void Session::wait_for_changes() {
+    if (datapath_.control().progress(barrier_->version) == flow_switch::Control::Progress::waits) datapath_.hurry();
 }
 
 void Session::on_queue_get_config(const Message& message) {

@@ -6,16 +6,19 @@
 #include <functional>
 #include <optional>
 
+#include "millrace/openflow/bundles.hpp"
 #include "millrace/openflow/datapath.hpp"
 
 namespace millrace::openflow {
 
 class Session;
 
-/// What the sessions of one switch share: which of them is the master, by the newest generation of that choice.
+/// What the sessions of one switch share: which of them is the master, by the newest generation of that choice, and
+/// how much memory bundles take.
 struct Roles {
     std::optional<uint64_t> generation;
     Session* master = nullptr;
+    BundleMemory bundles;
 };
 
 /// What has become of a port (ofp_port_reason).
@@ -50,7 +53,7 @@ public:
     /// What is to be sent; the caller removes what it has sent.
     Bytes& output() { return output_; }
     /// So much waits for changes to be at work that no more should be received yet.
-    bool busy() const { return input_.size() > kMaxWaiting; }
+    bool busy() const { return input_.size() - done_ > kMaxWaiting; }
     /// Both have said HELLO.
     bool greeted() const { return greeted_; }
 
@@ -70,6 +73,7 @@ private:
     };
     struct Handler;
     static const Handler* handler_of(uint8_t type);
+    static bool is_long_enough(const Message& message);
 
     bool parse();
     bool handle(ByteView bytes);
@@ -92,14 +96,12 @@ private:
     void on_error(const Message& message);
     void on_echo_request(const Message& message);
     void on_echo_reply(const Message&) {}
-    void on_experimenter(const Message&);
+    void on_experimenter(const Message& message);
     void on_features_request(const Message& message);
     void on_get_config(const Message& message);
     void on_set_config(const Message& message);
     void on_packet_out(const Message& message);
-    void on_flow_mod(const Message& message);
-    void on_group_mod(const Message& message);
-    void on_meter_mod(const Message& message);
+    void on_change(const Message& message);
     void on_port_mod(const Message& message);
     void on_table_mod(const Message& message);
     void on_multipart(const Message& message);
@@ -109,6 +111,16 @@ private:
     void on_get_async(const Message& message);
     void on_set_async(const Message& message);
 
+    flow_switch::Change read_change(const Message& message) const;
+    flow_switch::Change read_flow_mod(const Message& message) const;
+    flow_switch::Change read_group_mod(const Message& message) const;
+    flow_switch::Change read_meter_mod(const Message& message) const;
+    void control_bundle(const Message& message, Reader& body);
+    void add_to_bundle(const Message& message, Reader& body);
+    void commit(const Message& message, uint32_t bundle, uint16_t flags);
+    void reply_to_bundle(uint32_t xid, uint32_t bundle, uint16_t type, uint16_t flags);
+    void wait_for_changes();
+
     void inject(ByteView frame, uint16_t in_port, uint16_t out_port);
     void send_out(Packet& packet, uint32_t in_port, uint32_t outcome);
     void become(Role role);
@@ -116,12 +128,10 @@ private:
     uint16_t index_of_in_port(uint32_t number) const;
 
     struct AsyncMasks {
-        uint32_t packet_in[2] = {0b011, 0}, port_status[2] = {0b111, 0b111}, flow_removed[2] = {0b1111, 0};  // for
-                                                                                                             // master
-                                                                                                             // or
-                                                                                                             // equal,
-                                                                                                             // for
-                                                                                                             // slave
+        // For master or equal, and for slave.
+        uint32_t packet_in[2] = {0b011, 0};
+        uint32_t port_status[2] = {0b111, 0b111};
+        uint32_t flow_removed[2] = {0b1111, 0};
     };
     /// A change that is not at work yet, and the first bytes of its message.
     struct Pending {
@@ -133,13 +143,19 @@ private:
     Datapath& datapath_;
     Roles& roles_;
     Bytes input_, output_;
+    size_t done_ = 0;  // bytes of input_ that have been read
     bool greeted_ = false;
     Role role_ = Role::equal;
     uint16_t miss_send_bytes_ = 128;
     AsyncMasks async_;
     std::deque<Pending> pending_;
-    std::optional<Message> barrier_;  // nothing behind it is read until all before it is at work
-    uint64_t barrier_version_ = 0;
+    /// Nothing behind it is read until all before it is at work.
+    struct Barrier {
+        uint64_t version;
+        std::function<void(flow_switch::Control::Progress)> answer;
+    };
+    std::optional<Barrier> barrier_;
+    Bundles bundles_;
     uint32_t next_xid_ = 1;
 };
 

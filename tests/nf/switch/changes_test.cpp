@@ -11,7 +11,7 @@
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/nf/changeable.hpp"
-#include "millrace/nf/switch/flow_table.hpp"
+#include "millrace/nf/switch/flows/flow_table.hpp"
 #include "support/device_work.hpp"
 #include "support/nf_runner.hpp"
 #include "support/packet_arena.hpp"
@@ -40,7 +40,7 @@ std::vector<std::string> after(const std::vector<std::string>& flows, const std:
     FlowTable table(std::move(parsed));
     for (const std::string& change : changes) table.apply(parse_change(change, kPorts));
     std::vector<std::string> texts;
-    for (const Flow& flow : table.take()) texts.push_back(flow.text);
+    for (const Flow& flow : table.copies()) texts.push_back(flow.text);
     return texts;
 }
 
@@ -125,7 +125,6 @@ TEST(Switch, IsAfterAnyChangesAsIfItWereMadeAnew) {
         std::shared_ptr<nf::NetworkFunction> now = type->create(
             Config::parse("{engine: " + engine + ", changes: " + file + "}"), environment);
         EXPECT_EQ(dynamic_cast<nf::Changeable&>(*now).next(), nullptr);
-        FlowTable model({});
         std::vector<Flow> flows;
         for (int round = 0; round < 12; ++round) {
             FlowTable table(std::move(flows));
@@ -137,7 +136,7 @@ TEST(Switch, IsAfterAnyChangesAsIfItWereMadeAnew) {
             }
             out << "add ip,actions=drop # the last\n" << std::flush;
             table.apply(parse_change("add ip,actions=drop", kPorts));
-            flows = table.take();
+            flows = table.copies();
             auto next = dynamic_cast<nf::Changeable&>(*now).next();
             ASSERT_NE(next, nullptr);
             now = std::move(next);

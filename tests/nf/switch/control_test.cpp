@@ -8,8 +8,8 @@
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/nf/changeable.hpp"
-#include "millrace/nf/switch/control.hpp"
-#include "millrace/nf/switch/match_field.hpp"
+#include "millrace/nf/switch/control/control.hpp"
+#include "millrace/nf/switch/text/match_field.hpp"
 #include "support/device_work.hpp"
 #include "support/nf_runner.hpp"
 #include "support/packet_arena.hpp"
@@ -85,8 +85,12 @@ TEST(ControllerAddress, IsAHostOrAPortToListenOn) {
     EXPECT_EQ(parsed("ptcp:"), "at  6653");
     EXPECT_EQ(parsed("ptcp:6633"), "at  6633");
     EXPECT_EQ(parsed("ptcp:6633:[::1]"), "at ::1 6633");
+    EXPECT_EQ(parsed("ssl:controller.example"), "to controller.example 6653");
+    EXPECT_EQ(parsed("pssl:6633"), "at  6633");
+    EXPECT_TRUE(parse_controller("ssl:host")->tls && parse_controller("pssl:")->tls);
+    EXPECT_FALSE(parse_controller("tcp:host")->tls || parse_controller("ptcp:")->tls);
     for (const char* wrong : {"", "tcp", "tcp:", "tcp::6633", "tcp:host:", "tcp:host:65536", "tcp:host:x", "tcp:::1",
-                              "tcp:[::1", "ptcp:x", "ptcp:1:::1", "udp:1.2.3.4", "ssl:host"})
+                              "tcp:[::1", "ptcp:x", "ptcp:1:::1", "udp:1.2.3.4", "ssl", "ssl:", "pssl", "tls:host"})
         EXPECT_EQ(parsed(wrong), "none") << wrong;
 }
 
@@ -101,7 +105,7 @@ TEST(Control, NumbersVersionsAndSaysWhatIsAtWork) {
     const Control::Wanted wanted = control.wanted();
     EXPECT_EQ(wanted.version, too_many);
     EXPECT_EQ(wanted.flows.size(), 2u);
-    control.give_up({}, {}, {});
+    control.give_up({}, {});
     EXPECT_EQ(control.progress(too_many), Control::Progress::refused);
     EXPECT_EQ(control.progress(version), Control::Progress::at_work);
     EXPECT_TRUE(texts(control).empty());

@@ -4,11 +4,11 @@
 #include <set>
 
 #include "millrace/nf/changeable.hpp"
-#include "millrace/nf/switch/control.hpp"
-#include "millrace/nf/switch/match_field.hpp"
+#include "millrace/nf/switch/control/control.hpp"
+#include "millrace/nf/switch/text/match_field.hpp"
 #include "millrace/nf/switch/pipeline.hpp"
 #include "millrace/nf/variant.hpp"
-#include "millrace/nf/switch/flow_parser.hpp"
+#include "millrace/nf/switch/text/flow_parser.hpp"
 #include "nf/switch/scratch.hpp"
 #include "support/data.hpp"
 #include "support/golden.hpp"

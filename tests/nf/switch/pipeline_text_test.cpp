@@ -1,8 +1,8 @@
 // Flows and meters of OpenFlow 1.3 in words: what is read, what is refused and why.
 #include <gtest/gtest.h>
 
-#include "millrace/nf/switch/flow_parser.hpp"
-#include "millrace/nf/switch/match_field.hpp"
+#include "millrace/nf/switch/text/flow_parser.hpp"
+#include "millrace/nf/switch/text/match_field.hpp"
 #include "support/nf_runner.hpp"
 
 namespace millrace {

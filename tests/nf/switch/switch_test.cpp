@@ -6,7 +6,7 @@
 
 #include "millrace/base/file.hpp"
 #include "lab/classify/synthetic.hpp"
-#include "millrace/nf/switch/flow_parser.hpp"
+#include "millrace/nf/switch/text/flow_parser.hpp"
 #include "support/data.hpp"
 #include "support/golden.hpp"
 #include "support/nf_runner.hpp"

@@ -115,14 +115,15 @@ private:
     std::vector<Ready> make_ready(const chain::Configuration& configuration);
     void run(const std::vector<Worker*>& workers);
     /// Returns when all workers have taken this generation, or have ended.
-    void wait_until_taken(uint64_t generation);
+    /// With `same_chains` workers at rest count as well.
+    void wait_until_taken(uint64_t generation, bool same_chains);
     std::optional<unsigned> core(size_t thread) const;
     /// By how much all chains of a configuration together may make a frame grow: one may lead to the next.
     static nf::Growth growth_of(const chain::Configuration& configuration);
     /// Throws ConfigError where a chain wants to send by a port that can't.
     void check_outputs(const chain::Configuration& configuration) const;
     /// What `apply` and `apply_changes` do, without a check. With `changing_` locked.
-    void bring_in(chain::Configuration configuration);
+    void bring_in(chain::Configuration configuration, bool same_chains = false);
     bool bring_in_changes();
     /// Throws ConfigError where packets could not go from the running configuration to this one.
     void check_change(const chain::Configuration& next) const;
@@ -150,6 +151,7 @@ private:
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     std::atomic<uint64_t> generation_{0};
+    std::atomic<uint64_t> other_chains_since_{0};  // the last generation that is not the one before with other tables
     std::atomic<bool> stopping_{false};
     bool woken_ = false;
     unsigned ended_ = 0;

@@ -75,7 +75,7 @@ void Runtime::apply(chain::Configuration configuration) {
     bring_in(std::move(configuration));
 }
 
-void Runtime::bring_in(chain::Configuration configuration) {
+void Runtime::bring_in(chain::Configuration configuration, bool same_chains) {
     auto next = std::make_shared<const chain::Configuration>(std::move(configuration));
     std::vector<Ready> ready = make_ready(*next);
     std::shared_ptr<const chain::Configuration> previous;
@@ -84,17 +84,19 @@ void Runtime::bring_in(chain::Configuration configuration) {
     // Freeing tables takes its time: it is this thread's job, at the next change, when no worker holds them any more.
     previous.swap(retired_);
     ready_.swap(ready);
-    generation_.store(next->generation, std::memory_order_release);
+    if (!same_chains) other_chains_since_.store(next->generation, std::memory_order_seq_cst);
+    generation_.store(next->generation, std::memory_order_seq_cst);
     lock.unlock();
-    wait_until_taken(next->generation);
+    wait_until_taken(next->generation, same_chains);
 }
 
-void Runtime::wait_until_taken(uint64_t generation) {
+void Runtime::wait_until_taken(uint64_t generation, bool same_chains) {
     // A worker between two bursts takes it within microseconds, and a thread takes longer to go to sleep and wake.
     constexpr auto kSpin = std::chrono::microseconds(50);
     const auto all_took_it = [&] {
-        return threads_.empty() || std::all_of(workers_.begin(), workers_.end(),
-                                               [&](const auto& worker) { return worker->generation() >= generation; });
+        return threads_.empty() || std::all_of(workers_.begin(), workers_.end(), [&](const auto& worker) {
+                   return worker->generation() >= generation || (same_chains && worker->at_rest());
+               });
     };
     for (const auto until = std::chrono::steady_clock::now() + kSpin; std::chrono::steady_clock::now() < until;) {
         if (all_took_it()) return;
@@ -167,7 +169,7 @@ bool Runtime::bring_in_changes() {
     }
     if (!any) return false;
     if (next.classified != nullptr) next.classified = chain::make_classified(next);
-    bring_in(std::move(next));
+    bring_in(std::move(next), true);
     for (const auto& [changeable, made] : asked)
         if (auto* const at_work = dynamic_cast<nf::Changeable*>(made.get())) at_work->at_work();
     return true;

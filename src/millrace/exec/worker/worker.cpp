@@ -170,6 +170,7 @@ bool Worker::advance() {
     }
     const bool stopping = runtime_.stopping_.load(std::memory_order_relaxed);
     if (iterate() > 0) return true;
+    rest();
     if (engine_->in_flight() > 0 || unsent_ > 0 || !(stopping || inputs_exhausted())) {
         rte_pause();
         return true;
@@ -181,6 +182,26 @@ bool Worker::advance() {
     // Nobody is to wait for it to take another generation.
     taken_generation_.store(UINT64_MAX, std::memory_order_release);
     return false;
+}
+
+/// Nothing came: as long as nothing is on its way either, nobody has to wait for this worker, which may not run for a
+/// while where there are more threads than cores.
+void Worker::rest() {
+    if (rests_ || engine_->in_flight() > 0 || unsent_ > 0 || runtime_.options_.master) return;
+    rests_ = true;
+    at_rest_.store(true, std::memory_order_release);
+}
+
+/// Packets have come, and no chain has been chosen for them. Whoever has seen this worker at rest has stored the
+/// generation before that, which is seen here then: both sides store, and then load what the other has stored. One that
+/// has other chains waits for every worker.
+void Worker::end_rest() {
+    if (!rests_) return;
+    rests_ = false;
+    at_rest_.store(false, std::memory_order_seq_cst);
+    if (runtime_.generation_.load(std::memory_order_seq_cst) == configuration_->generation) return;
+    if (runtime_.other_chains_since_.load(std::memory_order_seq_cst) > configuration_->generation) return;
+    take_generation();
 }
 
 size_t Worker::iterate() {
@@ -214,6 +235,7 @@ size_t Worker::receive_all() {
         const uint16_t count = noted ? port->receive_noted(static_cast<uint16_t>(index_), burst_.data(), most, notes)
                                      : port->receive(static_cast<uint16_t>(index_), burst_.data(), most);
         if (count == 0) continue;
+        end_rest();
         // An engine that runs chains at once does so within `classify`: that is the network functions' time.
         if (!queues) receive_cycles_.add(rte_rdtsc() - from);
         if (noted) submit_noted(port->index(), burst_.data(), count, notes);
@@ -239,8 +261,9 @@ void Worker::submit_noted(uint16_t port, rte_mbuf* const* mbufs, uint16_t count,
 
 size_t Worker::receive_block(io::Port& port) {
     const io::ReceiveBlock block = port.receive_block(static_cast<uint16_t>(index_), kMaxBlockFrames);
-    const uint16_t chain = configuration_->classification.chain_of_port(port.index());
     if (block.count == 0) return 0;
+    end_rest();
+    const uint16_t chain = configuration_->classification.chain_of_port(port.index());
     if (chain == chain::kNoChain) engine_->submit(configuration_->classified, *classified_counters_, block);
     else engine_->submit(configuration_->chains[chain], *chain_counters_[chain], block);
     return block.count;
@@ -283,6 +306,7 @@ void Worker::take_injected() {
     constexpr unsigned kMax = 32;  // an iteration: ports come first
     Injection injection;
     for (unsigned i = 0; i < kMax && runtime_.injections_.take(injection); ++i) {
+        end_rest();
         rte_mbuf* packet = injection.packet;
         if (injection.chain >= configuration_->chains.size()) {  // the configuration has changed meanwhile
             stray_injections_.add(1);

@@ -40,6 +40,9 @@ public:
     std::string engine_text() const { return engine_->describe(); }
     /// The latest generation that it works by; above all of them once it has ended.
     uint64_t generation() const { return taken_generation_.load(std::memory_order_acquire); }
+    /// It holds no packet, and will work by the newest generation of the same chains before it touches one, whenever it
+    /// gets to run. Asked behind the store of that generation.
+    bool at_rest() const { return at_rest_.load(std::memory_order_seq_cst); }
 
     void deliver(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
                  const Verdict* verdicts, size_t count) override;
@@ -115,11 +118,15 @@ private:
     void flush();
     void keep_room();
     void make_chains_ready();
+    void rest();
+    void end_rest();
     bool inputs_exhausted() const;
 
     Runtime& runtime_;
     const unsigned index_;
     std::shared_ptr<const chain::Configuration> configuration_;
+    std::atomic<bool> at_rest_{false};
+    bool rests_ = false;  // the same, for the worker's own thread
     std::atomic<uint64_t> taken_generation_{0};
     std::unique_ptr<Engine> engine_;
     std::vector<ChainCounters*> chain_counters_;    // of the present generation, by chain

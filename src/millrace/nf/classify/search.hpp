@@ -19,14 +19,14 @@ struct Search {
         typename MergedEngine<Words>::Tables merged;
     };
 
-    /// The lowest position from `first` on that matches, or kNoRule.
+    /// The lowest position that matches and is not among `gone`, or kNoRule.
     template <class Lanes>
     MILLRACE_DEVICE static uint32_t find(const Tables& tables, const TernaryKey<Words>& key, Lanes lanes,
-                                         uint32_t first = 0) {
+                                         Positions gone = {}) {
         switch (tables.engine) {
-            case Engine::linear: return LinearEngine<Words>::find(tables.linear, key, lanes, first);
-            case Engine::merged: return MergedEngine<Words>::find(tables.merged, key, lanes, first);
-            default: return TupleEngine<Words>::find(tables.tuple, key, lanes, first);
+            case Engine::linear: return LinearEngine<Words>::find(tables.linear, key, lanes, gone);
+            case Engine::merged: return MergedEngine<Words>::find(tables.merged, key, lanes, gone);
+            default: return TupleEngine<Words>::find(tables.tuple, key, lanes, gone);
         }
     }
 };

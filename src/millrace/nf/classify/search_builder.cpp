@@ -10,7 +10,7 @@ SearchBuilder<Words>::SearchBuilder(std::vector<TernaryRule<Words>> rules, Engin
     if (engine == Engine::merged) {
         builder_.template emplace<MergedBuilder<Words>>(rules, limit_bytes);
     } else if (engine == Engine::linear) {
-        builder_.template emplace<Rules>(std::move(rules));
+        builder_ = std::make_shared<const Rules>(std::move(rules));
         if (bytes() > limit_bytes) throw TablesTooLarge("these rules take " + std::to_string(bytes()) + " bytes");
     } else {
         builder_.template emplace<TupleBuilder<Words>>(rules, engine == Engine::bloom, limit_bytes);
@@ -18,16 +18,18 @@ SearchBuilder<Words>::SearchBuilder(std::vector<TernaryRule<Words>> rules, Engin
 }
 
 template <unsigned Words>
-void SearchBuilder<Words>::attach(Image& image, typename Search<Words>::Tables& tables) {
+void SearchBuilder<Words>::attach(Image& image, typename Search<Words>::Tables& tables) const {
     tables.engine = engine_;
-    if (auto* rules = std::get_if<Rules>(&builder_)) image.attach_some(tables.linear.rules, std::move(*rules));
-    if (auto* tuple = std::get_if<TupleBuilder<Words>>(&builder_)) tuple->attach(image, tables.tuple);
-    if (auto* merged = std::get_if<MergedBuilder<Words>>(&builder_)) merged->attach(image, tables.merged);
+    if (const auto* rules = std::get_if<std::shared_ptr<const Rules>>(&builder_))
+        attach_shared(image, tables.linear.rules, *rules, **rules);
+    if (const auto* tuple = std::get_if<TupleBuilder<Words>>(&builder_)) tuple->attach(image, tables.tuple);
+    if (const auto* merged = std::get_if<MergedBuilder<Words>>(&builder_)) merged->attach(image, tables.merged);
 }
 
 template <unsigned Words>
 uint64_t SearchBuilder<Words>::bytes() const {
-    if (const auto* rules = std::get_if<Rules>(&builder_)) return rules->size() * sizeof(TernaryRule<Words>);
+    if (const auto* rules = std::get_if<std::shared_ptr<const Rules>>(&builder_))
+        return (*rules)->size() * sizeof(TernaryRule<Words>);
     if (const auto* tuple = std::get_if<TupleBuilder<Words>>(&builder_)) return tuple->bytes();
     return std::get<MergedBuilder<Words>>(builder_).bytes();
 }

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -26,14 +27,14 @@ public:
     static SearchBuilder chosen(const std::vector<TernaryRule<Words>>& rules, uint64_t limit_bytes, Searcher searcher,
                                 EngineChoice& choice);
 
-    /// Hands the arrays over to `image`; `tables` is a part of its Tables. Call it once.
-    void attach(Image& image, typename Search<Words>::Tables& tables);
+    /// Has `image`, of whose Tables `tables` is a part, share the arrays. Several images may.
+    void attach(Image& image, typename Search<Words>::Tables& tables) const;
     uint64_t bytes() const;
 
 private:
     using Rules = std::vector<TernaryRule<Words>>;
     Engine engine_;
-    std::variant<Rules, TupleBuilder<Words>, MergedBuilder<Words>> builder_;
+    std::variant<std::shared_ptr<const Rules>, TupleBuilder<Words>, MergedBuilder<Words>> builder_;
 };
 
 /// Lookups a second of `find`, a function of a key, on one core: once through the keys, or for some milliseconds of the

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/private_file.hpp"
 #include "millrace/base/yaml_check.hpp"
 #include "millrace/nf/ipsec/options.hpp"
 
@@ -59,13 +59,8 @@ void fail_secretly(const Config& place, const std::string& message, const std::s
 
 KeyFile::KeyFile(const Config& named) {
     const std::string path = named.path();
-    const auto check = [&](const struct stat& status) {
-        if ((status.st_mode & (S_IRWXG | S_IRWXO)) == 0) return std::pair<std::string, std::string>();
-        return std::pair<std::string, std::string>("holds keys and is open to others than its owner",
-                                                   "run: chmod 600 " + path);
-    };
     keys_ = secretly([&] {
-        Config keys = Config::parse(read_file(path, named.where(), kMaxYamlBytes, check), path);
+        Config keys = Config::parse(read_file(path, named.where(), kMaxYamlBytes, only_for_its_owner(path)), path);
         for (const auto& [name, fields] : keys.entries()) fields.only({"key", "nonce", "auth-key"});
         return keys;
     });

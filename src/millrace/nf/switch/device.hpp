@@ -4,7 +4,7 @@
 
 #include "millrace/nf/classify/wide_fields.hpp"
 #include "millrace/nf/classify/search.hpp"
-#include "millrace/nf/switch/action.hpp"
+#include "millrace/nf/switch/actions/action.hpp"
 
 namespace millrace::nf::flow_switch {
 
@@ -46,7 +46,10 @@ struct Switch {
         classify::Search<classify::kWideWords>::Tables wide_flows;
         View<Flow> entries;  ///< by position, shared by all
         View<Action> actions;
+        View<uint64_t> orders;     ///< by position: of flows in several parts the one with the lowest comes first
+        classify::Positions gone;  ///< flows that went, or are others now, in another part
     };
+    static constexpr unsigned kParts = 4;
     struct Band {
         uint32_t counters;    ///< in Tables::meter_counters: units used, then packets and bytes that met the band
         uint32_t precedence;  ///< by how much it raises the drop precedence of DSCP; 0: it drops
@@ -57,14 +60,13 @@ struct Switch {
         uint32_t by_packets;         ///< 1: units are packets, else bytes
     };
     struct Tables {
-        Part parts[2];         ///< flows as they were at some time, and what has changed since
-        View<uint32_t> gone;   ///< of the first part: a bit for each position whose flow went or is another one now
-        View<uint32_t> ranks;  ///< of the second: how many of the first part's flows are tried before each
+        Part parts[kParts];  ///< flows as they were at some time, and what has changed since
+        uint32_t used_parts;
+        uint32_t wide;  ///< 1: flows are searched by long keys
         View<Group> groups;
         View<Bucket> buckets;        ///< as often as their weights say
         View<Action> group_actions;  ///< of buckets
         MutableView<uint64_t> counters;
-        uint32_t wide;          ///< 1: flows are searched by long keys
         View<uint32_t> misses;  ///< by table: where in `counters` packets are counted that found no flow there
         View<Meter> meters;     ///< by slot
         View<Band> bands;
@@ -148,32 +150,25 @@ protected:
         uint32_t part, position;
     };
 
-    /// The flow that is first in order of match, or kNoRule. Flows of the first part that went are passed over; one of
-    /// the second comes before those of the first that have its rank or a higher one.
+    /// The flow that is first in order of match, or kNoRule.
     template <unsigned Words, class FieldsOf, class Lanes>
     MILLRACE_DEVICE static Found find(const Tables& tables, const FieldsOf& fields, Lanes lanes) {
         const classify::TernaryKey<Words> key = classify::ternary_key<Words>(fields);
-        uint32_t first = 0, base = classify::kNoRule, part = 0;
-        // One search in the code for both parts: it is long.
+        Found best{0, classify::kNoRule};
+        uint64_t best_order = ~uint64_t{0};
+        // One search in the code for all parts: it is long.
 #if MILLRACE_GPU
 #pragma unroll 1
 #endif
-        for (;;) {
-            const uint32_t position = classify::Search<Words>::find(search_of<Words>(tables.parts[part]), key, lanes,
-                                                                    first);
-            if (part == 1)
-                return position != classify::kNoRule && tables.ranks[position] <= base ? Found{1, position}
-                                                                                       : Found{0, base};
-            if (!tables.gone.empty() && position != classify::kNoRule &&
-                (tables.gone[position / 32] >> position % 32 & 1) != 0) {
-                first = position + 1;
-                continue;
-            }
-            base = position;
-            if (tables.parts[1].entries.empty()) return {0, base};
-            part = 1;
-            first = 0;
+        for (uint32_t i = 0; i < tables.used_parts; ++i) {
+            const Part& part = tables.parts[i];
+            const uint32_t position = classify::Search<Words>::find(search_of<Words>(part), key, lanes, part.gone);
+            if (tables.used_parts == 1) return {0, position};
+            if (position == classify::kNoRule || part.orders[position] > best_order) continue;
+            best = {i, position};
+            best_order = part.orders[position];
         }
+        return best;
     }
     template <unsigned Words>
     MILLRACE_DEVICE static const typename classify::Search<Words>::Tables& search_of(const Part& part) {

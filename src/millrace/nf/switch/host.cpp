@@ -2,43 +2,35 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <set>
+#include <tuple>
 
 #include "millrace/base/file.hpp"
 #include "millrace/base/file_ledger.hpp"
 #include "millrace/base/output_file.hpp"
 #include "millrace/nf/changeable.hpp"
 #include "millrace/nf/classify/bit_vector/vector_store.hpp"
-#include "millrace/nf/switch/change_file.hpp"
-#include "millrace/nf/switch/control.hpp"
-#include "millrace/nf/switch/flow_search.hpp"
-#include "millrace/nf/switch/match_field.hpp"
+#include "millrace/nf/switch/text/change_file.hpp"
+#include "millrace/nf/switch/control/control.hpp"
+#include "millrace/nf/switch/flows/flow_search.hpp"
+#include "millrace/nf/switch/text/match_field.hpp"
 #include "millrace/nf/switch/options.hpp"
 #include "millrace/nf/switch/pipeline.hpp"
-#include "millrace/nf/switch/words.hpp"
+#include "millrace/nf/switch/text/words.hpp"
 #include "millrace/nf/variant.hpp"
 
 namespace millrace::nf::flow_switch {
 namespace {
 
-/// Changes that are looked up beside the tables of all flows before these are made anew: four times the root of the
-/// number of flows, as making the tables of changes costs by their number, and making those of all flows costs less
-/// often the more changes may wait.
-constexpr size_t kMinChanges = 256, kMaxChanges = 4096;
 /// Calls of `next` without a change after which the tables are made anew, too; one more for so many flows.
 constexpr uint64_t kQuietLooks = 500, kFlowsOfQuietLook = 100;
-
-size_t most_changes(size_t flows) {
-    return std::clamp(static_cast<size_t>(4 * std::sqrt(static_cast<double>(flows))), kMinChanges, kMaxChanges);
-}
 
 class SwitchHost : public NetworkFunction, public Varied, public Changeable, public Controllable, public PuntTaker {
 public:
     SwitchHost(const Config& options, const Environment& environment) : ports_(read_ports(options, environment.ports)) {
         options.only({"flows", "file", "groups", "meters", "ports", "engine", "max-table", "max-flows", "dump",
-                      "changes", "controller", "datapath-id", "pipeline"});
+                      "changes", "controller", "datapath-id", "pipeline", "tls"});
         search_.engine = engine_of(options);
         search_.searcher = environment.on_device ? classify::Searcher::gpu : classify::Searcher::core;
         if (const auto limit = options.find("max-table")) search_.max_bytes = limit->size();
@@ -52,7 +44,7 @@ public:
         if (!changes_.path.empty()) files_.push_back(changes_.path);
         plain_ = changes_.path.empty() && address_.controllers.empty();
         search_.pipeline = chooses_pipeline(options, set, !plain_);
-        std::vector<Flow> flows;
+        std::vector<NumberedFlow> flows;
         auto* previous = dynamic_cast<SwitchHost*>(environment.previous);
         if (previous != nullptr) {
             previous->adopt();
@@ -60,7 +52,8 @@ public:
             search_.pipeline |= previous->search_.pipeline;
             control_ = previous->control_;
             around_ = control_->keep_controlled(set, search_.pipeline);
-            flows = std::move(set.flows);
+            for (Flow& flow : set.flows)
+                flows.push_back({static_cast<uint32_t>(flows.size()), std::make_shared<const Flow>(std::move(flow))});
         } else {
             control_ = std::make_shared<Control>(ports_, std::move(set), max_flows_, room_, search_.pipeline);
             control_->set_address(address_);
@@ -70,40 +63,35 @@ public:
             around_ = std::move(wanted);
         }
         try {
-            base_ = std::make_shared<const FlowBase>(std::move(flows), *around_.groups, around_.meters.get(), search_,
-                                                     nullptr);
-            finish({});
+            flows_ = std::make_shared<const FlowSearch>(std::move(flows), named(), search_);
+            finish();
         } catch (const classify::TablesTooLarge& error) {
             options.fail(error.what(), "allow more with 'max-table: 4Gi', take another 'engine', or use fewer flows");
         }
     }
 
-    /// The generation behind `previous`, as things stand now: with its base and what has changed since, or with a new
-    /// one, if that is due or wanted. Throws TablesTooLarge.
+    /// The generation behind `previous`, as things stand now: with what has changed since, or with all tables made anew
+    /// where that is due or wanted. Throws TablesTooLarge.
     SwitchHost(const SwitchHost& previous, bool whole)
         : ports_(previous.ports_), search_(previous.search_), max_flows_(previous.max_flows_), room_(previous.room_),
           dump_file_(previous.dump_file_), changes_(previous.changes_), address_(previous.address_),
-          plain_(previous.plain_), control_(previous.control_), adopted_(true), files_(previous.files_),
-          base_(previous.base_) {
-        std::optional<Control::Changed> changed;
-        if (!whole) changed = control_->changed(most_changes(base_->flows().size()));
-        if (changed) {
-            std::vector<NumberedChange> changes = std::move(changed->flows);
-            around_ = std::move(*changed);
-            if (around_.flow_version == previous.around_.flow_version) quiet_looks_ = previous.quiet_looks_;
-            try {
-                finish(std::move(changes));
-                return;
-            } catch (const classify::TablesTooLarge& error) {
-                spdlog::debug("switch: {}; the flows are arranged anew, which may fit", error.what());
+          plain_(previous.plain_), control_(previous.control_), adopted_(true), files_(previous.files_) {
+        if (!whole) {
+            if (auto changed = control_->changed(previous.around_.position)) {
+                const std::vector<NumberedFlow> changes = std::move(changed->flows);
+                around_ = std::move(*changed);
+                flows_ = FlowSearch::changed(*previous.flows_, changes, named(), search_);
             }
         }
-        Control::Wanted wanted = control_->wanted();
-        std::vector<Flow> flows = std::move(wanted.flows);
-        around_ = std::move(wanted);
-        base_ = std::make_shared<const FlowBase>(std::move(flows), *around_.groups, around_.meters.get(), search_,
-                                                 base_.get());
-        finish({});
+        if (flows_ == nullptr) {
+            Control::Wanted wanted = control_->wanted(whole);
+            std::vector<NumberedFlow> flows = std::move(wanted.flows);
+            around_ = std::move(wanted);
+            flows_ = std::make_shared<const FlowSearch>(std::move(flows), named(), search_, previous.flows_.get());
+        } else if (around_.flow_version == previous.around_.flow_version) {
+            quiet_looks_ = previous.quiet_looks_;
+        }
+        finish();
     }
 
     std::shared_ptr<NetworkFunction> next() override {
@@ -113,20 +101,22 @@ public:
         if (around_.meters != nullptr) control_->refill_meters();
         const auto [version, flow_version] = control_->versions();
         // Flows that have not changed for a while are arranged anew with those that had before, even while meters tick.
-        const bool settled = flow_version == around_.flow_version && !layer_->changes().empty() &&
-                             ++quiet_looks_ >= kQuietLooks + base_->flows().size() / kFlowsOfQuietLook;
+        const bool settled = flow_version == around_.flow_version && !flows_->is_settled() &&
+                             ++quiet_looks_ >= kQuietLooks + flows_->size() / kFlowsOfQuietLook;
         if (version == around_.version && !settled) return nullptr;
         try {
             return std::make_shared<SwitchHost>(*this, settled);
         } catch (const classify::TablesTooLarge& error) {
             spdlog::warn("switch: {}; the flows stay as they were", error.what());
-            around_.version = control_->give_up(base_->flows(), layer_->changes(), around_.groups->groups());
+            std::tie(around_.version, around_.position) = control_->give_up(flows_->flows(), around_.groups->groups());
             quiet_looks_ = 0;
             return nullptr;
         }
     }
 
-    void at_work() override { control_->at_work(around_.version, around_.counters); }
+    void at_work() override {
+        control_->at_work(around_.version, around_.counters, Control::Clock::now(), around_.position);
+    }
 
     std::shared_ptr<Control> control() const override { return control_; }
 
@@ -161,10 +151,10 @@ public:
     }
 
     Fields reads(Fields of_type) const override {
-        return plain_ ? fields_used(base_->flows(), around_.groups->groups()).reads : of_type;
+        return plain_ ? fields_used(flow_list(), around_.groups->groups()).reads : of_type;
     }
     Fields writes(Fields of_type) const override {
-        return plain_ ? fields_used(base_->flows(), around_.groups->groups()).writes : of_type;
+        return plain_ ? fields_used(flow_list(), around_.groups->groups()).writes : of_type;
     }
 
     std::string_view variant() const override { return search_.pipeline ? "pipeline" : ""; }
@@ -207,8 +197,8 @@ public:
     }
 
     std::string summary() const override {
-        return fmt::format("{} flows, {} groups, {} KiB of tables; searched by {}", base_->flows().size(),
-                           around_.groups->groups().size(), table_bytes() >> 10, base_->choice_text());
+        return fmt::format("{} flows, {} groups, {} KiB of tables; searched by {}", flows_->size(),
+                           around_.groups->groups().size(), table_bytes() >> 10, flows_->choice_text());
     }
 
     /// As `ovs-ofctl dump-flows` lists them.
@@ -227,8 +217,8 @@ private:
     /// Makes these the control's flows, once the generation is there.
     void adopt() {
         if (std::exchange(adopted_, true)) return;
-        control_->adopt(ports_, {.flows = base_->flows(), .groups = around_.groups->groups(), .files = {}},
-                        around_.version);
+        around_.position = control_->adopt(ports_, {flow_list(), around_.groups->groups(), {}, {}}, around_.version)
+                               .value_or(0);
         control_->set_address(address_);
         control_->set_max_flows(max_flows_);
     }
@@ -258,7 +248,7 @@ private:
         const auto punts = [](const Action& action) {
             return action.kind == ActionKind::controller || action.kind == ActionKind::group;
         };
-        for (uint64_t number = decision.detail; number < numbers_; number += uint64_t{1} << 16) {
+        for (uint64_t number = decision.detail; number < flows_->numbers(); number += uint64_t{1} << 16) {
             const Flow* const flow = flow_of(static_cast<uint32_t>(number));
             if (flow == nullptr) continue;
             if (decision.outcome == Switch::kTtlExpired ||
@@ -268,14 +258,12 @@ private:
         return nullptr;
     }
 
-    /// Makes the tables of `base_` and what has changed since. Throws TablesTooLarge.
-    void finish(std::vector<NumberedChange> changes) {
-        layer_.emplace(*base_, std::move(changes), *around_.groups, around_.meters.get(), search_);
-        numbers_ = base_->flows().size();
-        if (!layer_->changes().empty())
-            numbers_ = std::max<size_t>(numbers_, layer_->changes().back().number + size_t{1});
-        auto& tables = image_.start_from<Switch::Tables>(base_->image());
-        layer_->attach(image_, tables);
+    Named named() const { return {around_.groups.get(), around_.meters.get()}; }
+
+    /// Makes the tables of what there is.
+    void finish() {
+        auto& tables = image_.start<Switch::Tables>();
+        flows_->attach(image_, tables);
         around_.groups->attach(image_, tables);
         if (search_.pipeline && around_.misses != nullptr) image_.attach(tables.misses, around_.misses);
         if (around_.meters != nullptr) around_.meters->attach(image_, tables);
@@ -283,14 +271,15 @@ private:
     }
 
     /// The flow with a number; null when there is none.
-    const Flow* flow_of(uint32_t number) const {
-        if (const NumberedChange* const change = layer_->find(number)) return change->flow.get();
-        return number < base_->flows().size() ? &base_->flows()[number] : nullptr;
-    }
+    const Flow* flow_of(uint32_t number) const { return flows_->find(number); }
     template <class F>
     void for_each_flow(F&& f) const {
-        for (uint32_t number = 0; number < numbers_; ++number)
-            if (const Flow* const flow = flow_of(number)) f(*flow);
+        for (const NumberedFlow& flow : flows_->flows()) f(*flow.flow);
+    }
+    std::vector<Flow> flow_list() const {
+        std::vector<Flow> list;
+        for_each_flow([&](const Flow& flow) { list.push_back(flow); });
+        return list;
     }
 
     Counters::Counts counted(const Flow& flow) const {
@@ -299,7 +288,7 @@ private:
         return {counts.packets - std::min(counts.packets, life.first_packets),
                 counts.bytes - std::min(counts.bytes, life.first_bytes)};
     }
-    uint64_t table_bytes() const { return base_->bytes() + layer_->bytes(); }
+    uint64_t table_bytes() const { return flows_->bytes(); }
 
     PortNumbers ports_;
     SearchOptions search_;
@@ -312,10 +301,8 @@ private:
     std::shared_ptr<Control> control_;
     bool adopted_ = false;            // the control knows of these flows
     std::vector<std::string> files_;  // by Flow::file
-    std::shared_ptr<const FlowBase> base_;
-    std::optional<FlowLayer> layer_;
+    std::shared_ptr<const FlowSearch> flows_;
     Control::Around around_;
-    size_t numbers_ = 0;  // that flows have had since the base was made
     uint64_t quiet_looks_ = 0;
     Image image_;
 };

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
+#include "millrace/base/private_file.hpp"
 #include "millrace/nf/classify/search_builder.hpp"
-#include "millrace/nf/switch/words.hpp"
+#include "millrace/nf/switch/text/words.hpp"
 
 namespace millrace::nf::flow_switch {
 
@@ -20,6 +21,32 @@ PortNumbers read_ports(const Config& options, const std::vector<std::string>& na
     return PortNumbers(names, std::move(by_number));
 }
 
+namespace {
+
+std::shared_ptr<const TlsContext> read_tls(const Config& tls) {
+    constexpr size_t kMaxPemBytes = size_t{1} << 20;
+    tls.only({"certificate", "key", "authorities", "name"});
+    if (!TlsContext::is_built_in())
+        tls.fail("this program was built without TLS, as OpenSSL was not there", "build it with OpenSSL (libssl-dev)");
+    TlsFiles files;
+    const auto read = [&](const char* name, std::string& text, bool secret) {
+        const Config file = tls.at(name);
+        const std::string path = file.path();
+        text = read_file(path, file.where(), kMaxPemBytes, secret ? only_for_its_owner(path) : FileCheck{});
+    };
+    read("certificate", files.certificate, false);
+    read("key", files.key, true);
+    read("authorities", files.authorities, false);
+    if (const auto name = tls.find("name")) files.name = name->text();
+    try {
+        return std::make_shared<const TlsContext>(std::move(files));
+    } catch (const std::runtime_error& error) {
+        tls.fail(error.what(), "give 'certificate' with its chain, its 'key' and the 'authorities' in PEM");
+    }
+}
+
+}  // namespace
+
 Control::Address read_address(const Config& options, const Environment& environment) {
     Control::Address address;
     if (const auto list = options.find("controller")) {
@@ -27,10 +54,14 @@ Control::Address read_address(const Config& options, const Environment& environm
             const auto controller = parse_controller(item.text());
             if (!controller)
                 item.fail("'" + item.text() + "' is not the address of a controller",
-                          "write tcp:HOST:PORT to connect to it, or ptcp:PORT to wait for it");
+                          "write tcp:HOST:PORT to connect to it, ssl:HOST:PORT by TLS, or ptcp:PORT to wait for it");
+            if (controller->tls && !options.find("tls"))
+                item.fail("'" + item.text() + "' is by TLS, and nothing says by which certificates",
+                          "write 'tls: {certificate: own.pem, key: own.key, authorities: ca.pem}'");
             address.controllers.push_back(*controller);
         }
     }
+    if (const auto tls = options.find("tls")) address.tls = read_tls(*tls);
     if (const auto id = options.find("datapath-id")) {
         try {
             address.datapath = parse_number({id->text(), 0}, ~uint64_t{0});

@@ -6,7 +6,7 @@
 #include "millrace/base/config.hpp"
 #include "millrace/nf/classify/search.hpp"
 #include "millrace/nf/nf.hpp"
-#include "millrace/nf/switch/control.hpp"
+#include "millrace/nf/switch/control/control.hpp"
 
 namespace millrace::nf::flow_switch {
 

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "millrace/nf/switch/device.hpp"
-#include "millrace/nf/switch/edit_more.hpp"
-#include "millrace/nf/switch/metering.hpp"
+#include "millrace/nf/switch/actions/edit_more.hpp"
+#include "millrace/nf/switch/meters/metering.hpp"
 
 namespace millrace::nf::flow_switch {
 
@@ -16,12 +16,14 @@ struct Pipeline : Switch {
     static constexpr uint32_t kMostGrowth = 40;
     /// Places of the action set; group and output are the last ones.
     static constexpr unsigned kPlaces = 64;
+    static constexpr unsigned kIndexBits = 30;  ///< of the place of an action in its part
+    static_assert(kParts <= 1u << (32 - kIndexBits));
 
     /// A packet's way through the tables.
     struct Path {
         uint64_t metadata = 0, tunnel = 0;
         uint64_t written = 0;         ///< places of the action set that are taken
-        uint32_t set[kPlaces];        ///< where the action lies: its part in bit 31, its index
+        uint32_t set[kPlaces];        ///< where the action lies: its part in the upper bits, its index
         uint32_t ports = 0;           ///< it leaves by, as bits
         uint16_t far_port = kNoPort;  ///< the one it leaves by that no bit stands for
         bool controller = false;
@@ -119,7 +121,7 @@ private:
                 }
                 case ActionKind::write:
                     path.written |= uint64_t{1} << action.value;
-                    path.set[action.value] = ++i | list.part << 31;
+                    path.set[action.value] = ++i | list.part << kIndexBits;
                     break;
                 case ActionKind::clear: path.written = 0; break;
                 case ActionKind::metadata: path.metadata = (path.metadata & ~action.high) | action.low; break;
@@ -143,9 +145,9 @@ private:
         for (unsigned place = 0; path.written >> place != 0; ++place) {
             if ((path.written >> place & 1) == 0) continue;
             const uint32_t at = path.set[place];
-            const uint32_t part = at >> 31;
-            const uint32_t next = run_list(packet, tables, path, {tables.parts[part].actions, part}, at & 0x7fffffffu,
-                                           1, lanes);
+            const uint32_t part = at >> kIndexBits;
+            const uint32_t next = run_list(packet, tables, path, {tables.parts[part].actions, part},
+                                           at & ((1u << kIndexBits) - 1), 1, lanes);
             if (next != kEnd) return next;
             if (place == kPlaces - 1) break;
         }

@@ -21,16 +21,16 @@ struct LinearEngine {
         View<TernaryRule<Words>> rules;  ///< by position
     };
 
-    /// The lowest position from `first` on that matches, or kNoRule.
+    /// The lowest position that matches and is not among `gone`, or kNoRule.
     template <class Lanes>
     MILLRACE_DEVICE static uint32_t find(const Tables& tables, const TernaryKey<Words>& key, Lanes lanes,
-                                         uint32_t first = 0) {
+                                         Positions gone = {}) {
         const uint32_t count = static_cast<uint32_t>(tables.rules.size());
         constexpr uint32_t kTile = kTilePerLane * Lanes::count;
         for (uint32_t base = 0; base < count; base += kTile) {
             const uint32_t best = lanes.minimum(smaller(kTile, count - base), [&](uint32_t i) {
                 const TernaryRule<Words>& rule = tables.rules[base + i];
-                return rule.position >= first && rule.matches(key) ? rule.position : kNoRule;
+                return rule.matches(key) && !has(gone, rule.position) ? rule.position : kNoRule;
             });
             if (best != kNoRule) return best;
         }

@@ -59,7 +59,7 @@ MergedBuilder<Words>::MergedBuilder(std::span<const TernaryRule<Words>> rules, u
     while (!classes.empty()) {
         std::stable_sort(classes.begin(), classes.end(),
                          [](const Class& a, const Class& b) { return a.rules.size() > b.rules.size(); });
-        if (tables_.size() + 1 < policy_.max_tables) {
+        if (arrays_->tables.size() + 1 < policy_.max_tables) {
             add_table(classes, choose_mask(classes), policy_.max_bucket);
         } else {
             Mask mask = classes.front().mask;
@@ -68,7 +68,8 @@ MergedBuilder<Words>::MergedBuilder(std::span<const TernaryRule<Words>> rules, u
         }
         std::erase_if(classes, [](const Class& part) { return part.rules.empty(); });
     }
-    std::stable_sort(tables_.begin(), tables_.end(), [](const auto& a, const auto& b) { return a.best < b.best; });
+    std::stable_sort(arrays_->tables.begin(), arrays_->tables.end(),
+                     [](const auto& a, const auto& b) { return a.best < b.best; });
     if (bytes() > limit_bytes)
         throw TablesTooLarge("the merged tables of these rules take " + std::to_string(bytes()) + " bytes");
 }
@@ -133,50 +134,55 @@ size_t MergedBuilder<Words>::placed_with(const std::vector<Class>& classes, cons
 /// Moves the rules that fit from `classes` to a new table.
 template <unsigned Words>
 void MergedBuilder<Words>::add_table(std::vector<Class>& classes, const Mask& mask, uint32_t max_bucket) {
-    std::map<uint32_t, std::vector<uint32_t>> buckets;
+    std::vector<std::pair<uint32_t, uint32_t>> by_hash;  // and index, which is in order of position
     for (const Class& part : classes)
         if (contains(part.mask, mask))
-            for (const uint32_t index : part.rules) buckets[hash_of(hashing_, all_[index], mask)].push_back(index);
+            for (const uint32_t index : part.rules) by_hash.emplace_back(hash_of(hashing_, all_[index], mask), index);
+    std::sort(by_hash.begin(), by_hash.end());
+    size_t buckets = 0;
+    for (size_t i = 0; i < by_hash.size(); ++i) buckets += i == 0 || by_hash[i].first != by_hash[i - 1].first;
+    auto& [tables, slots, rules] = *arrays_;
     typename Engine::Table table{};
     std::copy(mask.begin(), mask.end(), table.mask);
     table.best = kNoRule;
-    table.first_slot = static_cast<uint32_t>(slots_.size());
-    table.slots = static_cast<uint32_t>(2 * buckets.size() + 1);
-    slots_.resize(slots_.size() + table.slots, {});
+    table.first_slot = static_cast<uint32_t>(slots.size());
+    table.slots = static_cast<uint32_t>(2 * buckets + 1);
+    slots.resize(slots.size() + table.slots, {});
     std::vector<bool> taken(all_.size());
-    for (auto& [hash, members] : buckets) {
-        std::sort(members.begin(), members.end());
-        if (members.size() > max_bucket) members.resize(max_bucket);
+    for (size_t i = 0, next = 0; i < by_hash.size(); i = next) {
+        const auto [hash, first] = by_hash[i];
+        while (next < by_hash.size() && by_hash[next].first == hash) ++next;
+        const size_t end = std::min<size_t>(next, i + max_bucket);
         uint32_t at = spread(scatter(hash), table.slots);
-        while (slots_[table.first_slot + at].count != 0) at = at + 1 == table.slots ? 0 : at + 1;
-        slots_[table.first_slot + at] = {hash, static_cast<uint32_t>(rules_.size()),
-                                         static_cast<uint32_t>(members.size()), all_[members.front()].position};
-        table.best = std::min(table.best, all_[members.front()].position);
-        for (const uint32_t index : members) {
-            rules_.push_back(packed<Words>(all_[index]));
-            taken[index] = true;
+        while (slots[table.first_slot + at].count != 0) at = at + 1 == table.slots ? 0 : at + 1;
+        slots[table.first_slot + at] = {hash, static_cast<uint32_t>(rules.size()), static_cast<uint32_t>(end - i),
+                                        all_[first].position};
+        table.best = std::min(table.best, all_[first].position);
+        for (size_t k = i; k < end; ++k) {
+            rules.push_back(packed<Words>(all_[by_hash[k].second]));
+            taken[by_hash[k].second] = true;
         }
     }
     for (Class& part : classes) std::erase_if(part.rules, [&](uint32_t index) { return taken[index]; });
-    tables_.push_back(table);
+    tables.push_back(table);
 }
 
 template <unsigned Words>
 typename MergedBuilder<Words>::Look MergedBuilder<Words>::look_into(size_t table, const TernaryKey<Words>& key,
                                                                     uint32_t& best) const {
-    const typename Engine::Table& in = tables_[table];
+    const typename Engine::Table& in = arrays_->tables[table];
     Look look;
     if (in.best > best) return look;
     look.looked = true;
     const uint32_t hash = hashing_.hash(key, in.mask);
     for (uint32_t at = spread(scatter(hash), in.slots);; at = at + 1 == in.slots ? 0 : at + 1) {
-        const typename Engine::Slot& slot = slots_[in.first_slot + at];
+        const typename Engine::Slot& slot = arrays_->slots[in.first_slot + at];
         ++look.slots;
         if (slot.count == 0) return look;
         if (slot.fingerprint != hash) continue;
-        for (uint32_t i = 0; i < slot.count && rules_[slot.first + i].position < best; ++i) {
+        for (uint32_t i = 0; i < slot.count && arrays_->rules[slot.first + i].position < best; ++i) {
             ++look.compared;
-            if (rules_[slot.first + i].matches(key)) best = rules_[slot.first + i].position;
+            if (arrays_->rules[slot.first + i].matches(key)) best = arrays_->rules[slot.first + i].position;
         }
         return look;
     }
@@ -184,15 +190,16 @@ typename MergedBuilder<Words>::Look MergedBuilder<Words>::look_into(size_t table
 
 template <unsigned Words>
 uint64_t MergedBuilder<Words>::bytes() const {
-    return tables_.size() * sizeof(typename Engine::Table) + slots_.size() * sizeof(typename Engine::Slot) +
-           rules_.size() * sizeof(typename Engine::Rule);
+    return arrays_->tables.size() * sizeof(typename Engine::Table) +
+           arrays_->slots.size() * sizeof(typename Engine::Slot) +
+           arrays_->rules.size() * sizeof(typename Engine::Rule);
 }
 
 template <unsigned Words>
-void MergedBuilder<Words>::attach(Image& image, typename Engine::Tables& tables) {
-    image.attach_some(tables.tables, std::move(tables_));
-    image.attach_some(tables.slots, std::move(slots_));
-    image.attach_some(tables.rules, std::move(rules_));
+void MergedBuilder<Words>::attach(Image& image, typename Engine::Tables& tables) const {
+    attach_shared(image, tables.tables, arrays_, arrays_->tables);
+    attach_shared(image, tables.slots, arrays_, arrays_->slots);
+    attach_shared(image, tables.rules, arrays_, arrays_->rules);
     tables.function = hashing_;
 }
 

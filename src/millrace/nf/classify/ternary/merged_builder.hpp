@@ -1,6 +1,7 @@
 // Builds the tables of MergedEngine: chooses the masks of its tables and places each rule in one.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -25,12 +26,12 @@ public:
     /// For `rules` in order of position. Throws TablesTooLarge beyond `limit_bytes`.
     MergedBuilder(std::span<const TernaryRule<Words>> rules, uint64_t limit_bytes, const MergedPolicy& policy = {});
 
-    /// Hands the arrays over to `image`; `tables` is a part of its Tables. Call it once.
-    void attach(Image& image, typename Engine::Tables& tables);
+    /// Has `image`, of whose Tables `tables` is a part, share the arrays. Several images may.
+    void attach(Image& image, typename Engine::Tables& tables) const;
 
     uint64_t bytes() const;
-    size_t tables() const { return tables_.size(); }
-    /// What a lookup meets in one of the tables, as the engine does it, before they are attached.
+    size_t tables() const { return arrays_->tables.size(); }
+    /// What a lookup meets in one of the tables, as the engine does it.
     struct Look {
         bool looked = false;  ///< the table could hold better
         uint32_t slots = 0, compared = 0;
@@ -45,6 +46,11 @@ private:
         Mask mask;
         std::vector<uint32_t> rules;
     };
+    struct Arrays {
+        std::vector<typename Engine::Table> tables;
+        std::vector<typename Engine::Slot> slots;
+        std::vector<typename Engine::Rule> rules;
+    };
 
     Mask choose_mask(const std::vector<Class>& classes);
     /// How many rules a table of that mask would take.
@@ -55,9 +61,7 @@ private:
     MergedPolicy policy_;
     HashFunction<Words> hashing_;
     std::vector<uint64_t> counts_;  // of rules by hash, for placed_with
-    std::vector<typename Engine::Table> tables_;
-    std::vector<typename Engine::Slot> slots_;
-    std::vector<typename Engine::Rule> rules_;
+    std::shared_ptr<Arrays> arrays_ = std::make_shared<Arrays>();
 };
 
 }  // namespace millrace::nf::classify

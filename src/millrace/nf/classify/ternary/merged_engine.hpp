@@ -53,16 +53,16 @@ struct MergedEngine {
         HashFunction<Words> function;
     };
 
-    /// The lowest position from `first` on that matches, or kNoRule.
+    /// The lowest position that matches and is not among `gone`, or kNoRule.
     template <class Lanes>
     MILLRACE_DEVICE static uint32_t find(const Tables& tables, const TernaryKey<Words>& key, Lanes lanes,
-                                         uint32_t first = 0) {
+                                         Positions gone = {}) {
         const uint32_t count = static_cast<uint32_t>(tables.tables.size());
         uint32_t best = kNoRule;
         for (uint32_t base = 0; base < count; base += Lanes::count) {
             if (tables.tables[base].best > best) break;
             const uint32_t found = lanes.minimum(smaller<uint32_t>(Lanes::count, count - base), [&](uint32_t i) {
-                return find_in_table(tables, tables.tables[base + i], key, first, best);
+                return find_in_table(tables, tables.tables[base + i], key, gone, best);
             });
             best = smaller(best, found);
         }
@@ -70,9 +70,9 @@ struct MergedEngine {
     }
 
 private:
-    /// The lowest position of those from `first` on and below `bound` that matches, or kNoRule.
+    /// The lowest position of those below `bound` that matches, or kNoRule.
     MILLRACE_DEVICE static uint32_t find_in_table(const Tables& tables, const Table& in, const TernaryKey<Words>& key,
-                                                  uint32_t first, uint32_t bound) {
+                                                  Positions gone, uint32_t bound) {
         const uint32_t hash = tables.function.hash(key, in.mask);
         for (uint32_t at = spread(scatter(hash), in.slots);; at = at + 1 == in.slots ? 0 : at + 1) {
             const Slot slot = tables.slots[in.first_slot + at];
@@ -82,7 +82,7 @@ private:
             for (uint32_t i = 0; i < slot.count; ++i) {
                 const Rule& rule = tables.rules[slot.first + i];
                 if (rule.position >= bound) return kNoRule;
-                if (rule.position >= first && rule.matches(key)) return rule.position;
+                if (rule.matches(key) && !has(gone, rule.position)) return rule.position;
             }
             return kNoRule;
         }

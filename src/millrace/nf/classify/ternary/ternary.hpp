@@ -7,10 +7,17 @@
 #pragma once
 
 #include "millrace/nf/classify/key.hpp"
+#include "millrace/packet/view.hpp"
 
 namespace millrace::nf::classify {
 
 inline constexpr uint32_t kNoRule = 0xffffffffu;
+
+/// A set of positions, a bit for each; empty: none.
+using Positions = View<uint32_t>;
+MILLRACE_DEVICE bool has(Positions positions, uint32_t position) {
+    return !positions.empty() && (positions[position / 32] >> position % 32 & 1) != 0;
+}
 
 /// A key of `Words` words: 4 for IPv4's 5-tuple (128 bits), 10 for IPv6's (320 bits), 9 for the 12 fields of
 /// OpenFlow (288 bits).

@@ -115,8 +115,10 @@ void expand_ranges(const TernaryRule<Words>& rule, std::vector<TernaryRule<Words
     }
 }
 
+namespace {
+
 template <unsigned Words>
-HashFunction<Words> make_hash_function(uint32_t number) {
+HashFunction<Words> hash_function(uint32_t number) {
     std::mt19937_64 random(0x6d696c6c72616365u + number);
     HashFunction<Words> function;
     for (uint64_t& word : function.word) word = random();
@@ -124,6 +126,15 @@ HashFunction<Words> make_hash_function(uint32_t number) {
     for (uint64_t& factor : function.factor) factor = random() | 1;
     for (uint64_t& addend : function.addend) addend = random();
     return function;
+}
+
+}  // namespace
+
+template <unsigned Words>
+HashFunction<Words> make_hash_function(uint32_t number) {
+    // Most tables have the first one, and making the generator of random numbers takes longer than a small table.
+    static const HashFunction<Words> first = hash_function<Words>(0);
+    return number == 0 ? first : hash_function<Words>(number);
 }
 
 template void set_ports(TernaryRule<4>&, PortRange, PortRange);

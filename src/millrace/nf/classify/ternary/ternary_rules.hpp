@@ -2,12 +2,14 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "millrace/nf/classify/ternary/hashing.hpp"
 #include "millrace/nf/classify/rules/rule.hpp"
 #include "millrace/nf/classify/ternary/ternary.hpp"
+#include "millrace/nf/image.hpp"
 
 namespace millrace::nf::classify {
 
@@ -32,6 +34,12 @@ HashFunction<Words> make_hash_function(uint32_t number);
 template <unsigned Words>
 std::array<uint32_t, Words> mask_of(const TernaryRule<Words>& rule) {
     return std::to_array(rule.mask);
+}
+
+/// Has an image share an array that `owner` has in it; nothing where it has no elements.
+template <class T, class Owner>
+void attach_shared(Image& image, View<T>& view, const std::shared_ptr<Owner>& owner, const std::vector<T>& array) {
+    if (!array.empty()) image.attach(view, std::shared_ptr<const std::vector<T>>(owner, &array));
 }
 
 }  // namespace millrace::nf::classify

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -32,31 +33,37 @@ public:
     TupleBuilder(std::span<const TernaryRule<Words>> rules, bool filters, uint64_t limit_bytes,
                  const TuplePolicy& policy = {});
 
-    /// Hands the arrays over to `image`; `tables` is a part of its Tables. Call it once.
-    void attach(Image& image, typename Engine::Tables& tables);
+    /// Has `image`, of whose Tables `tables` is a part, share the arrays. Several images may.
+    void attach(Image& image, typename Engine::Tables& tables) const;
 
     uint64_t bytes() const;
-    size_t classes() const { return classes_.size(); }
+    size_t classes() const { return arrays_->classes.size(); }
     /// How often a table had to be filled again with other hash functions, and how often it had to grow.
     size_t rehashes() const { return rehashes_; }
     size_t growths() const { return growths_; }
 
 private:
-    using Classes = std::map<std::array<uint32_t, Words>, std::vector<TernaryRule<Words>>>;
+    using Rules = std::vector<const TernaryRule<Words>*>;
+    using Classes = std::map<std::array<uint32_t, Words>, Rules>;
+    using RulesOfClass = std::span<const TernaryRule<Words>* const>;
+    struct Arrays {
+        std::vector<typename Engine::Class> classes;
+        std::vector<typename Engine::Slot> slots;
+        std::vector<uint32_t> prints;
+        std::vector<uint32_t> filters;
+        std::vector<uint32_t> alike;
+    };
+    void keep_first_of_each_value(Rules& rules, size_t positions);
     bool add_all(const Classes& classes, uint32_t function);
     /// False when the rules cannot be told apart by the hash of their values.
-    bool add_class(const std::array<uint32_t, Words>& mask, std::span<const TernaryRule<Words>> rules);
+    bool add_class(const std::array<uint32_t, Words>& mask, RulesOfClass rules);
     /// False when the table took too many moves; the slots are then to be thrown away.
-    bool fill(const typename Engine::Class& in, std::span<const TernaryRule<Words>> rules,
-              std::vector<typename Engine::Slot>& slots);
-    void add_filter(typename Engine::Class& in, std::span<const TernaryRule<Words>> rules);
+    bool fill(const typename Engine::Class& in, RulesOfClass rules, std::vector<typename Engine::Slot>& slots);
+    void add_filter(typename Engine::Class& in, RulesOfClass rules);
 
     TuplePolicy policy_;
     bool with_filters_;
-    std::vector<typename Engine::Class> classes_;
-    std::vector<typename Engine::Slot> slots_;
-    std::vector<uint32_t> prints_;
-    std::vector<uint32_t> filters_;
+    std::shared_ptr<Arrays> arrays_ = std::make_shared<Arrays>();
     HashFunction<Words> function_;
     size_t rehashes_ = 0, growths_ = 0;
 };

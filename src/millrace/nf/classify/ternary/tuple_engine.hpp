@@ -38,14 +38,15 @@ struct TupleEngine {
         View<Slot> slots;
         View<uint32_t> prints;   ///< of `slots`: the hash of each one's value, so that a miss costs four bytes
         View<uint32_t> filters;  ///< empty for tuple search
+        View<uint32_t> alike;    ///< by position: the next rule that matches the same, or kNoRule; empty: no two do
         HashFunction<Words> function;
     };
 
-    /// The lowest position from `first` on that matches, or kNoRule; of rules that match the same, the first alone is
-    /// there.
+    /// The lowest position that matches and is not among `gone`, or kNoRule. Of rules that match the same the first
+    /// stands for all.
     template <class Lanes>
     MILLRACE_DEVICE static uint32_t find(const Tables& tables, const TernaryKey<Words>& key, Lanes lanes,
-                                         uint32_t first = 0) {
+                                         Positions gone = {}) {
         // Several lanes agree on a result now and then only, as it costs them as much as some classes.
         constexpr uint32_t kGroups = Lanes::count == 1 ? 1 : 2 * Lanes::count;
         const uint32_t count = static_cast<uint32_t>(tables.classes.size());
@@ -53,7 +54,7 @@ struct TupleEngine {
         for (uint32_t base = 0; base < count && tables.classes[base].best < best; base += kGroups * kTogether) {
             const uint32_t groups = smaller(kGroups, (count - base + kTogether - 1) / kTogether);
             best = smaller(best, lanes.minimum(groups, [&](uint32_t i) {
-                return find_in_group(tables, base + i * kTogether, count, key, first);
+                return find_in_group(tables, base + i * kTogether, count, key, gone);
             }));
         }
         return best;
@@ -66,10 +67,10 @@ struct TupleEngine {
     MILLRACE_DEVICE static uint32_t slot_hash(uint32_t hash, uint32_t seed) { return hash ^ seed; }
 
 private:
-    /// The lowest position from `least` on that matches in the classes [first, first + kTogether), or kNoRule. What all
+    /// The lowest position that matches in the classes [first, first + kTogether), or kNoRule. What all
     /// of them are asked first is asked before any answer is waited for.
     MILLRACE_DEVICE static uint32_t find_in_group(const Tables& tables, uint32_t first, uint32_t count,
-                                                  const TernaryKey<Words>& key, uint32_t least) {
+                                                  const TernaryKey<Words>& key, Positions gone) {
         uint32_t hashes[kTogether], passed = 0;
         for (uint32_t i = 0; i < kTogether; ++i) {
             if (first + i >= count) continue;
@@ -80,7 +81,7 @@ private:
         uint32_t best = kNoRule;
         for (uint32_t i = 0; i < kTogether; ++i)
             if (passed >> i & 1)
-                best = smaller(best, find_in_class(tables, tables.classes[first + i], key, hashes[i], least));
+                best = smaller(best, find_in_class(tables, tables.classes[first + i], key, hashes[i], gone));
         return best;
     }
 
@@ -90,7 +91,7 @@ private:
     }
 
     MILLRACE_DEVICE static uint32_t find_in_class(const Tables& tables, const Class& in, const TernaryKey<Words>& key,
-                                                  uint32_t hash, uint32_t least) {
+                                                  uint32_t hash, Positions gone) {
         uint32_t places[kSubtables], prints[kSubtables];
         for (unsigned i = 0; i < kSubtables; ++i) {
             places[i] = in.first_slot + i * in.subtable_slots +
@@ -102,7 +103,11 @@ private:
             const Slot& slot = tables.slots[places[i]];
             uint32_t differs = 0;
             for (unsigned k = 0; k < Words; ++k) differs |= (key.words[k] & in.mask[k]) ^ slot.value[k];
-            if (differs == 0 && slot.position != kNoRule && slot.position >= least) return slot.position;
+            if (differs != 0 || slot.position == kNoRule) continue;
+            uint32_t position = slot.position;
+            while (position != kNoRule && has(gone, position))
+                position = tables.alike.empty() ? kNoRule : tables.alike[position];
+            return position;
         }
         return kNoRule;
     }
