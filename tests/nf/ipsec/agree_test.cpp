@@ -140,14 +140,14 @@ TEST(IpsecEngines, SurviveAndAgreeOnMutatedEsp) {
     Rng rng(4);
     std::vector<Frame> frames;
     for (uint32_t n = 1; n <= 1500; ++n) {
-        Frame esp = EspOracle({.cipher = "aes-128-cbc", .extra = "auth: none"})
+        Frame esp = EspOracle({.cipher = "aes-128-cbc", .auth = "none"})
                         .seal(inner_of(clear_frame(n % 90, n % 2 == 0)), n);
         for (uint64_t hits = 1 + rng() % 4; hits > 0; --hits)
             esp[14 + rng() % (esp.size() - 14)] = static_cast<uint8_t>(rng());
         frames.push_back(esp);
     }
     // Without authentication every mutation reaches the code behind decryption.
-    check_halves_agree("ipsec", far_end({.cipher = "aes-128-cbc", .extra = "auth: none"}), frames);
+    check_halves_agree("ipsec", far_end({.cipher = "aes-128-cbc", .auth = "none"}), frames);
 }
 
 }  // namespace

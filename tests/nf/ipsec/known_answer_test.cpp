@@ -3,6 +3,7 @@
 #include <pcap/pcap.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "millrace/base/file.hpp"
@@ -38,6 +39,61 @@ TEST(IpsecKnownAnswers, OpenTheVectorOfDpdkForAesCbcWithoutAuthentication) {
         const NfResult result = runner.run({framed(esp)}, engine);
         EXPECT_EQ(outcome_name(runner, result.decisions[0]), "unprotected") << engine.text();
         EXPECT_EQ(hex_dump(result.frames[0]), hex_dump(framed(clear))) << engine.text();
+    }
+}
+
+/// The ends of a packet that stands for itself.
+struct Ends {
+    bool ipv6;
+    std::string src, dst;
+};
+std::string address_text(const Frame& packet, size_t at, bool ipv6) {
+    std::string text;
+    for (size_t i = 0; i < (ipv6 ? 16u : 4u); ++i) {
+        char part[8];
+        std::snprintf(part, sizeof part, ipv6 ? "%s%02x" : "%s%u", i == 0 || (ipv6 && i % 2 == 1) ? "" : ipv6 ? ":" : ".",
+                      packet[at + i]);
+        text += part;
+    }
+    return text;
+}
+Ends ends_of(const Frame& packet) {
+    const bool ipv6 = packet[0] >> 4 == 6;
+    return {ipv6, address_text(packet, ipv6 ? 8 : 12, ipv6), address_text(packet, ipv6 ? 24 : 16, ipv6)};
+}
+
+TEST(IpsecKnownAnswers, OpenTheVectorsOfDpdkForGcmAndHmacSha256) {
+    MILLRACE_NEEDS_DATA("crypto-kat/ipsec/dpdk_ipsec_vectors.json");
+    const auto vectors = nlohmann::json::parse(read_file(data_path("crypto-kat/ipsec/dpdk_ipsec_vectors.json")));
+    for (const auto& [name, cipher, auth] :
+         std::vector<std::array<std::string, 3>>{{"pkt_aes_128_gcm", "aes-128-gcm", ""},
+                                                 {"pkt_aes_256_gcm", "aes-256-gcm", ""},
+                                                 {"pkt_aes_256_gcm_v6", "aes-256-gcm", ""},
+                                                 {"pkt_aes_128_cbc_hmac_sha256", "aes-128-cbc", "hmac-sha256-128"},
+                                                 {"pkt_aes_128_cbc_hmac_sha256_v6", "aes-128-cbc", "hmac-sha256-128"},
+                                                 {"pkt_aes_128_ctr_hmac_sha256", "aes-128-ctr", "hmac-sha256-128"}}) {
+        const auto& vector = vectors[name];
+        const auto field = [&](const char* key) { return vector[key]["data"].get<std::string>(); };
+        const Frame clear = *parse_hex(field("input_text")), esp = *parse_hex(field("output_text"));
+        const Ends ends = ends_of(esp);
+        std::string options = "sas: [{name: a, direction: in, spi: " +
+                              std::to_string(load_be32(esp.data() + (ends.ipv6 ? 40 : 20))) + ", local: '" + ends.dst +
+                              "', remote: '" + ends.src + "', cipher: " + cipher + ", key: " + field("key");
+        if (!cipher.ends_with("cbc")) options += ", nonce: '" + field("salt") + "'";
+        if (!auth.empty()) options += ", auth: " + auth + ", auth-key: " + field("auth_key");
+        options += "}]";
+        const auto framed_as = [](const Frame& packet) {
+            PacketSpec spec;
+            spec.ether_type = packet[0] >> 4 == 6 ? 0x86dd : 0x0800;
+            spec.payload = packet;
+            return build(spec);
+        };
+        for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+            NfRunner runner("ipsec", options);
+            const NfResult result = runner.run({framed_as(esp)}, engine);
+            EXPECT_EQ(outcome_name(runner, result.decisions[0]), "unprotected") << name << " " << engine.text();
+            EXPECT_EQ(hex_dump(result.frames[0]), hex_dump(framed_as(clear))) << name << " " << engine.text();
+        }
     }
 }
 

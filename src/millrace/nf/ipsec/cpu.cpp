@@ -22,8 +22,8 @@ constexpr Lanes<1> kOneLane;
 struct alignas(64) MbKeys {
     alignas(16) uint8_t encrypt[16 * 15] = {};
     alignas(16) uint8_t decrypt[16 * 15] = {};
-    alignas(16) uint8_t inner[20] = {};
-    alignas(16) uint8_t outer[20] = {};
+    alignas(16) uint8_t inner[32] = {};
+    alignas(16) uint8_t outer[32] = {};
 };
 
 struct MbManager {
@@ -42,16 +42,33 @@ struct MbManager {
     IMB_MGR* handle;
 };
 
+/// Holds the anti-replay window of an SA.
+class WindowLock {
+public:
+    explicit WindowLock(std::atomic_flag& flag) : flag_(flag) {
+        while (flag_.test_and_set(std::memory_order_acquire)) {
+        }
+    }
+    ~WindowLock() { flag_.clear(std::memory_order_release); }
+    WindowLock(const WindowLock&) = delete;
+    WindowLock& operator=(const WindowLock&) = delete;
+
+private:
+    std::atomic_flag& flag_;
+};
+
 class IpsecCpuHalf : public CpuHalf {
 public:
     IpsecCpuHalf(const Tables& tables, const Options& options, std::shared_ptr<SaState> state)
-        : tables_(tables), state_(std::move(state)), keys_(options.sas.size()), policies_(tables) {
-        for (size_t i = 0; i < keys_.size(); ++i) expand(options.sas[i], keys_[i]);
+        : tables_(tables), state_(std::move(state)), keys_(options.sas.size()), gcm_keys_(tables.ghash.size()),
+          policies_(tables) {
+        for (size_t i = 0; i < keys_.size(); ++i) expand(options.sas[i], tables.sas[i], keys_[i]);
         for (const Sa& sa : tables.sas) tunnels_.emplace_back(sa, tables.mtu);
         prepare_jobs();
     }
     ~IpsecCpuHalf() override {
         if (!keys_.empty()) explicit_bzero(keys_.data(), keys_.size() * sizeof(MbKeys));
+        if (!gcm_keys_.empty()) explicit_bzero(gcm_keys_.data(), gcm_keys_.size() * sizeof(gcm_key_data));
     }
 
     void process(std::span<Packet* const> packets, Decision* decisions) override {
@@ -73,16 +90,24 @@ private:
         Esp esp;
     };
 
-    void expand(const SaOptions& options, MbKeys& keys) const {
-        if (!options.key.bytes.empty())
-            IMB_AES_KEYEXP_128(manager_.handle, options.key.bytes.data(), keys.encrypt, keys.decrypt);
+    void expand(const SaOptions& options, const Sa& sa, MbKeys& keys) {
+        const uint8_t* key = options.key.bytes.data();
+        const bool is_long = sa.rounds != crypto::kAes128Rounds;
+        if (sa.cipher == Cipher::aes_gcm) {
+            if (is_long) IMB_AES256_GCM_PRE(manager_.handle, key, &gcm_keys_[sa.ghash]);
+            else IMB_AES128_GCM_PRE(manager_.handle, key, &gcm_keys_[sa.ghash]);
+        } else if (sa.cipher != Cipher::null) {
+            if (is_long) IMB_AES_KEYEXP_256(manager_.handle, key, keys.encrypt, keys.decrypt);
+            else IMB_AES_KEYEXP_128(manager_.handle, key, keys.encrypt, keys.decrypt);
+        }
         if (options.auth_key.bytes.empty()) return;
         std::array<uint8_t, 64> block;
         const auto fill = [&](uint8_t pad, uint8_t* state) {
             block.fill(pad);
             for (size_t i = 0; i < options.auth_key.bytes.size(); ++i)
                 block[i] = static_cast<uint8_t>(block[i] ^ options.auth_key.bytes[i]);
-            IMB_SHA1_ONE_BLOCK(manager_.handle, block.data(), state);
+            if (sa.auth == Auth::hmac_sha256_128) IMB_SHA256_ONE_BLOCK(manager_.handle, block.data(), state);
+            else IMB_SHA1_ONE_BLOCK(manager_.handle, block.data(), state);
         };
         fill(0x36, keys.inner);
         fill(0x5c, keys.outer);
@@ -94,15 +119,14 @@ private:
         for (size_t i = 0; i < kBurst; ++i) {
             IMB_JOB& cipher = cipher_jobs_[i];
             cipher = {};
-            cipher.key_len_in_bytes = IMB_KEY_128_BYTES;
             cipher.iv = ivs_[i].data();
             cipher.iv_len_in_bytes = ivs_[i].size();
             IMB_JOB& hash = hash_jobs_[i];
             hash = {};
-            hash.auth_tag_output_len_in_bytes = kIcvBytes;
-            hash.hash_alg = IMB_AUTH_HMAC_SHA_1;
             IMB_JOB& both = tunnel_.jobs[i];
             both = hash;
+            both.hash_alg = IMB_AUTH_HMAC_SHA_1;
+            both.auth_tag_output_len_in_bytes = kSha1IcvBytes;
             both.key_len_in_bytes = IMB_KEY_128_BYTES;
             both.iv = tunnel_.ivs[i].data();
             both.iv_len_in_bytes = tunnel_.ivs[i].size();
@@ -130,9 +154,14 @@ private:
                 begin(*packets[i], i, decisions[i]);
         run_tunnels();
         drop_forged();
-        run_cipher(Cipher::aes_ctr, true);
-        run_cipher(Cipher::aes_cbc, true);
-        run_cipher(Cipher::aes_cbc, false);
+        if (outbound_count_ + inbound_count_ == 0) return;
+        for (const uint32_t rounds : {crypto::kAes128Rounds, crypto::kAes256Rounds}) {
+            run_cipher(Cipher::aes_ctr, rounds, true);
+            run_cipher(Cipher::aes_cbc, rounds, true);
+            run_cipher(Cipher::aes_cbc, rounds, false);
+        }
+        for (size_t i = 0; i < outbound_count_; ++i)
+            if (outbound_[i].sa->cipher == Cipher::aes_gcm) seal_gcm(outbound_[i]);
         run_hash(outbound_.data(), outbound_count_, nullptr);
         for (size_t i = 0; i < inbound_count_; ++i) finish(inbound_[i]);
     }
@@ -147,7 +176,7 @@ private:
             by_tunnel_[i] = route.outcome == kProtected && tunnels_[route.detail].serves(packet);
             if (!by_tunnel_[i]) [[unlikely]] {
                 if (route.outcome == kProtected) {
-                    routes_[i] = outbound_route(packet, tables_, route.detail);
+                    routes_[i] = outbound_route<Complete>(packet, tables_, route.detail);
                     decisions[i] = {routes_[i].detail, routes_[i].outcome};
                 }
                 if (decisions[i].outcome != kProtected && decisions[i].outcome != kUnprotected) continue;
@@ -172,22 +201,35 @@ private:
     /// Gives one packet its headers, or finds its ESP. (A function of its own has registers enough.)
     [[gnu::noinline]] void begin(Packet& packet, size_t i, Decision& decision) {
         const uint64_t sequence = packet.ticket() + 1;
-        if (by_tunnel_[i] && sequence <= kLastSequence) [[likely]]
+        if (by_tunnel_[i] && sequence <= kLastSequence && tables_.limits.size() == 0) [[likely]]
             add_tunnel_job(tunnels_[decision.detail].encapsulate(packet, static_cast<uint32_t>(sequence)),
                            decision.detail, sequence);
-        else begin_uncommon(packet, routes_[i], decision);
+        else begin_uncommon(packet, i, decision);
     }
-    [[gnu::noinline]] void begin_uncommon(Packet& packet, const Route& route, Decision& decision) {
+    [[gnu::noinline]] void begin_uncommon(Packet& packet, size_t i, Decision& decision) {
         const Sa& sa = tables_.sas[decision.detail];
-        const uint64_t ticket = packet.ticket();
         if (decision.outcome == kUnprotected) {
-            inbound_[inbound_count_++] = {&packet, &decision, &sa, received_esp(packet, sa)};
-        } else if (ticket >= kLastSequence) {
-            decision.outcome = kSequenceExhausted;
-        } else {
-            const Esp esp = encapsulate(packet, tables_, route, static_cast<uint32_t>(ticket + 1), kOneLane);
-            outbound_[outbound_count_++] = {&packet, &decision, &sa, esp};
+            const Esp esp = received_esp<Complete>(packet, sa, sa.extended ? top_of(sa) : 0);
+            inbound_[inbound_count_++] = {&packet, &decision, &sa, esp};
+            return;
         }
+        const uint64_t sequence = packet.ticket() + 1;
+        decision.outcome = may_send<Complete>(tables_, sa, packet.ticket());
+        if (decision.outcome != kProtected) return;
+        if (by_tunnel_[i]) {
+            add_tunnel_job(tunnels_[decision.detail].encapsulate(packet, static_cast<uint32_t>(sequence)),
+                           decision.detail, sequence);
+            return;
+        }
+        const Esp esp = sa.transport ? insert_esp<Complete>(packet, tables_, routes_[i], sequence, kOneLane)
+                                     : encapsulate<Complete>(packet, tables_, routes_[i], sequence, kOneLane);
+        outbound_[outbound_count_++] = {&packet, &decision, &sa, esp};
+    }
+
+    /// The highest sequence number of an inbound SA.
+    uint64_t top_of(const Sa& sa) {
+        const WindowLock lock(state_->window_locks[sa.slot]);
+        return tables_.windows[static_cast<uint64_t>(sa.slot) * kWindowWords];
     }
 
     void add_tunnel_job(const Esp& esp, uint32_t sa, uint64_t sequence) {
@@ -219,79 +261,147 @@ private:
         const auto by_hand = [&](auto&& f) {
             for (size_t i = 0; i < count; ++i)
                 f(Esp{const_cast<uint8_t*>(jobs[i].src), kCtrIvBytes,
-                      static_cast<uint32_t>(jobs[i].msg_len_to_cipher_in_bytes)},
+                      static_cast<uint32_t>(jobs[i].msg_len_to_cipher_in_bytes), 0},
                   tables_.sas[tunnel_.sas[i]]);
         };
         // A burst that the library refuses is refused as a whole.
         if (IMB_SUBMIT_CIPHER_BURST_NOCHECK(manager_.handle, jobs, count, IMB_CIPHER_CNTR, IMB_DIR_ENCRYPT,
                                             IMB_KEY_128_BYTES) != count)
-            by_hand([&](const Esp& esp, const Sa& sa) { encrypt(esp, sa, tables_.aes(), kOneLane); });
+            by_hand([&](const Esp& esp, const Sa& sa) { encrypt<Complete>(esp, sa, tables_.aes(), kOneLane); });
         if (IMB_SUBMIT_HASH_BURST_NOCHECK(manager_.handle, jobs, count, IMB_AUTH_HMAC_SHA_1) != count)
-            by_hand([&](const Esp& esp, const Sa& sa) { authenticate(esp, sa); });
+            by_hand([&](const Esp& esp, const Sa& sa) { authenticate<Complete>(esp, sa); });
     }
 
-    /// Verifies the ICVs of all that came in, and keeps those that are right.
+    /// Verifies the ICVs of all that came in, and keeps those that are right. With GCM that decrypts them, too.
     void drop_forged() {
+        if (inbound_count_ == 0) return;
         run_hash(inbound_.data(), inbound_count_, tags_.data());
         size_t kept = 0;
         for (size_t i = 0; i < inbound_count_; ++i) {
             Work& work = inbound_[i];
-            uint32_t difference = 0;
-            if (work.sa->auth != Auth::none)
-                for (uint32_t j = 0; j < kIcvBytes; ++j)
-                    difference |= static_cast<uint32_t>(tags_[i][j] ^ work.esp.icv()[j]);
-            if (difference != 0) work.decision->outcome = kBadIcv;
+            const bool forged = work.sa->cipher == Cipher::aes_gcm ? !open_gcm(work)
+                                : work.sa->auth != Auth::none      ? differs(tags_[i], work)
+                                                                   : false;
+            if (forged) work.decision->outcome = kBadIcv;
             else inbound_[kept++] = work;
         }
         inbound_count_ = kept;
     }
+    static bool differs(const Tag& tag, const Work& work) {
+        uint32_t difference = 0;
+        for (uint32_t j = 0; j < work.sa->icv_bytes; ++j)
+            difference |= static_cast<uint32_t>(tag[j] ^ work.esp.icv()[j]);
+        return difference != 0;
+    }
 
-    /// Hashes every packet of `works` that has an ICV: into `tags` by its index, or into the packet when null.
+    /// One call of the library for GCM: its key, context and IV, and what is authenticated only.
+    struct GcmCall {
+        GcmCall(const Work& work, const gcm_key_data& schedule) : key(schedule) {
+            store_be32(iv.data(), work.sa->nonce);
+            copy_bytes(iv.data() + 4, work.esp.iv(), kCtrIvBytes);
+            copy_bytes(aad.data(), work.esp.header, kEspHeaderBytes);
+            if (!work.sa->extended) return;
+            store_be32(aad.data() + 4, work.esp.high);
+            copy_bytes(aad.data() + 8, work.esp.header + 4, 4);
+            aad_bytes = 12;
+        }
+        const gcm_key_data& key;
+        gcm_context_data context;
+        alignas(16) Tag iv{}, aad{};
+        uint64_t aad_bytes = kEspHeaderBytes;
+    };
+    void seal_gcm(const Work& work) { encrypt_gcm(work, work.esp.icv(), work.sa->icv_bytes); }
+    void encrypt_gcm(const Work& work, uint8_t* tag, uint64_t tag_bytes) {
+        GcmCall call(work, gcm_keys_[work.sa->ghash]);
+        uint8_t* const text = work.esp.text();
+        if (work.sa->rounds == crypto::kAes128Rounds)
+            IMB_AES128_GCM_ENC(manager_.handle, &call.key, &call.context, text, text, work.esp.text_bytes,
+                               call.iv.data(), call.aad.data(), call.aad_bytes, tag, tag_bytes);
+        else
+            IMB_AES256_GCM_ENC(manager_.handle, &call.key, &call.context, text, text, work.esp.text_bytes,
+                               call.iv.data(), call.aad.data(), call.aad_bytes, tag, tag_bytes);
+    }
+    /// Decrypts; false, and nothing changed, if the ICV is wrong.
+    bool open_gcm(const Work& work) {
+        GcmCall call(work, gcm_keys_[work.sa->ghash]);
+        uint8_t* const text = work.esp.text();
+        Tag tag;
+        if (work.sa->rounds == crypto::kAes128Rounds)
+            IMB_AES128_GCM_DEC(manager_.handle, &call.key, &call.context, text, text, work.esp.text_bytes,
+                               call.iv.data(), call.aad.data(), call.aad_bytes, tag.data(), tag.size());
+        else
+            IMB_AES256_GCM_DEC(manager_.handle, &call.key, &call.context, text, text, work.esp.text_bytes,
+                               call.iv.data(), call.aad.data(), call.aad_bytes, tag.data(), tag.size());
+        if (!differs(tag, work)) return true;
+        encrypt_gcm(work, tag.data(), tag.size());
+        return false;
+    }
+
+    /// Hashes every packet of `works` that has an HMAC: into `tags` by its index, or into the packet when null.
     void run_hash(Work* works, size_t count, Tag* tags) {
+        for (size_t i = 0; i < count; ++i) {
+            if (works[i].sa->auth == Auth::none || !works[i].sa->extended) continue;
+            // The half that is not sent is hashed where the ICV lies (see icv_of), which comes back to its place.
+            kept_[i] = load_be32(works[i].esp.icv());
+            store_be32(works[i].esp.icv(), works[i].esp.high);
+        }
+        run_hash(works, count, tags, Auth::hmac_sha1_96);
+        run_hash(works, count, tags, Auth::hmac_sha256_128);
+        for (size_t i = 0; tags != nullptr && i < count; ++i)
+            if (works[i].sa->auth != Auth::none && works[i].sa->extended) store_be32(works[i].esp.icv(), kept_[i]);
+    }
+    void run_hash(Work* works, size_t count, Tag* tags, Auth auth) {
+        const IMB_HASH_ALG algorithm = auth == Auth::hmac_sha1_96 ? IMB_AUTH_HMAC_SHA_1 : IMB_AUTH_HMAC_SHA_256;
         size_t jobs = 0;
         for (size_t i = 0; i < count; ++i) {
             const Work& work = works[i];
-            if (work.sa->auth == Auth::none) continue;
+            if (work.sa->auth != auth) continue;
             IMB_JOB& job = hash_jobs_[jobs++];
+            job.hash_alg = algorithm;
             job.src = work.esp.header;
-            job.msg_len_to_hash_in_bytes = work.esp.authentic_bytes();
+            job.msg_len_to_hash_in_bytes = work.esp.authentic_bytes() + (work.sa->extended ? 4 : 0);
             job.auth_tag_output = tags == nullptr ? work.esp.icv() : tags[i].data();
+            job.auth_tag_output_len_in_bytes = work.sa->icv_bytes;
             job.u.HMAC._hashed_auth_key_xor_ipad = keys_of(work).inner;
             job.u.HMAC._hashed_auth_key_xor_opad = keys_of(work).outer;
         }
         if (jobs == 0) return;
-        if (IMB_SUBMIT_HASH_BURST_NOCHECK(manager_.handle, hash_jobs_.data(), static_cast<uint32_t>(jobs),
-                                          IMB_AUTH_HMAC_SHA_1) == jobs)
+        if (IMB_SUBMIT_HASH_BURST_NOCHECK(manager_.handle, hash_jobs_.data(), static_cast<uint32_t>(jobs), algorithm) ==
+            jobs)
             return;
         // The library refused the burst as a whole: no packet may leave without its ICV, or pass unverified.
         for (size_t i = 0; i < count; ++i) {
             const Work& work = works[i];
-            if (work.sa->auth == Auth::none) continue;
-            const crypto::Sha1 digest = crypto::hmac_sha1(work.sa->hmac, work.esp.header, work.esp.authentic_bytes());
+            if (work.sa->auth != auth) continue;
+            const Icv icv = icv_of<Complete>(work.esp, *work.sa);
             uint8_t* tag = tags == nullptr ? work.esp.icv() : tags[i].data();
-            for (unsigned j = 0; j < kIcvBytes / 4; ++j) store_be32(tag + 4 * j, digest.h[j]);
+            for_icv_words<Complete>(*work.sa, [&](unsigned j) { store_be32(tag + 4 * j, icv.words[j]); });
         }
     }
 
-    /// Ciphers all packets that use `cipher` in that direction; in counter mode both are one.
-    void run_cipher(Cipher cipher, bool encrypting) {
+    /// Ciphers all packets that use `cipher` with so many rounds in that direction; in counter mode both are one.
+    void run_cipher(Cipher cipher, uint32_t rounds, bool encrypting) {
         size_t jobs = 0;
         const auto add = [&](Work* works, size_t count) {
             for (size_t i = 0; i < count; ++i)
-                if (works[i].sa->cipher == cipher) ciphered_[jobs++] = &works[i];
+                if (works[i].sa->cipher == cipher && works[i].sa->rounds == rounds) ciphered_[jobs++] = &works[i];
         };
         if (encrypting) add(outbound_.data(), outbound_count_);
         if (!encrypting || cipher == Cipher::aes_ctr) add(inbound_.data(), inbound_count_);
         if (jobs == 0) return;
-        for (size_t i = 0; i < jobs; ++i) fill_cipher_job(*ciphered_[i], cipher_jobs_[i], ivs_[i]);
+        const IMB_KEY_SIZE_BYTES key_bytes = rounds == crypto::kAes128Rounds ? IMB_KEY_128_BYTES : IMB_KEY_256_BYTES;
+        for (size_t i = 0; i < jobs; ++i) {
+            cipher_jobs_[i].key_len_in_bytes = key_bytes;
+            fill_cipher_job(*ciphered_[i], cipher_jobs_[i], ivs_[i]);
+        }
         const IMB_CIPHER_MODE mode = cipher == Cipher::aes_ctr ? IMB_CIPHER_CNTR : IMB_CIPHER_CBC;
         const IMB_CIPHER_DIRECTION direction = encrypting ? IMB_DIR_ENCRYPT : IMB_DIR_DECRYPT;
         if (IMB_SUBMIT_CIPHER_BURST_NOCHECK(manager_.handle, cipher_jobs_.data(), static_cast<uint32_t>(jobs), mode,
-                                            direction, IMB_KEY_128_BYTES) == jobs)
+                                            direction, key_bytes) == jobs)
             return;
         for (size_t i = 0; i < jobs; ++i) {
-            if (encrypting) encrypt(ciphered_[i]->esp, *ciphered_[i]->sa, tables_.aes(), kOneLane);
-            else decrypt(ciphered_[i]->esp, *ciphered_[i]->sa, tables_.aes(), kOneLane);
+            if (encrypting) encrypt<Complete>(ciphered_[i]->esp, *ciphered_[i]->sa, tables_.aes(), kOneLane);
+            else decrypt<Complete>(ciphered_[i]->esp, *ciphered_[i]->sa, tables_.aes(), kOneLane);
         }
     }
 
@@ -308,18 +418,16 @@ private:
     /// Opens one packet that was verified and decrypted, and slides the anti-replay window.
     void finish(const Work& work) {
         mark_verified(*work.packet, *work.sa, work.esp);
-        work.decision->outcome = open_inner(*work.packet, tables_, *work.sa, work.esp, kOneLane);
-        std::atomic_flag& lock = state_->window_locks[work.sa->slot];
-        while (lock.test_and_set(std::memory_order_acquire)) {
-        }
-        *work.decision = Ipsec::commit(*work.packet, tables_, *work.decision);
-        lock.clear(std::memory_order_release);
+        work.decision->outcome = open_inner<Complete>(*work.packet, tables_, *work.sa, work.esp, kOneLane);
+        const WindowLock lock(state_->window_locks[work.sa->slot]);
+        *work.decision = CompleteIpsec::commit(*work.packet, tables_, *work.decision);
     }
 
     const Tables& tables_;
     std::shared_ptr<SaState> state_;
     MbManager manager_;
     std::vector<MbKeys> keys_;
+    std::vector<gcm_key_data> gcm_keys_;  ///< by Sa::ghash
     PreparedPolicies policies_;
     std::vector<PreparedTunnel> tunnels_;  ///< by SA
     uint32_t last_sa_ = kNoDetail;
@@ -332,6 +440,7 @@ private:
     std::array<Route, kBurst> routes_;    // of those that go into a tunnel that is not prepared
     BurstTickets<kBurst> tickets_;
     std::array<Tag, kBurst> tags_, ivs_;
+    std::array<uint32_t, kBurst> kept_;  // first words of ICVs
 };
 
 }  // namespace

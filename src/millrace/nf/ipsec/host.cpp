@@ -34,6 +34,7 @@ void IpsecHost::attach_tables(const Config& options, classify::Searcher searcher
     std::vector<Sa> sas;
     std::vector<Selector> selectors;
     std::vector<Address> local[2];
+    std::vector<crypto::GhashKey> ghash;
     for (const SaOptions& configured : options_.sas) {
         Sa sa = configured.sa;
         const auto slot = state_->slot_of(configured.identity());
@@ -42,6 +43,11 @@ void IpsecHost::attach_tables(const Config& options, classify::Searcher searcher
                              "': " + std::to_string(state_->slots()) + " SAs have been known since this node started",
                          "restart the node with a larger 'sa-slots' and fresh keys");
         sa.slot = *slot;
+        if (sa.cipher == Cipher::aes_gcm) {
+            sa.ghash = static_cast<uint32_t>(ghash.size());
+            ghash.push_back(crypto::ghash_key(std::span(configured.sa.keys, 4u * (sa.rounds + 1u))));
+        }
+        if (sa.in_udp) tables.udp_port = options_.udp_port;
         sa.first_selector = static_cast<uint32_t>(selectors.size());
         sa.selector_count = static_cast<uint32_t>(configured.allow.size());
         selectors.insert(selectors.end(), configured.allow.begin(), configured.allow.end());
@@ -65,6 +71,7 @@ void IpsecHost::attach_tables(const Config& options, classify::Searcher searcher
     image_.attach(tables.inbound, make_inbound_index(sas));
     const auto tables_sas = std::make_shared<const std::vector<Sa>>(std::move(sas));
     image_.attach(tables.sas, tables_sas);
+    image_.attach_some(tables.ghash, std::move(ghash));
     image_.attach(tables.selectors, std::move(selectors));
     image_.attach(tables.local_ipv4, std::move(local[0]));
     image_.attach(tables.local_ipv6, std::move(local[1]));
@@ -103,11 +110,24 @@ Growth IpsecHost::growth(const Growth&) const {
     for (const SaOptions& configured : options_.sas) {
         if (configured.inbound) continue;
         const Sa& sa = configured.sa;
-        growth.head = std::max(growth.head,
-                               (sa.ipv6 ? ip::kIpv6Bytes : ip::kIpv4Bytes) + kEspHeaderBytes + sa.iv_bytes());
-        growth.tail = std::max(growth.tail, sa.alignment() - 1 + kEspTrailerBytes + sa.icv_bytes());
+        growth.head = std::max(growth.head, head_bytes_of<Complete>(sa));
+        growth.tail = std::max(growth.tail, alignment_of<Complete>(sa) - 1 + kEspTrailerBytes + sa.icv_bytes);
     }
     return growth;
+}
+
+/// The smallest device half that does what the SAs ask for.
+std::string_view IpsecHost::variant() const {
+    const auto all = [&](auto&& is) {
+        return std::all_of(options_.sas.begin(), options_.sas.end(), [&](const SaOptions& sa) { return is(sa.sa); });
+    };
+    const auto is_plain = [](const Sa& sa) { return !sa.transport && !sa.in_udp; };
+    if (all([&](const Sa& sa) {
+            return is_plain(sa) && !sa.extended && sa.rounds == crypto::kAes128Rounds &&
+                   sa.cipher != Cipher::aes_gcm && sa.auth != Auth::hmac_sha256_128;
+        }))
+        return "";
+    return all([&](const Sa& sa) { return is_plain(sa) && sa.cipher == Cipher::aes_gcm; }) ? "gcm" : "complete";
 }
 
 /// Only anti-replay does.
@@ -182,19 +202,33 @@ std::vector<nf::Outcome> outcomes() {
             {"bad-ecn", drop, "congestion experienced outside, not ECN-capable inside (RFC 6040, section 4.2)"},
             {"mtu-exceeded", drop, "would be longer than the MTU in its tunnel"},
             {"no-room", drop, "the packet buffer has no room for the tunnel's headers"},
-            {"sequence-exhausted", drop, "its SA has used up all sequence numbers: it needs a new key"}};
+            {"sequence-exhausted", drop, "its SA has used up all sequence numbers: it needs a new key"},
+            {"nat-keepalive", drop, "keeps a NAT's binding (RFC 3948, section 2.3), and says nothing"},
+            {"sequence-unreserved", drop, "the next sequence numbers of its SA are not yet reserved on disk"},
+            {"expired", drop, "its SA has come to the end of its lifetime"}};
 }
 
-const Register<Ipsec, IpsecHost> registration{{
-    .name = "ipsec",
-    .summary = "IPsec gateway: ESP tunnels with AES-128-CTR or AES-128-CBC and HMAC-SHA1-96",
-    .outcomes = outcomes(),
-    .device_header = "millrace/nf/ipsec/device.hpp",
-    .device_struct = "millrace::nf::ipsec::Ipsec",
-    .head_growth = kHeadGrowth,
-    .tail_growth = kTailGrowth,
-    .has_cpu_half = true,
-}};
+Declaration declaration() {
+    return {.name = "ipsec",
+            .summary = "IPsec gateway: ESP with AES-CTR, AES-CBC or AES-GCM, HMAC-SHA1-96 or HMAC-SHA-256-128",
+            .outcomes = outcomes(),
+            .device_header = "millrace/nf/ipsec/device.hpp",
+            .device_struct = "millrace::nf::ipsec::Ipsec",
+            .head_growth = kHeadGrowth,
+            .tail_growth = kTailGrowth<Complete>,
+            .has_cpu_half = true};
+}
+Declaration variant(const char* name, const char* device_struct) {
+    Declaration made = declaration();
+    made.name += std::string(":") + name;
+    made.device_struct = device_struct;
+    return made;
+}
+
+const Register<Ipsec, IpsecHost> registration{declaration()};
+const Register<GcmIpsec, IpsecHost> gcm_registration{variant("gcm", "millrace::nf::ipsec::GcmIpsec")};
+const Register<CompleteIpsec, IpsecHost> complete_registration{
+    variant("complete", "millrace::nf::ipsec::CompleteIpsec")};
 
 }  // namespace
 }  // namespace millrace::nf::ipsec

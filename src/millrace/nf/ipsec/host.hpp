@@ -5,16 +5,18 @@
 #include "millrace/nf/ipsec/device.hpp"
 #include "millrace/nf/ipsec/options.hpp"
 #include "millrace/nf/ipsec/state.hpp"
+#include "millrace/nf/variant.hpp"
 
 namespace millrace::nf::ipsec {
 
-class IpsecHost : public NetworkFunction {
+class IpsecHost : public NetworkFunction, public Varied {
 public:
     IpsecHost(const Config& options, const Environment& environment);
 
     const Image& image() const override { return image_; }
     Growth growth(const Growth& of_type) const override;
     bool commits() const override;
+    std::string_view variant() const override;
     std::unique_ptr<CpuHalf> make_cpu_half() override;
     std::string explain(const Decision& decision) const override;
     std::vector<Statistic> statistics() const override;

@@ -67,48 +67,88 @@ bool is_weak(const Secret& key) {
     return std::all_of(key.bytes.begin(), key.bytes.end(), [&](uint8_t byte) { return byte == key.bytes[0]; });
 }
 
+/// A cipher by its name.
+struct CipherChoice {
+    const char* name;
+    Cipher cipher;
+    size_t key_bytes;
+};
+constexpr CipherChoice kCiphers[] = {
+    {"aes-128-ctr", Cipher::aes_ctr, 16}, {"aes-256-ctr", Cipher::aes_ctr, 32}, {"aes-128-cbc", Cipher::aes_cbc, 16},
+    {"aes-256-cbc", Cipher::aes_cbc, 32}, {"aes-128-gcm", Cipher::aes_gcm, 16}, {"aes-256-gcm", Cipher::aes_gcm, 32},
+    {"null", Cipher::null, 0},
+};
+
+CipherChoice read_cipher(const Config& word) {
+    if (word.is_null()) return std::end(kCiphers)[-1];  // in YAML a bare null is no text
+    std::vector<std::string> names;
+    for (const CipherChoice& choice : kCiphers) names.emplace_back(choice.name);
+    return kCiphers[word.choice(names)];
+}
+
 void set_cipher(SaOptions& options, const Config& map, const KeyFile& keys) {
-    const Config word = map.at("cipher");
-    // In YAML a bare null is no text.
-    const size_t choice = word.is_null() ? 2 : word.choice({"aes-128-ctr", "aes-128-cbc", "null"});
-    const std::string cipher = choice == 0 ? "aes-128-ctr" : choice == 1 ? "aes-128-cbc" : "null encryption";
-    Sa& sa = options.sa;
-    sa.cipher = choice == 0 ? Cipher::aes_ctr : choice == 1 ? Cipher::aes_cbc : Cipher::null;
-    if (sa.cipher == Cipher::aes_ctr)
-        sa.nonce = load_be32(need_key(keys, map, options.name, "nonce", 4, cipher).bytes.data());
+    const CipherChoice choice = read_cipher(map.at("cipher"));
+    const std::string cipher = choice.cipher == Cipher::null ? "null encryption" : choice.name;
+    options.sa.cipher = choice.cipher;
+    if (options.has_key_stream())
+        options.sa.nonce = load_be32(need_key(keys, map, options.name, "nonce", 4, cipher).bytes.data());
     else refuse_key(keys, map, options.name, "nonce", cipher);
-    if (sa.cipher == Cipher::null) return refuse_key(keys, map, options.name, "key", cipher);
-    options.key = need_key(keys, map, options.name, "key", 16, cipher);
-    auto schedule = crypto::aes_key_schedule(options.key.bytes);
-    auto inverse = crypto::aes_inverse_schedule(schedule);
-    // The key of the IVs of CBC is a block that no counter and no packet leads to but by chance.
-    const crypto::AesBlock label{{0x6d696c6c, 0x72616365, 0x20657370, 0x20697620}};
-    Secret iv_key{std::vector<uint8_t>(crypto::kAesBlockBytes)};
-    crypto::store_block(iv_key.bytes.data(),
-                        crypto::aes_encrypt(crypto::host_aes_tables(), schedule.data(), crypto::kAes128Rounds, label));
-    auto iv_schedule = crypto::aes_key_schedule(iv_key.bytes);
-    std::copy(schedule.begin(), schedule.end(), sa.keys);
-    std::copy(inverse.begin(), inverse.end(), sa.inverse_keys);
-    std::copy(iv_schedule.begin(), iv_schedule.end(), sa.iv_keys);
-    for (auto* words : {&schedule, &inverse, &iv_schedule})
-        explicit_bzero(words->data(), words->size() * sizeof(uint32_t));
+    if (choice.cipher == Cipher::null) return refuse_key(keys, map, options.name, "key", cipher);
+    options.key = need_key(keys, map, options.name, "key", choice.key_bytes, cipher);
+    options.expand_key();
 }
 
 void set_auth(SaOptions& options, const Config& map, const KeyFile& keys) {
     const auto word = map.find("auth");
-    const bool none = word && word->choice({"hmac-sha1-96", "none"}) == 1;
-    options.sa.auth = none ? Auth::none : Auth::hmac_sha1_96;
-    if (!none) {
-        options.auth_key = need_key(keys, map, options.name, "auth-key", 20, "hmac-sha1-96");
-        options.sa.hmac = crypto::hmac_sha1_key(options.auth_key.bytes);
+    Sa& sa = options.sa;
+    if (sa.cipher == Cipher::aes_gcm) {
+        if (word) word->fail("AES-GCM authenticates by itself", "take 'auth' out; 'icv' says how long the ICV is");
+        refuse_key(keys, map, options.name, "auth-key", "AES-GCM");
+        const auto icv = map.find("icv");
+        const size_t choice = icv ? icv->choice({"16", "12", "8"}) : 0;
+        sa.icv_bytes = static_cast<uint8_t>(16 - 4 * choice);
+        return;
+    }
+    if (const auto icv = map.find("icv")) icv->fail("only AES-GCM has ICVs of several lengths", "take 'icv' out");
+    const size_t choice = word ? word->choice({"hmac-sha1-96", "hmac-sha256-128", "none"}) : 0;
+    if (choice < 2) {
+        sa.auth = choice == 0 ? Auth::hmac_sha1_96 : Auth::hmac_sha256_128;
+        options.auth_key = choice == 0 ? need_key(keys, map, options.name, "auth-key", 20, "hmac-sha1-96")
+                                       : need_key(keys, map, options.name, "auth-key", 32, "hmac-sha256-128");
+        options.expand_auth_key();
         return;
     }
     refuse_key(keys, map, options.name, "auth-key", "'auth: none'");
-    if (options.sa.cipher == Cipher::aes_ctr)
-        word->fail("aes-128-ctr without authentication can be forged at will",
-                   "RFC 3686, section 2.2, demands it: use hmac-sha1-96");
-    if (options.sa.cipher == Cipher::null)
+    if (sa.cipher == Cipher::aes_ctr)
+        word->fail("counter mode without authentication can be forged at will",
+                   "RFC 3686, section 2.2, demands it: use hmac-sha256-128 or hmac-sha1-96");
+    if (sa.cipher == Cipher::null)
         word->fail("an SA with neither encryption nor authentication protects nothing");
+}
+
+/// `mode`, `esn` and `encapsulation`.
+void set_form(SaOptions& options, const Config& map) {
+    Sa& sa = options.sa;
+    if (const auto mode = map.find("mode")) sa.transport = mode->choice({"tunnel", "transport"}) == 1;
+    if (sa.transport && sa.any_remote)
+        map.at("mode").fail("transport mode is between two addresses", "name the other one: 'remote: …'");
+    sa.extended = map.boolean_or("esn", false);
+    if (sa.extended && !options.is_authentic())
+        map.at("esn").fail("without authentication nobody can tell the upper half of a sequence number",
+                           "set an 'auth', or take 'esn' out");
+    const auto encapsulation = map.find("encapsulation");
+    sa.in_udp = encapsulation && encapsulation->choice({"none", "udp"}) == 1;
+    if (sa.in_udp && sa.ipv6)
+        encapsulation->fail("ESP in UDP goes over IPv4 only", "over IPv6 no NAT asks for it");
+    if (sa.in_udp && sa.transport)
+        encapsulation->fail("ESP in UDP goes with tunnel mode only",
+                            "behind a NAT the checksums inside would be those of other addresses");
+    if (const auto port = map.find("remote-port")) {
+        if (!sa.in_udp) port->fail("only ESP in UDP has ports", "set 'encapsulation: udp'");
+        sa.remote_port = static_cast<uint16_t>(port->integer(1, 65535));
+    } else if (sa.in_udp) {
+        sa.remote_port = 4500;
+    }
 }
 
 void set_ends(SaOptions& options, const Config& map) {
@@ -130,11 +170,14 @@ void set_ends(SaOptions& options, const Config& map) {
 }
 
 void set_inbound(SaOptions& options, const Config& map, const Environment& environment) {
-    const bool verified = options.sa.auth != Auth::none;
+    const bool verified = options.is_authentic();
     const auto window = map.find("replay-window");
     options.sa.replay_window = window ? static_cast<uint32_t>(window->integer(0, kMaxReplayWindow)) : verified ? 64 : 0;
     if (!verified && options.sa.replay_window != 0)
         window->fail("replays cannot be told without authentication", "set 'replay-window: 0' or 'auth: hmac-sha1-96'");
+    if (options.sa.extended && options.sa.replay_window == 0)
+        window->fail("extended sequence numbers are told by the anti-replay window",
+                     "RFC 4303, section 3.4.3: set a window, or take 'esn' out");
     if (const auto allow = map.find("allow")) {
         for (const Config& item : allow->items()) {
             item.only(classify::FiveTupleMatch::keys());
@@ -161,11 +204,11 @@ void set_outbound(SaOptions& options, const Config& map) {
 
 SaOptions read_sa(const Config& map, const KeyFile& keys, const Environment& environment) {
     const bool inbound = map.at("direction").choice({"in", "out"}) == 0;
-    std::vector<std::string> known = {"name",   "direction", "spi",   "local", "remote",
-                                      "cipher", "key",       "nonce", "auth",  "auth-key"};
+    std::vector<std::string> known = {"name", "direction", "spi",      "local", "remote", "cipher", "key",
+                                      "nonce", "auth",     "auth-key", "icv",   "mode",   "esn",    "encapsulation"};
     for (const char* key : {"replay-window", "allow"})
         if (inbound) known.push_back(key);
-    for (const char* key : {"ttl", "df", "copy-dscp"})
+    for (const char* key : {"ttl", "df", "copy-dscp", "remote-port"})
         if (!inbound) known.push_back(key);
     map.only(known);
     SaOptions options{.name = map.at("name").text(),
@@ -180,6 +223,7 @@ SaOptions read_sa(const Config& map, const KeyFile& keys, const Environment& env
     set_ends(options, map);
     set_cipher(options, map, keys);
     set_auth(options, map, keys);
+    set_form(options, map);
     if (inbound) set_inbound(options, map, environment);
     else set_outbound(options, map);
     for (const auto* key : {&options.key, &options.auth_key}) {
@@ -282,13 +326,40 @@ void check_reachable(const std::vector<PolicyOptions>& policies, const Config& l
 
 }  // namespace
 
+void SaOptions::expand_key() {
+    auto schedule = crypto::aes_key_schedule(key.bytes);
+    sa.rounds = static_cast<uint8_t>(schedule.size() / 4 - 1);
+    auto inverse = crypto::aes_inverse_schedule(schedule);
+    std::copy(schedule.begin(), schedule.end(), sa.keys);
+    std::copy(inverse.begin(), inverse.end(), sa.inverse_keys);
+    // The key of the IVs of CBC is made of blocks that no counter and no packet leads to but by chance.
+    Secret iv_key{std::vector<uint8_t>(key.bytes.size())};
+    crypto::AesBlock label{{0x6d696c6c, 0x72616365, 0x20657370, 0x20697620}};
+    for (size_t at = 0; at < iv_key.bytes.size(); at += crypto::kAesBlockBytes, ++label.words[3])
+        crypto::store_block(iv_key.bytes.data() + at,
+                            crypto::aes_encrypt(crypto::host_aes_tables(), sa.keys, sa.rounds, label));
+    auto iv_schedule = crypto::aes_key_schedule(iv_key.bytes);
+    std::copy(iv_schedule.begin(), iv_schedule.end(), sa.iv_keys);
+    for (auto* words : {&schedule, &inverse, &iv_schedule})
+        explicit_bzero(words->data(), words->size() * sizeof(uint32_t));
+}
+
+void SaOptions::expand_auth_key() {
+    if (sa.auth == Auth::hmac_sha1_96) sa.hmac_sha1 = crypto::hmac_key<crypto::Sha1>(auth_key.bytes);
+    if (sa.auth == Auth::hmac_sha256_128) sa.hmac_sha256 = crypto::hmac_key<crypto::Sha256>(auth_key.bytes);
+    const uint32_t bytes = sa.auth == Auth::none ? 0 : sa.auth == Auth::hmac_sha1_96 ? kSha1IcvBytes : kMaxIcvBytes;
+    sa.icv_bytes = static_cast<uint8_t>(bytes);
+}
+
 std::string SaOptions::identity() const {
     const auto text = [](const auto& bytes) { return std::string(bytes.begin(), bytes.end()) + '\0'; };
     std::string id = inbound ? "in" : "out";
-    id += static_cast<char>('0' + static_cast<int>(sa.cipher));
+    // CTR and GCM are one: under one key their key streams are.
+    const Cipher family = has_key_stream() ? Cipher::aes_ctr : sa.cipher;
+    id += static_cast<char>('0' + static_cast<int>(family));
     id += text(key.bytes);
     // Whoever keeps the key and nonce of a counter mode must go on counting, whatever else changes.
-    if (!inbound && sa.cipher == Cipher::aes_ctr) return id + std::to_string(sa.nonce);
+    if (!inbound && has_key_stream()) return id + std::to_string(sa.nonce);
     return id + text(auth_key.bytes) + std::to_string(sa.nonce) + '/' + std::to_string(sa.spi);
 }
 
@@ -330,7 +401,7 @@ Selector reversed(const Selector& selector) {
 }
 
 Options read_options(const Config& options, const Environment& environment) {
-    options.only({"sas", "policies", "keys", "mtu", "mtu-applies", "default", "sa-slots"});
+    options.only({"sas", "policies", "keys", "mtu", "mtu-applies", "default", "sa-slots", "udp-port"});
     Options result;
     result.mtu = static_cast<uint32_t>(options.integer_or("mtu", 1500, 0, 65535));
     if (result.mtu != 0 && result.mtu < 68)
@@ -339,7 +410,8 @@ Options read_options(const Config& options, const Environment& environment) {
         result.mtu_spares_fragmentable = applies->choice({"always", "dont-fragment"}) == 1;
     if (const auto action = options.find("default"))
         result.default_action = action->choice({"bypass", "discard"}) == 0 ? Action::bypass : Action::discard;
-    result.slots = static_cast<size_t>(options.integer_or("sa-slots", 4096, 1, 1 << 20));
+    result.slots = static_cast<size_t>(options.integer_or("sa-slots", 4096, 1, kMaxSlots));
+    result.udp_port = static_cast<uint16_t>(options.integer_or("udp-port", 4500, 1, 65535));
     KnownSas known;
     read_sas(result, known, options, environment);
     if (const auto policies = options.find("policies"))

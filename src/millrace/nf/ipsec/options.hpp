@@ -31,6 +31,13 @@ struct SaOptions {
     std::vector<Selector> allow;
     Config where;
 
+    /// Fill `sa` with what is worked out of `key`, of `auth_key` once.
+    void expand_key();
+    void expand_auth_key();
+    bool is_authentic() const { return sa.auth != Auth::none || sa.cipher == Cipher::aes_gcm; }
+    /// Whether it encrypts with a key stream, no block of which may be used twice: CTR and GCM alike make it of key,
+    /// nonce and count.
+    bool has_key_stream() const { return sa.cipher == Cipher::aes_ctr || sa.cipher == Cipher::aes_gcm; }
     /// What its sequence numbers belong to. Two SAs with the same identity must never both count from 1.
     std::string identity() const;
 };
@@ -48,6 +55,7 @@ struct Options {
     uint32_t mtu = 1500;
     bool mtu_spares_fragmentable = false;
     Action default_action = Action::discard;
+    uint16_t udp_port = 4500;  ///< of ESP in UDP
     size_t slots = 4096;
 };
 

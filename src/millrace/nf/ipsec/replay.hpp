@@ -27,4 +27,25 @@ MILLRACE_DEVICE bool accept_sequence(uint64_t* state, uint32_t window, uint64_t 
     return true;
 }
 
+/// The half of an extended sequence number that is not sent, of which the other one is `low` (RFC 4303, appendix A2.2):
+/// that which brings it nearest to the window, below whose end is `top`. Of the numbers before the first ones there is
+/// none: those are taken for ones to come, and the ICV tells.
+MILLRACE_DEVICE uint32_t high_half(uint32_t low, uint64_t top, uint32_t window) {
+    const auto top_low = static_cast<uint32_t>(top), top_high = static_cast<uint32_t>(top >> 32);
+    const uint32_t bottom = top_low - window + 1;  // modulo 2^32
+    if (top_low >= window - 1) return low >= bottom ? top_high : top_high + 1;
+    return low >= bottom && top_high > 0 ? top_high - 1 : top_high;
+}
+
+/// The extended sequence number that `mark_verified` has noted: of its high half it has the lowest bits, and the rest is
+/// that of the nearest one to `top`.
+MILLRACE_DEVICE uint64_t noted_sequence(uint64_t ticket, uint64_t top) {
+    const auto top_high = static_cast<uint32_t>(top >> 32);
+    constexpr uint32_t kModulus = 1u << kHighBits;
+    const uint32_t noted = static_cast<uint32_t>(ticket >> (32 + kSlotBits)) & (kModulus - 1);
+    uint32_t ahead = (noted - top_high) & (kModulus - 1);
+    if (ahead >= kModulus / 2) ahead -= kModulus;  // behind
+    return static_cast<uint64_t>(top_high + ahead) << 32 | static_cast<uint32_t>(ticket);
+}
+
 }  // namespace millrace::nf::ipsec

@@ -1,0 +1,155 @@
+// Extended sequence numbers (RFC 4303, section 2.2.1 and appendix A).
+#include <gtest/gtest.h>
+
+#include "nf/ipsec/esp_oracle.hpp"
+
+namespace millrace::test {
+namespace {
+
+using nf::ipsec::high_half;
+using nf::ipsec::noted_sequence;
+
+constexpr uint64_t kWrap = 0x100000000ull;
+
+/// The number nearest above the window's lower end whose low half it is, by trying.
+uint64_t reference(uint32_t low, uint64_t top, uint32_t window) {
+    const uint64_t bottom = top >= window - 1 ? top - (window - 1) : 0;
+    uint64_t number = (bottom & ~(kWrap - 1)) | low;
+    if (number < bottom) number += kWrap;
+    return number;
+}
+
+TEST(ExtendedSequence, IsTheOnlyOneThatTheWindowOrTheFutureHolds) {
+    Rng rng(9);
+    for (const uint32_t window : {1u, 2u, 64u, 1000u, 1024u}) {
+        for (const uint64_t base : {kWrap, 2 * kWrap, 7 * kWrap, 0xfffffffe * kWrap}) {
+            for (int64_t off = -3000; off <= 3000; off += 1 + static_cast<int64_t>(rng() % 7)) {
+                const uint64_t top = base + static_cast<uint64_t>(off);
+                for (const uint64_t number :
+                     {top, top + 1, top + 5000, top - window + 1, top + kWrap - window, top + rng() % (kWrap - window)}) {
+                    const auto low = static_cast<uint32_t>(number);
+                    ASSERT_EQ(static_cast<uint64_t>(high_half(low, top, window)) << 32 | low, number)
+                        << top << " " << window;
+                    ASSERT_EQ(number, reference(low, top, window));
+                }
+            }
+        }
+    }
+}
+
+TEST(ExtendedSequence, StartsAtTheFirstOnes) {
+    for (const uint64_t top : {0, 1, 62, 63, 64, 1000}) {
+        EXPECT_EQ(high_half(1, top, 64), top > 64 ? 1u : 0u) << top;
+        EXPECT_EQ(high_half(70000, top, 64), 0u);
+        EXPECT_EQ(high_half(0xffffffff, top, 64), 0u);
+    }
+}
+
+TEST(ExtendedSequence, IsNotedAndFoundAgainHoweverFarTheWindowHasMovedMeanwhile) {
+    Rng rng(10);
+    for (int i = 0; i < 20000; ++i) {
+        const uint64_t number = rng() >> (1 + rng() % 40);
+        const uint64_t noted = nf::ipsec::kVerified | (number >> 32 & 2047) << 52 | uint64_t{777} << 32 |
+                               (number & 0xffffffff);
+        const uint64_t moved = rng() % (1000 * kWrap);
+        ASSERT_EQ(noted_sequence(noted, number + moved), number);
+        if (number > moved) {
+            ASSERT_EQ(noted_sequence(noted, number - moved), number);
+        }
+    }
+}
+
+std::vector<Tunnel> extended_tunnels() {
+    std::vector<Tunnel> tunnels;
+    for (Tunnel& tunnel : all_tunnels())
+        if (tunnel.esn) tunnels.push_back(tunnel);
+    EXPECT_GT(tunnels.size(), 10u);
+    return tunnels;
+}
+
+void set_sent(NfRunner& runner, uint64_t sent) { runner.type().tickets(runner.nf().image().tables())[0] = sent; }
+
+TEST(ExtendedSequence, GoesOnBeyond32BitsWhenSending) {
+    for (const Tunnel& tunnel : extended_tunnels()) {
+        const EspOracle oracle(tunnel);
+        std::vector<Frame> wanted;
+        for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+            SCOPED_TRACE(tunnel.text() + ", " + engine.text());
+            NfRunner near("ipsec", near_end(tunnel));
+            set_sent(near, 3 * kWrap - 4);
+            std::vector<Frame> frames;
+            for (size_t i = 0; i < 8; ++i) frames.push_back(clear_frame(20 + i));
+            const NfResult sent = near.run(frames, engine);
+            for (size_t i = 0; i < frames.size(); ++i) {
+                const uint64_t number = 3 * kWrap - 3 + i;
+                const auto opened = oracle.open(sent.frames[i], static_cast<uint32_t>(number >> 32));
+                ASSERT_TRUE(opened.has_value()) << i;
+                EXPECT_EQ(opened->sequence, static_cast<uint32_t>(number));
+                EXPECT_EQ(opened->inner, inner_of(frames[i]));
+                EXPECT_FALSE(oracle.open(sent.frames[i], static_cast<uint32_t>(number >> 32) ^ 1).has_value());
+            }
+            if (wanted.empty()) wanted = sent.frames;
+            EXPECT_EQ(sent.frames, wanted);
+        }
+    }
+}
+
+TEST(ExtendedSequence, IsFollowedAcrossTheBoundaryWhenReceiving) {
+    for (const Tunnel& tunnel : extended_tunnels()) {
+        const EspOracle oracle(tunnel);
+        const Frame inner = inner_of(clear_frame(30));
+        std::vector<Frame> frames;
+        std::vector<std::string> wanted;
+        const auto add = [&](uint64_t number, const char* outcome) {
+            frames.push_back(oracle.seal(inner, number));
+            wanted.emplace_back(outcome);
+        };
+        add(kWrap - 40, "unprotected");
+        add(kWrap + 3, "unprotected");
+        add(kWrap - 2, "unprotected");  // late, from the subspace before
+        add(kWrap - 2, "replayed");
+        add(kWrap + 3, "replayed");
+        add(kWrap - 61, "bad-icv");  // behind the window, taken for one to come
+        add(kWrap + 1, "unprotected");
+        add(3, "bad-icv");  // as from before the boundary
+        add(kWrap + 3 + kWrap - 64, "unprotected");
+        add(kWrap + 3 + kWrap - 65, "unprotected");
+        add(2 * kWrap, "unprotected");
+        add(2 * kWrap - 61, "unprotected");
+        add(2 * kWrap - 61, "replayed");
+        for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+            SCOPED_TRACE(tunnel.text() + ", " + engine.text());
+            NfRunner far("ipsec", far_end(tunnel));
+            std::vector<std::string> seen;
+            std::vector<Frame> refused;
+            for (const Frame& frame : frames) {
+                const NfResult received = far.run({frame}, engine);
+                seen.push_back(outcome_name(far, received.decisions[0]));
+                if (seen.back() == "bad-icv") {
+                    EXPECT_EQ(received.frames[0], frame) << "a packet that was refused has changed";
+                }
+            }
+            EXPECT_EQ(seen, wanted);
+        }
+    }
+}
+
+TEST(ExtendedSequence, GoesThroughTwoGatewaysOverManyBatchesAcrossTheBoundary) {
+    for (const char* cipher : {"aes-128-gcm", "aes-256-ctr"}) {
+        for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+            const Tunnel tunnel{.cipher = cipher, .esn = true};
+            NfRunner near("ipsec", near_end(tunnel)), far("ipsec", far_end(tunnel));
+            set_sent(near, kWrap - 600);
+            const std::vector<Frame> frames(257, clear_frame(40));
+            for (unsigned batch = 0; batch < 5; ++batch) {
+                const NfResult received = far.run(near.run(frames, engine).frames, engine);
+                ASSERT_EQ(outcome_names(far, received), std::vector<std::string>(frames.size(), "unprotected"))
+                    << cipher << " " << engine.text() << " " << batch;
+                EXPECT_EQ(received.frames, frames);
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace millrace::test
