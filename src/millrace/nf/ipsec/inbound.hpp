@@ -16,7 +16,7 @@ MILLRACE_DEVICE Esp received_esp(const Packet& packet, const Sa& sa, uint64_t to
     esp.header = packet.data() + at;
     esp.iv_bytes = iv_bytes_of<Kind>(sa);
     esp.text_bytes = packet.layers().end - at - kEspHeaderBytes - esp.iv_bytes - icv_bytes_of<Kind>(sa);
-    if (is_extended<Kind>(sa)) esp.high = high_half(load_be32(esp.header + 4), top, sa.replay_window);
+    if (is_extended<Kind>(sa)) esp.high = high_half(load_be32(esp.header + 4), top);
     return esp;
 }
 
