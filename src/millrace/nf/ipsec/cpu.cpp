@@ -3,13 +3,9 @@
 //
 // Only its cipher and hash burst calls are used: the job calls of 1.3 share an error variable between
 // all threads, and its other burst calls miscount their queue when it wraps around.
-#include <intel-ipsec-mb.h>
-
-#include <array>
-#include <stdexcept>
-
 #include "millrace/nf/ipsec/burst_tickets.hpp"
 #include "millrace/nf/ipsec/host.hpp"
+#include "millrace/nf/ipsec/mb_crypto.hpp"
 #include "millrace/nf/ipsec/prepared_policies.hpp"
 #include "millrace/nf/ipsec/prepared_tunnel.hpp"
 
@@ -17,30 +13,6 @@ namespace millrace::nf::ipsec {
 namespace {
 
 constexpr Lanes<1> kOneLane;
-
-/// Keys in the form that the library wants.
-struct alignas(64) MbKeys {
-    alignas(16) uint8_t encrypt[16 * 15] = {};
-    alignas(16) uint8_t decrypt[16 * 15] = {};
-    alignas(16) uint8_t inner[32] = {};
-    alignas(16) uint8_t outer[32] = {};
-};
-
-struct MbManager {
-    MbManager() : handle(alloc_mb_mgr(0)) {
-        if (handle == nullptr) throw std::bad_alloc();
-        init_mb_mgr_auto(handle, nullptr);
-        if (imb_get_errno(handle) != 0) {
-            const std::string why = imb_get_strerror(imb_get_errno(handle));
-            free_mb_mgr(handle);
-            throw std::runtime_error("intel-ipsec-mb does not start: " + why);
-        }
-    }
-    ~MbManager() { free_mb_mgr(handle); }
-    MbManager(const MbManager&) = delete;
-    MbManager& operator=(const MbManager&) = delete;
-    IMB_MGR* handle;
-};
 
 /// Holds the anti-replay window of an SA.
 class WindowLock {
@@ -60,17 +32,10 @@ private:
 class IpsecCpuHalf : public CpuHalf {
 public:
     IpsecCpuHalf(const Tables& tables, const Options& options, std::shared_ptr<SaState> state)
-        : tables_(tables), state_(std::move(state)), keys_(options.sas.size()), gcm_keys_(tables.ghash.size()),
-          policies_(tables) {
-        for (size_t i = 0; i < keys_.size(); ++i) expand(options.sas[i], tables.sas[i], keys_[i]);
+        : tables_(tables), state_(std::move(state)), crypto_(tables, options), policies_(tables) {
         for (const Sa& sa : tables.sas) tunnels_.emplace_back(sa, tables.mtu);
         prepare_jobs();
     }
-    ~IpsecCpuHalf() override {
-        if (!keys_.empty()) explicit_bzero(keys_.data(), keys_.size() * sizeof(MbKeys));
-        if (!gcm_keys_.empty()) explicit_bzero(gcm_keys_.data(), gcm_keys_.size() * sizeof(gcm_key_data));
-    }
-
     void process(std::span<Packet* const> packets, Decision* decisions) override {
         for (size_t at = 0; at < packets.size(); at += kBurst) {
             const size_t count = std::min(kBurst, packets.size() - at);
@@ -80,7 +45,6 @@ public:
 
 private:
     static constexpr size_t kBurst = IMB_MAX_BURST_SIZE;
-    using Tag = std::array<uint8_t, 16>;
 
     /// One packet of the burst that goes on.
     struct Work {
@@ -89,30 +53,6 @@ private:
         const Sa* sa;
         Esp esp;
     };
-
-    void expand(const SaOptions& options, const Sa& sa, MbKeys& keys) {
-        const uint8_t* key = options.key.bytes.data();
-        const bool is_long = sa.rounds != crypto::kAes128Rounds;
-        if (sa.cipher == Cipher::aes_gcm) {
-            if (is_long) IMB_AES256_GCM_PRE(manager_.handle, key, &gcm_keys_[sa.ghash]);
-            else IMB_AES128_GCM_PRE(manager_.handle, key, &gcm_keys_[sa.ghash]);
-        } else if (sa.cipher != Cipher::null) {
-            if (is_long) IMB_AES_KEYEXP_256(manager_.handle, key, keys.encrypt, keys.decrypt);
-            else IMB_AES_KEYEXP_128(manager_.handle, key, keys.encrypt, keys.decrypt);
-        }
-        if (options.auth_key.bytes.empty()) return;
-        std::array<uint8_t, 64> block;
-        const auto fill = [&](uint8_t pad, uint8_t* state) {
-            block.fill(pad);
-            for (size_t i = 0; i < options.auth_key.bytes.size(); ++i)
-                block[i] = static_cast<uint8_t>(block[i] ^ options.auth_key.bytes[i]);
-            if (sa.auth == Auth::hmac_sha256_128) IMB_SHA256_ONE_BLOCK(manager_.handle, block.data(), state);
-            else IMB_SHA1_ONE_BLOCK(manager_.handle, block.data(), state);
-        };
-        fill(0x36, keys.inner);
-        fill(0x5c, keys.outer);
-        explicit_bzero(block.data(), block.size());
-    }
 
     /// What all jobs have in common; zeroing and filling them for every packet would cost more than the router does.
     void prepare_jobs() {
@@ -135,7 +75,7 @@ private:
         }
     }
 
-    const MbKeys& keys_of(const Work& work) const { return keys_[work.decision->detail]; }
+    const MbKeys& keys_of(const Work& work) const { return crypto_.keys(work.decision->detail); }
 
     /// The jobs of packets whose tunnel is prepared: cipher and hash in one, which they stay ready for while the SA is
     /// the same.
@@ -161,7 +101,7 @@ private:
             run_cipher(Cipher::aes_cbc, rounds, false);
         }
         for (size_t i = 0; i < outbound_count_; ++i)
-            if (outbound_[i].sa->cipher == Cipher::aes_gcm) seal_gcm(outbound_[i]);
+            if (outbound_[i].sa->cipher == Cipher::aes_gcm) crypto_.seal_gcm(outbound_[i].esp, *outbound_[i].sa);
         run_hash(outbound_.data(), outbound_count_, nullptr);
         for (size_t i = 0; i < inbound_count_; ++i) finish(inbound_[i]);
     }
@@ -192,7 +132,7 @@ private:
     void ask_for(uint32_t sa) const {
         constexpr size_t kLine = 64, kSchedule = 16 * (crypto::kAes128Rounds + 1);
         __builtin_prefetch(&tunnels_[sa].sa().nonce);
-        const MbKeys& keys = keys_[sa];
+        const MbKeys& keys = crypto_.keys(sa);
         for (size_t at = 0; at < kSchedule; at += kLine) __builtin_prefetch(keys.encrypt + at);
         __builtin_prefetch(keys.inner);
         __builtin_prefetch(keys.outer);
@@ -200,7 +140,7 @@ private:
 
     /// Gives one packet its headers, or finds its ESP. (A function of its own has registers enough.)
     [[gnu::noinline]] void begin(Packet& packet, size_t i, Decision& decision) {
-        const uint64_t sequence = packet.ticket() + 1;
+        const uint64_t sequence = tunnels_[decision.detail].sequence_of(packet.ticket());
         if (by_tunnel_[i] && sequence <= kLastSequence && tables_.limits.size() == 0) [[likely]]
             add_tunnel_job(tunnels_[decision.detail].encapsulate(packet, static_cast<uint32_t>(sequence)),
                            decision.detail, sequence);
@@ -213,8 +153,8 @@ private:
             inbound_[inbound_count_++] = {&packet, &decision, &sa, esp};
             return;
         }
-        const uint64_t sequence = packet.ticket() + 1;
-        decision.outcome = may_send<Complete>(tables_, sa, packet.ticket());
+        const uint64_t sequence = sequence_of(sa, packet.ticket());
+        decision.outcome = may_send<Complete>(tables_, sa, sequence);
         if (decision.outcome != kProtected) return;
         if (by_tunnel_[i]) {
             add_tunnel_job(tunnels_[decision.detail].encapsulate(packet, static_cast<uint32_t>(sequence)),
@@ -238,10 +178,10 @@ private:
         uint8_t* counter = tunnel_.ivs[at].data();
         if (tunnel_.sas[at] != sa) {
             tunnel_.sas[at] = sa;
-            job.enc_keys = keys_[sa].encrypt;
-            job.dec_keys = keys_[sa].decrypt;
-            job.u.HMAC._hashed_auth_key_xor_ipad = keys_[sa].inner;
-            job.u.HMAC._hashed_auth_key_xor_opad = keys_[sa].outer;
+            job.enc_keys = crypto_.keys(sa).encrypt;
+            job.dec_keys = crypto_.keys(sa).decrypt;
+            job.u.HMAC._hashed_auth_key_xor_ipad = crypto_.keys(sa).inner;
+            job.u.HMAC._hashed_auth_key_xor_opad = crypto_.keys(sa).outer;
             crypto::store_block(counter, counter_block(tables_.sas[sa], esp.iv()));
         } else {
             store_be64(counter + 4, sequence);
@@ -265,10 +205,10 @@ private:
                   tables_.sas[tunnel_.sas[i]]);
         };
         // A burst that the library refuses is refused as a whole.
-        if (IMB_SUBMIT_CIPHER_BURST_NOCHECK(manager_.handle, jobs, count, IMB_CIPHER_CNTR, IMB_DIR_ENCRYPT,
+        if (IMB_SUBMIT_CIPHER_BURST_NOCHECK(crypto_.manager(), jobs, count, IMB_CIPHER_CNTR, IMB_DIR_ENCRYPT,
                                             IMB_KEY_128_BYTES) != count)
             by_hand([&](const Esp& esp, const Sa& sa) { encrypt<Complete>(esp, sa, tables_.aes(), kOneLane); });
-        if (IMB_SUBMIT_HASH_BURST_NOCHECK(manager_.handle, jobs, count, IMB_AUTH_HMAC_SHA_1) != count)
+        if (IMB_SUBMIT_HASH_BURST_NOCHECK(crypto_.manager(), jobs, count, IMB_AUTH_HMAC_SHA_1) != count)
             by_hand([&](const Esp& esp, const Sa& sa) { authenticate<Complete>(esp, sa); });
     }
 
@@ -279,64 +219,14 @@ private:
         size_t kept = 0;
         for (size_t i = 0; i < inbound_count_; ++i) {
             Work& work = inbound_[i];
-            const bool forged = work.sa->cipher == Cipher::aes_gcm ? !open_gcm(work)
-                                : work.sa->auth != Auth::none      ? differs(tags_[i], work)
+            const bool forged = work.sa->cipher == Cipher::aes_gcm ? !crypto_.open_gcm(work.esp, *work.sa)
+                                : work.sa->auth != Auth::none      ? MbCrypto::differs(tags_[i], work.esp, *work.sa)
                                                                    : false;
             if (forged) work.decision->outcome = kBadIcv;
             else inbound_[kept++] = work;
         }
         inbound_count_ = kept;
     }
-    static bool differs(const Tag& tag, const Work& work) {
-        uint32_t difference = 0;
-        for (uint32_t j = 0; j < work.sa->icv_bytes; ++j)
-            difference |= static_cast<uint32_t>(tag[j] ^ work.esp.icv()[j]);
-        return difference != 0;
-    }
-
-    /// One call of the library for GCM: its key, context and IV, and what is authenticated only.
-    struct GcmCall {
-        GcmCall(const Work& work, const gcm_key_data& schedule) : key(schedule) {
-            store_be32(iv.data(), work.sa->nonce);
-            copy_bytes(iv.data() + 4, work.esp.iv(), kCtrIvBytes);
-            copy_bytes(aad.data(), work.esp.header, kEspHeaderBytes);
-            if (!work.sa->extended) return;
-            store_be32(aad.data() + 4, work.esp.high);
-            copy_bytes(aad.data() + 8, work.esp.header + 4, 4);
-            aad_bytes = 12;
-        }
-        const gcm_key_data& key;
-        gcm_context_data context;
-        alignas(16) Tag iv{}, aad{};
-        uint64_t aad_bytes = kEspHeaderBytes;
-    };
-    void seal_gcm(const Work& work) { encrypt_gcm(work, work.esp.icv(), work.sa->icv_bytes); }
-    void encrypt_gcm(const Work& work, uint8_t* tag, uint64_t tag_bytes) {
-        GcmCall call(work, gcm_keys_[work.sa->ghash]);
-        uint8_t* const text = work.esp.text();
-        if (work.sa->rounds == crypto::kAes128Rounds)
-            IMB_AES128_GCM_ENC(manager_.handle, &call.key, &call.context, text, text, work.esp.text_bytes,
-                               call.iv.data(), call.aad.data(), call.aad_bytes, tag, tag_bytes);
-        else
-            IMB_AES256_GCM_ENC(manager_.handle, &call.key, &call.context, text, text, work.esp.text_bytes,
-                               call.iv.data(), call.aad.data(), call.aad_bytes, tag, tag_bytes);
-    }
-    /// Decrypts; false, and nothing changed, if the ICV is wrong.
-    bool open_gcm(const Work& work) {
-        GcmCall call(work, gcm_keys_[work.sa->ghash]);
-        uint8_t* const text = work.esp.text();
-        Tag tag;
-        if (work.sa->rounds == crypto::kAes128Rounds)
-            IMB_AES128_GCM_DEC(manager_.handle, &call.key, &call.context, text, text, work.esp.text_bytes,
-                               call.iv.data(), call.aad.data(), call.aad_bytes, tag.data(), tag.size());
-        else
-            IMB_AES256_GCM_DEC(manager_.handle, &call.key, &call.context, text, text, work.esp.text_bytes,
-                               call.iv.data(), call.aad.data(), call.aad_bytes, tag.data(), tag.size());
-        if (!differs(tag, work)) return true;
-        encrypt_gcm(work, tag.data(), tag.size());
-        return false;
-    }
-
     /// Hashes every packet of `works` that has an HMAC: into `tags` by its index, or into the packet when null.
     void run_hash(Work* works, size_t count, Tag* tags) {
         for (size_t i = 0; i < count; ++i) {
@@ -366,7 +256,7 @@ private:
             job.u.HMAC._hashed_auth_key_xor_opad = keys_of(work).outer;
         }
         if (jobs == 0) return;
-        if (IMB_SUBMIT_HASH_BURST_NOCHECK(manager_.handle, hash_jobs_.data(), static_cast<uint32_t>(jobs), algorithm) ==
+        if (IMB_SUBMIT_HASH_BURST_NOCHECK(crypto_.manager(), hash_jobs_.data(), static_cast<uint32_t>(jobs), algorithm) ==
             jobs)
             return;
         // The library refused the burst as a whole: no packet may leave without its ICV, or pass unverified.
@@ -396,7 +286,7 @@ private:
         }
         const IMB_CIPHER_MODE mode = cipher == Cipher::aes_ctr ? IMB_CIPHER_CNTR : IMB_CIPHER_CBC;
         const IMB_CIPHER_DIRECTION direction = encrypting ? IMB_DIR_ENCRYPT : IMB_DIR_DECRYPT;
-        if (IMB_SUBMIT_CIPHER_BURST_NOCHECK(manager_.handle, cipher_jobs_.data(), static_cast<uint32_t>(jobs), mode,
+        if (IMB_SUBMIT_CIPHER_BURST_NOCHECK(crypto_.manager(), cipher_jobs_.data(), static_cast<uint32_t>(jobs), mode,
                                             direction, key_bytes) == jobs)
             return;
         for (size_t i = 0; i < jobs; ++i) {
@@ -425,9 +315,7 @@ private:
 
     const Tables& tables_;
     std::shared_ptr<SaState> state_;
-    MbManager manager_;
-    std::vector<MbKeys> keys_;
-    std::vector<gcm_key_data> gcm_keys_;  ///< by Sa::ghash
+    MbCrypto crypto_;
     PreparedPolicies policies_;
     std::vector<PreparedTunnel> tunnels_;  ///< by SA
     uint32_t last_sa_ = kNoDetail;

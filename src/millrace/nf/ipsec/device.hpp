@@ -44,7 +44,7 @@ struct Gateway {
     MILLRACE_DEVICE static Decision finish(Packet& packet, const Tables& tables, Decision decision) {
         if (Kind::kOnlyGcm || decision.outcome != kProtected) return decision;
         const Sa& sa = tables.sas[decision.detail];
-        authenticate<Kind>(sent_esp<Kind>(packet, sa, packet.ticket() + 1), sa);
+        authenticate<Kind>(sent_esp<Kind>(packet, sa, sequence_of(sa, packet.ticket())), sa);
         return decision;
     }
 
@@ -66,9 +66,9 @@ private:
     template <class Lanes>
     MILLRACE_DEVICE static Decision protect(Packet& packet, const Tables& tables, const Route& route, Lanes lanes) {
         const Sa& sa = tables.sas[route.detail];
-        if (const uint32_t refusal = may_send<Kind>(tables, sa, packet.ticket()); refusal != kProtected)
+        const uint64_t sequence = sequence_of(sa, packet.ticket());
+        if (const uint32_t refusal = may_send<Kind>(tables, sa, sequence); refusal != kProtected)
             return {route.detail, refusal};
-        const uint64_t sequence = packet.ticket() + 1;
         Esp esp;
         if (is_transport<Kind>(sa)) {
             Packet own = packet;

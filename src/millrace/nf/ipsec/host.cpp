@@ -23,69 +23,116 @@ void add_once(std::vector<Address>& addresses, const Address& address) {
 }  // namespace
 
 IpsecHost::IpsecHost(const Config& options, const Environment& environment)
-    : options_(read_options(options, environment)) {
-    if (auto* before = dynamic_cast<IpsecHost*>(environment.previous)) state_ = before->state_;
-    if (state_ == nullptr) state_ = std::make_shared<SaState>(options_.slots);
-    attach_tables(options, environment.on_device ? classify::Searcher::gpu : classify::Searcher::core);
+    : options_(std::make_shared<const Options>(read_options(options, environment))) {
+    take_state(options, environment);
+    const std::vector<uint32_t> slots = take_slots(options);
+    lifetimes_ = std::make_shared<Lifetimes>(options_, state_, slots, environment.warn);
+    standing_ = lifetimes_->look(Lifetimes::Clock::now());
+    attach_base(options, slots, environment.on_device ? classify::Searcher::gpu : classify::Searcher::core);
+    attach_standing();
 }
 
-void IpsecHost::attach_tables(const Config& options, classify::Searcher searcher) {
-    Tables& tables = image_.start<Tables>();
-    std::vector<Sa> sas;
-    std::vector<Selector> selectors;
-    std::vector<Address> local[2];
-    std::vector<crypto::GhashKey> ghash;
-    for (const SaOptions& configured : options_.sas) {
-        Sa sa = configured.sa;
+IpsecHost::IpsecHost(const IpsecHost& previous, Standing standing)
+    : options_(previous.options_), state_(previous.state_), lifetimes_(previous.lifetimes_), sas_(previous.sas_),
+      base_(previous.base_), standing_(std::move(standing)) {
+    attach_standing();
+}
+
+/// Only where packets will flow sequence numbers are used, and reserved.
+void IpsecHost::take_state(const Config& options, const Environment& environment) {
+    const std::string& file = options_->sequence_file;
+    if (auto* before = dynamic_cast<IpsecHost*>(environment.previous)) {
+        state_ = before->state_;
+        const std::string known = state_->file() != nullptr ? state_->file()->path() : "";
+        if (environment.live && known != file)
+            options.fail("'sequence-file' can't change while packets flow", "restart the program");
+        return;
+    }
+    state_ = std::make_shared<SaState>(options_->slots);
+    if (environment.live && !file.empty())
+        state_->keep_in(std::make_unique<SequenceFile>(file, options_->sequence_file_at));
+}
+
+std::vector<uint32_t> IpsecHost::take_slots(const Config& options) {
+    std::vector<uint32_t> slots;
+    for (const SaOptions& configured : options_->sas) {
         const auto slot = state_->slot_of(configured.identity());
         if (!slot)
             options.fail("there is no room for the state of SA '" + configured.name +
                              "': " + std::to_string(state_->slots()) + " SAs have been known since this node started",
                          "restart the node with a larger 'sa-slots' and fresh keys");
-        sa.slot = *slot;
+        slots.push_back(*slot);
+    }
+    return slots;
+}
+
+void IpsecHost::attach_base(const Config& options, const std::vector<uint32_t>& slots, classify::Searcher searcher) {
+    const auto base = std::make_shared<Image>();
+    Tables& tables = base->start<Tables>();
+    std::vector<Sa> sas;
+    std::vector<Selector> selectors;
+    std::vector<Address> local[2];
+    std::vector<crypto::GhashKey> ghash;
+    uint64_t used = 0;
+    for (const SaOptions& configured : options_->sas) {
+        Sa sa = configured.sa;
+        sa.slot = slots[sas.size()];
+        sa.before = configured.inbound ? 0 : state_->record(sa.slot).before;
         if (sa.cipher == Cipher::aes_gcm) {
             sa.ghash = static_cast<uint32_t>(ghash.size());
             ghash.push_back(crypto::ghash_key(std::span(configured.sa.keys, 4u * (sa.rounds + 1u))));
         }
-        if (sa.in_udp) tables.udp_port = options_.udp_port;
+        if (sa.in_udp) tables.udp_port = options_->udp_port;
         sa.first_selector = static_cast<uint32_t>(selectors.size());
         sa.selector_count = static_cast<uint32_t>(configured.allow.size());
         selectors.insert(selectors.end(), configured.allow.begin(), configured.allow.end());
         add_once(local[sa.ipv6], sa.local);
+        used = std::max<uint64_t>(used, sa.slot + 1);
         sas.push_back(sa);
     }
-    tables.mtu = options_.mtu;
-    tables.mtu_spares_fragmentable = options_.mtu_spares_fragmentable;
-    tables.default_action = options_.default_action;
-    image_.attach(tables.aes_encrypt, crypto::aes_encrypt_table());
-    image_.attach(tables.aes_decrypt, crypto::aes_decrypt_table());
-    std::vector<Policy> policies = make_policies();
+    tables.mtu = options_->mtu;
+    tables.mtu_spares_fragmentable = options_->mtu_spares_fragmentable;
+    tables.default_action = options_->default_action;
+    base->attach(tables.aes_encrypt, crypto::aes_encrypt_table());
+    base->attach(tables.aes_decrypt, crypto::aes_decrypt_table());
+    const std::vector<Policy> policies = make_policies();
     try {
-        if (policies.size() > kFewPolicies) attach_policy_search(policies, searcher, image_, tables.search);
+        if (policies.size() > kFewPolicies) attach_policy_search(policies, searcher, *base, tables.search);
     } catch (const classify::TablesTooLarge&) {
         options.fail(
-            "the tables of these " + std::to_string(options_.policies.size()) + " policies take more than 1 GiB",
+            "the tables of these " + std::to_string(options_->policies.size()) + " policies take more than 1 GiB",
             "use fewer of them, or wider prefixes");
     }
-    image_.attach(tables.policies, std::move(policies));
-    image_.attach(tables.inbound, make_inbound_index(sas));
-    const auto tables_sas = std::make_shared<const std::vector<Sa>>(std::move(sas));
-    image_.attach(tables.sas, tables_sas);
-    image_.attach_some(tables.ghash, std::move(ghash));
-    image_.attach(tables.selectors, std::move(selectors));
-    image_.attach(tables.local_ipv4, std::move(local[0]));
-    image_.attach(tables.local_ipv6, std::move(local[1]));
-    uint64_t used = 0;
-    for (const Sa& sa : *tables_sas) used = std::max<uint64_t>(used, sa.slot + 1);
-    image_.attach_state(tables.tickets, state_->tickets, "sequence-numbers", used);
-    image_.attach_state(tables.windows, state_->windows, "replay-windows", commits() ? used * kWindowWords : 0);
+    sas_ = std::make_shared<const std::vector<Sa>>(std::move(sas));
+    base->attach(tables.sas, sas_);
+    base->attach_some(tables.ghash, std::move(ghash));
+    base->attach(tables.selectors, std::move(selectors));
+    base->attach(tables.local_ipv4, std::move(local[0]));
+    base->attach(tables.local_ipv6, std::move(local[1]));
+    base->attach_state(tables.tickets, state_->tickets, "sequence-numbers", used);
+    base->attach_state(tables.windows, state_->windows, "replay-windows", commits() ? used * kWindowWords : 0);
+    base_ = base;
+}
+
+void IpsecHost::attach_standing() {
+    Tables& tables = image_.start_from<Tables>(*base_);
+    image_.attach(tables.policies, make_policies());
+    image_.attach(tables.inbound, make_inbound_index());
+    image_.attach_some(tables.limits, standing_.limits);
+}
+
+std::shared_ptr<NetworkFunction> IpsecHost::next() {
+    if (!lifetimes_->followed()) return nullptr;
+    Standing now = lifetimes_->look(Lifetimes::Clock::now());
+    return now == standing_ ? nullptr : std::make_shared<IpsecHost>(*this, std::move(now));
 }
 
 std::vector<Policy> IpsecHost::make_policies() const {
     std::vector<Policy> policies;
-    for (uint32_t i = 0; i < options_.policies.size(); ++i) {
-        const PolicyOptions& policy = options_.policies[i];
-        for (const Selector& selector : policy.selectors) policies.push_back({selector, policy.sa, i, policy.action});
+    for (uint32_t i = 0; i < options_->policies.size(); ++i) {
+        const PolicyOptions& policy = options_->policies[i];
+        for (const Selector& selector : policy.selectors)
+            policies.push_back({selector, standing_.protects[i], i, policy.action});
         if (policy.action != Action::protect) continue;
         // A flow that must be protected one way must not come in clear the other way (RFC 4301, section 5.2, step 3a).
         for (const Selector& selector : policy.selectors)
@@ -94,11 +141,11 @@ std::vector<Policy> IpsecHost::make_policies() const {
     return policies;
 }
 
-std::vector<uint32_t> IpsecHost::make_inbound_index(const std::vector<Sa>& sas) const {
-    std::vector<uint32_t> index(std::bit_ceil(2 * sas.size() + 2));
-    for (uint32_t i = 0; i < sas.size(); ++i) {
-        if (!options_.sas[i].inbound) continue;
-        uint64_t at = spi_bucket(sas[i].spi, index.size());
+std::vector<uint32_t> IpsecHost::make_inbound_index() const {
+    std::vector<uint32_t> index(std::bit_ceil(2 * sas_->size() + 2));
+    for (uint32_t i = 0; i < sas_->size(); ++i) {
+        if (!options_->sas[i].inbound || standing_.dead[i]) continue;
+        uint64_t at = spi_bucket((*sas_)[i].spi, index.size());
         while (index[at] != 0) at = (at + 1) & (index.size() - 1);
         index[at] = i + 1;
     }
@@ -107,7 +154,7 @@ std::vector<uint32_t> IpsecHost::make_inbound_index(const std::vector<Sa>& sas) 
 
 Growth IpsecHost::growth(const Growth&) const {
     Growth growth;
-    for (const SaOptions& configured : options_.sas) {
+    for (const SaOptions& configured : options_->sas) {
         if (configured.inbound) continue;
         const Sa& sa = configured.sa;
         growth.head = std::max(growth.head, head_bytes_of<Complete>(sa));
@@ -119,7 +166,7 @@ Growth IpsecHost::growth(const Growth&) const {
 /// The smallest device half that does what the SAs ask for.
 std::string_view IpsecHost::variant() const {
     const auto all = [&](auto&& is) {
-        return std::all_of(options_.sas.begin(), options_.sas.end(), [&](const SaOptions& sa) { return is(sa.sa); });
+        return std::all_of(options_->sas.begin(), options_->sas.end(), [&](const SaOptions& sa) { return is(sa.sa); });
     };
     const auto is_plain = [](const Sa& sa) { return !sa.transport && !sa.in_udp; };
     if (all([&](const Sa& sa) {
@@ -132,39 +179,39 @@ std::string_view IpsecHost::variant() const {
 
 /// Only anti-replay does.
 bool IpsecHost::commits() const {
-    return std::any_of(options_.sas.begin(), options_.sas.end(), [](const SaOptions& configured) {
+    return std::any_of(options_->sas.begin(), options_->sas.end(), [](const SaOptions& configured) {
         return configured.inbound && configured.sa.replay_window > 0;
     });
 }
 
 std::unique_ptr<CpuHalf> IpsecHost::make_cpu_half() {
-    return make_ipsec_cpu_half(*static_cast<const Tables*>(image_.tables()), options_, state_);
+    return make_ipsec_cpu_half(*static_cast<const Tables*>(image_.tables()), *options_, state_);
 }
 
 std::string IpsecHost::explain(const Decision& decision) const {
     if (decision.outcome == kBypass || decision.outcome == kDiscardedByPolicy) {
         if (decision.detail == kDefaultPolicy) return "no policy matches";
         const uint32_t number = decision.detail & ~kReversed;
-        if (number >= options_.policies.size()) return {};
-        const Location& where = options_.policies[number].where;
+        if (number >= options_->policies.size()) return {};
+        const Location& where = options_->policies[number].where;
         return "policy " + std::to_string(number + 1) + " (" + where.file + ":" + std::to_string(where.line) + ")" +
                ((decision.detail & kReversed) != 0 ? ", in clear from where it must come protected" : "");
     }
-    if (decision.detail >= options_.sas.size()) return {};
-    const SaOptions& sa = options_.sas[decision.detail];
+    if (decision.detail >= options_->sas.size()) return {};
+    const SaOptions& sa = options_->sas[decision.detail];
     return "sa " + sa.name + " spi " + hex(sa.sa.spi);
 }
 
 std::vector<Statistic> IpsecHost::statistics() const {
     std::vector<Statistic> result;
-    for (const SaOptions& configured : options_.sas) {
+    for (const SaOptions& configured : options_->sas) {
         const auto slot = state_->slot_of(configured.identity());
         if (!slot) continue;
         if (configured.inbound)
-            result.push_back({"sa-" + configured.name + "-highest-sequence", (*state_->windows)[*slot * kWindowWords],
+            result.push_back({"sa-" + configured.name + "-highest-sequence", state_->highest(*slot),
                               "highest sequence number that was accepted"});
         result.push_back({"sa-" + configured.name + (configured.inbound ? "-received" : "-sequence"),
-                          (*state_->tickets)[*slot],
+                          configured.inbound ? (*state_->tickets)[*slot] : state_->given_out(*slot),
                           configured.inbound ? "ESP packets that named this SA" : "sequence numbers given out"});
     }
     return result;
@@ -172,9 +219,9 @@ std::vector<Statistic> IpsecHost::statistics() const {
 
 std::string IpsecHost::summary() const {
     size_t inbound = 0;
-    for (const SaOptions& sa : options_.sas) inbound += sa.inbound;
-    return std::to_string(options_.sas.size() - inbound) + " outbound and " + std::to_string(inbound) +
-           " inbound SAs, " + std::to_string(options_.policies.size()) + " policies, " +
+    for (const SaOptions& sa : options_->sas) inbound += sa.inbound;
+    return std::to_string(options_->sas.size() - inbound) + " outbound and " + std::to_string(inbound) +
+           " inbound SAs, " + std::to_string(options_->policies.size()) + " policies, " +
            std::to_string(image_.array_bytes() / 1024) + " KiB";
 }
 

@@ -80,6 +80,7 @@ struct alignas(16) Sa {                                // as crypto::round_key r
     crypto::HmacKey<crypto::Sha1> hmac_sha1;
     crypto::HmacKey<crypto::Sha256> hmac_sha256;
     Address local, remote;
+    uint64_t before = 0;  ///< sequence numbers that were given out before its tickets began
     uint32_t nonce = 0;  ///< of CTR (RFC 3686, section 4) and GCM (RFC 4106, section 4), host order
     uint32_t spi = 0;
     uint32_t slot = 0;            ///< into Tables::tickets and, by kWindowWords, into Tables::windows
@@ -165,7 +166,7 @@ struct Tables {
     View<Address> local_ipv4, local_ipv6;  ///< the gateway's own tunnel addresses
     MutableView<uint64_t> tickets;         ///< by SA slot: outbound, sequence numbers given out
     MutableView<uint64_t> windows;         ///< kWindowWords an SA slot
-    View<uint64_t> limits;                 ///< by SA slot: so many tickets may be used; none: as many as there are
+    View<uint64_t> limits;                 ///< by SA slot: the last sequence number that may be used; none: the last there is
     uint32_t mtu = 0;                      ///< longest outer IP packet; 0: no limit
     uint16_t udp_port = 0;                 ///< where ESP in UDP comes in and leaves; 0: not at all
     bool mtu_spares_fragmentable = false;  ///< a packet whose outer DF bit is clear may be longer

@@ -1,6 +1,7 @@
 // The options of the IPsec gateway, read from YAML and checked.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,13 @@ struct Secret {
     ~Secret();
 };
 
+/// How long an SA serves; what is not limited has the largest value.
+struct Lifetime {
+    uint64_t packets = ~uint64_t{0};
+    std::chrono::nanoseconds time = std::chrono::nanoseconds::max();
+    bool ends() const { return packets != ~uint64_t{0} || time != std::chrono::nanoseconds::max(); }
+};
+
 /// One SA as it was configured.
 struct SaOptions {
     std::string name;
@@ -29,6 +37,7 @@ struct SaOptions {
     Sa sa;  ///< without slot and selectors, which come with the tables
     Secret key, auth_key;
     std::vector<Selector> allow;
+    Lifetime hard, soft;  ///< behind the first it ends, behind the second another one is preferred
     Config where;
 
     /// Fill `sa` with what is worked out of `key`, of `auth_key` once.
@@ -45,7 +54,7 @@ struct SaOptions {
 struct PolicyOptions {
     std::vector<Selector> selectors;
     Action action = Action::discard;
-    uint32_t sa = 0;  ///< of `protect`
+    std::vector<uint32_t> sas;  ///< of `protect`: the first that has not come near its end serves
     Location where;
 };
 
@@ -57,6 +66,8 @@ struct Options {
     Action default_action = Action::discard;
     uint16_t udp_port = 4500;  ///< of ESP in UDP
     size_t slots = 4096;
+    std::string sequence_file;  ///< empty: sequence numbers begin anew with each process
+    Location sequence_file_at;
 };
 
 /// Throws ConfigError; no error shows key material.

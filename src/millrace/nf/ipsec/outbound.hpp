@@ -97,11 +97,14 @@ MILLRACE_DEVICE void set_outer_layers(Packet& packet, const Sa& sa) {
     layers.flags = static_cast<uint8_t>(flags);
 }
 
-/// Whether an SA may not send another packet: that, or kProtected. `ticket`: how many it has sent.
+/// The sequence number that goes with a ticket.
+MILLRACE_DEVICE uint64_t sequence_of(const Sa& sa, uint64_t ticket) { return sa.before + ticket + 1; }
+
+/// Whether an SA may not send a packet with this sequence number: why, or kProtected.
 template <class Kind>
-MILLRACE_DEVICE uint32_t may_send(const Tables& tables, const Sa& sa, uint64_t ticket) {
-    if (ticket >= last_sequence_of<Kind>(sa)) return kSequenceExhausted;
-    if (tables.limits.size() == 0 || ticket < tables.limits[sa.slot]) return kProtected;
+MILLRACE_DEVICE uint32_t may_send(const Tables& tables, const Sa& sa, uint64_t sequence) {
+    if (sequence > last_sequence_of<Kind>(sa)) return kSequenceExhausted;
+    if (tables.limits.size() == 0 || sequence <= tables.limits[sa.slot]) return kProtected;
     return tables.limits[sa.slot] == 0 ? kExpired : kSequenceUnreserved;
 }
 

@@ -11,7 +11,7 @@ class alignas(32) PreparedTunnel {
 public:
     PreparedTunnel() = default;
     PreparedTunnel(const Sa& sa, uint32_t mtu)
-        : sa_(&sa), longest_(mtu == 0 ? 0xffffu : smaller(mtu, 0xffffu)), slot_(sa.slot),
+        : sa_(&sa), longest_(mtu == 0 ? 0xffffu : smaller(mtu, 0xffffu)), slot_(sa.slot), before_(sa.before),
           common_(is_common(sa)) {
         store_address(addresses_, sa.local, false);
         store_address(addresses_ + 4, sa.remote, false);
@@ -21,6 +21,7 @@ public:
     const Sa& sa() const { return *sa_; }
     /// Its SA's.
     uint32_t slot() const { return slot_; }
+    uint64_t sequence_of(uint64_t ticket) const { return before_ + ticket + 1; }
     /// Whether it can wrap `packet`, which its SA is for. False leaves the rest to `outbound_route`.
     bool serves(const Packet& packet) const {
         const Layers& layers = packet.layers();
@@ -94,6 +95,7 @@ private:
     const Sa* sa_ = nullptr;
     uint32_t longest_ = 0;  ///< outer packet
     uint32_t slot_ = 0;
+    uint64_t before_ = 0;  ///< see Sa
     bool common_ = false;
     uint8_t addresses_[8] = {};  ///< source, destination
     uint32_t constant_sum_ = 0;  ///< of the outer header but traffic class, length, identification and flags

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "millrace/nf/ipsec/model.hpp"
+#include "millrace/nf/ipsec/sequence_file.hpp"
 
 namespace millrace::nf::ipsec {
 
@@ -19,11 +21,35 @@ namespace millrace::nf::ipsec {
 /// Shared by all generations of a node.
 class SaState {
 public:
+    using Clock = std::chrono::steady_clock;
+    /// What is known of an SA beside what devices count.
+    struct Record {
+        std::string identity;
+        uint64_t before = 0;    ///< sequence numbers that may have been used before this process began
+        uint64_t reserved = 0;  ///< in the file: the last that may be used
+        Clock::time_point since = Clock::now();
+        bool told_soft = false, told_hard = false;
+    };
+
     explicit SaState(size_t slots);
+    /// Gives back on disk what was reserved and not used. All devices are done.
+    ~SaState();
+    SaState(const SaState&) = delete;
+    SaState& operator=(const SaState&) = delete;
+
+    /// From here on new slots begin behind what the file says of them. Called before the first.
+    void keep_in(std::unique_ptr<SequenceFile> file) { file_ = std::move(file); }
+    SequenceFile* file() { return file_.get(); }
 
     /// The slot of an identity, the same for ever. Nothing when all slots are given out.
     std::optional<uint32_t> slot_of(const std::string& identity);
     size_t slots() const { return tickets->size(); }
+    /// Of a slot that was given out. Changed by one thread at a time: that which makes generations.
+    Record& record(uint32_t slot) { return records_[slot]; }
+    /// Sequence numbers that an outbound SA has given out, those before this process began included.
+    uint64_t given_out(uint32_t slot) const { return records_[slot].before + (*tickets)[slot]; }
+    /// The highest sequence number that an inbound SA has accepted.
+    uint64_t highest(uint32_t slot) const { return (*windows)[slot * kWindowWords]; }
 
     const std::shared_ptr<std::vector<uint64_t>> tickets;  ///< see Tables::tickets
     const std::shared_ptr<std::vector<uint64_t>> windows;  ///< see Tables::windows
@@ -32,6 +58,8 @@ public:
     std::vector<std::atomic_flag> window_locks;
 
 private:
+    std::unique_ptr<SequenceFile> file_;  // null: nothing is kept
+    std::vector<Record> records_;         // by slot
     std::mutex mutex_;
     std::map<std::string, uint32_t> by_identity_;
 };
