@@ -169,7 +169,7 @@ private:
     /// The highest sequence number of an inbound SA.
     uint64_t top_of(const Sa& sa) {
         const WindowLock lock(state_->window_locks[sa.slot]);
-        return tables_.windows[static_cast<uint64_t>(sa.slot) * kWindowWords];
+        return sequence_in(sa.before, tables_.windows[static_cast<uint64_t>(sa.slot) * kWindowWords]);
     }
 
     void add_tunnel_job(const Esp& esp, uint32_t sa, uint64_t sequence) {

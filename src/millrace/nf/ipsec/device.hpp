@@ -56,9 +56,9 @@ struct Gateway {
         const Sa& sa = tables.sas[decision.detail];
         if (sa.replay_window == 0) return decision;
         uint64_t* state = &tables.windows[static_cast<uint64_t>(sa.slot) * kWindowWords];
-        const uint64_t sequence = is_extended<Kind>(sa) ? noted_sequence(ticket, state[0])
+        const uint64_t sequence = is_extended<Kind>(sa) ? noted_sequence(ticket, sequence_in(sa.before, state[0]))
                                                         : static_cast<uint32_t>(ticket);
-        if (!accept_sequence(state, sa.replay_window, sequence)) decision.outcome = kReplayed;
+        if (!accept_sequence(state, sa.replay_window, sequence, sa.before)) decision.outcome = kReplayed;
         return decision;
     }
 
@@ -88,7 +88,7 @@ private:
         const Sa& sa = tables.sas[route.detail];
         // Batches may be on their way that move the window: what it says may be a little old, which does no harm.
         const uint64_t top = is_extended<Kind>(sa) ? tables.windows[static_cast<uint64_t>(sa.slot) * kWindowWords] : 0;
-        const Esp esp = received_esp<Kind>(packet, sa, top);
+        const Esp esp = received_esp<Kind>(packet, sa, sequence_in(sa.before, top));
         if (is_gcm<Kind>(sa)) {
             if (!open_gcm<Kind>(esp, sa, tables, lanes)) return {route.detail, kBadIcv};
             mark_verified(packet, sa, esp);

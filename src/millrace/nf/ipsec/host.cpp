@@ -1,6 +1,7 @@
 #include "millrace/nf/ipsec/host.hpp"
 
 #include <bit>
+#include <set>
 
 #include "millrace/nf/crypto/keys.hpp"
 #include "millrace/nf/ipsec/policy_search.hpp"
@@ -23,19 +24,58 @@ void add_once(std::vector<Address>& addresses, const Address& address) {
 }  // namespace
 
 IpsecHost::IpsecHost(const Config& options, const Environment& environment)
-    : options_(std::make_shared<const Options>(read_options(options, environment))) {
+    : configured_(std::make_shared<const Options>(read_options(options, environment))), options_(configured_),
+      warn_(environment.warn),
+      searcher_(environment.on_device ? classify::Searcher::gpu : classify::Searcher::core) {
     take_state(options, environment);
-    const std::vector<uint32_t> slots = take_slots(options);
-    lifetimes_ = std::make_shared<Lifetimes>(options_, state_, slots, environment.warn);
-    standing_ = lifetimes_->look(Lifetimes::Clock::now());
-    attach_base(options, slots, environment.on_device ? classify::Searcher::gpu : classify::Searcher::core);
-    attach_standing();
+    if (configured_->kernel && environment.live) follow_kernel(options, environment);
+    build(options.where());
 }
 
 IpsecHost::IpsecHost(const IpsecHost& previous, Standing standing)
-    : options_(previous.options_), state_(previous.state_), lifetimes_(previous.lifetimes_), sas_(previous.sas_),
-      base_(previous.base_), standing_(std::move(standing)) {
+    : configured_(previous.configured_), options_(previous.options_), state_(previous.state_),
+      lifetimes_(previous.lifetimes_), sas_(previous.sas_), base_(previous.base_), standing_(std::move(standing)),
+      watch_(previous.watch_), kernel_version_(previous.kernel_version_), next_kernel_(previous.next_kernel_),
+      warn_(previous.warn_), searcher_(previous.searcher_) {
     attach_standing();
+}
+
+IpsecHost::IpsecHost(const IpsecHost& previous, Options options, uint64_t kernel_version)
+    : configured_(previous.configured_), options_(std::make_shared<const Options>(std::move(options))),
+      state_(previous.state_), watch_(previous.watch_), kernel_version_(kernel_version), warn_(previous.warn_),
+      searcher_(previous.searcher_) {
+    std::set<std::string> still;
+    for (const SaOptions& sa : options_->sas) still.insert(sa.identity());
+    for (size_t i = configured_->sas.size(); i < previous.options_->sas.size(); ++i)
+        if (const std::string identity = previous.options_->sas[i].identity(); !still.contains(identity))
+            state_->retire(identity);
+    build({});
+}
+
+/// Slots, lifetimes and tables of `options_`. `where`: what errors point at.
+void IpsecHost::build(Location where) {
+    const std::vector<uint32_t> slots = take_slots(where);
+    lifetimes_ = std::make_shared<Lifetimes>(options_, state_, slots, warn_);
+    standing_ = lifetimes_->look(Lifetimes::Clock::now());
+    attach_base(where, slots);
+    attach_standing();
+}
+
+void IpsecHost::follow_kernel(const Config& options, const Environment& environment) {
+    const Config place = options.at("kernel");
+    const auto* before = dynamic_cast<const IpsecHost*>(environment.previous);
+    if (before != nullptr && before->watch_ != nullptr && before->watch_->udp_port() == configured_->udp_port) {
+        watch_ = before->watch_;
+    } else {
+        try {
+            watch_ = std::make_shared<XfrmWatch>(configured_->udp_port, place, environment.warn);
+        } catch (const std::runtime_error& error) {
+            place.fail(error.what(), "it takes the right CAP_NET_ADMIN, and a kernel with XFRM");
+        }
+    }
+    Options all = *configured_;
+    kernel_version_ = watch_->add_to(all);
+    options_ = std::make_shared<const Options>(std::move(all));
 }
 
 /// Only where packets will flow sequence numbers are used, and reserved.
@@ -53,20 +93,21 @@ void IpsecHost::take_state(const Config& options, const Environment& environment
         state_->keep_in(std::make_unique<SequenceFile>(file, options_->sequence_file_at));
 }
 
-std::vector<uint32_t> IpsecHost::take_slots(const Config& options) {
+std::vector<uint32_t> IpsecHost::take_slots(const Location& where) {
     std::vector<uint32_t> slots;
     for (const SaOptions& configured : options_->sas) {
-        const auto slot = state_->slot_of(configured.identity());
+        const auto slot = state_->slot_of(configured.identity(), configured.inbound);
         if (!slot)
-            options.fail("there is no room for the state of SA '" + configured.name +
-                             "': " + std::to_string(state_->slots()) + " SAs have been known since this node started",
-                         "restart the node with a larger 'sa-slots' and fresh keys");
+            throw ConfigError({where,
+                               "there is no room for the state of SA '" + configured.name +
+                                   "': " + std::to_string(state_->slots()) + " SAs have been known since this node started",
+                               "restart the node with a larger 'sa-slots' and fresh keys"});
         slots.push_back(*slot);
     }
     return slots;
 }
 
-void IpsecHost::attach_base(const Config& options, const std::vector<uint32_t>& slots, classify::Searcher searcher) {
+void IpsecHost::attach_base(const Location& where, const std::vector<uint32_t>& slots) {
     const auto base = std::make_shared<Image>();
     Tables& tables = base->start<Tables>();
     std::vector<Sa> sas;
@@ -77,7 +118,7 @@ void IpsecHost::attach_base(const Config& options, const std::vector<uint32_t>& 
     for (const SaOptions& configured : options_->sas) {
         Sa sa = configured.sa;
         sa.slot = slots[sas.size()];
-        sa.before = configured.inbound ? 0 : state_->record(sa.slot).before;
+        sa.before = state_->record(sa.slot).before;
         if (sa.cipher == Cipher::aes_gcm) {
             sa.ghash = static_cast<uint32_t>(ghash.size());
             ghash.push_back(crypto::ghash_key(std::span(configured.sa.keys, 4u * (sa.rounds + 1u))));
@@ -97,11 +138,11 @@ void IpsecHost::attach_base(const Config& options, const std::vector<uint32_t>& 
     base->attach(tables.aes_decrypt, crypto::aes_decrypt_table());
     const std::vector<Policy> policies = make_policies();
     try {
-        if (policies.size() > kFewPolicies) attach_policy_search(policies, searcher, *base, tables.search);
+        if (policies.size() > kFewPolicies) attach_policy_search(policies, searcher_, *base, tables.search);
     } catch (const classify::TablesTooLarge&) {
-        options.fail(
-            "the tables of these " + std::to_string(options_->policies.size()) + " policies take more than 1 GiB",
-            "use fewer of them, or wider prefixes");
+        throw ConfigError(
+            {where, "the tables of these " + std::to_string(options_->policies.size()) + " policies take more than 1 GiB",
+             "use fewer of them, or wider prefixes"});
     }
     sas_ = std::make_shared<const std::vector<Sa>>(std::move(sas));
     base->attach(tables.sas, sas_);
@@ -122,9 +163,31 @@ void IpsecHost::attach_standing() {
 }
 
 std::shared_ptr<NetworkFunction> IpsecHost::next() {
+    if (auto made = next_of_kernel()) return made;
     if (!lifetimes_->followed()) return nullptr;
     Standing now = lifetimes_->look(Lifetimes::Clock::now());
     return now == standing_ ? nullptr : std::make_shared<IpsecHost>(*this, std::move(now));
+}
+
+std::shared_ptr<NetworkFunction> IpsecHost::next_of_kernel() {
+    if (watch_ == nullptr || watch_->version() == kernel_version_) return nullptr;
+    const auto begin = Lifetimes::Clock::now();
+    if (begin < next_kernel_) return nullptr;
+    // So many times as long as making a generation took there is none, and not for long when that fails.
+    constexpr int kRest = 4;
+    constexpr std::chrono::milliseconds kAfterFailure{1000};
+    try {
+        Options all = *configured_;
+        const uint64_t version = watch_->add_to(all);
+        auto made = std::make_shared<IpsecHost>(*this, std::move(all), version);
+        const auto end = Lifetimes::Clock::now();
+        made->next_kernel_ = end + kRest * (end - begin);
+        return made;
+    } catch (const std::exception& error) {
+        next_kernel_ = begin + kAfterFailure;
+        warn_({{}, error.what(), "the SAs and policies of before stay at work", Diagnostic::Severity::warning});
+        return nullptr;
+    }
 }
 
 std::vector<Policy> IpsecHost::make_policies() const {
@@ -152,7 +215,8 @@ std::vector<uint32_t> IpsecHost::make_inbound_index() const {
     return index;
 }
 
-Growth IpsecHost::growth(const Growth&) const {
+Growth IpsecHost::growth(const Growth& of_type) const {
+    if (configured_->kernel) return of_type;  // its SAs come and go
     Growth growth;
     for (const SaOptions& configured : options_->sas) {
         if (configured.inbound) continue;
@@ -165,6 +229,7 @@ Growth IpsecHost::growth(const Growth&) const {
 
 /// The smallest device half that does what the SAs ask for.
 std::string_view IpsecHost::variant() const {
+    if (configured_->kernel) return "complete";
     const auto all = [&](auto&& is) {
         return std::all_of(options_->sas.begin(), options_->sas.end(), [&](const SaOptions& sa) { return is(sa.sa); });
     };
@@ -179,7 +244,7 @@ std::string_view IpsecHost::variant() const {
 
 /// Only anti-replay does.
 bool IpsecHost::commits() const {
-    return std::any_of(options_->sas.begin(), options_->sas.end(), [](const SaOptions& configured) {
+    return configured_->kernel || std::any_of(options_->sas.begin(), options_->sas.end(), [](const SaOptions& configured) {
         return configured.inbound && configured.sa.replay_window > 0;
     });
 }
@@ -204,23 +269,30 @@ std::string IpsecHost::explain(const Decision& decision) const {
 
 std::vector<Statistic> IpsecHost::statistics() const {
     std::vector<Statistic> result;
-    for (const SaOptions& configured : options_->sas) {
-        const auto slot = state_->slot_of(configured.identity());
-        if (!slot) continue;
+    for (size_t i = 0; i < sas_->size(); ++i) {
+        const SaOptions& configured = options_->sas[i];
+        const uint32_t slot = (*sas_)[i].slot;
         if (configured.inbound)
-            result.push_back({"sa-" + configured.name + "-highest-sequence", state_->highest(*slot),
+            result.push_back({"sa-" + configured.name + "-highest-sequence", state_->highest(slot),
                               "highest sequence number that was accepted"});
         result.push_back({"sa-" + configured.name + (configured.inbound ? "-received" : "-sequence"),
-                          configured.inbound ? (*state_->tickets)[*slot] : state_->given_out(*slot),
+                          configured.inbound ? state_->received(slot) : state_->given_out(slot),
                           configured.inbound ? "ESP packets that named this SA" : "sequence numbers given out"});
     }
+    if (watch_ == nullptr) return result;
+    const XfrmWatch::Counts counts = watch_->counts();
+    result.push_back({"kernel-sas", counts.sas, "SAs of the kernel that can be served"});
+    result.push_back({"kernel-policies", counts.policies, "policies of the kernel"});
+    result.push_back({"kernel-resyncs", counts.resyncs, "times that the kernel was asked for everything again"});
+    result.push_back({"kernel-malformed", counts.malformed, "messages of the kernel that could not be read"});
     return result;
 }
 
 std::string IpsecHost::summary() const {
     size_t inbound = 0;
     for (const SaOptions& sa : options_->sas) inbound += sa.inbound;
-    return std::to_string(options_->sas.size() - inbound) + " outbound and " + std::to_string(inbound) +
+    return std::string(configured_->kernel ? "follows the kernel: " : "") +
+           std::to_string(options_->sas.size() - inbound) + " outbound and " + std::to_string(inbound) +
            " inbound SAs, " + std::to_string(options_->policies.size()) + " policies, " +
            std::to_string(image_.array_bytes() / 1024) + " KiB";
 }

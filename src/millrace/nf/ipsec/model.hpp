@@ -80,7 +80,7 @@ struct alignas(16) Sa {                                // as crypto::round_key r
     crypto::HmacKey<crypto::Sha1> hmac_sha1;
     crypto::HmacKey<crypto::Sha256> hmac_sha256;
     Address local, remote;
-    uint64_t before = 0;  ///< sequence numbers that were given out before its tickets began
+    uint64_t before = 0;  ///< outbound: what its tickets are behind its sequence numbers; inbound: see sequence_in
     uint32_t nonce = 0;  ///< of CTR (RFC 3686, section 4) and GCM (RFC 4106, section 4), host order
     uint32_t spi = 0;
     uint32_t slot = 0;            ///< into Tables::tickets and, by kWindowWords, into Tables::windows

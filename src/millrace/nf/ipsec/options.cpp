@@ -158,7 +158,7 @@ Selector reversed(const Selector& selector) {
 
 Options read_options(const Config& options, const Environment& environment) {
     options.only({"sas", "policies", "keys", "mtu", "mtu-applies", "default", "sa-slots", "udp-port",
-                  "sequence-file"});
+                  "sequence-file", "kernel"});
     Options result;
     result.mtu = static_cast<uint32_t>(options.integer_or("mtu", 1500, 0, 65535));
     if (result.mtu != 0 && result.mtu < 68)
@@ -173,6 +173,11 @@ Options read_options(const Config& options, const Environment& environment) {
         result.sequence_file = file->path();
         result.sequence_file_at = file->where();
     }
+    result.kernel = options.boolean_or("kernel", false);
+    if (result.kernel && result.sequence_file.empty())
+        options.at("kernel").fail("the kernel keeps SAs while this program is restarted: their sequence numbers must "
+                                  "not begin anew",
+                                  "add 'sequence-file: FILE'");
     KnownSas known;
     read_sas(result, known, options, environment);
     if (const auto policies = options.find("policies"))

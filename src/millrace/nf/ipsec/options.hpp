@@ -68,6 +68,7 @@ struct Options {
     size_t slots = 4096;
     std::string sequence_file;  ///< empty: sequence numbers begin anew with each process
     Location sequence_file_at;
+    bool kernel = false;  ///< SAs and policies of the Linux kernel come behind these
 };
 
 /// Throws ConfigError; no error shows key material.

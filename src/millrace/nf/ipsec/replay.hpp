@@ -6,12 +6,13 @@
 namespace millrace::nf::ipsec {
 
 /// Takes in a sequence number whose ICV was right. False when it was taken in before, or is so far
-/// behind that this is not known any more. `state` holds kWindowWords words, all 0 at first.
-MILLRACE_DEVICE bool accept_sequence(uint64_t* state, uint32_t window, uint64_t sequence) {
+/// behind that this is not known any more. `state` holds kWindowWords words, all 0 at first. `before`: see sequence_in.
+MILLRACE_DEVICE bool accept_sequence(uint64_t* state, uint32_t window, uint64_t sequence, uint64_t before = 0) {
     uint64_t& top = state[0];
     uint64_t* ring = state + 1;
     // Sequence numbers start at 1 (RFC 4303, section 2.2).
     if (sequence == 0) return false;
+    sequence += before;
     const uint64_t word = sequence / 64;
     const uint64_t bit = uint64_t{1} << (sequence % 64);
     if (sequence > top) {
@@ -26,6 +27,13 @@ MILLRACE_DEVICE bool accept_sequence(uint64_t* state, uint32_t window, uint64_t 
     ring[word % kRingWords] |= bit;
     return true;
 }
+
+// An SA may get the window of another one that is gone. Its sequence numbers then stand for higher ones in it, which
+// differ by Sa::before: 0 in a window that is new.
+/// What a sequence number of the window is to an SA; 0 for one of the SA before.
+MILLRACE_DEVICE uint64_t sequence_in(uint64_t before, uint64_t number) { return number > before ? number - before : 0; }
+/// The difference for the next SA of a window whose highest number is `top`: all its bits are behind then.
+MILLRACE_DEVICE uint64_t window_base(uint64_t top) { return top == 0 ? 0 : top + 64 * kRingWords; }
 
 /// The half of an extended sequence number that is not sent, of which the other one is `low`: that of the number nearest
 /// to `top`, the highest so far. RFC 4303, appendix A2.2, takes what lies behind the window for a number to come. Here

@@ -116,6 +116,8 @@ uint64_t SequenceFile::reserved(const std::string& identity) const {
 
 void SequenceFile::reserve(const std::string& identity, uint64_t up_to) { reserved_[digest(identity)] = up_to; }
 
+void SequenceFile::forget(const std::string& identity) { reserved_.erase(digest(identity)); }
+
 void SequenceFile::commit() {
     std::string text(kHead);
     text += '\n';

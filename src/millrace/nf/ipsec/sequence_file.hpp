@@ -21,10 +21,14 @@ public:
     SequenceFile& operator=(const SequenceFile&) = delete;
 
     const std::string& path() const { return path_; }
+    /// SAs that it has something of.
+    size_t size() const { return reserved_.size(); }
     /// 0: of that SA there is nothing.
     uint64_t reserved(const std::string& identity) const;
     /// To be written by `commit`. Less than before is for numbers that were not used after all.
     void reserve(const std::string& identity, uint64_t up_to);
+    /// Of an SA whose keys are gone for ever.
+    void forget(const std::string& identity);
     /// Returns when what was reserved is on disk, and will be there after a crash. Throws std::runtime_error.
     void commit();
 
