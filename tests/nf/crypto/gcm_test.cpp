@@ -132,8 +132,8 @@ TEST(Gcm, AgreesWithOpensslAtEveryLengthAroundBlocksLanesAndRunsOfCounters) {
         for (uint8_t& byte : made) byte = static_cast<uint8_t>(random());
         return made;
     };
-    std::vector<size_t> lengths = {127,  128,  129,  495,  496,  497,  511,  512,  513, 1023, 1024,
-                                   1025, 1500, 4047, 4048, 4049, 4063, 4064, 4065, 9000};
+    std::vector<size_t> lengths = {127,  128,  129,  495,  496,  497,  511,  512,  513,  1023,
+                                   1024, 1025, 1500, 4047, 4048, 4049, 4063, 4064, 4065, 9000};
     for (size_t length = 0; length < 70; ++length) lengths.push_back(length);
     for (const size_t length : lengths) {
         for (const size_t key_bytes : {16, 32}) {

@@ -122,11 +122,13 @@ TEST(IpsecEngines, AgreeOnRandomAndHostileTraffic) {
 std::string modern_gateway(const std::string& east, const std::string& west) {
     const std::string key = kKeyText;
     return "sas:\n"
-           "  - {name: a, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-256-gcm, esn: "
+           "  - {name: a, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-256-gcm, "
+           "esn: "
            "true,\n     nonce: 01020304, key: 0" +
            key.substr(1) +
            "}\n"
-           "  - {name: b, direction: out, spi: 0x1002, local: '2001:db8::1', remote: '2001:db8::2', cipher: aes-256-cbc,\n"
+           "  - {name: b, direction: out, spi: 0x1002, local: '2001:db8::1', remote: '2001:db8::2', cipher: "
+           "aes-256-cbc,\n"
            "     auth: hmac-sha256-128, esn: true, key: 1" +
            key.substr(1) + ", auth-key: " + kAuthKeyText +
            "}\n"

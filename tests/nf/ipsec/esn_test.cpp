@@ -16,8 +16,9 @@ TEST(ExtendedSequence, IsTheNearestOne) {
     for (const uint64_t base : {kWrap, 2 * kWrap, 7 * kWrap, 0xfffffffe * kWrap}) {
         for (int64_t off = -3000; off <= 3000; off += 1 + static_cast<int64_t>(rng() % 7)) {
             const uint64_t top = base + static_cast<uint64_t>(off);
-            for (const uint64_t number : {top, top + 1, top + 5000, top - 1, top - 1024, top - 5000, top + kWrap / 2 - 1,
-                                          top - kWrap / 2, top + rng() % (kWrap / 2), top - rng() % (kWrap / 2)}) {
+            for (const uint64_t number :
+                 {top, top + 1, top + 5000, top - 1, top - 1024, top - 5000, top + kWrap / 2 - 1, top - kWrap / 2,
+                  top + rng() % (kWrap / 2), top - rng() % (kWrap / 2)}) {
                 const auto low = static_cast<uint32_t>(number);
                 ASSERT_EQ(static_cast<uint64_t>(high_half(low, top)) << 32 | low, number) << top;
             }

@@ -51,7 +51,10 @@ std::string address_text(const Frame& packet, size_t at, bool ipv6) {
     std::string text;
     for (size_t i = 0; i < (ipv6 ? 16u : 4u); ++i) {
         char part[8];
-        std::snprintf(part, sizeof part, ipv6 ? "%s%02x" : "%s%u", i == 0 || (ipv6 && i % 2 == 1) ? "" : ipv6 ? ":" : ".",
+        std::snprintf(part, sizeof part, ipv6 ? "%s%02x" : "%s%u",
+                      i == 0 || (ipv6 && i % 2 == 1) ? ""
+                      : ipv6                         ? ":"
+                                                     : ".",
                       packet[at + i]);
         text += part;
     }
@@ -80,8 +83,7 @@ TEST(IpsecKnownAnswers, OpenTheVectorsOfDpdkForGcmAndHmacSha256) {
         const uint32_t spi = load_be32(esp.data() + (ends.ipv6 ? 40 : 20));
         if (spi < 256) continue;  // not for use; the options refuse it
         ++opened;
-        std::string options = "sas: [{name: a, direction: in, spi: " +
-                              std::to_string(spi) + ", local: '" + ends.dst +
+        std::string options = "sas: [{name: a, direction: in, spi: " + std::to_string(spi) + ", local: '" + ends.dst +
                               "', remote: '" + ends.src + "', cipher: " + cipher + ", key: " + field("key");
         if (!cipher.ends_with("cbc")) options += ", nonce: '" + field("salt") + "'";
         if (!auth.empty()) options += ", auth: " + auth + ", auth-key: " + field("auth_key");
@@ -136,7 +138,8 @@ TEST(IpsecKnownAnswers, OpenEveryPacketOfCapturesBetweenTwoRealGateways) {
                        ", auth-key: " + sa["auth_key"].get<std::string>() + "}\n";
         }
         if (options.empty()) continue;
-        const std::vector<Frame> frames = esp_frames(data_path("pcap/curated/ipsec/" + capture["file"].get<std::string>()));
+        const std::vector<Frame> frames = esp_frames(
+            data_path("pcap/curated/ipsec/" + capture["file"].get<std::string>()));
         ASSERT_GT(frames.size(), 1u);
         const Frame ping = *parse_hex("08090a0b0c0d0e0f1011121314151617");  // named in the index of the captures
         for (const Engine& engine : engines(*nf::find_type("ipsec"))) {

@@ -105,7 +105,8 @@ TEST(IpsecSequenceFile, KeepsEveryNumberFromBeingUsedTwiceWhenTheProcessIsKilled
         kill(child, SIGKILL);
         // What was on its way counts, too.
         for (ssize_t bytes; (bytes = read(ends[0], numbers, sizeof numbers)) > 0;)
-            for (ssize_t i = 0; i < bytes / 4; ++i) ASSERT_TRUE(seen.insert(numbers[i]).second) << numbers[i] << " twice";
+            for (ssize_t i = 0; i < bytes / 4; ++i)
+                ASSERT_TRUE(seen.insert(numbers[i]).second) << numbers[i] << " twice";
         close(ends[0]);
         int status = 0;
         ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -122,8 +123,8 @@ TEST(IpsecSequenceFile, LetsNoPacketGoBeyondWhatIsSetAside) {
         NfRunner runner = live_runner(scratch.options());
         runner.type().tickets(runner.nf().image().tables())[0] = kBlock - 2;
         const NfResult sent = runner.run(std::vector<Frame>(4, clear_frame(8)), engine);
-        EXPECT_EQ(outcome_names(runner, sent), (std::vector<std::string>{"protected", "protected", "sequence-unreserved",
-                                                                         "sequence-unreserved"}))
+        EXPECT_EQ(outcome_names(runner, sent),
+                  (std::vector<std::string>{"protected", "protected", "sequence-unreserved", "sequence-unreserved"}))
             << engine.text();
         EXPECT_EQ(sent.frames[3], clear_frame(8));
         auto& changeable = dynamic_cast<nf::Changeable&>(runner.nf());

@@ -91,7 +91,8 @@ TEST(IpsecOptions, NamesEveryMistakeWithItsLineAndWithoutItsKey) {
         {"sas: [" + sa("local: '2001:db8::1', remote: '2001:db8::2', encapsulation: udp") + "]", "over IPv4 only", ""},
         {"sas: [" + sa("remote-port: 4500") + "]", "only ESP in UDP has ports", "encapsulation: udp"},
         {"sas: [" + sa("remote-port: 0, encapsulation: udp") + "]", "out of range", "65535"},
-        {"sas: [" + sa("mode: transport") + "]\npolicies: [{src: 192.0.2.1, dst: 192.0.2.0/24, action: protect, sa: t}]",
+        {"sas: [" + sa("mode: transport") +
+             "]\npolicies: [{src: 192.0.2.1, dst: 192.0.2.0/24, action: protect, sa: t}]",
          "is of transport mode", "mode: tunnel"},
         {"sas: [" + sa("mode: transport") + "]\npolicies: [{action: protect, sa: t}]", "is of transport mode", ""},
         {"sas: [" + sa("cipher: aes-128-ctr, nonce: 00112233") + ", " +

@@ -38,7 +38,8 @@ std::string kind_of(const Tunnel& tunnel) {
                                : "tunnel") +
            (tunnel.ipv6 ? " 6" : " 4");
 }
-Tunnel of_kind(const std::string& cipher, const std::string& auth, const std::string& form, const std::string& version) {
+Tunnel of_kind(const std::string& cipher, const std::string& auth, const std::string& form,
+               const std::string& version) {
     Tunnel tunnel{.cipher = cipher, .ipv6 = version == "6"};
     if (tunnel.is("gcm")) tunnel.gcm_icv = std::stoul(auth);
     else tunnel.auth = auth;

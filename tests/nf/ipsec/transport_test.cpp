@@ -77,8 +77,8 @@ TEST(IpsecTransport, PutsEspBehindTheHeadersThatAreReadOnTheWay) {
                     const NfResult sent = near.run({shape.frame}, engine);
                     ASSERT_EQ(outcome_name(near, sent.decisions[0]), "protected");
                     const Frame& frame = sent.frames[0];
-                    const auto opened = oracle.open_esp(Frame(frame.begin() + static_cast<long>(shape.esp_at),
-                                                              frame.end()));
+                    const auto opened = oracle.open_esp(
+                        Frame(frame.begin() + static_cast<long>(shape.esp_at), frame.end()));
                     ASSERT_TRUE(opened.has_value());
                     EXPECT_EQ(opened->next_header, shape.protocol);
                     EXPECT_EQ(opened->inner,
@@ -136,9 +136,9 @@ TEST(IpsecTransport, RefusesWhatTheSaMayNotCarry) {
         NfRunner far("ipsec", far_end(mode));
         const NfResult received = far.run(
             {wrapped(2000, 17), wrapped(2001, 17), wrapped(2000, 6), wrapped(2000, 59), wrapped(2000, 17, 4)}, engine);
-        EXPECT_EQ(outcome_names(far, received), (std::vector<std::string>{"unprotected", "selector-mismatch",
-                                                                          "malformed-inner", "dummy",
-                                                                          "malformed-inner"}))
+        EXPECT_EQ(outcome_names(far, received),
+                  (std::vector<std::string>{"unprotected", "selector-mismatch", "malformed-inner", "dummy",
+                                            "malformed-inner"}))
             << engine.text();
     }
 }
@@ -172,9 +172,9 @@ TEST(IpsecUdp, WearsTheHeaderOfRfc3948AndLeavesIkeAlone) {
         EXPECT_EQ(load_be16(frame.data() + 38), frame.size() - 34);
         EXPECT_EQ(load_be16(frame.data() + 40), 0);
         const NfResult received = far.run(
-            {datagram(esp, 4500), datagram(esp, 4501), datagram(Frame{0xff}, 4500), datagram(Frame{0, 0, 0, 0, 1}, 4500),
-             datagram(unknown, 4500), datagram(Frame{1, 2, 3, 4, 5}, 4500), longer, datagram({}, 4500),
-             EspOracle({.cipher = "aes-128-gcm"}).seal(inner_of(clear_frame(5)), 10)},
+            {datagram(esp, 4500), datagram(esp, 4501), datagram(Frame{0xff}, 4500),
+             datagram(Frame{0, 0, 0, 0, 1}, 4500), datagram(unknown, 4500), datagram(Frame{1, 2, 3, 4, 5}, 4500),
+             longer, datagram({}, 4500), EspOracle({.cipher = "aes-128-gcm"}).seal(inner_of(clear_frame(5)), 10)},
             engine);
         EXPECT_EQ(outcome_names(far, received),
                   (std::vector<std::string>{"unprotected", "bypass", "nat-keepalive", "bypass", "no-sa",

@@ -75,9 +75,7 @@ inline xfrm_address_t xfrm_address(const std::string& text) {
     }
     return address;
 }
-inline uint16_t family_of(const std::string& text) {
-    return text.find(':') != std::string::npos ? AF_INET6 : AF_INET;
-}
+inline uint16_t family_of(const std::string& text) { return text.find(':') != std::string::npos ? AF_INET6 : AF_INET; }
 
 /// An SA as charon installs it.
 struct SaSpec {

@@ -248,8 +248,8 @@ MILLRACE_DEVICE AesBlock aes_decrypt(const AesTables& tables, const uint32_t* ke
 }
 
 namespace detail {
-/// Counter mode. With `kMask` the first counter's block is no text's: it is returned (in all lanes), and the text begins
-/// with the counter behind it.
+/// Counter mode. With `kMask` the first counter's block is no text's: it is returned (in all lanes), and the text
+/// begins with the counter behind it.
 template <bool kMask, class Lanes>
 MILLRACE_DEVICE AesBlock aes_counter_mode(const AesTables& tables, const uint32_t* keys, uint32_t rounds,
                                           AesBlock counter, uint8_t* data, uint32_t count, Lanes lanes) {

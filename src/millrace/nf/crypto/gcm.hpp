@@ -29,8 +29,7 @@ MILLRACE_DEVICE uint64_t carryless(uint32_t x, uint32_t y) {
 #if MILLRACE_GPU
 #pragma unroll
 #endif
-        for (unsigned j = 0; j < 4; ++j)
-            sum ^= static_cast<uint64_t>(x & kHoles << j) * (y & kHoles << ((i - j) & 3));
+        for (unsigned j = 0; j < 4; ++j) sum ^= static_cast<uint64_t>(x & kHoles << j) * (y & kHoles << ((i - j) & 3));
         product |= sum & 0x1111111111111111u << i;
     }
     return product;
@@ -47,7 +46,8 @@ MILLRACE_DEVICE Wide carryless(uint32_t a0, uint32_t a1, uint32_t b0, uint32_t b
 }
 }  // namespace detail
 
-/// The product in GF(2^128) as GCM has it: the first bit of a block is the coefficient of x^0 (SP 800-38D, section 6.3).
+/// The product in GF(2^128) as GCM has it: the first bit of a block is the coefficient of x^0 (SP 800-38D,
+/// section 6.3).
 MILLRACE_DEVICE AesBlock ghash_multiply(const AesBlock& x, const AesBlock& y) {
     const uint32_t *a = x.words, *b = y.words;
     const detail::Wide low = detail::carryless(a[3], a[2], b[3], b[2]);
@@ -95,9 +95,9 @@ MILLRACE_DEVICE AesBlock sum_of_lanes(PerLane<AesBlock, Lanes>& parts, [[maybe_u
 }
 }  // namespace detail
 
-/// GHASH (SP 800-38D, section 6.4) of what is authenticated only, at most one block of `aad_bytes`, and of `count` bytes
-/// of ciphertext. Each lane takes every so many blocks, by Horner's rule; the power that its last block still needs is
-/// at most the number of lanes.
+/// GHASH (SP 800-38D, section 6.4) of what is authenticated only, at most one block of `aad_bytes`, and of `count`
+/// bytes of ciphertext. Each lane takes every so many blocks, by Horner's rule; the power that its last block still
+/// needs is at most the number of lanes.
 template <class Lanes>
 MILLRACE_DEVICE AesBlock ghash(const GhashKey& key, const AesBlock& aad, uint32_t aad_bytes, const uint8_t* data,
                                uint32_t count, Lanes lanes) {

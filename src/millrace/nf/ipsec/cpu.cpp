@@ -256,8 +256,8 @@ private:
             job.u.HMAC._hashed_auth_key_xor_opad = keys_of(work).outer;
         }
         if (jobs == 0) return;
-        if (IMB_SUBMIT_HASH_BURST_NOCHECK(crypto_.manager(), hash_jobs_.data(), static_cast<uint32_t>(jobs), algorithm) ==
-            jobs)
+        if (IMB_SUBMIT_HASH_BURST_NOCHECK(crypto_.manager(), hash_jobs_.data(), static_cast<uint32_t>(jobs),
+                                          algorithm) == jobs)
             return;
         // The library refused the burst as a whole: no packet may leave without its ICV, or pass unverified.
         for (size_t i = 0; i < count; ++i) {

@@ -25,8 +25,7 @@ void add_once(std::vector<Address>& addresses, const Address& address) {
 
 IpsecHost::IpsecHost(const Config& options, const Environment& environment)
     : configured_(std::make_shared<const Options>(read_options(options, environment))), options_(configured_),
-      warn_(environment.warn),
-      searcher_(environment.on_device ? classify::Searcher::gpu : classify::Searcher::core) {
+      warn_(environment.warn), searcher_(environment.on_device ? classify::Searcher::gpu : classify::Searcher::core) {
     take_state(options, environment);
     if (configured_->kernel && environment.live) follow_kernel(options, environment);
     build(options.where());
@@ -99,8 +98,8 @@ std::vector<uint32_t> IpsecHost::take_slots(const Location& where) {
         const auto slot = state_->slot_of(configured.identity(), configured.inbound);
         if (!slot)
             throw ConfigError({where,
-                               "there is no room for the state of SA '" + configured.name +
-                                   "': " + std::to_string(state_->slots()) + " SAs have been known since this node started",
+                               "there is no room for the state of SA '" + configured.name + "': " +
+                                   std::to_string(state_->slots()) + " SAs have been known since this node started",
                                "restart the node with a larger 'sa-slots' and fresh keys"});
         slots.push_back(*slot);
     }
@@ -141,7 +140,8 @@ void IpsecHost::attach_base(const Location& where, const std::vector<uint32_t>& 
         if (policies.size() > kFewPolicies) attach_policy_search(policies, searcher_, *base, tables.search);
     } catch (const classify::TablesTooLarge&) {
         throw ConfigError(
-            {where, "the tables of these " + std::to_string(options_->policies.size()) + " policies take more than 1 GiB",
+            {where,
+             "the tables of these " + std::to_string(options_->policies.size()) + " policies take more than 1 GiB",
              "use fewer of them, or wider prefixes"});
     }
     sas_ = std::make_shared<const std::vector<Sa>>(std::move(sas));
@@ -235,8 +235,8 @@ std::string_view IpsecHost::variant() const {
     };
     const auto is_plain = [](const Sa& sa) { return !sa.transport && !sa.in_udp; };
     if (all([&](const Sa& sa) {
-            return is_plain(sa) && !sa.extended && sa.rounds == crypto::kAes128Rounds &&
-                   sa.cipher != Cipher::aes_gcm && sa.auth != Auth::hmac_sha256_128;
+            return is_plain(sa) && !sa.extended && sa.rounds == crypto::kAes128Rounds && sa.cipher != Cipher::aes_gcm &&
+                   sa.auth != Auth::hmac_sha256_128;
         }))
         return "";
     return all([&](const Sa& sa) { return is_plain(sa) && sa.cipher == Cipher::aes_gcm; }) ? "gcm" : "complete";
@@ -244,9 +244,10 @@ std::string_view IpsecHost::variant() const {
 
 /// Only anti-replay does.
 bool IpsecHost::commits() const {
-    return configured_->kernel || std::any_of(options_->sas.begin(), options_->sas.end(), [](const SaOptions& configured) {
-        return configured.inbound && configured.sa.replay_window > 0;
-    });
+    return configured_->kernel ||
+           std::any_of(options_->sas.begin(), options_->sas.end(), [](const SaOptions& configured) {
+               return configured.inbound && configured.sa.replay_window > 0;
+           });
 }
 
 std::unique_ptr<CpuHalf> IpsecHost::make_cpu_half() {

@@ -19,7 +19,8 @@ void check_pair(const SaOptions& a, const SaOptions& b) {
         fail_secretly(b.where.at("spi"),
                       "the SPI of SA '" + b.name + "' is that of SA '" + a.name + "', to the same address",
                       "give each SA towards an address an SPI of its own");
-    const bool same_stream = a.has_key_stream() && b.has_key_stream() && a.key.bytes == b.key.bytes && a.sa.nonce == b.sa.nonce;
+    const bool same_stream = a.has_key_stream() && b.has_key_stream() && a.key.bytes == b.key.bytes &&
+                             a.sa.nonce == b.sa.nonce;
     if (same_stream)
         fail_secretly(b.where, "SAs '" + a.name + "' and '" + b.name + "' encrypt with the same key and nonce",
                       "in counter mode that gives both away (RFC 3686, section 4): make a key of its own for each");

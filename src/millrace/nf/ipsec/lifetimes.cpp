@@ -84,7 +84,9 @@ Standing Lifetimes::look(Clock::time_point now) {
         if (state_->file() != nullptr) reserve(ages);
     } catch (const std::runtime_error& error) {
         if (!std::exchange(told_disk_, true))
-            warn_({{state_->file()->path(), 0, 0}, error.what(), "packets are dropped when those that are left are used up",
+            warn_({{state_->file()->path(), 0, 0},
+                   error.what(),
+                   "packets are dropped when those that are left are used up",
                    Diagnostic::Severity::warning});
     }
     standing.limits.assign(state_->slots(), ~uint64_t{0});

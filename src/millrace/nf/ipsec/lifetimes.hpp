@@ -27,8 +27,8 @@ public:
 
     /// Whether anything can change at all.
     bool followed() const { return followed_; }
-    /// How things stand now. Sets sequence numbers aside on disk where half of them are used, and tells what has come to
-    /// an end. Throws std::runtime_error when the disk refuses and nothing is left.
+    /// How things stand now. Sets sequence numbers aside on disk where half of them are used, and tells what has come
+    /// to an end. Throws std::runtime_error when the disk refuses and nothing is left.
     Standing look(Clock::time_point now);
 
 private:

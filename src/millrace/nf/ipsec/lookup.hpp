@@ -100,11 +100,12 @@ MILLRACE_DEVICE bool is_local(const Tables& tables, const Flow& flow) {
     return false;
 }
 
-/// Whether a datagram for this gateway's port of RFC 3948 holds ESP, or is there for a NAT alone; else it is one of IKE,
-/// or nothing of it. `esp` is the offset of its payload.
+/// Whether a datagram for this gateway's port of RFC 3948 holds ESP, or is there for a NAT alone; else it is one of
+/// IKE, or nothing of it. `esp` is the offset of its payload.
 MILLRACE_DEVICE bool is_esp_in_udp(const Packet& packet, uint32_t esp) {
     const uint32_t bytes = packet.layers().end - esp;
-    if (bytes < 4 || packet.present() < esp + 4) return bytes == 1 && packet.present() > esp && packet.data()[esp] == 0xff;
+    if (bytes < 4 || packet.present() < esp + 4)
+        return bytes == 1 && packet.present() > esp && packet.data()[esp] == 0xff;
     return load_raw<uint32_t>(packet.data() + esp) != 0;
 }
 

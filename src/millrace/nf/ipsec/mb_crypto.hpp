@@ -43,8 +43,7 @@ using Tag = std::array<uint8_t, 16>;
 /// Keys of one worker, wiped when they go.
 class MbCrypto {
 public:
-    MbCrypto(const Tables& tables, const Options& options)
-        : keys_(options.sas.size()), gcm_keys_(tables.ghash.size()) {
+    MbCrypto(const Tables& tables, const Options& options) : keys_(options.sas.size()), gcm_keys_(tables.ghash.size()) {
         for (size_t i = 0; i < keys_.size(); ++i) expand(options.sas[i], tables.sas[i], keys_[i]);
     }
     ~MbCrypto() {

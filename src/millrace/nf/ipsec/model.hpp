@@ -81,7 +81,7 @@ struct alignas(16) Sa {                                // as crypto::round_key r
     crypto::HmacKey<crypto::Sha256> hmac_sha256;
     Address local, remote;
     uint64_t before = 0;  ///< outbound: what its tickets are behind its sequence numbers; inbound: see sequence_in
-    uint32_t nonce = 0;  ///< of CTR (RFC 3686, section 4) and GCM (RFC 4106, section 4), host order
+    uint32_t nonce = 0;   ///< of CTR (RFC 3686, section 4) and GCM (RFC 4106, section 4), host order
     uint32_t spi = 0;
     uint32_t slot = 0;            ///< into Tables::tickets and, by kWindowWords, into Tables::windows
     uint32_t replay_window = 0;   ///< in packets; 0: replays are not looked for
@@ -95,10 +95,10 @@ struct alignas(16) Sa {                                // as crypto::round_key r
     uint8_t rounds = crypto::kAes128Rounds;
     uint8_t icv_bytes = 0;
     uint8_t ttl = 64;
-    bool extended = false;   ///< sequence numbers of 64 bits (RFC 4303, section 2.2.1)
-    bool transport = false;  ///< no tunnel: between the packet's own addresses (RFC 4303, section 3.1.1)
-    bool in_udp = false;     ///< RFC 3948
-    bool ipv6 = false;       ///< of the tunnel's outer addresses
+    bool extended = false;    ///< sequence numbers of 64 bits (RFC 4303, section 2.2.1)
+    bool transport = false;   ///< no tunnel: between the packet's own addresses (RFC 4303, section 3.1.1)
+    bool in_udp = false;      ///< RFC 3948
+    bool ipv6 = false;        ///< of the tunnel's outer addresses
     bool any_remote = false;  ///< inbound: the outer source may be any address
     bool copy_dscp = true;
 };
@@ -166,9 +166,9 @@ struct Tables {
     View<Address> local_ipv4, local_ipv6;  ///< the gateway's own tunnel addresses
     MutableView<uint64_t> tickets;         ///< by SA slot: outbound, sequence numbers given out
     MutableView<uint64_t> windows;         ///< kWindowWords an SA slot
-    View<uint64_t> limits;                 ///< by SA slot: the last sequence number that may be used; none: the last there is
-    uint32_t mtu = 0;                      ///< longest outer IP packet; 0: no limit
-    uint16_t udp_port = 0;                 ///< where ESP in UDP comes in and leaves; 0: not at all
+    View<uint64_t> limits;  ///< by SA slot: the last sequence number that may be used; none: the last there is
+    uint32_t mtu = 0;       ///< longest outer IP packet; 0: no limit
+    uint16_t udp_port = 0;  ///< where ESP in UDP comes in and leaves; 0: not at all
     bool mtu_spares_fragmentable = false;  ///< a packet whose outer DF bit is clear may be longer
     Action default_action = Action::discard;
 

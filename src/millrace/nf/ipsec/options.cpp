@@ -55,8 +55,9 @@ void check_transport(const PolicyOptions& policy, const std::vector<SaOptions>& 
         for (const Selector& selector : policy.selectors)
             if (selector.ipv6 != sa.ipv6 || !is_host(selector.src, selector.src_mask, sa.local) ||
                 !is_host(selector.dst, selector.dst_mask, sa.remote))
-                map.fail("SA '" + sas[index].name + "' is of transport mode: it protects only what goes from its 'local' "
-                                                    "to its 'remote'",
+                map.fail("SA '" + sas[index].name +
+                             "' is of transport mode: it protects only what goes from its 'local' "
+                             "to its 'remote'",
                          "name these as 'src' and 'dst', or set 'mode: tunnel'");
     }
 }
@@ -157,8 +158,8 @@ Selector reversed(const Selector& selector) {
 }
 
 Options read_options(const Config& options, const Environment& environment) {
-    options.only({"sas", "policies", "keys", "mtu", "mtu-applies", "default", "sa-slots", "udp-port",
-                  "sequence-file", "kernel"});
+    options.only({"sas", "policies", "keys", "mtu", "mtu-applies", "default", "sa-slots", "udp-port", "sequence-file",
+                  "kernel"});
     Options result;
     result.mtu = static_cast<uint32_t>(options.integer_or("mtu", 1500, 0, 65535));
     if (result.mtu != 0 && result.mtu < 68)
@@ -175,9 +176,10 @@ Options read_options(const Config& options, const Environment& environment) {
     }
     result.kernel = options.boolean_or("kernel", false);
     if (result.kernel && result.sequence_file.empty())
-        options.at("kernel").fail("the kernel keeps SAs while this program is restarted: their sequence numbers must "
-                                  "not begin anew",
-                                  "add 'sequence-file: FILE'");
+        options.at("kernel").fail(
+            "the kernel keeps SAs while this program is restarted: their sequence numbers must "
+            "not begin anew",
+            "add 'sequence-file: FILE'");
     KnownSas known;
     read_sas(result, known, options, environment);
     if (const auto policies = options.find("policies"))

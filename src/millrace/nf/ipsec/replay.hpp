@@ -35,10 +35,10 @@ MILLRACE_DEVICE uint64_t sequence_in(uint64_t before, uint64_t number) { return 
 /// The difference for the next SA of a window whose highest number is `top`: all its bits are behind then.
 MILLRACE_DEVICE uint64_t window_base(uint64_t top) { return top == 0 ? 0 : top + 64 * kRingWords; }
 
-/// The half of an extended sequence number that is not sent, of which the other one is `low`: that of the number nearest
-/// to `top`, the highest so far. RFC 4303, appendix A2.2, takes what lies behind the window for a number to come. Here
-/// it is what it is, refused by the window, so that it does not matter whether `top` is a little old: in a batch whose
-/// packets are decrypted at the same time it is. Both follow a sender that skips fewer than 2^31 numbers.
+/// The half of an extended sequence number that is not sent, of which the other one is `low`: that of the number
+/// nearest to `top`, the highest so far. RFC 4303, appendix A2.2, takes what lies behind the window for a number to
+/// come. Here it is what it is, refused by the window, so that it does not matter whether `top` is a little old: in a
+/// batch whose packets are decrypted at the same time it is. Both follow a sender that skips fewer than 2^31 numbers.
 MILLRACE_DEVICE uint32_t high_half(uint32_t low, uint64_t top) {
     const auto distance = static_cast<int32_t>(low - static_cast<uint32_t>(top));
     const auto top_high = static_cast<uint32_t>(top >> 32);
@@ -46,8 +46,8 @@ MILLRACE_DEVICE uint32_t high_half(uint32_t low, uint64_t top) {
     return low < static_cast<uint32_t>(top) || top_high == 0 ? top_high : top_high - 1;
 }
 
-/// The extended sequence number that `mark_verified` has noted: of its high half it has the lowest bits, and the rest is
-/// that of the nearest one to `top`.
+/// The extended sequence number that `mark_verified` has noted: of its high half it has the lowest bits, and the rest
+/// is that of the nearest one to `top`.
 MILLRACE_DEVICE uint64_t noted_sequence(uint64_t ticket, uint64_t top) {
     const auto top_high = static_cast<uint32_t>(top >> 32);
     constexpr uint32_t kModulus = 1u << kHighBits;

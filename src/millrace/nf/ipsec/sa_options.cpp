@@ -52,8 +52,12 @@ struct CipherChoice {
     size_t key_bytes;
 };
 constexpr CipherChoice kCiphers[] = {
-    {"aes-128-ctr", Cipher::aes_ctr, 16}, {"aes-256-ctr", Cipher::aes_ctr, 32}, {"aes-128-cbc", Cipher::aes_cbc, 16},
-    {"aes-256-cbc", Cipher::aes_cbc, 32}, {"aes-128-gcm", Cipher::aes_gcm, 16}, {"aes-256-gcm", Cipher::aes_gcm, 32},
+    {"aes-128-ctr", Cipher::aes_ctr, 16},
+    {"aes-256-ctr", Cipher::aes_ctr, 32},
+    {"aes-128-cbc", Cipher::aes_cbc, 16},
+    {"aes-256-cbc", Cipher::aes_cbc, 32},
+    {"aes-128-gcm", Cipher::aes_gcm, 16},
+    {"aes-256-gcm", Cipher::aes_gcm, 32},
     {"null", Cipher::null, 0},
 };
 
@@ -100,8 +104,7 @@ void set_auth(SaOptions& options, const Config& map, const KeyFile& keys) {
     if (sa.cipher == Cipher::aes_ctr)
         word->fail("counter mode without authentication can be forged at will",
                    "RFC 3686, section 2.2, demands it: use hmac-sha256-128 or hmac-sha1-96");
-    if (sa.cipher == Cipher::null)
-        word->fail("an SA with neither encryption nor authentication protects nothing");
+    if (sa.cipher == Cipher::null) word->fail("an SA with neither encryption nor authentication protects nothing");
 }
 
 /// `mode`, `esn` and `encapsulation`.
@@ -116,8 +119,7 @@ void set_form(SaOptions& options, const Config& map) {
                            "set an 'auth', or take 'esn' out");
     const auto encapsulation = map.find("encapsulation");
     sa.in_udp = encapsulation && encapsulation->choice({"none", "udp"}) == 1;
-    if (sa.in_udp && sa.ipv6)
-        encapsulation->fail("ESP in UDP goes over IPv4 only", "over IPv6 no NAT asks for it");
+    if (sa.in_udp && sa.ipv6) encapsulation->fail("ESP in UDP goes over IPv4 only", "over IPv6 no NAT asks for it");
     if (sa.in_udp && sa.transport)
         encapsulation->fail("ESP in UDP goes with tunnel mode only",
                             "behind a NAT the checksums inside would be those of other addresses");
@@ -208,9 +210,9 @@ void set_lifetimes(SaOptions& options, const Config& map) {
 
 SaOptions read_sa(const Config& map, const KeyFile& keys, const Environment& environment) {
     const bool inbound = map.at("direction").choice({"in", "out"}) == 0;
-    std::vector<std::string> known = {"name", "direction", "spi",      "local", "remote", "cipher", "key",
-                                      "nonce", "auth",     "auth-key", "icv",   "mode",   "esn",    "encapsulation",
-                                      "lifetime", "soft-lifetime"};
+    std::vector<std::string> known = {"name", "direction",     "spi",      "local",        "remote", "cipher",
+                                      "key",  "nonce",         "auth",     "auth-key",     "icv",    "mode",
+                                      "esn",  "encapsulation", "lifetime", "soft-lifetime"};
     for (const char* key : {"replay-window", "allow"})
         if (inbound) known.push_back(key);
     for (const char* key : {"ttl", "df", "copy-dscp", "remote-port"})

@@ -10,8 +10,8 @@
 namespace millrace::nf::ipsec {
 
 /// A file that says of each SA up to which sequence number some may have been used. SAs are named by a digest of what
-/// their numbers belong to, so that it holds no keys. Only its owner may read or write it, and one object of one process at a time.
-/// Not safe for use by several threads.
+/// their numbers belong to, so that it holds no keys. Only its owner may read or write it, and one object of one
+/// process at a time. Not safe for use by several threads.
 class SequenceFile {
 public:
     /// Reads it, if it is there. Throws ConfigError at `named_at`.

@@ -26,8 +26,8 @@ public:
     /// What is known of an SA beside what devices count.
     struct Record {
         std::string identity;
-        uint64_t before = 0;    ///< see Sa
-        uint64_t reserved = 0;  ///< in the file: the last that may be used
+        uint64_t before = 0;          ///< see Sa
+        uint64_t reserved = 0;        ///< in the file: the last that may be used
         uint64_t tickets_before = 0;  ///< of the SA that had the slot before
         bool inbound = false;
         Clock::time_point since = Clock::now();
@@ -48,8 +48,8 @@ public:
 
     /// The slot of an identity, the same for ever. Nothing when all slots are given out.
     std::optional<uint32_t> slot_of(const std::string& identity, bool inbound);
-    /// The next generation has no such SA, and its keys hardly come back: after a while another SA gets its slot. Devices
-    /// go on counting in it: `Record::before` makes up for that.
+    /// The next generation has no such SA, and its keys hardly come back: after a while another SA gets its slot.
+    /// Devices go on counting in it: `Record::before` makes up for that.
     void retire(const std::string& identity);
     size_t slots() const { return tickets->size(); }
     /// Of a slot that was given out. Changed by one thread at a time: that which makes generations.
@@ -57,7 +57,9 @@ public:
     /// Sequence numbers that an outbound SA has given out, those before this process began included.
     uint64_t given_out(uint32_t slot) const { return records_[slot].before + (*tickets)[slot]; }
     /// The highest sequence number that an inbound SA has accepted.
-    uint64_t highest(uint32_t slot) const { return sequence_in(records_[slot].before, (*windows)[slot * kWindowWords]); }
+    uint64_t highest(uint32_t slot) const {
+        return sequence_in(records_[slot].before, (*windows)[slot * kWindowWords]);
+    }
     /// ESP packets that named an inbound SA.
     uint64_t received(uint32_t slot) const { return (*tickets)[slot] - records_[slot].tickets_before; }
 

@@ -34,8 +34,8 @@ std::string key_of(const Selector& selector) {
     std::string key;
     const auto add = [&](const auto& value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); };
     for (const Address* address : {&selector.src, &selector.src_mask, &selector.dst, &selector.dst_mask}) add(*address);
-    for (const uint16_t port : {selector.src_port_first, selector.src_port_last, selector.dst_port_first,
-                                selector.dst_port_last})
+    for (const uint16_t port :
+         {selector.src_port_first, selector.src_port_last, selector.dst_port_first, selector.dst_port_last})
         add(port);
     key += static_cast<char>(selector.protocol);
     key += selector.ipv6 ? '6' : '4';
@@ -154,7 +154,14 @@ bool XfrmDatabase::convert(const XfrmSa& told, SaOptions& options) const {
 }
 
 SaOptions XfrmDatabase::fresh_options() const {
-    return {.name = {}, .inbound = false, .sa = {}, .key = {}, .auth_key = {}, .allow = {}, .hard = {}, .soft = {},
+    return {.name = {},
+            .inbound = false,
+            .sa = {},
+            .key = {},
+            .auth_key = {},
+            .allow = {},
+            .hard = {},
+            .soft = {},
             .where = place_};
 }
 
@@ -201,8 +208,8 @@ void XfrmDatabase::on_policy(const XfrmPolicy& told) {
                a.mode == b.mode && a.reqid == b.reqid && a.optional == b.optional;
     };
     const bool changed = fresh || policy.told.priority != told.priority || policy.told.block != told.block ||
-                         !std::equal(policy.told.templates.begin(), policy.told.templates.end(),
-                                     told.templates.begin(), told.templates.end(), same_templates);
+                         !std::equal(policy.told.templates.begin(), policy.told.templates.end(), told.templates.begin(),
+                                     told.templates.end(), same_templates);
     if (!changed) return;
     policy.told = told;
     ++version_;
@@ -255,13 +262,14 @@ private:
                               is_host(told.selector.dst_mask, told.selector.ipv6);
         if (told.templates.size() > 1 || first.protocol != IPPROTO_ESP ||
             (first.mode == XFRM_MODE_TRANSPORT && !one_flow))
-            return database_.warn_once("a policy of the kernel asks for more than one ESP header, or for transport mode "
-                                       "between networks",
-                                       "packets that it is about are dropped");
+            return database_.warn_once(
+                "a policy of the kernel asks for more than one ESP header, or for transport mode "
+                "between networks",
+                "packets that it is about are dropped");
         const Sa* newest = nullptr;
         for_each_that_fits(told, [&](const Sa& sa) {
-            const bool newer = newest == nullptr || std::pair(sa.told.added, sa.arrival) >
-                                                        std::pair(newest->told.added, newest->arrival);
+            const bool newer = newest == nullptr ||
+                               std::pair(sa.told.added, sa.arrival) > std::pair(newest->told.added, newest->arrival);
             if (newer) newest = &sa;
         });
         if (newest == nullptr) return;

@@ -23,9 +23,7 @@ struct XfrmId {
     Address dst;
     uint32_t spi = 0;
     bool ipv6 = false;
-    auto rank() const {
-        return std::tuple(ipv6, dst.words[0], dst.words[1], dst.words[2], dst.words[3], spi);
-    }
+    auto rank() const { return std::tuple(ipv6, dst.words[0], dst.words[1], dst.words[2], dst.words[3], spi); }
     bool operator<(const XfrmId& other) const { return rank() < other.rank(); }
 };
 
@@ -39,9 +37,9 @@ struct XfrmSa {
     uint32_t replay_window = 0;
     uint64_t added = 0;  ///< seconds, by the kernel's clock
     XfrmAlgorithm cipher, auth, aead;
-    uint16_t encap_type = 0;  ///< UDP_ENCAP_*; 0: none
+    uint16_t encap_type = 0;                               ///< UDP_ENCAP_*; 0: none
     uint16_t encap_local_port = 0, encap_remote_port = 0;  ///< as the kernel sends with it
-    bool marked = false;  ///< it is for packets with a mark or of an XFRM interface
+    bool marked = false;                                   ///< it is for packets with a mark or of an XFRM interface
 };
 
 /// What packets of a policy must have.
