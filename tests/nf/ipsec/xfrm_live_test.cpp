@@ -32,8 +32,9 @@ protected:
 };
 
 TEST_F(XfrmLive, FollowsPoliciesAsTheyComeAndGo) {
-    ASSERT_TRUE(ip("policy add src 10.1.0.0/16 dst 10.2.0.0/16 dir out tmpl src 192.0.2.1 dst 198.51.100.1 proto esp "
-                   "reqid 1 mode tunnel"));
+    ASSERT_TRUE(
+        ip("policy add src 10.1.0.0/16 dst 10.2.0.0/16 dir out tmpl src 192.0.2.1 dst 198.51.100.1 proto esp "
+           "reqid 1 mode tunnel"));
     nf::ipsec::XfrmWatch watch(4500, Config::parse("{}"), {});
     EXPECT_EQ(watch.counts().policies, 1u);
     ASSERT_TRUE(ip("policy add src 10.3.0.0/16 dst 10.2.0.0/16 proto udp dport 53 dir fwd priority 7"));
@@ -58,8 +59,9 @@ TEST_F(XfrmLive, FollowsSasAsTheyComeAndGo) {
     if (!ip("state add " + sa + keys)) GTEST_SKIP() << "needs a kernel with ESP (esp4)";
     nf::ipsec::XfrmWatch watch(4500, Config::parse("{}"), {});
     EXPECT_EQ(watch.counts().sas, 1u);
-    ASSERT_TRUE(ip("policy add src 10.1.0.0/16 dst 10.2.0.0/16 dir out tmpl src 192.0.2.1 dst 198.51.100.1 proto esp "
-                   "reqid 1 mode tunnel"));
+    ASSERT_TRUE(
+        ip("policy add src 10.1.0.0/16 dst 10.2.0.0/16 dir out tmpl src 192.0.2.1 dst 198.51.100.1 proto esp "
+           "reqid 1 mode tunnel"));
     ASSERT_TRUE(comes([&] { return watch.counts().policies == 1; }));
     nf::ipsec::Options options;
     watch.add_to(options);

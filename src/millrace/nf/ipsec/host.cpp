@@ -28,6 +28,7 @@ IpsecHost::IpsecHost(const Config& options, const Environment& environment)
       warn_(environment.warn), searcher_(environment.on_device ? classify::Searcher::gpu : classify::Searcher::core) {
     take_state(options, environment);
     if (configured_->kernel && environment.live) follow_kernel(options, environment);
+    if (const auto* before = dynamic_cast<const IpsecHost*>(environment.previous)) retire_gone(*before);
     build(options.where());
 }
 
@@ -43,12 +44,17 @@ IpsecHost::IpsecHost(const IpsecHost& previous, Options options, uint64_t kernel
     : configured_(previous.configured_), options_(std::make_shared<const Options>(std::move(options))),
       state_(previous.state_), watch_(previous.watch_), kernel_version_(kernel_version), warn_(previous.warn_),
       searcher_(previous.searcher_) {
+    retire_gone(previous);
+    build({});
+}
+
+/// The kernel's SAs that `previous` has, and this generation has not.
+void IpsecHost::retire_gone(const IpsecHost& previous) {
     std::set<std::string> still;
     for (const SaOptions& sa : options_->sas) still.insert(sa.identity());
-    for (size_t i = configured_->sas.size(); i < previous.options_->sas.size(); ++i)
+    for (size_t i = previous.configured_->sas.size(); i < previous.options_->sas.size(); ++i)
         if (const std::string identity = previous.options_->sas[i].identity(); !still.contains(identity))
             state_->retire(identity);
-    build({});
 }
 
 /// Slots, lifetimes and tables of `options_`. `where`: what errors point at.

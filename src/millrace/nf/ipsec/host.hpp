@@ -31,6 +31,7 @@ public:
 private:
     void take_state(const Config& options, const Environment& environment);
     void follow_kernel(const Config& options, const Environment& environment);
+    void retire_gone(const IpsecHost& previous);
     void build(Location where);
     std::vector<uint32_t> take_slots(const Location& where);
     void attach_base(const Location& where, const std::vector<uint32_t>& slots);

@@ -18,9 +18,8 @@ MILLRACE_DEVICE uint32_t first_where(Lanes lanes, uint32_t begin, uint32_t end, 
 #pragma unroll 1
 #endif
         for (; begin < end; begin += kAtOnce) {
-            const uint32_t found = lanes.minimum(smaller(kAtOnce, end - begin), [&](uint32_t k) {
-                return holds(begin + k) ? begin + k : kNone;
-            });
+            const uint32_t found = lanes.minimum(smaller(kAtOnce, end - begin),
+                                                 [&](uint32_t k) { return holds(begin + k) ? begin + k : kNone; });
             if (found != kNone) return found;
         }
         return end;
