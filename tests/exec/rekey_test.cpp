@@ -20,23 +20,26 @@ std::string sa(unsigned key, bool inbound) {
     char digits[8];
     std::snprintf(digits, sizeof digits, "%04x", key);
     const std::string spi = std::to_string(0x1000 + key);
-    return "{name: k" + std::to_string(key) + ", direction: " + (inbound ? "in, local: 198.51.100.1, remote: 192.0.2.1"
-                                                                         : "out, local: 192.0.2.1, remote: "
-                                                                           "198.51.100.1") +
+    return "{name: k" + std::to_string(key) + ", direction: " +
+           (inbound ? "in, local: 198.51.100.1, remote: 192.0.2.1"
+                    : "out, local: 192.0.2.1, remote: "
+                      "198.51.100.1") +
            ", spi: " + spi + ", key: 7e24067817fae0d743d6ce1f3253" + digits + ", nonce: \"006cb6db\", " +
            (key % 2 == 0 ? "cipher: aes-128-gcm, esn: true"
                          : "cipher: aes-128-ctr, auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98") +
            (inbound ? ", allow: [{}]" : "") + "}";
 }
 
-/// Step 3k: both ends have key k. Step 3k + 1: the far end takes key k + 1, too. Step 3k + 2: the near end sends with it.
+/// Step 3k: both ends have key k. Step 3k + 1: the far end takes key k + 1, too. Step 3k + 2: the near end sends with
+/// it.
 std::string configuration_text(unsigned step) {
     const unsigned key = step / 3;
     const bool both = step % 3 != 0;
     std::string inbound = sa(key, true);
     if (both) inbound += ", " + sa(key + 1, true);
     const unsigned used = key + (step % 3 == 2);
-    return "version: 1\nports:\n  in: {source: {size: 200, flows: 64, addresses: {src: 10.0.0.0/8, dst: 198.18.0.0/16}, "
+    return "version: 1\nports:\n  in: {source: {size: 200, flows: 64, addresses: {src: 10.0.0.0/8, dst: "
+           "198.18.0.0/16}, "
            "count: 100000000, rate: 50000}}\n  out: {sink: {}}\nchains:\n"
            "  near:\n    input: in\n    output: out\n    max-delay: 50us\n    nfs:\n"
            "      - ipsec: {default: bypass, sas: [" +
@@ -82,8 +85,7 @@ TEST_P(Rekey, LosesNothingWhileTheOldKeysOverlapTheNewOnes) {
     EXPECT_EQ(sent, received);
 }
 
-INSTANTIATE_TEST_SUITE_P(OnEveryDevice, Rekey, testing::ValuesIn(test_devices()),
-                         [](const auto& info) { return device_test_name({info.param, info.index}); });
+INSTANTIATE_TEST_SUITE_P(OnEveryDevice, Rekey, testing::ValuesIn(test_devices()), device_test_name);
 
 }  // namespace
 }  // namespace millrace::test

@@ -38,9 +38,9 @@ TEST(ExtendedSequence, IsNotedAndFoundAgainHoweverFarTheWindowHasMovedMeanwhile)
     Rng rng(10);
     for (int i = 0; i < 20000; ++i) {
         const uint64_t number = rng() >> (1 + rng() % 40);
-        const uint64_t noted = nf::ipsec::kVerified | (number >> 32 & 2047) << 52 | uint64_t{777} << 32 |
+        const uint64_t noted = nf::ipsec::kVerified | (number >> 32 & 1023) << 52 | uint64_t{777} << 32 |
                                (number & 0xffffffff);
-        const uint64_t moved = rng() % (1000 * kWrap);
+        const uint64_t moved = rng() % (500 * kWrap);
         ASSERT_EQ(noted_sequence(noted, number + moved), number);
         if (number > moved) {
             ASSERT_EQ(noted_sequence(noted, number - moved), number);

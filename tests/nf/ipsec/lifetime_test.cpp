@@ -259,6 +259,38 @@ TEST(IpsecLifetime, EndsAnSaThatNobodyFollowsAndTellsOnce) {
     }
 }
 
+TEST(IpsecLifetime, CountsBytesInBothDirections) {
+    for (const char* cipher : {"aes-128-ctr", "aes-256-gcm", "aes-128-cbc"}) {
+        const Tunnel tunnel{.cipher = cipher, .extra = "lifetime: {bytes: 10000}, soft-lifetime: {bytes: 4000}"};
+        for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+            SCOPED_TRACE(tunnel.text() + ", " + engine.text());
+            const nf::Environment of_near = live(), of_far = live();
+            NfRunner near("ipsec", Config::parse(near_end(tunnel)), of_near);
+            NfRunner far("ipsec", Config::parse(far_end(tunnel)), of_far);
+            EXPECT_EQ(near.type().name, "ipsec:complete");
+            const auto next = [](NfRunner& runner) { return dynamic_cast<nf::Changeable&>(runner.nf()).next(); };
+            const auto pass = [&](size_t count) {
+                const NfResult sent = near.run(std::vector<Frame>(count, clear_frame(1000)), engine);
+                EXPECT_EQ(outcome_names(near, sent), std::vector<std::string>(count, "protected"));
+                const NfResult received = far.run(sent.frames, engine);
+                EXPECT_EQ(outcome_names(far, received), std::vector<std::string>(count, "unprotected"));
+            };
+            pass(3);  // 1,028 bytes each, and their padding
+            EXPECT_EQ(next(near), nullptr);
+            EXPECT_TRUE(told(of_near).empty());
+            pass(1);
+            next(near);
+            next(far);
+            EXPECT_EQ(told(of_near), (std::vector<std::string>{"SA 'east' is soon at its end"}));
+            EXPECT_EQ(told(of_far).back(), "SA 'east' is soon at its end");
+            pass(6);
+            EXPECT_NE(next(near), nullptr);
+            EXPECT_NE(next(far), nullptr);
+            EXPECT_EQ(told(of_near), (std::vector<std::string>{"SA 'east' has come to the end of its lifetime"}));
+        }
+    }
+}
+
 TEST(IpsecLifetime, EndsByTimeAndForgetsInboundSas) {
     const Tunnel tunnel{.extra = "lifetime: {time: 200ms}"};
     const EspOracle oracle(tunnel);

@@ -157,13 +157,20 @@ private:
         decision.outcome = may_send<Complete>(tables_, sa, sequence);
         if (decision.outcome != kProtected) return;
         if (by_tunnel_[i]) {
-            add_tunnel_job(tunnels_[decision.detail].encapsulate(packet, static_cast<uint32_t>(sequence)),
-                           decision.detail, sequence);
+            const Esp esp = tunnels_[decision.detail].encapsulate(packet, static_cast<uint32_t>(sequence));
+            count_bytes(sa, esp);
+            add_tunnel_job(esp, decision.detail, sequence);
             return;
         }
         const Esp esp = sa.transport ? insert_esp<Complete>(packet, tables_, routes_[i], sequence, kOneLane)
                                      : encapsulate<Complete>(packet, tables_, routes_[i], sequence, kOneLane);
+        count_bytes(sa, esp);
         outbound_[outbound_count_++] = {&packet, &decision, &sa, esp};
+    }
+
+    void count_bytes(const Sa& sa, const Esp& esp) const {
+        if (sa.counts_bytes)
+            std::atomic_ref(tables_.bytes[sa.slot]).fetch_add(esp.text_bytes, std::memory_order_relaxed);
     }
 
     /// The highest sequence number of an inbound SA.

@@ -44,16 +44,23 @@ struct Gateway {
     MILLRACE_DEVICE static Decision finish(Packet& packet, const Tables& tables, Decision decision) {
         if (Kind::kOnlyGcm || decision.outcome != kProtected) return decision;
         const Sa& sa = tables.sas[decision.detail];
-        authenticate<Kind>(sent_esp<Kind>(packet, sa, sequence_of(sa, packet.ticket())), sa);
+        const Esp esp = sent_esp<Kind>(packet, sa, sequence_of(sa, packet.ticket()));
+        authenticate<Kind>(esp, sa);
+        if (Kind::kBytes && sa.counts_bytes)
+            packet.set_ticket(kVerified | kSent | static_cast<uint64_t>(sa.slot) << 32 | esp.text_bytes);
         return decision;
     }
 
-    /// Refuses replays. The window takes in every packet whose ICV was right, whatever was inside.
+    /// Counts bytes, and refuses replays. The window takes in every packet whose ICV was right, whatever was inside.
     MILLRACE_DEVICE static Decision commit(Packet& packet, const Tables& tables, Decision decision) {
         const uint64_t ticket = packet.ticket();
         if (!(ticket & kVerified)) return decision;
         packet.set_ticket(0);
         const Sa& sa = tables.sas[decision.detail];
+        if (Kind::kBytes && sa.counts_bytes) {
+            tables.bytes[sa.slot] += (ticket & kSent) != 0 ? static_cast<uint32_t>(ticket) : packet.length();
+            if ((ticket & kSent) != 0) return decision;
+        }
         if (sa.replay_window == 0) return decision;
         uint64_t* state = &tables.windows[static_cast<uint64_t>(sa.slot) * kWindowWords];
         const uint64_t sequence = is_extended<Kind>(sa) ? noted_sequence(ticket, sequence_in(sa.before, state[0]))

@@ -158,6 +158,8 @@ void IpsecHost::attach_base(const Location& where, const std::vector<uint32_t>& 
     base->attach(tables.local_ipv6, std::move(local[1]));
     base->attach_state(tables.tickets, state_->tickets, "sequence-numbers", used);
     base->attach_state(tables.windows, state_->windows, "replay-windows", commits() ? used * kWindowWords : 0);
+    const bool counts = std::any_of(sas_->begin(), sas_->end(), [](const Sa& sa) { return sa.counts_bytes; });
+    base->attach_state(tables.bytes, state_->bytes, "bytes", counts ? used : 0);
     base_ = base;
 }
 
@@ -239,7 +241,7 @@ std::string_view IpsecHost::variant() const {
     const auto all = [&](auto&& is) {
         return std::all_of(options_->sas.begin(), options_->sas.end(), [&](const SaOptions& sa) { return is(sa.sa); });
     };
-    const auto is_plain = [](const Sa& sa) { return !sa.transport && !sa.in_udp; };
+    const auto is_plain = [](const Sa& sa) { return !sa.transport && !sa.in_udp && !sa.counts_bytes; };
     if (all([&](const Sa& sa) {
             return is_plain(sa) && !sa.extended && sa.rounds == crypto::kAes128Rounds && sa.cipher != Cipher::aes_gcm &&
                    sa.auth != Auth::hmac_sha256_128;
@@ -248,11 +250,11 @@ std::string_view IpsecHost::variant() const {
     return all([&](const Sa& sa) { return is_plain(sa) && sa.cipher == Cipher::aes_gcm; }) ? "gcm" : "complete";
 }
 
-/// Only anti-replay does.
+/// Anti-replay does, and lifetimes by bytes.
 bool IpsecHost::commits() const {
     return configured_->kernel ||
            std::any_of(options_->sas.begin(), options_->sas.end(), [](const SaOptions& configured) {
-               return configured.inbound && configured.sa.replay_window > 0;
+               return configured.sa.counts_bytes || (configured.inbound && configured.sa.replay_window > 0);
            });
 }
 

@@ -13,6 +13,7 @@ struct Common {
     static constexpr bool kExtended = false;   ///< extended sequence numbers
     static constexpr bool kTransport = false;  ///< transport mode
     static constexpr bool kUdp = false;        ///< ESP in UDP
+    static constexpr bool kBytes = false;      ///< lifetimes by bytes
 };
 
 /// Tunnels with AES-GCM.
@@ -23,7 +24,7 @@ struct OnlyGcm : Common {
 /// Everything.
 struct Complete : Common {
     static constexpr bool kLongKeys = true, kSha256 = true, kLongIcvs = true, kGcm = true, kExtended = true,
-                          kTransport = true, kUdp = true;
+                          kTransport = true, kUdp = true, kBytes = true;
 };
 
 }  // namespace millrace::nf::ipsec

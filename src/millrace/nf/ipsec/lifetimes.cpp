@@ -23,9 +23,10 @@ Lifetimes::Age Lifetimes::age_of(size_t index, Clock::time_point now) const {
     const uint32_t slot = slots_[index];
     // Of what came in only what was accepted counts: nobody else shall end an SA.
     const uint64_t packets = sa.inbound ? state_->highest(slot) : state_->given_out(slot);
+    const uint64_t bytes = sa.sa.counts_bytes ? state_->used_bytes(slot) : 0;
     const auto since = now - state_->record(slot).since;
     const auto reached = [&](const Lifetime& lifetime) {
-        return packets >= lifetime.packets || since >= lifetime.time;
+        return packets >= lifetime.packets || bytes >= lifetime.bytes || since >= lifetime.time;
     };
     return reached(sa.hard) ? Age::hard : reached(sa.soft) ? Age::soft : Age::young;
 }

@@ -33,9 +33,11 @@ inline constexpr uint32_t kTailGrowth = crypto::kAesBlockBytes - 1 + kEspTrailer
 inline constexpr uint64_t kLastSequence = 0xffffffffu, kLastExtendedSequence = ~uint64_t{0} >> 1;
 
 /// Set in the ticket of a packet whose ICV was found right, beside what `commit` wants to know: the sequence number's
-/// low half (bits 0 to 31), the SA's slot (bits 32 to 51), the lowest bits of its high half (bits 52 to 62).
+/// low half (bits 0 to 31), the SA's slot (bits 32 to 51), the lowest bits of its high half (bits 52 to 61).
 inline constexpr uint64_t kVerified = uint64_t{1} << 63;
-inline constexpr uint32_t kSlotBits = 20, kHighBits = 11;
+/// Beside kVerified: it is a packet that was sent by an SA whose bytes count; in place of the low half they stand.
+inline constexpr uint64_t kSent = uint64_t{1} << 62;
+inline constexpr uint32_t kSlotBits = 20, kHighBits = 10;
 inline constexpr uint32_t kMaxSlots = 1u << kSlotBits;
 
 // The anti-replay window of an SA is a ring of bits (RFC 6479): `top`, the highest sequence number
@@ -101,6 +103,7 @@ struct alignas(16) Sa {                                // as crypto::round_key r
     bool ipv6 = false;        ///< of the tunnel's outer addresses
     bool any_remote = false;  ///< inbound: the outer source may be any address
     bool copy_dscp = true;
+    bool counts_bytes = false;  ///< it has a lifetime by bytes
 };
 
 /// What of an SA depends on its algorithms, for a device half of `Kind`.
@@ -166,6 +169,7 @@ struct Tables {
     View<Address> local_ipv4, local_ipv6;  ///< the gateway's own tunnel addresses
     MutableView<uint64_t> tickets;         ///< by SA slot: outbound, sequence numbers given out
     MutableView<uint64_t> windows;         ///< kWindowWords an SA slot
+    MutableView<uint64_t> bytes;           ///< by SA slot, of those that count them: encrypted or decrypted
     View<uint64_t> limits;  ///< by SA slot: the last sequence number that may be used; none: the last there is
     uint32_t mtu = 0;       ///< longest outer IP packet; 0: no limit
     uint16_t udp_port = 0;  ///< where ESP in UDP comes in and leaves; 0: not at all

@@ -25,9 +25,11 @@ struct Secret {
 
 /// How long an SA serves; what is not limited has the largest value.
 struct Lifetime {
-    uint64_t packets = ~uint64_t{0};
+    uint64_t packets = ~uint64_t{0}, bytes = ~uint64_t{0};
     std::chrono::nanoseconds time = std::chrono::nanoseconds::max();
-    bool ends() const { return packets != ~uint64_t{0} || time != std::chrono::nanoseconds::max(); }
+    bool ends() const {
+        return packets != ~uint64_t{0} || bytes != ~uint64_t{0} || time != std::chrono::nanoseconds::max();
+    }
 };
 
 /// One SA as it was configured.

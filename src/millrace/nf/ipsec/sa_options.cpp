@@ -183,29 +183,39 @@ void set_outbound(SaOptions& options, const Config& map) {
 }
 
 Lifetime read_lifetime(const Config& map) {
-    map.only({"packets", "time"});
+    map.only({"packets", "bytes", "time"});
     Lifetime lifetime;
-    if (const auto packets = map.find("packets"))
-        lifetime.packets = static_cast<uint64_t>(packets->integer(1, std::numeric_limits<int64_t>::max()));
+    const auto count = [&](const char* key, uint64_t& to) {
+        if (const auto value = map.find(key))
+            to = static_cast<uint64_t>(value->integer(1, std::numeric_limits<int64_t>::max()));
+    };
+    count("packets", lifetime.packets);
+    count("bytes", lifetime.bytes);
     if (const auto time = map.find("time")) lifetime.time = time->duration();
-    if (!lifetime.ends()) map.fail("a lifetime without an end", "name 'packets', 'time' or both");
+    if (!lifetime.ends()) map.fail("a lifetime without an end", "name 'packets', 'bytes' or 'time'");
     return lifetime;
 }
 
 /// The soft lifetime is nine tenths of the hard one unless it is given.
 void set_lifetimes(SaOptions& options, const Config& map) {
+    const Lifetime endless;
     if (const auto hard = map.find("lifetime")) {
         options.hard = options.soft = read_lifetime(*hard);
-        if (options.hard.packets != Lifetime().packets) options.soft.packets -= options.hard.packets / 10;
-        if (options.hard.time != Lifetime().time) options.soft.time -= options.hard.time / 10;
+        if (options.hard.packets != endless.packets) options.soft.packets -= options.hard.packets / 10;
+        if (options.hard.bytes != endless.bytes) options.soft.bytes -= options.hard.bytes / 10;
+        if (options.hard.time != endless.time) options.soft.time -= options.hard.time / 10;
     }
-    const auto soft = map.find("soft-lifetime");
-    if (!soft) return;
-    options.soft = read_lifetime(*soft);
-    if (options.soft.packets != Lifetime().packets && options.soft.packets > options.hard.packets)
-        soft->fail("longer than the lifetime", "the soft lifetime ends first");
-    if (options.soft.time != Lifetime().time && options.soft.time > options.hard.time)
-        soft->fail("longer than the lifetime", "the soft lifetime ends first");
+    if (const auto soft = map.find("soft-lifetime")) {
+        options.soft = read_lifetime(*soft);
+        const auto later = [](auto soft_end, auto hard_end, auto none) {
+            return soft_end != none && soft_end > hard_end;
+        };
+        if (later(options.soft.packets, options.hard.packets, endless.packets) ||
+            later(options.soft.bytes, options.hard.bytes, endless.bytes) ||
+            later(options.soft.time, options.hard.time, endless.time))
+            soft->fail("longer than the lifetime", "the soft lifetime ends first");
+    }
+    options.sa.counts_bytes = options.hard.bytes != endless.bytes || options.soft.bytes != endless.bytes;
 }
 
 SaOptions read_sa(const Config& map, const KeyFile& keys, const Environment& environment) {

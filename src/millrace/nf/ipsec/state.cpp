@@ -7,7 +7,8 @@ namespace millrace::nf::ipsec {
 
 SaState::SaState(size_t slots, std::chrono::nanoseconds rest)
     : tickets(std::make_shared<std::vector<uint64_t>>(slots)),
-      windows(std::make_shared<std::vector<uint64_t>>(slots * kWindowWords)), window_locks(slots), rest_(rest) {
+      windows(std::make_shared<std::vector<uint64_t>>(slots * kWindowWords)),
+      bytes(std::make_shared<std::vector<uint64_t>>(slots)), window_locks(slots), rest_(rest) {
     records_.reserve(slots);
 }
 
@@ -37,6 +38,7 @@ std::optional<uint32_t> SaState::slot_of(const std::string& identity, bool inbou
         retired_.pop_front();
         take_back(records_[slot]);
         record.tickets_before = (*tickets)[slot];
+        record.bytes_before = (*bytes)[slot];
     } else if (records_.size() < slots()) {
         slot = static_cast<uint32_t>(records_.size());
         records_.emplace_back();

@@ -26,9 +26,9 @@ public:
     /// What is known of an SA beside what devices count.
     struct Record {
         std::string identity;
-        uint64_t before = 0;          ///< see Sa
-        uint64_t reserved = 0;        ///< in the file: the last that may be used
-        uint64_t tickets_before = 0;  ///< of the SA that had the slot before
+        uint64_t before = 0;                            ///< see Sa
+        uint64_t reserved = 0;                          ///< in the file: the last that may be used
+        uint64_t tickets_before = 0, bytes_before = 0;  ///< of the SA that had the slot before
         bool inbound = false;
         Clock::time_point since = Clock::now();
         bool told_soft = false, told_hard = false;
@@ -60,11 +60,14 @@ public:
     uint64_t highest(uint32_t slot) const {
         return sequence_in(records_[slot].before, (*windows)[slot * kWindowWords]);
     }
+    /// Bytes that an SA has encrypted or decrypted, if it counts them.
+    uint64_t used_bytes(uint32_t slot) const { return (*bytes)[slot] - records_[slot].bytes_before; }
     /// ESP packets that named an inbound SA.
     uint64_t received(uint32_t slot) const { return (*tickets)[slot] - records_[slot].tickets_before; }
 
     const std::shared_ptr<std::vector<uint64_t>> tickets;  ///< see Tables::tickets
     const std::shared_ptr<std::vector<uint64_t>> windows;  ///< see Tables::windows
+    const std::shared_ptr<std::vector<uint64_t>> bytes;    ///< see Tables::bytes
     /// One an SA slot, for CPU halves: SAs stay with one worker as long as steering keeps them there,
     /// and a window must not break where it does not.
     std::vector<std::atomic_flag> window_locks;
