@@ -32,7 +32,7 @@ public:
         if (!root_.is_map() && !root_.is_null())
             root_.fail("a configuration is a map ('key: value' lines)", "begin with 'version: 1'");
         find_functions();
-        attempt([&] { root_.only({"version", "device", "output", "plugins", "ports", "chains", "classify"}); });
+        attempt([&] { root_.only({"version", "device", "idle", "output", "plugins", "ports", "chains", "classify"}); });
         attempt([&] { read_head(); });
         attempt([&] { read_ports(); });
         attempt([&] { read_chains(); });
@@ -88,6 +88,10 @@ private:
         if (root_.at("version").integer() != 1)
             root_.at("version").fail("this version of the format is not known", "write 'version: 1'");
         attempt([&] { read_devices(); });
+        attempt([&] {
+            if (const auto idle = root_.find("idle"))
+                result_.idle = idle->choice({"sleep", "poll"}) == 0 ? Idle::sleep : Idle::poll;
+        });
         result_.output_folder = options_.output_folder.empty() ? root_.text_or("output", "out")
                                                                : options_.output_folder;
         const auto output = options_.output_folder.empty() ? root_.find("output") : std::nullopt;

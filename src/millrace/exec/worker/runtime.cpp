@@ -115,7 +115,14 @@ void Runtime::start() {
         threads_.push_back(start_thread(core(i), [this, worker = all[i]] { run({worker}); }));
 }
 
-void Runtime::stop() { stopping_ = true; }
+void Runtime::stop() {
+    stopping_ = true;
+    wake_workers();
+}
+
+void Runtime::wake_workers() const {
+    for (const auto& worker : workers_) worker->wake();
+}
 
 /// A thread's main function: works for these workers until all have done.
 void Runtime::run(const std::vector<Worker*>& workers) {
@@ -186,7 +193,10 @@ bool Runtime::inject(uint16_t chain, std::span<const uint8_t> frame, uint16_t in
             packet->pkt_len = packet->data_len = static_cast<uint16_t>(frame.size());
             std::copy(frame.begin(), frame.end(), rte_pktmbuf_mtod(packet, uint8_t*));
             io::set_packet_metadata(packet, io::wall_clock_ns(), 0);
-            if (injections_.put({packet, chain, out_port})) return true;
+            if (injections_.put({packet, chain, out_port})) {
+                workers_[0]->wake();
+                return true;
+            }
             rte_pktmbuf_free(packet);
             return false;
         }

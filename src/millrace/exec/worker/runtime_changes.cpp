@@ -86,6 +86,7 @@ void Runtime::bring_in(chain::Configuration configuration) {
     ready_.swap(ready);
     generation_.store(next->generation, std::memory_order_release);
     lock.unlock();
+    wake_workers();
     wait_until_taken(next->generation);
 }
 
