@@ -1,6 +1,7 @@
 #include "millrace/exec/worker/runtime.hpp"
 
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <algorithm>
 
@@ -126,6 +127,8 @@ void Runtime::wake_workers() const {
 
 /// A thread's main function: works for these workers until all have done.
 void Runtime::run(const std::vector<Worker*>& workers) {
+    pthread_setname_np(pthread_self(), workers.size() == 1 ? ("worker-" + std::to_string(workers[0]->index())).c_str()
+                                                           : "workers");
     try {
         std::vector<Worker*> left = workers;
         while (!left.empty()) std::erase_if(left, [](Worker* worker) { return !worker->advance(); });

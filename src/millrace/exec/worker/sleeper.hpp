@@ -19,7 +19,7 @@ public:
     static constexpr std::chrono::microseconds kAwakeFor{200};
     /// Where nothing tells of packets: how long the first sleeps are, and how long they get as nothing comes.
     static constexpr std::chrono::nanoseconds kFirstLook = std::chrono::microseconds(50),
-                                              kLastLook = std::chrono::milliseconds(1);
+                                              kLastLook = std::chrono::milliseconds(2);
     /// No sleep is longer, whatever has been forgotten.
     static constexpr std::chrono::nanoseconds kLongest = std::chrono::milliseconds(100);
 
