@@ -1,6 +1,7 @@
 #include "millrace/chain/configuration.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <tuple>
@@ -32,7 +33,8 @@ public:
         if (!root_.is_map() && !root_.is_null())
             root_.fail("a configuration is a map ('key: value' lines)", "begin with 'version: 1'");
         find_functions();
-        attempt([&] { root_.only({"version", "device", "idle", "output", "plugins", "ports", "chains", "classify"}); });
+        attempt([&] { root_.only({"version", "device", "idle", "socket", "output", "plugins", "ports", "chains",
+                                   "classify"}); });
         attempt([&] { read_head(); });
         attempt([&] { read_ports(); });
         attempt([&] { read_chains(); });
@@ -97,6 +99,7 @@ private:
         const auto output = options_.output_folder.empty() ? root_.find("output") : std::nullopt;
         if (result_.output_folder.empty()) output->fail("a folder is missing here", "'output: .' is the current one");
         attempt([&] { check_output_folder(result_.output_folder, output ? output->where() : root_.where()); });
+        attempt([&] { read_socket(); });
         if (const auto plugins = root_.find("plugins")) {
             for (const Config& plugin : plugins->items())
                 attempt([&] {
@@ -109,6 +112,20 @@ private:
                     }
                 });
         }
+    }
+
+    void read_socket() {
+        constexpr size_t kMostBytes = 107;  // of Linux
+        const auto socket = root_.find("socket");
+        if (!socket) return;
+        result_.socket = socket->text();
+        if (result_.socket == "none") return;
+        if (result_.socket.empty()) socket->fail("a path is missing here", "'socket: none' is none");
+        result_.socket = (std::filesystem::path(result_.output_folder) / result_.socket).lexically_normal().string();
+        if (result_.socket.size() > kMostBytes)
+            socket->fail("the path of a socket has at most " + std::to_string(kMostBytes) + " bytes",
+                         "name one in a folder further up, such as /run/millrace.sock");
+        FileLedger::note_here(FileLedger::Use::write, result_.socket, socket->where());
     }
 
     void read_devices() {

@@ -27,6 +27,8 @@ struct Configuration {
     std::string device = "cpu";  ///< text of `runs_on`
     DeviceNames runs_on = {{}, true};
     Idle idle = Idle::sleep;
+    /// Where a run answers to `millrace show`; empty: in its output folder, if nobody else does there; "none": nowhere.
+    std::string socket;
     std::string output_folder;            ///< alerts and relative output files go here
     std::vector<std::string> port_names;  ///< by port number, in the order of the file
     std::optional<Config> ports;          ///< the `ports:` map, for io::make_ports

@@ -13,6 +13,7 @@
 #include "millrace/nf/classify/bit_vector/vector_store.hpp"
 #include "millrace/nf/switch/change_file.hpp"
 #include "millrace/nf/switch/control.hpp"
+#include "millrace/nf/switch/show.hpp"
 #include "millrace/nf/switch/flow_search.hpp"
 #include "millrace/nf/switch/match_field.hpp"
 #include "millrace/nf/switch/options.hpp"
@@ -204,6 +205,10 @@ public:
                 {"lost-packet-outs", control_->traffic().lost_packet_outs,
                  "packets that a controller sent, and that were too long or too many"},
                 {"table-bytes", table_bytes(), "memory of the search tables"}};
+    }
+
+    std::optional<ShownTable> show(std::string_view topic, size_t most) const override {
+        return topic == "flows" ? std::optional(show_flows(*control_, most)) : std::nullopt;
     }
 
     std::string summary() const override {
