@@ -226,11 +226,11 @@ chain::Configuration Session::load(const std::string& chain, const std::string& 
     own.max_batch = options_.max_batch;
     own.max_delay = options_.max_delay;
     own.chains = options_.chains;
-    chain::Configuration loaded =
-        !options_.config.empty()
-            ? chain::load_configuration(options_.config, load)
-            : chain::parse_configuration(chain_yaml(workload_, own, "  in: {source: {}}\n  out: {sink: {}}\n"),
-                                         "benchmark.yaml", load);
+    chain::Configuration loaded = !options_.config.empty()
+                                      ? chain::load_configuration(options_.config, load)
+                                      : chain::parse_configuration(
+                                            chain_yaml(workload_, own, "  in: {source: {}}\n  out: {sink: {}}\n"),
+                                            "benchmark.yaml", load);
     loaded.idle = chain::Idle::poll;  // a source's packets are timed
     return loaded;
 }

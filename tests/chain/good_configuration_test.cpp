@@ -48,9 +48,9 @@ TEST(GoodConfiguration, IsReadAsItIsWritten) {
 
 TEST(GoodConfiguration, SaysWhatWorkersDoWithoutPackets) {
     const auto idle = [](const std::string& line) {
-        return parse_configuration("version: 1\n" + line +
-                                       "ports: {in: {null: {}}}\nchains: {c: {input: in, nfs: [mirror]}}\n",
-                                   "idle.yaml", {})
+        return parse_configuration(
+                   "version: 1\n" + line + "ports: {in: {null: {}}}\nchains: {c: {input: in, nfs: [mirror]}}\n",
+                   "idle.yaml", {})
             .idle;
     };
     EXPECT_EQ(idle(""), Idle::sleep);

@@ -125,7 +125,9 @@ TEST_P(IdleWorkers, TakeNextToNoCpuTime) {
         Rings all(rings, GetParam());
         for (unsigned ring = 0; ring < rings; ++ring) EXPECT_GT(all.pass(ring), 0);
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        EXPECT_LT(share_of_cpu(std::chrono::milliseconds(500)), 0.02 * static_cast<double>(all.runtime.workers().size())) << rings << " rings";
+        EXPECT_LT(share_of_cpu(std::chrono::milliseconds(500)),
+                  0.02 * static_cast<double>(all.runtime.workers().size()))
+            << rings << " rings";
         all.end();
     }
 }
@@ -163,13 +165,14 @@ TEST(IdleWorkersOnTheCpu, AreWokenForPacketsOfAnyOfAThousandPorts) {
 /// What a thread takes to be woken that does nothing else, in the same moments.
 class BareThread {
 public:
-    BareThread() : thread_([this] {
-        for (pollfd waiting{event_.prepare(), POLLIN, 0}; !ends_; waiting.fd = event_.prepare()) {
-            if (asked_ == answered_ && !ends_) poll(&waiting, 1, 1000);
-            event_.done();
-            answered_ = asked_.load();
-        }
-    }) {}
+    BareThread()
+        : thread_([this] {
+              for (pollfd waiting{event_.prepare(), POLLIN, 0}; !ends_; waiting.fd = event_.prepare()) {
+                  if (asked_ == answered_ && !ends_) poll(&waiting, 1, 1000);
+                  event_.done();
+                  answered_ = asked_.load();
+              }
+          }) {}
     ~BareThread() {
         ends_ = true;
         event_.wake();

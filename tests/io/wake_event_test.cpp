@@ -81,8 +81,9 @@ TEST(WakeEvent, SaysWhenTheProcessHasNoDescriptorLeft) {
 
 TEST(RingWakeUps, ComeForPacketsAndForTheEndOfThem) {
     constexpr uint32_t kPackets = 5000;
-    const auto made = ports("source: { source: { count: 5000 } }\nnear: { ring: w, slots: 64 }\n"
-                            "far: { ring: w, slots: 64 }\nout: { sink: {} }\n");
+    const auto made = ports(
+        "source: { source: { count: 5000 } }\nnear: { ring: w, slots: 64 }\n"
+        "far: { ring: w, slots: 64 }\nout: { sink: {} }\n");
     std::thread reader([&] {
         WakeUps wake_ups;
         rte_mbuf* mbufs[32];

@@ -36,8 +36,9 @@ std::string refused(const exec::Runtime& runtime, const std::string& request) {
     }
 }
 
-constexpr const char* kQuiet = "version: 1\nports: {in: {ring: w}, out: {ring: w}}\n"
-                               "chains: {c: {input: in, output: out, nfs: [mirror]}}\n";
+constexpr const char* kQuiet =
+    "version: 1\nports: {in: {ring: w}, out: {ring: w}}\n"
+    "chains: {c: {input: in, output: out, nfs: [mirror]}}\n";
 
 TEST(Answers, SayWhatIsWrongWithARequest) {
     const auto runtime = runtime_of(kQuiet);
@@ -63,8 +64,8 @@ TEST(Answers, SayWhatIsWrongWithARequest) {
         {"{\"version\":1,\"show\":\"\xff\xfe\"}", "such as"},
     };
     for (const auto& [request, why] : cases)
-        EXPECT_NE(refused(*runtime, request).find(why), std::string::npos) << request << ": "
-                                                                           << refused(*runtime, request);
+        EXPECT_NE(refused(*runtime, request).find(why), std::string::npos)
+            << request << ": " << refused(*runtime, request);
     EXPECT_NE(refused(*runtime, std::string(4000, '[')).find("such as"), std::string::npos);
     EXPECT_EQ(json::parse(refusal("why \"not\"\n")), (json{{"version", 1}, {"error", "why \"not\"\n"}}));
 }
@@ -160,8 +161,8 @@ chains:
                                               {{"prefix", "2001:db8::/32"}, {"via", "core"}}}));
     const json neighbours = asked(*runtime, "neighbours")["neighbours"];
     ASSERT_EQ(neighbours.size(), 1u);
-    EXPECT_EQ(neighbours[0]["rows"][0], (json{{"address", "edge"}, {"interface", "out"}, {"mac", "02:00:00:00:01:01"},
-                                              {"state", "static"}}));
+    EXPECT_EQ(neighbours[0]["rows"][0],
+              (json{{"address", "edge"}, {"interface", "out"}, {"mac", "02:00:00:00:01:01"}, {"state", "static"}}));
     EXPECT_EQ(asked(*runtime, "sas")["sas"], json::array());
     const json few = asked(*runtime, "routes", 2)["routes"];
     EXPECT_EQ(few[0]["rows"].size(), 2u);

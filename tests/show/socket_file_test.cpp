@@ -40,7 +40,7 @@ TEST(SocketFile, IsItsUsersAloneWhateverTheUmaskAndGoesWithItsProcess) {
     const mode_t before = umask(0);
     {
         const SocketFile file(path);
-        struct stat there {};
+        struct stat there{};
         ASSERT_EQ(lstat(path.c_str(), &there), 0);
         EXPECT_TRUE(S_ISSOCK(there.st_mode));
         EXPECT_EQ(there.st_mode & 0777, 0600u);

@@ -137,7 +137,8 @@ std::unique_ptr<show::Server> open_socket(const exec::Runtime& runtime, const Ru
     try {
         return std::make_unique<show::Server>(configuration->output_folder + "/millrace.sock", answer, show::refusal);
     } catch (const std::runtime_error& e) {
-        std::cerr << "millrace: " << e.what() << "; 'millrace show' can't ask this run: give it a --socket of its own\n";
+        std::cerr << "millrace: " << e.what()
+                  << "; 'millrace show' can't ask this run: give it a --socket of its own\n";
         return nullptr;
     }
 }

@@ -50,8 +50,9 @@ void add_show(CLI::App& app, int& status) {
         ->type_name("N")
         ->check(CLI::Range(size_t{1}, show::kMostRows));
     command->add_flag("--json", arguments->json, "The answer as the run gives it: one line of JSON");
-    command->footer("The run says where it answers by 'socket:' of its configuration or --socket, and else in its\n"
-                    "output folder: out/millrace.sock.");
+    command->footer(
+        "The run says where it answers by 'socket:' of its configuration or --socket, and else in its\n"
+        "output folder: out/millrace.sock.");
     command->callback([arguments, &status] { status = show_topic(*arguments); });
 }
 

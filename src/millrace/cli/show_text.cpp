@@ -40,7 +40,8 @@ std::string text(const json& object, const std::string& name) { return text_of(m
 std::string counts(const json& object) {
     std::string all;
     if (object.is_object())
-        for (const auto& [name, n] : object.items()) all += (all.empty() ? "" : ", ") + printable(name) + " " + text_of(n);
+        for (const auto& [name, n] : object.items())
+            all += (all.empty() ? "" : ", ") + printable(name) + " " + text_of(n);
     return all;
 }
 
@@ -81,8 +82,10 @@ std::string chains_text(const json& chains) {
                    text(chain, "sent-packets"), text(chain, "dropped"), text(chain, "punted"), text(chain, "passed-on"),
                    text(chain, "in-flight")});
         more += "\nchain " + text(chain, "name") + "\n";
-        if (const std::string drops = counts(member(chain, "drops")); !drops.empty()) more += "  drops  " + drops + "\n";
-        if (const std::string punts = counts(member(chain, "punts")); !punts.empty()) more += "  punts  " + punts + "\n";
+        if (const std::string drops = counts(member(chain, "drops")); !drops.empty())
+            more += "  drops  " + drops + "\n";
+        if (const std::string punts = counts(member(chain, "punts")); !punts.empty())
+            more += "  punts  " + punts + "\n";
         more += nfs_text(chain);
     }
     return table.text() + more;

@@ -44,9 +44,7 @@ public:
     ~RingPort() override { close(); }
     uint16_t receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
     uint16_t send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
-    void begin_sleep(uint16_t queue, WakeUps& wake_ups) override {
-        wake_ups.on(wire_->reader(end_, queue).prepare());
-    }
+    void begin_sleep(uint16_t queue, WakeUps& wake_ups) override { wake_ups.on(wire_->reader(end_, queue).prepare()); }
     void end_sleep(uint16_t queue) override { wire_->reader(end_, queue).done(); }
     bool exhausted() const override;
     LinkState link() const override { return {.up = !wire_->is_closed(1 - end_)}; }

@@ -32,8 +32,7 @@ void Server::run() {
     while (true) {
         waiting = {{stop_.get(), POLLIN, 0}, {socket_.descriptor(), POLLIN, 0}};
         for (const Client& client : clients_)
-            waiting.push_back(
-                {client.socket->get(), static_cast<short>(client.answer.empty() ? POLLIN : POLLOUT), 0});
+            waiting.push_back({client.socket->get(), static_cast<short>(client.answer.empty() ? POLLIN : POLLOUT), 0});
         poll(waiting.data(), waiting.size(), clients_.empty() ? -1 : look_ms);
         if (waiting[0].revents != 0) return;
         for (size_t i = 0; i < clients_.size(); ++i) {

@@ -60,7 +60,7 @@ bool is_same(const struct stat& a, const struct stat& b) { return a.st_dev == b.
 
 /// Takes away what a dead process has left. With the folder locked.
 void make_way(const std::string& path, const sockaddr_un& address) {
-    struct stat there {};
+    struct stat there{};
     if (lstat(path.c_str(), &there) != 0) return;
     if (!S_ISSOCK(there.st_mode)) fail(path, "something else is there, and stays");
     // Without waiting: a process that lives and takes no connections has a full queue of them.
@@ -93,7 +93,7 @@ SocketFile::SocketFile(std::string path) : path_(std::move(path)), socket_(new_s
 
 SocketFile::~SocketFile() {
     const FolderLock lock(path_);
-    struct stat there {};
+    struct stat there{};
     if (lock.held() && lstat(path_.c_str(), &there) == 0 && is_same(there, made_)) unlink(path_.c_str());
 }
 

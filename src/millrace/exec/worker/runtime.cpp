@@ -63,7 +63,8 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     generation_ = configuration_->generation;
     ready_ = make_ready(*configuration_);
     if (options_.offload.calls_by_thread)
-        for (size_t i = 0; i < devices_.size(); ++i) call_threads_.push_back(std::make_shared<CallThread>());
+        for (size_t i = 0; i < devices_.size(); ++i)
+            call_threads_.push_back(std::make_shared<CallThread>(configuration_->idle == chain::Idle::poll));
     for (unsigned i = 0; i < options_.workers; ++i) workers_.push_back(std::make_unique<Worker>(*this, i));
 }
 
@@ -127,8 +128,8 @@ void Runtime::wake_workers() const {
 
 /// A thread's main function: works for these workers until all have done.
 void Runtime::run(const std::vector<Worker*>& workers) {
-    pthread_setname_np(pthread_self(), workers.size() == 1 ? ("worker-" + std::to_string(workers[0]->index())).c_str()
-                                                           : "workers");
+    pthread_setname_np(pthread_self(),
+                       workers.size() == 1 ? ("worker-" + std::to_string(workers[0]->index())).c_str() : "workers");
     try {
         std::vector<Worker*> left = workers;
         while (!left.empty()) std::erase_if(left, [](Worker* worker) { return !worker->advance(); });

@@ -154,7 +154,8 @@ void EthdevPort::start(const EthdevOptions& options, bool with_interrupts) {
 /// Finds out how each queue can wake who sleeps.
 void EthdevPort::find_interrupts() {
     rte_eth_dev_info device{};
-    const bool is_tap = rte_eth_dev_info_get(device_, &device) == 0 && device.driver_name == std::string_view("net_tap");
+    const bool is_tap = rte_eth_dev_info_get(device_, &device) == 0 &&
+                        device.driver_name == std::string_view("net_tap");
     for (uint16_t q = 0; q < info_.receive_queues; ++q) {
         Queue& queue = queues_[q];
         if (is_tap) {
@@ -166,8 +167,8 @@ void EthdevPort::find_interrupts() {
         rte_eth_dev_rx_intr_disable(device_, q);
         // DPDK takes interrupts off a descriptor when it is asked for what has happened there.
         queue.interrupts = std::make_unique<Descriptor>(epoll_create1(EPOLL_CLOEXEC));
-        if (queue.interrupts->get() >= 0 && rte_eth_dev_rx_intr_ctl_q(device_, q, queue.interrupts->get(),
-                                                                      RTE_INTR_EVENT_ADD, nullptr) == 0)
+        if (queue.interrupts->get() >= 0 &&
+            rte_eth_dev_rx_intr_ctl_q(device_, q, queue.interrupts->get(), RTE_INTR_EVENT_ADD, nullptr) == 0)
             queue.wakes = Wakes::by_interrupt;
     }
 }

@@ -16,7 +16,8 @@ std::string via_text(uint16_t target, const NextHops& next_hops) {
 }
 
 ShownTable show_next_hops(const NextHops& next_hops, const std::vector<std::string>& ports, size_t most) {
-    ShownTable shown{.columns = {"address", "interface", "mac", "state"}, .rows = {}, .total = next_hops.names().size()};
+    ShownTable shown{
+        .columns = {"address", "interface", "mac", "state"}, .rows = {}, .total = next_hops.names().size()};
     for (size_t i = 0; i < std::min(most, next_hops.names().size()); ++i) {
         const NextHop& hop = next_hops.next_hops()[i];
         const bool has_mac = (hop.flags & NextHop::kSetDst) != 0;
