@@ -7,8 +7,10 @@
 #include <ctime>
 #include <thread>
 
+#include "millrace/base/eal.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/worker/sleeper.hpp"
 #include "millrace/io/wake_event.hpp"
 #include "support/devices.hpp"
 
@@ -112,6 +114,51 @@ double share_of_cpu(std::chrono::milliseconds time) {
 }
 
 void rest() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
+
+/// Microseconds of CPU time for which a worker stays awake in each of some rounds, when each sleep is over after
+/// `time`.
+std::vector<double> awake_times(exec::Sleeper& sleeper, std::chrono::microseconds time, unsigned rounds) {
+    const auto cpu_us = [] {
+        timespec spent{};
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &spent);
+        return static_cast<double>(spent.tv_sec) * 1e6 + static_cast<double>(spent.tv_nsec) * 1e-3;
+    };
+    std::vector<double> awake;
+    for (unsigned round = 0; round < rounds; ++round) {
+        sleeper.busy();
+        const double before = cpu_us();
+        while (!sleeper.is_tired()) {
+        }
+        awake.push_back(cpu_us() - before);
+        sleeper.begin().within(time);
+        sleeper.sleep();
+        sleeper.end();
+    }
+    return awake;
+}
+
+TEST(Sleeper, StaysAwakeBetweenPacketsThatComeOftenAndNotBetweenRareOnes) {
+    start_eal();
+    exec::Sleeper sleeper(1);
+    const std::vector<double> rare = awake_times(sleeper, std::chrono::milliseconds(2), 50);
+    EXPECT_LT(median({rare.begin() + 20, rare.end()}), 100);
+    // What else the machine does may make some sleeps long, but not all.
+    const std::vector<double> often = awake_times(sleeper, std::chrono::microseconds(21), 300);
+    EXPECT_GT(*std::max_element(often.begin(), often.end()), 150);
+}
+
+TEST(Sleeper, DoesNotSleepWhereSomethingIsDueAtOnce) {
+    start_eal();
+    exec::Sleeper sleeper(1);
+    sleeper.begin().within(std::chrono::nanoseconds(0));
+    timespec before{}, after{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+    for (unsigned i = 0; i < 1000; ++i) sleeper.sleep();
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+    EXPECT_LT(after.tv_nsec - before.tv_nsec + (after.tv_sec - before.tv_sec) * 1'000'000'000, 1'000'000)
+        << "a call of the kernel takes longer";
+    sleeper.end();
+}
 
 class IdleWorkers : public testing::TestWithParam<std::string> {
 protected:

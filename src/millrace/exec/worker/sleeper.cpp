@@ -8,14 +8,15 @@
 
 namespace millrace::exec {
 
+std::chrono::nanoseconds Sleeper::idle_for() const {
+    return std::chrono::nanoseconds(to_nanoseconds(rte_rdtsc() - idle_since_));
+}
+
 bool Sleeper::is_tired() {
-    const uint64_t now = rte_rdtsc();
-    if (idle_since_ == 0) {
-        idle_since_ = now;
-        look_ = kFirstLook;
-        return false;
-    }
-    return to_nanoseconds(now - idle_since_) >= static_cast<uint64_t>(std::chrono::nanoseconds(kAwakeFor).count());
+    if (idle_since_ != 0) return idle_for() >= awake_for_;
+    idle_since_ = rte_rdtsc();
+    look_ = kFirstLook;
+    return false;
 }
 
 io::WakeUps& Sleeper::begin() {
@@ -36,6 +37,9 @@ void Sleeper::sleep() {
     for (const int descriptor : wake_ups_.descriptors()) waiting_.push_back({descriptor, POLLIN, 0});
     const timespec timeout{.tv_sec = 0, .tv_nsec = time.count()};
     ppoll(waiting_.data(), waiting_.size(), &timeout, nullptr);
+    // Who is woken so soon should not have slept.
+    awake_for_ = idle_for() < kAwakeFor ? std::min(2 * awake_for_, kAwakeFor)
+                                        : std::max(awake_for_ / 2, kLeastAwakeFor);
 }
 
 }  // namespace millrace::exec

@@ -11,12 +11,14 @@
 
 namespace millrace::exec {
 
-/// A worker polls while packets come, and for kAwakeFor behind the last. Then it sleeps until a port or somebody else
+/// A worker polls while packets come, and for a while behind the last. Then it sleeps until a port or somebody else
 /// wakes it. All but `wake` is the worker's thread's.
 class Sleeper {
 public:
-    /// Between packets that come faster than this nobody falls asleep, so that none of them waits for a wake-up.
-    static constexpr std::chrono::microseconds kAwakeFor{200};
+    /// Between packets that come faster than this nobody falls asleep, so that none of them waits for a wake-up. Where
+    /// they come by far not so fast, the worker stays awake for less and less behind each: others want the core.
+    static constexpr std::chrono::nanoseconds kAwakeFor = std::chrono::microseconds(200),
+                                              kLeastAwakeFor = std::chrono::microseconds(25);
     /// Where nothing tells of packets: how long the first sleeps are, and how long they get as nothing comes.
     static constexpr std::chrono::nanoseconds kFirstLook = std::chrono::microseconds(50),
                                               kLastLook = std::chrono::milliseconds(2);
@@ -40,7 +42,10 @@ public:
     void wake() { called_.wake(); }
 
 private:
+    std::chrono::nanoseconds idle_for() const;
+
     uint64_t idle_since_ = 0;  // TSC; 0: not idle
+    std::chrono::nanoseconds awake_for_ = kAwakeFor;
     std::chrono::nanoseconds look_ = kFirstLook;
     io::WakeUps wake_ups_;
     io::WakeEvent called_;
