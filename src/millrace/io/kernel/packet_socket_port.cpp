@@ -116,16 +116,13 @@ void PacketSocketPort::update() {
 
 void PacketSocketPort::begin_sleep(uint16_t queue_number, WakeUps& wake_ups) {
     Queue& queue = *queues_[queue_number];
+    // That the interface went down would end every sleep. The watch is told of it, too.
+    queue.ring->forget_error();
     wake_ups.on(queue.has_next.prepare());
     wake_ups.on(queue.ring->descriptor());
 }
 
-void PacketSocketPort::end_sleep(uint16_t queue_number) {
-    Queue& queue = *queues_[queue_number];
-    queue.has_next.done();
-    // That the interface went down would end every sleep. The watch is told of it, too.
-    queue.ring->forget_error();
-}
+void PacketSocketPort::end_sleep(uint16_t queue_number) { queues_[queue_number]->has_next.done(); }
 
 LinkState PacketSocketPort::link() const {
     return {.up = is_up_.load(std::memory_order_relaxed) && !closed_,
