@@ -2,7 +2,7 @@
 
 _millrace() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="run check explain nf doctor profile bench" command="" sub="" i
+    local commands="run check explain show nf doctor profile bench" command="" sub="" i
     for ((i = 1; i < COMP_CWORD; ++i)); do
         if [[ ${COMP_WORDS[i]} == --nf ]]; then
             ((++i))
@@ -33,15 +33,19 @@ _millrace() {
         -n | --rules | -c | --classes | --full | --overlap | --seed | --packets) return ;;
         --cores | --for | --batches | -w | --workers | --chain | --sizes | --warm-up | --max-batch | --max-delay | --burst | --buffers | --patterns) return ;;
         --flows | --tunnels | --chains | --share | --shares | --most | --step | --descriptors) return ;;
-        --json) [[ $command == doctor ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; } ;;
+        --socket) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+        --limit) return ;;
+        --json) [[ $command == doctor || $command == show ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; } ;;
     esac
 
     local options="--help"
     case $command in
         "") options+=" --version --nf" ;;
-        run) options+=" --device --output --workers --cores --verdicts --timeline --json --for --mode --call-thread --checked --quiet" ;;
+        run) options+=" --device --output --workers --cores --verdicts --timeline --json --for --mode --call-thread --checked"
+            options+=" --socket --no-socket --quiet" ;;
         check) options+=" --device --output --plugins" ;;
         explain) options+=" --device --output --workers" ;;
+        show) options+=" --socket --limit --json" ;;
         doctor) options+=" --json" ;;
         profile) options+=" --device --for --json" ;;
         nf)
@@ -66,6 +70,8 @@ _millrace() {
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
     elif [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
+    elif [[ $command == show ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "ports neighbours routes sas chains flows" -- "$current")
     elif [[ $command == nf ]]; then
         if [[ -z $sub ]]; then
             mapfile -t COMPREPLY < <(compgen -W "list show test check watch" -- "$current")

@@ -226,7 +226,6 @@ chain::Configuration Session::load(const std::string& chain, const std::string& 
     chain::LoadOptions load;
     load.device = device;
     load.output_folder = options_.workload.scratch;
-    if (!options_.config.empty()) return chain::load_configuration(options_.config, load);
     ChainOptions own;
     own.kinds = split(chain, '+');
     if (chain == "none") own.kinds.clear();
@@ -234,8 +233,13 @@ chain::Configuration Session::load(const std::string& chain, const std::string& 
     own.max_batch = options_.max_batch;
     own.max_delay = options_.max_delay;
     own.chains = options_.chains;
-    return chain::parse_configuration(chain_yaml(workload_, own, "  in: {source: {}}\n  out: {sink: {}}\n"),
-                                      "benchmark.yaml", load);
+    chain::Configuration loaded = !options_.config.empty()
+                                      ? chain::load_configuration(options_.config, load)
+                                      : chain::parse_configuration(
+                                            chain_yaml(workload_, own, "  in: {source: {}}\n  out: {sink: {}}\n"),
+                                            "benchmark.yaml", load);
+    loaded.idle = chain::Idle::poll;  // a source's packets are timed
+    return loaded;
 }
 
 Session::Loaded& Session::configured(const Point& point) {

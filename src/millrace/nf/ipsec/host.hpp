@@ -26,6 +26,7 @@ public:
     std::unique_ptr<CpuHalf> make_cpu_half() override;
     std::string explain(const Decision& decision) const override;
     std::vector<Statistic> statistics() const override;
+    std::optional<ShownTable> show(std::string_view topic, size_t most) const override;
     std::string summary() const override;
 
 private:

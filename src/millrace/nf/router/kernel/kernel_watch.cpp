@@ -193,6 +193,13 @@ KernelSnapshot KernelWatch::snapshot() {
             table_.version(),           table_.lpm4().rib().size(), table_.lpm6().rib().size()};
 }
 
+std::optional<ShownTable> KernelWatch::show(std::string_view topic, size_t most) const {
+    const std::lock_guard lock(mutex_);
+    if (topic == "routes") return table_.show_routes(most);
+    if (topic == "neighbours") return table_.show_neighbours(most);
+    return {};
+}
+
 KernelWatch::Counts KernelWatch::counts() const {
     const std::lock_guard lock(mutex_);
     Counts counts = counts_;

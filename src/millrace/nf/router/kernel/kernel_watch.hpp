@@ -5,6 +5,8 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string_view>
 #include <thread>
 
 #include "millrace/base/netlink.hpp"
@@ -39,6 +41,8 @@ public:
         uint64_t routes = 0, neighbours = 0, resyncs = 0, malformed = 0;
     };
     Counts counts() const;
+    /// "routes" or "neighbours" as the kernel has told of them. Any thread.
+    std::optional<ShownTable> show(std::string_view topic, size_t most) const;
 
 private:
     using Clock = std::chrono::steady_clock;
