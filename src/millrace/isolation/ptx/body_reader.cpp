@@ -131,7 +131,8 @@ private:
     void registers() {
         Type type;
         const Token word = words_.expect(Token::Kind::dotted, "a type");
-        if (!parse_type(word.text, type)) words_.fail(word.place, fmt::format("no register is of '.{}'", word.text));
+        if (!parse_type(word.text, type) || type.bits == 8)
+            words_.fail(word.place, fmt::format("no register is of '.{}'", word.text));
         do {
             const Token name = words_.expect(Token::Kind::word, "the name of a register");
             check_name(words_, name);
