@@ -135,7 +135,7 @@ private:
             words_.fail(word.place, fmt::format("no register is of '.{}'", word.text));
         do {
             const Token name = words_.expect(Token::Kind::word, "the name of a register");
-            check_name(words_, name);
+            words_.check_name(name);
             if (!words_.take_mark('<')) {
                 one_register(name, std::string(name.text), type);
                 continue;
@@ -172,7 +172,7 @@ private:
     void label() {
         const Token name = words_.take();
         words_.take();
-        check_name(words_, name);
+        words_.check_name(name);
         const uint32_t index = function_.labels++;
         if (!scopes_[path_.back()].labels.emplace(std::string(name.text), index).second)
             words_.fail(name.place, fmt::format("label '{}' stands twice", name.text));

@@ -11,12 +11,15 @@ namespace millrace::isolation::ptx {
 /// The words of a text, two of them in sight.
 class Words {
 public:
-    Words(std::string_view text, const std::string& file) : lexer_(text, file) {
+    Words(std::string_view text, const std::string& file, bool reserved_names)
+        : reserved_names_(reserved_names), lexer_(text, file) {
         now_ = lexer_.next();
         then_ = lexer_.next();
     }
     const Token& now() const { return now_; }
     const Token& then() const { return then_; }
+    /// Refuses a name that the rewriter or PTX has for itself.
+    void check_name(const Token& name) const;
     Token take();
     bool take_mark(char c);
     bool take_dotted(std::string_view text);
@@ -32,6 +35,7 @@ public:
     }
 
 private:
+    const bool reserved_names_;
     Lexer lexer_;
     Token now_, then_;
 };
@@ -41,8 +45,6 @@ struct ModuleNames {
     std::unordered_map<std::string, uint32_t> variables, functions;
 };
 
-/// Refuses a name that the rewriter or PTX has for itself.
-void check_name(const Words& words, const Token& name);
 /// `[.align n] [.ptr …] .type name[dimensions]` behind the state space.
 Variable read_declaration(Words& words, Space space);
 /// From `{` to `}` of a function whose head is read.

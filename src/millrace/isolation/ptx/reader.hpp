@@ -12,6 +12,7 @@ struct Limits {
     size_t registers = 1'000'000;   ///< of a function
     size_t initials = 4'000'000;    ///< elements of all initialisers
     unsigned depth = 64;            ///< braces in braces
+    bool reserved_names = false;    ///< reads what the rewriter wrote, too
 };
 
 /// Reads all of a module; `file` is what messages call it. Throws ConfigError at the first word that is not understood,
