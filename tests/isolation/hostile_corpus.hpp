@@ -1,6 +1,7 @@
 // Functions that try to read, change or stop what is not their own: hostile/*.ptx.
 #pragma once
 
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ struct HostileCase {
     std::string unfenced;  ///< what it does without a fence, by name_of(Violation::Kind); "any" or "none"
     bool spent = false;    ///< its budget ends it
     unsigned shared_bytes = 0;
+
+    friend void PrintTo(const HostileCase& one, std::ostream* out) { *out << one.name; }
 };
 
 std::vector<HostileCase> hostile_cases();

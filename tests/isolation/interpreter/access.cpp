@@ -32,9 +32,10 @@ uint8_t* Machine::reach_space(Way way, uint64_t address, uint32_t bytes, bool wr
         way = Way::global;
     }
     if (way == Way::global) {
-        if (uint8_t* const found = window_.find(address, bytes)) {
+        const bool within = address >= window_.begin() && address - window_.begin() <= (uint64_t{1} << 32) - bytes;
+        uint8_t* const found = within || options_.in_guards ? window_.find(address, bytes) : nullptr;
+        if (found != nullptr) {
             ++outcome_.accesses;
-            if (address < window_.begin() || address - window_.begin() > (uint64_t{1} << 32) - bytes) ++outcome_.foreign;
             return found;
         }
         region = find_region(globals_, address, bytes);

@@ -13,6 +13,7 @@ struct MachineOptions {
     uint32_t shared_bytes = 0;
     uint64_t most_steps = 20'000'000;
     uint32_t thread = 0, threads = 256, block = 0, blocks = 1;
+    bool in_guards = true;     ///< the window's guards may be touched
     bool checks_unset = true;  ///< reading what nobody wrote is a violation
 };
 
@@ -21,7 +22,6 @@ struct Outcome {
     Violation violation;
     uint64_t steps = 0;     ///< instructions
     uint64_t accesses = 0;  ///< to the window
-    uint64_t foreign = 0;   ///< of these, in the guards
 
     bool harmless() const { return violation.kind == Violation::Kind::none; }
 };

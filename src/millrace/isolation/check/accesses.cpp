@@ -56,6 +56,10 @@ private:
         for (size_t i = access.operand + 1; i < statement_->operands.size(); ++i)
             for_each_read(statement_->operands[i], [&](uint32_t r) {
                 const Origin& origin = origins_.of[r];
+                if (origin.kind == Origin::Kind::mixed)
+                    return refuse("it stores what is a variable's address on one way and not on another, and whoever "
+                                  "loads it gets a generic address that nothing resolves",
+                                  "store an index in place of an address");
                 if (origin.kind != Origin::Kind::object) return;
                 const ptx::Variable& variable = variable_of(s_.module, s_.function, origin.object);
                 refuse(fmt::format("the address of {} variable '{}' is stored, and whoever loads it gets a generic "

@@ -1,0 +1,55 @@
+// Device halves as PTX: compiled by NVRTC, with their tables and packets in a window.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "isolation/interpreter/machine.hpp"
+#include "millrace/device/cuda/compiler.hpp"
+#include "millrace/nf/nf.hpp"
+#include "support/packet_builder.hpp"
+
+namespace millrace::test {
+
+/// One compiler for all tests; null, and why, without NVRTC.
+std::pair<device::cuda::Compiler*, std::string> isolation_compiler();
+
+/// What a device half made of a packet.
+struct HalfResult {
+    Frame frame;
+    Decision decision;
+    uint16_t out_port = 0;
+    bool parsed = false;  ///< an executor would have handed it over
+    friend bool operator==(const HalfResult&, const HalfResult&) = default;
+};
+
+/// A network function with its tables in a window.
+class DeviceHalf {
+public:
+    /// Throws as the NF and the compiler do.
+    DeviceHalf(const std::string& type, const std::string& options);
+    ~DeviceHalf();
+    DeviceHalf(const DeviceHalf&) = delete;
+    DeviceHalf& operator=(const DeviceHalf&) = delete;
+
+    const nf::Type& type() const { return *type_; }
+    /// Its device half as PTX, with one lane a packet.
+    std::string ptx() const;
+    /// By what g++ made of the device half.
+    HalfResult run_host(const Frame& frame) const;
+    /// By the interpreter; expects that it is harmless. `steps` counts instructions.
+    HalfResult run(const isolation::ptx::Module& module, const Frame& frame, uint64_t& steps);
+
+private:
+    void place_tables();
+
+    const nf::Type* type_;
+    std::unique_ptr<nf::NetworkFunction> nf_;
+    ptx_machine::Window window_;
+    uint64_t tables_ = 0, free_ = 0;
+};
+
+inline constexpr uint64_t kTestWindow = uint64_t{0x7000} << 32;
+
+}  // namespace millrace::test
