@@ -8,7 +8,6 @@
 #include "lab/nf/nf_runner.hpp"
 #include "millrace/device/cuda/nf_source.hpp"
 #include "millrace/isolation/rewrite.hpp"
-#include "millrace/nf/crc/device.hpp"
 #include "millrace/nf/variant.hpp"
 #include "support/data.hpp"
 #include "support/packet_arena.hpp"
@@ -70,6 +69,18 @@ void DeviceHalf::place_tables() {
     if (!tables.empty()) std::memcpy(window_.at(tables_, tables.size()).data(), tables.data(), tables.size());
 }
 
+/// By one thread, as if it were all of a block.
+void DeviceHalf::stage(const isolation::ptx::Module& bare) {
+    if (type_->block_bytes == 0) return;
+    ptx_machine::MachineOptions options;
+    options.shared_bytes = type_->block_bytes;
+    options.threads = 1;
+    ptx_machine::Machine machine(bare, window_, options);
+    const auto outcome = machine.run(cuda::function_name(*type_, 1, "stage"), {tables_, ptx_machine::kGenericShared});
+    EXPECT_TRUE(outcome.harmless()) << outcome.violation.what;
+    block_memory_ = machine.shared();
+}
+
 HalfResult DeviceHalf::run_host(const Frame& frame) const {
     PacketArena arena(kRoom, kRoom);
     Packet& packet = arena.add(frame);
@@ -102,9 +113,7 @@ HalfResult DeviceHalf::run(const isolation::ptx::Module& module, const Frame& fr
     ptx_machine::MachineOptions options;
     options.shared_bytes = type_->block_bytes;
     ptx_machine::Machine machine(module, window_, options);
-    if (type_->name == "crc")
-        nf::crc::Crc::stage(*static_cast<const nf::crc::Crc::Tables*>(nf_->image().tables()),
-                            reinterpret_cast<uint32_t*>(machine.shared().data()));
+    machine.shared() = block_memory_;
     const auto call = [&](const char* what, std::vector<uint64_t> arguments) {
         const auto outcome = machine.run(cuda::function_name(*type_, 1, what), arguments);
         EXPECT_TRUE(outcome.harmless()) << outcome.violation.what;

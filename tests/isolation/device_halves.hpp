@@ -36,6 +36,8 @@ public:
     const nf::Type& type() const { return *type_; }
     /// Its device half as PTX, with one lane a packet.
     std::string ptx() const;
+    /// Fills the block's memory by the function that does it, as it was compiled: before the first run.
+    void stage(const isolation::ptx::Module& bare);
     /// By what g++ made of the device half.
     HalfResult run_host(const Frame& frame) const;
     /// By the interpreter; expects that it is harmless. `steps` counts instructions.
@@ -48,6 +50,7 @@ private:
     std::unique_ptr<nf::NetworkFunction> nf_;
     ptx_machine::Window window_;
     uint64_t tables_ = 0, free_ = 0;
+    std::vector<uint8_t> block_memory_;
 };
 
 inline constexpr uint64_t kTestWindow = uint64_t{0x7000} << 32;

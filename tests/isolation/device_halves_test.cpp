@@ -83,6 +83,7 @@ TEST_P(DeviceHalves, GiveTheSamePacketsAndDecisionsFencedCheckedAndBare) {
     test::Rng rng(20);
     test::RandomOptions random;
     random.max_payload = 300;
+    half_->stage(module_);
     std::map<uint32_t, size_t> outcomes;
     uint64_t steps[4] = {};
     for (const Frame& frame : test::random_packets(rng, kPackets, random)) {

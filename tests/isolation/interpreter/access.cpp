@@ -11,13 +11,6 @@ namespace millrace::test::ptx_machine {
 using isolation::Access;
 using Kind = isolation::ptx::Operand::Kind;
 
-namespace {
-
-constexpr uint64_t kShared = uint64_t{0x5000} << 32, kLocal = uint64_t{0x5001} << 32, kConstant = uint64_t{0x5002} << 32;
-bool in(uint64_t address, uint64_t begin) { return address >= begin && address - begin < uint64_t{1} << 32; }
-
-}  // namespace
-
 Region* Machine::find_region(std::vector<std::unique_ptr<Region>>& regions, uint64_t address, uint64_t bytes) {
     for (auto& region : regions)
         if (region->holds(address, bytes)) return region.get();
@@ -26,9 +19,9 @@ Region* Machine::find_region(std::vector<std::unique_ptr<Region>>& regions, uint
 
 uint8_t* Machine::reach_space(Way way, uint64_t address, uint32_t bytes, bool writes, Region*& region) {
     if (way == Way::generic) {
-        if (in(address, kShared)) return reach_space(Way::shared, address - kShared, bytes, writes, region);
-        if (in(address, kLocal)) return reach_space(Way::local, address - kLocal, bytes, writes, region);
-        if (in(address, kConstant)) return reach_space(Way::constant, address - kConstant, bytes, writes, region);
+        if (in_4_gib(address, kGenericShared)) return reach_space(Way::shared, address - kGenericShared, bytes, writes, region);
+        if (in_4_gib(address, kGenericLocal)) return reach_space(Way::local, address - kGenericLocal, bytes, writes, region);
+        if (in_4_gib(address, kGenericConstant)) return reach_space(Way::constant, address - kGenericConstant, bytes, writes, region);
         way = Way::global;
     }
     if (way == Way::global) {

@@ -17,12 +17,8 @@ using Kind = isolation::ptx::Operand::Kind;
 
 namespace {
 
-// Where generic addresses of a thread's own memory lie; no GPU has them elsewhere at the same time.
-constexpr uint64_t kShared = uint64_t{0x5000} << 32, kLocal = uint64_t{0x5001} << 32, kConstant = uint64_t{0x5002} << 32;
 constexpr uint64_t kGlobals = uint64_t{0x4000} << 32;
 constexpr uint64_t kApart = 4096;
-
-bool in(uint64_t address, uint64_t begin) { return address >= begin && address - begin < uint64_t{1} << 32; }
 
 }  // namespace
 
@@ -198,15 +194,15 @@ void Machine::set_predicates(Frame& frame, const Statement& statement) {
 
 void Machine::convert_address(Frame& frame, const Statement& statement) {
     uint64_t base = 0;
-    if (statement.has("shared")) base = kShared;
-    else if (statement.has("local")) base = kLocal;
-    else if (statement.has("const")) base = kConstant;
+    if (statement.has("shared")) base = kGenericShared;
+    else if (statement.has("local")) base = kGenericLocal;
+    else if (statement.has("const")) base = kGenericConstant;
     const uint64_t from = value(frame, statement.operands[1]);
     if (statement.opcode == "cvta") {
         write(frame, statement.operands[0], statement.has("to") ? from - base : from + base);
     } else {
-        const bool own = in(from, kShared) || in(from, kLocal) || in(from, kConstant);
-        write(frame, statement.operands[0], base == 0 ? !own : in(from, base));
+        const bool own = in_4_gib(from, kGenericShared) || in_4_gib(from, kGenericLocal) || in_4_gib(from, kGenericConstant);
+        write(frame, statement.operands[0], base == 0 ? !own : in_4_gib(from, base));
     }
 }
 

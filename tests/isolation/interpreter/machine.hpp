@@ -9,6 +9,13 @@
 
 namespace millrace::test::ptx_machine {
 
+// Where generic addresses of a thread's own memory lie; no GPU has them elsewhere at the same time.
+inline constexpr uint64_t kGenericShared = uint64_t{0x5000} << 32, kGenericLocal = uint64_t{0x5001} << 32,
+                          kGenericConstant = uint64_t{0x5002} << 32;
+inline bool in_4_gib(uint64_t address, uint64_t begin) {
+    return address >= begin && address - begin < uint64_t{1} << 32;
+}
+
 struct MachineOptions {
     uint32_t shared_bytes = 0;
     uint64_t most_steps = 20'000'000;
