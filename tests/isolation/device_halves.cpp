@@ -19,7 +19,7 @@ namespace cuda = device::cuda;
 namespace {
 
 constexpr uint32_t kRoom = 128;
-constexpr uint64_t kPacketAt = kTestWindow + 0x100, kFrameAt = kTestWindow + 0x10000, kTablesAt = kTestWindow + 0x100000;
+constexpr uint64_t kPacketAt = 0x100, kFrameAt = 0x10000;  // in the window
 
 uint64_t aligned(uint64_t value) { return (value + 255) & ~uint64_t{255}; }
 
@@ -40,8 +40,27 @@ std::pair<cuda::Compiler*, std::string> isolation_compiler() {
     return {compiler.get(), why};
 }
 
-DeviceHalf::DeviceHalf(const std::string& type, const std::string& options)
-    : type_(nf::find_type(type)), window_(kTestWindow, isolation::RewriteOptions().guard_bytes) {
+const std::vector<HalfCase>& half_cases() {
+    static const std::vector<HalfCase> kCases = {
+        {"Mirror", "mirror", "{}"},
+        {"Router", "router",
+         "{next-hops: {a: {port: port1, mac: '02:00:00:00:01:01', src-mac: '02:00:00:00:01:00'}, b: {port: port2, mac: "
+         "'02:00:00:00:02:01', src-mac: '02:00:00:00:02:00'}}, routes: [{prefix: 0.0.0.0/0, via: a}, {prefix: 10.0.0.0/9, "
+         "via: b}, {prefix: 128.0.0.0/1, via: b}, {prefix: '::/0', via: a}, {prefix: '8000::/1', via: b}]}"},
+        {"Firewall", "firewall",
+         "{rules: ['deny tcp from any port 0-9999 to any', 'permit udp from 0.0.0.0/1 to any', 'deny udp from any to any "
+         "port 1000-40000', 'permit tcp from any to 128.0.0.0/2'], default: deny}"},
+        {"Crc", "crc", "{mode: set, polynomial: ethernet}"},
+        {"CrcOfIscsi", "crc", "{mode: set, polynomial: castagnoli}"},
+        {"Switch", "switch",
+         "{flows: ['priority=9,tcp,tp_dst=80,actions=output:2', 'priority=5,ip,nw_src=128.0.0.0/1,actions=dec_ttl,output:3', "
+         "'priority=4,udp,actions=mod_tp_dst:53,output:1', 'actions=output:4']}"},
+    };
+    return kCases;
+}
+
+DeviceHalf::DeviceHalf(const std::string& type, const std::string& options, uint64_t window)
+    : type_(nf::find_type(type)), window_(window, isolation::RewriteOptions().guard_bytes), begin_(window) {
     const nf::Environment environment{
         .node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = lab::kTestPorts};
     nf_ = type_->create(Config::parse(options), environment);
@@ -58,7 +77,7 @@ std::string DeviceHalf::ptx() const {
 void DeviceHalf::place_tables() {
     const nf::Image& image = nf_->image();
     std::vector<void*> addresses;
-    tables_ = free_ = kTablesAt;
+    tables_ = free_ = begin_ + kPacketBytes;
     free_ = aligned(free_ + image.tables_bytes());
     for (const nf::Image::Array& array : image.arrays()) {
         std::memcpy(window_.at(free_, array.bytes).data(), array.data, array.bytes);
@@ -92,9 +111,9 @@ HalfResult DeviceHalf::run_host(const Frame& frame) const {
     return made;
 }
 
-HalfResult DeviceHalf::run(const isolation::ptx::Module& module, const Frame& frame, uint64_t& steps) {
-    const uint64_t data_at = kFrameAt + kRoom;
-    uint8_t* const data = window_.at(kFrameAt, frame.size() + 2 * kRoom).data() + kRoom;
+HalfResult DeviceHalf::run_by(const Frame& frame, const Call& call) {
+    const uint64_t data_at = begin_ + kFrameAt + kRoom;
+    uint8_t* const data = window_.at(begin_ + kFrameAt, frame.size() + 2 * kRoom).data() + kRoom;
     std::memset(data - kRoom, 0xa5, frame.size() + 2 * kRoom);
     std::memcpy(data, frame.data(), frame.size());
     const auto length = static_cast<uint32_t>(frame.size());
@@ -106,27 +125,16 @@ HalfResult DeviceHalf::run(const isolation::ptx::Module& module, const Frame& fr
     made.parsed = packet.layers().malformed == Malformed::no;
     // The handle begins with the address of the frame.
     static_assert(std::is_standard_layout_v<Packet>);
-    uint8_t* const handle = window_.at(kPacketAt, sizeof packet).data();
+    uint8_t* const handle = window_.at(begin_ + kPacketAt, sizeof packet).data();
     std::memcpy(handle, static_cast<const void*>(&packet), sizeof packet);
     std::memcpy(handle, &data_at, sizeof data_at);
-
-    ptx_machine::MachineOptions options;
-    options.shared_bytes = type_->block_bytes;
-    ptx_machine::Machine machine(module, window_, options);
-    machine.shared() = block_memory_;
-    const auto call = [&](const char* what, std::vector<uint64_t> arguments) {
-        const auto outcome = machine.run(cuda::function_name(*type_, 1, what), arguments);
-        EXPECT_TRUE(outcome.harmless()) << outcome.violation.what;
-        steps += outcome.steps;
-        Decision decision;
-        if (outcome.result.size() == sizeof decision) std::memcpy(&decision, outcome.result.data(), sizeof decision);
-        return decision;
-    };
-    if (made.parsed) made.decision = call("process", {kPacketAt, tables_});
-    if (made.parsed && type_->finishes) {
-        uint64_t decision = 0;
-        std::memcpy(&decision, &made.decision, sizeof decision);
-        made.decision = call("finish", {kPacketAt, tables_, decision});
+    if (made.parsed) {
+        made.decision = call(cuda::function_name(*type_, 1, "process"), {begin_ + kPacketAt, tables_});
+        if (type_->finishes) {
+            uint64_t decision = 0;
+            std::memcpy(&decision, &made.decision, sizeof decision);
+            made.decision = call(cuda::function_name(*type_, 1, "finish"), {begin_ + kPacketAt, tables_, decision});
+        }
     }
     std::memcpy(static_cast<void*>(&packet), handle, sizeof packet);
     uint64_t begin = 0;
@@ -135,6 +143,21 @@ HalfResult DeviceHalf::run(const isolation::ptx::Module& module, const Frame& fr
     made.frame.assign(bytes.begin(), bytes.end());
     made.out_port = packet.out_port();
     return made;
+}
+
+HalfResult DeviceHalf::run(const isolation::ptx::Module& module, const Frame& frame, uint64_t& steps) {
+    ptx_machine::MachineOptions options;
+    options.shared_bytes = type_->block_bytes;
+    ptx_machine::Machine machine(module, window_, options);
+    machine.shared() = block_memory_;
+    return run_by(frame, [&](const std::string& function, const std::vector<uint64_t>& arguments) {
+        const auto outcome = machine.run(function, arguments);
+        EXPECT_TRUE(outcome.harmless()) << outcome.violation.what;
+        steps += outcome.steps;
+        Decision decision;
+        if (outcome.result.size() == sizeof decision) std::memcpy(&decision, outcome.result.data(), sizeof decision);
+        return decision;
+    });
 }
 
 }  // namespace millrace::test

@@ -1,7 +1,9 @@
 // Device halves as PTX: compiled by NVRTC, with their tables and packets in a window.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,17 @@ namespace millrace::test {
 
 /// One compiler for all tests; null, and why, without NVRTC.
 std::pair<device::cuda::Compiler*, std::string> isolation_compiler();
+
+inline constexpr uint64_t kTestWindow = uint64_t{0x7000} << 32;
+
+/// A network function and its options.
+struct HalfCase {
+    const char* name;
+    const char* type;
+    const char* options;
+};
+/// Those whose device halves the verifier takes.
+const std::vector<HalfCase>& half_cases();
 
 /// What a device half made of a packet.
 struct HalfResult {
@@ -28,7 +41,7 @@ struct HalfResult {
 class DeviceHalf {
 public:
     /// Throws as the NF and the compiler do.
-    DeviceHalf(const std::string& type, const std::string& options);
+    explicit DeviceHalf(const std::string& type, const std::string& options, uint64_t window = kTestWindow);
     ~DeviceHalf();
     DeviceHalf(const DeviceHalf&) = delete;
     DeviceHalf& operator=(const DeviceHalf&) = delete;
@@ -40,6 +53,13 @@ public:
     void stage(const isolation::ptx::Module& bare);
     /// By what g++ made of the device half.
     HalfResult run_host(const Frame& frame) const;
+    /// Calls a function of the device half, with addresses of the window; returns what it does.
+    using Call = std::function<Decision(const std::string& function, const std::vector<uint64_t>& arguments)>;
+    /// By whatever `call` calls.
+    HalfResult run_by(const Frame& frame, const Call& call);
+    /// The window, here, and how much of it tables and packet take up; the packet's part comes first.
+    std::span<uint8_t> memory() { return window_.at(begin_, free_ - begin_); }
+    static constexpr uint64_t kPacketBytes = 0x100000;
     /// By the interpreter; expects that it is harmless. `steps` counts instructions.
     HalfResult run(const isolation::ptx::Module& module, const Frame& frame, uint64_t& steps);
 
@@ -49,10 +69,8 @@ private:
     const nf::Type* type_;
     std::unique_ptr<nf::NetworkFunction> nf_;
     ptx_machine::Window window_;
-    uint64_t tables_ = 0, free_ = 0;
+    uint64_t begin_, tables_ = 0, free_ = 0;
     std::vector<uint8_t> block_memory_;
 };
-
-inline constexpr uint64_t kTestWindow = uint64_t{0x7000} << 32;
 
 }  // namespace millrace::test

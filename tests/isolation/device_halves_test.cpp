@@ -7,6 +7,7 @@
 
 #include "isolation/device_halves.hpp"
 #include "isolation/hostile_corpus.hpp"
+#include "millrace/device/cuda/nf_source.hpp"
 #include "millrace/isolation/ptx/reader.hpp"
 #include "millrace/isolation/ptx/writer.hpp"
 #include "millrace/isolation/rewrite.hpp"
@@ -17,28 +18,6 @@ namespace {
 using test::DeviceHalf;
 using test::Frame;
 using test::HalfResult;
-
-struct Half {
-    const char* name;
-    const char* type;
-    const char* options;
-};
-
-constexpr Half kHalves[] = {
-    {"Mirror", "mirror", "{}"},
-    {"Router", "router",
-     "{next-hops: {a: {port: port1, mac: '02:00:00:00:01:01', src-mac: '02:00:00:00:01:00'}, b: {port: port2, mac: "
-     "'02:00:00:00:02:01', src-mac: '02:00:00:00:02:00'}}, routes: [{prefix: 0.0.0.0/0, via: a}, {prefix: 10.0.0.0/9, "
-     "via: b}, {prefix: 128.0.0.0/1, via: b}, {prefix: '::/0', via: a}, {prefix: '8000::/1', via: b}]}"},
-    {"Firewall", "firewall",
-     "{rules: ['deny tcp from any port 0-9999 to any', 'permit udp from 0.0.0.0/1 to any', 'deny udp from any to any "
-     "port 1000-40000', 'permit tcp from any to 128.0.0.0/2'], default: deny}"},
-    {"Crc", "crc", "{mode: set, polynomial: ethernet}"},
-    {"CrcOfIscsi", "crc", "{mode: set, polynomial: castagnoli}"},
-    {"Switch", "switch",
-     "{flows: ['priority=9,tcp,tp_dst=80,actions=output:2', 'priority=5,ip,nw_src=128.0.0.0/1,actions=dec_ttl,output:3', "
-     "'priority=4,udp,actions=mod_tp_dst:53,output:1', 'actions=output:4']}"},
-};
 
 Verdict verdict_of(const ptx::Module& module, const DeviceHalf& half) {
     Bounds bounds;
@@ -59,7 +38,7 @@ ptx::Module rewritten(const ptx::Module& module, const Verdict& verdict, Isolati
     return ptx::read(text, "rewritten.ptx", limits);
 }
 
-class DeviceHalves : public testing::TestWithParam<Half> {
+class DeviceHalves : public testing::TestWithParam<test::HalfCase> {
 protected:
     void SetUp() override {
         const auto [compiler, why] = test::isolation_compiler();
@@ -117,25 +96,13 @@ TEST_P(DeviceHalves, AreTakenByTheCompilerForGpus) {
     for (const Isolation isolation : {Isolation::none, Isolation::checked, Isolation::fenced}) {
         std::string text;
         rewritten(module_, verdict_, isolation, 2u << 20, half_->type().block_bytes, text);
-        EXPECT_TRUE(test::isolation_compiler().first->assemble(text, "sm_90").starts_with("\177ELF"));
+        const std::string whole = test::with_kernel(text, device::cuda::function_name(half_->type(), 1, "process"));
+        EXPECT_TRUE(test::isolation_compiler().first->assemble(whole, "sm_90").starts_with("\177ELF"));
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Own, DeviceHalves, testing::ValuesIn(kHalves),
+INSTANTIATE_TEST_SUITE_P(Own, DeviceHalves, testing::ValuesIn(test::half_cases()),
                          [](const auto& info) { return std::string(info.param.name); });
-
-/// A function that the linker drops, as nothing calls it, was not compiled: each gets a kernel.
-std::string with_kernel(std::string text) {
-    if (text.find(".visible .func") == std::string::npos) return text;
-    const bool gives = text.find(".visible .func (") != std::string::npos;
-    if (!gives) return text;
-    const size_t size_at = text.find('[', text.find(".visible .func (")) + 1;
-    const std::string bytes = text.substr(size_at, text.find(']', size_at) - size_at);
-    return text + ".visible .entry kernel(.param .b64 a, .param .b64 b)\n{\n.reg .b64 %rd<4>;\n.reg .b32 %r<2>;\n"
-                  "ld.param.b64 %rd1, [a];\nld.param.b64 %rd2, [b];\n{\n.param .b64 p;\n.param .b64 t;\n"
-                  ".param .align 8 .b8 given[" + bytes + "];\nst.param.b64 [p], %rd1;\nst.param.b64 [t], %rd2;\n"
-                  "call (given), hostile, (p, t);\nld.param.b32 %r1, [given];\n}\nst.global.b32 [%rd1], %r1;\nret;\n}\n";
-}
 
 TEST(Hostile, RewritesAreTakenByTheCompilerForGpus) {
     const auto [compiler, why] = test::isolation_compiler();
@@ -156,7 +123,7 @@ TEST(Hostile, RewritesAreTakenByTheCompilerForGpus) {
             std::string text;
             rewritten(module, verdict, isolation, 2u << 20, one.shared_bytes, text);
             try {
-                EXPECT_TRUE(compiler->assemble(with_kernel(text), "sm_90").starts_with("\177ELF")) << one.name;
+                EXPECT_TRUE(compiler->assemble(test::with_kernel(text, "hostile"), "sm_90").starts_with("\177ELF")) << one.name;
                 ++taken;
             } catch (const device::cuda::CompileError& e) {
                 ADD_FAILURE() << one.name << ": " << e.what() << "\n" << text;

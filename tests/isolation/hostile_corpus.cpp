@@ -72,6 +72,23 @@ std::string function_around(const std::string& body) {
            body + "\nmov.u64 %rd8, 0;\nst.param.b64 [result], %rd8;\nret;\n}\n";
 }
 
+std::string with_kernel(const std::string& text, const std::string& function) {
+    // ".func (.param .align 8 .b8 result[8]) name("
+    const size_t name = text.find(") " + function + "(");
+    const size_t open = text.rfind('(', name), size = text.find('[', open), align = text.find(".align ", open);
+    if (name == std::string::npos || size > name || align > name) throw std::runtime_error("no result: " + function);
+    const unsigned long bytes = std::stoul(text.substr(size + 1));
+    const std::string result = ".param .align " + std::to_string(std::stoul(text.substr(align + 7))) + " .b8 given[" +
+                               std::to_string(bytes) + "];\n";
+    return text +
+           ".visible .entry kernel(.param .b64 a, .param .b64 b, .param .b64 c)\n{\n.reg .b64 %rd<4>;\n.reg .b32 "
+           "%r<3>;\nld.param.b64 %rd1, [a];\nld.param.b64 %rd2, [b];\nld.param.b64 %rd3, [c];\n{\n.param .b64 p;\n"
+           ".param .b64 t;\n" +
+           result + "st.param.b64 [p], %rd1;\nst.param.b64 [t], %rd2;\ncall (given), " + function +
+           ", (p, t);\nld.param.b32 %r1, [given];\n" + (bytes >= 8 ? "ld.param.b32 %r2, [given+4];\n" : "mov.u32 %r2, 0;\n") +
+           "}\nst.global.b32 [%rd3], %r1;\nst.global.b32 [%rd3+4], %r2;\nret;\n}\n";
+}
+
 std::vector<HostileCase> hostile_cases() {
     std::vector<std::filesystem::path> paths;
     for (const auto& entry : std::filesystem::directory_iterator(source_path("tests/isolation/hostile")))

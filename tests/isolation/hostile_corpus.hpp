@@ -24,4 +24,8 @@ std::vector<HostileCase> hostile_cases();
 /// A module with one function `hostile(packet, tables)` that gives eight bytes, which does this.
 std::string function_around(const std::string& body);
 
+/// With `kernel(packet, tables, out)`, which calls a function of a module in every thread and writes the first four or
+/// eight bytes of its result. A linker drops functions that nothing calls.
+std::string with_kernel(const std::string& text, const std::string& function);
+
 }  // namespace millrace::test

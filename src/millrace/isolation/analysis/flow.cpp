@@ -64,8 +64,7 @@ void walk(const ptx::Function& function, Flow& flow) {
     std::ranges::reverse(flow.in_order);
     for (uint32_t i = 0; i < flow.in_order.size(); ++i) flow.blocks[flow.in_order[i]].order = i;
     std::ranges::sort(flow.loop_heads);
-    const auto doubled = std::ranges::unique(flow.loop_heads);
-    flow.loop_heads.erase(doubled.begin(), doubled.end());
+    flow.loop_heads.erase(std::unique(flow.loop_heads.begin(), flow.loop_heads.end()), flow.loop_heads.end());
     const Block& last = flow.blocks.back();
     const Statement& end = function.body[last.end - 1];
     flow.falls_off = last.reached && (!ends_block(end) || end.guarded);
