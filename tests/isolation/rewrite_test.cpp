@@ -132,24 +132,49 @@ TEST(Fence, DoesNotTrustARegisterThatIsSetLater) {
     EXPECT_EQ(made.report.object_accesses, 1u);
 }
 
-TEST(Budget, CountsEveryLoopOfACallTogether) {
-    // Two loops of 10 rounds each; a head is counted when it is entered, too.
-    const std::string body =
-        "mov.u32 %r1, 0;\n$a:\nadd.s32 %r1, %r1, 1;\nsetp.lt.s32 %p1, %r1, 10;\n@%p1 bra $a;\nmov.u32 %r2, 0;\n$b:\n"
-        "add.s32 %r2, %r2, 1;\nsetp.lt.s32 %p1, %r2, 10;\n@%p1 bra $b;\nst.u32 [%rd1], %r2;";
-    for (const auto& [budget, finishes] : {std::pair(20u, true), std::pair(19u, false)}) {
+/// The smallest budget with which a function comes to its end, and what it runs then without any.
+std::pair<uint32_t, uint64_t> smallest_budget(const std::string& text, uint64_t wanted) {
+    Window window(kWindow, 2u << 20);
+    const auto finishes = [&](uint32_t budget) {
         RewriteOptions options;
         options.budget = budget;
         options.verdict = 0x1122334455667788;
-        const Made made = make(function_around(body), options);
-        Window window(kWindow, 2u << 20);
+        const Made made = make(text, options);
         const Outcome outcome = Machine(made.module, window).run("hostile", {kWindow + 64, kWindow + 128});
-        ASSERT_TRUE(outcome.harmless()) << outcome.violation.what;
+        EXPECT_TRUE(outcome.harmless()) << outcome.violation.what << made.text;
         uint64_t given = 0;
         std::memcpy(&given, outcome.result.data(), 8);
-        EXPECT_EQ(given, finishes ? 0 : options.verdict) << budget;
-        EXPECT_EQ(window.at(kWindow + 64, 4)[0], finishes ? 10 : 0) << budget;
+        EXPECT_TRUE(given == wanted || given == options.verdict) << given;
+        return given == wanted;
+    };
+    uint32_t fails = 0, enough = 1u << 20;
+    EXPECT_TRUE(finishes(enough));
+    while (enough - fails > 1) {
+        const uint32_t middle = fails + (enough - fails) / 2;
+        (finishes(middle) ? enough : fails) = middle;
     }
+    const ptx::Module bare = ptx::read(text, "bare.ptx");
+    return {enough, Machine(bare, window).run("hostile", {kWindow + 64, kWindow + 128}).steps};
+}
+
+TEST(Budget, IsTheInstructionsOfAllLoopsTogether) {
+    const std::string body =
+        "mov.u32 %r1, 0;\n$a:\nadd.s32 %r1, %r1, 1;\nsetp.lt.s32 %p1, %r1, 50;\n@%p1 bra $a;\nmov.u32 %r2, 0;\n$b:\n"
+        "add.s32 %r2, %r2, 1;\nsetp.lt.s32 %p1, %r2, 90;\n@%p1 bra $b;\nst.u32 [%rd1], %r2;";
+    const auto [budget, steps] = smallest_budget(function_around(body), 0);
+    EXPECT_GT(steps, 400u);
+    EXPECT_GE(budget + 10, steps);
+    EXPECT_LE(budget, 2 * steps) << "the longest way is counted, though not so much longer";
+}
+
+TEST(Budget, CountsTheLongestWay) {
+    // Of two ways through a loop one is long; what is counted is that one.
+    std::string body = "mov.u32 %r1, 0;\n$a:\nadd.s32 %r1, %r1, 1;\nsetp.ne.s64 %p2, %rd1, 0;\n@%p2 bra $short;\n";
+    for (int i = 0; i < 100; ++i) body += "add.s32 %r2, %r1, 1;\n";
+    body += "$short:\nsetp.lt.s32 %p1, %r1, 10;\n@%p1 bra $a;";
+    const auto [budget, steps] = smallest_budget(function_around(body), 0);
+    EXPECT_LT(steps, 100u);
+    EXPECT_GT(budget, 1000u);
 }
 
 TEST(Budget, IsSharedWithFunctionsThatAreCalled) {
@@ -162,18 +187,22 @@ TEST(Budget, IsSharedWithFunctionsThatAreCalled) {
         "ld.param.b32 %r2, [g];\n}\n{\n.param .b32 c;\n.param .b32 g;\nst.param.b32 [c], %r1;\ncall (g), rounds, (c);\n"
         "ld.param.b32 %r3, [g];\n}\nadd.s32 %r2, %r2, %r3;\nst.param.b32 [result], %r2;\nst.param.b32 [result+4], 0;\n"
         "ret;\n}\n";
-    // Each call is one, and each of its rounds.
-    for (const auto& [budget, finishes] : {std::pair(16u, true), std::pair(15u, false), std::pair(3u, false)}) {
-        RewriteOptions options;
-        options.budget = budget;
-        const Made made = make(text, options);
-        Window window(kWindow, 0);
-        const Outcome outcome = Machine(made.module, window).run("hostile", {kWindow + 64});
-        ASSERT_TRUE(outcome.harmless()) << outcome.violation.what << made.text;
-        uint64_t given = 0;
-        std::memcpy(&given, outcome.result.data(), 8);
-        EXPECT_EQ(given, finishes ? 14 : options.verdict) << budget << "\n" << made.text;
-    }
+    const auto [budget, steps] = smallest_budget(text, 14);
+    EXPECT_GT(steps, 50u);
+    EXPECT_GE(budget + 12, steps);
+    EXPECT_LE(budget, 2 * steps);
+}
+
+TEST(Budget, RefusesWhatRunsTooLongWithoutALoop) {
+    // Each function calls the one before it, which has no loop and calls nothing, so that nobody counts.
+    std::string text = ".version 9.0\n.target sm_90\n.address_size 64\n.func leaf()\n{\n.reg .b32 %r<2>;\nmov.u32 %r1, 0;\n";
+    for (int i = 0; i < 5000; ++i) text += "add.s32 %r1, %r1, 1;\n";
+    text += "ret;\n}\n.visible .func top()\n{\n";
+    for (int i = 0; i < 4000; ++i) text += "call leaf;\n";
+    text += "ret;\n}\n";
+    const Verdict verdict = verify(ptx::read(text, "long.ptx"));
+    ASSERT_EQ(verdict.refusals.size(), 1u);
+    EXPECT_NE(verdict.refusals[0].message.find("without coming to a loop"), std::string::npos);
 }
 
 TEST(Budget, IsNotKeptWhereNothingRepeats) {

@@ -123,7 +123,7 @@ void add_verify(CLI::App& app, int& status) {
         ->check(guard_check())
         ->type_name("BYTES")
         ->capture_default_str();
-    command->add_option("--budget", arguments->budget, "How often all loops of a call, together, may begin again")
+    command->add_option("--budget", arguments->budget, "Instructions that a call may run before it is left")
         ->check(CLI::Range(1u, 0x7fffffffu))
         ->type_name("COUNT")
         ->capture_default_str();

@@ -13,7 +13,7 @@ namespace {
 void align_variables(ptx::Module& module) {
     constexpr uint32_t kWidest = 16;
     for (ptx::Variable& variable : module.variables)
-        if (variable.array || variable.count == 0) variable.alignment = std::max(variable.aligned_to(), kWidest);
+        variable.alignment = std::max(variable.aligned_to(), kWidest);
 }
 
 }  // namespace

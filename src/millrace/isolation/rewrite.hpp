@@ -23,7 +23,8 @@ struct RewriteOptions {
     /// Memory on both sides of the window that the domain may touch, too: an offset that is smaller stays in the
     /// instruction. A multiple of 16.
     uint32_t guard_bytes = 2u << 20;
-    /// How often all loops of a call, together, may begin again.
+    /// Most instructions that a call may run; counted where loops begin again and functions are called, and by the
+    /// longest way to the next such place, so that it may run fewer.
     uint32_t budget = 1u << 20;
     /// Of the block's memory that the domain has, as in Bounds.
     uint32_t shared_bytes = 0;

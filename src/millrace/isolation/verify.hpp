@@ -35,6 +35,10 @@ struct FunctionPlan {
     std::vector<uint32_t> unfilled;         ///< own variables: arguments of calls with bytes that nothing stores
     bool fills_result = false;              ///< every way stores the whole result just before it returns
     bool counted = false;                   ///< has loops or calls, and so a budget
+    /// Most instructions from where it begins, and from each head of a loop, to the next head or to the end; those of
+    /// called functions that are not counted themselves are among them.
+    uint32_t entry_cost = 0;
+    std::vector<uint32_t> head_costs;       ///< in the order of flow.loop_heads
     bool called = false;                    ///< by a function of the module
 };
 

@@ -176,12 +176,6 @@ public:
     }
 
 private:
-    static uint32_t callee_of(const Statement& call) {
-        for (const Operand& operand : call.operands)
-            if (operand.is(Operand::Kind::function)) return operand.index;
-        return 0;
-    }
-
     /// How many functions deep `f` calls, itself among them; `above`: those that are on the way here.
     uint32_t visit(uint32_t f, uint32_t above) {
         if (state_[f] == done) return depth_[f];
@@ -208,6 +202,11 @@ private:
             }
         }
         state_[f] = done;
+        if (!find_costs(module_, f, plans_))
+            refusals_.add(module_.functions[f].place,
+                          fmt::format("'{}' runs more than {} instructions without coming to a loop",
+                                      module_.functions[f].name, kMostStraightOn),
+                          "make a loop of what repeats");
         return depth_[f] = deepest + 1;
     }
 

@@ -40,6 +40,12 @@ void check_calls(const Subject& subject, FunctionPlan& plan);
 /// Of the module: no recursion, depth, and who is counted.
 void check_call_graph(const ptx::Module& module, const Bounds& bounds, std::vector<FunctionPlan>& plans,
                       Refusals& refusals);
+/// Of a function whose callees have theirs: what it costs to run straight on. False where that is more than
+/// kMostStraightOn.
+inline constexpr uint32_t kMostStraightOn = 1u << 24;
+bool find_costs(const ptx::Module& module, uint32_t function, std::vector<FunctionPlan>& plans);
+/// The function that a call names.
+uint32_t callee_of(const ptx::Statement& call);
 /// Of the module: no other module's variables, none of a block's.
 void check_variables(const ptx::Module& module, const Bounds& bounds, Refusals& refusals);
 

@@ -93,12 +93,19 @@ std::string Module::source_name(uint32_t number) const {
 
 void Words::check_name(const Token& name) const {
     std::string_view bare = name.text;
-    if (bare.starts_with('%')) bare.remove_prefix(1);
+    if (bare.starts_with('%') || bare.starts_with('$')) bare.remove_prefix(1);
     if (bare.starts_with(kReservedPrefix) && !reserved_names_)
         fail(name.place, fmt::format("the name '{}' is kept for the rewriter", name.text),
              fmt::format("names do not begin with {}", kReservedPrefix));
     if (bare == "WARP_SZ" || bare == "generic" || bare == "_")
         fail(name.place, fmt::format("'{}' is a word of PTX, and no name", name.text));
+}
+
+void Words::check_symbol(const Token& name) const {
+    check_name(name);
+    if (name.text.starts_with('%'))
+        fail(name.place, fmt::format("'{}' is no name of a variable or function", name.text),
+             "only registers begin with %");
 }
 
 namespace {
@@ -157,7 +164,7 @@ Variable read_declaration(Words& words, Space space) {
     if (!typed) words.fail_here("expected a type such as .u32 in a declaration");
     if (variable.type.kind == Type::Kind::predicate) words.fail_here("predicates are registers, and no variables");
     const Token name = words.expect(Token::Kind::word, "a name");
-    words.check_name(name);
+    words.check_symbol(name);
     variable.name = name.text;
     variable.place = name.place;
     if (vector > 1) {

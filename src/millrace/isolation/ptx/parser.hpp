@@ -20,6 +20,8 @@ public:
     const Token& then() const { return then_; }
     /// Refuses a name that the rewriter or PTX has for itself.
     void check_name(const Token& name) const;
+    /// Of a variable or function, which must not be taken for a register where it is written.
+    void check_symbol(const Token& name) const;
     Token take();
     bool take_mark(char c);
     bool take_dotted(std::string_view text);

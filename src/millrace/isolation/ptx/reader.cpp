@@ -202,7 +202,7 @@ private:
         if (!entry && words_.now().is_mark('(')) made.results = parameters(made, "a result");
         if (made.results.size() > 1) words_.fail_here("a function has at most one result");
         const Token name = words_.expect(Token::Kind::word, "the name of a function");
-        words_.check_name(name);
+        words_.check_symbol(name);
         made.name = name.text;
         made.place = name.place;
         if (words_.now().is_mark('(')) made.parameters = parameters(made, "a parameter");

@@ -121,7 +121,7 @@ private:
             switch (statement.kind) {
                 case Statement::Kind::open: text_ += "\t{\n"; break;
                 case Statement::Kind::close: text_ += "\t}\n"; break;
-                case Statement::Kind::label: text_ += fmt::format("$L{}:\n", statement.index); break;
+                case Statement::Kind::label: text_ += fmt::format("$fence_{}:\n", statement.index); break;
                 case Statement::Kind::declare:
                     text_ += fmt::format("\t{};\n", declaration(function.variables[statement.index]));
                     break;
@@ -151,7 +151,7 @@ private:
             case Kind::variable: return module_.variables[o.index].name + offset;
             case Kind::own: return function.variables[o.index].name + offset;
             case Kind::function: return module_.functions[o.index].name;
-            case Kind::label: return fmt::format("$L{}", o.index);
+            case Kind::label: return fmt::format("$fence_{}", o.index);
             case Kind::sink: return "_";
             case Kind::vector: return group(function, o, "{", "}");
             case Kind::list: return group(function, o, "(", ")");

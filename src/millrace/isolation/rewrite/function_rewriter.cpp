@@ -159,7 +159,9 @@ void FunctionRewriter::begin_budget() {
         return false;
     });
     if (role_.outer) {
-        emit(&FunctionReport::for_budget, "mov.u32", {reg(budget_), number(options_.budget)});
+        // May be below 0 from the beginning: then the first loop or call ends it.
+        emit(&FunctionReport::for_budget, "mov.u32",
+             {reg(budget_), number(static_cast<uint64_t>(int64_t{options_.budget} - plan_.entry_cost))});
         if (!passes_budget_) return;
         ptx::Variable variable;
         variable.name = fmt::format("fence_budget_of_{}", made_.name);
@@ -179,6 +181,7 @@ void FunctionRewriter::begin_budget() {
     budget_place_ = new_register("place", kB64);
     emit(&FunctionReport::for_budget, "ld.param.b64", {reg(budget_place_), at(own(made_.parameters.back()))});
     emit(&FunctionReport::for_budget, "ld.local.u32", {reg(budget_), at(reg(budget_place_))});
+    charge(plan_.entry_cost);
 }
 
 void FunctionRewriter::begin() {
@@ -219,9 +222,13 @@ void FunctionRewriter::end() {
 
 // --- what stands between ---
 
-void FunctionRewriter::count_loop() {
+void FunctionRewriter::charge(uint32_t cost) {
+    emit(&FunctionReport::for_budget, "add.s32", {reg(budget_), reg(budget_), number(~uint64_t{cost} + 1)});
+}
+
+void FunctionRewriter::count_loop(uint32_t cost) {
     const uint32_t spent = scratch("spent", kPredicate);
-    emit(&FunctionReport::for_budget, "add.s32", {reg(budget_), reg(budget_), number(~uint64_t{0})});
+    charge(cost);
     emit(&FunctionReport::for_budget, "setp.lt.s32", {reg(spent), reg(budget_), number(0)});
     emit_branch_to_end(spent);
     ++report_->for_budget;
@@ -229,6 +236,7 @@ void FunctionRewriter::count_loop() {
 
 void FunctionRewriter::call(const Statement& statement) {
     Statement made = statement;
+    std::erase(made.modifiers, "uni");
     size_t name = 0;
     while (!made.operands[name].is(Operand::Kind::function)) ++name;
     const uint32_t callee = made.operands[name].index;
@@ -237,7 +245,6 @@ void FunctionRewriter::call(const Statement& statement) {
         body_.push_back(std::move(made));
         return;
     }
-    emit(&FunctionReport::for_budget, "add.s32", {reg(budget_), reg(budget_), number(~uint64_t{0})});
     emit(&FunctionReport::for_budget, "st.local.u32", {at(reg(budget_place_)), reg(budget_)});
     ptx::Variable argument;
     argument.name = fmt::format("fence_budget_{}", made_.variables.size());
@@ -282,6 +289,9 @@ void FunctionRewriter::copy(size_t index, const Block& block) {
     }
     if (statement.is_instruction() && statement.opcode == "call") call(statement);
     else body_.push_back(statement);
+    // Who says that all lanes go the same way need not be right.
+    Statement& copied = body_.back();
+    if (copied.opcode == "bra" || copied.opcode == "ret") std::erase(copied.modifiers, "uni");
 }
 
 ptx::Function FunctionRewriter::run(FunctionReport& report) {
@@ -297,10 +307,12 @@ ptx::Function FunctionRewriter::run(FunctionReport& report) {
     for (uint32_t b = 0; b < plan_.flow.blocks.size(); ++b) {
         const Block& block = plan_.flow.blocks[b];
         fenced_.clear();
-        bool head = std::ranges::binary_search(plan_.flow.loop_heads, b);
+        const auto found = std::ranges::lower_bound(plan_.flow.loop_heads, b);
+        bool head = found != plan_.flow.loop_heads.end() && *found == b;
+        const uint32_t cost = head ? plan_.head_costs[static_cast<size_t>(found - plan_.flow.loop_heads.begin())] : 0;
         for (size_t i = block.begin; i < block.end; ++i) {
             if (head && made_.body[i].kind != Statement::Kind::label) {
-                count_loop();
+                count_loop(cost);
                 head = false;
             }
             while (next_access < accesses.size() && accesses[next_access].statement < i) ++next_access;
@@ -312,7 +324,7 @@ ptx::Function FunctionRewriter::run(FunctionReport& report) {
             }
             if (made_.body[i].is_instruction()) forget(made_.body[i]);
         }
-        if (head) count_loop();
+        if (head) count_loop(cost);
     }
     end();
     body_.insert(body_.begin(), prologue_.begin(), prologue_.end());

@@ -47,7 +47,8 @@ private:
 
     // What stands between.
     void copy(size_t index, const Block& block);
-    void count_loop();
+    void charge(uint32_t cost);
+    void count_loop(uint32_t cost);
     void call(const Statement& statement);
 
     // Accesses (fence.cpp).
