@@ -45,15 +45,18 @@ const std::vector<HalfCase>& half_cases() {
         {"Mirror", "mirror", "{}"},
         {"Router", "router",
          "{next-hops: {a: {port: port1, mac: '02:00:00:00:01:01', src-mac: '02:00:00:00:01:00'}, b: {port: port2, mac: "
-         "'02:00:00:00:02:01', src-mac: '02:00:00:00:02:00'}}, routes: [{prefix: 0.0.0.0/0, via: a}, {prefix: 10.0.0.0/9, "
+         "'02:00:00:00:02:01', src-mac: '02:00:00:00:02:00'}}, routes: [{prefix: 0.0.0.0/0, via: a}, {prefix: "
+         "10.0.0.0/9, "
          "via: b}, {prefix: 128.0.0.0/1, via: b}, {prefix: '::/0', via: a}, {prefix: '8000::/1', via: b}]}"},
         {"Firewall", "firewall",
-         "{rules: ['deny tcp from any port 0-9999 to any', 'permit udp from 0.0.0.0/1 to any', 'deny udp from any to any "
+         "{rules: ['deny tcp from any port 0-9999 to any', 'permit udp from 0.0.0.0/1 to any', 'deny udp from any to "
+         "any "
          "port 1000-40000', 'permit tcp from any to 128.0.0.0/2'], default: deny}"},
         {"Crc", "crc", "{mode: set, polynomial: ethernet}"},
         {"CrcOfIscsi", "crc", "{mode: set, polynomial: castagnoli}"},
         {"Switch", "switch",
-         "{flows: ['priority=9,tcp,tp_dst=80,actions=output:2', 'priority=5,ip,nw_src=128.0.0.0/1,actions=dec_ttl,output:3', "
+         "{flows: ['priority=9,tcp,tp_dst=80,actions=output:2', "
+         "'priority=5,ip,nw_src=128.0.0.0/1,actions=dec_ttl,output:3', "
          "'priority=4,udp,actions=mod_tp_dst:53,output:1', 'actions=output:4']}"},
     };
     return kCases;

@@ -77,12 +77,13 @@ TEST_P(DeviceHalves, GiveTheSamePacketsAndDecisionsFencedCheckedAndBare) {
         if (want.parsed) ++outcomes[want.decision.outcome];
         for (size_t way = 0; way < std::size(ways); ++way) {
             const HalfResult got = half_->run(ways[way].second, frame, steps[way]);
-            ASSERT_EQ(got, want) << ways[way].first << "\nin:\n" << test::hex_dump(frame) << "\nout:\n"
-                                 << test::hex_dump(got.frame) << "\nwanted:\n" << test::hex_dump(want.frame);
+            ASSERT_EQ(got, want) << ways[way].first << "\nin:\n"
+                                 << test::hex_dump(frame) << "\nout:\n"
+                                 << test::hex_dump(got.frame) << "\nwanted:\n"
+                                 << test::hex_dump(want.frame);
         }
     }
-    for (const auto& [outcome, count] : outcomes)
-        std::cout << "  outcome " << outcome << ": " << count << " packets\n";
+    for (const auto& [outcome, count] : outcomes) std::cout << "  outcome " << outcome << ": " << count << " packets\n";
     EXPECT_FALSE(outcomes.empty());
     for (size_t way = 1; way < std::size(ways); ++way) {
         EXPECT_GT(steps[way], steps[0]) << "nothing was added";
@@ -123,7 +124,8 @@ TEST(Hostile, RewritesAreTakenByTheCompilerForGpus) {
             std::string text;
             rewritten(module, verdict, isolation, 2u << 20, one.shared_bytes, text);
             try {
-                EXPECT_TRUE(compiler->assemble(test::with_kernel(text, "hostile"), "sm_90").starts_with("\177ELF")) << one.name;
+                EXPECT_TRUE(compiler->assemble(test::with_kernel(text, "hostile"), "sm_90").starts_with("\177ELF"))
+                    << one.name;
                 ++taken;
             } catch (const device::cuda::CompileError& e) {
                 ADD_FAILURE() << one.name << ": " << e.what() << "\n" << text;

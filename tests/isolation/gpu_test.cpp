@@ -91,7 +91,9 @@ public:
 
 private:
     static constexpr uint8_t kTheirs = 0x5a;
-    void expect(device::cuda::Result result) const { ASSERT_EQ(result, device::cuda::kSuccess) << driver_->text(result); }
+    void expect(device::cuda::Result result) const {
+        ASSERT_EQ(result, device::cuda::kSuccess) << driver_->text(result);
+    }
     void fill_beside() {
         expect(driver_->clear(begin_ - kGuard - kBeside, kTheirs, kBeside));
         expect(driver_->clear(begin_ + kWindowBytes + kGuard, kTheirs, kBeside));
@@ -185,7 +187,8 @@ TEST_P(OnAGpu, DeviceHalvesGiveWhatTheHostGives) {
         const auto call = [&](const std::string& function, const std::vector<uint64_t>& arguments) {
             std::string& cubin = cubins[function];
             if (cubin.empty())
-                cubin = compiler_->assemble(test::with_kernel(fenced(module, verdict, 0), function), gpu_->architecture());
+                cubin = compiler_->assemble(test::with_kernel(fenced(module, verdict, 0), function),
+                                            gpu_->architecture());
             gpu_->put(0, half.memory().first(test::DeviceHalf::kPacketBytes));
             const uint64_t given = gpu_->run(cubin, 1, 1, 0, arguments.at(0), arguments.at(1));
             const std::vector<uint8_t> back = gpu_->get(gpu_->begin(), test::DeviceHalf::kPacketBytes);

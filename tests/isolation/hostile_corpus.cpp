@@ -85,7 +85,8 @@ std::string with_kernel(const std::string& text, const std::string& function) {
            "%r<3>;\nld.param.b64 %rd1, [a];\nld.param.b64 %rd2, [b];\nld.param.b64 %rd3, [c];\n{\n.param .b64 p;\n"
            ".param .b64 t;\n" +
            result + "st.param.b64 [p], %rd1;\nst.param.b64 [t], %rd2;\ncall (given), " + function +
-           ", (p, t);\nld.param.b32 %r1, [given];\n" + (bytes >= 8 ? "ld.param.b32 %r2, [given+4];\n" : "mov.u32 %r2, 0;\n") +
+           ", (p, t);\nld.param.b32 %r1, [given];\n" +
+           (bytes >= 8 ? "ld.param.b32 %r2, [given+4];\n" : "mov.u32 %r2, 0;\n") +
            "}\nst.global.b32 [%rd3], %r1;\nst.global.b32 [%rd3+4], %r2;\nret;\n}\n";
 }
 

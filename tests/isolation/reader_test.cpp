@@ -77,7 +77,8 @@ TEST(Reader, WritesWhatItReadsAgain) {
 }
 
 TEST(Reader, MakesLocalSymbolsOfAllButVisibleFunctions) {
-    const std::string text = write(read_all(std::string(kHead) + ".visible .global .b32 a;\n.weak .global .b32 b;\n"
+    const std::string text = write(read_all(std::string(kHead) +
+                                            ".visible .global .b32 a;\n.weak .global .b32 b;\n"
                                             ".weak .func f() { ret; }\n.visible .func g() { ret; }\n"));
     EXPECT_EQ(text.find("weak"), std::string::npos) << text;
     EXPECT_EQ(text.find(".visible .global"), std::string::npos) << text;
@@ -139,7 +140,8 @@ TEST(Reader, StopsAtItsLimits) {
 
 TEST(Reader, SurvivesEveryPrefixAndEveryChangedByte) {
     const std::string whole = test::function_around(
-        ".local .align 4 .b8 mine[64];\n{\n.param .b64 a;\nst.param.b64 [a], %rd1;\n}\nld.v2.u32 {%r1, %r2}, [%rd1+8];\n"
+        ".local .align 4 .b8 mine[64];\n{\n.param .b64 a;\nst.param.b64 [a], %rd1;\n}\nld.v2.u32 {%r1, %r2}, "
+        "[%rd1+8];\n"
         "@!%p1 bra $end;\nsetp.eq.s32 %p1|%p2, %r1, 0x10;\n$end:\nmov.f32 %f1, 0f3F800000;");
     size_t read_well = 0;
     const auto attempt = [&](const std::string& text) {

@@ -70,14 +70,14 @@ TEST(Verifier, TellsEveryRefusalUpToALimit) {
 
 TEST(Fence, AddsWhatAnAccessNeedsAndNoMore) {
     const std::pair<const char*, size_t> exact[] = {
-        {"ld.u8 %rs1, [%rd1];", 2},      // low half, window
-        {"ld.u32 %r1, [%rd1];", 3},      // and aligned
-        {"ld.u8 %rs1, [%rd1+7];", 3},    // and offset
-        {"ld.u32 %r1, [%rd1+8];", 4},
-        {"st.v4.u32 [%rd1+16], {%r1, %r1, %r1, %r1};", 4},
+        {"ld.u8 %rs1, [%rd1];", 2},    // low half, window
+        {"ld.u32 %r1, [%rd1];", 3},    // and aligned
+        {"ld.u8 %rs1, [%rd1+7];", 3},  // and offset
+        {"ld.u32 %r1, [%rd1+8];", 4}, {"st.v4.u32 [%rd1+16], {%r1, %r1, %r1, %r1};", 4},
     };
     for (const auto& [body, added] : exact)
-        EXPECT_EQ(make(function_around("mov.u32 %r1, 1;\n" + std::string(body)), with_guard(0)).report.for_window, added)
+        EXPECT_EQ(make(function_around("mov.u32 %r1, 1;\n" + std::string(body)), with_guard(0)).report.for_window,
+                  added)
             << body;
     // With guards an offset costs nothing, and one fence serves several accesses by a pointer.
     const std::string three = "ld.u32 %r1, [%rd1];\nld.u32 %r2, [%rd1+4];\nst.u32 [%rd1+-8], %r1;";
@@ -115,8 +115,9 @@ TEST(Fence, KeepsAnOffsetThatDoesNotFitItsWidthOutOfTheSharedBase) {
 }
 
 TEST(Fence, LeavesProvenAccessesAlone) {
-    const Made made = make(function_around(".local .align 8 .b8 v[32];\nmov.u64 %rd3, v;\nadd.s64 %rd4, %rd3, 8;\n"
-                                           "st.local.u64 [%rd4+16], %rd1;\nld.local.u64 %rd5, [v+24];"));
+    const Made made = make(
+        function_around(".local .align 8 .b8 v[32];\nmov.u64 %rd3, v;\nadd.s64 %rd4, %rd3, 8;\n"
+                        "st.local.u64 [%rd4+16], %rd1;\nld.local.u64 %rd5, [v+24];"));
     EXPECT_EQ(made.report.proven_accesses, 2u);
     EXPECT_EQ(made.report.for_window + made.report.for_objects, 0u);
     EXPECT_EQ(made.report.for_clearing, 3u) << "one zero and two stores of it";
@@ -124,9 +125,10 @@ TEST(Fence, LeavesProvenAccessesAlone) {
 
 TEST(Fence, DoesNotTrustARegisterThatIsSetLater) {
     // On the first round the register is not the variable's address yet.
-    const std::string body = ".local .align 8 .b8 v[32];\nmov.u32 %r1, 0;\n$again:\nsetp.eq.s32 %p1, %r1, 0;\n"
-                             "@%p1 bra $skip;\nst.local.u64 [%rd3], %rd1;\n$skip:\nmov.u64 %rd3, v;\n"
-                             "add.s32 %r1, %r1, 1;\nsetp.lt.s32 %p2, %r1, 3;\n@%p2 bra $again;";
+    const std::string body =
+        ".local .align 8 .b8 v[32];\nmov.u32 %r1, 0;\n$again:\nsetp.eq.s32 %p1, %r1, 0;\n"
+        "@%p1 bra $skip;\nst.local.u64 [%rd3], %rd1;\n$skip:\nmov.u64 %rd3, v;\n"
+        "add.s32 %r1, %r1, 1;\nsetp.lt.s32 %p2, %r1, 3;\n@%p2 bra $again;";
     const Made made = make(function_around(body));
     EXPECT_EQ(made.report.proven_accesses, 0u);
     EXPECT_EQ(made.report.object_accesses, 1u);
@@ -195,7 +197,8 @@ TEST(Budget, IsSharedWithFunctionsThatAreCalled) {
 
 TEST(Budget, RefusesWhatRunsTooLongWithoutALoop) {
     // Each function calls the one before it, which has no loop and calls nothing, so that nobody counts.
-    std::string text = ".version 9.0\n.target sm_90\n.address_size 64\n.func leaf()\n{\n.reg .b32 %r<2>;\nmov.u32 %r1, 0;\n";
+    std::string text =
+        ".version 9.0\n.target sm_90\n.address_size 64\n.func leaf()\n{\n.reg .b32 %r<2>;\nmov.u32 %r1, 0;\n";
     for (int i = 0; i < 5000; ++i) text += "add.s32 %r1, %r1, 1;\n";
     text += "ret;\n}\n.visible .func top()\n{\n";
     for (int i = 0; i < 4000; ++i) text += "call leaf;\n";

@@ -33,13 +33,18 @@ nlohmann::json refusals_json(const Verdict& verdict) {
 nlohmann::json functions_json(const std::vector<FunctionReport>& functions) {
     nlohmann::json list = nlohmann::json::array();
     for (const FunctionReport& f : functions)
-        list.push_back({{"name", f.name},
-                        {"instructions", f.instructions},
-                        {"loops", f.loops},
-                        {"accesses", {{"window", f.window_accesses}, {"variables", f.object_accesses},
-                                      {"proven", f.proven_accesses}}},
-                        {"added", {{"window", f.for_window}, {"variables", f.for_objects}, {"budget", f.for_budget},
-                                   {"clearing", f.for_clearing}, {"all", f.added()}}}});
+        list.push_back(
+            {{"name", f.name},
+             {"instructions", f.instructions},
+             {"loops", f.loops},
+             {"accesses",
+              {{"window", f.window_accesses}, {"variables", f.object_accesses}, {"proven", f.proven_accesses}}},
+             {"added",
+              {{"window", f.for_window},
+               {"variables", f.for_objects},
+               {"budget", f.for_budget},
+               {"clearing", f.for_clearing},
+               {"all", f.added()}}}});
     return list;
 }
 

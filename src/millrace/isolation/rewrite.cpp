@@ -12,8 +12,7 @@ namespace {
 /// So much that every access within a variable is aligned when its distance is.
 void align_variables(ptx::Module& module) {
     constexpr uint32_t kWidest = 16;
-    for (ptx::Variable& variable : module.variables)
-        variable.alignment = std::max(variable.aligned_to(), kWidest);
+    for (ptx::Variable& variable : module.variables) variable.alignment = std::max(variable.aligned_to(), kWidest);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 // variables, no access is misaligned, and every loop comes to an end.
 #pragma once
 
-
 #include "millrace/isolation/verify.hpp"
 #include "millrace/packet/decision.hpp"
 
@@ -10,7 +9,8 @@ namespace millrace::isolation {
 
 enum class Isolation : uint8_t {
     none,     ///< verified, and left as it is
-    checked,  ///< each address is compared with the window's bounds; beyond them the function is left (G-NET, isoPointer)
+    checked,  ///< each address is compared with the window's bounds; beyond them the function is left (G-NET,
+              ///< isoPointer)
     fenced,   ///< each address is forced into the window
 };
 
@@ -35,11 +35,11 @@ struct RewriteOptions {
 /// What became of a function.
 struct FunctionReport {
     std::string name;
-    size_t instructions = 0;   ///< before
-    size_t for_window = 0;     ///< instructions added for accesses by pointers
-    size_t for_objects = 0;    ///< … within variables
+    size_t instructions = 0;  ///< before
+    size_t for_window = 0;    ///< instructions added for accesses by pointers
+    size_t for_objects = 0;   ///< … within variables
     size_t for_budget = 0;
-    size_t for_clearing = 0;   ///< … so that nobody's old bytes are read
+    size_t for_clearing = 0;  ///< … so that nobody's old bytes are read
     size_t window_accesses = 0, object_accesses = 0, proven_accesses = 0;
     size_t loops = 0;
 

@@ -12,9 +12,10 @@ void check_own_variables(const Subject& subject) {
     uint64_t local = 0;
     for (const ptx::Variable& variable : subject.function.variables) {
         if (variable.space == ptx::Space::shared)
-            subject.refusals.add(variable.place,
-                                 fmt::format("'{}' is in shared memory, where others' bytes may still lie", variable.name),
-                                 "take the block's memory, which is cleared: extern __shared__ without a size");
+            subject.refusals.add(
+                variable.place,
+                fmt::format("'{}' is in shared memory, where others' bytes may still lie", variable.name),
+                "take the block's memory, which is cleared: extern __shared__ without a size");
         if (variable.space == ptx::Space::local) local += variable.bytes();
     }
     if (local > subject.bounds.local_bytes)

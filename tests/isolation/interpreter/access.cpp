@@ -19,9 +19,12 @@ Region* Machine::find_region(std::vector<std::unique_ptr<Region>>& regions, uint
 
 uint8_t* Machine::reach_space(Way way, uint64_t address, uint32_t bytes, bool writes, Region*& region) {
     if (way == Way::generic) {
-        if (in_4_gib(address, kGenericShared)) return reach_space(Way::shared, address - kGenericShared, bytes, writes, region);
-        if (in_4_gib(address, kGenericLocal)) return reach_space(Way::local, address - kGenericLocal, bytes, writes, region);
-        if (in_4_gib(address, kGenericConstant)) return reach_space(Way::constant, address - kGenericConstant, bytes, writes, region);
+        if (in_4_gib(address, kGenericShared))
+            return reach_space(Way::shared, address - kGenericShared, bytes, writes, region);
+        if (in_4_gib(address, kGenericLocal))
+            return reach_space(Way::local, address - kGenericLocal, bytes, writes, region);
+        if (in_4_gib(address, kGenericConstant))
+            return reach_space(Way::constant, address - kGenericConstant, bytes, writes, region);
         way = Way::global;
     }
     if (way == Way::global) {
@@ -90,7 +93,8 @@ void Machine::store(Frame& frame, const Statement& statement, const Access& acce
     };
     const Operand& from = statement.operands[1];
     if (!from.is(Kind::vector)) one(from, 0);
-    else for (size_t i = 0; i < from.elements.size(); ++i) one(from.elements[i], i);
+    else
+        for (size_t i = 0; i < from.elements.size(); ++i) one(from.elements[i], i);
     if (region == nullptr) return;
     const auto begin = region->written.begin() + (to - region->bytes.data());
     std::fill(begin, begin + access.bytes, true);

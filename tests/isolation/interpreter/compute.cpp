@@ -93,9 +93,7 @@ uint64_t funnel(const Context& c) {
 uint64_t extract(const Context& c) {
     const uint64_t position = c.in[1] & 0xff, length = c.in[2] & 0xff;
     const uint64_t top = c.bits() - 1;
-    const uint64_t sign = !c.is_signed() || length == 0
-                              ? 0
-                              : c.u(0) >> std::min(position + length - 1, top) & 1;
+    const uint64_t sign = !c.is_signed() || length == 0 ? 0 : c.u(0) >> std::min(position + length - 1, top) & 1;
     uint64_t made = 0;
     for (uint64_t i = 0; i <= top; ++i)
         made |= (i < length && position + i <= top ? c.u(0) >> (position + i) & 1 : sign) << i;
@@ -112,9 +110,7 @@ uint64_t insert(const Context& c) {
     return made;
 }
 
-uint64_t leading(const Context& c) {
-    return static_cast<uint64_t>(std::countl_zero(c.u(0))) - (64 - c.bits());
-}
+uint64_t leading(const Context& c) { return static_cast<uint64_t>(std::countl_zero(c.u(0))) - (64 - c.bits()); }
 
 uint64_t find_highest(const Context& c) {
     const uint64_t value = c.is_signed() && c.i(0) < 0 ? low_bits(~c.u(0), c.bits()) : c.u(0);
@@ -197,11 +193,27 @@ uint64_t convert(const Context& c) {
 
 const std::unordered_map<std::string, std::function<uint64_t(const Context&)>>& table() {
     static const std::unordered_map<std::string, std::function<uint64_t(const Context&)>> kTable = {
-        {"add", add}, {"sub", sub}, {"mul", product}, {"mad", mad}, {"div", divide}, {"rem", remainder},
-        {"mul24", product24}, {"mad24", [](const Context& c) { return product24(c) + c.in.at(2); }},
-        {"min", smallest}, {"max", largest}, {"shl", shift_left}, {"shr", shift_right}, {"shf", funnel},
-        {"bfe", extract}, {"bfi", insert}, {"clz", leading}, {"bfind", find_highest}, {"brev", reverse_bits},
-        {"prmt", permute}, {"lop3", lop3}, {"cvt", convert},
+        {"add", add},
+        {"sub", sub},
+        {"mul", product},
+        {"mad", mad},
+        {"div", divide},
+        {"rem", remainder},
+        {"mul24", product24},
+        {"mad24", [](const Context& c) { return product24(c) + c.in.at(2); }},
+        {"min", smallest},
+        {"max", largest},
+        {"shl", shift_left},
+        {"shr", shift_right},
+        {"shf", funnel},
+        {"bfe", extract},
+        {"bfi", insert},
+        {"clz", leading},
+        {"bfind", find_highest},
+        {"brev", reverse_bits},
+        {"prmt", permute},
+        {"lop3", lop3},
+        {"cvt", convert},
         {"abs", [](const Context& c) { return c.i(0) < 0 ? uint64_t{0} - c.u(0) : c.u(0); }},
         {"neg", [](const Context& c) { return uint64_t{0} - c.u(0); }},
         {"and", [](const Context& c) { return c.u(0) & c.u(1); }},
@@ -215,7 +227,8 @@ const std::unordered_map<std::string, std::function<uint64_t(const Context&)>>& 
         {"selp", [](const Context& c) { return c.in.at(2) & 1 ? c.u(0) : c.u(1); }},
         {"slct", [](const Context& c) { return as_signed(c.in.at(2), c.types.at(1).bits) >= 0 ? c.u(0) : c.u(1); }},
         {"setp", [](const Context& c) { return uint64_t{compare(c)}; }},
-        {"set", [](const Context& c) {
+        {"set",
+         [](const Context& c) {
              const bool holds = compare({c.s, c.in, c.types, c.types.at(1)});
              return !holds ? 0 : c.types[0].kind == Type::Kind::real ? 0x3f800000 : ~uint64_t{0};
          }},

@@ -201,7 +201,8 @@ void Machine::convert_address(Frame& frame, const Statement& statement) {
     if (statement.opcode == "cvta") {
         write(frame, statement.operands[0], statement.has("to") ? from - base : from + base);
     } else {
-        const bool own = in_4_gib(from, kGenericShared) || in_4_gib(from, kGenericLocal) || in_4_gib(from, kGenericConstant);
+        const bool own = in_4_gib(from, kGenericShared) || in_4_gib(from, kGenericLocal) ||
+                         in_4_gib(from, kGenericConstant);
         write(frame, statement.operands[0], base == 0 ? !own : in_4_gib(from, base));
     }
 }

@@ -52,11 +52,8 @@ constexpr const char* kRegisters = "-maxrregcount=72";
 /// Costs nothing at run time, and lets profilers name source lines.
 constexpr const char* kLines = "-lineinfo";
 constexpr const char* kLinkLater = "-dlto";
-constexpr const char* kOptions[] = {"--std=c++20",
-                                    kLines,
-                                    "--relocatable-device-code=true",
-                                    "--device-as-default-execution-space",
-                                    "--extra-device-vectorization"};
+constexpr const char* kOptions[] = {"--std=c++20", kLines, "--relocatable-device-code=true",
+                                    "--device-as-default-execution-space", "--extra-device-vectorization"};
 
 }  // namespace
 
@@ -224,8 +221,8 @@ std::string Compiler::link_to(Output output_kind, Input input, const std::vector
     JitLinkHandle handle = nullptr;
     int result = l.link_create(&handle, static_cast<uint32_t>(options.size()), options.data());
     for (size_t i = 0; i < units.size() && result == 0; ++i)
-        result = l.link_add(handle, input == Input::ptx ? kJitLinkInputPtx : kJitLinkInputLtoIr, units[i].data(), units[i].size(),
-                            fmt::format("unit{}", i).c_str());
+        result = l.link_add(handle, input == Input::ptx ? kJitLinkInputPtx : kJitLinkInputLtoIr, units[i].data(),
+                            units[i].size(), fmt::format("unit{}", i).c_str());
     if (result == 0) result = l.link_complete(handle);
     size_t size = 0;
     std::string output;

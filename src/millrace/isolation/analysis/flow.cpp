@@ -163,8 +163,7 @@ std::vector<bool> read_before_written(const ptx::Function& function, const Flow&
                 if (!statement.is_instruction()) continue;
                 const Opcode& opcode = *find_opcode(statement.opcode);
                 if (!statement.guarded)
-                    for_each_written(statement, opcode,
-                                     [&](uint32_t r) { now[r / 64] &= ~(uint64_t{1} << r % 64); });
+                    for_each_written(statement, opcode, [&](uint32_t r) { now[r / 64] &= ~(uint64_t{1} << r % 64); });
                 for_each_read(statement, opcode, [&](uint32_t r) { now[r / 64] |= uint64_t{1} << r % 64; });
             }
             for (size_t w = 0; w < words; ++w) {

@@ -33,7 +33,8 @@ struct Flow {
 /// Of a function whose instructions are all of the list.
 Flow flow_of(const ptx::Function& function);
 
-/// By register: whether some way reads it before anything wrote it. Where that would take long to find out, true of all.
+/// By register: whether some way reads it before anything wrote it. Where that would take long to find out, true of
+/// all.
 std::vector<bool> read_before_written(const ptx::Function& function, const Flow& flow);
 
 }  // namespace millrace::isolation

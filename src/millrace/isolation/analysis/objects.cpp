@@ -9,8 +9,7 @@ using Kind = Origin::Kind;
 
 class Tracker {
 public:
-    Tracker(const ptx::Function& function, const Flow& flow)
-        : function_(function), flow_(flow) {
+    Tracker(const ptx::Function& function, const Flow& flow) : function_(function), flow_(flow) {
         origins_.of.resize(function.registers.size());
         origins_.fixed.resize(function.registers.size());
         origins_.distance.resize(function.registers.size());
@@ -187,9 +186,7 @@ bool Origins::holds_at(const Flow& flow, uint32_t reg, size_t statement) const {
     return from == to ? defined_at[reg] < statement : flow.dominates(from, to);
 }
 
-Origins origins_of(const ptx::Function& function, const Flow& flow) {
-    return Tracker(function, flow).run();
-}
+Origins origins_of(const ptx::Function& function, const Flow& flow) { return Tracker(function, flow).run(); }
 
 const ptx::Variable& variable_of(const ptx::Module& module, const ptx::Function& function, Object object) {
     return object.own ? function.variables[object.index] : module.variables[object.index];

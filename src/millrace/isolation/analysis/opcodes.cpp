@@ -117,6 +117,12 @@ const Opcode* find_opcode(std::string_view name) {
     return found == table.end() ? nullptr : found->second;
 }
 
+std::vector<std::string_view> permitted_opcodes() {
+    std::vector<std::string_view> names;
+    for (const Opcode& opcode : kOpcodes) names.emplace_back(opcode.name);
+    return names;
+}
+
 Refusal why_not(std::string_view opcode) {
     for (const Known& known : kRefusals) {
         bool here = false;
@@ -166,9 +172,9 @@ std::optional<std::string> forbidden_modifier(const Opcode& opcode, const ptx::S
 
 bool is_permitted_special(std::string_view name) {
     static const Words kPermitted = {
-        "%tid.x",       "%tid.y",         "%tid.z",      "%ntid.x",      "%ntid.y",        "%ntid.z",
-        "%ctaid.x",     "%ctaid.y",       "%ctaid.z",    "%nctaid.x",    "%nctaid.y",      "%nctaid.z",
-        "%laneid",      "%lanemask_eq",   "%lanemask_le", "%lanemask_lt", "%lanemask_ge",  "%lanemask_gt",
+        "%tid.x",   "%tid.y",       "%tid.z",       "%ntid.x",      "%ntid.y",      "%ntid.z",
+        "%ctaid.x", "%ctaid.y",     "%ctaid.z",     "%nctaid.x",    "%nctaid.y",    "%nctaid.z",
+        "%laneid",  "%lanemask_eq", "%lanemask_le", "%lanemask_lt", "%lanemask_ge", "%lanemask_gt",
     };
     return kPermitted.contains(name);
 }

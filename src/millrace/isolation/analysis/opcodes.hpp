@@ -18,7 +18,7 @@ enum class Effect : uint8_t {
     order,      ///< membar, fence: orders this thread's accesses
     branch,
     call,
-    leave,      ///< ret
+    leave,  ///< ret
 };
 
 struct Opcode {
@@ -31,6 +31,8 @@ struct Opcode {
 
 /// nullptr when it is not permitted.
 const Opcode* find_opcode(std::string_view name);
+/// All of them by name.
+std::vector<std::string_view> permitted_opcodes();
 /// Why an instruction that is not in the list is not, and what to use in its place; for those that people will miss.
 struct Refusal {
     std::string why, mend;

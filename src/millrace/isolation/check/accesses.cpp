@@ -57,13 +57,15 @@ private:
             for_each_read(statement_->operands[i], [&](uint32_t r) {
                 const Origin& origin = origins_.of[r];
                 if (origin.kind == Origin::Kind::mixed)
-                    return refuse("it stores what is a variable's address on one way and not on another, and whoever "
-                                  "loads it gets a generic address that nothing resolves",
-                                  "store an index in place of an address");
+                    return refuse(
+                        "it stores what is a variable's address on one way and not on another, and whoever "
+                        "loads it gets a generic address that nothing resolves",
+                        "store an index in place of an address");
                 if (origin.kind != Origin::Kind::object) return;
                 const ptx::Variable& variable = variable_of(s_.module, s_.function, origin.object);
                 refuse(fmt::format("the address of {} variable '{}' is stored, and whoever loads it gets a generic "
-                                   "address that nothing resolves", name_of(variable.space), variable.name),
+                                   "address that nothing resolves",
+                                   name_of(variable.space), variable.name),
                        access.way == Way::param ? "have the called function inlined, or pass the values"
                                                 : "store an index in place of an address");
             });
@@ -76,7 +78,9 @@ private:
             case Operand::Kind::own: return plan_direct(made, {true, base.index}, address.offset);
             case Operand::Kind::integer: return plan_number(made);
             case Operand::Kind::reg: return plan_register(made, base.index, address.offset);
-            default: refuse("its address is neither a register nor a variable", "write [register+offset]"); return false;
+            default:
+                refuse("its address is neither a register nor a variable", "write [register+offset]");
+                return false;
         }
     }
 
@@ -176,7 +180,7 @@ private:
             return false;
         }
         // Generic and global addresses of the same byte are the same number.
-        const bool fits = space == Space::global     ? made.access.way == Way::global || made.access.way == Way::generic
+        const bool fits = space == Space::global ? made.access.way == Way::global || made.access.way == Way::generic
                           : made.access.way == Way::generic ? generic
                                                             : !generic && way_of(space) == made.access.way;
         if (!fits)

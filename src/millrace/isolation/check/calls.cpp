@@ -53,10 +53,10 @@ private:
         constexpr uint64_t kMostBytes = 4096;
         const Variable& variable = s_.function.variables[statement.index];
         if (variable.bytes() > kMostBytes)
-            s_.refusals.add(statement.place,
-                            fmt::format("'{}' has {} bytes; a call passes at most {}", variable.name,
-                                        variable.bytes(), kMostBytes),
-                            "pass an address");
+            s_.refusals.add(
+                statement.place,
+                fmt::format("'{}' has {} bytes; a call passes at most {}", variable.name, variable.bytes(), kMostBytes),
+                "pass an address");
         else prepared_[statement.index].filled.resize(variable.bytes());
     }
 
@@ -70,12 +70,14 @@ private:
         const Variable& variable = s_.function.variables[base.index];
         const int64_t begin = address.offset, end = begin + access.bytes;
         if (begin < 0 || end > static_cast<int64_t>(variable.bytes()))
-            return refuse(statement, fmt::format("it touches bytes {} to {} of '{}', which has {}", begin, end - 1,
-                                                 variable.name, variable.bytes()),
+            return refuse(statement,
+                          fmt::format("it touches bytes {} to {} of '{}', which has {}", begin, end - 1, variable.name,
+                                      variable.bytes()),
                           "stay within the parameter");
         if (begin % access.bytes != 0 || variable.aligned_to() % std::min<uint32_t>(access.bytes, 16) != 0)
-            return refuse(statement, fmt::format("{} bytes at byte {} of '{}', which is aligned to {}, are misaligned",
-                                                 access.bytes, begin, variable.name, variable.aligned_to()),
+            return refuse(statement,
+                          fmt::format("{} bytes at byte {} of '{}', which is aligned to {}, are misaligned",
+                                      access.bytes, begin, variable.name, variable.aligned_to()),
                           "access smaller pieces");
         if (access.writes) stored(statement, base.index, begin, end);
         else loaded(statement, base.index);
@@ -89,7 +91,8 @@ private:
         }
         const auto found = prepared_.find(index);
         if (found == prepared_.end() || found->second.passed || found->second.result)
-            return refuse(statement, "what it stores into is no argument of a call that follows in the same straight line",
+            return refuse(statement,
+                          "what it stores into is no argument of a call that follows in the same straight line",
                           "declare, fill and pass arguments without a label or branch between");
         if (!statement.guarded)
             std::fill(found->second.filled.begin() + begin, found->second.filled.begin() + end, true);
@@ -187,8 +190,10 @@ private:
             const uint32_t callee = callee_of(call);
             plans_[callee].called = true;
             if (state_[callee] == open) {
-                refusals_.add(module_.functions[f], call, "the function comes back to itself, and recursion needs a "
-                              "stack that nobody can bound", "use a loop");
+                refusals_.add(module_.functions[f], call,
+                              "the function comes back to itself, and recursion needs a "
+                              "stack that nobody can bound",
+                              "use a loop");
             } else if (above >= bounds_.call_depth) {
                 refusals_.add(module_.functions[f], call,
                               fmt::format("functions call each other more than {} deep", bounds_.call_depth),
@@ -236,12 +241,12 @@ void check_variables(const ptx::Module& module, const Bounds& bounds, Refusals& 
         bytes += variable.space == ptx::Space::shared ? 0 : variable.bytes();
         if (variable.space == ptx::Space::shared) {
             if (!variable.external || variable.count != 0)
-                refusals.add(variable.place, fmt::format("'{}' is in shared memory, where others' bytes may still lie",
-                                                         variable.name),
+                refusals.add(variable.place,
+                             fmt::format("'{}' is in shared memory, where others' bytes may still lie", variable.name),
                              "take the block's memory, which is cleared: extern __shared__ without a size");
             else if (bounds.shared_bytes == 0)
-                refusals.add(variable.place, fmt::format("'{}' is the block's memory, and the domain has none of it",
-                                                         variable.name),
+                refusals.add(variable.place,
+                             fmt::format("'{}' is the block's memory, and the domain has none of it", variable.name),
                              "ask for some: --shared");
             else if (++blocks_memory > 1)
                 refusals.add(variable.place, "the block's memory has two names", "declare it once");

@@ -39,7 +39,8 @@ private:
                           mend_of(*modifier));
         const size_t operands = statement.operands.size();
         if (operands < opcode->fewest || operands > opcode->most)
-            return refuse(statement, fmt::format("{} has {} to {} operands", opcode->name, opcode->fewest, opcode->most),
+            return refuse(statement,
+                          fmt::format("{} has {} to {} operands", opcode->name, opcode->fewest, opcode->most),
                           "write it as the PTX manual does");
         for (size_t i = 0; i < operands; ++i)
             if (!check_operand(statement, *opcode, i)) return false;
@@ -67,8 +68,8 @@ private:
             return operand.is(Kind::label) ||
                    refuse(statement, "a branch to what is no label can go anywhere", "branch to labels");
         if (opcode.effect == Effect::call) return check_call_operand(statement, i);
-        const bool addressed = is_access(opcode) && i == (opcode.effect == Effect::load ||
-                                                          opcode.effect == Effect::atomic);
+        const bool addressed = is_access(opcode) &&
+                               i == (opcode.effect == Effect::load || opcode.effect == Effect::atomic);
         if (addressed)
             return operand.is(Kind::address) ||
                    refuse(statement, "what stands where its address should is none", "write [register+offset]");
@@ -93,8 +94,10 @@ private:
             case Kind::special:
                 if (result) break;
                 if (statement.opcode == "mov" && is_permitted_special(operand.text)) return true;
-                return refuse(statement, fmt::format("there is no register '{}', and it is not among the special "
-                                                     "registers that may be read", operand.text),
+                return refuse(statement,
+                              fmt::format("there is no register '{}', and it is not among the special "
+                                          "registers that may be read",
+                                          operand.text),
                               "declare it, or do without: %tid, %ntid, %ctaid, %nctaid, %laneid and %lanemask may be "
                               "read, with mov");
             case Kind::vector:

@@ -13,10 +13,8 @@ using Kind = Operand::Kind;
 /// function needs no braces to be understood.
 class BodyReader {
 public:
-    BodyReader(Words& words, const ModuleNames& names, Function& function, const Limits& limits,
-               size_t& statements)
-        : words_(words), names_(names), function_(function), limits_(limits),
-          statements_(statements) {}
+    BodyReader(Words& words, const ModuleNames& names, Function& function, const Limits& limits, size_t& statements)
+        : words_(words), names_(names), function_(function), limits_(limits), statements_(statements) {}
 
     void read() {
         words_.expect_mark('{', "before the statements of a function");
@@ -94,8 +92,8 @@ private:
         if (word.text == "shared") return variables(Space::shared);
         if (word.text == "param") return variables(Space::param);
         if (word.text == "branchtargets" || word.text == "calltargets" || word.text == "callprototype")
-            words_.fail(word.place, fmt::format("'.{}' serves indirect branches and calls, which are not permitted",
-                                                word.text),
+            words_.fail(word.place,
+                        fmt::format("'.{}' serves indirect branches and calls, which are not permitted", word.text),
                         "branch to labels and call functions by name");
         words_.fail(word.place, fmt::format("'.{}' is not understood in a function", word.text));
     }
@@ -211,7 +209,8 @@ private:
         }
         made.opcode = words_.expect(Token::Kind::word, "an instruction").text;
         while (words_.now().kind == Token::Kind::dotted) made.modifiers.emplace_back(words_.take().text);
-        if (made.opcode == "bra" && words_.now().kind == Token::Kind::word && find(std::string(words_.now().text)) == nullptr) {
+        if (made.opcode == "bra" && words_.now().kind == Token::Kind::word &&
+            find(std::string(words_.now().text)) == nullptr) {
             const Token name = words_.take();
             references_.push_back({function_.body.size(), path_.back(), std::string(name.text), name.place});
             Operand target;
@@ -343,8 +342,7 @@ private:
 
 }  // namespace
 
-void read_body(Words& words, const ModuleNames& names, Function& function, const Limits& limits,
-               size_t& statements) {
+void read_body(Words& words, const ModuleNames& names, Function& function, const Limits& limits, size_t& statements) {
     BodyReader(words, names, function, limits, statements).read();
 }
 

@@ -134,9 +134,9 @@ Token Lexer::next() {
     }
     constexpr std::string_view kMarks = ",;:{}[]()<>+-!|@=";
     if (kMarks.find(c) == std::string_view::npos)
-        fail(here(), c >= 32 && c < 127 ? fmt::format("'{}' is no part of PTX", c)
-                                        : fmt::format("a byte 0x{:02x}, which is no part of PTX",
-                                                      static_cast<unsigned char>(c)));
+        fail(here(), c >= 32 && c < 127
+                         ? fmt::format("'{}' is no part of PTX", c)
+                         : fmt::format("a byte 0x{:02x}, which is no part of PTX", static_cast<unsigned char>(c)));
     return take(Token::Kind::mark, at_, end);
 }
 

@@ -17,8 +17,8 @@ struct Token {
         integer,  ///< `value`
         real32,   ///< 0f3F800000, the bits in `value`
         real64,
-        string,   ///< without the quotes
-        mark,     ///< one character of , ; : { } [ ] ( ) < > + - ! | @ =
+        string,  ///< without the quotes
+        mark,    ///< one character of , ; : { } [ ] ( ) < > + - ! | @ =
         end,
     };
     Kind kind = Kind::end;

@@ -31,10 +31,10 @@ std::string type_name(Type type);
 
 /// What one element of an initialiser holds.
 struct Initial {
-    uint64_t value = 0;       ///< or what is added to the variable's address
-    int32_t variable = -1;    ///< of the module: its address
-    bool generic = false;     ///< as a generic address
-    bool real_bits = false;   ///< written as 0f… or 0d…
+    uint64_t value = 0;      ///< or what is added to the variable's address
+    int32_t variable = -1;   ///< of the module: its address
+    bool generic = false;    ///< as a generic address
+    bool real_bits = false;  ///< written as 0f… or 0d…
 };
 
 /// A variable of a module or of a function, a parameter among them.
@@ -45,7 +45,7 @@ struct Variable {
     uint32_t alignment = 0;  ///< bytes; 0: that of its type
     uint64_t count = 1;      ///< elements
     bool array = false;
-    bool external = false;   ///< `.extern`: somebody else's, or the block's memory when it is shared and has no size
+    bool external = false;  ///< `.extern`: somebody else's, or the block's memory when it is shared and has no size
     std::vector<Initial> initials;
     Place place;
 
@@ -62,9 +62,9 @@ struct Register {
 struct Operand {
     enum class Kind : uint8_t {
         none,
-        reg,       ///< `index`: of the function's registers
-        integer,   ///< `value`
-        real32,    ///< the bits of `0f…` in `value`
+        reg,      ///< `index`: of the function's registers
+        integer,  ///< `value`
+        real32,   ///< the bits of `0f…` in `value`
         real64,
         special,   ///< `text`: "%tid.x"
         variable,  ///< `index`: of the module's variables, as its address
@@ -93,9 +93,9 @@ struct Statement {
     enum class Kind : uint8_t { instruction, label, open, close, declare };
     Kind kind = Kind::instruction;
     bool guarded = false, guard_negated = false;
-    bool added = false;    ///< by the rewriter
-    uint32_t guard = 0;    ///< register
-    uint32_t index = 0;    ///< label: its number; declare: of the function's variables
+    bool added = false;  ///< by the rewriter
+    uint32_t guard = 0;  ///< register
+    uint32_t index = 0;  ///< label: its number; declare: of the function's variables
     Place place;
     uint32_t source_file = 0, source_line = 0;  ///< by `.loc`; 0: unknown
     std::string opcode;                         ///< "ld"

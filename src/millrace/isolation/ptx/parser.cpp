@@ -55,11 +55,11 @@ uint64_t Words::expect_integer(std::string_view what) {
 bool parse_type(std::string_view name, Type& type) {
     using Kind = Type::Kind;
     static const std::unordered_map<std::string_view, Type> kTypes = {
-        {"pred", {Kind::predicate, 1}},  {"b8", {Kind::bits, 8}},          {"b16", {Kind::bits, 16}},
-        {"b32", {Kind::bits, 32}},       {"b64", {Kind::bits, 64}},        {"u8", {Kind::unsigned_int, 8}},
+        {"pred", {Kind::predicate, 1}},    {"b8", {Kind::bits, 8}},           {"b16", {Kind::bits, 16}},
+        {"b32", {Kind::bits, 32}},         {"b64", {Kind::bits, 64}},         {"u8", {Kind::unsigned_int, 8}},
         {"u16", {Kind::unsigned_int, 16}}, {"u32", {Kind::unsigned_int, 32}}, {"u64", {Kind::unsigned_int, 64}},
-        {"s8", {Kind::signed_int, 8}},   {"s16", {Kind::signed_int, 16}},  {"s32", {Kind::signed_int, 32}},
-        {"s64", {Kind::signed_int, 64}}, {"f32", {Kind::real, 32}},        {"f64", {Kind::real, 64}},
+        {"s8", {Kind::signed_int, 8}},     {"s16", {Kind::signed_int, 16}},   {"s32", {Kind::signed_int, 32}},
+        {"s64", {Kind::signed_int, 64}},   {"f32", {Kind::real, 32}},         {"f64", {Kind::real, 64}},
     };
     const auto found = kTypes.find(name);
     if (found == kTypes.end()) return false;

@@ -50,7 +50,6 @@ struct ModuleNames {
 /// `[.align n] [.ptr …] .type name[dimensions]` behind the state space.
 Variable read_declaration(Words& words, Space space);
 /// From `{` to `}` of a function whose head is read.
-void read_body(Words& words, const ModuleNames& names, Function& function, const Limits& limits,
-               size_t& statements);
+void read_body(Words& words, const ModuleNames& names, Function& function, const Limits& limits, size_t& statements);
 
 }  // namespace millrace::isolation::ptx

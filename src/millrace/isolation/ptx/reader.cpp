@@ -222,8 +222,8 @@ private:
         const Token word = words_.take();
         if (word.text == "noreturn")
             words_.fail(word.place, "a function that does not return is not permitted", "let it return");
-        if (!made.entry || (word.text != "maxntid" && word.text != "reqntid" && word.text != "minnctapersm" &&
-                            word.text != "maxnreg"))
+        if (!made.entry ||
+            (word.text != "maxntid" && word.text != "reqntid" && word.text != "minnctapersm" && word.text != "maxnreg"))
             words_.fail(word.place, fmt::format("'.{}' is not permitted of a function", word.text));
         std::string text = fmt::format(".{} ", word.text);
         do {
@@ -281,7 +281,8 @@ private:
 
 Module read(std::string_view text, const std::string& file, const Limits& limits) {
     if (text.size() > limits.text_bytes)
-        throw ConfigError(Diagnostic{{file, 0, 0}, fmt::format("{} bytes are more than are read", text.size()),
+        throw ConfigError(Diagnostic{{file, 0, 0},
+                                     fmt::format("{} bytes are more than are read", text.size()),
                                      fmt::format("at most {}", limits.text_bytes)});
     return ModuleReader(text, file, limits).read();
 }

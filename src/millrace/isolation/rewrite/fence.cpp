@@ -15,8 +15,8 @@ constexpr Type kB32{Type::Kind::bits, 32}, kB64{Type::Kind::bits, 64}, kPredicat
 /// Says of a generic access that it is one to global memory: that is where the window lies.
 void make_global(ptx::Statement& statement) {
     if (statement.has("global")) return;
-    constexpr std::string_view kBefore[] = {"weak", "volatile", "relaxed", "acquire", "release",
-                                            "acq_rel", "cta", "gpu", "sys"};
+    constexpr std::string_view kBefore[] = {"weak",    "volatile", "relaxed", "acquire", "release",
+                                            "acq_rel", "cta",      "gpu",     "sys"};
     auto place = statement.modifiers.begin();
     while (place != statement.modifiers.end() && std::ranges::count(kBefore, *place) > 0) ++place;
     statement.modifiers.insert(place, "global");
@@ -56,12 +56,15 @@ void FunctionRewriter::fence(Statement& statement, const AccessPlan& plan) {
     const uint32_t low = scratch("low", kB32), whole = scratch("address", kB64);
     const Operand& base = address.elements[0];
     if (base.is(Operand::Kind::integer)) {
-        emit(kCounter, "mov.b32", {reg(low), number((base.value + static_cast<uint64_t>(address.offset)) & 0xffffffffu)});
+        emit(kCounter, "mov.b32",
+             {reg(low), number((base.value + static_cast<uint64_t>(address.offset)) & 0xffffffffu)});
     } else {
         emit(kCounter, "cvt.u32.u64", {reg(low), base});
-        if (address.offset != 0) emit(kCounter, "add.s32", {reg(low), reg(low), number(static_cast<uint64_t>(address.offset))});
+        if (address.offset != 0)
+            emit(kCounter, "add.s32", {reg(low), reg(low), number(static_cast<uint64_t>(address.offset))});
     }
-    if (plan.access.bytes > 1) emit(kCounter, "and.b32", {reg(low), reg(low), number(~uint64_t{plan.access.bytes - 1})});
+    if (plan.access.bytes > 1)
+        emit(kCounter, "and.b32", {reg(low), reg(low), number(~uint64_t{plan.access.bytes - 1})});
     Operand halves;
     halves.kind = Operand::Kind::vector;
     halves.elements = {reg(low), number(options_.window >> 32)};
@@ -118,7 +121,8 @@ void FunctionRewriter::check(Statement& statement, const AccessPlan& plan) {
     };
     const std::string also = statement.guarded ? ".and" : "";
     emit(kCounter, "sub.s64", {reg(distance), base, number(options_.window)});
-    emit(kCounter, "setp.gt" + also + ".u64", when({reg(beyond), reg(distance), number(kWindowBytes - plan.access.bytes)}));
+    emit(kCounter, "setp.gt" + also + ".u64",
+         when({reg(beyond), reg(distance), number(kWindowBytes - plan.access.bytes)}));
     emit_branch_to_end(beyond);
     ++(report_->*kCounter);
     if (plan.access.bytes == 1) return;
@@ -145,7 +149,9 @@ uint32_t FunctionRewriter::object_base(const AccessPlan& plan, bool wide) {
     emit(kCounter, wide ? "mov.u64" : "mov.u32", {reg(found->second), variable});
     if (generic) {
         const ptx::Space space = variable_of(module_, made_, plan.object).space;
-        const char* const name = space == ptx::Space::local ? "local" : space == ptx::Space::shared ? "shared" : "const";
+        const char* const name = space == ptx::Space::local    ? "local"
+                                 : space == ptx::Space::shared ? "shared"
+                                                               : "const";
         emit(kCounter, fmt::format("cvta.{}.u64", name), {reg(found->second), reg(found->second)});
     }
     std::swap(body_, prologue_);

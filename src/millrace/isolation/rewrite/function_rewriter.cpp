@@ -13,8 +13,8 @@ constexpr Type kB32{Type::Kind::bits, 32}, kB64{Type::Kind::bits, 64}, kPredicat
 
 }  // namespace
 
-FunctionRewriter::FunctionRewriter(const ptx::Module& module, const std::vector<FunctionPlan>& plans,
-                                   uint32_t function, const RewriteOptions& options, Role role)
+FunctionRewriter::FunctionRewriter(const ptx::Module& module, const std::vector<FunctionPlan>& plans, uint32_t function,
+                                   const RewriteOptions& options, Role role)
     : module_(module), plans_(plans), plan_(plans[function]), options_(options), role_(role),
       isolated_(options.isolation != Isolation::none), made_(module.functions[function]) {}
 
@@ -207,7 +207,8 @@ void FunctionRewriter::store_verdict() {
         while (piece > bytes - offset) piece /= 2;
         uint64_t value = offset < 8 ? options_.verdict >> offset * 8 : 0;
         if (piece < 8) value &= (uint64_t{1} << piece * 8) - 1;
-        emit(&FunctionReport::for_budget, fmt::format("st.param.b{}", piece * 8), {at(own(result), offset), number(value)});
+        emit(&FunctionReport::for_budget, fmt::format("st.param.b{}", piece * 8),
+             {at(own(result), offset), number(value)});
         offset += piece;
     }
 }

@@ -72,9 +72,9 @@ private:
     FunctionReport* report_ = nullptr;
     std::vector<Statement> body_;
     std::map<std::string, uint32_t> scratch_;
-    std::map<std::pair<uint32_t, uint32_t>, uint32_t> fenced_;   ///< by register and width, of this block
-    std::map<std::pair<std::string, int>, uint32_t> bases_;      ///< of objects
-    std::vector<Statement> prologue_;                            ///< of what the body turned out to need
+    std::map<std::pair<uint32_t, uint32_t>, uint32_t> fenced_;  ///< by register and width, of this block
+    std::map<std::pair<std::string, int>, uint32_t> bases_;     ///< of objects
+    std::vector<Statement> prologue_;                           ///< of what the body turned out to need
     uint32_t end_label_ = 0, budget_ = 0, budget_place_ = 0;
     bool end_used_ = false, passes_budget_ = false;
     ptx::Place place_;
