@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
     cli::add_show(app, status);
     cli::add_nf(app, status);
     cli::add_doctor(app, status);
+    cli::add_verify(app, status);
     cli::add_profile(app, status);
     cli::add_bench(app, status);
     // A run ends in order, and only a run has an order to end in.
