@@ -1,5 +1,4 @@
 // What the IPsec gateway shows of its security associations. Keys are no part of it.
-#include <atomic>
 #include <cstdio>
 #include <cstring>
 
@@ -18,28 +17,24 @@ std::string text_of(const Address& address, bool ipv6) {
     return text.substr(0, text.find('/'));
 }
 
-uint64_t read(uint64_t& counter) { return std::atomic_ref(counter).load(std::memory_order_relaxed); }
-
 }  // namespace
 
 std::optional<ShownTable> IpsecHost::show(std::string_view topic, size_t most) const {
     if (topic != "sas") return {};
     ShownTable shown{.columns = {"name", "direction", "spi", "local", "remote", "sequence", "packets"},
                      .rows = {},
-                     .total = options_.sas.size()};
-    for (const SaOptions& configured : options_.sas) {
-        if (shown.rows.size() == most) break;
-        const Sa& sa = configured.sa;
-        const auto slot = state_->slot_of(configured.identity());
-        if (!slot) continue;
+                     .total = options_->sas.size()};
+    for (size_t i = 0; i < sas_->size() && shown.rows.size() < most; ++i) {
+        const SaOptions& configured = options_->sas[i];
+        const Sa& sa = (*sas_)[i];
         // Of an outbound SA both are the numbers given out; inbound, the highest accepted, and the packets for it.
-        const uint64_t tickets = read((*state_->tickets)[*slot]);
-        const uint64_t sequence = configured.inbound ? read((*state_->windows)[*slot * kWindowWords]) : tickets;
+        const uint64_t sequence = configured.inbound ? state_->highest(sa.slot) : state_->given_out(sa.slot);
+        const uint64_t packets = configured.inbound ? state_->received(sa.slot) : sequence;
         char spi[16];
         std::snprintf(spi, sizeof spi, "0x%x", sa.spi);
         shown.rows.push_back({configured.name, std::string(configured.inbound ? "in" : "out"), std::string(spi),
                               text_of(sa.local, sa.ipv6),
-                              sa.any_remote ? std::string("any") : text_of(sa.remote, sa.ipv6), sequence, tickets});
+                              sa.any_remote ? std::string("any") : text_of(sa.remote, sa.ipv6), sequence, packets});
     }
     return shown;
 }
