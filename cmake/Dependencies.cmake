@@ -9,6 +9,10 @@ find_package(CLI11 REQUIRED)
 find_package(LibLZMA REQUIRED)
 find_package(ZLIB REQUIRED)
 pkg_check_modules(DPDK REQUIRED IMPORTED_TARGET libdpdk>=22.11)
+# DPDK's headers bring their configuration along. A header before all others would keep every precompiled one from being
+# used.
+list(REMOVE_ITEM DPDK_CFLAGS_OTHER -include rte_config.h)
+set_target_properties(PkgConfig::DPDK PROPERTIES INTERFACE_COMPILE_OPTIONS "${DPDK_CFLAGS_OTHER}")
 pkg_check_modules(HYPERSCAN REQUIRED IMPORTED_TARGET libhs)
 pkg_check_modules(PCAP REQUIRED IMPORTED_TARGET libpcap)
 find_library(IPSEC_MB IPSec_MB REQUIRED)

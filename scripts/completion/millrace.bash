@@ -2,7 +2,7 @@
 
 _millrace() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="run check explain nf doctor profile bench" command="" sub="" i
+    local commands="run check explain show nf doctor verify profile bench" command="" sub="" i
     for ((i = 1; i < COMP_CWORD; ++i)); do
         if [[ ${COMP_WORDS[i]} == --nf ]]; then
             ((++i))
@@ -16,6 +16,8 @@ _millrace() {
     case $previous in
         -d | --device) mapfile -t COMPREPLY < <(compgen -W "cpu sim cuda cuda:0+cuda:1 cuda+cpu" -- "$current"); return ;;
         --lanes) mapfile -t COMPREPLY < <(compgen -W "1 2 4 8 32" -- "$current"); return ;;
+        --isolation) mapfile -t COMPREPLY < <(compgen -W "none checked fenced" -- "$current"); return ;;
+        --window | --guard | --budget | --shared) return ;;
         --threading) mapfile -t COMPREPLY < <(compgen -W "full-path master-worker" -- "$current"); return ;;
         --mode) [[ $command == bench ]] && { mapfile -t COMPREPLY < <(compgen -W "fused pipelined no-sharing persistent" -- "$current"); return; }
             mapfile -t COMPREPLY < <(compgen -W "fused persistent" -- "$current"); return ;;
@@ -28,21 +30,26 @@ _millrace() {
         --layout) mapfile -t COMPREPLY < <(compgen -W "buffers contiguous" -- "$current"); return ;;
         --restore) mapfile -t COMPREPLY < <(compgen -W "auto all headers nothing" -- "$current"); return ;;
         --data) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
-        --verdicts | --timeline | --nf | --trace | --config | --replay | --test | --run) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+        --verdicts | --timeline | --nf | --trace | --config | --replay | --test | --run | --rewrite) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
         --fields) mapfile -t COMPREPLY < <(compgen -W "5 12" -- "$current"); return ;;
         -n | --rules | -c | --classes | --full | --overlap | --seed | --packets) return ;;
         --cores | --for | --batches | -w | --workers | --chain | --sizes | --warm-up | --max-batch | --max-delay | --burst | --buffers | --patterns) return ;;
         --flows | --tunnels | --chains | --share | --shares | --most | --step | --descriptors) return ;;
-        --json) [[ $command == doctor ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; } ;;
+        --socket) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+        --limit) return ;;
+        --json) [[ $command == doctor || $command == show || $command == verify ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; } ;;
     esac
 
     local options="--help"
     case $command in
         "") options+=" --version --nf" ;;
-        run) options+=" --device --output --workers --cores --verdicts --timeline --json --for --mode --call-thread --checked --quiet" ;;
+        run) options+=" --device --output --workers --cores --verdicts --timeline --json --for --mode --call-thread --checked"
+            options+=" --socket --no-socket --quiet" ;;
         check) options+=" --device --output --plugins" ;;
         explain) options+=" --device --output --workers" ;;
+        show) options+=" --socket --limit --json" ;;
         doctor) options+=" --json" ;;
+        verify) options+=" --isolation --window --guard --budget --shared --rewrite --json" ;;
         profile) options+=" --device --for --json" ;;
         nf)
             [[ $sub == check ]] && options+=" --architecture"
@@ -66,6 +73,8 @@ _millrace() {
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
     elif [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
+    elif [[ $command == show ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "ports neighbours routes sas chains flows" -- "$current")
     elif [[ $command == nf ]]; then
         if [[ -z $sub ]]; then
             mapfile -t COMPREPLY < <(compgen -W "list show test check watch" -- "$current")
@@ -78,6 +87,8 @@ _millrace() {
         fi
     elif [[ $command == bench ]]; then
         [[ -n $sub ]] || mapfile -t COMPREPLY < <(compgen -W "chain nf modes latency transfer rules" -- "$current")
+    elif [[ $command == verify ]]; then
+        mapfile -t COMPREPLY < <(compgen -f -X '!*.ptx' -- "$current"; compgen -d -- "$current")
     elif [[ $command != doctor && $command != profile ]]; then
         # Configurations, and the folders that lead to them.
         mapfile -t COMPREPLY < <(compgen -f -X '!*.y*ml' -- "$current"; compgen -d -- "$current")

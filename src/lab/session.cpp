@@ -19,6 +19,13 @@
 namespace millrace::lab {
 namespace {
 
+/// "AES-128-CTR and HMAC-SHA1-96", of a cipher as the options name it.
+std::string algorithms_of(std::string cipher) {
+    for (char& c : cipher) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    if (cipher.ends_with("GCM")) return cipher + ", extended sequence numbers";
+    return cipher + (cipher.find("256") != std::string::npos ? " and HMAC-SHA-256-128" : " and HMAC-SHA1-96");
+}
+
 constexpr uint32_t kSamples = 2048;  // of each sink's queue
 constexpr double kBusSeconds = 0.2;
 
@@ -187,8 +194,8 @@ nlohmann::json Session::inputs() const {
     return {{"firewall", workload_.rules_name},
             {"nids", workload_.pattern_name},
             {"router", workload_.route_name},
-            {"ipsec", fmt::format("{} tunnel{}, AES-128-CTR and HMAC-SHA1-96", workload_.tunnels,
-                                  workload_.tunnels == 1 ? "" : "s")},
+            {"ipsec", fmt::format("{} tunnel{}, {}", workload_.tunnels, workload_.tunnels == 1 ? "" : "s",
+                                  algorithms_of(workload_.cipher))},
             {"payload", workload_.payload_name},
             {"flows", workload_.flows},
             {"chains", options_.chains},
@@ -219,7 +226,6 @@ chain::Configuration Session::load(const std::string& chain, const std::string& 
     chain::LoadOptions load;
     load.device = device;
     load.output_folder = options_.workload.scratch;
-    if (!options_.config.empty()) return chain::load_configuration(options_.config, load);
     ChainOptions own;
     own.kinds = split(chain, '+');
     if (chain == "none") own.kinds.clear();
@@ -227,8 +233,13 @@ chain::Configuration Session::load(const std::string& chain, const std::string& 
     own.max_batch = options_.max_batch;
     own.max_delay = options_.max_delay;
     own.chains = options_.chains;
-    return chain::parse_configuration(chain_yaml(workload_, own, "  in: {source: {}}\n  out: {sink: {}}\n"),
-                                      "benchmark.yaml", load);
+    chain::Configuration loaded = !options_.config.empty()
+                                      ? chain::load_configuration(options_.config, load)
+                                      : chain::parse_configuration(
+                                            chain_yaml(workload_, own, "  in: {source: {}}\n  out: {sink: {}}\n"),
+                                            "benchmark.yaml", load);
+    loaded.idle = chain::Idle::poll;  // a source's packets are timed
+    return loaded;
 }
 
 Session::Loaded& Session::configured(const Point& point) {

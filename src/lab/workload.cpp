@@ -141,6 +141,20 @@ std::string router_yaml(const Workload& w) {
     return text + "        on: {not-ip: drop, ttl-expired: drop}\n";
 }
 
+/// The cipher of a tunnel, and its keys. Without a nonce each has a key of its own.
+std::string keys_yaml(const Workload& w, const std::string& nonce, uint32_t tunnel) {
+    const bool is_long = w.cipher.find("256") != std::string::npos, gcm = w.cipher.ends_with("gcm");
+    auto key = w.long_key;
+    if (!is_long) std::copy(w.key.begin(), w.key.end(), key.begin());
+    std::string text = fmt::format("cipher: {}", w.cipher);
+    if (w.cipher.ends_with("cbc")) store_be32(key.data(), load_be32(key.data()) ^ tunnel);
+    else text += fmt::format(", nonce: \"{}\"", nonce);
+    text += fmt::format(", key: \"{}\"", hex(key).substr(0, is_long ? 64 : 32));
+    if (gcm) return text + ", esn: true";
+    return text + (is_long ? ", auth: hmac-sha256-128, auth-key: \"" + hex(w.long_auth_key) + "\""
+                           : ", auth-key: \"" + hex(w.auth_key) + "\"");
+}
+
 /// Destinations are shared out evenly among the tunnels; what else there is takes the first.
 std::string ipsec_yaml(const Workload& w) {
     std::string sas, policies;
@@ -149,10 +163,8 @@ std::string ipsec_yaml(const Workload& w) {
         auto nonce = w.nonce;
         nonce[2] = static_cast<uint8_t>(nonce[2] ^ i >> 8);
         nonce[3] = static_cast<uint8_t>(nonce[3] ^ i);
-        sas += fmt::format(
-            "            - {{name: t{}, direction: out, spi: {}, local: {}, remote: {}, cipher: aes-128-ctr, key: "
-            "\"{}\", nonce: \"{}\", auth-key: \"{}\"}}\n",
-            i, w.spi + i, dotted(w.local), dotted(w.remote), hex(w.key), hex(nonce), hex(w.auth_key));
+        sas += fmt::format("            - {{name: t{}, direction: out, spi: {}, local: {}, remote: {}, {}}}\n", i,
+                           w.spi + i, dotted(w.local), dotted(w.remote), keys_yaml(w, hex(nonce), i));
         auto from = w.dst_from;
         store_be32(from.data(), load_be32(from.data()) | i << (32 - w.dst_bits - bits));
         if (i > 0)
@@ -203,6 +215,9 @@ Workload make_workload(const WorkloadOptions& options) {
     for (uint8_t& byte : w.key) byte = static_cast<uint8_t>(random());
     for (uint8_t& byte : w.auth_key) byte = static_cast<uint8_t>(random());
     for (uint8_t& byte : w.nonce) byte = static_cast<uint8_t>(random());
+    w.cipher = options.cipher;
+    for (uint8_t& byte : w.long_key) byte = static_cast<uint8_t>(random());
+    for (uint8_t& byte : w.long_auth_key) byte = static_cast<uint8_t>(random());
     w.local = {192, 0, 2, 1};
     w.remote = {198, 51, 100, 1};
     // 64.0.0.0/2 holds loopback addresses, too, so that the router has something to refuse.

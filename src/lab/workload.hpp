@@ -10,6 +10,10 @@
 
 namespace millrace::lab {
 
+/// Of the IPsec gateway. Those of 256 bits come with HMAC-SHA-256-128, those of GCM with extended sequence numbers.
+inline const std::vector<std::string> kCiphers = {"aes-128-ctr", "aes-256-ctr", "aes-128-cbc",
+                                                  "aes-256-cbc", "aes-128-gcm", "aes-256-gcm"};
+
 struct WorkloadOptions {
     std::string data = {};      ///< a folder as docs/data.md describes; what it lacks is made up. Empty: all is
     std::string examples = {};  ///< the folder of the examples, for their smaller rule set and routes in place of
@@ -21,6 +25,7 @@ struct WorkloadOptions {
     std::string payload = "http";              ///< http, capture or random
     uint32_t flows = 65536;
     uint32_t tunnels = 1;  ///< of the IPsec gateway, by destination: a power of two, up to kMaxTunnels
+    std::string cipher = kCiphers[0];
 };
 inline constexpr uint32_t kMaxTunnels = 16384;
 
@@ -42,9 +47,11 @@ struct Workload {
     std::string route_file;  ///< prefixes, each with the name of a hop, or without: hops are then chosen by hash
     std::vector<Hop> hops;
     std::string default_hop;
+    std::string cipher;           ///< one of kCiphers
     std::array<uint8_t, 16> key;  ///< of the tunnels: AES-128-CTR and HMAC-SHA1
     std::array<uint8_t, 20> auth_key;
     std::array<uint8_t, 4> nonce;
+    std::array<uint8_t, 32> long_key, long_auth_key;  ///< in place of them where ciphers want more
     std::array<uint8_t, 4> local, remote;
     uint32_t spi = 0x1001;  ///< of the first tunnel; each further one's is one more, and its nonce's last bytes differ
                             ///< by its number

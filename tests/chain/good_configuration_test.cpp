@@ -46,6 +46,19 @@ TEST(GoodConfiguration, IsReadAsItIsWritten) {
     EXPECT_EQ(c.classification.chain_of_port(1), kNoChain);
 }
 
+TEST(GoodConfiguration, SaysWhatWorkersDoWithoutPackets) {
+    const auto idle = [](const std::string& line) {
+        return parse_configuration(
+                   "version: 1\n" + line + "ports: {in: {null: {}}}\nchains: {c: {input: in, nfs: [mirror]}}\n",
+                   "idle.yaml", {})
+            .idle;
+    };
+    EXPECT_EQ(idle(""), Idle::sleep);
+    EXPECT_EQ(idle("idle: sleep\n"), Idle::sleep);
+    EXPECT_EQ(idle("idle: poll\n"), Idle::poll);
+    EXPECT_THROW(idle("idle: never\n"), ConfigError);
+}
+
 /// A thousand chains with equal options have one table; what keeps state has its own in each.
 TEST(Functions, WithEqualOptionsAreOneUnlessTheyKeepState) {
     const auto load = [](size_t chains) {

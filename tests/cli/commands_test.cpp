@@ -33,7 +33,7 @@ const char* const kSmall =
 
 TEST(Commands, AllHaveHelpAndSayWhatTheyDo) {
     const std::set<std::string> commands = commands_of({});
-    for (const char* known : {"run", "check", "explain", "nf", "doctor", "profile", "bench"})
+    for (const char* known : {"run", "check", "explain", "show", "nf", "doctor", "verify", "profile", "bench"})
         EXPECT_TRUE(commands.contains(known)) << known;
     for (const std::string& command : commands) {
         const Ended help = run_program({command, "--help"});

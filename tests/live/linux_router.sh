@@ -121,6 +121,9 @@ expect "and goes with it" says_unreachable Net 203.0.113.10
 ip -n $middle neigh replace 192.0.2.10 lladdr 02:00:00:00:99:99 dev wan0 nud permanent
 settle
 refuse "packets go to the MAC address that the kernel names" pings 192.0.2.10
+shows() { "$millrace" show "$1" --socket "$folder/out/millrace.sock" | grep -q "$2"; }
+expect "'millrace show' has the kernel's neighbours" within 5 shows neighbours '192.0.2.10 *wan0 *02:00:00:00:99:99 *reachable'
+expect "'millrace show' has the kernel's routes" within 5 shows routes '192.0.2.0/24 *wan0 .*254'
 ip -n $middle neigh replace 192.0.2.10 lladdr 02:00:00:00:20:10 dev wan0 nud permanent
 settle
 expect "and to the right one again" without_kernel pings 192.0.2.10

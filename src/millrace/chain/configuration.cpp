@@ -7,6 +7,7 @@
 
 #include "millrace/base/output_file.hpp"
 #include "millrace/chain/classified.hpp"
+#include "millrace/chain/head.hpp"
 #include "millrace/chain/names.hpp"
 #include "millrace/chain/reachability.hpp"
 #include "millrace/nf/plugin.hpp"
@@ -32,7 +33,9 @@ public:
         if (!root_.is_map() && !root_.is_null())
             root_.fail("a configuration is a map ('key: value' lines)", "begin with 'version: 1'");
         find_functions();
-        attempt([&] { root_.only({"version", "device", "output", "plugins", "ports", "chains", "classify"}); });
+        attempt([&] {
+            root_.only({"version", "device", "idle", "socket", "output", "plugins", "ports", "chains", "classify"});
+        });
         attempt([&] { read_head(); });
         attempt([&] { read_ports(); });
         attempt([&] { read_chains(); });
@@ -87,12 +90,14 @@ private:
     void read_head() {
         if (root_.at("version").integer() != 1)
             root_.at("version").fail("this version of the format is not known", "write 'version: 1'");
-        attempt([&] { read_devices(); });
+        attempt([&] { read_devices(root_, options_, result_); });
+        attempt([&] { read_idle(root_, result_); });
         result_.output_folder = options_.output_folder.empty() ? root_.text_or("output", "out")
                                                                : options_.output_folder;
         const auto output = options_.output_folder.empty() ? root_.find("output") : std::nullopt;
         if (result_.output_folder.empty()) output->fail("a folder is missing here", "'output: .' is the current one");
         attempt([&] { check_output_folder(result_.output_folder, output ? output->where() : root_.where()); });
+        attempt([&] { read_socket(root_, result_); });
         if (const auto plugins = root_.find("plugins")) {
             for (const Config& plugin : plugins->items())
                 attempt([&] {
@@ -105,20 +110,6 @@ private:
                     }
                 });
         }
-    }
-
-    void read_devices() {
-        if (const auto device = root_.find("device")) {
-            std::string text;
-            for (const Config& name : device->items()) text += (text.empty() ? "" : "+") + name.text();
-            try {
-                result_.runs_on = parse_device_names(text);
-            } catch (const std::invalid_argument& e) {
-                device->fail(e.what(), "such as 'device: cuda', 'device: [cuda:0, cuda:1]' or 'device: [cuda, cpu]'");
-            }
-        }
-        if (!options_.device.empty()) result_.runs_on = parse_device_names(options_.device);
-        result_.device = text_of(result_.runs_on);
     }
 
     void read_ports() {

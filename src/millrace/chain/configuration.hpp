@@ -15,11 +15,20 @@
 
 namespace millrace::chain {
 
+/// What a worker does when no packets come.
+enum class Idle : uint8_t {
+    sleep,  ///< until there are some
+    poll,   ///< looks for some all the time
+};
+
 /// One generation of everything that a configuration file says. Constant once loaded.
 struct Configuration {
     std::string file;
     std::string device = "cpu";  ///< text of `runs_on`
     DeviceNames runs_on = {{}, true};
+    Idle idle = Idle::sleep;
+    /// Where a run answers to `millrace show`; empty: in its output folder, if nobody else does there; "none": nowhere.
+    std::string socket;
     std::string output_folder;            ///< alerts and relative output files go here
     std::vector<std::string> port_names;  ///< by port number, in the order of the file
     std::optional<Config> ports;          ///< the `ports:` map, for io::make_ports

@@ -40,7 +40,9 @@ void add_run(CLI::App& app, int& status);
 void add_check(CLI::App& app, int& status);
 void add_explain(CLI::App& app, int& status);
 void add_nf(CLI::App& app, int& status);
+void add_show(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);
+void add_verify(CLI::App& app, int& status);
 void add_profile(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);
 /// Below `millrace bench`.

@@ -31,8 +31,10 @@ int main(int argc, char** argv) {
     cli::add_run(app, status);
     cli::add_check(app, status);
     cli::add_explain(app, status);
+    cli::add_show(app, status);
     cli::add_nf(app, status);
     cli::add_doctor(app, status);
+    cli::add_verify(app, status);
     cli::add_profile(app, status);
     cli::add_bench(app, status);
     // A run ends in order, and only a run has an order to end in.

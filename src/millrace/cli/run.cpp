@@ -19,6 +19,8 @@
 #include "millrace/device/cuda/driver.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/openflow/agent.hpp"
+#include "millrace/show/answers.hpp"
+#include "millrace/show/server.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -29,6 +31,8 @@ struct RunArguments {
     std::string json_file;
     std::string mode = "fused";
     double seconds = 0;
+    std::string socket;
+    bool no_socket = false;
     bool quiet = false;
     bool checked = false;
 };
@@ -63,6 +67,11 @@ void add_options(CLI::App& command, RunArguments& arguments) {
                      "One more thread for each device makes the calls of its driver for all workers");
     command.add_flag("--checked", arguments.checked,
                      "Run the chains on sim, and hold each network function to what it declares");
+    auto* const socket = command
+                             .add_option("--socket", arguments.socket,
+                                         "Answer to 'millrace show' there, whatever the file says")
+                             ->type_name("PATH");
+    command.add_flag("--no-socket", arguments.no_socket, "Answer to nobody")->excludes(socket);
     command.add_flag("-q,--quiet", arguments.quiet, "No progress and no closing table");
     command.footer(
         "SIGINT and SIGTERM end the run in order; SIGHUP reads the configuration again without losing a packet.");
@@ -113,11 +122,35 @@ chain::LoadOptions load_options(const RunArguments& arguments) {
     return options;
 }
 
+constexpr const char* kNoSocket = "none";
+
+/// Where a run answers; asked for by name it must be there, else others may be first.
+std::unique_ptr<show::Server> open_socket(const exec::Runtime& runtime, const RunArguments& arguments) {
+    const auto configuration = runtime.configuration();
+    const std::string& asked = !arguments.socket.empty() ? arguments.socket : configuration->socket;
+    if (arguments.no_socket || asked == kNoSocket) return nullptr;
+    const auto start = std::chrono::steady_clock::now();
+    const auto answer = [&runtime, start](std::string_view request) {
+        return show::answer(runtime, request, seconds_since(start));
+    };
+    if (!asked.empty()) return std::make_unique<show::Server>(asked, answer, show::refusal);
+    try {
+        return std::make_unique<show::Server>(configuration->output_folder + "/millrace.sock", answer, show::refusal);
+    } catch (const std::runtime_error& e) {
+        std::cerr << "millrace: " << e.what()
+                  << "; 'millrace show' can't ask this run: give it a --socket of its own\n";
+        return nullptr;
+    }
+}
+
 void reload(exec::Runtime& runtime, openflow::Agents& agents, const RunArguments& arguments, Progress& progress) {
     progress.end();
+    const std::string socket = runtime.configuration()->socket;
     try {
         runtime.reload(load_options(arguments));
         tell_news(runtime, progress);
+        if (arguments.socket.empty() && runtime.configuration()->socket != socket)
+            std::cerr << "millrace: the socket stays where it is until the run ends\n";
         std::cerr << "millrace: generation " << runtime.configuration()->generation << " is at work\n";
     } catch (const std::exception& e) {
         std::cerr << e.what() << "\nmillrace: nothing was changed\n";
@@ -137,6 +170,7 @@ double work(exec::Runtime& runtime, const RunArguments& arguments, Progress& pro
     const auto start = std::chrono::steady_clock::now();
     openflow::Agents agents(runtime);
     agents.follow();
+    const auto socket = open_socket(runtime, arguments);
     runtime.start();
     // Changes of files; what a controller asks for its agent brings in.
     while (!runtime.wait(std::chrono::milliseconds(10))) {
@@ -203,6 +237,8 @@ int run(RunArguments arguments) {
                   {"--verdicts", arguments.runtime.verdict_file},
                   {"--timeline", arguments.runtime.timeline_file}},
                  configuration.output_folder);
+    if (!arguments.socket.empty())
+        configuration.files->note(FileLedger::Use::write, arguments.socket, {"--socket", 0, 0});
     std::filesystem::create_directories(configuration.output_folder);
     const std::string output = configuration.output_folder;
     exec::RuntimeOptions options = runtime_options(arguments);

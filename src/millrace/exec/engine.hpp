@@ -115,6 +115,8 @@ public:
     virtual void poll() = 0;
     /// Packets taken in and not delivered.
     virtual size_t in_flight() const = 0;
+    /// Whether it can do without `poll` while there are no packets.
+    virtual bool may_sleep() const { return in_flight() == 0; }
     /// Finishes everything that is under way, waiting if need be; all that it counts is counted then.
     virtual void drain() = 0;
     virtual std::string describe() const = 0;

@@ -1,5 +1,6 @@
 #include "millrace/io/port.hpp"
 
+#include "millrace/io/wake_event.hpp"
 #include "millrace/packet/bytes.hpp"
 #include "millrace/packet/headers.hpp"
 
@@ -41,6 +42,8 @@ bool Port::fits_mtu(const uint8_t* head, size_t head_bytes, uint32_t bytes, uint
 Port::Port(PortInfo info)
     : info_(std::move(info)), receiving_(std::make_unique<QueueCounters[]>(info_.receive_queues)),
       sending_(std::make_unique<QueueCounters[]>(info_.send_queues)) {}
+
+void Port::begin_sleep(uint16_t, WakeUps& wake_ups) { wake_ups.look(); }
 
 PortCounters Port::counters() const {
     PortCounters result;

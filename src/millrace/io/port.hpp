@@ -23,6 +23,8 @@
 
 namespace millrace::io {
 
+class WakeUps;
+
 /// Why a port lost a packet. The first group happens before `receive` could hand the packet over, the
 /// second after `send` took it.
 enum class PortDrop : uint8_t {
@@ -104,6 +106,11 @@ public:
     /// Takes the first packets of `mbufs` and sends them in order; returns how many it took. Those are
     /// the port's from then on (it frees them); the caller keeps the rest and may try again. Never blocks.
     virtual uint16_t send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) = 0;
+
+    /// The thread that receives of this queue has nothing to do, and is about to sleep: says what is to wake it. The
+    /// thread then looks once more, sleeps unless there was something, and calls `end_sleep`.
+    virtual void begin_sleep(uint16_t queue, WakeUps& wake_ups);
+    virtual void end_sleep(uint16_t /*queue*/) {}
 
     /// A port that takes nothing for so long has lost what is to be sent: it is dropped. Until then it waits.
     virtual std::chrono::nanoseconds send_patience() const { return std::chrono::milliseconds(100); }

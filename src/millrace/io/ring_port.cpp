@@ -10,7 +10,8 @@
 
 namespace millrace::io {
 
-RingWire::RingWire(uint16_t queues, uint32_t slots) : queues_(queues) {
+RingWire::RingWire(uint16_t queues, uint32_t slots)
+    : queues_(queues), readers_(std::make_unique<WakeEvent[]>(size_t{2} * queues)) {
     static std::atomic<unsigned> number{0};
     for (unsigned i = 0; i < 2u * queues; ++i) {
         const std::string name = "wire." + std::to_string(number++);
@@ -27,6 +28,11 @@ RingWire::~RingWire() {
         while (rte_ring_dequeue(ring, &mbuf) == 0) rte_pktmbuf_free(static_cast<rte_mbuf*>(mbuf));
         rte_ring_free(ring);
     }
+}
+
+void RingWire::close(unsigned end) {
+    closed_[end].store(true, std::memory_order_release);
+    for (uint16_t queue = 0; queue < queues_; ++queue) reader(1 - end, queue).wake();
 }
 
 RingPort::RingPort(PortInfo info, std::shared_ptr<RingWire> wire, unsigned end)
@@ -51,13 +57,15 @@ uint16_t RingPort::send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) {
     for (uint16_t i = 0; i < room; ++i) bytes += rte_pktmbuf_pkt_len(mbufs[i]);
     // One producer: what was free a moment ago is free still.
     rte_ring_sp_enqueue_bulk(ring, reinterpret_cast<void* const*>(mbufs), room, nullptr);
-    if (room != 0) sending(queue).count(room, bytes);
+    if (room == 0) return 0;
+    wire_->reader(1 - end_, queue).wake();
+    sending(queue).count(room, bytes);
     return room;
 }
 
 bool RingPort::exhausted() const {
     // The order matters: a peer that is seen closed has enqueued all it ever will.
-    if (!wire_->closed[1 - end_].load(std::memory_order_acquire)) return false;
+    if (!wire_->is_closed(1 - end_)) return false;
     for (uint16_t q = 0; q < info_.receive_queues; ++q)
         if (rte_ring_empty(wire_->ring(end_, q)) == 0) return false;
     return true;

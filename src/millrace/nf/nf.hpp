@@ -36,14 +36,17 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include "millrace/base/config.hpp"
 #include "millrace/base/reporter.hpp"
 #include "millrace/nf/image.hpp"
+#include "millrace/nf/shown.hpp"
 #include "millrace/packet/lanes.hpp"
 #include "millrace/packet/packet.hpp"
 
@@ -158,6 +161,9 @@ public:
     /// after the last one, and every now and then while there are always more.
     virtual void events_told() {}
     virtual std::vector<Statistic> statistics() const { return {}; }
+    /// What it has now of a topic of `millrace show` ("neighbours", "routes", "sas", "flows"), `most` rows of it at
+    /// most; nothing where it has no such table. Any thread, while the NF works.
+    virtual std::optional<ShownTable> show(std::string_view /*topic*/, size_t /*most*/) const { return {}; }
     /// One or more lines on what was loaded ("1,016 rules, 312 KiB"), for `check` and `explain`.
     virtual std::string summary() const { return {}; }
     /// Writes out what is buffered. Called at the end of a run. What it throws makes the run end badly.

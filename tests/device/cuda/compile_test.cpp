@@ -99,6 +99,28 @@ TEST(Compile, NumbersForSeveralFunctionsInTheMemoryOfOne) {
     EXPECT_TRUE(compiler->build({&source.usual}, "sm_90").front().starts_with("\177ELF"));
 }
 
+TEST(Compile, EveryDeviceHalfOfTheIpsecGateway) {
+    const auto [compiler, why] = shared_compiler();
+    if (compiler == nullptr) GTEST_SKIP() << why;
+    const std::string key = "7e24067817fae0d743d6ce1f32539163";
+    for (const auto& [type, cipher] : std::vector<std::pair<std::string, std::string>>{
+             {"ipsec", "aes-128-cbc, key: " + key + ", auth-key: 1f2e3d4c5b6a79880123456789abcdeffedcba98"},
+             {"ipsec:gcm", "aes-128-gcm, nonce: 01020304, esn: true, key: " + key},
+             {"ipsec:complete", "aes-256-gcm, nonce: 01020304, encapsulation: udp, key: " + key + key}}) {
+        const std::string sa = "{spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: " + cipher;
+        std::string back = sa;  // with a key of its own
+        back.replace(back.find("7e24"), 4, "8e24");
+        const auto configuration = test::make_configuration("[ipsec: {sas: [" + sa + ", name: a, direction: out}, " +
+                                                                back + ", name: b, direction: in, allow: [{}]}]}]",
+                                                            "sim");
+        const auto& program = *configuration.chains[0];
+        EXPECT_EQ(program.nodes[0].type->name, type);
+        const auto steps = plan_steps(program, {.mode = Mode::fused, .gather = true, .pack = true});
+        const ProgramSource source = make_program_source(program, steps);
+        EXPECT_TRUE(compiler->build({&source.usual}, "sm_90").front().starts_with("\177ELF")) << type;
+    }
+}
+
 TEST(Compile, SaysWhatIsWrongWithASource) {
     const auto [compiler, why] = shared_compiler();
     if (compiler == nullptr) GTEST_SKIP() << why;

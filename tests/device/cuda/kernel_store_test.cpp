@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 std::string sha1(const std::string& bytes) {
     crypto::Sha1 state;
-    crypto::sha1_finish(state, reinterpret_cast<const uint8_t*>(bytes.data()), static_cast<uint32_t>(bytes.size()), 0);
+    crypto::hash_finish(state, reinterpret_cast<const uint8_t*>(bytes.data()), static_cast<uint32_t>(bytes.size()), 0);
     char text[41];
     for (int i = 0; i < 5; ++i) snprintf(text + 8 * i, 9, "%08x", state.h[i]);
     return text;

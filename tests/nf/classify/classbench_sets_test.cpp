@@ -145,6 +145,7 @@ class ClassBenchTrace : public testing::TestWithParam<Set> {};
 
 TEST_P(ClassBenchTrace, IsMatchedAtOrBeforeTheRuleThatEachHeaderWasDrawnFrom) {
     MILLRACE_NEEDS_DATA(std::string("classbench/") + GetParam().rules);
+    MILLRACE_NEEDS_DATA(std::string("classbench/") + GetParam().trace);
     const RuleSet rules = classbench_rules(GetParam().rules);
     const std::vector<Searched> engines = every_engine(rules);
     const std::vector<TraceHeader> trace = classbench_trace(GetParam().trace);

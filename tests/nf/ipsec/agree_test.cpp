@@ -42,7 +42,8 @@ const char* const kGateway =
     "default: bypass\n";
 
 /// Frames that meet the policies of kGateway, and ESP for its inbound SAs: right, repeated, damaged.
-std::vector<Frame> traffic(Rng& rng, size_t count) {
+/// `east` and `west`: what is for the inbound SAs.
+std::vector<Frame> traffic(Rng& rng, size_t count, const EspOracle& east, const EspOracle& west) {
     RandomOptions options;
     options.max_payload = 1500;
     options.adjust = [](PacketSpec& spec, Rng& random) {
@@ -59,7 +60,6 @@ std::vector<Frame> traffic(Rng& rng, size_t count) {
         if (spec.udp && random() % 4 == 0) spec.udp->dst = 53;
     };
     std::vector<Frame> frames;
-    const EspOracle east({.cipher = "aes-128-ctr"}), west({.cipher = "aes-128-cbc", .ipv6 = true});
     uint32_t sequence = 0;
     while (frames.size() < count) {
         frames.push_back(random_packet(rng, options));
@@ -106,7 +106,8 @@ TEST(Ipsec, DoesWhatItsGoldenPacketsSay) { run_golden("ipsec"); }
 
 TEST(IpsecEngines, AgreeOnRandomAndHostileTraffic) {
     Rng rng(3);
-    const std::vector<Frame> frames = traffic(rng, 3000);
+    const EspOracle east({.cipher = "aes-128-ctr"}), west({.cipher = "aes-128-cbc", .ipv6 = true});
+    const std::vector<Frame> frames = traffic(rng, 3000, east, west);
     NfRunner runner("ipsec", kGateway);
     std::map<std::string, size_t> seen;
     for (const std::string& name : outcome_names(runner, runner.run(frames, {1}))) ++seen[name];
@@ -115,6 +116,90 @@ TEST(IpsecEngines, AgreeOnRandomAndHostileTraffic) {
                              "selector-mismatch", "bad-ecn", "no-sa", "mtu-exceeded"})
         EXPECT_GT(seen[name], 0u) << name << " did not come up: the traffic tests less than it should";
     check_halves_agree("ipsec", kGateway, frames);
+}
+
+/// The same with all that kGateway has not; `east` and `west` are its inbound SAs.
+std::string modern_gateway(const std::string& east, const std::string& west) {
+    const std::string key = kKeyText;
+    return "sas:\n"
+           "  - {name: a, direction: out, spi: 0x1001, local: 192.0.2.1, remote: 198.51.100.1, cipher: aes-256-gcm, "
+           "esn: "
+           "true,\n     nonce: 01020304, key: 0" +
+           key.substr(1) +
+           "}\n"
+           "  - {name: b, direction: out, spi: 0x1002, local: '2001:db8::1', remote: '2001:db8::2', cipher: "
+           "aes-256-cbc,\n"
+           "     auth: hmac-sha256-128, esn: true, key: 1" +
+           key.substr(1) + ", auth-key: " + kAuthKeyText +
+           "}\n"
+           "  - {name: c, direction: out, spi: 0x1003, local: 192.0.2.1, remote: 198.51.100.2, cipher: aes-128-gcm,\n"
+           "     icv: 12, encapsulation: udp, df: clear, nonce: 01020304, key: 2" +
+           key.substr(1, 31) +
+           "}\n"
+           "  - {name: d, direction: out, spi: 0x1004, local: 10.1.0.5, remote: 10.2.0.6, cipher: aes-128-ctr,\n"
+           "     mode: transport, nonce: 01020304, key: 3" +
+           key.substr(1, 31) + ", auth-key: " + std::string(kAuthKeyText, 40) + "}\n" + east + west +
+           "policies:\n"
+           "  - {src: 10.1.0.5, dst: 10.2.0.6, action: protect, sa: d}\n"
+           "  - {src: 10.1.0.0/16, dst: 10.2.0.0/17, action: protect, sa: a}\n"
+           "  - {src: 10.1.0.0/16, dst: 10.2.0.0/16, action: protect, sa: b}\n"
+           "  - {src: ['2001:db8:1::/48', 10.1.0.0/16], dst: ['2001:db8:2::/48', 10.0.0.0/8], action: protect, sa: c}\n"
+           "mtu: 1400\n"
+           "default: bypass\n";
+}
+
+/// The inbound SA of a far end, out of its options.
+std::string inbound_sa(Tunnel tunnel, const char* name) {
+    tunnel.extra = "replay-window: 256";
+    const std::string text = far_end(tunnel);
+    std::string sa = text.substr(text.find('{'), text.find(']') - text.find('{'));
+    return "  - " + sa.replace(sa.find("east"), 4, name) + "\n";
+}
+
+TEST(IpsecEngines, AgreeOnRandomAndHostileTrafficOfEveryAlgorithmAndForm) {
+    Rng rng(7);
+    size_t pairs = 0;
+    std::vector<Tunnel> tunnels = all_tunnels();
+    for (const char* cipher : {"aes-256-gcm", "aes-128-cbc"})
+        tunnels.push_back({.cipher = cipher, .auth = "hmac-sha256-128", .esn = true, .transport = true});
+    for (size_t i = 0; i < tunnels.size(); i += 5, ++pairs) {
+        Tunnel east = tunnels[i], west = tunnels[(i + 7) % tunnels.size()];
+        west.ipv6 = !east.ipv6;
+        west.udp = west.udp && !west.ipv6;
+        west.transport = false;
+        east.udp = east.udp && !east.ipv6;
+        SCOPED_TRACE(east.text() + " and " + west.text());
+        // Keys that they may not share.
+        const auto streams = [](const Tunnel& tunnel) { return tunnel.is("ctr") || tunnel.is("gcm"); };
+        const bool clash = east.cipher == west.cipher ||
+                           (streams(east) && streams(west) && east.key_bytes() == west.key_bytes());
+        const std::string options = modern_gateway(inbound_sa(east, "east"),
+                                                   clash ? std::string() : inbound_sa(west, "west"));
+        NfRunner runner("ipsec", options);
+        EXPECT_EQ(runner.type().name, "ipsec:complete");
+        const std::vector<Frame> frames = traffic(rng, 700, EspOracle(east), EspOracle(west));
+        std::map<std::string, size_t> seen;
+        for (const std::string& name : outcome_names(runner, runner.run(frames, {1}))) ++seen[name];
+        for (const char* name : {"protected", "bad-icv", "replayed", "malformed-esp", "mtu-exceeded"})
+            EXPECT_GT(seen[name], 0u) << name << " did not come up: the traffic tests less than it should";
+        check_halves_agree("ipsec", options, frames);
+    }
+    EXPECT_GT(pairs, 10u);
+}
+
+TEST(IpsecEngines, HaveTheSmallestDeviceHalfThatServes) {
+    for (const auto& [tunnel, name] : std::vector<std::pair<Tunnel, std::string>>{
+             {{.cipher = "aes-128-ctr"}, "ipsec"},
+             {{.cipher = "aes-128-cbc", .ipv6 = true}, "ipsec"},
+             {{.cipher = "null"}, "ipsec"},
+             {{.cipher = "aes-128-gcm"}, "ipsec:gcm"},
+             {{.cipher = "aes-256-gcm", .esn = true, .gcm_icv = 8}, "ipsec:gcm"},
+             {{.cipher = "aes-128-gcm", .udp = true}, "ipsec:complete"},
+             {{.cipher = "aes-128-gcm", .transport = true}, "ipsec:complete"},
+             {{.cipher = "aes-256-ctr"}, "ipsec:complete"},
+             {{.cipher = "aes-128-ctr", .auth = "hmac-sha256-128"}, "ipsec:complete"},
+             {{.cipher = "aes-128-ctr", .esn = true}, "ipsec:complete"}})
+        EXPECT_EQ(NfRunner("ipsec", near_end(tunnel)).type().name, name) << tunnel.text();
 }
 
 TEST(IpsecEngines, AgreeOnRealCapturesSentThroughATunnel) {
@@ -140,14 +225,14 @@ TEST(IpsecEngines, SurviveAndAgreeOnMutatedEsp) {
     Rng rng(4);
     std::vector<Frame> frames;
     for (uint32_t n = 1; n <= 1500; ++n) {
-        Frame esp = EspOracle({.cipher = "aes-128-cbc", .extra = "auth: none"})
+        Frame esp = EspOracle({.cipher = "aes-128-cbc", .auth = "none"})
                         .seal(inner_of(clear_frame(n % 90, n % 2 == 0)), n);
         for (uint64_t hits = 1 + rng() % 4; hits > 0; --hits)
             esp[14 + rng() % (esp.size() - 14)] = static_cast<uint8_t>(rng());
         frames.push_back(esp);
     }
     // Without authentication every mutation reaches the code behind decryption.
-    check_halves_agree("ipsec", far_end({.cipher = "aes-128-cbc", .extra = "auth: none"}), frames);
+    check_halves_agree("ipsec", far_end({.cipher = "aes-128-cbc", .auth = "none"}), frames);
 }
 
 }  // namespace

@@ -65,16 +65,13 @@ TEST(IpsecBounds, NeedsNoByteMoreThanItDeclaresAndTouchesNone) {
     for (Tunnel tunnel : all_tunnels()) {
         tunnel.policy_extra = "mtu: 0";
         const EspOracle oracle(tunnel);
-        const uint32_t head = (tunnel.ipv6 ? 40 : 20) + 8 +
-                              (tunnel.cipher == "aes-128-ctr"   ? 8
-                               : tunnel.cipher == "aes-128-cbc" ? 16
-                                                                : 0);
+        const auto head = static_cast<uint32_t>(tunnel.head_bytes());
         for (const size_t payload :
              {0u, 1u, 2u, 3u, 4u, 5u, 13u, 14u, 15u, 16u, 17u, 31u, 32u, 33u, 1023u, 1024u, 1025u}) {
             SCOPED_TRACE(tunnel.text() + ", payload of " + std::to_string(payload));
             const Frame frame = clear_frame(payload, payload % 2 == 1);
-            const size_t inner = frame.size() - 14, unit = tunnel.cipher == "aes-128-cbc" ? 16 : 4;
-            const auto tail = static_cast<uint32_t>((inner + 2 + unit - 1) / unit * unit - inner + 12);
+            const size_t inner = frame.size() - 14, unit = tunnel.alignment();
+            const auto tail = static_cast<uint32_t>((inner + 2 + unit - 1) / unit * unit - inner + tunnel.icv_bytes());
             for (const auto& [outcome, bytes] : run_tight(near_end(tunnel), frame, head, tail)) {
                 EXPECT_EQ(outcome, "protected");
                 const auto opened = oracle.open(bytes);
@@ -99,7 +96,7 @@ TEST(IpsecBounds, NeedsNoByteMoreThanItDeclaresAndTouchesNone) {
         }
     }
     EXPECT_EQ(nf::find_type("ipsec")->head_growth, 40u + 8 + 16);
-    EXPECT_EQ(nf::find_type("ipsec")->tail_growth, 15u + 2 + 12);
+    EXPECT_EQ(nf::find_type("ipsec")->tail_growth, 15u + 2 + 16);
 }
 
 TEST(IpsecBounds, HoldForEspCutOffAnywhere) {

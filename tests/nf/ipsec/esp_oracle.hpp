@@ -15,7 +15,7 @@ public:
 
     /// Everything that a sender may choose.
     struct Outer {
-        uint32_t sequence = 1;
+        uint64_t sequence = 1;  ///< 64 bits, where they are extended
         uint32_t spi = 0x1001;
         uint8_t traffic_class = 0;
         std::optional<uint8_t> next_header = {};  ///< else that of the inner packet
@@ -28,7 +28,7 @@ public:
 
     /// The ESP frame that carries `inner`, an IP packet without its Ethernet header.
     Frame seal(const Frame& inner, const Outer& outer) const;
-    Frame seal(const Frame& inner, uint32_t sequence) const { return seal(inner, Outer{.sequence = sequence}); }
+    Frame seal(const Frame& inner, uint64_t sequence) const { return seal(inner, Outer{.sequence = sequence}); }
 
     /// An ESP frame taken apart.
     struct Opened {
@@ -37,12 +37,17 @@ public:
         Frame padding;
         Frame inner;
     };
-    /// Nothing when the ICV is wrong or the packet is too short.
-    std::optional<Opened> open(const Frame& frame) const;
+    /// Nothing when the ICV is wrong or the packet is too short. `high`: of an extended sequence number.
+    std::optional<Opened> open(const Frame& frame, uint32_t high = 0) const;
+    /// The same of the ESP packet alone.
+    std::optional<Opened> open_esp(const Frame& esp, uint32_t high = 0) const;
+    /// What `seal` puts behind the outer headers; `next_header` must be there.
+    Frame esp(const Frame& inner, const Outer& outer) const;
 
 private:
     Frame crypt(const Frame& iv, const Frame& text, bool encrypt) const;
-    size_t iv_bytes() const { return tunnel_.cipher == "aes-128-ctr" ? 8 : tunnel_.cipher == "aes-128-cbc" ? 16 : 0; }
+    /// Of the whole packet up to it.
+    Frame icv(const Frame& esp, const Frame& iv, const Frame& clear, uint32_t high) const;
     Tunnel tunnel_;
 };
 

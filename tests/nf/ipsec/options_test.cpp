@@ -75,6 +75,32 @@ TEST(IpsecOptions, NamesEveryMistakeWithItsLineAndWithoutItsKey) {
         {"sas: [" + sa("cipher: aes-128-cbs") + "]", "is not one of", "aes-128-cbc"},
         {"sas: [" + sa("key: " + kKey.substr(2)) + "]", "'key' of SA 't' has 30", "32"},
         {"sas: [" + sa("key: " + kKey + "00112233445566778899aabbccddeeff") + "]", "has 64 hexadecimal digits", "32"},
+        {"sas: [" + sa("cipher: aes-256-cbc") + "]", "has 32 hexadecimal digits", "aes-256-cbc wants 64"},
+        {"sas: [" + sa("auth: hmac-sha256-128") + "]", "'auth-key' of SA 't' has 40", "64"},
+        {"sas: [" + sa("auth: hmac-md5") + "]", "is not one of", "hmac-sha256-128"},
+        {"sas: [" + sa("icv: 12") + "]", "only AES-GCM", "take 'icv' out"},
+        {"sas: [" + sa("cipher: aes-128-gcm, nonce: 00112233") + "]", "does not use", "take it out"},
+        {"sas: [" + sa("cipher: aes-128-gcm, auth-key: ") + "]", "has no 'nonce'", "8 hexadecimal"},
+        {"sas: [" + sa("cipher: aes-128-gcm, nonce: 00112233, auth-key: , auth: none") + "]", "by itself", "icv"},
+        {"sas: [" + sa("cipher: aes-128-gcm, nonce: 00112233, auth-key: , icv: 14") + "]", "is not one of", "12"},
+        {"sas: [" + sa("auth: none, auth-key: , esn: true") + "]", "upper half", "take 'esn' out"},
+        {"sas: [" + sa("direction: in, esn: true, replay-window: 0") + "]", "by the anti-replay window", "3.4.3"},
+        {"sas: [" + sa("mode: tunel") + "]", "is not one of", "did you mean 'tunnel'?"},
+        {"sas: [" + sa("direction: in, mode: transport, remote: ") + "]", "between two addresses", "remote"},
+        {"sas: [" + sa("mode: transport, encapsulation: udp") + "]", "tunnel mode only", "NAT"},
+        {"sas: [" + sa("local: '2001:db8::1', remote: '2001:db8::2', encapsulation: udp") + "]", "over IPv4 only", ""},
+        {"sas: [" + sa("remote-port: 4500") + "]", "only ESP in UDP has ports", "encapsulation: udp"},
+        {"sas: [" + sa("remote-port: 0, encapsulation: udp") + "]", "out of range", "65535"},
+        {"sas: [" + sa("mode: transport") +
+             "]\npolicies: [{src: 192.0.2.1, dst: 192.0.2.0/24, action: protect, sa: t}]",
+         "is of transport mode", "mode: tunnel"},
+        {"sas: [" + sa("mode: transport") + "]\npolicies: [{action: protect, sa: t}]", "is of transport mode", ""},
+        {"sas: [" + sa("cipher: aes-128-ctr, nonce: 00112233") + ", " +
+             sa("cipher: aes-128-gcm, nonce: 00112233, auth-key: , spi: 0x2000", "u") + "]",
+         "same key and nonce", "RFC 3686"},
+        {"sas: [" + out + "]\npolicies: [{action: protect, sa: []}]", "an SA is missing here", "several"},
+        {"sas: [" + out + "]\npolicies: [{action: protect, sa: [t, tt]}]", "no SA 'tt'", "did you mean 't'?"},
+        {"udp-port: 70000", "out of range", "65535"},
         {"sas: [" + sa("key: " + kKey.substr(1)) + "]", "odd number", ""},
         {"sas: [" + sa("key: " + kKey.substr(2) + "zz") + "]", "not a hexadecimal digit", ""},
         {"sas: [" + sa("key: [1]") + "]", "hexadecimal digits of 'key'", ""},
@@ -119,6 +145,22 @@ TEST(IpsecOptions, NamesEveryMistakeWithItsLineAndWithoutItsKey) {
         EXPECT_NE(said.find("chain.yaml:"), std::string::npos) << said;
         EXPECT_FALSE(holds_key(said)) << said;
     }
+}
+
+TEST(IpsecOptions, NamesMistakesInLifetimes) {
+    const Folder folder;
+    const auto said_of = [&](const std::string& lifetime) {
+        std::string text = sa();
+        text.insert(text.size() - 1, ", " + lifetime);
+        return complaint(folder.write("chain.yaml", "sas: [" + text + "]"));
+    };
+    EXPECT_EQ(said_of("lifetime: {packets: 100, time: 3600s}, soft-lifetime: {time: 30s}"), "");
+    EXPECT_NE(said_of("lifetime: {}").find("without an end"), std::string::npos);
+    EXPECT_NE(said_of("lifetime: {packet: 5}").find("did you mean 'packets'?"), std::string::npos);
+    EXPECT_NE(said_of("lifetime: {packets: 0}").find("out of range"), std::string::npos);
+    EXPECT_NE(said_of("lifetime: {packets: 5}, soft-lifetime: {packets: 6}").find("ends first"), std::string::npos);
+    EXPECT_NE(said_of("lifetime: {time: 5s}, soft-lifetime: {time: 6s}").find("ends first"), std::string::npos);
+    EXPECT_FALSE(holds_key(said_of("lifetime: {packets: 0}")));
 }
 
 TEST(IpsecOptions, ShowsNoKeyEvenWhenTheYamlAroundItIsBroken) {

@@ -66,7 +66,7 @@ TEST(PreparedTunnel, WritesWhatTheDeviceHalfWrites) {
         const Frame frame = random_packet(rng, options);
         Buffer expected(frame), actual(frame);
         if (!actual.packet.layers().is_ip() || actual.packet.layers().malformed != Malformed::no) continue;
-        const Route route = outbound_route(actual.packet, tables, 0);
+        const Route route = outbound_route<Common>(actual.packet, tables, 0);
         ASSERT_EQ(route.outcome, kProtected);
         const PreparedTunnel tunnel(sa, 0);
         if (!tunnel.serves(actual.packet)) {
@@ -77,12 +77,12 @@ TEST(PreparedTunnel, WritesWhatTheDeviceHalfWrites) {
         ++prepared;
         of_ipv6 += actual.packet.layers().is_ipv6();
         const auto sequence = static_cast<uint32_t>(rng());
-        const Esp from_device = encapsulate(expected.packet, tables, route, sequence, Lanes<1>{});
+        const Esp from_device = encapsulate<Common>(expected.packet, tables, route, sequence, Lanes<1>{});
         const Esp esp = tunnel.encapsulate(actual.packet, sequence);
         ASSERT_EQ(actual.shape(esp), expected.shape(from_device)) << hex_dump(frame);
         // The ICV's room holds anything as yet.
-        std::fill_n(esp.icv(), kIcvBytes, uint8_t{0});
-        std::fill_n(from_device.icv(), kIcvBytes, uint8_t{0});
+        std::fill_n(esp.icv(), kSha1IcvBytes, uint8_t{0});
+        std::fill_n(from_device.icv(), kSha1IcvBytes, uint8_t{0});
         ASSERT_EQ(hex_dump(actual.bytes), hex_dump(expected.bytes));
     }
     EXPECT_GT(prepared, 5000u);
@@ -104,11 +104,11 @@ TEST(Encapsulate, SaysOfItsPacketWhatParsingFinds) {
         tables.aes_encrypt = crypto::host_aes_tables().encrypt;  // IVs of CBC
         Buffer buffer(random_packet(rng, {}));
         if (!buffer.packet.layers().is_ip() || buffer.packet.layers().malformed != Malformed::no) continue;
-        const Route route = outbound_route(buffer.packet, tables, 0);
+        const Route route = outbound_route<Common>(buffer.packet, tables, 0);
         if (route.outcome != kProtected) continue;
         ++wrapped;
         tagged += buffer.packet.layers().vlan_count > 0;
-        const Esp esp = encapsulate(buffer.packet, tables, route, static_cast<uint32_t>(rng()), Lanes<8>{});
+        const Esp esp = encapsulate<Common>(buffer.packet, tables, route, static_cast<uint32_t>(rng()), Lanes<8>{});
         const auto said = buffer.shape(esp);
         buffer.packet.parse();
         ASSERT_EQ(said, buffer.shape(esp));
@@ -132,7 +132,7 @@ TEST(PreparedTunnel, ServesWhatFitsAndNothingElse) {
                                          "}, udp: {src: 1, dst: 2}, payload: {repeat: x, count: " + size +
                                          "}, pad: " + (rng() % 2 ? "60" : "0") + "}");
         const Buffer buffer(frame, 30 + static_cast<uint32_t>(rng() % 12), static_cast<uint32_t>(rng() % 24));
-        const bool fits = outbound_route(buffer.packet, tables, 0).outcome == kProtected;
+        const bool fits = outbound_route<Common>(buffer.packet, tables, 0).outcome == kProtected;
         const uint32_t inner = buffer.packet.layers().end - 14;
         const uint32_t outer = 20 + 8 + 8 + (inner + 2 + 3) / 4 * 4 + 12;
         const bool serves = PreparedTunnel(sa, tables.mtu).serves(buffer.packet);
@@ -154,7 +154,7 @@ Route first_that_matches(const Packet& packet, const Tables& tables) {
     const Layers& layers = packet.layers();
     Tables none = tables;  // whatever is decided before policies are looked at
     none.policies = {};
-    const Route route = find_policy(packet, none);
+    const Route route = find_policy<Complete>(packet, none);
     if (layers.malformed != Malformed::no || !layers.is_ip() || route.detail != kDefaultPolicy) return route;
     const Flow flow = flow_of(packet);
     for (uint64_t i = 0; i < tables.policies.size(); ++i)
@@ -220,7 +220,7 @@ TEST(Policies, AreFoundAsIfEachWereComparedInTurn) {
             const Frame frame = random_packet(rng, options);
             const Buffer buffer(frame);
             const Route expected = first_that_matches(buffer.packet, tables);
-            for (const Route& actual : {prepared.find(buffer.packet), find_policy(buffer.packet, tables)})
+            for (const Route& actual : {prepared.find(buffer.packet), find_policy<Complete>(buffer.packet, tables)})
                 ASSERT_EQ(std::tuple(actual.outcome, actual.detail), std::tuple(expected.outcome, expected.detail))
                     << policies.size() << " policies\n"
                     << hex_dump(frame);

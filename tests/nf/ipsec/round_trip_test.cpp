@@ -23,7 +23,7 @@ TEST(IpsecRoundTrip, GivesBackEveryPacketThroughEveryTunnelWithEveryEngine) {
             NfRunner near("ipsec", near_end(tunnel)), far("ipsec", far_end(tunnel));
             const NfResult sent = near.run(frames, out);
             ASSERT_EQ(outcome_names(near, sent), std::vector<std::string>(frames.size(), "protected"));
-            for (size_t i = 0; i < frames.size(); ++i) EXPECT_GT(sent.frames[i].size(), frames[i].size() + 28);
+            for (size_t i = 0; i < frames.size(); ++i) EXPECT_GT(sent.frames[i].size(), frames[i].size() + 27);
             if (wanted.empty()) wanted = sent.frames;
             EXPECT_EQ(sent.frames, wanted);
             const NfResult received = far.run(sent.frames, out);
@@ -49,7 +49,7 @@ TEST(IpsecRoundTrip, IsWhatOpensslMakesOfItInBothDirections) {
             EXPECT_EQ(opened->next_header, n % 2 == 0 ? 41 : 4);
             EXPECT_EQ(opened->inner, inner_of(frame));
             for (size_t i = 0; i < opened->padding.size(); ++i) EXPECT_EQ(opened->padding[i], i + 1);
-            EXPECT_LT(opened->padding.size(), tunnel.cipher == "aes-128-cbc" ? 16u : 4u);
+            EXPECT_LT(opened->padding.size(), tunnel.alignment());
 
             const NfResult received = far.run({oracle.seal(inner_of(frame), n)}, {8});
             EXPECT_EQ(outcome_name(far, received.decisions[0]), "unprotected");

@@ -1,8 +1,10 @@
 """ESP by scapy, the other end of the gateway's tunnels.
 
-    scapy_esp.py seal FILE   writes lines `CIPHER VERSION CLEAR ESP` (frames in hexadecimal) that scapy sealed
+    scapy_esp.py seal FILE   writes lines `CIPHER AUTH FORM VERSION CLEAR ESP` (frames in hexadecimal) that scapy sealed
     scapy_esp.py open FILE   reads such lines, opens every ESP frame and compares; says what differs
     scapy_esp.py             exits with 0 when scapy is at hand
+
+AUTH is that of the options, or of AES-GCM the bytes of the ICV (scapy knows 16 alone). FORM: tunnel, esn, udp or transport.
 """
 import sys
 
@@ -16,19 +18,44 @@ except ImportError as error:
     print(error)
     sys.exit(77)
 
-KEY = bytes.fromhex("7e24067817fae0d743d6ce1f32539163")
+KEY = bytes.fromhex("7e24067817fae0d743d6ce1f32539163a1b2c3d4e5f60718293a4b5c6d7e8f90")
 NONCE = bytes.fromhex("006cb6db")
-AUTH_KEY = bytes.fromhex("1f2e3d4c5b6a79880123456789abcdeffedcba98")
+AUTH_KEY = bytes.fromhex("1f2e3d4c5b6a79880123456789abcdeffedcba9800112233445566778899aabb")
 MACS = {"dst": "02:00:00:00:00:02", "src": "02:00:00:00:00:01"}
+CIPHERS = ["aes-128-ctr", "aes-256-ctr", "aes-128-cbc", "aes-256-cbc", "null", "aes-128-gcm", "aes-256-gcm"]
 
 
-def association(cipher, version):
-    """The SA of a tunnel of `cipher` (as the gateway names it) whose outer header is IPv4 or IPv6."""
-    algorithm = {"aes-128-ctr": "AES-CTR", "aes-128-cbc": "AES-CBC", "null": "NULL"}[cipher]
-    key = {"aes-128-ctr": KEY + NONCE, "aes-128-cbc": KEY, "null": None}[cipher]
-    outer = IP(src="192.0.2.1", dst="198.51.100.1") if version == "4" else IPv6(src="2001:db8::1", dst="2001:db8::2")
-    return SecurityAssociation(ESP, spi=0x1001, crypt_algo=algorithm, crypt_key=key, auth_algo="HMAC-SHA1-96",
-                               auth_key=AUTH_KEY, tunnel_header=outer)
+def ends(version):
+    return IP(src="192.0.2.1", dst="198.51.100.1") if version == "4" else IPv6(src="2001:db8::1", dst="2001:db8::2")
+
+
+def association(cipher, auth, form, version):
+    """The SA of `cipher` and `auth` (as the gateway names them) whose outer header is IPv4 or IPv6."""
+    mode = cipher[-3:].upper()
+    options = {"crypt_algo": "NULL", "crypt_key": None}
+    if cipher != "null":
+        key = KEY[:int(cipher[4:7]) // 8]
+        options = {"crypt_algo": f"AES-{mode}", "crypt_key": key + NONCE if mode in ("CTR", "GCM") else key}
+    if mode == "GCM":
+        options["crypt_icv_size"] = int(auth)
+    else:
+        sha1 = auth == "hmac-sha1-96"
+        options |= {"auth_algo": "HMAC-SHA1-96" if sha1 else "SHA2-256-128", "auth_key": AUTH_KEY[:20 if sha1 else 32]}
+    if form == "udp":
+        options["nat_t_header"] = UDP(sport=4500, dport=4500)
+    if form != "transport":
+        options["tunnel_header"] = ends(version)
+    return SecurityAssociation(ESP, spi=0x1001, esn_en=form == "esn", **options)
+
+
+def kinds():
+    """All that there is of `association`'s arguments."""
+    for cipher in CIPHERS:
+        for auth in ("16",) if cipher.endswith("gcm") else ("hmac-sha1-96", "hmac-sha256-128"):
+            # scapy knows extended numbers of AES-GCM alone.
+            for form in ("tunnel", "udp", "transport") + (("esn",) if cipher.endswith("gcm") else ()):
+                for version in "4" if form == "udp" else "46":
+                    yield cipher, auth, form, version
 
 
 def clear_packet(number, version):
@@ -41,32 +68,35 @@ def clear_packet(number, version):
 
 def seal(path):
     with open(path, "w") as out:
-        for cipher in ("aes-128-ctr", "aes-128-cbc", "null"):
-            for version in "46":
-                sa = association(cipher, version)
-                for number in [*range(0, 40), 63, 64, 65, 511, 512, 1000, 1400, 1500]:
-                    for inner in "46":
-                        clear = clear_packet(number, inner)
-                        # The packet as bytes first: scapy's own fields are filled in on building.
-                        built = type(clear)(bytes(clear))
-                        esp = sa.encrypt(built)
-                        frames = [bytes(Ether(**MACS) / packet).hex() for packet in (clear, esp)]
-                        print(cipher, version, *frames, file=out)
+        for kind in kinds():
+            sa = association(*kind)
+            for number in [*range(0, 36, 5), 63, 64, 65, 511, 1000, 1500]:
+                for inner in kind[3] if kind[2] == "transport" else "46":
+                    clear = clear_packet(number, inner)
+                    if kind[2] == "transport":
+                        clear.src, clear.dst = ends(inner).src, ends(inner).dst
+                    # The packet as bytes first: scapy's own fields are filled in on building.
+                    built = type(clear)(bytes(clear))
+                    esp = sa.encrypt(built)
+                    if kind[2] == "udp":  # scapy leaves ESP out of it
+                        esp[UDP].len, esp[UDP].chksum = len(bytes(esp)) - 20, 0
+                    frames = [bytes(Ether(**MACS) / packet).hex() for packet in (clear, esp)]
+                    print(*kind, *frames, file=out)
 
 
 def open_all(path):
     checked = 0
     associations = {}
     for line in open(path):
-        cipher, version, clear, sealed = line.split()
-        sa = associations.setdefault((cipher, version), association(cipher, version))
+        *kind, clear, sealed = line.split()
+        sa = associations.setdefault(tuple(kind), association(*kind))
         frame = Ether(bytes.fromhex(sealed))
-        if version == "4" and checksum(bytes(frame)[14:34]) != 0:
+        if kind[3] == "4" and checksum(bytes(frame)[14:34]) != 0:
             sys.exit("the outer checksum is wrong")
         opened = bytes(sa.decrypt(frame.payload, verify=True))
         wanted = bytes.fromhex(clear)[14:]
         if opened != wanted:
-            sys.exit(f"{cipher} over IPv{version}: scapy opened\n{opened.hex()}\nwanted\n{wanted.hex()}")
+            sys.exit(f"{kind}: scapy opened\n{opened.hex()}\nwanted\n{wanted.hex()}")
         checked += 1
     print(checked)
 

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "millrace/nf/ipsec/state.hpp"
 #include "nf/ipsec/esp_oracle.hpp"
 
 namespace millrace::test {
@@ -125,6 +126,44 @@ TEST(IpsecState, SaysWhenThereAreNoSlotsLeft) {
     } catch (const ConfigError& error) {
         EXPECT_NE(std::string(error.what()).find("sa-slots"), std::string::npos) << error.what();
     }
+}
+
+/// Slots are few: rekeying must not use them up, and no SA may meet what another one has left.
+TEST(IpsecState, GivesTheSlotsOfSasThatAreGoneToOthersWithoutATrace) {
+    nf::ipsec::SaState state(2, std::chrono::nanoseconds(0));
+    for (uint64_t round = 1; round < 200; ++round) {
+        const std::string out = "out" + std::to_string(round), in = "in" + std::to_string(round);
+        const auto outbound = state.slot_of(out, false), inbound = state.slot_of(in, true);
+        ASSERT_TRUE(outbound && inbound);
+        EXPECT_EQ(state.slot_of(out, false), outbound);
+        EXPECT_FALSE(state.slot_of("third", true).has_value());
+        EXPECT_EQ(state.given_out(*outbound), 0u);
+        EXPECT_EQ(state.highest(*inbound), 0u);
+        (*state.tickets)[*outbound] += 1000 * round;
+        (*state.tickets)[*inbound] += 77;
+        EXPECT_EQ(state.given_out(*outbound), 1000 * round);
+        EXPECT_EQ(state.received(*inbound), 77u);
+        uint64_t* const window = &(*state.windows)[*inbound * nf::ipsec::kWindowWords];
+        const uint64_t before = state.record(*inbound).before;
+        for (const uint64_t number : {1u, 2u, 900u, 899u, 5000u})
+            EXPECT_TRUE(nf::ipsec::accept_sequence(window, 1024, number, before)) << round << " " << number;
+        EXPECT_FALSE(nf::ipsec::accept_sequence(window, 1024, 0, before));
+        EXPECT_FALSE(nf::ipsec::accept_sequence(window, 1024, 5000, before));
+        EXPECT_FALSE(nf::ipsec::accept_sequence(window, 1024, 900, before));
+        EXPECT_EQ(state.highest(*inbound), 5000u);
+        state.retire(out);
+        state.retire(in);
+    }
+}
+
+TEST(IpsecState, LetsAnSaGoOnCountingThatComesBackInTime) {
+    nf::ipsec::SaState state(1);
+    const auto slot = state.slot_of("a", false);
+    (*state.tickets)[*slot] = 9;
+    state.retire("a");
+    EXPECT_FALSE(state.slot_of("b", false).has_value()) << "batches may still name it";
+    EXPECT_EQ(state.slot_of("a", false), slot);
+    EXPECT_EQ(state.given_out(*slot), 9u);
 }
 
 }  // namespace

@@ -106,6 +106,9 @@ void BenchArguments::add_to(CLI::App& command) {
                     "ESP tunnels, by destination; one has numbers for 4,294,967,295 packets")
         ->check(power_of_two(lab::kMaxTunnels))
         ->capture_default_str();
+    command.add_option("--cipher", session.workload.cipher, "Of the ESP tunnels")
+        ->check(CLI::IsMember(lab::kCiphers))
+        ->capture_default_str();
     command
         .add_option("--data", session.workload.data,
                     "Folder of published rules, patterns, routes and payload; without it they are made up")

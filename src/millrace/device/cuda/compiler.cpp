@@ -17,7 +17,7 @@ namespace {
 // The parts of NVIDIA's C interfaces that are used, as their manuals give them.
 using NvrtcProgram = struct NvrtcProgramTag*;
 using JitLinkHandle = struct JitLinkTag*;
-constexpr int kJitLinkInputLtoIr = 3;
+constexpr int kJitLinkInputPtx = 2, kJitLinkInputLtoIr = 3;
 
 /// NVRTC opens its built-in functions by name alone; from a folder of their own they must be there already.
 void load_companions(const std::string& folder) {
@@ -51,19 +51,16 @@ void* open_library(const std::vector<std::string>& names) {
 constexpr const char* kRegisters = "-maxrregcount=72";
 /// Costs nothing at run time, and lets profilers name source lines.
 constexpr const char* kLines = "-lineinfo";
-constexpr const char* kOptions[] = {"--std=c++20",
-                                    "-dlto",
-                                    kLines,
-                                    "--relocatable-device-code=true",
-                                    "--device-as-default-execution-space",
-                                    "--extra-device-vectorization"};
+constexpr const char* kLinkLater = "-dlto";
+constexpr const char* kOptions[] = {"--std=c++20", kLines, "--relocatable-device-code=true",
+                                    "--device-as-default-execution-space", "--extra-device-vectorization"};
 
 }  // namespace
 
 std::string compile_options() {
     std::string text;
     for (const char* option : kOptions) text += std::string(option) + "\n";
-    text += kRegisters;
+    text.append(kLinkLater).append("\n").append(kRegisters);
     return text;
 }
 
@@ -111,6 +108,8 @@ struct Compiler::Libraries {
         bind(nvrtc, log, "nvrtcGetProgramLog");
         bind(nvrtc, lto_size, "nvrtcGetLTOIRSize");
         bind(nvrtc, lto, "nvrtcGetLTOIR");
+        ptx_of_size = reinterpret_cast<decltype(ptx_of_size)>(dlsym(nvrtc, "nvrtcGetPTXSize"));
+        ptx_of = reinterpret_cast<decltype(ptx_of)>(dlsym(nvrtc, "nvrtcGetPTX"));
         bind(jitlink, link_create, "nvJitLinkCreate");
         bind(jitlink, link_destroy, "nvJitLinkDestroy");
         bind(jitlink, link_add, "nvJitLinkAddData");
@@ -132,6 +131,8 @@ struct Compiler::Libraries {
     int (*log)(NvrtcProgram, char*);
     int (*lto_size)(NvrtcProgram, size_t*);
     int (*lto)(NvrtcProgram, char*);
+    int (*ptx_of_size)(NvrtcProgram, size_t*);  ///< may be missing
+    int (*ptx_of)(NvrtcProgram, char*);
     int (*link_create)(JitLinkHandle*, uint32_t, const char**);
     int (*link_destroy)(JitLinkHandle*);
     int (*link_add)(JitLinkHandle, int, const void*, size_t, const char*);
@@ -154,6 +155,18 @@ std::string Compiler::version() const {
 }
 
 std::string Compiler::compile(const TranslationUnit& unit, const std::string& architecture) const {
+    return compile_to(Code::lto_ir, unit, architecture);
+}
+
+std::string Compiler::compile_ptx(const TranslationUnit& unit, const std::string& architecture) const {
+    if (libraries_->ptx_of == nullptr || libraries_->ptx_of_size == nullptr)
+        throw CompileError("NVRTC has no function nvrtcGetPTX");
+    std::string text = compile_to(Code::ptx, unit, architecture);
+    while (!text.empty() && text.back() == '\0') text.pop_back();
+    return text;
+}
+
+std::string Compiler::compile_to(Code code, const TranslationUnit& unit, const std::string& architecture) const {
     const Libraries& l = *libraries_;
     const std::map<std::string, std::string> headers = collect_headers(unit);
     std::vector<const char*> texts, names;
@@ -168,6 +181,7 @@ std::string Compiler::compile(const TranslationUnit& unit, const std::string& ar
     const std::string arch = "--gpu-architecture=" + architecture;
     std::vector<const char*> options(std::begin(kOptions), std::end(kOptions));
     options.push_back(arch.c_str());
+    if (code == Code::lto_ir) options.push_back(kLinkLater);
     result = l.compile(program, static_cast<int>(options.size()), options.data());
     std::string output;
     if (result != 0) {
@@ -177,9 +191,9 @@ std::string Compiler::compile(const TranslationUnit& unit, const std::string& ar
         l.log(program, output.data());
     } else {
         size_t size = 0;
-        l.lto_size(program, &size);
+        (code == Code::lto_ir ? l.lto_size : l.ptx_of_size)(program, &size);
         output.resize(size);
-        l.lto(program, output.data());
+        (code == Code::lto_ir ? l.lto : l.ptx_of)(program, output.data());
     }
     l.destroy(&program);
     if (result != 0)
@@ -188,22 +202,27 @@ std::string Compiler::compile(const TranslationUnit& unit, const std::string& ar
 }
 
 std::string Compiler::link(const std::vector<std::string>& units, const std::string& architecture) const {
-    return link_to(Output::cubin, units, architecture);
+    return link_to(Output::cubin, Input::lto_ir, units, architecture);
 }
 
-std::string Compiler::link_to(Output output_kind, const std::vector<std::string>& units,
+std::string Compiler::assemble(const std::string& ptx, const std::string& architecture) const {
+    return link_to(Output::cubin, Input::ptx, {ptx + '\0'}, architecture);
+}
+
+std::string Compiler::link_to(Output output_kind, Input input, const std::vector<std::string>& units,
                               const std::string& architecture) const {
     const Libraries& l = *libraries_;
     const std::string arch = "-arch=" + architecture;
-    std::vector<const char*> options = {arch.c_str(), "-lto", kLines, kRegisters};
+    std::vector<const char*> options = {arch.c_str(), kRegisters};
+    if (input == Input::lto_ir) options.insert(options.end(), {"-lto", kLines});
     if (output_kind == Output::ptx) options.push_back("-ptx");
     const auto ask_size = output_kind == Output::ptx ? l.ptx_size : l.cubin_size;
     const auto ask = output_kind == Output::ptx ? l.ptx : l.cubin;
     JitLinkHandle handle = nullptr;
     int result = l.link_create(&handle, static_cast<uint32_t>(options.size()), options.data());
     for (size_t i = 0; i < units.size() && result == 0; ++i)
-        result = l.link_add(handle, kJitLinkInputLtoIr, units[i].data(), units[i].size(),
-                            fmt::format("unit{}", i).c_str());
+        result = l.link_add(handle, input == Input::ptx ? kJitLinkInputPtx : kJitLinkInputLtoIr, units[i].data(),
+                            units[i].size(), fmt::format("unit{}", i).c_str());
     if (result == 0) result = l.link_complete(handle);
     size_t size = 0;
     std::string output;
@@ -250,7 +269,7 @@ std::vector<std::string> Compiler::build(const std::vector<const ChainSource*>& 
     for (const ChainSource* const source : sources)
         links.push_back(
             std::async(std::launch::async, [this, &architecture, units = compile_all(*source, architecture)] {
-                return link_to(Output::cubin, units, architecture);
+                return link_to(Output::cubin, Input::lto_ir, units, architecture);
             }));
     std::vector<std::string> cubins;
     for (auto& link : links) cubins.push_back(link.get());
@@ -258,7 +277,7 @@ std::vector<std::string> Compiler::build(const std::vector<const ChainSource*>& 
 }
 
 std::string Compiler::build_ptx(const ChainSource& source, const std::string& architecture) {
-    return link_to(Output::ptx, compile_all(source, architecture), architecture);
+    return link_to(Output::ptx, Input::lto_ir, compile_all(source, architecture), architecture);
 }
 
 }  // namespace millrace::device::cuda

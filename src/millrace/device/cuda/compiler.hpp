@@ -30,6 +30,10 @@ public:
     std::string compile(const TranslationUnit& unit, const std::string& architecture) const;
     /// LTO-IR of several units to one cubin, inlined across them.
     std::string link(const std::vector<std::string>& units, const std::string& architecture) const;
+    /// One translation unit to PTX, its functions among it that nothing calls.
+    std::string compile_ptx(const TranslationUnit& unit, const std::string& architecture) const;
+    /// PTX, such as the isolation wrote it, to a cubin.
+    std::string assemble(const std::string& ptx, const std::string& architecture) const;
     /// Cubins of several sources, in their order, linked concurrently. NFs that were compiled before are not compiled
     /// again.
     std::vector<std::string> build(const std::vector<const ChainSource*>& sources, const std::string& architecture);
@@ -39,8 +43,12 @@ public:
 private:
     struct Libraries;
     enum class Output { cubin, ptx };
+    enum class Input { lto_ir, ptx };
+    enum class Code { lto_ir, ptx };
+    std::string compile_to(Code code, const TranslationUnit& unit, const std::string& architecture) const;
     std::vector<std::string> compile_all(const ChainSource& source, const std::string& architecture);
-    std::string link_to(Output output, const std::vector<std::string>& units, const std::string& architecture) const;
+    std::string link_to(Output output, Input input, const std::vector<std::string>& units,
+                        const std::string& architecture) const;
     std::unique_ptr<Libraries> libraries_;
     std::map<std::string, std::string> compiled_nfs_;  // LTO-IR by architecture, source and headers
 };

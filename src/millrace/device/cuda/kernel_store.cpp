@@ -19,7 +19,7 @@ namespace {
 
 std::string sha1_text(const std::string& bytes) {
     crypto::Sha1 state;
-    crypto::sha1_finish(state, reinterpret_cast<const uint8_t*>(bytes.data()), static_cast<uint32_t>(bytes.size()), 0);
+    crypto::hash_finish(state, reinterpret_cast<const uint8_t*>(bytes.data()), static_cast<uint32_t>(bytes.size()), 0);
     std::string text;
     for (const uint32_t word : state.h) text += fmt::format("{:08x}", word);
     return text;

@@ -1,5 +1,6 @@
 #include "millrace/exec/cpu/event_line.hpp"
 
+#include <poll.h>
 #include <pthread.h>
 #include <rte_pause.h>
 
@@ -29,6 +30,7 @@ bool EventLine::put(const std::shared_ptr<const chain::Program>& program, const 
     place.dropped = dropped;
     given_up_ = false;
     put_.store(number + 1, std::memory_order_release);
+    if (reader_ != nullptr && room() < kPlaces - kMany) reader_->wake();
     return true;
 }
 
@@ -76,7 +78,7 @@ bool EventLine::tell_all(ToldFunctions& told) {
 
 EventLine& EventThread::add_line() {
     const std::lock_guard lock(mutex_);
-    return *lines_.emplace_back(std::make_unique<EventLine>());
+    return *lines_.emplace_back(std::make_unique<EventLine>(&called_));
 }
 
 void EventThread::start() {
@@ -88,6 +90,7 @@ void EventThread::start() {
 
 void EventThread::finish() {
     finishing_ = true;
+    called_.wake();
     if (thread_.joinable()) thread_.join();
     // What has been put since, where there is no thread.
     tell_all();
@@ -95,7 +98,8 @@ void EventThread::finish() {
 }
 
 void EventThread::work() {
-    constexpr auto kPause = std::chrono::milliseconds(1);
+    constexpr std::chrono::milliseconds kFirstPause{1}, kLastPause{16};
+    auto pause = kFirstPause;
     auto shown = std::chrono::steady_clock::now();
     while (true) {
         const bool finishing = finishing_.load(std::memory_order_acquire);
@@ -105,10 +109,22 @@ void EventThread::work() {
             attempt("shown", [&] { told_.show(); });
             shown = now;
         }
-        if (any) continue;
+        if (any) {
+            pause = kFirstPause;
+            continue;
+        }
         if (finishing) return;
-        std::this_thread::sleep_for(kPause);
+        rest(pause);
+        pause = std::min(2 * pause, kLastPause);
     }
+}
+
+/// Until so much time has passed, or there is much to tell.
+void EventThread::rest(std::chrono::milliseconds pause) {
+    pollfd called{called_.prepare(), POLLIN, 0};
+    // Who has put before this has called nobody.
+    if (!finishing_.load(std::memory_order_acquire) && !tell_all()) poll(&called, 1, static_cast<int>(pause.count()));
+    called_.done();
 }
 
 bool EventThread::tell_all() {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "millrace/chain/program.hpp"
+#include "millrace/io/wake_event.hpp"
 
 namespace millrace::exec {
 
@@ -39,7 +40,8 @@ private:
 /// The events of one worker. One thread puts, one takes.
 class EventLine {
 public:
-    EventLine() : places_(kPlaces) {}
+    /// `reader` sleeps until it is called, or looks by itself.
+    explicit EventLine(io::WakeEvent* reader = nullptr) : places_(kPlaces), reader_(reader) {}
     /// False when it has been full for kPatience: the event is lost. So it is from then on until there is room again.
     bool put(const std::shared_ptr<const chain::Program>& program, const Event& event, const Origin& from,
              bool dropped);
@@ -54,6 +56,8 @@ public:
     bool tell_all(ToldFunctions& told);
 
     static constexpr size_t kPlaces = 16384;
+    /// The thread that tells is called when so many wait; few wait until it looks.
+    static constexpr size_t kMany = kPlaces / 8;
     static constexpr std::chrono::seconds kPatience{1};
 
 private:
@@ -65,6 +69,7 @@ private:
     };
     bool wait_for_room();
     std::vector<Place> places_;
+    io::WakeEvent* const reader_;
     alignas(64) std::atomic<uint64_t> put_{0};
     bool given_up_ = false;  // of who puts
     alignas(64) std::atomic<uint64_t> told_{0};
@@ -94,6 +99,8 @@ private:
     bool tell_all();
     template <class Work>
     void attempt(const char* what, Work&& work);
+    void rest(std::chrono::milliseconds pause);
+    io::WakeEvent called_;
     std::mutex mutex_;  // of the list of lines
     ToldFunctions told_;
     std::vector<std::unique_ptr<EventLine>> lines_;

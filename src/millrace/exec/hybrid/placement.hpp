@@ -54,6 +54,12 @@ public:
     /// Whether a batch may go to a device now; then `end_batches` must follow when it is back.
     bool begin_batch();
     void end_batches(size_t batches) { placement_->batches_.fetch_sub(static_cast<unsigned>(batches)); }
+    /// Whether `update` has nothing to do until packets come: nothing is handed over, and this engine has no say in
+    /// where they run.
+    bool is_settled() const {
+        const Place place = placement_->place();
+        return place == Place::cpu || (place == Place::device && light_);
+    }
     /// Nothing more will come here: others decide.
     void detach() { set_light(true); }
 

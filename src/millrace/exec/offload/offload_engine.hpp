@@ -37,6 +37,9 @@ public:
                 const io::ReceiveBlock& block) override;
     void poll() override;
     size_t in_flight() const override { return in_flight_; }
+    bool may_sleep() const override {
+        return in_flight_ == 0 && (failed_ || member_ == nullptr || member_->is_settled());
+    }
     void drain() override;
     std::string describe() const override;
     /// Whether the device has failed and the CPU has taken over.

@@ -1,7 +1,6 @@
 #include "millrace/exec/report/report.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "millrace/exec/worker/worker.hpp"
 
@@ -69,13 +68,8 @@ void add_node(ChainReport& report, const chain::Configuration& configuration, co
 }
 
 void add_counters(ChainReport& report, StageCycles& stages, const ChainCounters& counters) {
-    report.received_packets += counters.received_packets.get();
-    report.received_bytes += counters.received_bytes.get();
     report.sent_packets += counters.sent_packets.get();
     report.sent_bytes += counters.sent_bytes.get();
-    report.injected += counters.injected.get();
-    report.submitted += counters.submitted.get();
-    report.copied += counters.copied.get();
     report.dropped += counters.dropped();
     report.punted += counters.punted.get();
     report.passed_on += counters.passed_on.get();
@@ -102,6 +96,12 @@ void add_counters(ChainReport& report, StageCycles& stages, const ChainCounters&
     for (size_t i = 0; i < kExitDropCount; ++i)
         if (const uint64_t n = counters.exit_drops[i].get(); n > 0)
             report.drops[std::string("exit.") + kExitDropNames[i]] += n;
+    // What came in is counted before it goes out, and read behind that: no more has gone out than came in.
+    report.submitted += counters.submitted.get();
+    report.copied += counters.copied.get();
+    report.injected += counters.injected.get();
+    report.received_packets += counters.received_packets.get();
+    report.received_bytes += counters.received_bytes.get();
 }
 
 /// One chain, all workers, and all shapes that it had in earlier generations; the present one comes last,
@@ -120,11 +120,11 @@ ChainReport chain_report(const Runtime& runtime, const chain::Configuration& con
     std::array<uint64_t, Histogram::kBuckets> latency{};
     StageCycles stages{};
     for (const ChainCounters* counters : all) {
-        add_counters(report, stages, *counters);
-        counters->latency.add_to(latency);
         // Functions that a classification leads to count for their chains.
         for (size_t i = 0; i < counters->nodes.size() && counters->parts.empty(); ++i)
             add_node(report, configuration, *counters, i);
+        add_counters(report, stages, *counters);
+        counters->latency.add_to(latency);
     }
     report.stages = means_of(stages, report.batches,
                              report.received_packets - std::min(report.kept_on_cpu, report.received_packets));
@@ -168,6 +168,12 @@ bool Report::conserved() const {
            std::all_of(chains.begin(), chains.end(), [](const ChainReport& chain) { return chain.conserved(); });
 }
 
+void ChainReport::settle() {
+    dropped = 0;
+    for (const auto& [reason, packets] : drops) dropped += packets;
+    in_flight = received_packets + injected + copied - sent_packets - dropped - punted - passed_on;
+}
+
 Report make_report(const Runtime& runtime) {
     Report report;
     const auto configuration = runtime.configuration();
@@ -190,81 +196,6 @@ Report make_report(const Runtime& runtime) {
     if (received > 0)
         report.receive_cycles_per_packet = static_cast<double>(receive_cycles) / static_cast<double>(received);
     return report;
-}
-
-std::string report_json(const Report& report, double seconds) {
-    using nlohmann::json;
-    json root = {{"engine", report.engine},
-                 {"generation", report.generation},
-                 {"workers", report.workers},
-                 {"seconds", seconds},
-                 {"unclassified-packets", report.unclassified_packets},
-                 {"stray-injections", report.stray_injections},
-                 {"receive-cycles-per-packet", report.receive_cycles_per_packet},
-                 {"conserved", report.conserved()},
-                 {"chains", json::array()},
-                 {"ports", json::array()}};
-    for (const ChainReport& chain : report.chains) {
-        json entry = {{"name", chain.name},
-                      {"received-packets", chain.received_packets},
-                      {"received-bytes", chain.received_bytes},
-                      {"sent-packets", chain.sent_packets},
-                      {"sent-bytes", chain.sent_bytes},
-                      {"injected", chain.injected},
-                      {"submitted", chain.submitted},
-                      {"copied", chain.copied},
-                      {"dropped", chain.dropped},
-                      {"punted", chain.punted},
-                      {"passed-on", chain.passed_on},
-                      {"in-flight", chain.in_flight},
-                      {"batches", chain.batches},
-                      {"events", chain.events},
-                      {"events-lost", chain.events_lost},
-                      {"retold-on-cpu", chain.retold_on_cpu},
-                      {"retried-on-cpu", chain.retried_on_cpu},
-                      {"kept-on-cpu", chain.kept_on_cpu},
-                      {"bytes-to-device", chain.bytes_to_device},
-                      {"bytes-to-host", chain.bytes_to_host},
-                      {"batches-in", chain.batches_in},
-                      {"batches-back", chain.batches_back},
-                      {"batch-us", chain.stages.us},
-                      {"batch-cycles-per-packet", chain.stages.cycles_per_packet},
-                      {"drops", chain.drops},
-                      {"punts", chain.punts},
-                      {"latency-ns",
-                       {{"p50", chain.latency.p50},
-                        {"p95", chain.latency.p95},
-                        {"p99", chain.latency.p99},
-                        {"p99.9", chain.latency.p999},
-                        {"max", chain.latency.most}}},
-                      {"nfs", json::array()}};
-        for (const NodeReport& node : chain.nodes) {
-            json nf = {{"name", node.name},
-                       {"kind", node.kind},
-                       {"packets", node.packets},
-                       {"bytes", node.bytes},
-                       {"cycles-per-packet", node.cycles_per_packet},
-                       {"outcomes", json::object()},
-                       {"statistics", json::object()}};
-            for (const OutcomeReport& outcome : node.outcomes)
-                nf["outcomes"][outcome.name] = {{"packets", outcome.packets}, {"leads-to", outcome.leads_to}};
-            for (const nf::Statistic& statistic : node.statistics) nf["statistics"][statistic.name] = statistic.value;
-            entry["nfs"].push_back(std::move(nf));
-        }
-        root["chains"].push_back(std::move(entry));
-    }
-    for (const PortReport& port : report.ports)
-        root["ports"].push_back({{"name", port.name},
-                                 {"kind", port.kind},
-                                 {"detail", port.detail},
-                                 {"received-packets", port.counters.received_packets},
-                                 {"received-bytes", port.counters.received_bytes},
-                                 {"sent-packets", port.counters.sent_packets},
-                                 {"sent-bytes", port.counters.sent_bytes},
-                                 {"drops", port.counters.drops},
-                                 {"details", port.counters.details},
-                                 {"trouble", port.trouble}});
-    return root.dump(2, ' ', false, json::error_handler_t::replace);
 }
 
 }  // namespace millrace::exec

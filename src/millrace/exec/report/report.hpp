@@ -45,6 +45,9 @@ struct ChainReport {
     std::vector<NodeReport> nodes;
     /// received + injected + copied = sent + dropped + punted + passed on + in flight, and the reasons add up.
     bool conserved() const;
+    /// Of a chain at work, whose counters are some packets apart: counts as dropped what has a reason, and as in flight
+    /// all that has not left otherwise.
+    void settle();
 };
 
 struct PortReport {

@@ -1,6 +1,7 @@
 #include "millrace/exec/worker/runtime.hpp"
 
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <algorithm>
 
@@ -62,7 +63,8 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     generation_ = configuration_->generation;
     ready_ = make_ready(*configuration_);
     if (options_.offload.calls_by_thread)
-        for (size_t i = 0; i < devices_.size(); ++i) call_threads_.push_back(std::make_shared<CallThread>());
+        for (size_t i = 0; i < devices_.size(); ++i)
+            call_threads_.push_back(std::make_shared<CallThread>(configuration_->idle == chain::Idle::poll));
     for (unsigned i = 0; i < options_.workers; ++i) workers_.push_back(std::make_unique<Worker>(*this, i));
 }
 
@@ -115,10 +117,19 @@ void Runtime::start() {
         threads_.push_back(start_thread(core(i), [this, worker = all[i]] { run({worker}); }));
 }
 
-void Runtime::stop() { stopping_ = true; }
+void Runtime::stop() {
+    stopping_ = true;
+    wake_workers();
+}
+
+void Runtime::wake_workers() const {
+    for (const auto& worker : workers_) worker->wake();
+}
 
 /// A thread's main function: works for these workers until all have done.
 void Runtime::run(const std::vector<Worker*>& workers) {
+    pthread_setname_np(pthread_self(),
+                       workers.size() == 1 ? ("worker-" + std::to_string(workers[0]->index())).c_str() : "workers");
     try {
         std::vector<Worker*> left = workers;
         while (!left.empty()) std::erase_if(left, [](Worker* worker) { return !worker->advance(); });
@@ -186,7 +197,10 @@ bool Runtime::inject(uint16_t chain, std::span<const uint8_t> frame, uint16_t in
             packet->pkt_len = packet->data_len = static_cast<uint16_t>(frame.size());
             std::copy(frame.begin(), frame.end(), rte_pktmbuf_mtod(packet, uint8_t*));
             io::set_packet_metadata(packet, io::wall_clock_ns(), 0);
-            if (injections_.put({packet, chain, out_port})) return true;
+            if (injections_.put({packet, chain, out_port})) {
+                workers_[0]->wake();
+                return true;
+            }
             rte_pktmbuf_free(packet);
             return false;
         }

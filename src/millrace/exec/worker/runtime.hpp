@@ -102,6 +102,7 @@ public:
 
 private:
     friend class Worker;
+    void wake_workers() const;
     void pin_packets();
     size_t most_packets() const;
     void add_trouble(Diagnostic trouble);

@@ -87,6 +87,8 @@ void Runtime::bring_in(chain::Configuration configuration, bool same_chains) {
     if (!same_chains) other_chains_since_.store(next->generation, std::memory_order_seq_cst);
     generation_.store(next->generation, std::memory_order_seq_cst);
     lock.unlock();
+    // A worker that sleeps is at rest: it takes tables of the same chains before it touches a packet.
+    if (!same_chains) wake_workers();
     wait_until_taken(next->generation, same_chains);
 }
 

@@ -1,7 +1,6 @@
 #include "millrace/exec/worker/worker.hpp"
 
 #include <rte_cycles.h>
-#include <rte_pause.h>
 
 #include "millrace/chain/classified.hpp"
 #include "millrace/exec/worker/runtime.hpp"
@@ -35,7 +34,7 @@ std::unique_ptr<Engine> make_engine(Delivery& delivery, FrameDelivery& frames,
 
 Worker::Worker(Runtime& runtime, unsigned index)
     : runtime_(runtime), index_(index), outgoing_(runtime.ports_.size()), events_(runtime.events_.add_line()),
-      burst_(runtime.options_.burst) {
+      burst_(runtime.options_.burst), sleeper_(2 * runtime.ports_.size() + 1) {
     freed_.reserve(device::kMaxStages * nf::kCpuVector);
     for (const auto& port : runtime.ports_) {
         const std::vector<const io::PacketPool*> pools = port->pools();
@@ -169,10 +168,13 @@ bool Worker::advance() {
         take_generation();
     }
     const bool stopping = runtime_.stopping_.load(std::memory_order_relaxed);
-    if (iterate() > 0) return true;
-    rest();
+    if (iterate() > 0) {
+        sleeper_.busy();
+        return true;
+    }
+    begin_rest();
     if (engine_->in_flight() > 0 || unsent_ > 0 || !(stopping || inputs_exhausted())) {
-        rte_pause();
+        rest();
         return true;
     }
     engine_->drain();
@@ -182,26 +184,6 @@ bool Worker::advance() {
     // Nobody is to wait for it to take another generation.
     taken_generation_.store(UINT64_MAX, std::memory_order_release);
     return false;
-}
-
-/// Nothing came: as long as nothing is on its way either, nobody has to wait for this worker, which may not run for a
-/// while where there are more threads than cores.
-void Worker::rest() {
-    if (rests_ || engine_->in_flight() > 0 || unsent_ > 0 || runtime_.options_.master) return;
-    rests_ = true;
-    at_rest_.store(true, std::memory_order_release);
-}
-
-/// Packets have come, and no chain has been chosen for them. Whoever has seen this worker at rest has stored the
-/// generation before that, which is seen here then: both sides store, and then load what the other has stored. One that
-/// has other chains waits for every worker.
-void Worker::end_rest() {
-    if (!rests_) return;
-    rests_ = false;
-    at_rest_.store(false, std::memory_order_seq_cst);
-    if (runtime_.generation_.load(std::memory_order_seq_cst) == configuration_->generation) return;
-    if (runtime_.other_chains_since_.load(std::memory_order_seq_cst) > configuration_->generation) return;
-    take_generation();
 }
 
 size_t Worker::iterate() {
@@ -216,11 +198,15 @@ size_t Worker::iterate() {
     return received;
 }
 
+bool Worker::receives_of(const io::Port& port) const {
+    return index_ < port.info().receive_queues && configuration_->classification.uses_port(port.index());
+}
+
 size_t Worker::receive_all() {
     size_t total = 0;
     const bool queues = !engine_->runs_at_once();
     for (const auto& port : runtime_.ports_) {
-        if (index_ >= port->info().receive_queues || !configuration_->classification.uses_port(port->index())) continue;
+        if (!receives_of(*port)) continue;
         const uint64_t from = rte_rdtsc();
         // What no single chain is for has to be looked into first, on the device if it can.
         if (engine_->takes_blocks() && port->receives_blocks() && is_for_engine(port->index())) {
@@ -344,7 +330,7 @@ void Worker::submit_passed_on() {
 
 bool Worker::inputs_exhausted() const {
     for (const auto& port : runtime_.ports_) {
-        if (index_ >= port->info().receive_queues || !configuration_->classification.uses_port(port->index())) continue;
+        if (!receives_of(*port)) continue;
         if (!port->exhausted()) return false;
     }
     return true;

@@ -9,6 +9,7 @@
 #include "millrace/chain/configuration.hpp"
 #include "millrace/exec/cpu/event_line.hpp"
 #include "millrace/exec/engine.hpp"
+#include "millrace/exec/worker/sleeper.hpp"
 #include "millrace/io/port.hpp"
 
 namespace millrace::exec {
@@ -37,6 +38,8 @@ public:
     /// looks that found none are not counted.
     uint64_t receive_cycles() const { return receive_cycles_.get(); }
     unsigned index() const { return index_; }
+    /// Has it look at once for what the runtime wants of it. Any thread.
+    void wake() { sleeper_.wake(); }
     std::string engine_text() const { return engine_->describe(); }
     /// The latest generation that it works by; above all of them once it has ended.
     uint64_t generation() const { return taken_generation_.load(std::memory_order_acquire); }
@@ -118,9 +121,13 @@ private:
     void flush();
     void keep_room();
     void make_chains_ready();
-    void rest();
+    void begin_rest();
     void end_rest();
     bool inputs_exhausted() const;
+    bool receives_of(const io::Port& port) const;
+    bool has_work() const;
+    void rest();
+    void sleep();
 
     Runtime& runtime_;
     const unsigned index_;
@@ -147,6 +154,7 @@ private:
     std::vector<rte_mbuf*> burst_;
     std::vector<const io::PacketPool*> pools_;  // by port: for copies of frames that can't go on without mbufs
     std::vector<rte_mbuf*> freed_;
+    Sleeper sleeper_;
 };
 
 }  // namespace millrace::exec

@@ -1,6 +1,7 @@
 // What `pcap` and `capture` ports have in common: options, and how a record becomes a packet. Private to io/.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -67,6 +68,15 @@ public:
         }
         return timestamp_ns <= first_ns_ ||
                static_cast<double>(now - begin_tsc_) >= static_cast<double>(timestamp_ns - first_ns_) * ticks_per_ns_;
+    }
+    /// Until this packet, which is the next one, is due; of a queue that was found to have none.
+    std::chrono::nanoseconds until_due(uint64_t timestamp_ns) const {
+        uint64_t wait_ns = pacer_.until_due_ns();
+        if (rate_ == CaptureOptions::Rate::original && begin_tsc_ != 0 && timestamp_ns > first_ns_) {
+            const auto passed_ns = static_cast<uint64_t>(static_cast<double>(rte_rdtsc() - begin_tsc_) / ticks_per_ns_);
+            wait_ns = std::max(wait_ns, timestamp_ns - first_ns_ - std::min(passed_ns, timestamp_ns - first_ns_));
+        }
+        return std::chrono::nanoseconds(wait_ns);
     }
     /// A new round begins: time counts from its first packet.
     void restart() { begin_tsc_ = 0; }

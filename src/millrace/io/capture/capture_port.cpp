@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "millrace/io/wake_event.hpp"
 #include "millrace/packet/packet.hpp"
 
 namespace millrace::io {
@@ -86,6 +87,13 @@ uint16_t CapturePort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint16_t 
         if (++queue.rounds >= options_.loops) queue.done.store(true, std::memory_order_release);
     }
     return due;
+}
+
+void CapturePort::begin_sleep(uint16_t queue_number, WakeUps& wake_ups) {
+    const Queue& queue = *queues_[queue_number];
+    wake_ups.look();
+    if (!queue.done.load(std::memory_order_relaxed))
+        wake_ups.within(queue.pacer.until_due(queue.frames[queue.next].timestamp_ns));
 }
 
 bool CapturePort::exhausted() const {

@@ -20,6 +20,7 @@ public:
     CapturePort(PortInfo info, const CaptureOptions& options, CaptureReader& reader, const PoolOptions& pool);
     uint16_t receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
     uint16_t send(uint16_t, rte_mbuf**, uint16_t) override { return 0; }
+    void begin_sleep(uint16_t queue, WakeUps& wake_ups) override;
     bool exhausted() const override;
     double progress() const override;
     PortCounters counters() const override;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "millrace/io/wake_event.hpp"
+
 namespace millrace::io {
 namespace {
 
@@ -89,6 +91,11 @@ uint16_t PcapPort::receive(uint16_t, rte_mbuf** mbufs, uint16_t count) {
                             std::memory_order_relaxed);
     }
     return n;
+}
+
+void PcapPort::begin_sleep(uint16_t, WakeUps& wake_ups) {
+    wake_ups.look();
+    if (have_ready_) wake_ups.within(pacer_->until_due(ready_.record.timestamp_ns));
 }
 
 uint16_t PcapPort::send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) {

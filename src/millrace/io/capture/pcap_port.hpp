@@ -29,6 +29,7 @@ public:
     uint16_t send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
     /// A file loses nothing, however slow it is.
     std::chrono::nanoseconds send_patience() const override { return std::chrono::nanoseconds::max(); }
+    void begin_sleep(uint16_t queue, WakeUps& wake_ups) override;
     bool exhausted() const override { return ended_.load(std::memory_order_acquire); }
     double progress() const override { return progress_.load(std::memory_order_relaxed); }
     PortCounters counters() const override;

@@ -1,15 +1,20 @@
 #include "millrace/io/dpdk/ethdev_port.hpp"
 
 #include <rte_dev.h>
+#include <rte_epoll.h>
 #include <rte_errno.h>
 #include <rte_ethdev.h>
+#include <rte_interrupts.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
 #include <cstring>
 #include <set>
 #include <stdexcept>
+#include <string_view>
 
 #include "millrace/io/clock.hpp"
+#include "millrace/io/wake_event.hpp"
 
 namespace millrace::io {
 namespace {
@@ -105,10 +110,21 @@ std::unique_ptr<EthdevPort> EthdevPort::open(PortInfo info, const EthdevOptions&
 }
 
 void EthdevPort::start(const EthdevOptions& options) {
+    try {
+        start(options, true);
+    } catch (const std::runtime_error&) {
+        start(options, false);  // some drivers refuse, rather than say that they have no interrupts
+    }
+    started_ = true;
+    find_interrupts();
+}
+
+void EthdevPort::start(const EthdevOptions& options, bool with_interrupts) {
     rte_eth_dev_info device{};
     check(rte_eth_dev_info_get(device_, &device), "the device does not describe itself");
     rte_eth_conf conf{};
     conf.rxmode.mtu = info_.mtu;
+    conf.intr_conf.rxq = with_interrupts ? 1 : 0;
     if (info_.receive_queues > 1 && device.flow_type_rss_offloads != 0) {
         conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
         conf.rx_adv_conf.rss_conf.rss_hf = (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP) &
@@ -133,7 +149,47 @@ void EthdevPort::start(const EthdevOptions& options) {
     if (options.promiscuous) rte_eth_promiscuous_enable(device_);
     else rte_eth_promiscuous_disable(device_);
     check(rte_eth_dev_start(device_), "the device does not start");
-    started_ = true;
+}
+
+/// Finds out how each queue can wake who sleeps.
+void EthdevPort::find_interrupts() {
+    rte_eth_dev_info device{};
+    const bool is_tap = rte_eth_dev_info_get(device_, &device) == 0 &&
+                        device.driver_name == std::string_view("net_tap");
+    for (uint16_t q = 0; q < info_.receive_queues; ++q) {
+        Queue& queue = queues_[q];
+        if (is_tap) {
+            queue.descriptor = rte_eth_dev_rx_intr_ctl_q_get_fd(device_, q);
+            if (queue.descriptor >= 0) queue.wakes = Wakes::by_device;
+            continue;
+        }
+        if (rte_eth_dev_rx_intr_enable(device_, q) != 0) continue;
+        rte_eth_dev_rx_intr_disable(device_, q);
+        // DPDK takes interrupts off a descriptor when it is asked for what has happened there.
+        queue.interrupts = std::make_unique<Descriptor>(epoll_create1(EPOLL_CLOEXEC));
+        if (queue.interrupts->get() >= 0 &&
+            rte_eth_dev_rx_intr_ctl_q(device_, q, queue.interrupts->get(), RTE_INTR_EVENT_ADD, nullptr) == 0)
+            queue.wakes = Wakes::by_interrupt;
+    }
+}
+
+void EthdevPort::begin_sleep(uint16_t queue_number, WakeUps& wake_ups) {
+    const Queue& queue = queues_[queue_number];
+    switch (queue.wakes) {
+        case Wakes::never: return wake_ups.look();
+        case Wakes::by_device: return wake_ups.on(queue.descriptor);
+        case Wakes::by_interrupt:
+            if (rte_eth_dev_rx_intr_enable(device_, queue_number) == 0) return wake_ups.on(queue.interrupts->get());
+            return wake_ups.look();
+    }
+}
+
+void EthdevPort::end_sleep(uint16_t queue_number) {
+    const Queue& queue = queues_[queue_number];
+    if (queue.wakes != Wakes::by_interrupt) return;
+    rte_eth_dev_rx_intr_disable(device_, queue_number);
+    rte_epoll_event event;
+    rte_epoll_wait(queue.interrupts->get(), &event, 1, 0);
 }
 
 uint16_t EthdevPort::receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) {

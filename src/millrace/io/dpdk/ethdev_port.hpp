@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/io/kernel/interface.hpp"
 #include "millrace/io/port.hpp"
 
 namespace millrace::io {
@@ -34,6 +35,8 @@ public:
     uint16_t receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
     uint16_t receive_noted(uint16_t queue, rte_mbuf** mbufs, uint16_t count, BurstNotes& notes) override;
     uint16_t send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
+    void begin_sleep(uint16_t queue, WakeUps& wake_ups) override;
+    void end_sleep(uint16_t queue) override;
     bool exhausted() const override { return closed_; }
     LinkState link() const override;
     PortCounters counters() const override;
@@ -45,11 +48,22 @@ public:
     uint16_t device() const { return device_; }
 
 private:
+    /// How it is told that a queue has packets.
+    enum class Wakes : uint8_t {
+        never,         ///< the driver has no interrupts
+        by_interrupt,  ///< that are on while the queue's thread sleeps
+        by_device,     ///< the driver reads packets from the descriptor itself
+    };
     struct alignas(64) Queue {
         uint64_t received = 0;
+        Wakes wakes = Wakes::never;
+        int descriptor = -1;  // of the driver, with `by_device`
+        std::unique_ptr<Descriptor> interrupts;
     };
     EthdevPort(PortInfo info, uint16_t device, std::unique_ptr<PacketPool> pool);
     void start(const EthdevOptions& options);
+    void start(const EthdevOptions& options, bool with_interrupts);
+    void find_interrupts();
     PortCounters with_device_counters(PortCounters counters) const;
 
     uint16_t device_;

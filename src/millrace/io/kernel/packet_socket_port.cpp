@@ -68,6 +68,7 @@ void PacketSocketPort::open_rings(int interface) {
         if (ring->is_joined) ring->listen();
     for (size_t q = 0; q < queues_.size(); ++q)
         if (Ring* const unused = queues_[q]->next.exchange(rings[q].get()); unused != nullptr) unused->is_left = true;
+    for (const auto& queue : queues_) queue->has_next.wake();
     std::move(rings.begin(), rings.end(), std::back_inserter(rings_));
 }
 
@@ -112,6 +113,16 @@ void PacketSocketPort::update() {
     speed_mbps_.store(now.speed_mbps, std::memory_order_relaxed);
     is_up_.store(now.is_up, std::memory_order_relaxed);
 }
+
+void PacketSocketPort::begin_sleep(uint16_t queue_number, WakeUps& wake_ups) {
+    Queue& queue = *queues_[queue_number];
+    // That the interface went down would end every sleep. The watch is told of it, too.
+    queue.ring->forget_error();
+    wake_ups.on(queue.has_next.prepare());
+    wake_ups.on(queue.ring->descriptor());
+}
+
+void PacketSocketPort::end_sleep(uint16_t queue_number) { queues_[queue_number]->has_next.done(); }
 
 LinkState PacketSocketPort::link() const {
     return {.up = is_up_.load(std::memory_order_relaxed) && !closed_,

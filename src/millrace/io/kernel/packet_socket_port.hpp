@@ -13,6 +13,7 @@
 #include "millrace/io/kernel/slot_ring.hpp"
 #include "millrace/io/memory/frame_log.hpp"
 #include "millrace/io/port.hpp"
+#include "millrace/io/wake_event.hpp"
 
 namespace millrace::io {
 
@@ -41,6 +42,8 @@ public:
 
     uint16_t receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
     uint16_t send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
+    void begin_sleep(uint16_t queue, WakeUps& wake_ups) override;
+    void end_sleep(uint16_t queue) override;
     bool receives_blocks() const override { return options_.contiguous; }
     ReceiveBlock receive_block(uint16_t queue, uint32_t most) override;
     void give_back(uint16_t queue, uint32_t count) override { queues_[queue]->log->give_back(count); }
@@ -66,6 +69,7 @@ private:
     struct alignas(64) Queue {
         Ring* ring = nullptr;              // the worker's
         std::atomic<Ring*> next{nullptr};  // for when the interface came back: from the watch to the worker
+        WakeEvent has_next;                // which is told so in its sleep
         std::unique_ptr<FrameLog> log;     // with `contiguous`
         std::unique_ptr<SendQueue> out;
         Segmenter segments;  // of the frame in `whole`

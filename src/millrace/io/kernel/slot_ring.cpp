@@ -150,6 +150,12 @@ void SlotRing::pop() {
     if (++head_ == slots_) head_ = 0;
 }
 
+void SlotRing::forget_error() {
+    int error = 0;
+    socklen_t size = sizeof error;
+    getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+}
+
 uint64_t SlotRing::missed() const {
     tpacket_stats counts{};
     socklen_t size = sizeof counts;

@@ -64,6 +64,10 @@ public:
     /// The slot is the kernel's again.
     void pop();
 
+    /// Readable while frames wait, or there is an error.
+    int descriptor() const { return socket_.get(); }
+    void forget_error();
+
     /// Frames that the kernel has dropped since the last call as no slot was free. Any thread.
     uint64_t missed() const;
 

@@ -47,6 +47,8 @@ public:
     uint64_t age_ns(uint32_t index) const {
         return static_cast<uint64_t>(std::max(credit_ - 1 - index, 0.0) * nanoseconds_);
     }
+    /// Until the next packet is due, as of the last question; 0 without a rate. In nanoseconds.
+    uint64_t until_due_ns() const { return static_cast<uint64_t>(std::max(1 - credit_, 0.0) * nanoseconds_); }
     /// Between two packets; 0 without a rate.
     uint64_t interval_ns() const { return static_cast<uint64_t>(nanoseconds_); }
     void took(uint32_t count) {

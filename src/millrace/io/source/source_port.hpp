@@ -8,6 +8,7 @@
 #include "millrace/io/memory/frame_ring.hpp"
 #include "millrace/io/source/pacer.hpp"
 #include "millrace/io/port.hpp"
+#include "millrace/io/wake_event.hpp"
 #include "millrace/io/source/traffic.hpp"
 
 namespace millrace::io {
@@ -52,6 +53,10 @@ public:
     bool receives_blocks() const override { return options_.contiguous; }
     ReceiveBlock receive_block(uint16_t queue, uint32_t most) override;
     void give_back(uint16_t queue, uint32_t count) override { queues_[queue]->ring->give_back(count); }
+    void begin_sleep(uint16_t queue, WakeUps& wake_ups) override {
+        wake_ups.look();
+        if (!queues_[queue]->done) wake_ups.within(std::chrono::nanoseconds(queues_[queue]->pacer.until_due_ns()));
+    }
     bool exhausted() const override;
     double progress() const override;
     PortCounters counters() const override;

@@ -13,7 +13,8 @@ namespace millrace::crypto {
 
 inline constexpr uint32_t kAesBlockBytes = 16;
 inline constexpr uint32_t kAes128Rounds = 10;
-inline constexpr uint32_t kAes128Words = 4 * (kAes128Rounds + 1);  ///< round-key words of a schedule
+inline constexpr uint32_t kAes256Rounds = 14;
+inline constexpr uint32_t kAesMaxWords = 4 * (kAes256Rounds + 1);  ///< round-key words of the longest schedule
 
 /// What device code needs besides a key. On a GPU `stage_aes` must have run in the block.
 struct AesTables {
@@ -103,6 +104,16 @@ MILLRACE_DEVICE AesBlock operator^(const AesBlock& a, const AesBlock& b) {
 }
 
 namespace detail {
+
+/// What the first lane has, in all of them.
+template <class Lanes>
+MILLRACE_DEVICE AesBlock of_first_lane(AesBlock block, [[maybe_unused]] Lanes lanes) {
+#if MILLRACE_GPU
+    if constexpr (Lanes::count > 1)
+        for (uint32_t& word : block.words) word = __shfl_sync(lanes.mask(), word, 0, Lanes::count);
+#endif
+    return block;
+}
 
 /// One column of a full round; `a` to `d` are the words whose rows 0 to 3 come into it.
 template <class Table>
@@ -236,20 +247,28 @@ MILLRACE_DEVICE AesBlock aes_decrypt(const AesTables& tables, const uint32_t* ke
              detail::aes_last_inverse_column(box, s3, s2, s1, s0) ^ keys[3]}};
 }
 
-/// Encrypts or decrypts `count` bytes in place in counter mode. `counter` is the first counter block;
-/// its last word counts the blocks, modulo 2^32 (RFC 3686, section 4). The lanes share the blocks.
-template <class Lanes>
-MILLRACE_DEVICE void aes_ctr(const AesTables& tables, const uint32_t* keys, uint32_t rounds, AesBlock counter,
-                             uint8_t* data, uint32_t count, Lanes lanes) {
+namespace detail {
+/// Counter mode. With `kMask` the first counter's block is no text's: it is returned (in all lanes), and the text
+/// begins with the counter behind it.
+template <bool kMask, class Lanes>
+MILLRACE_DEVICE AesBlock aes_counter_mode(const AesTables& tables, const uint32_t* keys, uint32_t rounds,
+                                          AesBlock counter, uint8_t* data, uint32_t count, Lanes lanes) {
+    PerLane<AesBlock, Lanes> mask;
+    uint32_t skipped = 0;  // blocks of a run that are no text's
+    if constexpr (kMask) {
+        skipped = 1;
+        data -= kAesBlockBytes;
+        count += kAesBlockBytes;
+    }
     // In runs of blocks that differ in the last byte alone: most packets are one.
     while (count > 0) {
         const uint32_t last = byte_of(counter.words[3], 0);
         const uint32_t bytes = smaller(count, kAesBlockBytes * (256 - last));
-        const detail::AesCounters counters(tables, keys, rounds, counter);
+        const AesCounters counters(tables, keys, rounds, counter);
         lanes.for_each((bytes + kAesBlockBytes - 1) / kAesBlockBytes, [&](uint32_t i) {
             uint8_t* at = data + kAesBlockBytes * i;
             const uint32_t left = bytes - kAesBlockBytes * i;
-            const bool whole = left >= kAesBlockBytes;
+            const bool whole = left >= kAesBlockBytes && (!kMask || i >= skipped);
             uint32_t text[4] = {};
             if (whole) load_raw32s(at, text);  // on its way meanwhile
             const AesBlock stream = counters.encrypted(last + i);
@@ -257,6 +276,12 @@ MILLRACE_DEVICE void aes_ctr(const AesTables& tables, const uint32_t* keys, uint
                 for (unsigned word = 0; word < 4; ++word) text[word] ^= swap32(stream.words[word]);
                 store_raw32s(at, text);
                 return;
+            }
+            if constexpr (kMask) {
+                if (i < skipped) {
+                    mask.of(0) = stream;
+                    return;
+                }
             }
             // Unrolled on a GPU, so that the words stay in registers. What ESP encrypts ends with a whole one.
 #if MILLRACE_GPU
@@ -275,7 +300,20 @@ MILLRACE_DEVICE void aes_ctr(const AesTables& tables, const uint32_t* keys, uint
         data += bytes;
         count -= bytes;
         counter.words[3] += 256 - last;
+        skipped = 0;
     }
+    AesBlock first{};
+    if constexpr (kMask) first = of_first_lane(mask.of(0), lanes);
+    return first;
+}
+}  // namespace detail
+
+/// Encrypts or decrypts `count` bytes in place in counter mode. `counter` is the first counter block;
+/// its last word counts the blocks, modulo 2^32 (RFC 3686, section 4). The lanes share the blocks.
+template <class Lanes>
+MILLRACE_DEVICE void aes_ctr(const AesTables& tables, const uint32_t* keys, uint32_t rounds, AesBlock counter,
+                             uint8_t* data, uint32_t count, Lanes lanes) {
+    detail::aes_counter_mode<false>(tables, keys, rounds, counter, data, count, lanes);
 }
 
 /// Encrypts `blocks` blocks in place in CBC mode. Each block needs the one before, so one lane does it all.

@@ -1,5 +1,8 @@
 #include "millrace/nf/crypto/keys.hpp"
 
+#include <algorithm>
+#include <cstring>
+
 namespace millrace::crypto {
 namespace {
 
@@ -101,25 +104,41 @@ std::vector<uint32_t> aes_inverse_schedule(std::span<const uint32_t> schedule) {
     return inverse;
 }
 
-HmacSha1Key hmac_sha1_key(std::span<const uint8_t> key) {
-    std::array<uint8_t, kSha1BlockBytes> padded{};
+template <class State>
+HmacKey<State> hmac_key(std::span<const uint8_t> key) {
+    std::array<uint8_t, kHashBlockBytes> padded{};
     if (key.size() > padded.size()) {
-        Sha1 digest;
-        sha1_finish(digest, key.data(), static_cast<uint32_t>(key.size()), 0);
-        for (unsigned i = 0; i < 5; ++i) store_be32(padded.data() + 4 * i, digest.h[i]);
+        State digest;
+        hash_finish(digest, key.data(), static_cast<uint32_t>(key.size()), 0);
+        for (unsigned i = 0; i < State::kWords; ++i) store_be32(padded.data() + 4 * i, digest.h[i]);
     } else {
         for (size_t i = 0; i < key.size(); ++i) padded[i] = key[i];
     }
-    HmacSha1Key states;
+    HmacKey<State> states;
     uint32_t inner[16], outer[16];
     for (unsigned i = 0; i < 16; ++i) {
         const uint32_t v = load_be32(padded.data() + 4 * i);
         inner[i] = v ^ 0x36363636u;
         outer[i] = v ^ 0x5c5c5c5cu;
     }
-    sha1_block(states.inner, inner);
-    sha1_block(states.outer, outer);
+    states.inner.take(inner);
+    states.outer.take(outer);
+    explicit_bzero(padded.data(), padded.size());
     return states;
+}
+template HmacKey<Sha1> hmac_key(std::span<const uint8_t>);
+template HmacKey<Sha256> hmac_key(std::span<const uint8_t>);
+
+GhashKey ghash_key(std::span<const uint32_t> schedule) {
+    const auto rounds = static_cast<uint32_t>(schedule.size() / 4 - 1);
+    const AesBlock first = aes_encrypt(host_aes_tables(), schedule.data(), rounds, {});
+    GhashKey key;
+    AesBlock power = first;
+    for (auto& words : key.powers) {
+        std::copy(std::begin(power.words), std::end(power.words), words);
+        power = ghash_multiply(power, first);
+    }
+    return key;
 }
 
 }  // namespace millrace::crypto

@@ -6,8 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "millrace/nf/crypto/aes.hpp"
+#include "millrace/nf/crypto/gcm.hpp"
 #include "millrace/nf/crypto/sha1.hpp"
+#include "millrace/nf/crypto/sha256.hpp"
 
 namespace millrace::crypto {
 
@@ -22,7 +23,11 @@ std::vector<uint32_t> aes_key_schedule(std::span<const uint8_t> key);
 /// The schedule for the equivalent inverse cipher, in the order in which decryption uses it.
 std::vector<uint32_t> aes_inverse_schedule(std::span<const uint32_t> schedule);
 
-/// The states of HMAC-SHA1 for a key of any length.
-HmacSha1Key hmac_sha1_key(std::span<const uint8_t> key);
+/// The states of HMAC for a key of any length; `State` is Sha1 or Sha256.
+template <class State>
+HmacKey<State> hmac_key(std::span<const uint8_t> key);
+
+/// What GCM authenticates with under the key of this schedule, which lies at a multiple of 16 bytes.
+GhashKey ghash_key(std::span<const uint32_t> schedule);
 
 }  // namespace millrace::crypto

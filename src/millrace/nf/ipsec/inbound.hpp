@@ -1,46 +1,55 @@
 // Out of a tunnel: verify, decrypt, strip, and look at what was inside (RFC 4303, section 3.4; RFC 4301, section 5.2).
 #pragma once
 
-#include "millrace/nf/ipsec/outbound.hpp"
+#include "millrace/nf/ipsec/gcm.hpp"
+#include "millrace/nf/ipsec/replay.hpp"
+#include "millrace/nf/ipsec/transport.hpp"
 
 namespace millrace::nf::ipsec {
 
-/// The parts of the ESP packet that `packet` is, as its route found it.
-MILLRACE_DEVICE Esp received_esp(const Packet& packet, const Sa& sa) {
+/// The parts of the ESP packet that `packet` is, as its route found it. `top` is its SA's highest sequence number so
+/// far, where those are extended.
+template <class Kind>
+MILLRACE_DEVICE Esp received_esp(const Packet& packet, const Sa& sa, uint64_t top) {
+    const uint32_t at = packet.layers().l4_offset + udp_bytes_of<Kind>(sa);
     Esp esp;
-    esp.header = packet.l4();
-    esp.iv_bytes = sa.iv_bytes();
-    const uint32_t bytes = packet.layers().end - packet.layers().l4_offset;
-    esp.text_bytes = bytes - kEspHeaderBytes - esp.iv_bytes - sa.icv_bytes();
+    esp.header = packet.data() + at;
+    esp.iv_bytes = iv_bytes_of<Kind>(sa);
+    esp.text_bytes = packet.layers().end - at - kEspHeaderBytes - esp.iv_bytes - icv_bytes_of<Kind>(sa);
+    if (is_extended<Kind>(sa)) esp.high = high_half(load_be32(esp.header + 4), top);
     return esp;
 }
 
-/// Whether the ICV differs from the one computed, in time that does not depend on where.
-template <class Lanes>
+/// Whether the HMAC of a packet is not what its ICV says. What lies in the ICV's place is the same before and after.
+template <class Kind, class Lanes>
 MILLRACE_DEVICE bool forged(const Esp& esp, const Sa& sa, Lanes lanes) {
     if (sa.auth == Auth::none) return false;
-    return lanes.any(1, [&](uint32_t) {
-        const crypto::Sha1 digest = crypto::hmac_sha1(sa.hmac, esp.header, esp.authentic_bytes());
-        uint32_t difference = 0;
-        for (unsigned i = 0; i < kIcvBytes / 4; ++i) difference |= digest.h[i] ^ load_be32(esp.icv() + 4 * i);
-        return difference != 0;
+    if (!is_extended<Kind>(sa))
+        return lanes.any(1, [&](uint32_t) { return differs<Kind>(esp, sa, icv_of<Kind>(esp, sa)); });
+    const auto first = load_be32(esp.icv());
+    lanes.once([&] { store_be32(esp.icv(), esp.high); });
+    PerLane<Icv, Lanes> icv;
+    lanes.once([&] {
+        icv.of(0) = icv_of<Kind>(esp, sa);
+        store_be32(esp.icv(), first);
     });
+    return lanes.any(1, [&](uint32_t) { return differs<Kind>(esp, sa, icv.of(0)); });
 }
 
-template <class Lanes>
+template <class Kind, class Lanes>
 MILLRACE_DEVICE void decrypt(const Esp& esp, const Sa& sa, const crypto::AesTables& aes, Lanes lanes) {
     if (sa.cipher == Cipher::aes_ctr) {
-        crypto::aes_ctr(aes, sa.keys, crypto::kAes128Rounds, counter_block(sa, esp.iv()), esp.text(), esp.text_bytes,
+        crypto::aes_ctr(aes, sa.keys, rounds_of<Kind>(sa), counter_block(sa, esp.iv()), esp.text(), esp.text_bytes,
                         lanes);
     } else if (sa.cipher == Cipher::aes_cbc) {
-        crypto::aes_cbc_decrypt(aes, sa.inverse_keys, crypto::kAes128Rounds, esp.iv(), esp.text(),
+        crypto::aes_cbc_decrypt(aes, sa.inverse_keys, rounds_of<Kind>(sa), esp.iv(), esp.text(),
                                 esp.text_bytes / crypto::kAesBlockBytes, lanes);
     }
 }
 
 /// What the trailer says: kUnprotected and the bytes of the inner packet, or what is wrong with it.
-template <class Lanes>
-MILLRACE_DEVICE uint32_t read_trailer(const Esp& esp, uint32_t& inner_bytes, Lanes lanes) {
+template <class Kind, class Lanes>
+MILLRACE_DEVICE uint32_t read_trailer(const Esp& esp, const Sa& sa, uint32_t& inner_bytes, Lanes lanes) {
     const uint8_t* end = esp.text() + esp.text_bytes;
     const uint32_t padding = end[-2];
     if (padding + kEspTrailerBytes > esp.text_bytes) return kBadPadding;
@@ -49,6 +58,7 @@ MILLRACE_DEVICE uint32_t read_trailer(const Esp& esp, uint32_t& inner_bytes, Lan
     if (lanes.any(padding, [&](uint32_t i) { return first[i] != static_cast<uint8_t>(i + 1); })) return kBadPadding;
     const uint8_t next_header = end[-1];
     if (next_header == ip::kProtocolNoNext) return kDummy;
+    if (is_transport<Kind>(sa)) return kUnprotected;
     if (next_header != ip::kProtocolIpv4 && next_header != ip::kProtocolIpv6) return kBadNextHeader;
     return kUnprotected;
 }
@@ -56,7 +66,9 @@ MILLRACE_DEVICE uint32_t read_trailer(const Esp& esp, uint32_t& inner_bytes, Lan
 /// Notes in the packet's ticket, which nobody else needs any more, what `commit` wants of an ESP packet
 /// whose ICV is right: it cannot read that from the packet once it is out of its tunnel.
 MILLRACE_DEVICE void mark_verified(Packet& packet, const Sa& sa, const Esp& esp) {
-    packet.set_ticket(kVerified | static_cast<uint64_t>(sa.slot) << 32 | load_be32(esp.header + 4));
+    const uint64_t high = esp.high & ((1u << kHighBits) - 1);
+    packet.set_ticket(kVerified | high << (32 + kSlotBits) | static_cast<uint64_t>(sa.slot) << 32 |
+                      load_be32(esp.header + 4));
 }
 
 /// Takes the outer headers and the trailer off and parses what is left.
@@ -110,11 +122,16 @@ MILLRACE_DEVICE bool selected(const Packet& packet, const Tables& tables, const 
 }
 
 /// Everything behind decryption; returns the outcome.
-template <class Lanes>
+template <class Kind, class Lanes>
 MILLRACE_DEVICE uint32_t open_inner(Packet& packet, const Tables& tables, const Sa& sa, const Esp& esp, Lanes lanes) {
     uint32_t inner_bytes = 0;
-    const uint32_t trailer = read_trailer(esp, inner_bytes, lanes);
+    const uint32_t trailer = read_trailer<Kind>(esp, sa, inner_bytes, lanes);
     if (trailer != kUnprotected) return trailer;
+    if (is_transport<Kind>(sa)) {
+        remove_esp<Kind>(packet, esp, inner_bytes, lanes);
+        if (packet.layers().malformed != Malformed::no) return kMalformedInner;
+        return selected(packet, tables, sa) ? kUnprotected : kSelectorMismatch;
+    }
     const uint8_t outer = traffic_class(packet.l3(), packet.layers().is_ipv6());
     decapsulate(packet, esp, inner_bytes, lanes);
     if (packet.layers().malformed != Malformed::no) return kMalformedInner;

@@ -19,8 +19,8 @@ void check_pair(const SaOptions& a, const SaOptions& b) {
         fail_secretly(b.where.at("spi"),
                       "the SPI of SA '" + b.name + "' is that of SA '" + a.name + "', to the same address",
                       "give each SA towards an address an SPI of its own");
-    const bool same_stream = a.sa.cipher == Cipher::aes_ctr && b.sa.cipher == Cipher::aes_ctr &&
-                             a.key.bytes == b.key.bytes && a.sa.nonce == b.sa.nonce;
+    const bool same_stream = a.has_key_stream() && b.has_key_stream() && a.key.bytes == b.key.bytes &&
+                             a.sa.nonce == b.sa.nonce;
     if (same_stream)
         fail_secretly(b.where, "SAs '" + a.name + "' and '" + b.name + "' encrypt with the same key and nonce",
                       "in counter mode that gives both away (RFC 3686, section 4): make a key of its own for each");
@@ -40,7 +40,7 @@ void KnownSas::add(const std::vector<SaOptions>& sas) {
     std::vector<std::string> marks = {"name " + sa.name, "identity " + way + sa.identity(),
                                       "spi " + way + std::to_string(sa.sa.spi) + (sa.sa.ipv6 ? " 6 " : " 4 ") +
                                           std::string(reinterpret_cast<const char*>(end.words), sizeof end.words)};
-    if (sa.sa.cipher == Cipher::aes_ctr)
+    if (sa.has_key_stream())
         marks.push_back("stream " + std::to_string(sa.sa.nonce) + " " +
                         std::string(sa.key.bytes.begin(), sa.key.bytes.end()));
     for (std::string& mark : marks)

@@ -11,6 +11,7 @@ struct Route {
     uint32_t detail = kNoDetail;
     uint32_t head = 0;     ///< protect: bytes that come before the inner packet
     uint32_t padding = 0;  ///< protect: bytes of padding, without the trailer
+    uint32_t at = 0;       ///< protect: offset of what becomes encrypted
 };
 
 /// Addresses as words in a packet's order; of IPv4 only the first is there.
@@ -76,6 +77,7 @@ MILLRACE_DEVICE uint32_t spi_bucket(uint32_t spi, uint64_t buckets) {
 }
 
 /// The inbound SA of an SPI and an outer destination (RFC 4303, section 2.1); kNoDetail if there is none.
+template <class Kind>
 MILLRACE_DEVICE uint32_t find_inbound(const Tables& tables, uint32_t spi, const Flow& outer) {
     const uint64_t buckets = tables.inbound.size();
     if (buckets == 0) return kNoDetail;
@@ -84,7 +86,8 @@ MILLRACE_DEVICE uint32_t find_inbound(const Tables& tables, uint32_t spi, const 
         const uint32_t index = tables.inbound[at] - 1;
         const Sa& sa = tables.sas[index];
         if (sa.spi == spi && sa.ipv6 == outer.ipv6 && equal(sa.local.words, outer.dst, sa.ipv6) &&
-            (sa.any_remote || equal(sa.remote.words, outer.src, sa.ipv6)))
+            (sa.any_remote || equal(sa.remote.words, outer.src, sa.ipv6)) &&
+            (udp_bytes_of<Kind>(sa) != 0) == (Kind::kUdp && outer.protocol == ip::kProtocolUdp))
             return index;
     }
     return kNoDetail;
@@ -97,23 +100,39 @@ MILLRACE_DEVICE bool is_local(const Tables& tables, const Flow& flow) {
     return false;
 }
 
-/// An ESP packet that is addressed to this gateway.
+/// Whether a datagram for this gateway's port of RFC 3948 holds ESP, or is there for a NAT alone; else it is one of
+/// IKE, or nothing of it. `esp` is the offset of its payload.
+MILLRACE_DEVICE bool is_esp_in_udp(const Packet& packet, uint32_t esp) {
+    const uint32_t bytes = packet.layers().end - esp;
+    if (bytes < 4 || packet.present() < esp + 4)
+        return bytes == 1 && packet.present() > esp && packet.data()[esp] == 0xff;
+    return load_raw<uint32_t>(packet.data() + esp) != 0;
+}
+
+/// An ESP packet that is addressed to this gateway, by itself or in UDP.
+template <class Kind>
 MILLRACE_DEVICE Route inbound_route(const Packet& packet, const Tables& tables, const Flow& outer) {
     const Layers& layers = packet.layers();
+    const bool in_udp = Kind::kUdp && outer.protocol == ip::kProtocolUdp;
     Route route;
     route.outcome = kFragment;
     if (layers.is_fragment()) return route;
+    const uint32_t esp = layers.l4_offset + (in_udp ? udp::kHeaderBytes : 0);
+    const uint32_t bytes = layers.end - esp;
+    route.outcome = kNatKeepalive;
+    if (in_udp && bytes == 1) return route;
     route.outcome = kMalformedEsp;
-    const uint32_t bytes = layers.end - layers.l4_offset;
     if (bytes < kEspHeaderBytes || packet.present() != packet.length()) return route;
-    route.detail = find_inbound(tables, load_be32(packet.l4()), outer);
+    if (in_udp && load_be16(packet.l4() + 4) != bytes + udp::kHeaderBytes) return route;
+    route.detail = find_inbound<Kind>(tables, load_be32(packet.data() + esp), outer);
     if (route.detail == kNoDetail) {
         route.outcome = kNoSa;
         return route;
     }
     const Sa& sa = tables.sas[route.detail];
-    const uint32_t around = kEspHeaderBytes + sa.iv_bytes() + sa.icv_bytes();
-    if (bytes < around + sa.alignment() || (bytes - around) % sa.alignment() != 0) return route;
+    const uint32_t around = kEspHeaderBytes + iv_bytes_of<Kind>(sa) + icv_bytes_of<Kind>(sa);
+    const uint32_t alignment = alignment_of<Kind>(sa);
+    if (bytes < around + alignment || (bytes - around) % alignment != 0) return route;
     route.outcome = kUnprotected;
     return route;
 }
@@ -125,18 +144,43 @@ MILLRACE_DEVICE bool outer_dont_fragment(const Packet& packet, const Sa& sa) {
     return packet.layers().is_ipv6() || (load_be16(packet.l3() + 6) & 0x4000) != 0;
 }
 
-/// A packet that a policy sends into the tunnel of SA `index`: whether it fits.
+/// Where in transport mode ESP comes to stand: behind the headers that are read on the way (RFC 4303, section 3.1.1),
+/// of IPv6 those before destination options that are for the destination alone.
+MILLRACE_DEVICE uint32_t transport_offset(const Packet& packet) {
+    const Layers& layers = packet.layers();
+    if (!layers.is_ipv6()) return layers.l4_offset;
+    const uint8_t* frame = packet.data();
+    uint32_t at = layers.l3_offset + ip::kIpv6Bytes;
+    uint8_t next = frame[layers.l3_offset + 6];
+    while (at < layers.l4_offset) {  // as the parser went
+        if (next == ip::kProtocolDestination && frame[at] != ip::kProtocolRouting) break;
+        if (next == ip::kProtocolAh || next == ip::kProtocolMobility) break;
+        const uint32_t bytes = next == ip::kProtocolFragment ? 8 : (frame[at + 1] + 1u) * 8u;
+        next = frame[at];
+        at += bytes;
+    }
+    return at;
+}
+
+/// A packet that a policy gives to SA `index`: whether it fits.
+template <class Kind>
 MILLRACE_DEVICE Route outbound_route(const Packet& packet, const Tables& tables, uint32_t index) {
     const Layers& layers = packet.layers();
     const Sa& sa = tables.sas[index];
     Route route;
     route.detail = index;
-    const uint32_t inner = layers.end - layers.l3_offset;
-    const uint32_t open = (inner + kEspTrailerBytes) & (sa.alignment() - 1);
-    route.padding = open == 0 ? 0 : sa.alignment() - open;
-    route.head = (sa.ipv6 ? ip::kIpv6Bytes : ip::kIpv4Bytes) + kEspHeaderBytes + sa.iv_bytes();
-    const uint32_t tail = route.padding + kEspTrailerBytes + sa.icv_bytes();
-    const uint32_t outer = route.head + inner + tail;
+    route.at = layers.l3_offset;
+    if (is_transport<Kind>(sa)) {
+        route.outcome = kFragment;
+        if (layers.is_fragment()) return route;
+        route.at = transport_offset(packet);
+    }
+    const uint32_t inner = layers.end - route.at, alignment = alignment_of<Kind>(sa);
+    const uint32_t open = (inner + kEspTrailerBytes) & (alignment - 1);
+    route.padding = open == 0 ? 0 : alignment - open;
+    route.head = head_bytes_of<Kind>(sa);
+    const uint32_t tail = route.padding + kEspTrailerBytes + icv_bytes_of<Kind>(sa);
+    const uint32_t outer = route.head + (layers.end - layers.l3_offset) + tail;
     const bool too_long = tables.mtu != 0 && outer > tables.mtu &&
                           !(tables.mtu_spares_fragmentable && !outer_dont_fragment(packet, sa));
     const uint32_t longest = sa.ipv6 ? 0xffffu + ip::kIpv6Bytes : 0xffffu;
@@ -176,7 +220,20 @@ MILLRACE_DEVICE_CALL uint32_t search_policies(const Packet& packet, const Tables
     return classify::Classifier::find(tables.search, key, Lanes<1>{});
 }
 
+/// Whether a packet is ESP for this gateway itself.
+template <class Kind>
+MILLRACE_DEVICE bool is_for_gateway(const Packet& packet, const Tables& tables, const Flow& flow) {
+    if (flow.protocol == ip::kProtocolEsp) return is_local(tables, flow);
+    if constexpr (Kind::kUdp) {
+        if (flow.protocol != ip::kProtocolUdp || tables.udp_port == 0 || flow.ports == nullptr) return false;
+        return load_be16(flow.ports + 2) == tables.udp_port && is_local(tables, flow) &&
+               is_esp_in_udp(packet, packet.layers().l4_offset + udp::kHeaderBytes);
+    }
+    return false;
+}
+
 /// What the policies say of a packet; see policy_route.
+template <class Kind>
 MILLRACE_DEVICE Route find_policy(const Packet& packet, const Tables& tables) {
     const Layers& layers = packet.layers();
     Route route;
@@ -184,7 +241,7 @@ MILLRACE_DEVICE Route find_policy(const Packet& packet, const Tables& tables) {
     route.outcome = kNotIp;
     if (!layers.is_ip()) return route;
     const Flow flow = flow_of(packet);
-    if (flow.protocol == ip::kProtocolEsp && is_local(tables, flow)) return inbound_route(packet, tables, flow);
+    if (is_for_gateway<Kind>(packet, tables, flow)) return inbound_route<Kind>(packet, tables, flow);
     if (tables.policies.size() > kFewPolicies) {
         const uint32_t found = search_policies(packet, tables);
         return found == classify::kNoRule ? default_route(tables) : policy_route(tables.policies[found]);
@@ -195,9 +252,10 @@ MILLRACE_DEVICE Route find_policy(const Packet& packet, const Tables& tables) {
 }
 
 /// Where a packet goes. Reads the packet and the tables, no state.
+template <class Kind>
 MILLRACE_DEVICE Route find_route(const Packet& packet, const Tables& tables) {
-    const Route route = find_policy(packet, tables);
-    return route.outcome == kProtected ? outbound_route(packet, tables, route.detail) : route;
+    const Route route = find_policy<Kind>(packet, tables);
+    return route.outcome == kProtected ? outbound_route<Kind>(packet, tables, route.detail) : route;
 }
 
 }  // namespace millrace::nf::ipsec

@@ -1,22 +1,14 @@
 #include "millrace/nf/ipsec/options.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 
 #include "millrace/nf/classify/rules/five_tuple.hpp"
-#include "millrace/nf/crypto/keys.hpp"
-#include "millrace/nf/ipsec/known_sas.hpp"
+#include "millrace/nf/ipsec/sa_options.hpp"
 
 namespace millrace::nf::ipsec {
 namespace {
 
 constexpr size_t kMaxSelectors = 4096;
-
-Address address_of(const Prefix& prefix) {
-    return {{load_raw<uint32_t>(prefix.bytes.data()), load_raw<uint32_t>(prefix.bytes.data() + 4),
-             load_raw<uint32_t>(prefix.bytes.data() + 8), load_raw<uint32_t>(prefix.bytes.data() + 12)}};
-}
 
 Address mask_of(const Prefix& prefix) {
     Prefix mask;
@@ -34,190 +26,40 @@ std::vector<Prefix> of_family(const std::vector<Prefix>& prefixes, bool ipv6) {
     return result;
 }
 
-/// Reads a host address of the tunnel.
-Prefix read_host(const Config& value) {
-    const Prefix prefix = value.prefix();
-    if (!prefix.is_host())
-        value.fail("'" + value.text() + "' is not a single address", "a tunnel ends at one address, such as 192.0.2.1");
-    return prefix;
-}
-
-/// The bytes of a key that must be there and have the right length.
-Secret need_key(const KeyFile& keys, const Config& sa, const std::string& name, const std::string& field, size_t bytes,
-                const std::string& wanted_by) {
-    const auto key = keys.find(sa, name, field);
-    if (!key)
-        sa.fail("SA '" + name + "' has no '" + field + "'",
-                wanted_by + " wants " + std::to_string(2 * bytes) + " hexadecimal digits");
-    if (key->bytes.size() != bytes)
-        fail_secretly(
-            sa.find(field).value_or(sa),
-            "'" + field + "' of SA '" + name + "' has " + std::to_string(2 * key->bytes.size()) + " hexadecimal digits",
-            wanted_by + " wants " + std::to_string(2 * bytes));
-    return *key;
-}
-void refuse_key(const KeyFile& keys, const Config& sa, const std::string& name, const std::string& field,
-                const std::string& user) {
-    if (keys.find(sa, name, field))
-        fail_secretly(sa.find(field).value_or(sa),
-                      "SA '" + name + "' has a '" + field + "', which " + user + " does not use", "take it out");
-}
-
-bool is_weak(const Secret& key) {
-    return std::all_of(key.bytes.begin(), key.bytes.end(), [&](uint8_t byte) { return byte == key.bytes[0]; });
-}
-
-void set_cipher(SaOptions& options, const Config& map, const KeyFile& keys) {
-    const Config word = map.at("cipher");
-    // In YAML a bare null is no text.
-    const size_t choice = word.is_null() ? 2 : word.choice({"aes-128-ctr", "aes-128-cbc", "null"});
-    const std::string cipher = choice == 0 ? "aes-128-ctr" : choice == 1 ? "aes-128-cbc" : "null encryption";
-    Sa& sa = options.sa;
-    sa.cipher = choice == 0 ? Cipher::aes_ctr : choice == 1 ? Cipher::aes_cbc : Cipher::null;
-    if (sa.cipher == Cipher::aes_ctr)
-        sa.nonce = load_be32(need_key(keys, map, options.name, "nonce", 4, cipher).bytes.data());
-    else refuse_key(keys, map, options.name, "nonce", cipher);
-    if (sa.cipher == Cipher::null) return refuse_key(keys, map, options.name, "key", cipher);
-    options.key = need_key(keys, map, options.name, "key", 16, cipher);
-    auto schedule = crypto::aes_key_schedule(options.key.bytes);
-    auto inverse = crypto::aes_inverse_schedule(schedule);
-    // The key of the IVs of CBC is a block that no counter and no packet leads to but by chance.
-    const crypto::AesBlock label{{0x6d696c6c, 0x72616365, 0x20657370, 0x20697620}};
-    Secret iv_key{std::vector<uint8_t>(crypto::kAesBlockBytes)};
-    crypto::store_block(iv_key.bytes.data(),
-                        crypto::aes_encrypt(crypto::host_aes_tables(), schedule.data(), crypto::kAes128Rounds, label));
-    auto iv_schedule = crypto::aes_key_schedule(iv_key.bytes);
-    std::copy(schedule.begin(), schedule.end(), sa.keys);
-    std::copy(inverse.begin(), inverse.end(), sa.inverse_keys);
-    std::copy(iv_schedule.begin(), iv_schedule.end(), sa.iv_keys);
-    for (auto* words : {&schedule, &inverse, &iv_schedule})
-        explicit_bzero(words->data(), words->size() * sizeof(uint32_t));
-}
-
-void set_auth(SaOptions& options, const Config& map, const KeyFile& keys) {
-    const auto word = map.find("auth");
-    const bool none = word && word->choice({"hmac-sha1-96", "none"}) == 1;
-    options.sa.auth = none ? Auth::none : Auth::hmac_sha1_96;
-    if (!none) {
-        options.auth_key = need_key(keys, map, options.name, "auth-key", 20, "hmac-sha1-96");
-        options.sa.hmac = crypto::hmac_sha1_key(options.auth_key.bytes);
-        return;
+/// The SA that a policy names.
+uint32_t outbound_sa(const Config& wanted, const std::vector<SaOptions>& sas, const KnownSas& known) {
+    if (const auto found = known.by_name().find(wanted.text()); found != known.by_name().end()) {
+        if (sas[found->second].inbound)
+            wanted.fail("SA '" + wanted.text() + "' is an inbound one",
+                        "a policy protects with an SA of 'direction: out'");
+        return found->second;
     }
-    refuse_key(keys, map, options.name, "auth-key", "'auth: none'");
-    if (options.sa.cipher == Cipher::aes_ctr)
-        word->fail("aes-128-ctr without authentication can be forged at will",
-                   "RFC 3686, section 2.2, demands it: use hmac-sha1-96");
-    if (options.sa.cipher == Cipher::null)
-        word->fail("an SA with neither encryption nor authentication protects nothing");
+    std::vector<std::string> outbound;
+    for (const SaOptions& sa : sas)
+        if (!sa.inbound) outbound.push_back(sa.name);
+    const std::string near = closest_word(wanted.text(), outbound);
+    wanted.fail("there is no SA '" + wanted.text() + "'",
+                near.empty() ? "name one of 'sas'" : "did you mean '" + near + "'?");
 }
 
-void set_ends(SaOptions& options, const Config& map) {
-    Sa& sa = options.sa;
-    const Prefix local = read_host(map.at("local"));
-    sa.ipv6 = local.ipv6;
-    sa.local = address_of(local);
-    const auto remote = map.find("remote");
-    sa.any_remote = !remote;
-    if (!remote) {
-        if (!options.inbound)
-            map.fail("SA '" + options.name + "' has no 'remote'",
-                     "an outbound tunnel needs the address of its other end");
-        return;
+/// Transport mode is for what goes between the SA's own ends.
+void check_transport(const PolicyOptions& policy, const std::vector<SaOptions>& sas, const Config& map) {
+    const auto is_host = [](const Address& prefix, const Address& mask, const Address& host) {
+        for (unsigned i = 0; i < 4; ++i)
+            if ((mask.words[i] & host.words[i]) != host.words[i] || prefix.words[i] != host.words[i]) return false;
+        return true;
+    };
+    for (const uint32_t index : policy.sas) {
+        const Sa& sa = sas[index].sa;
+        if (!sa.transport) continue;
+        for (const Selector& selector : policy.selectors)
+            if (selector.ipv6 != sa.ipv6 || !is_host(selector.src, selector.src_mask, sa.local) ||
+                !is_host(selector.dst, selector.dst_mask, sa.remote))
+                map.fail("SA '" + sas[index].name +
+                             "' is of transport mode: it protects only what goes from its 'local' "
+                             "to its 'remote'",
+                         "name these as 'src' and 'dst', or set 'mode: tunnel'");
     }
-    const Prefix other = read_host(*remote);
-    if (other.ipv6 != local.ipv6) remote->fail("'local' and 'remote' are not of the same IP version");
-    sa.remote = address_of(other);
-}
-
-void set_inbound(SaOptions& options, const Config& map, const Environment& environment) {
-    const bool verified = options.sa.auth != Auth::none;
-    const auto window = map.find("replay-window");
-    options.sa.replay_window = window ? static_cast<uint32_t>(window->integer(0, kMaxReplayWindow)) : verified ? 64 : 0;
-    if (!verified && options.sa.replay_window != 0)
-        window->fail("replays cannot be told without authentication", "set 'replay-window: 0' or 'auth: hmac-sha1-96'");
-    if (const auto allow = map.find("allow")) {
-        for (const Config& item : allow->items()) {
-            item.only(classify::FiveTupleMatch::keys());
-            for (const Selector& selector : read_selectors(item)) options.allow.push_back(selector);
-        }
-    } else {
-        options.allow.resize(2);
-        options.allow[1].ipv6 = true;
-        Diagnostic warning = map.diagnostic(
-            "SA '" + options.name + "' lets packets between any two addresses out of its tunnel",
-            "name the addresses behind its other end: 'allow: [{src: …, dst: …}]'");
-        warning.severity = Diagnostic::Severity::warning;
-        warning.secret = true;
-        environment.warn(std::move(warning));
-    }
-}
-
-void set_outbound(SaOptions& options, const Config& map) {
-    options.sa.ttl = static_cast<uint8_t>(map.integer_or("ttl", 64, 1, 255));
-    options.sa.copy_dscp = map.boolean_or("copy-dscp", true);
-    if (const auto df = map.find("df"))
-        options.sa.dont_fragment = static_cast<DontFragment>(df->choice({"copy", "set", "clear"}));
-}
-
-SaOptions read_sa(const Config& map, const KeyFile& keys, const Environment& environment) {
-    const bool inbound = map.at("direction").choice({"in", "out"}) == 0;
-    std::vector<std::string> known = {"name",   "direction", "spi",   "local", "remote",
-                                      "cipher", "key",       "nonce", "auth",  "auth-key"};
-    for (const char* key : {"replay-window", "allow"})
-        if (inbound) known.push_back(key);
-    for (const char* key : {"ttl", "df", "copy-dscp"})
-        if (!inbound) known.push_back(key);
-    map.only(known);
-    SaOptions options{.name = map.at("name").text(),
-                      .inbound = inbound,
-                      .sa = {},
-                      .key = {},
-                      .auth_key = {},
-                      .allow = {},
-                      .where = map};
-    // SPIs below 256 are not for use (RFC 4303, section 2.1).
-    options.sa.spi = static_cast<uint32_t>(map.at("spi").integer(256, 0xffffffff));
-    set_ends(options, map);
-    set_cipher(options, map, keys);
-    set_auth(options, map, keys);
-    if (inbound) set_inbound(options, map, environment);
-    else set_outbound(options, map);
-    for (const auto* key : {&options.key, &options.auth_key}) {
-        if (key->bytes.empty() || !is_weak(*key)) continue;
-        Diagnostic warning = map.diagnostic("a key of SA '" + options.name + "' is one byte repeated",
-                                            "make one with: openssl rand -hex 20");
-        warning.severity = Diagnostic::Severity::warning;
-        warning.secret = true;
-        environment.warn(std::move(warning));
-    }
-    return options;
-}
-
-/// Whether anyone may read the file that the options came from.
-void warn_of_inline_keys(const Config& sas, const Environment& environment) {
-    struct stat status{};
-    if (stat(sas.where().file.c_str(), &status) != 0 || (status.st_mode & S_IROTH) == 0) return;
-    Diagnostic warning = sas.diagnostic(
-        "keys stand in a file that everyone on this machine may read",
-        "put them into a file of their own ('keys: …', mode 600), or run: chmod o-r " + sas.where().file);
-    warning.severity = Diagnostic::Severity::warning;
-    warning.secret = true;
-    environment.warn(std::move(warning));
-}
-
-void read_sas(Options& result, KnownSas& known, const Config& options, const Environment& environment) {
-    const auto sas = options.find("sas");
-    const auto file = options.find("keys");
-    const KeyFile keys = file ? KeyFile(*file) : KeyFile();
-    if (!sas) return keys.only_of(result.sas);
-    bool inline_keys = false;
-    for (const Config& map : sas->items()) {
-        inline_keys = inline_keys || map.has("key") || map.has("auth-key");
-        result.sas.push_back(read_sa(map, keys, environment));
-        known.add(result.sas);
-    }
-    keys.only_of(result.sas);
-    if (inline_keys) warn_of_inline_keys(*sas, environment);
 }
 
 PolicyOptions read_policy(const Config& map, const std::vector<SaOptions>& sas, const KnownSas& known) {
@@ -234,19 +76,10 @@ PolicyOptions read_policy(const Config& map, const std::vector<SaOptions>& sas, 
         return policy;
     }
     const Config wanted = map.at("sa");
-    if (const auto found = known.by_name().find(wanted.text()); found != known.by_name().end()) {
-        if (sas[found->second].inbound)
-            wanted.fail("SA '" + wanted.text() + "' is an inbound one",
-                        "a policy protects with an SA of 'direction: out'");
-        policy.sa = found->second;
-        return policy;
-    }
-    std::vector<std::string> outbound;
-    for (const SaOptions& sa : sas)
-        if (!sa.inbound) outbound.push_back(sa.name);
-    const std::string near = closest_word(wanted.text(), outbound);
-    wanted.fail("there is no SA '" + wanted.text() + "'",
-                near.empty() ? "name one of 'sas'" : "did you mean '" + near + "'?");
+    for (const Config& item : wanted.is_scalar() ? std::vector<Config>{wanted} : wanted.items())
+        policy.sas.push_back(outbound_sa(item, sas, known));
+    if (policy.sas.empty()) wanted.fail("an SA is missing here", "name one of 'sas', or several");
+    return policy;
 }
 
 bool covers(const Selector& a, const Selector& b) {
@@ -282,14 +115,9 @@ void check_reachable(const std::vector<PolicyOptions>& policies, const Config& l
 
 }  // namespace
 
-std::string SaOptions::identity() const {
-    const auto text = [](const auto& bytes) { return std::string(bytes.begin(), bytes.end()) + '\0'; };
-    std::string id = inbound ? "in" : "out";
-    id += static_cast<char>('0' + static_cast<int>(sa.cipher));
-    id += text(key.bytes);
-    // Whoever keeps the key and nonce of a counter mode must go on counting, whatever else changes.
-    if (!inbound && sa.cipher == Cipher::aes_ctr) return id + std::to_string(sa.nonce);
-    return id + text(auth_key.bytes) + std::to_string(sa.nonce) + '/' + std::to_string(sa.spi);
+Address address_of(const Prefix& prefix) {
+    return {{load_raw<uint32_t>(prefix.bytes.data()), load_raw<uint32_t>(prefix.bytes.data() + 4),
+             load_raw<uint32_t>(prefix.bytes.data() + 8), load_raw<uint32_t>(prefix.bytes.data() + 12)}};
 }
 
 std::vector<Selector> read_selectors(const Config& map) {
@@ -330,7 +158,8 @@ Selector reversed(const Selector& selector) {
 }
 
 Options read_options(const Config& options, const Environment& environment) {
-    options.only({"sas", "policies", "keys", "mtu", "mtu-applies", "default", "sa-slots"});
+    options.only({"sas", "policies", "keys", "mtu", "mtu-applies", "default", "sa-slots", "udp-port", "sequence-file",
+                  "kernel"});
     Options result;
     result.mtu = static_cast<uint32_t>(options.integer_or("mtu", 1500, 0, 65535));
     if (result.mtu != 0 && result.mtu < 68)
@@ -339,13 +168,25 @@ Options read_options(const Config& options, const Environment& environment) {
         result.mtu_spares_fragmentable = applies->choice({"always", "dont-fragment"}) == 1;
     if (const auto action = options.find("default"))
         result.default_action = action->choice({"bypass", "discard"}) == 0 ? Action::bypass : Action::discard;
-    result.slots = static_cast<size_t>(options.integer_or("sa-slots", 4096, 1, 1 << 20));
+    result.slots = static_cast<size_t>(options.integer_or("sa-slots", 4096, 1, kMaxSlots));
+    result.udp_port = static_cast<uint16_t>(options.integer_or("udp-port", 4500, 1, 65535));
+    if (const auto file = options.find("sequence-file")) {
+        result.sequence_file = file->path();
+        result.sequence_file_at = file->where();
+    }
+    result.kernel = options.boolean_or("kernel", false);
+    if (result.kernel && result.sequence_file.empty())
+        options.at("kernel").fail(
+            "the kernel keeps SAs while this program is restarted: their sequence numbers must "
+            "not begin anew",
+            "add 'sequence-file: FILE'");
     KnownSas known;
     read_sas(result, known, options, environment);
     if (const auto policies = options.find("policies"))
         for (const Config& map : policies->items()) {
             result.policies.push_back(read_policy(map, result.sas, known));
             check_reachable(result.policies, map);
+            check_transport(result.policies.back(), result.sas, map);
         }
     return result;
 }

@@ -1,6 +1,7 @@
 // The options of the IPsec gateway, read from YAML and checked.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,15 @@ struct Secret {
     ~Secret();
 };
 
+/// How long an SA serves; what is not limited has the largest value.
+struct Lifetime {
+    uint64_t packets = ~uint64_t{0}, bytes = ~uint64_t{0};
+    std::chrono::nanoseconds time = std::chrono::nanoseconds::max();
+    bool ends() const {
+        return packets != ~uint64_t{0} || bytes != ~uint64_t{0} || time != std::chrono::nanoseconds::max();
+    }
+};
+
 /// One SA as it was configured.
 struct SaOptions {
     std::string name;
@@ -29,8 +39,16 @@ struct SaOptions {
     Sa sa;  ///< without slot and selectors, which come with the tables
     Secret key, auth_key;
     std::vector<Selector> allow;
+    Lifetime hard, soft;  ///< behind the first it ends, behind the second another one is preferred
     Config where;
 
+    /// Fill `sa` with what is worked out of `key`, of `auth_key` once.
+    void expand_key();
+    void expand_auth_key();
+    bool is_authentic() const { return sa.auth != Auth::none || sa.cipher == Cipher::aes_gcm; }
+    /// Whether it encrypts with a key stream, no block of which may be used twice: CTR and GCM alike make it of key,
+    /// nonce and count.
+    bool has_key_stream() const { return sa.cipher == Cipher::aes_ctr || sa.cipher == Cipher::aes_gcm; }
     /// What its sequence numbers belong to. Two SAs with the same identity must never both count from 1.
     std::string identity() const;
 };
@@ -38,7 +56,7 @@ struct SaOptions {
 struct PolicyOptions {
     std::vector<Selector> selectors;
     Action action = Action::discard;
-    uint32_t sa = 0;  ///< of `protect`
+    std::vector<uint32_t> sas;  ///< of `protect`: the first that has not come near its end serves
     Location where;
 };
 
@@ -48,7 +66,11 @@ struct Options {
     uint32_t mtu = 1500;
     bool mtu_spares_fragmentable = false;
     Action default_action = Action::discard;
+    uint16_t udp_port = 4500;  ///< of ESP in UDP
     size_t slots = 4096;
+    std::string sequence_file;  ///< empty: sequence numbers begin anew with each process
+    Location sequence_file_at;
+    bool kernel = false;  ///< SAs and policies of the Linux kernel come behind these
 };
 
 /// Throws ConfigError; no error shows key material.

@@ -26,6 +26,9 @@ enum Outcome : uint32_t {
     kMtuExceeded,
     kNoRoom,
     kSequenceExhausted,
+    kNatKeepalive,
+    kSequenceUnreserved,
+    kExpired,
     kOutcomeCount,
 };
 

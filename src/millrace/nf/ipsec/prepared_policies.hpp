@@ -32,11 +32,11 @@ public:
 
     Route find(const Packet& packet) const {
         const Layers& layers = packet.layers();
-        // ESP may be for the gateway itself.
+        // ESP may be for the gateway itself, also in UDP.
         const bool common = layers.malformed == Malformed::no && layers.is_ipv4() &&
-                            layers.protocol != ip::kProtocolEsp;
+                            layers.protocol != ip::kProtocolEsp && (tables_.udp_port == 0 || !layers.is_udp());
         if (!common) [[unlikely]]
-            return find_policy(packet, tables_);
+            return find_policy<Complete>(packet, tables_);
         const auto addresses = load_raw<uint64_t>(packet.l3() + 12);
         if (by_addresses_.serves()) return by_addresses_.find(addresses, default_route(tables_));
         if (tables_.policies.size() > kFewPolicies) {

@@ -81,6 +81,14 @@ MILLRACE_DEVICE bool read_number(const uint8_t* data, uint32_t count, uint16_t f
     return any;
 }
 
+/// regex::regex_search, whose stack is large.
+template <class Lanes>
+MILLRACE_DEVICE_CALL regex::RegexResult search_expression(const uint8_t* data, uint32_t bytes, uint32_t start,
+                                                          uint32_t program, const regex::RegexTables& tables,
+                                                          uint32_t& match_end, Lanes lanes) {
+    return regex::regex_search(data, bytes, start, program, tables, &match_end, lanes);
+}
+
 }  // namespace detail
 
 /// Whether a packet's headers have what a field_range or field_mask asks for.
@@ -92,33 +100,39 @@ MILLRACE_DEVICE_CALL bool has_field(const Packet& packet, const Op& op) {
     return detail::compare(op.comparison, value & op.data, op.value) != negated;
 }
 
-/// Checks the options of one rule after the other against one packet.
+/// What the check of a rule reaches by a computed index. An object of its own: on a GPU it lies in memory, and all that
+/// is of one object with it would, too.
+struct Trail {
+    uint16_t before[kMaxOps];  ///< by option: the cursor that it began with
+    uint16_t next[kMaxOps];    ///< where another try of it begins
+    uint64_t slots[kMaxSlots] = {};
+};
+
+/// Checks the options of a rule against one packet.
 template <class Lanes>
 class Confirmation {
 public:
-    MILLRACE_DEVICE Confirmation(const Packet& packet, const OptionTables& tables, PayloadBuffers& buffers, Lanes lanes)
-        : packet_(packet), tables_(tables), buffers_(buffers), lanes_(lanes) {}
+    MILLRACE_DEVICE Confirmation(const Packet& packet, const OptionTables& tables, PayloadBuffers<Lanes>& buffers,
+                                 Trail& trail, Lanes lanes)
+        : packet_(packet), tables_(tables), buffers_(buffers), trail_(trail), lanes_(lanes),
+          buffer_{buffers.data(), buffers.bytes(), true} {}
 
-    /// Whether the packet does what the rule's operations ask for, those behind its `fields`.
+    /// Whether the packet does what the rule's operations ask for, those behind its `fields`. Once.
     MILLRACE_DEVICE bool run(const CompiledRule& rule) {
         first_ = rule.first_op;
-        searches_ = 0;
-        for (uint64_t& slot : slots_) slot = 0;
-        buffer_ = {buffers_.data(), buffers_.bytes(), true};
-        cursor_ = 0;
         uint32_t i = rule.fields;
         uint32_t resume = kNotFound;  // kNotFound: try the first occurrence
         while (i < rule.ops) {
             const Op& op = tables_.ops[first_ + i];
-            if (resume == kNotFound) before_[i] = static_cast<uint16_t>(cursor_);
-            cursor_ = before_[i];
+            if (resume == kNotFound) trail_.before[i] = static_cast<uint16_t>(cursor_);
+            cursor_ = trail_.before[i];
             if (step(op, i, resume)) {
                 ++i;
                 resume = kNotFound;
                 continue;
             }
             if (!step_back(i)) return false;
-            resume = next_[i];
+            resume = trail_.next[i];
         }
         return true;
     }
@@ -142,7 +156,7 @@ private:
                (positive && (op.kind == OpKind::content || op.kind == OpKind::regex));
     }
 
-    /// One option; on success the cursor has moved and `next_[i]` says where another try would begin.
+    /// One option; on success the cursor has moved and `trail_.next[i]` says where another try would begin.
     MILLRACE_DEVICE bool step(const Op& op, uint32_t i, uint32_t resume) {
         switch (op.kind) {
             case OpKind::select_buffer:
@@ -165,10 +179,10 @@ private:
 
     MILLRACE_DEVICE static bool negated(const Op& op) { return op.flags & Op::kNegated; }
     MILLRACE_DEVICE int64_t from(const Op& op) const {
-        return op.from_slot == Op::kNoSlot ? op.from : small(slots_[op.from_slot]);
+        return op.from_slot == Op::kNoSlot ? op.from : small(trail_.slots[op.from_slot]);
     }
     MILLRACE_DEVICE int64_t window(const Op& op) const {
-        return op.window_slot == Op::kNoSlot ? static_cast<int64_t>(op.window) : small(slots_[op.window_slot]);
+        return op.window_slot == Op::kNoSlot ? static_cast<int64_t>(op.window) : small(trail_.slots[op.window_slot]);
     }
     /// Numbers from packets, cut so that sums of them do not overflow.
     MILLRACE_DEVICE static int64_t small(uint64_t value) {
@@ -190,7 +204,7 @@ private:
         ++searches_;
         if (negated(op)) return found == kNotFound;
         if (found == kNotFound) return false;
-        next_[i] = static_cast<uint16_t>(smaller(found + 1, 0xffffu));
+        trail_.next[i] = static_cast<uint16_t>(smaller(found + 1, 0xffffu));
         cursor_ = found + op.data_bytes;
         return true;
     }
@@ -201,14 +215,9 @@ private:
         const uint8_t* literal = tables_.literals.data() + op.data;
         const uint32_t bytes = op.data_bytes;
         const bool nocase = op.flags & Op::kNocase;
-        constexpr uint32_t kBlock = Lanes::count * 4;
-        for (uint32_t at = begin; at < end; at += kBlock) {
-            const uint32_t found = lanes_.minimum(smaller(kBlock, end - at), [&](uint32_t k) {
-                return detail::equals(data + at + k, literal, bytes, nocase) ? at + k : kNotFound;
-            });
-            if (found != kNotFound) return found;
-        }
-        return kNotFound;
+        const uint32_t found = first_where(
+            lanes_, begin, end, [&](uint32_t at) { return detail::equals(data + at, literal, bytes, nocase); });
+        return found < end ? found : kNotFound;
     }
 
     /// Another try begins where the last match ended: the expression's own start is not known.
@@ -218,19 +227,14 @@ private:
         ++searches_;
         if (base > buffer_.bytes || start > buffer_.bytes - base) return negated(op) && resume == kNotFound;
         const uint32_t bytes = buffer_.bytes - base;
-        // Its stack is large: one lane searches and tells the others.
-        const uint32_t end = lanes_.minimum(1, [&](uint32_t) {
-            uint32_t match_end = 0;
-            const auto result = regex::regex_search(buffer_.data + base, bytes, start, op.data, tables_.regex,
-                                                    &match_end);
-            if (result == regex::RegexResult::limit) return kNotFound - 1;
-            return result == regex::RegexResult::match ? match_end : kNotFound;
-        });
-        if (end == kNotFound - 1) return false;  // undecided: claim nothing
-        if (negated(op)) return end == kNotFound;
-        if (end == kNotFound) return false;
+        uint32_t end = 0;
+        const auto result = detail::search_expression(buffer_.data + base, bytes, start, op.data, tables_.regex, end,
+                                                      lanes_);
+        if (result == regex::RegexResult::limit) return false;  // undecided: claim nothing
+        if (negated(op)) return result == regex::RegexResult::no_match;
+        if (result == regex::RegexResult::no_match) return false;
         cursor_ = base + end;
-        next_[i] = static_cast<uint16_t>(smaller(larger(base + end, base + start + 1), 0xffffu));
+        trail_.next[i] = static_cast<uint16_t>(smaller(larger(base + end, base + start + 1), 0xffffu));
         return true;
     }
 
@@ -264,7 +268,7 @@ private:
     MILLRACE_DEVICE bool byte_test(const Op& op) const {
         uint64_t value = 0;
         if (!read(op, position(op), value)) return false;
-        const uint64_t operand = op.window_slot == Op::kNoSlot ? op.value : slots_[op.window_slot];
+        const uint64_t operand = op.window_slot == Op::kNoSlot ? op.value : trail_.slots[op.window_slot];
         return detail::compare(op.comparison, value, operand) != negated(op);
     }
 
@@ -292,7 +296,7 @@ private:
         if (!read(op, at, value)) return false;
         value *= op.data_bytes;
         if (op.flags & Op::kAlign) value = (value + 3) & ~uint64_t{3};
-        slots_[op.window_slot] = value;
+        trail_.slots[op.window_slot] = value;
         cursor_ = at + op.count;
         return true;
     }
@@ -306,15 +310,13 @@ private:
 
     const Packet& packet_;
     const OptionTables& tables_;
-    PayloadBuffers& buffers_;
+    PayloadBuffers<Lanes>& buffers_;
+    Trail& trail_;
     Lanes lanes_;
     Span buffer_;
     uint32_t first_ = 0;
     uint32_t cursor_ = 0;
     uint32_t searches_ = 0;
-    uint16_t before_[kMaxOps];  ///< by option: the cursor that it began with
-    uint16_t next_[kMaxOps];    ///< where another try of it begins
-    uint64_t slots_[kMaxSlots];
 };
 
 }  // namespace millrace::nf::nids

@@ -47,7 +47,9 @@ public:
 private:
     Decision evaluate(Packet& packet, std::span<const uint32_t> patterns) {
         if (!CpuEvaluation::concerns(packet)) return {kNoDetail, kClean};
-        CpuEvaluation evaluation(packet, tables_, {}, EveryMatchedRule(matched_));
+        PayloadBuffers buffers = CpuEvaluation::buffers_of(packet, {});
+        EveryMatchedRule alerts(matched_);
+        CpuEvaluation evaluation(packet, tables_, buffers, alerts, {});
         for (const uint32_t id : patterns) evaluation.pattern(id);
         return evaluation.finish();
     }

@@ -24,7 +24,9 @@ struct Nids {
     template <class Lanes>
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
         if (!Evaluation<Lanes>::concerns(packet)) return {kNoDetail, kClean};
-        Evaluation<Lanes> evaluation(packet, tables, lanes);
+        PayloadBuffers<Lanes> buffers = Evaluation<Lanes>::buffers_of(packet, lanes);
+        MatchedRules alerts;
+        Evaluation<Lanes> evaluation(packet, tables, buffers, alerts, lanes);
         pattern::for_each_pattern(packet.payload(), packet.payload_bytes(), tables.patterns, lanes, [&](uint32_t id) {
             evaluation.pattern(id);
             return true;

@@ -91,45 +91,53 @@ private:
     bool more_ = false;
 };
 
+namespace detail {
+MILLRACE_DEVICE_CALL bool has_fields(const Packet& packet, const OptionTables& tables, const CompiledRule& rule) {
+    for (uint32_t i = 0; i < rule.fields; ++i)
+        if (!has_field(packet, tables.ops[rule.first_op + i])) return false;
+    return true;
+}
+template <class Lanes>
+MILLRACE_DEVICE_CALL bool has_options(const Packet& packet, const OptionTables& tables, PayloadBuffers<Lanes>& buffers,
+                                      const CompiledRule& rule, Lanes lanes) {
+    Trail trail;
+    return Confirmation<Lanes>(packet, tables, buffers, trail, lanes).run(rule);
+}
+}  // namespace detail
+
 /// What of one packet rules are held against.
 template <class Lanes>
 class Examination {
 public:
-    MILLRACE_DEVICE Examination(const Packet& packet, const NidsTables& tables, Lanes lanes)
-        : packet_(packet), tables_(tables),
-          buffers_(packet.payload(), packet.payload_bytes(), packet.layers().is_tcp()),
-          confirmation_(packet, tables.options, buffers_, lanes) {}
-    /// Whether the packet is one that the rule is for, but for the pattern that led to it. Most rules are refused by
-    /// their flags, without a call.
-    MILLRACE_DEVICE bool meets(const CompiledRule& rule) {
-        return has_header(rule.flags, rule.header) && (rule.fields == 0 || has_fields(rule)) &&
-               (rule.fields == rule.ops || has_options(rule));
+    MILLRACE_DEVICE Examination(const Packet& packet, const NidsTables& tables, PayloadBuffers<Lanes>& buffers,
+                                Lanes lanes)
+        : packet_(packet), tables_(tables), buffers_(buffers), lanes_(lanes) {}
+    /// Looks at the packet, by all lanes, before it is asked of headers.
+    MILLRACE_DEVICE void look() {
+        if (flags_ != 0) return;
+        flags_ = header_flags(packet_, buffers_);
+        ports_ = ports_of(tables_.header, packet_);
     }
-    /// `flags`: those of the header with that number.
-    MILLRACE_DEVICE bool has_header(uint16_t flags, uint32_t header) {
-        if (flags_ == 0) flags_ = header_flags(packet_, buffers_);
-        if (!has_flags(flags, flags_)) return false;
-        if (!(flags & RuleHeader::kEndpoints)) return true;
-        if (header != header_) has_endpoints_ = has_endpoints(tables_.header.headers[header], tables_.header, packet_);
-        header_ = header;
-        return has_endpoints_;
+    /// Whether the packet has a header; `flags` are that header's. Each lane may ask of another one. Most are refused
+    /// by their flags, without a call.
+    MILLRACE_DEVICE bool has_header(uint16_t flags, uint32_t header) const {
+        return has_flags(flags, flags_) &&
+               (!(flags & RuleHeader::kEndpoints) ||
+                has_endpoints(tables_.header.headers[header], tables_.header, packet_, ports_));
+    }
+    /// Whether it has what a rule asks for besides its header and the pattern that led to it.
+    MILLRACE_DEVICE bool has_rest(const CompiledRule& rule) {
+        return (rule.fields == 0 || detail::has_fields(packet_, tables_.options, rule)) &&
+               (rule.fields == rule.ops || detail::has_options(packet_, tables_.options, buffers_, rule, lanes_));
     }
 
 private:
-    MILLRACE_DEVICE_CALL bool has_fields(const CompiledRule& rule) const {
-        for (uint32_t i = 0; i < rule.fields; ++i)
-            if (!has_field(packet_, tables_.options.ops[rule.first_op + i])) return false;
-        return true;
-    }
-    MILLRACE_DEVICE_CALL bool has_options(const CompiledRule& rule) { return confirmation_.run(rule); }
-
     const Packet& packet_;
     const NidsTables& tables_;
-    PayloadBuffers buffers_;
-    Confirmation<Lanes> confirmation_;
-    uint32_t header_ = 0xffffffffu;  ///< whose addresses and ports were looked at last
-    bool has_endpoints_ = false;     ///< whether the packet has those
-    uint16_t flags_ = 0;             ///< header_flags of the packet; 0: not looked at yet
+    PayloadBuffers<Lanes>& buffers_;
+    Lanes lanes_;
+    ClassedPorts ports_;
+    uint16_t flags_ = 0;  ///< header_flags of the packet; 0: not looked at yet
 };
 
 /// Numbers of rules or of groups of them.
@@ -182,12 +190,19 @@ MILLRACE_DEVICE_CALL void emit_alerts(Packet& packet, const Alerts& alerts, Lane
 }  // namespace detail
 
 /// One packet's way through the rules: `pattern` for each pattern found, then `finish`. `Alerts` takes the rules that
-/// matched.
+/// matched. Its parts that calls get by reference are the caller's: on a GPU they lie in memory, and all that is of one
+/// object with them would, too.
 template <class Lanes, class Alerts = MatchedRules>
 class Evaluation {
 public:
-    MILLRACE_DEVICE Evaluation(Packet& packet, const NidsTables& tables, Lanes lanes, Alerts alerts = {})
-        : packet_(packet), tables_(tables), lanes_(lanes), examination_(packet, tables, lanes), alerts_(alerts) {}
+    MILLRACE_DEVICE Evaluation(Packet& packet, const NidsTables& tables, PayloadBuffers<Lanes>& buffers, Alerts& alerts,
+                               Lanes lanes)
+        : packet_(packet), tables_(tables), lanes_(lanes), examination_(packet, tables, buffers, lanes),
+          alerts_(alerts) {}
+    /// Of the packet's payload.
+    MILLRACE_DEVICE static PayloadBuffers<Lanes> buffers_of(const Packet& packet, Lanes lanes) {
+        return {packet.payload(), packet.payload_bytes(), packet.layers().is_tcp(), lanes};
+    }
 
     /// Whether the rules say anything of such a packet.
     MILLRACE_DEVICE static bool concerns(const Packet& packet) {
@@ -196,15 +211,19 @@ public:
 
     MILLRACE_DEVICE void pattern(uint32_t id) {
         const PatternRules rules = tables_.by_pattern[id];
-        if (rules.count == 1) try_rule(rules.first);
-        else try_rules({tables_.pattern_rules.data() + rules.first, rules.count});
+        if (rules.count == 1) return try_rule(rules.first);
+        examination_.look();
+        const uint32_t* const list = tables_.pattern_rules.data() + rules.first;
+        for_those(rules.count, [&](uint32_t i) { return may_meet(list[i]); }, [&](uint32_t i) { try_rest(list[i]); });
     }
 
     /// The rules that look for no pattern, the alerts, the decision.
     MILLRACE_DEVICE Decision finish() {
-        if (tables_.without_pattern)
+        if (tables_.without_pattern) {
+            examination_.look();
             for (uint32_t which = 0; which < detail::kIndexes; ++which)
                 try_groups(detail::groups_without_pattern(tables_, packet_, which));
+        }
         if (pass_ != kNoDetail) return {pass_, kClean};
         alerts_.sort();
         if (alerts_.count() > 0) detail::emit_alerts(packet_, alerts_, lanes_);
@@ -213,27 +232,47 @@ public:
     }
 
 private:
-    MILLRACE_DEVICE void try_groups(RuleList groups) {
+    /// Calls `each(i)` for those i in [0, count) for which `holds(i)` does. The lanes find out which, each of others.
+    template <class Holds, class Each>
+    MILLRACE_DEVICE void for_those(uint32_t count, Holds&& holds, Each&& each) {
+        constexpr uint32_t kAtOnce = 32;
 #if MILLRACE_GPU
 #pragma unroll 1
 #endif
-        for (uint32_t i = 0; i < groups.count; ++i) {
-            const RuleGroup& group = tables_.groups[groups.first[i]];
-            if (examination_.has_header(group.flags, group.header))
-                try_rules({tables_.grouped_rules.data() + group.first, group.count});
+        for (uint32_t base = 0; base < count; base += kAtOnce) {
+            uint32_t those = lanes_.sum(smaller(kAtOnce, count - base),
+                                        [&](uint32_t k) { return holds(base + k) ? 1u << k : 0u; });
+            for (; those != 0; those &= those - 1) each(base + pattern::detail::lowest_bit(those));
         }
     }
-    MILLRACE_DEVICE void try_rules(RuleList rules) {
-#if MILLRACE_GPU
-#pragma unroll 1
-#endif
-        for (uint32_t i = 0; i < rules.count; ++i) try_rule(rules.first[i]);
+    MILLRACE_DEVICE void try_groups(RuleList groups) {
+        for_those(
+            groups.count,
+            [&](uint32_t i) {
+                const RuleGroup& group = tables_.groups[groups.first[i]];
+                return examination_.has_header(group.flags, group.header);
+            },
+            [&](uint32_t i) {
+                const RuleGroup& group = tables_.groups[groups.first[i]];
+                for (uint32_t k = 0; k < group.count; ++k) try_rest(tables_.grouped_rules[group.first + k]);
+            });
+    }
+    /// Whether the packet has the header of a named rule.
+    MILLRACE_DEVICE bool may_meet(uint32_t named) const {
+        if (named & named_rule::kAlways) return true;
+        const CompiledRule& rule = tables_.rules[named & named_rule::kNumbers];
+        return examination_.has_header(rule.flags, rule.header);
     }
     MILLRACE_DEVICE void try_rule(uint32_t named) {
+        if (!(named & named_rule::kAlways)) examination_.look();
+        if (may_meet(named)) try_rest(named);
+    }
+    /// A named rule whose header the packet has.
+    MILLRACE_DEVICE void try_rest(uint32_t named) {
         const uint32_t number = named & named_rule::kNumbers;
         if (named & named_rule::kAlways) {
             matched(number, named >> named_rule::kActionShift & named_rule::kActions);
-        } else if (const CompiledRule& rule = tables_.rules[number]; examination_.meets(rule)) {
+        } else if (const CompiledRule& rule = tables_.rules[number]; examination_.has_rest(rule)) {
             matched(number, rule.action);
         }
     }
@@ -247,12 +286,11 @@ private:
         if (!(action & CompiledRule::kSilent)) alerts_.add(index);
     }
 
-    // What calls get by reference lies in memory: not all of it at once, so that the rest may stay in registers.
     Packet& packet_;
     const NidsTables& tables_;
     Lanes lanes_;
     Examination<Lanes> examination_;
-    Alerts alerts_;
+    Alerts& alerts_;
     uint32_t pass_ = kNoDetail;
     uint32_t drop_ = kNoDetail;
 };

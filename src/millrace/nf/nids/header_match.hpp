@@ -13,6 +13,17 @@ struct HeaderTables {
     View<Range6> ranges6;
     View<PortSet> port_sets;
     View<PortRange> port_ranges;
+    View<uint16_t> port_classes;  ///< by port, see PortClasses
+    View<uint32_t> class_sets;    ///< by class, `class_words` each
+    uint32_t class_words = 0;
+};
+
+/// A packet's port, and where the sets that it is in stand in `class_sets`.
+struct ClassedPort {
+    uint32_t port = 0, row = 0;
+};
+struct ClassedPorts {
+    ClassedPort src, dst;
 };
 
 namespace detail {
@@ -49,25 +60,24 @@ MILLRACE_DEVICE bool has_address(const HeaderTables& tables, uint32_t set, const
     return !(value < Address6{{range.low[0], range.low[1]}});
 }
 
-MILLRACE_DEVICE bool has_port(const HeaderTables& tables, uint32_t set, uint16_t port) {
-    if (set == 0) return true;
+MILLRACE_DEVICE_CALL bool is_in_ranges(const HeaderTables& tables, uint32_t set, uint32_t port) {
     const PortSet& ports = tables.port_sets[set];
     const uint32_t i = first_range_reaching(tables.port_ranges, ports.first, ports.count, port);
     return i < ports.count && tables.port_ranges[ports.first + i].low <= port;
 }
+MILLRACE_DEVICE bool has_port(const HeaderTables& tables, uint32_t set, ClassedPort port) {
+    if (set >= kMaxClassedSets) return is_in_ranges(tables, set, port.port);
+    return tables.class_sets[port.row + set / 32] >> set % 32 & 1;
+}
 
-MILLRACE_DEVICE bool has_endpoints(const RuleHeader& header, const HeaderTables& tables, const Packet& packet) {
+MILLRACE_DEVICE bool has_addresses(const RuleHeader& header, const HeaderTables& tables, const Packet& packet,
+                                   bool turned) {
+    if (header.src == 0 && header.dst == 0) return true;
     const bool ipv6 = packet.layers().is_ipv6();
     const uint8_t* src = packet.l3() + (ipv6 ? 8 : 12);
     const uint8_t* dst = packet.l3() + (ipv6 ? 24 : 16);
-    const uint16_t src_port = packet.l4_src_port(), dst_port = packet.l4_dst_port();
-    if (has_port(tables, header.src_ports, src_port) && has_port(tables, header.dst_ports, dst_port) &&
-        has_address(tables, header.src, src, ipv6) && has_address(tables, header.dst, dst, ipv6)) {
-        return true;
-    }
-    return (header.flags & RuleHeader::kBothWays) && has_port(tables, header.src_ports, dst_port) &&
-           has_port(tables, header.dst_ports, src_port) && has_address(tables, header.src, dst, ipv6) &&
-           has_address(tables, header.dst, src, ipv6);
+    return has_address(tables, header.src, turned ? dst : src, ipv6) &&
+           has_address(tables, header.dst, turned ? src : dst, ipv6);
 }
 
 MILLRACE_DEVICE uint16_t protocol_of(const Layers& layers) {
@@ -98,7 +108,8 @@ MILLRACE_DEVICE uint16_t flow_of(const Packet& packet) {
 }  // namespace detail
 
 /// What a packet has of the flags of headers: its protocol's, and every condition that it meets. Never 0.
-MILLRACE_DEVICE_CALL uint16_t header_flags(const Packet& packet, PayloadBuffers& buffers) {
+template <class Lanes>
+MILLRACE_DEVICE_CALL uint16_t header_flags(const Packet& packet, PayloadBuffers<Lanes>& buffers) {
     const Layers& layers = packet.layers();
     uint16_t flags = detail::protocol_of(layers) | detail::flow_of(packet);
     flags |= layers.is_ipv4() ? RuleHeader::kIpv4Only : RuleHeader::kIpv6Only;
@@ -113,17 +124,32 @@ MILLRACE_DEVICE bool has_flags(uint16_t wanted, uint16_t has) {
     return (wanted & has & RuleHeader::kAnyProtocol) != 0 && (wanted & RuleHeader::kConditions & ~has) == 0;
 }
 
+MILLRACE_DEVICE ClassedPorts ports_of(const HeaderTables& tables, const Packet& packet) {
+    const auto classed = [&](uint16_t port) {
+        return ClassedPort{port, tables.port_classes[port] * tables.class_words};
+    };
+    return {classed(packet.l4_src_port()), classed(packet.l4_dst_port())};
+}
+
 /// Whether its addresses and ports are those that the header asks for.
-MILLRACE_DEVICE_CALL bool has_endpoints(const RuleHeader& header, const HeaderTables& tables, const Packet& packet) {
-    return detail::has_endpoints(header, tables, packet) &&
-           (detail::has_port(tables, header.application_ports, packet.l4_src_port()) ||
-            detail::has_port(tables, header.application_ports, packet.l4_dst_port()));
+MILLRACE_DEVICE_CALL bool has_endpoints(const RuleHeader& header, const HeaderTables& tables, const Packet& packet,
+                                        const ClassedPorts& ports) {
+    // All bits at once: none waits for another.
+    const uint32_t either = detail::has_port(tables, header.application_ports, ports.src) |
+                            detail::has_port(tables, header.application_ports, ports.dst);
+    const uint32_t straight = detail::has_port(tables, header.src_ports, ports.src) &
+                              detail::has_port(tables, header.dst_ports, ports.dst);
+    if (either & straight && detail::has_addresses(header, tables, packet, false)) return true;
+    return either && (header.flags & RuleHeader::kBothWays) && detail::has_port(tables, header.src_ports, ports.dst) &&
+           detail::has_port(tables, header.dst_ports, ports.src) && detail::has_addresses(header, tables, packet, true);
 }
 
 /// Whether the packet has all that the header asks for.
+template <class Lanes>
 MILLRACE_DEVICE bool header_matches(const RuleHeader& header, const HeaderTables& tables, const Packet& packet,
-                                    PayloadBuffers& buffers) {
-    return has_flags(header.flags, header_flags(packet, buffers)) && has_endpoints(header, tables, packet);
+                                    PayloadBuffers<Lanes>& buffers) {
+    return has_flags(header.flags, header_flags(packet, buffers)) &&
+           has_endpoints(header, tables, packet, ports_of(tables, packet));
 }
 
 /// Reads a field; false where the packet has none.

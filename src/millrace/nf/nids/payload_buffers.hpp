@@ -4,6 +4,7 @@
 // request in the same packet is not looked at, and nothing is decoded or decompressed.
 #pragma once
 
+#include "millrace/nf/nids/scan.hpp"
 #include "millrace/nf/nids/tables.hpp"
 
 namespace millrace::nf::nids {
@@ -45,17 +46,17 @@ MILLRACE_DEVICE bool is_http_version(const uint8_t* data, uint32_t bytes) {
 }
 
 /// Length of the line at `at` without its LF; the rest when there is none.
-MILLRACE_DEVICE uint32_t line_bytes(const uint8_t* data, uint32_t bytes, uint32_t at) {
-    uint32_t end = at;
-    while (end < bytes && data[end] != '\n') ++end;
-    return end - at;
+template <class Lanes>
+MILLRACE_DEVICE uint32_t line_bytes(const uint8_t* data, uint32_t bytes, uint32_t at, Lanes lanes) {
+    return at < bytes ? first_where(lanes, at, bytes, [&](uint32_t i) { return data[i] == '\n'; }) - at : 0;
 }
 
 MILLRACE_DEVICE uint32_t without_cr(const uint8_t* data, uint32_t at, uint32_t bytes) {
     return bytes > 0 && data[at + bytes - 1] == '\r' ? bytes - 1 : bytes;
 }
 
-MILLRACE_DEVICE bool find_start_line(const uint8_t* data, uint32_t bytes, HttpHead& head) {
+template <class Lanes>
+MILLRACE_DEVICE bool find_start_line(const uint8_t* data, uint32_t bytes, HttpHead& head, Lanes lanes) {
     if (bytes < 10) return false;
     uint32_t space = 0;
     const bool response = is_http_version(data, bytes);
@@ -66,7 +67,7 @@ MILLRACE_DEVICE bool find_start_line(const uint8_t* data, uint32_t bytes, HttpHe
             ++space;
     }
     if (space == 0 || space >= bytes || data[space] != ' ') return false;
-    const uint32_t line = line_bytes(data, bytes, 0);
+    const uint32_t line = line_bytes(data, bytes, 0, lanes);
     head.line_end = without_cr(data, 0, line);
     if (space >= head.line_end) return false;
     head.first_space = space;
@@ -87,16 +88,18 @@ MILLRACE_DEVICE bool find_start_line(const uint8_t* data, uint32_t bytes, HttpHe
 }  // namespace detail
 
 /// The start line of the message that begins with the payload, or none; the headers are yet to be found.
-MILLRACE_DEVICE HttpHead find_http_start(const uint8_t* data, uint32_t bytes) {
+template <class Lanes>
+MILLRACE_DEVICE_CALL HttpHead find_http_start(const uint8_t* data, uint32_t bytes, Lanes lanes) {
     HttpHead head;
-    return detail::find_start_line(data, bytes, head) ? head : HttpHead{};
+    return detail::find_start_line(data, bytes, head, lanes) ? head : HttpHead{};
 }
 
 /// The same with its headers, which takes a look at each of their bytes.
-MILLRACE_DEVICE HttpHead find_http_head(const uint8_t* data, uint32_t bytes, HttpHead head) {
+template <class Lanes>
+MILLRACE_DEVICE_CALL HttpHead find_http_head(const uint8_t* data, uint32_t bytes, HttpHead head, Lanes lanes) {
     uint32_t at = head.headers;
     while (at < bytes) {
-        const uint32_t line = detail::line_bytes(data, bytes, at);
+        const uint32_t line = detail::line_bytes(data, bytes, at, lanes);
         if (detail::without_cr(data, at, line) == 0) {
             head.complete = at + line < bytes;
             head.headers_end = at;
@@ -110,9 +113,10 @@ MILLRACE_DEVICE HttpHead find_http_head(const uint8_t* data, uint32_t bytes, Htt
 }
 
 /// The value of the first header line called `name` (lower case).
-MILLRACE_DEVICE Part find_header(const uint8_t* data, const HttpHead& head, const char* name) {
+template <class Lanes>
+MILLRACE_DEVICE_CALL Part find_header(const uint8_t* data, const HttpHead& head, const char* name, Lanes lanes) {
     for (uint32_t at = head.headers; at < head.headers_end;) {
-        const uint32_t line = detail::line_bytes(data, head.headers_end, at);
+        const uint32_t line = detail::line_bytes(data, head.headers_end, at, lanes);
         const uint32_t end = at + detail::without_cr(data, at, line);
         uint32_t i = at;
         const char* letter = name;
@@ -134,7 +138,7 @@ MILLRACE_DEVICE Part find_header(const uint8_t* data, const HttpHead& head, cons
 
 /// The first host name of a TLS ClientHello (RFC 8446, section 4.1.2; RFC 6066, section 3) that the payload begins
 /// with.
-MILLRACE_DEVICE Part find_tls_sni(const uint8_t* data, uint32_t bytes) {
+MILLRACE_DEVICE_CALL Part find_tls_sni(const uint8_t* data, uint32_t bytes) {
     if (bytes < 44 || data[0] != 0x16 || data[1] != 3 || data[5] != 1) return {};
     uint32_t at = 5 + 4 + 2 + 32;  // record, handshake header, version, random
     at += 1u + data[at];           // session id
@@ -164,13 +168,14 @@ MILLRACE_DEVICE bool looks_like_tls(const uint8_t* data, uint32_t bytes) {
     return bytes >= 5 && data[0] >= 0x14 && data[0] <= 0x17 && data[1] == 3 && data[2] <= 4;
 }
 
-/// Finds buffers in one payload; what several rules need is found once. Every lane has its own.
+/// Finds buffers in one payload; what several rules need is found once. Every lane has its own, and all ask at once.
+template <class Lanes = millrace::Lanes<1>>
 class PayloadBuffers {
 public:
     static constexpr uint32_t kScratchBytes = 512;
 
-    MILLRACE_DEVICE PayloadBuffers(const uint8_t* data, uint32_t bytes, bool tcp)
-        : data_(data), bytes_(bytes), tcp_(tcp) {}
+    MILLRACE_DEVICE PayloadBuffers(const uint8_t* data, uint32_t bytes, bool tcp, Lanes lanes = {})
+        : data_(data), bytes_(bytes), tcp_(tcp), lanes_(lanes) {}
 
     MILLRACE_DEVICE const uint8_t* data() const { return data_; }
     MILLRACE_DEVICE uint32_t bytes() const { return bytes_; }
@@ -202,14 +207,14 @@ public:
 private:
     MILLRACE_DEVICE const HttpHead& http_start() {
         if (known_ == Known::nothing) {
-            if (tcp_) http_ = find_http_start(data_, bytes_);
+            if (tcp_) http_ = find_http_start(data_, bytes_, lanes_);
             known_ = Known::start;
         }
         return http_;
     }
     /// There must be a start line.
     MILLRACE_DEVICE const HttpHead& http_head() {
-        if (known_ != Known::head) http_ = find_http_head(data_, bytes_, http_);
+        if (known_ != Known::head) http_ = find_http_head(data_, bytes_, http_, lanes_);
         known_ = Known::head;
         return http_;
     }
@@ -219,8 +224,11 @@ private:
         if (buffer == Buffer::file_data_part && kind == HttpHead::Kind::none) return {0, bytes_, bytes_ > 0};
         if (kind == HttpHead::Kind::none) return {};
         const bool request = kind == HttpHead::Kind::request;
-        return is_in_start_line(buffer) ? start_line_part(buffer, http_, request)
-                                        : part_behind(buffer, http_head(), request);
+        if (is_in_start_line(buffer)) return start_line_part(buffer, http_, request);
+        // Rules of one list often look into the same header.
+        if (buffer != last_) last_part_ = part_behind(buffer, http_head(), request);
+        last_ = buffer;
+        return last_part_;
     }
     MILLRACE_DEVICE static Part start_line_part(Buffer buffer, const HttpHead& head, bool request) {
         switch (buffer) {
@@ -271,7 +279,7 @@ private:
             case Buffer::http_server: name = "server"; break;
             default: return {};
         }
-        Part part = find_header(data_, head, name);
+        Part part = find_header(data_, head, name, lanes_);
         if (buffer == Buffer::http_host && part.present && data_[part.at] != '[') {
             uint32_t length = 0;  // without the port
             while (length < part.bytes && data_[part.at + length] != ':') ++length;
@@ -281,7 +289,7 @@ private:
     }
 
     /// The name of the first question, with dots, of a DNS query (RFC 1035, section 4.1).
-    MILLRACE_DEVICE Span dns_query() {
+    MILLRACE_DEVICE_CALL Span dns_query() {
         const uint32_t start = tcp_ ? 2 : 0;  // over TCP a length comes first (section 4.2.2)
         if (bytes_ < start + 12 + 5) return {};
         const uint8_t* message = data_ + start;
@@ -300,7 +308,7 @@ private:
     }
 
     /// CR LF, each header's name followed by CR LF, CR LF: Suricata's `http.header_names`.
-    MILLRACE_DEVICE Span header_names() {
+    MILLRACE_DEVICE_CALL Span header_names() {
         if (http_kind() == HttpHead::Kind::none) return {};
         const HttpHead& head = http_head();
         if (!head.complete) return {};
@@ -308,7 +316,7 @@ private:
         scratch_[length++] = '\r';
         scratch_[length++] = '\n';
         for (uint32_t at = head.headers; at < head.headers_end;) {
-            const uint32_t line = detail::line_bytes(data_, head.headers_end, at);
+            const uint32_t line = detail::line_bytes(data_, head.headers_end, at, lanes_);
             for (uint32_t i = at; i < at + line && data_[i] != ':' && data_[i] != '\r'; ++i) {
                 if (length + 5 > kScratchBytes) return {};
                 scratch_[length++] = data_[i];
@@ -329,6 +337,9 @@ private:
     enum class Known : uint8_t { nothing, start, head };
     Known known_ = Known::nothing;  ///< of `http_`
     HttpHead http_;
+    Buffer last_ = Buffer::payload;  ///< the one that was looked for last of those behind the start line
+    Part last_part_;
+    Lanes lanes_;
     uint8_t scratch_[kScratchBytes];
 };
 

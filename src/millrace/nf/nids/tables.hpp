@@ -170,6 +170,8 @@ struct PortSet {
 struct PortRange {
     uint16_t low, high;
 };
+/// Sets of ports that a bit tells of, see PortClasses; of those beyond, their ranges do.
+inline constexpr uint32_t kMaxClassedSets = 4096;
 
 /// The first of n sorted, disjoint ranges that ends at or behind `value`; n when none does.
 template <class Ranges, class T>

@@ -5,6 +5,7 @@
 #include "millrace/nf/router/device.hpp"
 #include "millrace/nf/router/kernel/kernel_router.hpp"
 #include "millrace/nf/router/routes.hpp"
+#include "millrace/nf/router/shown.hpp"
 
 namespace millrace::nf::router {
 namespace {
@@ -22,7 +23,7 @@ public:
     }
 
     RouterHost(const Config& options, const Environment& environment)
-        : routes_(std::make_shared<Routes>(read_options(options, environment.ports))) {
+        : routes_(std::make_shared<Routes>(read_options(options, environment.ports))), ports_(environment.ports) {
         // A table that is as it was stays where it is: devices then need not copy it again.
         lookup_ = routes_;
         if (const auto* previous = dynamic_cast<const RouterHost*>(environment.previous);
@@ -74,6 +75,16 @@ public:
                 {"table-bytes", image_.array_bytes(), "memory that the tables take on a device"}};
     }
 
+    std::optional<ShownTable> show(std::string_view topic, size_t most) const override {
+        if (topic == "neighbours") return show_next_hops(routes_->next_hops, ports_, most);
+        if (topic != "routes") return {};
+        ShownTable shown{.columns = {"prefix", "via"}, .rows = {}};
+        const auto via = [this](uint16_t target) { return via_text(target, routes_->next_hops); };
+        show_routes(shown, lookup_->ipv4.rib(), most, via);
+        show_routes(shown, lookup_->ipv6.rib(), most, via);
+        return shown;
+    }
+
     std::string summary() const override {
         return std::to_string(lookup_->ipv4.rib().size()) + " IPv4 and " + std::to_string(lookup_->ipv6.rib().size()) +
                " IPv6 routes, " + std::to_string(routes_->next_hops.names().size()) + " next hops, " +
@@ -103,6 +114,7 @@ private:
     }
 
     std::shared_ptr<const Routes> routes_;
+    const std::vector<std::string> ports_;  // their names
     std::shared_ptr<const Routes> lookup_;  // whose LPM tables are used: these routes', or equal ones'
     Image image_;
     mutable std::mutex mutex_;

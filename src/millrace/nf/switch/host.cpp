@@ -15,6 +15,7 @@
 #include "millrace/nf/switch/control/control.hpp"
 #include "millrace/nf/switch/flows/flow_search.hpp"
 #include "millrace/nf/switch/text/match_field.hpp"
+#include "millrace/nf/switch/control/show.hpp"
 #include "millrace/nf/switch/options.hpp"
 #include "millrace/nf/switch/pipeline.hpp"
 #include "millrace/nf/switch/text/words.hpp"
@@ -194,6 +195,10 @@ public:
                 {"lost-packet-outs", control_->traffic().lost_packet_outs,
                  "packets that a controller sent, and that were too long or too many"},
                 {"table-bytes", table_bytes(), "memory of the search tables"}};
+    }
+
+    std::optional<ShownTable> show(std::string_view topic, size_t most) const override {
+        return topic == "flows" ? std::optional(show_flows(*control_, most)) : std::nullopt;
     }
 
     std::string summary() const override {

@@ -32,15 +32,22 @@ TEST(FastPatterns, AreThoseThatEveryMatchHas) {
 }
 
 TEST(FastPatterns, AvoidWhatManyRulesHave) {
-    std::vector<Rule> rules(5, rule("content:\"User-Agent: Mozilla\"; fast_pattern; content:\"evil\";"));
-    rules.push_back(rule("content:\"User-Agent: Mozilla\"; fast_pattern; content:\"rarely\"; content:\"seen\";"));
-    rules.push_back(rule("content:\"User-Agent: Mozilla\"; content:\"ab\";"));
+    const Rule marked = rule("content:\"aeaeae\"; fast_pattern; content:\"evil\";");
+    const Rule unmarked = rule("content:\"aeaeae\"; content:\"ab\";");
+    std::vector<Rule> rules(65, marked);
+    rules.push_back(rule("content:\"aeaeae\"; fast_pattern; content:\"seldom\"; content:\"seen\";"));
+    rules.push_back(unmarked);
     const FastPatterns patterns(rules);
-    EXPECT_EQ(patterns.of(rules[0]), "evil") << "five rules have it, seven the other";
-    EXPECT_EQ(patterns.of(rules[5]), "rarely") << "one rule has it";
-    EXPECT_EQ(patterns.of(rules[6]), "user-agent: mozilla") << "the other is too short to be found by a filter";
-    rules.resize(4);
-    EXPECT_EQ(FastPatterns(rules).of(rules[0]), "user-agent: mozilla") << "few have what is marked";
+    EXPECT_EQ(patterns.of(rules[0]), "evil") << "65 rules have it, 67 the other";
+    EXPECT_EQ(patterns.of(rules[65]), "seldom") << "one rule has it";
+    EXPECT_EQ(patterns.of(rules[66]), "aeaeae") << "the other is too short to be found by a filter";
+    rules.assign(64, marked);
+    EXPECT_EQ(FastPatterns(rules).of(marked), "aeaeae") << "not too many have what all of them have marked";
+    rules.assign(5, marked);
+    rules.insert(rules.end(), 6, unmarked);
+    EXPECT_EQ(FastPatterns(rules).of(marked), "evil") << "most have not marked it";
+    rules.assign(4, marked);
+    EXPECT_EQ(FastPatterns(rules).of(marked), "aeaeae") << "few have what is marked";
 }
 
 TEST(FastPatterns, AreNotShortWhereTheHeaderTellsEnough) {
@@ -64,10 +71,13 @@ TEST(FastPatterns, AreShortWhereManyRulesAreForAllPackets) {
 
 TEST(FastPatterns, OfThreeBytesAreFew) {
     std::vector<Rule> rules;
-    for (char c = 'a'; c < 'a' + 16; ++c) rules.push_back(rule(std::string("content:\"xy") + c + "\";"));
+    for (char c = 'a'; c < 'a' + 8; ++c) rules.push_back(rule(std::string("content:\"xy") + c + "\"; offset:1;"));
     EXPECT_EQ(FastPatterns(rules).of(rules[3]), "xyd");
-    rules.push_back(rule("content:\"xyz\";"));
-    EXPECT_EQ(FastPatterns(rules).of(rules[3]), "");
+    rules.insert(rules.end(), 2, rule("content:\"xyz\"; offset:1;"));
+    const FastPatterns patterns(rules);
+    EXPECT_EQ(patterns.of(rules[8]), "xyz") << "two rules have it";
+    EXPECT_EQ(patterns.of(rules[6]), "xyg");
+    EXPECT_EQ(patterns.of(rules[7]), "") << "the ninth";
 }
 
 TEST(FastPatterns, AreNotThoseOfRulesThatAreNotApplied) {

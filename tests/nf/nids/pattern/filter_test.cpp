@@ -121,6 +121,24 @@ TEST(Filter, FindsPatternsOfThreeBytesAtEveryPlace) {
         expect_right_by_filter(patterns, each_at_every_place(patterns, {3, 4, 7, 8, 9, 33, 66}, around));
 }
 
+TEST(Filter, FindsPatternsInRunsOfOneByte) {
+    // What begins with a run is found at each run's beginning; in what is padded, all other places are passed over.
+    const Strings whole{"aaaa", "aaaaaaaa", "aaaaaaaaaaaaaaaa", "aaa",
+                        "aaab", "baaa",     "\xff\xff\xff\xff", "\0\0\0\0\0\0"s};
+    ASSERT_TRUE(PatternSet(whole).filter().skips_runs);
+    Strings payloads;
+    for (const char byte : {'a', 'A', '\xff', '\0', 'q'})
+        for (const size_t run : {1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 63, 64, 65, 127, 400, 1460})
+            for (const std::string& before : {""s, "b"s, "xaab"s, "1234567"s})
+                for (const std::string& behind : {""s, "b"s, "ab"s, "zzzz"s})
+                    payloads.push_back(before + std::string(run, byte) + behind);
+    expect_right_by_filter(whole, payloads);
+    // Not where a pattern goes on behind a run, and could begin anywhere in it.
+    const Strings going_on{"aaaab", "aaaaaaaa"};
+    EXPECT_FALSE(PatternSet(going_on).filter().skips_runs);
+    expect_right_by_filter(going_on, payloads);
+}
+
 TEST(Filter, IsNotNeededForShortPatterns) {
     for (const Strings& patterns : {Strings{"x", "abcd", "xyz"}, Strings{"xa", "abcd", "ax"}}) {
         ASSERT_FALSE(is_filtered(patterns));

@@ -4,6 +4,7 @@
 #include <pcre2.h>
 
 #include <cstdio>
+#include <stdexcept>
 #include <cstring>
 #include <memory>
 
@@ -66,7 +67,18 @@ RegexResult search(const RegexSet& set, uint32_t program, std::string_view data,
     }
     const std::unique_ptr<uint8_t[]> copy(new uint8_t[data.size()]);
     if (!data.empty()) std::memcpy(copy.get(), data.data(), data.size());
-    return regex_search(copy.get(), static_cast<uint32_t>(data.size()), start, program, tables->regex, match_end);
+    const auto by = [&](auto lanes) {
+        uint32_t end = *match_end;
+        const RegexResult result = regex_search(copy.get(), static_cast<uint32_t>(data.size()), start, program,
+                                                tables->regex, &end, lanes);
+        return std::pair(result, end);
+    };
+    // However many lanes share the work, to the step at which the budget ends.
+    const auto alone = by(Lanes<1>{});
+    if (by(Lanes<8>{}) != alone || by(Lanes<32>{}) != alone)
+        throw std::logic_error("lanes disagree about \"" + printable(data) + "\"");
+    *match_end = alone.second;
+    return alone.first;
 }
 
 std::string words(const MatchEnd& end) { return end ? "match to " + std::to_string(*end) : "no match"; }

@@ -8,14 +8,16 @@
 #include <thread>
 #include <utility>
 
+#include "millrace/io/wake_event.hpp"
+
 namespace millrace::exec {
 
 /// The driver of a GPU takes the calls of one thread at a time. Workers that make their own wait for each other, and
 /// receive nothing meanwhile; here one thread makes those of all batches of a device. It looks for work all the time,
-/// so that it takes a core.
+/// so that it takes a core; without work it sleeps after a while, unless it is to `poll`.
 class CallThread {
 public:
-    CallThread();
+    explicit CallThread(bool polls = false);
     /// No queue may be left.
     ~CallThread();
     CallThread(const CallThread&) = delete;
@@ -64,6 +66,10 @@ public:
 private:
     static constexpr size_t kMaxQueues = 256;
     void work();
+    bool run_all();
+    void sleep();
+    const bool polls_;
+    io::WakeEvent called_;
     std::array<std::atomic<SubmissionQueue*>, kMaxQueues> queues_{};
     std::atomic<size_t> used_{0};                 // places up to the last one that ever had a queue
     std::atomic<uint64_t> rounds_{0};             // looks at all queues

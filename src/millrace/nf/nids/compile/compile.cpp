@@ -33,6 +33,7 @@ public:
         }
         finish_patterns();
         out_.without_pattern.build();
+        out_.port_classes = classify_ports(out_.port_sets, out_.port_ranges);
         return std::move(out_);
     }
 
@@ -160,9 +161,6 @@ private:
     void finish_patterns() {
         for (std::vector<uint32_t>& rules : rules_of_pattern_) {
             leave_out_what_others_decide(rules);
-            // A header is looked at once for all that have it.
-            std::stable_sort(rules.begin(), rules.end(),
-                             [&](uint32_t a, uint32_t b) { return out_.compiled[a].header < out_.compiled[b].header; });
             const auto first = static_cast<uint32_t>(out_.pattern_rules.size());
             if (rules.size() == 1) {
                 out_.by_pattern.push_back({named(rules.front()), 1});
@@ -198,6 +196,9 @@ void CompiledRules::attach(nf::Image& image) const {
     image.attach(tables.header.ranges6, ranges6);
     image.attach(tables.header.port_sets, port_sets);
     image.attach(tables.header.port_ranges, port_ranges);
+    image.attach(tables.header.port_classes, port_classes.of_port);
+    image.attach(tables.header.class_sets, port_classes.sets);
+    tables.header.class_words = port_classes.words;
     image.attach(tables.options.ops, ops);
     image.attach(tables.options.literals, literals);
     regexes.attach(image, tables.options.regex);

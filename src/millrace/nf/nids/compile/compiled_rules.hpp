@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "millrace/nf/image.hpp"
+#include "millrace/nf/nids/compile/port_classes.hpp"
 #include "millrace/nf/nids/compile/rule_index.hpp"
 #include "millrace/nf/nids/evaluate.hpp"
 #include "millrace/nf/nids/pattern/pattern_set.hpp"
@@ -30,6 +31,7 @@ struct CompiledRules {
     std::vector<Range6> ranges6;
     std::vector<PortSet> port_sets;
     std::vector<PortRange> port_ranges;
+    PortClasses port_classes;  ///< of both
     std::vector<PatternRules> by_pattern;
     std::vector<uint32_t> pattern_rules;
     HeaderIndex without_pattern;  ///< the rules that no pattern leads to

@@ -1,7 +1,7 @@
 #include "millrace/nf/nids/compile/fast_pattern.hpp"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "millrace/nf/nids/compile/rule_index.hpp"
 
@@ -61,8 +61,11 @@ std::vector<Candidate> candidates_of(const Rule& rule) {
 
 /// Rules that may have a content which one of them has marked, before another content is taken for it.
 constexpr uint32_t kFewUses = 4;
-/// Patterns of three bytes that a filter can have: each passes with any fourth byte.
-constexpr size_t kFewOfThreeBytes = 16;
+/// The same, where most of the rules that have it have marked it: what stands in ordinary traffic is seldom marked.
+constexpr uint32_t kSomeUses = 64;
+/// Patterns of three bytes that are searched for, those that most rules have: each passes a filter with any fourth
+/// byte.
+constexpr size_t kFewOfThreeBytes = 8;
 /// Rules that may be looked at for most packets in place of a search.
 constexpr size_t kFewBroadRules = 4;
 /// More ports than this are many.
@@ -86,31 +89,41 @@ bool is_narrow(const Rule& rule) {
 FastPatterns::FastPatterns(const std::vector<Rule>& rules) {
     for (const Rule& rule : rules) {
         if (!rule.unsupported.empty()) continue;
-        std::set<std::string> own;
-        for (Candidate& candidate : candidates_of(rule)) own.insert(std::move(candidate.bytes));
-        for (const std::string& bytes : own) ++uses_[bytes];
+        std::map<std::string, bool> own;  // whether it is marked
+        for (Candidate& candidate : candidates_of(rule)) own[std::move(candidate.bytes)] |= candidate.marked;
+        for (const auto& [bytes, marked] : own) {
+            ++uses_[bytes].rules;
+            uses_[bytes].marked += marked;
+            windows_.learn(bytes);
+        }
     }
-    std::set<std::string> of_three;
+    std::map<std::string, size_t> of_three;  // rules that would have them as their pattern
     size_t broad = 0;
     for (const Rule& rule : rules) {
         if (!rule.unsupported.empty()) continue;
         const std::string pattern = best_of(rule);
         if (pattern.empty() || pattern.size() >= kFilterable) continue;
-        if (pattern.size() + 1 == kFilterable) of_three.insert(pattern);
+        if (pattern.size() + 1 == kFilterable) ++of_three[pattern];
         else broad += !is_narrow(rule);
     }
     short_ones_by_header_ = broad <= kFewBroadRules;
-    three_bytes_by_header_ = short_ones_by_header_ && of_three.size() > kFewOfThreeBytes;
+    std::vector<std::pair<std::string, size_t>> most(of_three.begin(), of_three.end());
+    std::stable_sort(most.begin(), most.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    most.resize(std::min(most.size(), kFewOfThreeBytes));
+    for (auto& [pattern, count] : most) of_three_bytes_.insert(std::move(pattern));
 }
 
 std::string FastPatterns::best_of(const Rule& rule) const {
     std::vector<Candidate> candidates = candidates_of(rule);
     const auto is_short = [](const Candidate& candidate) { return candidate.bytes.size() < kFilterable; };
     if (!std::all_of(candidates.begin(), candidates.end(), is_short)) std::erase_if(candidates, is_short);
-    const auto uses = [&](const Candidate& candidate) { return uses_.at(candidate.bytes); };
+    const auto uses = [&](const Candidate& candidate) { return uses_.at(candidate.bytes).rules; };
     // Whoever wrote the rule knows more of traffic than counts do.
+    const auto trusted = [&](const Uses& of) {
+        return of.rules <= kFewUses || (of.rules <= kSomeUses && of.rules <= 2 * of.marked);
+    };
     for (Candidate& candidate : candidates)
-        if (candidate.marked && uses(candidate) <= kFewUses) return std::move(candidate.bytes);
+        if (candidate.marked && trusted(uses_.at(candidate.bytes))) return std::move(candidate.bytes);
     const auto best = std::min_element(
         candidates.begin(), candidates.end(), [&](const Candidate& a, const Candidate& b) {
             return uses(a) != uses(b) ? uses(a) < uses(b) : a.bytes.size() > b.bytes.size();
@@ -120,9 +133,10 @@ std::string FastPatterns::best_of(const Rule& rule) const {
 
 std::string FastPatterns::of(const Rule& rule) const {
     std::string pattern = best_of(rule);
-    const bool by_header = pattern.size() + 1 == kFilterable  ? three_bytes_by_header_
-                           : pattern.size() + 1 < kFilterable ? short_ones_by_header_
-                                                              : false;
+    // A rule that is one content and no more need not be looked at where all of it was found.
+    if (rule.terms.size() > 1) pattern = std::string(windows_.from_the_rarest(pattern));
+    pattern = std::string(RareWindows::without_a_run(pattern));
+    const bool by_header = pattern.size() < kFilterable && short_ones_by_header_ && !of_three_bytes_.contains(pattern);
     return by_header ? std::string() : pattern;
 }
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "millrace/nf/nids/compile/rare_window.hpp"
 #include "millrace/nf/nids/rules/rule.hpp"
 
 namespace millrace::nf::nids {
@@ -15,12 +17,13 @@ namespace millrace::nf::nids {
 class FastPatterns {
 public:
     /// Bytes that a pattern should have at least, so that a filter finds the places where it may begin.
-    static constexpr size_t kFilterable = 4;
+    static constexpr size_t kFilterable = RareWindows::kBytes;
 
     /// Looks at the rules that are supported.
     explicit FastPatterns(const std::vector<Rule>& rules);
     /// Bytes that every packet has in which the rule can match, lower case: of the content marked fast_pattern, unless
-    /// many rules have it; else of that which fewest have, and of those the longest. Contents that are shorter than
+    /// many rules have it and do not mark it; else of that which fewest have, and of those the longest; each from its
+    /// rarest bytes on. Contents that are shorter than
     /// kFilterable count only where there is no other, and then only if a search for them costs less than a look at
     /// the rule for each packet with its header: one pattern without a filter leaves all payloads to the automaton,
     /// byte by byte. Empty when no content tells.
@@ -29,9 +32,14 @@ public:
 private:
     std::string best_of(const Rule& rule) const;
 
-    std::unordered_map<std::string, uint32_t> uses_;  ///< rules that have a content with these bytes
+    struct Uses {
+        uint32_t rules = 0;   ///< that have a content with these bytes
+        uint32_t marked = 0;  ///< of them, those that have marked it fast_pattern
+    };
+    std::unordered_map<std::string, Uses> uses_;
+    RareWindows windows_;
     bool short_ones_by_header_ = false;
-    bool three_bytes_by_header_ = false;
+    std::set<std::string> of_three_bytes_;  ///< of these patterns, those that a filter is to have
 };
 
 }  // namespace millrace::nf::nids

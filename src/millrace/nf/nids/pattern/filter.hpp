@@ -116,6 +116,28 @@ MILLRACE_DEVICE uint64_t places_within(int32_t base, int32_t first, int32_t behi
     return low >= high ? 0 : ~uint64_t{0} << low & ~uint64_t{0} >> (64 - high);
 }
 
+/// Of the words [from, to), one to eight: places in a run of one byte, upper and lower case alike, that are not among
+/// its first. Bit 0 is the first place.
+MILLRACE_DEVICE_CALL uint64_t places_within_runs(const Text& text, uint32_t from, uint32_t to) {
+    uint64_t within = 0;
+    uint32_t before = from > 0 ? exactly_folded(text.half(2 * from - 1)) : 0;
+    uint32_t own = exactly_folded(text.half(2 * from));
+#if MILLRACE_GPU
+#pragma unroll 1
+#endif
+    for (uint32_t h = 2 * from; h < 2 * to; ++h) {
+        const uint32_t next = exactly_folded(text.half(h + 1));
+        // Four bytes among others like them: the run has begun before their first, and reaches behind their last.
+        if (before == own && own == next && own == (own & 0xff) * 0x01010101u && 4 * h >= text.first() + 4)
+            within |= uint64_t{15} << 4 * (h - 2 * from);
+        before = own;
+        own = next;
+    }
+    return within;
+}
+/// Places of 64 that passed the filter, above which they may be those of a run.
+inline constexpr uint32_t kManyPassing = 16;
+
 MILLRACE_DEVICE uint32_t bit_count(uint64_t bits) {
 #if MILLRACE_GPU
     return static_cast<uint32_t>(__popcll(bits));
@@ -172,6 +194,14 @@ MILLRACE_DEVICE Branch find_branch(const FilterTables& filter, uint32_t from, ui
     }
 }
 
+/// Keys of four bytes, among the sizes of a branch.
+inline constexpr uint32_t kWhole = 1u << 3;
+/// Whether a pattern that is shorter than the filter's window may begin with these bytes.
+MILLRACE_DEVICE bool begins_short(const FilterTables& filter, uint32_t bytes) {
+    const uint32_t first = exactly_folded(bytes) & 0xff;
+    return (filter.sizes & ~kWhole) != 0 && (filter.short_begins[first / 32] >> first % 32 & 1);
+}
+
 /// Whether bytes of the text that follow a branch's key are those that must; `words` begin with the key.
 MILLRACE_DEVICE bool goes_on(const Branch& branch, const uint32_t (&words)[3]) {
     const uint64_t bytes = exactly_folded(words[1]) | static_cast<uint64_t>(exactly_folded(words[2])) << 32;
@@ -197,11 +227,13 @@ MILLRACE_DEVICE void check_places(const Text& text, const PlaceList<Lanes>& list
             node = 0;
             sizes = tables.filter.sizes;
         }
+        uint32_t words[3];
+        text.twelve(at, words);
+        if (node == 0 && !begins_short(tables.filter, words[0])) sizes &= kWhole;
+        if (sizes == 0) continue;
         // The shorter keys first: they end patterns, and four bytes lead on.
         const uint32_t size = lowest_bit(sizes) + 1;
         sizes &= sizes - 1;
-        uint32_t words[3];
-        text.twelve(at, words);
         const uint32_t from = branch_from(node, size);
         const Branch branch = find_branch(tables.filter, from,
                                           exactly_folded(words[0]) & 0xffffffffu >> (32 - 8 * size));
@@ -243,9 +275,13 @@ MILLRACE_DEVICE bool filter_text(const Text& text, const PatternTables& tables, 
         lanes.for_each(Lanes::count, [&](uint32_t lane) {
             const uint32_t from = lane * share + done,
                            to = smaller(lane * share + smaller(done + kWordsAtOnce, share), text.words());
-            if (from < to)
-                list.add(8 * from, places_passing(text, from, to, bits) &
-                                       places_within(static_cast<int32_t>(8 * from), first, behind));
+            if (from >= to) return;
+            uint64_t passing = places_passing(text, from, to, bits) &
+                               places_within(static_cast<int32_t>(8 * from), first, behind);
+            // Padding is runs of zeros: what is found in a run is found at its beginning.
+            if (bit_count(passing) > kManyPassing && tables.filter.skips_runs)
+                passing &= ~places_within_runs(text, from, to);
+            list.add(8 * from, passing);
         });
         const uint32_t count = list.count();
         if (count == 0) continue;

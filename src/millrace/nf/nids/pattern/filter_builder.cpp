@@ -160,6 +160,12 @@ std::vector<Branch> hashed(const std::vector<Branch>& branches, uint32_t& shift)
     return table;
 }
 
+/// Whether it begins with four equal bytes, and another one follows.
+bool leaves_a_run(std::string_view pattern) {
+    const size_t run = std::min(pattern.find_first_not_of(pattern.front()), pattern.size());
+    return run >= kWindow && run < pattern.size();
+}
+
 }  // namespace
 
 Filter build_filter(const std::vector<std::string>& patterns, const Automaton& automaton) {
@@ -173,6 +179,11 @@ Filter build_filter(const std::vector<std::string>& patterns, const Automaton& a
     const TreeBuilder tree(distinct, automaton);
     Filter filter;
     filter.sizes = tree.root_sizes();
+    for (const std::string& pattern : distinct) {
+        const auto first = static_cast<uint8_t>(pattern.front());
+        if (pattern.size() < kWindow) filter.short_begins[first / 32] |= 1u << first % 32;
+    }
+    filter.skips_runs = std::none_of(distinct.begin(), distinct.end(), leaves_a_run);
     filter.branches = std::make_shared<const std::vector<Branch>>(hashed(tree.branches(), filter.shift));
     filter.bits = std::make_shared<const std::vector<uint32_t>>(bits.take());
     return filter;

@@ -1,6 +1,7 @@
 // The filter that device code puts before the patterns, on the host.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,14 +18,16 @@ struct Filter {
     std::shared_ptr<const std::vector<Branch>> branches;
     uint32_t shift = 0;
     uint32_t sizes = 0;
+    std::array<uint32_t, 8> short_begins = {};
+    bool skips_runs = false;
 
     bool empty() const { return bits == nullptr; }
     /// Memory of the arrays that devices copy.
     uint64_t bytes() const { return empty() ? 0 : sizeof(uint32_t) * bits->size() + sizeof(Branch) * branches->size(); }
 };
 
-/// Most bits of a filter that may be set, one in sixteen: that many places of a random text pass it for nothing.
-inline constexpr uint32_t kMaxFilterBits = 32 * kFilterWords / 16;
+/// Most bits of a filter that may be set, one in eight: that many places of a random text pass it for nothing.
+inline constexpr uint32_t kMaxFilterBits = 32 * kFilterWords / 8;
 
 /// The filter of the patterns of an automaton. There is none for a set with patterns of one or two bytes, or with more
 /// prefixes than kMaxFilterBits: most of a text would pass.

@@ -40,6 +40,8 @@ void PatternSet::attach(nf::Image& image, PatternTables& tables) const {
         image.attach(tables.filter.branches, filter_.branches);
         tables.filter.shift = filter_.shift;
         tables.filter.sizes = filter_.sizes;
+        std::copy(filter_.short_begins.begin(), filter_.short_begins.end(), tables.filter.short_begins);
+        tables.filter.skips_runs = filter_.skips_runs;
     }
     tables.stride = automaton_.stride;
     tables.first_match = automaton_.first_match;

@@ -45,10 +45,12 @@ static_assert(sizeof(Branch) == 32);
 
 /// What finds the places where patterns may begin, see filter.hpp; all empty where a set has none.
 struct FilterTables {
-    View<uint32_t> bits;    ///< kFilterWords, by hash of four bytes: whether a pattern may begin so
-    View<Branch> branches;  ///< open addressing; a power of two
-    uint32_t shift = 0;     ///< of a branch's hash to its place
-    uint32_t sizes = 0;     ///< of the keys at the root, as in a branch
+    View<uint32_t> bits;            ///< kFilterWords, by hash of four bytes: whether a pattern may begin so
+    View<Branch> branches;          ///< open addressing; a power of two
+    uint32_t shift = 0;             ///< of a branch's hash to its place
+    uint32_t sizes = 0;             ///< of the keys at the root, as in a branch
+    uint32_t short_begins[8] = {};  ///< by byte, a bit each: whether a pattern of three bytes begins with it
+    bool skips_runs = false;        ///< no pattern begins with four equal bytes and has others behind them
 };
 
 /// The automaton of a `PatternSet`, and its filter, as device code sees them. States from `first_match` on are those in

@@ -53,8 +53,7 @@ public:
         }
     }
 
-private:
-    /// Half of a word; 0 behind the last one.
+    /// Half of a word, its first byte in the lowest bits; 0 behind the last one.
     MILLRACE_DEVICE uint32_t half(uint32_t h) const {
         if (h >= 2 * words()) return 0;
 #if MILLRACE_GPU
@@ -64,6 +63,7 @@ private:
 #endif
     }
 
+private:
     uint32_t first_, behind_;
     const uint8_t* start_;
 };

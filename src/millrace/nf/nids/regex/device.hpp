@@ -2,10 +2,12 @@
 // and without allocation, the same code on CPU and GPU.
 //
 // A thread needs kStackEntries * 8 + kRegisters * 4 bytes of local memory (2,240). All functions are
-// inlined: call regex_search from one place of a device half, by one lane (Lanes::once or for_each).
+// inlined: call regex_search from one place of a device half. All lanes of a packet call it: each steps through the
+// program, and they share the runs over many bytes.
 #pragma once
 
 #include "millrace/nf/nids/regex/bytecode.hpp"
+#include "millrace/nf/nids/scan.hpp"
 #include "millrace/packet/view.hpp"
 
 namespace millrace::nf::nids::regex {
@@ -28,12 +30,15 @@ MILLRACE_DEVICE bool is_word(uint8_t byte) {
     return (byte >= '0' && byte <= '9') || (fold(byte) >= 'a' && fold(byte) <= 'z') || byte == '_';
 }
 
-/// The state of one search. `pc` counts words from the start of the program.
+/// A choice to return to or a register's former value. The top four bits of `what` are the kind.
+struct Entry {
+    uint32_t what, value;
+};
+
+/// The state of one search, but for what is reached by a computed index: on a GPU that lies in memory, and all that is
+/// of one object with it would, too. `pc` counts words from the start of the program.
+template <class Lanes>
 struct Machine {
-    /// A choice to return to or a register's former value. The top four bits of `what` are the kind.
-    struct Entry {
-        uint32_t what, value;
-    };
     static constexpr uint32_t kKindShift = 28;
     static constexpr uint32_t kOperand = (1u << kKindShift) - 1;
     static constexpr uint32_t kUndoLook = 4;  ///< entries that `restorable` looks at
@@ -49,8 +54,9 @@ struct Machine {
     uint32_t height = 0;
     uint32_t budget = kStepBudget;
     bool overflow = false;
-    uint32_t registers[kRegisters];
-    Entry stack[kStackEntries];
+    uint32_t* registers = nullptr;  ///< kRegisters
+    Entry* stack = nullptr;         ///< kStackEntries
+    Lanes lanes{};
 
     MILLRACE_DEVICE bool in_set(uint32_t set, uint8_t byte) const {
         return (sets[set * kSetWords + (byte >> 5)] >> (byte & 31)) & 1;
@@ -105,10 +111,11 @@ struct Machine {
     /// Ends a greedy run at the last place in [least, at] from which the rest may match.
     MILLRACE_DEVICE bool settle_greedy(uint32_t run, uint32_t at, uint32_t least) {
         const uint32_t next = code[run + 3];
-        const uint32_t from = at;
-        while (!admits(next, at) && at > least) --at;
-        spend((from - at) / 16);
-        if (!admits(next, at)) return false;
+        const uint32_t tries = at - least + 1;
+        const uint32_t back = first_where(lanes, 0, tries, [&](uint32_t k) { return admits(next, at - k); });
+        spend(smaller(back, tries - 1) / 16);
+        if (back == tries) return false;
+        at -= back;
         if (at > least) {
             push(kBoundEntry, 0, least);
             push(kGreedyEntry, run, at);
@@ -121,7 +128,7 @@ struct Machine {
     MILLRACE_DEVICE bool settle_lazy(uint32_t run, uint32_t at, uint32_t most) {
         const uint32_t set = code[run] >> 8, next = code[run + 3];
         const uint32_t from = at;
-        while (!admits(next, at) && at < most && in_set(set, data[at])) ++at;
+        at = first_where(lanes, at, most, [&](uint32_t k) { return admits(next, k) || !in_set(set, data[k]); });
         spend((at - from) / 16);
         if (!admits(next, at)) return false;
         if (at < most && in_set(set, data[at])) {
@@ -178,8 +185,7 @@ struct Machine {
         const uint32_t most_end = bytes - start < most ? bytes : start + most;
         // A lazy run goes to its least here and further in settle_lazy.
         const uint32_t end = op == kRunLazy ? start + least : most_end;
-        uint32_t at = start;
-        while (at < end && in_set(set, data[at])) ++at;
+        const uint32_t at = first_where(lanes, start, end, [&](uint32_t k) { return !in_set(set, data[k]); });
         spend((at - start) / 16);
         if (at - start < least) return false;
         if (op == kRunLazy) return settle_lazy(pc, at, most_end);
@@ -343,17 +349,19 @@ struct Machine {
     MILLRACE_DEVICE uint32_t next_start(uint32_t at) {
         const uint32_t flags = code[kHeaderFlags], first = code[kHeaderFirst];
         const uint32_t least = code[kHeaderLeast], behind = code[kHeaderBehind];
-        const uint32_t from = at;
-        for (; at <= bytes && bytes - at >= least; ++at) {
-            if ((flags & kOnlyAtZero) != 0 && at != 0) return kNone;
-            if ((flags & kOnlyAtStart) != 0 && at != search_start) return kNone;
-            if ((flags & kOnlyAtLines) != 0 && at != 0 && data[at - 1] != '\n') continue;
-            if (!admits(first, at)) continue;
-            if (behind != 0 && at != search_start && in_set(behind, data[at - 1])) continue;
-            spend((at - from) / 16);
-            return at;
-        }
-        return kNone;
+        if ((flags & kOnlyAtZero) != 0 && at != 0) return kNone;
+        if (bytes < least || at > bytes - least) return kNone;
+        // One place alone where it is tied to its start.
+        const uint32_t end = (flags & kOnlyAtZero) != 0    ? 1
+                             : (flags & kOnlyAtStart) != 0 ? search_start + 1
+                                                           : bytes - least + 1;
+        const uint32_t found = first_where(lanes, at, end, [&](uint32_t k) {
+            if ((flags & kOnlyAtLines) != 0 && k != 0 && data[k - 1] != '\n') return false;
+            return admits(first, k) && (behind == 0 || k == search_start || !in_set(behind, data[k - 1]));
+        });
+        if (found >= end) return kNone;
+        spend((found - at) / 16);
+        return found;
     }
 };
 
@@ -363,9 +371,15 @@ struct Machine {
 /// being `start`; what lies before `start` is there for lookbehind, \b and ^. A match is the one that
 /// Perl finds: the leftmost, and of these the first in the order of alternatives. On a match `*match_end`
 /// is the offset behind it; else it is left alone.
+template <class Lanes = millrace::Lanes<1>>
 MILLRACE_DEVICE RegexResult regex_search(const uint8_t* data, uint32_t bytes, uint32_t start, uint32_t program,
-                                         const RegexTables& tables, uint32_t* match_end) {
-    detail::Machine machine;
+                                         const RegexTables& tables, uint32_t* match_end, Lanes lanes = {}) {
+    uint32_t registers[kRegisters];
+    detail::Entry stack[kStackEntries];
+    detail::Machine<Lanes> machine;
+    machine.registers = registers;
+    machine.stack = stack;
+    machine.lanes = lanes;
     machine.data = data;
     machine.bytes = bytes;
     machine.search_start = start;

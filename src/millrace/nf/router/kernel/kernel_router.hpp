@@ -23,6 +23,9 @@ public:
     std::unique_ptr<CpuHalf> make_cpu_half() override;
     std::string explain(const Decision& decision) const override;
     std::vector<Statistic> statistics() const override;
+    std::optional<ShownTable> show(std::string_view topic, size_t most) const override {
+        return watch_ != nullptr ? watch_->show(topic, most) : std::nullopt;
+    }
     std::string summary() const override;
 
 private:

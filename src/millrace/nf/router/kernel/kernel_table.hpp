@@ -9,6 +9,7 @@
 
 #include "millrace/nf/router/kernel/ways.hpp"
 #include "millrace/nf/router/lpm.hpp"
+#include "millrace/nf/shown.hpp"
 #include "millrace/packet/packet.hpp"
 
 namespace millrace::nf::router {
@@ -67,6 +68,10 @@ public:
     std::vector<NeighbourKey> questions(uint64_t now, size_t most);
     static constexpr uint64_t kAskAgain = 5;
 
+    /// All routes and neighbours that the kernel has told of, those that are not used included.
+    ShownTable show_routes(size_t most) const;
+    ShownTable show_neighbours(size_t most) const;
+
     size_t routes() const { return routes_count_; }
     size_t resolved_neighbours() const;
 
@@ -117,6 +122,8 @@ private:
     void forget(const NeighbourKey& key, Neighbour& neighbour);
     uint16_t take(const Way& way);
 
+    std::string name_of(uint32_t interface) const;
+    std::string text_of(const Way& way) const;
     bool is_up(uint32_t interface) const;
     const Link* usable_link(uint32_t interface) const;
     const Neighbour* usable_neighbour(const NeighbourKey& key) const;

@@ -19,8 +19,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
-/// For messages that wait: what the kernel can't keep is told anew by a resync.
-constexpr int kSocketBytes = 32 << 20;
 constexpr auto kTurn = 1s;            ///< between questions about neighbours
 constexpr auto kAnswerWithin = 30s;   ///< then the kernel is not expected to answer any more
 constexpr auto kResyncAfter = 200ms;  ///< more changes often follow
@@ -33,33 +31,19 @@ constexpr size_t kMaxQuestions = 100;
 
 }  // namespace
 
-KernelWatch::Socket::~Socket() {
-    if (fd_ >= 0) close(fd_);
-}
-
 int KernelWatch::open_socket(const std::vector<unsigned>& groups) {
-    const int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
-    if (fd < 0) fail("no netlink socket");
-    // The first wants CAP_NET_ADMIN, the second is limited by net.core.rmem_max.
-    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &kSocketBytes, sizeof kSocketBytes) != 0)
-        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kSocketBytes, sizeof kSocketBytes);
-    sockaddr_nl address{};
-    address.nl_family = AF_NETLINK;
-    bool good = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-    for (const unsigned group : groups)
-        if (setsockopt(fd, SOL_NETLINK, NETLINK_ADD_MEMBERSHIP, &group, sizeof group) != 0)
-            good = good && group == RTNLGRP_NEXTHOP;  // kernels before 5.3 have no such objects
-    if (good) return fd;
-    const int error = errno;
-    close(fd);
-    errno = error;
-    fail("netlink");
+    // Kernels before 5.3 have no objects for next hops.
+    const bool follows = !groups.empty();
+    const int fd = netlink::open_socket(NETLINK_ROUTE, groups,
+                                        follows ? std::vector<unsigned>{RTNLGRP_NEXTHOP} : std::vector<unsigned>{});
+    if (fd < 0) fail("netlink");
+    return fd;
 }
 
 KernelWatch::KernelWatch(KernelOptions options, Location where, Reporter warn)
     : options_(std::move(options)), where_(std::move(where)), warn_(std::move(warn)),
       events_(open_socket({RTNLGRP_LINK, RTNLGRP_NEIGH, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_IFADDR,
-                           RTNLGRP_IPV6_ROUTE, RTNLGRP_NEXTHOP})),
+                           RTNLGRP_IPV6_ROUTE})),
       requests_(open_socket({})), questions_(open_socket({})), stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       buffer_(kBufferBytes),
       table_(options_, [this](const std::string& message, const std::string& hint) { tell(message, hint); }) {
@@ -97,19 +81,15 @@ void KernelWatch::on_answered(uint32_t sequence, int error, bool inconsistent) {
 }
 
 /// Reads all that a socket has.
-void KernelWatch::receive(const Socket& socket, MessageParser& parser) {
-    for (;;) {
-        sockaddr_nl from{};
-        socklen_t from_bytes = sizeof from;
-        const ssize_t bytes = recvfrom(socket.get(), buffer_.data(), buffer_.size(), MSG_TRUNC,
-                                       reinterpret_cast<sockaddr*>(&from), &from_bytes);
-        if (bytes < 0 && errno == EINTR) continue;
-        if (bytes < 0 && errno != ENOBUFS) return;
+void KernelWatch::receive(const netlink::Descriptor& socket, MessageParser& parser) {
+    for (netlink::Bytes message;;) {
+        const netlink::Received received = netlink::receive(socket.get(), buffer_, message);
+        if (received == netlink::Received::nothing) return;
         const std::lock_guard lock(mutex_);
-        if (bytes < 0 || static_cast<size_t>(bytes) > buffer_.size()) {
-            table_.on_hidden_change();  // messages were lost
-        } else if (from.nl_pid == 0) {
-            parser.parse({buffer_.data(), static_cast<size_t>(bytes)});
+        if (received == netlink::Received::lost) {
+            table_.on_hidden_change();
+        } else {
+            parser.parse(message);
             version_ = table_.version();
         }
     }
@@ -211,6 +191,13 @@ KernelSnapshot KernelWatch::snapshot() {
     }
     return {copies4_.of(table_.lpm4()), copies6_.of(table_.lpm6()), forwarding_,
             table_.version(),           table_.lpm4().rib().size(), table_.lpm6().rib().size()};
+}
+
+std::optional<ShownTable> KernelWatch::show(std::string_view topic, size_t most) const {
+    const std::lock_guard lock(mutex_);
+    if (topic == "routes") return table_.show_routes(most);
+    if (topic == "neighbours") return table_.show_neighbours(most);
+    return {};
 }
 
 KernelWatch::Counts KernelWatch::counts() const {

@@ -5,8 +5,11 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <string_view>
 #include <thread>
 
+#include "millrace/base/netlink.hpp"
 #include "millrace/base/reporter.hpp"
 #include "millrace/nf/router/kernel/kernel_table.hpp"
 #include "millrace/nf/router/kernel/lpm_copies.hpp"
@@ -38,21 +41,11 @@ public:
         uint64_t routes = 0, neighbours = 0, resyncs = 0, malformed = 0;
     };
     Counts counts() const;
+    /// "routes" or "neighbours" as the kernel has told of them. Any thread.
+    std::optional<ShownTable> show(std::string_view topic, size_t most) const;
 
 private:
     using Clock = std::chrono::steady_clock;
-    /// A file descriptor, closed with its owner.
-    class Socket {
-    public:
-        explicit Socket(int fd) : fd_(fd) {}
-        ~Socket();
-        Socket(const Socket&) = delete;
-        Socket& operator=(const Socket&) = delete;
-        int get() const { return fd_; }
-
-    private:
-        int fd_;
-    };
     static int open_socket(const std::vector<unsigned>& groups);
 
     void on_route(const RouteMessage& message) override { table_.on_route(message); }
@@ -64,7 +57,7 @@ private:
 
     void run();
     void look_once();
-    void receive(const Socket& socket, MessageParser& parser);
+    void receive(const netlink::Descriptor& socket, MessageParser& parser);
     void dump(uint16_t type, uint8_t family);
     void dump_all();
     void resync();
@@ -74,7 +67,7 @@ private:
     const KernelOptions options_;
     const Location where_;
     const Reporter warn_;
-    const Socket events_, requests_, questions_, stop_;
+    const netlink::Descriptor events_, requests_, questions_, stop_;
     MessageParser event_parser_{*this}, answer_parser_{*this}, question_parser_{*this};
     std::vector<uint8_t> buffer_;
     uint32_t sequence_ = 0, answered_ = 0;  // questions are number 0

@@ -8,39 +8,18 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <utility>
+
+#include "millrace/base/netlink.hpp"
 
 namespace millrace::nf::router {
 namespace {
 
-using Bytes = std::span<const uint8_t>;
-
-constexpr size_t aligned(size_t length) { return (length + 3) & ~size_t{3}; }
-
-/// The value at the start of `bytes`, if it is all there.
-template <class T>
-std::optional<T> read(Bytes bytes) {
-    if (bytes.size() < sizeof(T)) return std::nullopt;
-    T value;
-    std::memcpy(&value, bytes.data(), sizeof value);
-    return value;
-}
-
-/// What lies behind a header of `size` bytes and its padding.
-Bytes behind(Bytes bytes, size_t size) { return bytes.subspan(std::min(aligned(size), bytes.size())); }
-
-/// Calls `f(type, value)` for each attribute; false when one breaks off, or when `f` says so.
-template <class F>
-bool for_each_attribute(Bytes bytes, F&& f) {
-    while (!bytes.empty()) {
-        const auto head = read<rtattr>(bytes);
-        if (!head || head->rta_len < sizeof(rtattr) || head->rta_len > bytes.size()) return false;
-        if (!f(head->rta_type & NLA_TYPE_MASK, bytes.first(head->rta_len).subspan(sizeof(rtattr)))) return false;
-        bytes = behind(bytes, head->rta_len);
-    }
-    return true;
-}
+using netlink::behind;
+using netlink::Bytes;
+using netlink::for_each_attribute;
+using netlink::read;
+using netlink::request;
 
 bool read_u32(Bytes value, uint32_t& to) {
     const auto number = read<uint32_t>(value);
@@ -93,21 +72,6 @@ RouteMessage::Place place_of(uint16_t flags) {
     return is_last ? RouteMessage::Place::back : RouteMessage::Place::front;
 }
 
-template <class Body>
-std::vector<uint8_t> request(uint16_t type, uint16_t flags, uint32_t sequence, const Body& body, Bytes attributes) {
-    static_assert(sizeof(Body) % 4 == 0 && sizeof(nlmsghdr) % 4 == 0);
-    nlmsghdr head{};
-    head.nlmsg_len = static_cast<uint32_t>(sizeof head + sizeof body + attributes.size());
-    head.nlmsg_type = type;
-    head.nlmsg_flags = static_cast<uint16_t>(NLM_F_REQUEST | flags);
-    head.nlmsg_seq = sequence;
-    std::vector<uint8_t> bytes(head.nlmsg_len);
-    std::memcpy(bytes.data(), &head, sizeof head);
-    std::memcpy(bytes.data() + sizeof head, &body, sizeof body);
-    std::copy(attributes.begin(), attributes.end(), bytes.begin() + sizeof head + sizeof body);
-    return bytes;
-}
-
 }  // namespace
 
 std::string IpAddress::text() const {
@@ -116,17 +80,11 @@ std::string IpAddress::text() const {
 }
 
 void MessageParser::parse(Bytes bytes) {
-    while (!bytes.empty()) {
-        const auto head = read<nlmsghdr>(bytes);
-        if (!head || head->nlmsg_len < sizeof(nlmsghdr) || head->nlmsg_len > bytes.size()) {
-            listener_.on_malformed();
-            return;
-        }
-        inconsistent_ |= (head->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
-        const Bytes body = bytes.first(head->nlmsg_len).subspan(sizeof(nlmsghdr));
-        if (!parse_one(head->nlmsg_type, head->nlmsg_flags, head->nlmsg_seq, body)) listener_.on_malformed();
-        bytes = behind(bytes, head->nlmsg_len);
-    }
+    const bool whole = netlink::for_each_message(bytes, [&](const nlmsghdr& head, Bytes body) {
+        inconsistent_ |= (head.nlmsg_flags & NLM_F_DUMP_INTR) != 0;
+        if (!parse_one(head.nlmsg_type, head.nlmsg_flags, head.nlmsg_seq, body)) listener_.on_malformed();
+    });
+    if (!whole) listener_.on_malformed();
 }
 
 /// False when the message is malformed.
@@ -142,12 +100,9 @@ bool MessageParser::parse_one(uint16_t type, uint16_t flags, uint32_t sequence, 
         case RTM_DELNEXTHOP: listener_.on_hidden_change(); return true;
         case NLMSG_DONE:
         case NLMSG_ERROR: {
-            // Both begin with an error, negative; a kernel may leave it out behind a dump.
-            const auto error = read<int32_t>(body);
-            if (!error && type == NLMSG_ERROR) return false;
-            const int number = error ? *error : 0;
-            if (number > 0 || number < -4095) return false;
-            listener_.on_answered(sequence, -number, std::exchange(inconsistent_, false));
+            const auto error = netlink::answered(type, body);
+            if (!error) return false;
+            listener_.on_answered(sequence, *error, std::exchange(inconsistent_, false));
             return true;
         }
         default: return true;

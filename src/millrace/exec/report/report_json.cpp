@@ -1,0 +1,93 @@
+// Reports as JSON.
+#include "millrace/exec/report/report_json.hpp"
+
+namespace millrace::exec {
+
+using nlohmann::json;
+
+namespace {
+
+json node_json(const NodeReport& node) {
+    json nf = {{"name", node.name},
+               {"kind", node.kind},
+               {"packets", node.packets},
+               {"bytes", node.bytes},
+               {"cycles-per-packet", node.cycles_per_packet},
+               {"outcomes", json::object()},
+               {"statistics", json::object()}};
+    for (const OutcomeReport& outcome : node.outcomes)
+        nf["outcomes"][outcome.name] = {{"packets", outcome.packets}, {"leads-to", outcome.leads_to}};
+    for (const nf::Statistic& statistic : node.statistics) nf["statistics"][statistic.name] = statistic.value;
+    return nf;
+}
+
+}  // namespace
+
+json chain_json(const ChainReport& chain) {
+    json entry = {{"name", chain.name},
+                  {"received-packets", chain.received_packets},
+                  {"received-bytes", chain.received_bytes},
+                  {"sent-packets", chain.sent_packets},
+                  {"sent-bytes", chain.sent_bytes},
+                  {"injected", chain.injected},
+                  {"submitted", chain.submitted},
+                  {"copied", chain.copied},
+                  {"dropped", chain.dropped},
+                  {"punted", chain.punted},
+                  {"passed-on", chain.passed_on},
+                  {"in-flight", chain.in_flight},
+                  {"batches", chain.batches},
+                  {"events", chain.events},
+                  {"events-lost", chain.events_lost},
+                  {"retold-on-cpu", chain.retold_on_cpu},
+                  {"retried-on-cpu", chain.retried_on_cpu},
+                  {"kept-on-cpu", chain.kept_on_cpu},
+                  {"bytes-to-device", chain.bytes_to_device},
+                  {"bytes-to-host", chain.bytes_to_host},
+                  {"batches-in", chain.batches_in},
+                  {"batches-back", chain.batches_back},
+                  {"batch-us", chain.stages.us},
+                  {"batch-cycles-per-packet", chain.stages.cycles_per_packet},
+                  {"drops", chain.drops},
+                  {"punts", chain.punts},
+                  {"latency-ns",
+                   {{"p50", chain.latency.p50},
+                    {"p95", chain.latency.p95},
+                    {"p99", chain.latency.p99},
+                    {"p99.9", chain.latency.p999},
+                    {"max", chain.latency.most}}},
+                  {"nfs", json::array()}};
+    for (const NodeReport& node : chain.nodes) entry["nfs"].push_back(node_json(node));
+    return entry;
+}
+
+json port_json(const PortReport& port) {
+    return {{"name", port.name},
+            {"kind", port.kind},
+            {"detail", port.detail},
+            {"received-packets", port.counters.received_packets},
+            {"received-bytes", port.counters.received_bytes},
+            {"sent-packets", port.counters.sent_packets},
+            {"sent-bytes", port.counters.sent_bytes},
+            {"drops", port.counters.drops},
+            {"details", port.counters.details},
+            {"trouble", port.trouble}};
+}
+
+std::string report_json(const Report& report, double seconds) {
+    json root = {{"engine", report.engine},
+                 {"generation", report.generation},
+                 {"workers", report.workers},
+                 {"seconds", seconds},
+                 {"unclassified-packets", report.unclassified_packets},
+                 {"stray-injections", report.stray_injections},
+                 {"receive-cycles-per-packet", report.receive_cycles_per_packet},
+                 {"conserved", report.conserved()},
+                 {"chains", json::array()},
+                 {"ports", json::array()}};
+    for (const ChainReport& chain : report.chains) root["chains"].push_back(chain_json(chain));
+    for (const PortReport& port : report.ports) root["ports"].push_back(port_json(port));
+    return root.dump(2, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace millrace::exec

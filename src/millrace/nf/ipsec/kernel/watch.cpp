@@ -1,0 +1,160 @@
+#include "millrace/nf/ipsec/kernel/watch.hpp"
+
+#include <linux/xfrm.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+
+namespace millrace::nf::ipsec {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr size_t kBufferBytes = size_t{1} << 20;
+constexpr auto kAnswerWithin = 30s;   ///< then the kernel is not expected to answer any more
+constexpr auto kResyncAfter = 100ms;  ///< more changes often follow
+constexpr auto kResyncPause = 1s;     ///< between resyncs; at least ten times as long as the last one took
+
+[[noreturn]] void fail(const std::string& what) {
+    throw std::runtime_error("the kernel's SAs can't be followed: " + what + ": " + std::strerror(errno));
+}
+
+int open_or_fail(const std::vector<unsigned>& groups) {
+    const int fd = netlink::open_socket(NETLINK_XFRM, groups);
+    if (fd < 0) fail("netlink");
+    return fd;
+}
+
+}  // namespace
+
+XfrmWatch::XfrmWatch(uint16_t udp_port, Config place, Reporter warn)
+    : udp_port_(udp_port), where_(place.where()), warn_(std::move(warn)),
+      events_(open_or_fail({XFRMNLGRP_SA, XFRMNLGRP_POLICY, XFRMNLGRP_EXPIRE, XFRMNLGRP_MIGRATE})),
+      requests_(open_or_fail({})), stop_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), buffer_(kBufferBytes),
+      database_(udp_port, std::move(place),
+                [this](const std::string& message, const std::string& hint) { tell(message, hint); }) {
+    if (stop_.get() < 0) fail("no event descriptor");
+    // What changes meanwhile waits among the events.
+    dump(false);
+    dump(true);
+    thread_ = std::thread([this] { run(); });
+    pthread_setname_np(thread_.native_handle(), "kernel-sas");
+}
+
+XfrmWatch::~XfrmWatch() {
+    stopping_ = true;
+    eventfd_write(stop_.get(), 1);
+    thread_.join();
+    explicit_bzero(buffer_.data(), buffer_.size());  // keys came through it
+}
+
+void XfrmWatch::tell(const std::string& message, const std::string& hint) const {
+    warn_({where_, message, hint, Diagnostic::Severity::warning});
+}
+
+void XfrmWatch::on_malformed() {
+    if (counts_.malformed++ == 0) tell("the kernel sent a message that can't be read; it was left out", "");
+}
+
+void XfrmWatch::on_answered(uint32_t sequence, int error) {
+    answered_ = sequence;
+    answer_error_ = error;
+}
+
+/// Reads all that a socket has.
+void XfrmWatch::receive(const netlink::Descriptor& socket) {
+    for (netlink::Bytes message;;) {
+        const netlink::Received received = netlink::receive(socket.get(), buffer_, message);
+        if (received == netlink::Received::nothing) return;
+        const std::lock_guard lock(mutex_);
+        if (received == netlink::Received::lost) database_.on_hidden_change();
+        else parse_xfrm(message, *this);
+        version_ = database_.version();
+    }
+}
+
+/// Has the kernel tell all SAs, or all policies. Throws std::runtime_error.
+void XfrmWatch::dump(bool policies) {
+    if (++sequence_ == 0) ++sequence_;
+    const std::vector<uint8_t> request = xfrm_dump_request(policies, sequence_);
+    if (send(requests_.get(), request.data(), request.size(), 0) < 0) fail("a request");
+    answer_error_ = 0;
+    for (const auto until = Clock::now() + kAnswerWithin; answered_ != sequence_ && !stopping_;) {
+        pollfd waiting[] = {{requests_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
+        poll(waiting, 2, 1000);
+        receive(requests_);
+        if (Clock::now() > until) throw std::runtime_error("the kernel's SAs can't be followed: no answer");
+    }
+    errno = answer_error_;
+    if (errno != 0) fail("an answer");
+}
+
+void XfrmWatch::resync() {
+    const auto begin = Clock::now();
+    {
+        const std::lock_guard lock(mutex_);
+        database_.begin_resync();
+        ++counts_.resyncs;
+    }
+    dump(false);
+    dump(true);
+    if (stopping_) return;
+    const std::lock_guard lock(mutex_);
+    database_.end_resync();
+    version_ = database_.version();
+    resync_possible_ = Clock::now() + std::max<Clock::duration>(kResyncPause, 10 * (Clock::now() - begin));
+}
+
+void XfrmWatch::run() {
+    while (!stopping_) {
+        try {
+            look_once();
+        } catch (const std::exception& error) {
+            tell(error.what(), "SAs and policies stay as they were; it is tried again");
+            const std::lock_guard lock(mutex_);
+            database_.on_hidden_change();
+            resync_possible_ = Clock::now() + 10 * kResyncPause;
+        }
+    }
+}
+
+/// Waits for something to do, and does it.
+void XfrmWatch::look_once() {
+    std::chrono::milliseconds wait = 1s;
+    if (resync_wanted_ != Clock::time_point{})
+        wait = std::chrono::duration_cast<std::chrono::milliseconds>(std::max(resync_wanted_, resync_possible_) -
+                                                                     Clock::now());
+    pollfd waiting[] = {{events_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
+    poll(waiting, 2, static_cast<int>(std::clamp<int64_t>(wait.count() + 1, 0, 1000)));
+    receive(events_);
+    const auto now = Clock::now();
+    {
+        const std::lock_guard lock(mutex_);
+        if (database_.take_resync_wanted() && resync_wanted_ == Clock::time_point{})
+            resync_wanted_ = now + kResyncAfter;
+    }
+    if (resync_wanted_ == Clock::time_point{} || now < std::max(resync_wanted_, resync_possible_)) return;
+    resync_wanted_ = {};
+    resync();
+}
+
+uint64_t XfrmWatch::add_to(Options& options) const {
+    const std::lock_guard lock(mutex_);
+    database_.add_to(options);
+    return database_.version();
+}
+
+XfrmWatch::Counts XfrmWatch::counts() const {
+    const std::lock_guard lock(mutex_);
+    Counts counts = counts_;
+    counts.sas = database_.sas();
+    counts.policies = database_.policies();
+    return counts;
+}
+
+}  // namespace millrace::nf::ipsec

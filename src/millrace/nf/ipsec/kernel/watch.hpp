@@ -1,0 +1,70 @@
+// Follows the kernel's SAs and policies over netlink, in a thread of its own.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+
+#include "millrace/nf/ipsec/kernel/database.hpp"
+
+namespace millrace::nf::ipsec {
+
+/// The kernel's database, as of the network namespace in which it was made.
+class XfrmWatch : private XfrmListener {
+public:
+    /// Returns when the kernel has told all that there is. Throws std::runtime_error when it does not tell.
+    XfrmWatch(uint16_t udp_port, Config place, Reporter warn);
+    ~XfrmWatch() override;
+
+    uint16_t udp_port() const { return udp_port_; }
+    /// Of what `add_to` would add now; cheap.
+    uint64_t version() const { return version_.load(); }
+    /// Puts what the kernel has behind `options`; returns the version of it.
+    uint64_t add_to(Options& options) const;
+
+    struct Counts {
+        uint64_t sas = 0, policies = 0, resyncs = 0, malformed = 0;
+    };
+    Counts counts() const;
+
+private:
+    using Clock = std::chrono::steady_clock;
+
+    void on_sa(const XfrmSa& sa) override { database_.on_sa(sa); }
+    void on_sa_gone(const XfrmId& id) override { database_.on_sa_gone(id); }
+    void on_policy(const XfrmPolicy& policy) override { database_.on_policy(policy); }
+    void on_policy_gone(const Selector& selector, uint8_t direction) override {
+        database_.on_policy_gone(selector, direction);
+    }
+    void on_flush(bool policies) override { database_.on_flush(policies); }
+    void on_hidden_change() override { database_.on_hidden_change(); }
+    void on_answered(uint32_t sequence, int error) override;
+    void on_malformed() override;
+
+    void run();
+    void look_once();
+    void receive(const netlink::Descriptor& socket);
+    void dump(bool policies);
+    void resync();
+    void tell(const std::string& message, const std::string& hint) const;
+
+    const uint16_t udp_port_;
+    const Location where_;
+    const Reporter warn_;
+    const netlink::Descriptor events_, requests_, stop_;
+    std::vector<uint8_t> buffer_;
+    uint32_t sequence_ = 0, answered_ = 0;
+    int answer_error_ = 0;
+    Clock::time_point resync_wanted_{};    // since when; the epoch: not
+    Clock::time_point resync_possible_{};  // from when on
+
+    mutable std::mutex mutex_;  // what is below
+    XfrmDatabase database_;
+    Counts counts_;
+    std::atomic<uint64_t> version_{0};  // of the database
+    std::atomic<bool> stopping_{false};
+    std::thread thread_;
+};
+
+}  // namespace millrace::nf::ipsec

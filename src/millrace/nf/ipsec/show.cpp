@@ -1,0 +1,47 @@
+// What the IPsec gateway shows of its security associations. Keys are no part of it.
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+
+#include "millrace/base/prefix.hpp"
+#include "millrace/nf/ipsec/host.hpp"
+
+namespace millrace::nf::ipsec {
+namespace {
+
+std::string text_of(const Address& address, bool ipv6) {
+    Prefix host;
+    host.ipv6 = ipv6;
+    host.length = static_cast<uint8_t>(host.address_bits());
+    std::memcpy(host.bytes.data(), address.words, host.address_bits() / 8);
+    const std::string text = host.text();
+    return text.substr(0, text.find('/'));
+}
+
+uint64_t read(uint64_t& counter) { return std::atomic_ref(counter).load(std::memory_order_relaxed); }
+
+}  // namespace
+
+std::optional<ShownTable> IpsecHost::show(std::string_view topic, size_t most) const {
+    if (topic != "sas") return {};
+    ShownTable shown{.columns = {"name", "direction", "spi", "local", "remote", "sequence", "packets"},
+                     .rows = {},
+                     .total = options_.sas.size()};
+    for (const SaOptions& configured : options_.sas) {
+        if (shown.rows.size() == most) break;
+        const Sa& sa = configured.sa;
+        const auto slot = state_->slot_of(configured.identity());
+        if (!slot) continue;
+        // Of an outbound SA both are the numbers given out; inbound, the highest accepted, and the packets for it.
+        const uint64_t tickets = read((*state_->tickets)[*slot]);
+        const uint64_t sequence = configured.inbound ? read((*state_->windows)[*slot * kWindowWords]) : tickets;
+        char spi[16];
+        std::snprintf(spi, sizeof spi, "0x%x", sa.spi);
+        shown.rows.push_back({configured.name, std::string(configured.inbound ? "in" : "out"), std::string(spi),
+                              text_of(sa.local, sa.ipv6),
+                              sa.any_remote ? std::string("any") : text_of(sa.remote, sa.ipv6), sequence, tickets});
+    }
+    return shown;
+}
+
+}  // namespace millrace::nf::ipsec

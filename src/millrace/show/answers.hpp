@@ -1,0 +1,34 @@
+// What a run answers to `millrace show`.
+//
+// A request is a line of JSON, and so is its answer:
+//
+//     {"version": 1, "show": "routes", "limit": 1000}
+//     {"version": 1, "show": "routes", "generation": 3, "seconds": 12.5, "routes": […]}
+//     {"version": 1, "error": "…"}
+//
+// Members may be added to answers within a version; readers pass over what they do not know. A request with members
+// that are not known here is refused, as it asks for something that would not be done.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "millrace/exec/worker/runtime.hpp"
+
+namespace millrace::show {
+
+inline constexpr unsigned kVersion = 1;
+/// What can be shown.
+inline constexpr const char* kTopics[] = {"ports", "neighbours", "routes", "sas", "chains", "flows"};
+/// Rows of tables in one answer, unless a request says otherwise, and at most.
+inline constexpr size_t kRows = 1000, kMostRows = 20'000;
+
+/// Answers a request: any text. Throws std::runtime_error with what is wrong with it. Any thread, while the runtime
+/// works.
+std::string answer(const exec::Runtime& runtime, std::string_view request, double seconds);
+/// What a client gets in place of an answer.
+std::string refusal(const std::string& why);
+/// The request for a topic; of a `limit` of 0 the server says how many rows.
+std::string request_for(const std::string& topic, size_t limit = 0);
+
+}  // namespace millrace::show
