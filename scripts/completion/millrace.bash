@@ -27,6 +27,7 @@ _millrace() {
         -o | --output) [[ $command == bench ]] && { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; }
             mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
         --payload) mapfile -t COMPREPLY < <(compgen -W "http capture random" -- "$current"); return ;;
+        --cipher) mapfile -t COMPREPLY < <(compgen -W "aes-128-ctr aes-256-ctr aes-128-cbc aes-256-cbc aes-128-gcm aes-256-gcm" -- "$current"); return ;;
         --layout) mapfile -t COMPREPLY < <(compgen -W "buffers contiguous" -- "$current"); return ;;
         --restore) mapfile -t COMPREPLY < <(compgen -W "auto all headers nothing" -- "$current"); return ;;
         --data) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
@@ -62,7 +63,7 @@ _millrace() {
                 chain | nf | modes | latency)
                     options+=" --chain --config --device --workers --cores --sizes --replay --for --warm-up --threading --mode --transfer-in --transfer-out --call-thread --graphs"
                     options+=" --keep-kernels --whole-frames --device-halves --batches --max-batch --max-delay --burst --buffers --many-rules --patterns --payload"
-                    options+=" --flows --tunnels --chains --data --layout --restore --unchecked --json"
+                    options+=" --flows --tunnels --cipher --chains --data --layout --restore --unchecked --json"
                     [[ $sub == chain || $sub == nf ]] && options+=" --kernels --kernels-only"
                     [[ $sub == modes ]] && options+=" --share --transfers"
                     [[ $sub == latency ]] && options+=" --shares --most --step --descriptors"

@@ -141,7 +141,7 @@ private:
     /// Gives one packet its headers, or finds its ESP. (A function of its own has registers enough.)
     [[gnu::noinline]] void begin(Packet& packet, size_t i, Decision& decision) {
         const uint64_t sequence = tunnels_[decision.detail].sequence_of(packet.ticket());
-        if (by_tunnel_[i] && sequence <= kLastSequence && tables_.limits.size() == 0) [[likely]]
+        if (by_tunnel_[i] && sequence <= kLastSequence && tables_.limits.empty()) [[likely]]
             add_tunnel_job(tunnels_[decision.detail].encapsulate(packet, static_cast<uint32_t>(sequence)),
                            decision.detail, sequence);
         else begin_uncommon(packet, i, decision);

@@ -104,7 +104,7 @@ MILLRACE_DEVICE uint64_t sequence_of(const Sa& sa, uint64_t ticket) { return sa.
 template <class Kind>
 MILLRACE_DEVICE uint32_t may_send(const Tables& tables, const Sa& sa, uint64_t sequence) {
     if (sequence > last_sequence_of<Kind>(sa)) return kSequenceExhausted;
-    if (tables.limits.size() == 0 || sequence <= tables.limits[sa.slot]) return kProtected;
+    if (tables.limits.empty() || sequence <= tables.limits[sa.slot]) return kProtected;
     return tables.limits[sa.slot] == 0 ? kExpired : kSequenceUnreserved;
 }
 

@@ -119,6 +119,10 @@ void SequenceFile::reserve(const std::string& identity, uint64_t up_to) { reserv
 void SequenceFile::forget(const std::string& identity) { reserved_.erase(digest(identity)); }
 
 void SequenceFile::commit() {
+    if (!write()) fail(path_);
+}
+
+bool SequenceFile::write() {
     std::string text(kHead);
     text += '\n';
     for (const auto& [name, up_to] : reserved_) text += name + ' ' + std::to_string(up_to) + '\n';
@@ -127,12 +131,12 @@ void SequenceFile::commit() {
     unlink(fresh.c_str());
     {
         const Descriptor file(open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-        if (file.get() < 0 || write_bytes(file.get(), text) != text.size() || fsync(file.get()) != 0) fail(path_);
+        if (file.get() < 0 || write_bytes(file.get(), text) != text.size() || fsync(file.get()) != 0) return false;
     }
-    if (rename(fresh.c_str(), path_.c_str()) != 0) fail(path_);
+    if (rename(fresh.c_str(), path_.c_str()) != 0) return false;
     const std::string folder = std::filesystem::path(path_).parent_path();
     const Descriptor directory(open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (directory.get() < 0 || fsync(directory.get()) != 0) fail(path_);
+    return directory.get() >= 0 && fsync(directory.get()) == 0;
 }
 
 }  // namespace millrace::nf::ipsec

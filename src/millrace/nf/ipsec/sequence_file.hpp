@@ -31,6 +31,8 @@ public:
     void forget(const std::string& identity);
     /// Returns when what was reserved is on disk, and will be there after a crash. Throws std::runtime_error.
     void commit();
+    /// The same; false, with errno set, when the disk refuses.
+    bool write();
 
 private:
     void lock();
