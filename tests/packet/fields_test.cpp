@@ -24,7 +24,7 @@ TEST(Fields, BehaveAsASet) {
     EXPECT_TRUE((ip_src | ip_dst).contains(ip_src));
     EXPECT_FALSE(ip_src.contains(ip_src | ip_dst));
     EXPECT_TRUE(five_tuple.overlaps(l4_ports));
-    EXPECT_FALSE(ethernet.overlaps(ip));
+    EXPECT_FALSE(ethernet.overlaps(field::ip));
     EXPECT_EQ((five_tuple - l4_ports), ip_src | ip_dst | ip_protocol);
     EXPECT_EQ((headers & payload), none);
     Fields some = ip_src;
