@@ -51,7 +51,7 @@ const std::vector<Broken> kBroken = {
     {"an unknown device",
      kHead + "device: §gpu\nchains: {c: {input: in}}\n",
      {{"'gpu' is no device: cpu, sim", "device: cuda"}}},
-    {"an unknown way to wait for packets", kHead + "idle: §doze\nchains: {c: {input: in}}\n", {{"'doze'", "sleep"}}},
+    {"an unknown way to wait for packets", kHead + "idle: §doze\nchains: {c: {input: in}}\n", {{"'doze'", ""}}},
     {"a device without its number",
      kHead + "device: §'cuda:'\nchains: {c: {input: in}}\n",
      {{"'cuda:' is no device: behind the colon", ""}}},

@@ -16,9 +16,13 @@ const json& member(const json& object, const std::string& name) {
     return object.is_object() && found != object.end() ? *found : none;
 }
 
+bool is_count(const json& value) {
+    return value.is_number_unsigned() || (value.is_number_integer() && value.get<int64_t>() >= 0);
+}
+
 uint64_t number(const json& object, const std::string& name) {
     const json& value = member(object, name);
-    return value.is_number_unsigned() ? value.get<uint64_t>() : 0;
+    return is_count(value) ? value.get<uint64_t>() : 0;
 }
 
 /// What may stand on a terminal: names and texts come from files and from the network.
@@ -29,7 +33,7 @@ std::string printable(std::string text) {
 }
 
 std::string text_of(const json& value) {
-    if (value.is_number_unsigned()) return grouped(value.get<uint64_t>());
+    if (is_count(value)) return grouped(value.get<uint64_t>());
     if (value.is_string()) return printable(value.get<std::string>());
     return value.is_null() ? "" : printable(value.dump(-1, ' ', false, json::error_handler_t::replace));
 }
