@@ -1,5 +1,7 @@
 #include "millrace/cli/show_text.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "millrace/cli/table.hpp"
@@ -99,10 +101,15 @@ std::string tables_text(const json& tables, const std::string& topic) {
     std::string all;
     for (const json& table : tables) {
         std::string chains;
-        for (const json& chain : member(table, "chains")) chains += (chains.empty() ? "" : ", ") + text_of(chain);
+        for (const json& chain : member(table, "chains")) {
+            if (!chains.empty()) chains += ", ";
+            chains += text_of(chain);
+        }
         const json& rows = member(table, "rows");
-        all += (all.empty() ? "" : "\n") + text(table, "nf") + " of " + chains + ": " + text(table, "total") + " " +
-               topic + (rows.size() < number(table, "total") ? ", of which " + grouped(rows.size()) : "") + "\n";
+        if (!all.empty()) all += "\n";
+        all += fmt::format("{} of {}: {} {}", text(table, "nf"), chains, text(table, "total"), topic);
+        if (rows.size() < number(table, "total")) all += fmt::format(", of which {}", grouped(rows.size()));
+        all += "\n";
         std::vector<std::string> columns;
         for (const json& column : member(table, "columns")) columns.push_back(text_of(column));
         Table shown(columns);

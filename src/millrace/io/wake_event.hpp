@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <memory>
+#include <optional>
 #include <vector>
 
 #include "millrace/io/kernel/interface.hpp"
@@ -24,8 +24,7 @@ public:
 
     /// The sleeper's. Returns the descriptor that becomes readable; negative when the process may open no more of them.
     int prepare() {
-        if (event_ == nullptr || event_->get() < 0)
-            event_ = std::make_unique<Descriptor>(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        if (!event_ || event_->get() < 0) event_.emplace(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         if (event_->get() >= 0) waits_.exchange(true, std::memory_order_acq_rel);
         return event_->get();
     }
@@ -33,8 +32,7 @@ public:
     void done() {
         // Who woke it may be about to write: then the next sleep is a short one.
         eventfd_t ignored = 0;
-        if (!waits_.exchange(false, std::memory_order_acq_rel) && event_ != nullptr)
-            eventfd_read(event_->get(), &ignored);
+        if (!waits_.exchange(false, std::memory_order_acq_rel) && event_) eventfd_read(event_->get(), &ignored);
     }
     /// Any thread.
     void wake() {
@@ -44,12 +42,14 @@ public:
 
 private:
     std::atomic<bool> waits_{false};
-    std::unique_ptr<Descriptor> event_;  // made at the first sleep, and there from then on
+    std::optional<Descriptor> event_;  // made at the first sleep, and there from then on
 };
 
 /// What ends the sleep of a worker: its ports say so before it begins.
 class WakeUps {
 public:
+    /// Makes room for so many descriptors.
+    void reserve(size_t descriptors) { descriptors_.reserve(descriptors); }
     /// The descriptor becomes readable when there is something to receive. Negative: as `look`.
     void on(int descriptor) {
         if (descriptor >= 0) descriptors_.push_back(descriptor);

@@ -19,7 +19,8 @@ TEST(SwitchTls, IsRefusedWhereSomethingIsMissing) {
                ", authorities: " + pem + more + "}}";
     };
     EXPECT_EQ(refused("{controller: 'ssl:host'}"), "'ssl:host' is by TLS, and nothing says by which certificates");
-    EXPECT_EQ(refused("{controller: ['tcp:host', 'pssl:']}"), "'pssl:' is by TLS, and nothing says by which certificates");
+    EXPECT_EQ(refused("{controller: ['tcp:host', 'pssl:']}"),
+              "'pssl:' is by TLS, and nothing says by which certificates");
     EXPECT_NE(refused("{controller: 'ssl:host', tls: {certificate: " + pem + "}}").find("key"), std::string::npos);
     EXPECT_NE(refused(with(scratch() / "absent", key)).find("absent"), std::string::npos);
     EXPECT_TRUE(refused(with(pem, key)).starts_with("the certificate is none in PEM"));

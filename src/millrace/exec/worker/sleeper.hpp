@@ -26,7 +26,10 @@ public:
     static constexpr std::chrono::nanoseconds kLongest = std::chrono::milliseconds(100);
 
     /// `most` descriptors to sleep on.
-    explicit Sleeper(size_t most) { waiting_.reserve(most); }
+    explicit Sleeper(size_t most) {
+        waiting_.reserve(most);
+        wake_ups_.reserve(most);
+    }
 
     /// There was something to do.
     void busy() { idle_since_ = 0; }

@@ -151,12 +151,8 @@ public:
         return control_->punts().put(punted);
     }
 
-    Fields reads(Fields of_type) const override {
-        return plain_ ? fields_used(flow_list(), around_.groups->groups()).reads : of_type;
-    }
-    Fields writes(Fields of_type) const override {
-        return plain_ ? fields_used(flow_list(), around_.groups->groups()).writes : of_type;
-    }
+    Fields reads(Fields of_type) const override { return plain_ ? used_.reads : of_type; }
+    Fields writes(Fields of_type) const override { return plain_ ? used_.writes : of_type; }
 
     std::string_view variant() const override { return search_.pipeline ? "pipeline" : ""; }
 
@@ -267,6 +263,7 @@ private:
 
     /// Makes the tables of what there is.
     void finish() {
+        if (plain_) used_ = fields_used(flow_list(), around_.groups->groups());
         auto& tables = image_.start<Switch::Tables>();
         flows_->attach(image_, tables);
         around_.groups->attach(image_, tables);
@@ -303,6 +300,7 @@ private:
     ChangeFile changes_;
     Control::Address address_;
     bool plain_ = false;  // nobody changes the flows
+    FieldsUsed used_;     // then: by these flows
     std::shared_ptr<Control> control_;
     bool adopted_ = false;            // the control knows of these flows
     std::vector<std::string> files_;  // by Flow::file
