@@ -12,6 +12,7 @@
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/exec/worker/sleeper.hpp"
 #include "millrace/io/wake_event.hpp"
+#include "support/device_work.hpp"
 #include "support/devices.hpp"
 
 namespace millrace::test {
@@ -91,7 +92,9 @@ struct Rings {
         EXPECT_TRUE(runtime.wait(std::chrono::seconds(10)));
         runtime.finish();
         EXPECT_EQ(runtime.trouble(), "");
-        for (const exec::ChainReport& chain : exec::make_report(runtime).chains) {
+        const exec::Report report = exec::make_report(runtime);
+        expect_work(Work::device_alone, report);
+        for (const exec::ChainReport& chain : report.chains) {
             EXPECT_TRUE(chain.conserved());
             EXPECT_EQ(chain.received_packets + chain.injected, chain.sent_packets);
         }
