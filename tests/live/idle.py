@@ -22,7 +22,7 @@ import time
 
 SKIPPED = 77
 IDLE_SECONDS = 2.0
-ROUNDS = 200  # packets, each after a pause
+ROUNDS = 200 if "--record" in sys.argv else 60  # packets, each after a pause
 PAUSE_SECONDS = 0.005
 MOST_IDLE_CPU = 0.02  # of a core, of the whole process
 # The quickest, on top of what any program takes that sleeps in front of a packet socket. The worker looks on for 25 us
