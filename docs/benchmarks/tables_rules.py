@@ -1,17 +1,47 @@
 """The tables of rules.md: published rules in the NIDS, how long a start takes, tunnels on the CPU's cores."""
 
-from records import grounded, lines_of, million
+from records import lines_of, million
 
 SIZES = ("64", "512", "1518", "imix")
 TUNNELS = (1, 16, 256, 1024, 16384)
 
 
 def table_rules(page):
+    """Bare patterns and published rules in mbufs and over captures, each beside what the bus carries."""
+    rows = []
+    for frame, name, how in (("512", "mbufs", "mbufs"), ("1518", "mbufs", "mbufs"), ("captures", "replay", "contiguous frames")):
+        wanted = {"traffic": frame} if frame.isdigit() else {}
+        bare, rules = (page.results(record, **wanted)[0] for record in (f"rules-bare-{name}", f"rules-{name}"))
+        cells = [cell for r in (bare, rules) for cell in (million(r["packets-per-second"]), f"{r['bus']['share']:.2f}")]
+        if frame.isdigit():
+            cores = [page.results(record, traffic=frame)[0]["packets-per-second"] for record in ("rules-bare-cpu", "rules-cpu")]
+            cells += [*(million(rate) for rate in cores), f"{rules['packets-per-second'] / cores[1]:.1f}"]
+        else:
+            cells += ["–", "–", "–"]
+        rows.append([f"{frame} B" if frame.isdigit() else frame, how, *cells])
+    return lines_of(
+        [
+            "frame",
+            "as",
+            "bare patterns, Mpkt/s",
+            "of the bus",
+            "rules, Mpkt/s",
+            "of the bus",
+            "CPU, bare",
+            "CPU, rules",
+            "GPU to CPU, rules",
+        ],
+        rows,
+        2,
+    )
+
+
+def table_rules_before(page):
     """Bare patterns and published rules, each beside what the bus carries."""
     rows = []
     for size in SIZES:
         bare, rules, cpu_bare, cpu_rules = (
-            page.results(name, traffic=size)[0] for name in ("rules-bare", "rules", "rules-bare-cpu", "rules-cpu")
+            page.results(name, traffic=size)[0] for name in ("rules-before-bare", "rules-before", "rules-before-bare-cpu", "rules-before-cpu")
         )
         rows.append(
             [
@@ -21,7 +51,7 @@ def table_rules(page):
                 f"{rules['packets-per-second'] / cpu_rules['packets-per-second']:.1f}",
             ]
         )
-    bare, rules = (page.results(name)[0] for name in ("rules-bare-replay", "rules-replay"))
+    bare, rules = (page.results(name)[0] for name in ("rules-before-bare-replay", "rules-before-replay"))
     cells = (cell for r in (bare, rules) for cell in (million(r["packets-per-second"]), f"{r['bus']['share']:.2f}"))
     rows.append(["captures", *cells, "–", "–", "–"])
     return lines_of(
@@ -39,24 +69,9 @@ def table_rules(page):
     )
 
 
-def table_rules_mbufs(page):
-    rows = []
-    for size in ("512", "1518"):
-        bare, rules = (page.results(name, traffic=size)[0] for name in ("rules-bare-mbufs", "rules-mbufs"))
-        rows.append(
-            [
-                f"{size} B",
-                *(cell for r in (bare, rules) for cell in (million(r["packets-per-second"]), f"{r['bus']['share']:.2f}")),
-            ]
-        )
-    return grounded(
-        ["frame", "bare patterns, Mpkt/s", "of the bus", "rules, Mpkt/s", "of the bus"], rows, ["mbufs"] * len(rows)
-    )
-
-
-def table_rules_times(page):
+def table_rules_before_times(page):
     """What each network function takes of the kernels, with published rules."""
-    runs = page.load("rules-times")["kernels"]
+    runs = page.load("rules-before-times")["kernels"]
     names = list(dict.fromkeys(part["name"] for run in runs for part in run["parts"]))
     rows = []
     for run in runs:
