@@ -6,67 +6,32 @@ SIZES = ("64", "512", "1518", "imix")
 TUNNELS = (1, 16, 256, 1024, 16384)
 
 
+HEAD = ["bare patterns, Mpkt/s", "of the bus", "rules, Mpkt/s", "of the bus", "CPU, bare", "CPU, rules", "GPU to CPU, rules"]
+
+
+def compared(page, prefix, gpu, traffic=None):
+    """Cells of HEAD: bare patterns and rules on the GPU, by the records that end so, and on the CPU where it has run."""
+    wanted = {"traffic": traffic} if traffic else {}
+    bare, rules = (page.results(f"{prefix}{what}{gpu}", **wanted)[0] for what in ("-bare", ""))
+    cells = [cell for r in (bare, rules) for cell in (million(r["packets-per-second"]), f"{r['bus']['share']:.2f}")]
+    if not traffic:
+        return [*cells, "–", "–", "–"]
+    cores = [page.results(f"{prefix}{what}-cpu", **wanted)[0]["packets-per-second"] for what in ("-bare", "")]
+    return [*cells, *map(million, cores), f"{rules['packets-per-second'] / cores[1]:.1f}"]
+
+
 def table_rules(page):
-    """Bare patterns and published rules in mbufs and over captures, each beside what the bus carries."""
-    rows = []
-    for frame, name, how in (("512", "mbufs", "mbufs"), ("1518", "mbufs", "mbufs"), ("captures", "replay", "contiguous frames")):
-        wanted = {"traffic": frame} if frame.isdigit() else {}
-        bare, rules = (page.results(record, **wanted)[0] for record in (f"rules-bare-{name}", f"rules-{name}"))
-        cells = [cell for r in (bare, rules) for cell in (million(r["packets-per-second"]), f"{r['bus']['share']:.2f}")]
-        if frame.isdigit():
-            cores = [page.results(record, traffic=frame)[0]["packets-per-second"] for record in ("rules-bare-cpu", "rules-cpu")]
-            cells += [*(million(rate) for rate in cores), f"{rules['packets-per-second'] / cores[1]:.1f}"]
-        else:
-            cells += ["–", "–", "–"]
-        rows.append([f"{frame} B" if frame.isdigit() else frame, how, *cells])
-    return lines_of(
-        [
-            "frame",
-            "as",
-            "bare patterns, Mpkt/s",
-            "of the bus",
-            "rules, Mpkt/s",
-            "of the bus",
-            "CPU, bare",
-            "CPU, rules",
-            "GPU to CPU, rules",
-        ],
-        rows,
-        2,
-    )
+    rows = [[f"{size} B", "mbufs", *compared(page, "rules", "-mbufs", size)] for size in ("512", "1518")]
+    rows.append(["captures", "contiguous frames", *compared(page, "rules", "-replay")])
+    return lines_of(["frame", "as", *HEAD], rows, 2)
 
 
 def table_rules_before(page):
-    """Bare patterns and published rules, each beside what the bus carries."""
-    rows = []
-    for size in SIZES:
-        bare, rules, cpu_bare, cpu_rules = (
-            page.results(name, traffic=size)[0] for name in ("rules-before-bare", "rules-before", "rules-before-bare-cpu", "rules-before-cpu")
-        )
-        rows.append(
-            [
-                f"{size} B" if size.isdigit() else "IMIX",
-                *(cell for r in (bare, rules) for cell in (million(r["packets-per-second"]), f"{r['bus']['share']:.2f}")),
-                *(million(r["packets-per-second"]) for r in (cpu_bare, cpu_rules)),
-                f"{rules['packets-per-second'] / cpu_rules['packets-per-second']:.1f}",
-            ]
-        )
-    bare, rules = (page.results(name)[0] for name in ("rules-before-bare-replay", "rules-before-replay"))
-    cells = (cell for r in (bare, rules) for cell in (million(r["packets-per-second"]), f"{r['bus']['share']:.2f}"))
-    rows.append(["captures", *cells, "–", "–", "–"])
-    return lines_of(
-        [
-            "frame",
-            "bare patterns, Mpkt/s",
-            "of the bus",
-            "rules, Mpkt/s",
-            "of the bus",
-            "CPU, bare",
-            "CPU, rules",
-            "GPU to CPU, rules",
-        ],
-        rows,
-    )
+    rows = [
+        [f"{size} B" if size.isdigit() else "IMIX", *compared(page, "rules-before", "", size)] for size in SIZES
+    ]
+    rows.append(["captures", *compared(page, "rules-before", "-replay")])
+    return lines_of(["frame", *HEAD], rows)
 
 
 def table_rules_before_times(page):

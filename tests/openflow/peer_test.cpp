@@ -1,8 +1,6 @@
 // Connections of strangers and of controllers, by a made-up clock.
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
-
 #include "millrace/openflow/peer.hpp"
+#include "openflow/log.hpp"
 #include "openflow/messages.hpp"
 #include "openflow/test_socket.hpp"
 
@@ -46,25 +44,6 @@ private:
     Roles roles_;
     Peer peer_;
     Peer::Clock::time_point now_{seconds(1000)};
-};
-
-/// What is logged as long as it lives.
-class Log {
-public:
-    Log() {
-        spdlog::set_default_logger(
-            std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text_)));
-    }
-    ~Log() { spdlog::set_default_logger(before_); }
-    size_t lines() const {
-        const std::string text = text_.str();
-        return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
-    }
-    std::string text() const { return text_.str(); }
-
-private:
-    std::ostringstream text_;
-    std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
 };
 
 TEST(Peer, TakesAControllerThoughSilentConnectionsFillItsPlaces) {

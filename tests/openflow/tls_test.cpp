@@ -1,10 +1,9 @@
 // Controllers by TLS: who is let in, who is refused, and what is said of it.
 #include <fcntl.h>
-#include <spdlog/sinks/ostream_sink.h>
-#include <spdlog/spdlog.h>
 
 #include "millrace/openflow/peer.hpp"
 #include "openflow/certificates.hpp"
+#include "openflow/log.hpp"
 #include "openflow/messages.hpp"
 #include "openflow/test_socket.hpp"
 
@@ -13,21 +12,6 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-/// What is logged as long as it lives.
-class Log {
-public:
-    Log() {
-        spdlog::set_default_logger(
-            std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text_)));
-    }
-    ~Log() { spdlog::set_default_logger(before_); }
-    std::string text() const { return text_.str(); }
-
-private:
-    std::ostringstream text_;
-    std::shared_ptr<spdlog::logger> before_ = spdlog::default_logger();
-};
 
 /// A controller's end, which never waits.
 class TlsEnd {

@@ -42,6 +42,9 @@ struct SaOptions {
     Lifetime hard, soft;  ///< behind the first it ends, behind the second another one is preferred
     Config where;
 
+    /// One of which nothing is known but where it was configured.
+    static SaOptions at(const Config& where) { return {{}, false, {}, {}, {}, {}, {}, {}, where}; }
+
     /// Fill `sa` with what is worked out of `key`, of `auth_key` once.
     void expand_key();
     void expand_auth_key();

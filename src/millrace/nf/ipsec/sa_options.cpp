@@ -228,15 +228,9 @@ SaOptions read_sa(const Config& map, const KeyFile& keys, const Environment& env
     for (const char* key : {"ttl", "df", "copy-dscp", "remote-port"})
         if (!inbound) known.push_back(key);
     map.only(known);
-    SaOptions options{.name = map.at("name").text(),
-                      .inbound = inbound,
-                      .sa = {},
-                      .key = {},
-                      .auth_key = {},
-                      .allow = {},
-                      .hard = {},
-                      .soft = {},
-                      .where = map};
+    SaOptions options = SaOptions::at(map);
+    options.name = map.at("name").text();
+    options.inbound = inbound;
     // SPIs below 256 are not for use (RFC 4303, section 2.1).
     options.sa.spi = static_cast<uint32_t>(map.at("spi").integer(256, 0xffffffff));
     set_ends(options, map);

@@ -153,25 +153,13 @@ bool XfrmDatabase::convert(const XfrmSa& told, SaOptions& options) const {
     return true;
 }
 
-SaOptions XfrmDatabase::fresh_options() const {
-    return {.name = {},
-            .inbound = false,
-            .sa = {},
-            .key = {},
-            .auth_key = {},
-            .allow = {},
-            .hard = {},
-            .soft = {},
-            .where = place_};
-}
-
 void XfrmDatabase::on_sa(const XfrmSa& told) {
-    SaOptions options = fresh_options();
+    SaOptions options = SaOptions::at(place_);
     if (!convert(told, options)) return on_sa_gone(told.id);
     if (sas_.size() >= kMaxSas && !sas_.contains(told.id))
         return warn_once("the kernel has more than " + std::to_string(kMaxSas) + " SAs", "the rest is left out");
     options.name = name_of(told.id);
-    const auto [place, fresh] = sas_.try_emplace(told.id, Sa{fresh_options(), {}, 0, 0});
+    const auto [place, fresh] = sas_.try_emplace(told.id, Sa{SaOptions::at(place_), {}, 0, 0});
     Sa& sa = place->second;
     const bool changed = fresh || sa.options.key.bytes != options.key.bytes ||
                          sa.options.auth_key.bytes != options.auth_key.bytes || sa.told.reqid != told.reqid ||

@@ -54,7 +54,6 @@ private:
     class Adder;
     using PolicyKey = std::pair<uint8_t, std::string>;
 
-    SaOptions fresh_options() const;
     bool convert(const XfrmSa& told, SaOptions& options) const;
     bool convert_cipher(const XfrmSa& told, SaOptions& options) const;
     bool convert_auth(const XfrmSa& told, SaOptions& options) const;
