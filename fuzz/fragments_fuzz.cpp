@@ -1,5 +1,5 @@
-// Any frames as fragments, in any order, at any time: nothing is lost, nothing is read behind a frame, and what comes out
-// whole is a packet that can be cut again.
+// Any frames as fragments, in any order, at any time: nothing is lost, nothing is read behind a frame, and what comes
+// out whole is a packet that can be cut again.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -32,7 +32,8 @@ void cut(rte_mbuf* whole, exec::WholePackets& buffers, uint32_t mtu) {
         require(bytes <= piece.size(), "a fragment is longer than it says");
         const auto fragment = exec::read_fragment({piece.data(), bytes}, 0);
         require(fragment.has_value(), "a fragment is none");
-        require(fragment->more == (i + 1 < split->count()) || fragment->key.version == 4, "the last one is not the last");
+        require(fragment->more == (i + 1 < split->count()) || fragment->key.version == 4,
+                "the last one is not the last");
     }
 }
 

@@ -11,11 +11,12 @@ namespace {
 constexpr const char* kPorts = "[firewall: {default: deny, rules: [permit tcp from any to any port 80]}]";
 
 Configuration load(const std::string& reassemble, const std::string& nfs = kPorts, const std::string& device = "cpu") {
-    return parse_configuration("version: 1\nports: {in: {source: {count: 1}}, out: {sink: {}}}\n"
-                               "device: " + device + "\nchains:\n  c:\n    input: in\n    output: out\n" +
-                                   (reassemble.empty() ? "" : "    reassemble: " + reassemble + "\n") +
-                                   "    nfs: " + nfs + "\n",
-                               "c.yaml");
+    return parse_configuration(
+        "version: 1\nports: {in: {source: {count: 1}}, out: {sink: {}}}\n"
+        "device: " +
+            device + "\nchains:\n  c:\n    input: in\n    output: out\n" +
+            (reassemble.empty() ? "" : "    reassemble: " + reassemble + "\n") + "    nfs: " + nfs + "\n",
+        "c.yaml");
 }
 
 std::string mistake_of(const std::string& reassemble) {
@@ -70,11 +71,14 @@ TEST(Reassemble, ConcernsChainsWithFunctionsThatNeedWholePackets) {
 
 TEST(Reassemble, HasWorkersClassifyPackets) {
     const auto classified = [](const std::string& more) {
-        return parse_configuration("version: 1\nports: {in: {source: {count: 1}}, out: {sink: {}}}\ndevice: sim\n"
-                                   "chains:\n  c: {output: out" + more + ", nfs: " + kPorts +
-                                       "}\n  d: {output: out, nfs: [mirror]}\n"
-                                       "classify: [{match: {src: 10.0.0.0/8}, chain: c}, {chain: d}]\n",
-                                   "c.yaml").classified != nullptr;
+        return parse_configuration(
+                   "version: 1\nports: {in: {source: {count: 1}}, out: {sink: {}}}\ndevice: sim\n"
+                   "chains:\n  c: {output: out" +
+                       more + ", nfs: " + kPorts +
+                       "}\n  d: {output: out, nfs: [mirror]}\n"
+                       "classify: [{match: {src: 10.0.0.0/8}, chain: c}, {chain: d}]\n",
+                   "c.yaml")
+                   .classified != nullptr;
     };
     EXPECT_TRUE(classified(""));
     EXPECT_FALSE(classified(", reassemble: true"));

@@ -37,7 +37,8 @@ bool needs_whole_packets(const Program& program) {
 void leave_out_reassembly(Program& program, const Reporter& reporter) {
     if (!program.reassembly || needs_whole_packets(program)) return;
     program.reassembly.reset();
-    reporter({program.where, "no network function of chain '" + program.name + "' needs whole packets: fragments pass as they are",
+    reporter({program.where,
+              "no network function of chain '" + program.name + "' needs whole packets: fragments pass as they are",
               "leave out 'reassemble:'", Diagnostic::Severity::warning});
 }
 

@@ -12,9 +12,9 @@ namespace millrace::chain {
 
 /// Limits of what a chain holds of packets whose fragments have not all come.
 struct Reassembly {
-    uint32_t max_packets = 1024;                     ///< at a time, of all workers together
-    uint32_t max_per_source = 64;                    ///< of one source address
-    std::chrono::nanoseconds timeout{2'000'000'000}; ///< from a packet's first fragment on
+    uint32_t max_packets = 1024;                      ///< at a time, of all workers together
+    uint32_t max_per_source = 64;                     ///< of one source address
+    std::chrono::nanoseconds timeout{2'000'000'000};  ///< from a packet's first fragment on
 
     friend bool operator==(const Reassembly&, const Reassembly&) = default;
 };

@@ -42,8 +42,8 @@ std::vector<Frame> read_frames(const std::string& path) {
 
 std::string chain_text(const std::string& reassemble, const std::string& nfs, const std::string& in = "pcap: in.pcap") {
     return "version: 1\nports:\n  in: {" + in + "}\n  out: {output: out.pcap}\nchains:\n  c:\n    input: in\n" +
-           "    output: out\n" + (reassemble.empty() ? "" : "    reassemble: " + reassemble + "\n") + "    nfs: " + nfs +
-           "\n";
+           "    output: out\n" + (reassemble.empty() ? "" : "    reassemble: " + reassemble + "\n") +
+           "    nfs: " + nfs + "\n";
 }
 
 exec::Report run_to_end(const std::string& text, const std::string& folder, const std::string& device,
@@ -124,7 +124,8 @@ TEST_P(Fragments, ThatStayAloneAreDroppedByName) {
         if (k % 10 == 0) sent.push_back(sent.back());
     }
     write_frames(path() + "/in.pcap", sent);
-    const exec::Report report = run_to_end(chain_text("{max-packets: 100, timeout: 500ms}", kByPort), path(), GetParam());
+    const exec::Report report = run_to_end(chain_text("{max-packets: 100, timeout: 500ms}", kByPort), path(),
+                                           GetParam());
     const exec::ChainReport& chain = report.chains[0];
     EXPECT_EQ(chain.sent_packets, 0u);
     EXPECT_EQ(chain.dropped, sent.size());
@@ -145,9 +146,8 @@ TEST_P(Fragments, PassAsTheyAreWhereNobodyAsksForMore) {
     EXPECT_EQ(as_they_are.chains[0].sent_packets, 50u);
     EXPECT_EQ(as_they_are.chains[0].drops.at("firewall.deny"), sent.size() - 50);
     // With it, but with no function that cares.
-    const exec::Report by_address =
-        run_to_end(chain_text("true", "[firewall: {default: permit, rules: [deny ip from 192.0.2.0/24]}]"), path(),
-                   GetParam());
+    const exec::Report by_address = run_to_end(
+        chain_text("true", "[firewall: {default: permit, rules: [deny ip from 192.0.2.0/24]}]"), path(), GetParam());
     EXPECT_EQ(by_address.chains[0].reassembled, 0u);
     EXPECT_EQ(by_address.chains[0].sent_packets, sent.size());
 }
@@ -163,7 +163,8 @@ TEST_P(Fragments, MeetAPatternThatLiesAcrossThem) {
     const Frame packet = build(spec);
     const auto pieces = fragments_of(packet, {160}, 1);
     write_frames(path() + "/in.pcap", {pieces[1], pieces[0], packet});
-    const std::string nids = R"([{nids: {mode: ips, rule: ['drop ip any any -> any any (content:"something evil"; sid:1;)']}}])";
+    const std::string nids =
+        R"([{nids: {mode: ips, rule: ['drop ip any any -> any any (content:"something evil"; sid:1;)']}}])";
     EXPECT_EQ(run_to_end(chain_text("", nids), path(), GetParam()).chains[0].drops.at("nids.block"), 1u);
     EXPECT_EQ(run_to_end(chain_text("true", nids), path(), GetParam()).chains[0].drops.at("nids.block"), 2u);
 }
@@ -191,7 +192,8 @@ chains:
                              std::string(kByPort) + R"(}
   large: {output: out, reassemble: {max-packets: 1000, max-per-source: 10, timeout: 50ms}, nfs: )" +
                              kByPort + R"(}
-  plain: {output: out, nfs: )" + kByPort + R"(}
+  plain: {output: out, nfs: )" +
+                             kByPort + R"(}
 classify:
   - {match: {src: 10.0.0.0/25}, chain: small}
   - {match: {src: "2001:db8::/121"}, chain: large}
@@ -204,9 +206,9 @@ classify:
         EXPECT_GT(report.chains[1].reassembled, 500u);
         EXPECT_GT(report.chains[1].dropped, 100u);
         EXPECT_EQ(report.chains[2].reassembled, 0u);
-        EXPECT_EQ(report.chains[0].received_packets + report.chains[1].received_packets +
-                      report.chains[2].received_packets,
-                  sent.size());
+        EXPECT_EQ(
+            report.chains[0].received_packets + report.chains[1].received_packets + report.chains[2].received_packets,
+            sent.size());
     }
 }
 
@@ -218,9 +220,10 @@ TEST_P(Fragments, OutliveChangesOfTheConfigurationButForTheirLimits) {
     const std::string in = "source: {replay: in.pcap, count: 400, rate: 1000}";
     exec::RuntimeOptions options;
     options.devices = open_devices(GetParam());
-    exec::Runtime runtime(configuration(chain_text("{max-packets: 500, max-per-source: 500, timeout: 60s}", kByPort, in),
-                                        path(), GetParam()),
-                          options);
+    exec::Runtime runtime(
+        configuration(chain_text("{max-packets: 500, max-per-source: 500, timeout: 60s}", kByPort, in), path(),
+                      GetParam()),
+        options);
     const auto apply = [&](const std::string& limits, const std::string& nfs) {
         chain::LoadOptions with_state;
         with_state.device = GetParam();

@@ -205,8 +205,8 @@ TEST(Reassembler, RefusesFragmentsThatCanNotBeWhereTheyAre) {
         EXPECT_TRUE(run.add_all(frames).empty());
         EXPECT_EQ(run.dropped(FragmentDrop::bad_place), frames.size());
     };
-    refused({fragment_of(packet, 0, 61, 1)});                                  // ends within 8 bytes
-    refused({fragment_of(packet, 64, 64, 1)});                                 // is empty
+    refused({fragment_of(packet, 0, 61, 1)});   // ends within 8 bytes
+    refused({fragment_of(packet, 64, 64, 1)});  // is empty
     refused({fragment_of(packet, 128, 192, 1), fragment_of(Frame(packet.begin(), packet.end() - 500), 64, 108, 1)});
     refused({fragment_of(Frame(packet.begin(), packet.end() - 500), 64, 108, 1), fragment_of(packet, 128, 192, 1)});
     refused({fragment_of(packet, 512, 608, 1), fragment_of(Frame(packet.begin(), packet.end() - 500), 64, 108, 1)});
@@ -354,7 +354,8 @@ TEST(ReadFragment, TakesNothingElseForAFragment) {
     options.malformed = 0.2;
     size_t fragments = 0;
     for (const Frame& frame : random_packets(rng, 20'000, options)) {
-        const Layers layers = parse(frame.data(), static_cast<uint32_t>(frame.size()), static_cast<uint32_t>(frame.size()));
+        const Layers layers = parse(frame.data(), static_cast<uint32_t>(frame.size()),
+                                    static_cast<uint32_t>(frame.size()));
         const auto fragment = exec::read_fragment(frame, 0);
         // Fragments whose layer 4 is cut off are fragments still.
         if (layers.malformed == Malformed::no) {

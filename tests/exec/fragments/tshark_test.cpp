@@ -37,10 +37,10 @@ std::string hex(const Frame& frame, size_t from) {
 std::map<uint64_t, std::string> tshark_reassembles(const std::string& capture) {
     std::map<uint64_t, std::string> found;
     const bool packed = capture.ends_with(".xz");  // which tshark does not read
-    std::istringstream lines(output_of(
-        (packed ? "xz -dc '" + capture + "' | tshark -r -" : "tshark -r '" + capture + "'") +
-        " -Y 'ip.reassembled.length or ipv6.reassembled.length' -T fields -E occurrence=f -e frame.number -e "
-        "ip.reassembled.data -e ipv6.reassembled.data -e frame.protocols 2>/dev/null"));
+    std::istringstream lines(
+        output_of((packed ? "xz -dc '" + capture + "' | tshark -r -" : "tshark -r '" + capture + "'") +
+                  " -Y 'ip.reassembled.length or ipv6.reassembled.length' -T fields -E occurrence=f -e frame.number -e "
+                  "ip.reassembled.data -e ipv6.reassembled.data -e frame.protocols 2>/dev/null"));
     for (std::string line; std::getline(lines, line);) {
         std::istringstream fields(line);
         std::string number, ipv4, ipv6, protocols;

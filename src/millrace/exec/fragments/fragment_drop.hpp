@@ -22,7 +22,7 @@ enum class FragmentDrop : uint8_t {
 };
 inline constexpr unsigned kFragmentDropCount = 12;
 inline constexpr const char* kFragmentDropNames[kFragmentDropCount] = {
-    "timeout", "duplicate", "overlap",    "tiny",        "bad-place", "bad-ecn",
+    "timeout",  "duplicate", "overlap",    "tiny",        "bad-place", "bad-ecn",
     "too-many", "too-long",  "table-full", "source-full", "no-buffer", "chain-changed"};
 
 }  // namespace millrace::exec

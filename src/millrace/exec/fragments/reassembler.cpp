@@ -43,9 +43,10 @@ WholePackets::WholePackets(uint32_t packets, uint32_t headroom_bytes, uint32_t t
       most_payload_(pool_.max_frame_bytes() - kMostHead), mark_at_(register_mark()) {}
 
 Reassembler::Reassembler(const chain::Reassembly& limits, WholePackets& buffers, size_t ports, ChainCounters& counters)
-    : limits_(limits), buffers_(buffers), counters_(counters), seed_(std::random_device{}() * uint64_t{0x9e3779b97f4a7c15}),
-      partials_(limits.max_packets), by_key_(std::bit_ceil(size_t{2} * limits.max_packets), kNone),
-      by_source_(by_key_.size(), kNone), lines_(ports + 1) {
+    : limits_(limits), buffers_(buffers), counters_(counters),
+      seed_(std::random_device{}() * uint64_t{0x9e3779b97f4a7c15}), partials_(limits.max_packets),
+      by_key_(std::bit_ceil(size_t{2} * limits.max_packets), kNone), by_source_(by_key_.size(), kNone),
+      lines_(ports + 1) {
     for (uint32_t i = 0; i < partials_.size(); ++i) partials_[i].next_of_key = i + 1;
     partials_.back().next_of_key = kNone;
 }
@@ -128,7 +129,7 @@ uint32_t Reassembler::begin(const FragmentKey& key) {
 
 void Reassembler::remove(uint32_t index) {
     Partial& partial = partials_[index];
-    const auto unlink = [&](uint32_t& head, uint32_t Partial::*next) {
+    const auto unlink = [&](uint32_t& head, uint32_t Partial::* next) {
         uint32_t* link = &head;
         while (*link != index) link = &(partials_[*link].*next);
         *link = partial.*next;

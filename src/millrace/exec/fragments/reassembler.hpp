@@ -55,8 +55,8 @@ private:
 /// set aside when it is made. A fragment costs a look into two hash chains and a search among at most kMostPieces
 /// others.
 ///
-/// rte_ip_frag would hold the fragments' own buffers, knows at most 8 fragments of a packet, no overlaps, no limit for a
-/// source, and one kind of failure.
+/// rte_ip_frag would hold the fragments' own buffers, knows at most 8 fragments of a packet, no overlaps, no limit for
+/// a source, and one kind of failure.
 class Reassembler {
 public:
     static constexpr uint32_t kMostPieces = 128;
@@ -67,8 +67,8 @@ public:
     Reassembler(const Reassembler&) = delete;
     Reassembler& operator=(const Reassembler&) = delete;
 
-    /// Takes a fragment, which `fragment` describes, at the time of its port (`advance`). The whole packet if it was the
-    /// last one missing, else null. What comes whole is for the engine to count as received.
+    /// Takes a fragment, which `fragment` describes, at the time of its port (`advance`). The whole packet if it was
+    /// the last one missing, else null. What comes whole is for the engine to count as received.
     rte_mbuf* add(rte_mbuf* mbuf, const Fragment& fragment);
     /// A port has received something at this time (ns since the epoch): drops what has waited for too long. Times may
     /// jump where a capture begins anew.
@@ -102,8 +102,8 @@ private:
         uint16_t total = 0;       ///< payload bytes; 0: the last has not come
         uint16_t filled = 0;      ///< of them
         uint16_t pieces = 0;
-        uint16_t largest = 0;     ///< IP bytes of the longest fragment
-        uint16_t largest_df = 0;  ///< of those that say "don't fragment"
+        uint16_t largest = 0;               ///< IP bytes of the longest fragment
+        uint16_t largest_df = 0;            ///< of those that say "don't fragment"
         std::array<Piece, kMostPieces> at;  ///< by their place
     };
     /// Packets of one port, by age, and its clock.

@@ -135,7 +135,7 @@ private:
     RuntimeOptions options_;
     std::shared_ptr<const chain::Configuration> configuration_;
     std::shared_ptr<const chain::Configuration> retired_;  // the generation before
-    std::unique_ptr<WholePackets> whole_packets_;  // null: no chain puts fragments together
+    std::unique_ptr<WholePackets> whole_packets_;          // null: no chain puts fragments together
     std::vector<std::unique_ptr<io::Port>> ports_;
     uint32_t headroom_bytes_ = 0, tailroom_bytes_ = 0;       // what the ports' buffers leave for the chains to grow
     std::vector<std::unique_ptr<SpinLock>> send_locks_;      // by port, where workers share a queue

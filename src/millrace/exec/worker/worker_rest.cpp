@@ -28,7 +28,8 @@ void Worker::end_rest() {
 
 /// Whether a turn has left something for the next.
 bool Worker::has_work() const {
-    return engine_->in_flight() > 0 || unsent_ > 0 || fragments_held() > 0 || (index_ == 0 && !runtime_.injections_.empty()) ||
+    return engine_->in_flight() > 0 || unsent_ > 0 || fragments_held() > 0 ||
+           (index_ == 0 && !runtime_.injections_.empty()) ||
            runtime_.generation_.load(std::memory_order_acquire) != configuration_->generation;
 }
 
