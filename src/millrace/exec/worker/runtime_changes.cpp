@@ -20,6 +20,14 @@ nf::Growth Runtime::growth_of(const chain::Configuration& configuration) {
     return growth;
 }
 
+uint32_t Runtime::whole_packets_for(const chain::Configuration& configuration) {
+    constexpr uint32_t kUnderWay = 512;  // behind that: in batches, and in queues of ports
+    uint32_t packets = 0;
+    for (const auto& program : configuration.chains)
+        if (program->reassembly) packets += program->reassembly->max_packets;
+    return packets > 0 ? packets + kUnderWay : 0;
+}
+
 void Runtime::check_outputs(const chain::Configuration& configuration) const {
     for (const auto& program : configuration.chains)
         for (const uint16_t port : {program->output, program->punt_port})
@@ -67,6 +75,9 @@ void Runtime::check_change(const chain::Configuration& next) const {
         refuse(file,
                "these chains may make a frame grow by more than the ports' buffers, made at the start, have room for",
                "restart with it");
+    if (whole_packets_for(next) > (whole_packets_ != nullptr ? whole_packets_->pool().packets() : 0))
+        refuse(file, "these chains put more fragments together at a time than buffers were made for at the start",
+               "lower 'max-packets', or restart");
 }
 
 void Runtime::apply(chain::Configuration configuration) {
