@@ -70,7 +70,8 @@ TEST_P(CompileChain, ForAnArchitecture) {
 INSTANTIATE_TEST_SUITE_P(Examples, CompileChain,
                          testing::Values(std::tuple("gateway.yaml", "sm_80"), std::tuple("gateway.yaml", "sm_90"),
                                          std::tuple("gateway.yaml", "sm_100"), std::tuple("branches.yaml", "sm_90"),
-                                         std::tuple("switch.yaml", "sm_90")),
+                                         std::tuple("switch.yaml", "sm_90"), std::tuple("policer.yaml", "sm_80"),
+                                         std::tuple("policer.yaml", "sm_100")),
                          [](const auto& info) {
                              std::string name = std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
                              for (char& c : name)
