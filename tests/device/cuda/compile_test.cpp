@@ -76,18 +76,18 @@ TEST_P(CompileChain, ForAnArchitecture) {
 
 // Every size of a chain shows where it has all kinds of functions, and where it is the fastest to compile. The rest has
 // the same functions, and its own kernels around them.
-INSTANTIATE_TEST_SUITE_P(Examples, CompileChain,
-                         testing::Values(ChainCompile{"gateway.yaml", "sm_80", false},
-                                         ChainCompile{"gateway.yaml", "sm_90", true},
-                                         ChainCompile{"gateway.yaml", "sm_100", false},
-                                         ChainCompile{"branches.yaml", "sm_90", false},
-                                         ChainCompile{"switch.yaml", "sm_90", true}),
-                         [](const auto& info) {
-                             std::string name = std::string(info.param.name) + "_" + info.param.architecture;
-                             for (char& c : name)
-                                 if (c == '.') c = '_';
-                             return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Examples, CompileChain,
+    testing::Values(ChainCompile{"gateway.yaml", "sm_80", false}, ChainCompile{"gateway.yaml", "sm_90", true},
+                    ChainCompile{"gateway.yaml", "sm_100", false}, ChainCompile{"branches.yaml", "sm_90", false},
+                    ChainCompile{"switch.yaml", "sm_90", true}, ChainCompile{"policer.yaml", "sm_80", false},
+                    ChainCompile{"policer.yaml", "sm_100", false}),
+    [](const auto& info) {
+        std::string name = std::string(info.param.name) + "_" + info.param.architecture;
+        for (char& c : name)
+            if (c == '.') c = '_';
+        return name;
+    });
 
 /// A block has 48 KiB of memory for what kernels declare, however many functions number and commit packets in one.
 TEST(Compile, NumbersForSeveralFunctionsInTheMemoryOfOne) {

@@ -189,7 +189,8 @@ TEST(Balancer, KeepsAllChecksumsRight) {
     std::map<uint32_t, size_t> seen;
     for (size_t i = 0; i < frames.size(); ++i) {
         ++seen[result.decisions[i].outcome];
-        ASSERT_TRUE(checksums_right(result.frames[i])) << hex_dump(frames[i]) << "\nbecame\n" << hex_dump(result.frames[i]);
+        ASSERT_TRUE(checksums_right(result.frames[i])) << hex_dump(frames[i]) << "\nbecame\n"
+                                                       << hex_dump(result.frames[i]);
     }
     for (const uint32_t outcome : {Balancer::kBalanced, Balancer::kReturned, Balancer::kOther, Balancer::kNoService})
         EXPECT_GT(seen[outcome], 100u) << outcome;
@@ -217,7 +218,8 @@ TEST(Balancer, KeepsAFlowWithOneBackEndAndGivesItsAnswersTheServicesAddress) {
     NfRunner runner("balancer", kServices);
     std::vector<Frame> requests;
     const uint32_t service = ipv4("192.0.2.10");
-    for (uint16_t port = 1000; port < 5000; ++port) requests.push_back(tcp_frame(ipv4("198.51.100.7"), port, service, 80));
+    for (uint16_t port = 1000; port < 5000; ++port)
+        requests.push_back(tcp_frame(ipv4("198.51.100.7"), port, service, 80));
     const NfResult there = runner.run(requests, {1});
     EXPECT_EQ(runner.run(requests, {1}).frames, there.frames);
     std::map<uint32_t, size_t> by_back_end;
@@ -264,8 +266,9 @@ TEST(Balancer, FindsEachOfTenThousandServicesAndEachAnswer) {
     constexpr uint32_t kServicesThere = 10'000;
     std::string options = "{services: [";
     for (uint32_t i = 0; i < kServicesThere; ++i)
-        options += fmt::format("{{address: 10.{}.{}.1, protocol: tcp, port: 80, slots: 3, back-ends: [{{address: 10.{}.{}.2}}]}}, ",
-                               i / 250, i % 250, i / 250, i % 250);
+        options += fmt::format(
+            "{{address: 10.{}.{}.1, protocol: tcp, port: 80, slots: 3, back-ends: [{{address: 10.{}.{}.2}}]}}, ",
+            i / 250, i % 250, i / 250, i % 250);
     NfRunner runner("balancer", options + "]}");
     std::vector<Frame> frames, wanted;
     for (uint32_t i = 0; i < kServicesThere; ++i) {
@@ -275,12 +278,14 @@ TEST(Balancer, FindsEachOfTenThousandServicesAndEachAnswer) {
         frames.push_back(tcp_frame(at | 2, 80, 1u << 24 | i, 7));
         wanted.push_back(tcp_frame(at | 1, 80, 1u << 24 | i, 7));
     }
-    for (const Engine& engine : engines(runner.type())) EXPECT_EQ(runner.run(frames, engine).frames, wanted) << engine.text();
+    for (const Engine& engine : engines(runner.type()))
+        EXPECT_EQ(runner.run(frames, engine).frames, wanted) << engine.text();
 }
 
 TEST(Balancer, LeavesTheBodyWhereItIsWithoutIcmpErrors) {
     const auto read = [](const std::string& options) {
-        const nf::Environment environment{.node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts};
+        const nf::Environment environment{
+            .node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts};
         const nf::Type& type = *nf::find_type("balancer");
         return type.create(Config::parse(options), environment)->reads(type.reads);
     };
@@ -299,13 +304,15 @@ TEST(Balancer, RefusesOptionsThatMakeNoSense) {
         {service("protocol: tcp, port: 0"), "0"},
         {service("protocol: tcp, port: 70000"), "70000"},
         {service("slots: 100"), "prime"},
-        {service("slots: 2, back-ends: [{address: 10.0.0.1}, {address: 10.0.0.2}, {address: 10.0.0.3}]"), "more back ends than slots"},
+        {service("slots: 2, back-ends: [{address: 10.0.0.1}, {address: 10.0.0.2}, {address: 10.0.0.3}]"),
+         "more back ends than slots"},
         {service("back-ends: [{mac: \"02:00:00:00:00:01\"}]"), "a back end has an address"},
         {service("back-ends: [{address: \"2001:db8::1\"}]"), "address family"},
         {service("back-ends: [{address: 10.0.0.0/8}]"), "not a single address"},
         {service("back-ends: [{address: 10.0.0.1, port: 80}]"), "leaves ports as they are"},
         {service("way: mac, back-ends: [{name: a}]"), "has a MAC address"},
-        {service("way: mac, back-ends: [{address: 10.0.0.1, mac: \"02:00:00:00:00:01\"}]"), "have the service's address"},
+        {service("way: mac, back-ends: [{address: 10.0.0.1, mac: \"02:00:00:00:00:01\"}]"),
+         "have the service's address"},
         {service("back-ends: [{address: 10.0.0.1}, {address: 10.0.0.1}]"), "are called '10.0.0.1'"},
         {service("back-ends: [{address: 10.0.0.1, weight: -1}]"), "-1"},
         {service("back-ends: [{address: 10.0.0.1, via: nowhere}]"), "nowhere"},

@@ -79,7 +79,8 @@ public:
         for (size_t i = 0; i < places_.size() && i < most; ++i) {
             const ServiceOptions& service = options_.services[places_[i].first];
             const BackEndOptions& own = service.back_ends[places_[i].second];
-            table.rows.push_back({service.text(), own.name, uint64_t{own.weight}, slots_of_[i], uint64_t{service.slots}});
+            table.rows.push_back(
+                {service.text(), own.name, uint64_t{own.weight}, slots_of_[i], uint64_t{service.slots}});
         }
         return table;
     }
@@ -101,9 +102,7 @@ private:
         if (image_.tables() == nullptr) tables_ = &image_.start<BalancerTables>();
         return *tables_;
     }
-    Fields without_quotes(Fields of_type) const {
-        return options_.follows_errors ? of_type : of_type - field::payload;
-    }
+    Fields without_quotes(Fields of_type) const { return options_.follows_errors ? of_type : of_type - field::payload; }
 
     void fill_directory() {
         size_t most = 0;

@@ -23,7 +23,7 @@ struct Permutation {
 }  // namespace
 
 uint32_t slots_for(size_t back_ends) {
-    constexpr uint32_t kPrimes[] = {251,   509,   1021,  2039,   4093,   8191,   16381,
+    constexpr uint32_t kPrimes[] = {251,   509,   1021,   2039,   4093,   8191,   16381,
                                     32749, 65521, 131071, 262139, 524287, 1048573};
     for (const uint32_t prime : kPrimes)
         if (prime >= 100 * back_ends) return prime;
@@ -40,8 +40,8 @@ std::vector<uint32_t> fill_slots(std::span<const Share> shares, uint32_t slots) 
     std::vector<Permutation> ways;
     for (const uint32_t i : order) {
         most = std::max(most, shares[i].weight);
-        ways.push_back({stable_hash(shares[i].identity, 1) % slots,
-                        stable_hash(shares[i].identity, 2) % (slots - 1) + 1});
+        ways.push_back(
+            {stable_hash(shares[i].identity, 1) % slots, stable_hash(shares[i].identity, 2) % (slots - 1) + 1});
     }
     constexpr uint32_t kNobody = UINT32_MAX;
     std::vector<uint32_t> table(slots, kNobody);

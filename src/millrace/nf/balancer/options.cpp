@@ -43,8 +43,7 @@ public:
             if (made_.protocol == 0) port->fail("a port goes with a protocol", "add 'protocol: tcp' or 'udp'");
         }
         if (const auto way = config_.find("way")) made_.to_mac = way->choice({"address", "mac"}) == 1;
-        if (const auto affinity = config_.find("affinity"))
-            made_.by_source = affinity->choice({"flow", "source"}) == 1;
+        if (const auto affinity = config_.find("affinity")) made_.by_source = affinity->choice({"flow", "source"}) == 1;
     }
 
     ServiceOptions read() {
@@ -84,10 +83,10 @@ private:
         }
         if (mac) made.mac = mac->mac();
         if (const auto via = one.find("via")) made.out_port = static_cast<uint16_t>(via->choice(ports_));
-        if (const auto weight = one.find("weight"))
-            made.weight = static_cast<unsigned>(weight->integer(0, kMaxWeight));
-        made.name = one.text_or("name", made.address ? host_text(*made.address) + (made.port != 0 ? fmt::format(":{}", made.port) : "")
-                                                     : mac->text());
+        if (const auto weight = one.find("weight")) made.weight = static_cast<unsigned>(weight->integer(0, kMaxWeight));
+        made.name = one.text_or(
+            "name", made.address ? host_text(*made.address) + (made.port != 0 ? fmt::format(":{}", made.port) : "")
+                                 : mac->text());
         if (!names_.insert(made.name).second)
             one.fail("two back ends of this service are called '" + made.name + "'", "give each a 'name'");
         made_.back_ends.push_back(std::move(made));
@@ -118,10 +117,10 @@ Options read_options(const Config& options, const std::vector<std::string>& port
         made.services.push_back(ServiceReader(one, ports).read());
         back_ends += made.services.back().back_ends.size();
         slots += made.services.back().slots;
-        if (made.services.size() > kMaxServices)
-            one.fail(fmt::format("there are more than {} services", kMaxServices));
+        if (made.services.size() > kMaxServices) one.fail(fmt::format("there are more than {} services", kMaxServices));
         if (back_ends > kMaxBackEnds)
-            one.fail(fmt::format("there are more than {} back ends", kMaxBackEnds), "use a chain for each part of them");
+            one.fail(fmt::format("there are more than {} back ends", kMaxBackEnds),
+                     "use a chain for each part of them");
         if (slots > kMaxSlots)
             one.fail(fmt::format("the services have more than {} slots", kMaxSlots),
                      "give those with many back ends fewer 'slots'");

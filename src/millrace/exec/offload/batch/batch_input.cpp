@@ -137,12 +137,26 @@ void pack_frames(const BatchInput& batch, const BatchBuffers& buffers) {
     });
 }
 
+/// Tells when the packets came, where an NF looks at it.
+void list_times(BatchInput& batch, const BatchBuffers& buffers) {
+    if (!batch.chain->reads_time) return;
+    batch.view.times = device_pointer<const uint64_t>(batch.address + batch.piece.times_at);
+    auto* const times = reinterpret_cast<uint64_t*>(buffers.input() + batch.piece.times_at);
+    size_t i = 0;
+    for (const io::ReceiveBlock& block : batch.receive_blocks)
+        for (uint32_t k = 0; k < block.count; ++k) times[i++] = block.timestamp_ns(k);
+    for (const MbufRun& run : batch.mbuf_runs)
+        for (size_t k = 0; k < run.packets && i < batch.frames.count; ++k, ++i)
+            times[i] = run.notes.written ? io::packet_timestamp_ns(batch.mbufs[i]) : run.notes.timestamp_ns(k);
+}
+
 PieceNeeds needs_of(const BatchInput& batch) {
     return {.packets = batch.frames.count,
             .frames_bytes = batch.frames.bytes,
             .prefix_back = batch.chain->prefixes.back,
             .heads_home = batch.way_back == TransferOut::zero_copy,
             .sources = batch.needs_sources(),
+            .times = batch.chain->reads_time,
             .events = batch.chain->program->emits_events(),
             .staging_bytes = batch.is_staged() ? batch.staged_ranges.bytes() : 0,
             .chain = batch.chain->needs};
@@ -227,6 +241,7 @@ void write_input(BatchInput& batch, const BatchBuffers& buffers) {
     view.headroom = static_cast<uint16_t>(batch.frames.room.headroom);
     view.tailroom = static_cast<uint16_t>(batch.frames.room.tailroom);
     list_sources(batch, buffers);
+    list_times(batch, buffers);
     if (batch.packs()) pack_frames(batch, buffers);
 }
 
