@@ -96,6 +96,7 @@ void KernelRouter::make_image() {
     attach(tables.targets, snapshot_.forwarding, snapshot_.forwarding->targets);
     attach(tables.members, snapshot_.forwarding, snapshot_.forwarding->members);
     attach(tables.next_hops, snapshot_.forwarding, snapshot_.forwarding->next_hops);
+    attach(tables.port_macs, snapshot_.forwarding, snapshot_.forwarding->port_macs);
 }
 
 std::shared_ptr<NetworkFunction> KernelRouter::next() {
