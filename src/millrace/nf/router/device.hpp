@@ -20,6 +20,7 @@ struct Router {
         kNoNeighbour,
         kTooBig,
         kKernel,
+        kOtherHost,
     };
 
     static constexpr Fields reads = field::ethernet | field::ip | field::l4_ports;
@@ -34,6 +35,7 @@ struct Router {
         uint32_t outcome = kNotIp;
         if (layers.is_ipv4()) outcome = check_ipv4(packet.l3());
         if (layers.is_ipv6()) outcome = check_ipv6(packet.l3());
+        if (tables.kernel_host != 0 && outcome == kForward) return check_for_kernel(packet, tables);
         if (tables.kernel_host != 0 && (outcome == kMulticast || outcome == kMartian) && is_for_several(packet))
             return kLocal;
         return outcome;
@@ -71,6 +73,26 @@ struct Router {
     }
 
 private:
+    /// What a kernel would have forwarded of a packet that is good so far, or what becomes of it.
+    MILLRACE_DEVICE static uint32_t check_for_kernel(const Packet& packet, const RouterTables& tables) {
+        const Layers& layers = packet.layers();
+        if (packet.in_port() < tables.port_macs.size()) {
+            const PortMac& mac = tables.port_macs[packet.in_port()];
+            // A switch floods frames for others, and a port that is promiscuous takes them.
+            if (mac.is_known != 0 && !same_mac(packet.data(), mac.bytes))
+                return (packet.data()[0] & 1) != 0 ? kLocal : kOtherHost;
+        }
+        // Interfaces for VLANs are the kernel's, as are options that routers follow (RFC 1812, 5.2.4; RFC 8200, 4.3).
+        const uint8_t* header = packet.l3();
+        const bool has_options = layers.is_ipv6() ? header[6] == 0 : (header[0] & 15) != 5;
+        return has_options || layers.vlan_count != 0 ? kKernel : kForward;
+    }
+
+    MILLRACE_DEVICE static bool same_mac(const uint8_t* a, const uint8_t* b) {
+        return load_be16(a) == load_be16(b) && load_be16(a + 2) == load_be16(b + 2) &&
+               load_be16(a + 4) == load_be16(b + 4);
+    }
+
     /// RFC 1812 sections 5.2.2 (checksum) and 5.3.7 (martian addresses).
     MILLRACE_DEVICE static uint32_t check_ipv4(const uint8_t* header) {
         const bool right = header[0] == 0x45 ? is_plain_ipv4_sum_right(header)

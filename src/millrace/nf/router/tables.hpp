@@ -41,6 +41,13 @@ struct NextHop {
 };
 static_assert(sizeof(NextHop) == 18);
 
+/// The address of the kernel's interface that stands for a port.
+struct PortMac {
+    uint8_t bytes[6];
+    uint16_t is_known;
+};
+static_assert(sizeof(PortMac) == 8);
+
 struct RouterTables {
     View<Ipv4Entry> ipv4_root;     ///< 2^24, or none without IPv4 routes
     View<Ipv4Entry> ipv4_groups;   ///< 256 each
@@ -53,6 +60,7 @@ struct RouterTables {
     View<NextHop> next_hops;
     /// 1: the kernel is the host behind the router, and gets what is sent to groups and to all hosts of a link.
     uint32_t kernel_host = 0;
+    View<PortMac> port_macs;  ///< with a kernel: by port
 };
 
 /// The target for an IPv4 address in host order.

@@ -114,16 +114,18 @@ protected:
         return now;
     }
     /// By the device half and the CPU half.
-    static std::string outcome_of(nf::NetworkFunction& nf, const std::string& text) {
+    static std::string outcome_of(nf::NetworkFunction& nf, const std::string& text, uint16_t in_port = kNoPort) {
         const nf::Type& type = *nf::find_type("router");
         Frame frame = build_packet(text);
         Packet packet;
         packet.attach(frame.data(), static_cast<uint32_t>(frame.size()), static_cast<uint32_t>(frame.size()), 0, 0);
         packet.parse();
+        packet.set_in_port(in_port);
         Frame other = frame;
         Packet again;
         again.attach(other.data(), static_cast<uint32_t>(other.size()), static_cast<uint32_t>(other.size()), 0, 0);
         again.parse();
+        again.set_in_port(in_port);
         const Decision decision = type.process_with(1)(packet, nf.image().tables());
         Packet* const both[] = {&again};
         Decision by_cpu;
@@ -183,6 +185,29 @@ TEST_F(KernelRouterLive, FollowsChanges) {
     ip("link del lan0");
     now = follow(now, kToNeighbour, "no-route");
     EXPECT_GE(statistic(*now, "generations"), 5u);
+}
+
+TEST_F(KernelRouterLive, LeavesFramesForOthersAloneAndOptionsToTheKernel) {
+    std::shared_ptr<nf::NetworkFunction> now = nf::find_type("router")->create(Config::parse(kOptions), live());
+    const std::string good = "forward via 10.0.0.7 on lan0 02:00:00:00:00:07";
+    const std::string packet = "ipv4: {src: 198.51.100.1, dst: 10.0.0.7}, udp: {}}";
+    const auto from = [&](uint16_t port, const std::string& frame) { return outcome_of(*now, frame, port); };
+    EXPECT_EQ(from(2, "{eth: {dst: '02:00:00:00:02:00'}, " + packet), good);
+    EXPECT_EQ(from(1, "{eth: {dst: '02:00:00:00:01:00'}, " + packet), good);
+    EXPECT_EQ(from(1, "{eth: {dst: '02:00:00:00:02:00'}, " + packet), "other-host");
+    EXPECT_EQ(from(2, "{eth: {dst: '02:00:00:00:02:01'}, " + packet), "other-host");
+    EXPECT_EQ(from(2, "{eth: {dst: 'ff:ff:ff:ff:ff:ff'}, " + packet), "local");
+    EXPECT_EQ(from(2, "{eth: {dst: '01:00:5e:00:00:01'}, " + packet), "local");
+    EXPECT_EQ(from(0, "{eth: {dst: '02:00:00:00:02:01'}, " + packet), good) << "no interface stands for that port";
+    EXPECT_EQ(from(2, "{eth: {dst: '02:00:00:00:02:00'}, vlan: {id: 5}, " + packet), "kernel");
+    ip("link set wan0 address 02:00:00:00:02:09");
+    now = follow(now, kToNeighbour, good);
+    for (int i = 0; i < 500 && from(2, "{eth: {dst: '02:00:00:00:02:09'}, " + packet) != good; ++i) {
+        if (auto next = dynamic_cast<nf::Changeable&>(*now).next()) now = std::move(next);
+        std::this_thread::sleep_for(1ms);
+    }
+    EXPECT_EQ(from(2, "{eth: {dst: '02:00:00:00:02:09'}, " + packet), good);
+    EXPECT_EQ(from(2, "{eth: {dst: '02:00:00:00:02:00'}, " + packet), "other-host");
 }
 
 TEST_F(KernelRouterLive, TellsOnceThatThereAreChanges) {

@@ -15,6 +15,8 @@ using namespace std::chrono_literals;
 constexpr uint32_t kMain = 254, kLocal = 255;
 /// A device gets whole tables, some tens of MiB.
 constexpr auto kDevicePause = 50ms;
+/// A change that comes alone is at work at once; of many that come one by one some go together.
+constexpr auto kCpuPause = 5ms;
 /// So many times as long as a snapshot took there is none, but not for longer than this.
 constexpr int kRest = 4;
 constexpr auto kMaxRest = 100ms;
@@ -54,7 +56,7 @@ KernelOptions read_kernel_options(const Config& options, const std::vector<std::
 }
 
 KernelRouter::KernelRouter(const Config& options, const Environment& environment)
-    : least_pause_(environment.on_device ? kDevicePause : 0ms) {
+    : least_pause_(environment.on_device ? kDevicePause : kCpuPause) {
     options.only({"kernel"});
     const Config kernel = options.at("kernel");
     options_ = read_kernel_options(kernel, environment.ports);
@@ -96,6 +98,7 @@ void KernelRouter::make_image() {
     attach(tables.targets, snapshot_.forwarding, snapshot_.forwarding->targets);
     attach(tables.members, snapshot_.forwarding, snapshot_.forwarding->members);
     attach(tables.next_hops, snapshot_.forwarding, snapshot_.forwarding->next_hops);
+    attach(tables.port_macs, snapshot_.forwarding, snapshot_.forwarding->port_macs);
 }
 
 std::shared_ptr<NetworkFunction> KernelRouter::next() {

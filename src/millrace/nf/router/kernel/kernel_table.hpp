@@ -53,6 +53,7 @@ public:
         std::vector<Target> targets;
         std::vector<uint16_t> members;
         std::vector<NextHop> next_hops;
+        std::vector<PortMac> port_macs;  ///< by port, as far as they are known
         std::vector<std::string> names;  ///< of the next hops: "192.0.2.1 on lan0"
     };
     Forwarding forwarding();
