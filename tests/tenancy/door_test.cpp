@@ -66,7 +66,7 @@ TEST(Door, KnowsUsersByTheKernelAndNotByTheirWord) {
     Process tenant([&] { return setuid(kNobody) == 0 ? be_honest(manager.path(), "acme.dpi") : 1; });
     Attachment* const attachment = manager.wait_for("acme.dpi");
     ASSERT_NE(attachment, nullptr);
-    EXPECT_EQ(attachment->user(), kNobody);
+    ASSERT_EQ(attachment->user(), kNobody);
     EXPECT_EQ(test::exchange_batches(*attachment, 100, 8).good, 100u);
     for (int i = 0; i < 1000 && manager.door().refused() < 2; ++i) {
         manager.door().let_in(Attachment::Clock::now(), [](const std::string&) { return false; });

@@ -26,7 +26,7 @@ int new_memory(const char* name, size_t bytes) {
     fail("shared memory can't be sealed");
 }
 
-const Shape& checked(const Shape& shape) {
+Shape checked(const Shape& shape) {
     if (!shape.sound()) throw std::invalid_argument("this is no shape of batches");
     return shape;
 }
