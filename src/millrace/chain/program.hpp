@@ -5,10 +5,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "millrace/chain/field_plan.hpp"
+#include "millrace/chain/reassembly.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/packet/target.hpp"
 
@@ -74,6 +76,7 @@ struct Program : std::enable_shared_from_this<Program> {
     uint16_t output = kNoPort;     ///< port for packets that reach the end; kNoPort: they are dropped as "no-output"
     uint16_t punt_port = kNoPort;  ///< port for punted packets; kNoPort: they are dropped as "no-punt-port"
     bool drop_malformed = true;
+    std::optional<Reassembly> reassembly;  ///< of fragments before its functions; nothing: they see them as they are
     std::chrono::nanoseconds max_delay{100'000};
     uint32_t max_batch = 16384;
     FieldPlan plan;
@@ -99,6 +102,8 @@ struct Program : std::enable_shared_from_this<Program> {
     size_t first_changed() const;  ///< the first node whose packets an NF before it may have changed; nodes.size():
                                    ///< none
     bool ordered() const;          ///< whether any NF needs the packets' order
+    bool keyed() const;            ///< whether any NF has state per key
+    bool reads_time() const;       ///< whether any NF looks at Packet::time_ns
 };
 
 inline bool Node::changes_state_in_no_order() const {
@@ -139,6 +144,12 @@ inline size_t Program::first_changed() const {
     for (size_t i = 0; i < nodes.size(); ++i)
         if (nodes[i].writes() != field::none) return i + 1;
     return nodes.size();
+}
+inline bool Program::keyed() const {
+    return std::any_of(nodes.begin(), nodes.end(), [](const Node& node) { return node.type->is_keyed(); });
+}
+inline bool Program::reads_time() const {
+    return std::any_of(nodes.begin(), nodes.end(), [](const Node& node) { return node.type->reads_time; });
 }
 inline bool Program::ordered() const {
     for (const Node& node : nodes)

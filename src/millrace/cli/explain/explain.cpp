@@ -63,7 +63,7 @@ chain::FieldPlan device_plan(const chain::Program& program) {
     if (program.classifier != nullptr) return program.plan;
     std::vector<chain::FieldUse> uses;
     for (const chain::Node& node : program.nodes)
-        uses.push_back(chain::FieldUse::on_device(node.reads(), node.writes()));
+        uses.push_back(chain::FieldUse::on_device(node.reads(), node.writes(), node.type->is_keyed()));
     return chain::plan_fields(uses);
 }
 
@@ -84,6 +84,15 @@ void explain_fields(const chain::Program& program, const char* verb, Fields (cha
             std::cout << "                    " << stage_text(program, stage) << " " << verb << " "
                       << chain::field_names(fields) << "\n";
     }
+}
+
+void explain_fragments(const chain::Program& program) {
+    if (program.reassembly)
+        std::cout << "Fragments are put together: " << program.reassembly->max_packets << " packets at a time, "
+                  << program.reassembly->max_per_source << " of one source, for "
+                  << time_text(static_cast<uint64_t>(program.reassembly->timeout.count())) << " at most.\n\n";
+    else if (chain::needs_whole_packets(program))
+        std::cout << "Fragments pass as they are; 'reassemble: true' puts them together.\n\n";
 }
 
 void explain_plan(const chain::Program& program) {
@@ -121,7 +130,8 @@ void explain_plan(const chain::Program& program) {
     std::string steps;
     for (const device::Step& step :
          device::plan_steps(program, {.pack = back_bytes != 0 && back_bytes != chain::kWholeFrame})) {
-        static const char* const kNames[] = {"gather", "nodes", "tickets", "commit", "pack", "snapshot"};
+        static const char* const kNames[] = {"gather", "nodes", "tickets", "commit",  "turn",
+                                             "keyed",  "sweep", "pack",    "snapshot"};
         steps += (steps.empty() ? "" : " → ") + std::string(kNames[static_cast<int>(step.kind)]);
         if (step.kind == device::Step::Kind::nodes) {
             steps += " [";
@@ -172,6 +182,7 @@ int explain(const LoadArguments& arguments, unsigned workers) {
         std::cout << "chain " << program->name << " on " << configuration.device << ", at most " << program->max_batch
                   << " packets a batch, no packet waits longer than "
                   << time_text(static_cast<uint64_t>(program->max_delay.count())) << "\n\n";
+        explain_fragments(*program);
         for (const chain::Node& node : program->nodes) {
             const std::string& kind = nf::kind_of(*node.type).name;
             std::cout << "  " << node.name << (node.name == kind ? "" : " (" + kind + ")") << ": " << node.type->summary
