@@ -235,6 +235,24 @@ def profile(files):
     return plot
 
 
+def chain_profiles(files):
+    """What kernels and transfers of chains take against the size of a batch, and the scheduler's lines."""
+    plot, (kernels, transfers) = plt.subplots(1, 2, figsize=(11, 4.4))
+    for i, chain in enumerate(files[0]["chain-profiles"]["chains"]):
+        for axis, part, x in ((kernels, "kernel", lambda p: -(-p["packets"] // p["sms"])), (transfers, "transfer", lambda p: p["packets"])):
+            own, line = sorted(chain["points"], key=x), chain[part]
+            axis.plot([x(p) for p in own], [p[part + "-ns"] / 1000 for p in own], linestyle="none", marker=MARKERS[i % len(MARKERS)],
+                      color=COLORS[i % len(COLORS)], label=f"chain {i + 1}, R² {line['r2']:.3f}")
+            axis.plot([x(p) for p in own], [(line["start-ns"] + line["packet-ns"] * x(p)) / 1000 for p in own], color=COLORS[i % len(COLORS)], linewidth=0.9)
+    kernels.set_xlabel("packets of each SM")
+    kernels.set_ylabel("us of kernels, a batch; lines: the model")
+    transfers.set_xlabel("packets of a batch")
+    transfers.set_ylabel("us of transfers, a batch")
+    for axis in (kernels, transfers):
+        axis.legend(fontsize=8)
+    return plot
+
+
 # What the text of GSwitch's paper says of its figures, in Gb/s of packets of 84 bytes on the wire (GTX 580, PCIe 2), by figure
 # and engine: places on the x axis and values.
 PAPER = {
@@ -357,7 +375,7 @@ def main():
         return
     names = [pathlib.Path(name) for name in sys.argv[1:-1]]
     files = [json.loads(name.read_text()) for name in names]
-    kinds = {"sizes": framework, "curves": latency, "ways": modes, "pieces": transfer, "kernels": kernels, "results": chain, "lookups": rules, "samples": profile}
+    kinds = {"sizes": framework, "curves": latency, "ways": modes, "pieces": transfer, "kernels": kernels, "results": chain, "lookups": rules, "samples": profile, "chain-profiles": chain_profiles}
     if all(name.stem.startswith(("gaviss-", "gen-", "thesis-")) for name in names):
         plot = papers(Measured({name.stem: file for name, file in zip(names, files)}), COLORS, MARKERS)
     else:

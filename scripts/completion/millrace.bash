@@ -51,7 +51,7 @@ _millrace() {
         show) options+=" --socket --limit --json" ;;
         doctor) options+=" --json" ;;
         verify) options+=" --isolation --window --guard --budget --shared --rewrite --json" ;;
-        profile) options+=" --device --for --json" ;;
+        profile) options+=" --device --for --json --chain --size" ;;
         nf)
             [[ $sub == check ]] && options+=" --architecture"
             [[ $sub == watch ]] && options+=" --test --run --device" ;;

@@ -1,46 +1,15 @@
-// Profiles of transfers: the fit by known answers, and every figure measured.
+// Profiles of transfers: every figure is measured.
 #include "lab/transfer/transfer_profile.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 #include <set>
 
 #include "support/devices.hpp"
 
 namespace millrace::lab {
 namespace {
-
-TEST(FitLine, FindsTheLineThatPointsLieOn) {
-    std::mt19937 random(3);
-    for (int i = 0; i < 1000; ++i) {
-        const double start = static_cast<double>(random() % 10000),
-                     slope = 0.001 + static_cast<double>(random() % 1000) / 100;
-        std::vector<std::pair<double, double>> points;
-        for (double x = 1 + static_cast<double>(random() % 10); points.size() < 6; x *= 4)
-            points.emplace_back(x, start + slope * x);
-        const Line line = fit_line(points);
-        EXPECT_NEAR(line.start, start, 1e-6 * (start + slope));
-        EXPECT_NEAR(line.slope, slope, 1e-6 * (start + slope));
-    }
-}
-
-TEST(FitLine, IsRightInProportionAndNeverBelowNothing) {
-    // An absolute fit would give all its attention to the last point.
-    const Line line = fit_line({{0.001, 10}, {1, 11}, {1e6, 2e6}});
-    EXPECT_NEAR(line.start, 10, 1);
-    EXPECT_NEAR(line.slope, 2, 0.2);
-    const Line through_origin = fit_line({{1, 1}, {2, 3}, {3, 5}});
-    EXPECT_EQ(through_origin.start, 0);
-    EXPECT_GT(through_origin.slope, 1);
-    // A stall of the host while few were measured must not make many cheaper than few.
-    const Line level = fit_line({{64, 6}, {512, 5}, {2048, 5}, {8192, 5}});
-    EXPECT_EQ(level.slope, 0);
-    EXPECT_NEAR(level.start, 5, 0.5);
-    EXPECT_EQ(fit_line({}).slope, 0);
-    EXPECT_EQ(fit_line({{5, 7}}).start, 7);
-}
 
 class Profiles : public testing::TestWithParam<std::string> {
 protected:

@@ -35,6 +35,25 @@ grep -q "by built-in figures" said || fail "the figures are not built in then"
 explain
 grep -q "by $kept" said || fail "profile does not mend the file"
 
+# Promises of chains are held against what was measured of them.
+cat > promises.yaml <<'YAML'
+version: 1
+device: sim
+ports: {in: {source: {count: 10}}, out: {sink: {}}}
+chains: {a: {input: in, output: out, rate: 1k, latency: 500ms, weight: 2, nfs: [mirror]}}
+YAML
+"$millrace" check promises.yaml > said 2>&1 || fail "a chain that nobody has measured is refused"
+grep -q "was not measured on this device" said || fail "check does not say that nobody has measured the chain"
+"$millrace" profile --device sim --chain promises.yaml --for 0.0005 --json chains.json > said 2>&1 || fail "profile --chain ends with $?"
+grep -q "R²" said || fail "profile does not say how well the lines fit"
+grep -q '"chain-profiles"' chains.json || fail "no coefficients are in the JSON"
+"$millrace" check promises.yaml > said 2>&1 || fail "a promise that can be kept is refused"
+"$millrace" explain promises.yaml > said 2>&1 || fail "explain ends with $?"
+grep -qE "^a +64 .*1000/s.*500000.0 us" said || fail "explain does not show what the chain gets"
+sed -i 's/rate: 1k/rate: 900G/' promises.yaml
+if "$millrace" check promises.yaml > said 2>&1; then fail "a promise that nobody can keep is made"; fi
+grep -q "promises.yaml:4:44: error: .*rate: 9e+11 packets a second were asked for, and 64 SMs do" said || fail "the figure that stops it is not named"
+
 if "$millrace" profile --device cpu > said 2>&1; then fail "the cpu has no bus"; fi
 if XDG_CACHE_HOME=/dev/null "$millrace" profile --device sim --for 0.0005 > said 2>&1; then fail "figures that can't be kept went unnoticed"; fi
 grep -q XDG_CACHE_HOME said || fail "the message does not say what would help"

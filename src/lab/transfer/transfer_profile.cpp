@@ -8,6 +8,7 @@
 
 #include "lab/transfer/batch_probe.hpp"
 #include "lab/transfer/bus.hpp"
+#include "millrace/schedule/line.hpp"
 
 namespace millrace::lab {
 namespace {
@@ -15,6 +16,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using exec::Pace;
 using exec::TransferFigures;
+using schedule::fit_line;
+using schedule::Line;
 
 constexpr size_t kPackets = 8192, kLargest = size_t{16} << 20;
 constexpr const char* kReadsHeads = "[firewall: {default: permit, rules: [deny tcp from 192.0.2.1 to any port 1]}]";
@@ -233,27 +236,6 @@ private:
 };
 
 }  // namespace
-
-Line fit_line(const std::vector<std::pair<double, double>>& points) {
-    double weight = 0, x = 0, y = 0, xx = 0, xy = 0;
-    for (const auto& [at, value] : points) {
-        const double w = 1 / (value * value);
-        weight += w;
-        x += w * at;
-        y += w * value;
-        xx += w * at * at;
-        xy += w * at * value;
-    }
-    const double spread = weight * xx - x * x;
-    Line line;
-    line.slope = spread > 0 ? (weight * xy - x * y) / spread : 0;
-    line.start = weight > 0 ? (y - line.slope * x) / weight : 0;
-    // Nothing takes less than no time: then the line goes through the origin. Nor does more take less: then it is
-    // level.
-    if (line.start < 0 && xx > 0) return {0, xy / xx};
-    if (line.slope < 0) return {y / weight, 0};
-    return line;
-}
 
 TransferProfile measure_transfers(const std::shared_ptr<device::Device>& device, const ProfileOptions& options) {
     return Profiler(device, options).run();

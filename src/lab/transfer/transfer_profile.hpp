@@ -34,11 +34,4 @@ struct TransferProfile {
 /// device::DeviceError when the device has no memory for it or fails.
 TransferProfile measure_transfers(const std::shared_ptr<device::Device>& device, const ProfileOptions& options);
 
-/// The line through points (x, y), x and y > 0, that has the least sum of squared relative errors: its value at 0 and
-/// its slope, neither below 0.
-struct Line {
-    double start = 0, slope = 0;
-};
-Line fit_line(const std::vector<std::pair<double, double>>& points);
-
 }  // namespace millrace::lab

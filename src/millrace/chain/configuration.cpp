@@ -34,7 +34,8 @@ public:
             root_.fail("a configuration is a map ('key: value' lines)", "begin with 'version: 1'");
         find_functions();
         attempt([&] {
-            root_.only({"version", "device", "idle", "socket", "output", "plugins", "ports", "chains", "classify"});
+            root_.only(
+                {"version", "device", "idle", "socket", "output", "plugins", "ports", "chains", "classify", "sharing"});
         });
         attempt([&] { read_head(); });
         attempt([&] { read_ports(); });
@@ -92,6 +93,7 @@ private:
             root_.at("version").fail("this version of the format is not known", "write 'version: 1'");
         attempt([&] { read_devices(root_, options_, result_); });
         attempt([&] { read_idle(root_, result_); });
+        attempt([&] { read_sharing(root_, result_); });
         result_.output_folder = options_.output_folder.empty() ? root_.text_or("output", "out")
                                                                : options_.output_folder;
         const auto output = options_.output_folder.empty() ? root_.find("output") : std::nullopt;
@@ -141,7 +143,10 @@ private:
     }
 
     void read_chain(const Config& name, const Config& options, size_t& done, size_t total) {
-        options.only({"input", "output", "punt", "max-delay", "max-batch", "malformed", "reassemble", "nfs"});
+        options.only({"input", "output", "punt", "max-delay", "max-batch", "malformed", "reassemble", "nfs", "rate",
+                      "latency", "weight"});
+        Promise promise;
+        attempt([&] { promise = read_promise(options); });
         auto program = std::make_shared<Program>();
         program->name = name.text();
         program->where = name.where();
@@ -175,6 +180,7 @@ private:
         leave_out_reassembly(*program, result_.reporter);
         plan(*program);
         result_.chains.push_back(std::move(program));
+        result_.promises.push_back(std::move(promise));
     }
 
     void add_input(Program& program, const Config& input) {

@@ -12,6 +12,7 @@
 #include "millrace/chain/classification.hpp"
 #include "millrace/base/device_names.hpp"
 #include "millrace/chain/program.hpp"
+#include "millrace/chain/promise.hpp"
 
 namespace millrace::chain {
 
@@ -35,6 +36,8 @@ struct Configuration {
     std::shared_ptr<FileLedger> files;    ///< that it reads and writes, those of `ports` once they are planned in its
                                           ///< scope
     std::vector<std::shared_ptr<const Program>> chains;
+    std::vector<Promise> promises;                           ///< by chain
+    schedule::Sharing sharing = schedule::Sharing::spatial;  ///< how chains share a device's multiprocessors
     Classification classification;
     /// The chains that headers decide between, as one program, where a device can hold it (classified.hpp); or null.
     std::shared_ptr<const Program> classified;

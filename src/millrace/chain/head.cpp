@@ -24,6 +24,13 @@ void read_idle(const Config& root, Configuration& result) {
         result.idle = idle->choice({"sleep", "poll"}) == 0 ? Idle::sleep : Idle::poll;
 }
 
+void read_sharing(const Config& root, Configuration& result) {
+    const auto sharing = root.find("sharing");
+    if (!sharing) return;
+    const std::vector<std::string> words(std::begin(schedule::kSharingNames), std::end(schedule::kSharingNames));
+    result.sharing = schedule::kSharings[sharing->choice(words)];
+}
+
 void read_socket(const Config& root, Configuration& result) {
     constexpr size_t kMostBytes = 107;  // of Linux
     const auto socket = root.find("socket");

@@ -8,6 +8,7 @@ namespace millrace::chain {
 /// Each reads its key of `root`, if that is there. Throws ConfigError.
 void read_devices(const Config& root, const LoadOptions& options, Configuration& result);
 void read_idle(const Config& root, Configuration& result);
+void read_sharing(const Config& root, Configuration& result);
 /// Behind the output folder.
 void read_socket(const Config& root, Configuration& result);
 

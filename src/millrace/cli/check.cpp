@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "millrace/cli/commands.hpp"
+#include "millrace/cli/explain/explain_promises.hpp"
 #include "millrace/io/port.hpp"
 
 namespace millrace::cli {
@@ -60,6 +61,7 @@ int check(const LoadArguments& arguments, bool load_plugins) {
             io::check_ports(*configuration->ports, environment);
             check_directions(*configuration);
         });
+        attempt([&] { planned(*configuration); });
     } else if (const auto ports = find_ports(arguments.file)) {
         // Mistakes of chains do not hide those of ports.
         attempt([&] { io::check_ports(*ports, environment); });

@@ -10,6 +10,7 @@
 #include "lab/transfer/transfer_profile.hpp"
 #include "millrace/cli/bench/bench_arguments.hpp"
 #include "millrace/cli/output_files.hpp"
+#include "millrace/cli/profile_chains.hpp"
 #include "millrace/device/open.hpp"
 #include "millrace/exec/transfer/transfer_figures.hpp"
 
@@ -17,8 +18,9 @@ namespace millrace::cli {
 namespace {
 
 struct Arguments {
-    std::string device = "cuda", json_file;
+    std::string device = "cuda", json_file, chain;
     double seconds = 0.03;
+    uint32_t frame_bytes = 512;
 };
 
 std::string ns_text(double ns) {
@@ -74,6 +76,9 @@ int profile(const Arguments& arguments) {
     start_eal();
     const auto device = open_one_device(arguments.device);
     std::cout << device->describe() << "\n\n" << std::flush;
+    if (!arguments.chain.empty())
+        return profile_chains({arguments.chain, arguments.frame_bytes, arguments.seconds, arguments.json_file},
+                              arguments.device, device);
     const bool terminal = isatty(STDERR_FILENO) != 0;
     lab::ProfileOptions options;
     options.seconds = arguments.seconds;
@@ -119,6 +124,14 @@ void add_profile(CLI::App& app, int& status) {
         ->capture_default_str();
     command->add_option("--json", arguments->json_file, "Write figures and measurements as JSON, too")
         ->type_name("FILE");
+    command
+        ->add_option(
+            "--chain", arguments->chain,
+            "Measure the chains of this file instead: what their batches take, for promises of rate and latency")
+        ->type_name("CHAIN.yaml");
+    command->add_option("--size", arguments->frame_bytes, "Then: bytes of the packets' frames")
+        ->check(CLI::Range(64u, 1518u))
+        ->capture_default_str();
     command->footer(
         "The figures are kept in $XDG_CACHE_HOME/millrace, or ~/.cache/millrace, by the name of the GPU.\n"
         "Run it on a machine that does nothing else, after a change of its hardware or drivers.");

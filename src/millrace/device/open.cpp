@@ -22,6 +22,11 @@ std::string model_of(const DeviceName& name) {
     return cuda::CudaDevice::model_of(name.number);
 }
 
+unsigned multiprocessors_of(const DeviceName& name) {
+    if (name.kind == "sim") return sim::SimDevice::kMultiprocessors;
+    return cuda::CudaDevice::multiprocessors_of(name.number);
+}
+
 std::vector<std::shared_ptr<Device>> open_devices(const std::vector<DeviceName>& names, const OpenOptions& options) {
     std::vector<std::shared_ptr<Device>> devices;
     for (const DeviceName& name : names) devices.push_back(open_device(name, options));

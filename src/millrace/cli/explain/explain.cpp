@@ -6,11 +6,13 @@
 #include "millrace/chain/classification_table.hpp"
 #include "millrace/chain/classified.hpp"
 #include "millrace/cli/commands.hpp"
+#include "millrace/cli/explain/explain_promises.hpp"
 #include "millrace/cli/explain/explain_transfers.hpp"
 #include "millrace/cli/table.hpp"
 #include "millrace/device/open.hpp"
 #include "millrace/exec/offload/memory/piece_layout.hpp"
 #include "millrace/nf/variant.hpp"
+#include "millrace/exec/transfer/batch_bytes.hpp"
 #include "millrace/exec/transfer/transfer_figures.hpp"
 
 namespace millrace::cli {
@@ -65,31 +67,6 @@ chain::FieldPlan device_plan(const chain::Program& program) {
     return chain::plan_fields(uses);
 }
 
-/// Of the functions' state, as it comes back with each batch.
-uint64_t state_bytes(const chain::Program& program) {
-    uint64_t bytes = 0;
-    for (const chain::Node& node : program.nodes)
-        for (const nf::Image::Array& array : node.nf->image().arrays()) bytes += array.changing_bytes;
-    return bytes;
-}
-
-/// How the engine lays a batch of `packets` frames of one length out.
-exec::PieceLayout batch_of(const chain::Program& program, const exec::Prefixes& prefixes, uint32_t frame,
-                           size_t packets) {
-    const uint32_t head = program.head_growth();
-    const size_t room = prefixes.in == chain::kWholeFrame ? exec::frame_room(frame, head, program.tail_growth())
-                                                          : exec::frame_aligned(prefixes.in);
-    exec::PieceNeeds needs{.packets = packets,
-                           .frames_bytes = exec::first_frame(head, false) + packets * room,
-                           .prefix_back = prefixes.back,
-                           .events = program.emits_events()};
-    needs.chain = {.state_bytes = state_bytes(program),
-                   .emitters = program.emitters(),
-                   .keepers = program.emitters_from(program.first_changed()),
-                   .nodes = program.nodes.size()};
-    return exec::PieceLayout(needs);
-}
-
 /// The name of a stage's function, and how many chains have it.
 std::string stage_text(const chain::Program& program, chain::Stage stage) {
     const std::string& name = program.nodes[stage.first].name;
@@ -129,7 +106,7 @@ void explain_plan(const chain::Program& program) {
     std::cout << "  back            " << prefix_text(back_bytes)
               << (back.empty() ? ": no NF writes to the packet" : for_fields(back)) << "\n";
     explain_fields(program, "writes", &chain::Node::writes);
-    const uint64_t state = state_bytes(program);
+    const uint64_t state = exec::state_bytes(program);
     std::cout << "  always          " << sizeof(device::FrameDescriptor) << " B a packet of descriptors in, "
               << sizeof(device::PacketResult) << " B of results back; for each batch "
               << exec::PieceLayout::head_of(program.nodes.size()) << " B of counters both ways"
@@ -142,13 +119,11 @@ void explain_plan(const chain::Program& program) {
     for (const uint32_t frame : {64u, 512u, 1518u})
         for (const size_t packets : {size_t{program.max_batch}, size_t{32}}) {
             if (packets > program.max_batch) continue;
-            const exec::PieceLayout piece = batch_of(program, {in_bytes, back_bytes}, frame, packets);
-            const auto each = [&](size_t bytes) {
-                return fmt::format("{:.1f} B", static_cast<double>(bytes) / static_cast<double>(packets));
+            const exec::BatchBytes bytes = exec::batch_bytes(program, {in_bytes, back_bytes}, frame, packets);
+            const auto each = [&](size_t of_all) {
+                return fmt::format("{:.1f} B", static_cast<double>(of_all) / static_cast<double>(packets));
             };
-            const uint32_t crosses = in_bytes == chain::kWholeFrame ? frame : std::min(frame, in_bytes);
-            table.add({fmt::format("{} B", frame), grouped(packets), each(packets * crosses + piece.input_bytes()),
-                       each(piece.back_end(program.emits_events()) - piece.head_at),
+            table.add({fmt::format("{} B", frame), grouped(packets), each(bytes.in), each(bytes.back),
                        fmt::format("{} + {} B", frame, frame + head + tail)});
         }
     std::cout << table.text() << "\n";
@@ -234,6 +209,7 @@ int explain(const LoadArguments& arguments, unsigned workers) {
                          "all go to the device. The NFs' state goes along.\n\n";
     }
     explain_classification(configuration);
+    std::cout << promises_text(configuration);
     return kOk;
 }
 

@@ -58,6 +58,16 @@ std::string CudaDevice::model_of(unsigned ordinal) {
     return known ? name : "";
 }
 
+unsigned CudaDevice::multiprocessors_of(unsigned ordinal) {
+    if (static_cast<int>(ordinal) >= count()) return 0;
+    const Driver& driver = *Driver::get();
+    DeviceOrdinal device = 0;
+    int multiprocessors = 0;
+    const bool known = driver.device_get(&device, static_cast<int>(ordinal)) == kSuccess &&
+                       driver.device_attribute(&multiprocessors, kMultiprocessors, device) == kSuccess;
+    return known ? static_cast<unsigned>(multiprocessors) : 0;
+}
+
 CudaDevice::CudaDevice(CudaOptions options)
     : driver_(require_driver()), options_(std::move(options)), kernels_(options_.kernels) {
     std::string why;

@@ -29,6 +29,7 @@ public:
     static int count(std::string* why = nullptr);
     /// What model() will say of one that is not open; empty where there is none.
     static std::string model_of(unsigned ordinal);
+    static unsigned multiprocessors_of(unsigned ordinal);
 
     std::string describe() const override;
     Status state() const override { return state_; }

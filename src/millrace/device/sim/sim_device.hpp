@@ -46,6 +46,7 @@ public:
     std::string describe() const override;
     Status state() const override;
     static constexpr const char* kModel = "simulated GPU";
+    static constexpr unsigned kMultiprocessors = 64;  ///< that it acts; it takes no longer with fewer
     std::string model() const override { return kModel; }
     Address allocate(size_t bytes, const std::string& what) override;
     void free(Address address) override;

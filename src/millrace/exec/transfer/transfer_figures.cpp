@@ -2,13 +2,12 @@
 
 #include <spdlog/spdlog.h>
 
-#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "millrace/base/config.hpp"
-#include "millrace/base/file.hpp"
+#include "millrace/base/kept_file.hpp"
 
 namespace millrace::exec {
 namespace {
@@ -99,15 +98,7 @@ TransferFigures read_figures(const std::string& path, const std::string& model) 
     }
 }
 
-std::string figures_path(const std::string& model) {
-    std::string name = "bus-";
-    for (const char c : model)
-        name += std::isalnum(static_cast<unsigned char>(c)) != 0
-                    ? static_cast<char>(std::tolower(static_cast<unsigned char>(c)))
-                    : '-';
-    const std::string folder = cache_folder();
-    return folder.empty() ? "" : folder + "/" + name + ".json";
-}
+std::string figures_path(const std::string& model) { return kept_file("bus", model); }
 
 std::shared_ptr<const TransferFigures> figures_of(const std::string& model) {
     const std::string path = model.empty() ? "" : figures_path(model);

@@ -1,0 +1,65 @@
+#include "millrace/chain/promise.hpp"
+
+#include "millrace/chain/configuration.hpp"
+
+namespace millrace::chain {
+namespace {
+
+/// C of the paper, for messages and waits of the bus: what a copy and a launch take, and as much again.
+constexpr double kOverheadNs = 10'000;
+
+}  // namespace
+
+Promise read_promise(const Config& chain) {
+    Promise promise;
+    promise.where = chain.where();
+    if (const auto rate = chain.find("rate")) {
+        promise.rate = static_cast<double>(rate->size());
+        promise.where = rate->where();
+        if (promise.rate <= 0) rate->fail("a rate is 1 packet a second at least", "write it as 2M or 500k");
+    }
+    if (const auto latency = chain.find("latency")) {
+        promise.latency = latency->duration();
+        if (promise.latency.count() <= 0) latency->fail("a latency is more than nothing", "write it as 200us");
+        if (promise.rate <= 0)
+            latency->fail("a latency is promised up to a rate, and there is none", "add 'rate: 1M', say");
+    }
+    promise.weight = static_cast<unsigned>(chain.integer_or("weight", 1, 1, 1000));
+    if (const auto nfs = chain.find("nfs")) promise.functions = nfs->written();
+    return promise;
+}
+
+SharedDevice share_device(const Configuration& configuration, const schedule::Profile* profile) {
+    SharedDevice shared;
+    for (size_t i = 0; i < configuration.promises.size(); ++i) {
+        const Promise& promise = configuration.promises[i];
+        const schedule::ChainProfile* const known = profile == nullptr ? nullptr : profile->find(promise.functions);
+        if (known == nullptr) {
+            if (promise.made())
+                shared.warnings.push_back({promise.where,
+                                           "whether chain '" + configuration.chains[i]->name +
+                                               "' can keep this is not known: it was not measured on this device",
+                                           "'millrace profile --chain " + configuration.file + "' does",
+                                           Diagnostic::Severity::warning});
+            continue;
+        }
+        schedule::Tenant tenant{configuration.chains[i]->name, {}, 0, promise.weight};
+        tenant.load = {known->model, promise.rate, static_cast<double>(promise.latency.count()),
+                       configuration.chains[i]->max_batch, kOverheadNs};
+        shared.chains.push_back(i);
+        shared.loads.push_back(std::move(tenant));
+    }
+    if (profile == nullptr || shared.chains.empty()) return shared;
+    shared.plan = schedule::make_plan(shared.loads, profile->gpu, configuration.sharing);
+    for (const schedule::Refusal& refusal : shared.plan.refusals) {
+        const size_t chain = shared.chains[refusal.tenant];
+        if (configuration.promises[chain].made())
+            shared.mistakes.push_back(
+                {configuration.promises[chain].where,
+                 "chain '" + configuration.chains[chain]->name + "' can't keep this; " + text_of(refusal, profile->gpu),
+                 "by " + profile->source});
+    }
+    return shared;
+}
+
+}  // namespace millrace::chain

@@ -1,0 +1,140 @@
+#include "millrace/schedule/profile.hpp"
+
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "millrace/base/config.hpp"
+#include "millrace/base/kept_file.hpp"
+
+namespace millrace::schedule {
+namespace {
+
+constexpr int kVersion = 1;
+constexpr const char* kAgain = "measure anew: millrace profile --chain CHAIN.yaml";
+constexpr uint32_t kMostSms = 4096, kMostPackets = 1u << 20;
+
+/// No machine takes longer than a second for any of it.
+double figure(const Config& value) {
+    constexpr double kMax = 1e9;
+    const double number = value.number();
+    if (!std::isfinite(number) || number < 0 || number > kMax)
+        value.fail("'" + value.text() + "' is no number between 0 and 10^9", kAgain);
+    return number;
+}
+
+/// How much of the differences a line explains: it may say less than their mean.
+double share(const Config& value) {
+    const double number = value.number();
+    if (!std::isfinite(number) || number > 1) value.fail("'" + value.text() + "' is no R², which is at most 1", kAgain);
+    return number;
+}
+
+uint32_t count(const Config& value, int64_t least, int64_t most) {
+    return static_cast<uint32_t>(value.integer(least, most));
+}
+
+Line line(const Config& value, double& r2) {
+    value.only({"start-ns", "packet-ns", "r2"});
+    r2 = share(value.at("r2"));
+    return {figure(value.at("start-ns")), figure(value.at("packet-ns"))};
+}
+
+ChainProfile chain(const Config& value) {
+    value.only({"functions", "frame-bytes", "kernel", "transfer", "most-packets-of-sm", "points"});
+    ChainProfile chain;
+    chain.functions = value.at("functions").text();
+    chain.frame_bytes = figure(value.at("frame-bytes"));
+    chain.model.kernel = line(value.at("kernel"), chain.model.kernel_r2);
+    chain.model.transfer = line(value.at("transfer"), chain.model.transfer_r2);
+    chain.model.most_of_sm = count(value.at("most-packets-of-sm"), 0, kMostPackets);
+    for (const Config& point : value.at("points").items()) {
+        point.only({"packets", "sms", "kernel-ns", "transfer-ns"});
+        chain.points.push_back({count(point.at("packets"), 1, kMostPackets), count(point.at("sms"), 1, kMostSms),
+                                figure(point.at("kernel-ns")), figure(point.at("transfer-ns"))});
+    }
+    return chain;
+}
+
+Profile parse(const std::string& path, const std::string& model) {
+    const Config file = Config::load(path);
+    if (!file.is_map()) file.fail("this is no profile of chains");
+    if (const int64_t version = file.at("version").integer(); version != kVersion)
+        file.at("version").fail("version " + std::to_string(version) + " of these profiles is not known here");
+    if (const std::string device = file.at("device").text(); device != model)
+        file.at("device").fail("this is a profile of '" + device + "', and the device is '" + model + "'");
+    file.only({"version", "device", "sms", "least-sms", "grain-sms", "chains"});
+    Profile profile{model, path, {}, {}};
+    profile.gpu.sms = count(file.at("sms"), 1, kMostSms);
+    profile.gpu.least = count(file.at("least-sms"), 1, profile.gpu.sms);
+    profile.gpu.grain = count(file.at("grain-sms"), 1, profile.gpu.sms);
+    for (const Config& one : file.at("chains").items()) profile.put(chain(one));
+    return profile;
+}
+
+nlohmann::ordered_json line_json(const Line& line, double r2) {
+    return {{"start-ns", line.start}, {"packet-ns", line.slope}, {"r2", r2}};
+}
+
+}  // namespace
+
+const ChainProfile* Profile::find(const std::string& functions) const {
+    for (const ChainProfile& one : chains)
+        if (one.functions == functions) return &one;
+    return nullptr;
+}
+
+void Profile::put(ChainProfile chain) {
+    for (ChainProfile& one : chains)
+        if (one.functions == chain.functions) {
+            one = std::move(chain);
+            return;
+        }
+    chains.push_back(std::move(chain));
+}
+
+std::string profile_json(const Profile& profile) {
+    nlohmann::ordered_json json = {{"version", kVersion},
+                                   {"device", profile.device},
+                                   {"sms", profile.gpu.sms},
+                                   {"least-sms", profile.gpu.least},
+                                   {"grain-sms", profile.gpu.grain}};
+    json["chains"] = nlohmann::ordered_json::array();
+    for (const ChainProfile& chain : profile.chains) {
+        nlohmann::ordered_json points = nlohmann::ordered_json::array();
+        for (const ProfilePoint& point : chain.points)
+            points.push_back({{"packets", point.packets},
+                              {"sms", point.sms},
+                              {"kernel-ns", point.kernel_ns},
+                              {"transfer-ns", point.transfer_ns}});
+        json["chains"].push_back({{"functions", chain.functions},
+                                  {"frame-bytes", chain.frame_bytes},
+                                  {"kernel", line_json(chain.model.kernel, chain.model.kernel_r2)},
+                                  {"transfer", line_json(chain.model.transfer, chain.model.transfer_r2)},
+                                  {"most-packets-of-sm", chain.model.most_of_sm},
+                                  {"points", points}});
+    }
+    return json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+Profile read_profile(const std::string& path, const std::string& model) {
+    try {
+        return parse(path, model);
+    } catch (const ConfigError& e) {
+        // Whatever is wrong with it, it can be made again.
+        std::vector<Diagnostic> diagnostics = e.diagnostics();
+        for (Diagnostic& one : diagnostics) one.hint = kAgain;
+        throw ConfigError(diagnostics);
+    }
+}
+
+std::string profile_path(const std::string& model) { return kept_file("chains", model); }
+
+std::optional<Profile> profile_of(const std::string& model) {
+    const std::string path = model.empty() ? "" : profile_path(model);
+    std::error_code error;
+    if (path.empty() || !std::filesystem::exists(path, error)) return std::nullopt;
+    return read_profile(path, model);
+}
+
+}  // namespace millrace::schedule

@@ -1,0 +1,56 @@
+// Lets tenants' processes in at a Unix socket: who they are the kernel says, and a list says who may be whom.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/show/socket_file.hpp"
+#include "millrace/tenancy/attachment.hpp"
+
+namespace millrace::tenancy {
+
+/// A tenant that may attach.
+struct Expected {
+    uid_t user = 0;  ///< whose processes may be it
+    Shape shape;
+    Patience patience;
+};
+
+class Door {
+public:
+    using Clock = Attachment::Clock;
+    static constexpr size_t kMaxGuests = 16;                     ///< that have not said who they are
+    static constexpr std::chrono::milliseconds kGreeting{1000};  ///< within which they must
+
+    /// `mode`: of the socket. Throws as show::SocketFile does.
+    Door(std::string path, std::map<std::string, Expected> expected, mode_t mode = 0600);
+
+    /// Hears who has come, and never waits. `is_there` says whether a tenant of that name is attached already. Each
+    /// refusal is told with a reason.
+    std::vector<std::unique_ptr<Attachment>> let_in(Clock::time_point now,
+                                                    const std::function<bool(const std::string&)>& is_there);
+
+    uint64_t refused() const { return refused_; }
+    const std::string& path() const { return socket_.path(); }
+
+private:
+    struct Guest {
+        std::unique_ptr<io::Descriptor> socket;
+        Clock::time_point since;
+        Hello hello;
+        size_t heard = 0;  ///< bytes of it
+    };
+    void accept_all(Clock::time_point now);
+    std::unique_ptr<Attachment> greet(Guest& guest, const std::function<bool(const std::string&)>& is_there);
+    void refuse(const Guest& guest, const std::string& why);
+
+    show::SocketFile socket_;
+    const std::map<std::string, Expected> expected_;
+    std::vector<Guest> guests_;
+    uint64_t refused_ = 0;
+};
+
+}  // namespace millrace::tenancy

@@ -1,0 +1,122 @@
+#include "millrace/tenancy/member.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+
+#include "millrace/show/socket_file.hpp"
+
+namespace millrace::tenancy {
+namespace {
+
+[[noreturn]] void fail(const std::string& manager, const std::string& why) {
+    throw std::runtime_error(manager + ": " + why);
+}
+
+/// The welcome, and how many descriptors came with it.
+size_t receive(int socket, Welcome& welcome, std::array<int, 3>& descriptors) {
+    iovec part{&welcome, sizeof welcome};
+    alignas(cmsghdr) char control[CMSG_SPACE(3 * sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_WAITALL) != static_cast<ssize_t>(sizeof welcome))
+        welcome.magic = 0;
+    const cmsghdr* const head = CMSG_FIRSTHDR(&message);
+    if (head == nullptr || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) return 0;
+    const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    std::memcpy(descriptors.data(), CMSG_DATA(head), count * sizeof(int));
+    return count;
+}
+
+/// Memory that nobody can shrink: reading what is gone would end this process.
+bool is_lasting(int descriptor, size_t bytes) {
+    struct stat there{};
+    const int seals = fcntl(descriptor, F_GET_SEALS);
+    return seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && fstat(descriptor, &there) == 0 &&
+           there.st_size >= static_cast<off_t>(bytes);
+}
+
+}  // namespace
+
+Member::Member(const std::string& manager, const std::string& name, std::chrono::milliseconds patience)
+    : socket_(show::connect_to(manager)) {
+    Hello hello;
+    if (name.empty() || name.size() > kMaxName) fail(manager, "a tenant's name has from 1 to 63 bytes");
+    name.copy(hello.name, kMaxName);
+    if (send(socket_.get(), &hello, sizeof hello, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof hello))
+        fail(manager, "it does not listen");
+    pollfd waiting{socket_.get(), POLLIN, 0};
+    if (poll(&waiting, 1, static_cast<int>(patience.count())) <= 0) fail(manager, "it does not answer");
+    Welcome welcome;
+    std::array<int, 3> came{-1, -1, -1};
+    const size_t count = receive(socket_.get(), welcome, came);
+    questions_ = std::make_unique<io::Descriptor>(came[0]);
+    answers_ = std::make_unique<io::Descriptor>(came[1]);
+    event_ = std::make_unique<io::Descriptor>(came[2]);
+    if (welcome.magic != kMagic || welcome.version != kVersion) fail(manager, "it is no manager of this version");
+    welcome.why[sizeof welcome.why - 1] = 0;
+    if (welcome.refused != 0) fail(manager, std::string("it refuses: ") + welcome.why);
+    shape_ = welcome.shape;
+    if (count != 3 || !shape_.sound() || !is_lasting(came[0], kSlots * question_bytes(shape_)) ||
+        !is_lasting(came[1], kSlots * answer_bytes(shape_)))
+        fail(manager, "it gives no memory that could be trusted");
+    question_memory_ = std::make_unique<Mapping>(came[0], kSlots * question_bytes(shape_), false);
+    answer_memory_ = std::make_unique<Mapping>(came[1], kSlots * answer_bytes(shape_), true);
+}
+
+std::optional<Member::Batch> Member::oldest() {
+    // One behind the other: whoever takes the least number of all slots can miss one that is put there meanwhile.
+    for (uint32_t tries = 0; tries < 2 * kSlots; ++tries) {
+        const uint64_t wanted = done_ + 1;
+        const size_t slot = wanted % kSlots;
+        const auto* const question = reinterpret_cast<const Question*>(
+            question_memory_->at(slot * question_bytes(shape_)));
+        const uint64_t number = question->number.load(std::memory_order_acquire);
+        if (number < wanted) return std::nullopt;
+        if (number == wanted)
+            return Batch{number, std::min(question->count, shape_.packets), question,
+                         reinterpret_cast<Answer*>(answer_memory_->at(slot * answer_bytes(shape_))), shape_};
+        // The manager has given it up, and what came behind it up to the slots that there are.
+        done_ = number - kSlots;
+    }
+    return std::nullopt;
+}
+
+std::optional<Member::Batch> Member::next(std::chrono::milliseconds wait) {
+    const auto end = std::chrono::steady_clock::now() + wait;
+    while (true) {
+        if (const auto batch = oldest()) return batch;
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+        if (left.count() <= 0) return std::nullopt;
+        pollfd waiting[] = {{event_->get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
+        poll(waiting, 2, static_cast<int>(left.count()));
+        if (waiting[1].revents != 0 && !attached()) return oldest();
+        // It may have been set for a batch that is done: then there is none now, and more to wait for.
+        eventfd_t told = 0;
+        eventfd_read(event_->get(), &told);
+    }
+}
+
+void Member::answer(const Batch& batch) {
+    done_ = batch.number;
+    batch.answer->number.store(batch.number, std::memory_order_release);
+}
+
+bool Member::attached() const {
+    char byte = 0;
+    const ssize_t n = recv(socket_.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+}  // namespace millrace::tenancy

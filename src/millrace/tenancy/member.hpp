@@ -1,0 +1,59 @@
+// The tenant's side: attaches to a manager, and answers its questions.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "millrace/tenancy/exchange.hpp"
+
+namespace millrace::tenancy {
+
+class Member {
+public:
+    /// Throws std::runtime_error with what is wrong, such as the manager's reason for a refusal. A manager is not
+    /// trusted either: memory that it could take away or that is too small is refused.
+    Member(const std::string& manager, const std::string& name,
+           std::chrono::milliseconds patience = std::chrono::seconds(5));
+
+    const Shape& shape() const { return shape_; }
+
+    /// A batch to answer.
+    struct Batch {
+        uint64_t number = 0;
+        uint32_t count = 0;
+        const Question* question = nullptr;
+        Answer* answer = nullptr;
+        Shape shape;
+
+        std::span<const uint8_t> in(uint32_t packet) const {
+            const auto* const bytes = reinterpret_cast<const uint8_t*>(question + 1);
+            return {bytes + size_t{packet} * shape.in_bytes, question->lengths[packet]};
+        }
+        std::span<uint8_t> back(uint32_t packet) const {
+            auto* const bytes = reinterpret_cast<uint8_t*>(answer + 1);
+            return {bytes + size_t{packet} * shape.back_bytes, shape.back_bytes};
+        }
+        uint32_t& outcome(uint32_t packet) const { return answer->outcomes[packet]; }
+    };
+    /// The next one, in the order in which they were asked; nothing when none has come by then. What the manager has
+    /// given up meanwhile is passed over.
+    std::optional<Batch> next(std::chrono::milliseconds wait);
+    void answer(const Batch& batch);
+    /// Whether the manager still holds its end.
+    bool attached() const;
+    int socket() const { return socket_.get(); }
+
+private:
+    /// Of the batches that are there and not done.
+    std::optional<Batch> oldest();
+
+    io::Descriptor socket_;
+    Shape shape_;
+    std::unique_ptr<io::Descriptor> questions_, answers_, event_;
+    std::unique_ptr<Mapping> question_memory_, answer_memory_;
+    uint64_t done_ = 0;
+};
+
+}  // namespace millrace::tenancy

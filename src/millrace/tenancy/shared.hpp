@@ -1,0 +1,69 @@
+// What a manager and a tenant's process share: two pieces of memory, and what their bytes mean.
+//
+// The questions are the manager's: the tenant can read them and cannot map them for writing (F_SEAL_FUTURE_WRITE). The
+// answers are the tenant's: it may change any byte of them at any time, so the manager copies what it needs once, and
+// checks the copy. Neither holds a place or a length that the other would follow: where things lie follows from Shape,
+// which both have from the greeting.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace millrace::tenancy {
+
+inline constexpr uint32_t kMagic = 0x544c524d;  // "MRLT"
+inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kSlots = 3;  ///< batches in rotation: before, in and behind the function (G-NET, section 6)
+inline constexpr uint32_t kMaxPackets = 256, kMaxBytes = 16384, kMaxOutcomes = 64, kMaxName = 63;
+
+/// Of the batches.
+struct Shape {
+    uint32_t packets = kMaxPackets;  ///< of a batch, at most
+    uint32_t in_bytes = 0;           ///< of a packet that the tenant sees: the fields that it declared, packed
+    uint32_t back_bytes = 0;         ///< that it may change
+    uint32_t outcomes = 1;
+
+    bool sound() const {
+        return packets >= 1 && packets <= kMaxPackets && in_bytes <= kMaxBytes && back_bytes <= kMaxBytes &&
+               outcomes >= 1 && outcomes <= kMaxOutcomes;
+    }
+};
+
+/// At the begin of each slot of the questions.
+struct alignas(64) Question {
+    std::atomic<uint64_t> number;   ///< of the batch, from 1; written last
+    uint32_t count;                 ///< packets
+    uint16_t lengths[kMaxPackets];  ///< of their bytes in it
+};
+/// At the begin of each slot of the answers.
+struct alignas(64) Answer {
+    std::atomic<uint64_t> number;  ///< of the batch that it answers; written last
+    uint32_t outcomes[kMaxPackets];
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
+
+inline constexpr size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+inline size_t question_bytes(const Shape& shape) {
+    return aligned(sizeof(Question) + size_t{shape.packets} * shape.in_bytes);
+}
+inline size_t answer_bytes(const Shape& shape) {
+    return aligned(sizeof(Answer) + size_t{shape.packets} * shape.back_bytes);
+}
+
+// --- the greeting, each one message on the socket ---
+
+/// A tenant's first words.
+struct Hello {
+    uint32_t magic = kMagic, version = kVersion;
+    char name[kMaxName + 1] = {};  ///< of the tenant; ends with a zero
+};
+/// With the descriptors: questions, answers, an event for the tenant.
+struct Welcome {
+    uint32_t magic = kMagic, version = kVersion;
+    uint32_t refused = 0;  ///< 1: `why` says it, and no descriptors come
+    Shape shape;
+    char why[128] = {};
+};
+
+}  // namespace millrace::tenancy
