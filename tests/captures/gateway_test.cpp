@@ -14,6 +14,7 @@
 #include "millrace/base/file.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/io/capture/capture_reader.hpp"
+#include "support/captures.hpp"
 #include "support/data.hpp"
 #include "support/device_work.hpp"
 #include "support/devices.hpp"
@@ -61,26 +62,6 @@ protected:
     ~Captures() override {
         std::error_code error;
         fs::remove_all(folder_, error);
-    }
-
-    /// Every file below the data folder's captures, archives unpacked.
-    std::vector<std::string> all_captures() const {
-        for (const auto& archive : fs::directory_iterator(data_path("pcap/corpus"))) {
-            const fs::path into = folder_ / "corpus" / archive.path().stem().stem();
-            fs::create_directories(into);
-            EXPECT_EQ(std::system(("tar -C " + into.string() + " -xJf " + archive.path().string()).c_str()), 0);
-        }
-        std::vector<std::string> files;
-        for (const fs::path& below :
-             {fs::path(data_path("pcap/curated")), fs::path(data_path("pcap/mix")), folder_ / "corpus"}) {
-            if (!fs::exists(below)) continue;  // a machine that was given a part of the data
-            for (const auto& entry : fs::recursive_directory_iterator(below))
-                if (entry.is_regular_file() && entry.path().extension() != ".tsv" &&
-                    entry.path().extension() != ".json")
-                    files.push_back(entry.path());
-        }
-        std::sort(files.begin(), files.end());
-        return files;
     }
 
     /// Runs one capture; what it wrote lies in folder_/<device> afterwards.
@@ -151,7 +132,7 @@ TEST_P(Captures, GoThroughTheExamplesChainAlikeOnCpuAndDevice) {
                                                                                               // to the
                                                                                               // next
 
-    const std::vector<std::string> files = all_captures();
+    const std::vector<std::string> files = all_captures(folder_ / "corpus");
     size_t captures = 0, damaged = 0, no_captures = 0;
     uint64_t packets = 0, sent = 0, dropped = 0, punted = 0, events = 0, port_drops = 0;
     std::map<std::string, uint64_t> drops;

@@ -94,6 +94,18 @@ SizedTables openflow_switch(size_t n) {
                      [](size_t i) { return Aimed{frame_to(network(i) + 1), "forward", static_cast<uint32_t>(i)}; });
 }
 
+SizedTables balancer(size_t n) {
+    const auto service = [](size_t i) {
+        std::string address = network_text(i);
+        address.replace(address.size() - 4, 4, "1");
+        return "{address: " + address + ", slots: 3, back-ends: [{name: b" + std::to_string(i) + ", address: 172." +
+               std::to_string(16 + (i >> 16)) + "." + std::to_string(i >> 8 & 255) + "." + std::to_string(i & 255) +
+               "}]}";
+    };
+    return tables_of(n, "[balancer: {services: " + list_of(n, service) + "}]",
+                     [](size_t i) { return Aimed{frame_to(network(i) + 1), "balanced", static_cast<uint32_t>(i)}; });
+}
+
 SizedTables mirror() { return {.nfs = "[mirror]", .first = {}, .middle = {}, .last = {}, .others = {}}; }
 SizedTables policer() {
     return {
@@ -125,6 +137,8 @@ std::vector<SizedNf> all_sizes() {
     // Nobody has published tunnels. Ten thousand are what a large gateway has.
     add("ipsec", ipsec, 16, {"", "", "", [] { return ipsec(10000); }});
     add("switch", openflow_switch, 50, published("openflow/of1_10000.flows.xz", published_switch));
+    // Nobody has published services. Ten thousand are what a large site has.
+    add("balancer", balancer, 20, {"", "", "", [] { return balancer(10000); }});
     return all;
 }
 

@@ -141,7 +141,7 @@ private:
     }
 
     void read_chain(const Config& name, const Config& options, size_t& done, size_t total) {
-        options.only({"input", "output", "punt", "max-delay", "max-batch", "malformed", "nfs"});
+        options.only({"input", "output", "punt", "max-delay", "max-batch", "malformed", "reassemble", "nfs"});
         auto program = std::make_shared<Program>();
         program->name = name.text();
         program->where = name.where();
@@ -158,6 +158,8 @@ private:
             attempt([&] { program->max_batch = static_cast<uint32_t>(batch->integer(1, 65536)); });
         if (const auto malformed = options.find("malformed"))
             attempt([&] { program->drop_malformed = malformed->choice({"drop", "pass"}) == 0; });
+        if (const auto limits = options.find("reassemble"))
+            attempt([&] { program->reassembly = read_reassembly(*limits); });
         const std::vector<Config> nfs = options.has("nfs") ? options.at("nfs").items() : std::vector<Config>{};
         if (nfs.size() > kMaxFunctions)
             options.at("nfs").fail(
@@ -170,6 +172,7 @@ private:
         }
         if (edges.size() == program->nodes.size())
             for (size_t i = 0; i < edges.size(); ++i) attempt([&] { connect(*program, i, edges[i]); });
+        leave_out_reassembly(*program, result_.reporter);
         plan(*program);
         result_.chains.push_back(std::move(program));
     }

@@ -5,10 +5,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "millrace/chain/field_plan.hpp"
+#include "millrace/chain/reassembly.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/packet/target.hpp"
 
@@ -74,6 +76,7 @@ struct Program : std::enable_shared_from_this<Program> {
     uint16_t output = kNoPort;     ///< port for packets that reach the end; kNoPort: they are dropped as "no-output"
     uint16_t punt_port = kNoPort;  ///< port for punted packets; kNoPort: they are dropped as "no-punt-port"
     bool drop_malformed = true;
+    std::optional<Reassembly> reassembly;  ///< of fragments before its functions; nothing: they see them as they are
     std::chrono::nanoseconds max_delay{100'000};
     uint32_t max_batch = 16384;
     FieldPlan plan;

@@ -55,6 +55,10 @@ std::string chain_text(const exec::ChainReport& chain, double seconds) {
     if (chain.injected + chain.submitted > 0)
         text += ", " + grouped(chain.injected + chain.submitted) + " put in by a controller";
     if (chain.copied > 0) text += ", " + grouped(chain.copied) + " copies for further ports";
+    if (chain.reassembled > 0)
+        text += ", " + grouped(chain.reassembled) + " put together from " + grouped(chain.reassembled + chain.joined) +
+                " fragments";
+    if (chain.split > 0) text += ", " + grouped(chain.split) + " more by cutting packets into fragments";
     if (chain.passed_on > 0) text += ", " + grouped(chain.passed_on) + " to other chains";
     if (chain.in_flight > 0) text += ", " + grouped(chain.in_flight) + " in flight";
     text += "\n";

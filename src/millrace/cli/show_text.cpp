@@ -92,6 +92,9 @@ std::string chains_text(const json& chains) {
             more += "  drops  " + drops + "\n";
         if (const std::string punts = counts(member(chain, "punts")); !punts.empty())
             more += "  punts  " + punts + "\n";
+        if (const uint64_t packets = number(chain, "reassembled"); packets > 0)
+            more += "  fragments  " + grouped(packets) + " packets of " + grouped(packets + number(chain, "joined")) +
+                    "\n";
         more += nfs_text(chain);
     }
     return table.text() + more;

@@ -44,7 +44,12 @@ TEST(Counters, KeepWhatIsInFlightUntilItHasLeftInAnyWay) {
     EXPECT_EQ(counters.dropped(), 100u + kMalformedCount + 2 * kExitDropCount);
     counters.punted.add(50);
     counters.passed_on.add(30);
-    EXPECT_EQ(counters.in_flight(), 1030u - 500 - 100 - kMalformedCount - 2 * kExitDropCount - 50 - 30);
+    const uint64_t in_flight = 1030u - 500 - 100 - kMalformedCount - 2 * kExitDropCount - 50 - 30;
+    EXPECT_EQ(counters.in_flight(), in_flight);
+    for (unsigned i = 0; i < kFragmentDropCount; ++i) counters.fragment_drops[i].add(1);
+    counters.joined.add(7);
+    counters.split.add(3);
+    EXPECT_EQ(counters.in_flight(), in_flight - kFragmentDropCount - 7 + 3);
 }
 
 TEST(Counters, HaveANameForEveryReason) {

@@ -19,7 +19,8 @@ TEST(Conntrack, DoesWhatItsGoldenPacketsSay) { run_golden("conntrack"); }
 class Session {
 public:
     Session(uint32_t client, uint32_t server, uint16_t port, std::mt19937& rng)
-        : rng_(rng), ends_{{client, port, static_cast<uint32_t>(rng()), 0}, {server, 443, static_cast<uint32_t>(rng()), 0}} {
+        : rng_(rng),
+          ends_{{client, port, static_cast<uint32_t>(rng()), 0}, {server, 443, static_cast<uint32_t>(rng()), 0}} {
         const bool scaled = rng_() % 2 == 0;
         const Frame scale = {3, 3, static_cast<uint8_t>(scaled ? 7 : 0), 1};
         send(0, tcp::kSyn, 0, scale);

@@ -109,6 +109,15 @@ void explain_fields(const chain::Program& program, const char* verb, Fields (cha
     }
 }
 
+void explain_fragments(const chain::Program& program) {
+    if (program.reassembly)
+        std::cout << "Fragments are put together: " << program.reassembly->max_packets << " packets at a time, "
+                  << program.reassembly->max_per_source << " of one source, for "
+                  << time_text(static_cast<uint64_t>(program.reassembly->timeout.count())) << " at most.\n\n";
+    else if (chain::needs_whole_packets(program))
+        std::cout << "Fragments pass as they are; 'reassemble: true' puts them together.\n\n";
+}
+
 void explain_plan(const chain::Program& program) {
     const chain::FieldPlan plan = device_plan(program);
     const Fields in = plan.to_device_total(), back = plan.to_host_total();
@@ -198,6 +207,7 @@ int explain(const LoadArguments& arguments, unsigned workers) {
         std::cout << "chain " << program->name << " on " << configuration.device << ", at most " << program->max_batch
                   << " packets a batch, no packet waits longer than "
                   << time_text(static_cast<uint64_t>(program->max_delay.count())) << "\n\n";
+        explain_fragments(*program);
         for (const chain::Node& node : program->nodes) {
             const std::string& kind = nf::kind_of(*node.type).name;
             std::cout << "  " << node.name << (node.name == kind ? "" : " (" + kind + ")") << ": " << node.type->summary

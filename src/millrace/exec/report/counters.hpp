@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "millrace/base/histogram.hpp"
+#include "millrace/exec/fragments/fragment_drop.hpp"
 #include "millrace/exec/verdict.hpp"
 #include "millrace/exec/transfer/transfer.hpp"
 
@@ -52,8 +53,8 @@ struct NodeCounters {
     std::vector<Counter> by_outcome;    ///< packets by what it decided
 };
 
-/// One chain, on one worker. Conservation: received + injected + copied = sent + dropped + punted + passed_on +
-/// in_flight.
+/// One chain, on one worker. Conservation: received + injected + copied + split = sent + dropped + punted +
+/// passed_on + joined + in_flight.
 struct ChainCounters {
     explicit ChainCounters(const chain::Program& program);
     /// Of a program that classifies packets: they count as passed on to their chains, and there as received. `of_parts`
@@ -74,9 +75,13 @@ struct ChainCounters {
     Counter copied;                 ///< besides the packet itself, for those that leave by several ports
     Counter punted_copies;          ///< of these; they count as punted, too
     Counter passed_on;              ///< to other chains
+    Counter reassembled;            ///< packets that were put together from fragments
+    Counter joined;                 ///< fragments of these, but for one of each
+    Counter split;                  ///< fragments that packets were cut into, but for one of each
     Counter dropped_by_nf, punted;  ///< as the nodes' outcomes say
     std::vector<Counter> malformed = std::vector<Counter>(kMalformedCount);
     std::vector<Counter> exit_drops = std::vector<Counter>(kExitDropCount);
+    std::vector<Counter> fragment_drops = std::vector<Counter>(kFragmentDropCount);
     Counter events, events_lost;
     Counter retold_on_cpu;  ///< packets of which an NF was asked again, as their events found no room
     Counter batches, retried_on_cpu;
@@ -108,12 +113,13 @@ struct ChainCounters {
         uint64_t total = dropped_by_nf.get();
         for (const Counter& c : malformed) total += c.get();
         for (const Counter& c : exit_drops) total += c.get();
+        for (const Counter& c : fragment_drops) total += c.get();
         return total;
     }
     /// Packets that came in and have not gone out in any way.
     uint64_t in_flight() const {
-        return received_packets.get() + injected.get() + copied.get() - sent_packets.get() - dropped() - punted.get() -
-               passed_on.get();
+        return received_packets.get() + injected.get() + copied.get() + split.get() - sent_packets.get() - dropped() -
+               punted.get() - passed_on.get() - joined.get();
     }
 };
 

@@ -73,6 +73,7 @@ void add_counters(ChainReport& report, StageCycles& stages, const ChainCounters&
     report.dropped += counters.dropped();
     report.punted += counters.punted.get();
     report.passed_on += counters.passed_on.get();
+    report.joined += counters.joined.get();
     report.in_flight += counters.in_flight();
     report.batches += counters.batches.get();
     report.events += counters.events.get();
@@ -96,9 +97,14 @@ void add_counters(ChainReport& report, StageCycles& stages, const ChainCounters&
     for (size_t i = 0; i < kExitDropCount; ++i)
         if (const uint64_t n = counters.exit_drops[i].get(); n > 0)
             report.drops[std::string("exit.") + kExitDropNames[i]] += n;
+    for (size_t i = 0; i < kFragmentDropCount; ++i)
+        if (const uint64_t n = counters.fragment_drops[i].get(); n > 0)
+            report.drops[std::string("fragments.") + kFragmentDropNames[i]] += n;
+    report.reassembled += counters.reassembled.get();
     // What came in is counted before it goes out, and read behind that: no more has gone out than came in.
     report.submitted += counters.submitted.get();
     report.copied += counters.copied.get();
+    report.split += counters.split.get();
     report.injected += counters.injected.get();
     report.received_packets += counters.received_packets.get();
     report.received_bytes += counters.received_bytes.get();
@@ -152,7 +158,8 @@ std::vector<std::string> chain_names(const Runtime& runtime, const chain::Config
 bool ChainReport::conserved() const {
     uint64_t reasons = 0;
     for (const auto& [reason, packets] : drops) reasons += packets;
-    return received_packets + injected + copied == sent_packets + dropped + punted + passed_on + in_flight &&
+    return received_packets + injected + copied + split ==
+               sent_packets + dropped + punted + passed_on + joined + in_flight &&
            reasons == dropped && static_cast<int64_t>(in_flight) >= 0;
 }
 
@@ -171,7 +178,7 @@ bool Report::conserved() const {
 void ChainReport::settle() {
     dropped = 0;
     for (const auto& [reason, packets] : drops) dropped += packets;
-    in_flight = received_packets + injected + copied - sent_packets - dropped - punted - passed_on;
+    in_flight = received_packets + injected + copied + split - sent_packets - dropped - punted - passed_on - joined;
 }
 
 Report make_report(const Runtime& runtime) {

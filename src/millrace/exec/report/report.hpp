@@ -33,17 +33,20 @@ struct ChainReport {
     uint64_t received_packets = 0, received_bytes = 0, sent_packets = 0, sent_bytes = 0;
     uint64_t injected = 0, submitted = 0;  ///< put in at the chain's end, at its start; the latter are received, too
     uint64_t copied = 0, dropped = 0, punted = 0, passed_on = 0, in_flight = 0;
+    uint64_t reassembled = 0, joined = 0, split = 0;  ///< see ChainCounters
     uint64_t batches = 0, events = 0, events_lost = 0, retold_on_cpu = 0, retried_on_cpu = 0, kept_on_cpu = 0;
     uint64_t bytes_to_device = 0, bytes_to_host = 0;
     std::map<std::string, uint64_t> batches_in, batches_back;  ///< by the way that they took: "rows", "region"
     StageMeans stages;                                         ///< of batches on a device
-    std::map<std::string, uint64_t> drops;                     ///< by "nf.outcome", "parser.reason", "exit.reason"
+    std::map<std::string, uint64_t> drops;                     ///< by "nf.outcome", "parser.reason", "exit.reason",
+                                                               ///< "fragments.reason"
     std::map<std::string, uint64_t> punts;
     std::map<std::string, uint64_t> undeclared;  ///< packets dropped for an outcome that their NF did not declare, by
                                                  ///< NF
     LatencyReport latency;
     std::vector<NodeReport> nodes;
-    /// received + injected + copied = sent + dropped + punted + passed on + in flight, and the reasons add up.
+    /// received + injected + copied + split = sent + dropped + punted + passed on + joined + in flight, and the reasons
+    /// add up.
     bool conserved() const;
     /// Of a chain at work, whose counters are some packets apart: counts as dropped what has a reason, and as in flight
     /// all that has not left otherwise.

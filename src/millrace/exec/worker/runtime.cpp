@@ -34,6 +34,8 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     if (configuration.files != nullptr) scope.emplace(*configuration.files);
     ports_ = io::make_ports(*configuration.ports, environment);
     check_outputs(configuration);
+    if (const uint32_t packets = whole_packets_for(configuration); packets > 0)
+        whole_packets_ = std::make_unique<WholePackets>(packets, headroom_bytes_, tailroom_bytes_);
     for (const auto& port : ports_) {
         const bool shared = port->info().send_queues < options_.workers;
         send_locks_.push_back(shared ? std::make_unique<SpinLock>() : nullptr);
@@ -69,6 +71,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
 }
 
 Runtime::~Runtime() {
+    listen_for_changes(*configuration_, false);
     stop();
     for (std::thread& thread : threads_)
         if (thread.joinable()) thread.join();
@@ -86,12 +89,16 @@ void Runtime::pin_packets() {
     const bool takes_blocks = !options_.master && options_.verdict_file.empty();
     options_.offload.blocks = takes_blocks && std::any_of(ports_.begin(), ports_.end(),
                                                           [](const auto& port) { return port->receives_blocks(); });
-    for (const auto& device : devices_)
+    const auto pin = [&](const std::shared_ptr<device::Device>& device, std::span<uint8_t> memory) {
+        if (device->pin(memory.data(), memory.size())) pinned_.emplace_back(device, memory.data());
+        else options_.offload.pinned = false;
+    };
+    for (const auto& device : devices_) {
         for (const auto& port : ports_)
-            for (const std::span<uint8_t> memory : port->memory()) {
-                if (device->pin(memory.data(), memory.size())) pinned_.emplace_back(device, memory.data());
-                else options_.offload.pinned = false;
-            }
+            for (const std::span<uint8_t> memory : port->memory()) pin(device, memory);
+        if (whole_packets_ != nullptr)
+            pin(device, {whole_packets_->pool().memory(), whole_packets_->pool().memory_bytes()});
+    }
 }
 
 /// How many packets there can be at once.
@@ -99,7 +106,7 @@ size_t Runtime::most_packets() const {
     size_t most = size_t{1} << 14;  // ports without pools have contiguous frames
     for (const auto& port : ports_)
         for (const io::PacketPool* pool : port->pools()) most += pool->packets();
-    return most;
+    return most + (whole_packets_ != nullptr ? whole_packets_->pool().packets() : 0);
 }
 
 std::optional<unsigned> Runtime::core(size_t thread) const {
@@ -107,6 +114,7 @@ std::optional<unsigned> Runtime::core(size_t thread) const {
 }
 
 void Runtime::start() {
+    listen_for_changes(*configuration(), true);
     std::vector<Worker*> all;
     for (const auto& worker : workers_) all.push_back(worker.get());
     if (options_.master) {

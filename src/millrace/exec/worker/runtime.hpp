@@ -14,6 +14,7 @@
 #include "millrace/base/queue.hpp"
 #include "millrace/base/spin_lock.hpp"
 #include "millrace/chain/configuration.hpp"
+#include "millrace/exec/fragments/reassembler.hpp"
 #include "millrace/exec/worker/injection.hpp"
 #include "millrace/exec/offload/offload_engine.hpp"
 #include "millrace/exec/report/verdict_log.hpp"
@@ -121,17 +122,21 @@ private:
     std::optional<unsigned> core(size_t thread) const;
     /// By how much all chains of a configuration together may make a frame grow: one may lead to the next.
     static nf::Growth growth_of(const chain::Configuration& configuration);
+    /// Buffers for the packets that chains put together; 0 where none does.
+    static uint32_t whole_packets_for(const chain::Configuration& configuration);
     /// Throws ConfigError where a chain wants to send by a port that can't.
     void check_outputs(const chain::Configuration& configuration) const;
     /// What `apply` and `apply_changes` do, without a check. With `changing_` locked.
     void bring_in(chain::Configuration configuration, bool same_chains = false);
     bool bring_in_changes();
+    void listen_for_changes(const chain::Configuration& configuration, bool listens);
     /// Throws ConfigError where packets could not go from the running configuration to this one.
     void check_change(const chain::Configuration& next) const;
 
     RuntimeOptions options_;
     std::shared_ptr<const chain::Configuration> configuration_;
     std::shared_ptr<const chain::Configuration> retired_;  // the generation before
+    std::unique_ptr<WholePackets> whole_packets_;          // null: no chain puts fragments together
     std::vector<std::unique_ptr<io::Port>> ports_;
     uint32_t headroom_bytes_ = 0, tailroom_bytes_ = 0;       // what the ports' buffers leave for the chains to grow
     std::vector<std::unique_ptr<SpinLock>> send_locks_;      // by port, where workers share a queue

@@ -20,6 +20,14 @@ nf::Growth Runtime::growth_of(const chain::Configuration& configuration) {
     return growth;
 }
 
+uint32_t Runtime::whole_packets_for(const chain::Configuration& configuration) {
+    constexpr uint32_t kUnderWay = 512;  // behind that: in batches, and in queues of ports
+    uint32_t packets = 0;
+    for (const auto& program : configuration.chains)
+        if (program->reassembly) packets += program->reassembly->max_packets;
+    return packets > 0 ? packets + kUnderWay : 0;
+}
+
 void Runtime::check_outputs(const chain::Configuration& configuration) const {
     for (const auto& program : configuration.chains)
         for (const uint16_t port : {program->output, program->punt_port})
@@ -67,6 +75,9 @@ void Runtime::check_change(const chain::Configuration& next) const {
         refuse(file,
                "these chains may make a frame grow by more than the ports' buffers, made at the start, have room for",
                "restart with it");
+    if (whole_packets_for(next) > (whole_packets_ != nullptr ? whole_packets_->pool().packets() : 0))
+        refuse(file, "these chains put more fragments together at a time than buffers were made for at the start",
+               "lower 'max-packets', or restart");
 }
 
 void Runtime::apply(chain::Configuration configuration) {
@@ -78,6 +89,10 @@ void Runtime::apply(chain::Configuration configuration) {
 void Runtime::bring_in(chain::Configuration configuration, bool same_chains) {
     auto next = std::make_shared<const chain::Configuration>(std::move(configuration));
     std::vector<Ready> ready = make_ready(*next);
+    if (!same_chains) {
+        listen_for_changes(*this->configuration(), false);
+        listen_for_changes(*next, true);
+    }
     std::shared_ptr<const chain::Configuration> previous;
     std::unique_lock lock(mutex_);
     previous = std::exchange(configuration_, next);
@@ -90,6 +105,14 @@ void Runtime::bring_in(chain::Configuration configuration, bool same_chains) {
     // A worker that sleeps is at rest: it takes tables of the same chains before it touches a packet.
     if (!same_chains) wake_workers();
     wait_until_taken(next->generation, same_chains);
+}
+
+/// Has the NFs that take changes wake whoever applies them, or no more.
+void Runtime::listen_for_changes(const chain::Configuration& configuration, bool listens) {
+    for (const auto& program : configuration.chains)
+        for (const auto& node : program->nodes)
+            if (auto* const changeable = dynamic_cast<nf::Changeable*>(node.nf.get()))
+                changeable->on_change(listens ? [this] { wake(); } : std::function<void()>());
 }
 
 void Runtime::wait_until_taken(uint64_t generation, bool same_chains) {

@@ -109,6 +109,7 @@ void Worker::take_generation() {
                                ? &counters_for_classified(*configuration_->classified)
                                : nullptr;
     keep_room();
+    keep_reassemblers();
     if (engine_ != nullptr) make_chains_ready();
     {
         // Whoever waits for it has looked at all workers, or sees this one: nobody sleeps over it.
@@ -128,12 +129,11 @@ void Worker::make_chains_ready() {
                         program->classifier != nullptr ? *classified_counters_ : *chain_counters_[program->index],
                         nullptr, 0);
     for (const auto& port : runtime_.ports_) {
-        if (!port->receives_blocks() || !engine_->takes_blocks()) continue;
+        if (!port->receives_blocks() || !engine_->takes_blocks() || !is_for_engine(port->index())) continue;
         const uint16_t chain = configuration_->classification.chain_of_port(port->index());
         if (chain != chain::kNoChain)
             engine_->submit(configuration_->chains[chain], *chain_counters_[chain], io::ReceiveBlock{});
-        else if (classified_counters_ != nullptr)
-            engine_->submit(configuration_->classified, *classified_counters_, io::ReceiveBlock{});
+        else engine_->submit(configuration_->classified, *classified_counters_, io::ReceiveBlock{});
     }
 }
 
@@ -172,11 +172,13 @@ bool Worker::advance() {
         sleeper_.busy();
         return true;
     }
+    if (fragments_held() > 0) age_fragments();
     begin_rest();
     if (engine_->in_flight() > 0 || unsent_ > 0 || !(stopping || inputs_exhausted())) {
         rest();
         return true;
     }
+    drop_fragments();
     engine_->drain();
     submit_passed_on();
     do flush();
@@ -234,7 +236,8 @@ size_t Worker::receive_all() {
 
 /// Whether all that a port receives goes to the engine as it comes.
 bool Worker::is_for_engine(uint16_t port) const {
-    return classified_counters_ != nullptr || configuration_->classification.chain_of_port(port) != chain::kNoChain;
+    const uint16_t chain = configuration_->classification.chain_of_port(port);
+    return chain != chain::kNoChain ? reassemblers_[chain] == nullptr : classified_counters_ != nullptr;
 }
 
 /// Of a port of which that holds.
@@ -284,6 +287,7 @@ void Worker::classify(uint16_t port, rte_mbuf** mbufs, uint16_t count) {
 }
 
 void Worker::submit(uint16_t chain, rte_mbuf* const* mbufs, size_t count) {
+    if (reassemblers_[chain] != nullptr) return submit_whole(chain, {mbufs, count});
     engine_->submit(configuration_->chains[chain], *chain_counters_[chain], mbufs, count);
 }
 

@@ -9,12 +9,14 @@
 #include "millrace/chain/configuration.hpp"
 #include "millrace/exec/cpu/event_line.hpp"
 #include "millrace/exec/engine.hpp"
+#include "millrace/exec/fragments/reassembler.hpp"
 #include "millrace/exec/worker/sleeper.hpp"
 #include "millrace/io/port.hpp"
 
 namespace millrace::exec {
 
 class Runtime;
+class Split;
 
 class Worker : public Delivery, private FrameDelivery {
 public:
@@ -89,6 +91,14 @@ private:
     size_t receive_all();
     void classify(uint16_t port, rte_mbuf** mbufs, uint16_t count);
     void submit(uint16_t chain, rte_mbuf* const* mbufs, size_t count);
+    void submit_whole(uint16_t chain, std::span<rte_mbuf* const> mbufs);
+    void keep_reassemblers();
+    size_t fragments_held() const;
+    void age_fragments();
+    void drop_fragments();
+    void leave_by(uint16_t port, const chain::Program& program, ChainCounters& counters,
+                  std::span<rte_mbuf* const> mbufs);
+    bool cut(const Split& split, const rte_mbuf& whole);
     void pass_on(uint16_t chain, std::span<rte_mbuf* const> mbufs);
     void submit_passed_on();
     bool is_for_engine(uint16_t port) const;
@@ -108,7 +118,8 @@ private:
     void finish_delivery();
     void deliver_run(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs,
                      const Verdict* verdicts);
-    void send_by_all(ChainCounters& counters, std::span<rte_mbuf* const> mbufs, uint16_t set);
+    void send_by_all(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs,
+                     uint16_t set);
     void punt(ChainCounters& counters, rte_mbuf* mbuf, nf::PuntTaker& taker, const Decision& decision);
     void punt_copy(const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf, const Verdict& verdict);
     void take_injected();
@@ -148,6 +159,10 @@ private:
     std::vector<uint16_t> chains_of_burst_;          // that have some there, in order of their first packet
     std::vector<Visit> visits_in_chain_;             // of a packet
     std::vector<Outgoing> outgoing_;                 // by port
+    static constexpr size_t kMostSplit = 1408;       // pieces of a packet: the longest, by the least MTU of IPv4
+    std::vector<std::unique_ptr<Reassembler>> reassemblers_;  // by chain; null: it takes fragments as they are
+    std::vector<rte_mbuf*> whole_, pieces_;                   // of one burst, of one packet
+    uint64_t last_receive_ = 0;                               // of such a chain, or when that was last looked at (TSC)
     size_t unsent_ = 0;            // packets there, of the port that has most, after the last iteration
     bool out_of_buffers_ = false;  // when one was last wanted for a copy, and waited for
     EventLine& events_;

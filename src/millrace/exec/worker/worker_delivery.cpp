@@ -93,19 +93,19 @@ void Worker::deliver_run(const chain::Program& program, ChainCounters& counters,
             if (is_port_set(verdict.out_port)) {
                 if (verdict.out_port & kPortSetPunt)
                     for (size_t i = 0; i < mbufs.size(); ++i) punt_copy(program, counters, mbufs[i], verdicts[i]);
-                send_by_all(counters, mbufs, verdict.out_port);
+                send_by_all(program, counters, mbufs, verdict.out_port);
                 break;
             }
             const uint16_t port = output_of(program, verdict);
             if (port != kNoPort) {
-                outgoing_[port].add(mbufs, &counters);
+                leave_by(port, program, counters, mbufs);
             } else {
                 counters.exit_drops[static_cast<size_t>(ExitDrop::no_output)].add(mbufs.size());
                 release();
             }
             break;
         }
-        case Kind::port: outgoing_[verdict.target.value].add(mbufs, &counters); break;
+        case Kind::port: leave_by(verdict.target.value, program, counters, mbufs); break;
         case Kind::chain:
             counters.passed_on.add(mbufs.size());
             pass_on(verdict.target.value, mbufs);
@@ -165,7 +165,8 @@ void Worker::punt_copy(const chain::Program& program, ChainCounters& counters, r
 }
 
 /// The last port of the set gets the packets themselves, the others copies: a port may change what it sends.
-void Worker::send_by_all(ChainCounters& counters, std::span<rte_mbuf* const> mbufs, uint16_t set) {
+void Worker::send_by_all(const chain::Program& program, ChainCounters& counters, std::span<rte_mbuf* const> mbufs,
+                         uint16_t set) {
     const uint32_t ports = set & ((uint32_t{1} << std::min<size_t>(outgoing_.size(), kPortSetPorts)) - 1);
     if (ports == 0) {
         counters.exit_drops[static_cast<size_t>(ExitDrop::no_output)].add(mbufs.size());
@@ -175,13 +176,13 @@ void Worker::send_by_all(ChainCounters& counters, std::span<rte_mbuf* const> mbu
     for (uint16_t port = 0; ports >> port != 0; ++port) {
         if (!(ports >> port & 1)) continue;
         if (ports >> port == 1) {
-            outgoing_[port].add(mbufs, &counters);
+            leave_by(port, program, counters, mbufs);
             continue;
         }
         for (rte_mbuf* mbuf : mbufs) {
             counters.copied.add(1);
             rte_mbuf* const copy = rte_pktmbuf_copy(mbuf, mbuf->pool, 0, mbuf->pkt_len);
-            if (copy != nullptr) outgoing_[port].add({&copy, 1}, &counters);
+            if (copy != nullptr) leave_by(port, program, counters, {&copy, 1});
             else counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(1);
         }
     }

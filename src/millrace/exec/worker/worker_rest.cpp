@@ -9,7 +9,7 @@ namespace millrace::exec {
 /// Nothing came: as long as nothing is on its way either, nobody has to wait for this worker, which may not run for a
 /// while where there are more threads than cores.
 void Worker::begin_rest() {
-    if (rests_ || engine_->in_flight() > 0 || unsent_ > 0 || runtime_.options_.master) return;
+    if (rests_ || engine_->in_flight() > 0 || unsent_ > 0 || fragments_held() > 0 || runtime_.options_.master) return;
     rests_ = true;
     at_rest_.store(true, std::memory_order_release);
 }
@@ -28,7 +28,8 @@ void Worker::end_rest() {
 
 /// Whether a turn has left something for the next.
 bool Worker::has_work() const {
-    return engine_->in_flight() > 0 || unsent_ > 0 || (index_ == 0 && !runtime_.injections_.empty()) ||
+    return engine_->in_flight() > 0 || unsent_ > 0 || fragments_held() > 0 ||
+           (index_ == 0 && !runtime_.injections_.empty()) ||
            runtime_.generation_.load(std::memory_order_acquire) != configuration_->generation;
 }
 

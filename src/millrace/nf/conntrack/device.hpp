@@ -12,8 +12,8 @@ struct Flow {
     uint64_t packets[2], bytes[2];
     uint64_t begun_ns;
     Tcp tcp;
-    uint8_t low_began;   ///< the originator is FlowKey::low
-    uint8_t answered;    ///< packets have come from both ends
+    uint8_t low_began;  ///< the originator is FlowKey::low
+    uint8_t answered;   ///< packets have come from both ends
     uint8_t reserved[5];
 };
 static_assert(sizeof(Flow) % 8 == 0);
@@ -47,8 +47,8 @@ struct Conntrack {
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, KeyedEntry<Flow> entry) {
         FlowKey key{};
         const Named named = name_flow(packet, tables.by_vlan != 0, key);
-        const Outcome outcome = entry            ? follow(packet, tables, named, key, entry)
-                                : entry.refused() ? kFull
+        const Outcome outcome = entry                          ? follow(packet, tables, named, key, entry)
+                                : entry.refused()              ? kFull
                                 : named.lookup == Lookup::none ? kUntracked
                                                                : kInvalid;
         constexpr Connection kConnections[] = {Connection::opening, Connection::established, Connection::related,

@@ -4,6 +4,7 @@
 
 #include "millrace/nf/conntrack/device.hpp"
 #include "millrace/nf/state/keyed_table.hpp"
+#include "millrace/nf/whole_packets.hpp"
 
 namespace millrace::nf::conntrack {
 namespace {
@@ -17,13 +18,18 @@ struct Timeout {
 };
 constexpr Kept of(Tcp state) { return static_cast<Kept>(state); }
 /// Linux' own.
-constexpr Timeout kTimeouts[] = {
-    {"tcp-syn-sent", of(Tcp::syn_sent), 120},        {"tcp-syn-received", of(Tcp::syn_recv), 60},
-    {"tcp-established", of(Tcp::established), 432000}, {"tcp-fin-wait", of(Tcp::fin_wait), 120},
-    {"tcp-close-wait", of(Tcp::close_wait), 60},     {"tcp-last-ack", of(Tcp::last_ack), 30},
-    {"tcp-time-wait", of(Tcp::time_wait), 120},      {"tcp-close", of(Tcp::close), 10},
-    {"udp", Kept::udp, 30},                          {"udp-answered", Kept::udp_answered, 120},
-    {"icmp", Kept::icmp, 30},                        {"other", Kept::other, 600}};
+constexpr Timeout kTimeouts[] = {{"tcp-syn-sent", of(Tcp::syn_sent), 120},
+                                 {"tcp-syn-received", of(Tcp::syn_recv), 60},
+                                 {"tcp-established", of(Tcp::established), 432000},
+                                 {"tcp-fin-wait", of(Tcp::fin_wait), 120},
+                                 {"tcp-close-wait", of(Tcp::close_wait), 60},
+                                 {"tcp-last-ack", of(Tcp::last_ack), 30},
+                                 {"tcp-time-wait", of(Tcp::time_wait), 120},
+                                 {"tcp-close", of(Tcp::close), 10},
+                                 {"udp", Kept::udp, 30},
+                                 {"udp-answered", Kept::udp_answered, 120},
+                                 {"icmp", Kept::icmp, 30},
+                                 {"other", Kept::other, 600}};
 
 KeyedOptions read_size(const Config& options) {
     options.only({"max-flows", "when-full", "zones", "pick-up", "check-windows", "timeouts"});
@@ -31,7 +37,7 @@ KeyedOptions read_size(const Config& options) {
                               {.most = 262'144, .timeout_ns = 600 * kSecond, .when_full = WhenFull::evict});
 }
 
-class ConntrackHost : public KeyedFunction<Conntrack> {
+class ConntrackHost : public KeyedFunction<Conntrack>, public WantsWholePackets {
 public:
     ConntrackHost(const Config& options, const Environment& environment)
         : KeyedFunction(read_size(options), environment, "flows") {

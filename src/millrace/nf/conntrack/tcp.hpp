@@ -99,8 +99,7 @@ MILLRACE_DEVICE bool take_segment(TcpSegment segment, Tcp state, bool from_origi
     }
     const uint32_t window = syn ? segment.window : segment.window << sender.scale;
     sender.window = larger(sender.window, window + (segment.sack - segment.ack));
-    if (receiver.window != 0 && is_behind(segment.end, sender.max_end))
-        receiver.window += segment.end - sender.max_end;
+    if (receiver.window != 0 && is_behind(segment.end, sender.max_end)) receiver.window += segment.end - sender.max_end;
     if (is_behind(segment.end, sender.end)) sender.end = segment.end;
     if (!is_behind(receiver.max_end, segment.sack + window)) receiver.max_end = segment.sack + larger(window, 1u);
     return true;

@@ -123,6 +123,12 @@ void FirewallHost::warn_of_ports_never_seen() const {
          Diagnostic::Severity::warning});
 }
 
+bool FirewallHost::needs_whole_packets() const {
+    return std::ranges::any_of(rules_.boxes, [](const classify::Box& box) {
+        return !box.src_port.any() || !box.dst_port.any() || !box.tcp_flags.any();
+    });
+}
+
 void FirewallHost::compile_acl() {
     const auto without = [&](const std::string& why, const std::string& hint) {
         warn_({where_, why + "; the CPU searches like the devices instead", hint, Diagnostic::Severity::warning});

@@ -9,10 +9,11 @@
 #include "millrace/nf/classify/classifier_builder.hpp"
 #include "millrace/nf/firewall/device.hpp"
 #include "millrace/nf/nf.hpp"
+#include "millrace/nf/whole_packets.hpp"
 
 namespace millrace::nf::firewall {
 
-class FirewallHost : public NetworkFunction {
+class FirewallHost : public NetworkFunction, public WantsWholePackets {
 public:
     FirewallHost(const Config& options, const Environment& environment);
 
@@ -21,6 +22,8 @@ public:
     std::string explain(const Decision& decision) const override;
     std::vector<Statistic> statistics() const override;
     std::string summary() const override;
+    /// Where ports or TCP flags decide: later fragments have none.
+    bool needs_whole_packets() const override;
 
 private:
     void load(const Config& options);

@@ -13,6 +13,7 @@
 #include "millrace/nf/nids/cpu.hpp"
 #include "millrace/nf/nids/device.hpp"
 #include "millrace/nf/nids/options.hpp"
+#include "millrace/nf/whole_packets.hpp"
 
 namespace millrace::nf::nids {
 namespace {
@@ -45,7 +46,7 @@ struct Ruleset {
     Image image;
 };
 
-class NidsHost : public NetworkFunction {
+class NidsHost : public NetworkFunction, public WantsWholePackets {
 public:
     NidsHost(const Config& config, const Environment& environment) {
         // A report is of one node.

@@ -186,17 +186,15 @@ Origin BatchInput::origin_of(size_t i) const {
 
 void lay_out(const ChainQueue& queue, const OffloadOptions& options, BatchInput& batch, const BatchBuffers& buffers) {
     const size_t most = std::min(queue.waiting(), queue.policy.most_packets);
-    const chain::Program& program = *queue.chain->program;
     const uint32_t prefix = queue.chain->prefixes.in;
-    const bool whole = prefix == chain::kWholeFrame;
+    const nf::Growth growth = prefix == chain::kWholeFrame ? queue.chain->growth : nf::Growth();
     batch.mbufs.clear();
     batch.mbuf_runs.clear();
     batch.pool = nullptr;
     batch.receive_blocks.clear();
     batch.staged_ranges.clear();
-    const FramePlacer placer(buffers.descriptors(),
-                             {prefix, whole ? program.head_growth() : 0, whole ? program.tail_growth() : 0}, most,
-                             options.batch_bytes, queue.of_blocks());
+    const FramePlacer placer(buffers.descriptors(), {prefix, growth.head, growth.tail}, most, options.batch_bytes,
+                             queue.of_blocks());
     batch.frames = queue.of_blocks() ? lay_out_runs(queue, batch, placer) : lay_out_buffers(queue, batch, placer);
     choose_transfer(options, batch);
     batch.piece = PieceLayout(needs_of(batch));
@@ -207,9 +205,9 @@ void write_input(BatchInput& batch, const BatchBuffers& buffers) {
     const PieceHead head(buffers.input() + batch.piece.head_at, batch.piece);
     EventBuffer& events = head.events();
     events.events = device_pointer<Event>(piece + batch.piece.events_at);
-    events.capacity = batch.chain->program->emits_events() ? static_cast<uint32_t>(event_room(batch.frames.count)) : 0;
+    events.capacity = batch.chain->needs.emitters > 0 ? static_cast<uint32_t>(event_room(batch.frames.count)) : 0;
     events.left = device_pointer<LeftEvents>(piece + batch.piece.left_at);
-    events.left_capacity = static_cast<uint32_t>(batch.frames.count * batch.chain->program->emitters());
+    events.left_capacity = static_cast<uint32_t>(batch.frames.count * batch.chain->needs.emitters);
     events.kept = device_pointer<uint8_t>(piece + batch.piece.kept_at);
     events.kept_capacity = static_cast<uint32_t>(batch.piece.kept_bytes);
     events.keep_from = static_cast<uint32_t>(batch.chain->program->first_changed());

@@ -57,7 +57,8 @@ void Completion::deliver(Batch& batch, uint64_t back) {
                                                                           : Return::nothing;
     if (batch.results().stored_events() + batch.results().left_count() > 0) tell_events(batch);
     if (!input.receive_blocks.empty()) pass_on_frames(batch);
-    else if (way == Return::lent && input.pool != nullptr && batch.buffers().visits() == nullptr)
+    else if (way == Return::lent && input.pool != nullptr && batch.buffers().visits() == nullptr &&
+             !input.chain->program->reassembly)  // what was put together is marked in its mbuf
         for (size_t first = 0; first < n; first += share) pass_on_carried(batch, first, std::min(first + share, n));
     else
         for (size_t first = 0; first < n; first += share) pass_on(batch, first, std::min(share, n - first), way);
