@@ -111,11 +111,16 @@ SizedTables policer() {
     return {
         .nfs = "[policer: {rate: 1Mpps, burst: 5, per: source}]", .first = {}, .middle = {}, .last = {}, .others = {}};
 }
+SizedTables conntrack() {
+    return {.nfs = "[conntrack: {max-flows: 2k}]", .first = {}, .middle = {}, .last = {}, .others = {}};
+}
 SizedTables crc() { return {.nfs = "[crc: {mode: set}]", .first = {}, .middle = {}, .last = {}, .others = {}}; }
 
 std::vector<SizedNf> all_sizes() {
-    std::vector<SizedNf> all{
-        {"mirror", "usual", "", mirror}, {"crc", "usual", "", crc}, {"policer", "usual", "", policer}};
+    std::vector<SizedNf> all{{"mirror", "usual", "", mirror},
+                             {"crc", "usual", "", crc},
+                             {"policer", "usual", "", policer},
+                             {"conntrack", "usual", "", conntrack}};
     const auto add = [&](const std::string& nf, SizedTables (*make)(size_t), size_t usual, SizedNf largest) {
         for (const auto& [size, n] : {std::pair{"0", size_t{0}}, {"1", 1}, {"usual", usual}, {"1000", 1000}})
             if (why_not_sized(nf, size).empty()) all.push_back({nf, size, "", [make, n] { return make(n); }});
@@ -156,7 +161,7 @@ const std::vector<SizedNf>& sized_nfs() {
 
 std::string why_not_sized(const std::string& nf, const std::string& size) {
     if (nf == "mirror" && size != "usual") return "it has no tables";
-    if (nf == "policer" && size != "usual") return "packets fill its table";
+    if ((nf == "policer" || nf == "conntrack") && size != "usual") return "packets fill its table";
     if (nf == "crc" && size != "usual") return "its tables have one size";
     return "";
 }

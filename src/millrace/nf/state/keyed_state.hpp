@@ -33,8 +33,9 @@ template <class T>
 class KeyedEntry {
 public:
     KeyedEntry() = default;
-    MILLRACE_DEVICE KeyedEntry(T* value, uint64_t* deadline, uint64_t now, bool is_new, bool refused)
-        : value_(value), deadline_(deadline), now_(now), is_new_(is_new), refused_(refused) {}
+    /// `before`: the deadline that it had before this packet.
+    MILLRACE_DEVICE KeyedEntry(T* value, uint64_t* deadline, uint64_t before, uint64_t now, bool is_new, bool refused)
+        : value_(value), deadline_(deadline), before_(before), now_(now), is_new_(is_new), refused_(refused) {}
 
     /// Whether there is an entry.
     MILLRACE_DEVICE explicit operator bool() const { return value_ != nullptr; }
@@ -46,6 +47,8 @@ public:
     MILLRACE_DEVICE bool refused() const { return refused_; }
     /// Lets it time out that long after this packet, in place of the table's time-out.
     MILLRACE_DEVICE void expire_after(uint64_t ns) const { *deadline_ = later(now_, ns); }
+    /// Lets it time out when it would have without this packet.
+    MILLRACE_DEVICE void do_not_count() const { *deadline_ = before_; }
     /// Lets it end with this packet.
     MILLRACE_DEVICE void remove() const { *deadline_ = kRemoved; }
 
@@ -58,7 +61,7 @@ public:
 private:
     T* value_ = nullptr;
     uint64_t* deadline_ = nullptr;
-    uint64_t now_ = 0;
+    uint64_t before_ = 0, now_ = 0;
     bool is_new_ = false, refused_ = false;
 };
 
@@ -108,8 +111,9 @@ struct KeyedState {
         const uint32_t way = way_of(first, tag, key);
         const uint64_t at = first + way;
         if (way != kWays && deadlines[at] >= now) {
+            const uint64_t before = deadlines[at];
             deadlines[at] = KeyedEntry<T>::later(now, timeout_ns);
-            return {&values[at], &deadlines[at], now, false, false};
+            return {&values[at], &deadlines[at], before, now, false, false};
         }
         if (way != kWays) {
             tags[at] = 0;
@@ -202,7 +206,7 @@ private:
         }
         if (!free && deadlines[at] >= now && when_full == WhenFull::refuse) {
             count(KeyedCount::refused);
-            return {nullptr, nullptr, now, false, true};
+            return {nullptr, nullptr, 0, now, false, true};
         }
         if (!free) count(deadlines[at] < now ? KeyedCount::expired : KeyedCount::evicted);
         tags[at] = tag;
@@ -210,7 +214,7 @@ private:
         values[at] = T{};
         deadlines[at] = KeyedEntry<T>::later(now, timeout_ns);
         count(KeyedCount::created);
-        return {&values[at], &deadlines[at], now, true, false};
+        return {&values[at], &deadlines[at], deadlines[at], now, true, false};
     }
 };
 

@@ -1,0 +1,124 @@
+// Connection tracking: finds the connection of a packet, follows its state, and says what the packet is to it.
+#pragma once
+
+#include "millrace/nf/conntrack/flow_key.hpp"
+#include "millrace/nf/conntrack/tcp.hpp"
+#include "millrace/packet/lanes.hpp"
+
+namespace millrace::nf::conntrack {
+
+struct Flow {
+    TcpPeer peers[2];  ///< by whether it is the originator's (0) or the other's
+    uint64_t packets[2], bytes[2];
+    uint64_t begun_ns;
+    Tcp tcp;
+    uint8_t low_began;  ///< the originator is FlowKey::low
+    uint8_t answered;   ///< packets have come from both ends
+    uint8_t reserved[5];
+};
+static_assert(sizeof(Flow) % 8 == 0);
+
+/// How long a connection is remembered, by kind: TCP's by state, then the others.
+enum class Kept : uint8_t { tcp, udp = kTcpStates, udp_answered, icmp, other, count };
+inline constexpr unsigned kKept = static_cast<unsigned>(Kept::count);
+
+struct Conntrack {
+    enum Outcome : uint32_t { kNew, kEstablished, kRelated, kInvalid, kUntracked, kFull };
+
+    static constexpr Fields reads = field::five_tuple | field::vlan | field::ip_fragment | field::tcp_seq |
+                                    field::tcp_ack | field::tcp_flags | field::tcp_window | field::tcp_options |
+                                    field::icmp_type | field::icmp_rest | field::payload;
+    static constexpr Fields writes = field::none;
+    static constexpr unsigned lanes = 1;
+
+    struct Tables {
+        KeyedState<FlowKey, Flow> state;
+        uint64_t kept_ns[kKept] = {};
+        uint32_t by_vlan = 0;      ///< zones are VLANs
+        uint32_t may_pick_up = 0;  ///< TCP connections may be met in their midst
+        uint32_t checks_window = 0;
+        uint32_t reserved = 0;
+    };
+
+    MILLRACE_DEVICE static Lookup key(const Packet& packet, const Tables& tables, FlowKey& key) {
+        return name_flow(packet, tables.by_vlan != 0, key).lookup;
+    }
+
+    MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, KeyedEntry<Flow> entry) {
+        FlowKey key{};
+        const Named named = name_flow(packet, tables.by_vlan != 0, key);
+        const Outcome outcome = entry                          ? follow(packet, tables, named, key, entry)
+                                : entry.refused()              ? kFull
+                                : named.lookup == Lookup::none ? kUntracked
+                                                               : kInvalid;
+        constexpr Connection kConnections[] = {Connection::opening, Connection::established, Connection::related,
+                                               Connection::invalid, Connection::untracked,   Connection::invalid};
+        packet.set_connection(kConnections[outcome]);
+        return {kNoDetail, outcome};
+    }
+
+private:
+    MILLRACE_DEVICE static Outcome follow(const Packet& packet, const Tables& tables, const Named& named,
+                                          const FlowKey& key, const KeyedEntry<Flow>& entry) {
+        Flow& flow = *entry;
+        if (named.is_error) {
+            entry.do_not_count();
+            return kRelated;
+        }
+        if (entry.is_new()) {
+            flow.low_began = named.from_low;
+            flow.begun_ns = packet.time_ns();
+        }
+        bool from_originator = (flow.low_began != 0) == named.from_low;
+        if (packet.layers().is_tcp() && !follow_tcp(packet, tables, from_originator, flow)) {
+            if (entry.is_new()) entry.remove();
+            else entry.do_not_count();
+            return kInvalid;
+        }
+        if (!from_originator) flow.answered = 1;
+        const uint32_t side = from_originator ? 0 : 1;
+        ++flow.packets[side];
+        flow.bytes[side] += packet.length();
+        keep(tables, flow, key, entry);
+        return flow.answered != 0 ? kEstablished : kNew;
+    }
+
+    /// False: the segment is none of the connection's.
+    MILLRACE_DEVICE static bool follow_tcp(const Packet& packet, const Tables& tables, bool& from_originator,
+                                           Flow& flow) {
+        const Layers& layers = packet.layers();
+        const TcpSegment segment = read_segment(packet.l4(), layers.payload_offset - uint32_t{layers.l4_offset},
+                                                packet.payload_bytes());
+        const TcpStep step = step_of(flow.tcp, segment.flags, from_originator, tables.may_pick_up != 0);
+        if (!step.valid) return false;
+        if (step.reopens) {
+            if (!from_originator) flow.low_began = flow.low_began == 0;
+            from_originator = true;
+            flow.peers[0] = flow.peers[1] = {};
+            flow.answered = 0;
+            flow.begun_ns = packet.time_ns();
+            flow.packets[0] = flow.packets[1] = flow.bytes[0] = flow.bytes[1] = 0;
+        }
+        const uint32_t side = from_originator ? 0 : 1;
+        if (!take_segment(segment, step.reopens ? Tcp::none : flow.tcp, from_originator, flow.peers[side],
+                          flow.peers[1 - side]) &&
+            tables.checks_window != 0)
+            return false;
+        flow.tcp = step.next;
+        return true;
+    }
+
+    /// Sets the time-out that the connection's state has.
+    MILLRACE_DEVICE static void keep(const Tables& tables, const Flow& flow, const FlowKey& key,
+                                     const KeyedEntry<Flow>& entry) {
+        const uint32_t protocol = key.kind & 0xff;
+        const bool icmp = protocol == ip::kProtocolIcmp || protocol == ip::kProtocolIcmpv6;
+        const Kept kept = protocol == ip::kProtocolTcp   ? static_cast<Kept>(flow.tcp)
+                          : protocol == ip::kProtocolUdp ? (flow.answered != 0 ? Kept::udp_answered : Kept::udp)
+                          : icmp                         ? Kept::icmp
+                                                         : Kept::other;
+        entry.expire_after(tables.kept_ns[static_cast<uint32_t>(kept)]);
+    }
+};
+
+}  // namespace millrace::nf::conntrack

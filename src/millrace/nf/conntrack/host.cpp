@@ -1,0 +1,87 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "millrace/nf/conntrack/device.hpp"
+#include "millrace/nf/state/keyed_table.hpp"
+#include "millrace/nf/whole_packets.hpp"
+
+namespace millrace::nf::conntrack {
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;
+
+struct Timeout {
+    const char* name;  ///< of the option
+    Kept kept;
+    uint64_t seconds;
+};
+constexpr Kept of(Tcp state) { return static_cast<Kept>(state); }
+/// Linux' own.
+constexpr Timeout kTimeouts[] = {{"tcp-syn-sent", of(Tcp::syn_sent), 120},
+                                 {"tcp-syn-received", of(Tcp::syn_recv), 60},
+                                 {"tcp-established", of(Tcp::established), 432000},
+                                 {"tcp-fin-wait", of(Tcp::fin_wait), 120},
+                                 {"tcp-close-wait", of(Tcp::close_wait), 60},
+                                 {"tcp-last-ack", of(Tcp::last_ack), 30},
+                                 {"tcp-time-wait", of(Tcp::time_wait), 120},
+                                 {"tcp-close", of(Tcp::close), 10},
+                                 {"udp", Kept::udp, 30},
+                                 {"udp-answered", Kept::udp_answered, 120},
+                                 {"icmp", Kept::icmp, 30},
+                                 {"other", Kept::other, 600}};
+
+KeyedOptions read_size(const Config& options) {
+    options.only({"max-flows", "when-full", "zones", "pick-up", "check-windows", "timeouts"});
+    return KeyedOptions::read(options, "flows",
+                              {.most = 262'144, .timeout_ns = 600 * kSecond, .when_full = WhenFull::evict});
+}
+
+class ConntrackHost : public KeyedFunction<Conntrack>, public WantsWholePackets {
+public:
+    ConntrackHost(const Config& options, const Environment& environment)
+        : KeyedFunction(read_size(options), environment, "flows") {
+        Conntrack::Tables& own = tables();
+        if (const auto zones = options.find("zones")) own.by_vlan = zones->choice({"none", "vlan"}) == 1;
+        own.may_pick_up = options.boolean_or("pick-up", true);
+        own.checks_window = options.boolean_or("check-windows", true);
+        own.kept_ns[static_cast<size_t>(Tcp::none)] = 10 * kSecond;
+        for (const Timeout& timeout : kTimeouts)
+            own.kept_ns[static_cast<size_t>(timeout.kept)] = timeout.seconds * kSecond;
+        if (const auto timeouts = options.find("timeouts")) read_timeouts(*timeouts, own);
+        summary_ = fmt::format("{} KiB of connections", table().bytes() >> 10);
+    }
+    std::string summary() const override { return summary_; }
+
+private:
+    static void read_timeouts(const Config& timeouts, Conntrack::Tables& own) {
+        std::vector<std::string> known;
+        for (const Timeout& timeout : kTimeouts) known.emplace_back(timeout.name);
+        timeouts.only(known);
+        for (const Timeout& timeout : kTimeouts) {
+            const auto given = timeouts.find(timeout.name);
+            if (!given) continue;
+            const auto ns = given->duration().count();
+            if (ns <= 0) given->fail("a time-out of 0 forgets connections at once", "write 30s");
+            own.kept_ns[static_cast<size_t>(timeout.kept)] = static_cast<uint64_t>(ns);
+        }
+    }
+
+    std::string summary_;
+};
+
+const Register<Conntrack, ConntrackHost> registration{{
+    .name = "conntrack",
+    .summary = "tells packets that begin connections from those of connections that are there",
+    .outcomes = {{"new", Disposition::next, "it begins a connection, or nobody has answered yet"},
+                 {"established", Disposition::next, "its connection has packets in both directions"},
+                 {"related", Disposition::next, "an ICMP error about a connection that is there"},
+                 {"invalid", Disposition::drop, "it can be no packet of the connection that it names"},
+                 {"untracked", Disposition::next, "it names no connection"},
+                 {"full", Disposition::drop, "there is no room for one more connection"}},
+    .device_header = "millrace/nf/conntrack/device.hpp",
+    .device_struct = "millrace::nf::conntrack::Conntrack",
+}};
+
+}  // namespace
+}  // namespace millrace::nf::conntrack

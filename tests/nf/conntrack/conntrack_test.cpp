@@ -1,0 +1,169 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "support/devices.hpp"
+#include "support/engine_runner.hpp"
+#include "support/golden.hpp"
+#include "support/nf_runner.hpp"
+
+namespace millrace::test {
+namespace {
+
+enum : uint32_t { kNew, kEstablished, kRelated, kInvalid, kUntracked, kFull };
+
+TEST(Conntrack, DoesWhatItsGoldenPacketsSay) { run_golden("conntrack"); }
+
+/// One TCP connection, its packets in order, by two ends that keep to the protocol.
+class Session {
+public:
+    Session(uint32_t client, uint32_t server, uint16_t port, std::mt19937& rng)
+        : rng_(rng),
+          ends_{{client, port, static_cast<uint32_t>(rng()), 0}, {server, 443, static_cast<uint32_t>(rng()), 0}} {
+        const bool scaled = rng_() % 2 == 0;
+        const Frame scale = {3, 3, static_cast<uint8_t>(scaled ? 7 : 0), 1};
+        send(0, tcp::kSyn, 0, scale);
+        send(1, tcp::kSyn | tcp::kAck, 0, scale);
+        send(0, tcp::kAck, 0);
+        for (unsigned turn = 0, turns = rng_() % 12; turn < turns; ++turn) {
+            const unsigned side = rng_() % 2;
+            send(side, tcp::kAck | tcp::kPsh, 1 + rng_() % 900);
+            if (rng_() % 2 == 0) send(1 - side, tcp::kAck, 0);
+        }
+        if (rng_() % 5 == 0) {
+            send(0, tcp::kRst | tcp::kAck, 0);
+            return;
+        }
+        const unsigned first = rng_() % 2;
+        send(first, tcp::kFin | tcp::kAck, 0);
+        send(1 - first, tcp::kAck, 0);
+        send(1 - first, tcp::kFin | tcp::kAck, 0);
+        send(first, tcp::kAck, 0);
+    }
+    std::vector<Frame> frames;
+    std::vector<uint32_t> expected;
+
+private:
+    struct Peer {
+        uint32_t address;
+        uint16_t port;
+        uint32_t seq, ack;
+    };
+    void send(unsigned side, unsigned flags, uint32_t bytes, const Frame& options = {}) {
+        Peer &from = ends_[side], &to = ends_[1 - side];
+        PacketSpec spec;
+        spec.ipv4.emplace();
+        spec.ipv4->src = from.address;
+        spec.ipv4->dst = to.address;
+        spec.tcp.emplace();
+        spec.tcp->src = from.port;
+        spec.tcp->dst = to.port;
+        spec.tcp->seq = from.seq;
+        spec.tcp->ack = (flags & tcp::kAck) != 0 ? from.ack : 0;
+        spec.tcp->flags = static_cast<uint8_t>(flags);
+        spec.tcp->window = 20000;
+        spec.tcp->options = options;
+        spec.payload = Frame(bytes, static_cast<uint8_t>('a'));
+        frames.push_back(build(spec));
+        expected.push_back(frames.size() == 1 ? kNew : kEstablished);
+        from.seq += bytes + ((flags & (tcp::kSyn | tcp::kFin)) != 0 ? 1 : 0);
+        to.ack = from.seq;
+    }
+    std::mt19937& rng_;
+    Peer ends_[2];
+};
+
+struct Given {
+    std::vector<Frame> frames;
+    std::vector<uint32_t> expected;
+};
+
+/// Many sessions at once, mixed, each in its order; and segments that somebody else has made up.
+Given mixed_sessions(size_t sessions, unsigned seed) {
+    std::mt19937 rng(seed);
+    std::vector<Session> all;
+    std::vector<size_t> turns, next(sessions);
+    for (size_t i = 0; i < sessions; ++i) {
+        // Ends whose order is now one, now the other.
+        const uint32_t a = ipv4("10.0.0.0") + static_cast<uint32_t>(i), b = ipv4("10.128.0.0") + rng() % 50;
+        all.emplace_back(i % 2 == 0 ? a : b, i % 2 == 0 ? b : a, static_cast<uint16_t>(1024 + i), rng);
+        turns.insert(turns.end(), all.back().frames.size(), i);
+    }
+    std::shuffle(turns.begin(), turns.end(), rng);
+    Given given;
+    for (const size_t i : turns) {
+        if (next[i] > 2 && rng() % 20 == 0) {
+            Frame forged = all[i].frames[next[i] - 1];
+            forged[14 + 20 + 4] ^= 0x40;  // far from any window
+            given.frames.push_back(std::move(forged));
+            given.expected.push_back(kInvalid);
+        }
+        given.frames.push_back(all[i].frames[next[i]]);
+        given.expected.push_back(all[i].expected[next[i]++]);
+    }
+    return given;
+}
+
+void expect_outcomes(const Given& given, const EngineRun& run) {
+    ASSERT_EQ(run.outcomes.size(), given.frames.size());
+    for (size_t i = 0; i < given.frames.size(); ++i)
+        ASSERT_EQ(run.outcomes[i].visits[0].decision.outcome, given.expected[i]) << "packet " << i;
+}
+
+TEST(Conntrack, FollowsManySessionsOnTheCpu) {
+    const Given given = mixed_sessions(1000, 1);
+    ASSERT_GT(std::ranges::count(given.expected, kInvalid), 200);
+    expect_outcomes(given, run_on_cpu(make_configuration("[conntrack: {max-flows: 4k}]", "cpu"), given.frames, 256));
+}
+
+class Conntracks : public DeviceInMode {};
+
+TEST_P(Conntracks, FollowManySessions) {
+    const Given given = mixed_sessions(300, 2);
+    exec::OffloadOptions options;
+    options.mode = mode();
+    const auto chain = make_configuration("[conntrack: {max-flows: 2k}]", name());
+    expect_outcomes(given, run_on_device(device(7), chain, given.frames, 500, options));
+}
+
+TEST_P(Conntracks, DecideAsTheCpuOnAnyPackets) {
+    Rng rng(5);
+    const std::vector<Frame> frames = random_packets(rng, 3000, {});
+    exec::OffloadOptions options;
+    options.mode = mode();
+    const EngineRun expected = run_on_cpu(make_configuration("[conntrack: {max-flows: 2k}]", "cpu"), frames, 256);
+    const auto chain = make_configuration("[conntrack: {max-flows: 2k}]", name());
+    expect_equal(expected, run_on_device(device(8), chain, frames, 700, options), name());
+}
+INSTANTIATE_TEST_SUITE_P(Devices, Conntracks, testing::ValuesIn(devices_in_every_mode()), device_in_mode_name);
+
+/// ICMP errors cut anywhere, with anything inside: nothing beyond them is read.
+TEST(Conntrack, ReadsNothingBehindWhatAnErrorCarries) {
+    std::mt19937 rng(3);
+    NfRunner runner("conntrack", "{max-flows: 8}");
+    for (int round = 0; round < 3000; ++round) {
+        PacketSpec spec;
+        const bool ipv6 = rng() % 2 == 0;
+        if (ipv6) spec.ipv6.emplace();
+        else spec.ipv4.emplace();
+        spec.icmp.emplace();
+        spec.icmp->v6 = ipv6;
+        spec.icmp->type = ipv6 ? 1 + rng() % 4 : 3;
+        spec.payload = Frame(rng() % 70);
+        for (uint8_t& byte : spec.payload) byte = static_cast<uint8_t>(rng());
+        if (!spec.payload.empty()) spec.payload[0] = static_cast<uint8_t>((ipv6 ? 0x60 : 0x40) | rng() % 16);
+        const NfResult result = runner.run({build(spec)}, {1});
+        EXPECT_EQ(result.decisions[0].outcome, kInvalid);
+        EXPECT_TRUE(result.mistakes.empty());
+    }
+}
+
+TEST(Conntrack, RefusesOptionsThatMakeNoSense) {
+    for (const char* options : {"{max-flows: 0}", "{zones: port}", "{timeouts: {tcp: 3s}}", "{timeouts: {udp: 0s}}",
+                                "{timeout: 3s}", "{pick-up: perhaps}"})
+        EXPECT_THROW(NfRunner("conntrack", options), ConfigError) << options;
+}
+
+}  // namespace
+}  // namespace millrace::test
