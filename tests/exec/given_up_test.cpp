@@ -114,10 +114,9 @@ chains: {c: {input: in, output: out, nfs: [mirror]}}
 )",
                                                                     "(given up)", {});
     exec::RuntimeOptions options;
-    options.master = exec::Master{[](exec::Delivery& delivery, const exec::Master::MakeEngine&,
-                                     std::optional<unsigned>) -> std::unique_ptr<exec::Engine> {
-        return std::make_unique<Giver>(delivery);
-    }};
+    options.master = exec::Master{
+        [](exec::Delivery& delivery, const exec::Master::MakeEngine&,
+           std::optional<unsigned>) -> std::unique_ptr<exec::Engine> { return std::make_unique<Giver>(delivery); }};
     exec::Runtime runtime(std::move(configuration), options);
     runtime.start();
     ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));
@@ -135,12 +134,11 @@ TEST(GivenUp, IsWhatIsForNoChain) {
                                    "{match: {dst-port: 1-2}, chain: c}, {match: {src-port: 9}, chain: d}"}) {
             chain::LoadOptions load;
             load.device = device;
-            chain::Configuration configuration = chain::parse_configuration(
-                std::string(R"(version: 1
+            chain::Configuration configuration = chain::parse_configuration(std::string(R"(version: 1
 ports: {in: {source: {count: 3000, protocol: tcp, ports: {src: 500, dst: 600}}}, out: {sink: {}}}
 chains: {c: {output: out, nfs: [mirror]}, d: {output: out, nfs: []}}
 classify: [)") + chains + "]\n",
-                "(no chain)", load);
+                                                                            "(no chain)", load);
             exec::Runtime runtime(std::move(configuration));
             runtime.start();
             ASSERT_TRUE(runtime.wait(std::chrono::seconds(60)));

@@ -6,8 +6,8 @@
 
 namespace millrace::device::sim {
 
-/// Owns `bytes` of memory that begin as kPoison. Large ones are a file's pages, copied when they are written to, between
-/// pages that nobody may touch: an access beyond the end faults.
+/// Owns `bytes` of memory that begin as kPoison. Large ones are a file's pages, copied when they are written to,
+/// between pages that nobody may touch: an access beyond the end faults.
 class PoisonedMemory {
 public:
     static constexpr uint8_t kPoison = 0xa5;
