@@ -21,6 +21,7 @@ using namespace std::chrono_literals;
 /// What the next change does.
 enum class Mood { nothing, change, fail, wait };
 std::atomic<Mood> mood = Mood::nothing;
+std::atomic<bool> waiting = false;  // in Mood::wait
 
 /// A network function that changes when a test wants it.
 class RestlessHost : public nf::NetworkFunction, public nf::Changeable {
@@ -36,7 +37,7 @@ public:
             mood = Mood::nothing;
             throw ConfigError(Diagnostic{{"rules.txt", 7, 1}, "no", "yes"});
         }
-        while (mood == Mood::wait) std::this_thread::yield();
+        for (; mood == Mood::wait; std::this_thread::yield()) waiting = true;
         if (mood.exchange(Mood::nothing) != Mood::change) return nullptr;
         return std::make_shared<RestlessHost>();
     }
@@ -99,9 +100,10 @@ TEST_P(ChangesFromThreads, AreAtWorkWhenWhoBroughtThemInGoesOn) {
 }
 
 TEST_P(ChangesFromThreads, AreLeftToAnotherThatIsAtIt) {
+    waiting = false;
     mood = Mood::wait;
     std::thread other([&] { runtime_->apply_changes(); });
-    std::this_thread::sleep_for(20ms);
+    while (!waiting) std::this_thread::yield();
     const auto begin = std::chrono::steady_clock::now();
     runtime_->hurry_changes();  // else it would wait for ever
     EXPECT_FALSE(runtime_->wait(60s));

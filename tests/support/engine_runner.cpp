@@ -119,12 +119,23 @@ EngineRun run_on_cpu(const chain::Configuration& configuration, const std::vecto
     return run(engine, collector, configuration, frames, burst);
 }
 
+namespace {
+
+/// A machine that is busy with other work is no device that is lost.
+void be_patient(exec::OffloadOptions& options, Work work) {
+    constexpr std::chrono::minutes kPatience{1};
+    if (work != Work::fault) options.patience = std::max<std::chrono::nanoseconds>(options.patience, kPatience);
+}
+
+}  // namespace
+
 EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
                         const std::vector<Frame>& frames, size_t burst, exec::OffloadOptions options, Work work) {
     frame_pool();
     const PacketsSeen seen({device});
     Collector collector;
     options.batch_bytes = std::min(options.batch_bytes, size_t{4} << 20);
+    be_patient(options, work);
     options.pinned = device->pin(frame_pool().memory(), frame_pool().memory_bytes());
     EngineRun result;
     {
@@ -157,6 +168,7 @@ EngineRun run_contiguous(std::shared_ptr<device::Device> device, const chain::Co
     Collector own(false);
     Collector& collector = into != nullptr ? *into : own;
     options.batch_bytes = std::min(options.batch_bytes, size_t{4} << 20);
+    be_patient(options, work);
     options.pinned = device->pin(ring.memory().data(), ring.memory().size());
     options.blocks = true;
     options.frames = &collector;

@@ -7,18 +7,13 @@
 // and the packets' mbufs are pointed there: the CPU touches no frame.
 #pragma once
 
-#include <atomic>
 #include <memory>
 
-#include "millrace/exec/offload/finish/arrivals.hpp"
-#include "millrace/exec/offload/batch/batch_launcher.hpp"
-#include "millrace/exec/offload/chains/chain_loader.hpp"
-#include "millrace/exec/offload/finish/completion.hpp"
-#include "millrace/exec/offload/finish/fail_over.hpp"
+#include "millrace/exec/offload/device_path.hpp"
 
 namespace millrace::exec {
 
-/// Moves packets from one part to the next: queue, launcher, device, arrivals, completion; or to the CPU.
+/// Puts packets in their chain's queue, and moves them on from there: through the device, or the CPU.
 class OffloadEngine : public Engine {
 public:
     /// `max_batch` is the largest of all chains that will run. Throws device::DeviceError when the
@@ -29,51 +24,35 @@ public:
 
     void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
                 size_t count) override;
-    bool takes_notes() const override { return !failed_; }
+    bool takes_notes() const override { return !failed_over(); }
     void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, rte_mbuf* const* mbufs,
                 size_t count, const io::BurstNotes& notes) override;
-    bool takes_blocks() const override { return options_.blocks && options_.pinned && !failed_; }
+    bool takes_blocks() const override { return options_.blocks && options_.pinned && !failed_over(); }
     void submit(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
                 const io::ReceiveBlock& block) override;
     void poll() override;
-    size_t in_flight() const override { return in_flight_; }
+    size_t in_flight() const override { return device_path_.under_way(); }
     bool may_sleep() const override {
-        return in_flight_ == 0 && (failed_ || member_ == nullptr || member_->is_settled());
+        return in_flight() == 0 && (failed_over() || member_ == nullptr || member_->is_settled());
     }
     void drain() override;
     std::string describe() const override;
     /// Whether the device has failed and the CPU has taken over.
-    bool failed_over() const { return failed_; }
+    bool failed_over() const { return device_path_.failed(); }
 
 private:
     ChainQueue* queue_for(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters,
                           bool of_blocks);
-    void load(const std::shared_ptr<const chain::Program>& program, ChainCounters& counters, ChainQueue& queue);
     void received(ChainQueue& queue, size_t packets, bool more);
     void push_on(ChainQueue& queue);
-    bool launch(ChainQueue& queue);
     bool run_here(ChainQueue& queue);
-    bool finish_front();
-    void finish_all();
-    void fail_over(device::Status status);
 
     const std::shared_ptr<device::Device> device_;
     const OffloadOptions options_;
-    const uint32_t max_batch_;
-    const std::shared_ptr<device::OrderGate> gate_;
     const std::unique_ptr<Placement::Member> member_;  // null: all packets go to the device
-    OrderedState states_;
-    BatchTimeline timeline_;
-    BatchPool batches_;
     CpuPath cpu_;
-    ChainQueues queues_;
-    ChainLoader loader_;
-    BatchLauncher launcher_;
-    Arrivals arrivals_;
-    Completion completion_;
-    FailOver fail_over_;
-    size_t in_flight_ = 0;
-    std::atomic<bool> failed_{false};  // read by reports, too
+    DevicePath device_path_;
+    ChainQueues queues_;  // go before the memory that kernels of their chains may be at work on
 };
 
 }  // namespace millrace::exec
