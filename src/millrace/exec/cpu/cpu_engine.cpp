@@ -10,6 +10,7 @@
 #include "millrace/base/spin_lock.hpp"
 #include "millrace/chain/classification_table.hpp"
 #include "millrace/io/metadata.hpp"
+#include "millrace/packet/tunnels.hpp"
 
 namespace millrace::exec {
 namespace {
@@ -108,6 +109,7 @@ CpuEngine::Active CpuEngine::parse(const chain::Program& program, ChainCounters&
         packet.set_index(static_cast<uint32_t>(i));
         packet.set_ticket(0);
         packet.parse();
+        if (program.inner != 0) enter_tunnels(packet, program.inner);
         const Malformed malformed = packet.layers().malformed;
         chain::Entry entry{0, 0, program.drop_malformed};
         if (program.classifier != nullptr) {
