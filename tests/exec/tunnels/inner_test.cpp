@@ -43,8 +43,8 @@ std::vector<Frame> frames_in_tunnels(size_t count, unsigned seed) {
     return frames;
 }
 
-class Inner : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Devices, Inner, testing::ValuesIn(offload_devices()), device_test_name);
+class Inner : public DeviceInMode {};
+INSTANTIATE_TEST_SUITE_P(Devices, Inner, testing::ValuesIn(devices_in_every_mode()), device_in_mode_name);
 
 TEST(InnerOnCpu, JudgesWhatTheTunnelCarries) {
     PacketSpec spec;
@@ -82,24 +82,19 @@ TEST(InnerOnCpu, LeavesFramesAsTheyAre) {
 }
 
 TEST_P(Inner, IsTheSameOnEveryDevice) {
-    MILLRACE_NEEDS_DEVICE(GetParam());
     const auto frames = frames_in_tunnels(3000, 5);
     for (const std::string inner : {"any", "[vxlan, gre]"}) {
         const EngineRun expected = run_on_cpu(configuration("cpu", inner), frames, 256);
         expect_conserved(expected, frames.size());
         expect_equal(expected, run_on_cpu(configuration("cpu", inner), frames, 31, false), "device halves");
-        for (const unsigned lanes : {0u, 1u, 8u, 32u})
-            for (const device::Mode mode : {device::Mode::fused, device::Mode::persistent}) {
-                exec::OffloadOptions options;
-                options.mode = mode;
-                options.patience = std::chrono::minutes(2);  // an emulated kernel that stays has few turns of a busy
-                                                             // machine
-                const EngineRun run = run_on_device(open_device(GetParam(), 1), configuration(GetParam(), inner, lanes),
-                                                    frames, 700, options);
-                expect_conserved(run, frames.size());
-                expect_equal(expected, run, inner + " with " + std::to_string(lanes) + " lanes");
-                EXPECT_EQ(run.counters->events.get(), expected.counters->events.get());
-            }
+        for (const unsigned lanes : {0u, 1u, 8u, 32u}) {
+            exec::OffloadOptions options;
+            options.mode = mode();
+            const EngineRun run = run_on_device(device(1), configuration(name(), inner, lanes), frames, 700, options);
+            expect_conserved(run, frames.size());
+            expect_equal(expected, run, inner + " with " + std::to_string(lanes) + " lanes");
+            EXPECT_EQ(run.counters->events.get(), expected.counters->events.get());
+        }
     }
 }
 
