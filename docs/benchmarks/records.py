@@ -5,7 +5,7 @@ import re
 
 # What grows: the records of each number of them.
 GROWTH = {
-    "tunnels": [f"tunnels-{count}" for count in (1, 16, 256, 1024)],
+    "tunnels": [f"tunnels-{count}" for count in (1, 16, 256, 1024, 16384)],
     "chains": [f"chains-{count}" for count in (1, 2, 8, 64, 1000)],
 }
 PLOTS = {

@@ -130,7 +130,7 @@ class Page:
             [
                 commit,
                 ", ".join(sorted({date for date, _, _ in own})),
-                f"{gpus(own)}; {machine}",
+                "; ".join(filter(None, (gpus(own), machine))),
                 self.links(sorted(name for _, name, _ in own)),
             ]
             for (commit, machine), own in self.origins().items()

@@ -91,6 +91,17 @@ def growth(page, what):
     return grounded(["frame", *(f"{n:,} {what[:-1]}{'s' if n > 1 else ''}" for n in counts)], rows, bases)
 
 
+def table_chains_cycles(page):
+    """What lays batches out and hands results on costs a worker, by how many chains there are."""
+    names, rows = GROWTH["chains"], []
+    own = [page.results(name)[0]["batch-cycles-per-packet"] for name in names]
+    for what in ("layout", "results"):
+        rows.append([what, *(f"{cycles[what]:.1f}" for cycles in own)])
+    rows.append(["results, of the layout's", *(f"{cycles['results'] / cycles['layout']:.1f}" for cycles in own)])
+    counts = [int(name.split("-")[1]) for name in names]
+    return lines_of(["cycles a packet", *(f"{n:,} chain{'s' if n > 1 else ''}" for n in counts)], rows)
+
+
 def table_tunnels(page):
     return growth(page, "tunnels")
 

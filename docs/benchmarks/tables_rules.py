@@ -4,6 +4,7 @@ from records import lines_of, million
 
 SIZES = ("64", "512", "1518", "imix")
 TUNNELS = (1, 16, 256, 1024, 16384)
+CIPHERS = ("aes-128-ctr", "aes-256-ctr", "aes-256-cbc", "aes-128-gcm", "aes-256-gcm")
 
 
 HEAD = ["bare patterns, Mpkt/s", "of the bus", "rules, Mpkt/s", "of the bus", "CPU, bare", "CPU, rules", "GPU to CPU, rules"]
@@ -21,30 +22,13 @@ def compared(page, prefix, gpu, traffic=None):
 
 
 def table_rules(page):
-    rows = [[f"{size} B", "mbufs", *compared(page, "rules", "-mbufs", size)] for size in ("512", "1518")]
+    rows = [
+        [f"{size} B" if size.isdigit() else "IMIX", "contiguous frames", *compared(page, "rules", "", size)]
+        for size in SIZES
+    ]
+    rows += [[f"{size} B", "mbufs", *compared(page, "rules", "-mbufs", size)] for size in ("512", "1518")]
     rows.append(["captures", "contiguous frames", *compared(page, "rules", "-replay")])
     return lines_of(["frame", "as", *HEAD], rows, 2)
-
-
-def table_rules_before(page):
-    rows = [
-        [f"{size} B" if size.isdigit() else "IMIX", *compared(page, "rules-before", "", size)] for size in SIZES
-    ]
-    rows.append(["captures", *compared(page, "rules-before", "-replay")])
-    return lines_of(["frame", *HEAD], rows)
-
-
-def table_rules_before_times(page):
-    """What each network function takes of the kernels, with published rules."""
-    runs = page.load("rules-before-times")["kernels"]
-    names = list(dict.fromkeys(part["name"] for run in runs for part in run["parts"]))
-    rows = []
-    for run in runs:
-        parts = {part["name"]: part["ns-per-packet"] for part in run["parts"]}
-        rows.append(
-            [f"{run['traffic']} B", *(f"{parts.get(name, 0):.1f}" for name in names), f"{run['batch-us']:,.0f}"]
-        )
-    return lines_of(["frame", *(f"{name}, ns" for name in names), "a batch of 16,384, us"], rows)
 
 
 def table_start(page):
@@ -63,3 +47,11 @@ def table_cpu_tunnels(page):
         rates = [page.results(f"cpu-tunnels-{n}", workers=workers)[0]["packets-per-second"] for n in TUNNELS]
         rows.append([workers, *(f"{million(rate)} ({rate / rates[0]:.2f})" for rate in rates)])
     return lines_of(["workers", *(f"{n:,} tunnel{'' if n == 1 else 's'}" for n in TUNNELS)], rows)
+
+
+def table_cpu_ciphers(page):
+    rows = []
+    for size in ("64", "512", "1518"):
+        rates = [page.results(f"cpu-cipher-{one}", workers=16, traffic=size)[0]["packets-per-second"] for one in CIPHERS]
+        rows.append([f"{size} B", *map(million, rates)])
+    return lines_of(["frame", *CIPHERS], rows)

@@ -75,7 +75,7 @@ _millrace() {
     elif [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
     elif [[ $command == show ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "ports neighbours routes sas chains flows" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "ports neighbours routes sas chains flows back-ends" -- "$current")
     elif [[ $command == nf ]]; then
         if [[ -z $sub ]]; then
             mapfile -t COMPREPLY < <(compgen -W "list show test check watch" -- "$current")

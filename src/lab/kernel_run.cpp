@@ -26,10 +26,7 @@ void require(Status status) {
 }
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-bool is_ordered(const device::Step& step) {
-    using Kind = device::Step::Kind;
-    return step.kind == Kind::tickets || step.kind == Kind::commit || step.kind == Kind::snapshot;
-}
+bool is_ordered(const device::Step& step) { return step.in_order(); }
 
 }  // namespace
 

@@ -48,7 +48,7 @@ struct Reference::Parts : exec::Delivery {
     void number_next(uint32_t sequence) const {
         for (const auto& program : configuration.chains)
             for (const chain::Node& node : program->nodes)
-                if (node.type->ordered()) {
+                if (node.type->numbered()) {
                     const MutableView<uint64_t> tickets = node.type->tickets(node.nf->image().tables());
                     for (size_t i = 0; i < tickets.size(); ++i) tickets[i] = sequence - uint64_t{1};
                 }

@@ -17,6 +17,7 @@ enum class Wish {
     order,      ///< its packets are numbered
     commit,     ///< and it commits
     no_commit,  ///< it could, and does not with these tables
+    keyed,      ///< it has state per key
 };
 
 class FakeNf : public nf::NetworkFunction {
@@ -48,7 +49,15 @@ const nf::Type& type_of(Wish wish) {
         type.commit = [](Packet&, const void*, Decision decision) { return decision; };
         return type;
     }();
-    return wish == Wish::order ? numbered : wish == Wish::commit || wish == Wish::no_commit ? committing : plain;
+    static const nf::Type keyed = [] {
+        nf::Type type = numbered;
+        type.sweep = [](const void*, uint32_t, uint64_t) {};
+        return type;
+    }();
+    return wish == Wish::keyed                               ? keyed
+           : wish == Wish::order                             ? numbered
+           : wish == Wish::commit || wish == Wish::no_commit ? committing
+                                                             : plain;
 }
 
 chain::Program chain_of(std::initializer_list<Wish> wishes) {
@@ -75,6 +84,9 @@ std::string text_of(const std::vector<Step>& steps) {
             case Kind::commit: text += "c" + std::to_string(step.first); break;
             case Kind::pack: text += "p"; break;
             case Kind::snapshot: text += "s"; break;
+            case Kind::turn: text += "a"; break;
+            case Kind::keyed: text += "k" + std::to_string(step.first); break;
+            case Kind::sweep: text += "w" + std::to_string(step.first); break;
         }
         if (step.begin) text += "<";
         if (step.end) text += ">";
@@ -107,6 +119,14 @@ TEST(Steps, CommitBehindTheNfThatCommits) {
     EXPECT_EQ(steps_of({Wish::no_commit, Wish::nothing}), "n0-0<k t0$ n0-2>") << "these tables commit nothing";
 }
 
+TEST(Steps, RunWhatHasStatePerKeyByItself) {
+    EXPECT_EQ(steps_of({Wish::keyed}), "n0-0<k a k0 w0$ n1-1>");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::keyed, Wish::nothing}), "n0-1<k a k1 w1$ n2-3>");
+    EXPECT_EQ(steps_of({Wish::keyed, Wish::keyed}), "n0-0<k a k0 w0 n1-1k k1 w1$ n2-2>");
+    EXPECT_EQ(steps_of({Wish::order, Wish::keyed}), "n0-0<k t0 n0-1k k1 w1$ n2-2>") << "it has its turn already";
+    EXPECT_EQ(steps_of({Wish::keyed, Wish::commit}), "n0-0<k a k0 w0 n1-1k t1 n1-2h c1$ n2-2>");
+}
+
 TEST(Steps, TakeTheSnapshotWhenAllStateIsComplete) {
     EXPECT_EQ(steps_of({Wish::state}), "n0-1<> s$");
     EXPECT_EQ(steps_of({Wish::order, Wish::state}), "n0-0<k t0 n0-2> s$")
@@ -128,7 +148,7 @@ TEST(Steps, FetchAndPackWhereThatIsAskedFor) {
 
 /// For chains of up to eight NFs with any wishes, in every mode.
 TEST(Steps, HoldWhatBatchesRelyOn) {
-    constexpr Wish kWishes[] = {Wish::nothing, Wish::state, Wish::order, Wish::commit, Wish::no_commit};
+    constexpr Wish kWishes[] = {Wish::nothing, Wish::state, Wish::order, Wish::commit, Wish::no_commit, Wish::keyed};
     uint64_t seed = 1;
     const auto random = [&seed](size_t below) {
         return ((seed = seed * 6364136223846793005ull + 1442695040888963407ull) >> 33) % below;
@@ -162,6 +182,14 @@ TEST(Steps, HoldWhatBatchesRelyOn) {
                     << text << ": keys are there";
                 ASSERT_EQ(next, step.first) << text << ": it has not run before it is numbered";
             }
+            if (step.kind == Kind::keyed) {
+                const Step& keys = steps[i - 1].kind == Kind::turn ? steps[i - 2] : steps[i - 1];
+                ASSERT_TRUE(keys.keys_of_next && keys.last == step.first) << text << ": keys are there";
+                ASSERT_EQ(next, step.first) << text;
+                ASSERT_EQ(steps[i + 1].kind, Kind::sweep) << text << ": one block, which may let the next batch begin";
+                ASSERT_FALSE(step.awaits_sequence || step.releases_sequence || step.snapshot) << text;
+                next = step.last;
+            }
             if (step.kind == Kind::commit) {
                 ASSERT_TRUE(steps[i - 1].hold_last && steps[i - 1].last == step.last) << text;
             }
@@ -183,6 +211,10 @@ TEST(Steps, HaveNamesForPeople) {
     for (const Step& step : plan_steps(program, {})) names.push_back(step_text(program, step));
     EXPECT_EQ(names, (std::vector<std::string>{"nf1", "numbering for nf2", "nf2", "commit of nf2", "nf3"}));
     EXPECT_EQ(step_text(chain_of({}), plan_steps(chain_of({}), {})[0]), "parsing");
+    const chain::Program keyed = chain_of({Wish::keyed});
+    names.clear();
+    for (const Step& step : plan_steps(keyed, {})) names.push_back(step_text(keyed, step));
+    EXPECT_EQ(names, (std::vector<std::string>{"parsing", "turn of nf1", "nf1", "time-outs of nf1", "parsing"}));
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ File read_case(const std::filesystem::path& path) {
         }
         if (const std::string unfenced = value_of("// unfenced: "); !unfenced.empty()) file.common.unfenced = unfenced;
         if (value_of("// result: ") == "spent") file.common.spent = true;
+        if (!value_of("// writes: ").empty()) file.common.at_own_addresses = true;
         if (const std::string shared = value_of("// shared: "); !shared.empty())
             file.common.shared_bytes = static_cast<unsigned>(std::stoul(shared));
         if (const std::string vary = value_of("// vary "); !vary.empty()) {

@@ -16,6 +16,8 @@ struct HostileCase {
     std::string unfenced;  ///< what it does without a fence, by name_of(Violation::Kind); "any" or "none"
     bool spent = false;    ///< its budget ends it
     unsigned shared_bytes = 0;
+    /// It writes to an address made of one that each machine gives a variable as it likes.
+    bool at_own_addresses = false;
 
     friend void PrintTo(const HostileCase& one, std::ostream* out) { *out << one.name; }
 };

@@ -8,83 +8,17 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 # shellcheck source=tests/live/namespaces.sh
 . "$here/namespaces.sh"
-need ip ping python3
-[[ -c /dev/net/tun ]] || skip "there is no /dev/net/tun on this machine"
-
-client=mr-$$-client middle=mr-$$-middle server=mr-$$-server
-namespaces=("$client" "$middle" "$server")
-in_client() { ip netns exec $client "$@"; }
-in_middle() { ip netns exec $middle "$@"; }
-
-make_network() {
-    local name
-    for name in $client $middle $server; do
-        ip netns add $name || return 1
-        ip netns exec $name sysctl -qw net.ipv6.conf.all.disable_ipv6=0 net.ipv6.conf.default.disable_ipv6=0 \
-            net.ipv6.conf.default.accept_dad=0 2> /dev/null
-        ip -n $name link set lo up
-    done
-    ip -n $middle link add mr-lan type veth peer name eth0 netns $client || return 1
-    ip -n $middle link add mr-wan type veth peer name eth0 netns $server || return 1
-    # Millrace alone answers there.
-    for name in mr-lan mr-wan; do
-        in_middle sysctl -qw net.ipv6.conf.$name.disable_ipv6=1 || return 1
-        ip -n $middle link set $name arp off up || return 1
-    done
-    in_middle sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1 || return 1
-    ip -n $server link set eth0 address 02:00:00:00:20:10 && ip -n $client link set eth0 up && ip -n $server link set eth0 up
-    ip -n $client address add 10.0.10.10/24 dev eth0 && ip -n $client address add 2001:db8:10::10/64 dev eth0 nodad || return 1
-    ip -n $server address add 192.0.2.10/24 dev eth0 && ip -n $server address add 2001:db8:20::10/64 dev eth0 nodad || return 1
-    ip -n $server address add 203.0.113.10/32 dev lo
-    ip -n $client route add default via 10.0.10.1 && ip -n $client route add default via 2001:db8:10::1 || return 1
-    ip -n $server route add default via 192.0.2.1 && ip -n $server route add default via 2001:db8:20::1
-}
-
-make_addresses() {
-    ip -n $middle address add 10.0.10.1/24 dev lan0 && ip -n $middle address add 2001:db8:10::1/64 dev lan0 nodad || return 1
-    ip -n $middle address add 192.0.2.1/24 dev wan0 && ip -n $middle address add 2001:db8:20::1/64 dev wan0 nodad
-}
-
-configuration() {
-    # Of the example, the interfaces and chains; what it needs beside them stands above.
-    sed "s/^output: .*/output: out/" "$here/../../examples/linux-router.yaml"
-}
+# shellcheck source=tests/live/linux_network.sh
+. "$here/linux_network.sh"
 
 pings() { in_client ping -c 3 -i 0.1 -W 1 "$@"; }
 # says TEXT COMMAND...: the command's output has the text, whether or not it succeeds.
 says() { local text=$1; shift; "$@" 2>&1 | tee "$folder/last" | grep -q -- "$text"; }
 # The kernel says so about once a second, after the first few times.
 says_unreachable() { within 8 says "From 10.0.10.1 .*$1 Unreachable" in_client ping -c 1 -W 1 "$2"; }
-# What the kernel has told is at work within hundredths of a second where the machine has nothing else to do.
-settle() { sleep 0.5; }
-# without_kernel COMMAND...: the command succeeds although the kernel forwards nothing.
-without_kernel() {
-    in_middle sysctl -qw net.ipv4.ip_forward=0 net.ipv6.conf.all.forwarding=0
-    "$@"
-    local status=$?
-    in_middle sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
-    return $status
-}
-# report CONDITION: holds for the closing table (r), its chains by name (c) and the router's statistics (s).
-report() {
-    python3 - "$folder/report.json" "$1" << 'PYTHON'
-import json, sys
-r = json.load(open(sys.argv[1]))
-c = {chain["name"]: chain for chain in r["chains"]}
-s = c["from-lan"]["nfs"][0]["statistics"]
-if not eval(sys.argv[2]): sys.exit(json.dumps(r, indent=1))
-PYTHON
-}
 log_says() { grep -q -- "$1" "$folder/millrace.log"; }
 
-make_network > "$folder/last" 2>&1 || { cat "$folder/last"; skip "this machine does not allow network namespaces with virtual interfaces"; }
-configuration > "$folder/router.yaml"
-ip netns exec $middle "$millrace" run "$folder/router.yaml" --device "$device" --output "$folder/out" \
-    --json "$folder/report.json" > "$folder/millrace.out" 2> "$folder/millrace.log" &
-running=$!
-processes+=($running)
-within 30 ip -n $middle link show wan0 || { failed "Millrace comes up"; cat "$folder"/millrace.*; exit 1; }
-expect "the taps take addresses" make_addresses
+start_router
 
 expect "the router answers pings" within 5 in_client ping -c 1 -W 0.5 10.0.10.1
 expect "and IPv6's" within 5 in_client ping -c 1 -W 0.5 2001:db8:10::1
@@ -117,6 +51,17 @@ ip -n $middle nexthop add id 7 via 192.0.2.10 dev wan0 2> /dev/null &&
 expect "a route by a nexthop object works" without_kernel within 2 in_client ping -c 1 -W 0.3 203.0.113.10
 ip -n $middle nexthop del id 7
 expect "and goes with it" says_unreachable Net 203.0.113.10
+
+# soon MEDIAN: a change from a blackhole to a gateway and back lets packets through within so many milliseconds.
+soon() {
+    in_middle python3 "$here/convergence.py" change $client $middle $server 203.0.113.10 192.0.2.10 20 > "$folder/changes" || return 1
+    cat "$folder/changes"
+    python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["median-ms"] > float(sys.argv[2]))' "$folder/changes" "$1"
+}
+# A device gets new tables every 50 ms at most.
+case $device in cpu) bound=10 ;; *) bound=100 ;; esac
+expect "a change of a route is soon at work" without_kernel soon $bound
+ip -n $middle route del 203.0.113.10/32
 
 ip -n $middle neigh replace 192.0.2.10 lladdr 02:00:00:00:99:99 dev wan0 nud permanent
 settle

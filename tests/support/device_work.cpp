@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <stdexcept>
 
 #include "lab/compared/forwarding_device.hpp"
 #include "millrace/device/sim/sim_device.hpp"
@@ -19,6 +20,12 @@ const device::sim::SimDevice* simulated(const device::Device& device) {
     return dynamic_cast<const device::sim::SimDevice*>(&device);
 }
 
+/// In the proof that a test can fail: it has, and need not go on.
+void end_if_proved() {
+    if (kernels_are_to_fail() && testing::Test::HasFailure())
+        throw std::runtime_error("the device failed, and the test noticed");
+}
+
 }  // namespace
 
 void expect_work(Work work, const std::vector<const exec::OffloadEngine*>& engines, const exec::ChainCounters& counters,
@@ -28,6 +35,7 @@ void expect_work(Work work, const std::vector<const exec::OffloadEngine*>& engin
     for (const exec::OffloadEngine* engine : engines)
         EXPECT_FALSE(engine->failed_over()) << "the device failed: " << engine->describe();
     EXPECT_EQ(counters.received_packets.get(), packets);
+    end_if_proved();
     if (work == Work::shared_with_cpu) return;
     EXPECT_EQ(counters.kept_on_cpu.get(), 0u) << "packets stayed on the CPU";
     EXPECT_LE(counters.retried_on_cpu.get(), most_retried(work, packets)) << "packets were decided on the CPU";
@@ -39,6 +47,7 @@ void expect_work(Work work, const exec::Report& report) {
         return;
     claim_device_work();
     EXPECT_EQ(report.engine.find("taken over from a failed device"), std::string::npos) << report.engine;
+    end_if_proved();
     if (work == Work::shared_with_cpu) return;
     for (const exec::ChainReport& chain : report.chains) {
         EXPECT_LE(chain.retried_on_cpu, most_retried(work, chain.received_packets))

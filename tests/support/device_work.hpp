@@ -18,7 +18,8 @@ enum class Work {
     fault,             ///< the device may fail: that is the point
 };
 
-/// Expects that a run of `packets` was the work of these engines' devices.
+/// Expects that a run of `packets` was the work of these engines' devices. Where kernels are to fail (run_all_tests), a
+/// test that has noticed ends here, by an exception.
 void expect_work(Work work, const std::vector<const exec::OffloadEngine*>& engines, const exec::ChainCounters& counters,
                  uint64_t packets);
 /// The same for a whole program: no device of it failed, and the CPU decided only what `work` lets it. Nothing is asked
@@ -42,6 +43,8 @@ private:
 /// Says that the test at work fails when its device does: expect_work() and everything that calls it say so by
 /// themselves.
 void claim_device_work();
+/// Whether this is the proof that tests notice when their devices fail.
+bool kernels_are_to_fail();
 
 /// Runs all tests. With MILLRACE_PROVE_DEVICES set, it then runs those that used simulated devices once more, with
 /// kernels that fail: each must fail, too, and must have claimed to.

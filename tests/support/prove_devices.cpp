@@ -96,11 +96,13 @@ void claim_device_work() {
         claims().insert(name_of(*test));
 }
 
+bool kernels_are_to_fail() { return std::getenv(kKernelsFail) != nullptr; }
+
 int run_all_tests(int argc, char** argv) {
     testing::InitGoogleTest(&argc, argv);
     device::cuda::Driver::expect_residents();
     auto& listeners = testing::UnitTest::GetInstance()->listeners();
-    if (std::getenv(kKernelsFail) != nullptr) {
+    if (kernels_are_to_fail()) {
         SimDevice::all().faults = {{Fault::Kind::kernel_fails, 0}};
         delete listeners.Release(listeners.default_result_printer());
         auto* verdicts = new Verdicts;

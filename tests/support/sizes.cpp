@@ -94,11 +94,28 @@ SizedTables openflow_switch(size_t n) {
                      [](size_t i) { return Aimed{frame_to(network(i) + 1), "forward", static_cast<uint32_t>(i)}; });
 }
 
+SizedTables balancer(size_t n) {
+    const auto service = [](size_t i) {
+        std::string address = network_text(i);
+        address.replace(address.size() - 4, 4, "1");
+        return "{address: " + address + ", slots: 3, back-ends: [{name: b" + std::to_string(i) + ", address: 172." +
+               std::to_string(16 + (i >> 16)) + "." + std::to_string(i >> 8 & 255) + "." + std::to_string(i & 255) +
+               "}]}";
+    };
+    return tables_of(n, "[balancer: {services: " + list_of(n, service) + "}]",
+                     [](size_t i) { return Aimed{frame_to(network(i) + 1), "balanced", static_cast<uint32_t>(i)}; });
+}
+
 SizedTables mirror() { return {.nfs = "[mirror]", .first = {}, .middle = {}, .last = {}, .others = {}}; }
+SizedTables policer() {
+    return {
+        .nfs = "[policer: {rate: 1Mpps, burst: 5, per: source}]", .first = {}, .middle = {}, .last = {}, .others = {}};
+}
 SizedTables crc() { return {.nfs = "[crc: {mode: set}]", .first = {}, .middle = {}, .last = {}, .others = {}}; }
 
 std::vector<SizedNf> all_sizes() {
-    std::vector<SizedNf> all{{"mirror", "usual", "", mirror}, {"crc", "usual", "", crc}};
+    std::vector<SizedNf> all{
+        {"mirror", "usual", "", mirror}, {"crc", "usual", "", crc}, {"policer", "usual", "", policer}};
     const auto add = [&](const std::string& nf, SizedTables (*make)(size_t), size_t usual, SizedNf largest) {
         for (const auto& [size, n] : {std::pair{"0", size_t{0}}, {"1", 1}, {"usual", usual}, {"1000", 1000}})
             if (why_not_sized(nf, size).empty()) all.push_back({nf, size, "", [make, n] { return make(n); }});
@@ -115,6 +132,8 @@ std::vector<SizedNf> all_sizes() {
     // Nobody has published tunnels. Ten thousand are what a large gateway has.
     add("ipsec", ipsec, 16, {"", "", "", [] { return ipsec(10000); }});
     add("switch", openflow_switch, 50, published("openflow/of1_10000.flows.xz", published_switch));
+    // Nobody has published services. Ten thousand are what a large site has.
+    add("balancer", balancer, 20, {"", "", "", [] { return balancer(10000); }});
     return all;
 }
 
@@ -137,6 +156,7 @@ const std::vector<SizedNf>& sized_nfs() {
 
 std::string why_not_sized(const std::string& nf, const std::string& size) {
     if (nf == "mirror" && size != "usual") return "it has no tables";
+    if (nf == "policer" && size != "usual") return "packets fill its table";
     if (nf == "crc" && size != "usual") return "its tables have one size";
     return "";
 }

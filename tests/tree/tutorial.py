@@ -14,7 +14,7 @@ import time
 
 root, millrace, build = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
 page = (root / "docs/nf-tutorial.md").read_text()
-example = root / "examples/nf-ttl-guard"
+examples = [root / "examples/nf-ttl-guard", root / "examples/nf-source-policer"]
 mistakes = []
 
 
@@ -24,7 +24,8 @@ def lines_of(text):
     return [line for line in lines if line]
 
 
-files = {str(path.relative_to(root)): lines_of(path.read_text()) for path in sorted(example.rglob("*")) if path.is_file()}
+files = {str(path.relative_to(root)): lines_of(path.read_text()) for example in examples for path in sorted(example.rglob("*"))
+         if path.is_file()}
 blocks = re.findall(r"^```(\w+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 chains = [text for _, text in blocks if text.startswith("version: 1\n")]
 for language, text in blocks:
@@ -36,7 +37,7 @@ for language, text in blocks:
         rest = iter(lines)
         return all(line in rest for line in wanted)
     if not any(holds(lines) for lines in files.values()):
-        mistakes.append(f"docs/nf-tutorial.md: the {language} block that begins with '{wanted[0]}' does not stand in {example.name}")
+        mistakes.append(f"docs/nf-tutorial.md: the {language} block that begins with '{wanted[0]}' does not stand in an example")
 
 commands = re.findall(r"^    ((?:build/millrace|make|cmake) .*?)(?:  +#.*)?$", page, re.MULTILINE)
 steps = ["make install", "cmake -S", "nf show", "nf test", "nf check", "run guarded.yaml --device", "--checked", "nf watch"]

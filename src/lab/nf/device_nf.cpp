@@ -61,7 +61,7 @@ DeviceNf::DeviceNf(std::shared_ptr<device::Device> device, const nf::Type& type,
     node.lanes = lanes;
     node.targets.assign(type.outcomes.size(), {Target::Kind::output, 0});
     program->nodes.push_back(std::move(node));
-    program->plan = chain::plan_fields({{{}, {}, type.reads, type.writes}});
+    program->plan = chain::plan_fields({{{}, {}, type.reads, type.writes, type.is_keyed()}});
     parts_->program = program;
     parts_->counters = std::make_unique<exec::ChainCounters>(*program);
     parts_->device = std::move(device);
@@ -73,7 +73,7 @@ DeviceNf::DeviceNf(std::shared_ptr<device::Device> device, const nf::Type& type,
 
 DeviceNf::~DeviceNf() = default;
 
-NfResult DeviceNf::run(const std::vector<Frame>& frames, uint16_t in_port) {
+NfResult DeviceNf::run(const std::vector<Frame>& frames, uint16_t in_port, uint64_t time_ns) {
     NfResult result;
     const uint64_t before = parts_->counters->received_packets.get();
     parts_->listener->events.clear();
@@ -83,6 +83,7 @@ NfResult DeviceNf::run(const std::vector<Frame>& frames, uint16_t in_port) {
         for (size_t i = first; i < std::min(frames.size(), first + kMaxFrames); ++i) {
             mbufs.push_back(make_mbuf(frames[i], i));
             mbufs.back()->port = in_port;
+            io::set_packet_metadata(mbufs.back(), time_ns + (i + 1) * kPacketNs, i);
         }
         parts_->engine->submit(parts_->program, *parts_->counters, mbufs.data(), mbufs.size());
         parts_->engine->drain();

@@ -16,7 +16,7 @@ public:
              unsigned lanes);
     ~DeviceNf();
     /// As NfRunner::run does.
-    NfResult run(const std::vector<Frame>& frames, uint16_t in_port);
+    NfResult run(const std::vector<Frame>& frames, uint16_t in_port, uint64_t time_ns);
 
 private:
     struct Parts;

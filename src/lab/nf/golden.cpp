@@ -9,6 +9,9 @@
 namespace millrace::lab {
 namespace {
 
+/// Times of a table count from here.
+constexpr uint64_t kGoldenEpochNs = 1'700'000'000'000'000'000;
+
 uint16_t port_number(const Config& name, const std::vector<std::string>& ports) {
     return static_cast<uint16_t>(name.choice(ports));
 }
@@ -93,6 +96,8 @@ void run_step(const Config& step, const std::vector<std::string>& ports, NfRunne
     if (check != nullptr)
         for (const Undeclared& found : check->check({input}, port))
             into.add_of_all(packet_here.where(), found.message, found.hint);
+    const auto time = step.find("time");
+    runner.time_ns = kGoldenEpochNs + (time ? static_cast<uint64_t>(time->duration().count()) : 0);
     const NfResult result = runner.run({input}, engine, port);
     for (const std::string& mistake : result.mistakes) into.add(packet_here.where(), mistake);
     const Config expect = step.at("expect");
@@ -147,7 +152,7 @@ public:
         : type_(type), path_(path), options_(options) {}
 
     void run(const Config& entry, Case& into) {
-        entry.only({"name", "options", "ports", "packet", "in-port", "expect", "steps"});
+        entry.only({"name", "options", "ports", "packet", "in-port", "time", "expect", "steps"});
         std::vector<std::string> ports = kTestPorts;
         if (const auto names = entry.find("ports")) {
             ports.clear();
@@ -164,7 +169,7 @@ public:
             first = false;
             if (const auto steps = entry.find("steps")) {
                 for (const Config& step : steps->items()) {
-                    step.only({"packet", "in-port", "expect"});
+                    step.only({"packet", "in-port", "time", "expect"});
                     run_step(step, ports, runner, engine, check.get(), into);
                 }
             } else {

@@ -55,6 +55,10 @@ void ask_again(nf::NetworkFunction& nf, PacketArena& arena, const EventBuffer& t
 void run_device_half(const nf::Type& type, const void* tables, unsigned lanes, PacketArena& arena,
                      std::vector<Decision>& decisions) {
     const std::vector<size_t> batch = accepted(arena);
+    if (type.is_keyed()) {
+        for (const size_t i : batch) decisions[i] = type.process_with(lanes)(arena[i], tables);
+        return;
+    }
     if (type.ordered()) {
         const MutableView<uint64_t> tickets = type.tickets(tables);
         for (const size_t i : batch) {
@@ -97,7 +101,7 @@ NfResult NfRunner::run(const std::vector<Frame>& frames, const Engine& engine, u
     if (!engine.device.empty()) {
         std::unique_ptr<DeviceNf>& own = on_devices_[engine];
         if (own == nullptr) own = std::make_unique<DeviceNf>(open_(engine.device), *type_, nf_, engine.lanes);
-        return own->run(frames, in_port);
+        return own->run(frames, in_port, time_ns);
     }
     PacketArena arena(std::max<uint32_t>(128, type_->head_growth), std::max<uint32_t>(128, type_->tail_growth));
     std::vector<Event> events(std::max<size_t>(4096, frames.size() * 16));
@@ -110,6 +114,7 @@ NfResult NfRunner::run(const std::vector<Frame>& frames, const Engine& engine, u
     for (const Frame& frame : frames) {
         Packet& packet = arena.add(frame);
         packet.set_in_port(in_port);
+        packet.set_time_ns(time_ns + arena.size() * kPacketNs);
         packet.set_events(&buffer, 0);
     }
     NfResult result;

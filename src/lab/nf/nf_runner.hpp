@@ -44,6 +44,9 @@ struct NfResult {
     std::vector<std::string> mistakes;  ///< that no packet's result shows, such as writes outside of packets
 };
 
+/// From one packet of a run to the next.
+inline constexpr uint64_t kPacketNs = 1000;
+
 /// The ports that NFs are told of unless something else is said.
 inline const std::vector<std::string> kTestPorts = {"port0", "port1", "port2", "port3"};
 
@@ -70,6 +73,8 @@ public:
     /// One batch. The CPU half gets vectors of at most kCpuVector. A write outside of the packets and their rooms is a
     /// mistake.
     NfResult run(const std::vector<Frame>& frames, const Engine& engine, uint16_t in_port = 0);
+
+    uint64_t time_ns = 0;  ///< of runs: when their first packets come; the others follow each kPacketNs
 
 private:
     OpenDevice open_;

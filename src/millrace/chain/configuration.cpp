@@ -316,7 +316,8 @@ private:
                 use.host_reads = node.type->cpu_reads;
                 use.host_writes = node.type->cpu_writes;
             } else {
-                use = FieldUse::on_device(node.reads() | fields_of_inner(program), node.writes());
+                use = FieldUse::on_device(node.reads() | fields_of_inner(program), node.writes(),
+                                          node.type->is_keyed());
             }
             uses.push_back(use);
         }

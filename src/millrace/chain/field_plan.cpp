@@ -35,6 +35,7 @@ FieldPlan plan_fields(const std::vector<FieldUse>& uses) {
         // The device parses what it is given, once; a write of part of the frame needs the place to write to.
         if (on_device && !device_used) device_reads |= field::parsed;
         device_used |= on_device;
+        plan.whole_frames |= use.keeps_state;
         // Writing a length moves the rest of the frame, so the rest must be there.
         if (use.device_writes.overlaps(field::length)) device_reads |= field::everything;
         Fields host_reads = use.host_reads - field::length;

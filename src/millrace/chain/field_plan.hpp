@@ -18,10 +18,14 @@ namespace millrace::chain {
 struct FieldUse {
     Fields host_reads, host_writes;
     Fields device_reads, device_writes;
+    /// It has state on the device: no packet of it may be decided elsewhere, however long its headers are.
+    bool keeps_state = false;
 
     /// Of an NF that runs on a device. One that looks at no field needs a parsed packet all the same: without its
     /// headers a device could not tell whether it is malformed, and would leave each to the CPU.
-    static FieldUse on_device(Fields reads, Fields writes) { return {{}, {}, reads | field::parsed, writes}; }
+    static FieldUse on_device(Fields reads, Fields writes, bool keeps_state = false) {
+        return {{}, {}, reads | field::parsed, writes, keeps_state};
+    }
 };
 
 /// The transfers of one chain. `length` stands for a change of the frame's length, which moves every
@@ -34,6 +38,8 @@ struct FieldPlan {
     std::vector<Step> before;
     /// After the last NF, to the host, so that the packet can be sent.
     Fields at_end;
+    /// Frames cross as a whole, whatever fields are asked for, if they cross.
+    bool whole_frames = false;
     /// All that ever goes to the device: what the first transfer brings when everything runs there.
     Fields to_device_total() const;
     Fields to_host_total() const;

@@ -103,6 +103,8 @@ struct Program : std::enable_shared_from_this<Program> {
     size_t first_changed() const;  ///< the first node whose packets an NF before it may have changed; nodes.size():
                                    ///< none
     bool ordered() const;          ///< whether any NF needs the packets' order
+    bool keyed() const;            ///< whether any NF has state per key
+    bool reads_time() const;       ///< whether any NF looks at Packet::time_ns
 };
 
 inline bool Node::changes_state_in_no_order() const {
@@ -143,6 +145,12 @@ inline size_t Program::first_changed() const {
     for (size_t i = 0; i < nodes.size(); ++i)
         if (nodes[i].writes() != field::none) return i + 1;
     return nodes.size();
+}
+inline bool Program::keyed() const {
+    return std::any_of(nodes.begin(), nodes.end(), [](const Node& node) { return node.type->is_keyed(); });
+}
+inline bool Program::reads_time() const {
+    return std::any_of(nodes.begin(), nodes.end(), [](const Node& node) { return node.type->reads_time; });
 }
 inline bool Program::ordered() const {
     for (const Node& node : nodes)

@@ -62,11 +62,15 @@ public:
     const chain::Program& program() const { return *program_; }
     const std::vector<Step>& steps() const { return steps_; }
     const std::vector<StateArray>& states() const { return states_; }
+    /// State that does not come back with batches.
+    const std::vector<StateArray>& residents() const { return residents_; }
 
 protected:
     LoadedProgram(std::shared_ptr<const chain::Program> program, std::vector<Step> steps)
         : program_(std::move(program)), steps_(std::move(steps)) {}
     void add_state(const nf::Image::Array& array, Address address) {
+        if (array.resident)
+            residents_.push_back({address, const_cast<void*>(array.data), array.bytes, array.bytes, array.owner});
         if (array.changing_bytes == 0) return;
         if (states_.size() == kMaxStateArrays)
             throw DeviceError("chain '" + program_->name + "': its NFs have more than " +
@@ -75,7 +79,7 @@ protected:
     }
     std::shared_ptr<const chain::Program> program_;
     std::vector<Step> steps_;
-    std::vector<StateArray> states_;
+    std::vector<StateArray> states_, residents_;
 };
 
 /// What a task works on: `count` items in the device's memory, as words. How they lie is the task's business.

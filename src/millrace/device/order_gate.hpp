@@ -58,6 +58,9 @@ struct OrderGate {
     /// the last to bring it there, and the bytes from its start that it brought (exec::Placement).
     std::map<std::pair<const Device*, const void*>, std::pair<uint64_t, uint64_t>> brought;
 
+    /// By host copy of a state that does not come back with batches: the hand-over to the CPU that brought it there.
+    std::map<const void*, uint64_t> returned;
+
     /// Where devices leave this state for each other; the same for all of them, as long as the state lives. Takes the
     /// mutex.
     uint32_t* share(const std::shared_ptr<Device>& device, const StateArray& state);

@@ -14,6 +14,15 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
         steps.push_back({.kind = Step::Kind::nodes, .first = first, .last = last});
         first = last;
     };
+    const auto add_keyed = [&](uint16_t i) {
+        const auto next = static_cast<uint16_t>(i + 1);
+        // The blocks of the step itself must not wait for another batch: they could be all that there is room for.
+        if (std::none_of(steps.begin(), steps.end(), [](const Step& step) { return step.in_order(); }))
+            steps.push_back({Step::Kind::turn, i, i});
+        steps.push_back({Step::Kind::keyed, i, next});
+        steps.push_back({Step::Kind::sweep, i, next});
+        first = next;
+    };
     const auto run_up_to = [&](uint16_t last) {
         if (last > first) add_nodes(last);
     };
@@ -26,6 +35,10 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
         // parses, so it is there even if it has no nodes.
         if (steps.size() == before || first < i || steps.back().kind != Step::Kind::nodes) add_nodes(i);
         steps.back().keys_of_next = true;
+        if (type.is_keyed()) {
+            add_keyed(i);
+            continue;
+        }
         steps.push_back({Step::Kind::tickets, i, i});
         if (type.commit != nullptr && node.nf->commits()) {
             run_up_to(static_cast<uint16_t>(i + 1));
@@ -62,11 +75,13 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
 }
 
 std::string step_text(const chain::Program& program, const Step& step) {
-    static const char* const kKinds[] = {"gather", "", "numbering for ", "commit of ", "packing", "snapshot of state"};
+    static const char* const kKinds[] = {"gather",        "",        "numbering for ",   "commit of ", "turn of ", "",
+                                         "time-outs of ", "packing", "snapshot of state"};
     std::string text = kKinds[static_cast<size_t>(step.kind)];
-    const bool named = step.kind == Step::Kind::nodes || step.kind == Step::Kind::tickets ||
-                       step.kind == Step::Kind::commit;
-    const uint16_t last = step.kind == Step::Kind::tickets ? static_cast<uint16_t>(step.first + 1) : step.last;
+    using Kind = Step::Kind;
+    const bool named = step.kind != Kind::gather && step.kind != Kind::pack && step.kind != Kind::snapshot;
+    const bool before_it = step.kind == Kind::tickets || step.kind == Kind::turn;
+    const uint16_t last = before_it ? static_cast<uint16_t>(step.first + 1) : step.last;
     for (uint16_t i = step.first; named && i < last; ++i)
         text += (i > step.first ? " → " : "") + program.nodes[program.stage(i).first].name;
     return text.empty() ? "parsing" : text;

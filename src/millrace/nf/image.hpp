@@ -28,7 +28,8 @@ public:
         uint64_t count;
         std::shared_ptr<const void> owner;  ///< keeps `data`; its identity is the array's
         std::string state_name;             ///< empty: a read-only array
-        uint64_t changing_bytes = 0;        ///< of state, from its start: what device code may change with these tables
+        uint64_t changing_bytes = 0;        ///< of state, from its start: what comes back with each batch
+        bool resident = false;              ///< state that does not come back with batches
         bool is_state() const { return !state_name.empty(); }
     };
 
@@ -84,6 +85,15 @@ public:
         arrays_.back().changing_bytes = std::min<uint64_t>(changing, state->size()) * sizeof(T);
     }
 
+    /// Points `view` at state that stays where the NF runs. The vector is the host's copy: current while the CPU runs
+    /// the NF, and where a device begins.
+    template <class T>
+    void attach_resident(MutableView<T>& view, std::shared_ptr<std::vector<T>> state, std::string name) {
+        view = MutableView<T>(state->data(), state->size());
+        add(&view, state->data(), state->size(), sizeof(T), state, std::move(name));
+        arrays_.back().resident = true;
+    }
+
     const void* tables() const { return tables_; }
     size_t tables_bytes() const { return tables_bytes_; }
     const std::vector<Array>& arrays() const { return arrays_; }
@@ -111,7 +121,7 @@ private:
              std::string state_name) {
         const size_t offset = static_cast<size_t>(static_cast<const std::byte*>(view) -
                                                   static_cast<const std::byte*>(tables_));
-        arrays_.push_back({offset, data, count * element, count, std::move(owner), std::move(state_name), 0});
+        arrays_.push_back({offset, data, count * element, count, std::move(owner), std::move(state_name)});
     }
 
     std::shared_ptr<void> storage_;

@@ -32,6 +32,14 @@
 //     static Decision commit(Packet&, const Tables&, Decision);
 // which runs after `process`, one packet at a time in order of arrival, may change state, and
 // returns the final decision.
+//
+// State per key (nf/state/README.md). A device half with a `nf::KeyedState<Key, Value> state` in its Tables has
+//     static nf::Lookup key(const Packet&, const Tables&, Key&);
+//     static Decision process(Packet&, const Tables&, nf::KeyedEntry<Value>);
+// in place of `process`: it gets the packets of each key one at a time in order of arrival, those of different keys at
+// the same time, on every device.
+//
+// Time. `packet.time_ns()` is there for NFs with state per key, and those that say `static constexpr bool reads_time`.
 #pragma once
 
 #include <map>
@@ -166,6 +174,9 @@ public:
     virtual std::optional<ShownTable> show(std::string_view /*topic*/, size_t /*most*/) const { return {}; }
     /// One or more lines on what was loaded ("1,016 rules, 312 KiB"), for `check` and `explain`.
     virtual std::string summary() const { return {}; }
+    /// The device that ran it is gone, and with it all state that does not come back with batches. May be called more
+    /// than once, by any worker; packets come after it.
+    virtual void device_lost() {}
     /// Writes out what is buffered. Called at the end of a run. What it throws makes the run end badly.
     virtual void flush() {}
 };
@@ -175,6 +186,8 @@ using ProcessFunction = Decision (*)(Packet&, const void* tables);
 using OrderKeyFunction = uint32_t (*)(const Packet&, const void* tables);
 using TicketsFunction = MutableView<uint64_t> (*)(const void* tables);
 using CommitFunction = Decision (*)(Packet&, const void* tables, Decision);
+using ClaimFunction = uint32_t (*)(const void* tables, uint32_t buckets);
+using SweepFunction = void (*)(const void* tables, uint32_t bucket, uint64_t now_ns);
 
 /// The numbers of lanes that device halves are compiled with for the host.
 inline constexpr unsigned kLaneCounts[] = {1, 8, 32};
@@ -200,6 +213,9 @@ struct Type {
     OrderKeyFunction order_key = nullptr;
     TicketsFunction tickets = nullptr;
     CommitFunction commit = nullptr;
+    ClaimFunction claim = nullptr;  ///< KeyedState::claim, of an NF with state per key
+    SweepFunction sweep = nullptr;  ///< KeyedState::sweep; the bucket may be beyond the last one
+    bool reads_time = false;
     bool finishes = false;     ///< the device half has `finish`
     uint32_t block_bytes = 0;  ///< of a GPU block's shared memory
 
@@ -218,6 +234,8 @@ struct Type {
         return nullptr;
     }
     bool ordered() const { return order_key != nullptr; }
+    bool numbered() const { return tickets != nullptr; }  ///< packets get tickets
+    bool is_keyed() const { return sweep != nullptr; }    ///< it has state per key
 };
 
 /// Makes a kind known. Throws std::logic_error when the program has one of that name already.
@@ -265,12 +283,21 @@ concept HasFactory = requires(const Config& options, const Environment& environm
     { Host::create(options, environment) } -> std::same_as<std::unique_ptr<NetworkFunction>>;
 };
 
+template <class Device>
+concept HasKeyedState = requires { typename decltype(Device::Tables::state)::Key; };
+template <class Device>
+concept ReadsTime = requires { Device::reads_time; };
+
 template <class Device, unsigned L>
 Decision process(Packet& packet, const void* tables) {
     const auto& own = *static_cast<const typename Device::Tables*>(tables);
-    const Decision decision = Device::process(packet, own, Lanes<L>{});
-    if constexpr (HasFinish<Device>) return Device::finish(packet, own, decision);
-    return decision;
+    if constexpr (HasKeyedState<Device>) {
+        return decltype(Device::Tables::state)::template decide<Device>(packet, own);
+    } else {
+        const Decision decision = Device::process(packet, own, Lanes<L>{});
+        if constexpr (HasFinish<Device>) return Device::finish(packet, own, decision);
+        return decision;
+    }
 }
 template <class Device>
 concept HasOrderKey = requires(const Packet& packet, const typename Device::Tables& tables) {
@@ -318,6 +345,8 @@ struct Register {
         type.process[0] = detail::process<Device, 1>;
         type.process[1] = detail::process<Device, 8>;
         type.process[2] = detail::process<Device, 32>;
+        if constexpr (detail::ReadsTime<Device>) type.reads_time = Device::reads_time;
+        if constexpr (detail::HasKeyedState<Device>) set_keyed(type);
         if constexpr (detail::HasOrderKey<Device>) {
             type.order_key = [](const Packet& packet, const void* tables) {
                 return Device::order_key(packet, *static_cast<const typename Device::Tables*>(tables));
@@ -337,6 +366,21 @@ struct Register {
             else return std::make_unique<Host>(options, environment);
         };
         register_type(std::move(type));
+    }
+
+private:
+    static void set_keyed(Type& type) {
+        static const auto own = [](const void* tables) -> const typename Device::Tables& {
+            return *static_cast<const typename Device::Tables*>(tables);
+        };
+        type.reads_time = true;
+        type.order_key = [](const Packet& packet, const void* tables) {
+            return decltype(Device::Tables::state)::template bucket_of<Device>(packet, own(tables));
+        };
+        type.claim = [](const void* tables, uint32_t buckets) { return own(tables).state.claim(buckets); };
+        type.sweep = [](const void* tables, uint32_t bucket, uint64_t now_ns) {
+            own(tables).state.sweep(bucket, now_ns);
+        };
     }
 };
 

@@ -64,7 +64,7 @@ struct Layers {
     uint8_t flags = 0;
     uint8_t vlan_count = 0;
     Malformed malformed = Malformed::no;
-    uint8_t tunnel_depth = 0;  ///< how many tunnels these headers lie in, where a chain enters some
+    uint8_t tunnel_depth = 0;  ///< how many tunnels these headers lie in; set by enter_tunnels alone
 
     MILLRACE_DEVICE bool is_ipv4() const { return flags & kIpv4; }
     MILLRACE_DEVICE bool is_ipv6() const { return flags & kIpv6; }

@@ -18,6 +18,9 @@ inline constexpr uint16_t kPortSetPunt = 0x2000;
 inline constexpr unsigned kPortSetPorts = 13;
 MILLRACE_DEVICE constexpr bool is_port_set(uint16_t port) { return port >> 14 == kPortSet >> 14; }
 
+/// What connection tracking has found out about a packet.
+enum class Connection : uint8_t { untracked, opening, established, related, invalid };
+
 /// One packet in some device's memory. The object is a handle: it owns nothing; whoever made it
 /// keeps the frame's memory, from `data() - headroom()` to `data() + length() + tailroom()`.
 /// Accessors do not check that the header in question exists: ask `layers()` first.
@@ -35,6 +38,8 @@ public:
         tailroom_ = static_cast<uint16_t>(smaller(tailroom, 0xffffu));
         events_ = nullptr;
         event_order_ = 0;
+        time_ns_ = 0;
+        connection_ = Connection::untracked;
     }
 
     // --- the frame ---
@@ -63,6 +68,15 @@ public:
     /// For NFs with an order key: how many packets with this key came before, in all batches.
     MILLRACE_DEVICE uint64_t ticket() const { return ticket_; }
     MILLRACE_DEVICE void set_ticket(uint64_t ticket) { ticket_ = ticket; }
+
+    /// When it was received or captured, in ns since the epoch; 0 when its port does not know. The same on every
+    /// device. Only NFs have it that keep state per key, or say `reads_time`.
+    MILLRACE_DEVICE uint64_t time_ns() const { return time_ns_; }
+    MILLRACE_DEVICE void set_time_ns(uint64_t time_ns) { time_ns_ = time_ns; }
+
+    /// As an NF before has found.
+    MILLRACE_DEVICE Connection connection() const { return connection_; }
+    MILLRACE_DEVICE void set_connection(Connection connection) { connection_ = connection; }
 
     // --- growing and shrinking (declare field::length; all lanes call alike) ---
     /// Makes room for `bytes` before the first byte; false, and nothing changed, when there is no room.
@@ -196,6 +210,7 @@ private:
     uint8_t* data_ = nullptr;
     EventBuffer* events_ = nullptr;
     uint64_t ticket_ = 0;
+    uint64_t time_ns_ = 0;
     uint32_t length_ = 0;
     uint32_t present_ = 0;
     Layers layers_;
@@ -206,6 +221,7 @@ private:
     uint16_t out_port_ = kNoPort;
     uint16_t node_ = 0;
     uint16_t event_order_ = 0;
+    Connection connection_ = Connection::untracked;
 };
 
 /// A hash of the packet's five-tuple: the same for every packet of a flow in one direction, equal on

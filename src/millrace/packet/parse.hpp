@@ -213,7 +213,6 @@ MILLRACE_DEVICE bool parse_plain(const ParseInput& in, Layers& layers) {
     layers.flags = flags;
     layers.vlan_count = 0;
     layers.malformed = Malformed::no;
-    layers.tunnel_depth = 0;
     return true;
 }
 #endif

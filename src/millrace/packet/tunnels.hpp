@@ -228,6 +228,7 @@ MILLRACE_DEVICE void parse_carried(const ParseInput& in, const Carried& carried,
 
 /// Goes on from the layers of a frame to those within its tunnels of these kinds, as deep as there are some.
 MILLRACE_DEVICE void enter_tunnels(const ParseInput& in, uint32_t kinds, Layers& layers) {
+    layers.tunnel_depth = 0;
     for (uint8_t depth = 0; layers.malformed == Malformed::no; ++depth) {
         const Carried carried = TunnelHead(in, kinds, layers).find();
         if (carried.what == Carried::What::nothing) return;

@@ -200,6 +200,7 @@ std::vector<Chains> all_chains() {
                                "next-hops: {a: {mac: \"02:00:00:00:00:0a\"}, b: {mac: \"02:00:00:00:00:0b\", port: "
                                "other}}}")});
     all.push_back({.name = "Ipsec", .text = one(kTunnel)});
+    all.push_back({.name = "Policer", .text = one("policer: {rate: 10Mpps, per: source/24}")});
     // Several alerts for each packet, some more than a device has room for, thresholds, and packets that are dropped.
     std::string many;
     for (unsigned sid = 100; sid < 140; ++sid)

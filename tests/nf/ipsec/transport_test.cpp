@@ -68,37 +68,40 @@ std::vector<Shape> shapes(bool ipv6, size_t payload) {
 TEST(IpsecTransport, PutsEspBehindTheHeadersThatAreReadOnTheWay) {
     for (const Tunnel& mode : transport_modes()) {
         const EspOracle oracle(mode);
-        for (const size_t payload : {0u, 1u, 17u, 64u, 1000u}) {
-            for (const Shape& shape : shapes(mode.ipv6, payload)) {
-                std::vector<Frame> wanted;
-                for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
-                    SCOPED_TRACE(mode.text() + ", " + shape.name + ", " + engine.text());
-                    NfRunner near("ipsec", near_end(mode)), far("ipsec", far_end(mode));
-                    const NfResult sent = near.run({shape.frame}, engine);
-                    ASSERT_EQ(outcome_name(near, sent.decisions[0]), "protected");
-                    const Frame& frame = sent.frames[0];
-                    const auto opened = oracle.open_esp(
-                        Frame(frame.begin() + static_cast<long>(shape.esp_at), frame.end()));
-                    ASSERT_TRUE(opened.has_value());
-                    EXPECT_EQ(opened->next_header, shape.protocol);
-                    EXPECT_EQ(opened->inner,
-                              Frame(shape.frame.begin() + static_cast<long>(shape.esp_at), shape.frame.end()));
-                    const Layers layers = parse(frame.data(), static_cast<uint32_t>(frame.size()),
-                                                static_cast<uint32_t>(frame.size()));
-                    EXPECT_EQ(layers.malformed, Malformed::no);
-                    EXPECT_EQ(layers.protocol, 50);
-                    EXPECT_EQ(layers.l4_offset, shape.esp_at);
-                    EXPECT_EQ(layers.end, frame.size());
-                    if (!mode.ipv6) {
-                        EXPECT_EQ(checksum_finish(checksum_add(0, frame.data() + 14, 4u * (frame[14] & 15))), 0);
-                    }
-                    if (wanted.empty()) wanted = sent.frames;
-                    EXPECT_EQ(sent.frames, wanted);
-                    const NfResult received = far.run(sent.frames, engine);
-                    EXPECT_EQ(outcome_name(far, received.decisions[0]), "unprotected");
-                    EXPECT_EQ(received.frames[0], shape.frame);
+        std::vector<Shape> all;
+        for (const size_t payload : {0u, 1u, 17u, 64u, 1000u})
+            std::ranges::copy(shapes(mode.ipv6, payload), std::back_inserter(all));
+        std::vector<Frame> clear, wanted;
+        for (const Shape& shape : all) clear.push_back(shape.frame);
+        for (const Engine& engine : engines(*nf::find_type("ipsec"))) {
+            SCOPED_TRACE(mode.text() + ", " + engine.text());
+            NfRunner near("ipsec", near_end(mode)), far("ipsec", far_end(mode));
+            const NfResult sent = near.run(clear, engine);
+            const NfResult received = far.run(sent.frames, engine);
+            for (size_t n = 0; n < all.size(); ++n) {
+                const Shape& shape = all[n];
+                SCOPED_TRACE(shape.name);
+                ASSERT_EQ(outcome_name(near, sent.decisions[n]), "protected");
+                const Frame& frame = sent.frames[n];
+                const auto at_esp = [&](const Frame& of) { return of.begin() + static_cast<long>(shape.esp_at); };
+                const auto opened = oracle.open_esp(Frame(at_esp(frame), frame.end()));
+                ASSERT_TRUE(opened.has_value());
+                EXPECT_EQ(opened->next_header, shape.protocol);
+                EXPECT_EQ(opened->inner, Frame(at_esp(shape.frame), shape.frame.end()));
+                const auto length = static_cast<uint32_t>(frame.size());
+                const Layers layers = parse(frame.data(), length, length);
+                EXPECT_EQ(layers.malformed, Malformed::no);
+                EXPECT_EQ(layers.protocol, 50);
+                EXPECT_EQ(layers.l4_offset, shape.esp_at);
+                EXPECT_EQ(layers.end, frame.size());
+                if (!mode.ipv6) {
+                    EXPECT_EQ(checksum_finish(checksum_add(0, frame.data() + 14, 4u * (frame[14] & 15))), 0);
                 }
+                EXPECT_EQ(outcome_name(far, received.decisions[n]), "unprotected");
+                EXPECT_EQ(received.frames[n], shape.frame);
             }
+            if (wanted.empty()) wanted = sent.frames;
+            EXPECT_EQ(sent.frames, wanted);
         }
     }
 }

@@ -62,7 +62,7 @@ chain::FieldPlan device_plan(const chain::Program& program) {
     if (program.classifier != nullptr) return program.plan;
     std::vector<chain::FieldUse> uses;
     for (const chain::Node& node : program.nodes)
-        uses.push_back(chain::FieldUse::on_device(node.reads(), node.writes()));
+        uses.push_back(chain::FieldUse::on_device(node.reads(), node.writes(), node.type->is_keyed()));
     return chain::plan_fields(uses);
 }
 
@@ -158,7 +158,8 @@ void explain_plan(const chain::Program& program) {
     std::string steps;
     for (const device::Step& step :
          device::plan_steps(program, {.pack = back_bytes != 0 && back_bytes != chain::kWholeFrame})) {
-        static const char* const kNames[] = {"gather", "nodes", "tickets", "commit", "pack", "snapshot"};
+        static const char* const kNames[] = {"gather", "nodes", "tickets", "commit",  "turn",
+                                             "keyed",  "sweep", "pack",    "snapshot"};
         steps += (steps.empty() ? "" : " → ") + std::string(kNames[static_cast<int>(step.kind)]);
         if (step.kind == device::Step::Kind::nodes) {
             steps += " [";

@@ -119,10 +119,10 @@ std::string nodes_text(const chain::Program& program, const TableLayout& layout,
     if (step.keys_of_next) {
         const chain::Node& node = first_node(program, step.last);
         text += fmt::format(
-            "    block.rank(batch, [&](uint32_t i) {{ return batch.at[i] == {} ? {}(&batch.packets[i], {}) : "
+            "    block.{}(batch, [&](uint32_t i) {{ return batch.at[i] == {} ? {}(&batch.packets[i], {}) : "
             "kNoOrderKey; }});\n",
-            program.stage(step.last).first, function_name(*node.type, lanes(node), "order_key"),
-            tables(layout, step.last));
+            node.type->numbered() ? "rank" : "keep_keys", program.stage(step.last).first,
+            function_name(*node.type, lanes(node), "order_key"), tables(layout, step.last));
     }
     if (step.end) text += "    block.for_each([&](uint32_t i) { end_packet(batch, i); });\n";
     if (step.first < step.last) text += close_counts(nodes);
@@ -152,6 +152,14 @@ std::string ordered_text(const chain::Program& program, const TableLayout& layou
                 fmt::format("    commit_packets(batch, counts.data(), {}, {});\n", stage_name(step.first),
                             function("commit")) +
                 close_counts(program.nodes.size());
+    if (step.kind == Step::Kind::keyed)
+        text += open_counts(program.nodes.size()) + stage_nodes(program, layout, step.first) +
+                fmt::format("    keyed_packets(batch, counts.data(), {}, {}, {});\n", stage_name(step.first),
+                            step.resident ? "0, 1" : "blockIdx.x, gridDim.x", function("process")) +
+                close_counts(program.nodes.size());
+    if (step.kind == Step::Kind::sweep)
+        text += fmt::format("    sweep_buckets(batch, {}, {}, {});\n", tables(layout, step.first), function("claim"),
+                            function("sweep"));
     if (step.snapshot) text += kTakeSnapshot;
     if (in_sequence && step.releases_sequence) text += "    release_sequence(batch);\n";
     return text;
@@ -169,7 +177,10 @@ std::string step_kernel(const chain::Program& program, const TableLayout& layout
             return text + nodes_text(program, layout, step, lanes) + "}\n";
         case Step::Kind::gather: return text + "    gather_frames(batch);\n}\n";
         case Step::Kind::pack: return text + "    pack_heads(batch);\n}\n";
-        case Step::Kind::commit: text += declare_counts(nodes); break;
+        case Step::Kind::commit:
+        case Step::Kind::keyed: text += declare_counts(nodes); break;
+        case Step::Kind::turn:
+        case Step::Kind::sweep:
         case Step::Kind::tickets:
         case Step::Kind::snapshot: break;
     }
@@ -218,6 +229,9 @@ std::string resident_kernel(const chain::Program& program, const TableLayout& la
                 break;
             case Step::Kind::tickets:
             case Step::Kind::commit:
+            case Step::Kind::turn:
+            case Step::Kind::keyed:
+            case Step::Kind::sweep:
             case Step::Kind::snapshot:
                 text += "    resident.sync();\n    if (resident.leads()) {\n";
                 if (step == first) text += "    resident.await_sequence();\n";
@@ -235,12 +249,16 @@ std::string resident_kernel(const chain::Program& program, const TableLayout& la
 /// "Measured once").
 constexpr unsigned kGatherThreads = 512, kGatherBlocks = 8;
 
+/// Each looks at the keys of the whole batch, and has those of its share.
+constexpr unsigned kKeyedBlocks = 128;
+
 /// Copies take 8 threads a packet; so do kernels with an NF that likes several lanes, which then hold fewer packets a
 /// block.
 Kernel geometry(const chain::Program& program, const Step& step, const LaneChoice& choice) {
     Kernel kernel;
-    if (step.kind == Step::Kind::tickets || step.kind == Step::Kind::commit || step.kind == Step::Kind::snapshot)
-        return {.name = {}, .threads = 256, .packets = 0, .most_blocks = 1, .block_bytes = 0};
+    if (step.kind == Step::Kind::keyed)
+        return {.name = {}, .threads = 256, .packets = 128, .most_blocks = kKeyedBlocks, .block_bytes = 0};
+    if (step.in_order()) return {.name = {}, .threads = 256, .packets = 0, .most_blocks = 1, .block_bytes = 0};
     if (step.kind == Step::Kind::gather)
         return {.name = {},
                 .threads = kGatherThreads,
@@ -291,6 +309,7 @@ public:
             "#include \"millrace/device/kernel/{}.hpp\"\nusing namespace millrace;\nusing namespace "
             "millrace::device;\n",
             resident ? "resident" : "order");
+        if (program.keyed()) source_.chain.text += "#include \"millrace/device/kernel/keyed.hpp\"\n";
         source_.chain.text += fmt::format("struct alignas(16) ChainTables {{ unsigned char bytes[{}]; }};\n",
                                           std::max<size_t>(layout.bytes, 16));
         if (program.classifier != nullptr) {

@@ -11,9 +11,30 @@ std::string function_name(const nf::Type& type, unsigned lanes, const char* what
     return fmt::format("millrace_{}_{}_{}", name, lanes, what);
 }
 
+namespace {
+
+/// Those of an NF with state per key.
+std::string keyed_functions(const nf::Type& type, unsigned lanes) {
+    const auto name = [&](const char* what) { return function_name(type, lanes, what); };
+    return fmt::format(
+        "extern \"C\" __device__ unsigned {}(const millrace::Packet* packet, const void* tables) {{\n"
+        "    return decltype(Tables::state)::bucket_of<Nf>(*packet, *static_cast<const Tables*>(tables));\n}}\n"
+        "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables) {{\n"
+        "    return decltype(Tables::state)::decide<Nf>(*packet, *static_cast<const Tables*>(tables));\n}}\n"
+        "extern \"C\" __device__ unsigned {}(const void* tables, unsigned buckets) {{\n"
+        "    return static_cast<const Tables*>(tables)->state.claim(buckets);\n}}\n"
+        "extern \"C\" __device__ void {}(const void* tables, unsigned bucket, ::uint64_t now) {{\n"
+        "    static_cast<const Tables*>(tables)->state.sweep(bucket, now);\n}}\n",
+        name("order_key"), name("process"), name("claim"), name("sweep"));
+}
+
+}  // namespace
+
 TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
     std::string text = fmt::format("#include \"{}\"\nusing Nf = {};\nusing Tables = Nf::Tables;\n", type.device_header,
                                    type.device_struct);
+    if (type.is_keyed())
+        return {fmt::format("{}_{}.cu", type.name, lanes), text + keyed_functions(type, lanes), type.sources};
     text += fmt::format(
         "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables) {{\n"
         "    return Nf::process(*packet, *static_cast<const Tables*>(tables), millrace::Lanes<{}>{{}});\n}}\n",
@@ -31,7 +52,7 @@ TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
             "    Nf::stage(*static_cast<const Tables*>(tables), block);\n}}\n",
             function_name(type, lanes, "stage"));
     }
-    if (type.ordered()) {
+    if (type.numbered()) {
         text += fmt::format(
             "extern \"C\" __device__ unsigned {}(const millrace::Packet* packet, const void* tables) {{\n"
             "    return Nf::order_key(*packet, *static_cast<const Tables*>(tables));\n}}\n",
@@ -54,11 +75,17 @@ TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
 std::string declarations(const chain::Node& node, unsigned lanes) {
     std::string text = fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*);\n",
                                    function_name(*node.type, lanes, "process"));
+    if (node.type->is_keyed())
+        text += fmt::format(
+            "extern \"C\" __device__ unsigned {}(const void*, unsigned);\n"
+            "extern \"C\" __device__ void {}(const void*, unsigned, uint64_t);\n",
+            function_name(*node.type, lanes, "claim"), function_name(*node.type, lanes, "sweep"));
     if (node.type->ordered()) {
         text += fmt::format("extern \"C\" __device__ unsigned {}(const Packet*, const void*);\n",
                             function_name(*node.type, lanes, "order_key"));
-        text += fmt::format("extern \"C\" __device__ MutableView<uint64_t> {}(const void*);\n",
-                            function_name(*node.type, lanes, "tickets"));
+        if (node.type->numbered())
+            text += fmt::format("extern \"C\" __device__ MutableView<uint64_t> {}(const void*);\n",
+                                function_name(*node.type, lanes, "tickets"));
     }
     if (node.type->finishes)
         text += fmt::format("extern \"C\" __device__ Decision {}(Packet*, const void*, Decision);\n",
@@ -89,7 +116,7 @@ TranslationUnit make_nf_check(const nf::Type& type, unsigned lanes) {
         "extern \"C\" __global__ void millrace_check(millrace::Packet* packet, const void* tables, "
         "millrace::Decision* decision, unsigned* block) {\n";
     if (type.block_bytes > 0) unit.text += fmt::format("    {}(tables, block);\n", call("stage"));
-    if (type.ordered())
+    if (type.numbered())
         unit.text += fmt::format("    packet->set_ticket({}(tables)[{}(packet, tables)]);\n", call("tickets"),
                                  call("order_key"));
     unit.text += fmt::format("    *decision = {}(packet, tables);\n", call("process"));

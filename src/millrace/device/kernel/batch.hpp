@@ -99,10 +99,11 @@ struct BatchView {
     uint64_t source = 0;
     uint64_t source_pitch = 0;
     const FrameDescriptor* descriptors = nullptr;
-    Packet* packets = nullptr;      ///< parsed packets, kept between the kernels of a batch
-    uint16_t* at = nullptr;         ///< the node that each packet waits for
-    Decision* decisions = nullptr;  ///< of the node that runs, where its commit comes later
-    uint32_t* keys = nullptr;       ///< order keys of the node that is being numbered
+    const uint64_t* times = nullptr;  ///< Packet::time_ns; null where no NF looks at it
+    Packet* packets = nullptr;        ///< parsed packets, kept between the kernels of a batch
+    uint16_t* at = nullptr;           ///< the node that each packet waits for
+    Decision* decisions = nullptr;    ///< of the node that runs, where its commit comes later
+    uint32_t* keys = nullptr;         ///< order keys of the node that is being numbered
     uint16_t* ranks = nullptr;  ///< which packet of its key each is among a block's neighbours, see BlockPackets::rank;
                                 ///< a multiple of 16
     uint64_t* bases = nullptr;  ///< of packets that lead their key there: their tickets, or where in `key_table` these
@@ -137,6 +138,8 @@ struct BatchView {
     bool staged = false;    ///< the sources are the device's own memory: the frames have been brought there contiguous,
                             ///< to be scattered
 
+    /// When the batch's last packet came.
+    MILLRACE_DEVICE uint64_t last_time() const { return times != nullptr && count > 0 ? times[count - 1] : 0; }
     /// Where frame `i` is to be fetched from.
     MILLRACE_DEVICE uint64_t source_of(uint32_t i) const {
         return sources != nullptr ? sources[i] : source + i * source_pitch;
@@ -146,14 +149,20 @@ struct BatchView {
 /// `at` of a packet that no later node will see.
 using chain::kNowhere;
 
+/// Buckets of a KeyedState that are swept with each batch.
+inline constexpr uint32_t kSweptBuckets = 256;
+
 /// One kernel of a chain. A fused chain without ordered NFs is a single step with begin and end.
 struct Step {
     enum class Kind : uint8_t {
-        gather,    ///< brings the frames' present bytes from the host's memory into the packet buffer
-        nodes,     ///< every packet through the stages [first, last), in any order of packets
-        tickets,   ///< numbers the packets that wait for stage `first`, by their order keys, in order of arrival
-        commit,    ///< ends stage `first` for one packet after the other, in order of arrival
-        pack,      ///< the first `prefix_bytes` of every frame, contiguous, for the way back
+        gather,   ///< brings the frames' present bytes from the host's memory into the packet buffer
+        nodes,    ///< every packet through the stages [first, last), in any order of packets
+        tickets,  ///< numbers the packets that wait for stage `first`, by their order keys, in order of arrival
+        commit,   ///< ends stage `first` for one packet after the other, in order of arrival
+        turn,     ///< nothing but waiting until the batch may begin with its steps that have an order
+        keyed,  ///< runs stage `first`, whose state is per key: packets of a key in order of arrival, keys concurrently
+        sweep,  ///< frees some of the state of stage `first` that has timed out
+        pack,   ///< the first `prefix_bytes` of every frame, contiguous, for the way back
         snapshot,  ///< nothing but the snapshot of the states, where NFs without an order change some
     };
     Kind kind = Kind::nodes;
@@ -171,7 +180,7 @@ struct Step {
     bool timed = false;              ///< of kind `nodes`: add what each part takes to BatchView::part_times
     bool resident = false;           ///< a resident kernel runs it, with all others of the program
     /// Whether batches must do it one after the other.
-    constexpr bool in_order() const { return kind == Kind::tickets || kind == Kind::commit || kind == Kind::snapshot; }
+    constexpr bool in_order() const { return kind != Kind::gather && kind != Kind::nodes && kind != Kind::pack; }
     friend constexpr bool operator==(const Step&, const Step&) = default;
 };
 

@@ -30,6 +30,7 @@ MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t s
     packet.attach(data, frame.length, frame.present, batch.headroom, batch.tailroom);
     packet.set_in_port(frame.in_port);
     packet.set_index(i);
+    if (batch.times != nullptr) packet.set_time_ns(batch.times[i]);
     if (parses) packet.parse();
     if (inner != 0) enter_tunnels(packet, inner);
     batch.packets[i] = packet;

@@ -152,6 +152,11 @@ public:
         }
         __syncthreads();
     }
+    /// Writes down each packet's order key.
+    template <class KeyOf>
+    MILLRACE_DEVICE void keep_keys(const BatchView& batch, KeyOf&& key_of) const {
+        for_each([&](uint32_t i) { batch.keys[i] = key_of(i); });
+    }
     static constexpr uint32_t kLeads = 0x8000;
     /// Runs `f(i)` for each packet that waits in `LaneCount` neighbouring threads of a warp. Once for each stage.
     template <unsigned LaneCount, class F>

@@ -282,12 +282,23 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t
         __syncthreads();
     }
     await();
-    for (uint32_t i = threadIdx.x; i < in_use; i += kOrderedThreads) {
-        const uint64_t of_key = batch.key_table[i];
-        if (of_key == 0) continue;
-        uint64_t& ticket = tickets[(of_key >> 32) - 1];
-        batch.key_table[i] = ticket;
-        ticket += static_cast<uint32_t>(of_key);
+    // All other batches wait now: what a thread loads for one key does not wait for what it stores for another.
+    constexpr uint32_t kAtOnce = 8;
+    for (uint32_t first_entry = threadIdx.x; first_entry < in_use; first_entry += kAtOnce * kOrderedThreads) {
+        uint64_t of_key[kAtOnce], ticket[kAtOnce];
+#pragma unroll
+        for (uint32_t k = 0; k < kAtOnce; ++k) {
+            const uint32_t i = first_entry + k * kOrderedThreads;
+            of_key[k] = i < in_use ? batch.key_table[i] : 0;
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < kAtOnce; ++k) ticket[k] = of_key[k] != 0 ? tickets[(of_key[k] >> 32) - 1] : 0;
+#pragma unroll
+        for (uint32_t k = 0; k < kAtOnce; ++k) {
+            if (of_key[k] == 0) continue;
+            batch.key_table[first_entry + k * kOrderedThreads] = ticket[k];
+            tickets[(of_key[k] >> 32) - 1] = ticket[k] + static_cast<uint32_t>(of_key[k]);
+        }
     }
 }
 

@@ -1,8 +1,11 @@
 #include "millrace/device/sim/kernels.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <numeric>
+#include <random>
+#include <vector>
 
 #include "millrace/base/running.hpp"
 #include "millrace/chain/kernel/classifier.hpp"
@@ -71,6 +74,38 @@ public:
         route(i, node, type.commit(batch_.packets[i], tables_[node], batch_.decisions[i]));
     }
 
+    void keyed(uint32_t i) {
+        const uint16_t node = program_.stage(step_.first).first;
+        if (batch_.at[i] != node) return;
+        Packet& packet = batch_.packets[i];
+        const Running running(program_.nodes[node].name, program_.name);
+        if (watch_) watch_(program_, node, packet);
+        route(i, node, program_.nodes[node].type->process_with(program_.nodes[node].lanes)(packet, tables_[node]));
+    }
+
+    void sweep() {
+        const uint16_t node = program_.stage(step_.first).first;
+        const nf::Type& type = *program_.nodes[node].type;
+        const uint32_t first = type.claim(tables_[node], kSweptBuckets);
+        for (uint32_t k = 0; k < kSweptBuckets; ++k) type.sweep(tables_[node], first + k, batch_.last_time());
+    }
+
+    /// The batch's packets with all keys mixed, those of each key in order of arrival.
+    std::vector<uint32_t> mixed(uint32_t seed) const {
+        std::vector<uint32_t> order(batch_.count);
+        std::iota(order.begin(), order.end(), 0u);
+        std::shuffle(order.begin(), order.end(), std::minstd_rand(seed));
+        // What stands at the places of a key is put in order there.
+        std::vector<uint32_t> places(batch_.count), packets(batch_.count);
+        std::iota(places.begin(), places.end(), 0u);
+        std::iota(packets.begin(), packets.end(), 0u);
+        const auto by_key = [this](uint32_t i) { return batch_.keys[i]; };
+        std::ranges::stable_sort(places, {}, [&](uint32_t place) { return by_key(order[place]); });
+        std::ranges::stable_sort(packets, {}, by_key);
+        for (size_t k = 0; k < places.size(); ++k) order[places[k]] = packets[k];
+        return order;
+    }
+
     void pack(uint32_t i) { pack_packet(batch_, i, Lanes<8>{}); }
 
 private:
@@ -137,8 +172,13 @@ void run_step(const chain::Program& program, const std::vector<const void*>& tab
             for (uint32_t i = 0; i < batch.count; ++i) kernel.tickets(i);
             break;
         case Step::Kind::commit:
-            for (uint32_t i = 0; i < batch.count; ++i) kernel.commit(i);
+            for (const uint32_t i : kernel.mixed(seed)) kernel.commit(i);
             break;
+        case Step::Kind::keyed:
+            for (const uint32_t i : kernel.mixed(seed)) kernel.keyed(i);
+            break;
+        case Step::Kind::sweep: kernel.sweep(); break;
+        case Step::Kind::turn: break;
         case Step::Kind::snapshot: break;
         case Step::Kind::pack:
             for (uint32_t i = 0; i < batch.count; ++i) kernel.pack(i);

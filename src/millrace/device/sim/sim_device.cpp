@@ -9,7 +9,6 @@
 namespace millrace::device::sim {
 namespace {
 
-constexpr uint8_t kPoison = 0xa5;
 constexpr size_t kAlignment = 256;
 
 }  // namespace
@@ -49,7 +48,7 @@ Address SimDevice::allocate_locked(size_t bytes, const std::string& what) {
         throw DeviceError("the simulated device has no " + std::to_string(bytes) + " bytes left for " + what + " (" +
                           std::to_string(options_.memory_bytes - allocated_bytes_) + " are free)");
     const Address address = next_address_;
-    allocations_.emplace(address, std::vector<uint8_t>(std::max<size_t>(bytes, 1), kPoison));
+    allocations_.try_emplace(address, std::max<size_t>(bytes, 1));
     // A gap between allocations makes an access behind the end a fault and not a neighbour's data.
     next_address_ += (bytes + 2 * kAlignment) / kAlignment * kAlignment + kAlignment;
     allocated_bytes_ += std::max<size_t>(bytes, 1);

@@ -16,6 +16,7 @@
 
 #include "millrace/device/device.hpp"
 #include "millrace/device/sim/kernels.hpp"
+#include "millrace/device/sim/poisoned_memory.hpp"
 
 namespace millrace::device::sim {
 
@@ -119,7 +120,7 @@ private:
     const bool breaks_down_;  // whether a test has asked for faults that end it, or keep it from ever answering
     mutable std::mutex mutex_;
     std::mt19937 random_;
-    std::map<Address, std::vector<uint8_t>> allocations_;
+    std::map<Address, PoisonedMemory> allocations_;
     size_t allocated_bytes_ = 0;
     Address next_address_;
     std::map<const void*, SharedArray> arrays_;

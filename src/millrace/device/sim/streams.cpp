@@ -108,6 +108,7 @@ bool SimDevice::run(const LoadedProgram& program, size_t step, const BatchView& 
     translate(view.snapshot, state_words * sizeof(uint32_t));
     translate(view.order, sizeof(uint64_t));
     translate(view.descriptors, count * sizeof(FrameDescriptor));
+    translate(view.times, count * sizeof(uint64_t));
     translate(view.packets, count * sizeof(Packet));
     translate(view.at, count * sizeof(uint16_t));
     translate(view.keys, count * sizeof(uint32_t));

@@ -3,6 +3,7 @@
 #include <rte_cycles.h>
 
 #include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <optional>
 
@@ -28,12 +29,43 @@ SpinLock& commit_lock(const nf::NetworkFunction* nf) {
     return locks[(reinterpret_cast<uintptr_t>(nf) >> 6) % 64].lock;
 }
 
+/// Packets of a key of an NF with state per key, one at a time: keys share locks, as there may be millions.
+SpinLock& key_lock(uint32_t key) {
+    struct alignas(64) Padded {
+        SpinLock lock;
+    };
+    static Padded locks[4096];
+    return locks[key % std::size(locks)].lock;
+}
+
+/// Runs an NF with state per key; workers share the state. Then frees some of it that has timed out, as much as can be
+/// used up meanwhile.
+void run_keyed(const chain::Node& node, const void* tables, std::span<Packet* const> packets, Decision* decisions) {
+    const nf::Type& type = *node.type;
+    const nf::ProcessFunction process = type.process_with(node.lanes);
+    uint32_t keys[kVector];
+    for (size_t i = 0; i < packets.size(); ++i) keys[i] = type.order_key(*packets[i], tables);
+    for (size_t i = 0; i < packets.size(); ++i) {
+        std::unique_lock<SpinLock> alone;
+        if (keys[i] != kNoOrderKey) alone = std::unique_lock(key_lock(keys[i]));
+        decisions[i] = process(*packets[i], tables);
+    }
+    if (packets.empty()) return;
+    const uint64_t now = packets.back()->time_ns();
+    for (size_t k = 0; k < packets.size() / 16 + 1; ++k) {
+        const uint32_t bucket = type.claim(tables, 1);
+        const std::lock_guard alone(key_lock(bucket));
+        type.sweep(tables, bucket, now);
+    }
+}
+
 }  // namespace
 
 struct CpuEngine::Halves {
     std::shared_ptr<const chain::Program> program;
     std::vector<std::unique_ptr<nf::CpuHalf>> by_node;  // null: the device half runs
     std::optional<Teller> teller;                       // where an NF emits events
+    bool reads_time = false;                            // an NF looks at when packets came
     const std::string* chain_name = nullptr;            // for the timeline, and the nodes'
     std::vector<const std::string*> node_names;
 };
@@ -60,6 +92,7 @@ CpuEngine::Halves& CpuEngine::halves_for(const std::shared_ptr<const chain::Prog
         halves->program = program;
         for (const chain::Node& node : program->nodes)
             halves->by_node.push_back(options_.use_cpu_halves ? node.nf->make_cpu_half() : nullptr);
+        halves->reads_time = program->reads_time();
         if (program->emits_events()) halves->teller.emplace(program, options_.events);
         halves->chain_name = name_in(options_.track, program->name);
         for (const chain::Node& node : program->nodes) halves->node_names.push_back(name_in(options_.track, node.name));
@@ -100,7 +133,7 @@ void CpuEngine::pass_through(const chain::Program& program, ChainCounters& count
 }
 
 CpuEngine::Active CpuEngine::parse(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs,
-                                   size_t count) {
+                                   size_t count, bool reads_time) {
     Active active;
     for (size_t i = 0; i < count; ++i) {
         if (i + 4 < count) __builtin_prefetch(rte_pktmbuf_mtod(mbufs[i + 4], void*));
@@ -108,6 +141,7 @@ CpuEngine::Active CpuEngine::parse(const chain::Program& program, ChainCounters&
         attach_mbuf(packet, mbufs[i]);
         packet.set_index(static_cast<uint32_t>(i));
         packet.set_ticket(0);
+        if (reads_time) packet.set_time_ns(io::packet_timestamp_ns(mbufs[i]));
         packet.parse();
         if (program.inner != 0) enter_tunnels(packet, program.inner);
         const Malformed malformed = packet.layers().malformed;
@@ -151,6 +185,8 @@ void CpuEngine::run_node(const chain::Program& program, size_t index, Halves& ha
         half->process(std::span<Packet* const>(active_.data(), active), decisions_.data());
         return;
     }
+    if (type.is_keyed())
+        return run_keyed(node, tables, std::span<Packet* const>(active_.data(), active), decisions_.data());
     std::unique_lock<SpinLock> ordered_section;
     if (type.commit != nullptr && node.nf->commits()) ordered_section = std::unique_lock(commit_lock(node.nf.get()));
     if (type.ordered()) {
@@ -247,7 +283,7 @@ void CpuEngine::run_vector(const chain::Program& program, ChainCounters& counter
     if (wants_visits)
         for (size_t i = 0; i < count; ++i) visits_[i].clear();
     WorkTrace trace(options_.track, halves.chain_name);
-    Active active = parse(program, counters, mbufs, count);
+    Active active = parse(program, counters, mbufs, count, halves.reads_time);
     const uint64_t bytes = active.bytes;
     trace.step(parsing_name_, count, bytes);
     uint64_t cycles = rte_rdtsc();

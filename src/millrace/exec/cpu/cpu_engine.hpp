@@ -53,7 +53,8 @@ private:
     void leave(const Packet& packet, rte_mbuf* const* mbufs, chain::Target target, uint16_t node,
                const Decision& decision);
     Active gather(size_t index, size_t count, const Active& from_before);
-    Active parse(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count);
+    Active parse(const chain::Program& program, ChainCounters& counters, rte_mbuf* const* mbufs, size_t count,
+                 bool reads_time);
     void run_node(const chain::Program& program, size_t index, Halves& halves, size_t active);
     void report_events(Halves& halves, ChainCounters& counters, rte_mbuf* const* mbufs, size_t active);
     Halves& halves_for(const std::shared_ptr<const chain::Program>& program);

@@ -20,6 +20,9 @@ public:
     /// count is out of date.
     uint64_t hand_overs() const { return epoch_.load() / kPlaces + 1; }
 
+    /// While chains are on the CPU: how often it has been given them, but for the first time.
+    uint64_t returns() const { return epoch_.load() / kPlaces; }
+
     class Member;
 
 private:

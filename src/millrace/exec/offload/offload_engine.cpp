@@ -148,7 +148,8 @@ bool OffloadEngine::launch(ChainQueue& queue) {
 
 /// Runs some of a chain's waiting packets on the CPU, if that is where chains are; whether it did.
 bool OffloadEngine::run_here(ChainQueue& queue) {
-    const size_t packets = member_ ? cpu_.run_some(queue, *member_) : 0;
+    const bool may = member_ && batches_.idle() > 0;
+    const size_t packets = may ? cpu_.run_some(queue, *member_, states_, batches_.next().stream()) : 0;
     in_flight_ -= packets;
     return packets > 0;
 }

@@ -5,7 +5,8 @@
 namespace millrace::exec {
 
 Prefixes prefixes_of(const chain::FieldPlan& plan) {
-    const auto prefix = [](Fields fields) {
+    const auto prefix = [&plan](Fields fields) {
+        if (plan.whole_frames) return chain::kWholeFrame;
         const uint32_t bytes = chain::prefix_bytes(fields);
         return bytes > kMaxPrefix ? chain::kWholeFrame : bytes;
     };

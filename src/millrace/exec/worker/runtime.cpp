@@ -71,6 +71,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
 }
 
 Runtime::~Runtime() {
+    listen_for_changes(*configuration_, false);
     stop();
     for (std::thread& thread : threads_)
         if (thread.joinable()) thread.join();
@@ -113,6 +114,7 @@ std::optional<unsigned> Runtime::core(size_t thread) const {
 }
 
 void Runtime::start() {
+    listen_for_changes(*configuration(), true);
     std::vector<Worker*> all;
     for (const auto& worker : workers_) all.push_back(worker.get());
     if (options_.master) {

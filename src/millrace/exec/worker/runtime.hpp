@@ -129,6 +129,7 @@ private:
     /// What `apply` and `apply_changes` do, without a check. With `changing_` locked.
     void bring_in(chain::Configuration configuration, bool same_chains = false);
     bool bring_in_changes();
+    void listen_for_changes(const chain::Configuration& configuration, bool listens);
     /// Throws ConfigError where packets could not go from the running configuration to this one.
     void check_change(const chain::Configuration& next) const;
 

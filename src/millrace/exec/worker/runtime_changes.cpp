@@ -89,6 +89,10 @@ void Runtime::apply(chain::Configuration configuration) {
 void Runtime::bring_in(chain::Configuration configuration, bool same_chains) {
     auto next = std::make_shared<const chain::Configuration>(std::move(configuration));
     std::vector<Ready> ready = make_ready(*next);
+    if (!same_chains) {
+        listen_for_changes(*this->configuration(), false);
+        listen_for_changes(*next, true);
+    }
     std::shared_ptr<const chain::Configuration> previous;
     std::unique_lock lock(mutex_);
     previous = std::exchange(configuration_, next);
@@ -101,6 +105,14 @@ void Runtime::bring_in(chain::Configuration configuration, bool same_chains) {
     // A worker that sleeps is at rest: it takes tables of the same chains before it touches a packet.
     if (!same_chains) wake_workers();
     wait_until_taken(next->generation, same_chains);
+}
+
+/// Has the NFs that take changes wake whoever applies them, or no more.
+void Runtime::listen_for_changes(const chain::Configuration& configuration, bool listens) {
+    for (const auto& program : configuration.chains)
+        for (const auto& node : program->nodes)
+            if (auto* const changeable = dynamic_cast<nf::Changeable*>(node.nf.get()))
+                changeable->on_change(listens ? [this] { wake(); } : std::function<void()>());
 }
 
 void Runtime::wait_until_taken(uint64_t generation, bool same_chains) {

@@ -35,8 +35,8 @@ IpsecHost::IpsecHost(const Config& options, const Environment& environment)
 IpsecHost::IpsecHost(const IpsecHost& previous, Standing standing)
     : configured_(previous.configured_), options_(previous.options_), state_(previous.state_),
       lifetimes_(previous.lifetimes_), sas_(previous.sas_), base_(previous.base_), standing_(std::move(standing)),
-      watch_(previous.watch_), kernel_version_(previous.kernel_version_), next_kernel_(previous.next_kernel_),
-      warn_(previous.warn_), searcher_(previous.searcher_) {
+      commits_(previous.commits_), watch_(previous.watch_), kernel_version_(previous.kernel_version_),
+      next_kernel_(previous.next_kernel_), warn_(previous.warn_), searcher_(previous.searcher_) {
     attach_standing();
 }
 
@@ -59,6 +59,10 @@ void IpsecHost::retire_gone(const IpsecHost& previous) {
 
 /// Slots, lifetimes and tables of `options_`. `where`: what errors point at.
 void IpsecHost::build(Location where) {
+    // Anti-replay does, and lifetimes by bytes.
+    commits_ = configured_->kernel || std::ranges::any_of(options_->sas, [](const SaOptions& configured) {
+                   return configured.sa.counts_bytes || (configured.inbound && configured.sa.replay_window > 0);
+               });
     const std::vector<uint32_t> slots = take_slots(where);
     lifetimes_ = std::make_shared<Lifetimes>(options_, state_, slots, warn_);
     standing_ = lifetimes_->look(Lifetimes::Clock::now());
@@ -248,14 +252,6 @@ std::string_view IpsecHost::variant() const {
         }))
         return "";
     return all([&](const Sa& sa) { return is_plain(sa) && sa.cipher == Cipher::aes_gcm; }) ? "gcm" : "complete";
-}
-
-/// Anti-replay does, and lifetimes by bytes.
-bool IpsecHost::commits() const {
-    return configured_->kernel ||
-           std::any_of(options_->sas.begin(), options_->sas.end(), [](const SaOptions& configured) {
-               return configured.sa.counts_bytes || (configured.inbound && configured.sa.replay_window > 0);
-           });
 }
 
 std::unique_ptr<CpuHalf> IpsecHost::make_cpu_half() {

@@ -20,7 +20,7 @@ public:
 
     const Image& image() const override { return image_; }
     Growth growth(const Growth& of_type) const override;
-    bool commits() const override;
+    bool commits() const override { return commits_; }
     std::string_view variant() const override;
     std::shared_ptr<NetworkFunction> next() override;
     std::unique_ptr<CpuHalf> make_cpu_half() override;
@@ -48,6 +48,7 @@ private:
     std::shared_ptr<const std::vector<Sa>> sas_;
     std::shared_ptr<const Image> base_;  ///< what is the same in all generations of these options
     Standing standing_;
+    bool commits_ = true;
     std::shared_ptr<XfrmWatch> watch_;  ///< null: the kernel is not followed
     uint64_t kernel_version_ = 0;
     Lifetimes::Clock::time_point next_kernel_{};  ///< not before

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <atomic>
 #include <fstream>
 #include <thread>
 
@@ -182,6 +183,32 @@ TEST_F(KernelRouterLive, FollowsChanges) {
     ip("link del lan0");
     now = follow(now, kToNeighbour, "no-route");
     EXPECT_GE(statistic(*now, "generations"), 5u);
+}
+
+TEST_F(KernelRouterLive, TellsOnceThatThereAreChanges) {
+    std::shared_ptr<nf::NetworkFunction> now = nf::find_type("router")->create(Config::parse(kOptions), live());
+    std::atomic<int> told{0};
+    const auto told_within = [&](int want) {
+        for (const auto end = std::chrono::steady_clock::now() + 5s;
+             told < want && std::chrono::steady_clock::now() < end;)
+            std::this_thread::sleep_for(1ms);
+        std::this_thread::sleep_for(50ms);
+        return told.load();
+    };
+    const auto changeable = [&] { return dynamic_cast<nf::Changeable*>(now.get()); };
+    while (auto next = changeable()->next()) now = std::move(next);
+    changeable()->on_change([&] { ++told; });
+    for (const char* last : {"1", "2", "3"}) ip(std::string("route add 203.0.113.") + last + " via 10.1.0.7");
+    EXPECT_EQ(told_within(1), 1);
+    now = follow(now, "{ipv4: {src: 198.51.100.1, dst: 203.0.113.3}, udp: {}}",
+                 "forward via 10.1.0.7 on wan0 02:00:00:00:00:17");
+    ip("route del 203.0.113.1");
+    EXPECT_EQ(told_within(2), 2) << "the next generation has those before, and hears of what follows";
+    now = follow(now, kToFar, "no-route");
+    changeable()->on_change({});
+    ip("route add 203.0.113.1 via 10.1.0.7");
+    now = follow(now, kToFar, "forward via 10.1.0.7 on wan0 02:00:00:00:00:17");
+    EXPECT_EQ(told, 2);
 }
 
 TEST_F(KernelRouterLive, FollowsRoutesThatGoInSilence) {

@@ -137,12 +137,26 @@ void pack_frames(const BatchInput& batch, const BatchBuffers& buffers) {
     });
 }
 
+/// Tells when the packets came, where an NF looks at it.
+void list_times(BatchInput& batch, const BatchBuffers& buffers) {
+    if (!batch.chain->reads_time) return;
+    batch.view.times = device_pointer<const uint64_t>(batch.address + batch.piece.times_at);
+    auto* const times = reinterpret_cast<uint64_t*>(buffers.input() + batch.piece.times_at);
+    size_t i = 0;
+    for (const io::ReceiveBlock& block : batch.receive_blocks)
+        for (uint32_t k = 0; k < block.count; ++k) times[i++] = block.timestamp_ns(k);
+    for (const MbufRun& run : batch.mbuf_runs)
+        for (size_t k = 0; k < run.packets && i < batch.frames.count; ++k, ++i)
+            times[i] = run.notes.written ? io::packet_timestamp_ns(batch.mbufs[i]) : run.notes.timestamp_ns(k);
+}
+
 PieceNeeds needs_of(const BatchInput& batch) {
     return {.packets = batch.frames.count,
             .frames_bytes = batch.frames.bytes,
             .prefix_back = batch.chain->prefixes.back,
             .heads_home = batch.way_back == TransferOut::zero_copy,
             .sources = batch.needs_sources(),
+            .times = batch.chain->reads_time,
             .events = batch.chain->program->emits_events(),
             .staging_bytes = batch.is_staged() ? batch.staged_ranges.bytes() : 0,
             .chain = batch.chain->needs};
@@ -172,17 +186,15 @@ Origin BatchInput::origin_of(size_t i) const {
 
 void lay_out(const ChainQueue& queue, const OffloadOptions& options, BatchInput& batch, const BatchBuffers& buffers) {
     const size_t most = std::min(queue.waiting(), queue.policy.most_packets);
-    const chain::Program& program = *queue.chain->program;
     const uint32_t prefix = queue.chain->prefixes.in;
-    const bool whole = prefix == chain::kWholeFrame;
+    const nf::Growth growth = prefix == chain::kWholeFrame ? queue.chain->growth : nf::Growth();
     batch.mbufs.clear();
     batch.mbuf_runs.clear();
     batch.pool = nullptr;
     batch.receive_blocks.clear();
     batch.staged_ranges.clear();
-    const FramePlacer placer(buffers.descriptors(),
-                             {prefix, whole ? program.head_growth() : 0, whole ? program.tail_growth() : 0}, most,
-                             options.batch_bytes, queue.of_blocks());
+    const FramePlacer placer(buffers.descriptors(), {prefix, growth.head, growth.tail}, most, options.batch_bytes,
+                             queue.of_blocks());
     batch.frames = queue.of_blocks() ? lay_out_runs(queue, batch, placer) : lay_out_buffers(queue, batch, placer);
     choose_transfer(options, batch);
     batch.piece = PieceLayout(needs_of(batch));
@@ -193,9 +205,9 @@ void write_input(BatchInput& batch, const BatchBuffers& buffers) {
     const PieceHead head(buffers.input() + batch.piece.head_at, batch.piece);
     EventBuffer& events = head.events();
     events.events = device_pointer<Event>(piece + batch.piece.events_at);
-    events.capacity = batch.chain->program->emits_events() ? static_cast<uint32_t>(event_room(batch.frames.count)) : 0;
+    events.capacity = batch.chain->needs.emitters > 0 ? static_cast<uint32_t>(event_room(batch.frames.count)) : 0;
     events.left = device_pointer<LeftEvents>(piece + batch.piece.left_at);
-    events.left_capacity = static_cast<uint32_t>(batch.frames.count * batch.chain->program->emitters());
+    events.left_capacity = static_cast<uint32_t>(batch.frames.count * batch.chain->needs.emitters);
     events.kept = device_pointer<uint8_t>(piece + batch.piece.kept_at);
     events.kept_capacity = static_cast<uint32_t>(batch.piece.kept_bytes);
     events.keep_from = static_cast<uint32_t>(batch.chain->program->first_changed());
@@ -229,6 +241,7 @@ void write_input(BatchInput& batch, const BatchBuffers& buffers) {
     view.headroom = static_cast<uint16_t>(batch.frames.room.headroom);
     view.tailroom = static_cast<uint16_t>(batch.frames.room.tailroom);
     list_sources(batch, buffers);
+    list_times(batch, buffers);
     if (batch.packs()) pack_frames(batch, buffers);
 }
 

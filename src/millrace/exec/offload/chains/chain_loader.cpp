@@ -12,6 +12,7 @@ void ChainLoader::load(const std::shared_ptr<const chain::Program>& program, Cha
                     .max_delay_ns = static_cast<uint64_t>(program->max_delay.count()),
                     .depth = options_.depth,
                     .idle_below = persistent ? std::min<size_t>(options_.depth, device::kMaxTeams) : 1};
+    queue.returns = 0;
     cpu_.prepare(program);
     states_.expect(*queue.chain);
 }

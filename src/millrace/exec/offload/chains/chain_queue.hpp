@@ -68,6 +68,7 @@ public:
     BatchPolicy policy;                        ///< when they go
     bool more = false;                         ///< the last burst was full
     uint64_t hand_overs = 0;  ///< Placement::hand_overs when the states were last known to be the device's
+    uint64_t returns = 0;     ///< Placement::returns when they were last known to be the host's
 
 private:
     /// Moves those that wait to the list's start, over those that have gone.

@@ -24,10 +24,13 @@ LoadedChain::LoadedChain(std::shared_ptr<const chain::Program> of, ChainCounters
                          const std::shared_ptr<device::Device>& device, device::OrderGate& gate,
                          const OffloadOptions& options)
     : program(std::move(of)), counters(&its_counters), prefixes(prefixes_of(program->plan)),
-      name(name_in(options.track, program->name)) {
+      growth{program->head_growth(), program->tail_growth()}, name(name_in(options.track, program->name)) {
     if (program->stage_count() > device::kMaxStages)
         throw device::DeviceError("chain '" + program->name + "' has more than " + std::to_string(device::kMaxStages) +
                                   " network functions");
+    if (program->keyed() && options.gate != nullptr)
+        throw device::DeviceError("chain '" + program->name +
+                                  "' keeps state per key, which one device has at a time: run it on one");
     loaded = device->load(program, steps_of(*program, options));
     if (options.mode == device::Mode::persistent) resident = device->start_resident(loaded, options.depth);
     for (const device::Step& step : loaded->steps())
@@ -37,6 +40,7 @@ LoadedChain::LoadedChain(std::shared_ptr<const chain::Program> of, ChainCounters
         shared_states.push_back(options.gate != nullptr ? gate.share(device, state) : nullptr);
     }
     needs.nodes = program->nodes.size();
+    reads_time = program->reads_time();
     constexpr size_t kFewest = 64, kOfFunction = 4;  // most outcomes of most functions are rare
     verdicts = std::make_unique<VerdictTable>(std::max(kFewest, kOfFunction * program->nodes.size()));
     needs.emitters = program->emitters();

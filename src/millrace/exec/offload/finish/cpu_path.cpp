@@ -63,10 +63,15 @@ void CpuPath::run_one(const ProgramPointer& program, ChainCounters& counters, co
     delivery_.deliver(*program, counters, &copy, &verdict, 1);
 }
 
-size_t CpuPath::run_some(ChainQueue& queue, Placement::Member& member) {
+size_t CpuPath::run_some(ChainQueue& queue, Placement::Member& member, OrderedState& states, device::StreamId stream) {
     constexpr size_t kAtOnce = Placement::Member::kMaxAtOnce;
     static_assert(kAtOnce <= nf::kCpuVector);
     if (queue.waiting() == 0 || !member.begin_on_cpu()) return 0;
+    if (const uint64_t returns = member.all().returns(); queue.returns != returns) {
+        queue.returns = returns;
+        if (states.take_back(*queue.chain, returns, stream) != device::Status::ok)
+            for (const chain::Node& node : queue.chain->program->nodes) node.nf->device_lost();
+    }
     size_t n = std::min(queue.waiting(), kAtOnce);
     const uint64_t from = rte_rdtsc();
     rte_mbuf* mbufs[kAtOnce];

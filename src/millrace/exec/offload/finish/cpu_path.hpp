@@ -8,6 +8,7 @@
 #include "millrace/exec/cpu/cpu_engine.hpp"
 #include "millrace/exec/hybrid/placement.hpp"
 #include "millrace/exec/offload/chains/chain_queue.hpp"
+#include "millrace/exec/offload/finish/ordered_state.hpp"
 
 namespace millrace::exec {
 
@@ -34,8 +35,9 @@ public:
     Verdict decide(const ProgramPointer& program, ChainCounters& counters, rte_mbuf* mbuf);
     /// A frame that it does.
     void run_one(const ProgramPointer& program, ChainCounters& counters, const io::ReceiveBlock& block, uint32_t index);
-    /// Some of those that wait, if the CPU is where chains are; how many.
-    size_t run_some(ChainQueue& queue, Placement::Member& member);
+    /// Some of those that wait, if the CPU is where chains are; how many. Before that `states` takes back what the
+    /// device has of theirs, by `stream`.
+    size_t run_some(ChainQueue& queue, Placement::Member& member, OrderedState& states, device::StreamId stream);
 
 private:
     size_t copy_frames(const io::ReceiveBlock& block, ChainCounters& counters, rte_mbuf** copies);

@@ -17,6 +17,8 @@ void FailOver::run(device::Status why, size_t packets) {
                   : why == device::Status::lost ? "the device is lost"
                                                 : "a copy, a kernel or an allocation has failed",
                   packets);
+    // Where the CPU has the chains it has their state, too.
+    if (member_ == nullptr || member_->all().place() != Placement::Place::cpu) lose_states();
     const std::vector<Batch*> in_flight = batches_.abandon();
     if (member_ != nullptr) {
         member_->end_batches(in_flight.size());
@@ -30,6 +32,16 @@ void FailOver::run(device::Status why, size_t packets) {
             cpu_.run(input.chain->program, *input.chain->counters, block);
     }
     for (size_t i = 0; i < queues_.size(); ++i) cpu_.run_all(queues_[i]);
+}
+
+/// What does not come back with batches went with the device.
+void FailOver::lose_states() {
+    const auto lose = [](const LoadedChain* chain) {
+        for (size_t i = 0; chain != nullptr && i < chain->program->nodes.size(); ++i)
+            chain->program->nodes[i].nf->device_lost();
+    };
+    for (const Batch* batch : batches_.in_flight()) lose(batch->input().chain.get());
+    for (size_t i = 0; i < queues_.size(); ++i) lose(queues_[i].chain.get());
 }
 
 }  // namespace millrace::exec

@@ -21,6 +21,8 @@ public:
     void run(device::Status why, size_t packets);
 
 private:
+    void lose_states();
+
     const std::shared_ptr<device::Device> device_;
     OrderedState& states_;
     BatchLauncher& launcher_;

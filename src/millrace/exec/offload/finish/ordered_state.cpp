@@ -35,9 +35,35 @@ Status OrderedState::bring(const LoadedChain& chain, uint64_t hand_overs, device
         if (shared != nullptr) std::memcpy(reinterpret_cast<uint8_t*>(shared) + (state.bytes - more), from, more);
         else status = device_->copy_to_device(stream, state.address + (state.bytes - more), from, more);
     }
+    for (const device::StateArray& state : chain.loaded->residents()) {
+        auto& [brought_at, bytes] = gate.brought[{device_.get(), state.host}];
+        if (status != Status::ok || (brought_at == hand_overs && bytes == state.bytes)) continue;
+        brought_at = hand_overs;
+        bytes = state.bytes;
+        status = device_->copy_to_device(stream, state.address, state.host, state.bytes);
+    }
     // Other streams must not run ahead of it, which they can't while this one has the lock.
+    return status == Status::ok ? arrive(stream) : status;
+}
+
+Status OrderedState::take_back(const LoadedChain& chain, uint64_t returns, device::StreamId stream) {
+    const std::lock_guard lock(gate_->mutex);
+    Status status = Status::ok;
+    bool waits = false;
+    for (const device::StateArray& state : chain.loaded->residents()) {
+        uint64_t& brought_by = gate_->returned[state.host];
+        if (status != Status::ok || brought_by == returns) continue;
+        brought_by = returns;
+        status = device_->copy_to_host(stream, state.host, state.address, state.bytes);
+        waits = true;
+    }
+    return status == Status::ok && waits ? arrive(stream) : status;
+}
+
+/// Waits until all that was put on the stream is done.
+Status OrderedState::arrive(device::StreamId stream) const {
     device::EventId arrived = 0;
-    if (status == Status::ok) status = device_->record(stream, arrived);
+    Status status = device_->record(stream, arrived);
     if (status != Status::ok) return status;
     const uint64_t from = rte_rdtsc();
     while ((status = device_->query(arrived)) == Status::pending &&

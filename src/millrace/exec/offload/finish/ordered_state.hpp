@@ -22,6 +22,9 @@ public:
     /// Gives the device a chain's states as the CPU has left them at this hand-over (Placement::hand_overs), if it does
     /// not have them so. `stream` is the one of the batch that needs them.
     device::Status bring(const LoadedChain& chain, uint64_t hand_overs, device::StreamId stream);
+    /// Gives the host what a chain's device has of state that does not come back with batches, if this return to the
+    /// CPU (Placement::returns) has not brought it yet.
+    device::Status take_back(const LoadedChain& chain, uint64_t returns, device::StreamId stream);
     /// State comes back with every batch, so that the host's copy is what the last finished batch left: makes the
     /// `snapshot` that came with the `order`th ordered batch (0: it is not ordered) the host's, unless a later batch's
     /// is there already. False when the CPU has begun to number packets: then the batch must not be taken in any more.
@@ -32,6 +35,8 @@ public:
     bool broken() const { return gate_->broken; }
 
 private:
+    device::Status arrive(device::StreamId stream) const;
+
     const std::shared_ptr<device::Device> device_;
     const std::shared_ptr<device::OrderGate> gate_;
     const std::chrono::nanoseconds patience_;

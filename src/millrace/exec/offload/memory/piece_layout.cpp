@@ -7,7 +7,8 @@ PieceLayout::PieceLayout(const PieceNeeds& needs) {
     const bool whole = needs.prefix_back == chain::kWholeFrame;
     const size_t coming = whole ? needs.frames_bytes : needs.heads_home ? 0 : n * needs.prefix_back;
     sources_at = aligned(n * sizeof(device::FrameDescriptor));
-    head_at = aligned(sources_at + (needs.sources ? n * sizeof(uint64_t) : 0));
+    times_at = aligned(sources_at + (needs.sources ? n * sizeof(uint64_t) : 0));
+    head_at = aligned(times_at + (needs.times ? n * sizeof(uint64_t) : 0));
     head_bytes = head_of(needs.chain.nodes);
     back_at = aligned(head_at + head_bytes);
     results_at = aligned(back_at + coming);

@@ -22,18 +22,19 @@ struct PieceNeeds {
     uint32_t prefix_back = 0;  ///< bytes of each frame that come back, or chain::kWholeFrame
     bool heads_home = false;   ///< a kernel writes these heads into the host's memory
     bool sources = false;      ///< where each frame lies on the host
+    bool times = false;        ///< when each packet came
     bool events = false;
     size_t staging_bytes = 0;  ///< contiguous frames, as they were received
     RingNeeds chain;
 };
 
 /// A piece holds, one behind the other: the descriptors, where the frames lie on the host if that must be said of each,
-/// the head (EventBuffer, outcome counts, BatchView::order), the frames, the results, the snapshot of the NFs' state,
-/// the events, the packets whose events were left, the room that frames are staged in if they cross contiguous, and
-/// last the frames of packets whose events were left, where they may be others than the host's. So the host writes
-/// descriptors and head with one copy, and gets all from the head to the first events with one: a copy engine loses
-/// microseconds with each. Where only heads of frames go back, they stand in the frames' place, and the frames behind
-/// the events.
+/// when the packets came if an NF looks at it, the head (EventBuffer, outcome counts, BatchView::order), the frames,
+/// the results, the snapshot of the NFs' state, the events, the packets whose events were left, the room that frames
+/// are staged in if they cross contiguous, and last the frames of packets whose events were left, where they may be
+/// others than the host's. So the host writes descriptors and head with one copy, and gets all from the head to the
+/// first events with one: a copy engine loses microseconds with each. Where only heads of frames go back, they stand in
+/// the frames' place, and the frames behind the events.
 ///
 /// Offsets and sizes are in bytes; the descriptors are at 0.
 struct PieceLayout {
@@ -48,8 +49,8 @@ struct PieceLayout {
     PieceLayout() = default;
     explicit PieceLayout(const PieceNeeds& needs);
 
-    size_t sources_at = 0, head_at = 0, back_at = 0, results_at = 0, snapshot_at = 0, events_at = 0, left_at = 0,
-           frames_at = 0, staging_at = 0, kept_at = 0;
+    size_t sources_at = 0, times_at = 0, head_at = 0, back_at = 0, results_at = 0, snapshot_at = 0, events_at = 0,
+           left_at = 0, frames_at = 0, staging_at = 0, kept_at = 0;
     size_t head_bytes = 0;  ///< of EventBuffer, outcome counts and BatchView::order, which is the last
     size_t heads_at = 0;    ///< heads of frames in the result buffer, as if it were of the piece
     size_t kept_bytes = 0;  ///< room for kept frames
@@ -60,14 +61,14 @@ struct PieceLayout {
     /// Behind what comes back without being asked for: all from head_at on.
     size_t back_end(bool events) const { return events_at + (events ? kEagerEvents * sizeof(Event) : 0); }
     static size_t most_input(size_t n) {
-        return aligned(n * sizeof(device::FrameDescriptor)) + aligned(n * sizeof(uint64_t)) +
+        return aligned(n * sizeof(device::FrameDescriptor)) + 2 * aligned(n * sizeof(uint64_t)) +
                head_of(device::kMaxNodes);
     }
     /// Room for the frames that one NF keeps, as it saw them.
     static size_t most_kept(size_t n, size_t frames_bytes) { return aligned(frames_bytes + n * 16); }
     /// Besides the frames, at most.
     static size_t most_beside_frames(size_t n, const RingNeeds& needs) {
-        return aligned(n * (sizeof(device::FrameDescriptor) + sizeof(uint64_t) + sizeof(device::PacketResult) +
+        return aligned(n * (sizeof(device::FrameDescriptor) + 2 * sizeof(uint64_t) + sizeof(device::PacketResult) +
                             kMaxPrefix + needs.emitters * (sizeof(LeftEvents) + 16)) +
                        event_room(n) * sizeof(Event) + head_of(needs.nodes) + needs.state_bytes) +
                10 * kAlign;

@@ -19,6 +19,9 @@ public:
     KernelRouter(const KernelRouter& previous, KernelSnapshot snapshot);
 
     std::shared_ptr<NetworkFunction> next() override;
+    void on_change(std::function<void()> told) override {
+        if (watch_ != nullptr) watch_->on_change(std::move(told));
+    }
     const Image& image() const override { return image_; }
     std::unique_ptr<CpuHalf> make_cpu_half() override;
     std::string explain(const Decision& decision) const override;

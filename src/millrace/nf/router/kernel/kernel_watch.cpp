@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace millrace::nf::router {
 namespace {
@@ -23,6 +24,9 @@ constexpr auto kTurn = 1s;            ///< between questions about neighbours
 constexpr auto kAnswerWithin = 30s;   ///< then the kernel is not expected to answer any more
 constexpr auto kResyncAfter = 200ms;  ///< more changes often follow
 constexpr auto kResyncPause = 1s;     ///< between resyncs; at least ten times as long as the last one took
+/// Between two looks for changes while there are many: being woken for each costs whoever makes them half of their
+/// time.
+constexpr auto kGather = 300us;
 constexpr size_t kMaxQuestions = 100;
 
 [[noreturn]] void fail(const std::string& what) {
@@ -80,11 +84,12 @@ void KernelWatch::on_answered(uint32_t sequence, int error, bool inconsistent) {
     if (inconsistent) table_.on_hidden_change();
 }
 
-/// Reads all that a socket has.
-void KernelWatch::receive(const netlink::Descriptor& socket, MessageParser& parser) {
-    for (netlink::Bytes message;;) {
+/// Reads all that a socket has; false when that is nothing.
+bool KernelWatch::receive(const netlink::Descriptor& socket, MessageParser& parser) {
+    bool any = false;
+    for (netlink::Bytes message;; any = true) {
         const netlink::Received received = netlink::receive(socket.get(), buffer_, message);
-        if (received == netlink::Received::nothing) return;
+        if (received == netlink::Received::nothing) return any;
         const std::lock_guard lock(mutex_);
         if (received == netlink::Received::lost) {
             table_.on_hidden_change();
@@ -147,6 +152,20 @@ void KernelWatch::ask_about_neighbours(Clock::time_point now) {
     receive(questions_, question_parser_);
 }
 
+void KernelWatch::on_change(std::function<void()> told) {
+    const std::lock_guard lock(telling_);
+    told_ = std::move(told);
+}
+
+void KernelWatch::tell_of_change() {
+    {
+        const std::lock_guard lock(mutex_);
+        if (version_ == snapshot_version_ || std::exchange(has_told_, true)) return;
+    }
+    const std::lock_guard lock(telling_);
+    if (told_) told_();
+}
+
 void KernelWatch::run() {
     while (!stopping_) {
         try {
@@ -168,7 +187,10 @@ void KernelWatch::look_once() {
                                   std::max(resync_wanted_, resync_possible_) - Clock::now()));
     pollfd waiting[] = {{events_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
     poll(waiting, 2, static_cast<int>(std::clamp<int64_t>(wait.count() + 1, 0, 1000)));
-    receive(events_, event_parser_);
+    if (receive(events_, event_parser_)) {
+        tell_of_change();
+        std::this_thread::sleep_for(kGather);
+    }
     const auto now = Clock::now();
     {
         const std::lock_guard lock(mutex_);
@@ -177,6 +199,7 @@ void KernelWatch::look_once() {
     if (resync_wanted_ != Clock::time_point{} && now >= std::max(resync_wanted_, resync_possible_)) {
         resync_wanted_ = {};
         resync();
+        tell_of_change();
     }
     if (now < asked_ + kTurn) return;
     asked_ = now;
@@ -189,6 +212,8 @@ KernelSnapshot KernelWatch::snapshot() {
         forwarding_ = std::make_shared<const KernelTable::Forwarding>(table_.forwarding());
         forwarding_version_ = table_.forwarding_version();
     }
+    has_told_ = false;
+    snapshot_version_ = table_.version();
     return {copies4_.of(table_.lpm4()), copies6_.of(table_.lpm6()), forwarding_,
             table_.version(),           table_.lpm4().rib().size(), table_.lpm6().rib().size()};
 }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,6 +37,8 @@ public:
     /// Whether there is something newer than a snapshot; cheap.
     bool is_newer_than(const KernelSnapshot& snapshot) const { return version_.load() != snapshot.version; }
     KernelSnapshot snapshot();
+    /// Has `told` called once when there is something newer than the last snapshot; an empty one ends that.
+    void on_change(std::function<void()> told);
 
     struct Counts {
         uint64_t routes = 0, neighbours = 0, resyncs = 0, malformed = 0;
@@ -57,7 +60,8 @@ private:
 
     void run();
     void look_once();
-    void receive(const netlink::Descriptor& socket, MessageParser& parser);
+    bool receive(const netlink::Descriptor& socket, MessageParser& parser);
+    void tell_of_change();
     void dump(uint16_t type, uint8_t family);
     void dump_all();
     void resync();
@@ -84,8 +88,12 @@ private:
     std::shared_ptr<const KernelTable::Forwarding> forwarding_;
     uint64_t forwarding_version_ = 0;
     Counts counts_;
+    uint64_t snapshot_version_ = 0;     // of the last one
+    bool has_told_ = false;             // since then
     std::atomic<uint64_t> version_{0};  // of the table
     std::atomic<bool> stopping_{false};
+    std::mutex telling_;  // what is below; no other lock is held then
+    std::function<void()> told_;
     std::thread thread_;
 };
 

@@ -1,0 +1,145 @@
+// State per key, on the host: its memory, how large it is, what is counted of it.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "millrace/base/config.hpp"
+#include "millrace/nf/nf.hpp"
+#include "millrace/nf/state/keyed_state.hpp"
+
+namespace millrace::nf {
+
+/// What a configuration says of a table.
+struct KeyedOptions {
+    uint64_t most = 0;  ///< entries that it is for
+    uint64_t timeout_ns = 0;
+    WhenFull when_full = WhenFull::refuse;
+
+    /// The names of the options, for Config::only: "max-" and `what` (in the plural), "timeout", "when-full".
+    static std::vector<std::string> names(const std::string& what);
+    /// Reads them; `usual` is what holds where one is missing.
+    static KeyedOptions read(const Config& options, const std::string& what, const KeyedOptions& usual);
+    friend bool operator==(const KeyedOptions&, const KeyedOptions&) = default;
+};
+
+/// Most entries of a table.
+inline constexpr uint64_t kMostKeyed = uint64_t{1} << 24;
+/// How many buckets a table for `most` entries has: a bucket is half full then, on average.
+uint32_t keyed_buckets(uint64_t most, uint32_t ways);
+/// A number that nobody can tell beforehand; the same in each run where no packets come from outside.
+uint64_t keyed_seed(bool live);
+/// What there is to report of a table. `counts` by KeyedCount.
+std::vector<Statistic> keyed_statistics(const std::vector<uint64_t>& counts, uint64_t lost);
+
+/// Owns the memory of a KeyedState. Generations share it.
+template <class Key, class Value>
+class KeyedTable {
+public:
+    using State = KeyedState<Key, Value>;
+    static_assert(std::has_unique_object_representations_v<Key>, "a key has no padding");
+    static_assert(std::is_trivially_copyable_v<Value>);
+
+    /// Goes on with what `previous` has, if it is as large.
+    KeyedTable(const KeyedOptions& options, const Environment& environment, const KeyedTable* previous)
+        : options_(options), buckets_(keyed_buckets(options.most, State::kWays)) {
+        if (previous != nullptr && previous->buckets_ == buckets_) {
+            memory_ = previous->memory_;
+            return;
+        }
+        memory_ = std::make_shared<Memory>();
+        memory_->seed = keyed_seed(environment.live);
+        const size_t entries = size_t{buckets_} * State::kWays;
+        memory_->tags = std::make_shared<std::vector<uint32_t>>(entries);
+        memory_->deadlines = std::make_shared<std::vector<uint64_t>>(entries);
+        memory_->keys = std::make_shared<std::vector<Key>>(entries);
+        memory_->values = std::make_shared<std::vector<Value>>(entries);
+        memory_->counts = std::make_shared<std::vector<uint64_t>>(static_cast<size_t>(KeyedCount::count));
+        if (previous != nullptr) memory_->lost = previous->memory_->lost + previous->entries();
+    }
+
+    void attach(Image& image, State& state, const std::string& name) const {
+        state.timeout_ns = options_.timeout_ns;
+        state.seed = memory_->seed;
+        state.buckets = buckets_;
+        state.when_full = options_.when_full;
+        image.attach_resident(state.tags, memory_->tags, name + "-tags");
+        image.attach_resident(state.deadlines, memory_->deadlines, name + "-deadlines");
+        image.attach_resident(state.keys, memory_->keys, name + "-keys");
+        image.attach_resident(state.values, memory_->values, name + "-values");
+        image.attach_state(state.counts, memory_->counts, name + "-counts");
+    }
+
+    /// Entries that there are, those included that have timed out and were not swept yet.
+    uint64_t entries() const {
+        const auto of = [this](KeyedCount what) { return (*memory_->counts)[static_cast<size_t>(what)]; };
+        return of(KeyedCount::created) - of(KeyedCount::expired) - of(KeyedCount::removed) - of(KeyedCount::evicted);
+    }
+    std::vector<Statistic> statistics() const { return keyed_statistics(*memory_->counts, memory_->lost); }
+    uint64_t bytes() const {
+        return uint64_t{buckets_} * State::kWays * (sizeof(uint32_t) + sizeof(uint64_t) + sizeof(Key) + sizeof(Value));
+    }
+
+    /// NetworkFunction::device_lost: begins anew.
+    void lose() {
+        if (memory_->given_up.exchange(true)) return;
+        memory_->lost += entries();
+        auto& counts = *memory_->counts;
+        counts[static_cast<size_t>(KeyedCount::removed)] += entries();  // none is left
+        std::fill(memory_->tags->begin(), memory_->tags->end(), 0u);
+    }
+
+private:
+    struct Memory {
+        uint64_t seed = 0, lost = 0;
+        std::atomic<bool> given_up{false};
+        std::shared_ptr<std::vector<uint32_t>> tags;
+        std::shared_ptr<std::vector<uint64_t>> deadlines;
+        std::shared_ptr<std::vector<Key>> keys;
+        std::shared_ptr<std::vector<Value>> values;
+        std::shared_ptr<std::vector<uint64_t>> counts;
+    };
+    const KeyedOptions options_;
+    const uint32_t buckets_;
+    std::shared_ptr<Memory> memory_;
+};
+
+/// What the host half of an NF with state per key is derived from: has its table, and the state of the generation
+/// before.
+template <class Device>
+class KeyedFunction : public NetworkFunction {
+public:
+    const Image& image() const override { return image_; }
+    std::vector<Statistic> statistics() const override { return table_.statistics(); }
+    void device_lost() override { table_.lose(); }
+
+protected:
+    using Tables = typename Device::Tables;
+    using State = decltype(Tables::state);
+    using Table = KeyedTable<typename State::Key, typename State::Value>;
+
+    /// `what`: names the state in messages.
+    KeyedFunction(const KeyedOptions& options, const Environment& environment, const std::string& what)
+        : table_(options, environment, table_of(environment.previous)), tables_(image_.start<Tables>()) {
+        table_.attach(image_, tables_.state, what);
+    }
+    /// To be filled by the constructor.
+    Tables& tables() { return tables_; }
+    Image& image_to_fill() { return image_; }
+    const Table& table() const { return table_; }
+
+private:
+    static const Table* table_of(NetworkFunction* previous) {
+        auto* const own = dynamic_cast<KeyedFunction*>(previous);
+        return own != nullptr ? &own->table_ : nullptr;
+    }
+    Table table_;
+    Image image_;
+    Tables& tables_;
+};
+
+}  // namespace millrace::nf

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# Clients of a service that two web servers share, between network namespaces, with `millrace run` as the only way: the
+# load balancer and a router on af_packet ports.
+# usage: balancer.sh MILLRACE DEVICE
+set -u
+millrace=$1 device=$2
+
+# shellcheck source=tests/live/namespaces.sh
+. "$(dirname "${BASH_SOURCE[0]}")/namespaces.sh"
+need ip curl python3
+
+client=mr-$$-client middle=mr-$$-middle server=mr-$$-server
+namespaces=("$client" "$middle" "$server")
+
+make_network() {
+    ip netns add $client && ip netns add $middle && ip netns add $server || return 1
+    local name
+    for name in $client $middle $server; do
+        ip netns exec $name sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 2> /dev/null
+        ip -n $name link set lo up
+    done
+    ip -n $middle link add mr-lan type veth peer name eth0 netns $client || return 1
+    ip -n $middle link add mr-wan type veth peer name eth0 netns $server || return 1
+    ip -n $client link set eth0 address 02:00:00:00:10:10 && ip -n $server link set eth0 address 02:00:00:00:20:10
+    ip -n $client address add 198.51.100.10/24 dev eth0
+    ip -n $server address add 10.0.0.11/24 dev eth0 && ip -n $server address add 10.0.0.12/24 dev eth0
+    for name in mr-lan mr-wan; do ip -n $middle link set $name up || return 1; done
+    ip -n $client link set eth0 up && ip -n $server link set eth0 up || return 1
+    ip -n $client route add default via 198.51.100.1 && ip -n $server route add default via 10.0.0.1 || return 1
+    ip -n $client neigh replace 198.51.100.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent || return 1
+    ip -n $server neigh replace 10.0.0.1 lladdr 02:00:00:00:00:02 dev eth0 nud permanent
+}
+
+# configuration WEIGHT: the second back end has this weight.
+configuration() {
+    cat > "$folder/next.yaml" << YAML
+version: 1
+ports:
+  lan: {af_packet: mr-lan}
+  wan: {af_packet: mr-wan}
+chains:
+  site:
+    input: [lan, wan]
+    output: wan
+    max-delay: 100us
+    nfs:
+      - balancer:
+          services:
+            - address: 192.0.2.10
+              protocol: tcp
+              port: 80
+              back-ends: [{address: 10.0.0.11, port: 8091}, {address: 10.0.0.12, port: 8092, weight: $1}]
+            - {address: 192.0.2.10, protocol: udp, port: 53, back-ends: [{address: 10.0.0.11, port: 5353}]}
+      - router:
+          routes:
+            - {prefix: 198.51.100.0/24, via: client}
+            - {prefix: 10.0.0.0/24, via: server}
+          next-hops:
+            client: {port: lan, mac: "02:00:00:00:10:10", src-mac: "02:00:00:00:00:01"}
+            server: {port: wan, mac: "02:00:00:00:20:10", src-mac: "02:00:00:00:00:02"}
+YAML
+    mv "$folder/next.yaml" "$folder/site.yaml"
+}
+
+start_servers() {
+    local number  # each on a port of its own, as one that is bound to an address looks for that address's name
+    for number in 11 12; do
+        mkdir "$folder/$number" && echo "server $number" > "$folder/$number/name"
+        head -c 8000000 /dev/urandom > "$folder/$number/large"
+        ip netns exec $server python3 -u -m http.server --directory "$folder/$number" $((8080 + number)) > "$folder/$number.log" 2>&1 &
+        processes+=($!)
+    done
+    within 10 ip netns exec $server curl -sf http://10.0.0.11:8091/name && within 10 ip netns exec $server curl -sf http://10.0.0.12:8092/name
+}
+
+in_client() { ip netns exec $client "$@"; }
+fetch() { in_client curl -sf --max-time 5 "http://192.0.2.10/$1"; }
+# names COUNT: who answers so many connections.
+names() { local n; for ((n = 0; n < $1; ++n)); do fetch name || return 1; done | sort | uniq -c; }
+both_answer() {
+    names 60 > "$folder/names" && cat "$folder/names" && awk '/server/ { ++servers; if ($1 < 12) few = 1 } END { exit !(servers == 2 && !few) }' "$folder/names"
+}
+only_first_answers() { names 20 > "$folder/names" && cat "$folder/names" && grep -q '^ *20 server 11$' "$folder/names"; }
+show_has_both() {
+    "$millrace" show back-ends --socket "$folder/millrace.sock" > "$folder/shown" && cat "$folder/shown" &&
+        grep -q '10.0.0.11:8091' "$folder/shown" && grep -q '10.0.0.12:8092' "$folder/shown"
+}
+large_arrives() { fetch large > "$folder/got" && { cmp -s "$folder/got" "$folder/11/large" || cmp -s "$folder/got" "$folder/12/large"; }; }
+# A socket that is connected hears of errors only when they come from whom it is connected to.
+port_is_unreachable() {
+    in_client python3 -c '
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(2)
+s.connect(("192.0.2.10", 53))
+s.send(b"anybody there?")
+try:
+    s.recv(100)
+except ConnectionRefusedError:
+    raise SystemExit(0)
+raise SystemExit("an answer came")'
+}
+report() {
+    python3 - "$folder/report.json" "$1" << 'PYTHON'
+import json, sys
+r = json.load(open(sys.argv[1]))
+c = r["chains"][0]
+if not eval(sys.argv[2]): sys.exit(json.dumps(r, indent=1))
+PYTHON
+}
+log_says() { grep -q -- "$1" "$folder/millrace.log"; }
+
+make_network || skip "this machine does not allow network namespaces with virtual interfaces"
+start_servers || { failed "the servers start"; cat "$folder"/*.log; exit 1; }
+configuration 1
+ip netns exec $middle "$millrace" run "$folder/site.yaml" --device "$device" --socket "$folder/millrace.sock" --output "$folder/out" \
+    --json "$folder/report.json" > "$folder/millrace.out" 2> "$folder/millrace.log" &
+running=$!
+processes+=($running)
+within 15 fetch name || { failed "Millrace comes up"; cat "$folder"/millrace.*; exit 1; }
+
+expect "both servers answer for the service" both_answer
+expect "'millrace show' has both back ends" show_has_both
+expect "a large page arrives whole" large_arrives
+expect "the servers see the client's address" grep -q '^198.51.100.10 .*GET /name' "$folder/12.log"
+expect "an ICMP error of a back end comes from the service" port_is_unreachable
+refuse "a port that is no service's does not answer" in_client curl -sf --max-time 1 http://192.0.2.10:81/name
+configuration 0
+kill -HUP $running
+expect "a back end is taken out under way" within 5 log_says "generation 2 is at work"
+expect "and gets no connection any more" only_first_answers
+kill -TERM $running
+wait $running
+status=$?
+if ((status == 0)); then passed "SIGTERM ends the run in order"; else failed "exit status $status after SIGTERM"; fi
+expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 1000'
+expect "drops are those of the port that is no service's" report 'set(c["drops"]) <= {"balancer.no-service", "exit.no-punt-port", "router.multicast", "router.martian"} and c["drops"]["balancer.no-service"] >= 1'
+((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
+echo "$device: $failures failures, $SECONDS s"
+((failures == 0))
