@@ -62,7 +62,7 @@ TEST(ParsePlain, FindsWhatParseAnyFinds) {
         const uint32_t present = rng() % 4 == 0 ? static_cast<uint32_t>(rng() % (length + 1)) : length;
         const detail::ParseInput in{frame.data(), length, present};
         Layers short_way, long_way;
-        detail::parse_any(in, long_way);
+        detail::parse_frame(in, 0, long_way);
         malformed += long_way.malformed != Malformed::no;
         if (!detail::parse_plain(in, short_way)) continue;
         ++plain;
@@ -175,7 +175,8 @@ TEST(Parse, NamesWhatIsWrongWithAHeader) {
             << one.packet;
         seen.insert(one.why);
     }
-    EXPECT_EQ(seen.size(), kMalformedCount) << "a value of Malformed has no test";
+    constexpr size_t kOfTunnels = 3;  // tunnels_test.cpp has those
+    EXPECT_EQ(seen.size(), kMalformedCount - kOfTunnels) << "a value of Malformed has no test";
 }
 
 TEST(Parse, StepsOverIpv4Options) {

@@ -98,8 +98,8 @@ std::shared_ptr<const Program> make_classified(const Configuration& configuratio
     std::vector<std::vector<std::shared_ptr<const Program>>> kinds;  // chains that are alike
     for (const auto& chain : configuration.chains) {
         if (!reached[chain->index]) continue;
-        // Fragments are put together by workers, behind the classification.
-        if (chain->reassembly) return nullptr;
+        // Fragments are put together by workers, behind the classification, and tunnels entered behind it.
+        if (chain->reassembly || chain->inner != 0) return nullptr;
         nodes += chain->nodes.size();
         for (const Node& node : chain->nodes)
             states += static_cast<size_t>(std::ranges::count_if(

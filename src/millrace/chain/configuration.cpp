@@ -8,6 +8,7 @@
 #include "millrace/base/output_file.hpp"
 #include "millrace/chain/classified.hpp"
 #include "millrace/chain/head.hpp"
+#include "millrace/chain/inner.hpp"
 #include "millrace/chain/names.hpp"
 #include "millrace/chain/reachability.hpp"
 #include "millrace/nf/plugin.hpp"
@@ -143,8 +144,8 @@ private:
     }
 
     void read_chain(const Config& name, const Config& options, size_t& done, size_t total) {
-        options.only({"input", "output", "punt", "max-delay", "max-batch", "malformed", "reassemble", "nfs", "rate",
-                      "latency", "weight"});
+        options.only({"input", "output", "punt", "max-delay", "max-batch", "malformed", "reassemble", "inner", "nfs",
+                      "rate", "latency", "weight"});
         Promise promise;
         attempt([&] { promise = read_promise(options); });
         auto program = std::make_shared<Program>();
@@ -177,6 +178,7 @@ private:
         }
         if (edges.size() == program->nodes.size())
             for (size_t i = 0; i < edges.size(); ++i) attempt([&] { connect(*program, i, edges[i]); });
+        if (const auto kinds = options.find("inner")) attempt([&] { read_inner(*kinds, *program); });
         leave_out_reassembly(*program, result_.reporter);
         plan(*program);
         result_.chains.push_back(std::move(program));
@@ -320,7 +322,8 @@ private:
                 use.host_reads = node.type->cpu_reads;
                 use.host_writes = node.type->cpu_writes;
             } else {
-                use = FieldUse::on_device(node.reads(), node.writes(), node.type->is_keyed());
+                use = FieldUse::on_device(node.reads() | fields_of_inner(program), node.writes(),
+                                          node.type->is_keyed());
             }
             uses.push_back(use);
         }

@@ -79,6 +79,7 @@ struct Program : std::enable_shared_from_this<Program> {
     std::optional<Reassembly> reassembly;  ///< of fragments before its functions; nothing: they see them as they are
     std::chrono::nanoseconds max_delay{100'000};
     uint32_t max_batch = 16384;
+    uint32_t inner = 0;  ///< kinds of tunnels (millrace::tunnel) whose inner headers its functions judge
     FieldPlan plan;
     std::shared_ptr<const std::vector<std::string>> port_names;  ///< by port number, of the whole configuration
     Location where;

@@ -14,6 +14,10 @@ inline constexpr uint16_t kTypeIpv6 = 0x86dd;
 inline constexpr uint16_t kTypeVlan = 0x8100;     ///< 802.1Q
 inline constexpr uint16_t kTypeQinq = 0x88a8;     ///< 802.1ad
 inline constexpr uint16_t kTypeQinqOld = 0x9100;  ///< QinQ before 802.1ad
+inline constexpr uint16_t kTypeMpls = 0x8847;     ///< RFC 3032
+inline constexpr uint16_t kTypeMplsUpstream = 0x8848;
+inline constexpr uint16_t kTypePppoe = 0x8864;    ///< sessions (RFC 2516)
+inline constexpr uint16_t kTypeBridged = 0x6558;  ///< an Ethernet frame within a tunnel
 }  // namespace eth
 
 namespace ip {
@@ -46,6 +50,9 @@ inline constexpr uint8_t kFin = 0x01, kSyn = 0x02, kRst = 0x04, kPsh = 0x08, kAc
 
 namespace udp {
 inline constexpr uint32_t kHeaderBytes = 8;
-}
+inline constexpr uint16_t kPortGtpU = 2152;
+inline constexpr uint16_t kPortVxlan = 4789;
+inline constexpr uint16_t kPortGeneve = 6081;
+}  // namespace udp
 
 }  // namespace millrace

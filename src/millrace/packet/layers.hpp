@@ -25,9 +25,12 @@ enum class Malformed : uint8_t {
     bad_udp_length,
     truncated_icmp,
     too_many_vlans,
-    beyond_present,  ///< a header lies behind the bytes that are in this memory; the host decides instead
+    beyond_present,    ///< a header lies behind the bytes that are in this memory; the host decides instead
+    truncated_tunnel,  ///< a tunnel ends within its header, or what it carries does (tunnels.hpp)
+    bad_tunnel,        ///< its header can't be
+    too_many_tunnels,  ///< within each other, or so deep that Layers has no offset for it
 };
-inline constexpr unsigned kMalformedCount = 18;
+inline constexpr unsigned kMalformedCount = 21;
 
 #if !MILLRACE_GPU
 /// The drop reasons by `Malformed`.
@@ -36,7 +39,8 @@ inline constexpr const char* kMalformedNames[kMalformedCount] = {
     "bad-ipv4-version", "bad-ipv4-header-length",  "bad-ipv4-total-length", "truncated-ipv6",
     "bad-ipv6-version", "bad-ipv6-payload-length", "bad-ipv6-extension",    "truncated-tcp",
     "bad-tcp-offset",   "truncated-udp",           "bad-udp-length",        "truncated-icmp",
-    "too-many-vlans",   "beyond-present"};
+    "too-many-vlans",   "beyond-present",          "truncated-tunnel",      "bad-tunnel",
+    "too-many-tunnels"};
 #endif
 
 /// Offsets are bytes from the start of the frame; 0 says that there is no such header.
@@ -60,6 +64,7 @@ struct Layers {
     uint8_t flags = 0;
     uint8_t vlan_count = 0;
     Malformed malformed = Malformed::no;
+    uint8_t tunnel_depth = 0;  ///< how many tunnels these headers lie in; set by enter_tunnels alone
 
     MILLRACE_DEVICE bool is_ipv4() const { return flags & kIpv4; }
     MILLRACE_DEVICE bool is_ipv6() const { return flags & kIpv6; }

@@ -148,13 +148,13 @@ MILLRACE_DEVICE void parse_ipv6(const ParseInput& in, Layers& layers) {
     if (next != ip::kProtocolNoNext) parse_l4(in, layers);
 }
 
-/// Any frame.
-MILLRACE_DEVICE void parse_any(const ParseInput& in, Layers& layers) {
+/// Any frame that begins at `at`.
+MILLRACE_DEVICE void parse_frame(const ParseInput& in, uint32_t at, Layers& layers) {
     layers = {};
     layers.end = in.length;
-    if (!in.has(eth::kHeaderBytes, Malformed::truncated_ethernet, layers)) return;
-    uint32_t at = eth::kHeaderBytes;
-    uint16_t type = load_be16(in.data + 12);
+    at += eth::kHeaderBytes;
+    if (!in.has(at, Malformed::truncated_ethernet, layers)) return;
+    uint16_t type = load_be16(in.data + at - 2);
     while (type == eth::kTypeVlan || type == eth::kTypeQinq || type == eth::kTypeQinqOld) {
         if (layers.vlan_count == kMaxVlanTags) {
             layers.malformed = Malformed::too_many_vlans;
@@ -229,7 +229,7 @@ MILLRACE_DEVICE void parse(const uint8_t* data, uint32_t length, uint32_t presen
 #if !MILLRACE_GPU
     if (detail::parse_plain(in, layers)) return;
 #endif
-    detail::parse_any(in, layers);
+    detail::parse_frame(in, 0, layers);
 }
 MILLRACE_DEVICE Layers parse(const uint8_t* data, uint32_t length, uint32_t present) {
     Layers layers;

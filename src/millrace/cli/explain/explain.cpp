@@ -5,6 +5,7 @@
 
 #include "millrace/chain/classification_table.hpp"
 #include "millrace/chain/classified.hpp"
+#include "millrace/chain/inner.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/explain/explain_promises.hpp"
 #include "millrace/cli/explain/explain_transfers.hpp"
@@ -87,6 +88,8 @@ void explain_fields(const chain::Program& program, const char* verb, Fields (cha
 }
 
 void explain_fragments(const chain::Program& program) {
+    if (program.inner != 0)
+        std::cout << "Packets are judged within tunnels: " << chain::inner_text(program.inner) << ".\n\n";
     if (program.reassembly)
         std::cout << "Fragments are put together: " << program.reassembly->max_packets << " packets at a time, "
                   << program.reassembly->max_per_source << " of one source, for "

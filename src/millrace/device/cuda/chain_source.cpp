@@ -67,10 +67,10 @@ std::string close_counts(size_t nodes) { return nodes > kMaxCountedNodes ? "" : 
 std::string begin_text(const chain::Program& program, const TableLayout& layout) {
     const size_t stages = program.stage_count();
     if (program.classifier == nullptr)
-        return fmt::format("    block.for_each([&](uint32_t i) {{ begin_packet(batch, i, {}, {}); }});\n", stages,
-                           program.drop_malformed);
+        return fmt::format("    block.for_each([&](uint32_t i) {{ begin_packet(batch, i, {}, {}, {}); }});\n", stages,
+                           program.drop_malformed, program.inner);
     return fmt::format(
-        "    block.for_each([&](uint32_t i) {{ begin_packet(batch, i, {}, true, [&](const Packet& packet) {{\n"
+        "    block.for_each([&](uint32_t i) {{ begin_packet(batch, i, {}, true, 0, [&](const Packet& packet) {{\n"
         "        chain::Entry entry;\n        millrace_classify(&packet, {}, &entry);\n        return entry;\n"
         "    }}); }});\n",
         stages, tables(layout, stages));

@@ -4,6 +4,7 @@
 #include "millrace/chain/kernel/entry.hpp"
 #include "millrace/device/kernel/batch.hpp"
 #include "millrace/packet/lanes.hpp"
+#include "millrace/packet/tunnels.hpp"
 
 namespace millrace::device {
 
@@ -18,10 +19,10 @@ MILLRACE_DEVICE bool has_plain_layout(const Packet& packet) {
 }
 
 /// Takes packet `i` into the batch: attaches the frame, parses it, and sends it to its first node, or says at once what
-/// becomes of it. `stages` is how many stages the program has; `entry_of(packet)` says where a parsed packet goes
-/// first, as an Entry.
+/// becomes of it. `inner`: tunnels that it is judged within. `stages` is how many stages the program has;
+/// `entry_of(packet)` says where a parsed packet goes first, as an Entry.
 template <class EntryOf>
-MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t stages, bool parses,
+MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t stages, bool parses, uint32_t inner,
                                   EntryOf&& entry_of) {
     const FrameDescriptor& frame = batch.descriptors[i];
     Packet packet;
@@ -31,6 +32,7 @@ MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t s
     packet.set_index(i);
     if (batch.times != nullptr) packet.set_time_ns(batch.times[i]);
     if (parses) packet.parse();
+    if (inner != 0) enter_tunnels(packet, inner);
     batch.packets[i] = packet;
     PacketResult result;
     batch.at[i] = kNowhere;
@@ -57,9 +59,10 @@ MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t s
 }
 
 /// The same for a program of one chain.
-MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t nodes, bool drop_malformed) {
+MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t nodes, bool drop_malformed,
+                                  uint32_t inner) {
     // A chain without NFs looks into no packet, so none is malformed to it; nor need a header be here.
-    begin_packet(batch, i, nodes, nodes > 0,
+    begin_packet(batch, i, nodes, nodes > 0, inner,
                  [&](const Packet&) { return chain::Entry{0, nodes > 0 ? uint16_t{0} : kNowhere, drop_malformed}; });
 }
 

@@ -111,9 +111,10 @@ public:
 private:
     void begin(uint32_t i) {
         const auto stages = static_cast<uint32_t>(program_.stage_count());
-        if (program_.classifier == nullptr) return begin_packet(batch_, i, stages, program_.drop_malformed);
+        if (program_.classifier == nullptr)
+            return begin_packet(batch_, i, stages, program_.drop_malformed, program_.inner);
         const auto& tables = *static_cast<const chain::Classifier::Tables*>(tables_.back());
-        begin_packet(batch_, i, stages, true,
+        begin_packet(batch_, i, stages, true, 0,
                      [&](const Packet& packet) { return chain::Classifier::entry_of(packet, tables); });
     }
     /// What came since the last call was `part`.

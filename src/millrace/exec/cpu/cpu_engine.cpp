@@ -11,6 +11,7 @@
 #include "millrace/base/spin_lock.hpp"
 #include "millrace/chain/classification_table.hpp"
 #include "millrace/io/metadata.hpp"
+#include "millrace/packet/tunnels.hpp"
 
 namespace millrace::exec {
 namespace {
@@ -142,6 +143,7 @@ CpuEngine::Active CpuEngine::parse(const chain::Program& program, ChainCounters&
         packet.set_ticket(0);
         if (reads_time) packet.set_time_ns(io::packet_timestamp_ns(mbufs[i]));
         packet.parse();
+        if (program.inner != 0) enter_tunnels(packet, program.inner);
         const Malformed malformed = packet.layers().malformed;
         chain::Entry entry{0, 0, program.drop_malformed};
         if (program.classifier != nullptr) {

@@ -5,8 +5,6 @@
 
 namespace millrace::eth {
 
-inline constexpr uint16_t kTypeMpls = 0x8847;  ///< RFC 3032
-inline constexpr uint16_t kTypeMplsUpstream = 0x8848;
 inline constexpr uint16_t kTypePbb = 0x88e7;  ///< 802.1ah: an I-TAG and another Ethernet header follow
 inline constexpr uint32_t kMplsBytes = 4;
 inline constexpr uint32_t kPbbBytes = 18;  ///< addresses, type and I-TAG
