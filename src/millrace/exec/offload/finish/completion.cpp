@@ -84,8 +84,8 @@ void Completion::tell_events(const Batch& batch) {
     for (size_t i = 0; i < input.frames.count; ++i)
         verdicts_[i] = verdict_of(*input.chain->program, results.packets()[i]);
     EventPackets packets{verdicts_.data(), [&](uint32_t i) { return input.origin_of(i); }, {}};
-    const uint32_t inner = input.chain->program->inner;
-    packets.as_seen = [&](const LeftEvents& left) {
+    // Two references, which a std::function holds without memory of its own.
+    packets.as_seen = [&input, &buffers](const LeftEvents& left) {
         Packet packet;
         uint8_t* const frame = left.offset != LeftEvents::kNotKept
                                    ? buffers.kept() + left.offset
@@ -93,7 +93,7 @@ void Completion::tell_events(const Batch& batch) {
         packet.attach(frame, left.length, left.present, 0, 0);
         packet.set_in_port(buffers.descriptors()[left.packet].in_port);
         packet.parse();
-        if (inner != 0) enter_tunnels(packet, inner);
+        if (const uint32_t inner = input.chain->program->inner; inner != 0) enter_tunnels(packet, inner);
         return packet;
     };
     input.chain->teller->deliver({results.events(), results.stored_events()}, {buffers.left(), results.left_count()},
