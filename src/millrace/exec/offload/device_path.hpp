@@ -16,8 +16,8 @@ namespace millrace::exec {
 /// then all that was under way has gone through the CPU. On the worker's thread.
 class DevicePath {
 public:
-    /// `member`: the engine's part in the placement of chains, or null. Throws device::DeviceError when the device lacks
-    /// memory.
+    /// `member`: the engine's part in the placement of chains, or null. Throws device::DeviceError when the device
+    /// lacks memory.
     DevicePath(const std::shared_ptr<device::Device>& device, Delivery& delivery, const ChainQueues& queues,
                CpuPath& cpu, Placement::Member* member, uint32_t max_batch, const OffloadOptions& options);
 
