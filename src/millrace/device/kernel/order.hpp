@@ -92,10 +92,14 @@ MILLRACE_DEVICE Leaders& leaders() {
 }
 
 /// Packets of a round of number_packets that a thread takes, all of a round, and its groups of 32.
-inline constexpr uint32_t kShare = 4, kRound = kShare * kOrderedThreads, kGroups = kRound / 32;
+inline constexpr uint32_t kShare = 2, kRound = kShare * kOrderedThreads, kGroups = kRound / 32;
+/// A hash table in which half of the rows are free even when each packet has a key of its own: one that is full takes
+/// hundreds of looks for its last keys.
+inline constexpr uint32_t kRows = 2 * kRound, kRowBits = 10;
+static_assert(kRows == 1u << kRowBits);
 struct Round {
-    uint32_t keys[kRound];
-    uint32_t counts[kRound][kGroups / 4];  ///< a byte for each group
+    uint32_t keys[kRows];
+    uint32_t counts[kRows][kGroups / 4];  ///< a byte for each group
 };
 MILLRACE_DEVICE Round& round() {
     __shared__ Round own;
@@ -191,7 +195,7 @@ MILLRACE_DEVICE uint32_t find_key(const uint64_t* table, uint32_t entries, uint3
 }  // namespace detail
 
 /// Numbers the packets that have an order key, in order of arrival: `take_ticket` then finds what is theirs. One block;
-/// where few packets lead their key it looks at these alone. Else rounds of 1,024 packets in order of arrival, a thread
+/// where few packets lead their key it looks at these alone. Else rounds of 512 packets in order of arrival, a thread
 /// taking every 256th. Within a round the packets of a key are counted by groups of 32: a key's counts stand in a row
 /// of a table that the keys are hashed into, and a packet's place is the sum of those before its group's. A second
 /// table, of the whole batch, has for each key how many packets had it so far. Only then it calls `await`, once, and
@@ -199,7 +203,7 @@ MILLRACE_DEVICE uint32_t find_key(const uint64_t* table, uint32_t entries, uint3
 template <class Await>
 MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t> tickets, Await&& await) {
     if (number_leaders(batch, tickets, await)) return;
-    using detail::kGroups, detail::kRound, detail::kShare;
+    using detail::kGroups, detail::kRound, detail::kRows, detail::kShare;
     constexpr uint32_t kNone = 0xffffffffu;
     auto& [keys, counts] = detail::round();
     const uint32_t lane = threadIdx.x % 32;
@@ -213,8 +217,8 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t
     for (uint32_t i = threadIdx.x; i < in_use; i += kOrderedThreads) batch.key_table[i] = 0;
     uint32_t key[kShare], next_key[kShare], peers[kShare], row[kShare], entry[kShare];
     for (uint32_t k = 0; k < kShare; ++k) next_key[k] = key_of(k * kOrderedThreads + threadIdx.x);
-    for (uint32_t i = threadIdx.x; i < kRound; i += kOrderedThreads) keys[i] = kNone;
-    for (uint32_t i = threadIdx.x; i < kRound * (kGroups / 4); i += kOrderedThreads)
+    for (uint32_t i = threadIdx.x; i < kRows; i += kOrderedThreads) keys[i] = kNone;
+    for (uint32_t i = threadIdx.x; i < kRows * (kGroups / 4); i += kOrderedThreads)
         counts[i / (kGroups / 4)][i % (kGroups / 4)] = 0;
     __syncthreads();
     for (uint32_t first = 0; first < batch.count; first += kRound) {
@@ -225,8 +229,7 @@ MILLRACE_DEVICE void number_packets(const BatchView& batch, MutableView<uint64_t
             peers[k] = __match_any_sync(0xffffffffu, key[k]);
             row[k] = kNone;
             if (key[k] == kNone || lane != __ffs(peers[k]) - 1u) continue;
-            // Never more keys than rows, so there is one.
-            for (uint32_t at = key[k] * 2654435761u >> 22;; at = (at + 1) % kRound) {
+            for (uint32_t at = key[k] * 2654435761u >> (32 - detail::kRowBits);; at = (at + 1) % kRows) {
                 const uint32_t owner = atomicCAS(&keys[at], kNone, key[k]);
                 if (owner != kNone && owner != key[k]) continue;
                 row[k] = at;
