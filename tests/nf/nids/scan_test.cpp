@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-
 #include "millrace/nf/nids/evaluate.hpp"
 
 namespace millrace::nf::nids {
@@ -59,8 +58,8 @@ TEST(FirstLiteral, IsWhereALookAtEachPlaceFindsIt) {
             const auto same = [&](char a, char b) {
                 return nocase ? to_lower(static_cast<uint8_t>(a)) == static_cast<uint8_t>(b) : a == b;
             };
-            while (expected < end && !std::equal(text.begin() + expected, text.begin() + expected + length,
-                                                 literal.begin(), same))
+            while (expected < end &&
+                   !std::equal(text.begin() + expected, text.begin() + expected + length, literal.begin(), same))
                 ++expected;
             ++(expected < end ? found : missed);
             with_lanes([&](auto lanes) {
@@ -111,9 +110,10 @@ std::string value_by_lines(const std::string& text, const HttpHead& head, const 
 
 TEST(HttpHead, EndsAndHasTheHeadersThatALookAtEachLineFinds) {
     Random random(2);
-    const std::vector<std::string> parts = {"\r\n",     "\n",         "\r",     "\n\n",    "\r\n\r\n",     "Host: a.b",
-                                            "hOST:",    "Host : x",   "\nhost", " \t",     "*host: star", "X-Host: y",
-                                            "Cookie:c", "Set-Cookie:", "a",      "\r\r\n", "server:\tq \r\n"};
+    const std::vector<std::string> parts = {
+        "\r\n",     "\n",          "\r",     "\n\n",   "\r\n\r\n",       "Host: a.b",
+        "hOST:",    "Host : x",    "\nhost", " \t",    "*host: star",    "X-Host: y",
+        "Cookie:c", "Set-Cookie:", "a",      "\r\r\n", "server:\tq \r\n"};
     size_t complete = 0, values = 0;
     for (int i = 0; i < 4000; ++i) {
         std::string text = random() % 2 ? "GET / HTTP/1.1\r\n" : "POST /a?b HTTP/1.0\n";
@@ -124,8 +124,8 @@ TEST(HttpHead, EndsAndHasTheHeadersThatALookAtEachLineFinds) {
         with_lanes([&](auto lanes) {
             const HttpHead start = find_http_start(memory.data(), bytes, lanes);
             if (start.kind == HttpHead::Kind::none) return;
-            const HttpHead expected = head_by_lines(text, start), head = find_http_head(memory.data(), bytes, start,
-                                                                                        lanes);
+            const HttpHead expected = head_by_lines(text, start),
+                           head = find_http_head(memory.data(), bytes, start, lanes);
             ASSERT_EQ(std::tie(head.complete, head.headers_end, head.body),
                       std::tie(expected.complete, expected.headers_end, expected.body))
                 << lanes.count << " lanes: " << testing::PrintToString(text);
