@@ -69,7 +69,7 @@ int measure_all(const ChainArguments& own, const std::vector<std::string>& chain
                         for (const uint32_t batch : own.kernels)
                             kernels.push_back(show_kernels(point, session.time_kernels(point, batch), packet_rate));
                     }
-    } catch (const lab::Stopped&) {
+    } catch (const lab::Stopped&) {  // NOLINT(bugprone-empty-catch): what was measured until then is told
     }
     return output.finish(session,
                          own.kernels.empty() ? nlohmann::json::object() : nlohmann::json{{"kernels", kernels}});

@@ -122,7 +122,7 @@ int bench_latency(const LatencyArguments& arguments) {
                         if (arguments.step.size() == 2)
                             steps.push_back(load_step(arguments, session, point, most, output));
                     }
-    } catch (const lab::Stopped&) {
+    } catch (const lab::Stopped&) {  // NOLINT(bugprone-empty-catch): what was measured until then is told
     }
     return output.finish(session, {{"curves", curves}, {"steps", steps}});
 }
