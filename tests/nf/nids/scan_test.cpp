@@ -180,8 +180,7 @@ TEST(MatchedRules, KeepTheLowestOnceEach) {
         ASSERT_EQ(matched.count(), std::min<size_t>(all.size(), kMaxAlerts));
         EXPECT_EQ(matched.more(), all.size() > kMaxAlerts);
         uint32_t i = 0;
-        for (const uint32_t rule : all)
-            if (i < matched.count()) ASSERT_EQ(matched[i++], rule);
+        for (auto rule = all.begin(); i < matched.count(); ++rule) ASSERT_EQ(matched[i++], *rule);
     }
 }
 
