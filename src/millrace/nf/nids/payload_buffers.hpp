@@ -340,7 +340,7 @@ private:
     Buffer last_ = Buffer::payload;  ///< the one that was looked for last of those behind the start line
     Part last_part_;
     Lanes lanes_;
-    uint8_t scratch_[kScratchBytes];
+    alignas(8) uint8_t scratch_[kScratchBytes];  ///< lanes read whole words
 };
 
 }  // namespace millrace::nf::nids
