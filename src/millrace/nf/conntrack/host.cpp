@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "millrace/nf/connections.hpp"
 #include "millrace/nf/conntrack/device.hpp"
 #include "millrace/nf/state/keyed_table.hpp"
 #include "millrace/nf/whole_packets.hpp"
@@ -37,7 +38,7 @@ KeyedOptions read_size(const Config& options) {
                               {.most = 262'144, .timeout_ns = 600 * kSecond, .when_full = WhenFull::evict});
 }
 
-class ConntrackHost : public KeyedFunction<Conntrack>, public WantsWholePackets {
+class ConntrackHost : public KeyedFunction<Conntrack>, public WantsWholePackets, public TracksConnections {
 public:
     ConntrackHost(const Config& options, const Environment& environment)
         : KeyedFunction(read_size(options), environment, "flows") {
