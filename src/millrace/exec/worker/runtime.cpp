@@ -54,6 +54,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
                            "take --mode fused, or leave out '+cpu'"});
         options_.offload.placement = std::make_shared<Placement>();
     }
+    if (!devices_.empty()) device_states_ = std::make_unique<DeviceStates>(options_.offload.placement);
     pin_packets();
     options_.offload.most_waiting = most_packets();
     if (!options_.verdict_file.empty())
