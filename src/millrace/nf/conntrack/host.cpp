@@ -52,6 +52,8 @@ public:
         summary_ = fmt::format("{} KiB of connections", table().bytes() >> 10);
     }
     std::string summary() const override { return summary_; }
+    /// FIN closes its side behind all that comes with it.
+    bool takes_uncut() const override { return true; }
 
 private:
     static void read_timeouts(const Config& timeouts, Conntrack::Tables& own) {

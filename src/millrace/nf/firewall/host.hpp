@@ -24,6 +24,8 @@ public:
     std::string summary() const override;
     /// Where ports or TCP flags decide: later fragments have none.
     bool needs_whole_packets() const override;
+    /// But for rules that ask for flags which only some of the segments have.
+    bool takes_uncut() const override;
 
 private:
     void load(const Config& options);
