@@ -101,6 +101,7 @@ TEST(PacketSocketPort, DropsWhatTheMtuDoesNotAllowByName) {
         const auto made = ports("a: { af_packet: left }\n");
         Port& port = *made[0];
         const OtherEnd peer("right");
+        ASSERT_TRUE(becomes([&] { return port.link().up; }));
         const auto go = [&](uint32_t longest) {
             send(port, port,
                  {udp_frame(1, 60), udp_frame(2, longest + 15), udp_frame(3, longest + 14), udp_frame(4, 70)});

@@ -11,14 +11,14 @@
 namespace millrace::cli {
 namespace {
 
-struct Arguments {
+struct ShowArguments {
     std::string topic;
     std::string socket = "out/millrace.sock";
     size_t limit = 0;
     bool json = false;
 };
 
-int show_topic(const Arguments& arguments) {
+int show_topic(const ShowArguments& arguments) {
     const std::string text = show::ask(arguments.socket, show::request_for(arguments.topic, arguments.limit));
     const nlohmann::json answer = nlohmann::json::parse(text, nullptr, false);
     if (!answer.is_object()) throw std::runtime_error(arguments.socket + ": what answers there is no run of Millrace");
@@ -37,7 +37,7 @@ int show_topic(const Arguments& arguments) {
 
 void add_show(CLI::App& app, int& status) {
     CLI::App* command = app.add_subcommand("show", "Show what a run that is at work counts, and its tables");
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<ShowArguments>();
     command->add_option("topic", arguments->topic, "What to show")
         ->required()
         ->check(CLI::IsMember(std::vector<std::string>(std::begin(show::kTopics), std::end(show::kTopics))));
