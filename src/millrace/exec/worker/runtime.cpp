@@ -105,8 +105,10 @@ void Runtime::pin_packets() {
 /// How many packets there can be at once.
 size_t Runtime::most_packets() const {
     size_t most = size_t{1} << 14;  // ports without pools have contiguous frames
-    for (const auto& port : ports_)
+    for (const auto& port : ports_) {
         for (const io::PacketPool* pool : port->pools()) most += pool->packets();
+        if (port->uncut_pool() != nullptr) most += port->uncut_pool()->packets();
+    }
     return most + (whole_packets_ != nullptr ? whole_packets_->pool().packets() : 0);
 }
 
