@@ -121,7 +121,8 @@ TEST(TenantChains, OfSixtyFourTenantsPassEachPacketThroughAll) {
     }
     Scene scene(tenants,
                 "  own: {input: in, output: out, nfs: [mirror]}\n"
-                "  other:\n    input: in2\n    output: out2\n    nfs:\n" + nodes,
+                "  other:\n    input: in2\n    output: out2\n    nfs:\n" +
+                    nodes,
                 0, 250);
     for (int i = 0; i < 64; ++i)
         processes.push_back(std::make_unique<Process>(

@@ -28,7 +28,8 @@ chain::Configuration configuration_of(const nf::Type& type, const TestFolder& fo
     std::string outcomes;
     constexpr const char* kLeads[] = {"next", "drop", "punt"};
     for (const nf::Outcome& outcome : type.outcomes)
-        outcomes += (outcomes.empty() ? "" : ", ") + outcome.name + ": " + kLeads[static_cast<int>(outcome.disposition)];
+        outcomes += (outcomes.empty() ? "" : ", ") + outcome.name + ": " +
+                    kLeads[static_cast<int>(outcome.disposition)];
     const Fields reads = type.has_cpu_half ? type.cpu_reads : type.reads;
     const Fields writes = type.has_cpu_half ? type.cpu_writes : type.writes;
     chain::LoadOptions options;
@@ -92,9 +93,8 @@ class TenantsFunction : public testing::TestWithParam<std::string> {};
 
 TEST_P(TenantsFunction, GivesThePacketsThatItGivesInAChain) {
     const auto& all = sized_nfs();
-    const auto sized = std::find_if(all.begin(), all.end(), [](const SizedNf& one) {
-        return one.nf == GetParam() && one.size == "usual";
-    });
+    const auto sized = std::find_if(all.begin(), all.end(),
+                                    [](const SizedNf& one) { return one.nf == GetParam() && one.size == "usual"; });
     ASSERT_NE(sized, all.end());
     const SizedTables tables = sized->make();
     std::vector<Frame> frames = tables.others;

@@ -41,8 +41,9 @@ std::string read_socket_path(const Config& entry, const Configuration& result) {
     const std::string path = (std::filesystem::path(result.output_folder) / text).lexically_normal().string();
     if (own && text.empty()) own->fail("a path is missing here");
     if (path.size() > kMaxSocketBytes)
-        (own ? *own : entry).fail("the path of a socket has at most " + std::to_string(kMaxSocketBytes) + " bytes",
-                                  "name one in a folder further up, such as /run/millrace/tenants.sock");
+        (own ? *own : entry)
+            .fail("the path of a socket has at most " + std::to_string(kMaxSocketBytes) + " bytes",
+                  "name one in a folder further up, such as /run/millrace/tenants.sock");
     return path;
 }
 
@@ -52,8 +53,7 @@ void read_tenants(const Config& root, Configuration& result) {
     const auto list = root.find("tenants");
     if (!list) return;
     const std::vector<Config> entries = list->items();
-    if (entries.size() > kMaxTenants)
-        list->fail("there are more than " + std::to_string(kMaxTenants) + " tenants");
+    if (entries.size() > kMaxTenants) list->fail("there are more than " + std::to_string(kMaxTenants) + " tenants");
     std::map<std::string, Location> sockets;
     for (const Config& entry : entries) {
         entry.only({"name", "user", "socket"});
@@ -134,7 +134,8 @@ void TenantFunction::read_outcomes(const Config& entry) {
         entry.fail("'absent' is missing: what happens to packets while the tenant does not answer",
                    "drop, bypass or punt");
     constexpr nf::Disposition kLeads[] = {nf::Disposition::drop, nf::Disposition::next, nf::Disposition::punt};
-    type_.outcomes.push_back({kAbsent, kLeads[absent->choice({"drop", "bypass", "punt"})], "the tenant did not answer"});
+    type_.outcomes.push_back(
+        {kAbsent, kLeads[absent->choice({"drop", "bypass", "punt"})], "the tenant did not answer"});
 }
 
 std::string TenantFunction::explain(const Decision& decision) const {
@@ -143,8 +144,8 @@ std::string TenantFunction::explain(const Decision& decision) const {
 }
 
 std::string TenantFunction::summary() const {
-    return "user " + std::to_string(tenant_.user) + " attaches at " + tenant_.socket + "; sees " + field_names(sees() | changes()) +
-           "; may change " + field_names(changes());
+    return "user " + std::to_string(tenant_.user) + " attaches at " + tenant_.socket + "; sees " +
+           field_names(sees() | changes()) + "; may change " + field_names(changes());
 }
 
 Node read_tenant_node(const Config& entry, const std::vector<Tenant>& tenants, const Program& program,

@@ -42,7 +42,8 @@ public:
     /// The outcome of packets that the tenant has not decided on; the last one, behind the tenant's own.
     static constexpr const char* kAbsent = "absent";
 
-    /// Reads `reads`, `writes`, `outcomes`, `absent`, `memory` and `patience` of an entry of `nfs:`. Throws ConfigError.
+    /// Reads `reads`, `writes`, `outcomes`, `absent`, `memory` and `patience` of an entry of `nfs:`. Throws
+    /// ConfigError.
     TenantFunction(const Config& entry, const Tenant& tenant);
 
     /// Its kind, which lives as long as this object.
@@ -52,7 +53,7 @@ public:
     Fields changes() const { return type_.writes; }
     uint32_t outcomes() const { return static_cast<uint32_t>(type_.outcomes.size() - 1); }  ///< the tenant's own
     uint32_t absent() const { return outcomes(); }
-    uint64_t memory_bytes() const { return memory_bytes_; }  ///< that may be shared with it
+    uint64_t memory_bytes() const { return memory_bytes_; }          ///< that may be shared with it
     std::chrono::nanoseconds patience() const { return patience_; }  ///< within which it answers to a batch
 
     const nf::Image& image() const override { return image_; }

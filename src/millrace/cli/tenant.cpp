@@ -36,8 +36,9 @@ Chosen choose(const TenantArguments& arguments) {
         if (types.size() == 1) only = types.front()->name;
     }
     if (arguments.options.empty() && only.empty())
-        throw std::runtime_error("which network function is it? give --options a file with 'NAME: {…}', or --nf a "
-                                 "plugin that has one");
+        throw std::runtime_error(
+            "which network function is it? give --options a file with 'NAME: {…}', or --nf a "
+            "plugin that has one");
     const Config file = arguments.options.empty() ? Config::parse("{" + only + ": {}}", arguments.plugin)
                                                   : Config::load(arguments.options);
     const auto entries = file.entries();

@@ -15,13 +15,13 @@ namespace millrace::exec {
 struct TenantReport {
     std::string name, chain, state;  ///< "attached", "away", or why it was detached last
     uint64_t user = 0;
-    uint64_t process = 0;  ///< of the one that is attached; 0: none is
+    uint64_t process = 0;   ///< of the one that is attached; 0: none is
     uint64_t attached = 0;  ///< how many times
     uint64_t packets = 0, answered = 0, in_flight = 0;
-    std::map<std::string, uint64_t> absent;  ///< packets, by chain::kAbsentForNames
-    uint64_t batches = 0;                    ///< that it was asked
+    std::map<std::string, uint64_t> absent;         ///< packets, by chain::kAbsentForNames
+    uint64_t batches = 0;                           ///< that it was asked
     uint64_t answer_p50_ns = 0, answer_p99_ns = 0;  ///< from a batch's question to its answer
-    std::map<std::string, uint64_t> misdeeds;  ///< "late" and "wrong" answers, "unasked" messages, "gone", "flood"
+    std::map<std::string, uint64_t> misdeeds;       ///< "late" and "wrong" answers, "unasked" messages, "gone", "flood"
 };
 
 /// Runs the functions of tenants. Calls of the workers' engines are the workers' threads', others any thread's.

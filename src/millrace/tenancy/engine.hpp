@@ -26,7 +26,7 @@ private:
     Manager& manager_;
     exec::Delivery& delivery_;
     const unsigned worker_;
-    const size_t room_;  // of a queue
+    const size_t room_;                                                        // of a queue
     std::map<std::string, std::unique_ptr<TenantQueue>, std::less<>> queues_;  // by tenant
 };
 

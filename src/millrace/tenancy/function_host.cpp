@@ -25,8 +25,8 @@ bool lies_within(const About& about) {
 
 FunctionHost::FunctionHost(const nf::Type& kind, const Config& options, const std::string& name,
                            const std::string& output_folder)
-    : program_(std::make_shared<chain::Program>()), about_(kMaxPackets), packets_(kMaxPackets),
-      decisions_(kMaxPackets), verdicts_(kMaxPackets), events_(size_t{16} * kMaxPackets), left_(kMaxPackets) {
+    : program_(std::make_shared<chain::Program>()), about_(kMaxPackets), packets_(kMaxPackets), decisions_(kMaxPackets),
+      verdicts_(kMaxPackets), events_(size_t{16} * kMaxPackets), left_(kMaxPackets) {
     nf::Environment environment;
     environment.node_name = name;
     environment.chain_name = name;
@@ -85,8 +85,7 @@ void FunctionHost::lay_out(const Member::Batch& batch) {
     size_t room = 0;
     for (uint32_t i = 0; i < batch.count; ++i) {
         about_[i] = batch.about(i);  // once: it is not this process's memory
-        if (!lies_within(about_[i]) ||
-            packed_bytes(about_[i].length, about_[i].layers, sees_) > batch.shape.in_bytes ||
+        if (!lies_within(about_[i]) || packed_bytes(about_[i].length, about_[i].layers, sees_) > batch.shape.in_bytes ||
             packed_bytes(about_[i].length, about_[i].layers, changes_) > batch.shape.back_bytes)
             throw std::runtime_error("the manager asks about a packet that can't be");
         room += about_[i].length + kBetween;

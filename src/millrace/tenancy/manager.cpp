@@ -45,11 +45,11 @@ Shape shape_of(const chain::TenantFunction& function, unsigned lanes, const Loca
     const uint64_t of_all = kSlots * lanes * std::max<uint64_t>(of_packet, 1);
     shape.packets = static_cast<uint32_t>(std::min<uint64_t>(kMaxPackets, all > fixed ? (all - fixed) / of_all : 0));
     if (shape.packets == 0)
-        throw ConfigError(Diagnostic{where,
-                                     "the memory of '" + function.tenant().name + "' has no room for " +
-                                         std::to_string(kSlots) + " packets of each worker",
-                                     "give it more by 'memory:', " + std::to_string(fixed + of_all * 32) +
-                                         " bytes, say, or fewer fields"});
+        throw ConfigError(Diagnostic{
+            where,
+            "the memory of '" + function.tenant().name + "' has no room for " + std::to_string(kSlots) +
+                " packets of each worker",
+            "give it more by 'memory:', " + std::to_string(fixed + of_all * 32) + " bytes, say, or fewer fields"});
     return shape;
 }
 

@@ -34,7 +34,7 @@ private:
         rte_mbuf* mbuf;
         Clock::time_point since;
         Layers layers;
-        bool asks;                       ///< the tenant is to be asked, or was
+        bool asks;                                      ///< the tenant is to be asked, or was
         chain::AbsentFor why = chain::AbsentFor::away;  ///< else
     };
     /// Packets of one generation of the chain.

@@ -192,8 +192,8 @@ Given make_given(size_t rules, size_t packets, unsigned seed) {
         ++seen[sent.state];
         const auto first = std::ranges::find_if(wanted, [&](const WantedRule& rule) { return sent.matches(rule); });
         const bool permits = first != wanted.end() && first->permits;
-        given.expected.push_back({first == wanted.end() ? kNoDetail : static_cast<uint32_t>(first - wanted.begin()),
-                                  permits ? 0u : 1u});
+        given.expected.push_back(
+            {first == wanted.end() ? kNoDetail : static_cast<uint32_t>(first - wanted.begin()), permits ? 0u : 1u});
         given.frames.push_back(std::move(sent.frame));
     }
     for (const size_t count : seen) EXPECT_GT(count, packets / 200);
@@ -201,9 +201,11 @@ Given make_given(size_t rules, size_t packets, unsigned seed) {
 }
 
 chain::Configuration border(const Given& given, const std::string& device, const std::string& engine) {
-    return make_configuration("[{conntrack: {max-flows: 16k, check-windows: false}, on: {invalid: next}}, {firewall: "
-                              "{engine: " + engine + ", rules: [" + given.rules + "]}}]",
-                              device);
+    return make_configuration(
+        "[{conntrack: {max-flows: 16k, check-windows: false}, on: {invalid: next}}, {firewall: "
+        "{engine: " +
+            engine + ", rules: [" + given.rules + "]}}]",
+        device);
 }
 
 void expect_decisions(const Given& given, const EngineRun& run) {
@@ -211,8 +213,8 @@ void expect_decisions(const Given& given, const EngineRun& run) {
     for (size_t i = 0; i < given.frames.size(); ++i) {
         ASSERT_EQ(run.outcomes[i].visits.size(), 2u) << "packet " << i;
         const Decision& got = run.outcomes[i].visits[1].decision;
-        ASSERT_EQ(got, given.expected[i]) << "packet " << i << ": rule " << got.detail << ", expected "
-                                          << given.expected[i].detail;
+        ASSERT_EQ(got, given.expected[i])
+            << "packet " << i << ": rule " << got.detail << ", expected " << given.expected[i].detail;
     }
 }
 

@@ -19,7 +19,11 @@ CaptureSpool::CaptureSpool(std::unique_ptr<CaptureWriter> writer)
 bool CaptureSpool::put(rte_mbuf* packet) {
     // A port that receives into a pool that is nearly empty would lose packets, which a capture must not.
     constexpr uint64_t kLookEvery = 32;
-    if (freed_.load(std::memory_order_acquire) < to_free_first_.load(std::memory_order_relaxed)) return false;
+    // Numbers count what found no room, too, for a moment: so a number may be one that never comes, and nothing that
+    // waits is enough.
+    const uint64_t freed = freed_.load(std::memory_order_acquire);
+    if (freed < to_free_first_.load(std::memory_order_relaxed) && freed < put_.load(std::memory_order_relaxed))
+        return false;
     const rte_mempool* const pool = packet->pool;
     // Before the packet is in the queue: so all that lies before it there has been counted when it has been.
     const uint64_t number = put_.fetch_add(1, std::memory_order_relaxed) + 1;
