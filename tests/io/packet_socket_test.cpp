@@ -75,7 +75,7 @@ TEST(PacketSocketPort, PassesFragmentsAsTheyAre) {
 TEST(PacketSocketPort, SharesTheGroupWithTheNumberZero) {
     IN_OWN_NETWORK([] {
         ASSERT_EQ(run(kCable), "");
-        const SlotRingOptions options{.interface = static_cast<int>(if_nametoindex("left")), .slots = 256};
+        const ReceiveRingOptions options{.interface = static_cast<int>(if_nametoindex("left")), .slots = 256};
         std::vector<std::unique_ptr<SlotRing>> rings;
         for (int i = 0; i < 3; ++i) {
             rings.push_back(std::make_unique<SlotRing>(options));

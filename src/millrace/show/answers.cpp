@@ -98,6 +98,14 @@ json chains_json(const exec::Runtime& runtime) {
     return chains;
 }
 
+json tenants_json(const exec::Runtime& runtime) {
+    json tenants = json::array();
+    if (runtime.options().tenants != nullptr)
+        for (const exec::TenantReport& tenant : runtime.options().tenants->report())
+            tenants.push_back(exec::tenant_json(tenant));
+    return tenants;
+}
+
 json row_json(const nf::ShownTable& shown, const std::vector<nf::ShownTable::Value>& row) {
     json entry = json::object();
     for (size_t i = 0; i < shown.columns.size() && i < row.size(); ++i)
@@ -156,6 +164,7 @@ std::string answer(const exec::Runtime& runtime, std::string_view text, double s
                    {"seconds", seconds}};
     if (request.topic == "ports") result["ports"] = ports_json(runtime);
     else if (request.topic == "chains") result["chains"] = chains_json(runtime);
+    else if (request.topic == "tenants") result["tenants"] = tenants_json(runtime);
     else result[request.topic] = tables_json(*configuration, request, runtime.device_states());
     return text_of(result);
 }

@@ -20,7 +20,8 @@ namespace millrace::show {
 
 inline constexpr unsigned kVersion = 1;
 /// What can be shown.
-inline constexpr const char* kTopics[] = {"ports", "neighbours", "routes", "sas", "chains", "flows", "back-ends"};
+inline constexpr const char* kTopics[] = {"ports",  "neighbours", "routes",    "sas",
+                                          "chains", "flows",      "back-ends", "tenants"};
 /// Rows of tables in one answer, unless a request says otherwise, and at most.
 inline constexpr size_t kRows = 1000, kMostRows = 20'000;
 

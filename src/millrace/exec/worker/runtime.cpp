@@ -34,6 +34,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     if (configuration.files != nullptr) scope.emplace(*configuration.files);
     ports_ = io::make_ports(*configuration.ports, environment);
     check_outputs(configuration);
+    follow_tenants(configuration);
     if (const uint32_t packets = whole_packets_for(configuration); packets > 0)
         whole_packets_ = std::make_unique<WholePackets>(packets, headroom_bytes_, tailroom_bytes_);
     for (const auto& port : ports_) {
@@ -105,8 +106,10 @@ void Runtime::pin_packets() {
 /// How many packets there can be at once.
 size_t Runtime::most_packets() const {
     size_t most = size_t{1} << 14;  // ports without pools have contiguous frames
-    for (const auto& port : ports_)
+    for (const auto& port : ports_) {
         for (const io::PacketPool* pool : port->pools()) most += pool->packets();
+        if (port->uncut_pool() != nullptr) most += port->uncut_pool()->packets();
+    }
     return most + (whole_packets_ != nullptr ? whole_packets_->pool().packets() : 0);
 }
 

@@ -19,6 +19,7 @@
 #include "millrace/exec/worker/injection.hpp"
 #include "millrace/exec/offload/offload_engine.hpp"
 #include "millrace/exec/report/verdict_log.hpp"
+#include "millrace/exec/tenants.hpp"
 #include "millrace/io/port.hpp"
 
 namespace millrace::exec {
@@ -48,6 +49,7 @@ struct RuntimeOptions {
     std::vector<std::shared_ptr<device::Device>> devices;  ///< to run on, in place of those of the configuration; as
                                                            ///< many
     uint32_t pool_packets = 16384;
+    std::shared_ptr<Tenants> tenants;                          ///< run tenants' functions; null: chains can have none
     std::function<void(Diagnostic)> warn = [](Diagnostic) {};  ///< told what is odd about ports while they are made
 };
 
@@ -127,6 +129,8 @@ private:
     static nf::Growth growth_of(const chain::Configuration& configuration);
     /// Buffers for the packets that chains put together; 0 where none does.
     static uint32_t whole_packets_for(const chain::Configuration& configuration);
+    /// Throws ConfigError where chains have tenants' functions and nobody runs those.
+    void follow_tenants(const chain::Configuration& configuration) const;
     /// Throws ConfigError where a chain wants to send by a port that can't.
     void check_outputs(const chain::Configuration& configuration) const;
     /// What `apply` and `apply_changes` do, without a check. With `changing_` locked.

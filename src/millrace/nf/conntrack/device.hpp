@@ -84,8 +84,8 @@ private:
         }
         if (!from_originator) flow.answered = 1;
         const uint32_t side = from_originator ? 0 : 1;
-        ++flow.packets[side];
-        flow.bytes[side] += packet.length();
+        flow.packets[side] += packet.wire_frames();
+        flow.bytes[side] += packet.wire_bytes();
         keep(tables, flow, key, entry);
         return flow.answered != 0 ? kEstablished : kNew;
     }

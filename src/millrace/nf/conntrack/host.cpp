@@ -65,6 +65,8 @@ public:
         if (!table().each(reader, add)) throw std::runtime_error("the device has gone with its connections");
         return list.take();
     }
+    /// FIN closes its side behind all that comes with it.
+    bool takes_uncut() const override { return true; }
 
 private:
     static void read_timeouts(const Config& timeouts, Conntrack::Tables& own) {

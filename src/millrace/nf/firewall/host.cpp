@@ -133,6 +133,13 @@ bool FirewallHost::reads_connections() const {
     return std::ranges::any_of(rules_.boxes, [](const classify::Box& box) { return !box.connections.any(); });
 }
 
+bool FirewallHost::takes_uncut() const {
+    constexpr uint8_t kOfSome = tcp::kFin | tcp::kPsh | tcp::kCwr, kOfNone = tcp::kSyn | tcp::kRst;
+    return std::ranges::none_of(rules_.boxes, [](const classify::Box& box) {
+        return (box.tcp_flags.mask & kOfSome) != 0 && (box.tcp_flags.mask & box.tcp_flags.value & kOfNone) == 0;
+    });
+}
+
 void FirewallHost::compile_acl() {
     const auto without = [&](const std::string& why, const std::string& hint) {
         warn_({where_, why + "; the CPU searches like the devices instead", hint, Diagnostic::Severity::warning});

@@ -27,6 +27,8 @@ public:
     bool needs_whole_packets() const override;
     /// Where a rule asks for the state of a packet's connection.
     bool reads_connections() const override;
+    /// But for rules that ask for flags which only some of the segments have.
+    bool takes_uncut() const override;
 
 private:
     void load(const Config& options);
