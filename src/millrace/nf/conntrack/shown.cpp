@@ -89,8 +89,9 @@ void FlowList::add(const FlowKey& key, const Flow& flow, uint64_t deadline_ns) {
 std::vector<ShownTable::Value> FlowList::text_of(const Row& row) const {
     const auto& [from, to] = ends_of(row.key, row.flow);
     const bool ipv6 = is_ipv6(row.key);
-    const auto port = [&](const End& end) -> ShownTable::Value {
-        if (has_ports(row.key)) return uint64_t{end.port};
+    // Texts, as no number is meant that is read with its thousands apart.
+    const auto port = [&](const End& end) -> std::string {
+        if (has_ports(row.key)) return std::to_string(end.port);
         return is_icmp(row.key) ? "id " + std::to_string(end.port) : std::string();
     };
     const bool is_tcp = protocol_of(row.key) == ip::kProtocolTcp;
@@ -102,7 +103,7 @@ std::vector<ShownTable::Value> FlowList::text_of(const Row& row) const {
             port(from),
             address_text(to, ipv6),
             port(to),
-            uint64_t{row.key.kind >> 16},
+            std::to_string(row.key.kind >> 16),
             state,
             row.flow.packets[0],
             row.flow.bytes[0],
