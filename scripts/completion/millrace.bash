@@ -2,7 +2,7 @@
 
 _millrace() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local commands="run check explain show nf doctor verify profile bench" command="" sub="" i
+    local commands="run check explain show nf doctor verify tenant profile bench" command="" sub="" i
     for ((i = 1; i < COMP_CWORD; ++i)); do
         if [[ ${COMP_WORDS[i]} == --nf ]]; then
             ((++i))
@@ -31,7 +31,7 @@ _millrace() {
         --layout) mapfile -t COMPREPLY < <(compgen -W "buffers contiguous" -- "$current"); return ;;
         --restore) mapfile -t COMPREPLY < <(compgen -W "auto all headers nothing" -- "$current"); return ;;
         --data) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
-        --verdicts | --timeline | --nf | --trace | --config | --replay | --test | --run | --rewrite) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+        --verdicts | --timeline | --nf | --trace | --config | --replay | --test | --run | --rewrite | --manager | --options) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
         --fields) mapfile -t COMPREPLY < <(compgen -W "5 12" -- "$current"); return ;;
         -n | --rules | -c | --classes | --full | --overlap | --seed | --packets) return ;;
         --cores | --for | --batches | -w | --workers | --chain | --sizes | --warm-up | --max-batch | --max-delay | --burst | --buffers | --patterns) return ;;
@@ -50,6 +50,7 @@ _millrace() {
         explain) options+=" --device --output --workers" ;;
         show) options+=" --socket --limit --json" ;;
         doctor) options+=" --json" ;;
+        tenant) options+=" --manager --name --nf --options --output --once --quiet" ;;
         verify) options+=" --isolation --window --guard --budget --shared --rewrite --json" ;;
         profile) options+=" --device --for --json --chain --size" ;;
         nf)
@@ -75,7 +76,7 @@ _millrace() {
     elif [[ -z $command ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current")
     elif [[ $command == show ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "ports neighbours routes sas chains flows back-ends" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "ports neighbours routes sas chains flows back-ends tenants" -- "$current")
     elif [[ $command == nf ]]; then
         if [[ -z $sub ]]; then
             mapfile -t COMPREPLY < <(compgen -W "list show test check watch" -- "$current")

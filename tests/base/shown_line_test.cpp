@@ -43,9 +43,10 @@ protected:
 TEST_F(HiddenFile, HasNoLineShownAndFewCharactersQuoted) {
     EXPECT_EQ(shown_line({path_, 1, 1}), "");
     EXPECT_EQ(wrong(1, "'root:$6$saltsalt$hash' is no action", "did you mean 'deny'?").render(),
-              path_ + ":1:1: error: 'root…' is no action\n"
-                      "    (the line is not shown: not everybody may read this file)\n"
-                      "    hint: did you mean 'deny'?");
+              path_ +
+                  ":1:1: error: 'root…' is no action\n"
+                  "    (the line is not shown: not everybody may read this file)\n"
+                  "    hint: did you mean 'deny'?");
     // What looks like a key is no better known by its first digits.
     EXPECT_EQ(wrong(1, "'5ec2e75ec2e75ec2e75ec2e75ec2e7aa' is no prefix").render().find("5ec2"), std::string::npos);
     chmod(path_.c_str(), 0644);

@@ -17,13 +17,17 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::be_honest;
-using test::Manager;
+using test::Doorway;
 using test::Process;
 
-Expected of(uid_t user) { return {user, {8, 16, 8, 2}, {}}; }
+Expected of(uid_t user) {
+    Expected one{user, {8, 16, 8, 2, 1}, {}, {}};
+    one.patience.answer = 10s;
+    return one;
+}
 
 /// What the manager says to these words, "" where it lets them in.
-std::string answer_to(Manager& manager, const Hello& hello) {
+std::string answer_to(Doorway& manager, const Hello& hello) {
     const io::Descriptor socket(show::connect_to(manager.path()));
     send(socket.get(), &hello, sizeof hello, 0);
     const auto in = manager.door().let_in(Attachment::Clock::now(), [](const std::string&) { return false; });
@@ -40,13 +44,13 @@ Hello hello_of(const std::string& name) {
 }
 
 TEST(Door, AsksForTheRightWords) {
-    Manager manager({{"acme.dpi", of(getuid())}});
+    Doorway manager({{"acme.dpi", of(getuid())}});
     EXPECT_EQ(answer_to(manager, hello_of("acme.dpi")), "");
     EXPECT_NE(answer_to(manager, hello_of("acme")), "");
     EXPECT_NE(answer_to(manager, hello_of("")), "");
     Hello hello = hello_of("acme.dpi");
-    hello.version = 2;
-    EXPECT_EQ(answer_to(manager, hello), "the tenant speaks version 2, the manager 1");
+    hello.version = 3;
+    EXPECT_EQ(answer_to(manager, hello), "the tenant speaks version 3, the manager 2");
     hello.version = kVersion;
     hello.magic ^= 1;
     EXPECT_EQ(answer_to(manager, hello), "this is no tenant of Millrace");
@@ -59,7 +63,7 @@ TEST(Door, AsksForTheRightWords) {
 TEST(Door, KnowsUsersByTheKernelAndNotByTheirWord) {
     if (geteuid() != 0) GTEST_SKIP() << "only root can be somebody else";
     constexpr uid_t kNobody = 65534;
-    Manager manager({{"acme.dpi", of(kNobody)}, {"ours", of(0)}});
+    Doorway manager({{"acme.dpi", of(kNobody)}, {"ours", of(0)}});
     chmod(std::filesystem::path(manager.path()).parent_path().c_str(), 0755);
     Process own([&] { return be_honest(manager.path(), "acme.dpi"); });
     Process guest([&] { return setuid(kNobody) == 0 ? be_honest(manager.path(), "ours") : 1; });
@@ -79,7 +83,7 @@ TEST(Door, KnowsUsersByTheKernelAndNotByTheirWord) {
 }
 
 TEST(Door, LetsATenantInOnce) {
-    Manager manager({{"acme.dpi", of(getuid())}});
+    Doorway manager({{"acme.dpi", of(getuid())}});
     const Hello hello = hello_of("acme.dpi");
     const io::Descriptor first(show::connect_to(manager.path())), second(show::connect_to(manager.path()));
     for (const int socket : {first.get(), second.get()}) send(socket, &hello, sizeof hello, 0);
@@ -93,7 +97,7 @@ TEST(Door, LetsATenantInOnce) {
 }
 
 TEST(Door, IsNotHeldByThoseWhoSayNothing) {
-    Manager manager({{"acme.dpi", of(getuid())}});
+    Doorway manager({{"acme.dpi", of(getuid())}});
     std::vector<std::unique_ptr<io::Descriptor>> silent;
     for (size_t i = 0; i < Door::kMaxGuests; ++i)
         silent.push_back(std::make_unique<io::Descriptor>(show::connect_to(manager.path())));
@@ -122,7 +126,7 @@ TEST(Member, TrustsNoManagerWithMemoryThatCouldGo) {
     while (accepted < 0) accepted = accept4(socket.descriptor(), nullptr, nullptr, 0);
     const io::Descriptor guest(accepted);
     Welcome welcome;
-    welcome.shape = {8, 16, 8, 2};
+    welcome.shape = {8, 16, 8, 2, 1};
     send(guest.get(), &welcome, sizeof welcome, 0);
     EXPECT_EQ(tenant.end(), 7);
 }

@@ -1,11 +1,15 @@
 #include "tenancy/support.hpp"
 
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <thread>
+
+#include "millrace/tenancy/function_host.hpp"
 
 namespace millrace::tenancy::test {
 
@@ -36,10 +40,10 @@ int Process::end() {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-Manager::Manager(std::map<std::string, Expected> expected)
+Doorway::Doorway(std::map<std::string, Expected> expected)
     : door_(std::make_unique<Door>(path(), std::move(expected), 0666)) {}
 
-Attachment* Manager::wait_for(const std::string& name) {
+Attachment* Doorway::wait_for(const std::string& name) {
     for (const auto end = Clock::now() + std::chrono::seconds(5); Clock::now() < end;) {
         for (auto& one : door_->let_in(Clock::now(), [&](const std::string& other) {
                  const auto there = in_.find(other);
@@ -53,10 +57,11 @@ Attachment* Manager::wait_for(const std::string& name) {
 }
 
 Outcome exchange_batches(Attachment& attachment, uint64_t count, uint32_t packets) {
-    const Shape shape = attachment.exchange().shape();
+    const Shape shape = attachment.memory().shape();
+    Lane& lane = attachment.lane(0);
     Outcome seen;
     std::vector<std::vector<uint8_t>> bytes(packets);
-    std::vector<std::span<const uint8_t>> views;
+    std::vector<Shown> views;
     const auto byte_of = [](uint64_t id, size_t packet, size_t at) { return uint8_t(id * 7 + packet * 3 + at); };
     Exchange::Taken taken;
     uint64_t next = 1, told = 1;
@@ -67,20 +72,21 @@ Outcome exchange_batches(Attachment& attachment, uint64_t count, uint32_t packet
             for (size_t i = 0; i < packets; ++i) {
                 bytes[i].resize(shape.in_bytes);
                 for (size_t at = 0; at < bytes[i].size(); ++at) bytes[i][at] = byte_of(next, i, at);
-                views.emplace_back(bytes[i]);
+                views.push_back(Doorway::shown(bytes[i]));
             }
-            if (!attachment.ask(views, next, Clock::now())) break;
+            if (!lane.ask(views, next, Clock::now())) break;
             ++next;
             ++seen.asked;
         }
-        const auto fate = attachment.next(taken, Clock::now());
-        if (fate == Attachment::Fate::waits) {
+        attachment.listen();
+        const auto fate = lane.next(taken, Clock::now());
+        if (fate == Lane::Fate::waits) {
             if (!attachment.attached()) break;
             std::this_thread::yield();
             continue;
         }
         if (taken.id != told++) seen.bad += 1000;  // each once, in order
-        if (fate == Attachment::Fate::absent) {
+        if (fate != Lane::Fate::good) {
             ++seen.absent;
             continue;
         }
@@ -109,6 +115,34 @@ int be_honest(const std::string& manager, const std::string& name, const std::fu
             batch->outcome(i) = in.empty() ? 0 : in[0] % member.shape().outcomes;
         }
         member.answer(*batch);
+    }
+    return 0;
+}
+
+bool wait_until(const std::function<bool()>& what, std::chrono::seconds most) {
+    for (const auto end = Clock::now() + most; Clock::now() < end;) {
+        if (what()) return true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
+}
+
+int serve(const std::string& manager, const std::string& name, const std::string& kind, const std::string& options,
+          std::chrono::seconds life) {
+    FunctionHost host(*nf::find_type(kind), Config::parse(options), name, testing::TempDir());
+    for (const auto end = Clock::now() + life; Clock::now() < end;) {
+        try {
+            Member member(manager, name);
+            host.agree(member.terms());
+            while (member.attached())
+                if (const auto batch = member.next(std::chrono::milliseconds(100))) {
+                    host.answer(*batch);
+                    member.answer(*batch);
+                }
+        } catch (const std::runtime_error& e) {
+            if (!std::filesystem::exists(manager)) return 0;
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
     }
     return 0;
 }

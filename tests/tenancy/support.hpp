@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -31,14 +32,17 @@ private:
 };
 
 /// A door, and who has come in.
-class Manager {
+class Doorway {
 public:
-    explicit Manager(std::map<std::string, Expected> expected);
+    explicit Doorway(std::map<std::string, Expected> expected);
     std::string path() const { return folder_ / "tenants.sock"; }
     Door& door() { return *door_; }
     /// Waits until a tenant of that name is attached, for five seconds at most; null then.
     Attachment* wait_for(const std::string& name);
     void forget(const std::string& name) { in_.erase(name); }
+
+    /// One packet of whose bytes a tenant may see these, and change as many as its shape has.
+    static Shown shown(std::span<const uint8_t> bytes) { return {{}, bytes, 0xffff}; }
 
 private:
     millrace::test::TestFolder folder_;
@@ -55,5 +59,13 @@ Outcome exchange_batches(Attachment& attachment, uint64_t count, uint32_t packet
 
 /// Until the manager lets go; `at_each` is called before each answer with its number, from 1.
 int be_honest(const std::string& manager, const std::string& name, const std::function<void(uint64_t)>& at_each = {});
+
+/// Whether it comes true in time.
+bool wait_until(const std::function<bool()>& what, std::chrono::seconds most = std::chrono::seconds(20));
+
+/// Runs a network function as `millrace tenant` does: attaches again and again for `life`, or until the manager is
+/// gone.
+int serve(const std::string& manager, const std::string& name, const std::string& kind, const std::string& options,
+          std::chrono::seconds life = std::chrono::seconds(60));
 
 }  // namespace millrace::tenancy::test

@@ -20,22 +20,22 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::be_honest;
+using test::Doorway;
 using test::exchange_batches;
-using test::Manager;
 using test::Process;
 
 Expected expected(std::chrono::nanoseconds answer = 10s) {
-    Expected one{getuid(), {64, 40, 20, 3}, {}};
+    Expected one{getuid(), {64, 40, 20, 3, 1}, {}, {}};
     one.patience.answer = answer;
     return one;
 }
 
 TEST(Tenants, AnswerEachBatchOnceAndInOrder) {
     for (const Shape& shape :
-         {Shape{1, 1, 1, 1}, Shape{64, 40, 20, 3}, Shape{256, 1518, 1518, 64}, Shape{8, 20, 0, 2}}) {
+         {Shape{1, 1, 1, 1, 1}, Shape{64, 40, 20, 3, 1}, Shape{256, 1518, 1518, 30, 4}, Shape{8, 20, 0, 2, 1}}) {
         Expected one = expected();
         one.shape = shape;
-        Manager manager({{"acme.dpi", one}});
+        Doorway manager({{"acme.dpi", one}});
         Process tenant([&] { return be_honest(manager.path(), "acme.dpi"); });
         Attachment* const attachment = manager.wait_for("acme.dpi");
         ASSERT_NE(attachment, nullptr);
@@ -43,14 +43,14 @@ TEST(Tenants, AnswerEachBatchOnceAndInOrder) {
         EXPECT_EQ(seen.good, 1000u);
         EXPECT_EQ(seen.bad, 0u);
         EXPECT_EQ(attachment->user(), getuid());
-        EXPECT_EQ(attachment->counters().good, 1000u);
+        EXPECT_EQ(attachment->lane(0).counters().good.get(), 1000u);
         manager.forget("acme.dpi");
         EXPECT_EQ(tenant.end(), 0) << "it notices that the manager has let go";
     }
 }
 
 TEST(Tenants, SeeNoByteThatTheyDidNotDeclare) {
-    Manager manager({{"acme.dpi", expected()}});
+    Doorway manager({{"acme.dpi", expected()}});
     Process tenant([&] {
         Member member(manager.path(), "acme.dpi");
         for (int seen = 0; seen < 4;) {
@@ -59,7 +59,7 @@ TEST(Tenants, SeeNoByteThatTheyDidNotDeclare) {
             ++seen;
             // All that it can read, not only what it is handed.
             const auto* const all = reinterpret_cast<const uint8_t*>(batch->question) -
-                                    batch->number % kSlots * question_bytes(member.shape());
+                                    question_at(member.shape(), 0, batch->number);
             if (memmem(all, kSlots * question_bytes(member.shape()), "SECRET", 6) != nullptr) return 2;
             if (batch->in(0).size() != (seen == 1 ? 40u : 4u)) return 3;
             if (seen == 4 && memmem(batch->question + 1, 40, "declared", 8) != nullptr) return 4;
@@ -74,16 +74,17 @@ TEST(Tenants, SeeNoByteThatTheyDidNotDeclare) {
     Exchange::Taken taken;
     // The fourth has the first one's slot.
     for (const std::string& text : {packet, std::string("tiny"), std::string("tiny"), std::string("tiny")}) {
-        const std::span<const uint8_t> view(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-        ASSERT_TRUE(attachment->ask({&view, 1}, 1, Attachment::Clock::now()));
-        while (attachment->next(taken, Attachment::Clock::now()) == Attachment::Fate::waits) std::this_thread::yield();
+        const Shown view = Doorway::shown({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+        ASSERT_TRUE(attachment->lane(0).ask({&view, 1}, 1, Attachment::Clock::now()));
+        while (attachment->lane(0).next(taken, Attachment::Clock::now()) == Lane::Fate::waits)
+            std::this_thread::yield();
     }
     EXPECT_EQ(tenant.end(), 0);
 }
 
 TEST(Tenants, CantWriteToQuestionsNorTakeMemoryAway) {
-    const Exchange exchange({64, 40, 20, 3});
-    const size_t bytes = kSlots * question_bytes(exchange.shape());
+    const SharedMemory exchange({64, 40, 20, 3, 1});
+    const size_t bytes = all_question_bytes(exchange.shape());
     EXPECT_EQ(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, exchange.questions(), 0), MAP_FAILED);
     void* const read = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, exchange.questions(), 0);
     ASSERT_NE(read, MAP_FAILED);
@@ -191,7 +192,7 @@ std::vector<Step> steps() {
 }
 
 TEST(Tenants, KilledAtAnyStepCostOthersNothing) {
-    Manager manager({{"acme.dpi", expected()}, {"mallory", expected()}});
+    Doorway manager({{"acme.dpi", expected()}, {"mallory", expected()}});
     Process neighbour([&] { return be_honest(manager.path(), "acme.dpi"); });
     Attachment* const other = manager.wait_for("acme.dpi");
     ASSERT_NE(other, nullptr);
@@ -204,7 +205,7 @@ TEST(Tenants, KilledAtAnyStepCostOthersNothing) {
             const auto seen = exchange_batches(*own, 100);
             EXPECT_EQ(own->parting(), Parting::gone);
             EXPECT_EQ(seen.good + seen.absent, seen.asked) << "each batch has one fate";
-            EXPECT_EQ(own->counters().lost, seen.absent);
+            EXPECT_EQ(own->lane(0).counters().lost.get(), seen.absent);
             EXPECT_LT(seen.asked, 100u);
         }
         EXPECT_EQ(tenant.end(), 128 + SIGKILL);
@@ -265,7 +266,7 @@ TEST(Tenants, AreNamedAndDetachedForWhatTheyDo) {
     };
     for (const Case& one : cases) {
         SCOPED_TRACE(name_of(one.parting));
-        Manager manager({{"acme.dpi", expected()}, {"mallory", expected(one.patience)}});
+        Doorway manager({{"acme.dpi", expected()}, {"mallory", expected(one.patience)}});
         Process neighbour([&] { return be_honest(manager.path(), "acme.dpi"); });
         Process tenant([&] { return one.work(manager.path()); });
         Attachment *const own = manager.wait_for("mallory"), *const other = manager.wait_for("acme.dpi");
@@ -276,7 +277,7 @@ TEST(Tenants, AreNamedAndDetachedForWhatTheyDo) {
         EXPECT_EQ(own->name(), "mallory");
         EXPECT_EQ(seen.good, 0u);
         EXPECT_EQ(seen.absent, seen.asked);
-        EXPECT_FALSE(own->ask({}, 1, Attachment::Clock::now()));
+        EXPECT_FALSE(own->lane(0).ask({}, 1, Attachment::Clock::now()));
         EXPECT_EQ(exchange_batches(*other, 500).good, 500u);
         manager.forget("mallory");
         EXPECT_EQ(tenant.end(), 0);
@@ -284,21 +285,21 @@ TEST(Tenants, AreNamedAndDetachedForWhatTheyDo) {
 }
 
 TEST(Tenants, StoppedOnesAreLateAndOthersAreNot) {
-    Manager manager({{"mallory", expected(5ms)}});
+    Doorway manager({{"mallory", expected(5ms)}});
     Process tenant([&] { return be_honest(manager.path(), "mallory"); });
     Attachment* const own = manager.wait_for("mallory");
     ASSERT_NE(own, nullptr);
     tenant.signal(SIGSTOP);
     exchange_batches(*own, 1000);
     EXPECT_EQ(own->parting(), Parting::late);
-    EXPECT_GE(own->counters().late, 4u);
+    EXPECT_GE(own->lane(0).counters().late.get(), 4u);
 }
 
 // What is in the answers changes all the time, and may be anything at any moment.
 TEST(Tenants, WriteAnythingAnywhereAndOnlyDeclaredOutcomesGetThrough) {
     Expected wild = expected(1ms);
     wild.patience.wrong = wild.patience.late = 1u << 30;
-    Manager manager({{"mallory", wild}});
+    Doorway manager({{"mallory", wild}});
     Process tenant([&] {
         Member member(manager.path(), "mallory");
         std::mt19937_64 random(1);
@@ -317,20 +318,20 @@ TEST(Tenants, WriteAnythingAnywhereAndOnlyDeclaredOutcomesGetThrough) {
     ASSERT_NE(own, nullptr);
     const std::vector<uint8_t> bytes(40);
     const std::span<const uint8_t> view(bytes);
-    const std::vector<std::span<const uint8_t>> packets(64, view);
+    const std::vector<Shown> packets(64, Doorway::shown(view));
     Exchange::Taken taken;
-    std::map<Attachment::Fate, uint64_t> fates;
+    std::map<Lane::Fate, uint64_t> fates;
     for (uint64_t asked = 0, told = 0; told < 2000;) {
-        while (asked < 2000 && own->ask(packets, asked, Attachment::Clock::now())) ++asked;
-        const auto fate = own->next(taken, Attachment::Clock::now());
-        if (fate == Attachment::Fate::waits) continue;
+        while (asked < 2000 && own->lane(0).ask(packets, asked, Attachment::Clock::now())) ++asked;
+        const auto fate = own->lane(0).next(taken, Attachment::Clock::now());
+        if (fate == Lane::Fate::waits) continue;
         ASSERT_EQ(taken.id, told++);
         ++fates[fate];
-        if (fate != Attachment::Fate::good) continue;
+        if (fate != Lane::Fate::good) continue;
         ASSERT_EQ(taken.count, 64u);
         for (uint32_t i = 0; i < taken.count; ++i) ASSERT_LT(taken.outcomes[i], 3u);
     }
-    EXPECT_GT(fates[Attachment::Fate::absent], 10u);
+    EXPECT_GT(fates[Lane::Fate::late] + fates[Lane::Fate::wrong], 10u);
     EXPECT_TRUE(own->attached());
 }
 

@@ -117,7 +117,8 @@ std::string with_short_words(const std::string& text) {
         }
         const bool is_quoted = rest.front() == '\'';
         const size_t end = is_quoted ? end_of_quotation(rest) : std::min(rest.find(' '), rest.size());
-        out += is_quoted ? "'" + first(rest.substr(1, end - 1), kMaxQuoted) + "'" : first(rest.substr(0, end), kMaxWord);
+        out += is_quoted ? "'" + first(rest.substr(1, end - 1), kMaxQuoted) + "'"
+                         : first(rest.substr(0, end), kMaxWord);
         rest.remove_prefix(std::min(end + (is_quoted ? 1 : 0), rest.size()));
     }
     return out;

@@ -13,9 +13,9 @@ namespace millrace {
 /// Whoever started the program has named this file, and may see its lines, whatever its mode.
 void show_lines_of(const std::string& path);
 
-/// Whether `user`, who runs the program, may be shown lines of a file that somebody else may have named. A configuration
-/// can name any file that the program can read, and what the program says may go to others, such as those who read a
-/// log. So these are files that everybody can read, and those that `user` owns, unless that is root.
+/// Whether `user`, who runs the program, may be shown lines of a file that somebody else may have named. A
+/// configuration can name any file that the program can read, and what the program says may go to others, such as those
+/// who read a log. So these are files that everybody can read, and those that `user` owns, unless that is root.
 bool may_show_lines(const struct stat& status, uid_t user);
 /// Whether lines of the file may be shown: by `may_show_lines`, or because `show_lines_of` was told of it.
 bool are_lines_shown(const std::string& path);

@@ -98,8 +98,9 @@ std::shared_ptr<const Program> make_classified(const Configuration& configuratio
     std::vector<std::vector<std::shared_ptr<const Program>>> kinds;  // chains that are alike
     for (const auto& chain : configuration.chains) {
         if (!reached[chain->index]) continue;
-        // Fragments are put together by workers, behind the classification, and tunnels entered behind it.
-        if (chain->reassembly || chain->inner != 0) return nullptr;
+        // Fragments are put together by workers, behind the classification, and tunnels entered behind it. Tenants'
+        // functions run elsewhere.
+        if (chain->reassembly || chain->inner != 0 || chain->is_tenants) return nullptr;
         nodes += chain->nodes.size();
         for (const Node& node : chain->nodes)
             states += static_cast<size_t>(std::ranges::count_if(

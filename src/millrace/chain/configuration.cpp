@@ -10,6 +10,7 @@
 #include "millrace/chain/head.hpp"
 #include "millrace/chain/inner.hpp"
 #include "millrace/chain/names.hpp"
+#include "millrace/chain/parts.hpp"
 #include "millrace/chain/reachability.hpp"
 #include "millrace/nf/plugin.hpp"
 #include "millrace/nf/variant.hpp"
@@ -35,8 +36,8 @@ public:
             root_.fail("a configuration is a map ('key: value' lines)", "begin with 'version: 1'");
         find_functions();
         attempt([&] {
-            root_.only(
-                {"version", "device", "idle", "socket", "output", "plugins", "ports", "chains", "classify", "sharing"});
+            root_.only({"version", "device", "idle", "socket", "output", "plugins", "ports", "chains", "classify",
+                        "sharing", "tenants"});
         });
         attempt([&] { read_head(); });
         attempt([&] { read_ports(); });
@@ -45,13 +46,13 @@ public:
         if (mistakes_.empty()) {
             attempt([&] {
                 for (const Diagnostic& mistake : unreached(result_)) add(mistake);
-            });
-            attempt([&] {
+                for (const Diagnostic& mistake : untracked(result_)) add(mistake);
                 for (const Diagnostic& mistake : circles(result_, target_places_)) add(mistake);
             });
             for (const auto& program : result_.chains)
                 for (const Node& node : program->nodes) attempt([&] { check_state(node); });
         }
+        if (mistakes_.empty()) attempt([&] { cut_at_tenants(result_); });
         if (!mistakes_.empty()) throw ConfigError(std::move(mistakes_));
         if (result_.device != "cpu") result_.classified = make_classified(result_);
         for (const Diagnostic& warning : lost_punts(result_)) result_.reporter(warning);
@@ -101,6 +102,7 @@ private:
         if (result_.output_folder.empty()) output->fail("a folder is missing here", "'output: .' is the current one");
         attempt([&] { check_output_folder(result_.output_folder, output ? output->where() : root_.where()); });
         attempt([&] { read_socket(root_, result_); });
+        attempt([&] { read_tenants(root_, result_); });
         if (const auto plugins = root_.find("plugins")) {
             for (const Config& plugin : plugins->items())
                 attempt([&] {
@@ -149,7 +151,7 @@ private:
         Promise promise;
         attempt([&] { promise = read_promise(options); });
         auto program = std::make_shared<Program>();
-        program->name = name.text();
+        program->name = program->whole = name.text();
         program->where = name.where();
         program->port_names = std::make_shared<const std::vector<std::string>>(result_.port_names);
         program->generation = result_.generation;
@@ -180,7 +182,8 @@ private:
             for (size_t i = 0; i < edges.size(); ++i) attempt([&] { connect(*program, i, edges[i]); });
         if (const auto kinds = options.find("inner")) attempt([&] { read_inner(*kinds, *program); });
         leave_out_reassembly(*program, result_.reporter);
-        plan(*program);
+        attempt([&] { check_tenants(options, *program); });
+        plan_program(*program, result_.device == "cpu");
         result_.chains.push_back(std::move(program));
         result_.promises.push_back(std::move(promise));
     }
@@ -206,6 +209,10 @@ private:
         std::vector<std::string> kinds;
         for (const nf::Type* type : functions_->all()) kinds.push_back(type->name);
 
+        if (entry.is_map() && entry.has("tenant")) {
+            program.nodes.push_back(read_tenant_node(entry, result_.tenants, program, chain_of_tenant_));
+            return entry.find("on");
+        }
         std::optional<Config> kind, options;
         if (entry.is_scalar()) {
             kind = entry;
@@ -261,9 +268,10 @@ private:
         environment.on_device = result_.device != "cpu";
         environment.live = options_.live;
         if (options_.previous != nullptr) {
-            if (const Program* before = options_.previous->find_chain(program.name))
+            for (const auto& before : options_.previous->chains)
                 for (const Node& old : before->nodes)
-                    if (old.name == node.name && nf::kind_of(*old.type).name == node.type->name)
+                    if (before->whole == program.name && old.name == node.name &&
+                        nf::kind_of(*old.type).name == node.type->name)
                         hand_on(old, node, environment);
         }
         if (!node.type->shareable && !node.type->shares_tables) return node.type->create(options, environment);
@@ -314,22 +322,6 @@ private:
             });
     }
 
-    void plan(Program& program) const {
-        std::vector<FieldUse> uses;
-        for (const Node& node : program.nodes) {
-            FieldUse use;
-            if (result_.device == "cpu") {
-                use.host_reads = node.type->cpu_reads;
-                use.host_writes = node.type->cpu_writes;
-            } else {
-                use = FieldUse::on_device(node.reads() | fields_of_inner(program), node.writes(),
-                                          node.type->is_keyed());
-            }
-            uses.push_back(use);
-        }
-        program.plan = plan_fields(uses);
-    }
-
     void read_classification() {
         std::vector<ClassificationRule> rules;
         if (const auto table = root_.find("classify")) {
@@ -375,6 +367,7 @@ private:
     Configuration result_;
     std::vector<std::string> chain_names_;
     std::map<uint16_t, std::string> input_of_;
+    std::map<std::string, std::string> chain_of_tenant_;  // that it has a function in
     /// The first function of a kind with these options, where others may share something with it.
     std::map<std::pair<const nf::Type*, std::string>, std::shared_ptr<nf::NetworkFunction>> equals_;
     TargetPlaces target_places_;

@@ -13,6 +13,7 @@
 #include "millrace/base/device_names.hpp"
 #include "millrace/chain/program.hpp"
 #include "millrace/chain/promise.hpp"
+#include "millrace/chain/tenant.hpp"
 
 namespace millrace::chain {
 
@@ -37,6 +38,7 @@ struct Configuration {
                                           ///< scope
     std::vector<std::shared_ptr<const Program>> chains;
     std::vector<Promise> promises;                           ///< by chain
+    std::vector<Tenant> tenants;                             ///< who may attach
     schedule::Sharing sharing = schedule::Sharing::spatial;  ///< how chains share a device's multiprocessors
     Classification classification;
     /// The chains that headers decide between, as one program, where a device can hold it (classified.hpp); or null.

@@ -69,7 +69,9 @@ struct Stage {
 /// workers.
 struct Program : std::enable_shared_from_this<Program> {
     std::string name;
-    uint16_t index = 0;  ///< among the chains of its configuration
+    std::string whole;        ///< the chain of the file that this is, or is a part of (parts.hpp)
+    bool is_tenants = false;  ///< its one function is a tenant's, and runs in that one's process (tenant.hpp)
+    uint16_t index = 0;       ///< among the chains of its configuration
     uint64_t generation = 0;
     std::vector<Node> nodes;
     std::vector<uint16_t> inputs;  ///< ports whose packets come here without classification

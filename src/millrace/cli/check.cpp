@@ -1,6 +1,7 @@
 // millrace check: finds every mistake in a configuration without opening a port.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "millrace/cli/commands.hpp"
@@ -79,10 +80,11 @@ int check(const LoadArguments& arguments, bool load_plugins) {
         attempt([&] { io::check_ports(*ports, environment); });
     }
     if (!mistakes.empty()) throw ConfigError(mistakes);
-    std::cout << fmt::format("{}: {} chain{}, {} port{}, device {}: sound\n", arguments.file,
-                             configuration->chains.size(), configuration->chains.size() == 1 ? "" : "s",
-                             configuration->port_names.size(), configuration->port_names.size() == 1 ? "" : "s",
-                             configuration->device);
+    const auto chains = std::count_if(configuration->chains.begin(), configuration->chains.end(),
+                                      [](const auto& program) { return program->name == program->whole; });
+    std::cout << fmt::format("{}: {} chain{}, {} port{}, device {}: sound\n", arguments.file, chains,
+                             chains == 1 ? "" : "s", configuration->port_names.size(),
+                             configuration->port_names.size() == 1 ? "" : "s", configuration->device);
     tell_functions(*configuration);
     return kOk;
 }

@@ -43,6 +43,7 @@ void add_nf(CLI::App& app, int& status);
 void add_show(CLI::App& app, int& status);
 void add_doctor(CLI::App& app, int& status);
 void add_verify(CLI::App& app, int& status);
+void add_tenant(CLI::App& app, int& status);
 void add_profile(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);
 /// Below `millrace bench`.

@@ -35,11 +35,12 @@ int main(int argc, char** argv) {
     cli::add_nf(app, status);
     cli::add_doctor(app, status);
     cli::add_verify(app, status);
+    cli::add_tenant(app, status);
     cli::add_profile(app, status);
     cli::add_bench(app, status);
-    // A run ends in order, and only a run has an order to end in.
+    // A run and a tenant end in order, and only they have an order to end in.
     for (CLI::App* command : app.get_subcommands({}))
-        if (command->get_name() != "run")
+        if (command->get_name() != "run" && command->get_name() != "tenant")
             command->preparse_callback([](size_t) { cli::let_signals_end_the_program(); });
     try {
         app.parse(argc, argv);

@@ -60,6 +60,19 @@ std::string ports_table(const exec::Report& report, double seconds) {
     return table.text() + left_out(report.ports.size(), "ports");
 }
 
+std::string tenants_table(const exec::Report& report) {
+    Table table(
+        {"tenant", "chain", "state", "packets", "answered", "absent", "batches", "batch", "p50", "p99", "misdeeds"});
+    for (const exec::TenantReport& tenant : report.tenants)
+        table.add({tenant.name, tenant.chain, tenant.state, grouped(tenant.packets), grouped(tenant.answered),
+                   reasons(tenant.absent), grouped(tenant.batches),
+                   tenant.batches > 0 ? fmt::format("{:.0f}", static_cast<double>(tenant.answered) /
+                                                                  static_cast<double>(tenant.batches))
+                                      : "",
+                   time_text(tenant.answer_p50_ns), time_text(tenant.answer_p99_ns), reasons(tenant.misdeeds)});
+    return table.text();
+}
+
 std::string nfs_table(const exec::ChainReport& chain) {
     Table table({"nf", "packets", "bytes", "cycles/pkt", "outcomes"});
     for (const size_t row : busiest(chain.nodes, [](const exec::NodeReport& node) { return node.packets; })) {
@@ -131,6 +144,7 @@ std::string report_text(const exec::Report& report, double seconds) {
     std::string text = fmt::format("\n{} worker{} on {}, {:.2f} s\n\n", report.workers, report.workers == 1 ? "" : "s",
                                    report.engine, seconds);
     text += ports_table(report, seconds) + "\n";
+    if (!report.tenants.empty()) text += tenants_table(report) + "\n";
     if (report.receive_cycles_per_packet > 0)
         text += fmt::format("receiving took {:.1f} cycles a packet\n\n", report.receive_cycles_per_packet);
     for (const exec::PortReport& port : report.ports)

@@ -21,6 +21,7 @@
 #include "millrace/openflow/agent.hpp"
 #include "millrace/show/answers.hpp"
 #include "millrace/show/server.hpp"
+#include "millrace/tenancy/manager.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -248,6 +249,10 @@ int run(RunArguments arguments) {
         configuration = lab::with_whole_frames(std::move(configuration));
         options.devices = {checked.device()};
     }
+    // By this number and that of devices the runtime settles how many there are.
+    const size_t workers = std::max(
+        {size_t{1}, size_t{arguments.runtime.workers}, configuration.runs_on.devices.size()});
+    options.tenants = std::make_shared<tenancy::Manager>(static_cast<unsigned>(workers));
     exec::Runtime runtime(std::move(configuration), std::move(options));
     if (stop_asked()) throw Stopped{};
 

@@ -5,6 +5,7 @@
 
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/show_text.hpp"
+#include "millrace/nf/flow_query.hpp"
 #include "millrace/show/answers.hpp"
 #include "millrace/show/client.hpp"
 
@@ -14,12 +15,12 @@ namespace {
 struct ShowArguments {
     std::string topic;
     std::string socket = "out/millrace.sock";
-    size_t limit = 0;
+    show::Wanted wanted;
     bool json = false;
 };
 
 int show_topic(const ShowArguments& arguments) {
-    const std::string text = show::ask(arguments.socket, show::request_for(arguments.topic, arguments.limit));
+    const std::string text = show::ask(arguments.socket, show::request_for(arguments.topic, arguments.wanted));
     const nlohmann::json answer = nlohmann::json::parse(text, nullptr, false);
     if (!answer.is_object()) throw std::runtime_error(arguments.socket + ": what answers there is no run of Millrace");
     if (const auto error = answer.find("error"); error != answer.end())
@@ -45,10 +46,18 @@ void add_show(CLI::App& app, int& status) {
         ->type_name("PATH")
         ->capture_default_str();
     command
-        ->add_option("--limit", arguments->limit,
+        ->add_option("--limit", arguments->wanted.limit,
                      "Most rows of tables; " + std::to_string(show::kRows) + " unless given")
         ->type_name("N")
         ->check(CLI::Range(size_t{1}, show::kMostRows));
+    command
+        ->add_option("--match", arguments->wanted.match,
+                     "Of flows those that match, in a firewall's words: 'tcp to any port 443'")
+        ->type_name("WORDS");
+    command
+        ->add_option("--by", arguments->wanted.by,
+                     "Flows with most of it first: bytes (unless given), packets, duration")
+        ->check(CLI::IsMember(std::vector<std::string>(std::begin(nf::FlowQuery::kBy), std::end(nf::FlowQuery::kBy))));
     command->add_flag("--json", arguments->json, "The answer as the run gives it: one line of JSON");
     command->footer(
         "The run says where it answers by 'socket:' of its configuration or --socket, and else in its\n"

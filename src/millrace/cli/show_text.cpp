@@ -100,6 +100,18 @@ std::string chains_text(const json& chains) {
     return table.text() + more;
 }
 
+std::string tenants_text(const json& tenants) {
+    Table table(
+        {"tenant", "chain", "state", "user", "process", "packets", "answered", "absent", "batches", "p99", "misdeeds"});
+    for (const json& tenant : tenants)
+        table.add({text(tenant, "name"), text(tenant, "chain"), text(tenant, "state"), text(tenant, "user"),
+                   number(tenant, "process") > 0 ? std::to_string(number(tenant, "process")) : "-",
+                   text(tenant, "packets"), text(tenant, "answered"), counts(member(tenant, "absent")),
+                   text(tenant, "batches"), time_text(number(member(tenant, "answer-ns"), "p99")),
+                   counts(member(tenant, "misdeeds"))});
+    return tenants.empty() ? "no chain of this run has a tenant's function\n" : table.text();
+}
+
 std::string tables_text(const json& tables, const std::string& topic) {
     std::string all;
     for (const json& table : tables) {
@@ -132,6 +144,7 @@ std::string shown_text(const json& answer, const std::string& topic) {
     const json& shown = member(answer, topic);
     if (topic == "ports") return ports_text(shown);
     if (topic == "chains") return chains_text(shown);
+    if (topic == "tenants") return tenants_text(shown);
     return tables_text(shown, topic);
 }
 

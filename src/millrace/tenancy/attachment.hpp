@@ -3,10 +3,13 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "millrace/base/histogram.hpp"
 #include "millrace/tenancy/exchange.hpp"
 
 namespace millrace::tenancy {
@@ -21,64 +24,99 @@ struct Patience {
 
 /// Why a tenant was detached.
 enum class Parting : uint8_t {
-    none,   ///< it is attached
-    gone,   ///< its process has ended or closed the socket
-    late,   ///< too many batches in a row had no answer in time
-    wrong,  ///< it answered what it may not
-    flood,  ///< it sent what nobody asked for
+    none,     ///< it is attached
+    gone,     ///< its process has ended or closed the socket
+    late,     ///< too many batches in a row had no answer in time
+    wrong,    ///< it answered what it may not
+    flood,    ///< it sent what nobody asked for
+    changed,  ///< the configuration has other terms for it now
 };
-inline constexpr const char* kPartingNames[] = {"none", "gone", "late", "wrong", "flood"};
+inline constexpr const char* kPartingNames[] = {"none", "gone", "late", "wrong", "flood", "changed"};
 inline const char* name_of(Parting parting) { return kPartingNames[static_cast<int>(parting)]; }
 
-struct Counters {
-    uint64_t asked = 0, good = 0;  ///< batches
-    uint64_t late = 0, wrong = 0;  ///< batches
-    uint64_t unasked = 0;          ///< messages
-    uint64_t lost = 0;             ///< batches that it had when it was detached
+/// One writer, any number of readers.
+struct LaneCounters {
+    Counter asked, good;  ///< batches
+    Counter late, wrong;  ///< batches
+    Counter lost;         ///< batches that it had when it was detached
+    Histogram answer_ns;  ///< from question to answer
 };
 
+class Lane;
+
+/// Made by the manager's thread, which alone listens to it; each lane is a worker's.
 class Attachment {
 public:
     using Clock = std::chrono::steady_clock;
 
+    /// Throws std::runtime_error where there is no memory for the exchange.
     Attachment(std::string name, uid_t user, pid_t process, std::unique_ptr<io::Descriptor> socket, const Shape& shape,
-               const Patience& patience);
+               const Terms& terms, const Patience& patience);
+    ~Attachment();
 
     const std::string& name() const { return name_; }
     uid_t user() const { return user_; }
     pid_t process() const { return process_; }
-    const Counters& counters() const { return counters_; }
-    Parting parting() const { return parting_; }
-    bool attached() const { return parting_ == Parting::none; }
-    const Exchange& exchange() const { return exchange_; }
+    const Terms& terms() const { return terms_; }
+    const Patience& patience() const { return patience_; }
+    Parting parting() const { return parting_.load(std::memory_order_acquire); }
+    bool attached() const { return parting() == Parting::none; }
+    const SharedMemory& memory() const { return *memory_; }
     int socket() const { return socket_->get(); }
+    Lane& lane(size_t number) { return *lanes_[number]; }
+    const std::vector<std::unique_ptr<Lane>>& lanes() const { return lanes_; }
+    uint64_t unasked() const { return unasked_.get(); }  ///< messages
+
+    /// Hears what it has sent, and whether it is still there. Never waits.
+    void listen();
+    /// Any thread; the first reason stays.
+    void part(Parting why);
+
+private:
+    const std::string name_;
+    const uid_t user_;
+    const pid_t process_;
+    const std::unique_ptr<io::Descriptor> socket_;
+    const Terms terms_;
+    const Patience patience_;
+    const std::shared_ptr<const SharedMemory> memory_;
+    std::vector<std::unique_ptr<Lane>> lanes_;
+    std::atomic<Parting> parting_{Parting::none};
+    Counter unasked_;
+};
+
+/// What one worker asks of it.
+class Lane {
+public:
+    using Clock = Attachment::Clock;
+    Lane(Attachment& attachment, std::shared_ptr<const SharedMemory> memory, uint32_t number)
+        : attachment_(attachment), exchange_(std::move(memory), number) {}
 
     /// Exchange::ask; false also where nobody is attached any more.
-    bool ask(std::span<const std::span<const uint8_t>> packets, uint64_t id, Clock::time_point now);
+    bool ask(std::span<const Shown> packets, uint64_t id, Clock::time_point now);
 
     /// What became of the oldest batch.
     enum class Fate {
         waits,  ///< for its answer; or there is none
         good,   ///< `taken` is the answer
-        absent  ///< there is no answer: it was late or wrong, or the tenant is gone. `taken.id` says of which batch
+        late,   ///< there is no answer for these three reasons; `taken.id` says of which batch
+        wrong,
+        lost  ///< the tenant is gone
     };
     /// Never waits.
     Fate next(Exchange::Taken& taken, Clock::time_point now);
+    /// Gives the oldest batch up, of those that wait, as if it were late; the tenant stays.
+    uint64_t give_up();
+
+    size_t waiting() const { return exchange_.waiting(); }
+    const LaneCounters& counters() const { return counters_; }
 
 private:
-    void listen();
-    void part(Parting why) { parting_ = parting_ == Parting::none ? why : parting_; }
-
-    const std::string name_;
-    const uid_t user_;
-    const pid_t process_;
-    const std::unique_ptr<io::Descriptor> socket_;
-    const Patience patience_;
+    Attachment& attachment_;
     Exchange exchange_;
     Waiting<Clock::time_point> asked_at_;  // of the batches that wait
-    Counters counters_;
+    LaneCounters counters_;
     uint32_t late_in_a_row_ = 0;
-    Parting parting_ = Parting::none;
 };
 
 }  // namespace millrace::tenancy

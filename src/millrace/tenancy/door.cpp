@@ -91,21 +91,26 @@ std::unique_ptr<Attachment> Door::greet(Guest& guest, const std::function<bool(c
     if (is_there(name)) return refused("this tenant is attached already");
     const Expected& own = expected->second;
     auto attachment = std::make_unique<Attachment>(name, peer.uid, peer.pid, std::move(guest.socket), own.shape,
-                                                   own.patience);
-    const Exchange& exchange = attachment->exchange();
+                                                   own.terms, own.patience);
+    const SharedMemory& memory = attachment->memory();
     Welcome welcome;
     welcome.shape = own.shape;
-    const int descriptors[] = {exchange.questions(), exchange.answers(), exchange.event()};
+    welcome.terms = own.terms;
+    const int descriptors[] = {memory.questions(), memory.answers(), memory.event()};
     if (!send_welcome(attachment->socket(), welcome, descriptors)) return nullptr;
     return attachment;
 }
 
 void Door::refuse(const Guest& guest, const std::string& why) {
     ++refused_;
+    send_refusal(guest.socket->get(), why);
+}
+
+void send_refusal(int socket, const std::string& why) {
     Welcome welcome;
     welcome.refused = 1;
     why.copy(welcome.why, sizeof welcome.why - 1);
-    send_welcome(guest.socket->get(), welcome, {});
+    send_welcome(socket, welcome, {});
 }
 
 }  // namespace millrace::tenancy

@@ -16,8 +16,12 @@ namespace millrace::tenancy {
 struct Expected {
     uid_t user = 0;  ///< whose processes may be it
     Shape shape;
+    Terms terms;
     Patience patience;
 };
+
+/// Tells a tenant why the manager has nothing to do with it, or no more. Never waits.
+void send_refusal(int socket, const std::string& why);
 
 class Door {
 public:
@@ -28,6 +32,8 @@ public:
     /// `mode`: of the socket. Throws as show::SocketFile does.
     Door(std::string path, std::map<std::string, Expected> expected, mode_t mode = 0600);
 
+    /// From now on these may attach.
+    void expect(std::map<std::string, Expected> expected) { expected_ = std::move(expected); }
     /// Hears who has come, and never waits. `is_there` says whether a tenant of that name is attached already. Each
     /// refusal is told with a reason.
     std::vector<std::unique_ptr<Attachment>> let_in(Clock::time_point now,
@@ -35,6 +41,9 @@ public:
 
     uint64_t refused() const { return refused_; }
     const std::string& path() const { return socket_.path(); }
+    int socket() const { return socket_.descriptor(); }  ///< readable when somebody has come
+    /// Whether somebody has come who has not said yet who it is.
+    bool has_guests() const { return !guests_.empty(); }
 
 private:
     struct Guest {
@@ -48,7 +57,7 @@ private:
     void refuse(const Guest& guest, const std::string& why);
 
     show::SocketFile socket_;
-    const std::map<std::string, Expected> expected_;
+    std::map<std::string, Expected> expected_;
     std::vector<Guest> guests_;
     uint64_t refused_ = 0;
 };

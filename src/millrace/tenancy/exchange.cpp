@@ -43,12 +43,11 @@ Mapping::~Mapping() {
     if (begin_ != nullptr) munmap(begin_, bytes_);
 }
 
-Exchange::Exchange(const Shape& shape)
-    : shape_(checked(shape)), questions_(new_memory("millrace-questions", kSlots * question_bytes(shape))),
-      answers_(new_memory("millrace-answers", kSlots * answer_bytes(shape))),
-      event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      question_memory_(questions_.get(), kSlots * question_bytes(shape), true),
-      answer_memory_(answers_.get(), kSlots * answer_bytes(shape), true) {
+SharedMemory::SharedMemory(const Shape& shape)
+    : shape_(checked(shape)), questions_(new_memory("millrace-questions", all_question_bytes(shape))),
+      answers_(new_memory("millrace-answers", all_answer_bytes(shape))), event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      question_memory_(questions_.get(), all_question_bytes(shape), true),
+      answer_memory_(answers_.get(), all_answer_bytes(shape), true) {
     if (event_.get() < 0) fail("no event descriptor");
     // From now on nobody can map them for writing, or seal what this process still needs.
     if (fcntl(questions_.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0 ||
@@ -56,47 +55,56 @@ Exchange::Exchange(const Shape& shape)
         fail("shared memory can't be sealed");
 }
 
-Question& Exchange::question(uint64_t number) const {
-    return *reinterpret_cast<Question*>(question_memory_.at(number % kSlots * question_bytes(shape_)));
-}
-Answer& Exchange::answer(uint64_t number) const {
-    return *reinterpret_cast<Answer*>(answer_memory_.at(number % kSlots * answer_bytes(shape_)));
+void SharedMemory::wake() const {
+    // Both sides store, and then load what the other has stored: the tenant sees the question, or is woken. What it
+    // says of itself may be wrong at its own cost alone.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    if (reinterpret_cast<const Rest*>(answer_memory_.at(0))->sleeps.load(std::memory_order_relaxed) == 0) return;
+    // A tenant that never reads its event fills it up: then it has been told.
+    eventfd_write(event_.get(), 1);
 }
 
-bool Exchange::ask(std::span<const std::span<const uint8_t>> packets, uint64_t id) {
-    if (asked_.size() == kSlots || packets.size() > shape_.packets) return false;
-    Question& own = question(next_);
+bool Exchange::ask(std::span<const Shown> packets, uint64_t id) {
+    const Shape& shape = memory_->shape();
+    if (asked_.size() == kSlots || packets.size() > shape.packets) return false;
+    Question& own = memory_->question(lane_, next_);
     uint8_t* const bytes = reinterpret_cast<uint8_t*>(&own + 1);
     own.number.store(0, std::memory_order_release);
     for (size_t i = 0; i < packets.size(); ++i) {
-        const size_t length = std::min<size_t>(packets[i].size(), shape_.in_bytes);
-        std::memcpy(bytes + i * shape_.in_bytes, packets[i].data(), length);
-        // What another packet has left there is not for it to see.
-        std::memset(bytes + i * shape_.in_bytes + length, 0, shape_.in_bytes - length);
+        const size_t length = std::min<size_t>(packets[i].bytes.size(), shape.in_bytes);
+        uint8_t* const to = bytes + i * shape.in_bytes;
+        std::copy_n(packets[i].bytes.data(), length, to);
+        // What another packet has left there is not for it to see; beyond that nothing was ever written.
+        if (own.lengths[i] > length) std::fill_n(to + length, own.lengths[i] - length, uint8_t{0});
         own.lengths[i] = static_cast<uint16_t>(length);
+        own.about[i] = packets[i].about;
+        back_bytes_[next_ % kSlots][i] = static_cast<uint16_t>(
+            std::min<uint32_t>(packets[i].back_bytes, shape.back_bytes));
     }
     own.count = static_cast<uint32_t>(packets.size());
     own.number.store(next_, std::memory_order_release);
     asked_.push({next_++, id, own.count});
-    // A tenant that never reads its event fills it up: then it has been told.
-    eventfd_write(event_.get(), 1);
+    memory_->wake();
     return true;
 }
 
 Exchange::Reply Exchange::take(Taken& taken) {
     if (asked_.size() == 0) return Reply::none;
     const Asked own = asked_.front();
-    const Answer& there = answer(own.number);
+    const Answer& there = memory_->answer(lane_, own.number);
     if (there.number.load(std::memory_order_acquire) != own.number) return Reply::none;
     asked_.pop();
     taken.id = own.id;
     taken.count = own.count;
-    taken.back.resize(size_t{own.count} * shape_.back_bytes);
+    taken.back.resize(size_t{own.count} * shape().back_bytes);
     // The tenant may write to it meanwhile: what counts is the copy.
     std::memcpy(taken.outcomes, there.outcomes, own.count * sizeof(uint32_t));
-    if (!taken.back.empty()) std::memcpy(taken.back.data(), &there + 1, taken.back.size());
+    const auto* const back = reinterpret_cast<const uint8_t*>(&there + 1);
     for (uint32_t i = 0; i < own.count; ++i)
-        if (taken.outcomes[i] >= shape_.outcomes) return Reply::wrong;
+        std::copy_n(back + size_t{i} * shape().back_bytes, back_bytes_[own.number % kSlots][i],
+                    taken.back.data() + size_t{i} * shape().back_bytes);
+    for (uint32_t i = 0; i < own.count; ++i)
+        if (taken.outcomes[i] >= shape().outcomes) return Reply::wrong;
     return Reply::good;
 }
 

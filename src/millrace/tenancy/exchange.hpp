@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -27,6 +28,31 @@ private:
     size_t bytes_ = 0;
 };
 
+/// The memory of all lanes, whose size can't change any more.
+class SharedMemory {
+public:
+    /// Throws std::runtime_error.
+    explicit SharedMemory(const Shape& shape);
+
+    const Shape& shape() const { return shape_; }
+    int questions() const { return questions_.get(); }
+    int answers() const { return answers_.get(); }
+    int event() const { return event_.get(); }  ///< tells the tenant of a question
+    Question& question(uint32_t lane, uint64_t number) const {
+        return *reinterpret_cast<Question*>(question_memory_.at(question_at(shape_, lane, number)));
+    }
+    Answer& answer(uint32_t lane, uint64_t number) const {
+        return *reinterpret_cast<Answer*>(answer_memory_.at(answer_at(shape_, lane, number)));
+    }
+    /// Behind a question: wakes the tenant, if it sleeps.
+    void wake() const;
+
+private:
+    const Shape shape_;
+    const io::Descriptor questions_, answers_, event_;
+    const Mapping question_memory_, answer_memory_;
+};
+
 /// What is known of the batches that wait, the oldest first. Allocates nothing.
 template <class T>
 class Waiting {
@@ -44,19 +70,24 @@ private:
     size_t count_ = 0;
 };
 
+/// A packet as it is put before a tenant.
+struct Shown {
+    About about;
+    std::span<const uint8_t> bytes;  ///< that it may see
+    uint16_t back_bytes = 0;         ///< how many it may change
+};
+
+/// One lane of it. One thread.
 class Exchange {
 public:
-    /// Makes the memory, whose size can't change any more. Throws std::runtime_error.
-    explicit Exchange(const Shape& shape);
+    explicit Exchange(std::shared_ptr<const SharedMemory> memory, uint32_t lane = 0)
+        : memory_(std::move(memory)), lane_(lane) {}
 
-    const Shape& shape() const { return shape_; }
-    int questions() const { return questions_.get(); }
-    int answers() const { return answers_.get(); }
-    int event() const { return event_.get(); }  ///< tells the tenant of a question
+    const Shape& shape() const { return memory_->shape(); }
 
-    /// Puts a batch before the tenant: the bytes of each packet that it may see, at most `in_bytes` of them. False
-    /// while all slots wait for answers. `id` comes back with the answer.
-    bool ask(std::span<const std::span<const uint8_t>> packets, uint64_t id);
+    /// Puts a batch before the tenant: of each packet at most `in_bytes`. False while all slots wait for answers. `id`
+    /// comes back with the answer.
+    bool ask(std::span<const Shown> packets, uint64_t id);
 
     enum class Reply {
         none,  ///< it has not answered
@@ -67,9 +98,10 @@ public:
         uint64_t id = 0;
         uint32_t count = 0;
         uint32_t outcomes[kMaxPackets];
-        std::vector<uint8_t> back;  ///< `back_bytes` of each packet
+        std::vector<uint8_t> back;  ///< of each packet, Shape::back_bytes from one to the next
     };
     /// Copies the answer to the oldest batch, once, and checks it. A batch that is answered wrong is done with, too.
+    /// Allocates nothing once `taken` has held a batch of this shape.
     Reply take(Taken& taken);
     /// Gives the oldest batch up. An answer that comes later is never read.
     uint64_t give_up();
@@ -81,14 +113,11 @@ private:
         uint64_t number, id;
         uint32_t count;
     };
-    Question& question(uint64_t number) const;
-    Answer& answer(uint64_t number) const;
-
-    const Shape shape_;
-    const io::Descriptor questions_, answers_, event_;
-    const Mapping question_memory_, answer_memory_;
+    const std::shared_ptr<const SharedMemory> memory_;
+    const uint32_t lane_;
     uint64_t next_ = 1;
     Waiting<Asked> asked_;
+    std::array<std::array<uint16_t, kMaxPackets>, kSlots> back_bytes_{};  // of each packet that was asked about
 };
 
 }  // namespace millrace::tenancy

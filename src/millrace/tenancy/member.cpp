@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 
 #include "millrace/show/socket_file.hpp"
 
@@ -68,55 +69,92 @@ Member::Member(const std::string& manager, const std::string& name, std::chrono:
     welcome.why[sizeof welcome.why - 1] = 0;
     if (welcome.refused != 0) fail(manager, std::string("it refuses: ") + welcome.why);
     shape_ = welcome.shape;
-    if (count != 3 || !shape_.sound() || !is_lasting(came[0], kSlots * question_bytes(shape_)) ||
-        !is_lasting(came[1], kSlots * answer_bytes(shape_)))
+    terms_ = welcome.terms;
+    for (auto& outcome : terms_.outcomes) outcome[sizeof outcome - 1] = 0;
+    if (count != 3 || !shape_.sound() || !is_lasting(came[0], all_question_bytes(shape_)) ||
+        !is_lasting(came[1], all_answer_bytes(shape_)))
         fail(manager, "it gives no memory that could be trusted");
-    question_memory_ = std::make_unique<Mapping>(came[0], kSlots * question_bytes(shape_), false);
-    answer_memory_ = std::make_unique<Mapping>(came[1], kSlots * answer_bytes(shape_), true);
+    question_memory_ = std::make_unique<Mapping>(came[0], all_question_bytes(shape_), false);
+    answer_memory_ = std::make_unique<Mapping>(came[1], all_answer_bytes(shape_), true);
+    done_.resize(shape_.lanes);
 }
 
-std::optional<Member::Batch> Member::oldest() {
+std::optional<Member::Batch> Member::oldest(uint32_t lane) {
     // One behind the other: whoever takes the least number of all slots can miss one that is put there meanwhile.
     for (uint32_t tries = 0; tries < 2 * kSlots; ++tries) {
-        const uint64_t wanted = done_ + 1;
-        const size_t slot = wanted % kSlots;
+        const uint64_t wanted = done_[lane] + 1;
         const auto* const question = reinterpret_cast<const Question*>(
-            question_memory_->at(slot * question_bytes(shape_)));
+            question_memory_->at(question_at(shape_, lane, wanted)));
         const uint64_t number = question->number.load(std::memory_order_acquire);
         if (number < wanted) return std::nullopt;
         if (number == wanted)
-            return Batch{number, std::min(question->count, shape_.packets), question,
-                         reinterpret_cast<Answer*>(answer_memory_->at(slot * answer_bytes(shape_))), shape_};
+            return Batch{number,
+                         lane,
+                         std::min(question->count, shape_.packets),
+                         question,
+                         reinterpret_cast<Answer*>(answer_memory_->at(answer_at(shape_, lane, number))),
+                         shape_};
         // The manager has given it up, and what came behind it up to the slots that there are.
-        done_ = number - kSlots;
+        done_[lane] = number - kSlots;
+    }
+    return std::nullopt;
+}
+
+std::optional<Member::Batch> Member::oldest() {
+    for (uint32_t i = 0; i < shape_.lanes; ++i) {
+        const uint32_t lane = (next_lane_ + i) % shape_.lanes;
+        if (const auto batch = oldest(lane)) {
+            next_lane_ = lane + 1;
+            return batch;
+        }
     }
     return std::nullopt;
 }
 
 std::optional<Member::Batch> Member::next(std::chrono::milliseconds wait) {
+    // What comes soon is not worth a sleep.
+    constexpr int kLooks = 200;
+    for (int i = 0; i < kLooks; ++i) {
+        if (const auto batch = oldest()) return batch;
+        std::this_thread::yield();
+    }
     const auto end = std::chrono::steady_clock::now() + wait;
     while (true) {
-        if (const auto batch = oldest()) return batch;
+        sleeps().store(1, std::memory_order_relaxed);
+        std::atomic_thread_fence(std::memory_order_seq_cst);
+        auto batch = oldest();
         const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-        if (left.count() <= 0) return std::nullopt;
-        pollfd waiting[] = {{event_->get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
-        poll(waiting, 2, static_cast<int>(left.count()));
-        if (waiting[1].revents != 0 && !attached()) return oldest();
-        // It may have been set for a batch that is done: then there is none now, and more to wait for.
-        eventfd_t told = 0;
-        eventfd_read(event_->get(), &told);
+        if (!batch && left.count() > 0) {
+            pollfd waiting[] = {{event_->get(), POLLIN, 0}, {socket_.get(), POLLIN, 0}};
+            poll(waiting, 2, static_cast<int>(left.count()));
+            // It may have been set for a batch that is done: then there is none now, and more to wait for.
+            eventfd_t told = 0;
+            eventfd_read(event_->get(), &told);
+            batch = oldest();
+            if (!batch && (waiting[1].revents == 0 || attached())) continue;
+        }
+        sleeps().store(0, std::memory_order_relaxed);
+        return batch;
     }
 }
 
 void Member::answer(const Batch& batch) {
-    done_ = batch.number;
+    done_[batch.lane] = batch.number;
     batch.answer->number.store(batch.number, std::memory_order_release);
+}
+
+std::string Member::why() const {
+    Welcome last;
+    if (recv(socket_.get(), &last, sizeof last, MSG_DONTWAIT) != static_cast<ssize_t>(sizeof last)) return {};
+    last.why[sizeof last.why - 1] = 0;
+    return last.magic == kMagic && last.refused != 0 ? last.why : "";
 }
 
 bool Member::attached() const {
     char byte = 0;
     const ssize_t n = recv(socket_.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK);
-    return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
+    // Behind the greeting the manager says why it lets go, and nothing else.
+    return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
 }  // namespace millrace::tenancy

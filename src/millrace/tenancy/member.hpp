@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "millrace/tenancy/exchange.hpp"
 
@@ -18,10 +19,12 @@ public:
            std::chrono::milliseconds patience = std::chrono::seconds(5));
 
     const Shape& shape() const { return shape_; }
+    const Terms& terms() const { return terms_; }
 
     /// A batch to answer.
     struct Batch {
         uint64_t number = 0;
+        uint32_t lane = 0;
         uint32_t count = 0;
         const Question* question = nullptr;
         Answer* answer = nullptr;
@@ -31,29 +34,36 @@ public:
             const auto* const bytes = reinterpret_cast<const uint8_t*>(question + 1);
             return {bytes + size_t{packet} * shape.in_bytes, question->lengths[packet]};
         }
+        const About& about(uint32_t packet) const { return question->about[packet]; }
         std::span<uint8_t> back(uint32_t packet) const {
             auto* const bytes = reinterpret_cast<uint8_t*>(answer + 1);
             return {bytes + size_t{packet} * shape.back_bytes, shape.back_bytes};
         }
         uint32_t& outcome(uint32_t packet) const { return answer->outcomes[packet]; }
     };
-    /// The next one, in the order in which they were asked; nothing when none has come by then. What the manager has
-    /// given up meanwhile is passed over.
+    /// The next one, of each lane in the order in which they were asked; nothing when none has come by then. What the
+    /// manager has given up meanwhile is passed over.
     std::optional<Batch> next(std::chrono::milliseconds wait);
     void answer(const Batch& batch);
     /// Whether the manager still holds its end.
     bool attached() const;
+    /// Why the manager has let go, if it has said so.
+    std::string why() const;
     int socket() const { return socket_.get(); }
 
 private:
-    /// Of the batches that are there and not done.
+    /// Of the batches that are there and not done, of any lane.
     std::optional<Batch> oldest();
+    std::optional<Batch> oldest(uint32_t lane);
+    std::atomic<uint32_t>& sleeps() { return reinterpret_cast<Rest*>(answer_memory_->at(0))->sleeps; }
 
     io::Descriptor socket_;
     Shape shape_;
     std::unique_ptr<io::Descriptor> questions_, answers_, event_;
     std::unique_ptr<Mapping> question_memory_, answer_memory_;
-    uint64_t done_ = 0;
+    Terms terms_;
+    std::vector<uint64_t> done_;  // by lane: the last batch
+    uint32_t next_lane_ = 0;
 };
 
 }  // namespace millrace::tenancy

@@ -4,18 +4,24 @@
 // answers are the tenant's: it may change any byte of them at any time, so the manager copies what it needs once, and
 // checks the copy. Neither holds a place or a length that the other would follow: where things lie follows from Shape,
 // which both have from the greeting.
+//
+// Each worker of the manager has a lane of its own: kSlots slots, one behind the other.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "millrace/packet/layers.hpp"
 
 namespace millrace::tenancy {
 
 inline constexpr uint32_t kMagic = 0x544c524d;  // "MRLT"
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 inline constexpr uint32_t kSlots = 3;  ///< batches in rotation: before, in and behind the function (G-NET, section 6)
-inline constexpr uint32_t kMaxPackets = 256, kMaxBytes = 16384, kMaxOutcomes = 64, kMaxName = 63;
+inline constexpr uint32_t kMaxPackets = 256, kMaxBytes = 16384, kMaxOutcomes = 30, kMaxName = 63, kMaxLanes = 256;
 
 /// Of the batches.
 struct Shape {
@@ -23,11 +29,20 @@ struct Shape {
     uint32_t in_bytes = 0;           ///< of a packet that the tenant sees: the fields that it declared, packed
     uint32_t back_bytes = 0;         ///< that it may change
     uint32_t outcomes = 1;
+    uint32_t lanes = 1;
 
     bool sound() const {
         return packets >= 1 && packets <= kMaxPackets && in_bytes <= kMaxBytes && back_bytes <= kMaxBytes &&
-               outcomes >= 1 && outcomes <= kMaxOutcomes;
+               outcomes >= 1 && outcomes <= kMaxOutcomes && lanes >= 1 && lanes <= kMaxLanes;
     }
+    friend bool operator==(const Shape&, const Shape&) = default;
+};
+
+/// What is known of each packet besides the bytes that were declared.
+struct About {
+    uint64_t time_ns;  ///< when it was received
+    uint32_t length;   ///< of the frame
+    Layers layers;     ///< where its headers lie, as the manager's parser has found
 };
 
 /// At the begin of each slot of the questions.
@@ -35,13 +50,18 @@ struct alignas(64) Question {
     std::atomic<uint64_t> number;   ///< of the batch, from 1; written last
     uint32_t count;                 ///< packets
     uint16_t lengths[kMaxPackets];  ///< of their bytes in it
+    About about[kMaxPackets];
 };
 /// At the begin of each slot of the answers.
 struct alignas(64) Answer {
     std::atomic<uint64_t> number;  ///< of the batch that it answers; written last
     uint32_t outcomes[kMaxPackets];
 };
-static_assert(std::atomic<uint64_t>::is_always_lock_free);
+/// At the begin of the answers.
+struct alignas(64) Rest {
+    std::atomic<uint32_t> sleeps;  ///< the tenant waits for its event; else it looks by itself
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
 
 inline constexpr size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 inline size_t question_bytes(const Shape& shape) {
@@ -49,6 +69,15 @@ inline size_t question_bytes(const Shape& shape) {
 }
 inline size_t answer_bytes(const Shape& shape) {
     return aligned(sizeof(Answer) + size_t{shape.packets} * shape.back_bytes);
+}
+inline size_t all_question_bytes(const Shape& shape) { return shape.lanes * kSlots * question_bytes(shape); }
+inline size_t all_answer_bytes(const Shape& shape) { return sizeof(Rest) + shape.lanes * kSlots * answer_bytes(shape); }
+/// Where a batch of a lane lies.
+inline size_t question_at(const Shape& shape, uint32_t lane, uint64_t number) {
+    return (lane * kSlots + number % kSlots) * question_bytes(shape);
+}
+inline size_t answer_at(const Shape& shape, uint32_t lane, uint64_t number) {
+    return sizeof(Rest) + (lane * kSlots + number % kSlots) * answer_bytes(shape);
 }
 
 // --- the greeting, each one message on the socket ---
@@ -58,11 +87,20 @@ struct Hello {
     uint32_t magic = kMagic, version = kVersion;
     char name[kMaxName + 1] = {};  ///< of the tenant; ends with a zero
 };
-/// With the descriptors: questions, answers, an event for the tenant.
+/// What was agreed on: what the tenant sees, may change, and may say.
+struct Terms {
+    uint32_t sees = 0, changes = 0;        ///< Fields::bits
+    char outcomes[kMaxOutcomes][32] = {};  ///< by number; each ends with a zero
+    friend bool operator==(const Terms& a, const Terms& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
+};
+static_assert(std::has_unique_object_representations_v<Terms>);
+/// With the descriptors: questions, answers, an event for the tenant. Later, alone and with `refused`: why the manager
+/// lets go.
 struct Welcome {
     uint32_t magic = kMagic, version = kVersion;
     uint32_t refused = 0;  ///< 1: `why` says it, and no descriptors come
     Shape shape;
+    Terms terms;
     char why[128] = {};
 };
 

@@ -207,7 +207,7 @@ TEST(LoadTime, TenThousandRulesTakeLessThanASecond) {
     const RuleSet rules = classbench_rules("cutsplit/fw2_10k.xz");
     const Searched vectors(rules);
     EXPECT_LT(std::clock() - begin, CLOCKS_PER_SEC);  // measured: 0.03 s
-    EXPECT_LT(vectors.bytes(), uint64_t{8} << 20);                                 // measured: 3 MB
+    EXPECT_LT(vectors.bytes(), uint64_t{8} << 20);    // measured: 3 MB
 }
 
 TEST(LoadTime, AHundredThousandRulesTakeLessThanTenSeconds) {
@@ -216,7 +216,7 @@ TEST(LoadTime, AHundredThousandRulesTakeLessThanTenSeconds) {
     const RuleSet rules = classbench_rules("large/ipc1_100k.xz");
     const Searched vectors(rules);
     EXPECT_LT(std::clock() - begin, 10 * CLOCKS_PER_SEC);  // measured: 0.7 s
-    EXPECT_LT(vectors.bytes(), uint64_t{256} << 20);                                // measured: 170 MB
+    EXPECT_LT(vectors.bytes(), uint64_t{256} << 20);       // measured: 170 MB
 }
 
 }  // namespace

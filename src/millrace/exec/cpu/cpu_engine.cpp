@@ -3,13 +3,11 @@
 #include <rte_cycles.h>
 
 #include <algorithm>
-#include <iterator>
-#include <mutex>
 #include <optional>
 
 #include "millrace/base/running.hpp"
-#include "millrace/base/spin_lock.hpp"
 #include "millrace/chain/classification_table.hpp"
+#include "millrace/exec/cpu/run_function.hpp"
 #include "millrace/io/metadata.hpp"
 #include "millrace/packet/tunnels.hpp"
 
@@ -19,45 +17,6 @@ namespace {
 constexpr size_t kVector = nf::kCpuVector;
 constexpr uint16_t kDone = 0xffff;
 constexpr size_t kEventsPerVector = kVector * 16;
-
-/// Commits of one NF must not run concurrently; workers that share an NF lock it once a vector.
-SpinLock& commit_lock(const nf::NetworkFunction* nf) {
-    struct alignas(64) Padded {
-        SpinLock lock;
-    };
-    static Padded locks[64];
-    return locks[(reinterpret_cast<uintptr_t>(nf) >> 6) % 64].lock;
-}
-
-/// Packets of a key of an NF with state per key, one at a time: keys share locks, as there may be millions.
-SpinLock& key_lock(uint32_t key) {
-    struct alignas(64) Padded {
-        SpinLock lock;
-    };
-    static Padded locks[4096];
-    return locks[key % std::size(locks)].lock;
-}
-
-/// Runs an NF with state per key; workers share the state. Then frees some of it that has timed out, as much as can be
-/// used up meanwhile.
-void run_keyed(const chain::Node& node, const void* tables, std::span<Packet* const> packets, Decision* decisions) {
-    const nf::Type& type = *node.type;
-    const nf::ProcessFunction process = type.process_with(node.lanes);
-    uint32_t keys[kVector];
-    for (size_t i = 0; i < packets.size(); ++i) keys[i] = type.order_key(*packets[i], tables);
-    for (size_t i = 0; i < packets.size(); ++i) {
-        std::unique_lock<SpinLock> alone;
-        if (keys[i] != kNoOrderKey) alone = std::unique_lock(key_lock(keys[i]));
-        decisions[i] = process(*packets[i], tables);
-    }
-    if (packets.empty()) return;
-    const uint64_t now = packets.back()->time_ns();
-    for (size_t k = 0; k < packets.size() / 16 + 1; ++k) {
-        const uint32_t bucket = type.claim(tables, 1);
-        const std::lock_guard alone(key_lock(bucket));
-        type.sweep(tables, bucket, now);
-    }
-}
 
 }  // namespace
 
@@ -175,31 +134,11 @@ CpuEngine::Active CpuEngine::parse(const chain::Program& program, ChainCounters&
 
 void CpuEngine::run_node(const chain::Program& program, size_t index, Halves& halves, size_t active) {
     const chain::Node& node = program.nodes[index];
-    const nf::Type& type = *node.type;
-    const void* tables = node.nf->image().tables();
     const Running running(node.name, program.name);
-    if (type.emits_events)
+    if (node.type->emits_events)
         for (size_t i = 0; i < active; ++i) active_[i]->set_events(&events_, static_cast<uint16_t>(index));
-    // A CPU half sees to it by itself that workers are not in each other's way.
-    if (nf::CpuHalf* half = halves.by_node[index].get()) {
-        half->process(std::span<Packet* const>(active_.data(), active), decisions_.data());
-        return;
-    }
-    if (type.is_keyed())
-        return run_keyed(node, tables, std::span<Packet* const>(active_.data(), active), decisions_.data());
-    std::unique_lock<SpinLock> ordered_section;
-    if (type.commit != nullptr && node.nf->commits()) ordered_section = std::unique_lock(commit_lock(node.nf.get()));
-    if (type.ordered()) {
-        const MutableView<uint64_t> tickets = type.tickets(tables);
-        for (size_t i = 0; i < active; ++i) {
-            const uint32_t key = type.order_key(*active_[i], tables);
-            if (key < tickets.size()) active_[i]->set_ticket(__atomic_fetch_add(&tickets[key], 1, __ATOMIC_RELAXED));
-        }
-    }
-    const nf::ProcessFunction process = type.process_with(node.lanes);
-    for (size_t i = 0; i < active; ++i) decisions_[i] = process(*active_[i], tables);
-    if (type.commit != nullptr)
-        for (size_t i = 0; i < active; ++i) decisions_[i] = type.commit(*active_[i], tables, decisions_[i]);
+    run_function(node, halves.by_node[index].get(), std::span<Packet* const>(active_.data(), active),
+                 decisions_.data());
 }
 
 /// Notes where a packet goes that does not go on to the next node. (Field by field: a verdict that is put together

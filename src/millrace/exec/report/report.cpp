@@ -199,6 +199,7 @@ Report make_report(const Runtime& runtime) {
     for (const auto& port : runtime.ports())
         report.ports.push_back(
             {port->name(), port->info().kind, port->info().detail, port->counters(), port->trouble()});
+    if (const auto& tenants = runtime.options().tenants) report.tenants = tenants->report();
     for (const PortReport& port : report.ports) received += port.counters.received_packets;
     if (received > 0)
         report.receive_cycles_per_packet = static_cast<double>(receive_cycles) / static_cast<double>(received);

@@ -69,6 +69,7 @@ struct Report {
                                            ///< queue
     std::vector<ChainReport> chains;
     std::vector<PortReport> ports;
+    std::vector<TenantReport> tenants;
 
     /// Every chain is conserved, and what the ports received and others put in is what the chains got. Exact once the
     /// workers have ended.

@@ -77,6 +77,16 @@ json port_json(const PortReport& port) {
             {"trouble", port.trouble}};
 }
 
+json tenant_json(const TenantReport& tenant) {
+    return {{"name", tenant.name},        {"chain", tenant.chain},
+            {"state", tenant.state},      {"user", tenant.user},
+            {"process", tenant.process},  {"attached", tenant.attached},
+            {"packets", tenant.packets},  {"answered", tenant.answered},
+            {"absent", tenant.absent},    {"in-flight", tenant.in_flight},
+            {"batches", tenant.batches},  {"answer-ns", {{"p50", tenant.answer_p50_ns}, {"p99", tenant.answer_p99_ns}}},
+            {"misdeeds", tenant.misdeeds}};
+}
+
 std::string report_json(const Report& report, double seconds) {
     json root = {{"engine", report.engine},
                  {"generation", report.generation},
@@ -87,9 +97,11 @@ std::string report_json(const Report& report, double seconds) {
                  {"receive-cycles-per-packet", report.receive_cycles_per_packet},
                  {"conserved", report.conserved()},
                  {"chains", json::array()},
-                 {"ports", json::array()}};
+                 {"ports", json::array()},
+                 {"tenants", json::array()}};
     for (const ChainReport& chain : report.chains) root["chains"].push_back(chain_json(chain));
     for (const PortReport& port : report.ports) root["ports"].push_back(port_json(port));
+    for (const TenantReport& tenant : report.tenants) root["tenants"].push_back(tenant_json(tenant));
     return root.dump(2, ' ', false, json::error_handler_t::replace);
 }
 

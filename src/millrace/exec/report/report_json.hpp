@@ -11,5 +11,6 @@ namespace millrace::exec {
 
 nlohmann::json chain_json(const ChainReport& chain);
 nlohmann::json port_json(const PortReport& port);
+nlohmann::json tenant_json(const TenantReport& tenant);
 
 }  // namespace millrace::exec

@@ -34,6 +34,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     if (configuration.files != nullptr) scope.emplace(*configuration.files);
     ports_ = io::make_ports(*configuration.ports, environment);
     check_outputs(configuration);
+    follow_tenants(configuration);
     if (const uint32_t packets = whole_packets_for(configuration); packets > 0)
         whole_packets_ = std::make_unique<WholePackets>(packets, headroom_bytes_, tailroom_bytes_);
     for (const auto& port : ports_) {
@@ -54,6 +55,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
                            "take --mode fused, or leave out '+cpu'"});
         options_.offload.placement = std::make_shared<Placement>();
     }
+    if (!devices_.empty()) device_states_ = std::make_unique<DeviceStates>(options_.offload.placement);
     pin_packets();
     options_.offload.most_waiting = most_packets();
     if (!options_.verdict_file.empty())

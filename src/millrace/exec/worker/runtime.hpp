@@ -15,9 +15,11 @@
 #include "millrace/base/spin_lock.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/exec/fragments/reassembler.hpp"
+#include "millrace/exec/worker/device_states.hpp"
 #include "millrace/exec/worker/injection.hpp"
 #include "millrace/exec/offload/offload_engine.hpp"
 #include "millrace/exec/report/verdict_log.hpp"
+#include "millrace/exec/tenants.hpp"
 #include "millrace/io/port.hpp"
 
 namespace millrace::exec {
@@ -47,6 +49,7 @@ struct RuntimeOptions {
     std::vector<std::shared_ptr<device::Device>> devices;  ///< to run on, in place of those of the configuration; as
                                                            ///< many
     uint32_t pool_packets = 16384;
+    std::shared_ptr<Tenants> tenants;                          ///< run tenants' functions; null: chains can have none
     std::function<void(Diagnostic)> warn = [](Diagnostic) {};  ///< told what is odd about ports while they are made
 };
 
@@ -89,6 +92,8 @@ public:
     const std::vector<std::unique_ptr<io::Port>>& ports() const { return ports_; }
     const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
     const RuntimeOptions& options() const { return options_; }
+    /// Reads the state per key that devices have; null: there are none. It is any thread's.
+    nf::StateReader* device_states() const { return device_states_.get(); }
     /// 0 to 1 for inputs of known length, negative otherwise.
     double progress() const;
     /// Writes out what ports, NFs and logs hold back. What could not be written is among the troubles. After the
@@ -124,6 +129,8 @@ private:
     static nf::Growth growth_of(const chain::Configuration& configuration);
     /// Buffers for the packets that chains put together; 0 where none does.
     static uint32_t whole_packets_for(const chain::Configuration& configuration);
+    /// Throws ConfigError where chains have tenants' functions and nobody runs those.
+    void follow_tenants(const chain::Configuration& configuration) const;
     /// Throws ConfigError where a chain wants to send by a port that can't.
     void check_outputs(const chain::Configuration& configuration) const;
     /// What `apply` and `apply_changes` do, without a check. With `changing_` locked.
@@ -143,6 +150,7 @@ private:
     std::vector<std::shared_ptr<CallThread>> call_threads_;  // of the devices, if they are asked for
     std::vector<std::shared_ptr<device::Device>> devices_;   // dealt to the workers in turn; none: the cpu
     std::vector<std::pair<std::shared_ptr<device::Device>, void*>> pinned_;  // packet memory that devices were told of
+    std::unique_ptr<DeviceStates> device_states_;                            // null: no devices
     std::vector<Ready> ready_;                                               // this generation's
     BoundedQueue<Injection> injections_{1024};                               // for the first worker
     EventThread events_;

@@ -38,16 +38,27 @@ void Runtime::check_outputs(const chain::Configuration& configuration) const {
                                              "give it an output, or name another port"});
 }
 
+void Runtime::follow_tenants(const chain::Configuration& configuration) const {
+    for (const auto& program : configuration.chains)
+        if (program->is_tenants && (options_.tenants == nullptr || options_.master))
+            throw ConfigError(
+                Diagnostic{program->where, "nobody can attach as a tenant here", "'millrace run' listens"});
+    if (options_.tenants != nullptr) options_.tenants->follow(configuration);
+}
+
 std::vector<Runtime::Ready> Runtime::make_ready(const chain::Configuration& configuration) {
     std::vector<Ready> all;
     for (const auto& program : chain::programs_of(configuration)) {
+        if (program->is_tenants) continue;
         Ready& ready = all.emplace_back();
         ready.program = program;
         if (program->emits_events()) events_.start();
         for (const auto& device : devices_)
             // Of a device that has failed, the workers are on the CPU.
-            if (device->state() == device::Status::ok)
+            if (device->state() == device::Status::ok) {
                 ready.loaded.push_back(device->load(program, steps_of(*program, options_.offload)));
+                device_states_->add(device, ready.loaded.back());
+            }
         // A worker makes its own in the midst of its packets, which must not take long.
         const bool on_cpu = devices_.empty() || options_.offload.placement != nullptr;
         for (const chain::Node& node : program->nodes)
@@ -89,6 +100,7 @@ void Runtime::apply(chain::Configuration configuration) {
 void Runtime::bring_in(chain::Configuration configuration, bool same_chains) {
     auto next = std::make_shared<const chain::Configuration>(std::move(configuration));
     std::vector<Ready> ready = make_ready(*next);
+    if (!same_chains) follow_tenants(*next);
     if (!same_chains) {
         listen_for_changes(*this->configuration(), false);
         listen_for_changes(*next, true);

@@ -50,12 +50,15 @@ Worker::Worker(Runtime& runtime, unsigned index)
     const auto make = [&](Delivery& delivery) {
         return make_engine(delivery, *this, device, call_thread, *configuration_, runtime.options_, events_, track);
     };
+    if (runtime.options_.tenants != nullptr)
+        tenants_ = runtime.options_.tenants->engine(*this, index, runtime.options_.pool_packets / 2);
     engine_ = runtime.options_.master ? runtime.options_.master->engine(*this, make, runtime.core(index)) : make(*this);
     make_chains_ready();
 }
 
 Worker::~Worker() {
     engine_.reset();  // it may still deliver, and count
+    tenants_.reset();
     flush();
     for (Outgoing& outgoing : outgoing_) drop_unsent(outgoing);
     for (const auto& mbufs : passed_on_)
@@ -126,9 +129,9 @@ void Worker::make_chains_ready() {
     if (runtime_.options_.offload.mode == device::Mode::persistent) return;
     if (runtime_.options_.master) return;
     for (const auto& program : chain::programs_of(*configuration_))
-        engine_->submit(program,
-                        program->classifier != nullptr ? *classified_counters_ : *chain_counters_[program->index],
-                        nullptr, 0);
+        engine_of(*program).submit(
+            program, program->classifier != nullptr ? *classified_counters_ : *chain_counters_[program->index], nullptr,
+            0);
     for (const auto& port : runtime_.ports_) {
         if (!port->receives_blocks() || !engine_->takes_blocks() || !is_for_engine(port->index())) continue;
         const uint16_t chain = configuration_->classification.chain_of_port(port->index());
@@ -175,18 +178,27 @@ bool Worker::advance() {
     }
     if (fragments_held() > 0) age_fragments();
     begin_rest();
-    if (engine_->in_flight() > 0 || unsent_ > 0 || !(stopping || inputs_exhausted())) {
+    if (in_flight() > 0 || unsent_ > 0 || !(stopping || inputs_exhausted())) {
         rest();
         return true;
     }
     drop_fragments();
-    engine_->drain();
-    submit_passed_on();
-    do flush();
-    while (unsent_ > 0);
+    finish_all();
     // Nobody is to wait for it to take another generation.
     taken_generation_.store(UINT64_MAX, std::memory_order_release);
     return false;
+}
+
+/// Waits for all that is under way.
+void Worker::finish_all() {
+    // What one engine has done with may be for the other.
+    do {
+        engine_->drain();
+        if (tenants_ != nullptr) tenants_->drain();
+        submit_passed_on();
+    } while (in_flight() > 0);
+    do flush();
+    while (unsent_ > 0);
 }
 
 size_t Worker::iterate() {
@@ -196,6 +208,7 @@ size_t Worker::iterate() {
     const size_t received = behind || runtime_.stopping_.load(std::memory_order_relaxed) ? 0 : receive_all();
     if (index_ == 0) take_injected();
     engine_->poll();
+    if (tenants_ != nullptr) tenants_->poll();
     submit_passed_on();
     flush();
     return received;
@@ -238,7 +251,8 @@ size_t Worker::receive_all() {
 /// Whether all that a port receives goes to the engine as it comes.
 bool Worker::is_for_engine(uint16_t port) const {
     const uint16_t chain = configuration_->classification.chain_of_port(port);
-    return chain != chain::kNoChain ? reassemblers_[chain] == nullptr : classified_counters_ != nullptr;
+    if (chain == chain::kNoChain) return classified_counters_ != nullptr;
+    return reassemblers_[chain] == nullptr && !configuration_->chains[chain]->is_tenants;
 }
 
 /// Of a port of which that holds.
@@ -289,7 +303,8 @@ void Worker::classify(uint16_t port, rte_mbuf** mbufs, uint16_t count) {
 
 void Worker::submit(uint16_t chain, rte_mbuf* const* mbufs, size_t count) {
     if (reassemblers_[chain] != nullptr) return submit_whole(chain, {mbufs, count});
-    engine_->submit(configuration_->chains[chain], *chain_counters_[chain], mbufs, count);
+    const auto& program = configuration_->chains[chain];
+    engine_of(*program).submit(program, *chain_counters_[chain], mbufs, count);
 }
 
 /// Packets that came by no port; few, so one at a time.

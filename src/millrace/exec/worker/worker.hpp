@@ -140,6 +140,9 @@ private:
     void flush();
     void keep_room();
     void make_chains_ready();
+    Engine& engine_of(const chain::Program& program) { return program.is_tenants ? *tenants_ : *engine_; }
+    size_t in_flight() const { return engine_->in_flight() + (tenants_ != nullptr ? tenants_->in_flight() : 0); }
+    void finish_all();
     void begin_rest();
     void end_rest();
     bool inputs_exhausted() const;
@@ -155,6 +158,7 @@ private:
     bool rests_ = false;  // the same, for the worker's own thread
     std::atomic<uint64_t> taken_generation_{0};
     std::unique_ptr<Engine> engine_;
+    std::unique_ptr<Engine> tenants_;               // runs tenants' functions; null: there are none
     std::vector<ChainCounters*> chain_counters_;    // of the present generation, by chain
     ChainCounters* classified_counters_ = nullptr;  // of its program that classifies packets, where the engine runs it
     mutable std::mutex counters_mutex_;

@@ -1,6 +1,8 @@
 // What a worker does when there is nothing to do.
 #include <rte_pause.h>
 
+#include <thread>
+
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/exec/worker/worker.hpp"
 
@@ -9,7 +11,7 @@ namespace millrace::exec {
 /// Nothing came: as long as nothing is on its way either, nobody has to wait for this worker, which may not run for a
 /// while where there are more threads than cores.
 void Worker::begin_rest() {
-    if (rests_ || engine_->in_flight() > 0 || unsent_ > 0 || fragments_held() > 0 || runtime_.options_.master) return;
+    if (rests_ || in_flight() > 0 || unsent_ > 0 || fragments_held() > 0 || runtime_.options_.master) return;
     rests_ = true;
     at_rest_.store(true, std::memory_order_release);
 }
@@ -28,8 +30,7 @@ void Worker::end_rest() {
 
 /// Whether a turn has left something for the next.
 bool Worker::has_work() const {
-    return engine_->in_flight() > 0 || unsent_ > 0 || fragments_held() > 0 ||
-           (index_ == 0 && !runtime_.injections_.empty()) ||
+    return in_flight() > 0 || unsent_ > 0 || fragments_held() > 0 || (index_ == 0 && !runtime_.injections_.empty()) ||
            runtime_.generation_.load(std::memory_order_acquire) != configuration_->generation;
 }
 
@@ -38,6 +39,8 @@ void Worker::rest() {
     const bool polls = configuration_->idle == chain::Idle::poll || runtime_.options_.master.has_value();
     if (has_work()) sleeper_.busy();
     else if (!polls && sleeper_.is_tired() && engine_->may_sleep() && !events_.crowded()) return sleep();
+    // A tenant's process may have to have this core.
+    if (tenants_ != nullptr && tenants_->in_flight() > 0) std::this_thread::yield();
     rte_pause();
 }
 

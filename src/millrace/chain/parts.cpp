@@ -1,0 +1,108 @@
+#include "millrace/chain/parts.hpp"
+
+#include <algorithm>
+
+#include "millrace/chain/inner.hpp"
+#include "millrace/chain/tenant.hpp"
+
+namespace millrace::chain {
+namespace {
+
+bool is_tenants(const Node& node) { return tenant_of(node) != nullptr; }
+
+/// The first node of each part, in order.
+std::vector<size_t> starts_of_parts(const Program& chain) {
+    const size_t count = chain.nodes.size();
+    std::vector<bool> begins(count + 1, false);
+    begins[0] = true;
+    for (size_t i = 0; i < count; ++i)
+        if (is_tenants(chain.nodes[i])) begins[i] = begins[i + 1] = true;
+    const auto crosses = [&](size_t from, size_t to) {
+        return std::find(begins.begin() + static_cast<ptrdiff_t>(from) + 1,
+                         begins.begin() + static_cast<ptrdiff_t>(to) + 1,
+                         true) != begins.begin() + static_cast<ptrdiff_t>(to) + 1;
+    };
+    // A cut may make leaps cross it that stayed within a part before.
+    for (bool more = true; std::exchange(more, false);)
+        for (size_t i = 0; i < count; ++i)
+            for (const Target& target : chain.nodes[i].targets)
+                if (target.kind == Target::Kind::node && !begins[target.value] && crosses(i, target.value))
+                    more = begins[target.value] = true;
+    std::vector<size_t> starts;
+    for (size_t i = 0; i < count; ++i)
+        if (begins[i]) starts.push_back(i);
+    return starts;
+}
+
+std::shared_ptr<Program> part_of(const Program& chain, size_t from, size_t to) {
+    auto part = std::make_shared<Program>(chain);
+    part->nodes.assign(chain.nodes.begin() + static_cast<ptrdiff_t>(from),
+                       chain.nodes.begin() + static_cast<ptrdiff_t>(to));
+    part->is_tenants = is_tenants(part->nodes.front());
+    if (from == 0) return part;
+    part->name = chain.name + "/" + part->nodes.front().name;
+    part->where = part->nodes.front().where;
+    part->inputs.clear();
+    return part;
+}
+
+void cut(Configuration& configuration, size_t number) {
+    const std::shared_ptr<const Program> chain = configuration.chains[number];
+    const std::vector<size_t> starts = starts_of_parts(*chain);
+    const auto number_of = [&, appended = configuration.chains.size()](size_t part) {
+        return static_cast<uint16_t>(part == 0 ? number : appended + part - 1);
+    };
+    for (size_t i = 0; i < starts.size(); ++i) {
+        const size_t from = starts[i], to = i + 1 < starts.size() ? starts[i + 1] : chain->nodes.size();
+        const std::shared_ptr<Program> part = part_of(*chain, from, to);
+        part->index = number_of(i);
+        for (Node& node : part->nodes)
+            for (Target& target : node.targets) {
+                if (target.kind != Target::Kind::node) continue;
+                if (target.value >= from && target.value < to) {
+                    target.value = static_cast<uint16_t>(target.value - from);
+                } else {
+                    const auto start = std::find(starts.begin(), starts.end(), target.value);
+                    target = {Target::Kind::chain, number_of(static_cast<size_t>(start - starts.begin()))};
+                }
+            }
+        plan_program(*part, part->is_tenants || configuration.device == "cpu");
+        if (i == 0) {
+            configuration.chains[number] = part;
+            continue;
+        }
+        if (configuration.find_chain(part->name) != nullptr)
+            throw ConfigError(Diagnostic{part->where,
+                                         "from here on the chain is called '" + part->name +
+                                             "', behind or at a tenant's function, and so is another one",
+                                         "name the other one differently"});
+        configuration.chains.push_back(part);
+        configuration.promises.emplace_back();
+    }
+}
+
+}  // namespace
+
+void cut_at_tenants(Configuration& configuration) {
+    const size_t chains = configuration.chains.size();
+    for (size_t i = 0; i < chains; ++i)
+        if (std::any_of(configuration.chains[i]->nodes.begin(), configuration.chains[i]->nodes.end(), is_tenants))
+            cut(configuration, i);
+}
+
+void plan_program(Program& program, bool on_cpu) {
+    std::vector<FieldUse> uses;
+    for (const Node& node : program.nodes) {
+        FieldUse use;
+        if (on_cpu) {
+            use.host_reads = node.type->cpu_reads;
+            use.host_writes = node.type->cpu_writes;
+        } else {
+            use = FieldUse::on_device(node.reads() | fields_of_inner(program), node.writes(), node.type->is_keyed());
+        }
+        uses.push_back(use);
+    }
+    program.plan = plan_fields(uses);
+}
+
+}  // namespace millrace::chain

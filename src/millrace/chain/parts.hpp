@@ -1,0 +1,17 @@
+// Chains with functions of tenants are cut into parts: what runs here, and what runs in tenants' processes.
+#pragma once
+
+#include "millrace/chain/configuration.hpp"
+
+namespace millrace::chain {
+
+/// Makes several programs of each chain that has a function of a tenant: such a function is one by itself, and what
+/// stands before and behind it are others. Outcomes that led to a node of another part lead to that part as to a chain;
+/// a part begins at each node that another one leads to. The first keeps the chain's name and number, the others are
+/// called "chain/node", after their first node. Throws ConfigError where another chain has that name.
+void cut_at_tenants(Configuration& configuration);
+
+/// Derives the field plan of a program that runs on the cpu, or on a device.
+void plan_program(Program& program, bool on_cpu);
+
+}  // namespace millrace::chain

@@ -1,0 +1,39 @@
+// Those who run the functions of tenants, as a runtime sees them.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/chain/configuration.hpp"
+#include "millrace/exec/engine.hpp"
+
+namespace millrace::exec {
+
+/// What a tenant was asked, and how it behaves.
+struct TenantReport {
+    std::string name, chain, state;  ///< "attached", "away", or why it was detached last
+    uint64_t user = 0;
+    uint64_t process = 0;  ///< of the one that is attached; 0: none is
+    uint64_t attached = 0;  ///< how many times
+    uint64_t packets = 0, answered = 0, in_flight = 0;
+    std::map<std::string, uint64_t> absent;  ///< packets, by chain::kAbsentForNames
+    uint64_t batches = 0;                    ///< that it was asked
+    uint64_t answer_p50_ns = 0, answer_p99_ns = 0;  ///< from a batch's question to its answer
+    std::map<std::string, uint64_t> misdeeds;  ///< "late" and "wrong" answers, "unasked" messages, "gone", "flood"
+};
+
+/// Runs the functions of tenants. Calls of the workers' engines are the workers' threads', others any thread's.
+class Tenants {
+public:
+    virtual ~Tenants() = default;
+    /// The engine of a worker for programs that are tenants' (chain::Program::is_tenants). It holds `most_packets` at
+    /// a time, about.
+    virtual std::unique_ptr<Engine> engine(Delivery& delivery, unsigned worker, size_t most_packets) = 0;
+    /// A generation is about to come: its tenants may attach from now on. Throws ConfigError.
+    virtual void follow(const chain::Configuration& configuration) = 0;
+    virtual std::vector<TenantReport> report() const = 0;
+};
+
+}  // namespace millrace::exec

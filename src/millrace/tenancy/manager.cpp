@@ -1,0 +1,228 @@
+#include "millrace/tenancy/manager.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "millrace/tenancy/engine.hpp"
+#include "millrace/tenancy/fields.hpp"
+
+namespace millrace::tenancy {
+namespace {
+
+/// Of a packet whose payload a tenant sees: a jumbo frame's.
+constexpr uint32_t kMostPayload = 9216;
+
+constexpr const char* kWords[] = {"",
+                                  "its process has ended",
+                                  "it did not answer in time",
+                                  "it answered by an outcome that it does not have",
+                                  "it sent what nobody asked for",
+                                  "the configuration has other terms for it"};
+
+}  // namespace
+
+Terms terms_of(const chain::TenantFunction& function) {
+    Terms terms;
+    terms.sees = (function.sees() | function.changes()).bits;
+    terms.changes = function.changes().bits;
+    for (uint32_t i = 0; i < function.outcomes(); ++i)
+        function.type().outcomes[i].name.copy(terms.outcomes[i], sizeof terms.outcomes[i] - 1);
+    return terms;
+}
+
+Shape shape_of(const chain::TenantFunction& function, unsigned lanes, const Location& where) {
+    Shape shape;
+    shape.in_bytes = most_bytes(function.sees() | function.changes(), kMostPayload);
+    shape.back_bytes = most_bytes(function.changes(), kMostPayload);
+    shape.outcomes = function.outcomes();
+    shape.lanes = lanes;
+    const uint64_t all = function.memory_bytes(), of_packet = shape.in_bytes + shape.back_bytes;
+    shape.packets = 0;
+    const uint64_t fixed = all_question_bytes(shape) + all_answer_bytes(shape) + 128 * kSlots * lanes;
+    const uint64_t of_all = kSlots * lanes * std::max<uint64_t>(of_packet, 1);
+    shape.packets = static_cast<uint32_t>(std::min<uint64_t>(kMaxPackets, all > fixed ? (all - fixed) / of_all : 0));
+    if (shape.packets == 0)
+        throw ConfigError(Diagnostic{where,
+                                     "the memory of '" + function.tenant().name + "' has no room for " +
+                                         std::to_string(kSlots) + " packets of each worker",
+                                     "give it more by 'memory:', " + std::to_string(fixed + of_all * 32) +
+                                         " bytes, say, or fewer fields"});
+    return shape;
+}
+
+Manager::Manager(unsigned workers)
+    : workers_(workers), called_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), thread_([this] { listen(); }) {}
+
+Manager::~Manager() {
+    stopping_ = true;
+    eventfd_write(called_.get(), 1);
+    thread_.join();
+}
+
+std::unique_ptr<exec::Engine> Manager::engine(exec::Delivery& delivery, unsigned worker, size_t most_packets) {
+    const std::lock_guard lock(mutex_);
+    return std::make_unique<TenantEngine>(*this, delivery, worker, most_packets / std::max<size_t>(known_.size(), 1));
+}
+
+Seat& Manager::seat(const std::string& name) {
+    const std::lock_guard lock(mutex_);
+    auto& own = seats_[name];
+    if (own == nullptr) own = std::make_unique<Seat>(name);
+    return *own;
+}
+
+void Manager::follow(const chain::Configuration& configuration) {
+    std::map<std::string, Known> known;
+    std::map<std::string, std::map<std::string, Expected>> wanted;  // by path
+    for (const auto& program : configuration.chains) {
+        if (!program->is_tenants) continue;
+        const chain::Node& node = program->nodes.front();
+        const chain::TenantFunction& function = *chain::tenant_of(node);
+        Expected expected{function.tenant().user, shape_of(function, workers_, node.where), terms_of(function), {}};
+        expected.patience.answer = function.patience();
+        wanted[function.tenant().socket][function.tenant().name] = expected;
+        known[function.tenant().name] = {expected, program->whole, function.tenant().socket};
+        seat(function.tenant().name);
+    }
+    const std::lock_guard lock(mutex_);
+    open_doors(std::move(wanted));
+    known_ = std::move(known);
+    reporter_ = configuration.reporter;
+    for (const auto& [name, seat] : seats_) {
+        const auto attachment = seat->current();
+        if (attachment == nullptr) continue;
+        const auto own = known_.find(name);
+        if (own == known_.end() || !(own->second.expected.shape == attachment->memory().shape()) ||
+            !(own->second.expected.terms == attachment->terms()) || own->second.expected.user != attachment->user())
+            attachment->part(Parting::changed);
+    }
+    eventfd_write(called_.get(), 1);
+}
+
+void Manager::open_doors(std::map<std::string, std::map<std::string, Expected>> wanted) {
+    for (const auto& [path, expected] : wanted) {
+        const auto own = doors_.find(path);
+        if (own != doors_.end()) continue;
+        // Others than this process's user can't connect to what is its alone; the door says who may be whom.
+        const bool is_ours = std::all_of(expected.begin(), expected.end(),
+                                         [](const auto& one) { return one.second.user == geteuid(); });
+        try {
+            doors_[path] = std::make_unique<Door>(path, expected, is_ours ? 0600 : 0666);
+        } catch (const std::runtime_error& e) {
+            throw ConfigError(Diagnostic{{}, "tenants can't attach at " + std::string(e.what()), ""});
+        }
+    }
+    std::erase_if(doors_, [&](const auto& door) { return !wanted.contains(door.first); });
+    for (auto& [path, expected] : wanted) doors_[path]->expect(std::move(expected));
+}
+
+void Manager::listen() {
+    std::vector<pollfd> waiting;
+    while (!stopping_) {
+        bool soon = false;
+        eventfd_t called = 0;
+        eventfd_read(called_.get(), &called);
+        waiting.assign(1, {called_.get(), POLLIN, 0});
+        {
+            const std::lock_guard lock(mutex_);
+            let_in();
+            let_go();
+            for (const auto& [path, door] : doors_) {
+                waiting.push_back({door->socket(), POLLIN, 0});
+                soon = soon || door->has_guests();
+            }
+            for (const auto& [name, seat] : seats_)
+                if (const auto attachment = seat->current()) waiting.push_back({attachment->socket(), POLLIN, 0});
+        }
+        // What workers find out about a tenant wakes nobody: it is looked for, where there are any.
+        poll(waiting.data(), waiting.size(), waiting.size() == 1 ? -1 : soon ? 1 : 20);
+    }
+}
+
+/// With the lock.
+void Manager::let_in() {
+    const auto is_there = [this](const std::string& name) { return this->is_there(name); };
+    for (const auto& [path, door] : doors_)
+        for (std::unique_ptr<Attachment>& attachment : door->let_in(Door::Clock::now(), is_there)) {
+            const auto seat = seats_.find(attachment->name());
+            if (seat == seats_.end()) continue;
+            seat->second->seat(std::move(attachment));
+        }
+}
+
+bool Manager::is_there(const std::string& name) {
+    const auto seat = seats_.find(name);
+    if (seat == seats_.end()) return false;
+    // One whose process is gone makes way for the next at once.
+    if (const auto attachment = seat->second->current()) attachment->listen();
+    let_go();
+    return seat->second->current() != nullptr;
+}
+
+/// With the lock.
+void Manager::let_go() {
+    for (const auto& [name, seat] : seats_) {
+        const auto attachment = seat->current();
+        if (attachment == nullptr) continue;
+        attachment->listen();
+        const Parting why = attachment->parting();
+        if (why == Parting::none) continue;
+        const std::string words = kWords[static_cast<size_t>(why)];
+        send_refusal(attachment->socket(), words);
+        seat->clear();
+        if (why != Parting::changed)
+            tell("tenant '" + name + "' (user " + std::to_string(attachment->user()) + ", process " +
+                     std::to_string(attachment->process()) + ") is detached: " + words,
+                 "'millrace show tenants' counts what it does");
+    }
+}
+
+void Manager::tell(const std::string& message, const std::string& hint) const {
+    reporter_({{}, message, hint, Diagnostic::Severity::warning});
+}
+
+std::vector<exec::TenantReport> Manager::report() const {
+    std::vector<exec::TenantReport> all;
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, seat] : seats_) {
+        const Seat::State state = seat->state();
+        exec::TenantReport& own = all.emplace_back();
+        own.name = name;
+        if (const auto known = known_.find(name); known != known_.end()) {
+            own.chain = known->second.chain;
+            own.user = known->second.expected.user;
+        }
+        own.attached = state.attached;
+        own.state = state.attached == 0 ? "away" : name_of(state.last);
+        Past sum = state.past;
+        if (state.current != nullptr) {
+            own.state = "attached";
+            own.process = static_cast<uint64_t>(state.current->process());
+            sum.add(*state.current);
+        }
+        own.batches = sum.batches;
+        own.answer_p50_ns = Histogram::percentile(sum.answer_ns, 50);
+        own.answer_p99_ns = Histogram::percentile(sum.answer_ns, 99);
+        own.misdeeds = {{"late", sum.late}, {"wrong", sum.wrong}, {"unasked", sum.unasked}};
+        own.misdeeds["gone"] = state.partings[static_cast<size_t>(Parting::gone)];
+        std::erase_if(own.misdeeds, [](const auto& one) { return one.second == 0; });
+        uint64_t absent = 0;
+        // Before what was taken, which is counted first: no more is answered than was taken.
+        for (const auto& counters : state.counters) {
+            own.answered += counters->answered.get();
+            for (size_t i = 0; i < kAbsentReasons; ++i)
+                if (const uint64_t packets = counters->absent[i].get(); packets > 0) {
+                    own.absent[chain::kAbsentForNames[i]] += packets;
+                    absent += packets;
+                }
+        }
+        for (const auto& counters : state.counters) own.packets += counters->taken.get();
+        own.in_flight = own.packets - own.answered - absent;
+    }
+    return all;
+}
+
+}  // namespace millrace::tenancy

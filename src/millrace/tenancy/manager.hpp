@@ -1,0 +1,65 @@
+// Lets tenants in, and has workers ask them: the side of a run that owns ports and devices.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "millrace/exec/tenants.hpp"
+#include "millrace/io/kernel/interface.hpp"
+#include "millrace/tenancy/door.hpp"
+#include "millrace/tenancy/seat.hpp"
+
+namespace millrace::tenancy {
+
+/// What a tenant and the manager have agreed on, from its node in the configuration.
+Terms terms_of(const chain::TenantFunction& function);
+/// Throws ConfigError where its memory has no room for a packet for each worker.
+Shape shape_of(const chain::TenantFunction& function, unsigned lanes, const Location& where);
+
+/// One thread of its own listens at the sockets. Workers' engines look at the seats.
+class Manager : public exec::Tenants {
+public:
+    explicit Manager(unsigned workers);
+    ~Manager() override;
+    Manager(const Manager&) = delete;
+    Manager& operator=(const Manager&) = delete;
+
+    std::unique_ptr<exec::Engine> engine(exec::Delivery& delivery, unsigned worker, size_t most_packets) override;
+    /// Opens the sockets of tenants that are new, and closes those that are not needed any more. Whoever is attached by
+    /// other terms is told so, and may come again.
+    void follow(const chain::Configuration& configuration) override;
+    std::vector<exec::TenantReport> report() const override;
+
+    /// Any thread. Made where there is none.
+    Seat& seat(const std::string& name);
+
+private:
+    /// A tenant of the present configuration.
+    struct Known {
+        Expected expected;
+        std::string chain, socket;
+    };
+    void listen();
+    void open_doors(std::map<std::string, std::map<std::string, Expected>> wanted);
+    void let_in();
+    void let_go();
+    bool is_there(const std::string& name);
+    void tell(const std::string& message, const std::string& hint) const;
+
+    const unsigned workers_;
+    mutable std::mutex mutex_;  // of all below but the thread
+    std::map<std::string, Known> known_;
+    std::map<std::string, std::unique_ptr<Seat>> seats_;
+    std::map<std::string, std::unique_ptr<Door>> doors_;  // by path
+    Reporter reporter_;
+    const io::Descriptor called_;  // wakes the thread
+    std::atomic<bool> stopping_{false};
+    std::thread thread_;
+};
+
+}  // namespace millrace::tenancy

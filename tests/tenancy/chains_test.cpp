@@ -1,0 +1,319 @@
+// Chains with functions of tenants, at work: nothing is lost without a reason, whatever the tenants do.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include "millrace/exec/report/report.hpp"
+#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/io/port.hpp"
+#include "millrace/tenancy/manager.hpp"
+#include "tenancy/support.hpp"
+
+namespace millrace::tenancy {
+namespace {
+
+using namespace std::chrono_literals;
+using millrace::test::TestFolder;
+using test::Process;
+using test::wait_until;
+
+/// A tenant's node: a mirror, which sees and changes the addresses and nothing else.
+std::string node_of(const std::string& tenant, const std::string& absent, const std::string& patience = "10s") {
+    return "      - tenant: " + tenant +
+           "\n        reads: [eth.dst, eth.src]\n        writes: [eth.dst, eth.src]\n        outcomes: {forward: next, "
+           "block: drop}\n        absent: " +
+           absent + "\n        patience: " + patience + "\n";
+}
+
+/// A run with tenants: chain `own` with theirs, and chain `other` beside it with a tenant that is honest, or with none.
+class Scene {
+public:
+    Scene(const std::string& tenants, const std::string& chains, unsigned rate, unsigned count, unsigned workers = 1,
+          const std::string& device = "cpu")
+        : manager_(std::make_shared<Manager>(workers)) {
+        const std::string source = "{source: {size: 128, flows: 64, count: " + std::to_string(count) +
+                                   ", rate: " + (rate == 0 ? "max" : std::to_string(rate)) + "}}";
+        text_ = "version: 1\nports:\n  in: " + source + "\n  in2: " + source +
+                "\n  out: {sink: {}}\n  out2: {sink: {}}\ntenants: [" + tenants + "]\nchains:\n" + chains;
+        options_.output_folder = folder_.path();
+        options_.device = device;
+        exec::RuntimeOptions options;
+        options.tenants = manager_;
+        options.workers = workers;
+        runtime_ = std::make_unique<exec::Runtime>(chain::parse_configuration(text_, "(test)", options_), options);
+    }
+    std::string socket() const { return folder_ / "tenants.sock"; }
+    exec::Runtime& runtime() { return *runtime_; }
+    Manager& manager() { return *manager_; }
+    exec::TenantReport tenant(const std::string& name) const {
+        for (const exec::TenantReport& one : manager_->report())
+            if (one.name == name) return one;
+        return {};
+    }
+    bool wait_for(const std::string& name) {
+        return wait_until([&] { return tenant(name).state == "attached"; });
+    }
+    exec::Report finish() {
+        EXPECT_TRUE(wait_until([&] { return runtime_->wait(10ms); }, 50s));
+        runtime_->finish();
+        const exec::Report report = exec::make_report(*runtime_);
+        EXPECT_TRUE(report.conserved());
+        for (const exec::TenantReport& one : report.tenants) {
+            uint64_t absent = 0;
+            for (const auto& [why, packets] : one.absent) absent += packets;
+            EXPECT_EQ(one.packets, one.answered + absent) << one.name;
+            EXPECT_EQ(one.in_flight, 0u);
+        }
+        return report;
+    }
+    uint64_t sent(const std::string& port) const {
+        for (const auto& one : runtime_->ports())
+            if (one->name() == port) return one->counters().sent_packets;
+        return 0;
+    }
+    /// Reads the configuration again, with `from` in its text replaced.
+    void reload(const std::string& from, const std::string& to) {
+        text_.replace(text_.find(from), from.size(), to);
+        const auto before = runtime_->configuration();
+        chain::LoadOptions options = options_;
+        options.previous = before.get();
+        runtime_->apply(chain::parse_configuration(text_, "(test)", options));
+    }
+
+private:
+    TestFolder folder_;
+    chain::LoadOptions options_;
+    std::string text_;
+    std::shared_ptr<Manager> manager_;
+    std::unique_ptr<exec::Runtime> runtime_;
+};
+
+std::string two_chains(const std::string& own) {
+    return "  own:\n    input: in\n    output: out\n    nfs:\n      - mirror: {}\n" + own +
+           "      - {mirror: {}, name: last}\n  other:\n    input: in2\n    output: out2\n    nfs:\n" +
+           node_of("honest", "drop");
+}
+constexpr const char* kTwo = "{name: mallory}, {name: honest}";
+
+TEST(TenantChains, AnswerEveryPacketOnEveryDevice) {
+    for (const std::string device : {"cpu", "sim"})
+        for (const unsigned workers : {1u, 3u}) {
+            SCOPED_TRACE(device + ", workers: " + std::to_string(workers));
+            // As many as have room, so that all can come at once.
+            Scene scene(kTwo, two_chains(node_of("mallory", "drop")), 0, 4000, workers, device);
+            Process tenant([&] { return test::serve(scene.socket(), "mallory", "mirror", "{}"); });
+            Process honest([&] { return test::serve(scene.socket(), "honest", "mirror", "{}"); });
+            ASSERT_TRUE(scene.wait_for("mallory") && scene.wait_for("honest"));
+            scene.runtime().start();
+            scene.finish();
+            EXPECT_EQ(scene.sent("out"), 4000u);
+            EXPECT_EQ(scene.tenant("mallory").answered, 4000u);
+            EXPECT_EQ(scene.tenant("honest").answered, 4000u);
+        }
+}
+
+TEST(TenantChains, OfSixtyFourTenantsPassEachPacketThroughAll) {
+    std::string tenants, nodes;
+    std::vector<std::unique_ptr<Process>> processes;
+    for (int i = 0; i < 64; ++i) {
+        tenants += (i > 0 ? ", {name: t" : "{name: t") + std::to_string(i) + "}";
+        nodes += node_of("t" + std::to_string(i), "drop");
+    }
+    Scene scene(tenants,
+                "  own: {input: in, output: out, nfs: [mirror]}\n"
+                "  other:\n    input: in2\n    output: out2\n    nfs:\n" + nodes,
+                0, 250);
+    for (int i = 0; i < 64; ++i)
+        processes.push_back(std::make_unique<Process>(
+            [&] { return test::serve(scene.socket(), "t" + std::to_string(i), "mirror", "{}"); }));
+    for (int i = 0; i < 64; ++i) ASSERT_TRUE(scene.wait_for("t" + std::to_string(i)));
+    scene.runtime().start();
+    const exec::Report report = scene.finish();
+    EXPECT_EQ(scene.sent("out2"), 250u);
+    EXPECT_EQ(report.tenants.size(), 64u);
+    for (const exec::TenantReport& one : report.tenants) EXPECT_EQ(one.answered, 250u) << one.name;
+}
+
+TEST(TenantChains, DoWithoutThemAsTheyAreTold) {
+    struct Case {
+        const char* absent;
+        uint64_t sent;
+    };
+    for (const Case& one : {Case{"bypass", 5000}, Case{"drop", 0}, Case{"punt", 0}}) {
+        SCOPED_TRACE(one.absent);
+        Scene scene(kTwo, two_chains(node_of("mallory", one.absent)), 0, 5000);
+        scene.runtime().start();
+        const exec::Report report = scene.finish();
+        EXPECT_EQ(scene.sent("out"), one.sent);
+        EXPECT_EQ(scene.tenant("mallory").absent.at("away"), 5000u);
+        for (const exec::ChainReport& chain : report.chains)
+            if (chain.name == "own/mallory" && one.sent == 0) {
+                EXPECT_EQ(chain.drops.begin()->second, 5000u) << chain.drops.begin()->first;
+            }
+    }
+}
+
+/// What a tenant does with a batch, and with its process.
+struct Deed {
+    const char* name;
+    std::function<void(Member&, const Member::Batch&)> work;  ///< of the tenth batch
+    std::set<std::string> misdeeds;                           ///< one of which it is named for
+    const char* patience = "10s";
+};
+[[noreturn]] void die() {
+    kill(getpid(), SIGKILL);
+    _exit(98);
+}
+void answer_all(const Member::Batch& batch, uint32_t outcome) {
+    for (uint32_t i = 0; i < batch.count; ++i) {
+        batch.outcome(i) = outcome;
+        std::copy_n(batch.in(i).begin(), std::min(batch.in(i).size(), batch.back(i).size()), batch.back(i).begin());
+    }
+}
+
+std::vector<Deed> deeds() {
+    return {
+        {"is killed when asked", [](Member&, const Member::Batch&) { die(); }, {"gone"}},
+        {"is killed in the middle of an answer",
+         [](Member&, const Member::Batch& batch) {
+             batch.outcome(0) = 1;
+             std::fill_n(batch.back(0).data(), batch.back(0).size(), uint8_t{0xee});
+             die();
+         },
+         {"gone"}},
+        {"is killed behind its answer",
+         [](Member& member, const Member::Batch& batch) {
+             answer_all(batch, 0);
+             member.answer(batch);
+             die();
+         },
+         {"gone"}},
+        {"stops", [](Member&, const Member::Batch&) { kill(getpid(), SIGSTOP); }, {"late"}, "50ms"},
+        {"answers what it may not",
+         [](Member& member, const Member::Batch& batch) {
+             answer_all(batch, 2);
+             member.answer(batch);
+             std::this_thread::sleep_for(30s);
+         },
+         {"wrong"}},
+        {"gives the greatest outcome there is",
+         [](Member& member, const Member::Batch& batch) {
+             answer_all(batch, 0xffffffff);
+             member.answer(batch);
+             std::this_thread::sleep_for(30s);
+         },
+         {"wrong"}},
+        {"sends what nobody asked for",
+         [](Member& member, const Member::Batch&) {
+             while (send(member.socket(), "more", 4, MSG_NOSIGNAL) > 0) {
+             }
+             std::this_thread::sleep_for(30s);
+         },
+         {"unasked"}},
+        {"lets go",
+         [](Member& member, const Member::Batch&) {
+             shutdown(member.socket(), SHUT_RDWR);
+             std::this_thread::sleep_for(30s);
+         },
+         {"gone"}},
+    };
+}
+
+class Misdeed : public testing::TestWithParam<size_t> {};
+
+TEST_P(Misdeed, CostsItsOwnChainAloneAndIsNamed) {
+    const Deed deed = deeds()[GetParam()];
+    SCOPED_TRACE(deed.name);
+    constexpr unsigned kPackets = 20'000;
+    Scene scene(kTwo, two_chains(node_of("mallory", "bypass", deed.patience)), 20'000, kPackets);
+    Process honest([&] { return test::serve(scene.socket(), "honest", "mirror", "{}"); });
+    auto mallory = std::make_unique<Process>([&] {
+        Member member(scene.socket(), "mallory");
+        for (int seen = 0; member.attached();) {
+            const auto batch = member.next(100ms);
+            if (!batch) continue;
+            if (++seen == 10) deed.work(member, *batch);
+            answer_all(*batch, 0);
+            member.answer(*batch);
+        }
+        return 0;
+    });
+    ASSERT_TRUE(scene.wait_for("mallory") && scene.wait_for("honest"));
+    scene.runtime().start();
+    EXPECT_TRUE(wait_until([&] { return scene.tenant("mallory").process == 0; })) << "it is detached";
+    mallory.reset();
+    // Somebody attaches in its place, and the chain is back.
+    const auto away = Attachment::Clock::now();
+    const uint64_t answered = scene.tenant("mallory").answered;
+    Process again([&] { return test::serve(scene.socket(), "mallory", "mirror", "{}"); });
+    EXPECT_TRUE(wait_until([&] { return scene.tenant("mallory").answered > answered; }));
+    EXPECT_LT(Attachment::Clock::now() - away, 5s) << "a second, on a machine that does nothing else";
+    const exec::Report report = scene.finish();
+    EXPECT_EQ(scene.sent("out"), kPackets) << "absent: bypass";
+    EXPECT_EQ(scene.sent("out2"), kPackets);
+    EXPECT_EQ(scene.tenant("honest").answered, kPackets) << "others lose nothing";
+    EXPECT_TRUE(scene.tenant("honest").misdeeds.empty());
+    const auto misdeeds = scene.tenant("mallory").misdeeds;
+    EXPECT_TRUE(std::any_of(deed.misdeeds.begin(), deed.misdeeds.end(),
+                            [&](const std::string& one) { return misdeeds.contains(one); }));
+    EXPECT_GE(scene.tenant("mallory").attached, 2u);
+    std::string news;
+    for (const Diagnostic& one : scene.runtime().news()) news += one.message + "\n";
+    EXPECT_NE(news.find("tenant 'mallory' (user " + std::to_string(getuid())), std::string::npos) << news;
+    EXPECT_EQ(news.find("'honest'"), news.find("'honest' (user", news.size()));
+}
+INSTANTIATE_TEST_SUITE_P(All, Misdeed, testing::Range(size_t{0}, deeds().size()));
+
+TEST(TenantChains, ThatGetMoreThanATenantTakesKeepOrderAndBounds) {
+    Scene scene(kTwo, two_chains(node_of("mallory", "bypass")), 30'000, 20'000);
+    Process honest([&] { return test::serve(scene.socket(), "honest", "mirror", "{}"); });
+    Process slow([&] {
+        Member member(scene.socket(), "mallory");
+        while (member.attached())
+            if (const auto batch = member.next(100ms)) {
+                std::this_thread::sleep_for(20ms);
+                answer_all(*batch, 0);
+                member.answer(*batch);
+            }
+        return 0;
+    });
+    ASSERT_TRUE(scene.wait_for("mallory") && scene.wait_for("honest"));
+    scene.runtime().start();
+    scene.finish();
+    EXPECT_EQ(scene.sent("out"), 20'000u);
+    EXPECT_EQ(scene.tenant("honest").answered, 20'000u);
+    EXPECT_GT(scene.tenant("mallory").answered, 0u);
+    EXPECT_GT(scene.tenant("mallory").absent["busy"], 0u);
+}
+
+TEST(TenantChains, TakeOtherTermsWhileTheyWorkAndLoseNothing) {
+    Scene scene(kTwo, two_chains(node_of("mallory", "bypass")), 20'000, 20'000);
+    Process tenant([&] { return test::serve(scene.socket(), "mallory", "mirror", "{}"); });
+    Process honest([&] { return test::serve(scene.socket(), "honest", "mirror", "{}"); });
+    ASSERT_TRUE(scene.wait_for("mallory") && scene.wait_for("honest"));
+    scene.runtime().start();
+    ASSERT_TRUE(wait_until([&] { return scene.tenant("mallory").answered > 1000; }));
+    scene.reload("reads: [eth.dst, eth.src]", "reads: [eth.dst, eth.src, ip.ttl]");
+    const uint64_t answered = scene.tenant("mallory").answered;
+    EXPECT_TRUE(wait_until([&] { return scene.tenant("mallory").answered > answered + 1000; })) << "it came again";
+    EXPECT_EQ(scene.tenant("mallory").attached, 2u);
+    EXPECT_EQ(scene.tenant("honest").attached, 1u);
+    scene.finish();
+    EXPECT_EQ(scene.sent("out"), 20'000u);
+    EXPECT_EQ(scene.tenant("honest").answered, 20'000u);
+}
+
+TEST(TenantChains, NeedSomebodyWhoListens) {
+    const TestFolder folder;
+    chain::LoadOptions options;
+    options.output_folder = folder.path();
+    auto configuration = chain::parse_configuration(
+        "version: 1\nports: {in: {source: {size: 64}}, out: {sink: {}}}\ntenants: [{name: a}]\nchains:\n  c:\n    "
+        "input: in\n    output: out\n    nfs:\n" +
+            node_of("a", "drop"),
+        "(test)", options);
+    EXPECT_THROW(exec::Runtime(std::move(configuration)), ConfigError);
+}
+
+}  // namespace
+}  // namespace millrace::tenancy

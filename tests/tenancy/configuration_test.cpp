@@ -1,0 +1,114 @@
+// Tenants in configurations: where chains are cut, and what is refused.
+#include <gtest/gtest.h>
+
+#include "millrace/chain/configuration.hpp"
+#include "millrace/tenancy/manager.hpp"
+
+namespace millrace::chain {
+namespace {
+
+constexpr const char* kHead =
+    "version: 1\nports: {in: {null: {}}, out: {null: {}}}\n"
+    "tenants: [{name: acme.dpi}, {name: b, user: 7, socket: b.sock}]\n";
+
+Configuration load(const std::string& nfs, const std::string& device = "cpu", const std::string& more = "") {
+    LoadOptions options;
+    options.device = device;
+    options.output_folder = "/tmp/here";
+    return parse_configuration(
+        kHead + ("chains:\n  c:\n    input: in\n    output: out\n    punt: out\n" + more + "    nfs: " + nfs + "\n"),
+        "(test)", options);
+}
+
+std::string mistake_of(const std::string& nfs, const std::string& more = "") {
+    try {
+        load(nfs, "cpu", more);
+    } catch (const ConfigError& e) {
+        return e.diagnostics().front().message + " | " + e.diagnostics().front().hint;
+    }
+    return "";
+}
+
+std::string node_of(const std::string& tenant, const std::string& more = "") {
+    return "{tenant: " + tenant + ", outcomes: {ok: next, bad: drop}, absent: bypass" + more + "}";
+}
+
+std::string text_of(const Configuration& configuration) {
+    std::string text;
+    constexpr const char* kKinds[] = {"node", "output", "port", "chain", "drop", "punt"};
+    for (const auto& program : configuration.chains) {
+        text += std::to_string(program->index) + " " + program->name + (program->is_tenants ? " (tenant)" : "") + ":";
+        for (const Node& node : program->nodes) {
+            text += " " + node.name + "(";
+            for (const Target& target : node.targets)
+                text += std::string(&target == node.targets.data() ? "" : ",") + kKinds[static_cast<int>(target.kind)] +
+                        (target.kind == Target::Kind::node || target.kind == Target::Kind::chain
+                             ? " " + std::to_string(target.value)
+                             : "");
+            text += ")";
+        }
+        text += "\n";
+    }
+    return text;
+}
+
+TEST(TenantParts, BeginAtTenantsAndBehindThem) {
+    for (const char* device : {"cpu", "sim"})
+        EXPECT_EQ(text_of(load("[mirror, {mirror: {}, name: m2}, " + node_of("acme.dpi") + ", {mirror: {}, name: m3}]",
+                               device)),
+                  "0 c: mirror(node 1) m2(chain 1)\n"
+                  "1 c/acme.dpi (tenant): acme.dpi(chain 2,drop,chain 2)\n"
+                  "2 c/m3: m3(output)\n");
+}
+
+TEST(TenantParts, OfTenantsAloneAreTheWholeChain) {
+    const Configuration two = load("[" + node_of("b") + ", " + node_of("acme.dpi", ", on: {bad: output}") + "]");
+    EXPECT_EQ(text_of(two),
+              "0 c (tenant): b(chain 1,drop,chain 1)\n1 c/acme.dpi (tenant): acme.dpi(output,output,output)\n");
+    EXPECT_EQ(two.chains[1]->whole, "c");
+    EXPECT_EQ(two.promises.size(), 2u);
+    EXPECT_EQ(two.tenants[1].user, 7u);
+    EXPECT_EQ(two.tenants[1].socket, "/tmp/here/b.sock");
+}
+
+TEST(TenantParts, BeginWhereOutcomesLeapOverTenants) {
+    // The leap from f1 to f4 makes a cut, which the one from f3 to f5 crosses then.
+    const auto wall = [](const std::string& name, const std::string& on) {
+        return "{firewall: {default: permit, rules: [permit ip from any]}, name: " + name + on + "}";
+    };
+    EXPECT_EQ(text_of(load("[" + wall("f1", ", on: {deny: f4}") + ", " + node_of("acme.dpi") + ", " +
+                           wall("f3", ", on: {deny: f5}") + ", " + wall("f4", "") + ", " + wall("f5", "") + "]")),
+              "0 c: f1(chain 1,chain 3)\n1 c/acme.dpi (tenant): acme.dpi(chain 2,drop,chain 2)\n"
+              "2 c/f3: f3(chain 3,chain 4)\n3 c/f4: f4(chain 4,drop)\n4 c/f5: f5(output,drop)\n");
+}
+
+TEST(TenantConfiguration, SaysWhatIsWrong) {
+    const auto expect = [](const std::string& nfs, const std::string& part, const std::string& more = "") {
+        EXPECT_NE(mistake_of(nfs, more).find(part), std::string::npos) << nfs << ": " << mistake_of(nfs, more);
+    };
+    expect("[" + node_of("acme") + "]", "there is no tenant 'acme'");
+    expect("[{tenant: b, absent: drop}]", "'outcomes' is missing");
+    expect("[{tenant: b, outcomes: {ok: next}}]", "'absent' is missing");
+    expect("[{tenant: b, outcomes: {absent: next}, absent: drop}]", "'absent' is what packets get");
+    expect("[" + node_of("b", ", reads: [ip.srce]") + "]", "did you mean 'ip.src'?");
+    expect("[" + node_of("b", ", writes: [length]") + "]", "can't change a packet's length");
+    expect("[" + node_of("b", ", memory: 1k") + "]", "from 64Ki to 1Gi");
+    expect("[" + node_of("b", ", patience: 1us") + "]", "within 100us to 10s");
+    expect("[" + node_of("b", ", lanes: 8") + "]", "lanes");
+    expect("[" + node_of("b") + ", " + node_of("b", ", name: c") + "]", "stands in chain 'c' already");
+    expect("[" + node_of("b") + "]", "goes without 'inner'", "    inner: [gre]\n");
+}
+
+TEST(TenantConfiguration, HasRoomForPacketsInTheMemoryOfATenant) {
+    const Configuration configuration = load("[" + node_of("b", ", reads: [payload], memory: 1Mi") + "]");
+    const TenantFunction& function = *tenant_of(configuration.chains[0]->nodes[0]);
+    const tenancy::Shape one = tenancy::shape_of(function, 1, {}), four = tenancy::shape_of(function, 4, {});
+    EXPECT_TRUE(one.sound() && four.sound());
+    EXPECT_LE(tenancy::all_question_bytes(one) + tenancy::all_answer_bytes(one), 1u << 20);
+    EXPECT_LE(tenancy::all_question_bytes(four) + tenancy::all_answer_bytes(four), 1u << 20);
+    EXPECT_GT(one.packets, four.packets);
+    EXPECT_THROW(tenancy::shape_of(function, 64, {}), ConfigError);
+}
+
+}  // namespace
+}  // namespace millrace::chain
