@@ -70,7 +70,7 @@ def shown():
 
 
 def wait_for(what, holds):
-    end = time.time() + 20
+    end = time.time() + 60
     while time.time() < end:
         if holds(tenant := shown()):
             return tenant
