@@ -7,7 +7,7 @@ HOLLOW = {"linestyle": "none", "marker": "o", "markersize": 9, "markerfacecolor"
 
 
 def bars(axis, groups, labels, values, colors):
-    """`values[label][i]` side by side for group i; None leaves a gap."""
+    """`values[label][i]` next to each other for group i; None leaves a gap."""
     width = 0.8 / len(labels)
     for k, label in enumerate(labels):
         places = [i + (k - len(labels) / 2 + 0.5) * width for i in range(len(groups))]

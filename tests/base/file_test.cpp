@@ -54,6 +54,8 @@ TEST_F(Files, AreNotReadBeyondTheirLimit) {
     write_file(at("text"), std::string(1000, 'x'));
     EXPECT_EQ(read_file(at("text"), {}, 1000).size(), 1000u);
     EXPECT_NE(message([&] { read_file(at("text"), {}, 999); }).find("is longer than 999 bytes"), std::string::npos);
+    EXPECT_EQ(read_beginning(at("text"), 7), "xxxxxxx");
+    EXPECT_EQ(read_beginning(at("text"), 2000).size(), 1000u);
     // A hole takes no room on the disk, and would take a terabyte of memory.
     fs::resize_file(at("text"), uint64_t{1} << 40);
     EXPECT_NE(message([&] { read_file(at("text")); }).find("is longer than 268435456 bytes"), std::string::npos);
@@ -62,6 +64,7 @@ TEST_F(Files, AreNotReadBeyondTheirLimit) {
     for (int i = 0; i < 8; ++i) gzwrite(packed, zeros.data(), 1 << 20);
     gzclose(packed);
     EXPECT_EQ(read_file(at("bomb.gz")).size(), size_t{8} << 20);
+    EXPECT_EQ(read_beginning(at("bomb.gz"), 1 << 20).size(), size_t{1} << 20);
     EXPECT_NE(message([&] { read_file(at("bomb.gz"), {}, 1 << 20); }).find("is longer than 1048576 bytes unpacked"),
               std::string::npos);
 }
@@ -118,6 +121,7 @@ TEST_F(Files, AreToldOfWithoutTheKeysInThem) {
     const std::string digits = "5ec2e75ec2e75ec2e75ec2e75ec2e7aa";
     const auto shown = [&](const std::string& line, const std::string& said = "wrong") {
         write_file(at("c.yaml"), line + "\n");
+        chmod(at("c.yaml").c_str(), 0644);
         return Diagnostic{{at("c.yaml"), 1, 1}, said, "not " + digits}.render();
     };
     const std::vector<std::string> secret = {"kye: \"" + digits + "\"",

@@ -64,7 +64,23 @@ TEST(Yaml, IsNeitherTooDeepNorTooLarge) {
     for (size_t i = 0; i < 100; ++i) stairs += std::string(i, ' ') + "a:\n";
     EXPECT_NE(said(stairs).find("c.yaml:65:65: error: this is nested more than 64 deep"), std::string::npos)
         << said(stairs);
-    EXPECT_NE(said("x: " + std::string(kMaxYamlBytes, 'a')).find("is longer than 16777216 bytes"), std::string::npos);
+    EXPECT_NE(said("x:\n" + std::string(kMaxYamlBytes, 'a')).find("c.yaml:2:16777214: error: the file is longer than"),
+              std::string::npos);
+}
+
+TEST(Yaml, IsRefusedBeforeTheParserHasKeptMuchOfIt) {
+    // It keeps what stands in brackets until they are closed.
+    const std::string open = said("x:\n  " + repeated("[", 3'000'000));
+    EXPECT_TRUE(open.starts_with("c.yaml:2:6")) << open;
+    EXPECT_NE(open.find("error: this is nested more than 64 deep"), std::string::npos) << open;
+    EXPECT_NE(said("x: " + repeated("{a: [", 1'000'000)).find("nested more than 64 deep"), std::string::npos);
+    const std::string list = said("x: [" + repeated("1,", 7'000'000) + "1]");
+    EXPECT_TRUE(list.starts_with("c.yaml:1:")) << list;
+    EXPECT_NE(list.find("error: there are more than 1000000 values"), std::string::npos) << list;
+    // What is told of value by value may have as many signs as there is room for.
+    EXPECT_EQ(said("x:\n" + repeated("  - \"[[[[{,,,,\"\n", 30'000)), "sound");
+    EXPECT_EQ(said("x: [" + repeated("'[', ", 30'000) + "1]"), "sound");
+    EXPECT_EQ(said("x: |\n" + repeated("  [,\n", 30'000)), "sound");
 }
 
 TEST(Yaml, CountsWhatAliasesMean) {

@@ -144,6 +144,10 @@ const std::vector<Broken> kBroken = {
      nfs("      - mirror:\n        on: {forward: last}\n      - §firewall: {default: permit}\n"
          "      - mirror:\n        name: last\n"),
      {{"no packet can reach 'firewall'", "'on:'"}}},
+    {"states of connections that nothing tracks",
+     nfs("      - §firewall: {rules: [permit ip state new]}\n      - conntrack: {}\n"),
+     {{"'firewall' asks for the state of connections, and nothing before it in chain 'c' tracks them",
+       "'- conntrack:'"}}},
     // --- on: ---
     {"an unknown outcome",
      nfs("      - firewall: {default: permit}\n        on: {§permti: drop}\n"),

@@ -75,5 +75,31 @@ TEST(ClosingTable, NamesWhatItCounts) {
         EXPECT_NE(text.find(said), std::string::npos) << said << "\n" << text;
 }
 
+TEST(ClosingTable, HasTheBusiestOfAThousand) {
+    exec::Report report;
+    for (size_t i = 0; i < 1000; ++i) {
+        exec::ChainReport chain;
+        chain.name = "chain-" + std::to_string(i);
+        chain.received_packets = i % 100 == 7 ? 5 : 1;
+        report.chains.push_back(chain);
+        report.ports.push_back({"port-" + std::to_string(i), "pcap", "", {}, ""});
+    }
+    report.ports[900].counters.sent_packets = 1;
+    for (size_t i = 0; i < 1000; ++i) {
+        exec::NodeReport node;
+        node.name = node.kind = "nf-" + std::to_string(i);
+        node.packets = i < 970 ? 3 : 4;
+        report.chains[7].nodes.push_back(node);
+    }
+    const std::string text = report_text(report, 1);
+    for (const char* said : {"chain chain-7:", "chain chain-907:", "\nport-900 ", "\nport-0 ", "\nnf-999 ", "\nnf-970 ",
+                             "\nnf-9 ", "and 960 more network functions, none with more packets; --json has all",
+                             "and 960 more ports", "and 960 more chains"})
+        EXPECT_NE(text.find(said), std::string::npos) << said << "\n" << text;
+    for (const char* said : {"chain-100:", "\nport-899 ", "\nnf-969 ", "\nnf-10 "})
+        EXPECT_EQ(text.find(said), std::string::npos) << said << "\n" << text;
+    EXPECT_LT(text.size(), 20'000u);
+}
+
 }  // namespace
 }  // namespace millrace::cli

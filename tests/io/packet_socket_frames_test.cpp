@@ -1,83 +1,10 @@
 // Frames that ports on the kernel's interfaces have to cut or finish, and those that go without buffers.
-#include "io/cable.hpp"
+#include "io/tcp_frames.hpp"
 
 namespace millrace::io {
 namespace {
 
 using namespace test;
-
-/// A TCP segment as its sender leaves it to a card: the sum of the pseudo header stands where the checksum belongs.
-Bytes tcp_frame(size_t payload, bool is_ipv6) {
-    const size_t l4 = is_ipv6 ? 54 : 34;
-    Bytes frame(l4 + 20 + payload);
-    const uint8_t ethernet[] = {2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1};
-    std::copy(std::begin(ethernet), std::end(ethernet), frame.begin());
-    store_be16(&frame[12], is_ipv6 ? 0x86dd : 0x0800);
-    frame[14] = is_ipv6 ? 0x60 : 0x45;
-    if (is_ipv6) {
-        store_be16(&frame[18], static_cast<uint16_t>(20 + payload));
-        frame[20] = 6;
-        frame[21] = 64;
-        frame[37] = 1;
-        frame[53] = 2;
-    } else {
-        store_be16(&frame[16], static_cast<uint16_t>(40 + payload));
-        store_be16(&frame[18], 0xfff0);
-        frame[22] = 64;
-        frame[23] = 6;
-        store_be32(&frame[26], 0x0a000001);
-        store_be32(&frame[30], 0x0a000002);
-        store_be16(&frame[24], checksum(&frame[14], 20));
-    }
-    store_be16(&frame[l4], 1000);
-    store_be16(&frame[l4 + 2], 80);
-    store_be32(&frame[l4 + 4], 0xfffffff0);
-    frame[l4 + 12] = 0x50;
-    frame[l4 + 13] = 0x99;  // FIN, PSH, ACK, CWR
-    for (size_t i = 0; i < payload; ++i) frame[l4 + 20 + i] = static_cast<uint8_t>(i * 7 >> 3);
-    const uint32_t addresses = is_ipv6 ? 22 : 26, address_bytes = is_ipv6 ? 32 : 8;
-    const uint32_t pseudo = checksum_add(static_cast<uint32_t>(20 + payload) + 6, &frame[addresses], address_bytes);
-    store_be16(&frame[l4 + 16], static_cast<uint16_t>(~checksum_finish(pseudo)));
-    return frame;
-}
-
-OffloadHeader tcp_offload(uint16_t segment_bytes, bool is_ipv6) {
-    OffloadHeader offload;
-    offload.flags = OffloadHeader::kNeedsChecksum;
-    offload.kind = segment_bytes == 0 ? OffloadHeader::kNone : is_ipv6 ? OffloadHeader::kTcp6 : OffloadHeader::kTcp4;
-    offload.segment_bytes = segment_bytes;
-    offload.checksum_start = is_ipv6 ? 54 : 34;
-    offload.checksum_offset = 16;
-    offload.header_bytes = static_cast<uint16_t>(offload.checksum_start + 20);
-    return offload;
-}
-
-/// What the card would have sent: every segment is right by itself, and together they hold the payload.
-void expect_segments(const std::vector<Bytes>& segments, const Bytes& whole, size_t segment_bytes, bool is_ipv6) {
-    const uint32_t l4 = is_ipv6 ? 54 : 34;
-    const size_t payload = whole.size() - l4 - 20;
-    ASSERT_EQ(segments.size(), (payload + segment_bytes - 1) / segment_bytes);
-    Bytes joined(whole.begin(), whole.begin() + l4 + 20);
-    for (size_t i = 0; i < segments.size(); ++i) {
-        const Bytes& segment = segments[i];
-        ASSERT_EQ(segment.size(), l4 + 20 + std::min(segment_bytes, payload - i * segment_bytes));
-        const auto size = static_cast<uint32_t>(segment.size());
-        if (is_ipv6) {
-            EXPECT_EQ(load_be16(&segment[18]), size - 54);
-        } else {
-            EXPECT_EQ(load_be16(&segment[16]), size - 14);
-            EXPECT_EQ(load_be16(&segment[18]), static_cast<uint16_t>(0xfff0 + i));
-            EXPECT_EQ(checksum(&segment[14], 20), 0);
-        }
-        const uint32_t pseudo = checksum_add(size - l4 + 6, &segment[is_ipv6 ? 22 : 26], is_ipv6 ? 32 : 8);
-        EXPECT_EQ(checksum_finish(checksum_add(pseudo, &segment[l4], size - l4)), 0) << "segment " << i;
-        EXPECT_EQ(load_be32(&segment[l4 + 4]), static_cast<uint32_t>(0xfffffff0 + i * segment_bytes));
-        const bool is_last = i + 1 == segments.size();
-        EXPECT_EQ(segment[l4 + 13], 0x10 | (i == 0 ? 0x80 : 0) | (is_last ? 0x09 : 0));
-        joined.insert(joined.end(), segment.begin() + l4 + 20, segment.end());
-    }
-    EXPECT_TRUE(std::equal(joined.begin() + l4 + 20, joined.end(), whole.begin() + l4 + 20));
-}
 
 TEST(PacketSocketPort, CutsFramesAndFinishesChecksumsThatTheirSenderLeftToACard) {
     IN_OWN_NETWORK([] {
@@ -116,15 +43,25 @@ TEST(PacketSocketPort, CountsLongFramesThatNobodyCanCut) {
     });
 }
 
-TEST(PacketSocketPort, GivesOutRunsWithoutBuffers) {
+class ReceiveBlocks : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Layouts, ReceiveBlocks, testing::Values("contiguous", "blocks"),
+                         [](const auto& info) { return info.param; });
+
+/// Whether a frame lies in memory that devices are told of.
+bool is_known(const Port& port, const uint8_t* frame, size_t bytes) {
+    const auto all = port.memory();
+    return std::ranges::any_of(all, [&](const std::span<uint8_t>& memory) {
+        return frame >= memory.data() && frame + bytes <= memory.data() + memory.size();
+    });
+}
+
+TEST_P(ReceiveBlocks, ComeWithoutBuffers) {
     IN_OWN_NETWORK([] {
         ASSERT_EQ(run(kCable), "");
-        const auto made = ports("a: { af_packet: left, layout: contiguous }\n");
+        const auto made = ports("a: { af_packet: left, layout: " + GetParam() + " }\n");
         Port& port = *made[0];
         const OtherEnd peer("right", true);
         ASSERT_TRUE(port.receives_blocks());
-        ASSERT_EQ(port.memory().size(), 2u);
-        const std::span<const uint8_t> memory = port.memory()[1];
         uint32_t number = 0;
         for (uint32_t round = 0; round < 100; ++round) {
             std::vector<Bytes> wanted;
@@ -141,8 +78,8 @@ TEST(PacketSocketPort, GivesOutRunsWithoutBuffers) {
             while (got.size() < 203 && std::chrono::steady_clock::now() < deadline) {
                 const ReceiveBlock run = port.receive_block(0, 60);
                 for (uint32_t i = 0; i < run.count; ++i) {
-                    ASSERT_GE(run.data(i), memory.data());
-                    ASSERT_LE(run.data(i) + run.spots[i].length, memory.data() + memory.size());
+                    ASSERT_TRUE(is_known(port, run.data(i), run.spots[i].length));
+                    ASSERT_EQ(reinterpret_cast<uintptr_t>(run.data(i)) % 8, 0u);
                     got.emplace_back(run.data(i), run.data(i) + run.spots[i].length);
                     EXPECT_EQ(run.number(i), next++);
                 }
@@ -156,6 +93,119 @@ TEST(PacketSocketPort, GivesOutRunsWithoutBuffers) {
         }
         EXPECT_EQ(port.counters().received_packets, 100u * 203);
         EXPECT_EQ(port.pools()[0]->available(), port.pools()[0]->packets());
+    });
+}
+
+/// Fetches `count` frames in receive blocks, which are given back at once or, `late`, when all are there.
+std::vector<Bytes> fetch_blocks(Port& port, size_t count, bool late = false) {
+    std::vector<Bytes> all;
+    std::vector<std::pair<ReceiveBlock, size_t>> out;
+    becomes([&] {
+        const ReceiveBlock block = port.receive_block(0, 100);
+        if (block.count != 0) out.emplace_back(block, all.size());
+        for (uint32_t i = 0; i < block.count; ++i)
+            all.emplace_back(block.data(i), block.data(i) + block.spots[i].length);
+        if (block.count != 0 && !late) port.give_back(0, block.count);
+        return all.size() >= count;
+    });
+    if (late)
+        for (const auto& [block, first] : out) {
+            for (uint32_t i = 0; i < block.count; ++i)
+                EXPECT_TRUE(std::equal(block.data(i), block.data(i) + block.spots[i].length, all[first + i].begin()))
+                    << "it stays as it is until it is given back";
+            port.give_back(0, block.count);
+        }
+    return all;
+}
+
+TEST_P(ReceiveBlocks, HaveTagsAndChecksumsInTheirFrames) {
+    IN_OWN_NETWORK([] {
+        ASSERT_EQ(run(kCable), "");
+        const auto made = ports("a: { af_packet: left, layout: " + GetParam() + " }\n");
+        const OtherEnd peer("right", true);
+        std::vector<Bytes> wanted;
+        for (uint32_t i = 0; i < 50; ++i) {
+            Bytes frame = udp_frame(i, 60 + 13 * i);
+            if (i % 2 == 0) frame.insert(frame.begin() + 12, {0x81, 0x00, 0x20, static_cast<uint8_t>(i)});
+            ASSERT_TRUE(peer.send(OffloadHeader{}, frame));
+            wanted.push_back(std::move(frame));
+        }
+        EXPECT_TRUE(same_frames(fetch_blocks(*made[0], 50), wanted));
+        const Bytes unfinished = tcp_frame(1000, false);
+        ASSERT_TRUE(peer.send(tcp_offload(0, false), unfinished));
+        expect_segments(fetch_blocks(*made[0], 1), unfinished, 1000, false);
+    });
+}
+
+/// More than twice as many as all memory holds.
+TEST_P(ReceiveBlocks, GoRoundWhateverIsOut) {
+    IN_OWN_NETWORK([] {
+        ASSERT_EQ(run(kCable), "");
+        const auto made = ports("a: { af_packet: left, layout: " + GetParam() + " }\n");
+        const OtherEnd peer("right", true);
+        uint32_t number = 0;
+        for (uint32_t round = 0; round < 500; ++round) {
+            std::vector<Bytes> wanted;
+            for (uint32_t i = 0; i < 100; ++i, ++number) {
+                wanted.push_back(udp_frame(number, 1400 + number % 100));
+                ASSERT_TRUE(peer.send(OffloadHeader{}, wanted.back()));
+            }
+            ASSERT_TRUE(same_frames(fetch_blocks(*made[0], 100, round % 3 == 0), wanted)) << "round " << round;
+        }
+        EXPECT_EQ(made[0]->counters().received_packets, 50'000u);
+        EXPECT_EQ(drops(*made[0], PortDrop::missed), 0u);
+    });
+}
+
+TEST_P(ReceiveBlocks, WaitWhereNothingIsGivenBack) {
+    IN_OWN_NETWORK([] {
+        ASSERT_EQ(run(kCable), "");
+        const auto made = ports("a: { af_packet: left, layout: " + GetParam() + ", buffers: 512 }\n");
+        const OtherEnd peer("right", true);
+        uint64_t sent = 0, out = 0;
+        for (int idle = 0; idle < 50;) {
+            for (uint32_t i = 0; i < 100; ++i) sent += peer.send(OffloadHeader{}, udp_frame(i, 1500));
+            std::this_thread::sleep_for(std::chrono::milliseconds(3));
+            const uint32_t came = made[0]->receive_block(0, 1000).count;
+            out += came;
+            idle = came == 0 ? idle + 1 : 0;
+        }
+        EXPECT_GE(out, 512u);
+        EXPECT_GT(drops(*made[0], PortDrop::missed), 0u) << "there is no memory without end";
+        made[0]->give_back(0, static_cast<uint32_t>(out));
+        const uint64_t left = fetch_blocks(*made[0], sent - out - drops(*made[0], PortDrop::missed)).size();
+        EXPECT_EQ(out + left + drops(*made[0], PortDrop::missed), sent);
+        ASSERT_TRUE(peer.send(OffloadHeader{}, udp_frame(7, 99)));
+        EXPECT_TRUE(same_frames(fetch_blocks(*made[0], 1), {udp_frame(7, 99)}));
+    });
+}
+
+TEST_P(ReceiveBlocks, OutliveTheirInterface) {
+    IN_OWN_NETWORK([] {
+        ASSERT_EQ(run(kCable), "");
+        const auto made = ports("a: { af_packet: left, layout: " + GetParam() + " }\n");
+        std::vector<Bytes> first;
+        ReceiveBlock out;
+        {
+            const OtherEnd peer("right", true);
+            for (uint32_t i = 0; i < 20; ++i) ASSERT_TRUE(peer.send(OffloadHeader{}, udp_frame(i, 100)));
+            ASSERT_TRUE(becomes([&] { return (out = made[0]->receive_block(0, 20)).count != 0; }));
+        }
+        ASSERT_EQ(run("ip link del left"), "");
+        ASSERT_TRUE(becomes([&] { return !made[0]->link().up; }));
+        ASSERT_EQ(run(kCable), "");
+        ASSERT_TRUE(becomes([&] { return made[0]->link().up; }));
+        const auto rest = fetch_blocks(*made[0], 20 - out.count);
+        const OtherEnd peer("right", true);
+        std::vector<Bytes> wanted;
+        for (uint32_t i = 0; i < 100; ++i) {
+            wanted.push_back(udp_frame(1000 + i, 100));
+            ASSERT_TRUE(peer.send(OffloadHeader{}, wanted.back()));
+        }
+        EXPECT_EQ(rest.size(), 20 - out.count) << "what had come before is not lost";
+        EXPECT_TRUE(same_frames(fetch_blocks(*made[0], 100), wanted));
+        for (uint32_t i = 0; i < out.count; ++i)
+            EXPECT_TRUE(std::equal(out.data(i), out.data(i) + 100, udp_frame(i, 100).begin()));
     });
 }
 

@@ -75,7 +75,7 @@ TEST(PacketSocketPort, PassesFragmentsAsTheyAre) {
 TEST(PacketSocketPort, SharesTheGroupWithTheNumberZero) {
     IN_OWN_NETWORK([] {
         ASSERT_EQ(run(kCable), "");
-        const SlotRingOptions options{.interface = static_cast<int>(if_nametoindex("left")), .slots = 256};
+        const ReceiveRingOptions options{.interface = static_cast<int>(if_nametoindex("left")), .slots = 256};
         std::vector<std::unique_ptr<SlotRing>> rings;
         for (int i = 0; i < 3; ++i) {
             rings.push_back(std::make_unique<SlotRing>(options));
@@ -101,6 +101,7 @@ TEST(PacketSocketPort, DropsWhatTheMtuDoesNotAllowByName) {
         const auto made = ports("a: { af_packet: left }\n");
         Port& port = *made[0];
         const OtherEnd peer("right");
+        ASSERT_TRUE(becomes([&] { return port.link().up; }));
         const auto go = [&](uint32_t longest) {
             send(port, port,
                  {udp_frame(1, 60), udp_frame(2, longest + 15), udp_frame(3, longest + 14), udp_frame(4, 70)});

@@ -29,6 +29,7 @@ chains:
     input: in
     output: out
     nfs:
+      - conntrack: {max-flows: 64}
       - router: {next-hops: {edge: {port: out, mac: "02:00:00:00:00:01"}}, routes: [{prefix: 192.0.2.0/25, via: edge}]}
 YAML
 start() { "$millrace" run run.yaml --quiet "$@" & processes+=($!); last=$!; }
@@ -54,6 +55,11 @@ PY
 done
 "$millrace" show routes > said && grep -q "192.0.2.0/25 *edge" said || fail "the route is not shown"
 "$millrace" show neighbours > said && grep -q "edge *out *02:00:00:00:00:01 *static" said || fail "the next hop is not shown"
+"$millrace" show flows --limit 3 --match 'udp to 192.0.2.0/24' --by packets > said && grep -q '^protocol *source' said ||
+    fail "the flows are not shown"
+"$millrace" show flows --match 'tcp' --json | grep -q '"total":0' || fail "flows are shown that do not match"
+"$millrace" show flows --match 'tcpp' > said 2>&1 && fail "a match that is none is taken"
+grep -q "did you mean 'tcp'" said || fail "and what is wrong with it is not told"
 count() { "$millrace" show ports --json "$@" | python3 -c 'import json, sys; print(json.load(sys.stdin)["ports"][0]["received-packets"])'; }
 before=$(count); sleep 0.5; [[ $(count) -gt $before ]] || fail "the counters stand still"
 

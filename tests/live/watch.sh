@@ -124,6 +124,23 @@ note
 sed -i 's/least: 1/least: 2/' guarded.yaml
 await "generation 3 is at work"
 [[ $(pgrep -P "$watch" -f "run .*guarded.yaml") == "$chain" ]] || fail "the chain was started again"
+
+# From save to packets it takes 3 s at most. Where no processor is idle meanwhile, as others keep them busy, it is the
+# processors' time that counts.
+ticks_idle() { awk '/^cpu / { print $5 + $6 }' /proc/stat; }
+ticks_spent() { sed 's/.*) //' "/proc/$watch/stat" | awk '{ print $12 + $13 + $14 + $15 }'; }
+soon=
+for attempt in 1 2 3 4 5; do
+    note
+    idle=$(ticks_idle) spent=$(ticks_spent) begin=${EPOCHREALTIME/[.,]/}
+    sed "s/ttl < least/ttl < least || ttl == 64 || ttl == 24$attempt/" sound.hpp > $device
+    await "is at work"
+    took=$(((${EPOCHREALTIME/[.,]/} - begin) / 1000))
+    spent=$((($(ticks_spent) - spent) * 1000 / $(getconf CLK_TCK))) idle=$((($(ticks_idle) - idle) * 1000 / $(getconf CLK_TCK)))
+    echo "from save to packets: $took ms; $spent ms of a processor, and $idle ms idle"
+    if [[ $took -le 3000 || ($idle -lt $((took / 4)) && $spent -le 3000) ]]; then soon=yes && break; fi
+done
+[[ -n $soon ]] || fail "from save to packets it takes more than 3 s"
 note
 stop TERM
 news | grep -q "too-low" || fail "the chain does not do what the new build does"

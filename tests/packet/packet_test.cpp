@@ -182,5 +182,32 @@ TEST(FlowHash, SpreadsFlowsEvenly) {
         for (uint32_t bucket = 0; bucket < 16; ++bucket) EXPECT_NEAR(buckets->at(bucket), 1000, 150);
 }
 
+TEST(Packet, KnowsWhatItIsOnTheWireWhenItIsYetToBeCut) {
+    struct {
+        const char* packet;
+        uint16_t segment_bytes;
+        uint32_t frames, bytes, longest;
+    } const cases[] = {
+        {"{ipv4: {}, tcp: {}, payload: {repeat: x, count: 3000}}", 0, 1, 3054, 3040},
+        {"{ipv4: {}, tcp: {}, payload: {repeat: x, count: 3000}}", 1000, 3, 3054 + 2 * 54, 1040},
+        {"{ipv4: {}, tcp: {}, payload: {repeat: x, count: 3001}}", 1000, 4, 3055 + 3 * 54, 1040},
+        {"{ipv6: {}, udp: {}, payload: {repeat: x, count: 2500}}", 1200, 3, 2562 + 2 * 62, 1248},
+        {"{vlan: {id: 5}, ipv4: {}, udp: {}, payload: {repeat: x, count: 700}}", 699, 2, 746 + 46, 727},
+        {"{ipv4: {}, udp: {}, payload: {repeat: x, count: 700}}", 700, 1, 742, 728},
+    };
+    for (const auto& each : cases) {
+        Frame frame = build_packet(each.packet);
+        Packet packet;
+        packet.attach(frame.data(), static_cast<uint32_t>(frame.size()), static_cast<uint32_t>(frame.size()), 0, 0);
+        packet.parse();
+        packet.set_segment_bytes(each.segment_bytes);
+        EXPECT_EQ(packet.wire_frames(), each.frames) << each.packet;
+        EXPECT_EQ(packet.wire_bytes(), each.bytes) << each.packet;
+        EXPECT_EQ(packet.longest_ip_bytes(), each.longest) << each.packet;
+        packet.attach(frame.data(), 60, 60, 0, 0);
+        EXPECT_EQ(packet.segment_bytes(), 0) << "another frame is none of this kind";
+    }
+}
+
 }  // namespace
 }  // namespace millrace::test

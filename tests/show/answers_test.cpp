@@ -25,7 +25,7 @@ std::unique_ptr<exec::Runtime> runtime_of(const std::string& text, const std::st
 }
 
 json asked(const exec::Runtime& runtime, const std::string& topic, size_t limit = 0) {
-    return json::parse(answer(runtime, request_for(topic, limit), 1.5));
+    return json::parse(answer(runtime, request_for(topic, {.limit = limit}), 1.5));
 }
 
 std::string refused(const exec::Runtime& runtime, const std::string& request) {
@@ -56,6 +56,11 @@ TEST(Answers, SayWhatIsWrongWithARequest) {
         {R"({"version":1,"show":7})", "ports, neighbours"},
         {R"({"version":1,"show":"port"})", "ports, neighbours"},
         {R"({"version":1,"show":"ports","more":1})", "nothing else"},
+        {R"({"version":1,"show":"flows","match":7})", "is a text"},
+        {R"({"version":1,"show":"flows","match":"tcpp"})", "did you mean 'tcp'?"},
+        {R"({"version":1,"show":"flows","by":"size"})", "bytes, packets or duration"},
+        {R"({"version":1,"show":"routes","match":"tcp"})", "for flows"},
+        {R"({"version":1,"show":"ports","by":"bytes"})", "for flows"},
         {R"({"version":1,"show":"routes","limit":0})", "from 1 to"},
         {R"({"version":1,"show":"routes","limit":20001})", "from 1 to"},
         {R"({"version":1,"show":"routes","limit":-1})", "from 1 to"},

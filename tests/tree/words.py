@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What must not stand in the tree: unfinished work, paths of somebody's machine. usage: words.py ROOT"""
+"""What must not stand in the tree: unfinished work, paths of somebody's machine, words that the field has others for.
+usage: words.py ROOT"""
 import pathlib
 import re
 import subprocess
@@ -9,6 +10,8 @@ root = pathlib.Path(sys.argv[1])
 # Written so that this file does not contain the words itself.
 unfinished = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b|not implement" + r"ed yet")
 machine = re.compile(r"(?<![\w./])/(?:wor" + r"k|ho" + r"me/\w+|roo" + r"t|far" + r"m)/")
+# Contiguous (memory), concurrent (time) or interleaved (data); receive block; in flight; staged.
+retired = re.compile(r"\b(side by " + r"side|frame " + r"runs?|fly" + r"ing|set ap" + r"art)\b", re.IGNORECASE)
 # What the recorded clients really sent, and the rules that look for it.
 data = ("examples/record/", "examples/nids.rules")
 binary = (".pcap", ".xz", ".gz", ".svg", ".png")
@@ -19,7 +22,8 @@ for name in listed.stdout.split("\n"):
         continue
     count += 1
     for number, line in enumerate((root / name).read_text(errors="replace").splitlines(), 1):
-        for kind, pattern in (("unfinished work", unfinished), ("a path of one machine", machine)):
+        for kind, pattern in (("unfinished work", unfinished), ("a path of one machine", machine),
+                              ("a word that the field has another for", retired)):
             if pattern.search(line):
                 mistakes.append(f"{name}:{number}: {kind}: {line.strip()[:100]}")
 print("\n".join(mistakes) or f"{count} files are clean")

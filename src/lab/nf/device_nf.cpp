@@ -44,24 +44,31 @@ struct DeviceNf::Parts {
     std::unique_ptr<exec::OffloadEngine> engine;  // goes before what it runs
 };
 
-DeviceNf::DeviceNf(std::shared_ptr<device::Device> device, const nf::Type& type,
-                   std::shared_ptr<nf::NetworkFunction> nf, unsigned lanes)
+DeviceNf::DeviceNf(std::shared_ptr<device::Device> device, const std::vector<FunctionOnDevice>& functions)
     : parts_(std::make_unique<Parts>()) {
     frame_pool();
-    parts_->listener = std::make_shared<Listener>(std::move(nf));
     auto program = std::make_shared<chain::Program>();
-    program->name = type.name;
+    program->name = functions.back().type->name;
     program->output = 0;
     program->max_batch = 2048;
     program->port_names = std::make_shared<const std::vector<std::string>>(kTestPorts);
-    chain::Node node;
-    node.name = type.name;
-    node.type = &type;
-    node.nf = parts_->listener;
-    node.lanes = lanes;
-    node.targets.assign(type.outcomes.size(), {Target::Kind::output, 0});
-    program->nodes.push_back(std::move(node));
-    program->plan = chain::plan_fields({{{}, {}, type.reads, type.writes, type.is_keyed()}});
+    std::vector<chain::FieldUse> uses;
+    for (const FunctionOnDevice& function : functions) {
+        const nf::Type& type = *function.type;
+        const bool last = &function == &functions.back();
+        chain::Node node;
+        node.name = type.name;
+        node.type = &type;
+        node.nf = function.nf;
+        if (last) node.nf = parts_->listener = std::make_shared<Listener>(function.nf);
+        node.lanes = function.lanes;
+        const auto next = static_cast<uint16_t>(program->nodes.size() + 1);
+        node.targets.assign(type.outcomes.size(), last ? chain::Target{chain::Target::Kind::output, 0}
+                                                       : chain::Target{chain::Target::Kind::node, next});
+        program->nodes.push_back(std::move(node));
+        uses.push_back({{}, {}, type.reads, type.writes, type.is_keyed()});
+    }
+    program->plan = chain::plan_fields(uses);
     parts_->program = program;
     parts_->counters = std::make_unique<exec::ChainCounters>(*program);
     parts_->device = std::move(device);

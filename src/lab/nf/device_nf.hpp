@@ -1,19 +1,25 @@
-// Runs one network function on a device, as a chain of its own.
+// Runs a network function on a device, as a chain of its own.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lab/nf/nf_runner.hpp"
 
 namespace millrace::lab {
 
-/// A chain of one NF on a device, whose every outcome leads out, so that all packets come back. Its state stays on the
-/// device from run to run.
+struct FunctionOnDevice {
+    const nf::Type* type;
+    std::shared_ptr<nf::NetworkFunction> nf;
+    unsigned lanes;
+};
+
+/// A chain of few NFs on a device: the last one's every outcome leads out, the others' to the next one, so that all
+/// packets come back. Events are the last one's. Its state stays on the device from run to run.
 class DeviceNf {
 public:
-    DeviceNf(std::shared_ptr<device::Device> device, const nf::Type& type, std::shared_ptr<nf::NetworkFunction> nf,
-             unsigned lanes);
+    DeviceNf(std::shared_ptr<device::Device> device, const std::vector<FunctionOnDevice>& functions);
     ~DeviceNf();
     /// As NfRunner::run does.
     NfResult run(const std::vector<Frame>& frames, uint16_t in_port, uint64_t time_ns);

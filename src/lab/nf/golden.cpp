@@ -152,7 +152,7 @@ public:
         : type_(type), path_(path), options_(options) {}
 
     void run(const Config& entry, Case& into) {
-        entry.only({"name", "options", "ports", "packet", "in-port", "time", "expect", "steps"});
+        entry.only({"name", "options", "behind", "ports", "packet", "in-port", "time", "expect", "steps"});
         std::vector<std::string> ports = kTestPorts;
         if (const auto names = entry.find("ports")) {
             ports.clear();
@@ -184,19 +184,28 @@ private:
     NfRunner& instance_for(const Config& entry, const std::vector<std::string>& ports) {
         const Config options = options_of(entry, path_);
         const Location where = entry.has("options") ? options.where() : Location{};
-        const bool same = runner_ != nullptr && !runner_->stateful() && ports_ == ports && where_.line == where.line &&
-                          where_.column == where.column;
+        const auto behind = entry.find("behind");
+        const bool same = runner_ != nullptr && !behind && !runner_->stateful() && ports_ == ports &&
+                          where_.line == where.line && where_.column == where.column;
         if (!same) {
-            runner_ = std::make_unique<NfRunner>(type_, options,
-                                                 nf::Environment{.node_name = "golden",
-                                                                 .chain_name = "golden",
-                                                                 .output_folder = options_.output_folder,
-                                                                 .ports = ports},
-                                                 options_.open);
+            const nf::Environment environment{
+                .node_name = "golden", .chain_name = "golden", .output_folder = options_.output_folder, .ports = ports};
+            runner_ = std::make_unique<NfRunner>(type_, options, environment, options_.open);
+            if (behind) put_behind(*behind, environment);
             where_ = where;
             ports_ = ports;
         }
         return *runner_;
+    }
+
+    /// `what` is a map of one NF to its options.
+    void put_behind(const Config& what, const nf::Environment& environment) {
+        const auto entries = what.entries();
+        if (entries.size() != 1) what.fail("this is not one network function", "write behind: {conntrack: {…}}");
+        const auto& [name, options] = entries.front();
+        const nf::Type* const before = nf::find_type(name.text());
+        if (before == nullptr) name.fail("there is no network function '" + name.text() + "'");
+        runner_->put_behind(*before, options, environment);
     }
 
     const nf::Type& type_;

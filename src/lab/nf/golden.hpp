@@ -2,6 +2,7 @@
 //
 //     - name: swaps the MAC addresses
 //       options: {…}              # the NF's options, a map or YAML text; files relative to this one
+//       behind: {conntrack: {…}}  # another NF with its options, which packets meet before
 //       ports: [wan, lan]         # port names by number; port0 to port3 unless given
 //       packet: {…}               # see packet_builder.hpp
 //       in-port: wan              # the first unless given

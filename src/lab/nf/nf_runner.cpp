@@ -92,6 +92,11 @@ NfRunner::NfRunner(const nf::Type& type, const Config& options, const nf::Enviro
 
 NfRunner::~NfRunner() = default;
 
+void NfRunner::put_behind(const nf::Type& type, const Config& options, const nf::Environment& environment) {
+    before_ = type.create(options, environment);
+    before_type_ = &nf::type_of(type, *before_);
+}
+
 bool NfRunner::stateful() const {
     const auto& arrays = nf_->image().arrays();
     return type_->ordered() || std::any_of(arrays.begin(), arrays.end(), [](const auto& a) { return a.is_state(); });
@@ -100,7 +105,12 @@ bool NfRunner::stateful() const {
 NfResult NfRunner::run(const std::vector<Frame>& frames, const Engine& engine, uint16_t in_port) {
     if (!engine.device.empty()) {
         std::unique_ptr<DeviceNf>& own = on_devices_[engine];
-        if (own == nullptr) own = std::make_unique<DeviceNf>(open_(engine.device), *type_, nf_, engine.lanes);
+        if (own == nullptr) {
+            std::vector<FunctionOnDevice> functions;
+            if (before_ != nullptr) functions.push_back({before_type_, before_, before_type_->lanes});
+            functions.push_back({type_, nf_, engine.lanes});
+            own = std::make_unique<DeviceNf>(open_(engine.device), functions);
+        }
         return own->run(frames, in_port, time_ns);
     }
     PacketArena arena(std::max<uint32_t>(128, type_->head_growth), std::max<uint32_t>(128, type_->tail_growth));
@@ -119,6 +129,8 @@ NfResult NfRunner::run(const std::vector<Frame>& frames, const Engine& engine, u
     }
     NfResult result;
     result.decisions.assign(frames.size(), Decision{kNoDetail, kRefused});
+    if (before_ != nullptr)
+        run_device_half(*before_type_, before_->image().tables(), before_type_->lanes, arena, result.decisions);
     if (engine.lanes == 0) {
         if (cpu_half_ == nullptr) cpu_half_ = nf_->make_cpu_half();
         if (cpu_half_ == nullptr) throw std::logic_error(type_->name + " declares a CPU half and makes none");

@@ -65,6 +65,10 @@ public:
     NfRunner(const nf::Type& type, const Config& options, const nf::Environment& environment, OpenDevice open);
     ~NfRunner();
 
+    /// Lets packets meet another NF first, by its device half; what they are told of it is that one's business. Before
+    /// the first run. Throws ConfigError as that NF does.
+    void put_behind(const nf::Type& type, const Config& options, const nf::Environment& environment);
+
     const nf::Type& type() const { return *type_; }
     nf::NetworkFunction& nf() { return *nf_; }
     /// Whether device code keeps state or needs an order.
@@ -79,7 +83,9 @@ public:
 private:
     OpenDevice open_;
     std::shared_ptr<nf::NetworkFunction> nf_;
-    const nf::Type* type_;  // of it
+    const nf::Type* type_;                         // of it
+    std::shared_ptr<nf::NetworkFunction> before_;  // that packets meet first, or null
+    const nf::Type* before_type_ = nullptr;
     std::unique_ptr<nf::CpuHalf> cpu_half_;
     std::map<Engine, std::unique_ptr<DeviceNf>> on_devices_;
 };

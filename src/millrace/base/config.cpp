@@ -42,7 +42,7 @@ struct Config::Value {
     YAML::Mark mark;  ///< of the key when the value is null and has no place of its own
 };
 
-Config Config::load(const std::string& path) { return parse(read_file(path, {}, kMaxYamlBytes), path); }
+Config Config::load(const std::string& path) { return parse(read_beginning(path, kMaxYamlBytes + 1), path); }
 
 Config Config::parse(const std::string& text, const std::string& file) {
     const auto name = std::make_shared<const std::string>(file);

@@ -1,67 +1,13 @@
 #include "millrace/base/diagnostic.hpp"
 
 #include <algorithm>
-#include <cctype>
-#include <filesystem>
-#include <fstream>
+#include <map>
 #include <numeric>
 #include <utility>
 
+#include "millrace/base/shown_line.hpp"
+
 namespace millrace {
-namespace {
-
-std::string render_all(const std::vector<Diagnostic>& diagnostics) {
-    std::string text;
-    for (const Diagnostic& diagnostic : diagnostics) {
-        if (!text.empty()) text += '\n';
-        text += diagnostic.render();
-    }
-    return text;
-}
-
-/// Overwrites the values of keys in a line of YAML: any mistake may stand in the same line as one.
-void mask_keys(std::string& line) {
-    for (const std::string_view name : {"key", "nonce"}) {
-        for (size_t at = line.find(name); at != std::string::npos; at = line.find(name, at)) {
-            at += name.size();
-            const size_t colon = line.find_first_not_of("\"' ", at);
-            if (colon == std::string::npos || line[colon] != ':') continue;
-            for (at = colon + 1; at < line.size() && line[at] != ',' && line[at] != '}' && line[at] != '#'; ++at)
-                if (line[at] != ' ') line[at] = '*';
-        }
-    }
-}
-
-/// Overwrites what can only be a key, mistyped or not: long words of hexadecimal digits, whatever the field is called.
-std::string without_keys(std::string text) {
-    constexpr ptrdiff_t kShortestKey = 24;  // no address, number or name has as many digits in a row
-    const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
-    const auto is_digit = [](char c) { return std::isxdigit(static_cast<unsigned char>(c)) != 0; };
-    for (auto at = text.begin(); at != text.end();) {
-        const auto begin = std::find_if(at, text.end(), is_letter);
-        at = std::find_if_not(begin, text.end(), is_letter);
-        if (at - begin >= kShortestKey && 4 * std::count_if(begin, at, is_digit) >= 3 * (at - begin))
-            std::fill(begin, at, '*');
-    }
-    return text;
-}
-
-std::string line_of(const Location& where) {
-    // Compressed files hold no lines that a person could be shown.
-    if (where.file.ends_with(".xz") || where.file.ends_with(".gz")) return {};
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(where.file, error)) return {};
-    std::ifstream in(where.file);
-    std::string line;
-    for (uint32_t i = 0; i < where.line; ++i)
-        if (!std::getline(in, line)) return {};
-    for (char& c : line)
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-    mask_keys(line);
-    return without_keys(line);
-}
-
-}  // namespace
 
 std::string Diagnostic::render() const {
     std::string text = where.file;
@@ -69,8 +15,12 @@ std::string Diagnostic::render() const {
     if (where.line > 0 && where.column > 0) text += ":" + std::to_string(where.column);
     if (!text.empty()) text += ": ";
     text += severity == Severity::error ? "error: " : "warning: ";
-    text += without_keys(message);
-    std::string line = where.line > 0 && !secret ? line_of(where) : std::string{};
+    const bool is_shown = where.line == 0 || are_lines_shown(where.file);
+    const auto shown = [is_shown](const std::string& words) {
+        return is_shown ? without_keys(words) : with_short_words(without_keys(words));
+    };
+    text += shown(message);
+    std::string line = where.line > 0 && !secret ? shown_line(where) : std::string{};
     if (!line.empty()) {
         // A long line (a rule, a key) is cut around the caret.
         constexpr uint32_t kWidth = 110;
@@ -84,14 +34,38 @@ std::string Diagnostic::render() const {
         text += "\n    " + line;
         if (where.column > 0 && column <= line.size()) text += "\n    " + std::string(column, ' ') + "^";
     }
-    if (!hint.empty()) text += "\n    hint: " + without_keys(hint);
+    if (!is_shown && !secret) text += "\n    (the line is not shown: not everybody may read this file)";
+    if (!hint.empty()) text += "\n    hint: " + shown(hint);
+    return text;
+}
+
+std::string render(const std::vector<Diagnostic>& diagnostics) {
+    std::string text;
+    const auto add = [&](const std::string& more) { text += (text.empty() ? "" : "\n") + more; };
+    std::map<std::string, size_t> untold;  // by file whose lines are not shown
+    size_t told = 0, more = 0;
+    for (const Diagnostic& diagnostic : diagnostics) {
+        const std::string& file = diagnostic.where.file;
+        if (told == kMaxTold) {
+            ++more;
+        } else if (diagnostic.where.line > 0 && !are_lines_shown(file) && ++untold[file] > kMaxToldUnseen) {
+            continue;
+        } else {
+            ++told;
+            add(diagnostic.render());
+        }
+    }
+    for (const auto& [file, count] : untold)
+        if (count > kMaxToldUnseen)
+            add(file + ": " + std::to_string(count - kMaxToldUnseen) + " more mistakes that are not shown");
+    if (more > 0) add(std::to_string(more) + " more that are not shown");
     return text;
 }
 
 ConfigError::ConfigError(Diagnostic diagnostic) : ConfigError(std::vector<Diagnostic>{std::move(diagnostic)}) {}
 
 ConfigError::ConfigError(std::vector<Diagnostic> diagnostics)
-    : std::runtime_error(render_all(diagnostics)), diagnostics_(std::move(diagnostics)) {}
+    : std::runtime_error(render(diagnostics)), diagnostics_(std::move(diagnostics)) {}
 
 std::string closest_word(const std::string& word, const std::vector<std::string>& known) {
     std::string best;

@@ -6,9 +6,11 @@
 #include <rte_lcore.h>
 #include <rte_log.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -69,6 +71,24 @@ std::vector<std::string> eal_words(const EalOptions& options, int main_cpu) {
     return words;
 }
 
+/// What DPDK has no words for: without processors to count it prints how it is called.
+std::string missing_folder() {
+    if (std::filesystem::exists("/sys/devices/system/cpu")) return {};
+    return "DPDK does not start: it counts the processors in /sys/devices/system/cpu, and there is no such folder; "
+           "mount /sys";
+}
+
+/// Why DPDK did not start, and what would mend that.
+std::string why_refused() {
+    const std::string why = std::string("DPDK does not start: ") + rte_strerror(rte_errno) + "; ";
+    rlimit addresses{};
+    if (rte_errno == ENOMEM && getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY)
+        return why + "this process may have " + std::to_string(addresses.rlim_cur >> 20) +
+               " MiB of addresses, and DPDK sets aside many that it never uses: raise 'ulimit -v', and limit memory "
+               "by a cgroup";
+    return why + "DPDK's own lines, above, say more, and 'millrace doctor' shows what this machine lacks";
+}
+
 }  // namespace
 
 void start_eal(const EalOptions& options) {
@@ -77,6 +97,7 @@ void start_eal(const EalOptions& options) {
     const std::lock_guard lock(mutex);
     if (started) return;
     // DPDK keeps half of what a start that failed has set up, and takes a second one's arguments for wrong.
+    if (refused.empty()) refused = missing_folder();
     if (!refused.empty()) throw std::runtime_error(refused);
 
     cpu_set_t affinity;
@@ -87,9 +108,7 @@ void start_eal(const EalOptions& options) {
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     const bool runs = rte_eal_init(static_cast<int>(words.size()), argv.data()) >= 0;
-    if (!runs)
-        refused = std::string("DPDK does not start: ") + rte_strerror(rte_errno) +
-                  "; DPDK's own lines, above, say more, and 'millrace doctor' shows what this machine lacks";
+    if (!runs) refused = why_refused();
     // Threads inherit the affinity, so the pin to one CPU would put all that follow on it.
     pthread_setaffinity_np(pthread_self(), sizeof affinity, &affinity);
     if (!runs) throw std::runtime_error(refused);

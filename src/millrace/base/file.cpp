@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -34,30 +35,26 @@ private:
     int descriptor_;
 };
 
-[[noreturn]] void fail_as_too_long(const std::string& path, const Location& asked_from, size_t limit, const char* how) {
-    fail(path, asked_from, "is longer than " + std::to_string(limit) + " bytes" + how, "is it the file that is meant?");
-}
-
 /// Reads to the end, or one byte beyond the limit.
 std::string read_bytes(int descriptor, const std::string& path, const Location& asked_from, size_t limit) {
     struct stat status{};
     fstat(descriptor, &status);
-    if (static_cast<uint64_t>(status.st_size) > limit) fail_as_too_long(path, asked_from, limit, "");
-    std::string bytes(static_cast<size_t>(status.st_size) + 1, '\0');
+    std::string bytes(std::min(static_cast<size_t>(status.st_size), limit) + 1, '\0');
     size_t done = 0;
-    for (;;) {
+    while (done <= limit) {
         const ssize_t n = ::read(descriptor, bytes.data() + done, bytes.size() - done);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) fail(path, asked_from, std::string("cannot be read: ") + std::strerror(errno));
         if (n == 0) break;
         done += static_cast<size_t>(n);
-        if (done > limit) fail_as_too_long(path, asked_from, limit, "");
-        if (done == bytes.size()) bytes.resize(2 * bytes.size());  // it grows, or is one of /proc, which tell no size
+        // It grows, or is one of /proc, which tell no size.
+        if (done == bytes.size()) bytes.resize(std::min(2 * bytes.size(), limit + 1));
     }
     bytes.resize(done);
     return bytes;
 }
 
+/// Unpacks all of it, or a little more than the limit.
 std::string unpack_xz(const std::string& packed, const std::string& path, const Location& asked_from, size_t limit) {
     lzma_stream stream = LZMA_STREAM_INIT;
     if (lzma_stream_decoder(&stream, kMaxXzMemoryBytes, LZMA_CONCATENATED) != LZMA_OK)
@@ -74,7 +71,7 @@ std::string unpack_xz(const std::string& packed, const std::string& path, const 
         out.append(buffer, sizeof buffer - stream.avail_out);
     }
     lzma_end(&stream);
-    if (out.size() > limit) fail_as_too_long(path, asked_from, limit, " unpacked");
+    if (out.size() > limit) return out;
     if (result == LZMA_MEMLIMIT_ERROR)
         fail(path, asked_from, "takes too much memory to unpack", "pack it with 'xz -9' or less");
     if (result != LZMA_STREAM_END)
@@ -82,18 +79,26 @@ std::string unpack_xz(const std::string& packed, const std::string& path, const 
     return out;
 }
 
+/// Unpacks all of it, or a little more than the limit.
 std::string unpack_gz(int descriptor, const std::string& path, const Location& asked_from, size_t limit) {
     gzFile file = gzdopen(dup(descriptor), "rb");
     if (file == nullptr) fail(path, asked_from, "no memory to unpack it");
     std::string out;
     char buffer[1 << 16];
     int got = 0;
-    while ((got = gzread(file, buffer, sizeof buffer)) > 0 && out.size() <= limit)
+    while (out.size() <= limit && (got = gzread(file, buffer, sizeof buffer)) > 0)
         out.append(buffer, static_cast<size_t>(got));
-    const bool bad = gzclose(file) != Z_OK || got < 0;
-    if (out.size() > limit) fail_as_too_long(path, asked_from, limit, " unpacked");
-    if (bad) fail(path, asked_from, "is not a sound .gz file", "unpack it with 'gzip -t' to see where it breaks");
+    const bool is_bad = gzclose(file) != Z_OK || got < 0;
+    if (is_bad && out.size() <= limit)
+        fail(path, asked_from, "is not a sound .gz file", "unpack it with 'gzip -t' to see where it breaks");
     return out;
+}
+
+/// The content, or more than `limit` bytes of it.
+std::string read_open_file(int descriptor, const std::string& path, const Location& asked_from, size_t limit) {
+    if (path.ends_with(".gz")) return unpack_gz(descriptor, path, asked_from, limit);
+    if (!path.ends_with(".xz")) return read_bytes(descriptor, path, asked_from, limit);
+    return unpack_xz(read_bytes(descriptor, path, asked_from, kMaxFileBytes), path, asked_from, limit);
 }
 
 const char* kind_of(mode_t mode) {
@@ -126,9 +131,23 @@ int open_file(const std::string& path, const Location& asked_from, const FileChe
 
 std::string read_file(const std::string& path, const Location& asked_from, size_t limit_bytes, const FileCheck& check) {
     const Descriptor file(open_file(path, asked_from, check));
-    if (path.ends_with(".gz")) return unpack_gz(file.get(), path, asked_from, limit_bytes);
-    std::string text = read_bytes(file.get(), path, asked_from, limit_bytes);
-    return path.ends_with(".xz") ? unpack_xz(text, path, asked_from, limit_bytes) : text;
+    const bool is_packed = path.ends_with(".gz") || path.ends_with(".xz");
+    struct stat status{};
+    const bool is_too_long = !is_packed && fstat(file.get(), &status) == 0 &&
+                             static_cast<uint64_t>(status.st_size) > limit_bytes;
+    std::string text = is_too_long ? "" : read_open_file(file.get(), path, asked_from, limit_bytes);
+    if (is_too_long || text.size() > limit_bytes)
+        fail(path, asked_from,
+             "is longer than " + std::to_string(limit_bytes) + " bytes" + (is_packed ? " unpacked" : ""),
+             "is it the file that is meant?");
+    return text;
+}
+
+std::string read_beginning(const std::string& path, size_t most_bytes) {
+    const Descriptor file(open_file(path));
+    std::string text = read_open_file(file.get(), path, {}, most_bytes);
+    text.resize(std::min(text.size(), most_bytes));
+    return text;
 }
 
 void for_each_line(std::string_view text, const std::function<void(std::string_view, uint32_t)>& f) {

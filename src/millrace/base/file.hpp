@@ -30,6 +30,9 @@ int open_file(const std::string& path, const Location& asked_from = {}, const Fi
 std::string read_file(const std::string& path, const Location& asked_from = {}, size_t limit_bytes = kMaxFileBytes,
                       const FileCheck& check = {});
 
+/// The first bytes of what `read_file` would give; no more are read than that takes.
+std::string read_beginning(const std::string& path, size_t most_bytes);
+
 /// Calls `f(line, number)` for each line, numbers from 1, without its end of line (LF or CRLF).
 void for_each_line(std::string_view text, const std::function<void(std::string_view line, uint32_t number)>& f);
 

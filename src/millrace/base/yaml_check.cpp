@@ -19,10 +19,60 @@ Location place(const YAML::Mark& mark, const std::string& file) {
     return {file, static_cast<uint32_t>(mark.line + 1), static_cast<uint32_t>(mark.column + 1)};
 }
 
+[[noreturn]] void fail_as_too_deep(const Location& where) {
+    throw ConfigError(Diagnostic{where, fmt::format("this is nested more than {} deep", kMaxYamlDepth),
+                                 "look for a bracket or a '- ' too many"});
+}
+[[noreturn]] void fail_as_too_many(const Location& where) {
+    throw ConfigError(Diagnostic{
+        where, fmt::format("there are more than {} values up to here", kMaxYamlValues),
+        "routes, rules and flows can stand in files of their own; an alias counts as all that it refers to"});
+}
+
+/// Where a file goes on behind `text`, its beginning. Columns count characters.
+Location place_in(std::string_view text, const std::string& file) {
+    Location where{file, 1, 1};
+    where.line += static_cast<uint32_t>(std::count(text.begin(), text.end(), '\n'));
+    const size_t line = text.rfind('\n') + 1;  // 0 where there is none
+    where.column += static_cast<uint32_t>(
+        std::count_if(text.begin() + static_cast<ptrdiff_t>(line), text.end(),
+                      [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+    return where;
+}
+
+/// How much the parser has read of a text without telling of any of it. It tells of a collection in brackets once it
+/// has read the end, and keeps all of it until then, a few hundred bytes for each sign of it.
+class Ahead {
+public:
+    Ahead(std::string_view text, const std::string& file) : text_(text), file_(file) {}
+
+    /// The parser has told of something: what it has read is nothing to wonder about.
+    void told() { brackets_ = commas_ = 0; }
+    /// Throws ConfigError where more has been begun than a configuration may hold, texts and comments included.
+    void read(size_t from, size_t to) {
+        constexpr int64_t kMaxOpen = 1024 * int64_t{kMaxYamlDepth};
+        for (size_t at = from; at < to; ++at) {
+            const char c = text_[at];
+            brackets_ += c == '[' || c == '{' ? 1 : c == ']' || c == '}' ? -1 : 0;
+            commas_ += c == ',' ? 1u : 0u;
+            if (brackets_ > kMaxOpen) fail_as_too_deep(place(at));
+            if (commas_ > kMaxYamlValues) fail_as_too_many(place(at));
+        }
+    }
+
+private:
+    Location place(size_t at) const { return place_in(text_.substr(0, at), file_); }
+
+    const std::string_view text_;
+    const std::string& file_;
+    int64_t brackets_ = 0;
+    size_t commas_ = 0;
+};
+
 /// Counts what a document holds, and refuses what is beyond a limit where it is met.
 class Counter : public YAML::EventHandler {
 public:
-    explicit Counter(const std::string& file) : file_(file) {}
+    Counter(const std::string& file, Ahead& ahead) : file_(file), ahead_(ahead) {}
 
     void OnDocumentStart(const YAML::Mark& mark) override {
         if (++documents_ > 1) fail(mark, "a second YAML document begins here", "make it a file of its own");
@@ -69,10 +119,9 @@ private:
         fail(mark, "the tag of this value means nothing here", "leave out what begins with '!'");
     }
     void count(const YAML::Mark& mark, size_t values) {
+        ahead_.told();
         values_ += values;
-        if (values_ > kMaxYamlValues)
-            fail(mark, fmt::format("there are more than {} values up to here", kMaxYamlValues),
-                 "routes, rules and flows can stand in files of their own; an alias counts as all that it refers to");
+        if (values_ > kMaxYamlValues) fail_as_too_many(place(mark, file_));
     }
     void keep(YAML::anchor_t anchor, size_t size) {
         if (anchor == 0) return;
@@ -88,9 +137,7 @@ private:
         open_.push_back({anchor, values_});
         keep(anchor, 0);
         count(mark, 1);
-        if (open_.size() > kMaxYamlDepth)
-            fail(mark, fmt::format("this is nested more than {} deep", kMaxYamlDepth),
-                 "look for a bracket or a '- ' too many");
+        if (open_.size() > kMaxYamlDepth) fail_as_too_deep(place(mark, file_));
     }
     void end() {
         keep(open_.back().anchor, values_ - open_.back().values_before);
@@ -98,18 +145,32 @@ private:
     }
 
     const std::string& file_;
+    Ahead& ahead_;
     size_t documents_ = 0, values_ = 0;
     std::vector<Open> open_;
     std::vector<size_t> sizes_;  // by anchor, with all that is in it; 0 while it is open
 };
 
-/// Reads a text without copying it.
+/// Gives a text out piece by piece, without copying it.
 class View : public std::streambuf {
 public:
-    explicit View(const std::string& text) {
-        char* begin = const_cast<char*>(text.data());
-        setg(begin, begin, begin + text.size());
+    View(const std::string& text, Ahead& ahead) : text_(text), ahead_(ahead) {}
+
+private:
+    int_type underflow() override {
+        constexpr size_t kPieceBytes = 4096;
+        const size_t from = given_;
+        given_ = std::min(text_.size(), from + kPieceBytes);
+        if (from == given_) return traits_type::eof();
+        ahead_.read(from, given_);
+        char* const begin = const_cast<char*>(text_.data());
+        setg(begin + from, begin + from, begin + given_);
+        return traits_type::to_int_type(text_[from]);
     }
+
+    const std::string& text_;
+    Ahead& ahead_;
+    size_t given_ = 0;
 };
 
 /// How many bytes the character at `at` takes; 0 when it is none of UTF-8 (RFC 3629).
@@ -151,14 +212,15 @@ void check_characters(std::string_view text, const std::string& file) {
 
 void check_yaml(const std::string& text, const std::string& file) {
     if (text.size() > kMaxYamlBytes)
-        throw ConfigError(Diagnostic{{file, 0, 0},
-                                     fmt::format("is longer than {} bytes", kMaxYamlBytes),
+        throw ConfigError(Diagnostic{place_in(std::string_view(text).substr(0, kMaxYamlBytes), file),
+                                     fmt::format("the file is longer than {} bytes", kMaxYamlBytes),
                                      "routes, rules and flows can stand in files of their own"});
     check_characters(text, file);
-    View view(text);
+    Ahead ahead(text, file);
+    View view(text, ahead);
     std::istream in(&view);
     YAML::Parser parser(in);
-    Counter counter(file);
+    Counter counter(file, ahead);
     while (parser.HandleNextDocument(counter)) {
     }
 }

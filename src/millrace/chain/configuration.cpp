@@ -46,8 +46,7 @@ public:
         if (mistakes_.empty()) {
             attempt([&] {
                 for (const Diagnostic& mistake : unreached(result_)) add(mistake);
-            });
-            attempt([&] {
+                for (const Diagnostic& mistake : untracked(result_)) add(mistake);
                 for (const Diagnostic& mistake : circles(result_, target_places_)) add(mistake);
             });
             for (const auto& program : result_.chains)

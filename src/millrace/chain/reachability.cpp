@@ -4,6 +4,8 @@
 #include <set>
 #include <string>
 
+#include "millrace/nf/connections.hpp"
+
 namespace millrace::chain {
 
 std::vector<Diagnostic> unreached(const Configuration& configuration) {
@@ -32,6 +34,28 @@ std::vector<Diagnostic> unreached(const Configuration& configuration) {
             mistakes.push_back(
                 {program->where, "no packet can reach the chain '" + program->name + "'",
                  "give it an 'input:', a line under 'classify:', or an outcome 'chain " + program->name + "'"});
+    return mistakes;
+}
+
+std::vector<Diagnostic> untracked(const Configuration& configuration) {
+    std::vector<Diagnostic> mistakes;
+    for (const auto& program : configuration.chains) {
+        std::vector<bool> tracked(program->nodes.size(), false);  // on some way that leads there
+        for (size_t i = 0; i < program->nodes.size(); ++i) {
+            const Node& node = program->nodes[i];
+            const auto* const reads = dynamic_cast<const nf::ReadsConnections*>(node.nf.get());
+            if (reads != nullptr && reads->reads_connections() && !tracked[i])
+                mistakes.push_back({node.where,
+                                    "'" + node.name +
+                                        "' asks for the state of connections, and nothing before it in "
+                                        "chain '" +
+                                        program->name + "' tracks them",
+                                    "put '- conntrack:' before it"});
+            if (!tracked[i] && dynamic_cast<const nf::TracksConnections*>(node.nf.get()) == nullptr) continue;
+            for (const Target& target : node.targets)
+                if (target.kind == Target::Kind::node) tracked[target.value] = true;
+        }
+    }
     return mistakes;
 }
 

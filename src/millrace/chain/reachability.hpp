@@ -17,6 +17,8 @@ using TargetPlaces = std::map<std::tuple<uint16_t, size_t, size_t>, Location>;
 std::vector<Diagnostic> unreached(const Configuration& configuration);
 /// Chains that lead to each other in a circle, and could keep a packet for ever.
 std::vector<Diagnostic> circles(const Configuration& configuration, const TargetPlaces& places);
+/// Network functions that decide by connections which nothing before them in their chain tracks.
+std::vector<Diagnostic> untracked(const Configuration& configuration);
 /// Warnings: packets that are punted and have nowhere to go are dropped, which not everybody expects.
 std::vector<Diagnostic> lost_punts(const Configuration& configuration);
 

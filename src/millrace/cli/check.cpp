@@ -40,6 +40,18 @@ void check_directions(const chain::Configuration& configuration) {
                                              "give it an output, or name another port"});
 }
 
+/// What the network functions say of their tables: of as many as people read.
+void tell_functions(const chain::Configuration& configuration) {
+    constexpr size_t kMaxLines = 100;
+    size_t lines = 0;
+    for (const auto& program : configuration.chains)
+        for (const chain::Node& node : program->nodes)
+            if (const std::string summary = node.nf->summary(); !summary.empty() && lines++ < kMaxLines)
+                std::cout << "  " << program->name << "." << node.name << ": " << summary << "\n";
+    if (lines > kMaxLines)
+        std::cout << "  and " << lines - kMaxLines << " more network functions; 'millrace explain' shows all\n";
+}
+
 int check(const LoadArguments& arguments, bool load_plugins) {
     std::vector<Diagnostic> mistakes;
     const auto attempt = [&](const auto& what) {
@@ -73,10 +85,7 @@ int check(const LoadArguments& arguments, bool load_plugins) {
     std::cout << fmt::format("{}: {} chain{}, {} port{}, device {}: sound\n", arguments.file, chains,
                              chains == 1 ? "" : "s", configuration->port_names.size(),
                              configuration->port_names.size() == 1 ? "" : "s", configuration->device);
-    for (const auto& program : configuration->chains)
-        for (const chain::Node& node : program->nodes)
-            if (const std::string summary = node.nf->summary(); !summary.empty())
-                std::cout << "  " << program->name << "." << node.name << ": " << summary << "\n";
+    tell_functions(*configuration);
     return kOk;
 }
 

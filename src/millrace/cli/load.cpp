@@ -3,6 +3,7 @@
 #include <iostream>
 #include <limits>
 
+#include "millrace/base/shown_line.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/device/open.hpp"
 
@@ -73,8 +74,9 @@ chain::LoadOptions LoadArguments::options() const {
 }
 
 chain::Configuration LoadArguments::load(const chain::LoadOptions& options) const {
+    show_lines_of(file);
     chain::Configuration configuration = chain::load_configuration(file, options);
-    for (const Diagnostic& warning : configuration.warnings) std::cerr << warning.render() << "\n";
+    if (!configuration.warnings.empty()) std::cerr << render(configuration.warnings) << "\n";
     return configuration;
 }
 

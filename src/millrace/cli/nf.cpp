@@ -8,6 +8,7 @@
 #include <set>
 
 #include "lab/nf/golden.hpp"
+#include "millrace/base/shown_line.hpp"
 #include "millrace/chain/field_plan.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/scratch_folder.hpp"
@@ -84,6 +85,7 @@ int test(const std::string& name, const std::string& table) {
     };
     options.output_folder = folder.path();
     options.checked = true;
+    show_lines_of(table);
     const lab::GoldenReport report = lab::run_golden(type, table, options);
     for (const Diagnostic& failure : report.failures) std::cerr << failure.render() << "\n";
     std::cout << type.name << ": " << report.cases << (report.cases == 1 ? " case" : " cases") << " on cpu";

@@ -17,7 +17,7 @@
 namespace millrace::cli {
 namespace {
 
-struct Arguments {
+struct ProfileArguments {
     std::string device = "cuda", json_file, chain;
     double seconds = 0.03;
     uint32_t frame_bytes = 512;
@@ -71,7 +71,7 @@ nlohmann::json samples_json(const std::vector<lab::TransferSample>& samples) {
     return rows;
 }
 
-int profile(const Arguments& arguments) {
+int profile(const ProfileArguments& arguments) {
     note_outputs({{"--json", arguments.json_file}});
     start_eal();
     const auto device = open_one_device(arguments.device);
@@ -114,7 +114,7 @@ int profile(const Arguments& arguments) {
 void add_profile(CLI::App& app, int& status) {
     CLI::App* command = app.add_subcommand(
         "profile", "Measure what transfers to a device take here, so that chains take the cheapest ways");
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<ProfileArguments>();
     command->add_option("-d,--device", arguments->device, "The device: cuda, cuda:1, sim")
         ->check(device_check())
         ->type_name("DEVICE")

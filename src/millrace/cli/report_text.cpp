@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
 #include "millrace/cli/table.hpp"
 
 namespace millrace::cli {
@@ -19,17 +23,41 @@ std::string reasons(const std::map<std::string, double>& means) {
     return text;
 }
 
+/// Nobody reads longer tables than this; the JSON has all.
+constexpr size_t kMaxRows = 40;
+
+/// Where in a list those stand that have most packets, as many as people read. The order is the list's.
+template <class List, class F>
+std::vector<size_t> busiest(const List& list, F&& packets) {
+    std::vector<size_t> rows(list.size());
+    std::iota(rows.begin(), rows.end(), size_t{0});
+    if (rows.size() <= kMaxRows) return rows;
+    std::ranges::stable_sort(rows, [&](size_t a, size_t b) { return packets(list[a]) > packets(list[b]); });
+    rows.resize(kMaxRows);
+    std::ranges::sort(rows);
+    return rows;
+}
+
+std::string left_out(size_t all, const char* what) {
+    if (all <= kMaxRows) return {};
+    return fmt::format("and {} more {}, none with more packets; --json has all\n", grouped(all - kMaxRows), what);
+}
+
 std::string ports_table(const exec::Report& report, double seconds) {
     Table table({"port", "kind", "received", "bytes", "rate", "sent", "bytes", "rate", "drops"});
     const auto rate = [&](uint64_t bytes) {
         return seconds > 0 && bytes > 0 ? bit_rate(static_cast<double>(bytes) * 8 / seconds) : "";
     };
-    for (const exec::PortReport& port : report.ports) {
+    const auto packets = [](const exec::PortReport& port) {
+        return port.counters.received_packets + port.counters.sent_packets;
+    };
+    for (const size_t row : busiest(report.ports, packets)) {
+        const exec::PortReport& port = report.ports[row];
         const io::PortCounters& c = port.counters;
         table.add({port.name, port.kind, grouped(c.received_packets), grouped(c.received_bytes), rate(c.received_bytes),
                    grouped(c.sent_packets), grouped(c.sent_bytes), rate(c.sent_bytes), reasons(c.drops)});
     }
-    return table.text();
+    return table.text() + left_out(report.ports.size(), "ports");
 }
 
 std::string tenants_table(const exec::Report& report) {
@@ -47,7 +75,8 @@ std::string tenants_table(const exec::Report& report) {
 
 std::string nfs_table(const exec::ChainReport& chain) {
     Table table({"nf", "packets", "bytes", "cycles/pkt", "outcomes"});
-    for (const exec::NodeReport& node : chain.nodes) {
+    for (const size_t row : busiest(chain.nodes, [](const exec::NodeReport& node) { return node.packets; })) {
+        const exec::NodeReport& node = chain.nodes[row];
         std::string outcomes;
         for (const exec::OutcomeReport& outcome : node.outcomes) {
             if (outcome.packets == 0) continue;
@@ -58,7 +87,7 @@ std::string nfs_table(const exec::ChainReport& chain) {
         table.add({kind, grouped(node.packets), node.bytes > 0 ? grouped(node.bytes) : "",
                    node.cycles_per_packet > 0 ? fmt::format("{:.0f}", node.cycles_per_packet) : "", outcomes});
     }
-    return table.text();
+    return table.text() + left_out(chain.nodes.size(), "network functions");
 }
 
 std::string chain_text(const exec::ChainReport& chain, double seconds) {
@@ -123,8 +152,9 @@ std::string report_text(const exec::Report& report, double seconds) {
     if (report.unclassified_packets > 0) text += grouped(report.unclassified_packets) + " packets were for no chain\n";
     if (report.stray_injections > 0)
         text += grouped(report.stray_injections) + " packets of controllers were for a chain that had gone\n";
-    for (const exec::ChainReport& chain : report.chains) text += chain_text(chain, seconds) + "\n";
-    return text;
+    for (const size_t row : busiest(report.chains, [](const exec::ChainReport& one) { return one.received_packets; }))
+        text += chain_text(report.chains[row], seconds) + "\n";
+    return text + left_out(report.chains.size(), "chains");
 }
 
 }  // namespace millrace::cli

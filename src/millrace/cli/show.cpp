@@ -5,21 +5,22 @@
 
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/show_text.hpp"
+#include "millrace/nf/flow_query.hpp"
 #include "millrace/show/answers.hpp"
 #include "millrace/show/client.hpp"
 
 namespace millrace::cli {
 namespace {
 
-struct Arguments {
+struct ShowArguments {
     std::string topic;
     std::string socket = "out/millrace.sock";
-    size_t limit = 0;
+    show::Wanted wanted;
     bool json = false;
 };
 
-int show_topic(const Arguments& arguments) {
-    const std::string text = show::ask(arguments.socket, show::request_for(arguments.topic, arguments.limit));
+int show_topic(const ShowArguments& arguments) {
+    const std::string text = show::ask(arguments.socket, show::request_for(arguments.topic, arguments.wanted));
     const nlohmann::json answer = nlohmann::json::parse(text, nullptr, false);
     if (!answer.is_object()) throw std::runtime_error(arguments.socket + ": what answers there is no run of Millrace");
     if (const auto error = answer.find("error"); error != answer.end())
@@ -37,7 +38,7 @@ int show_topic(const Arguments& arguments) {
 
 void add_show(CLI::App& app, int& status) {
     CLI::App* command = app.add_subcommand("show", "Show what a run that is at work counts, and its tables");
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<ShowArguments>();
     command->add_option("topic", arguments->topic, "What to show")
         ->required()
         ->check(CLI::IsMember(std::vector<std::string>(std::begin(show::kTopics), std::end(show::kTopics))));
@@ -45,10 +46,18 @@ void add_show(CLI::App& app, int& status) {
         ->type_name("PATH")
         ->capture_default_str();
     command
-        ->add_option("--limit", arguments->limit,
+        ->add_option("--limit", arguments->wanted.limit,
                      "Most rows of tables; " + std::to_string(show::kRows) + " unless given")
         ->type_name("N")
         ->check(CLI::Range(size_t{1}, show::kMostRows));
+    command
+        ->add_option("--match", arguments->wanted.match,
+                     "Of flows those that match, in a firewall's words: 'tcp to any port 443'")
+        ->type_name("WORDS");
+    command
+        ->add_option("--by", arguments->wanted.by,
+                     "Flows with most of it first: bytes (unless given), packets, duration")
+        ->check(CLI::IsMember(std::vector<std::string>(std::begin(nf::FlowQuery::kBy), std::end(nf::FlowQuery::kBy))));
     command->add_flag("--json", arguments->json, "The answer as the run gives it: one line of JSON");
     command->footer(
         "The run says where it answers by 'socket:' of its configuration or --socket, and else in its\n"

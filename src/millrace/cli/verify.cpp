@@ -7,6 +7,7 @@
 
 #include "millrace/base/file.hpp"
 #include "millrace/base/output_file.hpp"
+#include "millrace/base/shown_line.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/output_files.hpp"
 #include "millrace/cli/table.hpp"
@@ -71,6 +72,7 @@ int verify(const VerifyArguments& arguments) {
     namespace ptx = isolation::ptx;
     note_outputs({{"--rewrite", arguments.rewrite}});
     const ptx::Limits limits;
+    show_lines_of(arguments.file);
     const ptx::Module module = ptx::read(read_file(arguments.file, {}, limits.text_bytes), arguments.file, limits);
     isolation::Bounds bounds;
     bounds.shared_bytes = arguments.shared;

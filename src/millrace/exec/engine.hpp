@@ -128,6 +128,7 @@ inline void attach_mbuf(Packet& packet, rte_mbuf* mbuf) {
                   rte_pktmbuf_tailroom(mbuf));
     packet.set_in_port(mbuf->port);
     packet.set_out_port(kNoPort);
+    packet.set_segment_bytes(io::segment_bytes(mbuf));
 }
 
 /// Makes the mbuf what the packet has become.

@@ -37,6 +37,21 @@ inline void set_packet_metadata(rte_mbuf* mbuf, uint64_t timestamp_ns, uint64_t 
     *detail::metadata(mbuf) = {timestamp_ns, number};
 }
 
+/// Bytes of payload in each segment of a frame that is yet to be cut into those of the wire, as its sender left that to
+/// a network card, or somebody has put received segments together; 0 of all other frames. With it the checksum of TCP
+/// or UDP is that of the pseudo header only.
+inline uint16_t segment_bytes(const rte_mbuf* mbuf) {
+    return (mbuf->ol_flags & RTE_MBUF_F_RX_LRO) != 0 ? static_cast<uint16_t>(mbuf->tso_segsz) : uint16_t{0};
+}
+inline void set_segment_bytes(rte_mbuf* mbuf, uint16_t bytes) {
+    if (bytes == 0) {
+        mbuf->ol_flags &= ~(RTE_MBUF_F_RX_LRO | RTE_MBUF_F_RX_L4_CKSUM_NONE);
+        return;
+    }
+    mbuf->ol_flags |= RTE_MBUF_F_RX_LRO | RTE_MBUF_F_RX_L4_CKSUM_NONE;
+    mbuf->tso_segsz = bytes;
+}
+
 /// What a port has to say of the metadata of packets that it gives out at once.
 struct BurstNotes {
     bool written = true;  ///< into each of them; else the numbers below say it, and someone may have to write it yet

@@ -107,6 +107,14 @@ public:
     /// the port's from then on (it frees them); the caller keeps the rest and may try again. Never blocks.
     virtual uint16_t send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) = 0;
 
+    // Frames that are yet to be cut into those of the wire (segment_bytes). Who sends without mbufs sends these, too.
+    /// From now on such frames of this queue are wanted as they are, or cut. The thread that receives of it; at first
+    /// they are cut.
+    virtual void give_uncut(uint16_t /*queue*/, bool /*uncut*/) {}
+    virtual bool sends_uncut() const { return sends_frames(); }
+    /// Where they get their mbufs; null: it receives none.
+    virtual const PacketPool* uncut_pool() const { return nullptr; }
+
     /// The thread that receives of this queue has nothing to do, and is about to sleep: says what is to wake it. The
     /// thread then looks once more, sleeps unless there was something, and calls `end_sleep`.
     virtual void begin_sleep(uint16_t queue, WakeUps& wake_ups);
@@ -139,6 +147,9 @@ public:
     virtual LinkState link() const { return {}; }
     /// The longest IP packet that it sends now. Longer ones are dropped as `over-mtu`. Any thread.
     virtual uint32_t mtu() const { return info_.mtu; }
+    /// Whether a frame of so many bytes, of which `head_bytes` lie at `head`, is within an MTU: VLAN tags, two at most,
+    /// come on top of it.
+    static bool fits_mtu(const uint8_t* head, size_t head_bytes, uint32_t bytes, uint32_t mtu);
     virtual PortCounters counters() const;
     /// Hands what is buffered to the file or the NIC.
     virtual void flush() {}
@@ -172,9 +183,6 @@ protected:
         }
         void drop(PortDrop reason, uint64_t n = 1) { add(drops[static_cast<size_t>(reason)], n); }
     };
-    /// Whether a frame of so many bytes, of which `head_bytes` lie at `head`, is within an MTU: VLAN tags, two at most,
-    /// come on top of it.
-    static bool fits_mtu(const uint8_t* head, size_t head_bytes, uint32_t bytes, uint32_t mtu);
     QueueCounters& receiving(uint16_t queue) { return receiving_[queue]; }
     QueueCounters& sending(uint16_t queue) { return sending_[queue]; }
     PortInfo info_;

@@ -11,9 +11,9 @@ namespace millrace::io {
 
 /// Where one frame of a block lies.
 struct FrameSpot {
-    uint32_t offset = 0;  ///< of its first byte, from ReceiveBlock::memory; a multiple of kFrameSpacing
-    uint16_t length = 0;  ///< bytes
-    uint16_t reserved = 0;
+    uint32_t offset = 0;         ///< of its first byte, from ReceiveBlock::memory; a multiple of kFrameSpacing
+    uint16_t length = 0;         ///< bytes
+    uint16_t segment_bytes = 0;  ///< as io::segment_bytes of a packet
 };
 static_assert(sizeof(FrameSpot) == 8);
 
@@ -47,6 +47,7 @@ struct ReceiveBlock {
     const FrameSpot* spots = nullptr;  ///< `count` of them, at rising offsets
     uint32_t count = 0;
     uint16_t port = 0;          ///< index of the port
+    bool has_uncut = false;     ///< some have segment_bytes
     uint64_t first_number = 0;  ///< as `packet_number`; each following frame's is `number_step` more
     uint64_t number_step = 1;
     uint64_t first_ns = 0;  ///< as `packet_timestamp_ns`; each following frame's is `interval_ns` more
@@ -65,6 +66,7 @@ struct ReceiveBlock {
             behind.interval_ns != interval_ns || shift_ns > kMaxShiftNs)
             return false;
         count += behind.count;
+        has_uncut |= behind.has_uncut;
         return true;
     }
     static constexpr uint64_t kMaxShiftNs = 1000;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -12,6 +13,27 @@
 #include "millrace/packet/view.hpp"
 
 namespace millrace::nf {
+
+/// What is known of the contents of memory that serves one generation's array, later, when nobody reads it any more,
+/// another one's, and takes over then what has changed meanwhile. A device that has the former need not copy it whole.
+struct Revision {
+    struct Range {
+        uint64_t first, bytes;
+    };
+    uint64_t now = 0;            ///< no other contents of any array have this number
+    uint64_t before = 0;         ///< that of what the memory had before; 0: of nothing
+    std::vector<Range> changed;  ///< since then, apart from each other and in order
+    uint64_t changed_bytes() const {
+        uint64_t bytes = 0;
+        for (const Range& range : changed) bytes += range.bytes;
+        return bytes;
+    }
+    /// A number for `now`. Any thread.
+    static uint64_t next_number() {
+        static std::atomic<uint64_t> last{0};
+        return ++last;
+    }
+};
 
 /// A `Tables` struct and the arrays that its views point to.
 ///
@@ -26,10 +48,11 @@ public:
         const void* data;
         uint64_t bytes;
         uint64_t count;
-        std::shared_ptr<const void> owner;  ///< keeps `data`; its identity is the array's
-        std::string state_name;             ///< empty: a read-only array
-        uint64_t changing_bytes = 0;        ///< of state, from its start: what comes back with each batch
-        bool resident = false;              ///< state that does not come back with batches
+        std::shared_ptr<const void> owner;              ///< keeps `data`; its identity is the array's
+        std::string state_name;                         ///< empty: a read-only array
+        uint64_t changing_bytes = 0;                    ///< of state, from its start: what comes back with each batch
+        bool resident = false;                          ///< state that does not come back with batches
+        std::shared_ptr<const Revision> revision = {};  ///< null: nothing is known
         bool is_state() const { return !state_name.empty(); }
     };
 
@@ -57,9 +80,11 @@ public:
 
     /// Points `view`, a member of this image's Tables, at `array`. The image shares its ownership.
     template <class T, class Allocator>
-    void attach(View<T>& view, std::shared_ptr<const std::vector<T, Allocator>> array) {
+    void attach(View<T>& view, std::shared_ptr<const std::vector<T, Allocator>> array,
+                std::shared_ptr<const Revision> revision = {}) {
         view = View<T>(array->data(), array->size());
         add(&view, array->data(), array->size(), sizeof(T), array, {});
+        arrays_.back().revision = std::move(revision);
     }
     template <class T>
     void attach(View<T>& view, std::vector<T> array) {

@@ -148,6 +148,10 @@ public:
     virtual Fields writes(Fields of_type) const { return of_type; }
     /// Whether `commit` of the device half may change anything with these tables. Where not, devices leave it out.
     virtual bool commits() const { return true; }
+    /// Whether it does with these tables to a frame that is yet to be cut (Packet::segment_bytes) what it would do to
+    /// each of the segments. It looks at no payload, no checksum of TCP or UDP, and none of the TCP flags that segments
+    /// do not share (FIN, PSH, CWR); it writes headers that all have alike; and counts wire_frames and wire_bytes.
+    virtual bool takes_uncut() const { return false; }
     /// A CPU half for one worker, or null where the device half serves the CPU too.
     virtual std::unique_ptr<CpuHalf> make_cpu_half() { return nullptr; }
     /// Most events that it emits about one packet.

@@ -39,6 +39,7 @@ public:
         events_ = nullptr;
         event_order_ = 0;
         time_ns_ = 0;
+        segment_bytes_ = 0;
         connection_ = Connection::untracked;
     }
 
@@ -48,6 +49,24 @@ public:
     MILLRACE_DEVICE uint32_t present() const { return present_; }
     MILLRACE_DEVICE uint32_t headroom() const { return headroom_; }
     MILLRACE_DEVICE uint32_t tailroom() const { return tailroom_; }
+
+    // --- a frame that is yet to be cut into those of the wire (TSO, GRO) ---
+    /// Bytes of payload in each of its segments but the last; 0: it is a frame of the wire.
+    MILLRACE_DEVICE uint16_t segment_bytes() const { return segment_bytes_; }
+    MILLRACE_DEVICE void set_segment_bytes(uint16_t bytes) { segment_bytes_ = bytes; }
+    /// How many frames of the wire it is, of an IP packet.
+    MILLRACE_DEVICE uint32_t wire_frames() const {
+        return segment_bytes_ == 0 ? 1 : (payload_bytes() + segment_bytes_ - 1u) / segment_bytes_;
+    }
+    /// Their bytes.
+    MILLRACE_DEVICE uint32_t wire_bytes() const { return length_ + (wire_frames() - 1) * layers_.payload_offset; }
+    /// Bytes of the longest IP packet among them: what an MTU limits.
+    MILLRACE_DEVICE uint32_t longest_ip_bytes() const {
+        const uint32_t end = segment_bytes_ == 0
+                                 ? layers_.end
+                                 : smaller(layers_.end, uint32_t{layers_.payload_offset} + segment_bytes_);
+        return end - layers_.l3_offset;
+    }
 
     // --- what is known about it ---
     /// Parses the frame as it stands; the framework has done so before the first NF. An NF that
@@ -221,6 +240,7 @@ private:
     uint16_t out_port_ = kNoPort;
     uint16_t node_ = 0;
     uint16_t event_order_ = 0;
+    uint16_t segment_bytes_ = 0;
     Connection connection_ = Connection::untracked;
 };
 

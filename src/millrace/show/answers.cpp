@@ -7,6 +7,7 @@
 
 #include "millrace/base/prefix.hpp"
 #include "millrace/exec/report/report_json.hpp"
+#include "millrace/nf/flow_query.hpp"
 
 namespace millrace::show {
 
@@ -17,7 +18,17 @@ namespace {
 struct Request {
     std::string topic;
     size_t limit = kRows;
+    bool of_flows = false;  // it has what only flows are asked with
+    nf::FlowQuery flows;
 };
+
+nf::FlowQuery::By by_of(const json& value) {
+    const auto& all = nf::FlowQuery::kBy;
+    const auto found = value.is_string() ? std::find(std::begin(all), std::end(all), value.get<std::string>())
+                                         : std::end(all);
+    if (found == std::end(all)) throw std::runtime_error("\"by\" is bytes, packets or duration");
+    return static_cast<nf::FlowQuery::By>(found - std::begin(all));
+}
 
 Request read(std::string_view text) {
     const json request = json::parse(text, nullptr, false);
@@ -36,10 +47,18 @@ Request read(std::string_view text) {
             if (!value.is_number_unsigned() || value.get<uint64_t>() == 0 || value.get<uint64_t>() > kMostRows)
                 throw std::runtime_error("\"limit\" is from 1 to " + std::to_string(kMostRows));
             result.limit = value.get<size_t>();
+        } else if (key == "match") {
+            if (!value.is_string()) throw std::runtime_error("\"match\" is a text");
+            result.flows.read(value.get<std::string>());
+            result.of_flows = true;
+        } else if (key == "by") {
+            result.flows.by = by_of(value);
+            result.of_flows = true;
         } else if (key != "version") {
-            throw std::runtime_error("\"show\" and \"limit\" are known here, and nothing else");
+            throw std::runtime_error("\"show\", \"limit\", \"match\" and \"by\" are known here, and nothing else");
         }
     }
+    if (result.of_flows && result.topic != "flows") throw std::runtime_error("\"match\" and \"by\" are for flows");
     if (std::find(std::begin(kTopics), std::end(kTopics), result.topic) != std::end(kTopics)) return result;
     std::string topics;
     for (const char* topic : kTopics) topics += (topics.empty() ? "" : ", ") + std::string(topic);
@@ -94,8 +113,19 @@ json row_json(const nf::ShownTable& shown, const std::vector<nf::ShownTable::Val
     return entry;
 }
 
+/// What a network function has of the topic. Flows of those that can't choose among them are left out where some are
+/// asked for.
+std::optional<nf::ShownTable> table_of(const nf::NetworkFunction& nf, const Request& request, size_t room,
+                                       nf::StateReader* states) {
+    const auto* const flows = request.topic == "flows" ? dynamic_cast<const nf::ShowsFlows*>(&nf) : nullptr;
+    if (flows == nullptr) return request.of_flows ? std::nullopt : nf.show(request.topic, room);
+    nf::FlowQuery query = request.flows;
+    query.most = room;
+    return flows->show_flows(query, states);
+}
+
 /// The tables of all network functions that have one; a function that several chains share is there once.
-json tables_json(const chain::Configuration& configuration, const Request& request) {
+json tables_json(const chain::Configuration& configuration, const Request& request, nf::StateReader* states) {
     json tables = json::array();
     size_t room = request.limit;
     std::map<const nf::NetworkFunction*, std::optional<size_t>> place_of;
@@ -103,7 +133,7 @@ json tables_json(const chain::Configuration& configuration, const Request& reque
         for (const chain::Node& node : program->nodes) {
             const auto [place, is_new] = place_of.emplace(node.nf.get(), std::nullopt);
             if (is_new) {
-                const std::optional<nf::ShownTable> shown = node.nf->show(request.topic, room);
+                const std::optional<nf::ShownTable> shown = table_of(*node.nf, request, room, states);
                 if (!shown) continue;
                 place->second = tables.size();
                 json rows = json::array();
@@ -135,15 +165,17 @@ std::string answer(const exec::Runtime& runtime, std::string_view text, double s
     if (request.topic == "ports") result["ports"] = ports_json(runtime);
     else if (request.topic == "chains") result["chains"] = chains_json(runtime);
     else if (request.topic == "tenants") result["tenants"] = tenants_json(runtime);
-    else result[request.topic] = tables_json(*configuration, request);
+    else result[request.topic] = tables_json(*configuration, request, runtime.device_states());
     return text_of(result);
 }
 
 std::string refusal(const std::string& why) { return text_of({{"version", kVersion}, {"error", why}}); }
 
-std::string request_for(const std::string& topic, size_t limit) {
+std::string request_for(const std::string& topic, const Wanted& wanted) {
     json request = {{"version", kVersion}, {"show", topic}};
-    if (limit != 0) request["limit"] = limit;
+    if (wanted.limit != 0) request["limit"] = wanted.limit;
+    if (!wanted.match.empty()) request["match"] = wanted.match;
+    if (!wanted.by.empty()) request["by"] = wanted.by;
     return text_of(request);
 }
 

@@ -4,6 +4,7 @@
 //
 //     {"version": 1, "show": "routes", "limit": 1000}
 //     {"version": 1, "show": "routes", "generation": 3, "seconds": 12.5, "routes": […]}
+//     {"version": 1, "show": "flows", "match": "tcp to any port 443", "by": "packets"}
 //     {"version": 1, "error": "…"}
 //
 // Members may be added to answers within a version; readers pass over what they do not know. A request with members
@@ -29,7 +30,13 @@ inline constexpr size_t kRows = 1000, kMostRows = 20'000;
 std::string answer(const exec::Runtime& runtime, std::string_view request, double seconds);
 /// What a client gets in place of an answer.
 std::string refusal(const std::string& why);
-/// The request for a topic; of a `limit` of 0 the server says how many rows.
-std::string request_for(const std::string& topic, size_t limit = 0);
+/// What a request asks for besides its topic; what is 0 or empty is the server's to say.
+struct Wanted {
+    size_t limit = 0;        ///< rows
+    std::string match = {};  ///< of flows: which (nf::FlowQuery::read)
+    std::string by = {};     ///< of flows: which first (nf::FlowQuery::kBy)
+};
+/// The request for a topic.
+std::string request_for(const std::string& topic, const Wanted& wanted = {});
 
 }  // namespace millrace::show

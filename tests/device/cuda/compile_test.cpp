@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(ChainCompile{"gateway.yaml", "sm_80", false}, ChainCompile{"gateway.yaml", "sm_90", true},
                     ChainCompile{"gateway.yaml", "sm_100", false}, ChainCompile{"branches.yaml", "sm_90", false},
                     ChainCompile{"switch.yaml", "sm_90", true}, ChainCompile{"policer.yaml", "sm_80", false},
-                    ChainCompile{"policer.yaml", "sm_100", false}),
+                    ChainCompile{"policer.yaml", "sm_100", false}, ChainCompile{"stateful.yaml", "sm_90", false}),
     [](const auto& info) {
         std::string name = std::string(info.param.name) + "_" + info.param.architecture;
         for (char& c : name)
@@ -130,6 +130,20 @@ TEST(Compile, EveryDeviceHalfOfTheIpsecGateway) {
         const ProgramSource source = make_program_source(program, steps);
         EXPECT_TRUE(compiler->build({&source.usual}, "sm_90").front().starts_with("\177ELF")) << type;
     }
+}
+
+/// Two functions with state per key, one behind the other, and one that chooses by flow.
+TEST(Compile, FunctionsThatKnowFlows) {
+    const auto [compiler, why] = shared_compiler();
+    if (compiler == nullptr) GTEST_SKIP() << why;
+    const auto configuration = test::make_configuration(
+        "[policer: {per: flow, rate: 1Mbps}, conntrack: {zones: vlan}, {balancer: {services: [{address: 192.0.2.10, "
+        "protocol: tcp, port: 80, back-ends: [{address: 10.0.0.11}]}]}}]",
+        "sim");
+    const auto& program = *configuration.chains[0];
+    const ProgramSource source = make_program_source(
+        program, plan_steps(program, {.mode = Mode::fused, .gather = true, .pack = true}));
+    EXPECT_TRUE(compiler->build({&source.usual}, "sm_90").front().starts_with("\177ELF"));
 }
 
 TEST(Compile, SaysWhatIsWrongWithASource) {

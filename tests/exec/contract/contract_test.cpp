@@ -126,7 +126,9 @@ bool pass(const exec::Runtime& runtime, uint64_t packets) {
 bool warm_up(const exec::Runtime& runtime, uint64_t packets) {
     constexpr uint64_t kFew = 4;
     const auto is_cold = [](const exec::ChainCounters* counters) { return counters->batches.get() < kFew; };
-    for (unsigned rounds = 0; rounds < 100; ++rounds) {
+    // A worker may wait long for a core of a busy machine.
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (std::chrono::steady_clock::now() < end) {
         if (!pass(runtime, packets)) return false;
         if (std::none_of(runtime.workers().begin(), runtime.workers().end(), [&](const auto& worker) {
                 const auto all = worker->counters();

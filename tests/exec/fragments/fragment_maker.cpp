@@ -1,5 +1,7 @@
 #include "exec/fragments/fragment_maker.hpp"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 
 #include "millrace/io/metadata.hpp"

@@ -12,8 +12,8 @@ bool holds(const std::vector<std::pair<uint8_t, uint8_t>>& ranges, uint8_t numbe
                        [&](const auto& range) { return range.first <= number && number <= range.second; });
 }
 
-/// Of every header that differs in protocol, ports and flags, the class must lie in the box's ranges where the header
-/// does.
+/// Of every header that differs in protocol, ports, flags and connection, the class must lie in the box's ranges where
+/// the header does.
 void expect_exact(const RuleSet& rules) {
     const HeaderClasses classes(rules.boxes);
     for (const Box& box : rules.boxes) {
@@ -22,13 +22,14 @@ void expect_exact(const RuleSet& rules) {
         key.ip_version = 4;
         key.src_port = box.src_port.low;
         key.dst_port = box.dst_port.low;
-        for (unsigned has = 0; has < 4; ++has)
+        for (unsigned has = 0; has < 4 * kConnections; ++has)
             for (unsigned i = 0; i < 256; ++i) {
-                key.has = static_cast<uint8_t>(has);
+                key.connection = static_cast<Connection>(has / 4);
+                key.has = static_cast<uint8_t>(has % 4);
                 key.protocol = key.has_flags() ? 6 : static_cast<uint8_t>(i);
                 key.tcp_flags = static_cast<uint8_t>(key.has_flags() ? i : 0);
-                const uint8_t number = key.has_flags() ? classes.of_tcp(key.tcp_flags, key.has_ports())
-                                                       : classes.of(key.protocol, key.has_ports());
+                const uint8_t number = key.has_flags() ? classes.of_tcp(key.connection, key.tcp_flags, key.has_ports())
+                                                       : classes.of(key.connection, key.protocol, key.has_ports());
                 ASSERT_EQ(holds(ranges, number), matches(box, key)) << text_of(box) << ": " << text_of(key);
             }
     }
@@ -40,6 +41,9 @@ TEST(HeaderClasses, HoldWhatTheBoxesHold) {
     expect_exact(
         rules_of("deny tcp flags SF/SF\ndeny tcp flags S/SA\npermit tcp to any port 80\npermit udp from any port 53\n"
                  "permit icmp\ndeny ip to any port 22\ndeny ip flags R/R\ndeny 132\npermit ip\n"));
+    expect_exact(
+        rules_of("deny ip state invalid\npermit ip state established,related\npermit tcp flags S/SA state new\n"
+                 "permit udp to any port 53 state new,untracked\ndeny tcp to any port 22\npermit icmp state new\n"));
     RuleSet masks;
     masks.files.push_back("masks");
     for (const ByteMatch protocol :
@@ -65,6 +69,16 @@ TEST(HeaderClasses, AreFewAndMostQuestionsAreOneRange) {
         const bool common = box.tcp_flags.any() && (box.protocol.any() || box.protocol.value != 1);
         EXPECT_LE(classes.ranges_of(box).size(), common ? 1u : 2u) << text_of(box);
     }
+}
+
+TEST(HeaderClasses, OfConnectionsAreThereOnlyWhereRulesAskForThem) {
+    const std::string rules = "permit tcp to any port 80\npermit udp\n";
+    const size_t without = HeaderClasses(rules_of(rules).boxes).size();
+    EXPECT_EQ(HeaderClasses(rules_of(rules + "permit ip state established,related\n").boxes).size(), 2 * without);
+    const RuleSet usual = rules_of(
+        "deny ip state invalid\npermit ip state established,related\npermit tcp state new\n");
+    const HeaderClasses classes(usual.boxes);
+    for (const Box& box : usual.boxes) EXPECT_LE(classes.ranges_of(box).size(), 1u) << text_of(box);
 }
 
 TEST(HeaderClasses, RefuseMoreThanAByteHolds) {

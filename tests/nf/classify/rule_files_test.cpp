@@ -56,6 +56,39 @@ TEST(TextRules, ReadEveryPartOfARule) {
         "deny tcp,udp from 10.0.0.0/8, 192.0.2.1 port 1024-65535 to any port 22-23,80 priority -7 name \"no # way\"");
 }
 
+TEST(TextRules, ReadStatesOfConnections) {
+    const auto states = [](const char* text) { return parse_text_rule(text)->connections; };
+    EXPECT_TRUE(states("permit ip").any());
+    EXPECT_TRUE(states("permit ip state any").any());
+    EXPECT_TRUE(states("permit ip state new,established,related,invalid,untracked").any());
+    const ConnectionSet some = states("deny tcp to any port 80 state established, related priority 3");
+    for (const Connection in : {Connection::established, Connection::related}) EXPECT_TRUE(some.contains(in));
+    for (const Connection out : {Connection::opening, Connection::invalid, Connection::untracked})
+        EXPECT_FALSE(some.contains(out));
+    EXPECT_EQ(mistake_in("permit ip state estabished"),
+              "17: 'estabished' is not a state of connections | did you mean 'established'?");
+    EXPECT_EQ(mistake_in("permit ip state 7"),
+              "17: '7' is not a state of connections | the states are untracked, new, established, related, invalid");
+    EXPECT_EQ(mistake_in("permit ip state new state new"), "21: 'state' stands twice in this rule | keep one of them");
+    EXPECT_EQ(mistake_in("permit ip state new, any"),
+              "17: 'any' stands in a list with other values | write 'any' alone");
+}
+
+TEST(YamlRules, ReadStatesOfConnections) {
+    RuleSet rules;
+    load_yaml_rules(Config::parse("[{action: permit, state: new}, {action: deny, state: [invalid, untracked]}, "
+                                  "{action: deny, state: any}]"),
+                    rules);
+    ASSERT_EQ(rules.boxes.size(), 3u);
+    EXPECT_EQ(rules.boxes[0].connections, set_of({Connection::opening}));
+    EXPECT_EQ(rules.boxes[1].connections, set_of({Connection::invalid, Connection::untracked}));
+    EXPECT_TRUE(rules.boxes[2].connections.any());
+    for (const char* wrong : {"state: [new, any]", "state: []", "state: old"})
+        EXPECT_THROW(load_yaml_rules(Config::parse("[{action: permit, " + std::string(wrong) + "}]"), rules),
+                     ConfigError)
+            << wrong;
+}
+
 TEST(TextRules, SkipEmptyLinesAndComments) {
     EXPECT_FALSE(parse_text_rule(""));
     EXPECT_FALSE(parse_text_rule(" \t "));
@@ -76,9 +109,11 @@ TEST(TextRules, MakeABoxForEachCombinationWithinAFamily) {
 }
 
 TEST(TextRules, GoBackIntoTheSameWords) {
-    for (const char* text : {"ip from any to any", "tcp from 10.0.0.0/8 port 5 to any port 22-23",
-                             "udp from any to 2001:db8::/32", "ip from 0.0.0.0/0 to 0.0.0.0/0", "ip from ::/0 to ::/0",
-                             "tcp from any to any flags S/SA", "icmpv6 from any to ::1/128", "254 from any to any"}) {
+    for (const char* text :
+         {"ip from any to any", "tcp from 10.0.0.0/8 port 5 to any port 22-23", "udp from any to 2001:db8::/32",
+          "ip from 0.0.0.0/0 to 0.0.0.0/0", "ip from ::/0 to ::/0", "tcp from any to any flags S/SA",
+          "ip from any to any state new,established", "tcp from any to any flags S/SA state invalid",
+          "icmpv6 from any to ::1/128", "254 from any to any"}) {
         EXPECT_EQ(text_of(rules_of(std::string("permit ") + text).boxes[0]), text);
     }
 }

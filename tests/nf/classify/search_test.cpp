@@ -119,11 +119,12 @@ HeaderKey random_key(Random& random) {
         key.has |= HeaderKey::kFlags;
         key.tcp_flags = static_cast<uint8_t>(random());
     }
+    key.connection = static_cast<Connection>(random() % kConnections);
     return key;
 }
 
-/// Rules whose TCP flags are some of `flags`.
-RuleSet random_rules(Random& random, size_t count, uint8_t flags) {
+/// Rules whose TCP flags are some of `flags`; with `states`, some of them ask for those of connections.
+RuleSet random_rules(Random& random, size_t count, uint8_t flags, bool states) {
     RuleSet rules;
     rules.files.push_back("random");
     for (size_t i = 0; i < count; ++i) {
@@ -153,6 +154,8 @@ RuleSet random_rules(Random& random, size_t count, uint8_t flags) {
             box.tcp_flags.mask = static_cast<uint8_t>(random() & flags);
             box.tcp_flags.value = static_cast<uint8_t>(random() & box.tcp_flags.mask);
         }
+        if (states && random() % 2 == 0)
+            box.connections.bits = static_cast<uint8_t>(1 + random() % ConnectionSet::kAll);
         Rule rule;
         rule.priority = static_cast<int32_t>(random() % 3);
         rules.add(rule, box);
@@ -160,12 +163,13 @@ RuleSet random_rules(Random& random, size_t count, uint8_t flags) {
     return rules;
 }
 
-TEST(EveryEngine, FindsTheFirstOfManyOverlappingRules) {
-    Random random(2);
-    for (const size_t count : {0, 1, 31, 32, 33, 200, 1023, 1024, 1025, 3000}) {
-        const bool for_acl = count <= 200;  // such dense rules take rte_acl long, and all flags are more than it is
-                                            // given
-        const RuleSet rules = random_rules(random, count, for_acl ? 0x17 : 0xff);
+void expect_the_first(const std::vector<size_t>& counts, unsigned seed, bool states) {
+    Random random(seed);
+    for (const size_t count : counts) {
+        // Such dense rules take rte_acl long, and all flags are more than it is given.
+        const bool for_acl = count <= 200;
+        const uint8_t few_flags = states ? 0x02 : 0x17;
+        const RuleSet rules = random_rules(random, count, for_acl ? few_flags : 0xff, states);
         const Linear linear(rules);
         const std::vector<Searched> engines = every_engine(rules);
         const Acl acl(for_acl ? rules : RuleSet{}, 0);
@@ -181,6 +185,12 @@ TEST(EveryEngine, FindsTheFirstOfManyOverlappingRules) {
         }
     }
 }
+
+TEST(EveryEngine, FindsTheFirstOfManyOverlappingRules) {
+    expect_the_first({0, 1, 31, 32, 33, 200, 1023, 1024, 1025, 3000}, 2, false);
+}
+
+TEST(EveryEngine, FindsTheFirstOfRulesThatAskForStates) { expect_the_first({1, 33, 200, 1025}, 3, true); }
 
 /// Every port where something changes, and its neighbours, against every one of many ranges.
 TEST(PortIntervals, HoldEveryPortOfEveryRange) {

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 #include <random>
+#include <set>
 
 namespace millrace::nf::router {
 namespace {
@@ -166,12 +168,46 @@ TEST(Ipv6Lpm, MatchesUpToTheLastBit) {
     }
 }
 
+/// What a device has of a copy's memory: it takes what a revision says has changed, if it has the contents before it.
+template <class Entry>
+struct Twin {
+    std::vector<Entry> has;
+    const Entry* memory = nullptr;
+    uint64_t revision = 0, taken = 0, whole = 0;  // bytes
+
+    void follow(const std::vector<Entry>& copy, const Revision& now) {
+        const uint64_t bytes = copy.size() * sizeof(Entry);
+        has.resize(copy.size());
+        if (memory == copy.data() && revision != 0 && revision == now.before) {
+            uint64_t behind = 0;
+            for (const Revision::Range& range : now.changed) {
+                ASSERT_GE(range.first, behind) << "apart and in order";
+                behind = range.first + range.bytes;
+                ASSERT_LE(behind, bytes);
+                std::memcpy(reinterpret_cast<uint8_t*>(has.data()) + range.first,
+                            reinterpret_cast<const uint8_t*>(copy.data()) + range.first, range.bytes);
+            }
+            taken += now.changed_bytes();
+        } else {
+            has = copy;
+            taken += bytes;
+        }
+        whole += bytes;
+        memory = copy.data();
+        revision = now.now;
+        ASSERT_TRUE(has == copy);
+    }
+};
+
 /// Copies of several ages, each brought up now and then, are what the table is.
 template <class Table, unsigned Bytes>
 void copy_at_random(uint64_t seed) {
     Rng rng(seed);
     Table table;
     std::vector<typename Table::Copy> copies(3);
+    using Entry = std::decay_t<decltype(table.root()[0])>;
+    std::vector<Twin<Entry>> roots(3), groups(3);
+    std::set<uint64_t> numbers;
     std::vector<std::pair<typename Rib<Bytes>::Address, unsigned>> present;
     for (int i = 0; i < 3000; ++i) {
         if (rng() % 100 < (i / 750 % 2 == 0 ? 70u : 30u) || present.empty()) {
@@ -184,12 +220,18 @@ void copy_at_random(uint64_t seed) {
             present.pop_back();
         }
         if (i % 50 != 0) continue;
-        typename Table::Copy& copy = copies[rng() % copies.size()];
+        const size_t which = rng() % copies.size();
+        typename Table::Copy& copy = copies[which];
         table.bring_up(copy);
+        EXPECT_TRUE(numbers.insert(copy.root_revision->now).second);
+        EXPECT_TRUE(numbers.insert(copy.groups_revision->now).second);
+        roots[which].follow(copy.root, *copy.root_revision);
+        groups[which].follow(copy.groups, *copy.groups_revision);
         ASSERT_EQ(copy.version, table.version());
         ASSERT_TRUE(copy.root == table.root()) << i;
         ASSERT_TRUE(copy.groups == table.groups()) << i;
     }
+    for (const auto& root : roots) EXPECT_LT(root.taken, root.whole / 4) << "a device gets little";
 }
 
 TEST(Ipv4Lpm, BringsCopiesUpWhereAGroupHasGone) {

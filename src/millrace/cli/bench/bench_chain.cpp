@@ -13,7 +13,7 @@ const std::vector<std::string> kChains = {"firewall+nids+router+ipsec", "nids+ip
                                           "firewall+nids+ipsec", "router"};
 const std::vector<std::string> kNfs = {"mirror", "crc", "firewall", "nids", "router", "ipsec"};
 
-struct Arguments {
+struct ChainArguments {
     BenchArguments bench;
     std::vector<uint32_t> kernels;  // packets of a batch
     bool kernels_only = false;
@@ -48,7 +48,7 @@ nlohmann::json show_kernels(const lab::Point& point, const lab::KernelTimes& tim
 }
 
 /// Every device with every chain, number of workers and kind of frame.
-int measure_all(const Arguments& own, const std::vector<std::string>& chains) {
+int measure_all(const ChainArguments& own, const std::vector<std::string>& chains) {
     const BenchArguments& arguments = own.bench;
     const ScratchFolder scratch;
     lab::Session session(arguments.session_options(scratch.path()));
@@ -69,7 +69,7 @@ int measure_all(const Arguments& own, const std::vector<std::string>& chains) {
                         for (const uint32_t batch : own.kernels)
                             kernels.push_back(show_kernels(point, session.time_kernels(point, batch), packet_rate));
                     }
-    } catch (const lab::Stopped&) {
+    } catch (const lab::Stopped&) {  // NOLINT(bugprone-empty-catch): what was measured until then is told
     }
     return output.finish(session,
                          own.kernels.empty() ? nlohmann::json::object() : nlohmann::json{{"kernels", kernels}});
@@ -77,7 +77,7 @@ int measure_all(const Arguments& own, const std::vector<std::string>& chains) {
 
 void add(CLI::App& bench, int& status, const char* name, const char* help, const std::vector<std::string>& otherwise) {
     CLI::App* command = bench.add_subcommand(name, help);
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<ChainArguments>();
     arguments->bench.add_to(*command);
     CLI::Option* const kernels =
         command

@@ -10,7 +10,7 @@
 namespace millrace::cli {
 namespace {
 
-struct Arguments {
+struct LatencyArguments {
     BenchArguments bench;
     std::vector<double> shares{0.01, 0.1, 0.25, 0.5, 0.75, 0.9};
     double most = 0;
@@ -33,7 +33,7 @@ nlohmann::json distribution(const lab::LatencyCounts& counts) {
 }
 
 /// The load goes from one rate to a higher one; what is seen every 200 us around that moment.
-nlohmann::json load_step(const Arguments& arguments, lab::Session& session, lab::Point point, double most,
+nlohmann::json load_step(const LatencyArguments& arguments, lab::Session& session, lab::Point point, double most,
                          BenchOutput& output) {
     constexpr double kBefore = 0.010, kAfter = 0.040, kEvery = 0.0002;
     point.traffic.rate = most * arguments.step[0];
@@ -86,7 +86,7 @@ nlohmann::json load_step(const Arguments& arguments, lab::Session& session, lab:
             {"series", series}};
 }
 
-int bench_latency(const Arguments& arguments) {
+int bench_latency(const LatencyArguments& arguments) {
     const BenchArguments& common = arguments.bench;
     const ScratchFolder scratch;
     lab::Session session(common.session_options(scratch.path()));
@@ -122,7 +122,7 @@ int bench_latency(const Arguments& arguments) {
                         if (arguments.step.size() == 2)
                             steps.push_back(load_step(arguments, session, point, most, output));
                     }
-    } catch (const lab::Stopped&) {
+    } catch (const lab::Stopped&) {  // NOLINT(bugprone-empty-catch): what was measured until then is told
     }
     return output.finish(session, {{"curves", curves}, {"steps", steps}});
 }
@@ -132,7 +132,7 @@ int bench_latency(const Arguments& arguments) {
 void add_bench_latency(CLI::App& bench, int& status) {
     CLI::App* command = bench.add_subcommand(
         "latency", "How long packets are on their way, at shares of the highest rate, and as the load steps up");
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<LatencyArguments>();
     arguments->bench.chains = {"firewall+nids+router+ipsec"};
     arguments->bench.sizes = {"512"};
     arguments->bench.add_to(*command);

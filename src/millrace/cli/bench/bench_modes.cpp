@@ -78,7 +78,7 @@ int bench_modes(const BenchArguments& arguments, double share, bool transfers) {
                         for (const Way& way : kWays)
                             if (!transfers) measure(way, slowest * share);
                     }
-    } catch (const lab::Stopped&) {
+    } catch (const lab::Stopped&) {  // NOLINT(bugprone-empty-catch): what was measured until then is told
     }
     return output.finish(session, {{"ways", ways}, {"share", share}});
 }

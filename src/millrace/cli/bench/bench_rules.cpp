@@ -23,7 +23,7 @@ using namespace nf::classify;
 
 constexpr uint64_t kMaxTableBytes = uint64_t{4} << 30;
 
-struct Arguments {
+struct RulesArguments {
     SyntheticSpec spec;
     std::string output, trace;
     bool measure = false;
@@ -105,7 +105,7 @@ Table measure_five_tuples(const SyntheticSet& set) {
     return table;
 }
 
-int bench_rules(const Arguments& arguments) {
+int bench_rules(const RulesArguments& arguments) {
     note_outputs(
         {{"--output", arguments.output}, {"--trace", arguments.trace}, {"--json", arguments.lookups.json_file}});
     if (!arguments.lookups.figures.empty()) return bench_lookups(arguments.lookups);
@@ -129,7 +129,7 @@ int bench_rules(const Arguments& arguments) {
 void add_bench_rules(CLI::App& bench, int& status) {
     CLI::App* command = bench.add_subcommand("rules",
                                              "Make a rule set with given properties, and measure the engines on it");
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<RulesArguments>();
     SyntheticSpec& spec = arguments->spec;
     command->add_option("-n,--rules", spec.rules, "Rules of the set")->capture_default_str();
     command->add_option("-c,--classes", spec.classes, "Different masks")->capture_default_str();

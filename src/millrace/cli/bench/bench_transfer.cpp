@@ -12,7 +12,7 @@
 namespace millrace::cli {
 namespace {
 
-struct Arguments {
+struct TransferArguments {
     std::string device = "cuda", json_file;
     double seconds = 0.2;
 };
@@ -74,7 +74,7 @@ nlohmann::json by_frame(device::Device& device, double seconds) {
     return rows;
 }
 
-int bench_transfer(const Arguments& arguments) {
+int bench_transfer(const TransferArguments& arguments) {
     note_outputs({{"--json", arguments.json_file}});
     start_eal();
     const auto device = open_one_device(arguments.device);
@@ -91,7 +91,7 @@ int bench_transfer(const Arguments& arguments) {
 void add_bench_transfer(CLI::App& bench, int& status) {
     CLI::App* command = bench.add_subcommand("transfer",
                                              "What a device's bus carries, by the size of pieces and by frames");
-    const auto arguments = std::make_shared<Arguments>();
+    const auto arguments = std::make_shared<TransferArguments>();
     command->add_option("-d,--device", arguments->device, "The device: sim, cuda, cuda:1")
         ->check(device_check())
         ->type_name("DEVICE")

@@ -6,6 +6,7 @@
 #include "millrace/chain/classification_table.hpp"
 #include "millrace/chain/classified.hpp"
 #include "millrace/chain/inner.hpp"
+#include "millrace/chain/uncut_frames.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/explain/explain_promises.hpp"
 #include "millrace/cli/explain/explain_transfers.hpp"
@@ -96,6 +97,10 @@ void explain_fragments(const chain::Program& program) {
                   << time_text(static_cast<uint64_t>(program.reassembly->timeout.count())) << " at most.\n\n";
     else if (chain::needs_whole_packets(program))
         std::cout << "Fragments pass as they are; 'reassemble: true' puts them together.\n\n";
+    if (const chain::Node* const node = chain::first_to_want_segments(program))
+        std::cout << "Frames that are yet to be cut into those of the wire (TSO, GRO) are cut: " << node->name
+                  << " wants each.\n\n";
+    else std::cout << "Frames that are yet to be cut into those of the wire (TSO, GRO) pass whole.\n\n";
 }
 
 void explain_plan(const chain::Program& program) {

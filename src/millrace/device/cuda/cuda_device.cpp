@@ -292,10 +292,12 @@ std::shared_ptr<LoadedTask> CudaDevice::load(const Task& task, const nf::Image& 
 }
 
 CudaDevice::Spare CudaDevice::take_room(const nf::Image::Array& array) {
+    // What may come back with few changes is taken last.
+    const auto worth = [](const Spare& spare) { return std::pair(spare.revision != 0, spare.room); };
     auto best = spares_.end();
     for (auto spare = spares_.begin(); spare != spares_.end(); ++spare)
         if (spare->room >= array.bytes && spare->room / 2 <= array.bytes &&
-            (best == spares_.end() || spare->room < best->room))
+            (best == spares_.end() || worth(*spare) < worth(*best)))
             best = spare;
     if (best != spares_.end()) {
         const Spare taken = *best;
@@ -307,20 +309,48 @@ CudaDevice::Spare CudaDevice::take_room(const nf::Image::Array& array) {
     return {allocate(room, array.is_state() ? "state '" + array.state_name + "'" : "tables"), room};
 }
 
+std::optional<CudaDevice::Spare> CudaDevice::take_former(const nf::Image::Array& array) {
+    const nf::Revision* const revision = array.revision.get();
+    if (revision == nullptr || revision->before == 0 || revision->changed.size() > kMaxPieces ||
+        revision->changed_bytes() > array.bytes / 2)
+        return std::nullopt;
+    const auto found = std::ranges::find_if(spares_, [&](const Spare& spare) {
+        return spare.data == array.data && spare.revision == revision->before && spare.room >= array.bytes;
+    });
+    if (found == spares_.end()) return std::nullopt;
+    const Spare former = *found;
+    spares_.erase(found);
+    return former;
+}
+
+/// All of an array, or what its revision says has changed.
+Result CudaDevice::bring_array(const nf::Image::Array& array, Address to, bool changes_only) {
+    const nf::Revision::Range all[] = {{0, array.bytes}};
+    const std::span<const nf::Revision::Range> ranges = changes_only ? std::span(array.revision->changed)
+                                                                     : std::span<const nf::Revision::Range>(all);
+    for (const nf::Revision::Range& range : ranges) {
+        const Result result = driver_.copy_to_device(
+            to + range.first, static_cast<const uint8_t*>(array.data) + range.first, range.bytes);
+        if (result != kSuccess) return result;
+        table_bytes_ += range.bytes;
+    }
+    // Pageable memory has only been read when that returns; it arrives a little later, and our streams would not wait
+    // for it.
+    return driver_.stream_synchronize(nullptr);
+}
+
 Address CudaDevice::share_array(const nf::Image::Array& array) {
     if (array.bytes == 0) return 0;
     SharedArray& shared = arrays_[array.data];
     if (shared.users == 0) {
-        const Spare room = take_room(array);
+        const auto former = take_former(array);
+        const Spare room = former ? *former : take_room(array);
         shared.address = room.address;
         shared.room = room.room;
-        Result result = driver_.copy_to_device(shared.address, array.data, array.bytes);
-        // Pageable memory has only been read when that returns; it arrives a little later, and our streams would not
-        // wait for it.
-        if (result == kSuccess) result = driver_.stream_synchronize(nullptr);
-        if (result != kSuccess) {
+        shared.revision = array.revision != nullptr ? array.revision->now : 0;
+        if (const Result result = bring_array(array, room.address, former.has_value()); result != kSuccess) {
             arrays_.erase(array.data);
-            spares_.push_back(room);
+            spares_.push_back({room.address, room.room});
             throw DeviceError(fmt::format("{}: tables can't be copied: {}", describe(), driver_.text(result)));
         }
     }
@@ -335,8 +365,14 @@ void CudaDevice::release_array(const void* data) {
         free(spares_.front().address);
         spares_.erase(spares_.begin());
     }
-    spares_.push_back({found->second.address, found->second.room});
+    const SharedArray& shared = found->second;
+    spares_.push_back({shared.address, shared.room, data, shared.revision});
     arrays_.erase(found);
+}
+
+uint64_t CudaDevice::table_bytes() {
+    const std::lock_guard lock(mutex_);
+    return table_bytes_;
 }
 
 }  // namespace millrace::device::cuda

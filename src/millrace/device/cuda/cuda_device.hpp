@@ -5,6 +5,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -82,6 +83,8 @@ protected:
     Stream driver_stream(StreamId stream) const { return streams_[stream]->stream; }
     /// The driver's calls of this thread go to this GPU.
     void enter() const;
+    /// Bytes of tables and states that it has taken in.
+    uint64_t table_bytes();
 
 private:
     friend class ResidentKernels;
@@ -115,14 +118,19 @@ private:
         Address address = 0;
         unsigned users = 0;
         size_t room = 0;
+        uint64_t revision = 0;  ///< nf::Revision::now of its contents; 0: nothing is known of them
     };
     /// Memory of tables that are used no more, for those of later generations: the driver frees nothing without waiting
     /// for all that is under way.
     struct Spare {
         Address address = 0;
         size_t room = 0;
+        const void* data = nullptr;  ///< of the array that it had
+        uint64_t revision = 0;
     };
     static constexpr size_t kMaxSpares = 64;
+    /// More pieces than that are not copied one by one, nor more than half of an array.
+    static constexpr size_t kMaxPieces = 8192;
     static constexpr size_t kMaxStreams = 4096;
     static constexpr size_t kWordLine = 16;  ///< words of a cache line
 
@@ -137,6 +145,9 @@ private:
     Address share_array(const nf::Image::Array& array);
     /// Room for an array, a spare one or new.
     Spare take_room(const nf::Image::Array& array);
+    /// The spare one that has what this array's memory had before, where little has changed since.
+    std::optional<Spare> take_former(const nf::Image::Array& array);
+    Result bring_array(const nf::Image::Array& array, Address to, bool changes_only);
     void release_array(const void* data);
 
     const Driver& driver_;
@@ -158,6 +169,7 @@ private:
     std::atomic<bool> writes_words_{true};  // whether streams can
     std::map<const void*, SharedArray> arrays_;
     std::vector<Spare> spares_;  // the longest unused first
+    uint64_t table_bytes_ = 0;
     std::map<std::string, std::weak_ptr<LoadedModule>> modules_;
     std::vector<std::weak_ptr<Loaded>> loaded_;
     std::set<std::string> launch_names_;

@@ -13,7 +13,7 @@ struct FrameDescriptor {
     uint16_t length = 0;
     uint16_t present = 0;  ///< bytes of its front that are in the packet buffer
     uint16_t in_port = kNoPort;
-    uint16_t reserved = 0;
+    uint16_t segment_bytes = 0;  ///< see Packet
 };
 static_assert(sizeof(FrameDescriptor) == 12);
 

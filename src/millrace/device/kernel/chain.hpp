@@ -29,6 +29,7 @@ MILLRACE_DEVICE void begin_packet(const BatchView& batch, uint32_t i, uint32_t s
     uint8_t* const data = batch.in_place ? reinterpret_cast<uint8_t*>(batch.source_of(i)) : batch.frames + frame.offset;
     packet.attach(data, frame.length, frame.present, batch.headroom, batch.tailroom);
     packet.set_in_port(frame.in_port);
+    packet.set_segment_bytes(frame.segment_bytes);
     packet.set_index(i);
     if (batch.times != nullptr) packet.set_time_ns(batch.times[i]);
     if (parses) packet.parse();

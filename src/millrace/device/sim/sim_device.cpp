@@ -44,6 +44,10 @@ Address SimDevice::allocate(size_t bytes, const std::string& what) {
 }
 
 Address SimDevice::allocate_locked(size_t bytes, const std::string& what) {
+    while (allocated_bytes_ + bytes > options_.memory_bytes && !kept_.empty()) {
+        free_locked(kept_.front().address);
+        kept_.pop_front();
+    }
     if (allocated_bytes_ + bytes > options_.memory_bytes)
         throw DeviceError("the simulated device has no " + std::to_string(bytes) + " bytes left for " + what + " (" +
                           std::to_string(options_.memory_bytes - allocated_bytes_) + " are free)");
@@ -101,18 +105,54 @@ uint8_t* SimDevice::memory(Address address, size_t bytes) {
 Address SimDevice::share_array(const nf::Image::Array& array) {
     SharedArray& shared = arrays_[array.data];
     if (shared.users == 0) {
-        shared.address = allocate_locked(array.bytes, array.is_state() ? "state '" + array.state_name + "'" : "tables");
-        if (array.bytes > 0) std::memcpy(memory(shared.address, array.bytes), array.data, array.bytes);
+        const auto* const data = static_cast<const uint8_t*>(array.data);
+        if (const auto kept = take_kept(array)) {
+            shared.address = kept->address;
+            for (const nf::Revision::Range& range : array.revision->changed)
+                std::memcpy(memory(shared.address, array.bytes) + range.first, data + range.first, range.bytes);
+            table_bytes_ += array.revision->changed_bytes();
+        } else {
+            const std::string what = array.is_state() ? "state '" + array.state_name + "'" : "tables";
+            // What comes back may have grown.
+            const size_t room = array.revision != nullptr ? array.bytes + array.bytes / 8 : array.bytes;
+            shared.address = allocate_locked(room, what);
+            if (array.bytes > 0) std::memcpy(memory(shared.address, array.bytes), data, array.bytes);
+            table_bytes_ += array.bytes;
+        }
+        shared.revision = array.revision != nullptr ? array.revision->now : 0;
     }
     ++shared.users;
     return shared.address;
 }
 
+/// Memory that has what this array's had before.
+std::optional<SimDevice::Kept> SimDevice::take_kept(const nf::Image::Array& array) {
+    if (array.revision == nullptr || array.revision->before == 0) return std::nullopt;
+    const auto found = std::ranges::find_if(kept_, [&](const Kept& kept) {
+        return kept.data == array.data && kept.revision == array.revision->before && kept.room >= array.bytes;
+    });
+    if (found == kept_.end()) return std::nullopt;
+    const Kept kept = *found;
+    kept_.erase(found);
+    return kept;
+}
+
 void SimDevice::release_array(const void* data) {
     const auto found = arrays_.find(data);
     if (found == arrays_.end() || --found->second.users > 0) return;
-    free_locked(found->second.address);
+    const SharedArray shared = found->second;
     arrays_.erase(found);
+    if (shared.revision == 0) return free_locked(shared.address);
+    if (kept_.size() == kMaxKept) {
+        free_locked(kept_.front().address);
+        kept_.pop_front();
+    }
+    kept_.push_back({data, shared.address, allocations_.find(shared.address)->second.size(), shared.revision});
+}
+
+uint64_t SimDevice::table_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return table_bytes_;
 }
 
 bool SimDevice::copy(void* host, Address address, size_t bytes, bool to_device) {

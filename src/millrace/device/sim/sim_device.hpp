@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <set>
 #include <vector>
@@ -76,6 +77,8 @@ public:
     void inject(const Fault& fault);
     /// The packets of all batches that its kernels have begun with.
     uint64_t packets() const;
+    /// Bytes of tables and states that it has taken in.
+    uint64_t table_bytes() const;
 
     /// All simulated devices of this process: for proofs that a test notices when its device fails.
     struct All {
@@ -101,7 +104,16 @@ private:
         Address address = 0;
         std::weak_ptr<const void> owner;
         unsigned users = 0;
+        uint64_t revision = 0;  ///< nf::Revision::now of its contents; 0: nothing is known of them
     };
+    /// Memory of a table that is used no more, and may come back with other contents.
+    struct Kept {
+        const void* data;
+        Address address;
+        size_t room;
+        uint64_t revision;
+    };
+    static constexpr size_t kMaxKept = 16;
 
     Status put(StreamId stream, Operation operation);
     /// Carries out what is due; called with the mutex held.
@@ -114,6 +126,7 @@ private:
     Address allocate_locked(size_t bytes, const std::string& what);
     void free_locked(Address address);
     Address share_array(const nf::Image::Array& array);
+    std::optional<Kept> take_kept(const nf::Image::Array& array);
     void release_array(const void* data);
     bool copy(void* host, Address address, size_t bytes, bool to_device);
 
@@ -125,6 +138,8 @@ private:
     size_t allocated_bytes_ = 0;
     Address next_address_;
     std::map<const void*, SharedArray> arrays_;
+    std::deque<Kept> kept_;  // the longest unused first
+    uint64_t table_bytes_ = 0;
     std::vector<std::deque<Operation>> streams_;
     EventId next_event_ = 1;
     std::set<uint64_t> open_sequences_;  // BatchView::sequence of batches that have been put here and are not through

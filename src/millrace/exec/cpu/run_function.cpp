@@ -1,9 +1,9 @@
 #include "millrace/exec/cpu/run_function.hpp"
 
-#include <iterator>
 #include <mutex>
 
 #include "millrace/base/spin_lock.hpp"
+#include "millrace/nf/state/key_locks.hpp"
 
 namespace millrace::exec {
 namespace {
@@ -17,15 +17,6 @@ SpinLock& commit_lock(const nf::NetworkFunction* nf) {
     return locks[(reinterpret_cast<uintptr_t>(nf) >> 6) % 64].lock;
 }
 
-/// Packets of a key of an NF with state per key, one at a time: keys share locks, as there may be millions.
-SpinLock& key_lock(uint32_t key) {
-    struct alignas(64) Padded {
-        SpinLock lock;
-    };
-    static Padded locks[4096];
-    return locks[key % std::size(locks)].lock;
-}
-
 /// Runs an NF with state per key; workers share the state. Then frees some of it that has timed out, as much as can be
 /// used up meanwhile.
 void run_keyed(const chain::Node& node, const void* tables, std::span<Packet* const> packets, Decision* decisions) {
@@ -35,14 +26,14 @@ void run_keyed(const chain::Node& node, const void* tables, std::span<Packet* co
     for (size_t i = 0; i < packets.size(); ++i) keys[i] = type.order_key(*packets[i], tables);
     for (size_t i = 0; i < packets.size(); ++i) {
         std::unique_lock<SpinLock> alone;
-        if (keys[i] != kNoOrderKey) alone = std::unique_lock(key_lock(keys[i]));
+        if (keys[i] != kNoOrderKey) alone = std::unique_lock(nf::key_lock(keys[i]));
         decisions[i] = process(*packets[i], tables);
     }
     if (packets.empty()) return;
     const uint64_t now = packets.back()->time_ns();
     for (size_t k = 0; k < packets.size() / 16 + 1; ++k) {
         const uint32_t bucket = type.claim(tables, 1);
-        const std::lock_guard alone(key_lock(bucket));
+        const std::lock_guard alone(nf::key_lock(bucket));
         type.sweep(tables, bucket, now);
     }
 }

@@ -55,6 +55,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
                            "take --mode fused, or leave out '+cpu'"});
         options_.offload.placement = std::make_shared<Placement>();
     }
+    if (!devices_.empty()) device_states_ = std::make_unique<DeviceStates>(options_.offload.placement);
     pin_packets();
     options_.offload.most_waiting = most_packets();
     if (!options_.verdict_file.empty())
@@ -105,8 +106,10 @@ void Runtime::pin_packets() {
 /// How many packets there can be at once.
 size_t Runtime::most_packets() const {
     size_t most = size_t{1} << 14;  // ports without pools have contiguous frames
-    for (const auto& port : ports_)
+    for (const auto& port : ports_) {
         for (const io::PacketPool* pool : port->pools()) most += pool->packets();
+        if (port->uncut_pool() != nullptr) most += port->uncut_pool()->packets();
+    }
     return most + (whole_packets_ != nullptr ? whole_packets_->pool().packets() : 0);
 }
 

@@ -15,6 +15,7 @@
 #include "millrace/base/spin_lock.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/exec/fragments/reassembler.hpp"
+#include "millrace/exec/worker/device_states.hpp"
 #include "millrace/exec/worker/injection.hpp"
 #include "millrace/exec/offload/offload_engine.hpp"
 #include "millrace/exec/report/verdict_log.hpp"
@@ -91,6 +92,8 @@ public:
     const std::vector<std::unique_ptr<io::Port>>& ports() const { return ports_; }
     const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
     const RuntimeOptions& options() const { return options_; }
+    /// Reads the state per key that devices have; null: there are none. It is any thread's.
+    nf::StateReader* device_states() const { return device_states_.get(); }
     /// 0 to 1 for inputs of known length, negative otherwise.
     double progress() const;
     /// Writes out what ports, NFs and logs hold back. What could not be written is among the troubles. After the
@@ -147,6 +150,7 @@ private:
     std::vector<std::shared_ptr<CallThread>> call_threads_;  // of the devices, if they are asked for
     std::vector<std::shared_ptr<device::Device>> devices_;   // dealt to the workers in turn; none: the cpu
     std::vector<std::pair<std::shared_ptr<device::Device>, void*>> pinned_;  // packet memory that devices were told of
+    std::unique_ptr<DeviceStates> device_states_;                            // null: no devices
     std::vector<Ready> ready_;                                               // this generation's
     BoundedQueue<Injection> injections_{1024};                               // for the first worker
     EventThread events_;

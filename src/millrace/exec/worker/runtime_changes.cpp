@@ -55,8 +55,10 @@ std::vector<Runtime::Ready> Runtime::make_ready(const chain::Configuration& conf
         if (program->emits_events()) events_.start();
         for (const auto& device : devices_)
             // Of a device that has failed, the workers are on the CPU.
-            if (device->state() == device::Status::ok)
+            if (device->state() == device::Status::ok) {
                 ready.loaded.push_back(device->load(program, steps_of(*program, options_.offload)));
+                device_states_->add(device, ready.loaded.back());
+            }
         // A worker makes its own in the midst of its packets, which must not take long.
         const bool on_cpu = devices_.empty() || options_.offload.placement != nullptr;
         for (const chain::Node& node : program->nodes)

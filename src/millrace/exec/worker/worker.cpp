@@ -113,6 +113,7 @@ void Worker::take_generation() {
                                : nullptr;
     keep_room();
     keep_reassemblers();
+    ask_for_uncut();
     if (engine_ != nullptr) make_chains_ready();
     {
         // Whoever waits for it has looked at all workers, or sees this one: nobody sleeps over it.

@@ -11,6 +11,7 @@
 #include "millrace/exec/engine.hpp"
 #include "millrace/exec/fragments/reassembler.hpp"
 #include "millrace/exec/worker/sleeper.hpp"
+#include "millrace/io/kernel/offload.hpp"
 #include "millrace/io/port.hpp"
 
 namespace millrace::exec {
@@ -99,6 +100,13 @@ private:
     void leave_by(uint16_t port, const chain::Program& program, ChainCounters& counters,
                   std::span<rte_mbuf* const> mbufs);
     bool cut(const Split& split, const rte_mbuf& whole);
+    void ask_for_uncut();
+    size_t leave_in_order(uint16_t port, const chain::Program& program, ChainCounters& counters,
+                          std::span<rte_mbuf* const> mbufs, ChainCounters* sender);
+    size_t leave_in_fragments(uint16_t port, ChainCounters& counters, rte_mbuf* mbuf, ChainCounters* sender);
+    size_t leave_uncut(uint16_t port, const chain::Program& program, ChainCounters& counters, rte_mbuf* mbuf,
+                       ChainCounters* sender);
+    bool cut_into_segments(const rte_mbuf& whole, const io::OffloadHeader& offload);
     void pass_on(uint16_t chain, std::span<rte_mbuf* const> mbufs);
     void submit_passed_on();
     bool is_for_engine(uint16_t port) const;
@@ -166,6 +174,8 @@ private:
     static constexpr size_t kMostSplit = 1408;       // pieces of a packet: the longest, by the least MTU of IPv4
     std::vector<std::unique_ptr<Reassembler>> reassemblers_;  // by chain; null: it takes fragments as they are
     std::vector<rte_mbuf*> whole_, pieces_;                   // of one burst, of one packet
+    std::vector<rte_mbuf*> segments_;                         // of one frame that was yet to be cut
+    bool has_uncut_ = false;                                  // such frames may come, or have come
     uint64_t last_receive_ = 0;                               // of such a chain, or when that was last looked at (TSC)
     size_t unsent_ = 0;            // packets there, of the port that has most, after the last iteration
     bool out_of_buffers_ = false;  // when one was last wanted for a copy, and waited for

@@ -120,8 +120,7 @@ void Worker::deliver_run(const chain::Program& program, ChainCounters& counters,
                 release();
                 break;
             }
-            counters.punted.add(mbufs.size());
-            outgoing_[program.punt_port].add(mbufs, nullptr);
+            counters.punted.add(leave_in_order(program.punt_port, program, counters, mbufs, nullptr));
             break;
         case Kind::drop:
         case Kind::node:
@@ -159,9 +158,9 @@ void Worker::punt_copy(const chain::Program& program, ChainCounters& counters, r
         counters.exit_drops[static_cast<size_t>(ExitDrop::no_punt_port)].add(1);
         return freed_.push_back(copy);
     }
-    counters.punted.add(1);
-    counters.punted_copies.add(1);
-    outgoing_[program.punt_port].add({&copy, 1}, nullptr);
+    const size_t packets = leave_in_order(program.punt_port, program, counters, {&copy, 1}, nullptr);
+    counters.punted.add(packets);
+    counters.punted_copies.add(packets);
 }
 
 /// The last port of the set gets the packets themselves, the others copies: a port may change what it sends.
@@ -357,10 +356,13 @@ rte_mbuf* Worker::buffer_of(const io::PacketPool& pool) {
 }
 
 rte_mbuf* Worker::copy_of(const io::ReceiveBlock& block, const io::FramePieces& frame) {
-    const io::PacketPool* const pool = pools_[block.port];
+    const uint32_t length = frame.bytes();
+    const uint16_t segment_bytes = block.has_uncut ? block.spots[frame.index].segment_bytes : uint16_t{0};
+    const io::PacketPool* const pool = segment_bytes != 0 ? runtime_.ports_[block.port]->uncut_pool()
+                                                          : pools_[block.port];
     rte_mbuf* const copy = pool != nullptr ? buffer_of(*pool) : nullptr;
     if (copy == nullptr) return nullptr;
-    const uint32_t length = frame.bytes();
+    if (segment_bytes != 0) io::set_segment_bytes(copy, segment_bytes);
     if (length > copy->buf_len) {
         rte_pktmbuf_free(copy);
         return nullptr;

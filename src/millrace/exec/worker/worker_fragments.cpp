@@ -92,24 +92,51 @@ void Worker::drop_fragments() {
 /// Packets of a chain that leave by a port.
 void Worker::leave_by(uint16_t port, const chain::Program& program, ChainCounters& counters,
                       std::span<rte_mbuf* const> mbufs) {
-    Outgoing& outgoing = outgoing_[port];
-    if (!program.reassembly) return outgoing.add(mbufs, &counters);
-    const uint32_t mtu = runtime_.ports_[port]->mtu();
-    for (rte_mbuf* const& mbuf : mbufs) {
-        const std::span frame(rte_pktmbuf_mtod(mbuf, const uint8_t*), mbuf->data_len);
-        const auto split = Split::plan(frame, mtu, runtime_.whole_packets_->mark(mbuf));
-        if (!split) {
-            outgoing.add({&mbuf, 1}, &counters);
-            continue;
-        }
-        if (cut(*split, *mbuf)) {
-            counters.split.add(pieces_.size() - 1);
-            outgoing.add(pieces_, &counters);
-        } else {
-            counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(1);
-        }
-        rte_pktmbuf_free(mbuf);
+    leave_in_order(port, program, counters, mbufs, &counters);
+}
+
+/// The same; `sender` counts what the port takes, or nobody does. Returns how many packets they are now: some may have
+/// been cut.
+size_t Worker::leave_in_order(uint16_t port, const chain::Program& program, ChainCounters& counters,
+                              std::span<rte_mbuf* const> mbufs, ChainCounters* sender) {
+    const auto is_uncut = [](const rte_mbuf* mbuf) { return io::segment_bytes(mbuf) != 0; };
+    const bool fragments = program.reassembly && sender != nullptr;
+    if (!fragments && !(has_uncut_ && std::ranges::any_of(mbufs, is_uncut))) {
+        outgoing_[port].add(mbufs, sender);
+        return mbufs.size();
     }
+    size_t packets = 0;
+    for (rte_mbuf* const& mbuf : mbufs) {
+        if (is_uncut(mbuf)) {
+            packets += leave_uncut(port, program, counters, mbuf, sender);
+        } else if (fragments) {
+            packets += leave_in_fragments(port, counters, mbuf, sender);
+        } else {
+            outgoing_[port].add({&mbuf, 1}, sender);
+            ++packets;
+        }
+    }
+    return packets;
+}
+
+/// A packet of a chain that puts fragments together.
+size_t Worker::leave_in_fragments(uint16_t port, ChainCounters& counters, rte_mbuf* mbuf, ChainCounters* sender) {
+    const std::span frame(rte_pktmbuf_mtod(mbuf, const uint8_t*), mbuf->data_len);
+    const auto split = Split::plan(frame, runtime_.ports_[port]->mtu(), runtime_.whole_packets_->mark(mbuf));
+    if (!split) {
+        outgoing_[port].add({&mbuf, 1}, sender);
+        return 1;
+    }
+    size_t packets = 0;
+    if (cut(*split, *mbuf)) {
+        packets = pieces_.size();
+        counters.split.add(packets - 1);
+        outgoing_[port].add(pieces_, sender);
+    } else {
+        counters.exit_drops[static_cast<size_t>(ExitDrop::no_buffer)].add(1);
+    }
+    rte_pktmbuf_free(mbuf);
+    return packets;
 }
 
 /// Fills pieces_ with the fragments of a packet; false, and none of them is kept, where there are too few buffers.

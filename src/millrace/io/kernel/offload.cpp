@@ -7,6 +7,7 @@
 
 #include "millrace/packet/checksum.hpp"
 #include "millrace/packet/headers.hpp"
+#include "millrace/packet/parse.hpp"
 
 namespace millrace::io {
 namespace {
@@ -34,6 +35,27 @@ bool finish_sctp(std::span<uint8_t> packet) {
 bool is_vlan(uint16_t type) { return type == eth::kTypeVlan || type == eth::kTypeQinq || type == eth::kTypeQinqOld; }
 
 }  // namespace
+
+std::optional<OffloadHeader> offload_of(std::span<const uint8_t> head, uint32_t bytes, uint16_t segment_bytes) {
+    const Layers layers = parse(head.data(), bytes, static_cast<uint32_t>(head.size()));
+    const bool is_udp = layers.is_udp();
+    if (layers.malformed != Malformed::no || (!layers.is_tcp() && !is_udp) || layers.is_fragment() ||
+        layers.end != bytes || segment_bytes == 0 || layers.end - layers.payload_offset <= segment_bytes)
+        return std::nullopt;
+    const uint8_t flags = is_udp ? uint8_t{0} : head[layers.l4_offset + 13];
+    if ((flags & (tcp::kSyn | tcp::kRst)) != 0) return std::nullopt;
+    OffloadHeader offload;
+    offload.flags = OffloadHeader::kNeedsChecksum;
+    offload.kind = is_udp             ? OffloadHeader::kUdpDatagrams
+                   : layers.is_ipv4() ? OffloadHeader::kTcp4
+                                      : OffloadHeader::kTcp6;
+    if ((flags & tcp::kCwr) != 0) offload.kind |= OffloadHeader::kCongestion;
+    offload.header_bytes = layers.payload_offset;
+    offload.segment_bytes = segment_bytes;
+    offload.checksum_start = layers.l4_offset;
+    offload.checksum_offset = is_udp ? 6 : 16;
+    return offload;
+}
 
 bool finish_checksum(std::span<uint8_t> frame, uint32_t start, uint32_t offset) {
     if (start >= frame.size() || offset + 2 > frame.size() - start) return false;

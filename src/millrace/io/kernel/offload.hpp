@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 namespace millrace::io {
@@ -21,8 +22,17 @@ struct OffloadHeader {
     uint16_t checksum_start = 0, checksum_offset = 0;
     bool needs_checksum() const { return (flags & kNeedsChecksum) != 0; }
     bool is_to_be_cut() const { return kind != kNone; }
+    /// Bytes of the longest frame that it is cut into, where `offload_of` has filled it in.
+    uint32_t longest_frame() const { return uint32_t{header_bytes} + segment_bytes; }
+    /// Into how many a frame of so many bytes is.
+    uint32_t segments_of(uint32_t bytes) const { return (bytes - header_bytes + segment_bytes - 1u) / segment_bytes; }
 };
 static_assert(sizeof(OffloadHeader) == 10);
+
+/// What a network card is to be told of a frame of `bytes`, of which `head` has the headers, that it shall cut into
+/// segments with so much payload: of TCP or UDP, over IPv4 or IPv6. Nothing where it is none that can be cut: it is
+/// malformed, a fragment, of another protocol, in a tunnel, opens or resets a connection, or fits into one segment.
+std::optional<OffloadHeader> offload_of(std::span<const uint8_t> head, uint32_t bytes, uint16_t segment_bytes);
 
 /// Finishes the checksum (of SCTP: the CRC) of what begins at `start` and lies `offset` behind it, where the sum of the
 /// pseudo header stands. False, and nothing is written, when that is not within the frame.

@@ -5,7 +5,7 @@
 namespace millrace::io {
 
 OpenPort plan_packet_socket(const PortPlan& plan) {
-    plan.only({"promiscuous", "descriptors", "qdisc-bypass", "layout"});
+    plan.only({"promiscuous", "descriptors", "qdisc-bypass", "layout", "uncut"});
     PacketSocketOptions options;
     options.interface = interface_name(plan.value);
     options.promiscuous = plan.options.boolean_or("promiscuous", true);
@@ -14,7 +14,8 @@ OpenPort plan_packet_socket(const PortPlan& plan) {
                         ? static_cast<uint32_t>(plan.options.integer_or("descriptors", 0, 32, 1 << 20))
                         : 0;
     if (const auto layout = plan.options.find("layout"))
-        options.contiguous = layout->choice({"buffers", "contiguous"}) == 1;
+        options.layout = static_cast<PacketSocketOptions::Layout>(layout->choice({"buffers", "contiguous", "blocks"}));
+    options.keeps_uncut = plan.options.boolean_or("uncut", true);
     options.max_frame_bytes = plan.max_frame_bytes;
     PortInfo info = plan.info;
     info.detail = options.interface;

@@ -22,6 +22,8 @@ SendQueue::SendQueue(int interface, bool past_queueing)
         throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
     };
     const int on = 1;
+    if (setsockopt(socket_.get(), SOL_PACKET, PACKET_VNET_HDR, &on, sizeof on) != 0)
+        fail("the kernel has no packet sockets that are told of offloads");
     if (past_queueing && setsockopt(socket_.get(), SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on) != 0)
         fail("the kernel does not send past its queueing discipline");
     if (setsockopt(socket_.get(), SOL_SOCKET, SO_SNDBUFFORCE, &kWaitingBytes, sizeof kWaitingBytes) != 0)
@@ -37,14 +39,16 @@ bool SendQueue::bind(int interface) {
     return ::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-bool SendQueue::add(std::span<const iovec> pieces, uint32_t bytes) {
+bool SendQueue::add(std::span<const iovec> pieces, uint32_t bytes, const OffloadHeader& offload) {
     Messages& all = *messages_;
-    if (frames_ == kMaxFrames || pieces.size() > all.pieces.size() - pieces_) return false;
+    if (frames_ == kMaxFrames || pieces.size() + 1 > all.pieces.size() - pieces_) return false;
+    all.offloads[frames_] = offload;
     msghdr& header = all.headers[frames_].msg_hdr;
     header.msg_iov = all.pieces.data() + pieces_;
-    header.msg_iovlen = pieces.size();
-    std::copy(pieces.begin(), pieces.end(), header.msg_iov);
-    pieces_ += static_cast<uint32_t>(pieces.size());
+    header.msg_iovlen = pieces.size() + 1;
+    header.msg_iov[0] = {&all.offloads[frames_], sizeof offload};
+    std::copy(pieces.begin(), pieces.end(), header.msg_iov + 1);
+    pieces_ += static_cast<uint32_t>(pieces.size()) + 1;
     all.bytes[frames_++] = bytes;
     return true;
 }
@@ -62,6 +66,15 @@ bool SendQueue::handle(int error, uint32_t left, SendResult& result) const {
     }
 }
 
+void SendQueue::count_sent(uint32_t frame, SendResult& result) const {
+    const uint32_t bytes = messages_->bytes[frame];
+    result.sent_bytes += bytes;
+    if (const OffloadHeader& offload = messages_->offloads[frame]; offload.is_to_be_cut()) {
+        ++result.uncut;
+        result.uncut_segments += offload.segments_of(bytes);
+    }
+}
+
 void SendQueue::send(SendResult& result) {
     Messages& all = *messages_;
     const uint32_t before = result.done;
@@ -69,7 +82,7 @@ void SendQueue::send(SendResult& result) {
         const int n = sendmmsg(socket_.get(), all.headers.data() + at, frames_ - at, MSG_DONTWAIT);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && !handle(errno, frames_ - at, result)) break;
-        for (int i = 0; i < n; ++i) result.sent_bytes += all.bytes[at + static_cast<uint32_t>(i)];
+        for (int i = 0; i < n; ++i) count_sent(at + static_cast<uint32_t>(i), result);
         result.sent += static_cast<uint64_t>(std::max(n, 0));
         result.done += static_cast<uint32_t>(std::max(n, 0));
     }

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "millrace/io/kernel/interface.hpp"
+#include "millrace/io/kernel/offload.hpp"
 #include "millrace/io/port.hpp"
 
 namespace millrace::io {
@@ -17,6 +18,7 @@ namespace millrace::io {
 struct SendResult {
     uint32_t done = 0;  ///< so many were sent or dropped; the next ones may be tried again
     uint64_t sent = 0, sent_bytes = 0;
+    uint64_t uncut = 0, uncut_segments = 0;  ///< of these, frames that the kernel is to cut, and into how many
     std::array<uint32_t, kPortDrops> drops{};
     void drop(PortDrop reason, uint32_t n = 1) {
         drops[static_cast<size_t>(reason)] += n;
@@ -37,9 +39,9 @@ public:
     /// Sends by this interface from now on. Any thread; false when it is gone.
     bool bind(int interface);
 
-    /// Adds a frame of these pieces to those that `send` sends; false when that many pieces have no room any more. A
-    /// frame may have kMaxPieces when it is the first.
-    bool add(std::span<const iovec> pieces, uint32_t bytes);
+    /// Adds a frame of these pieces to those that `send` sends, with what is left to a network card; false when that
+    /// many pieces have no room any more. A frame may have kMaxPieces when it is the first.
+    bool add(std::span<const iovec> pieces, uint32_t bytes, const OffloadHeader& offload = {});
     bool is_full() const { return frames_ == kMaxFrames; }
     uint32_t frames() const { return frames_; }
     /// Sends what was added, in order, and forgets it. Never waits.
@@ -48,11 +50,13 @@ public:
 private:
     struct Messages {
         std::array<mmsghdr, kMaxFrames> headers{};
-        std::array<iovec, size_t{4} * kMaxFrames> pieces{};
+        std::array<OffloadHeader, kMaxFrames> offloads{};
+        std::array<iovec, size_t{4} * kMaxFrames> pieces{};  // each frame's begin with its OffloadHeader
         std::array<uint32_t, kMaxFrames> bytes{};
     };
-    static_assert(std::tuple_size_v<decltype(Messages::pieces)> >= kMaxPieces);
+    static_assert(std::tuple_size_v<decltype(Messages::pieces)> > kMaxPieces);
     bool handle(int error, uint32_t left, SendResult& result) const;
+    void count_sent(uint32_t frame, SendResult& result) const;
 
     Descriptor socket_;
     std::unique_ptr<Messages> messages_;

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace millrace::io {
 
@@ -20,7 +21,7 @@ FrameLog::FrameLog(uint32_t frames, size_t bytes) : spots_(frames) {
 
 FrameLog::~FrameLog() { munmap(memory_, bytes_); }
 
-uint8_t* FrameLog::add(uint16_t bytes) {
+uint8_t* FrameLog::add(uint16_t bytes, uint16_t segment_bytes) {
     const size_t room = (size_t{bytes} + kFrameSpacing - 1) / kFrameSpacing * kFrameSpacing;
     if (added_ - freed_ == spots_.size()) return nullptr;
     const bool runs_on = added_ != taken_;
@@ -33,7 +34,8 @@ uint8_t* FrameLog::add(uint16_t bytes) {
         at_ = 0;
     }
     uint8_t* const place = memory_ + at_;
-    spot(added_++) = {static_cast<uint32_t>(at_), bytes};
+    spot(added_++) = {static_cast<uint32_t>(at_), bytes, segment_bytes};
+    has_uncut_ |= segment_bytes != 0;
     at_ += room;
     return place;
 }
@@ -43,6 +45,7 @@ ReceiveBlock FrameLog::take() {
     block.memory = memory_;
     block.spots = &spot(taken_);
     block.count = static_cast<uint32_t>(added_ - taken_);
+    block.has_uncut = std::exchange(has_uncut_, false);
     taken_ = added_;
     return block;
 }

@@ -22,8 +22,11 @@ public:
 
     /// Where a frame of so many bytes is to be written, which is part of the next block then. Null when there is no
     /// room, or when the block cannot go on as memory begins anew: take the block, and ask again.
-    uint8_t* add(uint16_t bytes);
-    /// The frames that were added since the last call. Only `memory`, `spots` and `count` of the block are set.
+    uint8_t* add(uint16_t bytes, uint16_t segment_bytes = 0);
+    /// The frame that was added last is none.
+    void take_out() { at_ = spot(--added_).offset; }
+    /// The frames that were added since the last call. Only `memory`, `spots`, `count` and `has_uncut` of the block are
+    /// set.
     ReceiveBlock take();
     /// The oldest `count` of those that were taken.
     void give_back(uint32_t count) { freed_ += count; }
@@ -40,6 +43,7 @@ private:
     std::vector<FrameSpot> spots_;
     uint64_t added_ = 0, taken_ = 0, freed_ = 0;  // frames, since the beginning
     size_t at_ = 0;                               // where the next one goes
+    bool has_uncut_ = false;                      // of those since the last block
 };
 
 }  // namespace millrace::io

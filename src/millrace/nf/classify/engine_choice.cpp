@@ -146,6 +146,21 @@ std::string EngineChoice::text() const {
     return own.empty() ? name : name + own + others + refused + ")";
 }
 
+namespace {
+/// Gives the key of a 5-tuple one of the connections that a rule with that mask takes; `any` picks it.
+template <unsigned Words>
+void set_connection(TernaryKey<Words>& key, uint32_t any, uint32_t mask) {
+    if constexpr (Words == 4 || Words == 10) {
+        for (unsigned i = 0; i < kConnections; ++i) {
+            const uint32_t bit = connection_bit(static_cast<Connection>((any + i) % kConnections));
+            if ((mask & bit) != 0) continue;
+            key.words[Words - 1] = (key.words[Words - 1] & ~0xff00u) | bit;
+            return;
+        }
+    }
+}
+}  // namespace
+
 template <unsigned Words>
 std::vector<TernaryKey<Words>> sample_keys(std::span<const TernaryRule<Words>> rules, size_t count) {
     std::mt19937_64 random(1);
@@ -154,10 +169,13 @@ std::vector<TernaryKey<Words>> sample_keys(std::span<const TernaryRule<Words>> r
         TernaryKey<Words>& key = keys[i];
         for (uint32_t& word : key.words) word = static_cast<uint32_t>(random());
         // Most packets have ports, and the rest of that word is empty.
+        const uint32_t any = key.words[Words - 1] >> 8 & 0xff;
         key.words[Words - 1] = (key.words[Words - 1] & 0xff000000u) | HeaderKey::kPorts;
+        set_connection(key, any, 0);
         if (rules.empty() || i % 4 == 3) continue;
         const TernaryRule<Words>& rule = rules[random() % rules.size()];
         for (unsigned k = 0; k < Words; ++k) key.words[k] = (key.words[k] & ~rule.mask[k]) | rule.value[k];
+        set_connection(key, any, rule.mask[Words - 1]);
         if (i % 4 == 2) {
             key.words[random() % (Words - 1)] ^= 1u << (random() % 32);
             continue;

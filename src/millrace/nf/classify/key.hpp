@@ -1,11 +1,15 @@
-// What a classifier knows of a packet: its five-tuple and TCP flags, read once from the headers.
+// What a classifier knows of a packet: its five-tuple and TCP flags, read once from the headers, and what connection
+// tracking has found.
 #pragma once
 
 #include "millrace/packet/packet.hpp"
 
 namespace millrace::nf::classify {
 
-/// The header fields that 5-tuple rules look at. Tests fill it with a raw tuple, as traces hold them.
+/// Kinds of connections that there are: values of Connection.
+inline constexpr unsigned kConnections = static_cast<unsigned>(Connection::invalid) + 1;
+
+/// The fields that 5-tuple rules look at. Tests fill it with a raw tuple, as traces hold them.
 struct HeaderKey {
     enum Has : uint8_t {
         kPorts = 1,  ///< there are ports: TCP and UDP, save in later fragments
@@ -19,6 +23,7 @@ struct HeaderKey {
     uint8_t tcp_flags = 0;
     uint8_t ip_version = 0;  ///< 4, 6, or 0 when not IP
     uint8_t has = 0;
+    Connection connection = Connection::untracked;
 
     MILLRACE_DEVICE bool has_ports() const { return has & kPorts; }
     MILLRACE_DEVICE bool has_flags() const { return has & kFlags; }
@@ -28,6 +33,7 @@ struct HeaderKey {
 MILLRACE_DEVICE HeaderKey key_of(const Packet& packet) {
     const Layers& layers = packet.layers();
     HeaderKey key;
+    key.connection = packet.connection();
     if (layers.is_ipv4()) {
         key.ip_version = 4;
         key.src_high = static_cast<uint64_t>(packet.ipv4_src()) << 32;

@@ -21,6 +21,13 @@ static_assert(sizeof(Flow) % 8 == 0);
 /// How long a connection is remembered, by kind: TCP's by state, then the others.
 enum class Kept : uint8_t { tcp, udp = kTcpStates, udp_answered, icmp, other, count };
 inline constexpr unsigned kKept = static_cast<unsigned>(Kept::count);
+MILLRACE_DEVICE Kept kept_of(uint32_t protocol, const Flow& flow) {
+    const bool icmp = protocol == ip::kProtocolIcmp || protocol == ip::kProtocolIcmpv6;
+    return protocol == ip::kProtocolTcp   ? static_cast<Kept>(flow.tcp)
+           : protocol == ip::kProtocolUdp ? (flow.answered != 0 ? Kept::udp_answered : Kept::udp)
+           : icmp                         ? Kept::icmp
+                                          : Kept::other;
+}
 
 struct Conntrack {
     enum Outcome : uint32_t { kNew, kEstablished, kRelated, kInvalid, kUntracked, kFull };
@@ -77,8 +84,8 @@ private:
         }
         if (!from_originator) flow.answered = 1;
         const uint32_t side = from_originator ? 0 : 1;
-        ++flow.packets[side];
-        flow.bytes[side] += packet.length();
+        flow.packets[side] += packet.wire_frames();
+        flow.bytes[side] += packet.wire_bytes();
         keep(tables, flow, key, entry);
         return flow.answered != 0 ? kEstablished : kNew;
     }
@@ -111,13 +118,7 @@ private:
     /// Sets the time-out that the connection's state has.
     MILLRACE_DEVICE static void keep(const Tables& tables, const Flow& flow, const FlowKey& key,
                                      const KeyedEntry<Flow>& entry) {
-        const uint32_t protocol = key.kind & 0xff;
-        const bool icmp = protocol == ip::kProtocolIcmp || protocol == ip::kProtocolIcmpv6;
-        const Kept kept = protocol == ip::kProtocolTcp   ? static_cast<Kept>(flow.tcp)
-                          : protocol == ip::kProtocolUdp ? (flow.answered != 0 ? Kept::udp_answered : Kept::udp)
-                          : icmp                         ? Kept::icmp
-                                                         : Kept::other;
-        entry.expire_after(tables.kept_ns[static_cast<uint32_t>(kept)]);
+        entry.expire_after(tables.kept_ns[static_cast<uint32_t>(kept_of(key.kind & 0xff, flow))]);
     }
 };
 

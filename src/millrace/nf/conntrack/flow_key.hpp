@@ -56,13 +56,31 @@ MILLRACE_DEVICE void put(const uint8_t* addresses, uint32_t words, uint32_t src_
     key.high = from_low ? dst : src;
 }
 
-/// The packet inside of an ICMP error: its IP header and the first 8 bytes behind it.
+/// Where the headers that an IPv6 header begins with end: the protocol behind them, and where it begins. False when
+/// that lies behind `bytes`, or in another fragment.
+MILLRACE_DEVICE bool pass_extensions(const uint8_t* inner, uint32_t bytes, uint32_t& header, uint8_t& protocol) {
+    for (unsigned i = 0; i <= kMaxIpv6Extensions; ++i) {
+        if (bytes < header + 8) return false;
+        const bool is_fragment = protocol == ip::kProtocolFragment, is_ah = protocol == ip::kProtocolAh;
+        if (!is_fragment && !is_ah && protocol != ip::kProtocolHopByHop && protocol != ip::kProtocolRouting &&
+            protocol != ip::kProtocolDestination && protocol != ip::kProtocolMobility)
+            return true;
+        const uint8_t* const at = inner + header;
+        if (is_fragment && load_be16(at + 2) >> 3 != 0) return false;
+        protocol = at[0];
+        header += is_fragment ? 8u : is_ah ? (at[1] + 2u) * 4 : (at[1] + 1u) * 8;
+    }
+    return false;
+}
+
+/// The packet inside of an ICMP error: its IP header, extension headers, and the first 8 bytes behind them.
 MILLRACE_DEVICE bool name_inner(const uint8_t* inner, uint32_t bytes, bool ipv6, FlowKey& key, bool& from_low) {
     uint32_t header = 40;
     uint8_t protocol = 0;
     if (ipv6) {
         if (bytes < 48 || inner[0] >> 4 != 6) return false;
         protocol = inner[6];
+        if (!pass_extensions(inner, bytes, header, protocol)) return false;
     } else {
         if (bytes < 28 || inner[0] >> 4 != 4) return false;
         header = (inner[0] & 15) * 4u;

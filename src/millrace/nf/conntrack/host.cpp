@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <stdexcept>
 
-#include "millrace/nf/conntrack/device.hpp"
+#include "millrace/nf/connections.hpp"
+#include "millrace/nf/conntrack/shown.hpp"
 #include "millrace/nf/state/keyed_table.hpp"
 #include "millrace/nf/whole_packets.hpp"
 
@@ -37,7 +39,10 @@ KeyedOptions read_size(const Config& options) {
                               {.most = 262'144, .timeout_ns = 600 * kSecond, .when_full = WhenFull::evict});
 }
 
-class ConntrackHost : public KeyedFunction<Conntrack>, public WantsWholePackets {
+class ConntrackHost : public KeyedFunction<Conntrack>,
+                      public WantsWholePackets,
+                      public TracksConnections,
+                      public ShowsFlows {
 public:
     ConntrackHost(const Config& options, const Environment& environment)
         : KeyedFunction(read_size(options), environment, "flows") {
@@ -52,6 +57,16 @@ public:
         summary_ = fmt::format("{} KiB of connections", table().bytes() >> 10);
     }
     std::string summary() const override { return summary_; }
+    ShownTable show_flows(const FlowQuery& query, StateReader* reader) const override {
+        FlowList list(query, static_cast<const Conntrack::Tables*>(image().tables())->kept_ns);
+        const auto add = [&](const FlowKey& key, const Flow& flow, uint64_t deadline) {
+            list.add(key, flow, deadline);
+        };
+        if (!table().each(reader, add)) throw std::runtime_error("the device has gone with its connections");
+        return list.take();
+    }
+    /// FIN closes its side behind all that comes with it.
+    bool takes_uncut() const override { return true; }
 
 private:
     static void read_timeouts(const Config& timeouts, Conntrack::Tables& own) {

@@ -4,7 +4,7 @@
 // polynomials that are used here are reflected: the first bit on the wire is the lowest of its byte, so the highest
 // power of x is the lowest bit of the first word.
 //
-// Lane i of L takes words i, i + L, i + 2L … of 32 bits, so that neighbours read what lies side by side. From one of
+// Lane i of L takes words i, i + L, i + 2L … of 32 bits, so that neighbours read contiguous words. From one of
 // its words to the next it multiplies what it has by x^(32 L), by four tables of a byte each ("slicing"). At the end
 // its part is multiplied by x^(32 (L - i)), and all parts are added up. Words are counted from the frame's end; what
 // lacks before its beginning is zero, which changes nothing.

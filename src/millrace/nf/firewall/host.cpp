@@ -129,6 +129,17 @@ bool FirewallHost::needs_whole_packets() const {
     });
 }
 
+bool FirewallHost::reads_connections() const {
+    return std::ranges::any_of(rules_.boxes, [](const classify::Box& box) { return !box.connections.any(); });
+}
+
+bool FirewallHost::takes_uncut() const {
+    constexpr uint8_t kOfSome = tcp::kFin | tcp::kPsh | tcp::kCwr, kOfNone = tcp::kSyn | tcp::kRst;
+    return std::ranges::none_of(rules_.boxes, [](const classify::Box& box) {
+        return (box.tcp_flags.mask & kOfSome) != 0 && (box.tcp_flags.mask & box.tcp_flags.value & kOfNone) == 0;
+    });
+}
+
 void FirewallHost::compile_acl() {
     const auto without = [&](const std::string& why, const std::string& hint) {
         warn_({where_, why + "; the CPU searches like the devices instead", hint, Diagnostic::Severity::warning});
@@ -185,7 +196,7 @@ std::string FirewallHost::summary() const {
 namespace {
 const Register<Firewall, FirewallHost> registration{{
     .name = "firewall",
-    .summary = "permits or denies packets by the first of its 5-tuple rules that matches",
+    .summary = "permits or denies packets by the first of its rules that matches",
     .outcomes = {{"permit", Disposition::next, "the first rule that matches permits, or the default does"},
                  {"deny", Disposition::drop, "the first rule that matches denies, or the default does"}},
     .device_header = "millrace/nf/firewall/device.hpp",

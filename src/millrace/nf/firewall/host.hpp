@@ -7,13 +7,14 @@
 
 #include "millrace/nf/classify/acl/acl.hpp"
 #include "millrace/nf/classify/classifier_builder.hpp"
+#include "millrace/nf/connections.hpp"
 #include "millrace/nf/firewall/device.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/whole_packets.hpp"
 
 namespace millrace::nf::firewall {
 
-class FirewallHost : public NetworkFunction, public WantsWholePackets {
+class FirewallHost : public NetworkFunction, public WantsWholePackets, public ReadsConnections {
 public:
     FirewallHost(const Config& options, const Environment& environment);
 
@@ -24,6 +25,10 @@ public:
     std::string summary() const override;
     /// Where ports or TCP flags decide: later fragments have none.
     bool needs_whole_packets() const override;
+    /// Where a rule asks for the state of a packet's connection.
+    bool reads_connections() const override;
+    /// But for rules that ask for flags which only some of the segments have.
+    bool takes_uncut() const override;
 
 private:
     void load(const Config& options);

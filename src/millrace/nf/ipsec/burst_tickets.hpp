@@ -68,7 +68,7 @@ private:
         __builtin_prefetch(&tickets[drawings_[order_[i]].slot], 1);
     }
 
-    /// Counters of SAs that stand side by side lie in one cache line: of few SAs these are drawn from in a row, so that
+    /// Counters of neighbouring SAs lie in one cache line: of few SAs these are drawn from in a row, so that
     /// the line changes cores once.
     void find_order() {
         constexpr size_t kFew = 32;

@@ -11,6 +11,7 @@ public:
         image_.start<Mirror::Tables>();
     }
     const Image& image() const override { return image_; }
+    bool takes_uncut() const override { return true; }
 
 private:
     Image image_;

@@ -7,7 +7,6 @@
 
 #include "millrace/nf/nids/header_match.hpp"
 #include "millrace/nf/nids/regex/device.hpp"
-#include "millrace/packet/lanes.hpp"
 
 namespace millrace::nf::nids {
 
@@ -42,18 +41,6 @@ MILLRACE_DEVICE bool compare(Comparison comparison, uint64_t value, uint64_t ope
         case Comparison::none_bit: return (value & operand) == 0;
     }
     return false;
-}
-
-MILLRACE_DEVICE bool equals(const uint8_t* data, const uint8_t* literal, uint32_t bytes, bool nocase) {
-    if (nocase) {
-        // Literals of options without case are kept in lower case.
-        for (uint32_t i = 0; i < bytes; ++i)
-            if (to_lower(data[i]) != literal[i]) return false;
-        return true;
-    }
-    for (uint32_t i = 0; i < bytes; ++i)
-        if (data[i] != literal[i]) return false;
-    return true;
 }
 
 /// Reads a number of `count` digits or bytes; false when there is no digit.
@@ -211,12 +198,8 @@ private:
 
     /// The first occurrence that begins in [begin, end).
     MILLRACE_DEVICE uint32_t search(const Op& op, uint32_t begin, uint32_t end) const {
-        const uint8_t* data = buffer_.data;
-        const uint8_t* literal = tables_.literals.data() + op.data;
-        const uint32_t bytes = op.data_bytes;
-        const bool nocase = op.flags & Op::kNocase;
-        const uint32_t found = first_where(
-            lanes_, begin, end, [&](uint32_t at) { return detail::equals(data + at, literal, bytes, nocase); });
+        const uint32_t found = first_literal(lanes_, buffer_.data, buffer_.bytes, begin, end,
+                                             tables_.literals.data() + op.data, op.data_bytes, op.flags & Op::kNocase);
         return found < end ? found : kNotFound;
     }
 

@@ -50,7 +50,8 @@ private:
         PayloadBuffers buffers = CpuEvaluation::buffers_of(packet, {});
         EveryMatchedRule alerts(matched_);
         CpuEvaluation evaluation(packet, tables_, buffers, alerts, {});
-        for (const uint32_t id : patterns) evaluation.pattern(id);
+        size_t next = 0;
+        evaluation.patterns([&](uint32_t) { return next < patterns.size() ? patterns[next++] : pattern::kNoPattern; });
         return evaluation.finish();
     }
 

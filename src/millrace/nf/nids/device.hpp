@@ -27,10 +27,10 @@ struct Nids {
         PayloadBuffers<Lanes> buffers = Evaluation<Lanes>::buffers_of(packet, lanes);
         MatchedRules alerts;
         Evaluation<Lanes> evaluation(packet, tables, buffers, alerts, lanes);
-        pattern::for_each_pattern(packet.payload(), packet.payload_bytes(), tables.patterns, lanes, [&](uint32_t id) {
-            evaluation.pattern(id);
-            return true;
-        });
+        pattern::find_patterns(
+            packet.payload(), packet.payload_bytes(), tables.patterns, lanes, [&](auto& found, uint32_t most) {
+                evaluation.patterns([&](uint32_t lane) { return found.of(lane).take(tables.patterns, most); });
+            });
         return evaluation.finish();
     }
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "millrace/nf/nids/confirm.hpp"
+#include "millrace/nf/nids/lane_lists.hpp"
 #include "millrace/nf/nids/pattern/device.hpp"
 
 namespace millrace::nf::nids {
@@ -56,6 +57,7 @@ struct NidsTables {
     View<RuleGroup> groups;
     View<uint32_t> grouped_rules;  ///< numbers of rules, by group
     bool without_pattern = false;  ///< whether there are any of these
+    bool asks_more = false;        ///< whether any rule that looks for a pattern asks for more than that
 };
 
 /// Protocols in the keys of indexes by port.
@@ -70,14 +72,17 @@ inline constexpr uint32_t kMaxAlerts = 15;
 /// The lowest of the rules that matched, ascending, and whether there were more.
 class MatchedRules {
 public:
+    /// Any number of times.
     MILLRACE_DEVICE_CALL void add(uint32_t rule) {
+        uint32_t i = count_;
+        while (i > 0 && rules_[i - 1] > rule) --i;
+        if (i > 0 && rules_[i - 1] == rule) return;
         if (count_ == kMaxAlerts) {
             more_ = true;
-            if (rule > rules_[kMaxAlerts - 1]) return;
+            if (i == kMaxAlerts) return;
             --count_;
         }
-        uint32_t i = count_++;
-        for (; i > 0 && rules_[i - 1] > rule; --i) rules_[i] = rules_[i - 1];
+        for (uint32_t k = count_++; k > i; --k) rules_[k] = rules_[k - 1];
         rules_[i] = rule;
     }
     MILLRACE_DEVICE uint32_t count() const { return count_; }
@@ -125,10 +130,13 @@ public:
                (!(flags & RuleHeader::kEndpoints) ||
                 has_endpoints(tables_.header.headers[header], tables_.header, packet_, ports_));
     }
-    /// Whether it has what a rule asks for besides its header and the pattern that led to it.
-    MILLRACE_DEVICE bool has_rest(const CompiledRule& rule) {
-        return (rule.fields == 0 || detail::has_fields(packet_, tables_.options, rule)) &&
-               (rule.fields == rule.ops || detail::has_options(packet_, tables_.options, buffers_, rule, lanes_));
+    /// Whether it has what a rule asks for of other headers. Each lane may ask of another rule.
+    MILLRACE_DEVICE bool has_fields(const CompiledRule& rule) const {
+        return rule.fields == 0 || detail::has_fields(packet_, tables_.options, rule);
+    }
+    /// Whether it has what a rule asks for besides headers, and besides the pattern that led to it. By all lanes.
+    MILLRACE_DEVICE bool has_options(const CompiledRule& rule) {
+        return rule.fields == rule.ops || detail::has_options(packet_, tables_.options, buffers_, rule, lanes_);
     }
 
 private:
@@ -140,15 +148,9 @@ private:
     uint16_t flags_ = 0;  ///< header_flags of the packet; 0: not looked at yet
 };
 
-/// Numbers of rules or of groups of them.
-struct RuleList {
-    const uint32_t* first = nullptr;
-    uint32_t count = 0;
-};
-
 namespace detail {
 
-MILLRACE_DEVICE RuleList groups_at(const RangeIndex& index, uint32_t value) {
+MILLRACE_DEVICE NumberList groups_at(const RangeIndex& index, uint32_t value) {
     if (index.groups.empty()) return {};
     uint32_t low = index.tops[value >> index.shift], high = index.tops[(value >> index.shift) + 1] + 1;
     while (high - low > 1) {
@@ -163,22 +165,25 @@ MILLRACE_DEVICE RuleList groups_at(const RangeIndex& index, uint32_t value) {
 }
 
 inline constexpr uint32_t kIndexes = 4;
-/// The groups of rules that look for no pattern and may be for such a packet, by index `which` of kIndexes.
-MILLRACE_DEVICE_CALL RuleList groups_without_pattern(const NidsTables& tables, const Packet& packet, uint32_t which) {
+/// The groups of rules that look for no pattern and may be for such a packet, by index `which` of kIndexes. Each lane
+/// may ask for another index: what they do is the same.
+MILLRACE_DEVICE_CALL NumberList groups_without_pattern(const NidsTables& tables, const Packet& packet, uint32_t which) {
     const Layers& layers = packet.layers();
+    const RangeIndex& index = which == 0   ? tables.by_destination_port
+                              : which == 1 ? tables.by_source_port
+                              : which == 2 ? tables.by_source
+                                           : tables.by_destination;
     if (which < 2) {
         const PortKey key = layers.is_tcp()    ? PortKey::tcp
                             : layers.is_udp()  ? PortKey::udp
                             : layers.is_icmp() ? PortKey::icmp
                                                : PortKey::other;
-        const uint32_t high_bits = static_cast<uint32_t>(key) << 16;
-        return which == 0 ? groups_at(tables.by_destination_port, high_bits | packet.l4_dst_port())
-                          : groups_at(tables.by_source_port, high_bits | packet.l4_src_port());
+        const uint32_t port = which == 0 ? packet.l4_dst_port() : packet.l4_src_port();
+        return groups_at(index, static_cast<uint32_t>(key) << 16 | port);
     }
-    if (layers.is_ipv4())
-        return which == 2 ? groups_at(tables.by_source, packet.ipv4_src())
-                          : groups_at(tables.by_destination, packet.ipv4_dst());
-    return which == 2 ? RuleList{tables.only_ipv6.data(), static_cast<uint32_t>(tables.only_ipv6.size())} : RuleList{};
+    if (layers.is_ipv4()) return groups_at(index, which == 2 ? packet.ipv4_src() : packet.ipv4_dst());
+    return which == 2 ? NumberList{tables.only_ipv6.data(), static_cast<uint32_t>(tables.only_ipv6.size())}
+                      : NumberList{};
 }
 
 template <class Lanes, class Alerts>
@@ -189,9 +194,10 @@ MILLRACE_DEVICE_CALL void emit_alerts(Packet& packet, const Alerts& alerts, Lane
 
 }  // namespace detail
 
-/// One packet's way through the rules: `pattern` for each pattern found, then `finish`. `Alerts` takes the rules that
-/// matched. Its parts that calls get by reference are the caller's: on a GPU they lie in memory, and all that is of one
-/// object with them would, too.
+/// One packet's way through the rules: `patterns` for those found, then `finish`. The lanes look for different rules
+/// whether the packet has their headers, and together at what else the few ask for that it may meet. `Alerts` takes the
+/// rules that matched. Its parts that calls get by reference are the caller's: on a GPU they lie in memory, and all
+/// that is of one object with them would, too.
 template <class Lanes, class Alerts = MatchedRules>
 class Evaluation {
 public:
@@ -209,20 +215,28 @@ public:
         return packet.layers().is_ip() && packet.layers().malformed == Malformed::no;
     }
 
-    MILLRACE_DEVICE void pattern(uint32_t id) {
-        const PatternRules rules = tables_.by_pattern[id];
-        if (rules.count == 1) return try_rule(rules.first);
-        examination_.look();
-        const uint32_t* const list = tables_.pattern_rules.data() + rules.first;
-        for_those(rules.count, [&](uint32_t i) { return may_meet(list[i]); }, [&](uint32_t i) { try_rest(list[i]); });
+    /// The rules that look for the patterns which `take(lane)` gives, one of those that a lane has found at each call,
+    /// kNoPattern behind the last. Some may come several times.
+    template <class Take>
+    MILLRACE_DEVICE void patterns(Take&& take) {
+        while (true) {
+            LaneLists<Lanes> rules;
+            lanes_.for_each(Lanes::count, [&](uint32_t lane) {
+                const uint32_t id = take(lane);
+                if (id != pattern::kNoPattern) rules.of(lane) = rules_of(tables_.by_pattern[id]);
+            });
+            const uint32_t total = rules.join(lanes_);
+            if (total == 0) return;
+            if (tables_.asks_more) examination_.look();
+            try_rules(rules, total, [&](uint32_t named) { return may_meet(named); });
+        }
     }
 
     /// The rules that look for no pattern, the alerts, the decision.
     MILLRACE_DEVICE Decision finish() {
         if (tables_.without_pattern) {
             examination_.look();
-            for (uint32_t which = 0; which < detail::kIndexes; ++which)
-                try_groups(detail::groups_without_pattern(tables_, packet_, which));
+            try_groups();
         }
         if (pass_ != kNoDetail) return {pass_, kClean};
         alerts_.sort();
@@ -232,47 +246,71 @@ public:
     }
 
 private:
-    /// Calls `each(i)` for those i in [0, count) for which `holds(i)` does. The lanes find out which, each of others.
-    template <class Holds, class Each>
-    MILLRACE_DEVICE void for_those(uint32_t count, Holds&& holds, Each&& each) {
-        constexpr uint32_t kAtOnce = 32;
+    MILLRACE_DEVICE NumberList rules_of(const PatternRules& rules) const {
+        return {rules.count == 1 ? &rules.first : tables_.pattern_rules.data() + rules.first, rules.count};
+    }
+
+    /// Rules without a pattern.
+    MILLRACE_DEVICE void try_groups() {
+        for (uint32_t first = 0; first < detail::kIndexes; first += Lanes::count) {
+            LaneLists<Lanes> groups;
+            lanes_.for_each(smaller(Lanes::count, detail::kIndexes - first), [&](uint32_t lane) {
+                groups.of(lane) = detail::groups_without_pattern(tables_, packet_, first + lane);
+            });
+            const uint32_t total = groups.join(lanes_);
 #if MILLRACE_GPU
 #pragma unroll 1
 #endif
-        for (uint32_t base = 0; base < count; base += kAtOnce) {
-            uint32_t those = lanes_.sum(smaller(kAtOnce, count - base),
-                                        [&](uint32_t k) { return holds(base + k) ? 1u << k : 0u; });
-            for (; those != 0; those &= those - 1) each(base + pattern::detail::lowest_bit(those));
+            for (uint32_t base = 0; base < total; base += Lanes::count) try_groups(groups.numbers(base, total, lanes_));
         }
     }
-    MILLRACE_DEVICE void try_groups(RuleList groups) {
-        for_those(
-            groups.count,
-            [&](uint32_t i) {
-                const RuleGroup& group = tables_.groups[groups.first[i]];
-                return examination_.has_header(group.flags, group.header);
-            },
-            [&](uint32_t i) {
-                const RuleGroup& group = tables_.groups[groups.first[i]];
-                for (uint32_t k = 0; k < group.count; ++k) try_rest(tables_.grouped_rules[group.first + k]);
-            });
+    /// Those of a group for each lane.
+    MILLRACE_DEVICE void try_groups(PerLane<uint32_t, Lanes> numbers) {
+        LaneLists<Lanes> rules;
+        lanes_.for_each(Lanes::count, [&](uint32_t lane) {
+            if (numbers.of(lane) == kNoNumber) return;
+            const RuleGroup& group = tables_.groups[numbers.of(lane)];
+            if (examination_.has_header(group.flags, group.header))
+                rules.of(lane) = {tables_.grouped_rules.data() + group.first, group.count};
+        });
+        try_rules(rules, rules.join(lanes_),
+                  [&](uint32_t number) { return examination_.has_fields(tables_.rules[number]); });
     }
-    /// Whether the packet has the header of a named rule.
+
+    /// All rules of lists, named ones: those for which `may_meet`, which each lane asks of another one, holds are
+    /// looked at by all lanes.
+    template <class MayMeet>
+    MILLRACE_DEVICE void try_rules(LaneLists<Lanes>& rules, uint32_t total, MayMeet&& may_meet) {
+#if MILLRACE_GPU
+#pragma unroll 1
+#endif
+        for (uint32_t base = 0; base < total; base += Lanes::count) {
+            PerLane<uint32_t, Lanes> named = rules.numbers(base, total, lanes_);
+            lanes_.for_each(Lanes::count, [&](uint32_t lane) {
+                if (named.of(lane) != kNoNumber && !may_meet(named.of(lane))) named.of(lane) = kNoNumber;
+            });
+            uint32_t from = 0;
+            while (true) {
+                const uint32_t least = lanes_.minimum(
+                    Lanes::count, [&](uint32_t lane) { return named.of(lane) >= from ? named.of(lane) : kNoNumber; });
+                if (least == kNoNumber) break;
+                try_options(least);
+                from = least + 1;
+            }
+        }
+    }
+    /// Whether the packet has the header and the fields of a named rule.
     MILLRACE_DEVICE bool may_meet(uint32_t named) const {
         if (named & named_rule::kAlways) return true;
         const CompiledRule& rule = tables_.rules[named & named_rule::kNumbers];
-        return examination_.has_header(rule.flags, rule.header);
+        return examination_.has_header(rule.flags, rule.header) && examination_.has_fields(rule);
     }
-    MILLRACE_DEVICE void try_rule(uint32_t named) {
-        if (!(named & named_rule::kAlways)) examination_.look();
-        if (may_meet(named)) try_rest(named);
-    }
-    /// A named rule whose header the packet has.
-    MILLRACE_DEVICE void try_rest(uint32_t named) {
+    /// A named rule that the packet may meet.
+    MILLRACE_DEVICE void try_options(uint32_t named) {
         const uint32_t number = named & named_rule::kNumbers;
         if (named & named_rule::kAlways) {
             matched(number, named >> named_rule::kActionShift & named_rule::kActions);
-        } else if (const CompiledRule& rule = tables_.rules[number]; examination_.has_rest(rule)) {
+        } else if (const CompiledRule& rule = tables_.rules[number]; examination_.has_options(rule)) {
             matched(number, rule.action);
         }
     }

@@ -23,8 +23,6 @@ struct Span {
     bool present = false;
 };
 
-MILLRACE_DEVICE uint8_t to_lower(uint8_t c) { return c >= 'A' && c <= 'Z' ? static_cast<uint8_t>(c + 32) : c; }
-
 /// Start line and headers of an HTTP/1 message that begins with the payload (RFC 9112, section 2).
 struct HttpHead {
     enum class Kind : uint8_t { none, request, response };
@@ -47,8 +45,10 @@ MILLRACE_DEVICE bool is_http_version(const uint8_t* data, uint32_t bytes) {
 
 /// Length of the line at `at` without its LF; the rest when there is none.
 template <class Lanes>
-MILLRACE_DEVICE uint32_t line_bytes(const uint8_t* data, uint32_t bytes, uint32_t at, Lanes lanes) {
-    return at < bytes ? first_where(lanes, at, bytes, [&](uint32_t i) { return data[i] == '\n'; }) - at : 0;
+MILLRACE_DEVICE_CALL uint32_t line_bytes(const uint8_t* data, uint32_t bytes, uint32_t at, Lanes lanes) {
+    if (at >= bytes) return 0;
+    const auto is_end = [](uint32_t window) { return (window & 0xff) == '\n'; };
+    return first_window(lanes, data, bytes, at, bytes, is_end, [](uint32_t) { return true; }) - at;
 }
 
 MILLRACE_DEVICE uint32_t without_cr(const uint8_t* data, uint32_t at, uint32_t bytes) {
@@ -97,43 +97,41 @@ MILLRACE_DEVICE_CALL HttpHead find_http_start(const uint8_t* data, uint32_t byte
 /// The same with its headers, which takes a look at each of their bytes.
 template <class Lanes>
 MILLRACE_DEVICE_CALL HttpHead find_http_head(const uint8_t* data, uint32_t bytes, HttpHead head, Lanes lanes) {
-    uint32_t at = head.headers;
-    while (at < bytes) {
-        const uint32_t line = detail::line_bytes(data, bytes, at, lanes);
-        if (detail::without_cr(data, at, line) == 0) {
-            head.complete = at + line < bytes;
-            head.headers_end = at;
-            head.body = smaller(at + line + 1, bytes);
-            return head;
-        }
-        at += line + 1;
-    }
     head.headers_end = head.body = bytes;
+    if (head.headers == bytes) return head;
+    // A line feed, the start line's or another, and an empty line behind it.
+    const uint32_t before = head.headers - 1;
+    const uint32_t feed = first_window(
+        lanes, data, bytes, before, bytes - 1,
+        [](uint32_t window) { return (window & 0xffff) == 0x0a0a || (window & 0xffffff) == 0x0a0d0a; },
+        [&](uint32_t i) { return data[i + 1] == '\n' || i + 2 < bytes; });
+    if (feed < bytes - 1) {
+        head.complete = true;
+        head.headers_end = feed + 1;
+        head.body = feed + (data[feed + 1] == '\n' ? 2 : 3);
+    } else if (data[bytes - 1] == '\r' && data[bytes - 2] == '\n') {
+        head.headers_end = bytes - 1;  // it may go on with a line feed
+    }
     return head;
 }
 
-/// The value of the first header line called `name` (lower case).
+/// The value of the first header line whose name, behind the line feed before it and with the colon behind it, is
+/// `literal`, in lower case.
 template <class Lanes>
-MILLRACE_DEVICE_CALL Part find_header(const uint8_t* data, const HttpHead& head, const char* name, Lanes lanes) {
-    for (uint32_t at = head.headers; at < head.headers_end;) {
-        const uint32_t line = detail::line_bytes(data, head.headers_end, at, lanes);
-        const uint32_t end = at + detail::without_cr(data, at, line);
-        uint32_t i = at;
-        const char* letter = name;
-        while (i < end && *letter != 0 && to_lower(data[i]) == static_cast<uint8_t>(*letter)) {
-            ++i;
-            ++letter;
-        }
-        if (*letter == 0 && i < end && data[i] == ':') {
-            ++i;
-            while (i < end && (data[i] == ' ' || data[i] == '\t')) ++i;
-            uint32_t last = end;
-            while (last > i && (data[last - 1] == ' ' || data[last - 1] == '\t')) --last;
-            return {i, last - i, true};
-        }
-        at += line + 1;
-    }
-    return {};
+MILLRACE_DEVICE_CALL Part find_header(const uint8_t* data, const HttpHead& head, const char* literal, Lanes lanes) {
+    uint32_t bytes = 0;
+    while (literal[bytes] != 0) ++bytes;
+    if (head.headers_end < head.headers - 1 + bytes) return {};
+    const uint32_t behind = head.headers_end - bytes + 1;
+    const uint32_t feed = first_literal(lanes, data, head.headers_end, head.headers - 1, behind,
+                                        reinterpret_cast<const uint8_t*>(literal), bytes, true);
+    if (feed == behind) return {};
+    uint32_t i = feed + bytes;
+    uint32_t last = i + detail::line_bytes(data, head.headers_end, i, lanes);
+    last = i + detail::without_cr(data, i, last - i);
+    while (i < last && (data[i] == ' ' || data[i] == '\t')) ++i;
+    while (last > i && (data[last - 1] == ' ' || data[last - 1] == '\t')) --last;
+    return {i, last - i, true};
 }
 
 /// The first host name of a TLS ClientHello (RFC 8446, section 4.1.2; RFC 6066, section 3) that the payload begins
@@ -262,24 +260,26 @@ private:
     }
 
     MILLRACE_DEVICE Part header_value(Buffer buffer, const HttpHead& head) const {
-        const char* name = "";
+        const char* literal = "";
         switch (buffer) {
             case Buffer::http_host:
-            case Buffer::http_host_raw: name = "host"; break;
-            case Buffer::http_user_agent: name = "user-agent"; break;
-            case Buffer::http_cookie: name = head.kind == HttpHead::Kind::request ? "cookie" : "set-cookie"; break;
-            case Buffer::http_referer: name = "referer"; break;
-            case Buffer::http_content_type: name = "content-type"; break;
-            case Buffer::http_content_len: name = "content-length"; break;
-            case Buffer::http_accept: name = "accept"; break;
-            case Buffer::http_accept_lang: name = "accept-language"; break;
-            case Buffer::http_accept_enc: name = "accept-encoding"; break;
-            case Buffer::http_connection: name = "connection"; break;
-            case Buffer::http_location: name = "location"; break;
-            case Buffer::http_server: name = "server"; break;
+            case Buffer::http_host_raw: literal = "\nhost:"; break;
+            case Buffer::http_user_agent: literal = "\nuser-agent:"; break;
+            case Buffer::http_cookie:
+                literal = head.kind == HttpHead::Kind::request ? "\ncookie:" : "\nset-cookie:";
+                break;
+            case Buffer::http_referer: literal = "\nreferer:"; break;
+            case Buffer::http_content_type: literal = "\ncontent-type:"; break;
+            case Buffer::http_content_len: literal = "\ncontent-length:"; break;
+            case Buffer::http_accept: literal = "\naccept:"; break;
+            case Buffer::http_accept_lang: literal = "\naccept-language:"; break;
+            case Buffer::http_accept_enc: literal = "\naccept-encoding:"; break;
+            case Buffer::http_connection: literal = "\nconnection:"; break;
+            case Buffer::http_location: literal = "\nlocation:"; break;
+            case Buffer::http_server: literal = "\nserver:"; break;
             default: return {};
         }
-        Part part = find_header(data_, head, name, lanes_);
+        Part part = find_header(data_, head, literal, lanes_);
         if (buffer == Buffer::http_host && part.present && data_[part.at] != '[') {
             uint32_t length = 0;  // without the port
             while (length < part.bytes && data_[part.at + length] != ':') ++length;
@@ -340,7 +340,7 @@ private:
     Buffer last_ = Buffer::payload;  ///< the one that was looked for last of those behind the start line
     Part last_part_;
     Lanes lanes_;
-    uint8_t scratch_[kScratchBytes];
+    alignas(8) uint8_t scratch_[kScratchBytes];  ///< lanes read whole words
 };
 
 }  // namespace millrace::nf::nids

@@ -57,7 +57,7 @@ struct Router {
             number = tables.members[target.first + static_cast<uint32_t>(product >> 32)];
         }
         const NextHop& next = tables.next_hops[number];
-        if (next.mtu != 0 && packet.layers().end - packet.layers().l3_offset > next.mtu) return {number, kTooBig};
+        if (next.mtu != 0 && packet.longest_ip_bytes() > next.mtu) return {number, kTooBig};
         lanes.once([&] { rewrite(packet, next); });
         if (next.port != kNoPort) packet.set_out_port(next.port);
         return {number, kForward};

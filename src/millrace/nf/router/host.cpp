@@ -53,6 +53,7 @@ public:
     }
 
     const Image& image() const override { return image_; }
+    bool takes_uncut() const override { return true; }
 
     std::unique_ptr<CpuHalf> make_cpu_half() override {
         const auto& tables = *static_cast<const RouterTables*>(image_.tables());

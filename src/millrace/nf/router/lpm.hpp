@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
+#include "millrace/nf/image.hpp"
 #include "millrace/nf/router/rib.hpp"
 #include "millrace/nf/router/tables.hpp"
 
@@ -27,6 +29,7 @@ public:
     struct Copy {
         std::vector<Entry> root, groups;
         uint64_t version = 0;
+        std::shared_ptr<const Revision> root_revision, groups_revision;
     };
 
     /// Adds a route or changes its value (not 0, below kMaxTargets). `address` has zeros behind `length`.
@@ -73,8 +76,8 @@ public:
     uint64_t version() const { return version_; }
     /// Makes a copy, which may be an older one or empty, equal to what stands now, by what has changed since.
     void bring_up(Copy& copy) const {
-        bring_up(copy.root, root_, root_stamps_, copy.version);
-        bring_up(copy.groups, groups_, group_stamps_, copy.version);
+        copy.root_revision = bring_up(copy.root, root_, root_stamps_, copy.version, copy.root_revision.get());
+        copy.groups_revision = bring_up(copy.groups, groups_, group_stamps_, copy.version, copy.groups_revision.get());
         copy.version = version_;
     }
 
@@ -96,8 +99,9 @@ private:
         size_t first, count;
     };
 
-    /// Entries that a copy takes at once. Each such chunk bears the version of its last change.
-    static constexpr size_t kChunk = 4096;
+    /// Entries that a copy takes at once, on the host and on devices. Each such chunk bears the version of its last
+    /// change.
+    static constexpr size_t kChunk = 256;
 
     void start() {
         root_.assign(size_t{1} << RootBits, 0);
@@ -110,14 +114,24 @@ private:
         if (stamps.size() <= last) stamps.resize(last + 1);
         for (size_t chunk = range.first / kChunk; chunk <= last; ++chunk) stamps[chunk] = version_;
     }
-    static void bring_up(std::vector<Entry>& copy, const std::vector<Entry>& now, const std::vector<uint64_t>& stamps,
-                         uint64_t version) {
+    static std::shared_ptr<const Revision> bring_up(std::vector<Entry>& copy, const std::vector<Entry>& now,
+                                                    const std::vector<uint64_t>& stamps, uint64_t version,
+                                                    const Revision* before) {
+        auto revision = std::make_shared<Revision>();
+        revision->now = Revision::next_number();
+        const Entry* const memory = copy.data();
         copy.resize(now.size());
+        // Memory that has moved is another one.
+        if (before != nullptr && memory == copy.data()) revision->before = before->now;
         for (size_t chunk = 0; chunk < stamps.size(); ++chunk) {
             if (stamps[chunk] <= version) continue;
             const size_t first = chunk * kChunk;
-            std::copy_n(now.data() + first, std::min(kChunk, now.size() - first), copy.data() + first);
+            while (chunk + 1 < stamps.size() && stamps[chunk + 1] > version) ++chunk;
+            const size_t count = std::min((chunk + 1) * kChunk, now.size()) - first;
+            std::copy_n(now.data() + first, count, copy.data() + first);
+            revision->changed.push_back({first * sizeof(Entry), count * sizeof(Entry)});
         }
+        return revision;
     }
     static size_t root_index(const Address& address) {
         size_t index = 0;

@@ -95,6 +95,7 @@ struct KeyedState {
         h *= 0xc4ceb9fe1a85ec53ull;
         return h ^ h >> 29;
     }
+    MILLRACE_DEVICE static uint32_t tag_of(uint64_t hash) { return static_cast<uint32_t>(hash) | 1; }
     MILLRACE_DEVICE uint32_t bucket(const K& key) const {
         const uint32_t at = static_cast<uint32_t>(hash(key) >> 32) & (buckets - 1);
 #if !MILLRACE_GPU
@@ -107,7 +108,7 @@ struct KeyedState {
     MILLRACE_DEVICE KeyedEntry<T> find(const K& key, uint64_t now, Lookup lookup) const {
         const uint64_t h = hash(key);
         const uint64_t first = uint64_t{static_cast<uint32_t>(h >> 32) & (buckets - 1)} * kWays;
-        const uint32_t tag = static_cast<uint32_t>(h) | 1;
+        const uint32_t tag = tag_of(h);
         const uint32_t way = way_of(first, tag, key);
         const uint64_t at = first + way;
         if (way != kWays && deadlines[at] >= now) {

@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "millrace/base/config.hpp"
 #include "millrace/nf/nf.hpp"
+#include "millrace/nf/state/key_locks.hpp"
 #include "millrace/nf/state/keyed_state.hpp"
+#include "millrace/nf/state/state_reader.hpp"
 
 namespace millrace::nf {
 
@@ -84,6 +87,25 @@ public:
         return uint64_t{buckets_} * State::kWays * (sizeof(uint32_t) + sizeof(uint64_t) + sizeof(Key) + sizeof(Value));
     }
 
+    /// Calls `visit(key, value, deadline_ns)` for each entry, wherever the state lies, while packets flow. Who has
+    /// timed out and was not swept yet is among them; who comes or goes meanwhile may be. `reader`: of devices; null:
+    /// none has the state. False, and not all were there, where the device has gone. Any thread but a worker's.
+    template <class Visit>
+    bool each(StateReader* reader, Visit&& visit) const {
+        const bool on_device = reader != nullptr && !memory_->given_up && reader->on_device(memory_->tags->data());
+        Part part;
+        for (uint64_t first = 0; first < memory_->tags->size(); first += Part::kPlaces) {
+            part.count = std::min<uint64_t>(Part::kPlaces, memory_->tags->size() - first);
+            if (!on_device) copy(first, part);
+            else if (!read(first, part, *reader)) return false;
+            for (uint64_t i = 0; i < part.count; ++i)
+                // A key that another has taken the place of meanwhile has another tag, nearly always.
+                if (part.tags[i] != 0 && part.tags[i] == State::tag_of(state_hash(part.keys[i])))
+                    visit(part.keys[i], part.values[i], part.deadlines[i]);
+        }
+        return true;
+    }
+
     /// NetworkFunction::device_lost: begins anew.
     void lose() {
         if (memory_->given_up.exchange(true)) return;
@@ -94,6 +116,51 @@ public:
     }
 
 private:
+    /// Some places, copied.
+    struct Part {
+        static constexpr uint64_t kPlaces = 256 * uint64_t{State::kWays};
+        static_assert(kPlaces * (2 * sizeof(uint32_t) + sizeof(uint64_t) + sizeof(Key) + sizeof(Value)) <=
+                      StateReader::kMost);
+        std::vector<uint32_t> tags = std::vector<uint32_t>(kPlaces), tags_before = tags;
+        std::vector<uint64_t> deadlines = std::vector<uint64_t>(kPlaces);
+        std::vector<Key> keys = std::vector<Key>(kPlaces);
+        std::vector<Value> values = std::vector<Value>(kPlaces);
+        uint64_t count = 0;
+    };
+    uint64_t state_hash(const Key& key) const {
+        State state;
+        state.seed = memory_->seed;
+        return state.hash(key);
+    }
+    /// Bucket by bucket, which a packet has to itself, too.
+    void copy(uint64_t first, Part& part) const {
+        for (uint64_t i = 0; i < part.count; i += State::kWays) {
+            const uint64_t from = first + i;
+            const std::lock_guard alone(key_lock(static_cast<uint32_t>(from / State::kWays)));
+            std::copy_n(memory_->tags->data() + from, State::kWays, part.tags.data() + i);
+            std::copy_n(memory_->deadlines->data() + from, State::kWays, part.deadlines.data() + i);
+            std::copy_n(memory_->keys->data() + from, State::kWays, part.keys.data() + i);
+            std::copy_n(memory_->values->data() + from, State::kWays, part.values.data() + i);
+        }
+    }
+    /// What has the same tag before and behind is one entry.
+    bool read(uint64_t first, Part& part, StateReader& reader) const {
+        const auto piece = [&](const auto& all, auto& into) {
+            return StateReader::Piece{all.data(), first * sizeof(all[0]), into.data(), part.count * sizeof(all[0])};
+        };
+        const StateReader::Piece tags[] = {piece(*memory_->tags, part.tags_before)};
+        if (!reader.read(tags)) return false;
+        part.tags = part.tags_before;
+        if (std::ranges::all_of(part.tags, [](uint32_t tag) { return tag == 0; })) return true;
+        const StateReader::Piece rest[] = {piece(*memory_->keys, part.keys), piece(*memory_->values, part.values),
+                                           piece(*memory_->deadlines, part.deadlines),
+                                           piece(*memory_->tags, part.tags)};
+        if (!reader.read(rest)) return false;
+        for (uint64_t i = 0; i < part.count; ++i)
+            if (part.tags[i] != part.tags_before[i]) part.tags[i] = 0;
+        return true;
+    }
+
     struct Memory {
         uint64_t seed = 0, lost = 0;
         std::atomic<bool> given_up{false};

@@ -34,7 +34,7 @@ void check_index(unsigned bits, const std::vector<Span32>& spans, std::mt19937& 
         std::vector<uint32_t> expected;
         for (uint32_t i = 0; i < spans.size(); ++i)
             if (spans[i].low <= value && value <= spans[i].high) expected.push_back(i);
-        const RuleList list = detail::groups_at(tables.by_source, value);
+        const NumberList list = detail::groups_at(tables.by_source, value);
         ASSERT_EQ(std::vector<uint32_t>(list.first, list.first + list.count), expected) << value;
     }
 }
@@ -60,7 +60,7 @@ TEST(RangeIndexBuilder, FindsAllRangesOfAValueForAnyNumberOfRanges) {
 std::set<uint32_t> tried(const NidsTables& tables, const Packet& packet) {
     std::set<uint32_t> rules;
     for (uint32_t which = 0; which < detail::kIndexes; ++which) {
-        const RuleList groups = detail::groups_without_pattern(tables, packet, which);
+        const NumberList groups = detail::groups_without_pattern(tables, packet, which);
         for (uint32_t i = 0; i < groups.count; ++i) {
             const RuleGroup& group = tables.groups[groups.first[i]];
             PayloadBuffers buffers(packet.payload(), packet.payload_bytes(), packet.layers().is_tcp());

@@ -99,20 +99,6 @@ TEST(PatternMatching, IsCompleteWhenAPayloadHasHundredsOfPatterns) {
     expect_all_right(patterns, {text, text.substr(0, 400), text + text});
 }
 
-TEST(PatternMatching, StopsWhenToldTo) {
-    const PatternSet set({"d", "c", "b", "a"});
-    nf::Image image;
-    PatternTables& tables = image.start<PatternTables>();
-    set.attach(image, tables);
-    const std::string text = "abcd";
-    Ids seen;
-    for_each_pattern(reinterpret_cast<const uint8_t*>(text.data()), 4, tables, Lanes<8>{}, [&](uint32_t id) {
-        seen.push_back(id);
-        return id < 1;
-    });
-    EXPECT_EQ(seen, (Ids{0, 1}));
-}
-
 /// Payloads of so many bytes, each with one of the patterns, moved over every place.
 Strings with_each_at_every_place(const Strings& patterns, size_t bytes) {
     Strings payloads;

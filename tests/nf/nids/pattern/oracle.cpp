@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <set>
 
 namespace millrace::nf::nids::pattern::test {
 namespace {
@@ -33,12 +34,22 @@ std::vector<std::unique_ptr<uint8_t[]>> tight_copies(const std::vector<std::stri
 
 template <unsigned Count>
 Ids scan_device(const uint8_t* data, uint32_t bytes, const PatternTables& tables) {
-    Ids ids;
-    for_each_pattern(data, bytes, tables, Lanes<Count>{}, [&](uint32_t id) {
-        ids.push_back(id);
-        return true;
+    std::set<uint32_t> ids;
+    find_patterns(data, bytes, tables, Lanes<Count>{}, [&](auto& found, uint32_t most) {
+        std::set<uint32_t> more;
+        for (uint32_t lane = 0; lane < Count; ++lane) {
+            std::set<uint32_t> own;
+            for (uint32_t id; (id = found.of(lane).take(tables, most)) != kNoPattern;) {
+                EXPECT_TRUE(own.insert(id).second) << "a lane gives " << id << " twice";
+                EXPECT_LE(id, most);
+            }
+            more.merge(own);
+        }
+        if (!ids.empty() && !more.empty())
+            EXPECT_GT(*more.begin(), *ids.rbegin()) << "a search goes on behind those before";
+        ids.merge(more);
     });
-    return ids;
+    return {ids.begin(), ids.end()};
 }
 
 void expect_equal(const std::vector<Ids>& expected, const std::vector<Ids>& actual, const std::string& what) {

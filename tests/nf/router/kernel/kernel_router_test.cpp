@@ -114,18 +114,21 @@ protected:
         return now;
     }
     /// By the device half and the CPU half.
-    static std::string outcome_of(nf::NetworkFunction& nf, const std::string& text, uint16_t in_port = kNoPort) {
+    static std::string outcome_of(nf::NetworkFunction& nf, const std::string& text, uint16_t in_port = kNoPort,
+                                  uint16_t segment_bytes = 0) {
         const nf::Type& type = *nf::find_type("router");
         Frame frame = build_packet(text);
         Packet packet;
         packet.attach(frame.data(), static_cast<uint32_t>(frame.size()), static_cast<uint32_t>(frame.size()), 0, 0);
         packet.parse();
         packet.set_in_port(in_port);
+        packet.set_segment_bytes(segment_bytes);
         Frame other = frame;
         Packet again;
         again.attach(other.data(), static_cast<uint32_t>(other.size()), static_cast<uint32_t>(other.size()), 0, 0);
         again.parse();
         again.set_in_port(in_port);
+        again.set_segment_bytes(segment_bytes);
         const Decision decision = type.process_with(1)(packet, nf.image().tables());
         Packet* const both[] = {&again};
         Decision by_cpu;
@@ -178,6 +181,9 @@ TEST_F(KernelRouterLive, FollowsChanges) {
     const std::string longest = "{ipv4: {src: 198.51.100.1, dst: 203.0.113.1}, udp: {}, payload: {repeat: x, count: ";
     now = follow(now, longest + "1373}}", "too-big");
     EXPECT_EQ(outcome_of(*now, longest + "1372}}"), "forward via 10.1.0.7 on wan0 02:00:00:00:00:18");
+    // What is yet to be cut is as long as its segments; 28 bytes of headers.
+    EXPECT_EQ(outcome_of(*now, longest + "9000}}", kNoPort, 1373), "too-big");
+    EXPECT_EQ(outcome_of(*now, longest + "9000}}", kNoPort, 1372), "forward via 10.1.0.7 on wan0 02:00:00:00:00:18");
     ip("route replace prohibit 203.0.113.0/24");
     now = follow(now, kToFar, "kernel");
     ip("route del prohibit 203.0.113.0/24");

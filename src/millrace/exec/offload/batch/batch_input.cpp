@@ -162,6 +162,22 @@ PieceNeeds needs_of(const BatchInput& batch) {
             .chain = batch.chain->needs};
 }
 
+/// Tells of the frames that are yet to be cut into those of the wire.
+void mark_uncut(const BatchInput& batch, device::FrameDescriptor* descriptor) {
+    for (const io::ReceiveBlock& block : batch.receive_blocks) {
+        for (uint32_t i = 0; i < block.count && block.has_uncut; ++i)
+            descriptor[i].segment_bytes = block.spots[i].segment_bytes;
+        descriptor += block.count;
+    }
+    size_t i = 0;
+    for (const MbufRun& run : batch.mbuf_runs) {
+        const size_t end = std::min(i + run.packets, batch.frames.count);
+        if (run.pool == nullptr)
+            for (; i < end; ++i) descriptor[i].segment_bytes = io::segment_bytes(batch.mbufs[i]);
+        i = end;
+    }
+}
+
 }  // namespace
 
 BatchInput::BatchInput(uint32_t max_packets) : sources(max_packets) {
@@ -196,6 +212,7 @@ void lay_out(const ChainQueue& queue, const OffloadOptions& options, BatchInput&
     const FramePlacer placer(buffers.descriptors(), {prefix, growth.head, growth.tail}, most, options.batch_bytes,
                              queue.of_blocks());
     batch.frames = queue.of_blocks() ? lay_out_runs(queue, batch, placer) : lay_out_buffers(queue, batch, placer);
+    mark_uncut(batch, buffers.descriptors());
     choose_transfer(options, batch);
     batch.piece = PieceLayout(needs_of(batch));
 }

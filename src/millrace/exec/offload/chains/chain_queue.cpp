@@ -59,7 +59,8 @@ uint64_t ChainQueue::add(std::span<rte_mbuf* const> mbufs, const io::BurstNotes&
         const uint64_t own = word_of(mbuf);
         *to++ = {length, static_cast<uint16_t>(own >> 48)};
         bytes += length;
-        differ |= (mbuf->ol_flags & (RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT)) | ((own ^ word) & ~kPort) |
+        differ |= (mbuf->ol_flags & (RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT | RTE_MBUF_F_RX_LRO)) |
+                  ((own ^ word) & ~kPort) |
                   (reinterpret_cast<uint64_t>(mbuf->pool) ^ reinterpret_cast<uint64_t>(pool)) |
                   static_cast<uint64_t>(data_of(mbuf) ^ data);
     }

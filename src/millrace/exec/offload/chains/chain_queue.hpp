@@ -26,7 +26,7 @@ struct MbufRun {
     size_t packets = 0;
     io::BurstNotes notes;
     /// Where their buffers go when nobody else has one of them; null: some may be shared, in other memory, in several
-    /// pieces or of several pools, or their frames lie anywhere.
+    /// pieces, yet to be cut or of several pools, or their frames lie anywhere.
     rte_mempool* pool = nullptr;
     ptrdiff_t data = 0;  ///< with a pool: from each mbuf to its frame
 

@@ -14,7 +14,9 @@ namespace {
 bool bring_home(rte_mbuf* mbuf, const uint8_t* frame, uint16_t length, int32_t data_off) {
     if (RTE_MBUF_HAS_EXTBUF(mbuf)) {
         // The buffer is empty, so the frame may lie anywhere in it.
+        const uint16_t segment_bytes = io::segment_bytes(mbuf);
         rte_pktmbuf_detach(mbuf);
+        if (segment_bytes != 0) io::set_segment_bytes(mbuf, segment_bytes);
         data_off = (mbuf->buf_len - length) / 2;
     }
     if (data_off < 0 || data_off + length > mbuf->buf_len) return false;

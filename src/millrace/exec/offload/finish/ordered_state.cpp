@@ -51,6 +51,9 @@ Status OrderedState::take_back(const LoadedChain& chain, uint64_t returns, devic
     Status status = Status::ok;
     bool waits = false;
     for (const device::StateArray& state : chain.loaded->residents()) {
+        // A chain without a batch since has left its state here.
+        const auto brought = gate_->brought.find({device_.get(), state.host});
+        if (brought == gate_->brought.end() || brought->second.first != returns) continue;
         uint64_t& brought_by = gate_->returned[state.host];
         if (status != Status::ok || brought_by == returns) continue;
         brought_by = returns;

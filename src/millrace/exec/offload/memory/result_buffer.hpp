@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "millrace/device/owned_memory.hpp"
+#include "millrace/io/metadata.hpp"
 
 namespace millrace::exec {
 
@@ -32,7 +33,11 @@ public:
     /// Makes `mbuf`'s frame the `length` bytes at `offset`, with that much free room before and behind. The mbuf's own
     /// buffer stays as it is and is its again when it is freed.
     void attach(rte_mbuf* mbuf, size_t offset, uint16_t length, uint16_t headroom, uint16_t tailroom) {
-        if (RTE_MBUF_HAS_EXTBUF(mbuf)) rte_pktmbuf_detach(mbuf);  // from the buffer of the chain before
+        if (RTE_MBUF_HAS_EXTBUF(mbuf)) {  // the buffer of the chain before
+            const uint16_t segment_bytes = io::segment_bytes(mbuf);
+            rte_pktmbuf_detach(mbuf);
+            if (segment_bytes != 0) io::set_segment_bytes(mbuf, segment_bytes);
+        }
         uint8_t* first = data() + offset - headroom;
         mbuf->buf_addr = first;
         rte_mbuf_iova_set(mbuf, reinterpret_cast<rte_iova_t>(first));  // virtual addresses are IO addresses

@@ -91,8 +91,8 @@ AclRule rule_of(const Box& box, bool ipv6, size_t position, size_t count) {
 uint8_t version_of(const HeaderKey& key) { return key.ip_version; }
 template <class Input>
 void fill(const HeaderKey& key, const HeaderClasses& classes, Input& input) {
-    input.header_class = key.has_flags() ? classes.of_tcp(key.tcp_flags, key.has_ports())
-                                         : classes.of(key.protocol, key.has_ports());
+    input.header_class = key.has_flags() ? classes.of_tcp(key.connection, key.tcp_flags, key.has_ports())
+                                         : classes.of(key.connection, key.protocol, key.has_ports());
     store_be16(input.ports, key.src_port);
     store_be16(input.ports + 2, key.dst_port);
     if constexpr (std::is_same_v<Input, Ipv4Input>) {
@@ -115,8 +115,9 @@ template <class Input>
 void fill(const Packet* packet, const HeaderClasses& classes, Input& input) {
     const Layers& layers = packet->layers();
     const bool has_ports = layers.has_ports();
-    input.header_class = layers.is_tcp() ? classes.of_tcp(packet->tcp_flags(), true)
-                                         : classes.of(layers.protocol, has_ports);
+    const Connection connection = packet->connection();
+    input.header_class = layers.is_tcp() ? classes.of_tcp(connection, packet->tcp_flags(), true)
+                                         : classes.of(connection, layers.protocol, has_ports);
     store_raw(input.ports, has_ports ? load_raw<uint32_t>(packet->l4()) : 0u);
     if constexpr (std::is_same_v<Input, Ipv4Input>) store_raw(input.addresses, load_raw<uint64_t>(packet->l3() + 12));
     else copy_bytes(input.addresses, packet->l3() + 8, 32);

@@ -1,5 +1,5 @@
-// Protocol, presence of ports and TCP flags of a header, folded into one byte: rules tell few of their combinations
-// apart.
+// Protocol, presence of ports and TCP flags of a header and the kind of its connection, folded into one byte: rules
+// tell few of their combinations apart.
 #pragma once
 
 #include <array>
@@ -18,9 +18,13 @@ public:
     explicit HeaderClasses(std::span<const Box> boxes);
 
     /// The class of a header whose TCP flags, if it has some, are unknown.
-    uint8_t of(uint8_t protocol, bool has_ports) const { return by_protocol_[has_ports][protocol]; }
+    uint8_t of(Connection connection, uint8_t protocol, bool has_ports) const {
+        return of_connection(connection).by_protocol[has_ports][protocol];
+    }
     /// The class of a TCP header.
-    uint8_t of_tcp(uint8_t flags, bool has_ports) const { return by_tcp_flags_[has_ports][flags]; }
+    uint8_t of_tcp(Connection connection, uint8_t flags, bool has_ports) const {
+        return of_connection(connection).by_tcp_flags[has_ports][flags];
+    }
 
     /// The classes that lie in a box, as ranges, both ends included. None when no header could be in it.
     std::vector<std::pair<uint8_t, uint8_t>> ranges_of(const Box& box) const;
@@ -32,9 +36,16 @@ private:
         uint8_t protocol;
         uint8_t tcp_flags;
         bool has_ports, has_flags;
+        Connection connection;
         bool is_in(const Box& box) const;
     };
-    std::array<std::array<uint8_t, 256>, 2> by_protocol_, by_tcp_flags_;  ///< first by whether there are ports
+    struct Numbers {
+        std::array<std::array<uint8_t, 256>, 2> by_protocol, by_tcp_flags;  ///< first by whether there are ports
+    };
+    const Numbers& of_connection(Connection connection) const {
+        return numbers_[numbers_.size() == 1 ? 0 : static_cast<size_t>(connection)];
+    }
+    std::vector<Numbers> numbers_;  ///< by Connection where boxes tell these apart, else one
     std::vector<Member> members_;
 };
 

@@ -31,8 +31,9 @@ BitVectorBuilder::BitVectorBuilder(const RuleSet& rules, std::span<const uint32_
     dst_ = build_addresses(&Box::dst);
     src_port_ = build_ports(&Box::src_port);
     dst_port_ = build_ports(&Box::dst_port);
-    protocols_ = build_bytes(&Box::protocol, false);
-    flags_ = build_bytes(&Box::tcp_flags, true);
+    tells_connections_ = std::ranges::any_of(boxes_, [](const Box* box) { return !box->connections.any(); });
+    protocols_ = build_bytes(&Box::protocol, false, false);
+    flags_ = build_bytes(&Box::tcp_flags, true, tells_connections_);
     for (const Box* box : boxes_) rules_.push_back(box->rule);
     bytes_ = store_.bytes() + src_.bytes() + dst_.bytes() + 4 * (protocols_.size() + flags_.size() + rules_.size());
     for (const PortArrays* ports : {&src_port_, &dst_port_})
@@ -111,30 +112,41 @@ BitVectorBuilder::PortArrays BitVectorBuilder::build_ports(PortRange Box::* side
     return arrays;
 }
 
-/// A vector for each value of a byte, and one more for its absence if `may_be_absent`.
-std::vector<uint32_t> BitVectorBuilder::build_bytes(ByteMatch Box::* field, bool may_be_absent) {
-    std::map<std::pair<uint8_t, uint8_t>, std::vector<uint32_t>> by_match;
+/// A vector for each value of a byte, and one more for its absence if `may_be_absent`; all of them for each kind of
+/// connection if boxes tell these apart.
+std::vector<uint32_t> BitVectorBuilder::build_bytes(ByteMatch Box::* field, bool may_be_absent,
+                                                    bool tells_connections) {
+    struct Asked {
+        ByteMatch match;
+        ConnectionSet connections;
+        auto key() const { return std::tuple(match.value, match.mask, connections.bits); }
+        bool operator<(const Asked& other) const { return key() < other.key(); }
+    };
+    std::map<Asked, std::vector<uint32_t>> by_asked;
     for (uint32_t position = 0; position < boxes_.size(); ++position) {
-        const ByteMatch& match = boxes_[position]->*field;
-        by_match[{match.value, match.mask}].push_back(position);
+        const Box& box = *boxes_[position];
+        by_asked[{box.*field, tells_connections ? box.connections : ConnectionSet{}}].push_back(position);
     }
-    const uint32_t count = may_be_absent ? 257 : 256;
     std::vector<uint32_t> vectors;
-    std::map<std::vector<bool>, uint32_t> known;  // by which of the matches hold
-    for (uint32_t byte = 0; byte < count; ++byte) {
+    std::map<std::vector<bool>, uint32_t> known;  // by which of what is asked holds
+    const auto vector_of = [&](Connection connection, uint32_t byte) {
         std::vector<bool> holds;
-        for (const auto& [match, positions] : by_match)
-            holds.push_back(byte == 256 ? match.second == 0 : (byte & match.second) == match.first);
+        for (const auto& [asked, positions] : by_asked)
+            holds.push_back(asked.connections.contains(connection) &&
+                            (byte == 256 ? asked.match.any() : asked.match.contains(static_cast<uint8_t>(byte))));
         auto found = known.find(holds);
         if (found == known.end()) {
             VectorStore::Row row = store_.empty_row();
             size_t i = 0;
-            for (const auto& [match, positions] : by_match)
+            for (const auto& [asked, positions] : by_asked)
                 if (holds[i++]) store_.assign(row, positions, true);
             found = known.emplace(std::move(holds), store_.add(row)).first;
         }
-        vectors.push_back(found->second);
-    }
+        return found->second;
+    };
+    for (unsigned i = 0; i < (tells_connections ? kConnections : 1); ++i)
+        for (uint32_t byte = 0; byte < (may_be_absent ? 257 : 256); ++byte)
+            vectors.push_back(vector_of(static_cast<Connection>(i), byte));
     return vectors;
 }
 
@@ -158,6 +170,7 @@ void BitVectorBuilder::attach(Image& image, BitVectorEngine::Tables& tables) {
     attach_ports(tables.dst_port, dst_port_);
     image.attach_some(tables.protocols, std::move(protocols_));
     image.attach_some(tables.flags, std::move(flags_));
+    tables.connection_step = tells_connections_ ? BitVectorEngine::kFlagVectors : 0;
     tables.vectors.chunks = store_.chunks();
     image.attach_some(tables.vectors.rows, store_.take_rows());
     image.attach_some(tables.vectors.words, store_.take_words());

@@ -34,13 +34,14 @@ private:
 
     TrieArrays build_addresses(Prefix Box::* side);
     PortArrays build_ports(PortRange Box::* side);
-    std::vector<uint32_t> build_bytes(ByteMatch Box::* field, bool may_be_absent);
+    std::vector<uint32_t> build_bytes(ByteMatch Box::* field, bool may_be_absent, bool tells_connections);
 
     std::vector<const Box*> boxes_;  // by position
     VectorStore store_;
     TrieArrays src_, dst_;
     PortArrays src_port_, dst_port_;
     std::vector<uint32_t> protocols_, flags_;
+    bool tells_connections_ = false;
     std::vector<uint32_t> rules_;
     uint64_t bytes_ = 0;
 };

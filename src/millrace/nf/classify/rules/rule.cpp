@@ -35,7 +35,8 @@ bool matches(const Box& box, const HeaderKey& key) {
     return address_matches(box.src, key.src_high, key.src_low) && address_matches(box.dst, key.dst_high, key.dst_low) &&
            port_matches(box.src_port, key, key.src_port) && port_matches(box.dst_port, key, key.dst_port) &&
            box.protocol.contains(key.protocol) &&
-           (box.tcp_flags.any() || (key.has_flags() && box.tcp_flags.contains(key.tcp_flags)));
+           (box.tcp_flags.any() || (key.has_flags() && box.tcp_flags.contains(key.tcp_flags))) &&
+           box.connections.contains(key.connection);
 }
 
 void RuleSet::add(Rule rule, Box box) {
@@ -48,7 +49,7 @@ void RuleSet::add(Rule rule, Box box) {
     rules.push_back(std::move(rule));
 }
 
-void RuleSet::add(Rule rule, const FiveTupleMatch& match, ByteMatch flags) {
+void RuleSet::add(Rule rule, const FiveTupleMatch& match, ByteMatch flags, ConnectionSet connections) {
     constexpr size_t kMaxCombinations = 65536;
     const auto sources = or_any(match.src), destinations = or_any(match.dst);
     const auto src_ports = or_any(match.src_ports), dst_ports = or_any(match.dst_ports);
@@ -76,8 +77,8 @@ void RuleSet::add(Rule rule, const FiveTupleMatch& match, ByteMatch flags) {
             for (const PortRange& src_port : src_ports)
                 for (const PortRange& dst_port : dst_ports)
                     for (const ByteMatch& protocol : protocols) {
-                        Box box{
-                            src, dst, src_port, dst_port, protocol, flags, v4, v6, static_cast<uint32_t>(rules.size())};
+                        Box box{src,   dst,         src_port, dst_port, protocol,
+                                flags, connections, v4,       v6,       static_cast<uint32_t>(rules.size())};
                         if (!v4) box.src.ipv6 = box.dst.ipv6 = true;  // "any" takes the family of the other side
                         boxes.push_back(box);
                     }
@@ -103,6 +104,7 @@ std::string text_of(const Box& box) {
     std::string text = protocol_text(box.protocol) + " from " + endpoint(box.src, box.src_port, one_family) + " to " +
                        endpoint(box.dst, box.dst_port, one_family);
     if (!box.tcp_flags.any()) text += " flags " + tcp_flags_text(box.tcp_flags);
+    if (!box.connections.any()) text += " state " + connections_text(box.connections);
     return text;
 }
 

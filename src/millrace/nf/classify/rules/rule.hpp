@@ -19,8 +19,9 @@ struct Box {
     Prefix src, dst;  ///< of length 0 where any address matches
     PortRange src_port, dst_port;
     ByteMatch protocol;
-    ByteMatch tcp_flags;  ///< a mask other than 0 matches packets with TCP flags only
-    bool ipv4 = true;     ///< the families that it holds for: both where both addresses are any
+    ByteMatch tcp_flags;        ///< a mask other than 0 matches packets with TCP flags only
+    ConnectionSet connections;  ///< that its packets may be of
+    bool ipv4 = true;           ///< the families that it holds for: both where both addresses are any
     bool ipv6 = true;
     uint32_t rule = 0;  ///< index in RuleSet::rules
 };
@@ -48,9 +49,9 @@ struct RuleSet {
     /// Most boxes of one set. Position, block and vector numbers stay far below 2^31 with it.
     static constexpr size_t kMaxBoxes = size_t{1} << 20;
 
-    /// Appends a rule with one box for each combination of what the lists of `match` hold and `flags`.
+    /// Appends a rule with one box for each combination of what the lists of `match` hold, `flags` and `connections`.
     /// Throws WordMistake when there are too many, or when no packet could be in any of them.
-    void add(Rule rule, const FiveTupleMatch& match, ByteMatch flags);
+    void add(Rule rule, const FiveTupleMatch& match, ByteMatch flags, ConnectionSet connections = {});
     void add(Rule rule, Box box);
     /// Indexes of boxes in order of match: by priority, then as loaded.
     std::vector<uint32_t> in_order() const;

@@ -10,7 +10,7 @@
 namespace millrace::nf::classify {
 namespace {
 
-const std::vector<std::string> kKeywords = {"from", "to", "port", "flags", "priority", "name"};
+const std::vector<std::string> kKeywords = {"from", "to", "port", "flags", "state", "priority", "name"};
 
 struct Token {
     enum class Kind { word, comma, quoted } kind;
@@ -160,6 +160,11 @@ private:
         if (token.text == "flags") {
             once(token, has_flags_);
             rule_.flags = read(next("the TCP flags"), parse_tcp_flags);
+        } else if (token.text == "state") {
+            once(token, has_state_);
+            std::vector<Connection> connections;
+            list("a state", connections, parse_connection);
+            rule_.connections = set_of(connections);
         } else if (token.text == "priority") {
             once(token, has_priority_);
             rule_.priority = read(next("the priority"), parse_priority);
@@ -182,14 +187,15 @@ private:
                               "the order is: action, protocol, from ADDRESS port PORT, to ADDRESS port PORT, options"};
         const std::string near = closest_word(std::string(token.text), kKeywords);
         throw WordMistake{token.offset, "'" + std::string(token.text) + "' is not expected here",
-                          near.empty() ? "known here: from, to, port, flags, priority, name; a comment begins with #"
-                                       : "did you mean '" + near + "'?"};
+                          near.empty()
+                              ? "known here: from, to, port, flags, state, priority, name; a comment begins with #"
+                              : "did you mean '" + near + "'?"};
     }
 
     std::vector<Token> tokens_;
     WrittenRule& rule_;
     size_t at_ = 0;
-    bool has_flags_ = false, has_priority_ = false, has_name_ = false;
+    bool has_flags_ = false, has_state_ = false, has_priority_ = false, has_name_ = false;
 };
 
 void append(WrittenRule written, uint32_t file, uint32_t line, RuleSet& rules) {
@@ -200,12 +206,27 @@ void append(WrittenRule written, uint32_t file, uint32_t line, RuleSet& rules) {
     rule.line = line;
     rule.priority = written.priority;
     rule.action = written.action;
-    rules.add(std::move(rule), written.match, written.flags);
+    rules.add(std::move(rule), written.match, written.flags, written.connections);
+}
+
+/// One state, or a list of them; `any` is all.
+ConnectionSet read_connections(const Config& value) {
+    std::vector<Connection> connections;
+    for (const Config& item : value.items()) {
+        if (item.text() == "any" && value.items().size() == 1) return {};
+        try {
+            connections.push_back(parse_connection(item.text()));
+        } catch (const WordMistake& mistake) {
+            item.fail(mistake.message, mistake.hint);
+        }
+    }
+    if (connections.empty()) value.fail("'state' has no value", "leave it out, or write 'any', to match all");
+    return set_of(connections);
 }
 
 WrittenRule parse_map(const Config& map) {
     std::vector<std::string> known = FiveTupleMatch::keys();
-    known.insert(known.end(), {"action", "flags", "priority", "name"});
+    known.insert(known.end(), {"action", "flags", "state", "priority", "name"});
     map.only(known);
     WrittenRule rule;
     rule.action = static_cast<Action>(map.at("action").choice({"permit", "deny"}));
@@ -219,6 +240,7 @@ WrittenRule parse_map(const Config& map) {
             flags->fail(mistake.message, mistake.hint);
         }
     }
+    if (const auto state = map.find("state")) rule.connections = read_connections(*state);
     check_protocols(rule.match, rule.flags);
     return rule;
 }

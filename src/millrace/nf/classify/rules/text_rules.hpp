@@ -14,6 +14,7 @@ struct WrittenRule {
     Action action = Action::permit;
     FiveTupleMatch match;
     ByteMatch flags;
+    ConnectionSet connections;
     int32_t priority = 0;
     std::string name;
     std::string text;  ///< without comment and outer blanks
@@ -26,7 +27,7 @@ std::optional<WrittenRule> parse_text_rule(std::string_view line);
 void load_text_rules(std::string_view text, const std::string& file, RuleSet& rules);
 
 /// Appends the rules of a YAML list, each a text as above or a map with `action` and what
-/// FiveTupleMatch::keys(), `flags`, `priority` and `name` say. Throws ConfigError likewise.
+/// FiveTupleMatch::keys(), `flags`, `state`, `priority` and `name` say. Throws ConfigError likewise.
 void load_yaml_rules(const Config& list, RuleSet& rules);
 
 }  // namespace millrace::nf::classify

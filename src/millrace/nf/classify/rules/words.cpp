@@ -35,6 +35,8 @@ constexpr ProtocolName kProtocols[] = {
     {"sctp", ip::kProtocolSctp},
     {"udplite", 136},
 };
+/// By Connection.
+constexpr const char* kConnectionNames[kConnections] = {"untracked", "new", "established", "related", "invalid"};
 constexpr std::string_view kFlagLetters = "FSRPAUEW";  // by bit, from FIN = 1 (RFC 9293, section 3.1)
 
 std::string quoted(std::string_view word) { return "'" + std::string(word) + "'"; }
@@ -120,6 +122,26 @@ ByteMatch parse_tcp_flags(std::string_view word) {
     return match;
 }
 
+Connection parse_connection(std::string_view word) {
+    std::string all;
+    for (unsigned i = 0; i < kConnections; ++i) {
+        if (word == kConnectionNames[i]) return static_cast<Connection>(i);
+        all += (all.empty() ? "" : ", ") + std::string(kConnectionNames[i]);
+    }
+    const std::string near = closest_word(std::string(word),
+                                          {std::begin(kConnectionNames), std::end(kConnectionNames)});
+    throw WordMistake{0, quoted(word) + " is not a state of connections",
+                      near.empty() ? "the states are " + all : "did you mean '" + near + "'?"};
+}
+
+ConnectionSet set_of(const std::vector<Connection>& connections) {
+    if (connections.empty()) return {};
+    ConnectionSet set{0};
+    for (const Connection connection : connections)
+        set.bits = static_cast<uint8_t>(set.bits | 1u << static_cast<unsigned>(connection));
+    return set;
+}
+
 std::string ports_text(const PortRange& ports) {
     if (ports.any()) return "any";
     if (ports.low == ports.high) return std::to_string(ports.low);
@@ -135,5 +157,14 @@ std::string protocol_text(const ByteMatch& protocol) {
 }
 
 std::string tcp_flags_text(const ByteMatch& flags) { return letters_of(flags.value) + "/" + letters_of(flags.mask); }
+
+std::string connections_text(const ConnectionSet& connections) {
+    if (connections.any()) return "any";
+    std::string text;
+    for (unsigned i = 0; i < kConnections; ++i)
+        if (connections.contains(static_cast<Connection>(i)))
+            text += (text.empty() ? "" : ",") + std::string(kConnectionNames[i]);
+    return text;
+}
 
 }  // namespace millrace::nf::classify

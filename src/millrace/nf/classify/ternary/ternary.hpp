@@ -26,10 +26,15 @@ struct TernaryKey {
     uint32_t words[Words];
 };
 
-/// The last word: the protocol in bits 31 to 24, TCP flags or the type of service in 23 to 16, and
-/// what the packet has (HeaderKey::Has) in the lowest.
+/// The last word: the protocol in bits 31 to 24, TCP flags or the type of service in 23 to 16, of a 5-tuple the
+/// connection in 15 to 8 (`connection_bit`), and what the packet has (HeaderKey::Has) in the lowest.
 MILLRACE_DEVICE constexpr uint32_t small_fields(uint8_t protocol, uint8_t flags, uint8_t has) {
     return static_cast<uint32_t>(protocol) << 24 | static_cast<uint32_t>(flags) << 16 | has;
+}
+/// A bit for each kind of connection, so that a rule for some of them is one value and mask: the bits of the others
+/// are zero.
+MILLRACE_DEVICE constexpr uint32_t connection_bit(Connection connection) {
+    return 0x100u << static_cast<uint32_t>(connection);
 }
 
 /// The words of a 5-tuple of IPv4 (4) or IPv6 (10).
@@ -49,7 +54,7 @@ MILLRACE_DEVICE TernaryKey<Words> ternary_key(const HeaderKey& key) {
         }
     }
     result.words[Words - 2] = static_cast<uint32_t>(key.src_port) << 16 | key.dst_port;
-    result.words[Words - 1] = small_fields(key.protocol, key.tcp_flags, key.has);
+    result.words[Words - 1] = small_fields(key.protocol, key.tcp_flags, key.has) | connection_bit(key.connection);
     return result;
 }
 
@@ -74,6 +79,8 @@ MILLRACE_DEVICE HeaderKey header_key(const TernaryKey<Words>& key) {
     header.protocol = static_cast<uint8_t>(key.words[Words - 1] >> 24);
     header.tcp_flags = static_cast<uint8_t>(key.words[Words - 1] >> 16);
     header.has = static_cast<uint8_t>(key.words[Words - 1]);
+    while (header.connection != Connection::invalid && (key.words[Words - 1] & connection_bit(header.connection)) == 0)
+        header.connection = static_cast<Connection>(static_cast<uint8_t>(header.connection) + 1);
     return header;
 }
 

@@ -49,6 +49,9 @@ TernaryRule<Words> ternary_of(const Box& box, uint32_t position) {
                                           box.tcp_flags.any() ? 0 : HeaderKey::kFlags);
     rule.value[rule.kSmall] = small_fields(box.protocol.value, box.tcp_flags.value,
                                            box.tcp_flags.any() ? 0 : HeaderKey::kFlags);
+    for (unsigned i = 0; i < kConnections; ++i)
+        if (const auto other = static_cast<Connection>(i); !box.connections.contains(other))
+            rule.mask[rule.kSmall] |= connection_bit(other);
     set_ports(rule, box.src_port, box.dst_port);
     return rule;
 }

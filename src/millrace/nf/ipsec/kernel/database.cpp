@@ -280,7 +280,7 @@ private:
         });
     }
 
-    /// Those to one address stand side by side.
+    /// Those to one address are contiguous.
     template <class F>
     void for_each_that_fits(const XfrmPolicy& policy, F&& f) const {
         const Ends ends(policy);

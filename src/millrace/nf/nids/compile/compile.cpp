@@ -132,8 +132,9 @@ private:
     }
 
     /// The rule as the list of its pattern names it.
-    uint32_t named(uint32_t index) const {
+    uint32_t named(uint32_t index) {
         const CompiledRule& rule = out_.compiled[index];
+        out_.asks_more = out_.asks_more || !asks_for_nothing_more(rule);
         if (!asks_for_nothing_more(rule)) return index;
         return named_rule::kAlways | static_cast<uint32_t>(rule.action) << named_rule::kActionShift | index;
     }
@@ -205,6 +206,7 @@ void CompiledRules::attach(nf::Image& image) const {
     patterns->attach(image, tables.patterns);
     image.attach(tables.by_pattern, by_pattern);
     image.attach(tables.pattern_rules, pattern_rules);
+    tables.asks_more = asks_more;
     without_pattern.attach(image, tables);
 }
 

@@ -34,6 +34,7 @@ struct CompiledRules {
     PortClasses port_classes;  ///< of both
     std::vector<PatternRules> by_pattern;
     std::vector<uint32_t> pattern_rules;
+    bool asks_more = false;       ///< as of NidsTables
     HeaderIndex without_pattern;  ///< the rules that no pattern leads to
 
     /// Fills the image with tables; the arrays are copied.

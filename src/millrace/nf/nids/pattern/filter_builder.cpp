@@ -50,7 +50,8 @@ public:
 private:
     void set(uint32_t window) {
         const uint32_t folded = detail::roughly_folded(window);
-        bits_[detail::filter_offset(folded) / sizeof(uint32_t)] |= 1u << (folded & detail::kFilterBit);
+        bits_[detail::filter_offset(folded) / sizeof(uint32_t)] |= 1u << (folded & detail::kFilterBit) |
+                                                                   1u << (folded >> 8 & detail::kFilterBit);
     }
     std::vector<uint32_t> bits_ = std::vector<uint32_t>(kFilterWords);
 };

@@ -26,8 +26,8 @@ struct Filter {
     uint64_t bytes() const { return empty() ? 0 : sizeof(uint32_t) * bits->size() + sizeof(Branch) * branches->size(); }
 };
 
-/// Most bits of a filter that may be set, one in eight: that many places of a random text pass it for nothing.
-inline constexpr uint32_t kMaxFilterBits = 32 * kFilterWords / 8;
+/// Most bits of a filter that may be set, three in ten: 9 % of the places of a random text pass it for nothing.
+inline constexpr uint32_t kMaxFilterBits = 32 * kFilterWords * 3 / 10;
 
 /// The filter of the patterns of an automaton. There is none for a set with patterns of one or two bytes, or with more
 /// prefixes than kMaxFilterBits: most of a text would pass.

@@ -5,21 +5,9 @@
 #pragma once
 
 #include "millrace/nf/nids/pattern/pattern_tables.hpp"
+#include "millrace/nf/nids/pattern/text.hpp"
 
 namespace millrace::nf::nids::pattern {
-namespace detail {
-
-/// The number of the lowest bit that is set; there is one.
-MILLRACE_DEVICE uint32_t lowest_bit(uint64_t bits) {
-#if MILLRACE_GPU
-    return static_cast<uint32_t>(__ffsll(static_cast<long long>(bits))) - 1;
-#else
-    return static_cast<uint32_t>(__builtin_ctzll(bits));
-#endif
-}
-
-}  // namespace detail
-
 /// The distinct ids, at least `from`, that one lane has found so far: all common ones, and the smallest
 /// rare ones.
 class LaneIds {
@@ -51,20 +39,18 @@ public:
         }
     }
     MILLRACE_DEVICE bool any() const { return common_ != 0 || rare_[0] != kNoPattern; }
-    /// The smallest noted id that is at least `from`, or kNoPattern. Calls must not go back.
-    MILLRACE_DEVICE uint32_t at_least(const PatternTables& tables, uint32_t from) {
-        uint32_t best = kNoPattern;
-        while (common_ != 0 && best == kNoPattern) {
+    /// Gives a noted id up to `most` that it has not given yet, or kNoPattern.
+    MILLRACE_DEVICE uint32_t take(const PatternTables& tables, uint32_t most) {
+        while (common_ != 0) {
             const uint32_t id = tables.common_ids[detail::lowest_bit(common_)];
-            if (id >= from) {
-                best = id;
-            } else {
-                common_ &= common_ - 1;
-            }
+            common_ &= common_ - 1;
+            if (id >= from_ && id <= most) return id;
         }
-        for (uint32_t k = 0; k < kKept; ++k)
-            if (rare_[k] >= from) best = smaller(best, rare_[k]);
-        return best;
+        const uint32_t id = rare_[0];
+        if (id > most) return kNoPattern;
+        for (uint32_t k = 0; k + 1 < kKept; ++k) rare_[k] = rare_[k + 1];
+        rare_[kKept - 1] = kNoPattern;
+        return id;
     }
     /// No id up to this one was dropped for want of room.
     MILLRACE_DEVICE uint32_t complete_to() const { return overflowed_ ? rare_[kKept - 1] : kNoPattern; }

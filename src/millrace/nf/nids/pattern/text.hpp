@@ -14,6 +14,15 @@ MILLRACE_DEVICE uint32_t funnel_right(uint32_t low, uint32_t high, uint32_t shif
 #endif
 }
 
+/// The number of the lowest bit that is set; there is one.
+MILLRACE_DEVICE uint32_t lowest_bit(uint64_t bits) {
+#if MILLRACE_GPU
+    return static_cast<uint32_t>(__ffsll(static_cast<long long>(bits))) - 1;
+#else
+    return static_cast<uint32_t>(__builtin_ctzll(bits));
+#endif
+}
+
 /// A payload as words of eight bytes from the last multiple of eight at or before its first byte on: places are counted
 /// from there.
 class Text {

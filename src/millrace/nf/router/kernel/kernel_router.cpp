@@ -13,10 +13,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr uint32_t kMain = 254, kLocal = 255;
-/// A device gets whole tables, some tens of MiB.
-constexpr auto kDevicePause = 50ms;
 /// A change that comes alone is at work at once; of many that come one by one some go together.
-constexpr auto kCpuPause = 5ms;
+constexpr auto kLeastPause = 5ms;
 /// So many times as long as a snapshot took there is none, but not for longer than this.
 constexpr int kRest = 4;
 constexpr auto kMaxRest = 100ms;
@@ -55,8 +53,7 @@ KernelOptions read_kernel_options(const Config& options, const std::vector<std::
     return result;
 }
 
-KernelRouter::KernelRouter(const Config& options, const Environment& environment)
-    : least_pause_(environment.on_device ? kDevicePause : kCpuPause) {
+KernelRouter::KernelRouter(const Config& options, const Environment& environment) {
     options.only({"kernel"});
     const Config kernel = options.at("kernel");
     options_ = read_kernel_options(kernel, environment.ports);
@@ -79,7 +76,7 @@ KernelRouter::KernelRouter(const Config& options, const Environment& environment
 
 KernelRouter::KernelRouter(const KernelRouter& previous, KernelSnapshot snapshot)
     : options_(previous.options_), watch_(previous.watch_), snapshot_(std::move(snapshot)),
-      least_pause_(previous.least_pause_), generations_(previous.generations_ + 1) {
+      generations_(previous.generations_ + 1) {
     make_image();
 }
 
@@ -87,14 +84,15 @@ void KernelRouter::make_image() {
     RouterTables& tables = image_.start<RouterTables>();
     tables.kernel_host = 1;
     if (watch_ == nullptr) return;
-    const auto attach = [this](auto& view, const auto& owner, const auto& array) {
+    const auto attach = [this](auto& view, const auto& owner, const auto& array,
+                               std::shared_ptr<const Revision> revision = {}) {
         using Array = std::remove_reference_t<decltype(array)>;
-        if (!array.empty()) image_.attach(view, std::shared_ptr<Array>(owner, &array));
+        if (!array.empty()) image_.attach(view, std::shared_ptr<Array>(owner, &array), std::move(revision));
     };
-    attach(tables.ipv4_root, snapshot_.ipv4, snapshot_.ipv4->root);
-    attach(tables.ipv4_groups, snapshot_.ipv4, snapshot_.ipv4->groups);
-    attach(tables.ipv6_root, snapshot_.ipv6, snapshot_.ipv6->root);
-    attach(tables.ipv6_groups, snapshot_.ipv6, snapshot_.ipv6->groups);
+    attach(tables.ipv4_root, snapshot_.ipv4, snapshot_.ipv4->root, snapshot_.ipv4->root_revision);
+    attach(tables.ipv4_groups, snapshot_.ipv4, snapshot_.ipv4->groups, snapshot_.ipv4->groups_revision);
+    attach(tables.ipv6_root, snapshot_.ipv6, snapshot_.ipv6->root, snapshot_.ipv6->root_revision);
+    attach(tables.ipv6_groups, snapshot_.ipv6, snapshot_.ipv6->groups, snapshot_.ipv6->groups_revision);
     attach(tables.targets, snapshot_.forwarding, snapshot_.forwarding->targets);
     attach(tables.members, snapshot_.forwarding, snapshot_.forwarding->members);
     attach(tables.next_hops, snapshot_.forwarding, snapshot_.forwarding->next_hops);
@@ -107,8 +105,8 @@ std::shared_ptr<NetworkFunction> KernelRouter::next() {
     if (begin < next_at_) return nullptr;
     auto made = std::make_shared<KernelRouter>(*this, watch_->snapshot());
     const auto end = Clock::now();
-    made->next_at_ = end + std::max<Clock::duration>(least_pause_,
-                                                     std::min<Clock::duration>(kMaxRest, kRest * (end - begin)));
+    made->next_at_ = end +
+                     std::max<Clock::duration>(kLeastPause, std::min<Clock::duration>(kMaxRest, kRest * (end - begin)));
     return made;
 }
 

@@ -23,6 +23,7 @@ public:
         if (watch_ != nullptr) watch_->on_change(std::move(told));
     }
     const Image& image() const override { return image_; }
+    bool takes_uncut() const override { return true; }
     std::unique_ptr<CpuHalf> make_cpu_half() override;
     std::string explain(const Decision& decision) const override;
     std::vector<Statistic> statistics() const override;
@@ -38,7 +39,6 @@ private:
     KernelOptions options_;
     std::shared_ptr<KernelWatch> watch_;  // null: not live
     KernelSnapshot snapshot_;
-    Clock::duration least_pause_;  // between generations
     Clock::time_point next_at_{};  // not before
     uint64_t generations_ = 0;
     Image image_;

@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# Who is inside opens connections to a server outside, and nobody the other way: connection tracking, a firewall with
+# rules for states and a router, between network namespaces, with `millrace run` as the only way.
+# usage: connections.sh MILLRACE DEVICE
+set -u
+millrace=$1 device=$2
+
+# shellcheck source=tests/live/namespaces.sh
+. "$(dirname "${BASH_SOURCE[0]}")/namespaces.sh"
+need ip curl python3 ping iperf3
+
+inside=mr-$$-inside middle=mr-$$-middle outside=mr-$$-outside
+namespaces=("$inside" "$middle" "$outside")
+
+make_network() {
+    ip netns add $inside && ip netns add $middle && ip netns add $outside || return 1
+    local name
+    for name in $inside $middle $outside; do
+        ip netns exec $name sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 2> /dev/null
+        ip -n $name link set lo up
+    done
+    ip -n $middle link add mr-lan type veth peer name eth0 netns $inside || return 1
+    ip -n $middle link add mr-wan type veth peer name eth0 netns $outside || return 1
+    ip -n $inside link set eth0 address 02:00:00:00:10:10 && ip -n $outside link set eth0 address 02:00:00:00:20:10
+    ip -n $inside address add 10.0.0.10/24 dev eth0 && ip -n $outside address add 192.0.2.10/24 dev eth0
+    for name in mr-lan mr-wan; do ip -n $middle link set $name up || return 1; done
+    ip -n $inside link set eth0 up && ip -n $outside link set eth0 up || return 1
+    ip -n $inside route add default via 10.0.0.1 && ip -n $outside route add default via 192.0.2.1 || return 1
+    ip -n $inside neigh replace 10.0.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent || return 1
+    ip -n $outside neigh replace 192.0.2.1 lladdr 02:00:00:00:00:02 dev eth0 nud permanent
+}
+
+configuration() {
+    cat > "$folder/border.yaml" << YAML
+version: 1
+ports:
+  lan: {af_packet: mr-lan}
+  wan: {af_packet: mr-wan}
+chains:
+  border:
+    input: [lan, wan]
+    output: wan
+    max-delay: 100us
+    nfs:
+      - conntrack: {max-flows: 4k}
+      - firewall:
+          default: deny
+          rules:
+            - permit ip state established,related
+            - permit ip from 10.0.0.0/24 state new
+      - router:
+          routes:
+            - {prefix: 10.0.0.0/24, via: inside}
+            - {prefix: 192.0.2.0/24, via: outside}
+          next-hops:
+            inside: {port: lan, mac: "02:00:00:00:10:10", src-mac: "02:00:00:00:00:01"}
+            outside: {port: wan, mac: "02:00:00:00:20:10", src-mac: "02:00:00:00:00:02"}
+YAML
+}
+
+in_inside() { ip netns exec $inside "$@"; }
+in_outside() { ip netns exec $outside "$@"; }
+start_servers() {
+    head -c 8000000 /dev/urandom > "$folder/large"
+    in_outside python3 -u -m http.server --directory "$folder" 8080 > "$folder/http.log" 2>&1 & processes+=($!)
+    in_inside python3 -u -m http.server --directory "$folder" 8081 > "$folder/inside.log" 2>&1 & processes+=($!)
+    in_outside iperf3 --server > "$folder/iperf3.log" 2>&1 & processes+=($!)
+    within 10 in_outside curl -sf http://192.0.2.10:8080/border.yaml && within 10 in_inside curl -sf http://10.0.0.10:8081/border.yaml
+}
+fetch() { in_inside curl -sf --max-time 20 "http://192.0.2.10:8080/$1"; }
+large_arrives() { fetch large > "$folder/got" && cmp -s "$folder/got" "$folder/large"; }
+hundred_connections() { local n; for ((n = 0; n < 100; ++n)); do fetch border.yaml > "$folder/got" || return 1; done; }
+# stream OPTION...: more than 10 Mb/s.
+stream() {
+    in_inside iperf3 --client 192.0.2.10 --time 2 --json "$@" > "$folder/stream.json" &&
+        python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["end"]["sum_received"]["bits_per_second"] < 1e7)' "$folder/stream.json"
+}
+# A socket that is connected hears of an error that is about its datagram: the firewall lets it in as related.
+port_is_unreachable() {
+    in_inside python3 -c '
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(2)
+s.connect(("192.0.2.10", 9))
+s.send(b"anybody there?")
+try:
+    s.recv(100)
+except ConnectionRefusedError:
+    raise SystemExit(0)
+raise SystemExit("an answer came")'
+}
+# Datagrams both ways, once who is inside has begun.
+datagrams_come_back() {
+    in_outside python3 -c '
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("192.0.2.10", 7000))
+s.settimeout(10)
+data, peer = s.recvfrom(100)
+s.sendto(data[::-1], peer)' & local echo=$!
+    within 5 in_inside python3 -c '
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(0.5)
+s.sendto(b"there", ("192.0.2.10", 7000))
+assert s.recv(100) == b"ereht"'
+    local status=$?
+    kill $echo 2> /dev/null
+    return $status
+}
+flows() { "$millrace" show flows --socket "$folder/millrace.sock" "$@"; }
+flows_have_it() {
+    flows --match 'tcp from 10.0.0.10 to any port 8080' --by packets --limit 5 > "$folder/shown" && cat "$folder/shown" &&
+        grep -q 'tcp *10.0.0.10 .*192.0.2.10 *8080' "$folder/shown" &&
+        flows --match 'icmp' --json | python3 -c '
+import json, sys
+rows = json.load(sys.stdin)["flows"][0]["rows"]
+assert rows and all(row["protocol"] == "icmp" and row["source"] == "10.0.0.10" for row in rows if row["state"] == "established"), rows'
+}
+report() {
+    python3 - "$folder/report.json" "$1" << 'PYTHON'
+import json, sys
+r = json.load(open(sys.argv[1]))
+c = r["chains"][0]
+if not eval(sys.argv[2]): sys.exit(json.dumps(r, indent=1))
+PYTHON
+}
+
+make_network || skip "this machine does not allow network namespaces with virtual interfaces"
+configuration
+start_servers || { failed "the servers start"; cat "$folder"/*.log; exit 1; }
+ip netns exec $middle "$millrace" run "$folder/border.yaml" --device "$device" --socket "$folder/millrace.sock" --output "$folder/out" \
+    --json "$folder/report.json" > "$folder/millrace.out" 2> "$folder/millrace.log" &
+running=$!
+processes+=($running)
+within 15 fetch border.yaml || { failed "Millrace comes up"; cat "$folder"/millrace.*; exit 1; }
+
+expect "who is inside is answered" in_inside ping -c 3 -i 0.2 -W 2 192.0.2.10
+expect "a large page arrives whole" large_arrives
+expect "a hundred connections one after the other" hundred_connections
+expect "a stream leaves" stream
+expect "a stream comes, of a connection that began inside" stream --reverse
+expect "an answer by UDP comes back" datagrams_come_back
+expect "an error about a connection of who is inside comes back" port_is_unreachable
+refuse "nobody outside gets a connection" in_outside curl -sf --max-time 2 http://10.0.0.10:8081/border.yaml
+refuse "nor an answer to a ping" in_outside ping -c 2 -i 0.2 -W 1 10.0.0.10
+expect "'millrace show flows' has the connections" flows_have_it
+kill -TERM $running
+wait $running
+status=$?
+if ((status == 0)); then passed "SIGTERM ends the run in order"; else failed "exit status $status after SIGTERM"; fi
+expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 1000'
+expect "drops are those of the firewall" report 'c["drops"].get("firewall.deny", 0) >= 3 and c["drops"].get("conntrack.invalid", 0) < c["received-packets"] / 1000'
+((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
+echo "$device: $failures failures, $SECONDS s"
+((failures == 0))
