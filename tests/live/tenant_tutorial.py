@@ -36,11 +36,13 @@ folder = pathlib.Path(tempfile.mkdtemp(prefix="millrace-tenants-"))
 # The tree may lie where only its owner looks.
 (folder / "build").mkdir()
 (folder / "examples").mkdir()
+(folder / "acme").mkdir()
 shutil.copy(millrace, folder / "build/millrace")
 for name in ("tenant.yaml", "tenant-guard.yaml"):
     text = (source / "examples" / name).read_text().replace("/tmp/millrace-tenants.sock", f"{folder}/tenants.sock")
     (folder / "examples" / name).write_text(text)
 subprocess.run(["chmod", "-R", "go+rX", folder], check=True)
+shutil.chown(folder / "acme", "nobody")
 as_nobody = f"setpriv --reuid nobody --regid {subprocess.check_output(['id', '-g', 'nobody'], text=True).strip()} --clear-groups"
 # A shell does all commands, and tells the status of each.
 shell = subprocess.Popen(["bash"], cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -50,7 +52,7 @@ shell = subprocess.Popen(["bash"], cwd=folder, stdin=subprocess.PIPE, stdout=sub
 def do(command):
     for words, own in (("sudo -u nobody", as_nobody), ("/tmp/millrace-tenants.sock", f"{folder}/tenants.sock"), ("/tmp/acme", f"{folder}/acme")):
         command = command.replace(words, own)
-    quiet = " > /dev/null 2>&1 &" if command.endswith("&") and ">" not in command else ""
+    quiet = " > acme/out 2>&1 &" if command.endswith("&") and ">" not in command else ""
     shell.stdin.write((command[:-1] + quiet if quiet else command) + "\necho \"status $?\"\n")
     shell.stdin.flush()
     out = []
@@ -70,12 +72,12 @@ def shown():
 
 
 def wait_for(what, holds):
-    end = time.time() + 20
+    end = time.time() + 60
     while time.time() < end:
         if holds(tenant := shown()):
             return tenant
         time.sleep(0.02)
-    raise SystemExit(f"FAILED: {what}, says docs/tenants.md, and that did not come to pass: {shown()}")
+    raise SystemExit(f"FAILED: {what}, says docs/tenants.md, and that did not come to pass: {shown()} {(folder / 'acme/out').read_text() if (folder / 'acme/out').exists() else ''}")
 
 
 def sentence(words):
