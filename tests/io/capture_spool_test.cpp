@@ -78,7 +78,7 @@ TEST(CaptureSpool, HasWrittenAllThatWasPutBeforeAFlushHoweverManyPutMeanwhile) {
 TEST(CaptureSpool, TakesPacketsAgainWhenPoolAndQueueWereSpent) {
     constexpr uint8_t kThreads = 6;
     constexpr uint32_t kEach = 60'000;
-    const TemporaryFolder folder;
+    const TestFolder folder;
     lab::frame_pool();  // starts DPDK
     rte_mempool* const pool = rte_pktmbuf_pool_create("spool-test", 4351, 0, 0, 256, SOCKET_ID_ANY);
     ASSERT_NE(pool, nullptr);
