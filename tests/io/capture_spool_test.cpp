@@ -74,44 +74,6 @@ TEST(CaptureSpool, HasWrittenAllThatWasPutBeforeAFlushHoweverManyPutMeanwhile) {
 }
 
 /// Others put all the time; a flush waits for what came before it alone.
-/// A pool that is nearly empty and a queue that is full, by threads that all want to put: it went on refusing for ever.
-TEST(CaptureSpool, TakesPacketsAgainWhenPoolAndQueueWereSpent) {
-    constexpr uint8_t kThreads = 6;
-    constexpr uint32_t kEach = 60'000;
-    const TestFolder folder;
-    lab::frame_pool();  // starts DPDK
-    rte_mempool* const pool = rte_pktmbuf_pool_create("spool-test", 4351, 0, 0, 256, SOCKET_ID_ANY);
-    ASSERT_NE(pool, nullptr);
-    {
-        CaptureSpool spool(std::make_unique<CaptureWriter>(folder / "spent.pcap"));
-        std::atomic<uint64_t> put{0};
-        std::atomic<bool> stuck{false};
-        {
-            std::vector<std::jthread> threads;
-            for (uint8_t thread = 0; thread < kThreads; ++thread)
-                threads.emplace_back([&] {
-                    auto last = std::chrono::steady_clock::now();
-                    for (uint32_t i = 0; i < kEach && !stuck;) {
-                        rte_mbuf* const packet = rte_pktmbuf_alloc(pool);
-                        if (packet != nullptr && rte_pktmbuf_append(packet, 60) != nullptr) {
-                            while (!stuck && !spool.put(packet))
-                                stuck = std::chrono::steady_clock::now() - last > std::chrono::seconds(10);
-                            if (stuck) return rte_pktmbuf_free(packet);
-                            last = std::chrono::steady_clock::now();
-                            ++i;
-                            ++put;
-                        }
-                    }
-                });
-        }
-        EXPECT_FALSE(stuck) << "after " << put << " packets";
-        spool.close();
-        EXPECT_EQ(spool.written_records(), put);
-    }
-    EXPECT_EQ(rte_mempool_avail_count(pool), 4351u);
-    rte_mempool_free(pool);
-}
-
 TEST(CaptureSpool, FlushesWhileOthersGoOnPutting) {
     const TestFolder folder;
     CaptureSpool spool(std::make_unique<CaptureWriter>(folder / "spool.pcap"));
