@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 
+#include "millrace/base/shown_line.hpp"
 #include "nf/ipsec/gateway.hpp"
 
 namespace millrace::test {
@@ -47,6 +48,7 @@ struct Folder {
 /// What the NF says of the options in a file, and what it warned of.
 std::string complaint(const std::string& file, std::vector<std::string>* warnings = nullptr) {
     nf::Environment environment{.node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts};
+    show_lines_of(file);  // as of a file that the command line names
     try {
         NfRunner runner("ipsec", Config::load(file), environment);
         for (const Diagnostic& warning : environment.warn.take_warnings())
@@ -187,7 +189,8 @@ TEST(IpsecOptions, TakesKeysFromAFileThatOnlyItsOwnerMayRead) {
         EXPECT_NE(said.find("chmod 600"), std::string::npos) << said;
     }
     folder.write("keys.yaml", text + "stranger: {key: " + kKey + "}\n", 0600);
-    EXPECT_NE(complaint(chain).find("stranger"), std::string::npos);
+    EXPECT_NE(complaint(chain).find("keys.yaml:2:1"), std::string::npos) << complaint(chain);
+    EXPECT_NE(complaint(chain).find("'stra…'"), std::string::npos) << "not more of a file that only some may read";
     EXPECT_FALSE(holds_key(complaint(chain)));
     folder.write("keys.yaml", text, 0600);
     const std::string twice = complaint(
