@@ -37,7 +37,8 @@ _millrace() {
         --cores | --for | --batches | -w | --workers | --chain | --sizes | --warm-up | --max-batch | --max-delay | --burst | --buffers | --patterns) return ;;
         --flows | --tunnels | --chains | --share | --shares | --most | --step | --descriptors) return ;;
         --socket) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
-        --limit) return ;;
+        --by) mapfile -t COMPREPLY < <(compgen -W "bytes packets duration" -- "$current"); return ;;
+        --limit | --match) return ;;
         --json) [[ $command == doctor || $command == show || $command == verify ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; } ;;
     esac
 
@@ -48,7 +49,7 @@ _millrace() {
             options+=" --socket --no-socket --quiet" ;;
         check) options+=" --device --output --plugins" ;;
         explain) options+=" --device --output --workers" ;;
-        show) options+=" --socket --limit --json" ;;
+        show) options+=" --socket --limit --match --by --json" ;;
         doctor) options+=" --json" ;;
         tenant) options+=" --manager --name --nf --options --output --once --quiet" ;;
         verify) options+=" --isolation --window --guard --budget --shared --rewrite --json" ;;

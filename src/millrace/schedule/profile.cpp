@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "millrace/base/shown_line.hpp"
 #include "millrace/base/config.hpp"
 #include "millrace/base/kept_file.hpp"
 
@@ -57,6 +58,7 @@ ChainProfile chain(const Config& value) {
 }
 
 Profile parse(const std::string& path, const std::string& model) {
+    show_lines_of(path);  // the program has written it
     const Config file = Config::load(path);
     if (!file.is_map()) file.fail("this is no profile of chains");
     if (const int64_t version = file.at("version").integer(); version != kVersion)

@@ -1,5 +1,6 @@
 #include "millrace/tenancy/manager.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -174,8 +175,8 @@ void Manager::let_go() {
         send_refusal(attachment->socket(), words);
         seat->clear();
         if (why != Parting::changed)
-            tell("tenant '" + name + "' (user " + std::to_string(attachment->user()) + ", process " +
-                     std::to_string(attachment->process()) + ") is detached: " + words,
+            tell(fmt::format("tenant '{}' (user {}, process {}) is detached: {}", name, attachment->user(),
+                             attachment->process(), words),
                  "'millrace show tenants' counts what it does");
     }
 }

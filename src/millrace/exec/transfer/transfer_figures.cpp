@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "millrace/base/shown_line.hpp"
 #include "millrace/base/config.hpp"
 #include "millrace/base/kept_file.hpp"
 
@@ -51,6 +52,7 @@ Pace pace(const Config& value) {
 }
 
 TransferFigures parse(const std::string& path, const std::string& model) {
+    show_lines_of(path);  // the program has written it
     const Config file = Config::load(path);
     if (!file.is_map()) file.fail("this is no profile of transfers", kAgain);
     if (const int64_t version = file.at("version").integer(); version != kVersion)
