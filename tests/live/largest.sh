@@ -124,6 +124,35 @@ case_switch() {  # 100,000 flows, and those of ClassBench-ng over twelve fields
     run_case switch 20000
 }
 
-(($# > 0)) || set -- firewall firewall_ipc nids router ipsec switch
+# Tables of state may have 16 Mi entries; here as many as the simulated device has memory for, which is 1 GiB.
+case_conntrack() {  # 2 Mi connections, before rules for their states and 99,831 others
+    cat > nf.yaml << YAML
+      - conntrack: {max-flows: 2097152, check-windows: false}
+      - name: states
+        firewall: {default: permit, rules: ["deny ip state invalid"]}
+      - firewall: {classbench: "$data/classbench/large/acl1_100k.xz", action: alternate, default: permit}
+YAML
+    run_case conntrack 20000
+}
+
+case_policer() {  # 8 Mi buckets
+    echo "      - policer: {rate: 100Gbps, per: flow, max-buckets: 8388608}" > nf.yaml
+    run_case policer 20000
+}
+
+case_balancer() {  # 10,000 services with four back ends each
+    python3 - > nf.yaml << 'PYTHON'
+print("      - balancer:\n          services:")
+for i in range(10000):
+    ends = ", ".join(f"{{address: 10.{128 + (i >> 8)}.{i & 255}.{k + 1}, port: 8080}}" for k in range(4))
+    print(f"            - {{address: 192.0.2.{i % 250 + 1}, protocol: {('tcp', 'udp')[i % 2]}, port: {i // 2 % 65535 + 1}, back-ends: [{ends}]}}")
+PYTHON
+    run_case balancer 20000
+}
+
+case_mirror() { echo "      - mirror:" > nf.yaml && run_case mirror 100000; }
+case_crc() { echo "      - crc: {mode: set}" > nf.yaml && run_case crc 100000; }
+
+(($# > 0)) || set -- firewall firewall_ipc nids router ipsec switch conntrack policer balancer mirror crc
 for name in "$@"; do case_"$name"; done
 ((failures == 0)) || { echo "$failures failures"; exit 1; }
