@@ -79,14 +79,14 @@ Outcome exchange_batches(Attachment& attachment, uint64_t count, uint32_t packet
             ++seen.asked;
         }
         attachment.listen();
-        const auto fate = lane.next(taken, Clock::now());
-        if (fate == Lane::Fate::waits) {
+        const auto reply = lane.next(taken, Clock::now());
+        if (reply == Lane::Reply::waits) {
             if (!attachment.attached()) break;
             std::this_thread::yield();
             continue;
         }
         if (taken.id != told++) seen.bad += 1000;  // each once, in order
-        if (fate != Lane::Fate::good) {
+        if (reply != Lane::Reply::good) {
             ++seen.absent;
             continue;
         }

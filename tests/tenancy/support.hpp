@@ -50,7 +50,7 @@ private:
     std::map<std::string, std::unique_ptr<Attachment>> in_;
 };
 
-/// Asks batch after batch, `count` in all, as fast as answers come; each fate counted, and each good answer checked:
+/// Asks batch after batch, `count` in all, as fast as answers come; each reply counted, and each good answer checked:
 /// an honest tenant gives each byte plus 1 back, and the first byte modulo the outcomes as outcome.
 struct Outcome {
     uint64_t asked = 0, good = 0, absent = 0, bad = 0;  ///< bad: good answers whose bytes are not the honest one's

@@ -76,7 +76,7 @@ TEST(Tenants, SeeNoByteThatTheyDidNotDeclare) {
     for (const std::string& text : {packet, std::string("tiny"), std::string("tiny"), std::string("tiny")}) {
         const Shown view = Doorway::shown({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
         ASSERT_TRUE(attachment->lane(0).ask({&view, 1}, 1, Attachment::Clock::now()));
-        while (attachment->lane(0).next(taken, Attachment::Clock::now()) == Lane::Fate::waits)
+        while (attachment->lane(0).next(taken, Attachment::Clock::now()) == Lane::Reply::waits)
             std::this_thread::yield();
     }
     EXPECT_EQ(tenant.end(), 0);
@@ -204,7 +204,7 @@ TEST(Tenants, KilledAtAnyStepCostOthersNothing) {
             ASSERT_NE(own, nullptr);
             const auto seen = exchange_batches(*own, 100);
             EXPECT_EQ(own->parting(), Parting::gone);
-            EXPECT_EQ(seen.good + seen.absent, seen.asked) << "each batch has one fate";
+            EXPECT_EQ(seen.good + seen.absent, seen.asked) << "each batch has one reply";
             EXPECT_EQ(own->lane(0).counters().lost.get(), seen.absent);
             EXPECT_LT(seen.asked, 100u);
         }
@@ -320,18 +320,18 @@ TEST(Tenants, WriteAnythingAnywhereAndOnlyDeclaredOutcomesGetThrough) {
     const std::span<const uint8_t> view(bytes);
     const std::vector<Shown> packets(64, Doorway::shown(view));
     Exchange::Taken taken;
-    std::map<Lane::Fate, uint64_t> fates;
+    std::map<Lane::Reply, uint64_t> replies;
     for (uint64_t asked = 0, told = 0; told < 2000;) {
         while (asked < 2000 && own->lane(0).ask(packets, asked, Attachment::Clock::now())) ++asked;
-        const auto fate = own->lane(0).next(taken, Attachment::Clock::now());
-        if (fate == Lane::Fate::waits) continue;
+        const auto reply = own->lane(0).next(taken, Attachment::Clock::now());
+        if (reply == Lane::Reply::waits) continue;
         ASSERT_EQ(taken.id, told++);
-        ++fates[fate];
-        if (fate != Lane::Fate::good) continue;
+        ++replies[reply];
+        if (reply != Lane::Reply::good) continue;
         ASSERT_EQ(taken.count, 64u);
         for (uint32_t i = 0; i < taken.count; ++i) ASSERT_LT(taken.outcomes[i], 3u);
     }
-    EXPECT_GT(fates[Lane::Fate::late] + fates[Lane::Fate::wrong], 10u);
+    EXPECT_GT(replies[Lane::Reply::late] + replies[Lane::Reply::wrong], 10u);
     EXPECT_TRUE(own->attached());
 }
 

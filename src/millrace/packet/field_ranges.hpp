@@ -20,6 +20,8 @@ void for_each_field(uint32_t length, const Layers& layers, Put&& put_whole) {
         put_whole(at, within, fields);
         if (at + within > covered) covered = at + within;
     };
+    // Of a header that is cut short what follows may begin before its end: nothing of that is the header's.
+    const auto put_to = [&](uint32_t at, uint32_t end, Fields fields) { put(at, end > at ? end - at : 0, fields); };
     const uint32_t tags = 4u * layers.vlan_count;
     put(0, 6, field::eth_dst);
     put(6, 6, field::eth_src);
@@ -37,7 +39,7 @@ void for_each_field(uint32_t length, const Layers& layers, Put&& put_whole) {
         put(l3 + 10, 2, field::ip_checksum);
         put(l3 + 12, 4, field::ip_src);
         put(l3 + 16, 4, field::ip_dst);
-        put(l3 + 20, (l4 != 0 ? l4 : payload) - (l3 + 20), field::ip_options);
+        put_to(l3 + 20, l4 != 0 ? l4 : payload, field::ip_options);
     } else if (layers.is_ipv6()) {
         put(l3, 1, field::ip_version | field::ip_tos);
         put(l3 + 1, 3, field::ip_tos);
@@ -46,8 +48,7 @@ void for_each_field(uint32_t length, const Layers& layers, Put&& put_whole) {
         put(l3 + 7, 1, field::ip_ttl);
         put(l3 + 8, 16, field::ip_src);
         put(l3 + 24, 16, field::ip_dst);
-        const uint32_t end = l4 != 0 ? l4 : payload;
-        if (end > l3 + 40) put(l3 + 40, end - (l3 + 40), field::ip_options);
+        put_to(l3 + 40, l4 != 0 ? l4 : payload, field::ip_options);
     } else if (layers.ether_type == eth::kTypeArp) {
         put(l3, 28, field::ip);
     }
@@ -61,7 +62,7 @@ void for_each_field(uint32_t length, const Layers& layers, Put&& put_whole) {
         put(l4 + 12, 2, field::tcp_flags);
         put(l4 + 14, 2, field::tcp_window);
         put(l4 + 16, 2, field::l4_checksum);
-        put(l4 + 18, payload - (l4 + 18), field::tcp_options);
+        put_to(l4 + 18, payload, field::tcp_options);
     } else if (layers.is_udp()) {
         put(l4 + 4, 2, field::udp_length);
         put(l4 + 6, 2, field::l4_checksum);
@@ -70,8 +71,7 @@ void for_each_field(uint32_t length, const Layers& layers, Put&& put_whole) {
         put(l4 + 2, 2, field::l4_checksum);
         put(l4 + 4, 4, field::icmp_rest);
     }
-    const uint32_t behind = payload > covered ? payload : covered;
-    put(behind, length > behind ? length - behind : 0, field::payload);
+    put_to(payload > covered ? payload : covered, length, field::payload);
 }
 
 }  // namespace millrace

@@ -36,12 +36,12 @@ bool Lane::ask(std::span<const Shown> packets, uint64_t id, Clock::time_point no
     return true;
 }
 
-Lane::Fate Lane::next(Exchange::Taken& taken, Clock::time_point now) {
-    if (exchange_.waiting() == 0) return Fate::waits;
-    const auto part_of = [&](Fate fate, Counter& counter) {
+Lane::Reply Lane::next(Exchange::Taken& taken, Clock::time_point now) {
+    if (exchange_.waiting() == 0) return Reply::waits;
+    const auto part_of = [&](Reply reply, Counter& counter) {
         counter.add(1);
         asked_at_.pop();
-        return fate;
+        return reply;
     };
     // Of one that was told of already, nothing counts.
     const bool may_answer = attachment_.parting() == Parting::none || attachment_.parting() == Parting::gone;
@@ -49,20 +49,20 @@ Lane::Fate Lane::next(Exchange::Taken& taken, Clock::time_point now) {
     if (reply == Exchange::Reply::good) {
         late_in_a_row_ = 0;
         counters_.answer_ns.record(static_cast<uint64_t>((now - asked_at_.front()).count()));
-        return part_of(Fate::good, counters_.good);
+        return part_of(Reply::good, counters_.good);
     }
     if (reply == Exchange::Reply::wrong) {
         if (counters_.wrong.get() + 1 > attachment_.patience().wrong) attachment_.part(Parting::wrong);
-        return part_of(Fate::wrong, counters_.wrong);
+        return part_of(Reply::wrong, counters_.wrong);
     }
     if (!attachment_.attached()) {
         taken.id = exchange_.give_up();
-        return part_of(Fate::lost, counters_.lost);
+        return part_of(Reply::lost, counters_.lost);
     }
-    if (now - asked_at_.front() <= attachment_.patience().answer) return Fate::waits;
+    if (now - asked_at_.front() <= attachment_.patience().answer) return Reply::waits;
     if (++late_in_a_row_ > attachment_.patience().late) attachment_.part(Parting::late);
     taken.id = exchange_.give_up();
-    return part_of(Fate::late, counters_.late);
+    return part_of(Reply::late, counters_.late);
 }
 
 uint64_t Lane::give_up() {

@@ -96,7 +96,7 @@ public:
     bool ask(std::span<const Shown> packets, uint64_t id, Clock::time_point now);
 
     /// What became of the oldest batch.
-    enum class Fate {
+    enum class Reply {
         waits,  ///< for its answer; or there is none
         good,   ///< `taken` is the answer
         late,   ///< there is no answer for these three reasons; `taken.id` says of which batch
@@ -104,7 +104,7 @@ public:
         lost  ///< the tenant is gone
     };
     /// Never waits.
-    Fate next(Exchange::Taken& taken, Clock::time_point now);
+    Reply next(Exchange::Taken& taken, Clock::time_point now);
     /// Gives the oldest batch up, of those that wait, as if it were late; the tenant stays.
     uint64_t give_up();
 

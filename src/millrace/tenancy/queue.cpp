@@ -121,11 +121,11 @@ void TenantQueue::poll(Clock::time_point now) {
     while (lane_ != nullptr && lane_->waiting() > 0) {
         // What was not asked about has waited for what came before it.
         while (segment_count_ > 0 && !segments_[0].asked) finish(nullptr, AbsentFor::away, now);
-        const Lane::Fate fate = lane_->next(taken_, now);
-        if (fate == Lane::Fate::waits) break;
+        const Lane::Reply reply = lane_->next(taken_, now);
+        if (reply == Lane::Reply::waits) break;
         constexpr AbsentFor kWhy[] = {AbsentFor::away, AbsentFor::away, AbsentFor::late, AbsentFor::wrong,
                                       AbsentFor::lost};
-        finish(fate == Lane::Fate::good ? &taken_ : nullptr, kWhy[static_cast<size_t>(fate)], now);
+        finish(reply == Lane::Reply::good ? &taken_ : nullptr, kWhy[static_cast<size_t>(reply)], now);
     }
     follow_seat();
     advance(now);

@@ -44,7 +44,7 @@ private:
         Terms terms;
         size_t count;
     };
-    /// Neighbours from the front on that have one fate.
+    /// Neighbours from the front on that get one reply.
     struct Segment {
         size_t count = 0;
         bool asked = false;

@@ -27,17 +27,17 @@ public:
     void pop() override;
 
     /// What becomes of a frame that is to be taken where it lies.
-    enum class Fate : uint8_t {
+    enum class Action : uint8_t {
         plain,    ///< it is one of the wire
         uncut,    ///< it is yet to be cut, and may stay so
         dropped,  ///< it is none for anybody
         alone,    ///< it can't be taken so
     };
-    /// Takes frames where they lie, `most` at most and all of one block, as far as `fate_of(frame)` lets them. Those
+    /// Takes frames where they lie, `most` at most and all of one block, as far as `action_of(frame)` lets them. Those
     /// that are dropped are in none; what stands before a frame that is `alone` comes first. Checksums are finished,
     /// and VLAN tags stand in the frames.
-    template <class FateOf>
-    ReceiveBlock take(uint32_t most, const FateOf& fate_of) {
+    template <class ActionOf>
+    ReceiveBlock take(uint32_t most, const ActionOf& action_of) {
         ReceiveBlock block;
         block.memory = memory_;
         if (ready(1) == 0) return block;
@@ -45,12 +45,12 @@ public:
         block.spots = spots_.data() + at;
         for (; block.count < most && left_ > 0; step()) {
             const RingFrame frame = front();
-            const Fate fate = fate_of(frame);
-            if (fate == Fate::alone) break;
-            if (fate == Fate::dropped) continue;
+            const Action action = action_of(frame);
+            if (action == Action::alone) break;
+            if (action == Action::dropped) continue;
             if (block.count == 0) block.first_ns = frame.timestamp_ns;
-            spots_[at++] = spot_of(frame, fate == Fate::uncut);
-            block.has_uncut |= fate == Fate::uncut;
+            spots_[at++] = spot_of(frame, action == Action::uncut);
+            block.has_uncut |= action == Action::uncut;
             ++block.count;
         }
         spot_ = at;

@@ -248,30 +248,30 @@ uint16_t PacketSocketPort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint
 ReceiveBlock PacketSocketPort::take_blocks(uint16_t queue_number, uint32_t most) {
     Queue& queue = *queues_[queue_number];
     QueueCounters& counters = receiving(queue_number);
-    using Fate = BlockRing::Fate;
+    using Action = BlockRing::Action;
     uint64_t bytes = 0;
-    const auto fate_of = [&](const RingFrame& frame) {
+    const auto action_of = [&](const RingFrame& frame) {
         const uint32_t tag_bytes = frame.vlan_tag != 0 ? eth::kVlanBytes : 0;
-        if (frame.is_outgoing) return Fate::dropped;
+        if (frame.is_outgoing) return Action::dropped;
         if (frame.bytes < eth::kHeaderBytes) {
             counters.drop(PortDrop::too_short);
-            return Fate::dropped;
+            return Action::dropped;
         }
         if (frame.offload.is_to_be_cut()) {
             const auto offload = stays_uncut(queue, frame);
-            if (!offload) return Fate::alone;
+            if (!offload) return Action::alone;
             add(queue.uncut_in, 1);
             add(queue.segments_in, offload->segments_of(frame.whole_bytes));
         } else if (frame.bytes < frame.whole_bytes || frame.bytes + tag_bytes > options_.max_frame_bytes) {
             counters.drop(PortDrop::too_long);
-            return Fate::dropped;
+            return Action::dropped;
         } else if (frame.offload.needs_checksum()) {
             add(queue.finished, 1);
         }
         bytes += frame.bytes + tag_bytes;
-        return frame.offload.is_to_be_cut() ? Fate::uncut : Fate::plain;
+        return frame.offload.is_to_be_cut() ? Action::uncut : Action::plain;
     };
-    const ReceiveBlock block = queue.ring->blocks->take(most, fate_of);
+    const ReceiveBlock block = queue.ring->blocks->take(most, action_of);
     if (block.count != 0) counters.count(block.count, bytes);
     return block;
 }
