@@ -13,22 +13,10 @@ client=mr-$$-client middle=mr-$$-middle server=mr-$$-server
 namespaces=("$client" "$middle" "$server")
 
 make_network() {
-    ip netns add $client && ip netns add $middle && ip netns add $server || return 1
-    local name
-    for name in $client $middle $server; do
-        ip netns exec $name sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 2> /dev/null
-        ip -n $name link set lo up
-    done
-    ip -n $middle link add mr-lan type veth peer name eth0 netns $client || return 1
-    ip -n $middle link add mr-wan type veth peer name eth0 netns $server || return 1
-    ip -n $client link set eth0 address 02:00:00:00:10:10 && ip -n $server link set eth0 address 02:00:00:00:20:10
-    ip -n $client address add 198.51.100.10/24 dev eth0
-    ip -n $server address add 10.0.0.11/24 dev eth0 && ip -n $server address add 10.0.0.12/24 dev eth0
-    for name in mr-lan mr-wan; do ip -n $middle link set $name up || return 1; done
-    ip -n $client link set eth0 up && ip -n $server link set eth0 up || return 1
-    ip -n $client route add default via 198.51.100.1 && ip -n $server route add default via 10.0.0.1 || return 1
-    ip -n $client neigh replace 198.51.100.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent || return 1
-    ip -n $server neigh replace 10.0.0.1 lladdr 02:00:00:00:00:02 dev eth0 nud permanent
+    two_hosts $client $middle $server || return 1
+    ip -n $client address add 198.51.100.10/24 dev eth0 || return 1
+    ip -n $server address add 10.0.0.11/24 dev eth0 && ip -n $server address add 10.0.0.12/24 dev eth0 || return 1
+    routed $client 198.51.100.1 02:00:00:00:00:01 && routed $server 10.0.0.1 02:00:00:00:00:02
 }
 
 # configuration WEIGHT: the second back end has this weight.

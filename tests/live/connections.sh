@@ -13,21 +13,9 @@ inside=mr-$$-inside middle=mr-$$-middle outside=mr-$$-outside
 namespaces=("$inside" "$middle" "$outside")
 
 make_network() {
-    ip netns add $inside && ip netns add $middle && ip netns add $outside || return 1
-    local name
-    for name in $inside $middle $outside; do
-        ip netns exec $name sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 2> /dev/null
-        ip -n $name link set lo up
-    done
-    ip -n $middle link add mr-lan type veth peer name eth0 netns $inside || return 1
-    ip -n $middle link add mr-wan type veth peer name eth0 netns $outside || return 1
-    ip -n $inside link set eth0 address 02:00:00:00:10:10 && ip -n $outside link set eth0 address 02:00:00:00:20:10
-    ip -n $inside address add 10.0.0.10/24 dev eth0 && ip -n $outside address add 192.0.2.10/24 dev eth0
-    for name in mr-lan mr-wan; do ip -n $middle link set $name up || return 1; done
-    ip -n $inside link set eth0 up && ip -n $outside link set eth0 up || return 1
-    ip -n $inside route add default via 10.0.0.1 && ip -n $outside route add default via 192.0.2.1 || return 1
-    ip -n $inside neigh replace 10.0.0.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent || return 1
-    ip -n $outside neigh replace 192.0.2.1 lladdr 02:00:00:00:00:02 dev eth0 nud permanent
+    two_hosts $inside $middle $outside || return 1
+    ip -n $inside address add 10.0.0.10/24 dev eth0 && ip -n $outside address add 192.0.2.10/24 dev eth0 || return 1
+    routed $inside 10.0.0.1 02:00:00:00:00:01 && routed $outside 192.0.2.1 02:00:00:00:00:02
 }
 
 configuration() {

@@ -15,23 +15,10 @@ in_client() { ip netns exec $client "$@"; }
 in_server() { ip netns exec $server "$@"; }
 
 make_network() {
-    ip netns add $client && ip netns add $middle && ip netns add $server || return 1
-    local name
-    for name in $client $middle $server; do  # IPv6 would only add chatter of its own
-        ip netns exec $name sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 2> /dev/null
-        ip -n $name link set lo up
-    done
-    ip -n $middle link add mr-lan type veth peer name eth0 netns $client || return 1
-    ip -n $middle link add mr-wan type veth peer name eth0 netns $server || return 1
-    ip -n $client link set eth0 address 02:00:00:00:10:10 && ip -n $server link set eth0 address 02:00:00:00:20:10
-    ip -n $client address add 10.0.10.10/24 dev eth0 && ip -n $client address add 10.0.10.66/24 dev eth0
-    ip -n $server address add 192.0.2.10/24 dev eth0
-    # Offloads stay as they are: hosts leave checksums and the cutting of segments to a network card that is not there.
-    for name in mr-lan mr-wan; do ip -n $middle link set $name up || return 1; done
-    ip -n $client link set eth0 up && ip -n $server link set eth0 up || return 1
-    ip -n $client route add default via 10.0.10.1 && ip -n $server route add default via 192.0.2.1 || return 1
-    ip -n $client neigh replace 10.0.10.1 lladdr 02:00:00:00:00:01 dev eth0 nud permanent || return 1
-    ip -n $server neigh replace 192.0.2.1 lladdr 02:00:00:00:00:02 dev eth0 nud permanent
+    two_hosts $client $middle $server || return 1
+    ip -n $client address add 10.0.10.10/24 dev eth0 && ip -n $client address add 10.0.10.66/24 dev eth0 || return 1
+    ip -n $server address add 192.0.2.10/24 dev eth0 || return 1
+    routed $client 10.0.10.1 02:00:00:00:00:01 && routed $server 192.0.2.1 02:00:00:00:00:02
 }
 
 # configuration RULE...: writes the chain with these firewall rules.

@@ -21,6 +21,27 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 1' INT TERM HUP
 
+# two_hosts CLIENT MIDDLE SERVER: three network namespaces; from mr-lan and mr-wan in the middle one, cables to eth0 in the
+# others, with MAC addresses that configurations know. Offloads stay as the system sets them: hosts leave checksums and the
+# cutting of segments to a network card that is not there. Without IPv6, which would only add chatter of its own.
+two_hosts() {
+    local client=$1 middle=$2 server=$3 name
+    for name in "$@"; do
+        ip netns add "$name" || return 1
+        ip netns exec "$name" sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1 2> /dev/null
+        ip -n "$name" link set lo up
+    done
+    ip -n "$middle" link add mr-lan type veth peer name eth0 netns "$client" || return 1
+    ip -n "$middle" link add mr-wan type veth peer name eth0 netns "$server" || return 1
+    ip -n "$client" link set eth0 address 02:00:00:00:10:10 && ip -n "$server" link set eth0 address 02:00:00:00:20:10
+    for name in mr-lan mr-wan; do ip -n "$middle" link set $name up || return 1; done
+    ip -n "$client" link set eth0 up && ip -n "$server" link set eth0 up
+}
+# routed HOST GATEWAY MAC: the host's way to others, by a neighbour that does not answer ARP.
+routed() {
+    ip -n "$1" route add default via "$2" && ip -n "$1" neigh replace "$2" lladdr "$3" dev eth0 nud permanent
+}
+
 failures=0
 passed() { echo "ok      $*"; }
 failed() { echo "FAILED  $*"; failures=$((failures + 1)); }

@@ -6,23 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "support/devices.hpp"
+#include "show/runtime.hpp"
 
 namespace millrace::show {
 namespace {
 
 using nlohmann::json;
-
-std::unique_ptr<exec::Runtime> runtime_of(const std::string& text, const std::string& device = "cpu",
-                                          unsigned workers = 0) {
-    chain::LoadOptions load;
-    load.device = device;
-    load.output_folder = testing::TempDir();
-    exec::RuntimeOptions options;
-    options.workers = workers;
-    options.devices = test::open_devices(device);
-    return std::make_unique<exec::Runtime>(chain::parse_configuration(text, "(show)", load), options);
-}
 
 json asked(const exec::Runtime& runtime, const std::string& topic, size_t limit = 0) {
     return json::parse(answer(runtime, request_for(topic, {.limit = limit}), 1.5));

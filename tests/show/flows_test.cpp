@@ -6,7 +6,7 @@
 
 #include "millrace/exec/report/report.hpp"
 #include "millrace/show/answers.hpp"
-#include "support/devices.hpp"
+#include "show/runtime.hpp"
 
 namespace millrace::show {
 namespace {
@@ -18,18 +18,10 @@ json asked(const exec::Runtime& runtime, const Wanted& wanted = {}) {
 }
 
 std::unique_ptr<exec::Runtime> tracking(const std::string& device, const std::string& source, unsigned workers = 2) {
-    chain::LoadOptions load;
-    load.device = device;
-    load.output_folder = testing::TempDir();
-    exec::RuntimeOptions options;
-    options.workers = workers;
-    options.devices = test::open_devices(device);
-    return std::make_unique<exec::Runtime>(
-        chain::parse_configuration("version: 1\nports: {in: {source: {" + source +
-                                       "}}, out: {sink: {}}}\nchains: {edge: {input: in, output: out, nfs: "
-                                       "[conntrack: {max-flows: 64k}]}}\n",
-                                   "(flows)", load),
-        options);
+    return runtime_of("version: 1\nports: {in: {source: {" + source +
+                          "}}, out: {sink: {}}}\nchains: {edge: {input: in, output: out, nfs: "
+                          "[conntrack: {max-flows: 64k}]}}\n",
+                      device, workers);
 }
 
 uint64_t sum(const json& rows, const char* column) {

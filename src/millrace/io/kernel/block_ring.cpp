@@ -1,11 +1,10 @@
 #include "millrace/io/kernel/block_ring.hpp"
 
-#include <linux/if_ether.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 
+#include "millrace/io/kernel/ring_header.hpp"
 #include "millrace/packet/bytes.hpp"
 #include "millrace/packet/headers.hpp"
 
@@ -47,21 +46,7 @@ uint32_t BlockRing::ready(uint32_t most) {
 
 RingFrame BlockRing::front() const {
     const tpacket3_hdr& own = *header();
-    const auto* const raw = reinterpret_cast<const uint8_t*>(&own);
-    const auto* const address = reinterpret_cast<const sockaddr_ll*>(raw + TPACKET_ALIGN(sizeof own));
-    RingFrame frame;
-    frame.data = raw + own.tp_mac;
-    frame.bytes = own.tp_snaplen;
-    frame.whole_bytes = own.tp_len;
-    frame.is_outgoing = address->sll_pkttype == PACKET_OUTGOING;
-    if ((own.tp_status & TP_STATUS_VLAN_VALID) != 0) {
-        const uint32_t type = (own.tp_status & TP_STATUS_VLAN_TPID_VALID) != 0 ? own.hv1.tp_vlan_tpid
-                                                                               : uint32_t{ETH_P_8021Q};
-        frame.vlan_tag = type << 16 | own.hv1.tp_vlan_tci;
-    }
-    frame.timestamp_ns = uint64_t{own.tp_sec} * 1'000'000'000 + own.tp_nsec;
-    std::memcpy(&frame.offload, frame.data - sizeof frame.offload, sizeof frame.offload);
-    return frame;
+    return frame_behind(own, own.hv1.tp_vlan_tpid, own.hv1.tp_vlan_tci);
 }
 
 void BlockRing::pop() {

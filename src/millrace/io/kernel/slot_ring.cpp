@@ -1,11 +1,11 @@
 #include "millrace/io/kernel/slot_ring.hpp"
 
-#include <linux/if_ether.h>
-
 #include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstring>
+
+#include "millrace/io/kernel/ring_header.hpp"
 
 namespace millrace::io {
 namespace {
@@ -43,21 +43,8 @@ uint32_t SlotRing::ready(uint32_t most) {
 
 RingFrame SlotRing::front() const {
     const tpacket2_hdr& header = *slot(head_);
-    const auto* const raw = reinterpret_cast<const uint8_t*>(&header);
-    const auto* const address = reinterpret_cast<const sockaddr_ll*>(raw + TPACKET_ALIGN(sizeof header));
-    RingFrame frame;
-    frame.data = raw + header.tp_mac;
-    frame.bytes = header.tp_snaplen;
-    frame.whole_bytes = header.tp_len;
+    RingFrame frame = frame_behind(header, header.tp_vlan_tpid, header.tp_vlan_tci);
     frame.is_set_aside = (header.tp_status & TP_STATUS_COPY) != 0;
-    frame.is_outgoing = address->sll_pkttype == PACKET_OUTGOING;
-    if ((header.tp_status & TP_STATUS_VLAN_VALID) != 0) {
-        const uint32_t type = (header.tp_status & TP_STATUS_VLAN_TPID_VALID) != 0 ? header.tp_vlan_tpid
-                                                                                  : uint32_t{ETH_P_8021Q};
-        frame.vlan_tag = type << 16 | header.tp_vlan_tci;
-    }
-    frame.timestamp_ns = uint64_t{header.tp_sec} * 1'000'000'000 + header.tp_nsec;
-    std::memcpy(&frame.offload, frame.data - sizeof frame.offload, sizeof frame.offload);
     return frame;
 }
 
