@@ -25,8 +25,8 @@ TEST(FieldRanges, EndWhereTheNextHeaderBeginsAlsoWhereThatIsTooEarly) {
             ASSERT_LE(at + bytes, length);
             for (uint32_t k = 0; k < bytes; ++k) of[at + k] = of[at + k] | fields;
         });
-        const uint32_t fixed = layers.is_ipv4() ? 20 : 40, l3_end = layers.l4_offset != 0 ? layers.l4_offset
-                                                                                          : layers.payload_offset;
+        const uint32_t fixed = layers.is_ipv4() ? 20 : 40,
+                       l3_end = layers.l4_offset != 0 ? layers.l4_offset : layers.payload_offset;
         cut += l3_end < layers.l3_offset + fixed;
         for (uint32_t at = std::max<uint32_t>(l3_end, 14); at < length; ++at)
             ASSERT_FALSE(of[at].overlaps(field::ip_options)) << at << " of " << length;

@@ -10,7 +10,6 @@
 namespace millrace::tenancy {
 
 using chain::AbsentFor;
-using exec::Verdict;
 
 TenantQueue::TenantQueue(exec::Delivery& delivery, Seat& seat, unsigned worker, size_t room)
     : delivery_(delivery), seat_(seat), worker_(worker), room_(std::max<size_t>(room, kMaxPackets)),
