@@ -25,7 +25,7 @@ void require(bool holds, const char* what) {
 void cut(rte_mbuf* whole, exec::WholePackets& buffers, uint32_t mtu) {
     const std::span frame(rte_pktmbuf_mtod(whole, const uint8_t*), whole->data_len);
     const auto split = exec::Split::plan(frame, mtu, buffers.mark(whole));
-    if (!split || split->count() > exec::Reassembler::kMostPieces) return;
+    if (!split || split->count() > exec::Reassembler::kMaxPieces) return;
     std::vector<uint8_t> piece(split->most_bytes());
     for (uint32_t i = 0; i < split->count(); ++i) {
         const uint32_t bytes = split->write(i, piece.data());

@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         millrace::enter_tunnels(packet, millrace::tunnel::kAny);
         require(layers.end <= length, "what a tunnel carries ends behind the frame");
         require(layers.payload_offset <= layers.end, "its payload begins behind its end");
-        require(layers.tunnel_depth <= millrace::tunnel::kMostDepth, "too deep");
+        require(layers.tunnel_depth <= millrace::tunnel::kMaxDepth, "too deep");
         if (layers.malformed != millrace::Malformed::no) continue;
         if (layers.has_ports()) require(layers.l4_offset + 8u <= layers.payload_offset, "no room for its ports");
         millrace::flow_hash(packet);

@@ -56,7 +56,7 @@ TEST_F(CarriersTest, AreOfferedAgainUntilTheyAreUsedAndGiveOutWhenAllAreOnTheirW
         out.push_back(more[0]);
         carriers.used(1);
     }
-    EXPECT_EQ(out.size(), Carriers::kMost);
+    EXPECT_EQ(out.size(), Carriers::kMax);
     EXPECT_EQ(std::set<rte_mbuf*>(out.begin(), out.end()).size(), out.size());
     free_all(out);
     EXPECT_EQ(carriers.offer(1).size(), 1u);
@@ -200,17 +200,17 @@ TEST_F(CarriersTest, TakeOverMetadataThatPortsHaveWritten) {
 TEST_F(CarriersTest, AreDoneWithoutWhereNoneIsLeft) {
     Engine engine;
     constexpr size_t kBurst = 1024;
-    for (uint64_t number = 1; number < Carriers::kMost + 2 * kBurst; number += kBurst) {
+    for (uint64_t number = 1; number < Carriers::kMax + 2 * kBurst; number += kBurst) {
         engine.submit(make_mbufs(kBurst), {.written = false, .first_number = number});
     }
-    ASSERT_EQ(engine.keeper.kept.size(), Carriers::kMost + 2 * kBurst);
+    ASSERT_EQ(engine.keeper.kept.size(), Carriers::kMax + 2 * kBurst);
     size_t carried = 0;
     for (size_t i = 0; i < engine.keeper.kept.size(); ++i) {
         carried += engine.keeper.kept[i]->pool != frame_pool().mempool();
         ASSERT_EQ(io::packet_number(engine.keeper.kept[i]), i + 1);
     }
-    EXPECT_GT(carried, Carriers::kMost - Carriers::kAtOnce);
-    EXPECT_LE(carried, Carriers::kMost);
+    EXPECT_GT(carried, Carriers::kMax - Carriers::kAtOnce);
+    EXPECT_LE(carried, Carriers::kMax);
     engine.expect_its_work(engine.keeper.kept.size());
 }
 

@@ -126,7 +126,7 @@ TEST(Bundles, TellWhatIsWrong) {
     EXPECT_EQ(error_of(add(flow(1))), error::bundle_closed);
     EXPECT_EQ(with.answer(control(4)).type, Type::experimenter) << "there is nothing in it, which is well";
     EXPECT_TRUE(with.flows().empty());
-    for (uint32_t id = 0; id < Bundles::kMost; ++id) with.say(control(0, id));
+    for (uint32_t id = 0; id < Bundles::kMax; ++id) with.say(control(0, id));
     with.said();
     EXPECT_EQ(error_of(control(0, 1000)), error::bundle_out_of_bundles);
 }

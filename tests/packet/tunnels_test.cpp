@@ -76,7 +76,7 @@ TEST(Tunnels, AreEnteredAsDeepAsSays) {
     for (unsigned k = 0; k < 3000; ++k) {
         const Frame carried = build(spec);
         Frame frame = carried;
-        const unsigned depth = 1 + k % (tunnel::kMostDepth + 1);
+        const unsigned depth = 1 + k % (tunnel::kMaxDepth + 1);
         for (unsigned i = 0; i < depth; ++i) {
             // What is not Ethernet within carries IP alone.
             uint32_t kind = kTunnelKinds[rng() % std::size(kTunnelKinds)];
@@ -85,7 +85,7 @@ TEST(Tunnels, AreEnteredAsDeepAsSays) {
             frame = in_tunnel(kind, frame, static_cast<unsigned>(rng()));
         }
         const Layers layers = layers_of(frame);
-        if (depth > tunnel::kMostDepth) {
+        if (depth > tunnel::kMaxDepth) {
             EXPECT_EQ(layers.malformed, Malformed::too_many_tunnels);
             continue;
         }
@@ -157,7 +157,7 @@ TEST(Tunnels, WithHeadersThatCanNotBeAreBad) {
         << "an extension of no length";
     EXPECT_EQ(malformed(in_tunnel(tunnel::kGtpU, carried), 44, 1), Malformed::truncated_tunnel);
     EXPECT_EQ(malformed(in_tunnel(tunnel::kIpip, carried), 34, 0x65), Malformed::bad_ipv4_version);
-    Frame labels(14 + 4 * tunnel::kMostLabels + 20);
+    Frame labels(14 + 4 * tunnel::kMaxLabels + 20);
     labels[12] = 0x88;
     labels[13] = 0x47;
     EXPECT_EQ(layers_of(labels).malformed, Malformed::bad_tunnel) << "no bottom of the stack";

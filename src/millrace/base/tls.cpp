@@ -181,10 +181,10 @@ ssize_t TlsStream::receive(std::span<uint8_t> buffer) {
 }
 
 ssize_t TlsStream::send(std::span<const uint8_t> bytes) {
-    constexpr size_t kMost = size_t{1} << 30;
+    constexpr size_t kMax = size_t{1} << 30;
     ERR_clear_error();
     errno = 0;
-    const int sent = SSL_write(library_->ssl.get(), bytes.data(), static_cast<int>(std::min(bytes.size(), kMost)));
+    const int sent = SSL_write(library_->ssl.get(), bytes.data(), static_cast<int>(std::min(bytes.size(), kMax)));
     if (sent > 0) return sent;
     return judge(sent) == Progress::waits ? -1 : -2;
 }

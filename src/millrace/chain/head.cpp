@@ -32,15 +32,15 @@ void read_sharing(const Config& root, Configuration& result) {
 }
 
 void read_socket(const Config& root, Configuration& result) {
-    constexpr size_t kMostBytes = 107;  // of Linux
+    constexpr size_t kMaxBytes = 107;  // of Linux
     const auto socket = root.find("socket");
     if (!socket) return;
     result.socket = socket->text();
     if (result.socket == "none") return;
     if (result.socket.empty()) socket->fail("a path is missing here", "'socket: none' is none");
     result.socket = (std::filesystem::path(result.output_folder) / result.socket).lexically_normal().string();
-    if (result.socket.size() > kMostBytes)
-        socket->fail("the path of a socket has at most " + std::to_string(kMostBytes) + " bytes",
+    if (result.socket.size() > kMaxBytes)
+        socket->fail("the path of a socket has at most " + std::to_string(kMaxBytes) + " bytes",
                      "name one in a folder further up, such as /run/millrace.sock");
     FileLedger::note_here(FileLedger::Use::write, result.socket, socket->where());
 }

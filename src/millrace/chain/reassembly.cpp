@@ -9,13 +9,13 @@ namespace millrace::chain {
 
 std::optional<Reassembly> read_reassembly(const Config& value) {
     // Each packet has room for the longest: 64 KiB.
-    constexpr int64_t kMost = 1 << 16;
+    constexpr int64_t kMax = 1 << 16;
     if (value.is_scalar()) return value.boolean() ? std::optional(Reassembly{}) : std::nullopt;
     value.only({"max-packets", "max-per-source", "timeout"});
     Reassembly result;
-    result.max_packets = static_cast<uint32_t>(value.integer_or("max-packets", result.max_packets, 1, kMost));
+    result.max_packets = static_cast<uint32_t>(value.integer_or("max-packets", result.max_packets, 1, kMax));
     const uint32_t per_source = std::min(result.max_per_source, result.max_packets);
-    result.max_per_source = static_cast<uint32_t>(value.integer_or("max-per-source", per_source, 1, kMost));
+    result.max_per_source = static_cast<uint32_t>(value.integer_or("max-per-source", per_source, 1, kMax));
     if (result.max_per_source > result.max_packets)
         value.at("max-per-source")
             .fail("one source may have more packets than there are of all", "make 'max-packets' as large");

@@ -16,7 +16,7 @@ namespace millrace::chain {
 namespace {
 
 constexpr size_t kMaxTenants = 1024, kMaxNameBytes = 63, kMaxSocketBytes = 107;
-constexpr uint64_t kLeastMemoryBytes = 64 << 10, kMostMemoryBytes = uint64_t{1} << 30;
+constexpr uint64_t kLeastMemoryBytes = 64 << 10, kMaxMemoryBytes = uint64_t{1} << 30;
 
 struct Tables {
     uint32_t absent;
@@ -100,7 +100,7 @@ TenantFunction::TenantFunction(const Config& entry, const Tenant& tenant) : tena
     for (auto& process : type_.process) process = be_absent;
     if (const auto memory = entry.find("memory")) {
         memory_bytes_ = memory->size();
-        if (memory_bytes_ < kLeastMemoryBytes || memory_bytes_ > kMostMemoryBytes)
+        if (memory_bytes_ < kLeastMemoryBytes || memory_bytes_ > kMaxMemoryBytes)
             memory->fail("a tenant's memory is from 64Ki to 1Gi", "16Mi is what it is unless given");
     }
     if (const auto patience = entry.find("patience")) {

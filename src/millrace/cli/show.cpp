@@ -49,7 +49,7 @@ void add_show(CLI::App& app, int& status) {
         ->add_option("--limit", arguments->wanted.limit,
                      "Most rows of tables; " + std::to_string(show::kRows) + " unless given")
         ->type_name("N")
-        ->check(CLI::Range(size_t{1}, show::kMostRows));
+        ->check(CLI::Range(size_t{1}, show::kMaxRows));
     command
         ->add_option("--match", arguments->wanted.match,
                      "Of flows those that match, in a firewall's words: 'tcp to any port 443'")

@@ -16,7 +16,7 @@ Bundles::Bundle& Bundles::find(uint32_t id, uint16_t flags) {
 void Bundles::open(uint32_t id, uint16_t flags) {
     if ((flags & ~(bundle::kAtomic | bundle::kOrdered)) != 0) throw error::bundle_bad_flags;
     if (bundles_.contains(id)) throw error::bundle_exists;
-    if (bundles_.size() >= kMost) throw error::bundle_out_of_bundles;
+    if (bundles_.size() >= kMax) throw error::bundle_out_of_bundles;
     bundles_[id].flags = flags;
 }
 
@@ -26,7 +26,7 @@ void Bundles::add(uint32_t id, uint16_t flags, BundledChange change, size_t byte
     if (!bundles_.contains(id)) open(id, flags);
     Bundle& into = find(id, flags);
     if (into.closed) throw error::bundle_closed;
-    if (cost > BundleMemory::kMost - memory_.used) throw error::bundle_too_many;
+    if (cost > BundleMemory::kMax - memory_.used) throw error::bundle_too_many;
     memory_.used += cost;
     into.bytes += cost;
     into.changes.push_back(std::move(change));

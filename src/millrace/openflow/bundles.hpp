@@ -26,14 +26,14 @@ struct BundledChange {
 
 /// The memory that all bundles of a switch take.
 struct BundleMemory {
-    static constexpr size_t kMost = size_t{256} << 20;
+    static constexpr size_t kMax = size_t{256} << 20;
     size_t used = 0;
 };
 
 /// The bundles of one controller. All functions throw Error.
 class Bundles {
 public:
-    static constexpr size_t kMost = 16;
+    static constexpr size_t kMax = 16;
 
     explicit Bundles(BundleMemory& memory) : memory_(memory) {}
     ~Bundles();

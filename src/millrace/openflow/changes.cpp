@@ -274,7 +274,7 @@ uint16_t Session::index_of_in_port(uint32_t number) const {
 }
 
 void Session::on_packet_out(const Message& message) {
-    constexpr uint32_t kHeadroom = flow_switch::Pipeline::kMostGrowth;
+    constexpr uint32_t kHeadroom = flow_switch::Pipeline::kMaxGrowth;
     Reader body(message.body, error::bad_length);
     const uint32_t buffer = body.u32(), in_port = body.u32();
     const uint16_t action_bytes = body.u16();

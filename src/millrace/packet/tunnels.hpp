@@ -25,9 +25,9 @@ inline constexpr unsigned kCount = 8;
 inline constexpr const char* kNames[kCount] = {"mpls", "pppoe", "ipip", "gre", "vxlan", "geneve", "gtp-u", "ah"};
 #endif
 /// Tunnels within each other that are entered; one more is malformed.
-inline constexpr unsigned kMostDepth = 4;
-inline constexpr unsigned kMostLabels = 8;      ///< of MPLS, in one stack
-inline constexpr unsigned kMostGtpHeaders = 8;  ///< extension headers of GTP-U
+inline constexpr unsigned kMaxDepth = 4;
+inline constexpr unsigned kMaxLabels = 8;      ///< of MPLS, in one stack
+inline constexpr unsigned kMaxGtpHeaders = 8;  ///< extension headers of GTP-U
 }  // namespace tunnel
 
 namespace detail {
@@ -98,7 +98,7 @@ private:
                               : Carried{};
     }
     MILLRACE_DEVICE Carried mpls_at(uint32_t at, uint32_t end) const {
-        for (unsigned label = 0; label < tunnel::kMostLabels; ++label, at += 4) {
+        for (unsigned label = 0; label < tunnel::kMaxLabels; ++label, at += 4) {
             if (!has(at, 4, end)) return {};
             if ((in_.data[at + 2] & 1) != 0) return ip_at(at + 4, end);
         }
@@ -178,7 +178,7 @@ private:
             uint8_t next = (flags & kExtension) != 0 ? in_.data[inside + 3] : 0;
             inside += 4;
             for (unsigned i = 0; next != 0; ++i) {
-                if (i == tunnel::kMostGtpHeaders) return bad();
+                if (i == tunnel::kMaxGtpHeaders) return bad();
                 if (!has(inside, 4, own_end)) return {};
                 const uint32_t bytes = in_.data[inside] * 4u;
                 if (bytes == 0) return bad();
@@ -232,7 +232,7 @@ MILLRACE_DEVICE void enter_tunnels(const ParseInput& in, uint32_t kinds, Layers&
     for (uint8_t depth = 0; layers.malformed == Malformed::no; ++depth) {
         const Carried carried = TunnelHead(in, kinds, layers).find();
         if (carried.what == Carried::What::nothing) return;
-        if (depth == tunnel::kMostDepth) {
+        if (depth == tunnel::kMaxDepth) {
             layers.malformed = Malformed::too_many_tunnels;
             return;
         }

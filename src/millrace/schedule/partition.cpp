@@ -52,8 +52,8 @@ std::optional<Turn> settle(std::span<const Load* const> loads, uint32_t sms, Sto
     }
     // From below to the least cycle within which all that comes is done. What is not whole is no more than what is.
     Turn turn{starts_ns / (1 - busy), std::vector<uint32_t>(loads.size())};
-    constexpr int kMostSteps = 20'000;
-    for (int step = 0; step < kMostSteps; ++step) {
+    constexpr int kMaxSteps = 20'000;
+    for (int step = 0; step < kMaxSteps; ++step) {
         if (const auto why = broken(loads, sms, turn.cycle_ns)) {
             if (stop != nullptr) *stop = *why;
             return std::nullopt;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kVersion = 1;
 constexpr const char* kAgain = "measure anew: millrace profile --chain CHAIN.yaml";
-constexpr uint32_t kMostSms = 4096, kMostPackets = 1u << 20;
+constexpr uint32_t kMaxSms = 4096, kMaxPackets = 1u << 20;
 
 /// No machine takes longer than a second for any of it.
 double figure(const Config& value) {
@@ -48,10 +48,10 @@ ChainProfile chain(const Config& value) {
     chain.frame_bytes = figure(value.at("frame-bytes"));
     chain.model.kernel = line(value.at("kernel"), chain.model.kernel_r2);
     chain.model.transfer = line(value.at("transfer"), chain.model.transfer_r2);
-    chain.model.most_of_sm = count(value.at("most-packets-of-sm"), 0, kMostPackets);
+    chain.model.most_of_sm = count(value.at("most-packets-of-sm"), 0, kMaxPackets);
     for (const Config& point : value.at("points").items()) {
         point.only({"packets", "sms", "kernel-ns", "transfer-ns"});
-        chain.points.push_back({count(point.at("packets"), 1, kMostPackets), count(point.at("sms"), 1, kMostSms),
+        chain.points.push_back({count(point.at("packets"), 1, kMaxPackets), count(point.at("sms"), 1, kMaxSms),
                                 figure(point.at("kernel-ns")), figure(point.at("transfer-ns"))});
     }
     return chain;
@@ -67,7 +67,7 @@ Profile parse(const std::string& path, const std::string& model) {
         file.at("device").fail("this is a profile of '" + device + "', and the device is '" + model + "'");
     file.only({"version", "device", "sms", "least-sms", "grain-sms", "chains"});
     Profile profile{model, path, {}, {}};
-    profile.gpu.sms = count(file.at("sms"), 1, kMostSms);
+    profile.gpu.sms = count(file.at("sms"), 1, kMaxSms);
     profile.gpu.least = count(file.at("least-sms"), 1, profile.gpu.sms);
     profile.gpu.grain = count(file.at("grain-sms"), 1, profile.gpu.sms);
     for (const Config& one : file.at("chains").items()) profile.put(chain(one));

@@ -44,8 +44,8 @@ Request read(std::string_view text) {
         if (key == "show") {
             if (value.is_string()) result.topic = value.get<std::string>();
         } else if (key == "limit") {
-            if (!value.is_number_unsigned() || value.get<uint64_t>() == 0 || value.get<uint64_t>() > kMostRows)
-                throw std::runtime_error("\"limit\" is from 1 to " + std::to_string(kMostRows));
+            if (!value.is_number_unsigned() || value.get<uint64_t>() == 0 || value.get<uint64_t>() > kMaxRows)
+                throw std::runtime_error("\"limit\" is from 1 to " + std::to_string(kMaxRows));
             result.limit = value.get<size_t>();
         } else if (key == "match") {
             if (!value.is_string()) throw std::runtime_error("\"match\" is a text");

@@ -23,7 +23,7 @@ inline constexpr unsigned kVersion = 1;
 inline constexpr const char* kTopics[] = {"ports",  "neighbours", "routes",    "sas",
                                           "chains", "flows",      "back-ends", "tenants"};
 /// Rows of tables in one answer, unless a request says otherwise, and at most.
-inline constexpr size_t kRows = 1000, kMostRows = 20'000;
+inline constexpr size_t kRows = 1000, kMaxRows = 20'000;
 
 /// Answers a request: any text. Throws std::runtime_error with what is wrong with it. Any thread, while the runtime
 /// works.

@@ -13,7 +13,7 @@ namespace millrace::show {
 namespace {
 
 /// A run that never ends its line is no run.
-constexpr size_t kMostBytes = size_t{1} << 30;
+constexpr size_t kMaxBytes = size_t{1} << 30;
 
 }  // namespace
 
@@ -29,7 +29,7 @@ std::string ask(const std::string& path, const std::string& request, std::chrono
         if (poll(&waiting, 1, static_cast<int>(std::chrono::milliseconds(patience).count())) <= 0)
             throw std::runtime_error(path + ": the run does not answer");
         const ssize_t n = recv(socket.get(), bytes, sizeof bytes, 0);
-        if (n <= 0 || answer.size() > kMostBytes) throw std::runtime_error(path + ": the run's answer breaks off");
+        if (n <= 0 || answer.size() > kMaxBytes) throw std::runtime_error(path + ": the run's answer breaks off");
         answer.append(bytes, static_cast<size_t>(n));
     }
     answer.pop_back();

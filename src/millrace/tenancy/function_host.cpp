@@ -12,12 +12,12 @@
 namespace millrace::tenancy {
 namespace {
 
-constexpr uint32_t kMostFrame = 65535, kBetween = 64;
+constexpr uint32_t kMaxFrame = 65535, kBetween = 64;
 constexpr uint32_t kUnknown = 0xffffffff;  // an outcome that the manager refuses
 
 bool lies_within(const About& about) {
     const Layers& layers = about.layers;
-    return about.length <= kMostFrame && layers.end <= about.length && layers.payload_offset <= layers.end &&
+    return about.length <= kMaxFrame && layers.end <= about.length && layers.payload_offset <= layers.end &&
            layers.l3_offset <= about.length && layers.l4_offset <= layers.end;
 }
 

@@ -14,7 +14,7 @@ namespace millrace::tenancy {
 namespace {
 
 /// Of a packet whose payload a tenant sees: a jumbo frame's.
-constexpr uint32_t kMostPayload = 9216;
+constexpr uint32_t kMaxPayload = 9216;
 
 constexpr const char* kWords[] = {"",
                                   "its process has ended",
@@ -36,8 +36,8 @@ Terms terms_of(const chain::TenantFunction& function) {
 
 Shape shape_of(const chain::TenantFunction& function, unsigned lanes, const Location& where) {
     Shape shape;
-    shape.in_bytes = most_bytes(function.sees() | function.changes(), kMostPayload);
-    shape.back_bytes = most_bytes(function.changes(), kMostPayload);
+    shape.in_bytes = most_bytes(function.sees() | function.changes(), kMaxPayload);
+    shape.back_bytes = most_bytes(function.changes(), kMaxPayload);
     shape.outcomes = function.outcomes();
     shape.lanes = lanes;
     const uint64_t all = function.memory_bytes(), of_packet = shape.in_bytes + shape.back_bytes;

@@ -158,7 +158,7 @@ TEST(LinearRouter, WarnsOfManyRoutesAndRefusesMoreThanThat) {
     EXPECT_EQ(many[0].where.line, 3u);
     EXPECT_NE(many[0].message.find("10001 routes"), std::string::npos) << many[0].message;
     try {
-        warnings(kMostLinearRoutes + 1);
+        warnings(kMaxLinearRoutes + 1);
         FAIL() << "taken";
     } catch (const ConfigError& error) {
         EXPECT_EQ(error.diagnostics().front().where.line, 3u);

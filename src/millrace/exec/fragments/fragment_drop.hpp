@@ -13,7 +13,7 @@ enum class FragmentDrop : uint8_t {
     tiny,           ///< the first one ends within the headers, or the second one begins there (RFC 1858, 3128, 7112)
     bad_place,      ///< its length or its place can't be (RFC 8200, section 4.5)
     bad_ecn,        ///< congestion was marked for some of a packet that can't be marked (RFC 3168, section 5.3)
-    too_many,       ///< the packet is in more pieces than kMostPieces
+    too_many,       ///< the packet is in more pieces than kMaxPieces
     too_long,       ///< the packet would be longer than a buffer
     table_full,     ///< the oldest packet made room for another one
     source_full,    ///< the oldest one of its source did

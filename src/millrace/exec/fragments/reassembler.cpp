@@ -40,7 +40,7 @@ io::PoolOptions pool_options(uint32_t packets, uint32_t headroom_bytes, uint32_t
 
 WholePackets::WholePackets(uint32_t packets, uint32_t headroom_bytes, uint32_t tailroom_bytes)
     : pool_("whole", pool_options(packets, headroom_bytes, tailroom_bytes)),
-      most_payload_(pool_.max_frame_bytes() - kMostHead), mark_at_(register_mark()) {}
+      most_payload_(pool_.max_frame_bytes() - kMaxHead), mark_at_(register_mark()) {}
 
 Reassembler::Reassembler(const chain::Reassembly& limits, WholePackets& buffers, size_t ports, ChainCounters& counters)
     : limits_(limits), buffers_(buffers), counters_(counters),
@@ -252,7 +252,7 @@ bool Reassembler::place(Partial& partial, const uint8_t* frame, const Fragment& 
     if (fragment.payload_bytes == 0 || (fragment.more && fragment.payload_bytes % 8 != 0) ||
         (ipv6 && fragment.next == ip::kProtocolFragment))
         return refuse(FragmentDrop::bad_place);
-    if (end > buffers_.most_payload() || fragment.head_bytes > WholePackets::kMostHead)
+    if (end > buffers_.most_payload() || fragment.head_bytes > WholePackets::kMaxHead)
         return refuse(FragmentDrop::too_long);
     if (begin == 0 ? !holds_headers({payload, fragment.payload_bytes}, fragment.next, ipv6)
                    : begin == 8 && fragment.next == ip::kProtocolTcp)
@@ -269,7 +269,7 @@ bool Reassembler::place(Partial& partial, const uint8_t* frame, const Fragment& 
         return refuse(FragmentDrop::overlap);
     if (fragment.more ? partial.total != 0 && end >= partial.total : partial.total != 0 || behind != last)
         return refuse(FragmentDrop::bad_place);
-    if (partial.pieces == kMostPieces) return refuse(FragmentDrop::too_many);
+    if (partial.pieces == kMaxPieces) return refuse(FragmentDrop::too_many);
     std::move_backward(behind, last, last + 1);
     *behind = {static_cast<uint16_t>(begin), static_cast<uint16_t>(end)};
     ++partial.pieces;

@@ -29,7 +29,7 @@ static_assert(sizeof(WholeMark) == 8);
 class WholePackets {
 public:
     /// Of IP headers, and of IPv6's extension headers before the fragment header.
-    static constexpr uint32_t kMostHead = 192;
+    static constexpr uint32_t kMaxHead = 192;
 
     /// Room for `packets` at once, with so much free before and behind each. Throws std::runtime_error.
     WholePackets(uint32_t packets, uint32_t headroom_bytes, uint32_t tailroom_bytes);
@@ -38,7 +38,7 @@ public:
     /// Most bytes that may follow the headers.
     uint32_t most_payload() const { return most_payload_; }
     /// Where they begin, from the start of the buffer.
-    uint32_t payload_at() const { return pool_.headroom_bytes() + kMostHead; }
+    uint32_t payload_at() const { return pool_.headroom_bytes() + kMaxHead; }
     /// The mark of a packet; null of one that has not been put together.
     WholeMark* mark(rte_mbuf* mbuf) const {
         return mbuf->pool == pool_.mempool() ? RTE_MBUF_DYNFIELD(mbuf, mark_at_, WholeMark*) : nullptr;
@@ -52,14 +52,14 @@ private:
 
 /// Puts together what one worker receives for one chain. Fragments are copied to their place as they come, and their
 /// own buffers go back at once: what is held is `max_packets` buffers at most, whatever comes. All memory but these is
-/// set aside when it is made. A fragment costs a look into two hash chains and a search among at most kMostPieces
+/// set aside when it is made. A fragment costs a look into two hash chains and a search among at most kMaxPieces
 /// others.
 ///
 /// rte_ip_frag would hold the fragments' own buffers, knows at most 8 fragments of a packet, no overlaps, no limit for
 /// a source, and one kind of failure.
 class Reassembler {
 public:
-    static constexpr uint32_t kMostPieces = 128;
+    static constexpr uint32_t kMaxPieces = 128;
 
     /// `ports`: how many there are; each has a clock of its own. Counts in `counters`.
     Reassembler(const chain::Reassembly& limits, WholePackets& buffers, size_t ports, ChainCounters& counters);
@@ -104,7 +104,7 @@ private:
         uint16_t pieces = 0;
         uint16_t largest = 0;               ///< IP bytes of the longest fragment
         uint16_t largest_df = 0;            ///< of those that say "don't fragment"
-        std::array<Piece, kMostPieces> at;  ///< by their place
+        std::array<Piece, kMaxPieces> at;  ///< by their place
     };
     /// Packets of one port, by age, and its clock.
     struct Line {

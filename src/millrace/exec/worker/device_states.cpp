@@ -19,7 +19,7 @@ void DeviceStates::add(const std::shared_ptr<device::Device>& device,
     while (way < ways_.size() && ways_[way]->device != device) ++way;
     if (way == ways_.size())
         ways_.push_back(
-            std::make_unique<Way>(device, device->create_stream(), device::host_array<uint8_t>(*device, kMost)));
+            std::make_unique<Way>(device, device->create_stream(), device::host_array<uint8_t>(*device, kMax)));
     programs_.emplace_back(way, program);
 }
 
@@ -76,7 +76,7 @@ bool DeviceStates::read(std::span<const Piece> pieces) {
     size_t at = 0;
     for (const Piece& piece : pieces) {
         const Found of = find(piece.host);
-        if (of.way != found.way || at + piece.bytes > kMost) return false;
+        if (of.way != found.way || at + piece.bytes > kMax) return false;
         if (way.device->copy_to_host(way.stream, way.memory.get() + at, of.address + piece.offset, piece.bytes) !=
             Status::ok)
             return false;

@@ -39,7 +39,7 @@ void Worker::keep_reassemblers() {
                                                 *chain_counters_[chain]);
     }
     whole_.reserve(burst_.size());
-    pieces_.reserve(kMostSplit);
+    pieces_.reserve(kMaxSplit);
 }
 
 size_t Worker::fragments_held() const {
@@ -144,7 +144,7 @@ bool Worker::cut(const Split& split, const rte_mbuf& whole) {
     const io::PacketPool* pool = whole.port < pools_.size() ? pools_[whole.port] : nullptr;
     if (pool == nullptr || pool->max_frame_bytes() < split.most_bytes()) pool = &runtime_.whole_packets_->pool();
     pieces_.clear();
-    for (uint32_t i = 0; i < split.count() && i < kMostSplit; ++i) {
+    for (uint32_t i = 0; i < split.count() && i < kMaxSplit; ++i) {
         rte_mbuf* const piece = buffer_of(*pool);
         if (piece == nullptr) break;
         piece->data_off = static_cast<uint16_t>(pool->headroom_bytes());

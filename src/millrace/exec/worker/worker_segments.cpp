@@ -16,7 +16,7 @@ void Worker::ask_for_uncut() {
         port->give_uncut(static_cast<uint16_t>(index_), uncut);
         has_uncut_ |= uncut;  // for good: some may be under way when others are not wanted any more
     }
-    if (has_uncut_) segments_.reserve(kMostSplit);
+    if (has_uncut_) segments_.reserve(kMaxSplit);
 }
 
 /// Such a frame leaves as it is by a port that has it cut, within its MTU; else as its segments. Returns how many
@@ -50,7 +50,7 @@ bool Worker::cut_into_segments(const rte_mbuf& whole, const io::OffloadHeader& o
     const std::span<const uint8_t> frame(rte_pktmbuf_mtod(&whole, const uint8_t*), whole.data_len);
     if (pool == nullptr || pool->max_frame_bytes() < offload.longest_frame() || !segmenter.start(frame, offload))
         return false;
-    while (segmenter.is_active() && segments_.size() < kMostSplit) {
+    while (segmenter.is_active() && segments_.size() < kMaxSplit) {
         rte_mbuf* const segment = buffer_of(*pool);
         if (segment == nullptr) break;
         segment->data_off = static_cast<uint16_t>(pool->headroom_bytes());

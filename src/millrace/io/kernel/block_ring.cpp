@@ -23,7 +23,7 @@ BlockRing::BlockRing(const ReceiveRingOptions& options) : ReceiveRing(TPACKET_V3
     request.tp_block_nr = kBlocks;
     request.tp_frame_size = 2048;  // of no meaning for this version, but asked for
     request.tp_frame_nr = kBlockBytes / request.tp_frame_size * kBlocks;
-    request.tp_retire_blk_tov = kMostWaitMs;
+    request.tp_retire_blk_tov = kMaxWaitMs;
     map(request, size_t{kBlocks} * kBlockBytes);
     // As many frames as there can be, and as many more as may be left at the end of the list.
     spots_.resize(2 * kBlocks * (kBlockBytes / kLeastFrame));

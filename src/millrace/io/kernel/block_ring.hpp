@@ -18,7 +18,7 @@ class BlockRing : public ReceiveRing {
 public:
     static constexpr uint32_t kBlockBytes = 1 << 18, kBlocks = 64;
     /// The kernel counts in whole milliseconds.
-    static constexpr uint32_t kMostWaitMs = 1;
+    static constexpr uint32_t kMaxWaitMs = 1;
 
     /// Hears nothing before `listen`. Throws std::runtime_error with what the kernel says.
     explicit BlockRing(const ReceiveRingOptions& options);

@@ -124,7 +124,7 @@ std::optional<OffloadHeader> PacketSocketPort::stays_uncut(const Queue& queue, c
         offload->checksum_start != frame.offload.checksum_start ||
         frame.whole_bytes + tag_bytes > uncut_pool_->max_frame_bytes() ||
         offload->longest_frame() + tag_bytes > options_.max_frame_bytes ||
-        offload->segments_of(frame.whole_bytes) > kMostSegments)
+        offload->segments_of(frame.whole_bytes) > kMaxSegments)
         return std::nullopt;
     return offload;
 }

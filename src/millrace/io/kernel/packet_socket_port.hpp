@@ -105,7 +105,7 @@ private:
     // A frame that is to be cut, with room before it for a VLAN tag. IP's lengths end at 64 KiB.
     static constexpr size_t kWholeBytes = size_t{1} << 17, kWholeFront = 64;
     // Of a frame that is yet to be cut: longer ones are a sender's who wants to do harm.
-    static constexpr uint32_t kMostSegments = 1024;
+    static constexpr uint32_t kMaxSegments = 1024;
     // That are taken at once of such frames: more would not stay in a core's cache until they are sent.
     static constexpr size_t kUncutAtOnce = size_t{1} << 20;
     static constexpr size_t kOutRuns = 4096;

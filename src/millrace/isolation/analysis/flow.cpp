@@ -81,9 +81,9 @@ void find_dominators(Flow& flow) {
         }
         return a;
     };
-    constexpr int kMostPasses = 1000;
+    constexpr int kMaxPasses = 1000;
     bool changed = true;
-    for (int pass = 0; changed && pass < kMostPasses; ++pass) {
+    for (int pass = 0; changed && pass < kMaxPasses; ++pass) {
         changed = false;
         for (const uint32_t b : flow.in_order) {
             if (b == 0) continue;
@@ -140,11 +140,11 @@ Flow flow_of(const ptx::Function& function) {
 }
 
 std::vector<bool> read_before_written(const ptx::Function& function, const Flow& flow) {
-    constexpr size_t kMostWords = size_t{1} << 25;
-    constexpr size_t kMostWork = size_t{1} << 31;
+    constexpr size_t kMaxWords = size_t{1} << 25;
+    constexpr size_t kMaxWork = size_t{1} << 31;
     const size_t words = (function.registers.size() + 63) / 64;
     std::vector<bool> answer(function.registers.size(), true);
-    if (flow.blocks.empty() || words * flow.blocks.size() > kMostWords) return answer;
+    if (flow.blocks.empty() || words * flow.blocks.size() > kMaxWords) return answer;
     // Backwards: what a block may read of those before it, until nothing changes. Of the first block it is the answer.
     std::vector<uint64_t> wanted(words * flow.blocks.size());
     std::vector<uint64_t> now(words);
@@ -152,7 +152,7 @@ std::vector<bool> read_before_written(const ptx::Function& function, const Flow&
     for (bool changed = true; changed;) {
         changed = false;
         work += wanted.size() + function.body.size();
-        if (work > kMostWork) return answer;
+        if (work > kMaxWork) return answer;
         for (auto b = flow.in_order.rbegin(); b != flow.in_order.rend(); ++b) {
             const Block& block = flow.blocks[*b];
             std::ranges::fill(now, 0);

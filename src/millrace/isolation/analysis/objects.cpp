@@ -18,10 +18,10 @@ public:
 
     Origins run() {
         // Each register's origin only ever rises, so this ends; a function made to take long gets no answer.
-        constexpr int kMostPasses = 200;
+        constexpr int kMaxPasses = 200;
         int passes = 0;
         while (pass())
-            if (++passes == kMostPasses) {
+            if (++passes == kMaxPasses) {
                 origins_.of.assign(origins_.of.size(), mixed());
                 return std::move(origins_);
             }

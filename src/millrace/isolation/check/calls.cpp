@@ -50,12 +50,12 @@ private:
     }
 
     void declared(const Statement& statement) {
-        constexpr uint64_t kMostBytes = 4096;
+        constexpr uint64_t kMaxBytes = 4096;
         const Variable& variable = s_.function.variables[statement.index];
-        if (variable.bytes() > kMostBytes)
+        if (variable.bytes() > kMaxBytes)
             s_.refusals.add(
                 statement.place,
-                fmt::format("'{}' has {} bytes; a call passes at most {}", variable.name, variable.bytes(), kMostBytes),
+                fmt::format("'{}' has {} bytes; a call passes at most {}", variable.name, variable.bytes(), kMaxBytes),
                 "pass an address");
         else prepared_[statement.index].filled.resize(variable.bytes());
     }
@@ -210,7 +210,7 @@ private:
         if (!find_costs(module_, f, plans_))
             refusals_.add(module_.functions[f].place,
                           fmt::format("'{}' runs more than {} instructions without coming to a loop",
-                                      module_.functions[f].name, kMostStraightOn),
+                                      module_.functions[f].name, kMaxStraightOn),
                           "make a loop of what repeats");
         return depth_[f] = deepest + 1;
     }
@@ -234,7 +234,7 @@ void check_call_graph(const ptx::Module& module, const Bounds& bounds, std::vect
 }
 
 void check_variables(const ptx::Module& module, const Bounds& bounds, Refusals& refusals) {
-    constexpr uint64_t kMostBytes = uint64_t{64} << 20;
+    constexpr uint64_t kMaxBytes = uint64_t{64} << 20;
     uint64_t bytes = 0;
     unsigned blocks_memory = 0;
     for (const Variable& variable : module.variables) {
@@ -255,9 +255,9 @@ void check_variables(const ptx::Module& module, const Bounds& bounds, Refusals& 
                          "get at it through the tables that the function is handed");
         }
     }
-    if (bytes > kMostBytes)
+    if (bytes > kMaxBytes)
         refusals.add({1, 1}, fmt::format("the module's variables have {} bytes", bytes),
-                     fmt::format("at most {}; tables come by pointers", kMostBytes));
+                     fmt::format("at most {}; tables come by pointers", kMaxBytes));
 }
 
 }  // namespace millrace::isolation

@@ -41,8 +41,8 @@ void check_calls(const Subject& subject, FunctionPlan& plan);
 void check_call_graph(const ptx::Module& module, const Bounds& bounds, std::vector<FunctionPlan>& plans,
                       Refusals& refusals);
 /// Of a function whose callees have theirs: what it costs to run straight on. False where that is more than
-/// kMostStraightOn.
-inline constexpr uint32_t kMostStraightOn = 1u << 24;
+/// kMaxStraightOn.
+inline constexpr uint32_t kMaxStraightOn = 1u << 24;
 bool find_costs(const ptx::Module& module, uint32_t function, std::vector<FunctionPlan>& plans);
 /// The function that a call names.
 uint32_t callee_of(const ptx::Statement& call);

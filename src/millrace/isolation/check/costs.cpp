@@ -31,14 +31,14 @@ bool find_costs(const ptx::Module& module, uint32_t function, std::vector<Functi
             const FunctionPlan& callee = plans[callee_of(statement)];
             if (!callee.counted) own += callee.entry_cost;
         }
-        cost[*b] = std::min<uint64_t>(own + behind, kMostStraightOn + 1);
+        cost[*b] = std::min<uint64_t>(own + behind, kMaxStraightOn + 1);
     }
     plan.entry_cost = static_cast<uint32_t>(cost[0]);
-    bool sound = cost[0] <= kMostStraightOn;
+    bool sound = cost[0] <= kMaxStraightOn;
     plan.head_costs.clear();
     for (const uint32_t head : flow.loop_heads) {
         plan.head_costs.push_back(static_cast<uint32_t>(cost[head]));
-        sound &= cost[head] <= kMostStraightOn;
+        sound &= cost[head] <= kMaxStraightOn;
     }
     return sound;
 }

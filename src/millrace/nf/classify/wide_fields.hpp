@@ -63,7 +63,7 @@ MILLRACE_DEVICE TernaryKey<Words> ternary_key(const WideFields& fields) {
 /// RFC 4861: types of neighbour discovery that have a target, and the options with a link-layer address.
 namespace nd {
 inline constexpr uint8_t kSolicitation = 135, kAdvertisement = 136, kSource = 1, kTarget = 2;
-inline constexpr uint32_t kTargetAt = 8, kOptionsAt = 24, kMostOptions = 8;
+inline constexpr uint32_t kTargetAt = 8, kOptionsAt = 24, kMaxOptions = 8;
 }  // namespace nd
 
 /// OpenFlow 1.3.5, section 7.2.3.7: bits of OFPXMT_OFB_IPV6_EXTHDR, before they are shifted by 20.
@@ -89,7 +89,7 @@ MILLRACE_DEVICE bool has_nd_target(const Packet& packet) {
 MILLRACE_DEVICE uint32_t nd_option(const Packet& packet, uint8_t kind) {
     const uint32_t end = datagram_end(packet);
     uint32_t at = packet.layers().l4_offset + nd::kOptionsAt;
-    for (uint32_t i = 0; i < nd::kMostOptions && at + 8 <= end; ++i) {
+    for (uint32_t i = 0; i < nd::kMaxOptions && at + 8 <= end; ++i) {
         const uint32_t bytes = packet.data()[at + 1] * 8u;
         if (bytes == 0) return 0;
         if (packet.data()[at] == kind) return at + 2;

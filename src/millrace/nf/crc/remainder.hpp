@@ -21,13 +21,13 @@ inline constexpr uint32_t kStepWords = 4 * 256;
 /// The numbers of lanes that there are such tables for, in their order.
 inline constexpr unsigned kStepLanes[] = {1, 8, 32};
 inline constexpr uint32_t kSteps = 3;
-inline constexpr uint32_t kMostLanes = 32;
+inline constexpr uint32_t kMaxLanes = 32;
 
 /// What device code needs of a polynomial. On a GPU `stage_steps` must have run in the block.
 struct CrcTables {
     uint32_t polynomial = 0;  ///< without x^32; x^31 is the lowest bit
     View<uint32_t> steps;     ///< kSteps times kStepWords: byte v at place b of a word, times x^(32 L)
-    View<uint32_t> powers;    ///< x^(32 i), for i from 0 to kMostLanes
+    View<uint32_t> powers;    ///< x^(32 i), for i from 0 to kMaxLanes
 };
 
 /// The product of two remainders.

@@ -12,7 +12,7 @@ uint32_t reflected(Polynomial polynomial) { return polynomial == Polynomial::eth
 std::vector<uint32_t> make_powers(uint32_t polynomial) {
     // x^32 is P without it; each further power of it is 32 times x more.
     std::vector<uint32_t> powers{kOne};
-    for (uint32_t i = 1; i <= kMostLanes; ++i) powers.push_back(multiply(powers.back(), polynomial, polynomial));
+    for (uint32_t i = 1; i <= kMaxLanes; ++i) powers.push_back(multiply(powers.back(), polynomial, polynomial));
     return powers;
 }
 

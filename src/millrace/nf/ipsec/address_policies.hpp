@@ -13,7 +13,7 @@ namespace millrace::nf::ipsec {
 /// policies have: of few pairs, that takes a fraction of an engine's search.
 class AddressPolicies {
 public:
-    static constexpr size_t kMostMasks = 4;
+    static constexpr size_t kMaxMasks = 4;
 
     /// An IPv4 policy that asks for nothing but addresses: both of them as they follow each other in a header, and
     /// where it sends a packet.
@@ -31,7 +31,7 @@ public:
             if (table == tables_.end()) table = tables_.insert(table, {.mask = entry.mask, .places = {}});
             ++table->count;
         }
-        serves_ = tables_.size() <= kMostMasks;
+        serves_ = tables_.size() <= kMaxMasks;
         if (!serves_) return;
         for (Table& table : tables_) {
             table.places.resize(std::bit_ceil(2 * table.count));

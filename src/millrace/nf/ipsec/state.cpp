@@ -53,9 +53,9 @@ std::optional<uint32_t> SaState::slot_of(const std::string& identity, bool inbou
 
 /// The slot of `record` goes to another SA. On disk there stays what it has used, while there is room.
 void SaState::take_back(Record& record) {
-    constexpr size_t kMostOnDisk = 100000;
+    constexpr size_t kMaxOnDisk = 100000;
     by_identity_.erase(record.identity);
-    if (file_ != nullptr && file_->size() > kMostOnDisk) file_->forget(record.identity);
+    if (file_ != nullptr && file_->size() > kMaxOnDisk) file_->forget(record.identity);
     explicit_bzero(record.identity.data(), record.identity.size());
 }
 

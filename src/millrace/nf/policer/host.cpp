@@ -36,8 +36,8 @@ Rate read_rate(const Config& text) {
     }
     if (unit != "bps" && unit != "pps") text.fail("'" + written + "' is no rate", hint);
     const double rate = number * times;
-    constexpr double kMost = 1e12;
-    if (!(rate >= 1 && rate <= kMost)) text.fail("a rate is from 1 to 1,000 G a second", hint);
+    constexpr double kMax = 1e12;
+    if (!(rate >= 1 && rate <= kMax)) text.fail("a rate is from 1 to 1,000 G a second", hint);
     return {static_cast<uint64_t>(rate), unit == "bps"};
 }
 
@@ -99,13 +99,13 @@ private:
     }
     /// Unless it is said: what comes in 10 ms, but for the largest frame of Ethernet and a packet.
     static void read_burst(const Config& options, const Rate& rate, Policer::Tables& tables) {
-        constexpr uint64_t kLargestFrame = 1518, kMostBytes = 1'000'000'000;
+        constexpr uint64_t kLargestFrame = 1518, kMaxBytes = 1'000'000'000;
         const uint64_t usual = rate.of_bits ? std::max(rate.a_second / 800, kLargestFrame)
                                             : std::max<uint64_t>(rate.a_second / 100, 1);
-        uint64_t burst = std::min(usual, kMostBytes);
+        uint64_t burst = std::min(usual, kMaxBytes);
         if (const auto given = options.find("burst")) {
             burst = given->size();
-            if (burst == 0 || burst > kMostBytes)
+            if (burst == 0 || burst > kMaxBytes)
                 given->fail("a burst is from 1 to 1 G",
                             rate.of_bits ? "it is in bytes: burst: 64Ki" : "it is in packets");
         }

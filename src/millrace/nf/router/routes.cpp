@@ -176,9 +176,9 @@ Routes read_options(const Config& options, const std::vector<std::string>& ports
     load(routes.ipv4, std::move(reader.ipv4()), options);
     load(routes.ipv6, std::move(reader.ipv6()), options);
     const size_t most = std::max(routes.ipv4.rib().size(), routes.ipv6.rib().size());
-    if (routes.engine == LookupEngine::linear && most > kMostLinearRoutes)
+    if (routes.engine == LookupEngine::linear && most > kMaxLinearRoutes)
         options.at("engine").fail(std::to_string(most) + " routes are too many to look at one after the other",
-                                  "leave 'engine' out; at most " + std::to_string(kMostLinearRoutes) +
+                                  "leave 'engine' out; at most " + std::to_string(kMaxLinearRoutes) +
                                       " routes of an address family go with 'linear'");
     return routes;
 }

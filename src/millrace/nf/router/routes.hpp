@@ -13,7 +13,7 @@ namespace millrace::nf::router {
 enum class LookupEngine : uint8_t { dir_24_8, linear };
 inline constexpr const char* kLookupEngineNames[] = {"dir-24-8", "linear"};
 /// Of the linear engine, of each address family: with more it warns, and with many more it refuses.
-inline constexpr size_t kManyLinearRoutes = 10'000, kMostLinearRoutes = 1'000'000;
+inline constexpr size_t kManyLinearRoutes = 10'000, kMaxLinearRoutes = 1'000'000;
 
 /// Everything that a router knows.
 struct Routes {

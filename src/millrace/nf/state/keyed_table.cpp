@@ -19,7 +19,7 @@ KeyedOptions KeyedOptions::read(const Config& options, const std::string& what, 
     KeyedOptions own = usual;
     if (const auto most = options.find(most_name(what))) {
         own.most = most->size();
-        if (own.most == 0 || own.most > kMostKeyed)
+        if (own.most == 0 || own.most > kMaxKeyed)
             most->fail("'" + most_name(what) + "' is from 1 to 16 Mi",
                        "each takes some memory twice, where it runs and on the host");
     }

@@ -31,7 +31,7 @@ struct KeyedOptions {
 };
 
 /// Most entries of a table.
-inline constexpr uint64_t kMostKeyed = uint64_t{1} << 24;
+inline constexpr uint64_t kMaxKeyed = uint64_t{1} << 24;
 /// How many buckets a table for `most` entries has: a bucket is half full then, on average.
 uint32_t keyed_buckets(uint64_t most, uint32_t ways);
 /// A number that nobody can tell beforehand; the same in each run where no packets come from outside.
@@ -120,7 +120,7 @@ private:
     struct Part {
         static constexpr uint64_t kPlaces = 256 * uint64_t{State::kWays};
         static_assert(kPlaces * (2 * sizeof(uint32_t) + sizeof(uint64_t) + sizeof(Key) + sizeof(Value)) <=
-                      StateReader::kMost);
+                      StateReader::kMax);
         std::vector<uint32_t> tags = std::vector<uint32_t>(kPlaces), tags_before = tags;
         std::vector<uint64_t> deadlines = std::vector<uint64_t>(kPlaces);
         std::vector<Key> keys = std::vector<Key>(kPlaces);

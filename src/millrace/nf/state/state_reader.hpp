@@ -21,9 +21,9 @@ public:
     /// Whether a device has the state whose host copy begins at `host`, so that this copy is out of date.
     virtual bool on_device(const void* host) const = 0;
     /// Copies pieces of states of one network function from its device, one after the other; all together have at most
-    /// `kMost` bytes. The device may write meanwhile. False where it has gone.
+    /// `kMax` bytes. The device may write meanwhile. False where it has gone.
     virtual bool read(std::span<const Piece> pieces) = 0;
-    static constexpr size_t kMost = size_t{1} << 20;
+    static constexpr size_t kMax = size_t{1} << 20;
 };
 
 }  // namespace millrace::nf

@@ -336,7 +336,7 @@ Declaration pipeline_declaration() {
     made.name = "switch:pipeline";
     made.device_header = "millrace/nf/switch/pipeline.hpp";
     made.device_struct = "millrace::nf::flow_switch::Pipeline";
-    made.head_growth = Pipeline::kMostGrowth;
+    made.head_growth = Pipeline::kMaxGrowth;
     return made;
 }
 

@@ -13,7 +13,7 @@ namespace millrace::nf::flow_switch {
 struct Pipeline : Switch {
     static constexpr Fields writes = field::everything | field::length;
     /// Bytes that a packet may grow by at its head on its way through all tables.
-    static constexpr uint32_t kMostGrowth = 40;
+    static constexpr uint32_t kMaxGrowth = 40;
     /// Places of the action set; group and output are the last ones.
     static constexpr unsigned kPlaces = 64;
     static constexpr unsigned kIndexBits = 30;  ///< of the place of an action in its part
@@ -272,7 +272,7 @@ private:
     }
 
     MILLRACE_DEVICE static bool may_grow(Path& path, uint32_t bytes) {
-        if (path.grown + bytes > kMostGrowth) return false;
+        if (path.grown + bytes > kMaxGrowth) return false;
         path.grown = static_cast<uint8_t>(path.grown + bytes);
         return true;
     }

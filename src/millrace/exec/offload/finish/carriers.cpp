@@ -4,7 +4,7 @@
 
 namespace millrace::exec {
 
-Carriers::Carriers() : pool_("carriers", {.packets = kMost, .max_frame_bytes = 0, .tailroom_bytes = 0}) {}
+Carriers::Carriers() : pool_("carriers", {.packets = kMax, .max_frame_bytes = 0, .tailroom_bytes = 0}) {}
 
 Carriers::~Carriers() {
     if (first_ < behind_)

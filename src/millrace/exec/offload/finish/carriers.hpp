@@ -17,7 +17,7 @@ namespace millrace::exec {
 class Carriers {
 public:
     /// Most that may be on their way: ports hold some until a network card has sent them.
-    static constexpr uint32_t kMost = 8192;
+    static constexpr uint32_t kMax = 8192;
     /// Most that are asked for at once.
     static constexpr size_t kAtOnce = 128;
 

@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kFewAddresses = uint64_t{1} << 27;
 /// Entries of `tops` for each start, and at most so many altogether: then few starts are left to search.
 constexpr size_t kTopsPerStart = 4;
-constexpr unsigned kMostTopBits = 16;
+constexpr unsigned kMaxTopBits = 16;
 
 bool is_few(const RangeList<uint32_t>& ranges) { return size_of(ranges) <= kFewAddresses; }
 
@@ -40,7 +40,7 @@ void RangeIndexBuilder::build() {
 
 void RangeIndexBuilder::make_tops() {
     const auto wanted = static_cast<unsigned>(std::bit_width(kTopsPerStart * starts_.size()));
-    const unsigned top_bits = std::min({value_bits_, wanted, kMostTopBits});
+    const unsigned top_bits = std::min({value_bits_, wanted, kMaxTopBits});
     shift_ = value_bits_ - top_bits;
     for (uint64_t top = 0; top <= uint64_t{1} << top_bits; ++top) {
         const auto behind = std::upper_bound(starts_.begin(), starts_.end(), top << shift_);
