@@ -49,6 +49,29 @@ TEST(ShownText, HasATableForEachTopic) {
         EXPECT_NE(shown.find(part), std::string::npos) << part << "\n" << shown;
 }
 
+TEST(ShownText, SaysWhetherPromisesAreKept) {
+    json promise = {{"rate", 2'000'000}, {"latency-ns", 200'000}, {"now", "kept"},  {"offered", 1'200'000},
+                    {"batch", 512},      {"longest-ns", 80'100},  {"intervals", 40}};
+    const auto shown = [&](const std::string& topic) {
+        return shown_text({{topic, {{{"name", "a"}, {"promise", promise}}, {{"name", "b"}}}}}, topic);
+    };
+    const std::string kept =
+        "2.00 Mpkt/s within 200.0 us: kept; 1.20 Mpkt/s came, 80.1 us at most, batches of 512; never broken in 40 "
+        "intervals";
+    EXPECT_NE(shown("chains").find("chain a\n  promised  " + kept + "\n"), std::string::npos) << shown("chains");
+    EXPECT_NE(shown("tenants").find("tenant a was promised " + kept + "\n"), std::string::npos) << shown("tenants");
+    EXPECT_EQ(shown("tenants").find("tenant b was"), std::string::npos);
+    promise["now"] = "rate";
+    promise["rate-broken"] = 3;
+    promise["latency-broken"] = 1;
+    const std::string broken = shown("chains");
+    EXPECT_NE(broken.find(": the rate is broken; "), std::string::npos) << broken;
+    EXPECT_NE(broken.find("; rate broken in 3 of 40; latency broken in 1 of 40 intervals\n"), std::string::npos)
+        << broken;
+    promise["now"] = "\x1b[2J";
+    EXPECT_EQ(shown("chains").find('\x1b'), std::string::npos);
+}
+
 TEST(ShownText, KeepsControlCharactersOffTheTerminal) {
     const json ports = {{"ports", {{{"name", "\x1b]0;title\x07"}, {"kind", "a\nb"}}}}};
     EXPECT_EQ(shown_text(ports, "ports").find('\x1b'), std::string::npos);

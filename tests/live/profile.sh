@@ -54,6 +54,12 @@ sed -i 's/rate: 1k/rate: 900G/' promises.yaml
 if "$millrace" check promises.yaml > said 2>&1; then fail "a promise that nobody can keep is made"; fi
 grep -q "promises.yaml:4:44: error: .*rate: 9e+11 packets a second were asked for, and 64 SMs do" said || fail "the figure that stops it is not named"
 
+if "$millrace" run promises.yaml > said 2>&1; then fail "a run makes a promise that nobody can keep"; fi
+grep -q "promises.yaml:4:44: error: .*64 SMs do" said || fail "the run does not name the figure that stops it"
+sed -i 's/rate: 900G/rate: 1k/' promises.yaml
+"$millrace" run promises.yaml > said 2>&1 || fail "a run with a promise that can be kept ends with $?"
+grep -qE "promised +1.00 kpkt/s within 500.0 ms: not looked at yet" said || fail "the closing table says nothing of the promise"
+
 if "$millrace" profile --device cpu > said 2>&1; then fail "the cpu has no bus"; fi
 if XDG_CACHE_HOME=/dev/null "$millrace" profile --device sim --for 0.0005 > said 2>&1; then fail "figures that can't be kept went unnoticed"; fi
 grep -q XDG_CACHE_HOME said || fail "the message does not say what would help"

@@ -90,12 +90,12 @@ nobody = int(subprocess.check_output(["id", "-u", "nobody"], text=True))
 steps = [
     ("build/millrace run", lambda: wait_for("the tenant is away", lambda t: t.get("state") == "away" and t["absent"].get("away", 0) > 0)),
     ("sudo -u nobody build/millrace tenant",
-     lambda: wait_for("it is attached", lambda t: t.get("state") == "attached" and t["user"] == nobody and t["answered"] > 500)),
+     lambda: wait_for("it is attached", lambda t: t.get("state") == "attached" and t["user"] == nobody and t["answered"] > 500 and t["promise"]["now"] == "kept")),
     ("--once", None),
     ("process=$(", None),
-    ("kill -STOP", lambda: wait_for("it is detached as late", lambda t: t.get("state") == "late" and t["misdeeds"].get("late", 0) > 3)),
+    ("kill -STOP", lambda: wait_for("it is detached as late", lambda t: t.get("state") == "late" and t["misdeeds"].get("late", 0) > 3 and t["promise"]["now"] == "rate")),
     ("grep 'is detached' run.out", None),
-    ("kill -CONT", lambda: wait_for("it attaches again", lambda t: t.get("state") == "attached" and t["attached"] >= 2)),
+    ("kill -CONT", lambda: wait_for("it attaches again", lambda t: t.get("state") == "attached" and t["attached"] >= 2 and t["promise"]["now"] == "kept")),
     ("kill -INT", None),
 ]
 failed = []
@@ -115,7 +115,7 @@ try:
             done += 1
     if done < len(steps):
         failed.append(f"docs/tenants.md has no command with '{steps[done][0]}'; has its form changed?")
-    for words in ("`absent: bypass`", "attaches again", "It is detached as `late`"):
+    for words in ("is `kept`", '"the rate is broken"', "`absent: bypass`", "attaches again", "It is detached as `late`"):
         sentence(words)
     do("wait %1")
     closing = (folder / "run.out").read_text()

@@ -29,6 +29,22 @@ constexpr const char* kQuiet =
     "version: 1\nports: {in: {ring: w}, out: {ring: w}}\n"
     "chains: {c: {input: in, output: out, nfs: [mirror]}}\n";
 
+TEST(Answers, TellWhatChainsWerePromised) {
+    const auto runtime = runtime_of(
+        "version: 1\nports: {in: {ring: w}, out: {ring: w}, in2: {ring: v}, out2: {ring: v}}\nchains:\n"
+        "  c: {input: in, output: out, rate: 2M, latency: 5ms, nfs: [mirror]}\n"
+        "  d: {input: in2, output: out2, nfs: [mirror]}\n");
+    exec::PromiseWatch promises(*runtime, nullptr);
+    promises.look({});
+    const json chains = json::parse(answer(*runtime, request_for("chains", {}), 1.5, &promises))["chains"];
+    ASSERT_EQ(chains.size(), 2u);
+    EXPECT_EQ(chains[0]["promise"]["rate"], 2'000'000);
+    EXPECT_EQ(chains[0]["promise"]["latency-ns"], 5'000'000);
+    EXPECT_EQ(chains[0]["promise"]["now"], "new");
+    EXPECT_FALSE(chains[1].contains("promise"));
+    EXPECT_FALSE(asked(*runtime, "chains")["chains"][0].contains("promise")) << "nobody watches";
+}
+
 TEST(Answers, SayWhatIsWrongWithARequest) {
     const auto runtime = runtime_of(kQuiet);
     const std::pair<const char*, const char*> cases[] = {

@@ -95,8 +95,52 @@ TEST(TenantConfiguration, SaysWhatIsWrong) {
     expect("[" + node_of("b", ", memory: 1k") + "]", "from 64Ki to 1Gi");
     expect("[" + node_of("b", ", patience: 1us") + "]", "within 100us to 10s");
     expect("[" + node_of("b", ", lanes: 8") + "]", "lanes");
+    expect("[" + node_of("b", ", latency: 5ms") + "]", "promised up to a rate");
+    expect("[" + node_of("b", ", rate: 0") + "]", "1 packet a second at least");
+    expect("[" + node_of("b", ", rate: 1M, latency: 50us") + "]", "no latency below that can be kept");
+    expect("[" + node_of("b", ", rate: 1M, latency: 5ms, patience: 6ms") + "]",
+           "latency: 5ms is promised, and for 6ms packets may wait for an answer that does not come");
+    expect(
+        "[" + node_of("acme.dpi") + ", " + node_of("b", ", patience: 20ms") + "]",
+        "latency: 100 ms are promised, and packets may wait 120 ms for tenants that do not answer: acme.dpi 100 ms, b "
+        "20 ms",
+        "    rate: 1M\n    latency: 100ms\n");
+    expect("[" + node_of("b", ", rate: 1M") + "]",
+           "rate: 2e+06 packets a second are promised to the chain, and 1e+06 to tenant 'b'", "    rate: 2M\n");
     expect("[" + node_of("b") + ", " + node_of("b", ", name: c") + "]", "stands in chain 'c' already");
     expect("[" + node_of("b") + "]", "goes without 'inner'", "    inner: [gre]\n");
+}
+
+TEST(TenantConfiguration, TakesPromisesThatCanHold) {
+    const std::string chain = "    rate: 2M\n    latency: 100ms\n";
+    EXPECT_EQ(mistake_of("[mirror, " + node_of("b", ", rate: 1M, latency: 5ms") + "]", chain), "")
+        << "not all packets need come to it";
+    EXPECT_EQ(mistake_of("[" + node_of("b", ", rate: 1M, latency: 5ms, patience: 5ms") + "]"), "");
+    const Configuration made = load("[" + node_of("b", ", rate: 1M, latency: 5ms") + "]");
+    const TenantFunction& function = *tenant_of(made.chains[0]->nodes[0]);
+    EXPECT_EQ(function.promise().rate, 1e6);
+    EXPECT_EQ(function.patience(), std::chrono::milliseconds(5)) << "no longer than its latency";
+    EXPECT_EQ(tenant_of(load("[" + node_of("b", ", rate: 1M, latency: 5s") + "]").chains[0]->nodes[0])->patience(),
+              std::chrono::milliseconds(100));
+    // 64 tenants may each take their part of what the chain was promised, and not one more.
+    std::string tenants, nodes;
+    for (int i = 0; i < 64; ++i) {
+        tenants += ", {name: t" + std::to_string(i) + "}";
+        nodes += (i > 0 ? ", " : "") + node_of("t" + std::to_string(i), ", patience: 1ms");
+    }
+    for (const auto& [latency, part] : {std::pair("64ms", ""), std::pair("63ms", "packets may wait 64 ms")}) {
+        std::string why;
+        try {
+            parse_configuration("version: 1\nports: {in: {null: {}}, out: {null: {}}}\ntenants: [{name: b}" + tenants +
+                                    "]\nchains: {c: {input: in, output: out, rate: 1M, latency: " + latency +
+                                    ", nfs: [" + nodes + "]}}\n",
+                                "(test)");
+        } catch (const ConfigError& e) {
+            why = e.diagnostics().front().message;
+        }
+        EXPECT_EQ(why.empty(), std::string(part).empty()) << why;
+        EXPECT_NE(why.find(part), std::string::npos) << why;
+    }
 }
 
 TEST(TenantConfiguration, HasRoomForPacketsInTheMemoryOfATenant) {

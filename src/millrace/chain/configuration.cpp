@@ -183,6 +183,7 @@ private:
         if (const auto kinds = options.find("inner")) attempt([&] { read_inner(*kinds, *program); });
         leave_out_reassembly(*program, result_.reporter);
         attempt([&] { check_tenants(options, *program); });
+        attempt([&] { check_tenants_promises(promise, *program); });
         plan_program(*program, result_.device == "cpu");
         result_.chains.push_back(std::move(program));
         result_.promises.push_back(std::move(promise));

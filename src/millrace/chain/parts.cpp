@@ -90,6 +90,13 @@ void cut_at_tenants(Configuration& configuration) {
             cut(configuration, i);
 }
 
+std::set<std::string> chains_with_tenants(const Configuration& configuration) {
+    std::set<std::string> names;
+    for (const auto& program : configuration.chains)
+        if (program->is_tenants) names.insert(program->whole);
+    return names;
+}
+
 void plan_program(Program& program, bool on_cpu) {
     std::vector<FieldUse> uses;
     for (const Node& node : program.nodes) {

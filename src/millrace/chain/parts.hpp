@@ -1,6 +1,9 @@
 // Chains with functions of tenants are cut into parts: what runs here, and what runs in tenants' processes.
 #pragma once
 
+#include <set>
+#include <string>
+
 #include "millrace/chain/configuration.hpp"
 
 namespace millrace::chain {
@@ -10,6 +13,9 @@ namespace millrace::chain {
 /// a part begins at each node that another one leads to. The first keeps the chain's name and number, the others are
 /// called "chain/node", after their first node. Throws ConfigError where another chain has that name.
 void cut_at_tenants(Configuration& configuration);
+
+/// The chains that have tenants' functions, by name.
+std::set<std::string> chains_with_tenants(const Configuration& configuration);
 
 /// Derives the field plan of a program that runs on the cpu, or on a device.
 void plan_program(Program& program, bool on_cpu);

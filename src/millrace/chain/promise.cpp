@@ -1,12 +1,20 @@
 #include "millrace/chain/promise.hpp"
 
+#include <fmt/format.h>
+
 #include "millrace/chain/configuration.hpp"
+#include "millrace/chain/parts.hpp"
 
 namespace millrace::chain {
 namespace {
 
 /// C of the paper, for messages and waits of the bus: what a copy and a launch take, and as much again.
 constexpr double kOverheadNs = 10'000;
+
+std::string text_of(std::chrono::nanoseconds time) {
+    const auto ns = static_cast<double>(time.count());
+    return ns < 1e6 ? fmt::format("{:.4g} us", ns / 1e3) : fmt::format("{:.4g} ms", ns / 1e6);
+}
 
 }  // namespace
 
@@ -29,10 +37,45 @@ Promise read_promise(const Config& chain) {
     return promise;
 }
 
+void check_tenants_promises(const Promise& promise, const Program& chain) {
+    std::chrono::nanoseconds waits{};
+    std::string who;
+    for (const Node& node : chain.nodes) {
+        const TenantFunction* const function = tenant_of(node);
+        if (function == nullptr) continue;
+        waits += function->patience();
+        who += (who.empty() ? "" : ", ") + function->tenant().name + " " + text_of(function->patience());
+        if (const Promise& own = function->promise();
+            &node == chain.nodes.data() && own.made() && own.rate < promise.rate)
+            throw ConfigError(Diagnostic{
+                promise.where,
+                fmt::format("rate: {:.4g} packets a second are promised to the chain, and {:.4g} to tenant '{}', which "
+                            "all of them come to first",
+                            promise.rate, own.rate, function->tenant().name),
+                "promise the tenant as much"});
+    }
+    if (promise.latency.count() > 0 && waits > promise.latency)
+        throw ConfigError(Diagnostic{promise.where,
+                                     "latency: " + text_of(promise.latency) + " are promised, and packets may wait " +
+                                         text_of(waits) + " for tenants that do not answer: " + who,
+                                     "give them less 'patience'"});
+}
+
 SharedDevice share_device(const Configuration& configuration, const schedule::Profile* profile) {
     SharedDevice shared;
+    const std::set<std::string> with_tenants = chains_with_tenants(configuration);
     for (size_t i = 0; i < configuration.promises.size(); ++i) {
         const Promise& promise = configuration.promises[i];
+        if (with_tenants.contains(configuration.chains[i]->whole)) {
+            if (promise.made())
+                shared.warnings.push_back({promise.where,
+                                           "whether chain '" + configuration.chains[i]->name +
+                                               "' can keep this is not known: it has tenants, which nobody can measure "
+                                               "before they are there",
+                                           "'millrace show chains' tells whether it does",
+                                           Diagnostic::Severity::warning});
+            continue;
+        }
         const schedule::ChainProfile* const known = profile == nullptr ? nullptr : profile->find(promise.functions);
         if (known == nullptr) {
             if (promise.made())

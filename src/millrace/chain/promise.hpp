@@ -11,6 +11,7 @@
 namespace millrace::chain {
 
 struct Configuration;
+struct Program;
 
 /// `rate:`, `latency:` and `weight:` of a chain.
 struct Promise {
@@ -25,6 +26,10 @@ struct Promise {
 
 /// Reads the keys of a chain's options. Throws ConfigError.
 Promise read_promise(const Config& chain);
+
+/// Throws ConfigError where what a chain's tenants were promised, or the patience with them, makes it break its own
+/// promise.
+void check_tenants_promises(const Promise& promise, const Program& chain);
 
 /// How the chains of a configuration share a device, by what was measured of them.
 struct SharedDevice {

@@ -103,13 +103,28 @@ TenantFunction::TenantFunction(const Config& entry, const Tenant& tenant) : tena
         if (memory_bytes_ < kLeastMemoryBytes || memory_bytes_ > kMaxMemoryBytes)
             memory->fail("a tenant's memory is from 64Ki to 1Gi", "16Mi is what it is unless given");
     }
-    if (const auto patience = entry.find("patience")) {
-        patience_ = patience->duration();
-        if (patience_ < std::chrono::microseconds(100) || patience_ > std::chrono::seconds(10))
-            patience->fail("a tenant answers within 100us to 10s");
-    }
+    read_patience(entry);
     read_outcomes(entry);
     image_.start<Tables>().absent = absent();
+}
+
+/// A packet waits so long for an answer that does not come: no latency below that can be kept.
+void TenantFunction::read_patience(const Config& entry) {
+    constexpr std::chrono::nanoseconds kLeast = std::chrono::microseconds(100), kMost = std::chrono::seconds(10);
+    promise_ = read_promise(entry);
+    const std::chrono::nanoseconds latency = promise_.latency;
+    if (latency.count() > 0 && latency < kLeast)
+        entry.at("latency").fail(
+            "a tenant's answer is waited for at least 100us, and no latency below that can be kept");
+    if (latency.count() > 0) patience_ = std::min(patience_, latency);
+    const auto patience = entry.find("patience");
+    if (!patience) return;
+    patience_ = patience->duration();
+    if (patience_ < kLeast || patience_ > kMost) patience->fail("a tenant answers within 100us to 10s");
+    if (latency.count() > 0 && patience_ > latency)
+        patience->fail("latency: " + entry.at("latency").text() + " is promised, and for " + patience->text() +
+                           " packets may wait for an answer that does not come",
+                       "a patience of " + entry.at("latency").text() + " at most");
 }
 
 void TenantFunction::read_outcomes(const Config& entry) {
@@ -150,7 +165,8 @@ std::string TenantFunction::summary() const {
 
 Node read_tenant_node(const Config& entry, const std::vector<Tenant>& tenants, const Program& program,
                       std::map<std::string, std::string>& chain_of) {
-    entry.only({"tenant", "name", "reads", "writes", "outcomes", "absent", "memory", "patience", "on"});
+    entry.only(
+        {"tenant", "name", "reads", "writes", "outcomes", "absent", "memory", "patience", "rate", "latency", "on"});
     const Config kind = entry.at("tenant");
     std::vector<std::string> names;
     for (const Tenant& tenant : tenants) names.push_back(tenant.name);

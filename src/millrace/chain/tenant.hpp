@@ -11,6 +11,7 @@
 
 #include "millrace/base/config.hpp"
 #include "millrace/chain/program.hpp"
+#include "millrace/chain/promise.hpp"
 
 namespace millrace::chain {
 
@@ -42,8 +43,8 @@ public:
     /// The outcome of packets that the tenant has not decided on; the last one, behind the tenant's own.
     static constexpr const char* kAbsent = "absent";
 
-    /// Reads `reads`, `writes`, `outcomes`, `absent`, `memory` and `patience` of an entry of `nfs:`. Throws
-    /// ConfigError.
+    /// Reads `reads`, `writes`, `outcomes`, `absent`, `memory`, `patience`, `rate` and `latency` of an entry of `nfs:`.
+    /// Throws ConfigError.
     TenantFunction(const Config& entry, const Tenant& tenant);
 
     /// Its kind, which lives as long as this object.
@@ -55,6 +56,7 @@ public:
     uint32_t absent() const { return outcomes(); }
     uint64_t memory_bytes() const { return memory_bytes_; }          ///< that may be shared with it
     std::chrono::nanoseconds patience() const { return patience_; }  ///< within which it answers to a batch
+    const Promise& promise() const { return promise_; }
 
     const nf::Image& image() const override { return image_; }
     /// Why a packet was absent.
@@ -62,12 +64,14 @@ public:
     std::string summary() const override;
 
 private:
+    void read_patience(const Config& entry);
     void read_outcomes(const Config& entry);
 
     const Tenant tenant_;
     nf::Type type_;
     uint64_t memory_bytes_ = 16 << 20;
     std::chrono::nanoseconds patience_ = std::chrono::milliseconds(100);
+    Promise promise_;
     nf::Image image_;
 };
 

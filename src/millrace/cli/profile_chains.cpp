@@ -7,7 +7,7 @@
 
 #include "lab/chain_profile.hpp"
 #include "millrace/base/output_file.hpp"
-#include "millrace/chain/configuration.hpp"
+#include "millrace/chain/parts.hpp"
 #include "millrace/cli/bench/bench_arguments.hpp"
 #include "millrace/cli/progress.hpp"
 #include "millrace/cli/table.hpp"
@@ -68,9 +68,16 @@ int profile_chains(const ProfileChains& arguments, const std::string& device_nam
     lab::ChainProfileOptions measured;
     measured.frame_bytes = arguments.frame_bytes;
     measured.seconds = arguments.seconds;
+    const std::set<std::string> with_tenants = chains_with_tenants(configuration);
     for (size_t i = 0; i < configuration.chains.size(); ++i) {
         const auto& program = configuration.chains[i];
         if (program->nodes.empty()) continue;
+        if (with_tenants.contains(program->whole)) {
+            if (program->name == program->whole)
+                std::cout << "chain " << program->name
+                          << " has tenants, which nobody can measure before they are there\n";
+            continue;
+        }
         schedule::ChainProfile chain = lab::profile_chain(*device, kernels, program, profile.gpu.sms, measured);
         chain.functions = configuration.promises[i].functions;
         show(program->name, chain, profile.gpu);

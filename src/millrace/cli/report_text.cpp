@@ -6,6 +6,7 @@
 #include <numeric>
 #include <vector>
 
+#include "millrace/cli/promise_text.hpp"
 #include "millrace/cli/table.hpp"
 
 namespace millrace::cli {
@@ -70,7 +71,12 @@ std::string tenants_table(const exec::Report& report) {
                                                                   static_cast<double>(tenant.batches))
                                       : "",
                    time_text(tenant.answer_p50_ns), time_text(tenant.answer_p99_ns), reasons(tenant.misdeeds)});
-    return table.text();
+    std::string promises;
+    for (const exec::TenantReport& tenant : report.tenants)
+        if (tenant.promise.made())
+            promises += "tenant " + tenant.name + " was promised " +
+                        promise_text(tenant.promise, name_of(tenant.promise.now)) + "\n";
+    return table.text() + promises;
 }
 
 std::string nfs_table(const exec::ChainReport& chain) {
@@ -111,6 +117,7 @@ std::string chain_text(const exec::ChainReport& chain, double seconds) {
         text += fmt::format("  latency   p50 {}, p95 {}, p99 {}, p99.9 {}, max {}\n", time_text(chain.latency.p50),
                             time_text(chain.latency.p95), time_text(chain.latency.p99), time_text(chain.latency.p999),
                             time_text(chain.latency.most));
+    if (chain.promise.made()) text += "  promised  " + promise_text(chain.promise, name_of(chain.promise.now)) + "\n";
     if (!chain.drops.empty()) text += "  drops     " + reasons(chain.drops) + "\n";
     if (!chain.punts.empty()) text += "  punts     " + reasons(chain.punts) + "\n";
     if (chain.events > 0 || chain.events_lost > 0)

@@ -16,7 +16,9 @@
 #include "millrace/cli/run_guard.hpp"
 #include "millrace/cli/signals.hpp"
 #include "millrace/cli/table.hpp"
+#include "millrace/cli/explain/explain_promises.hpp"
 #include "millrace/device/cuda/driver.hpp"
+#include "millrace/exec/promises/promise_watch.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/openflow/agent.hpp"
 #include "millrace/show/answers.hpp"
@@ -81,6 +83,7 @@ void add_options(CLI::App& command, RunArguments& arguments) {
 exec::RuntimeOptions runtime_options(const RunArguments& arguments) {
     exec::RuntimeOptions options = arguments.runtime;
     options.warn = [](const Diagnostic& warning) { std::cerr << warning.render() << "\n"; };
+    options.admit = [](const chain::Configuration& configuration) { planned(configuration); };
     if (arguments.mode == name_of(device::Mode::persistent)) {
         options.offload.mode = device::Mode::persistent;
         device::cuda::Driver::expect_residents();
@@ -126,13 +129,14 @@ chain::LoadOptions load_options(const RunArguments& arguments) {
 constexpr const char* kNoSocket = "none";
 
 /// Where a run answers; asked for by name it must be there, else others may be first.
-std::unique_ptr<show::Server> open_socket(const exec::Runtime& runtime, const RunArguments& arguments) {
+std::unique_ptr<show::Server> open_socket(const exec::Runtime& runtime, const exec::PromiseWatch& promises,
+                                          const RunArguments& arguments) {
     const auto configuration = runtime.configuration();
     const std::string& asked = !arguments.socket.empty() ? arguments.socket : configuration->socket;
     if (arguments.no_socket || asked == kNoSocket) return nullptr;
     const auto start = std::chrono::steady_clock::now();
-    const auto answer = [&runtime, start](std::string_view request) {
-        return show::answer(runtime, request, seconds_since(start));
+    const auto answer = [&runtime, &promises, start](std::string_view request) {
+        return show::answer(runtime, request, seconds_since(start), &promises);
     };
     if (!asked.empty()) return std::make_unique<show::Server>(asked, answer, show::refusal);
     try {
@@ -167,16 +171,18 @@ void reload(exec::Runtime& runtime, openflow::Agents& agents, const RunArguments
 }
 
 /// Lets the runtime work until its inputs end or somebody ends it; returns the seconds that it worked.
-double work(exec::Runtime& runtime, const RunArguments& arguments, Progress& progress) {
+double work(exec::Runtime& runtime, exec::PromiseWatch& promises, const RunArguments& arguments, Progress& progress) {
     const auto start = std::chrono::steady_clock::now();
     openflow::Agents agents(runtime);
     agents.follow();
-    const auto socket = open_socket(runtime, arguments);
+    const auto socket = open_socket(runtime, promises, arguments);
+    promises.look(exec::PromiseWatch::Clock::now());
     runtime.start();
     // Changes of files; what a controller asks for its agent brings in.
     while (!runtime.wait(std::chrono::milliseconds(10))) {
         agents.watch_links();
         runtime.apply_changes();
+        promises.look(exec::PromiseWatch::Clock::now());
         const double seconds = seconds_since(start);
         if (!arguments.quiet && progress.due(seconds)) show_progress(progress, runtime, seconds);
         tell_news(runtime, progress);
@@ -243,6 +249,8 @@ int run(RunArguments arguments) {
     std::filesystem::create_directories(configuration.output_folder);
     const std::string output = configuration.output_folder;
     exec::RuntimeOptions options = runtime_options(arguments);
+    options.admit(configuration);
+    const auto profile = known_profile(configuration);
     lab::CheckedRun checked(output + "/checked.pcap");
     if (arguments.checked) {
         configuration.files->note(FileLedger::Use::write, output + "/checked.pcap", {"--checked", 0, 0});
@@ -258,12 +266,14 @@ int run(RunArguments arguments) {
 
     const RunGuard guard;
     Progress progress(std::cerr, isatty(STDERR_FILENO) != 0);
-    const double seconds = work(runtime, arguments, progress);
+    exec::PromiseWatch promises(runtime, profile);
+    const double seconds = work(runtime, promises, arguments, progress);
     if (!arguments.quiet && isatty(STDERR_FILENO) != 0) show_progress(progress, runtime, seconds);
     progress.end();
     runtime.finish();
     bool good = tell_news(runtime, progress);
-    const exec::Report report = exec::make_report(runtime);
+    exec::Report report = exec::make_report(runtime);
+    promises.add_to(report);
     good = runtime.trouble().empty() && good;
     good = write_report(report, seconds, output, arguments) && good;
     for (const exec::ChainReport& chain : report.chains)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "millrace/cli/promise_text.hpp"
 #include "millrace/cli/table.hpp"
 
 namespace millrace::cli {
@@ -51,6 +52,22 @@ std::string counts(const json& object) {
     return all;
 }
 
+/// What was promised to a chain or a tenant; empty where nothing was.
+std::string promise_of(const json& object) {
+    const json& promise = member(object, "promise");
+    if (!promise.is_object()) return {};
+    exec::PromiseReport report;
+    report.rate = static_cast<double>(number(promise, "rate"));
+    report.latency_ns = number(promise, "latency-ns");
+    report.offered = static_cast<double>(number(promise, "offered"));
+    report.longest_ns = number(promise, "longest-ns");
+    report.batch = static_cast<uint32_t>(number(promise, "batch"));
+    report.intervals = number(promise, "intervals");
+    report.rate_broken = number(promise, "rate-broken");
+    report.latency_broken = number(promise, "latency-broken");
+    return promise_text(report, text(promise, "now"));
+}
+
 std::string ports_text(const json& ports) {
     Table table({"port", "kind", "link", "mtu", "received", "bytes", "sent", "bytes", "drops"});
     std::string troubles;
@@ -88,6 +105,7 @@ std::string chains_text(const json& chains) {
                    text(chain, "sent-packets"), text(chain, "dropped"), text(chain, "punted"), text(chain, "passed-on"),
                    text(chain, "in-flight")});
         more += "\nchain " + text(chain, "name") + "\n";
+        if (const std::string promise = promise_of(chain); !promise.empty()) more += "  promised  " + promise + "\n";
         if (const std::string drops = counts(member(chain, "drops")); !drops.empty())
             more += "  drops  " + drops + "\n";
         if (const std::string punts = counts(member(chain, "punts")); !punts.empty())
@@ -109,7 +127,11 @@ std::string tenants_text(const json& tenants) {
                    text(tenant, "packets"), text(tenant, "answered"), counts(member(tenant, "absent")),
                    text(tenant, "batches"), time_text(number(member(tenant, "answer-ns"), "p99")),
                    counts(member(tenant, "misdeeds"))});
-    return tenants.empty() ? "no chain of this run has a tenant's function\n" : table.text();
+    std::string promises;
+    for (const json& tenant : tenants)
+        if (const std::string promise = promise_of(tenant); !promise.empty())
+            promises += "tenant " + text(tenant, "name") + " was promised " + promise + "\n";
+    return tenants.empty() ? "no chain of this run has a tenant's function\n" : table.text() + promises;
 }
 
 std::string tables_text(const json& tables, const std::string& topic) {

@@ -8,6 +8,7 @@
 
 #include "millrace/chain/configuration.hpp"
 #include "millrace/exec/engine.hpp"
+#include "millrace/exec/promises/promise_report.hpp"
 
 namespace millrace::exec {
 
@@ -22,6 +23,7 @@ struct TenantReport {
     uint64_t batches = 0;                           ///< that it was asked
     uint64_t answer_p50_ns = 0, answer_p99_ns = 0;  ///< from a batch's question to its answer
     std::map<std::string, uint64_t> misdeeds;       ///< "late" and "wrong" answers, "unasked" messages, "gone", "flood"
+    PromiseReport promise;                          ///< as PromiseWatch::add_to has it
 };
 
 /// Runs the functions of tenants. Calls of the workers' engines are the workers' threads', others any thread's.

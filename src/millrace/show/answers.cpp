@@ -83,7 +83,7 @@ json ports_json(const exec::Runtime& runtime) {
 }
 
 /// Counters of workers at work are some packets apart; that no more has left than came in is waited for.
-json chains_json(const exec::Runtime& runtime) {
+json chains_json(const exec::Runtime& runtime, const exec::PromiseWatch* promises) {
     constexpr int kTries = 10;
     exec::Report report;
     for (int tries = 0; tries < kTries; ++tries) {
@@ -93,16 +93,18 @@ json chains_json(const exec::Runtime& runtime) {
                         [](const exec::ChainReport& chain) { return chain.conserved(); }))
             break;
     }
+    if (promises != nullptr) promises->add_to(report);
     json chains = json::array();
     for (const exec::ChainReport& chain : report.chains) chains.push_back(exec::chain_json(chain));
     return chains;
 }
 
-json tenants_json(const exec::Runtime& runtime) {
+json tenants_json(const exec::Runtime& runtime, const exec::PromiseWatch* promises) {
+    exec::Report report;
+    if (runtime.options().tenants != nullptr) report.tenants = runtime.options().tenants->report();
+    if (promises != nullptr) promises->add_to(report);
     json tenants = json::array();
-    if (runtime.options().tenants != nullptr)
-        for (const exec::TenantReport& tenant : runtime.options().tenants->report())
-            tenants.push_back(exec::tenant_json(tenant));
+    for (const exec::TenantReport& tenant : report.tenants) tenants.push_back(exec::tenant_json(tenant));
     return tenants;
 }
 
@@ -155,7 +157,8 @@ std::string text_of(const json& value) { return value.dump(-1, ' ', false, json:
 
 }  // namespace
 
-std::string answer(const exec::Runtime& runtime, std::string_view text, double seconds) {
+std::string answer(const exec::Runtime& runtime, std::string_view text, double seconds,
+                   const exec::PromiseWatch* promises) {
     const Request request = read(text);
     const auto configuration = runtime.configuration();
     json result = {{"version", kVersion},
@@ -163,8 +166,8 @@ std::string answer(const exec::Runtime& runtime, std::string_view text, double s
                    {"generation", configuration->generation},
                    {"seconds", seconds}};
     if (request.topic == "ports") result["ports"] = ports_json(runtime);
-    else if (request.topic == "chains") result["chains"] = chains_json(runtime);
-    else if (request.topic == "tenants") result["tenants"] = tenants_json(runtime);
+    else if (request.topic == "chains") result["chains"] = chains_json(runtime, promises);
+    else if (request.topic == "tenants") result["tenants"] = tenants_json(runtime, promises);
     else result[request.topic] = tables_json(*configuration, request, runtime.device_states());
     return text_of(result);
 }

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "millrace/exec/worker/runtime.hpp"
+#include "millrace/exec/promises/promise_watch.hpp"
 
 namespace millrace::show {
 
@@ -26,8 +26,9 @@ inline constexpr const char* kTopics[] = {"ports",  "neighbours", "routes",    "
 inline constexpr size_t kRows = 1000, kMaxRows = 20'000;
 
 /// Answers a request: any text. Throws std::runtime_error with what is wrong with it. Any thread, while the runtime
-/// works.
-std::string answer(const exec::Runtime& runtime, std::string_view request, double seconds);
+/// works. `promises` are the run's; null: nobody watches them.
+std::string answer(const exec::Runtime& runtime, std::string_view request, double seconds,
+                   const exec::PromiseWatch* promises = nullptr);
 /// What a client gets in place of an answer.
 std::string refusal(const std::string& why);
 /// What a request asks for besides its topic; what is 0 or empty is the server's to say.

@@ -20,11 +20,16 @@ std::string us(double ns) { return fmt::format("{:.1f} us", ns / 1000); }
 
 }  // namespace
 
+std::shared_ptr<const schedule::Profile> known_profile(const chain::Configuration& configuration) {
+    if (!promised(configuration) || configuration.runs_on.devices.empty()) return nullptr;
+    auto profile = schedule::profile_of(device::model_of(configuration.runs_on.devices.front()));
+    return profile ? std::make_shared<const schedule::Profile>(std::move(*profile)) : nullptr;
+}
+
 chain::SharedDevice planned(const chain::Configuration& configuration) {
     chain::SharedDevice shared;
     if (!promised(configuration) || configuration.runs_on.devices.empty()) return shared;
-    const auto profile = schedule::profile_of(device::model_of(configuration.runs_on.devices.front()));
-    shared = share_device(configuration, profile ? &*profile : nullptr);
+    shared = share_device(configuration, known_profile(configuration).get());
     for (const Diagnostic& warning : shared.warnings) std::cerr << warning.render() << "\n";
     if (!shared.mistakes.empty()) throw ConfigError(shared.mistakes);
     return shared;

@@ -45,6 +45,7 @@ struct ChainReport {
                                                  ///< NF
     LatencyReport latency;
     std::vector<NodeReport> nodes;
+    PromiseReport promise;  ///< as PromiseWatch::add_to has it
     /// received + injected + copied + split = sent + dropped + punted + passed on + joined + in flight, and the reasons
     /// add up.
     bool conserved() const;

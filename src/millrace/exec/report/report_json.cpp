@@ -21,6 +21,22 @@ json node_json(const NodeReport& node) {
     return nf;
 }
 
+/// Adds what was promised, if anything was.
+json with_promise(json entry, const PromiseReport& promise) {
+    if (!promise.made()) return entry;
+    entry["promise"] = {{"rate", static_cast<uint64_t>(promise.rate)},
+                        {"latency-ns", promise.latency_ns},
+                        {"now", name_of(promise.now)},
+                        {"offered", static_cast<uint64_t>(promise.offered)},
+                        {"longest-ns", promise.longest_ns},
+                        {"batch", promise.batch},
+                        {"intervals", promise.intervals},
+                        {"rate-broken", promise.rate_broken},
+                        {"latency-broken", promise.latency_broken},
+                        {"beyond", promise.beyond}};
+    return entry;
+}
+
 }  // namespace
 
 json chain_json(const ChainReport& chain) {
@@ -61,7 +77,7 @@ json chain_json(const ChainReport& chain) {
                     {"max", chain.latency.most}}},
                   {"nfs", json::array()}};
     for (const NodeReport& node : chain.nodes) entry["nfs"].push_back(node_json(node));
-    return entry;
+    return with_promise(std::move(entry), chain.promise);
 }
 
 json port_json(const PortReport& port) {
@@ -78,13 +94,15 @@ json port_json(const PortReport& port) {
 }
 
 json tenant_json(const TenantReport& tenant) {
-    return {{"name", tenant.name},        {"chain", tenant.chain},
-            {"state", tenant.state},      {"user", tenant.user},
-            {"process", tenant.process},  {"attached", tenant.attached},
-            {"packets", tenant.packets},  {"answered", tenant.answered},
-            {"absent", tenant.absent},    {"in-flight", tenant.in_flight},
-            {"batches", tenant.batches},  {"answer-ns", {{"p50", tenant.answer_p50_ns}, {"p99", tenant.answer_p99_ns}}},
-            {"misdeeds", tenant.misdeeds}};
+    json entry = {
+        {"name", tenant.name},        {"chain", tenant.chain},
+        {"state", tenant.state},      {"user", tenant.user},
+        {"process", tenant.process},  {"attached", tenant.attached},
+        {"packets", tenant.packets},  {"answered", tenant.answered},
+        {"absent", tenant.absent},    {"in-flight", tenant.in_flight},
+        {"batches", tenant.batches},  {"answer-ns", {{"p50", tenant.answer_p50_ns}, {"p99", tenant.answer_p99_ns}}},
+        {"misdeeds", tenant.misdeeds}};
+    return with_promise(std::move(entry), tenant.promise);
 }
 
 std::string report_json(const Report& report, double seconds) {

@@ -51,6 +51,8 @@ struct RuntimeOptions {
     uint32_t pool_packets = 16384;
     std::shared_ptr<Tenants> tenants;                          ///< run tenants' functions; null: chains can have none
     std::function<void(Diagnostic)> warn = [](Diagnostic) {};  ///< told what is odd about ports while they are made
+    /// Asked before a configuration comes in that was read again; throws ConfigError where it can't be kept.
+    std::function<void(const chain::Configuration&)> admit = [](const chain::Configuration&) {};
 };
 
 /// Runs chains on workers: each receives, runs and sends on its own core, or has a master receive and send (Master).
@@ -75,6 +77,9 @@ public:
     void apply(chain::Configuration configuration);
     /// Reads the configuration file again, with the NFs' state handed on, and applies it.
     void reload(const chain::LoadOptions& options = {});
+    /// Brings in what `edit` makes of the running configuration, with the same network functions: other batches or
+    /// waits. Nothing happens where it says false. Throws as `apply` does.
+    bool adjust(const std::function<bool(chain::Configuration& next)>& edit);
     /// Asks every NF that takes changes (nf::Changeable) for them, and brings in a generation with those NFs made anew.
     /// False when nothing has changed. Throws as `apply` does.
     bool apply_changes();

@@ -157,7 +157,18 @@ void Runtime::reload(const chain::LoadOptions& options) {
         news_.insert(news_.end(), next.warnings.begin(), next.warnings.end());
     }
     check_change(next);
+    options_.admit(next);
     bring_in(std::move(next));
+}
+
+bool Runtime::adjust(const std::function<bool(chain::Configuration& next)>& edit) {
+    const std::lock_guard changing(changing_);
+    chain::Configuration next = *configuration();
+    ++next.generation;
+    if (!edit(next)) return false;
+    if (next.classified != nullptr) next.classified = chain::make_classified(next);
+    bring_in(std::move(next), true);
+    return true;
 }
 
 bool Runtime::apply_changes() {
