@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/program.hpp"
+#include "support/data.hpp"
 
 namespace millrace::test {
 namespace {
@@ -58,6 +59,34 @@ TEST(Verify, TellsFiguresAsJson) {
     EXPECT_GT(report.at("functions").at(0).at("added").at("window"), 4);
 }
 
+TEST(Verify, CompilesAndFencesTheDeviceHalfOfAFunction) {
+    const TestFolder folder;
+    const std::string plugin = plugin_path("ttl-guard.so"), out = folder.path() + "/fenced.ptx";
+    const Ended ended = run_program({"verify", "--function", plugin, "--rewrite", out});
+    if (ended.err.find("was not found") != std::string::npos) GTEST_SKIP() << ended.err;
+    EXPECT_EQ(ended.status, 0) << ended.err;
+    EXPECT_NE(ended.out.find("ttl-guard.ptx: sound; 1 function, fenced"), std::string::npos) << ended.out;
+    EXPECT_NE(text_of_file(out).find("%fence_base"), std::string::npos);
+
+    // Refused by the line of what it was compiled to, which is kept, and by that of its source.
+    const std::string ptx = folder.path() + "/nids.ptx";
+    const Ended refused = run_program({"verify", "--function", "nids", "--ptx", ptx});
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_NE(refused.err.find(ptx + ":"), std::string::npos) << refused.err;
+    EXPECT_NE(refused.err.find("millrace/nf/nids/evaluate.hpp:"), std::string::npos) << refused.err;
+    EXPECT_NE(refused.err.find("hint: store an index in place of an address"), std::string::npos) << refused.err;
+    EXPECT_NE(text_of_file(ptx).find("millrace_nids_1_process"), std::string::npos);
+    // What shows a domain's state and block memory is verified with it.
+    for (const char* own : {"firewall", "policer"})
+        EXPECT_EQ(run_program({"verify", "--function", own}).status, 0) << own;
+
+    const Ended no_gpus = run_program({"verify", "--function", plugin_path("refused.so")});
+    EXPECT_EQ(no_gpus.status, 1);
+    EXPECT_NE(no_gpus.err.find("refused/device.hpp(20): error"), std::string::npos) << no_gpus.err;
+    EXPECT_NE(run_program({"verify", "--function", "mirrow"}).err.find("no network function 'mirrow'"),
+              std::string::npos);
+}
+
 TEST(Verify, RefusesCommandLinesThatMeanNothing) {
     const TestFolder folder;
     const std::string file = folder.write("sound.ptx", std::string(kHead) + "ret;\n}\n");
@@ -73,6 +102,10 @@ TEST(Verify, RefusesCommandLinesThatMeanNothing) {
         {"verify", file, "--shared", "1000000"},
         {"verify", file, "--isolation", "some"},
         {"verify", file, "--json", "--rewrite", "-"},
+        {"verify", file, "--function", "mirror"},
+        {"verify", file, "--ptx", folder.path() + "/out.ptx"},
+        {"verify", file, "--architecture", "sm_90"},
+        {"verify", "--function", "mirror", "--architecture", "seven"},
         {"verify", file, "--rewrite", folder.path() + "/no/such/folder.ptx"},
         {"verify", folder.write("text.ptx", "no PTX\n")},
     };

@@ -114,7 +114,7 @@ HalfResult DeviceHalf::run_host(const Frame& frame) const {
     return made;
 }
 
-HalfResult DeviceHalf::run_by(const Frame& frame, const Call& call) {
+HalfResult DeviceHalf::run_by(const Frame& frame, const Call& call, const Layers* layers) {
     const uint64_t data_at = begin_ + kFrameAt + kRoom;
     uint8_t* const data = window_.at(begin_ + kFrameAt, frame.size() + 2 * kRoom).data() + kRoom;
     std::memset(data - kRoom, 0xa5, frame.size() + 2 * kRoom);
@@ -123,7 +123,8 @@ HalfResult DeviceHalf::run_by(const Frame& frame, const Call& call) {
     Packet packet;
     packet.attach(data, length, length, kRoom, kRoom);
     packet.set_index(0);
-    packet.parse();
+    if (layers != nullptr) packet.set_layers(*layers);
+    else packet.parse();
     HalfResult made;
     made.parsed = packet.layers().malformed == Malformed::no;
     // The handle begins with the address of the frame.
@@ -148,19 +149,24 @@ HalfResult DeviceHalf::run_by(const Frame& frame, const Call& call) {
     return made;
 }
 
-HalfResult DeviceHalf::run(const isolation::ptx::Module& module, const Frame& frame, uint64_t& steps) {
+HalfResult DeviceHalf::run(const isolation::ptx::Module& module, const Frame& frame, uint64_t& steps,
+                           const Layers* layers) {
     ptx_machine::MachineOptions options;
     options.shared_bytes = type_->block_bytes;
     ptx_machine::Machine machine(module, window_, options);
     machine.shared() = block_memory_;
-    return run_by(frame, [&](const std::string& function, const std::vector<uint64_t>& arguments) {
-        const auto outcome = machine.run(function, arguments);
-        EXPECT_TRUE(outcome.harmless()) << outcome.violation.what;
-        steps += outcome.steps;
-        Decision decision;
-        if (outcome.result.size() == sizeof decision) std::memcpy(&decision, outcome.result.data(), sizeof decision);
-        return decision;
-    });
+    return run_by(
+        frame,
+        [&](const std::string& function, const std::vector<uint64_t>& arguments) {
+            const auto outcome = machine.run(function, arguments);
+            EXPECT_TRUE(outcome.harmless()) << outcome.violation.what;
+            steps += outcome.steps;
+            Decision decision;
+            if (outcome.result.size() == sizeof decision)
+                std::memcpy(&decision, outcome.result.data(), sizeof decision);
+            return decision;
+        },
+        layers);
 }
 
 }  // namespace millrace::test

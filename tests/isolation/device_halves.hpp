@@ -55,13 +55,14 @@ public:
     HalfResult run_host(const Frame& frame) const;
     /// Calls a function of the device half, with addresses of the window; returns what it does.
     using Call = std::function<Decision(const std::string& function, const std::vector<uint64_t>& arguments)>;
-    /// By whatever `call` calls.
-    HalfResult run_by(const Frame& frame, const Call& call);
+    /// By whatever `call` calls. `layers`: what the frame's headers are said to be; null: they are parsed.
+    HalfResult run_by(const Frame& frame, const Call& call, const Layers* layers = nullptr);
     /// The window, here, and how much of it tables and packet take up; the packet's part comes first.
     std::span<uint8_t> memory() { return window_.at(begin_, free_ - begin_); }
     static constexpr uint64_t kPacketBytes = 0x100000;
     /// By the interpreter; expects that it is harmless. `steps` counts instructions.
-    HalfResult run(const isolation::ptx::Module& module, const Frame& frame, uint64_t& steps);
+    HalfResult run(const isolation::ptx::Module& module, const Frame& frame, uint64_t& steps,
+                   const Layers* layers = nullptr);
 
 private:
     void place_tables();

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <map>
 #include <set>
@@ -11,12 +10,12 @@
 #include "millrace/base/shown_line.hpp"
 #include "millrace/chain/field_plan.hpp"
 #include "millrace/cli/commands.hpp"
+#include "millrace/cli/named_function.hpp"
 #include "millrace/cli/scratch_folder.hpp"
 #include "millrace/cli/table.hpp"
 #include "millrace/cli/watch/nf_watch.hpp"
 #include "millrace/device/cuda/compiler.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
-#include "millrace/nf/plugin.hpp"
 
 namespace millrace::cli {
 namespace {
@@ -49,20 +48,6 @@ int show(const std::string& name) {
     return kOk;
 }
 
-/// The network function that an argument names: by its name, or by the file of a plugin that has one.
-const nf::Type& type_of(const std::string& name) {
-    if (const nf::Type* type = nf::find_type(name)) return *type;
-    if (!std::filesystem::exists(name))
-        throw std::runtime_error("there is no plugin file and no network function '" + name +
-                                 "'; 'millrace nf list' shows those that are known");
-    const nf::Plugin& plugin = nf::Plugin::open(name);
-    if (plugin.types().size() == 1) return *plugin.types().front();
-    std::string names;
-    for (const auto& type : plugin.types()) names += (names.empty() ? "" : ", ") + type->name;
-    throw std::runtime_error(name + " has several network functions: " + names + "; load it with 'millrace --nf " +
-                             name + " nf …' and name one");
-}
-
 std::vector<std::string> devices_here() {
     std::vector<std::string> devices = {"sim"};
     std::string why;
@@ -71,7 +56,7 @@ std::vector<std::string> devices_here() {
 }
 
 int test(const std::string& name, const std::string& table) {
-    const nf::Type& type = type_of(name);
+    const nf::Type& type = named_function(name);
     const ScratchFolder folder;
     std::map<std::string, std::shared_ptr<device::Device>> opened;
     lab::GoldenOptions options;
@@ -96,7 +81,7 @@ int test(const std::string& name, const std::string& table) {
 }
 
 int check(const std::string& name, const std::string& architecture) {
-    const nf::Type& type = type_of(name);
+    const nf::Type& type = named_function(name);
     const device::cuda::Compiler compiler;
     for (const unsigned lanes : std::set<unsigned>{1, type.lanes}) try {
             const std::string unit = compiler.compile(device::cuda::make_nf_check(type, lanes), architecture);
@@ -160,13 +145,7 @@ void add_nf(CLI::App& app, int& status) {
         ->type_name("PLUGIN");
     compile->add_option("--architecture", *architecture, "Of the GPU")
         ->type_name("sm_NN")
-        ->check(CLI::Validator(
-            [](const std::string& text) {
-                const bool good = text.size() > 4 && text.size() < 9 && text.starts_with("sm_") &&
-                                  text.find_first_not_of("0123456789", 3) == std::string::npos;
-                return good ? std::string() : "'" + text + "' is no architecture; one is sm_90";
-            },
-            ""))
+        ->check(architecture_check())
         ->capture_default_str();
     compile->callback([name, architecture, &status] { status = check(*name, *architecture); });
     golden->callback([name, table, &status] { status = test(*name, *table); });

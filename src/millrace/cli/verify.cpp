@@ -1,4 +1,5 @@
-// millrace verify: says whether the PTX of a domain may run beside others, and fences it.
+// millrace verify: says whether the PTX of a domain, or the device half of a network function, may run beside others,
+// and fences it.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -9,8 +10,11 @@
 #include "millrace/base/output_file.hpp"
 #include "millrace/base/shown_line.hpp"
 #include "millrace/cli/commands.hpp"
+#include "millrace/cli/named_function.hpp"
 #include "millrace/cli/output_files.hpp"
 #include "millrace/cli/table.hpp"
+#include "millrace/device/cuda/compiler.hpp"
+#include "millrace/device/cuda/nf_source.hpp"
 #include "millrace/isolation/ptx/reader.hpp"
 #include "millrace/isolation/ptx/writer.hpp"
 #include "millrace/isolation/report.hpp"
@@ -19,9 +23,10 @@ namespace millrace::cli {
 namespace {
 
 struct VerifyArguments {
-    std::string file, rewrite, isolation = "fenced";
+    std::string file, function, ptx, rewrite, isolation = "fenced", architecture = "sm_90";
     std::string window = fmt::format("0x{:x}", isolation::RewriteOptions().window);
-    uint32_t guard = isolation::RewriteOptions().guard_bytes, budget = isolation::RewriteOptions().budget, shared = 0;
+    uint32_t guard = isolation::RewriteOptions().guard_bytes, budget = isolation::RewriteOptions().budget;
+    std::optional<uint32_t> shared;  ///< none: what the function declares
     bool json = false;
 };
 
@@ -68,14 +73,38 @@ void print_table(const std::vector<isolation::FunctionReport>& functions) {
     std::cout << table.text();
 }
 
+/// What is verified.
+struct Domain {
+    std::string name, text;
+    uint32_t shared_bytes = 0;
+};
+
+Domain domain_of(const VerifyArguments& arguments) {
+    if (arguments.function.empty()) {
+        show_lines_of(arguments.file);
+        return {arguments.file, read_file(arguments.file, {}, isolation::ptx::Limits().text_bytes),
+                arguments.shared.value_or(0)};
+    }
+    const nf::Type& type = named_function(arguments.function);
+    // Several lanes wait for each other, which a domain's must not.
+    constexpr unsigned kLanes = 1;
+    const std::string text = device::cuda::Compiler().compile_ptx(device::cuda::nf_unit(type, kLanes),
+                                                                  arguments.architecture);
+    if (!arguments.ptx.empty()) {
+        write_file(arguments.ptx, text);
+        show_lines_of(arguments.ptx);
+    }
+    return {arguments.ptx.empty() ? type.name + ".ptx" : arguments.ptx, text,
+            arguments.shared.value_or(type.block_bytes)};
+}
+
 int verify(const VerifyArguments& arguments) {
     namespace ptx = isolation::ptx;
-    note_outputs({{"--rewrite", arguments.rewrite}});
-    const ptx::Limits limits;
-    show_lines_of(arguments.file);
-    const ptx::Module module = ptx::read(read_file(arguments.file, {}, limits.text_bytes), arguments.file, limits);
+    note_outputs({{"--rewrite", arguments.rewrite}, {"--ptx", arguments.ptx}});
+    const Domain domain = domain_of(arguments);
+    const ptx::Module module = ptx::read(domain.text, domain.name);
     isolation::Bounds bounds;
-    bounds.shared_bytes = arguments.shared;
+    bounds.shared_bytes = domain.shared_bytes;
     const isolation::Verdict verdict = isolation::verify(module, bounds);
     nlohmann::json report = isolation::refusals_json(verdict);
     if (!verdict.sound()) {
@@ -88,7 +117,7 @@ int verify(const VerifyArguments& arguments) {
     options.window = *parse_address(arguments.window);
     options.guard_bytes = arguments.guard;
     options.budget = arguments.budget;
-    options.shared_bytes = arguments.shared;
+    options.shared_bytes = domain.shared_bytes;
     const isolation::Rewritten rewritten = isolation::rewrite(module, verdict, options);
     if (!arguments.rewrite.empty()) {
         const std::string text = ptx::write(rewritten.module);
@@ -100,7 +129,7 @@ int verify(const VerifyArguments& arguments) {
         report["functions"] = isolation::functions_json(rewritten.functions);
         std::cout << report.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
     } else if (arguments.rewrite != "-") {
-        std::cout << fmt::format("{}: sound; {} function{}, {}\n", arguments.file, rewritten.functions.size(),
+        std::cout << fmt::format("{}: sound; {} function{}, {}\n", domain.name, rewritten.functions.size(),
                                  rewritten.functions.size() == 1 ? "" : "s", arguments.isolation);
         print_table(rewritten.functions);
     }
@@ -113,7 +142,22 @@ void add_verify(CLI::App& app, int& status) {
     CLI::App* command = app.add_subcommand(
         "verify", "Say whether GPU code may run beside that of others, and fence it; needs no GPU");
     const auto arguments = std::make_shared<VerifyArguments>();
-    command->add_option("file", arguments->file, "PTX of all functions of a domain")->required()->type_name("FILE.ptx");
+    auto* const file = command->add_option("file", arguments->file, "PTX of all functions of a domain")
+                           ->type_name("FILE.ptx");
+    auto* const function = command
+                               ->add_option("--function", arguments->function,
+                                            "Compile the device half of this network function, and verify that: a "
+                                            "name of 'millrace nf list', or a plugin's file")
+                               ->excludes(file)
+                               ->type_name("FUNCTION");
+    command->add_option("--architecture", arguments->architecture, "Of the GPU that it is compiled for")
+        ->needs(function)
+        ->check(architecture_check())
+        ->type_name("sm_NN")
+        ->capture_default_str();
+    command->add_option("--ptx", arguments->ptx, "Write what it was compiled to; refusals name its lines")
+        ->needs(function)
+        ->type_name("OUT.ptx");
     command->add_option("--isolation", arguments->isolation, "How accesses by pointers are kept in the window")
         ->check(CLI::IsMember({"none", "checked", "fenced"}))
         ->capture_default_str();
@@ -129,15 +173,18 @@ void add_verify(CLI::App& app, int& status) {
         ->check(CLI::Range(1u, 0x7fffffffu))
         ->type_name("COUNT")
         ->capture_default_str();
-    command->add_option("--shared", arguments->shared, "Bytes of the block's memory that the domain has")
+    command
+        ->add_option("--shared", arguments->shared,
+                     "Bytes of the block's memory that the domain has; unless given, what "
+                     "--function declares, or none")
         ->check(CLI::Range(0u, 228u << 10))
-        ->type_name("BYTES")
-        ->capture_default_str();
+        ->type_name("BYTES");
     command->add_option("--rewrite", arguments->rewrite, "Write the fenced PTX to this file; '-' prints it")
         ->type_name("OUT.ptx");
     command->add_flag("--json", arguments->json, "Print the findings as JSON");
     command->footer("Exit status: 0 when it may run, 2 when it is refused or is no PTX that is understood.");
     command->callback([arguments, &status] {
+        if (arguments->file.empty() && arguments->function.empty()) throw CLI::RequiredError("FILE.ptx or --function");
         if (arguments->json && arguments->rewrite == "-")
             throw CLI::ValidationError("--json", "goes to standard output, as does --rewrite -");
         status = verify(*arguments);
