@@ -33,7 +33,9 @@ ptx::Module fenced(const std::string& text, uint32_t shared_bytes = 0) {
     return ptx::read(ptx::write(rewrite(module, verdict, options).module), "fenced.ptx", limits);
 }
 
-Layers layers_of(const Frame& frame) { return parse(frame.data(), static_cast<uint32_t>(frame.size()), static_cast<uint32_t>(frame.size())); }
+Layers layers_of(const Frame& frame) {
+    return parse(frame.data(), static_cast<uint32_t>(frame.size()), static_cast<uint32_t>(frame.size()));
+}
 
 /// These fields of a frame, behind one another, and nothing else of it.
 std::vector<uint8_t> packed(const Frame& frame, const Layers& layers, Fields fields) {
@@ -104,7 +106,8 @@ constexpr const char* kNosy =
 
 TEST(DeclaredFields, AreAllThatAHostileFunctionReadsOrChanges) {
     const ptx::Module module = fenced(
-        ".version 9.0\n.target sm_90\n.address_size 64\n.visible .func (.param .align 4 .b8 result[8]) nosy(.param .b64 "
+        ".version 9.0\n.target sm_90\n.address_size 64\n.visible .func (.param .align 4 .b8 result[8]) nosy(.param "
+        ".b64 "
         "packet, .param .b64 tables)\n{\n.reg .pred %p<3>;\n.reg .b32 %r<3>;\n.reg .b64 %rd<6>;\n"
         "ld.param.u64 %rd1, [packet];\n" +
         std::string(kNosy) + "st.param.b32 [result], %r1;\nst.param.b32 [result+4], %r1;\nret;\n}\n");
@@ -132,8 +135,8 @@ TEST(DeclaredFields, AreAllThatAHostileFunctionReadsOrChanges) {
         ++asked;
         secrets += ask(frame).first > 0;
         constexpr Fields kSees = field::ip_src, kChanges = field::ip_ttl;
-        const auto [found, after] = ask(with(Frame(frame.size(), 0), layers, kSees | kChanges,
-                                             packed(frame, layers, kSees | kChanges)));
+        const auto [found, after] = ask(
+            with(Frame(frame.size(), 0), layers, kSees | kChanges, packed(frame, layers, kSees | kChanges)));
         EXPECT_EQ(found, 0u) << "it saw what it did not declare";
         const Frame back = with(frame, layers, kChanges, packed(after, layers, kChanges));
         for (size_t i = 0; i < frame.size(); ++i) EXPECT_EQ(back[i], i == 14 + 8 ? 238 : frame[i]) << i;

@@ -182,7 +182,13 @@ double work(exec::Runtime& runtime, exec::PromiseWatch& promises, const RunArgum
     while (!runtime.wait(std::chrono::milliseconds(10))) {
         agents.watch_links();
         runtime.apply_changes();
-        promises.look(exec::PromiseWatch::Clock::now());
+        try {
+            promises.look(exec::PromiseWatch::Clock::now());
+        } catch (const std::exception& e) {
+            // Of a plan that a device has no room for, nothing has come in; packets go on without it.
+            progress.end();
+            std::cerr << "millrace: batches stay as they are: " << e.what() << "\n";
+        }
         const double seconds = seconds_since(start);
         if (!arguments.quiet && progress.due(seconds)) show_progress(progress, runtime, seconds);
         tell_news(runtime, progress);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/exec/report/report_json.hpp"
+#include "support/devices.hpp"
 #include "support/test_folder.hpp"
 
 namespace millrace::exec {
@@ -32,12 +33,18 @@ std::shared_ptr<const schedule::Profile> profile() {
 
 /// A run whose packets all come within one interval of a second by the watch's clock.
 struct Whole {
-    explicit Whole(chain::Configuration configuration, std::shared_ptr<const schedule::Profile> known = nullptr)
-        : runtime(std::move(configuration)), watch(runtime, std::move(known)) {
+    explicit Whole(chain::Configuration configuration, std::shared_ptr<const schedule::Profile> known = nullptr,
+                   std::vector<std::shared_ptr<device::Device>> devices = {})
+        : runtime(std::move(configuration), on(std::move(devices))), watch(runtime, std::move(known)) {
         watch.look(now);
         runtime.start();
         EXPECT_TRUE(runtime.wait(20s));
         look();
+    }
+    static RuntimeOptions on(std::vector<std::shared_ptr<device::Device>> devices) {
+        RuntimeOptions options;
+        options.devices = std::move(devices);
+        return options;
     }
     void look() { watch.look(now += 1s); }
     Runtime runtime;
@@ -95,37 +102,64 @@ TEST(PromiseWatch, TellsOfARateThatAPortHadNoRoomFor) {
     EXPECT_EQ(run.watch.of_chain("x").latency_broken, 0u);
 }
 
-TEST(PromiseWatch, BringsInThePlanAndPlansAnewWhenTrafficChanges) {
-    for (const std::string device : {"sim", "cpu"}) {
-        Whole run(load(", rate: 1M, latency: 400ms", "count: 20000", device), profile());
-        const auto planned = run.runtime.configuration()->chains[0];
-        const PromiseReport first = run.watch.of_chain("x");
-        if (device == "cpu") {
-            EXPECT_EQ(run.watch.plans(), 0u);
-            EXPECT_EQ(planned->max_batch, 4096u);
-            continue;
-        }
-        EXPECT_EQ(run.watch.plans(), 1u) << "20,000 a second are less than what was promised";
-        EXPECT_EQ(planned->max_batch, first.batch);
-        EXPECT_LT(planned->max_batch, 4096u) << "the smallest that keeps the promise";
-        EXPECT_LT(planned->max_delay, 50ms);
-        EXPECT_EQ(first.now, PromiseState::kept);
-        // A configuration that comes knows nothing of the plan.
-        const auto before = run.runtime.configuration();
-        run.runtime.apply(load(", rate: 5M, latency: 400ms", "count: 20000", device, before.get()));
-        run.look();
-        EXPECT_EQ(run.watch.plans(), 2u);
-        EXPECT_GT(run.watch.of_chain("x").batch, first.batch) << "more was promised";
-        EXPECT_EQ(run.runtime.configuration()->chains[0]->max_batch, run.watch.of_chain("x").batch);
-        const uint64_t generation = run.runtime.configuration()->generation;
-        run.look();
-        EXPECT_EQ(run.runtime.configuration()->generation, generation) << "nothing has changed";
-        run.runtime.finish();
-        const Report report = make_report(run.runtime);
-        EXPECT_TRUE(report.conserved());
-        EXPECT_EQ(report.ports[1].counters.sent_packets, 20'000u);
-        EXPECT_GT(report.chains[0].bytes_to_device, 0u);
+class Planned : public testing::TestWithParam<std::string> {};
+
+TEST_P(Planned, ComesInAndAnewWithAnotherConfiguration) {
+    const std::string device = GetParam();
+    MILLRACE_NEEDS_DEVICE(device);
+    Whole run(load(", rate: 1M, latency: 400ms", "count: 20000", device), profile(), test::open_devices(device));
+    const auto planned = run.runtime.configuration()->chains[0];
+    const PromiseReport first = run.watch.of_chain("x");
+    if (device == "cpu") {
+        EXPECT_EQ(run.watch.plans(), 0u);
+        EXPECT_EQ(planned->max_batch, 4096u);
+        return;
     }
+    EXPECT_EQ(run.watch.plans(), 1u) << "20,000 a second are less than what was promised";
+    EXPECT_EQ(planned->max_batch, first.batch);
+    EXPECT_LT(planned->max_batch, 4096u) << "the smallest that keeps the promise";
+    EXPECT_LT(planned->max_delay, 50ms);
+    // A configuration that comes knows nothing of the plan.
+    const auto before = run.runtime.configuration();
+    run.runtime.apply(load(", rate: 5M, latency: 400ms", "count: 20000", device, before.get()));
+    run.look();
+    EXPECT_EQ(run.watch.plans(), 2u);
+    EXPECT_GT(run.watch.of_chain("x").batch, first.batch) << "more was promised";
+    EXPECT_EQ(run.runtime.configuration()->chains[0]->max_batch, run.watch.of_chain("x").batch);
+    const uint64_t generation = run.runtime.configuration()->generation;
+    run.look();
+    EXPECT_EQ(run.runtime.configuration()->generation, generation) << "nothing has changed";
+    run.runtime.finish();
+    const Report report = make_report(run.runtime);
+    EXPECT_TRUE(report.conserved());
+    EXPECT_EQ(report.ports[1].counters.sent_packets, 20'000u);
+    EXPECT_GT(report.chains[0].bytes_to_device, 0u);
+    EXPECT_EQ(report.chains[0].retried_on_cpu, 0u);
+}
+INSTANTIATE_TEST_SUITE_P(OnEveryDevice, Planned, testing::ValuesIn(test::test_devices()), test::device_test_name);
+
+TEST(PromiseWatch, LeavesAChainTheBatchesOfTheFileWhileMoreComesThanWasPromised) {
+    chain::Configuration configuration = load(", rate: 1k, latency: 400ms", "count: 20000");
+    Runtime runtime(std::move(configuration));
+    PromiseWatch watch(runtime, profile());
+    PromiseWatch::Clock::time_point now{};
+    const auto batch = [&] { return runtime.configuration()->chains[0]->max_batch; };
+    watch.look(now);
+    const uint32_t planned = watch.of_chain("x").batch;
+    EXPECT_GT(planned, 0u);
+    EXPECT_EQ(batch(), planned) << "before any packet";
+    runtime.start();
+    ASSERT_TRUE(runtime.wait(20s));
+    watch.look(now += 1s);
+    EXPECT_EQ(watch.of_chain("x").now, PromiseState::beyond);
+    EXPECT_EQ(batch(), 4096u);
+    EXPECT_EQ(runtime.configuration()->chains[0]->max_delay, 50ms);
+    EXPECT_EQ(watch.of_chain("x").batch, 0u);
+    for (uint32_t i = 1; i < PromiseWatch::kOffPlan; ++i) watch.look(now += 1s);
+    EXPECT_EQ(batch(), 4096u);
+    watch.look(now += 1s);
+    EXPECT_EQ(batch(), planned);
+    EXPECT_EQ(watch.plans(), 3u);
 }
 
 TEST(PromiseWatch, TellsSixtyFourChainsApart) {

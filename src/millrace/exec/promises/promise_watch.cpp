@@ -134,10 +134,12 @@ void PromiseWatch::count_parts() {
     }
 }
 
-void PromiseWatch::count(double seconds) {
+/// True where a chain goes off the plan, or comes back to it.
+bool PromiseWatch::count(double seconds) {
     count_parts();
     const std::vector<uint64_t> missed = missed_now();
     const std::map<std::string, uint64_t> absent = absent_now();
+    bool changed = false;
     const std::lock_guard lock(mutex_);
     for (auto& [name, chain] : chains_) {
         uint64_t longest = 0;
@@ -146,6 +148,10 @@ void PromiseWatch::count(double seconds) {
         for (const uint16_t port : chain.ports)
             lost = missed[port] > std::exchange(chain.missed[port], missed[port]) || lost;
         judge(chain.report, parts_.at(chain.parts.front()).came, longest, lost, seconds);
+        const bool was_off = chain.off_plan > 0;
+        if (lost || chain.report.now == PromiseState::beyond) chain.off_plan = kOffPlan;
+        else if (was_off) --chain.off_plan;
+        changed = changed || was_off != (chain.off_plan > 0);
     }
     for (auto& [name, tenant] : tenants_) {
         const Part& part = parts_.at(tenant.part);
@@ -153,6 +159,7 @@ void PromiseWatch::count(double seconds) {
         const uint64_t now = own != absent.end() ? own->second : 0;
         judge(tenant.report, part.came, part.longest_ns, now > std::exchange(tenant.absent, now), seconds);
     }
+    return changed;
 }
 
 void PromiseWatch::look(Clock::time_point now) {
@@ -165,15 +172,23 @@ void PromiseWatch::look(Clock::time_point now) {
         follow(*configuration);
         followed_ = configuration;
     }
+    bool changed = is_others;
     if (is_first) count_parts();
-    else if (!parts_.empty()) count(std::chrono::duration<double>(now - counted_).count());
+    else if (!parts_.empty()) changed = count(std::chrono::duration<double>(now - counted_).count()) || changed;
     counted_ = now;
     if (profile_ == nullptr || chains_.empty() || configuration->runs_on.devices.empty()) return;
     std::vector<double> rates;
     for (const auto& [name, chain] : chains_) rates.push_back(chain.report.offered);
-    if (!is_others && !traffic_.changed(rates)) return;
+    if (!changed && !traffic_.changed(rates)) return;
     traffic_.planned(std::move(rates));
-    if (runtime_.adjust([this](chain::Configuration& next) { return fit(next); })) ++plans_;
+    uint64_t generation = 0;
+    const bool brought = runtime_.adjust([&](chain::Configuration& next) {
+        generation = next.generation;
+        return fit(next);
+    });
+    if (!brought) return;
+    planned_ = generation;
+    ++plans_;
 }
 
 /// Gives the promised chains of a configuration the batches and waits that what was measured of them and what comes now
@@ -194,7 +209,6 @@ bool PromiseWatch::fit(chain::Configuration& next) {
     }
     shared.plan = schedule::make_plan(shared.loads, profile_->gpu, next.sharing);
     brought_.clear();
-    planned_ = next.generation;
     bool any = false;
     const std::lock_guard lock(mutex_);
     for (auto& [name, chain] : chains_) chain.report.batch = 0;
@@ -203,10 +217,12 @@ bool PromiseWatch::fit(chain::Configuration& next) {
         auto& program = next.chains[shared.chains[i]];
         const auto chain = chains_.find(program->name);
         if (!assignment || chain == chains_.end()) continue;
-        const auto& [most_packets, longest] = written_.at(program->name);
-        const uint32_t batch = std::clamp(assignment->batch, 1u, most_packets);
-        const auto wait = std::min(longest, std::chrono::nanoseconds(static_cast<int64_t>(assignment->wait_ns)));
-        chain->second.report.batch = batch;
+        auto [batch, wait] = written_.at(program->name);
+        if (chain->second.off_plan == 0) {
+            batch = std::clamp(assignment->batch, 1u, batch);
+            wait = std::min(wait, std::chrono::nanoseconds(static_cast<int64_t>(assignment->wait_ns)));
+            chain->second.report.batch = batch;
+        }
         brought_[program->name] = {batch, wait};
         if (program->max_batch == batch && program->max_delay == wait) continue;
         const auto planned = std::make_shared<chain::Program>(*program);

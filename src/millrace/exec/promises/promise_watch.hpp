@@ -20,12 +20,16 @@ class PromiseWatch {
 public:
     using Clock = std::chrono::steady_clock;
     static constexpr std::chrono::milliseconds kInterval{500};
+    /// For so many intervals a chain keeps the batches of the file after more came than was promised, or than a port
+    /// had room for: small batches keep a promise, and large ones do more.
+    static constexpr uint32_t kOffPlan = 20;
 
     /// `profile`: of the device that the chains run on, or null: then promises are watched, and nothing is planned.
     PromiseWatch(Runtime& runtime, std::shared_ptr<const schedule::Profile> profile);
 
     /// Call it often: every kInterval it counts. Plans at first, when a configuration has come, and when the traffic of
-    /// a chain has changed by more than a tenth (schedule::TrafficWatch), and brings in the plan's batches and waits.
+    /// a chain has changed by more than a tenth (schedule::TrafficWatch), and brings in the plan's batches and waits,
+    /// but for kOffPlan.
     /// Throws as Runtime::adjust does.
     void look(Clock::time_point now);
 
@@ -50,6 +54,7 @@ private:
         std::vector<std::string> parts;  ///< the first is where its packets come in
         std::vector<uint16_t> ports;     ///< at which they do
         std::map<uint16_t, uint64_t> missed;
+        uint32_t off_plan = 0;  ///< intervals for which it has the batches of the file
     };
     struct Tenant {
         PromiseReport report;
@@ -63,7 +68,7 @@ private:
     std::vector<uint64_t> missed_now() const;
     std::map<std::string, uint64_t> absent_now() const;
     void count_parts();
-    void count(double seconds);
+    bool count(double seconds);
     bool fit(chain::Configuration& next);
 
     Runtime& runtime_;
