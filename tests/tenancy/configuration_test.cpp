@@ -119,6 +119,8 @@ TEST(TenantConfiguration, TakesPromisesThatCanHold) {
     const Configuration made = load("[" + node_of("b", ", rate: 1M, latency: 5ms") + "]");
     const TenantFunction& function = *tenant_of(made.chains[0]->nodes[0]);
     EXPECT_EQ(function.promise().rate, 1e6);
+    EXPECT_TRUE(function.summary().ends_with("; is promised 1000000 packets a second within 5 ms"))
+        << function.summary();
     EXPECT_EQ(function.patience(), std::chrono::milliseconds(5)) << "no longer than its latency";
     EXPECT_EQ(tenant_of(load("[" + node_of("b", ", rate: 1M, latency: 5s") + "]").chains[0]->nodes[0])->patience(),
               std::chrono::milliseconds(100));

@@ -18,6 +18,10 @@ std::string text_of(std::chrono::nanoseconds time) {
 
 }  // namespace
 
+std::string Promise::text() const {
+    return fmt::format("{:.0f} packets a second", rate) + (latency.count() > 0 ? " within " + text_of(latency) : "");
+}
+
 Promise read_promise(const Config& chain) {
     Promise promise;
     promise.where = chain.where();

@@ -22,6 +22,8 @@ struct Promise {
     Location where;                      ///< of the rate
 
     bool made() const { return rate > 0; }
+    /// "20000 packets a second within 200 ms"
+    std::string text() const;
 };
 
 /// Reads the keys of a chain's options. Throws ConfigError.

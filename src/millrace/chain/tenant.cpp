@@ -160,7 +160,8 @@ std::string TenantFunction::explain(const Decision& decision) const {
 
 std::string TenantFunction::summary() const {
     return "user " + std::to_string(tenant_.user) + " attaches at " + tenant_.socket + "; sees " +
-           field_names(sees() | changes()) + "; may change " + field_names(changes());
+           field_names(sees() | changes()) + "; may change " + field_names(changes()) +
+           (promise_.made() ? "; is promised " + promise_.text() : "");
 }
 
 Node read_tenant_node(const Config& entry, const std::vector<Tenant>& tenants, const Program& program,

@@ -17,8 +17,8 @@ std::vector<uint16_t> shared_ports(const chain::Configuration& configuration) {
     std::set<uint16_t> own;
     for (const auto& chain : configuration.chains) own.insert(chain->inputs.begin(), chain->inputs.end());
     std::vector<uint16_t> ports;
-    for (uint16_t port = 0; port < configuration.port_names.size(); ++port)
-        if (!own.contains(port)) ports.push_back(port);
+    for (size_t i = 0; i < configuration.port_names.size(); ++i)
+        if (const auto port = static_cast<uint16_t>(i); !own.contains(port)) ports.push_back(port);
     return ports;
 }
 
