@@ -31,7 +31,7 @@ _millrace() {
         --layout) mapfile -t COMPREPLY < <(compgen -W "buffers contiguous" -- "$current"); return ;;
         --restore) mapfile -t COMPREPLY < <(compgen -W "auto all headers nothing" -- "$current"); return ;;
         --data) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
-        --verdicts | --timeline | --nf | --trace | --config | --replay | --test | --run | --rewrite | --manager | --options) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
+        --verdicts | --timeline | --nf | --trace | --config | --replay | --test | --run | --rewrite | --ptx | --function | --manager | --options) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
         --fields) mapfile -t COMPREPLY < <(compgen -W "5 12" -- "$current"); return ;;
         -n | --rules | -c | --classes | --full | --overlap | --seed | --packets) return ;;
         --cores | --for | --batches | -w | --workers | --chain | --sizes | --warm-up | --max-batch | --max-delay | --burst | --buffers | --patterns) return ;;
@@ -52,7 +52,7 @@ _millrace() {
         show) options+=" --socket --limit --match --by --json" ;;
         doctor) options+=" --json" ;;
         tenant) options+=" --manager --name --nf --options --output --once --quiet" ;;
-        verify) options+=" --isolation --window --guard --budget --shared --rewrite --json" ;;
+        verify) options+=" --function --architecture --ptx --isolation --window --guard --budget --shared --rewrite --json" ;;
         profile) options+=" --device --for --json --chain --size" ;;
         nf)
             [[ $sub == check ]] && options+=" --architecture"
