@@ -190,6 +190,38 @@ TEST(PromiseWatch, TellsSixtyFourChainsApart) {
     }
 }
 
+TEST(PromiseWatch, PlansForManyChainsAtOnce) {
+    for (const int count : {64, 1000}) {
+        SCOPED_TRACE(count);
+        std::string chains, lines;
+        for (int i = 0; i < count; ++i) {
+            const std::string name = "c" + std::to_string(i);
+            chains += "  " + name + ": {output: out, max-batch: 4096, rate: 1k, latency: 400ms, nfs: [mirror]}\n";
+            lines += "  - {match: {dst-port: " + std::to_string(10'000 + i) + "}, chain: " + name + "}\n";
+        }
+        chain::LoadOptions options;
+        options.output_folder = testing::TempDir();
+        Whole run(chain::parse_configuration(
+                      "version: 1\ndevice: sim\nports: {in: {source: {size: 128, count: 2000}}, out: "
+                      "{sink: {}}}\nchains:\n" +
+                          chains + "  rest: {output: out, nfs: [mirror]}\nclassify:\n" + lines + "  - {chain: rest}\n",
+                      "(test)", options),
+                  profile());
+        EXPECT_EQ(run.watch.plans(), 1u);
+        Report report = make_report(run.runtime);
+        run.watch.add_to(report);
+        EXPECT_TRUE(report.conserved());
+        const auto configuration = run.runtime.configuration();
+        for (int i = 0; i < count; ++i) {
+            const auto at = static_cast<size_t>(i);
+            ASSERT_GT(report.chains[at].promise.batch, 0u) << i;
+            ASSERT_EQ(configuration->chains[at]->max_batch, report.chains[at].promise.batch) << i;
+            ASSERT_LT(configuration->chains[at]->max_batch, 4096u) << i;
+        }
+        EXPECT_EQ(configuration->chains[static_cast<size_t>(count)]->max_batch, 16384u) << "nothing was promised";
+    }
+}
+
 TEST(Admission, IsAskedBeforeAConfigurationIsReadAgain) {
     const test::TestFolder folder;
     const std::string path = folder / "x.yaml";
