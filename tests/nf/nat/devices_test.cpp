@@ -1,6 +1,8 @@
 // NAT on devices: what the CPU says, packet by packet, of any mixture.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <random>
 
 #include "nf/nat/talk.hpp"
@@ -16,7 +18,7 @@ constexpr const char* kOptions =
     "{protocol: tcp, address: 198.51.100.1, port: 80, to: 10.0.0.80, to-port: 8080}, "
     "{protocol: udp, address: 198.51.100.9, port: 53, to: 10.0.0.53}, "
     "{protocol: udp, address: 198.51.100.2, port: 1100, to: 10.0.0.54, to-port: 7}]}";
-std::string chain_text() { return std::string("[nat: ") + kOptions + "]"; }
+std::string chain_text() { return fmt::format("[nat: {}]", kOptions); }
 
 /// A packet that may concern the NAT in any way, or an error about one; some are neither, and some are no packets.
 Frame any_packet(std::mt19937& rng, const std::vector<Frame>& before) {
@@ -27,7 +29,7 @@ Frame any_packet(std::mt19937& rng, const std::vector<Frame>& before) {
     }
     const auto inside = [&] {
         const uint32_t known[] = {ipv4("10.0.0.80"), ipv4("10.0.0.53"), ipv4("10.0.0.54"), ipv4("10.1.7.7")};
-        return Peer{rng() % 4 == 0 ? known[rng() % 4] : ipv4("10.0.0.0") + static_cast<uint32_t>(rng() % 8),
+        return Peer{rng() % 4 == 0 ? known[rng() % 4] : ipv4("10.0.0.0") + static_cast<uint32_t>(rng() % 40),
                     std::array<uint16_t, 4>{8080, 53, 7, static_cast<uint16_t>(5000 + rng() % 40)}[rng() % 4]};
     };
     const auto external = [&] {
@@ -52,7 +54,10 @@ std::vector<Frame> mixture(size_t count, unsigned seed) {
     std::vector<Frame> frames = random_packets(any, count / 10, {});
     const std::vector<Frame> strange = frames;
     frames.clear();
-    for (size_t i = 0; i < count; ++i) frames.push_back(i % 10 == 9 ? strange[i / 10] : any_packet(rng, frames));
+    for (size_t i = 0; i < count; ++i) {
+        frames.push_back(i % 10 == 9 ? strange[i / 10] : any_packet(rng, frames));
+        if (i % 40 == 38) frames.back()[20] |= 0x20;  // more fragments follow
+    }
     return frames;
 }
 
@@ -69,8 +74,11 @@ TEST(Nat, DoesAllThatItCanWithTheMixture) {
         const uint32_t outcome = result.decisions[i].outcome;
         ++seen[outcome];
         if (outcome == kRefused) continue;
-        if (outcome > kHairpin) ASSERT_EQ(result.frames[i], frames[i]);
-        else if (checksums_right(frames[i])) ASSERT_TRUE(checksums_right(result.frames[i])) << hex_dump(frames[i]);
+        if (outcome > kHairpin) {
+            ASSERT_EQ(result.frames[i], frames[i]);
+        } else if (checksums_right(frames[i])) {
+            ASSERT_TRUE(checksums_right(result.frames[i])) << hex_dump(frames[i]);
+        }
     }
     for (uint32_t outcome = kOutbound; outcome <= kUntranslatable; ++outcome) EXPECT_GT(seen[outcome], 10u) << outcome;
 }

@@ -31,7 +31,7 @@ std::vector<Endpoint> endpoints(size_t count, unsigned seed) {
     std::set<std::pair<uint8_t, Peer>> known;
     while (all.size() < count) {
         const uint8_t protocol = std::array<uint8_t, 3>{6, 17, 1}[rng() % 3];
-        const Peer peer{ipv4("10.0.0.0") + rng() % 500, static_cast<uint16_t>(rng() % 65536)};
+        const Peer peer{ipv4("10.0.0.0") + static_cast<uint32_t>(rng() % 500), static_cast<uint16_t>(rng() % 65536)};
         if (known.emplace(protocol, peer).second) all.push_back({protocol, peer});
     }
     return all;
