@@ -191,7 +191,7 @@ private:
         return plan.outcome;
     }
 
-    /// The same of an ICMP error, which changes nothing of mappings (RFC 5508, REQ-4 c).
+    /// The same of an ICMP error, which neither keeps a mapping nor ends one (RFC 4787, REQ-12; RFC 5508, REQ-6).
     MILLRACE_DEVICE static Outcome meet_error(const Packet& packet, PortGroup& group, Plan& plan) {
         const uint64_t now = packet.time_ns();
         if (plan.to_is_mapped) {
