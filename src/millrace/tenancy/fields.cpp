@@ -10,7 +10,7 @@ namespace {
 constexpr uint32_t kOptionsBytes = 512;
 /// By bit: the longest that a field can be. IPv6's version shares its first byte with what `ip.tos` is there.
 constexpr uint32_t kMaxBytes[kFieldCount] = {6, 6, 2, 16, 1, 4, 2,  2, 2, 1, 1, 2, 16, 16, kOptionsBytes,
-                                              2, 2, 4, 4,  2, 2, 42, 2, 2, 2, 4, 0, 0};
+                                             2, 2, 4, 4,  2, 2, 42, 2, 2, 2, 4, 0, 0};
 constexpr uint32_t kArpBytes = 28;
 
 template <class Each>

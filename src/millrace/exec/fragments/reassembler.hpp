@@ -102,8 +102,8 @@ private:
         uint16_t total = 0;       ///< payload bytes; 0: the last has not come
         uint16_t filled = 0;      ///< of them
         uint16_t pieces = 0;
-        uint16_t largest = 0;               ///< IP bytes of the longest fragment
-        uint16_t largest_df = 0;            ///< of those that say "don't fragment"
+        uint16_t largest = 0;              ///< IP bytes of the longest fragment
+        uint16_t largest_df = 0;           ///< of those that say "don't fragment"
         std::array<Piece, kMaxPieces> at;  ///< by their place
     };
     /// Packets of one port, by age, and its clock.

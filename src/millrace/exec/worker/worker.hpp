@@ -171,7 +171,7 @@ private:
     std::vector<uint16_t> chains_of_burst_;          // that have some there, in order of their first packet
     std::vector<Visit> visits_in_chain_;             // of a packet
     std::vector<Outgoing> outgoing_;                 // by port
-    static constexpr size_t kMaxSplit = 1408;       // pieces of a packet: the longest, by the least MTU of IPv4
+    static constexpr size_t kMaxSplit = 1408;        // pieces of a packet: the longest, by the least MTU of IPv4
     std::vector<std::unique_ptr<Reassembler>> reassemblers_;  // by chain; null: it takes fragments as they are
     std::vector<rte_mbuf*> whole_, pieces_;                   // of one burst, of one packet
     std::vector<rte_mbuf*> segments_;                         // of one frame that was yet to be cut

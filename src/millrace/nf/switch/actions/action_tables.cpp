@@ -55,8 +55,8 @@ bool GroupTables::is_live(const Group::Bucket& bucket, unsigned depth) const {
 bool GroupTables::is_live(const Group& group, unsigned depth) const {
     constexpr unsigned kMaxDepth = 8;  // groups may watch each other
     return depth < kMaxDepth && std::any_of(
-                                     group.buckets.begin(), group.buckets.end(),
-                                     [&](const Group::Bucket& bucket) { return is_live(bucket, depth); });
+                                    group.buckets.begin(), group.buckets.end(),
+                                    [&](const Group::Bucket& bucket) { return is_live(bucket, depth); });
 }
 
 uint32_t GroupTables::append(std::vector<Action>& actions, const std::vector<Action>& list,
