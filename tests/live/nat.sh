@@ -51,10 +51,10 @@ in_inside() { ip netns exec $inside "$@"; }
 in_outside() { ip netns exec $outside "$@"; }
 start_servers() {
     head -c 8000000 /dev/urandom > "$folder/large"
-    in_outside python3 -u -m http.server --directory "$folder" 8080 > "$folder/http.log" 2>&1 & processes+=($!)
-    in_inside python3 -u -m http.server --directory "$folder" 8081 > "$folder/inside.log" 2>&1 & processes+=($!)
+    ip netns exec $outside python3 -u -m http.server --directory "$folder" 8080 > "$folder/http.log" 2>&1 & processes+=($!)
+    ip netns exec $inside python3 -u -m http.server --directory "$folder" 8081 > "$folder/inside.log" 2>&1 & processes+=($!)
     # Tells who asks by which address it sees them.
-    in_outside python3 -c '
+    ip netns exec $outside python3 -c '
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind(("192.0.2.10", 7000))
