@@ -137,6 +137,15 @@ YAML
     run_case conntrack 20000
 }
 
+case_nat() {  # 1.5 Mi external ports of eight addresses, and 10,000 port forwards
+    python3 - > nf.yaml << 'PYTHON'
+print("      - nat:\n          inside: [10.0.0.0/8, 192.168.0.0/16]\n          pool: 198.51.100.0/29\n          forwards:")
+for i in range(10000):
+    print(f"            - {{protocol: {('tcp', 'udp')[i % 2]}, address: 203.0.113.{i % 250 + 1}, port: {i // 250 + 1}, to: 10.{i >> 8}.{i & 255}.7, to-port: 8080}}")
+PYTHON
+    run_case nat 20000
+}
+
 case_policer() {  # 8 Mi buckets
     echo "      - policer: {rate: 100Gbps, per: flow, max-buckets: 8388608}" > nf.yaml
     run_case policer 20000
@@ -155,6 +164,6 @@ PYTHON
 case_mirror() { echo "      - mirror:" > nf.yaml && run_case mirror 100000; }
 case_crc() { echo "      - crc: {mode: set}" > nf.yaml && run_case crc 100000; }
 
-(($# > 0)) || set -- firewall firewall_ipc nids router ipsec switch conntrack policer balancer mirror crc
+(($# > 0)) || set -- firewall firewall_ipc nids router ipsec switch conntrack nat policer balancer mirror crc
 for name in "$@"; do case_"$name"; done
 ((failures == 0)) || { echo "$failures failures"; exit 1; }

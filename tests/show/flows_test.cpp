@@ -90,6 +90,29 @@ TEST_P(FlowsUnderLoad, AreThereAndCountEveryPacketInTheEnd) {
     runtime->finish();
 }
 
+/// Groups of ports are larger than most state: a device's are read a few at a time.
+TEST_P(FlowsUnderLoad, AreMappingsOfNatToo) {
+    const auto runtime = runtime_of(
+        "version: 1\nports: {in: {source: {flows: 3000, count: 200k, size: 64, addresses: {src: 10.0.0.0/8, dst: "
+        "192.0.2.0/24}}}, out: {sink: {}}}\nchains: {edge: {input: in, output: out, nfs: [nat: {inside: 10.0.0.0/8, "
+        "pool: 198.51.100.1, ports: 1024-9215}]}}\n",
+        GetParam(), 2);
+    runtime->start();
+    uint64_t answers = 0;
+    while (!runtime->wait(std::chrono::milliseconds(1))) {
+        const json all = asked(*runtime, {.limit = 40});
+        ASSERT_EQ(all["flows"].size(), 1u);
+        ASSERT_NO_FATAL_FAILURE(expect_sorted(all["flows"][0]["rows"]));
+        ++answers;
+    }
+    EXPECT_GT(answers, 0u);
+    const json last = asked(*runtime, {.limit = 10'000})["flows"][0];
+    EXPECT_EQ(last["total"], 3000);
+    EXPECT_EQ(sum(last["rows"], "packets"), 200'000u) << "each packet is counted";
+    EXPECT_EQ(exec::make_report(*runtime).chains.at(0).retried_on_cpu, 0u);
+    runtime->finish();
+}
+
 TEST(Flows, OfSwitchesAreLeftOutWhereSomeAreAskedFor) {
     const auto runtime = [] {
         chain::LoadOptions load;

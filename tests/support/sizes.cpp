@@ -114,6 +114,18 @@ SizedTables policer() {
 SizedTables conntrack() {
     return {.nfs = "[conntrack: {max-flows: 2k}]", .first = {}, .middle = {}, .last = {}, .others = {}};
 }
+SizedTables nat(size_t n) {
+    const auto forward = [](size_t i) {
+        return "{protocol: udp, address: 198.51." + std::to_string(i >> 8 & 255) + "." + std::to_string(i & 255) +
+               ", port: 7, to: 192.168." + std::to_string(i >> 8 & 255) + "." + std::to_string(i & 255) + "}";
+    };
+    return tables_of(
+        n,
+        "[nat: {inside: 192.168.0.0/16, pool: 203.0.113.1, ports: 1024-2047, forwards: " + list_of(n, forward) + "}]",
+        [](size_t i) {
+            return Aimed{frame_to(ipv4("198.51.0.0") + static_cast<uint32_t>(i)), "inbound", static_cast<uint32_t>(i)};
+        });
+}
 SizedTables crc() { return {.nfs = "[crc: {mode: set}]", .first = {}, .middle = {}, .last = {}, .others = {}}; }
 
 std::vector<SizedNf> all_sizes() {
@@ -139,6 +151,8 @@ std::vector<SizedNf> all_sizes() {
     add("switch", openflow_switch, 50, published("openflow/of1_10000.flows.xz", published_switch));
     // Nobody has published services. Ten thousand are what a large site has.
     add("balancer", balancer, 20, {"", "", "", [] { return balancer(10000); }});
+    // As many port forwards.
+    add("nat", nat, 20, {"", "", "", [] { return nat(10000); }});
     return all;
 }
 

@@ -120,7 +120,8 @@ TEST_P(TenantsFunction, GivesThePacketsThatItGivesInAChain) {
         ASSERT_EQ(hex_dump(got[i].frame), hex_dump(wanted[i].frame)) << i;
     }
 }
-INSTANTIATE_TEST_SUITE_P(All, TenantsFunction, testing::Values("mirror", "firewall", "nids", "policer", "conntrack"),
+INSTANTIATE_TEST_SUITE_P(All, TenantsFunction,
+                         testing::Values("mirror", "firewall", "nids", "policer", "conntrack", "nat"),
                          [](const auto& info) { return info.param; });
 
 TEST(FunctionHost, RefusesWhatNoTenantCanHaveOrWasNotGiven) {

@@ -132,13 +132,15 @@ TEST(Compile, EveryDeviceHalfOfTheIpsecGateway) {
     }
 }
 
-/// Two functions with state per key, one behind the other, and one that chooses by flow.
+/// Functions with state per key, one behind the other, and one that chooses by flow.
 TEST(Compile, FunctionsThatKnowFlows) {
     const auto [compiler, why] = shared_compiler();
     if (compiler == nullptr) GTEST_SKIP() << why;
     const auto configuration = test::make_configuration(
         "[policer: {per: flow, rate: 1Mbps}, conntrack: {zones: vlan}, {balancer: {services: [{address: 192.0.2.10, "
-        "protocol: tcp, port: 80, back-ends: [{address: 10.0.0.11}]}]}}]",
+        "protocol: tcp, port: 80, back-ends: [{address: 10.0.0.11}]}]}}, {nat: {inside: 10.0.0.0/8, pool: "
+        "198.51.100.1, "
+        "ports: 1024-2047}}]",
         "sim");
     const auto& program = *configuration.chains[0];
     const ProgramSource source = make_program_source(

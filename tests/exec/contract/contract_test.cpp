@@ -203,6 +203,7 @@ std::vector<Chains> all_chains() {
                                "other}}}")});
     all.push_back({.name = "Ipsec", .text = one(kTunnel)});
     all.push_back({.name = "Conntrack", .text = one("conntrack")});
+    all.push_back({.name = "Nat", .text = one("nat: {inside: 10.0.0.0/8, pool: 198.51.100.0/30, ports: 1024-9215}")});
     all.push_back({.name = "Policer", .text = one("policer: {rate: 10Mpps, per: source/24}")});
     // Several alerts for each packet, some more than a device has room for, thresholds, and packets that are dropped.
     std::string many;

@@ -3,6 +3,7 @@
 
 #include "millrace/nf/balancer/tables.hpp"
 #include "millrace/packet/packet.hpp"
+#include "millrace/packet/rewrite.hpp"
 
 namespace millrace::nf::balancer {
 
@@ -34,35 +35,11 @@ MILLRACE_DEVICE EndPoint alone(EndPoint end) {
     return end;
 }
 
-/// What a checksum's sum gains when the 16-bit word at `at` becomes `to` (RFC 1624, equation 3). Writes it.
-MILLRACE_DEVICE uint32_t put_word(uint8_t* at, uint16_t to) {
-    const uint16_t from = load_be16(at);
-    store_be16(at, to);
-    return static_cast<uint16_t>(~from) + static_cast<uint32_t>(to);
-}
-/// The same of an address of 4 or 16 bytes.
+/// What a checksum's sum gains when the address at `at`, of 4 or 16 bytes, becomes this one. Writes it.
 MILLRACE_DEVICE uint32_t put_address(uint8_t* at, const uint32_t* address, bool ipv6) {
     uint32_t gained = 0;
-    for (unsigned i = 0; i < (ipv6 ? 4u : 1u); ++i) {
-        const uint32_t word = swap32(address[i]);
-        gained += put_word(at + 4 * i, static_cast<uint16_t>(word >> 16));
-        gained += put_word(at + 4 * i + 2, static_cast<uint16_t>(word));
-    }
+    for (unsigned i = 0; i < (ipv6 ? 4u : 1u); ++i) gained += put_ipv4(at + 4 * i, address[i]);
     return gained;
-}
-MILLRACE_DEVICE uint16_t with_gain(uint16_t checksum, uint32_t gained) {
-    return checksum_finish(static_cast<uint16_t>(~checksum) + gained);
-}
-/// Lets a checksum follow; what that adds to a sum that covers it.
-MILLRACE_DEVICE uint32_t follow(uint8_t* checksum, uint32_t gained) {
-    return put_word(checksum, with_gain(load_be16(checksum), gained));
-}
-/// The same of UDP, where 0 says that there is none (RFC 768; RFC 8200, section 8.1).
-MILLRACE_DEVICE uint32_t follow_udp(uint8_t* checksum, uint32_t gained) {
-    const uint16_t before = load_be16(checksum);
-    if (before == 0) return 0;
-    const uint16_t after = with_gain(before, gained);
-    return put_word(checksum, after == 0 ? 0xffff : after);
 }
 
 /// Another destination or source. A port of 0 leaves the packet's.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "millrace/nf/state/keyed_state.hpp"
+#include "millrace/packet/icmp.hpp"
 #include "millrace/packet/packet.hpp"
 
 namespace millrace::nf::conntrack {
@@ -27,16 +28,6 @@ struct Named {
 };
 
 namespace detail {
-
-MILLRACE_DEVICE bool is_query(uint8_t type, bool ipv6) {
-    return ipv6 ? type == 128 : type == 8 || type == 13 || type == 15 || type == 17;
-}
-MILLRACE_DEVICE bool is_reply(uint8_t type, bool ipv6) {
-    return ipv6 ? type == 129 : type == 0 || type == 14 || type == 16 || type == 18;
-}
-MILLRACE_DEVICE bool is_error(uint8_t type, bool ipv6) {
-    return ipv6 ? type >= 1 && type <= 4 : type == 3 || type == 4 || type == 11 || type == 12;
-}
 
 /// Puts the ends in order.
 MILLRACE_DEVICE void put(const uint8_t* addresses, uint32_t words, uint32_t src_port, uint32_t dst_port, FlowKey& key,
@@ -94,12 +85,12 @@ MILLRACE_DEVICE bool name_inner(const uint8_t* inner, uint32_t bytes, bool ipv6,
         src_port = load_be16(l4);
         dst_port = load_be16(l4 + 2);
     } else if (is_icmp) {
-        if (!is_query(l4[0], ipv6) && !is_reply(l4[0], ipv6)) return false;
+        if (!icmp::is_query(l4[0], ipv6) && !icmp::is_reply(l4[0], ipv6)) return false;
         src_port = dst_port = load_be16(l4 + 4);
     }
     key.kind |= protocol;
     put(inner + (ipv6 ? 8 : 12), ipv6 ? 4 : 1, src_port, dst_port, key, from_low);
-    if (is_icmp && from_low == is_query(l4[0], ipv6)) key.kind |= FlowKey::kLowAsks;
+    if (is_icmp && from_low == icmp::is_query(l4[0], ipv6)) key.kind |= FlowKey::kLowAsks;
     return true;
 }
 
@@ -120,20 +111,20 @@ MILLRACE_DEVICE Named name_flow(const Packet& packet, bool by_vlan, FlowKey& key
         const uint8_t type = packet.l4()[0];
         const uint32_t bytes = layers.end - layers.l4_offset;
         if (bytes < 8) return {};
-        if (detail::is_error(type, ipv6)) {
+        if (icmp::is_error(type, ipv6)) {
             named.is_error = true;
             named.lookup = Lookup::find;
             if (!detail::name_inner(packet.l4() + 8, bytes - 8, ipv6, key, named.from_low)) key.kind |= 0xff;
             named.from_low = !named.from_low;
             return named;
         }
-        if (detail::is_reply(type, ipv6)) named.lookup = Lookup::find;
-        else if (!detail::is_query(type, ipv6)) return {};
+        if (icmp::is_reply(type, ipv6)) named.lookup = Lookup::find;
+        else if (!icmp::is_query(type, ipv6)) return {};
         src_port = dst_port = load_be16(packet.l4() + 4);
     }
     key.kind |= layers.protocol;
     detail::put(packet.l3() + (ipv6 ? 8 : 12), ipv6 ? 4 : 1, src_port, dst_port, key, named.from_low);
-    if (layers.is_icmp() && named.from_low == detail::is_query(packet.l4()[0], ipv6)) key.kind |= FlowKey::kLowAsks;
+    if (layers.is_icmp() && named.from_low == icmp::is_query(packet.l4()[0], ipv6)) key.kind |= FlowKey::kLowAsks;
     return named;
 }
 

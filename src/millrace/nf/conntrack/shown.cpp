@@ -62,9 +62,9 @@ uint64_t bytes_of(const Flow& flow) { return flow.bytes[0] + flow.bytes[1]; }
 }  // namespace
 
 /// Rows that have as much of it are in the order of their keys, so that it is always the same.
-bool FlowList::goes_before(const Row& a, const Row& b) {
-    if (a.most != b.most) return a.most > b.most;
-    return std::memcmp(&a.key, &b.key, sizeof a.key) < 0;
+bool FlowList::Row::goes_before(const Row& other) const {
+    if (most != other.most) return most > other.most;
+    return std::memcmp(&key, &other.key, sizeof key) < 0;
 }
 
 void FlowList::add(const FlowKey& key, const Flow& flow, uint64_t deadline_ns) {
@@ -77,13 +77,7 @@ void FlowList::add(const FlowKey& key, const Flow& flow, uint64_t deadline_ns) {
     row.most = query_.by == FlowQuery::By::bytes     ? bytes_of(flow)
                : query_.by == FlowQuery::By::packets ? packets_of(flow)
                                                      : row.duration_ns;
-    if (rows_.size() == query_.most) {
-        if (query_.most == 0 || !goes_before(row, rows_.front())) return;
-        std::pop_heap(rows_.begin(), rows_.end(), goes_before);
-        rows_.pop_back();
-    }
-    rows_.push_back(row);
-    std::push_heap(rows_.begin(), rows_.end(), goes_before);
+    rows_.add(row);
 }
 
 std::vector<ShownTable::Value> FlowList::text_of(const Row& row) const {
@@ -113,12 +107,11 @@ std::vector<ShownTable::Value> FlowList::text_of(const Row& row) const {
 }
 
 ShownTable FlowList::take() {
-    std::sort_heap(rows_.begin(), rows_.end(), goes_before);
     ShownTable shown{.columns = {"protocol", "source", "source-port", "destination", "destination-port", "zone",
                                  "state", "packets", "bytes", "packets-back", "bytes-back", "duration-ms"},
                      .rows = {},
                      .total = total_};
-    for (const Row& row : rows_) shown.rows.push_back(text_of(row));
+    for (const Row& row : rows_.take()) shown.rows.push_back(text_of(row));
     return shown;
 }
 

@@ -3,6 +3,7 @@
 
 #include "millrace/nf/conntrack/device.hpp"
 #include "millrace/nf/flow_query.hpp"
+#include "millrace/nf/top_rows.hpp"
 
 namespace millrace::nf::conntrack {
 
@@ -10,7 +11,8 @@ namespace millrace::nf::conntrack {
 class FlowList {
 public:
     /// `kept_ns` as in Conntrack::Tables.
-    FlowList(const FlowQuery& query, const uint64_t (&kept_ns)[kKept]) : query_(query), kept_ns_(kept_ns) {}
+    FlowList(const FlowQuery& query, const uint64_t (&kept_ns)[kKept])
+        : query_(query), kept_ns_(kept_ns), rows_(query.most) {}
     void add(const FlowKey& key, const Flow& flow, uint64_t deadline_ns);
     /// All of them, once.
     ShownTable take();
@@ -21,13 +23,13 @@ private:
         FlowKey key;
         Flow flow;
         uint64_t duration_ns;
+        bool goes_before(const Row& other) const;
     };
-    static bool goes_before(const Row& a, const Row& b);
     std::vector<ShownTable::Value> text_of(const Row& row) const;
 
     const FlowQuery& query_;
     const uint64_t (&kept_ns_)[kKept];
-    std::vector<Row> rows_;  // a heap, its front the last in order
+    TopRows<Row> rows_;
     uint64_t total_ = 0;
 };
 

@@ -118,9 +118,10 @@ public:
 private:
     /// Some places, copied.
     struct Part {
-        static constexpr uint64_t kPlaces = 256 * uint64_t{State::kWays};
-        static_assert(kPlaces * (2 * sizeof(uint32_t) + sizeof(uint64_t) + sizeof(Key) + sizeof(Value)) <=
-                      StateReader::kMax);
+        static constexpr uint64_t kBucketBytes = State::kWays * (2 * sizeof(uint32_t) + sizeof(uint64_t) + sizeof(Key) +
+                                                                 sizeof(Value));
+        static constexpr uint64_t kPlaces = std::min<uint64_t>(256, StateReader::kMax / kBucketBytes) * State::kWays;
+        static_assert(kPlaces > 0, "a bucket is copied at once");
         std::vector<uint32_t> tags = std::vector<uint32_t>(kPlaces), tags_before = tags;
         std::vector<uint64_t> deadlines = std::vector<uint64_t>(kPlaces);
         std::vector<Key> keys = std::vector<Key>(kPlaces);
