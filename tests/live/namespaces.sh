@@ -53,3 +53,29 @@ within() {
     local end=$((SECONDS + $1)); shift
     until "$@" > /dev/null 2>&1; do ((SECONDS < end)) || return 1; sleep 0.1; done
 }
+
+# port_is_unreachable NAMESPACE ADDRESS PORT: a datagram is answered by an error. The socket is connected, and so hears of
+# errors only when they come from whom it is connected to.
+port_is_unreachable() {
+    ip netns exec "$1" python3 - "$2" "$3" << 'PYTHON'
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(2)
+s.connect((sys.argv[1], int(sys.argv[2])))
+s.send(b"anybody there?")
+try:
+    s.recv(100)
+except ConnectionRefusedError:
+    raise SystemExit(0)
+raise SystemExit("an answer came")
+PYTHON
+}
+# report CONDITION: whether it holds of the report $folder/report.json, `r`, and of its first chain, `c`.
+report() {
+    python3 - "$folder/report.json" "$1" << 'PYTHON'
+import json, sys
+r = json.load(open(sys.argv[1]))
+c = r["chains"][0]
+if not eval(sys.argv[2]): sys.exit(json.dumps(r, indent=1))
+PYTHON
+}
