@@ -86,15 +86,6 @@ if idle or end["sum_received"]["bytes"] < 1_000_000: sys.exit(f"too little arriv
 PYTHON
 }
 
-# report CONDITION: holds for the closing table (r), its only chain (c).
-report() {
-    python3 - "$folder/report.json" "$1" << 'PYTHON'
-import json, sys
-r = json.load(open(sys.argv[1]))
-c = r["chains"][0]
-if not eval(sys.argv[2]): sys.exit(json.dumps(r, indent=1))
-PYTHON
-}
 
 log_says() { grep -q -- "$1" "$folder/millrace.log"; }
 

@@ -2,19 +2,11 @@
 #pragma once
 
 #include "millrace/nf/nat/tables.hpp"
+#include "millrace/packet/bits.hpp"
 
 namespace millrace::nf::nat {
 
 inline constexpr uint32_t kNoSlot = kGroupPorts;
-
-/// The lowest bit that is set; there must be one.
-MILLRACE_DEVICE uint32_t lowest_bit(uint64_t bits) {
-#if MILLRACE_GPU
-    return static_cast<uint32_t>(__ffsll(static_cast<long long>(bits))) - 1;
-#else
-    return static_cast<uint32_t>(__builtin_ctzll(bits));
-#endif
-}
 
 /// Whether a mapping is there, and has not timed out at `now`. One that has is forgotten.
 MILLRACE_DEVICE bool is_live(PortGroup& group, uint32_t slot, uint64_t now) {

@@ -75,7 +75,7 @@ MILLRACE_DEVICE uint32_t first_window(Lanes lanes, const uint8_t* data, uint32_t
             if (from < first) those &= ~0u << (first - from);
             if (behind - from < kPlaces) those &= (1u << (behind - from)) - 1;
             for (; those != 0; those &= those - 1) {
-                const uint32_t i = from + pattern::detail::lowest_bit(those) - text.first();
+                const uint32_t i = from + lowest_bit(those) - text.first();
                 if (is(i)) return i;
             }
             return kNone;
@@ -109,7 +109,7 @@ inline uint32_t first_literal(const uint8_t* data, uint32_t bytes, uint32_t begi
             const __m128i both = _mm_and_si128(has(data + i, first), has(data + i + 1, second));
             auto those = static_cast<uint32_t>(_mm_movemask_epi8(both));
             for (; those != 0; those &= those - 1) {
-                const uint32_t at = i + pattern::detail::lowest_bit(those);
+                const uint32_t at = i + lowest_bit(those);
                 if (equals(data + at, literal, literal_bytes, nocase)) return at;
             }
         }

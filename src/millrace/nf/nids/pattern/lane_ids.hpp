@@ -42,7 +42,7 @@ public:
     /// Gives a noted id up to `most` that it has not given yet, or kNoPattern.
     MILLRACE_DEVICE uint32_t take(const PatternTables& tables, uint32_t most) {
         while (common_ != 0) {
-            const uint32_t id = tables.common_ids[detail::lowest_bit(common_)];
+            const uint32_t id = tables.common_ids[lowest_bit(common_)];
             common_ &= common_ - 1;
             if (id >= from_ && id <= most) return id;
         }

@@ -1,7 +1,7 @@
 // A payload as the lanes of a device read it.
 #pragma once
 
-#include "millrace/packet/platform.hpp"
+#include "millrace/packet/bits.hpp"
 
 namespace millrace::nf::nids::pattern::detail {
 
@@ -11,15 +11,6 @@ MILLRACE_DEVICE uint32_t funnel_right(uint32_t low, uint32_t high, uint32_t shif
     return __funnelshift_r(low, high, shift);
 #else
     return static_cast<uint32_t>(((static_cast<uint64_t>(high) << 32) | low) >> (shift & 31));
-#endif
-}
-
-/// The number of the lowest bit that is set; there is one.
-MILLRACE_DEVICE uint32_t lowest_bit(uint64_t bits) {
-#if MILLRACE_GPU
-    return static_cast<uint32_t>(__ffsll(static_cast<long long>(bits))) - 1;
-#else
-    return static_cast<uint32_t>(__builtin_ctzll(bits));
 #endif
 }
 
