@@ -1,10 +1,9 @@
 // The flows that connection tracking shows: which, in what order, and what they have counted.
 #include <gtest/gtest.h>
 
-#include <fmt/format.h>
-
 #include "millrace/nf/flow_query.hpp"
 #include "support/nf_runner.hpp"
+#include "support/shown_lines.hpp"
 
 namespace millrace::test {
 namespace {
@@ -37,42 +36,29 @@ protected:
         if (!words.empty()) query.read(words);
         return dynamic_cast<const nf::ShowsFlows&>(runner_.nf()).show_flows(query, nullptr);
     }
-    /// Rows as lines: values joined with '|'.
-    static std::vector<std::string> lines(const ShownTable& shown) {
-        std::vector<std::string> all;
-        for (const auto& row : shown.rows) {
-            EXPECT_EQ(row.size(), shown.columns.size());
-            std::string line;
-            for (const auto& value : row)
-                line += (line.empty() ? "" : "|") +
-                        std::visit([](const auto& one) { return fmt::format("{}", one); }, value);
-            all.push_back(line);
-        }
-        return all;
-    }
     NfRunner runner_{"conntrack", "{max-flows: 64, zones: vlan}"};
 };
 
 TEST_F(Shown, HaveBothEndsAndWhatTheyCounted) {
     const ShownTable shown = ask();
     EXPECT_EQ(shown.total, 5u);
-    EXPECT_EQ(lines(shown), (std::vector<std::string>{
-                                "udp|10.0.0.2|5000|192.0.2.1|53|0|new|1|442|0|0|0",
-                                "tcp|10.0.0.1|1000|192.0.2.1|443|0|established|2|108|1|54|0",
-                                "udp|2001:db8::9|5001|2001:db8::1|53|0|established|1|62|1|62|0",
-                                "icmp|10.9.0.3|id 7|10.0.0.9|id 7|0|new|1|42|0|0|0",
-                                "gre|10.0.0.4||192.0.2.7||20|new|1|41|0|0|0",
-                            }));
+    EXPECT_EQ(lines_of(shown), (std::vector<std::string>{
+                                   "udp|10.0.0.2|5000|192.0.2.1|53|0|new|1|442|0|0|0",
+                                   "tcp|10.0.0.1|1000|192.0.2.1|443|0|established|2|108|1|54|0",
+                                   "udp|2001:db8::9|5001|2001:db8::1|53|0|established|1|62|1|62|0",
+                                   "icmp|10.9.0.3|id 7|10.0.0.9|id 7|0|new|1|42|0|0|0",
+                                   "gre|10.0.0.4||192.0.2.7||20|new|1|41|0|0|0",
+                               }));
 }
 
 TEST_F(Shown, AreThoseOfMostBytesPacketsOrTime) {
-    EXPECT_EQ(lines(ask({}, 1))[0].substr(0, 12), "udp|10.0.0.2");
+    EXPECT_EQ(lines_of(ask({}, 1))[0].substr(0, 12), "udp|10.0.0.2");
     EXPECT_EQ(ask({}, 1).total, 5u);
     EXPECT_EQ(ask({}, 0).rows.size(), 0u);
-    EXPECT_EQ(lines(ask({}, 1, FlowQuery::By::packets))[0].substr(0, 12), "tcp|10.0.0.1");
+    EXPECT_EQ(lines_of(ask({}, 1, FlowQuery::By::packets))[0].substr(0, 12), "tcp|10.0.0.1");
     runner_.time_ns = 3'000'000'000;
     runner_.run({build_packet(std::string(kTalks[6]))}, {1});
-    const std::string longest = lines(ask({}, 1, FlowQuery::By::duration))[0];
+    const std::string longest = lines_of(ask({}, 1, FlowQuery::By::duration))[0];
     EXPECT_EQ(longest.substr(0, 13), "icmp|10.9.0.3");
     EXPECT_EQ(longest.substr(longest.rfind('|')), "|2999");
 }

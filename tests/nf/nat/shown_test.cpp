@@ -1,10 +1,9 @@
 // The mappings that NAT shows: which, in what order, and what they have counted.
 #include <gtest/gtest.h>
 
-#include <fmt/format.h>
-
 #include "millrace/nf/flow_query.hpp"
 #include "support/nf_runner.hpp"
+#include "support/shown_lines.hpp"
 
 namespace millrace::test {
 namespace {
@@ -38,16 +37,7 @@ protected:
         if (!words.empty()) query.read(words);
         const ShownTable shown = dynamic_cast<const nf::ShowsFlows&>(runner_.nf()).show_flows(query, nullptr);
         total_ = shown.total;
-        std::vector<std::string> all;
-        for (const auto& row : shown.rows) {
-            EXPECT_EQ(row.size(), shown.columns.size());
-            std::string line;
-            for (const auto& value : row)
-                line += (line.empty() ? "" : "|") +
-                        std::visit([](const auto& one) { return fmt::format("{}", one); }, value);
-            all.push_back(line);
-        }
-        return all;
+        return lines_of(shown);
     }
     NfRunner runner_{"nat",
                      "{inside: 10.0.0.0/24, pool: 198.51.100.1, ports: 1024-1087, timeouts: {udp: 10us, "
