@@ -19,7 +19,8 @@ inline std::vector<std::string> lines_of(const nf::ShownTable& shown) {
         EXPECT_EQ(row.size(), shown.columns.size());
         std::string line;
         for (const auto& value : row)
-            line += (line.empty() ? "" : "|") + std::visit([](const auto& one) { return fmt::format("{}", one); }, value);
+            line += (line.empty() ? "" : "|") +
+                    std::visit([](const auto& one) { return fmt::format("{}", one); }, value);
         lines.push_back(line);
     }
     return lines;
