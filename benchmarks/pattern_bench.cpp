@@ -9,7 +9,7 @@
 #include <map>
 #include <random>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/nids/pattern/matcher.hpp"
 
 namespace {

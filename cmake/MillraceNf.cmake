@@ -32,7 +32,7 @@ set(MILLRACE_ABI_SCRIPT ${CMAKE_CURRENT_LIST_DIR}/Abi.cmake)
 function(millrace_stamp_abi target root)
   set(generated ${CMAKE_CURRENT_BINARY_DIR}/${target}_abi.cpp)
   file(GLOB headers CONFIGURE_DEPENDS
-    ${root}/millrace/base/*.hpp ${root}/millrace/packet/*.hpp ${root}/millrace/nf/*.hpp
+    ${root}/millrace/base/*.hpp ${root}/millrace/base/*/*.hpp ${root}/millrace/packet/*.hpp ${root}/millrace/nf/*.hpp
     ${root}/millrace/nf/state/*.hpp)
   add_custom_command(OUTPUT ${generated} DEPENDS ${headers} ${MILLRACE_ABI_SCRIPT} COMMENT ""
     COMMAND ${CMAKE_COMMAND} -DROOT=${root} -DOUT=${generated} -DVERSION=${millrace_VERSION} -P ${MILLRACE_ABI_SCRIPT})

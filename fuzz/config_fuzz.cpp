@@ -2,7 +2,7 @@
 #include <functional>
 #include <string>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 
 using millrace::Config;
 using millrace::ConfigError;

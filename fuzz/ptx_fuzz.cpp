@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 #include "millrace/isolation/ptx/reader.hpp"
 #include "millrace/isolation/ptx/writer.hpp"
 #include "millrace/isolation/rewrite.hpp"

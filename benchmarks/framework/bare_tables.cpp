@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "bare_loop.hpp"
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/classify/rules/classbench.hpp"
 #include "millrace/nf/classify/rules/text_rules.hpp"
 #include "millrace/packet/bytes.hpp"

@@ -6,7 +6,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 
 namespace millrace::lab {
 namespace {

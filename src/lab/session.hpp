@@ -15,7 +15,7 @@
 #include "lab/power.hpp"
 #include "lab/reference.hpp"
 #include "lab/workload.hpp"
-#include "millrace/base/file_ledger.hpp"
+#include "millrace/base/files/file_ledger.hpp"
 
 namespace millrace::lab {
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "millrace/base/ownership.hpp"
+#include "millrace/base/files/ownership.hpp"
 #include "support/test_folder.hpp"
 
 namespace millrace {

@@ -1,4 +1,4 @@
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,8 +9,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "millrace/base/file_ledger.hpp"
-#include "millrace/base/output_file.hpp"
+#include "millrace/base/files/file_ledger.hpp"
+#include "millrace/base/files/output_file.hpp"
 #include "support/test_folder.hpp"
 
 namespace millrace {

@@ -1,4 +1,4 @@
-#include "millrace/base/output_file.hpp"
+#include "millrace/base/files/output_file.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "support/test_folder.hpp"
 
 namespace millrace {

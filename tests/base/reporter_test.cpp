@@ -5,7 +5,7 @@
 #include <optional>
 #include <thread>
 
-#include "millrace/base/line_file.hpp"
+#include "millrace/base/files/line_file.hpp"
 
 namespace millrace {
 namespace {

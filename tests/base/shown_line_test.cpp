@@ -1,4 +1,4 @@
-#include "millrace/base/shown_line.hpp"
+#include "millrace/base/text/shown_line.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

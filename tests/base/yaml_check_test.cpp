@@ -1,8 +1,8 @@
-#include "millrace/base/yaml_check.hpp"
+#include "millrace/base/text/yaml_check.hpp"
 
 #include <gtest/gtest.h>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 
 namespace millrace {
 namespace {

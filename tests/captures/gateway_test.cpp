@@ -11,7 +11,7 @@
 #include <iostream>
 #include <map>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/io/capture/capture_reader.hpp"
 #include "support/captures.hpp"

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "lab/compared/whole_frames.hpp"
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 #include "support/test_folder.hpp"
 
 namespace millrace::test {

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "io/support.hpp"
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/io/capture/capture_reader.hpp"
 #include "support/data.hpp"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "support/data.hpp"
 
 namespace millrace::test {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "isolation/hostile_corpus.hpp"
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 #include "millrace/isolation/ptx/reader.hpp"
 #include "millrace/isolation/ptx/writer.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 #include "support/test_folder.hpp"
 
 namespace millrace::schedule {

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "millrace/base/file.hpp"
-#include "millrace/base/prefix.hpp"
+#include "millrace/base/files/file.hpp"
+#include "millrace/base/text/prefix.hpp"
 #include "support/sizes.hpp"
 
 namespace millrace::test {

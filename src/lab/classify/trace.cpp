@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 
 namespace millrace::nf::classify {
 namespace {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <set>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/classify/rules/classbench.hpp"
 #include "lab/classify/lookup.hpp"
 #include "lab/classify/trace.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lab/nf/declared.hpp"
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/io/capture/capture_writer.hpp"

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "lab/nf/nf_runner.hpp"
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 
 namespace millrace::lab {
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 
 namespace millrace::lab {
 

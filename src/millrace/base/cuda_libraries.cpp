@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "millrace/base/ownership.hpp"
+#include "millrace/base/files/ownership.hpp"
 
 namespace millrace {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 
 namespace millrace {
 

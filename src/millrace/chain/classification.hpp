@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 #include "millrace/chain/kernel/classifier.hpp"
 #include "millrace/packet/packet.hpp"
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "millrace/base/output_file.hpp"
+#include "millrace/base/files/output_file.hpp"
 #include "millrace/chain/classified.hpp"
 #include "millrace/chain/head.hpp"
 #include "millrace/chain/inner.hpp"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "millrace/base/config.hpp"
-#include "millrace/base/file_ledger.hpp"
+#include "millrace/base/text/config.hpp"
+#include "millrace/base/files/file_ledger.hpp"
 #include "millrace/chain/classification.hpp"
 #include "millrace/base/device_names.hpp"
 #include "millrace/chain/program.hpp"

@@ -1,7 +1,7 @@
 // `inner:` of a chain: tunnels that its network functions judge packets within.
 #pragma once
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 #include "millrace/chain/program.hpp"
 
 namespace millrace::chain {

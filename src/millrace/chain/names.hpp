@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 #include "millrace/chain/program.hpp"
 
 namespace millrace::chain {

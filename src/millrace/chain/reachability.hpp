@@ -5,7 +5,7 @@
 #include <tuple>
 #include <vector>
 
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 #include "millrace/chain/configuration.hpp"
 
 namespace millrace::chain {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 #include "millrace/base/reporter.hpp"
 
 namespace millrace::chain {

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <map>
 
-#include "millrace/base/file_ledger.hpp"
+#include "millrace/base/files/file_ledger.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/chain/names.hpp"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 #include "millrace/chain/program.hpp"
 #include "millrace/chain/promise.hpp"
 

@@ -3,7 +3,7 @@
 #include <iostream>
 #include <limits>
 
-#include "millrace/base/shown_line.hpp"
+#include "millrace/base/text/shown_line.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/device/open.hpp"
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "lab/nf/golden.hpp"
-#include "millrace/base/shown_line.hpp"
+#include "millrace/base/text/shown_line.hpp"
 #include "millrace/chain/field_plan.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/named_function.hpp"

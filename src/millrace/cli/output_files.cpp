@@ -1,6 +1,6 @@
 #include "millrace/cli/output_files.hpp"
 
-#include "millrace/base/output_file.hpp"
+#include "millrace/base/files/output_file.hpp"
 
 namespace millrace::cli {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/base/file_ledger.hpp"
+#include "millrace/base/files/file_ledger.hpp"
 
 namespace millrace::cli {
 

@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "millrace/base/eal.hpp"
-#include "millrace/base/output_file.hpp"
+#include "millrace/base/files/output_file.hpp"
 #include "lab/transfer/transfer_profile.hpp"
 #include "millrace/cli/bench/bench_arguments.hpp"
 #include "millrace/cli/output_files.hpp"

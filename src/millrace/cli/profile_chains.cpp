@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "lab/chain_profile.hpp"
-#include "millrace/base/output_file.hpp"
+#include "millrace/base/files/output_file.hpp"
 #include "millrace/chain/parts.hpp"
 #include "millrace/cli/bench/bench_arguments.hpp"
 #include "millrace/cli/progress.hpp"

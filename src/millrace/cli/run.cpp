@@ -7,8 +7,8 @@
 
 #include "lab/nf/checked_run.hpp"
 #include "lab/compared/whole_frames.hpp"
-#include "millrace/base/file_ledger.hpp"
-#include "millrace/base/output_file.hpp"
+#include "millrace/base/files/file_ledger.hpp"
+#include "millrace/base/files/output_file.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/output_files.hpp"
 #include "millrace/cli/progress.hpp"

@@ -6,9 +6,9 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "millrace/base/file.hpp"
-#include "millrace/base/output_file.hpp"
-#include "millrace/base/shown_line.hpp"
+#include "millrace/base/files/file.hpp"
+#include "millrace/base/files/output_file.hpp"
+#include "millrace/base/text/shown_line.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/named_function.hpp"
 #include "millrace/cli/output_files.hpp"

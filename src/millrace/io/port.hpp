@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 #include "millrace/base/eal.hpp"
 #include "millrace/io/receive_block.hpp"
 #include "millrace/io/metadata.hpp"

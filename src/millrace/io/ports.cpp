@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "millrace/base/file_ledger.hpp"
+#include "millrace/base/files/file_ledger.hpp"
 #include "millrace/io/port_plan.hpp"
 
 namespace millrace::io {

@@ -1,7 +1,7 @@
 // Says of PTX whether a domain may run it, and what the rewriter has to fence. Needs no GPU.
 #pragma once
 
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 #include "millrace/isolation/analysis/objects.hpp"
 
 namespace millrace::isolation {

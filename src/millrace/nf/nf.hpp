@@ -51,7 +51,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 #include "millrace/base/reporter.hpp"
 #include "millrace/nf/image.hpp"
 #include "millrace/nf/shown.hpp"

@@ -11,7 +11,7 @@
 #include <map>
 #include <mutex>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/registry.hpp"
 
 // In the section of that name; a plugin has one of its own.

@@ -5,7 +5,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "millrace/base/prefix.hpp"
+#include "millrace/base/text/prefix.hpp"
 #include "millrace/exec/report/report_json.hpp"
 #include "millrace/nf/flow_query.hpp"
 

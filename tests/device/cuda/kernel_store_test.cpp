@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "millrace/base/file.hpp"
-#include "millrace/base/output_file.hpp"
+#include "millrace/base/files/file.hpp"
+#include "millrace/base/files/output_file.hpp"
 #include "millrace/nf/crypto/sha1.hpp"
 #include "support/test_folder.hpp"
 

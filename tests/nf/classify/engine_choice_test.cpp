@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lab/classify/synthetic.hpp"
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/classify/rules/classbench.hpp"
 #include "nf/classify/engines.hpp"
 #include "support/data.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/classify/acl/acl.hpp"
 #include "millrace/nf/classify/rules/classbench.hpp"
 #include "millrace/nf/classify/classifier_builder.hpp"

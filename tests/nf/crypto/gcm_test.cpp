@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/crypto/keys.hpp"
 #include "nf/crypto/vectors.hpp"
 #include "support/data.hpp"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 
 namespace millrace::test {
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <map>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "nf/ipsec/esp_oracle.hpp"
 #include "support/data.hpp"
 #include "support/golden.hpp"

@@ -6,7 +6,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "nf/ipsec/gateway.hpp"
 #include "support/data.hpp"
 

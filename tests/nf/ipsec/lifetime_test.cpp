@@ -11,7 +11,7 @@
 #include <set>
 #include <thread>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/changeable.hpp"
 #include "nf/ipsec/esp_oracle.hpp"
 

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <map>
 
-#include "millrace/base/shown_line.hpp"
+#include "millrace/base/text/shown_line.hpp"
 #include "nf/ipsec/gateway.hpp"
 
 namespace millrace::test {

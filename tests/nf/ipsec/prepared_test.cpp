@@ -1,8 +1,8 @@
 // What the CPU prepares, the tunnel and the policies, against what the device half does for each packet.
-#include "millrace/nf/ipsec/burst_tickets.hpp"
-#include "millrace/nf/ipsec/policy_search.hpp"
-#include "millrace/nf/ipsec/prepared_policies.hpp"
-#include "millrace/nf/ipsec/prepared_tunnel.hpp"
+#include "millrace/nf/ipsec/cpu/burst_tickets.hpp"
+#include "millrace/nf/ipsec/cpu/policy_search.hpp"
+#include "millrace/nf/ipsec/cpu/prepared_policies.hpp"
+#include "millrace/nf/ipsec/cpu/prepared_tunnel.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "millrace/nf/ipsec/state.hpp"
+#include "millrace/nf/ipsec/sa/state.hpp"
 #include "nf/ipsec/esp_oracle.hpp"
 
 namespace millrace::test {

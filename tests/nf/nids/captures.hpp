@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "support/packet_builder.hpp"
 
 namespace millrace::nf::nids {

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/nids/compile/compiled_rules.hpp"
 #include "millrace/nf/nids/cpu.hpp"

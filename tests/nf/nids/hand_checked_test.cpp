@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "hand_checked.hpp"
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/io/capture/capture_reader.hpp"
 #include "millrace/nf/nids/pattern/matcher.hpp"
 #include "support/data.hpp"

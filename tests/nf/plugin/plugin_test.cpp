@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/device/cuda/kernel_store.hpp"
 #include "support/data.hpp"

@@ -3,7 +3,7 @@
 
 #include <ctime>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/router/routes.hpp"
 #include "millrace/nf/router/fib.hpp"
 #include "nf/router/reference.hpp"

@@ -7,7 +7,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "millrace/base/prefix.hpp"
+#include "millrace/base/text/prefix.hpp"
 #include "support/packet_builder.hpp"
 
 namespace millrace::test {

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <thread>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/nf/changeable.hpp"

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "lab/classify/synthetic.hpp"
 #include "millrace/nf/switch/text/flow_parser.hpp"
 #include "support/data.hpp"

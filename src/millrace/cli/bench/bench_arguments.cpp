@@ -11,7 +11,7 @@
 #include <iostream>
 
 #include "lab/machine.hpp"
-#include "millrace/base/output_file.hpp"
+#include "millrace/base/files/output_file.hpp"
 #include "millrace/cli/output_files.hpp"
 
 namespace millrace::cli {

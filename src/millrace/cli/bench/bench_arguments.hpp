@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lab/session.hpp"
-#include "millrace/base/file_ledger.hpp"
+#include "millrace/base/files/file_ledger.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/bench/offload_arguments.hpp"
 #include "millrace/cli/table.hpp"

@@ -5,7 +5,7 @@
 #include <functional>
 #include <iostream>
 
-#include "millrace/base/output_file.hpp"
+#include "millrace/base/files/output_file.hpp"
 #include "millrace/cli/bench/bench_lookups.hpp"
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/output_files.hpp"

@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <set>
 
-#include "millrace/base/file.hpp"
-#include "millrace/base/output_file.hpp"
-#include "millrace/base/ownership.hpp"
+#include "millrace/base/files/file.hpp"
+#include "millrace/base/files/output_file.hpp"
+#include "millrace/base/files/ownership.hpp"
 #include "millrace/nf/crypto/sha1.hpp"
 
 namespace millrace::device::cuda {

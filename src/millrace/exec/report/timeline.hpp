@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/base/output_file.hpp"
+#include "millrace/base/files/output_file.hpp"
 
 namespace millrace::exec {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "millrace/base/line_file.hpp"
+#include "millrace/base/files/line_file.hpp"
 #include "millrace/exec/engine.hpp"
 
 namespace millrace::exec {

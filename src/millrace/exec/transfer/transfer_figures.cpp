@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "millrace/base/shown_line.hpp"
-#include "millrace/base/config.hpp"
-#include "millrace/base/kept_file.hpp"
+#include "millrace/base/text/shown_line.hpp"
+#include "millrace/base/text/config.hpp"
+#include "millrace/base/files/kept_file.hpp"
 
 namespace millrace::exec {
 namespace {

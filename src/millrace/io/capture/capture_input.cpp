@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 
 namespace millrace::io {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 
 namespace millrace::io {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 #include "millrace/io/capture/link_type.hpp"
 
 namespace millrace::io {

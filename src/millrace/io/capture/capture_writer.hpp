@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/base/output_file.hpp"
+#include "millrace/base/files/output_file.hpp"
 
 namespace millrace::io {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 
 namespace millrace::io {
 

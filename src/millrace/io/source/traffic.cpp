@@ -10,7 +10,7 @@
 #include <cstring>
 #include <random>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/io/capture/capture_options.hpp"
 #include "millrace/packet/headers.hpp"
 #include "millrace/packet/packet.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 
 namespace millrace::io {
 

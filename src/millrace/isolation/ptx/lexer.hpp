@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 #include "millrace/isolation/ptx/module.hpp"
 
 namespace millrace::isolation::ptx {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 
 namespace millrace::nf::balancer {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <tuple>
 
-#include "millrace/base/prefix.hpp"
+#include "millrace/base/text/prefix.hpp"
 #include "millrace/nf/classify/rules/words.hpp"
 
 namespace millrace::nf::conntrack {

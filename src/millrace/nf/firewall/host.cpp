@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "millrace/base/eal.hpp"
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/classify/rules/classbench.hpp"
 #include "millrace/nf/classify/rules/text_rules.hpp"
 

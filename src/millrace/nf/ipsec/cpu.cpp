@@ -3,11 +3,11 @@
 //
 // Only its cipher and hash burst calls are used: the job calls of 1.3 share an error variable between
 // all threads, and its other burst calls miscount their queue when it wraps around.
-#include "millrace/nf/ipsec/burst_tickets.hpp"
+#include "millrace/nf/ipsec/cpu/burst_tickets.hpp"
 #include "millrace/nf/ipsec/host.hpp"
-#include "millrace/nf/ipsec/mb_crypto.hpp"
-#include "millrace/nf/ipsec/prepared_policies.hpp"
-#include "millrace/nf/ipsec/prepared_tunnel.hpp"
+#include "millrace/nf/ipsec/cpu/mb_crypto.hpp"
+#include "millrace/nf/ipsec/cpu/prepared_policies.hpp"
+#include "millrace/nf/ipsec/cpu/prepared_tunnel.hpp"
 
 namespace millrace::nf::ipsec {
 namespace {

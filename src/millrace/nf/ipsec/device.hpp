@@ -1,8 +1,8 @@
 // IPsec gateway: ESP (RFC 4303), both directions.
 #pragma once
 
-#include "millrace/nf/ipsec/inbound.hpp"
-#include "millrace/nf/ipsec/replay.hpp"
+#include "millrace/nf/ipsec/esp/inbound.hpp"
+#include "millrace/nf/ipsec/esp/replay.hpp"
 
 namespace millrace::nf::ipsec {
 

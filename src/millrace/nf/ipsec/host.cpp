@@ -4,7 +4,7 @@
 #include <set>
 
 #include "millrace/nf/crypto/keys.hpp"
-#include "millrace/nf/ipsec/policy_search.hpp"
+#include "millrace/nf/ipsec/cpu/policy_search.hpp"
 
 namespace millrace::nf::ipsec {
 namespace {

@@ -5,7 +5,7 @@
 #include "millrace/nf/classify/engine_choice.hpp"
 #include "millrace/nf/ipsec/device.hpp"
 #include "millrace/nf/ipsec/kernel/watch.hpp"
-#include "millrace/nf/ipsec/lifetimes.hpp"
+#include "millrace/nf/ipsec/sa/lifetimes.hpp"
 #include "millrace/nf/variant.hpp"
 
 namespace millrace::nf::ipsec {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "millrace/nf/classify/rules/five_tuple.hpp"
-#include "millrace/nf/ipsec/sa_options.hpp"
+#include "millrace/nf/ipsec/sa/sa_options.hpp"
 
 namespace millrace::nf::ipsec {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 #include "millrace/nf/ipsec/model.hpp"
 #include "millrace/nf/nf.hpp"
 

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "millrace/base/prefix.hpp"
+#include "millrace/base/text/prefix.hpp"
 #include "millrace/nf/ipsec/host.hpp"
 
 namespace millrace::nf::ipsec {

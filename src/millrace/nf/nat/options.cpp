@@ -6,7 +6,7 @@
 #include <bit>
 #include <set>
 
-#include "millrace/base/prefix.hpp"
+#include "millrace/base/text/prefix.hpp"
 
 namespace millrace::nf::nat {
 namespace {

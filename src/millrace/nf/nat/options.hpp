@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 #include "millrace/nf/nat/tables.hpp"
 
 namespace millrace::nf::nat {

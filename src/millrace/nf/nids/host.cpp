@@ -4,8 +4,8 @@
 #include <sstream>
 #include <utility>
 
-#include "millrace/base/line_file.hpp"
-#include "millrace/base/output_file.hpp"
+#include "millrace/base/files/line_file.hpp"
+#include "millrace/base/files/output_file.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/nids/alerts/eve.hpp"
 #include "millrace/nf/nids/alerts/threshold.hpp"

@@ -2,9 +2,9 @@
 
 #include <map>
 
-#include "millrace/base/file.hpp"
-#include "millrace/base/file_ledger.hpp"
-#include "millrace/base/output_file.hpp"
+#include "millrace/base/files/file.hpp"
+#include "millrace/base/files/file_ledger.hpp"
+#include "millrace/base/files/output_file.hpp"
 
 namespace millrace::nf::nids {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 
 namespace millrace::nf::router {
 

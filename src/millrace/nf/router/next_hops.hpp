@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 #include "millrace/nf/router/mistakes.hpp"
 #include "millrace/nf/router/tables.hpp"
 

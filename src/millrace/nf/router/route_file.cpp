@@ -3,7 +3,7 @@
 #include <array>
 #include <charconv>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 
 namespace millrace::nf::router {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "millrace/base/prefix.hpp"
+#include "millrace/base/text/prefix.hpp"
 #include "millrace/nf/router/mistakes.hpp"
 
 namespace millrace::nf::router {

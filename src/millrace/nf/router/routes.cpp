@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/router/route_file.hpp"
 
 namespace millrace::nf::router {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 #include "millrace/nf/router/lpm.hpp"
 #include "millrace/nf/router/next_hops.hpp"
 

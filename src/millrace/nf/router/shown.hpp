@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/base/prefix.hpp"
+#include "millrace/base/text/prefix.hpp"
 #include "millrace/nf/router/next_hops.hpp"
 #include "millrace/nf/router/rib.hpp"
 #include "millrace/nf/shown.hpp"

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/state/key_locks.hpp"
 #include "millrace/nf/state/keyed_state.hpp"

@@ -6,9 +6,9 @@
 #include <set>
 #include <tuple>
 
-#include "millrace/base/file.hpp"
-#include "millrace/base/file_ledger.hpp"
-#include "millrace/base/output_file.hpp"
+#include "millrace/base/files/file.hpp"
+#include "millrace/base/files/file_ledger.hpp"
+#include "millrace/base/files/output_file.hpp"
 #include "millrace/nf/changeable.hpp"
 #include "millrace/nf/classify/bit_vector/vector_store.hpp"
 #include "millrace/nf/switch/text/change_file.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "millrace/base/private_file.hpp"
+#include "millrace/base/files/private_file.hpp"
 #include "millrace/nf/classify/search_builder.hpp"
 #include "millrace/nf/switch/text/words.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 #include "millrace/nf/classify/search.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/switch/control/control.hpp"

@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "oracle.hpp"
 #include "support/data.hpp"
 

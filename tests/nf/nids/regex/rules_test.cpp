@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/nids/regex/parser.hpp"
 #include "oracle.hpp"
 #include "strings.hpp"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <map>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/nids/compile/compiled_rules.hpp"
 #include "millrace/nf/nids/rules/rule_files.hpp"
 #include "support/data.hpp"

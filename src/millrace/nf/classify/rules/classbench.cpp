@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/classify/rules/mistakes.hpp"
 #include "millrace/packet/headers.hpp"
 

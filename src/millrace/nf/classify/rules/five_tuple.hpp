@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 #include "millrace/nf/classify/key.hpp"
 #include "millrace/nf/classify/rules/words.hpp"
 

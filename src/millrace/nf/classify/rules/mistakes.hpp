@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 #include "millrace/nf/classify/rules/words.hpp"
 
 namespace millrace::nf::classify {

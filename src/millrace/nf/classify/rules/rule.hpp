@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 #include "millrace/nf/classify/rules/five_tuple.hpp"
 
 namespace millrace::nf::classify {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/classify/rules/mistakes.hpp"
 #include "millrace/packet/headers.hpp"
 

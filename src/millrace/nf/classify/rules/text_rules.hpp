@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "millrace/base/config.hpp"
+#include "millrace/base/text/config.hpp"
 #include "millrace/nf/classify/rules/rule.hpp"
 
 namespace millrace::nf::classify {

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <vector>
 
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 #include "millrace/packet/headers.hpp"
 
 namespace millrace::nf::classify {

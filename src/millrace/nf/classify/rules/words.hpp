@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/base/prefix.hpp"
+#include "millrace/base/text/prefix.hpp"
 #include "millrace/nf/classify/key.hpp"
 
 namespace millrace::nf::classify {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "millrace/nf/ipsec/known_sas.hpp"
+#include "millrace/nf/ipsec/sa/known_sas.hpp"
 
 namespace millrace::nf::ipsec {
 namespace {

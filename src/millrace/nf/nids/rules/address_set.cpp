@@ -4,8 +4,8 @@
 #include <charconv>
 #include <type_traits>
 
-#include "millrace/base/diagnostic.hpp"
-#include "millrace/base/prefix.hpp"
+#include "millrace/base/text/diagnostic.hpp"
+#include "millrace/base/text/prefix.hpp"
 
 namespace millrace::nf::nids {
 namespace {

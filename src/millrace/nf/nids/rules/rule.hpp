@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 #include "millrace/nf/nids/rules/address_set.hpp"
 #include "millrace/nf/nids/tables.hpp"
 

@@ -1,6 +1,6 @@
 #include "millrace/nf/nids/rules/rule_files.hpp"
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/nids/rules/rule_builder.hpp"
 #include "millrace/nf/nids/rules/rule_parser.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 
 namespace millrace::nf::nids {
 namespace {

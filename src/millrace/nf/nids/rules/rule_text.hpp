@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 #include "millrace/nf/nids/rules/address_set.hpp"
 
 namespace millrace::nf::nids {

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "millrace/base/prefix.hpp"
+#include "millrace/base/text/prefix.hpp"
 
 namespace millrace::nf::router {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 #include "millrace/nf/classify/rules/words.hpp"
 #include "millrace/nf/switch/flows/flow.hpp"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/switch/text/flow_parser.hpp"
 #include "millrace/nf/switch/text/match_field.hpp"
 #include "millrace/nf/switch/options.hpp"

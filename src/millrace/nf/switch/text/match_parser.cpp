@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "millrace/base/diagnostic.hpp"
+#include "millrace/base/text/diagnostic.hpp"
 #include "millrace/nf/classify/rules/five_tuple.hpp"
 #include "millrace/nf/classify/wide_fields.hpp"
 

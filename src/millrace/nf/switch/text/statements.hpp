@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "millrace/base/file.hpp"
+#include "millrace/base/files/file.hpp"
 #include "millrace/nf/classify/rules/mistakes.hpp"
 #include "millrace/nf/switch/flows/flow.hpp"
 #include "millrace/nf/switch/text/words.hpp"

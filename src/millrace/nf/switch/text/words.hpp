@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "millrace/base/prefix.hpp"
+#include "millrace/base/text/prefix.hpp"
 #include "millrace/nf/classify/rules/words.hpp"
 
 namespace millrace::nf::flow_switch {
