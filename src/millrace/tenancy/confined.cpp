@@ -25,7 +25,6 @@ namespace {
 constexpr uint32_t kMaxHeaders = 1024;
 /// What its PTX may make of the manager's time and memory; the verifier takes milliseconds for as much.
 constexpr size_t kMaxStatements = 200'000;
-constexpr uint32_t kBudget = isolation::RewriteOptions().budget;
 
 constexpr uint64_t rounded(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 
@@ -77,7 +76,7 @@ ConfinedFunction::ConfinedFunction(device::Device& device, Streams& streams, con
     options.isolation = terms_.isolation;
     options.window = window_->begin();
     options.guard_bytes = window_->guard_bytes();
-    options.budget = kBudget;
+    options.budget = terms_.budget;
     const isolation::Rewritten made = isolation::rewrite(module, verdict, options);
     for (const isolation::FunctionReport& function : made.functions) {
         instructions_ += function.instructions;

@@ -22,6 +22,7 @@ struct ConfinedTerms {
     Shape shape;
     uint64_t memory_bytes = 0;  ///< of the window
     isolation::Isolation isolation = isolation::Isolation::fenced;
+    uint32_t budget = isolation::RewriteOptions().budget;  ///< instructions for a packet
     friend bool operator==(const ConfinedTerms&, const ConfinedTerms&) = default;
 };
 

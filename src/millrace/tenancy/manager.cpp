@@ -100,8 +100,11 @@ void Manager::follow(const chain::Configuration& configuration) {
         const chain::TenantFunction& function = *chain::tenant_of(node);
         Expected expected{function.tenant().user, shape_of(function, workers_, node.where), terms_of(function), {}};
         expected.patience.answer = function.patience();
-        expected.confined = {function.sees() | function.changes(), function.changes(), expected.shape,
-                             function.memory_bytes(), function.isolation()};
+        expected.confined.sees = function.sees() | function.changes();
+        expected.confined.changes = function.changes();
+        expected.confined.shape = expected.shape;
+        expected.confined.memory_bytes = function.memory_bytes();
+        expected.confined.isolation = function.isolation();
         if (placer_ != nullptr && function.may_run_on_gpu())
             expected.architecture = placer_->device().ptx_architecture();
         wanted[function.tenant().socket][function.tenant().name] = expected;

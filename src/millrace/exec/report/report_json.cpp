@@ -101,7 +101,10 @@ json tenant_json(const TenantReport& tenant) {
         {"packets", tenant.packets},  {"answered", tenant.answered},
         {"absent", tenant.absent},    {"in-flight", tenant.in_flight},
         {"batches", tenant.batches},  {"answer-ns", {{"p50", tenant.answer_p50_ns}, {"p99", tenant.answer_p99_ns}}},
-        {"misdeeds", tenant.misdeeds}};
+        {"misdeeds", tenant.misdeeds},
+        {"runs-on", tenant.runs_on},
+        {"gpu-batches", tenant.gpu_batches},
+        {"instructions", {{"function", tenant.instructions}, {"isolation", tenant.fence_instructions}}}};
     return with_promise(std::move(entry), tenant.promise);
 }
 
