@@ -86,6 +86,84 @@ TEST_F(ChainsOnTheGpu, ChainsGiveTheSamePacketsWithAndWithoutIt) {
     }
 }
 
+/// A tenant that sends what it likes, and answers from its process that all packets go on as they are.
+class Sender {
+public:
+    Sender(const std::string& manager, const std::string& name, const DeviceHalf& half)
+        : thread_([this, manager, name, half](const std::stop_token& end) {
+              Member member(manager, name);
+              member.offer(sealed_memory(half_bytes(half))->get());
+              while (!end.stop_requested() && member.attached()) {
+                  if (const auto batch = member.next(5ms)) {
+                      for (uint32_t i = 0; i < batch->count; ++i) {
+                          batch->outcome(i) = 0;
+                          std::ranges::copy(batch->in(i), batch->back(i).begin());
+                      }
+                      member.answer(*batch);
+                  }
+                  const std::lock_guard lock(mutex_);
+                  if (const auto placed = member.placement()) text_ = placed->text;
+              }
+              const std::lock_guard lock(mutex_);
+              parted_ = member.why();
+          }) {}
+    std::string text() {
+        const std::lock_guard lock(mutex_);
+        return text_;
+    }
+    std::string parted() {
+        const std::lock_guard lock(mutex_);
+        return parted_;
+    }
+
+private:
+    std::mutex mutex_;
+    std::string text_, parted_;
+    std::jthread thread_;
+};
+
+TEST_F(ChainsOnTheGpu, GoOnInItsProcessWhereADeviceHalfIsRefused) {
+    std::string barrier = test::reads_and_marks(0, 1);
+    barrier.insert(barrier.find("mov.u32"), "bar.sync 0;\n");
+    DeviceHalf stranger = test::half_of(test::reads_and_marks(0, 1), "marker"), forged = stranger;
+    stranger.function = "another";
+    forged.to_terms = {29};
+    for (const auto& [half, why] : {std::pair(test::half_of(barrier, "marker"), "mallory.ptx:11:1: "),
+                                    std::pair(stranger, "no function 'another'"),
+                                    std::pair(forged, "an outcome that was not agreed on")}) {
+        test::Scene scene("{name: mallory}", "  own:\n    input: in\n    output: out\n    nfs:\n" +
+                                                 test::node_of("mallory", "drop") + "  other: {input: in2, output: out2, "
+                                                 "nfs: [mirror]}\n",
+                          0, 1000, 1, "cuda");
+        Sender mallory(scene.socket(), "mallory", half);
+        ASSERT_TRUE(wait_until([&] { return !mallory.text().empty(); }));
+        EXPECT_NE(mallory.text().find(why), std::string::npos) << mallory.text();
+        scene.runtime().start();
+        scene.finish();
+        EXPECT_EQ(scene.tenant("mallory").answered, 1000u);
+        EXPECT_EQ(scene.tenant("mallory").gpu_batches, 0u);
+        EXPECT_EQ(scene.tenant("mallory").runs_on, "process");
+        EXPECT_EQ(scene.sent("out"), 1000u);
+    }
+}
+
+TEST_F(ChainsOnTheGpu, LetATenantGoWhoseFunctionSaysWhatItMayNot) {
+    test::Scene scene(test::kTwo, test::two_chains(test::node_of("mallory", "bypass")), 0, 1000, 1, "cuda");
+    // The outcome is the destination's first byte, or nothing that was declared, which is 0.
+    Sender mallory(scene.socket(), "mallory", test::half_of(test::reads_and_marks(0, 1), "marker")),
+        honest(scene.socket(), "honest", test::half_of(test::reads_and_marks(12, 1), "marker"));
+    ASSERT_TRUE(wait_until([&] { return !mallory.text().empty() && !honest.text().empty(); }));
+    scene.runtime().start();
+    scene.finish();
+    EXPECT_TRUE(wait_until([&] { return !mallory.parted().empty(); }));
+    EXPECT_EQ(mallory.parted(), "it answered by an outcome that it does not have");
+    EXPECT_GE(scene.tenant("mallory").misdeeds.at("wrong"), 1u);
+    EXPECT_GT(scene.tenant("mallory").gpu_batches, 0u);
+    EXPECT_EQ(scene.sent("out"), 1000u) << "bypass";
+    EXPECT_EQ(scene.tenant("honest").answered, 1000u);
+    EXPECT_EQ(scene.tenant("honest").gpu_batches, scene.tenant("honest").batches);
+}
+
 TEST_F(ChainsOnTheGpu, WhatAFunctionWantsThatNoTenantHasKeepsItInItsProcess) {
     struct Case {
         const char* kind;

@@ -115,4 +115,29 @@ protected:
         GTEST_SKIP() << e.what();                                                   \
     }
 
+/// A function in PTX, and what it is called.
+inline DeviceHalf half_of(const std::string& ptx, const std::string& name, uint8_t outcomes = 1) {
+    DeviceHalf half;
+    half.ptx = ptx;
+    half.function = name;
+    for (uint8_t i = 0; i < outcomes; ++i) half.to_terms.push_back(i);
+    half.tables.resize(64);
+    half.arrays.push_back({0, std::vector<uint8_t>(4096, 1)});
+    return half;
+}
+inline Terms terms_of_addresses() {
+    Terms terms;
+    terms.sees = terms.changes = (field::eth_dst | field::eth_src).bits;
+    return terms;
+}
+/// Gives the byte of the packet's frame at `at` as outcome, and writes `mark` there.
+inline std::string reads_and_marks(uint32_t at, uint32_t mark) {
+    return ".version 9.0\n.target sm_90\n.address_size 64\n"
+           ".visible .func (.param .align 4 .b8 result[8]) marker(.param .b64 packet, .param .b64 tables)\n{\n"
+           ".reg .b32 %r<3>;\n.reg .b64 %rd<3>;\nld.param.u64 %rd1, [packet];\nld.u64 %rd1, [%rd1];\n"
+           "ld.u8 %r1, [%rd1+" +
+           std::to_string(at) + "];\nmov.u32 %r2, " + std::to_string(mark) + ";\nst.u8 [%rd1+" + std::to_string(at) +
+           "], %r2;\nmov.u32 %r2, 0;\nst.param.b32 [result], %r2;\nst.param.b32 [result+4], %r1;\nret;\n}\n";
+}
+
 }  // namespace millrace::tenancy::test

@@ -19,8 +19,8 @@ Attachment::Attachment(std::string name, uid_t user, pid_t process, std::unique_
 Attachment::~Attachment() = default;
 
 void Attachment::listen() {
-    Offer offer;
-    iovec part_of{&offer, sizeof offer};
+    char bytes[64] = {};
+    iovec part_of{bytes, sizeof bytes};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     msghdr message{};
     message.msg_iov = &part_of;
@@ -38,6 +38,8 @@ void Attachment::listen() {
     }
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return part(Parting::gone);
     if (n < 0) return;
+    Offer offer;
+    std::memcpy(&offer, bytes, sizeof offer);
     const bool sound = n == static_cast<ssize_t>(sizeof offer) && offer.magic == Offer().magic &&
                        offer.version == kVersion && came != nullptr;
     if (sound && !offered_) {

@@ -24,12 +24,10 @@ constexpr const char* kWords[] = {"",
                                   "it sent what nobody asked for",
                                   "the configuration has other terms for it"};
 
-/// Whether a tenant that is attached has agreed on what the configuration says now.
-bool agreed_on(const Expected& now, const Attachment& attachment) {
-    const ConfinedFunction* const confined = attachment.confined();
-    return now.shape == attachment.memory().shape() && now.terms == attachment.terms() &&
-           now.user == attachment.user() &&
-           (confined == nullptr || (!now.architecture.empty() && confined->terms() == now.confined));
+/// Whether a tenant that was let in by `before` has agreed on what the configuration says now.
+bool agreed_on(const Expected& before, const Expected& now) {
+    return now.shape == before.shape && now.terms == before.terms && now.user == before.user &&
+           now.architecture == before.architecture && now.confined == before.confined;
 }
 
 }  // namespace
@@ -113,14 +111,15 @@ void Manager::follow(const chain::Configuration& configuration) {
     }
     const std::lock_guard lock(mutex_);
     open_doors(std::move(wanted));
-    known_ = std::move(known);
     reporter_ = configuration.reporter;
     for (const auto& [name, seat] : seats_) {
         const auto attachment = seat->current();
         if (attachment == nullptr) continue;
-        const auto own = known_.find(name);
-        if (own == known_.end() || !agreed_on(own->second.expected, *attachment)) attachment->part(Parting::changed);
+        const auto before = known_.find(name), now = known.find(name);
+        if (before == known_.end() || now == known.end() || !agreed_on(before->second.expected, now->second.expected))
+            attachment->part(Parting::changed);
     }
+    known_ = std::move(known);
     eventfd_write(called_.get(), 1);
 }
 

@@ -41,7 +41,9 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
         send_locks_.push_back(shared ? std::make_unique<SpinLock>() : nullptr);
     }
     devices_ = !options_.devices.empty() ? options_.devices : device::open_devices(configuration.runs_on.devices);
-    if (options_.tenants != nullptr && !devices_.empty()) options_.tenants->run_on(devices_.front());
+    // Kernels that stay would be stopped each time that a tenant comes or goes.
+    if (options_.tenants != nullptr && !devices_.empty() && options_.offload.mode != device::Mode::persistent)
+        options_.tenants->run_on(devices_.front());
     follow_tenants(configuration);
     if (devices_.size() > 1) options_.offload.gate = std::make_shared<device::OrderGate>();
     if (!devices_.empty() && options_.offload.figures == nullptr)
