@@ -128,12 +128,13 @@ TEST_F(ChainsOnTheGpu, GoOnInItsProcessWhereADeviceHalfIsRefused) {
     DeviceHalf stranger = test::half_of(test::reads_and_marks(0, 1), "marker"), forged = stranger;
     stranger.function = "another";
     forged.to_terms = {29};
-    for (const auto& [half, why] : {std::pair(test::half_of(barrier, "marker"), "mallory.ptx:11:1: "),
-                                    std::pair(stranger, "no function 'another'"),
-                                    std::pair(forged, "an outcome that was not agreed on")}) {
-        test::Scene scene("{name: mallory}", "  own:\n    input: in\n    output: out\n    nfs:\n" +
-                                                 test::node_of("mallory", "drop") + "  other: {input: in2, output: out2, "
-                                                 "nfs: [mirror]}\n",
+    for (const auto& [half, why] :
+         {std::pair(test::half_of(barrier, "marker"), "mallory.ptx:11:1: "),
+          std::pair(stranger, "no function 'another'"), std::pair(forged, "an outcome that was not agreed on")}) {
+        test::Scene scene("{name: mallory}",
+                          "  own:\n    input: in\n    output: out\n    nfs:\n" + test::node_of("mallory", "drop") +
+                              "  other: {input: in2, output: out2, "
+                              "nfs: [mirror]}\n",
                           0, 1000, 1, "cuda");
         Sender mallory(scene.socket(), "mallory", half);
         ASSERT_TRUE(wait_until([&] { return !mallory.text().empty(); }));
@@ -170,8 +171,8 @@ TEST_F(ChainsOnTheGpu, WhatAFunctionWantsThatNoTenantHasKeepsItInItsProcess) {
         const char* options;
         const char* why;
     };
-    for (const Case& one : {Case{"policer", "{rate: 1G, by: source}", "keeps state"},
-                            Case{"nids", "{rules: []}", "tells of events"}}) {
+    for (const Case& one :
+         {Case{"policer", "{rate: 1G, by: source}", "keeps state"}, Case{"nids", "{rules: []}", "tells of events"}}) {
         std::string why;
         try {
             FunctionHost host(*nf::find_type(one.kind), Config::parse(one.options), "acme", testing::TempDir());

@@ -65,8 +65,8 @@ protected:
     }
 
     std::unique_ptr<ConfinedFunction> place(const DeviceHalf& half, const Terms& terms,
-                                            isolation::Isolation isolation = isolation::Isolation::fenced, uint32_t budget = 1 << 20,
-                                            uint32_t lanes = 1) {
+                                            isolation::Isolation isolation = isolation::Isolation::fenced,
+                                            uint32_t budget = 1 << 20, uint32_t lanes = 1) {
         ConfinedTerms confined;
         confined.sees = Fields{terms.sees};
         confined.changes = Fields{terms.changes};
@@ -107,12 +107,12 @@ protected:
 };
 
 /// The device half of a function, by NVRTC; skips the test without one.
-#define DEVICE_HALF_OF(half, host)                                                  \
-    DeviceHalf half;                                                                \
-    try {                                                                           \
+#define DEVICE_HALF_OF(half, host)                                                   \
+    DeviceHalf half;                                                                 \
+    try {                                                                            \
         half = (host).device_half((host).compile_half(device_->ptx_architecture())); \
     } catch (const device::cuda::CompileError& e) {                                  \
-        GTEST_SKIP() << e.what();                                                   \
+        GTEST_SKIP() << e.what();                                                    \
     }
 
 /// A function in PTX, and what it is called.

@@ -173,16 +173,15 @@ std::string TenantFunction::explain(const Decision& decision) const {
 
 std::string TenantFunction::summary() const {
     return "user " + std::to_string(tenant_.user) + " attaches at " + tenant_.socket + "; sees " +
-           field_names(sees() | changes()) + "; may change " + field_names(changes()) +
-           "; runs in its process" +
+           field_names(sees() | changes()) + "; may change " + field_names(changes()) + "; runs in its process" +
            (may_run_on_gpu_ ? std::string(", or on the run's GPU, ") + isolation::name_of(isolation_) : "") +
            (promise_.made() ? "; is promised " + promise_.text() : "");
 }
 
 Node read_tenant_node(const Config& entry, const std::vector<Tenant>& tenants, const Program& program,
                       std::map<std::string, std::string>& chain_of) {
-    entry.only(
-        {"tenant", "name", "reads", "writes", "outcomes", "absent", "memory", "patience", "rate", "latency", "runs-on", "isolation", "on"});
+    entry.only({"tenant", "name", "reads", "writes", "outcomes", "absent", "memory", "patience", "rate", "latency",
+                "runs-on", "isolation", "on"});
     const Config kind = entry.at("tenant");
     std::vector<std::string> names;
     for (const Tenant& tenant : tenants) names.push_back(tenant.name);

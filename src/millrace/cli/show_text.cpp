@@ -119,16 +119,14 @@ std::string chains_text(const json& chains) {
 }
 
 std::string tenants_text(const json& tenants) {
-    Table table(
-        {"tenant", "chain", "state", "user", "process", "runs on", "packets", "answered", "absent", "batches", "p99",
-         "misdeeds"});
+    Table table({"tenant", "chain", "state", "user", "process", "runs on", "packets", "answered", "absent", "batches",
+                 "p99", "misdeeds"});
     for (const json& tenant : tenants)
         table.add({text(tenant, "name"), text(tenant, "chain"), text(tenant, "state"), text(tenant, "user"),
                    number(tenant, "process") > 0 ? std::to_string(number(tenant, "process")) : "-",
-                   number(tenant, "process") > 0 ? text(tenant, "runs-on") : "-",
-                   text(tenant, "packets"), text(tenant, "answered"), counts(member(tenant, "absent")),
-                   text(tenant, "batches"), time_text(number(member(tenant, "answer-ns"), "p99")),
-                   counts(member(tenant, "misdeeds"))});
+                   number(tenant, "process") > 0 ? text(tenant, "runs-on") : "-", text(tenant, "packets"),
+                   text(tenant, "answered"), counts(member(tenant, "absent")), text(tenant, "batches"),
+                   time_text(number(member(tenant, "answer-ns"), "p99")), counts(member(tenant, "misdeeds"))});
     std::string promises;
     for (const json& tenant : tenants)
         if (const std::string promise = promise_of(tenant); !promise.empty())

@@ -112,14 +112,15 @@ public:
     virtual ~LoadedTask() = default;
 };
 
-/// 4 GiB of a device's addresses, at a multiple of 4 GiB, that code of others can be fenced into: memory from `begin` on,
-/// and a sink wherever it has none and in a guard on both sides. Freed with it, when nothing under way uses it any more.
+/// 4 GiB of a device's addresses, at a multiple of 4 GiB, that code of others can be fenced into: memory from `begin`
+/// on, and a sink wherever it has none and in a guard on both sides. Freed with it, when nothing under way uses it any
+/// more.
 class Window {
 public:
     static constexpr uint64_t kBytes = uint64_t{1} << 32;
     virtual ~Window() = default;
     Address begin() const { return begin_; }
-    size_t bytes() const { return bytes_; }              ///< of memory, cleared when it was made
+    size_t bytes() const { return bytes_; }                ///< of memory, cleared when it was made
     uint32_t guard_bytes() const { return guard_bytes_; }  ///< of each guard
 
 protected:
@@ -136,7 +137,7 @@ public:
 };
 /// What it works on: addresses within its window.
 struct FencedBatch {
-    Address packets = 0;    ///< handles, one each `stride` bytes
+    Address packets = 0;  ///< handles, one each `stride` bytes
     uint64_t stride = 0;
     Address tables = 0;
     Address decisions = 0;  ///< gets what the function said of each packet

@@ -12,9 +12,8 @@ namespace {
 constexpr uint64_t kDecisionBytes = 8;
 
 const ptx::Function* find(const ptx::Module& module, const std::string& name) {
-    const auto found = std::ranges::find_if(module.functions, [&](const ptx::Function& function) {
-        return function.name == name && function.defined;
-    });
+    const auto found = std::ranges::find_if(
+        module.functions, [&](const ptx::Function& function) { return function.name == name && function.defined; });
     return found == module.functions.end() ? nullptr : &*found;
 }
 

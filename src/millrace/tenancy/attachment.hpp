@@ -140,7 +140,7 @@ private:
     Attachment& attachment_;
     const uint32_t number_;
     Exchange exchange_;
-    ConfinedLane* confined_ = nullptr;      // where batches are asked about now; null: exchange_
+    ConfinedLane* confined_ = nullptr;     // where batches are asked about now; null: exchange_
     Waiting<Clock::time_point> asked_at_;  // of the batches that wait
     LaneCounters counters_;
     uint32_t late_in_a_row_ = 0;

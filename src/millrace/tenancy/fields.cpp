@@ -29,7 +29,8 @@ uint32_t packed_bytes(uint32_t length, const Layers& layers, Fields fields) {
 }
 
 void pack(const uint8_t* frame, uint32_t length, const Layers& layers, Fields fields, uint8_t* to) {
-    for_each_declared(length, layers, fields, [&](uint32_t at, uint32_t bytes) { to = std::copy_n(frame + at, bytes, to); });
+    for_each_declared(length, layers, fields,
+                      [&](uint32_t at, uint32_t bytes) { to = std::copy_n(frame + at, bytes, to); });
 }
 
 void unpack(const uint8_t* from, uint8_t* frame, uint32_t length, const Layers& layers, Fields fields) {

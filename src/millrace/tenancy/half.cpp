@@ -162,8 +162,7 @@ std::unique_ptr<io::Descriptor> sealed_memory(std::span<const uint8_t> bytes) {
         if (n < 0 && errno != EINTR) throw std::runtime_error(std::string("no memory: ") + std::strerror(errno));
         if (n > 0) at += static_cast<size_t>(n);
     }
-    if (memory < 0 ||
-        fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
+    if (memory < 0 || fcntl(memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0)
         throw std::runtime_error(std::string("no sealed memory: ") + std::strerror(errno));
     return made;
 }

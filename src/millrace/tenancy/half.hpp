@@ -27,7 +27,7 @@ struct HalfHead {
     uint64_t layout = 0;  ///< packet_layout() of whoever compiled it
     uint64_t ptx_bytes = 0, tables_bytes = 0;
     uint32_t arrays = 0, outcomes = 0;
-    uint8_t to_terms[kMaxOutcomes + 2] = {};  ///< the manager's outcome (Terms), by the function's
+    uint8_t to_terms[kMaxOutcomes + 2] = {};   ///< the manager's outcome (Terms), by the function's
     char function[kMaxFunctionName + 1] = {};  ///< that takes a packet and the tables; ends with a zero
 };
 struct ArrayHead {

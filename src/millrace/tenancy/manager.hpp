@@ -61,7 +61,7 @@ private:
     std::map<std::string, std::unique_ptr<Door>> doors_;  // by path
     Reporter reporter_;
     std::unique_ptr<Placer> placer_;  // null: no device runs tenants' device halves
-    const io::Descriptor called_;  // wakes the thread
+    const io::Descriptor called_;     // wakes the thread
     std::atomic<bool> stopping_{false};
     std::thread thread_;
 };

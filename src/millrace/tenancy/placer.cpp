@@ -80,10 +80,9 @@ void Placer::place(const Order& order) {
                                                            attachment.name());
         functions_.push_back(function);
         attachment.place(function);
-        attachment.tell(Notice::Kind::placed,
-                        fmt::format("{}: {} instructions, and {} more for that",
-                                    isolation::name_of(function->isolation()), function->instructions(),
-                                    function->added()));
+        attachment.tell(Notice::Kind::placed, fmt::format("{}: {} instructions, and {} more for that",
+                                                          isolation::name_of(function->isolation()),
+                                                          function->instructions(), function->added()));
     } catch (const ConfigError& e) {
         keep(refusal_text(e.diagnostics()));
     } catch (const std::exception& e) {

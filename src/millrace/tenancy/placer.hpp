@@ -1,5 +1,5 @@
-// Brings tenants' device halves to the GPU, one after the other, on a thread of its own: what they send takes as long to
-// assemble as they like, and neither workers nor those who attach wait for it.
+// Brings tenants' device halves to the GPU, one after the other, on a thread of its own: what they send takes as long
+// to assemble as they like, and neither workers nor those who attach wait for it.
 #pragma once
 
 #include <condition_variable>
