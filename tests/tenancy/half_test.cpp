@@ -225,6 +225,7 @@ TEST(Notices, TellATenantWhatHasBecomeOfIt) {
     EXPECT_FALSE(member->placement()) << "told once";
     attachment->tell(Notice::Kind::parted, "it did not answer in time");
     EXPECT_FALSE(member->attached());
+    EXPECT_FALSE(member->attached()) << "and stays so";
     EXPECT_EQ(member->why(), "it did not answer in time");
 }
 

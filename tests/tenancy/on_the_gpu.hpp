@@ -61,7 +61,8 @@ protected:
         kernels_.emplace(*device_);
     }
     void TearDown() override {
-        if (device_ != nullptr) EXPECT_EQ(device_->state(), device::Status::ok) << "the context lives";
+        if (device_ == nullptr) return;
+        EXPECT_EQ(device_->state(), device::Status::ok) << "the context lives";
     }
 
     std::unique_ptr<ConfinedFunction> place(const DeviceHalf& half, const Terms& terms,

@@ -166,21 +166,23 @@ void Member::offer(int memory) {
 std::optional<Notice> Member::placement() { return std::exchange(placement_, std::nullopt); }
 
 bool Member::attached() {
-    while (true) {
+    while (!parted_) {
         Notice notice;
         const ssize_t n = recv(socket_.get(), &notice, sizeof notice, MSG_DONTWAIT | MSG_PEEK);
         if (n < 0) return errno == EAGAIN || errno == EINTR;
-        if (n == 0) return false;
+        if (n == 0) break;
         if (n < static_cast<ssize_t>(sizeof notice)) return true;  // the rest is about to come
         recv(socket_.get(), &notice, sizeof notice, MSG_DONTWAIT);
         notice.text[sizeof notice.text - 1] = 0;
-        if (notice.magic != Notice().magic || notice.version != kVersion) return false;
+        if (notice.magic != Notice().magic || notice.version != kVersion) break;
         if (notice.kind == Notice::Kind::parted) {
             why_ = notice.text;
-            return false;
+            break;
         }
         placement_ = notice;
     }
+    parted_ = true;
+    return false;
 }
 
 }  // namespace millrace::tenancy

@@ -69,6 +69,7 @@ private:
     std::unique_ptr<Mapping> question_memory_, answer_memory_;
     Terms terms_;
     std::string architecture_, why_;
+    bool parted_ = false;
     std::optional<Notice> placement_;
     std::vector<uint64_t> done_;  // by lane: the last batch
     uint32_t next_lane_ = 0;
