@@ -1,10 +1,12 @@
 // Device halves of tenants on a GPU, fenced: a real one, or the emulated one, which interprets their PTX.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "isolation/hostile_corpus.hpp"
+#include "millrace/device/cuda/driver.hpp"
 #include "millrace/nf/plugin.hpp"
 #include "support/data.hpp"
 #include "support/packet_arena.hpp"
@@ -229,6 +231,43 @@ TEST_F(OnTheGpu, WhatCantBePlacedSaysWhy) {
     DeviceHalf large = half_of(reads_and_marks(3, 1), "marker");
     large.arrays.push_back({8, std::vector<uint8_t>(17 << 20)});
     EXPECT_NE(why_not(large).find("'memory:' says how many"), std::string::npos);
+}
+
+/// The emulated driver refuses what it is told to.
+TEST_F(OnTheGpu, CallsThatAreRefusedLeaveNothingBehind) {
+    void* const library = dlopen("libcuda.so.1", RTLD_NOW);
+    const auto inject = reinterpret_cast<void (*)(const char*, unsigned, int)>(dlsym(library, "emulator_inject"));
+    const auto forgive = reinterpret_cast<unsigned (*)()>(dlsym(library, "emulator_forgive"));
+    if (inject == nullptr) GTEST_SKIP() << "a real driver refuses nothing on demand";
+    const auto free_bytes = [] {
+        size_t free = 0, total = 0;
+        device::cuda::Driver::get()->memory_info(&free, &total);
+        return free;
+    };
+    const DeviceHalf half = half_of(reads_and_marks(3, 1), "marker", 3);
+    place(half, terms_of_addresses());
+    const size_t before = free_bytes();
+    unsigned refused = 0;
+    for (const char* function :
+         {"cuMemGetAllocationGranularity", "cuMemAddressReserve", "cuMemCreate", "cuMemMap", "cuMemSetAccess",
+          "cuMemsetD8_v2", "cuModuleLoadData", "cuModuleGetFunction", "cuMemAlloc_v2", "cuMemHostAlloc"})
+        for (const unsigned after : {0u, 1u, 4u}) {
+            SCOPED_TRACE(std::string(function) + " " + std::to_string(after));
+            inject(function, after, device::cuda::kOutOfMemory);
+            try {
+                place(half, terms_of_addresses());
+            } catch (const std::runtime_error& e) {
+                ++refused;
+                EXPECT_NE(std::string(e.what()).find("as the emulated GPU has it"), std::string::npos) << e.what();
+            }
+            forgive();
+            ASSERT_EQ(free_bytes(), before);
+        }
+    EXPECT_GT(refused, 14u);
+    std::vector<Asked> packets = some_packets(10, 5);
+    for (Asked& packet : packets) packet.frame[3] = 1;
+    Exchange::Taken taken;
+    EXPECT_EQ(ask(*place(half, terms_of_addresses()), packets, taken), ConfinedLane::Reply::good);
 }
 
 }  // namespace

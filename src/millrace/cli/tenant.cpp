@@ -66,14 +66,14 @@ void stay(const TenantArguments& arguments, const std::string& why) {
     tell(arguments, "runs in this process: " + why);
 }
 
-/// What `step` does towards the GPU, if that is wanted.
+/// What `step` does towards the GPU, if that is wanted. That the run has none is worth no word then.
 template <class Step>
-void try_gpu(const TenantArguments& arguments, Step&& step) {
+void try_gpu(const TenantArguments& arguments, const tenancy::Member& member, Step&& step) {
     if (arguments.device == "process") return;
     try {
         step();
     } catch (const std::runtime_error& e) {
-        stay(arguments, e.what());
+        if (arguments.device == "gpu" || !member.architecture().empty()) stay(arguments, e.what());
     }
 }
 
@@ -81,9 +81,9 @@ void try_gpu(const TenantArguments& arguments, Step&& step) {
 void serve(const TenantArguments& arguments, tenancy::Member& member, tenancy::FunctionHost& host,
            tenancy::Offering& offering) {
     constexpr std::chrono::milliseconds kLook{100};
-    try_gpu(arguments, [&] { offering.begin(member); });
+    try_gpu(arguments, member, [&] { offering.begin(member); });
     while (!stop_asked() && member.attached()) {
-        try_gpu(arguments, [&] { offering.go_on(member); });
+        try_gpu(arguments, member, [&] { offering.go_on(member); });
         if (const auto batch = member.next(kLook)) {
             host.answer(*batch);
             member.answer(*batch);

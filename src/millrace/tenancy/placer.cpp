@@ -91,7 +91,11 @@ void Placer::place(const Order& order) {
 }
 
 void Placer::sweep() {
-    std::erase_if(functions_, [](const auto& one) { return one.use_count() == 1 && one->idle(); });
+    std::erase_if(functions_, [](const auto& one) {
+        if (one.use_count() > 1) return false;
+        std::atomic_thread_fence(std::memory_order_acquire);  // behind whoever had it last
+        return one->idle();
+    });
 }
 
 }  // namespace millrace::tenancy
