@@ -36,11 +36,12 @@ build: setup ## build the program into build/
 run: build ## run the example chain over the recorded traffic; CONFIG=file.yaml runs another one
 	@$(BUILD)/millrace run $(CONFIG)
 
+# One more test at a time than there are cores: those of networks mostly wait.
 test: setup ## build and pass every test
 	@$(call CONFIGURE,Release) $(BUILD) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 	@[ -n "$$MILLRACE_CUDA$$MILLRACE_NO_CUDA" ] || { echo "make test: NVRTC is not where 'make setup' puts it" >&2; exit 1; }
-	@passed=0; $(CTEST) --test-dir $(BUILD) --timeout 1200 -j $(JOBS) $(JUNIT) || passed=$$?; \
+	@passed=0; $(CTEST) --test-dir $(BUILD) --timeout 1200 -j $$(($(JOBS) + 1)) $(JUNIT) || passed=$$?; \
 	    /usr/bin/python3 tests/summary.py $(BUILD)/tests.xml; exit $$passed
 
 sanitize: setup ## pass every test under AddressSanitizer and UndefinedBehaviorSanitizer
