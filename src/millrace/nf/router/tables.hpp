@@ -48,13 +48,18 @@ struct PortMac {
 };
 static_assert(sizeof(PortMac) == 8);
 
-struct RouterTables {
+/// Prefixes of both address families, and the number of a target for each.
+struct PrefixTables {
     View<Ipv4Entry> ipv4_root;     ///< 2^24, or none without IPv4 routes
     View<Ipv4Entry> ipv4_groups;   ///< 256 each
     View<Ipv6Entry> ipv6_root;     ///< 2^16, or none without IPv6 routes
     View<Ipv6Entry> ipv6_groups;   ///< 256 each
-    View<LinearIpv4> ipv4_linear;  ///< in place of those four with `engine: linear`
+    View<LinearIpv4> ipv4_linear;  ///< in place of those four
     View<LinearIpv6> ipv6_linear;
+};
+
+struct RouterTables {
+    PrefixTables prefixes;         ///< linear with `engine: linear`
     View<Target> targets;
     View<uint16_t> members;  ///< next hops of targets that have several
     View<NextHop> next_hops;
@@ -64,7 +69,7 @@ struct RouterTables {
 };
 
 /// The target for an IPv4 address in host order.
-MILLRACE_DEVICE uint32_t lookup_ipv4(const RouterTables& tables, uint32_t address) {
+MILLRACE_DEVICE uint32_t lookup_ipv4(const PrefixTables& tables, uint32_t address) {
     if (tables.ipv4_root.empty()) return search_linear(tables.ipv4_linear, address, kTargetNone);
     const uint32_t entry = tables.ipv4_root[address >> 8];
     if ((entry & kIpv4Group) == 0) return entry;
@@ -72,7 +77,7 @@ MILLRACE_DEVICE uint32_t lookup_ipv4(const RouterTables& tables, uint32_t addres
 }
 
 /// The target for an IPv6 address, 16 bytes in network order.
-MILLRACE_DEVICE uint32_t lookup_ipv6(const RouterTables& tables, const uint8_t* address) {
+MILLRACE_DEVICE uint32_t lookup_ipv6(const PrefixTables& tables, const uint8_t* address) {
     if (tables.ipv6_root.empty()) return search_linear(tables.ipv6_linear, address, kTargetNone);
     uint32_t entry = tables.ipv6_root[load_be16(address)];
     for (unsigned i = 2; (entry & kIpv6Group) != 0 && i < 16; ++i)
