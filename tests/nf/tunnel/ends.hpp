@@ -11,6 +11,7 @@ namespace millrace::test {
 enum TunnelOutcome : uint32_t {
     kWrapped,
     kUnwrapped,
+    kJoined,
     kOther,
     kNoTunnelHere,
     kFragment,

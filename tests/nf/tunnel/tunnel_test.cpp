@@ -83,7 +83,7 @@ TEST(Tunnel, JoinsPortsByFramesOfAnyKind) {
         ASSERT_GT(sent.size(), 1000u);
         const NfResult out = far.run(sent, {1}, 2);
         for (size_t i = 0; i < sent.size(); ++i) {
-            ASSERT_EQ(out.decisions[i].outcome, kUnwrapped) << hex_dump(expected[i]);
+            ASSERT_EQ(out.decisions[i].outcome, kJoined) << hex_dump(expected[i]);
             ASSERT_EQ(out.frames[i], expected[i]);
             ASSERT_EQ(out.out_ports[i], port);
         }

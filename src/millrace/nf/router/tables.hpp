@@ -59,7 +59,7 @@ struct PrefixTables {
 };
 
 struct RouterTables {
-    PrefixTables prefixes;         ///< linear with `engine: linear`
+    PrefixTables prefixes;  ///< linear with `engine: linear`
     View<Target> targets;
     View<uint16_t> members;  ///< next hops of targets that have several
     View<NextHop> next_hops;

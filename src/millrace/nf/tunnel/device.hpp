@@ -11,6 +11,7 @@ struct TunnelEnd {
     enum Outcome : uint32_t {
         kWrapped,
         kUnwrapped,
+        kJoined,
         kOther,
         kNoTunnelHere,
         kFragment,
@@ -91,8 +92,9 @@ private:
         }
         if (packet.layers().malformed != Malformed::no) return {number, kMalformedTunnel};
         if (packet.layers().is_ip() && !combine_ecn(packet, outer, lanes)) return {number, kBadEcn};
-        if (tunnel.port != kNoPort) packet.set_out_port(tunnel.port);
-        return {number, kUnwrapped};
+        if (tunnel.port == kNoPort) return {number, kUnwrapped};
+        packet.set_out_port(tunnel.port);
+        return {number, kJoined};
     }
 
     template <class Lanes>

@@ -134,6 +134,8 @@ const Register<TunnelEnd, TunnelHost> registration{{
     // In the order of TunnelEnd::Outcome.
     .outcomes = {{"wrapped", Disposition::next, "it was put into a tunnel"},
                  {"unwrapped", Disposition::next, "it was taken out of its tunnel"},
+                 {"joined", Disposition::next,
+                  "a frame was taken out of its tunnel, for the port that it is joined to"},
                  {"other", Disposition::next, "it goes into no tunnel, and comes out of none"},
                  {"no-tunnel", Disposition::drop, "of a tunnel that is not known here, by its other end or number"},
                  {"fragment", Disposition::drop,
