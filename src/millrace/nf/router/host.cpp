@@ -1,5 +1,6 @@
 #include <mutex>
 
+#include "millrace/nf/prefixes/linear_routes.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/router/cpu.hpp"
 #include "millrace/nf/router/device.hpp"

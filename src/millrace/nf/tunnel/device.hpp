@@ -44,9 +44,9 @@ struct TunnelEnd {
             if (find_arrival(packet, kinds, arrival)) return unwrap(packet, tables, arrival, dst, lanes);
             return {kNoDetail, kOther};
         }
-        const uint32_t target = layers.is_ipv4() ? router::lookup_ipv4(tables.prefixes, packet.ipv4_dst())
-                                                 : router::lookup_ipv6(tables.prefixes, packet.l3() + 24);
-        if (target == router::kTargetNone) return {kNoDetail, kOther};
+        const uint32_t target = layers.is_ipv4() ? prefixes::lookup_ipv4(tables.prefixes, packet.ipv4_dst())
+                                                 : prefixes::lookup_ipv6(tables.prefixes, packet.l3() + 24);
+        if (target == prefixes::kTargetNone) return {kNoDetail, kOther};
         return wrap(packet, tables, target - 1, lanes);
     }
 
@@ -101,7 +101,9 @@ private:
     MILLRACE_DEVICE static Decision wrap(Packet& packet, const Tables& tables, uint32_t number, Lanes lanes) {
         const Tunnel& tunnel = tables.tunnels[number];
         const Wrapping wrapping = wrapping_of(packet, tunnel);
-        if (wrapping.outer_bytes > tables.mtu) return {number, kMtuExceeded};
+        const bool spared = tables.mtu_spares_fragmentable != 0 && tunnel.ends.ipv6 == 0 &&
+                            !is_df_outside(packet, tables);
+        if (wrapping.outer_bytes > (spared ? 0xffff : tables.mtu)) return {number, kMtuExceeded};
         if (wrapping.front > packet.headroom()) return {number, kNoRoom};
         put_in(packet, tables, tunnel, wrapping, lanes);
         return {number, kWrapped};

@@ -4,7 +4,8 @@
 #include <bit>
 
 #include "millrace/nf/nf.hpp"
-#include "millrace/nf/router/routes.hpp"
+#include "millrace/nf/prefixes/linear_routes.hpp"
+#include "millrace/nf/prefixes/lpm.hpp"
 #include "millrace/nf/tunnel/device.hpp"
 #include "millrace/nf/tunnel/options.hpp"
 #include "millrace/nf/whole_packets.hpp"
@@ -46,8 +47,8 @@ std::vector<LocalEnd> locals_table(const std::vector<TunnelOptions>& tunnels) {
 }
 
 template <unsigned Bytes>
-std::vector<typename router::Rib<Bytes>::Route> routes_of(const std::vector<TunnelOptions>& tunnels) {
-    std::vector<typename router::Rib<Bytes>::Route> routes;
+std::vector<typename prefixes::Rib<Bytes>::Route> routes_of(const std::vector<TunnelOptions>& tunnels) {
+    std::vector<typename prefixes::Rib<Bytes>::Route> routes;
     for (size_t number = 0; number < tunnels.size(); ++number)
         for (const Prefix& prefix : tunnels[number].to) {
             if (prefix.ipv6 != (Bytes == 16)) continue;
@@ -66,6 +67,7 @@ public:
         TunnelTables& own = image_.start<TunnelTables>();
         own.mtu = options_.mtu;
         own.dont_fragment = options_.dont_fragment;
+        own.mtu_spares_fragmentable = options_.mtu_spares_fragmentable ? 1 : 0;
         own.copies_dscp = options_.copy_dscp ? 1 : 0;
         std::vector<Tunnel> tunnels;
         std::vector<uint32_t> by_port;
@@ -81,9 +83,10 @@ public:
         image_.attach(own.locals, locals_table(options_.tunnels));
         image_.attach(own.tunnels, std::move(tunnels));
         image_.attach_some(own.by_port, std::move(by_port));
-        attach_prefixes<4, router::Ipv4Lpm>(own.prefixes.ipv4_linear, own.prefixes.ipv4_root, own.prefixes.ipv4_groups);
-        attach_prefixes<16, router::Ipv6Lpm>(own.prefixes.ipv6_linear, own.prefixes.ipv6_root,
-                                             own.prefixes.ipv6_groups);
+        attach_prefixes<4, prefixes::Ipv4Lpm>(own.prefixes.ipv4_linear, own.prefixes.ipv4_root,
+                                              own.prefixes.ipv4_groups);
+        attach_prefixes<16, prefixes::Ipv6Lpm>(own.prefixes.ipv6_linear, own.prefixes.ipv6_root,
+                                               own.prefixes.ipv6_groups);
     }
 
     const Image& image() const override { return image_; }
@@ -108,9 +111,9 @@ private:
         const auto routes = routes_of<Bytes>(options_.tunnels);
         prefixes_ += routes.size();
         if (routes.size() <= kFewPrefixes) {
-            router::Rib<Bytes> rib;
+            prefixes::Rib<Bytes> rib;
             for (const auto& route : routes) rib.set(route.address, route.length, route.value);
-            return image_.attach_some(linear, router::linear_routes(rib));
+            return image_.attach_some(linear, prefixes::linear_routes(rib));
         }
         const auto lpm = std::make_shared<Lpm>();
         lpm->load(routes);

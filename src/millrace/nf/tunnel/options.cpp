@@ -27,7 +27,7 @@ Prefix read_address(const Config& value) {
 class Reader {
 public:
     Reader(const Config& config, const std::vector<std::string>& ports) : config_(config), ports_(ports) {
-        config_.only({"local", "mtu", "ttl", "copy-dscp", "dont-fragment", "tunnels"});
+        config_.only({"local", "mtu", "ttl", "copy-dscp", "dont-fragment", "mtu-applies", "tunnels"});
     }
 
     Options read() {
@@ -36,6 +36,8 @@ public:
         made_.copy_dscp = config_.boolean_or("copy-dscp", true);
         if (const auto value = config_.find("dont-fragment"))
             made_.dont_fragment = static_cast<DontFragment>(value->choice({"set", "copy", "clear"}));
+        if (const auto value = config_.find("mtu-applies"))
+            made_.mtu_spares_fragmentable = value->choice({"always", "dont-fragment"}) == 1;
         ttl_ = static_cast<uint8_t>(config_.integer_or("ttl", 64, 1, 255));
         const Config tunnels = config_.at("tunnels");
         if (!tunnels.is_map()) tunnels.fail("'tunnels' is not a map", "write 'name: {kind: gre, remote: …, to: …}'");

@@ -20,10 +20,11 @@ struct Options {
     uint32_t mtu = 1500;
     DontFragment dont_fragment = DontFragment::set;
     bool copy_dscp = true;
+    bool mtu_spares_fragmentable = false;
 };
 
 /// As many as a table of prefixes can name.
-inline constexpr size_t kMaxTunnels = router::kMaxTargets - 2;
+inline constexpr size_t kMaxTunnels = prefixes::kMaxTargets - 2;
 inline constexpr size_t kMaxPrefixes = 1'000'000;
 
 /// `ports`: names by number. Throws ConfigError.

@@ -1,7 +1,7 @@
 // What the ends of tunnels know, as a device sees it.
 #pragma once
 
-#include "millrace/nf/router/tables.hpp"
+#include "millrace/nf/prefixes/prefix_tables.hpp"
 #include "millrace/packet/hash.hpp"
 #include "millrace/packet/tunnels.hpp"
 
@@ -65,13 +65,14 @@ inline constexpr uint32_t kNoTunnel = 0xffffffff;
 
 struct TunnelTables {
     View<Tunnel> tunnels;
-    View<uint32_t> by_ends;         ///< an open hash table of numbers of tunnels; kNoTunnel: the place is free
-    View<LocalEnd> locals;          ///< likewise
-    View<uint32_t> by_port;         ///< the tunnel that a port is joined to; kNoTunnel: none
-    router::PrefixTables prefixes;  ///< destinations: the target is the number of a tunnel and 1 more
-    uint32_t mtu = 0;               ///< longest outer IP packet
+    View<uint32_t> by_ends;           ///< an open hash table of numbers of tunnels; kNoTunnel: the place is free
+    View<LocalEnd> locals;            ///< likewise
+    View<uint32_t> by_port;           ///< the tunnel that a port is joined to; kNoTunnel: none
+    prefixes::PrefixTables prefixes;  ///< destinations: the target is the number of a tunnel and 1 more
+    uint32_t mtu = 0;                 ///< longest outer IP packet
     DontFragment dont_fragment = DontFragment::set;
     uint32_t copies_dscp = 1;
+    uint32_t mtu_spares_fragmentable = 0;  ///< an outer IPv4 packet that may be cut may be longer
 };
 
 MILLRACE_DEVICE uint32_t hash_of(const uint32_t* address, uint32_t more) {
