@@ -71,6 +71,7 @@ private:
         device_.enter();
         const ResidentKernels::Pause pause(device_.resident_);
         if (!pause) return;
+        driver.stream_synchronize(nullptr);  // what was to clear it may be under way
         for (const Mapped& one : mapped_) driver.memory_unmap(one.at, one.bytes);
         if (sink_ != 0) driver.memory_release(sink_);
         if (memory_ != 0) driver.memory_release(memory_);
