@@ -118,8 +118,7 @@ TEST(XdpPort, GoesOnWhenTheInterfaceWasRemovedAndCameBack) {
                 ASSERT_TRUE(becomes([&] { return (out = port.receive_block(0, 10)).count != 0; }));
                 for (uint32_t i = 0; i < out.count; ++i) kept.push_back(udp_frame(i, 100));
             }
-            EXPECT_EQ(fetch_frames(port, round == 0 ? 100 - out.count : 100).size(),
-                      round == 0 ? 100 - out.count : 100)
+            EXPECT_EQ(fetch_frames(port, round == 0 ? 100 - out.count : 100).size(), round == 0 ? 100 - out.count : 100)
                 << "round " << round;
             send(port, port, {udp_frame(round, 100)});
             std::vector<Bytes> got;
@@ -132,6 +131,7 @@ TEST(XdpPort, GoesOnWhenTheInterfaceWasRemovedAndCameBack) {
             EXPECT_EQ(port.receive(0, &none, 1), 0);
             ASSERT_EQ(run(std::string(kCable) + " && ip link set left mtu 1600"), "");
             ASSERT_TRUE(becomes([&] { return port.mtu() == 1600; }));
+            EXPECT_EQ(port.receive(0, &none, 1), 0) << "from here on the new one's frames have room";
         }
         ASSERT_TRUE(becomes([&] { return port.link().up; }));
         for (uint32_t i = 0; i < out.count; ++i)

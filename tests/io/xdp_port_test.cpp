@@ -20,7 +20,8 @@ TEST(XdpPort, CarriesFramesUnchangedOverAVirtualCable) {
     IN_XDP_NETWORK([] {
         ASSERT_EQ(run(kCable), "");
         const std::string source = "{ source: { count: 500, size: [64, 700, 1514] } }";
-        const auto made = ports("in: " + source + "\na: { af_xdp: left }\nb: { af_xdp: right }\nout: { sink: { keep: 1000 } }\n");
+        const auto made = ports("in: " + source +
+                                "\na: { af_xdp: left }\nb: { af_xdp: right }\nout: { sink: { keep: 1000 } }\n");
         EXPECT_NE(made[1]->info().mac, made[2]->info().mac);
         EXPECT_EQ(made[1]->info().detail, "left (copied)");
         ASSERT_TRUE(becomes([&] { return made[1]->link().up; }));
@@ -157,7 +158,7 @@ TEST(XdpPort, TakesFromAllQueuesOfAnInterface) {
                           "numrxqueues 64 && ip link set left up && ip link set right up"),
                       "");
             constexpr uint32_t kFlows = 1000, kRounds = 3;
-            const auto made = ports("a: { af_xdp: left, queues: " + std::to_string(workers) + " }\n");
+            const auto made = ports("a: { af_xdp: left, descriptors: 128, queues: " + std::to_string(workers) + " }\n");
             ASSERT_EQ(made[0]->info().receive_queues, workers);
             const OtherEnd peer("right");
             std::vector<Bytes> frames;
@@ -235,7 +236,7 @@ TEST(XdpPort, RefusesWhatItCantHave) {
         refused("af_xdp: left, queues: 2", "receives by 1; ask for fewer, or give it more by 'ethtool -L left'");
         refused("af_xdp: left, mode: zero-copy", "'mode: copy' does without");
         refused("af_xdp: left, mode: fast", "zero-copy");
-        refused("af_xdp: left, descriptors: 1", "descriptors");
+        refused("af_xdp: left, descriptors: 1", "from 64 to 262144");
         refused("af_xdp: left, layout: blocks", "layout");
         refused("af_xdp: left, max-frame: 5000", "'ip link set left mtu 3818' or less");
         refused("af_xdp: lo", "too long for AF_XDP");
@@ -248,7 +249,10 @@ TEST(XdpPort, RefusesWhatItCantHave) {
         ASSERT_EQ(run("ip link set right mtu 1500"), "");
         const RedirectProgram other(find_interface("left").index, "left", 1);
         refused("af_xdp: left", "another XDP program is at the interface 'left'");
-        ASSERT_EQ(run("ip link add one type veth peer name many numtxqueues 4 numrxqueues 4 && ip link set one up"), "");
+        ASSERT_EQ(
+            run("ip link add one numtxqueues 4 numrxqueues 4 type veth peer name many numtxqueues 4 numrxqueues 4 "
+                "&& ethtool -L one rx 1"),
+            "");
         refused("af_xdp: one", "sends by more queues than this one receives by");
     });
 }

@@ -4,7 +4,6 @@
 
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -69,9 +68,15 @@ uint32_t find_function(std::span<const uint8_t> btf, std::string_view name) {
 }
 
 uint32_t kernel_function(std::string_view name) {
+    constexpr size_t kAtOnce = size_t{1} << 20;
     std::ifstream file("/sys/kernel/btf/vmlinux", std::ios::binary);
-    const std::vector<char> btf{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    return find_function({reinterpret_cast<const uint8_t*>(btf.data()), btf.size()}, name);
+    std::vector<uint8_t> btf;
+    for (size_t bytes = 0; file; btf.resize(bytes)) {
+        btf.resize(bytes + kAtOnce);
+        file.read(reinterpret_cast<char*>(btf.data() + bytes), kAtOnce);
+        bytes += static_cast<size_t>(file.gcount());
+    }
+    return find_function(btf, name);
 }
 
 }  // namespace millrace::io

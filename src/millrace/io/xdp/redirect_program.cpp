@@ -177,13 +177,16 @@ int attach(int program, int interface, uint32_t mode) {
     switch (errno) {
         case EBUSY:
         case EEXIST:
-            throw std::runtime_error("another XDP program is at the interface " + name + "; end who put it there, or "
+            throw std::runtime_error("another XDP program is at the interface " + name +
+                                     "; end who put it there, or "
                                      "'ip link set dev NAME xdp off' ('bpftool net' shows it)");
         case ERANGE:
-            throw std::runtime_error("the MTU at the other end of " + name + " is too long for XDP; set a shorter one "
+            throw std::runtime_error("the MTU at the other end of " + name +
+                                     " is too long for XDP; set a shorter one "
                                      "there, 3498 at most");
         case ENOSPC:
-            throw std::runtime_error("the other end of " + name + " sends by more queues than this one receives by; "
+            throw std::runtime_error("the other end of " + name +
+                                     " sends by more queues than this one receives by; "
                                      "'ethtool -L' there or here makes them equal");
         default: fail("XDP can't be had at the interface " + name);
     }
@@ -200,7 +203,8 @@ RedirectProgram::RedirectProgram(int interface, const std::string& name, uint32_
     link_ = Descriptor(attach(program_.get(), interface, XDP_FLAGS_DRV_MODE));
     if (link_.get() < 0 && errno == EOPNOTSUPP) {
         is_in_driver_ = false;
-        if (tells_tags_) program_ = Descriptor(load(map_.get(), 0, interface));  // one that is for a driver goes nowhere else
+        if (tells_tags_)
+            program_ = Descriptor(load(map_.get(), 0, interface));  // one that is for a driver goes nowhere else
         tells_tags_ = false;
         link_ = Descriptor(attach(program_.get(), interface, XDP_FLAGS_SKB_MODE));
     }

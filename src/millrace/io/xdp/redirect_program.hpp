@@ -1,5 +1,5 @@
-// What hands an interface's frames to AF_XDP sockets: an XDP program of a few instructions, which is at the interface for
-// as long as this process lives.
+// What hands an interface's frames to AF_XDP sockets: an XDP program of a few instructions, which is at the interface
+// for as long as this process lives.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,8 @@ OpenPort plan_xdp(const PortPlan& plan) {
         if (options.may_lose_tags && !port->tells_tags()) {
             Diagnostic warning = plan.value.diagnostic(
                 "VLAN tags that the other end of '" + options.interface + "' leaves to its card are lost",
-                "this kernel does not tell AF_XDP of them; 'ethtool -K INTERFACE txvlan off' at the other end ends that");
+                "this kernel does not tell AF_XDP of them; 'ethtool -K INTERFACE txvlan off' at the other end ends "
+                "that");
             warning.severity = Diagnostic::Severity::warning;
             plan.warn(std::move(warning));
         }

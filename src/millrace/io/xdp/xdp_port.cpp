@@ -27,11 +27,15 @@ uint32_t receive_rooms(const PortInfo& info, const XdpOptions& options) {
 void check(const RedirectProgram& program, const std::string& name) {
     const InterfaceDriver driver = driver_of(name);
     if (!program.is_in_driver() && driver.joins)
-        throw std::runtime_error("the driver of '" + name + "' has no XDP, so that frames would come joined (GRO), too "
-                                 "long for AF_XDP; 'ethtool -K " + name + " gro off' ends that, or take af_packet");
+        throw std::runtime_error("the driver of '" + name +
+                                 "' has no XDP, so that frames would come joined (GRO), too "
+                                 "long for AF_XDP; 'ethtool -K " +
+                                 name + " gro off' ends that, or take af_packet");
     if (!program.tells_tags() && driver.takes_tags && driver.is_card)
-        throw std::runtime_error("the card of '" + name + "' takes VLAN tags out of frames, and this kernel does not tell "
-                                 "AF_XDP of them; 'ethtool -K " + name + " rxvlan off' leaves them in");
+        throw std::runtime_error("the card of '" + name +
+                                 "' takes VLAN tags out of frames, and this kernel does not tell "
+                                 "AF_XDP of them; 'ethtool -K " +
+                                 name + " rxvlan off' leaves them in");
 }
 
 }  // namespace
@@ -61,10 +65,11 @@ void XdpPort::describe(PortInfo& info, XdpOptions& options) {
                                  "; ask for fewer, or give it more by 'ethtool -L " + name + "'");
     options.max_frame_bytes = std::max(options.max_frame_bytes, now.mtu + kFrameOverhead);
     if (options.max_frame_bytes > frame_of(kLongRoom))
-        throw std::runtime_error("frames of " + std::to_string(options.max_frame_bytes) + " bytes are too long for AF_XDP, "
-                                 "whose longest have " + std::to_string(frame_of(kLongRoom)) + "; 'ip link set " + name +
-                                 " mtu " + std::to_string(frame_of(kLongRoom) - kFrameOverhead) +
-                                 "' or less, or take af_packet");
+        throw std::runtime_error("frames of " + std::to_string(options.max_frame_bytes) +
+                                 " bytes are too long for AF_XDP, "
+                                 "whose longest have " +
+                                 std::to_string(frame_of(kLongRoom)) + "; 'ip link set " + name + " mtu " +
+                                 std::to_string(frame_of(kLongRoom) - kFrameOverhead) + "' or less, or take af_packet");
     options.room_bytes = options.max_frame_bytes > frame_of(kShortRoom) ? kLongRoom : kShortRoom;
     options.interface_queues = driver.receive_queues;
     options.leaves_checksums = !driver.is_card;
@@ -97,7 +102,8 @@ XdpPort::XdpPort(PortInfo info, const XdpOptions& options, const PoolOptions& po
 
 /// Makes a program and sockets at this interface, and leaves the latter to the workers.
 void XdpPort::open(int interface) {
-    auto program = std::make_unique<RedirectProgram>(interface, "'" + options_.interface + "'", options_.interface_queues);
+    auto program = std::make_unique<RedirectProgram>(interface, "'" + options_.interface + "'",
+                                                     options_.interface_queues);
     check(*program, options_.interface);
     Descriptor promiscuous(options_.promiscuous ? open_packet_socket() : -1);
     if (options_.promiscuous && !make_promiscuous(promiscuous.get(), interface))

@@ -21,19 +21,19 @@ struct XdpOptions {
     std::string interface;
     bool promiscuous = true;
     XdpMode mode = XdpMode::automatic;
-    uint32_t descriptors = 0;        ///< frames that each queue of the interface may have; 0: 16 MiB of them for a worker
-    bool queues_given = false;       ///< else there are no more than the interface has
-    uint32_t max_frame_bytes = 0;    ///< 0: as the MTU is at start
-    uint32_t interface_queues = 1;   ///< that the interface has at start for receiving
-    bool may_lose_tags = false;      ///< its driver keeps VLAN tags beside frames
-    bool leaves_checksums = true;    ///< its frames come from senders on this machine
-    uint32_t room_bytes = 2048;      ///< that a frame lies in
+    uint32_t descriptors = 0;      ///< frames that each queue of the interface may have; 0: 16 MiB of them for a worker
+    bool queues_given = false;     ///< else there are no more than the interface has
+    uint32_t max_frame_bytes = 0;  ///< 0: as the MTU is at start
+    uint32_t interface_queues = 1;  ///< that the interface has at start for receiving
+    bool may_lose_tags = false;     ///< its driver keeps VLAN tags beside frames
+    bool leaves_checksums = true;   ///< its frames come from senders on this machine
+    uint32_t room_bytes = 2048;     ///< that a frame lies in
 };
 
-/// Frames come where the kernel or the card has put them, with their VLAN tags and finished checksums. Each of the port's
-/// queues has some of the interface's; who spreads flows over these is the card, or the other end of a virtual cable.
-/// What `send` takes is copied to memory of the socket's, and is `sent` when the kernel has taken it. The interface may
-/// go down, change its MTU, or vanish and come back while the port is at work.
+/// Frames come where the kernel or the card has put them, with their VLAN tags and finished checksums. Each of the
+/// port's queues has some of the interface's; who spreads flows over these is the card, or the other end of a virtual
+/// cable. What `send` takes is copied to memory of the socket's, and is `sent` when the kernel has taken it. The
+/// interface may go down, change its MTU, or vanish and come back while the port is at work.
 class XdpPort : public Port {
 public:
     /// Throws std::runtime_error with what is wrong with the interface or the rights.
@@ -93,7 +93,7 @@ private:
         std::vector<Channel*> channels;  // for receiving
         size_t next = 0;                 // of these, to be looked at first
         Channel* sends_by = nullptr;
-        WakeEvent has_next;  // its sockets are others
+        WakeEvent has_next;            // its sockets are others
         std::vector<OutRun> out_runs;  // a ring of as many as frames can be out
         size_t oldest_run = 0, run_count = 0;
         uint64_t received = 0;

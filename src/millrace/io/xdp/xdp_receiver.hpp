@@ -12,13 +12,12 @@
 
 namespace millrace::io {
 
-/// One thread, but for `go_over_to`. Frames lie in rooms at the beginning of the memory. It outlives the interface: when
-/// that comes back, it goes over to the new one's socket, and what it has given out stays where it is.
+/// One thread, but for `go_over_to`. Frames lie in rooms at the beginning of the memory. It outlives the interface:
+/// when that comes back, it goes over to the new one's socket, and what it has given out stays where it is.
 class XdpReceiver {
 public:
     XdpReceiver(std::span<uint8_t> memory, uint32_t room_bytes, uint32_t rooms)
-        : memory_(memory), room_bytes_(room_bytes), rooms_(rooms), is_out_(rooms),
-          spots_(size_t{2} * rooms) {}
+        : memory_(memory), room_bytes_(room_bytes), rooms_(rooms), is_out_(rooms), spots_(size_t{2} * rooms) {}
 
     /// The socket to take frames from when those of the present one are through. Any thread.
     void go_over_to(XdpSocket* socket);

@@ -1,5 +1,5 @@
-// Sending by one queue of an interface by AF_XDP: frames are copied to memory of the socket's, and what became of each is
-// counted.
+// Sending by one queue of an interface by AF_XDP: frames are copied to memory of the socket's, and what became of each
+// is counted.
 #pragma once
 
 #include <atomic>

@@ -25,9 +25,10 @@ int open_socket() {
     const int fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
     if (fd >= 0) return fd;
     if (errno == EAFNOSUPPORT) fail("this kernel has no AF_XDP", "af_packet ports do without");
-    fail("no AF_XDP socket", errno == EPERM ? "it takes the right CAP_NET_RAW: run as root, or setcap cap_net_raw+ep on "
-                                              "the program"
-                                            : "");
+    fail("no AF_XDP socket", errno == EPERM
+                                 ? "it takes the right CAP_NET_RAW: run as root, or setcap cap_net_raw+ep on "
+                                   "the program"
+                                 : "");
 }
 
 template <class T>

@@ -48,8 +48,8 @@ struct XdpCounts {
     }
 };
 
-/// One thread at a time for receiving, and one for sending; any for the rest. Rooms are told by the offset of their first
-/// byte in the memory.
+/// One thread at a time for receiving, and one for sending; any for the rest. Rooms are told by the offset of their
+/// first byte in the memory.
 class XdpSocket {
 public:
     /// Bytes of a room that the kernel keeps free before a frame.
@@ -77,8 +77,8 @@ public:
         to_send_.at(put_) = {.addr = room, .len = bytes, .options = 0};
         return put_++;
     }
-    /// Tells the kernel of what was put, if it is to be told. Returns an error number: EBUSY when it has dropped a frame,
-    /// the last one that it took.
+    /// Tells the kernel of what was put, if it is to be told. Returns an error number: EBUSY when it has dropped a
+    /// frame, the last one that it took.
     int send();
     /// The first frame that the kernel has not taken yet. Before Linux 6.17 it may say so some frames late.
     uint32_t taken_to_send() const { return to_send_.consumed(); }
