@@ -4,9 +4,10 @@ CONFIG  ?= examples/gateway.yaml
 JOBS    ?= $(shell nproc)
 PREFIX  ?= /usr/local
 SECONDS_EACH ?= 20
+UNITY   ?= ON
 VERSION = $(shell sed -n 's/^project.millrace VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 
-CONFIGURE = cmake -G Ninja -DCMAKE_BUILD_TYPE=$(1) -S . -B
+CONFIGURE = cmake -G Ninja -DCMAKE_BUILD_TYPE=$(1) -DMILLRACE_UNITY=$(UNITY) -S . -B
 CTEST     = ctest --output-on-failure --no-tests=error
 JUNIT     = --output-junit $(abspath $(BUILD))/tests.xml --test-output-size-passed 4194304 --test-output-size-failed 4194304
 # DPDK and Hyperscan keep what they allocate until the program ends.
@@ -15,7 +16,8 @@ SANITIZER_OPTIONS = ASAN_OPTIONS=detect_leaks=0:strict_string_checks=1 \
                     TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=$(CURDIR)/tests/tsan.supp
 
 # NVRTC from the Python environment that `make setup` makes. The program itself never looks there.
-export MILLRACE_CUDA ?= $(firstword $(wildcard $(CURDIR)/.venv/lib/python3*/site-packages/nvidia/cu13/lib))
+# Asked of the shell for each recipe: make would remember that the folder was not there before `setup`.
+export MILLRACE_CUDA ?= $(shell ls -d $(CURDIR)/.venv/lib/python3*/site-packages/nvidia/cu13/lib 2>/dev/null | head -n 1)
 
 .PHONY: help setup build run test sanitize tsan fuzz portable gpu-test bench docs install clean
 .DEFAULT_GOAL := help
@@ -34,10 +36,12 @@ build: setup ## build the program into build/
 run: build ## run the example chain over the recorded traffic; CONFIG=file.yaml runs another one
 	@$(BUILD)/millrace run $(CONFIG)
 
+# One more test at a time than there are cores: those of networks mostly wait.
 test: setup ## build and pass every test
 	@$(call CONFIGURE,Release) $(BUILD) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
-	@passed=0; $(CTEST) --test-dir $(BUILD) --timeout 1200 -j $(JOBS) $(JUNIT) || passed=$$?; \
+	@[ -n "$$MILLRACE_CUDA$$MILLRACE_NO_CUDA" ] || { echo "make test: NVRTC is not where 'make setup' puts it" >&2; exit 1; }
+	@passed=0; $(CTEST) --test-dir $(BUILD) --timeout 1200 -j $$(($(JOBS) + 1)) $(JUNIT) || passed=$$?; \
 	    /usr/bin/python3 tests/summary.py $(BUILD)/tests.xml; exit $$passed
 
 sanitize: setup ## pass every test under AddressSanitizer and UndefinedBehaviorSanitizer

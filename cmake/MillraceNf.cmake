@@ -22,7 +22,8 @@ function(millrace_embed_device_sources target root)
   string(APPEND text "const bool registered = [] {\n${calls}    return true;\n}();\n}  // namespace\n")
   file(CONFIGURE OUTPUT ${generated} CONTENT "${text}" @ONLY)
   list(TRANSFORM headers PREPEND ${root}/)
-  set_source_files_properties(${generated} PROPERTIES OBJECT_DEPENDS "${headers}" SKIP_PRECOMPILE_HEADERS ON)
+  set_source_files_properties(${generated} PROPERTIES OBJECT_DEPENDS "${headers}" SKIP_PRECOMPILE_HEADERS ON
+    SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(${target} PRIVATE ${generated})
 endfunction()
 
@@ -36,7 +37,7 @@ function(millrace_stamp_abi target root)
     ${root}/millrace/nf/state/*.hpp)
   add_custom_command(OUTPUT ${generated} DEPENDS ${headers} ${MILLRACE_ABI_SCRIPT} COMMENT ""
     COMMAND ${CMAKE_COMMAND} -DROOT=${root} -DOUT=${generated} -DVERSION=${millrace_VERSION} -P ${MILLRACE_ABI_SCRIPT})
-  set_source_files_properties(${generated} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  set_source_files_properties(${generated} PROPERTIES SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(${target} PRIVATE ${generated})
 endfunction()
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "lab/clock.hpp"
 #include "millrace/device/batch_work.hpp"
 #include "millrace/exec/transfer/transfer.hpp"
 #include "millrace/io/receive_block.hpp"
@@ -14,17 +15,11 @@ namespace {
 
 using device::Address;
 using device::Status;
-using Clock = std::chrono::steady_clock;
 
 constexpr unsigned kBatches = 8;  // under way at once, each on a stream of its own
 constexpr size_t kAlign = 64;
 constexpr size_t kAhead = size_t{4} << 20;  // bytes of a copy that gives the host time to put a batch's steps behind it
 constexpr size_t aligned(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
-
-void require(Status status) {
-    if (status != Status::ok) throw device::DeviceError("a batch of the kernels' benchmark has failed");
-}
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 bool is_ordered(const device::Step& step) { return step.in_order(); }
 

@@ -146,6 +146,17 @@ PYTHON
     run_case nat 20000
 }
 
+case_tunnel() {  # 32,766 tunnels of four kinds
+    python3 - > nf.yaml << 'PYTHON'
+kinds = ["gre, key: {0}", "gtp-u, teid-in: {1}, teid-out: {1}", "geneve, vni: {0}, macs: {{dst: '02:00:00:00:00:01', src: '02:00:00:00:00:02'}}", "ipip"]
+print("      - tunnel:\n          local: 192.0.2.1\n          mtu: 9000\n          tunnels:")
+for i in range(32766):
+    to = f"10.{i >> 8}.{i & 255}.0/24" if i < 32765 else "0.0.0.0/0"
+    print(f"            t{i}: {{kind: {kinds[i % 4].format(i, i + 1)}, remote: 198.51.{i >> 8}.{i & 255}, to: {to}}}")
+PYTHON
+    run_case tunnel 20000
+}
+
 case_policer() {  # 8 Mi buckets
     echo "      - policer: {rate: 100Gbps, per: flow, max-buckets: 8388608}" > nf.yaml
     run_case policer 20000
@@ -164,6 +175,6 @@ PYTHON
 case_mirror() { echo "      - mirror:" > nf.yaml && run_case mirror 100000; }
 case_crc() { echo "      - crc: {mode: set}" > nf.yaml && run_case crc 100000; }
 
-(($# > 0)) || set -- firewall firewall_ipc nids router ipsec switch conntrack nat policer balancer mirror crc
+(($# > 0)) || set -- firewall firewall_ipc nids router ipsec switch conntrack nat tunnel policer balancer mirror crc
 for name in "$@"; do case_"$name"; done
 ((failures == 0)) || { echo "$failures failures"; exit 1; }

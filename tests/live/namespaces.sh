@@ -15,7 +15,10 @@ clean_up() {
     local process name
     for process in "${processes[@]}"; do kill -KILL "$process" 2> /dev/null; done
     wait 2> /dev/null
-    for name in "${namespaces[@]}"; do ip netns del "$name" 2> /dev/null; done
+    for name in "${namespaces[@]}"; do
+        ip netns pids "$name" 2> /dev/null | xargs --no-run-if-empty kill -KILL  # what went to the background
+        ip netns del "$name" 2> /dev/null
+    done
     rm -rf "$folder"
 }
 trap clean_up EXIT

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # FRR and BIRD as they come from the distribution, one as the router's control plane, the other as its neighbour: BGP
-# over IPv4 and IPv6, OSPF and BFD go up through the taps, their routes are forwarded by Millrace alone, and packets to
+# over IPv4 and IPv6, OSPF of both versions and BFD go up
+# through the taps, their routes are forwarded by Millrace alone, and packets to
 # others go on while thousands of routes flap, and while a daemon is killed and started again.
 # usage: routing_daemons.sh MILLRACE DEVICE frr|bird [TABLE SECONDS]
 # DAEMON is the router's. With TABLE, a list of prefixes, those are announced in place of 20,000 made up ones, and the
@@ -12,7 +13,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=tests/live/namespaces.sh
 . "$here/namespaces.sh"
 PATH=$PATH:/usr/sbin:/usr/lib/frr
-need bird birdc zebra bgpd ospfd bfdd vtysh traceroute
+need bird birdc zebra bgpd ospfd ospf6d bfdd vtysh traceroute
 # shellcheck source=tests/live/linux_network.sh
 . "$here/linux_network.sh"
 # FRR's daemons give up root, and write where they may.
@@ -84,6 +85,18 @@ router ospf
  network 192.0.2.0/24 area 0
  network 198.51.100.1/32 area 0
 EOT
+    cat > ospf6d.conf << EOT
+interface $7
+ ipv6 ospf6 area 0
+ ipv6 ospf6 network point-to-point
+ ipv6 ospf6 hello-interval 1
+ ipv6 ospf6 dead-interval 4
+interface lo
+ ipv6 ospf6 area 0
+ ipv6 ospf6 passive
+router ospf6
+ ospf6 router-id $2
+EOT
     echo "hostname frr" > bfdd.conf
 }
 start_frr() {  # NAMESPACE
@@ -94,7 +107,7 @@ start_frr() {  # NAMESPACE
     within 10 test -S frr/zserv.api || return 1
     start bfdd "$1" bfdd "${own[@]}" --bfdctl "$folder/frr/bfdd.ctl" -i "$folder/frr/bfdd.pid" -f bfdd.conf
     within 10 test -S frr/bfdd.ctl || return 1
-    for name in bgpd ospfd; do start $name "$1" $name "${own[@]}" -i "$folder/frr/$name.pid" -f $name.conf; done
+    for name in bgpd ospfd ospf6d; do start $name "$1" $name "${own[@]}" -i "$folder/frr/$name.pid" -f $name.conf; done
 }
 # bird_file AS ADDRESS PEER-AS PEER ADDRESS6 PEER6 INTERFACE
 bird_file() {
@@ -134,6 +147,13 @@ protocol ospf v2 ospf4 {
     interface "lo" { stub; };
   };
 }
+protocol ospf v3 ospf6 {
+  ipv6 { import where net != 2001:db8:20::/64; export none; };
+  area 0 {
+    interface "$7" { type pointopoint; hello 1; dead 4; };
+    $([[ $7 != eth0 ]] || echo "stubnet 2001:db8:99::1/128;")
+  };
+}
 EOT
     } > bird.conf
 }
@@ -141,7 +161,8 @@ start_bird() { start bird "$1" bird -f -c bird.conf -s "$folder/bird.ctl"; bird=
 
 # Asked of whichever speaks; both sides must have seen it for these to hold.
 bgp_is_up() { (($(bird_says show protocols | grep -c 'BGP.*Established') == 2)); }
-ospf_is_up() { vty "show ip ospf neighbor" | grep -q Full && bird_says show ospf neighbors | grep -q -i full; }
+ospf_is_up() { vty "show ip ospf neighbor" | grep -q Full && bird_says show ospf neighbors ospf4 | grep -q -i full; }
+ospf3_is_up() { vty "show ipv6 ospf6 neighbor" | grep -q Full && bird_says show ospf neighbors ospf6 | grep -q -i full; }
 bfd_is_up() { vty "show bfd peers" | grep -q 'Status: up' && bird_says show bfd sessions | grep -q Up; }
 bfd_is_down() { ! { vty "show bfd peers" | grep -q 'Status: up'; }; }
 
@@ -169,8 +190,8 @@ none_lost() { cat "$1"; python3 -c 'import json, sys; s = json.load(open(sys.arg
 
 make_routes
 start_router
-# The server has every address that is announced, and one that only OSPF tells of.
-ip -n $server address add 198.51.100.1/32 dev lo
+# The server has every address that is announced, and two that only OSPF tells of.
+ip -n $server address add 198.51.100.1/32 dev lo && ip -n $server address add 2001:db8:99::1/128 dev lo nodad
 ip -n $server route del default && ip -n $server route add 10.0.10.0/24 via 192.0.2.1
 ip -n $server -6 route del default && ip -n $server route add 2001:db8:10::/64 via 2001:db8:20::1
 ip -n $server route add local 0.0.0.0/0 dev lo table main && ip -n $server route add local ::/0 dev lo table main
@@ -188,10 +209,14 @@ else
 fi
 expect "BGP is up, over IPv4 and IPv6" within 30 bgp_is_up
 expect "OSPF is up" within 30 ospf_is_up
+expect "OSPFv3 is up" within 30 ospf3_is_up
 expect "BFD is up" within 30 bfd_is_up
 expect "a network that OSPF tells of is reached" within 20 in_client ping -c 1 -W 0.3 198.51.100.1
 settle
 expect "without the kernel" without_kernel pings 198.51.100.1
+expect "one that OSPFv3 tells of, too" within 20 in_client ping -c 1 -W 0.3 2001:db8:99::1
+settle
+expect "without the kernel" without_kernel pings 2001:db8:99::1
 before=$(plane)
 
 if [[ $daemon == frr ]]; then

@@ -1,5 +1,7 @@
 #include "support/sizes.hpp"
 
+#include <fmt/format.h>
+
 #include "support/data.hpp"
 
 namespace millrace::test {
@@ -126,6 +128,20 @@ SizedTables nat(size_t n) {
             return Aimed{frame_to(ipv4("198.51.0.0") + static_cast<uint32_t>(i)), "inbound", static_cast<uint32_t>(i)};
         });
 }
+SizedTables tunnel(size_t n) {
+    static constexpr const char* kKinds[] = {
+        "gre, key: {0}", "gtp-u, teid-in: {0}, teid-out: {0}",
+        R"(vxlan, vni: {0}, macs: {{dst: "02:00:00:00:00:01", src: "02:00:00:00:00:02"}})"};
+    const auto one = [](size_t i) {
+        return fmt::format("t{}: {{kind: {}, remote: 198.51.{}.{}, to: {}}}", i,
+                           fmt::format(fmt::runtime(kKinds[i % 3]), i + 1), i >> 8 & 255, i & 255, network_text(i));
+    };
+    std::string list = list_of(n, one);
+    list.front() = '{';
+    list.back() = '}';
+    return tables_of(n, "[tunnel: {local: 192.0.2.1, tunnels: " + list + "}]",
+                     [](size_t i) { return Aimed{frame_to(network(i) + 1), "wrapped", static_cast<uint32_t>(i)}; });
+}
 SizedTables crc() { return {.nfs = "[crc: {mode: set}]", .first = {}, .middle = {}, .last = {}, .others = {}}; }
 
 std::vector<SizedNf> all_sizes() {
@@ -151,6 +167,7 @@ std::vector<SizedNf> all_sizes() {
     add("switch", openflow_switch, 50, published("openflow/of1_10000.flows.xz", published_switch));
     // Nobody has published services. Ten thousand are what a large site has.
     add("balancer", balancer, 20, {"", "", "", [] { return balancer(10000); }});
+    add("tunnel", tunnel, 20, {"", "", "", [] { return tunnel(10000); }});
     // As many port forwards.
     add("nat", nat, 20, {"", "", "", [] { return nat(10000); }});
     return all;
@@ -176,6 +193,7 @@ const std::vector<SizedNf>& sized_nfs() {
 std::string why_not_sized(const std::string& nf, const std::string& size) {
     if (nf == "mirror" && size != "usual") return "it has no tables";
     if ((nf == "policer" || nf == "conntrack") && size != "usual") return "packets fill its table";
+    if (nf == "tunnel" && size == "0") return "it has one tunnel at least";
     if (nf == "crc" && size != "usual") return "its tables have one size";
     return "";
 }

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "lab/clock.hpp"
 #include "millrace/base/eal.hpp"
 #include "millrace/nf/classify/acl/acl.hpp"
 
@@ -18,12 +19,9 @@ namespace millrace::lab {
 namespace {
 
 using nf::classify::Acl;
-using Clock = std::chrono::steady_clock;
 
 constexpr unsigned kMemoryMib = 6144;  // address space of each process, for what rte_acl makes
 constexpr size_t kChecked = 500;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 /// Lookups a second by that many threads, each of which begins elsewhere among the headers.
 double rate(const Acl& acl, const std::vector<uint8_t>& prepared, size_t headers, unsigned threads, double seconds) {

@@ -9,11 +9,10 @@
 #include <stop_token>
 #include <thread>
 
+#include "lab/clock.hpp"
+
 namespace millrace::lab {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 /// Tables that are or were in use.
 struct Generation {

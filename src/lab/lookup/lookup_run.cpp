@@ -4,17 +4,13 @@
 #include <chrono>
 #include <deque>
 
+#include "lab/clock.hpp"
+
 namespace millrace::lab {
 namespace {
 
 using device::Address;
 using device::Status;
-using Clock = std::chrono::steady_clock;
-
-void require(Status status) {
-    if (status != Status::ok) throw device::DeviceError("a batch of lookups has failed");
-}
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 }  // namespace
 

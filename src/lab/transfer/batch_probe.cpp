@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 
+#include "lab/clock.hpp"
 #include "millrace/exec/transfer/transfer.hpp"
 #include "millrace/packet/bytes.hpp"
 
@@ -14,14 +15,9 @@ namespace {
 using device::Address;
 using device::Status;
 using device::Step;
-using Clock = std::chrono::steady_clock;
 
 double ns_since(Clock::time_point begin) {
     return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
-}
-
-void require(Status status) {
-    if (status != Status::ok) throw device::DeviceError("the device has failed while it was measured");
 }
 
 /// Ethernet, IPv4 and UDP from 10.0.0.1 to 10.0.0.2, and bytes that are no pattern of anything.

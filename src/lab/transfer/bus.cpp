@@ -5,12 +5,13 @@
 #include <cstring>
 #include <deque>
 
+#include "lab/clock.hpp"
+
 namespace millrace::lab {
 namespace {
 
 using device::Address;
 using device::Status;
-using Clock = std::chrono::steady_clock;
 
 /// Memory of both sides for one direction, and the stream that moves it.
 class Lane {
@@ -60,9 +61,6 @@ public:
     uint64_t started() const { return started_; }
 
 private:
-    static void require(Status status) {
-        if (status != Status::ok) throw device::DeviceError("a copy of the bus benchmark has failed");
-    }
     Status copy(size_t i) {
         if (rows_ != 0)
             return device_.copy_rows_to_device(stream_, there_[i], options_.row_bytes, host_[i], options_.pitch_bytes,

@@ -15,7 +15,7 @@
 namespace millrace::chain {
 namespace {
 
-constexpr size_t kMaxTenants = 1024, kMaxNameBytes = 63, kMaxSocketBytes = 107;
+constexpr size_t kMaxTenants = 1024, kMaxTenantBytes = 63, kMaxSocketBytes = 107;
 constexpr uint64_t kLeastMemoryBytes = 64 << 10, kMaxMemoryBytes = uint64_t{1} << 30;
 
 struct Tables {
@@ -60,8 +60,8 @@ void read_tenants(const Config& root, Configuration& result) {
         Tenant tenant;
         tenant.where = entry.where();
         tenant.name = name_of(entry.at("name"), "a tenant");
-        if (tenant.name.size() > kMaxNameBytes)
-            entry.at("name").fail("a tenant's name has at most " + std::to_string(kMaxNameBytes) + " bytes");
+        if (tenant.name.size() > kMaxTenantBytes)
+            entry.at("name").fail("a tenant's name has at most " + std::to_string(kMaxTenantBytes) + " bytes");
         for (const Tenant& other : result.tenants)
             if (other.name == tenant.name) entry.at("name").fail("two tenants are named '" + tenant.name + "'");
         tenant.user = entry.has("user") ? read_user(entry.at("user")) : geteuid();

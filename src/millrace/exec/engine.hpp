@@ -111,7 +111,7 @@ public:
     virtual void submit(const std::shared_ptr<const chain::Program>& /*program*/, ChainCounters& /*counters*/,
                         const io::ReceiveBlock& /*block*/) {}
     /// Moves on what is under way. Never blocks: looks at each batch and queue, delivers what is done, and starts what
-    /// is due. (docs/architecture.md, "What holds everywhere", has the bounds and the exceptions.)
+    /// is due. (docs/architecture/guarantees.md has the bounds and the exceptions.)
     virtual void poll() = 0;
     /// Packets taken in and not delivered.
     virtual size_t in_flight() const = 0;

@@ -77,6 +77,11 @@ struct LinkState {
     uint32_t speed_mbps = 0;  ///< 0: unknown or unlimited
 };
 
+/// Adds to a counter that one thread alone writes, and any reads.
+inline void increase(std::atomic<uint64_t>& counter, uint64_t n) {
+    counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+}
+
 /// One port. A queue belongs to one thread at a time, for receiving and for sending separately;
 /// different queues may be used at once. Packets given out lie in the port's own pool and go back
 /// there with rte_pktmbuf_free, wherever they are freed.
@@ -174,14 +179,11 @@ protected:
     struct alignas(64) QueueCounters {
         std::atomic<uint64_t> packets{0}, bytes{0};
         std::array<std::atomic<uint64_t>, kPortDrops> drops{};
-        static void add(std::atomic<uint64_t>& counter, uint64_t n) {
-            counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-        }
         void count(uint64_t n, uint64_t n_bytes) {
-            add(packets, n);
-            add(bytes, n_bytes);
+            increase(packets, n);
+            increase(bytes, n_bytes);
         }
-        void drop(PortDrop reason, uint64_t n = 1) { add(drops[static_cast<size_t>(reason)], n); }
+        void drop(PortDrop reason, uint64_t n = 1) { increase(drops[static_cast<size_t>(reason)], n); }
     };
     QueueCounters& receiving(uint16_t queue) { return receiving_[queue]; }
     QueueCounters& sending(uint16_t queue) { return sending_[queue]; }

@@ -30,8 +30,6 @@ inline constexpr unsigned kMaxLabels = 8;      ///< of MPLS, in one stack
 inline constexpr unsigned kMaxGtpHeaders = 8;  ///< extension headers of GTP-U
 }  // namespace tunnel
 
-namespace detail {
-
 /// What a tunnel carries, and where.
 struct Carried {
     enum class What : uint8_t { nothing, ethernet, ipv4, ipv6, transport };
@@ -40,6 +38,8 @@ struct Carried {
     uint32_t at = 0;       ///< from the start of the frame
     uint32_t end = 0;      ///< it ends there at the latest
 };
+
+namespace detail {
 
 /// Finds the way into one tunnel. `layers` are of its outer headers; errors are put down there.
 class TunnelHead {
@@ -242,6 +242,13 @@ MILLRACE_DEVICE void enter_tunnels(const ParseInput& in, uint32_t kinds, Layers&
 }
 
 }  // namespace detail
+
+/// What a parsed packet carries that is of a tunnel of one of these kinds. `layers`, the packet's, are told when that
+/// can't be read.
+MILLRACE_DEVICE Carried find_carried(const Packet& packet, uint32_t kinds, Layers& layers) {
+    const detail::ParseInput in{packet.data(), packet.length(), packet.present()};
+    return detail::TunnelHead(in, kinds, layers).find();
+}
 
 /// Has a parsed packet's layers be those of what its tunnels carry, where there are tunnels of these kinds
 /// (`Layers::tunnel_depth` says how many). `data()` stays the frame's first byte.

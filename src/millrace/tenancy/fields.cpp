@@ -9,8 +9,8 @@ namespace {
 
 constexpr uint32_t kOptionsBytes = 512;
 /// By bit: the longest that a field can be. IPv6's version shares its first byte with what `ip.tos` is there.
-constexpr uint32_t kMaxBytes[kFieldCount] = {6, 6, 2, 16, 1, 4, 2,  2, 2, 1, 1, 2, 16, 16, kOptionsBytes,
-                                             2, 2, 4, 4,  2, 2, 42, 2, 2, 2, 4, 0, 0};
+constexpr uint32_t kFieldBytes[kFieldCount] = {6, 6, 2, 16, 1, 4, 2,  2, 2, 1, 1, 2, 16, 16, kOptionsBytes,
+                                               2, 2, 4, 4,  2, 2, 42, 2, 2, 2, 4, 0, 0};
 constexpr uint32_t kArpBytes = 28;
 
 template <class Each>
@@ -25,7 +25,7 @@ void for_each_of(uint32_t length, const Layers& layers, Fields fields, Each&& ea
 uint32_t most_bytes(Fields fields, uint32_t payload) {
     uint32_t bytes = fields.overlaps(field::payload) ? payload : 0;
     for (unsigned bit = 0; bit < kFieldCount; ++bit)
-        if (fields.bits & (1u << bit)) bytes += kMaxBytes[bit];
+        if (fields.bits & (1u << bit)) bytes += kFieldBytes[bit];
     return fields.contains(field::ip) ? std::max(bytes, kArpBytes) : bytes;
 }
 

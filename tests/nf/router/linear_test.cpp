@@ -2,7 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "nf/router/reference.hpp"
-#include "millrace/nf/router/lpm.hpp"
+#include "millrace/nf/prefixes/linear_routes.hpp"
+#include "millrace/nf/prefixes/lpm.hpp"
 #include "millrace/nf/router/routes.hpp"
 #include "support/nf_runner.hpp"
 

@@ -152,9 +152,9 @@ private:
 };
 
 /// Gives a text out piece by piece, without copying it.
-class View : public std::streambuf {
+class TextBuffer : public std::streambuf {
 public:
-    View(const std::string& text, Ahead& ahead) : text_(text), ahead_(ahead) {}
+    TextBuffer(const std::string& text, Ahead& ahead) : text_(text), ahead_(ahead) {}
 
 private:
     int_type underflow() override {
@@ -217,8 +217,8 @@ void check_yaml(const std::string& text, const std::string& file) {
                                      "routes, rules and flows can stand in files of their own"});
     check_characters(text, file);
     Ahead ahead(text, file);
-    View view(text, ahead);
-    std::istream in(&view);
+    TextBuffer buffer(text, ahead);
+    std::istream in(&buffer);
     YAML::Parser parser(in);
     Counter counter(file, ahead);
     while (parser.HandleNextDocument(counter)) {

@@ -2,8 +2,6 @@
 
 #include <rte_cycles.h>
 
-#include <algorithm>
-
 #include "millrace/exec/cpu/cpu_engine.hpp"
 
 namespace millrace::exec {
@@ -13,7 +11,7 @@ std::chrono::nanoseconds Sleeper::idle_for() const {
 }
 
 bool Sleeper::is_tired() {
-    if (idle_since_ != 0) return idle_for() >= awake_for_;
+    if (idle_since_ != 0) return idle_for() >= awake_.time();
     idle_since_ = rte_rdtsc();
     look_ = kFirstLook;
     return false;
@@ -37,9 +35,7 @@ void Sleeper::sleep() {
     for (const int descriptor : wake_ups_.descriptors()) waiting_.push_back({descriptor, POLLIN, 0});
     const timespec timeout{.tv_sec = 0, .tv_nsec = time.count()};
     ppoll(waiting_.data(), waiting_.size(), &timeout, nullptr);
-    // Who is woken so soon should not have slept.
-    awake_for_ = idle_for() < kAwakeFor ? std::min(2 * awake_for_, kAwakeFor)
-                                        : std::max(awake_for_ / 2, kLeastAwakeFor);
+    awake_.woken(idle_for());
 }
 
 }  // namespace millrace::exec

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <vector>
@@ -11,14 +12,28 @@
 
 namespace millrace::exec {
 
+/// For how long a worker polls behind the last packet before it sleeps.
+class AwakeTime {
+public:
+    /// Between packets that come faster than this nobody falls asleep, so that none of them waits for a wake-up. Where
+    /// they come by far not so fast, the worker stays awake for less and less behind each: others want the core.
+    static constexpr std::chrono::nanoseconds kMax = std::chrono::microseconds(200),
+                                              kMin = std::chrono::microseconds(25);
+
+    std::chrono::nanoseconds time() const { return time_; }
+    /// The worker has slept, and was idle for `idle` in all when it woke. Who is woken soon should not have slept.
+    void woken(std::chrono::nanoseconds idle) {
+        time_ = idle < kMax ? std::min(2 * time_, kMax) : std::max(time_ / 2, kMin);
+    }
+
+private:
+    std::chrono::nanoseconds time_ = kMax;
+};
+
 /// A worker polls while packets come, and for a while behind the last. Then it sleeps until a port or somebody else
 /// wakes it. All but `wake` is the worker's thread's.
 class Sleeper {
 public:
-    /// Between packets that come faster than this nobody falls asleep, so that none of them waits for a wake-up. Where
-    /// they come by far not so fast, the worker stays awake for less and less behind each: others want the core.
-    static constexpr std::chrono::nanoseconds kAwakeFor = std::chrono::microseconds(200),
-                                              kLeastAwakeFor = std::chrono::microseconds(25);
     /// Where nothing tells of packets: how long the first sleeps are, and how long they get as nothing comes.
     static constexpr std::chrono::nanoseconds kFirstLook = std::chrono::microseconds(50),
                                               kLastLook = std::chrono::milliseconds(2);
@@ -48,7 +63,7 @@ private:
     std::chrono::nanoseconds idle_for() const;
 
     uint64_t idle_since_ = 0;  // TSC; 0: not idle
-    std::chrono::nanoseconds awake_for_ = kAwakeFor;
+    AwakeTime awake_;
     std::chrono::nanoseconds look_ = kFirstLook;
     io::WakeUps wake_ups_;
     io::WakeEvent called_;

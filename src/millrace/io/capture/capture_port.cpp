@@ -61,7 +61,7 @@ uint16_t CapturePort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint16_t 
     while (due < count && queue.pacer.is_due(queue.frames[queue.next + due].timestamp_ns)) ++due;
     while (due > 0 && !pool_.allocate(mbufs, due)) {
         due /= 2;
-        if (due == 0) queue.starved.store(queue.starved.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        if (due == 0) increase(queue.starved, 1);
     }
     if (due == 0) return 0;
     uint64_t bytes = 0;

@@ -10,7 +10,7 @@
 namespace millrace::io {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{1} << 20;
+constexpr size_t kWrittenAtOnce = size_t{1} << 20;
 constexpr uint32_t kEthernet = 1;  // LINKTYPE_ETHERNET
 constexpr uint32_t kSnapLength = 262144;
 constexpr uint32_t kNanosecondMagic = 0xa1b23c4d;
@@ -30,7 +30,7 @@ CaptureFormat capture_format(const std::string& path) {
 
 CaptureWriter::CaptureWriter(const std::string& path, CaptureFormat format, const Location& asked_from)
     : path_(path), format_(format), file_(path, OutputFile::Begin::empty, Readers::group, asked_from) {
-    buffer_.reserve(kBufferBytes + kSnapLength + 64);
+    buffer_.reserve(kWrittenAtOnce + kSnapLength + 64);
     append_file_header();
 }
 
@@ -101,7 +101,7 @@ void CaptureWriter::write(uint64_t timestamp_ns, std::span<const std::span<const
     }
     ++buffered_records_;
     buffered_bytes_ += captured;
-    if (buffer_.size() >= kBufferBytes) write_buffer();
+    if (buffer_.size() >= kWrittenAtOnce) write_buffer();
 }
 
 bool CaptureWriter::write_buffer() {

@@ -6,13 +6,6 @@
 #include "millrace/io/wake_event.hpp"
 
 namespace millrace::io {
-namespace {
-
-void increase(std::atomic<uint64_t>& counter) {
-    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-}
-
-}  // namespace
 
 PcapPort::PcapPort(PortInfo info, std::optional<Input> input, std::unique_ptr<CaptureWriter> output)
     : Port(std::move(info)), input_(std::move(input)) {
@@ -68,7 +61,7 @@ uint16_t PcapPort::receive(uint16_t, rte_mbuf** mbufs, uint16_t count) {
     while (n < count && fetch()) {
         rte_mbuf* mbuf = nullptr;
         if (!pool_->allocate(&mbuf, 1)) {
-            increase(starved_);
+            increase(starved_, 1);
             break;
         }
         copy_frame(ready_, rte_pktmbuf_mtod(mbuf, uint8_t*));
@@ -76,8 +69,8 @@ uint16_t PcapPort::receive(uint16_t, rte_mbuf** mbufs, uint16_t count) {
         mbuf->data_len = static_cast<uint16_t>(ready_.length);
         mbuf->port = info_.index;
         set_packet_metadata(mbuf, ready_.record.timestamp_ns, ready_.record.number);
-        if (ready_.padded) increase(padded_);
-        if (ready_.snapped) increase(snapped_);
+        if (ready_.padded) increase(padded_, 1);
+        if (ready_.snapped) increase(snapped_, 1);
         bytes += ready_.length;
         have_ready_ = false;
         mbufs[n++] = mbuf;

@@ -44,6 +44,8 @@ struct Interface {
 
 /// Bytes of a frame above its MTU: Ethernet header and two VLAN tags.
 inline constexpr uint32_t kFrameOverhead = 14 + 8;
+/// Of a frame's addresses, before its VLAN tag.
+inline constexpr uint32_t kAddressBytes = 12;
 
 /// Asks the kernel, in the calling thread's network namespace.
 Interface find_interface(const std::string& name);

@@ -39,12 +39,13 @@ std::optional<OffloadHeader> offload_of(std::span<const uint8_t> head, uint32_t 
 bool finish_checksum(std::span<uint8_t> frame, uint32_t start, uint32_t offset);
 
 /// Cuts a TCP or UDP frame over IPv4 or IPv6 that is longer than the wire carries into the frames that a network card
-/// would have sent (in TCP: by sequence numbers; in UDP: a datagram each), with all checksums.
+/// would have sent (in TCP: by sequence numbers; in UDP: a datagram each), with all checksums. It may lie in a tunnel,
+/// whose headers all of them get.
 class Segmenter {
 public:
     /// Takes `frame`, which stays where it is until all was written. False when the frame is none that can be cut so:
-    /// tunnels, other protocols, lengths that contradict each other. Offsets of `offload` count from the frame's first
-    /// byte.
+    /// tunnels in tunnels, other protocols, lengths that contradict each other. Offsets of `offload` count from the
+    /// frame's first byte.
     bool start(std::span<const uint8_t> frame, const OffloadHeader& offload);
     /// Whether there is a frame to be written.
     bool is_active() const { return at_ < payload_end_; }
@@ -55,14 +56,24 @@ public:
     void stop() { at_ = payload_end_; }
 
 private:
-    void finish_ip(uint8_t* out, uint32_t bytes) const;
+    struct Ip {
+        uint32_t at = 0, behind = 0;  ///< offsets of the header and of what follows
+        bool is_ipv6 = false;
+    };
+    /// Finds both IP headers where the frame lies in a tunnel, and the transport header of offload at `l4_`.
+    bool enter_tunnel(uint32_t size);
+    void finish_ip(uint8_t* out, const Ip& ip, uint32_t bytes) const;
+    void finish_tunnel(uint8_t* out, uint32_t bytes) const;
+    /// Of what is behind `ip`, whose checksum stands `offset` bytes behind that.
+    static void finish_sum(uint8_t* out, const Ip& ip, uint32_t bytes, uint8_t protocol, uint32_t offset);
     void finish_transport(uint8_t* out, uint32_t bytes, bool is_first, bool is_last) const;
 
     const uint8_t* frame_ = nullptr;
-    uint32_t l3_ = 0, l4_ = 0, payload_ = 0, payload_end_ = 0;
+    Ip ip_, outer_;  // `outer_.at` is 0 where there is no tunnel
+    uint32_t l4_ = 0, payload_ = 0, payload_end_ = 0;
     uint32_t most_ = 0;  // of payload in a segment
     uint32_t at_ = 0;
-    bool is_ipv6_ = false, is_tcp_ = false;
+    bool is_tcp_ = false, is_udp_tunnel_ = false;
 };
 
 }  // namespace millrace::io

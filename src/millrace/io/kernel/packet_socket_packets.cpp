@@ -12,12 +12,6 @@
 namespace millrace::io {
 namespace {
 
-constexpr uint32_t kAddressBytes = 12;  // before a VLAN tag
-
-void add(std::atomic<uint64_t>& counter, uint64_t n) {
-    counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-}
-
 /// Puts frames into mbufs. Those that are yet to be cut get another one in place of theirs, from `uncut`.
 struct IntoBuffers {
     rte_mbuf** next;
@@ -108,7 +102,7 @@ bool PacketSocketPort::take_plain(uint16_t queue_number, const RingFrame& frame,
     }
     if (frame.offload.needs_checksum() &&
         finish_checksum({out, bytes}, frame.offload.checksum_start + tag_bytes, frame.offload.checksum_offset))
-        add(queues_[queue_number]->finished, 1);
+        increase(queues_[queue_number]->finished, 1);
     place.written(bytes);
     return true;
 }
@@ -149,8 +143,8 @@ bool PacketSocketPort::take_uncut(uint16_t queue_number, const RingFrame& frame,
         std::memcpy(out + kAddressBytes + tag_bytes, frame.data + kAddressBytes, frame.bytes - kAddressBytes);
     }
     if (tag_bytes != 0) store_be32(out + kAddressBytes, frame.vlan_tag);
-    add(queue.uncut_in, 1);
-    add(queue.segments_in, offload.segments_of(frame.whole_bytes));
+    increase(queue.uncut_in, 1);
+    increase(queue.segments_in, offload.segments_of(frame.whole_bytes));
     place.written(bytes);
     return true;
 }
@@ -176,7 +170,7 @@ void PacketSocketPort::take_whole(uint16_t queue_number, const RingFrame& frame)
         queue.whole_ns = frame.timestamp_ns;
         if (queue.segments.start({data, static_cast<size_t>(bytes)}, offload) &&
             queue.segments.next_bytes() <= options_.max_frame_bytes)
-            return add(queue.cut, 1);
+            return increase(queue.cut, 1);
     }
     queue.segments.stop();
     receiving(queue_number).drop(PortDrop::too_long);
@@ -231,7 +225,7 @@ uint16_t PacketSocketPort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint
     while (!pool_.allocate(mbufs, static_cast<uint16_t>(most))) {
         most /= 2;
         if (most != 0) continue;
-        add(queue.starved, 1);
+        increase(queue.starved, 1);
         return 0;
     }
     IntoBuffers into{.next = mbufs,
@@ -260,13 +254,13 @@ ReceiveBlock PacketSocketPort::take_blocks(uint16_t queue_number, uint32_t most)
         if (frame.offload.is_to_be_cut()) {
             const auto offload = stays_uncut(queue, frame);
             if (!offload) return Action::alone;
-            add(queue.uncut_in, 1);
-            add(queue.segments_in, offload->segments_of(frame.whole_bytes));
+            increase(queue.uncut_in, 1);
+            increase(queue.segments_in, offload->segments_of(frame.whole_bytes));
         } else if (frame.bytes < frame.whole_bytes || frame.bytes + tag_bytes > options_.max_frame_bytes) {
             counters.drop(PortDrop::too_long);
             return Action::dropped;
         } else if (frame.offload.needs_checksum()) {
-            add(queue.finished, 1);
+            increase(queue.finished, 1);
         }
         bytes += frame.bytes + tag_bytes;
         return frame.offload.is_to_be_cut() ? Action::uncut : Action::plain;
@@ -315,7 +309,7 @@ ReceiveBlock PacketSocketPort::receive_block(uint16_t queue_number, uint32_t mos
         ring = nullptr;
         IntoLog into{*queue.log};
         if (take(queue_number, queue.out_runs.empty() ? most : std::min(most, kFew), into) == 0) {
-            if (into.first_ns != 0) add(queue.starved, 1);
+            if (into.first_ns != 0) increase(queue.starved, 1);
             return {};
         }
         block = queue.log->take();

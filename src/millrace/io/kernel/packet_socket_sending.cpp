@@ -9,10 +9,6 @@
 namespace millrace::io {
 namespace {
 
-void add(std::atomic<uint64_t>& counter, uint64_t n) {
-    counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-}
-
 using Pieces = std::array<iovec, SendQueue::kMaxPieces>;
 
 /// A frame to be sent, whose pieces are listed.
@@ -77,8 +73,8 @@ uint32_t PacketSocketPort::send_all(uint16_t queue_number, uint32_t count, const
         goes_on = result.done >= asked;
         if (result.sent != 0) counters.count(result.sent, result.sent_bytes);
         if (result.uncut != 0) {
-            add(queue.uncut_out, result.uncut);
-            add(queue.segments_out, result.uncut_segments);
+            increase(queue.uncut_out, result.uncut);
+            increase(queue.segments_out, result.uncut_segments);
         }
         for (size_t reason = 0; reason < kPortDrops; ++reason)
             if (result.drops[reason] != 0) counters.drop(static_cast<PortDrop>(reason), result.drops[reason]);

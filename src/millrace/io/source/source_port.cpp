@@ -208,7 +208,7 @@ uint16_t SourcePort::receive_burst(uint16_t queue_number, rte_mbuf** mbufs, uint
     while (!queue.pool->allocate_raw(mbufs, count)) {
         count /= 2;
         if (count == 0) {
-            queue.starved.store(queue.starved.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+            increase(queue.starved, 1);
             return 0;
         }
     }
@@ -244,7 +244,7 @@ ReceiveBlock SourcePort::receive_block(uint16_t queue_number, uint32_t most) {
     const auto at = static_cast<uint32_t>(queue.sent % ring.frames());
     ReceiveBlock block = ring.take(at, most);
     if (block.count == 0) {
-        queue.starved.store(queue.starved.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+        increase(queue.starved, 1);
         return {};
     }
     block.port = info_.index;

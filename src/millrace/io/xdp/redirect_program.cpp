@@ -124,7 +124,7 @@ std::vector<bpf_insn> program(int map, uint32_t vlan_tag) {
     return code.code();
 }
 
-[[noreturn]] void fail(const std::string& what) {
+[[noreturn]] void fail_by_error(const std::string& what) {
     const bool is_forbidden = errno == EPERM || errno == EACCES;
     throw std::runtime_error(
         what + ": " + std::strerror(errno) +
@@ -139,7 +139,7 @@ int make_map(uint32_t queues) {
     request.key_size = request.value_size = sizeof(uint32_t);
     request.max_entries = queues;
     const int fd = bpf(BPF_MAP_CREATE, request);
-    if (fd < 0) fail("no map of AF_XDP sockets");
+    if (fd < 0) fail_by_error("no map of AF_XDP sockets");
     return fd;
 }
 
@@ -173,7 +173,7 @@ int attach(int program, int interface, uint32_t mode) {
 }
 
 /// What keeps the program from the interface, by the last error.
-[[noreturn]] void fail_to_attach(const std::string& name) {
+[[noreturn]] void refuse(const std::string& name) {
     switch (errno) {
         case EBUSY:
         case EEXIST:
@@ -188,7 +188,7 @@ int attach(int program, int interface, uint32_t mode) {
             throw std::runtime_error("the other end of " + name +
                                      " sends by more queues than this one receives by; "
                                      "'ethtool -L' there or here makes them equal");
-        default: fail("XDP can't be had at the interface " + name);
+        default: fail_by_error("XDP can't be had at the interface " + name);
     }
 }
 
@@ -199,7 +199,7 @@ RedirectProgram::RedirectProgram(int interface, const std::string& name, uint32_
         program_ = Descriptor(load(map_.get(), vlan_tag, interface));
     tells_tags_ = program_.get() >= 0;
     if (!tells_tags_) program_ = Descriptor(load(map_.get(), 0, interface));
-    if (program_.get() < 0) fail("the kernel does not take an XDP program");
+    if (program_.get() < 0) fail_by_error("the kernel does not take an XDP program");
     link_ = Descriptor(attach(program_.get(), interface, XDP_FLAGS_DRV_MODE));
     if (link_.get() < 0 && errno == EOPNOTSUPP) {
         is_in_driver_ = false;
@@ -208,7 +208,7 @@ RedirectProgram::RedirectProgram(int interface, const std::string& name, uint32_
         tells_tags_ = false;
         link_ = Descriptor(attach(program_.get(), interface, XDP_FLAGS_SKB_MODE));
     }
-    if (link_.get() < 0) fail_to_attach(name);
+    if (link_.get() < 0) refuse(name);
 }
 
 void RedirectProgram::redirect(uint32_t queue, int socket) {
@@ -217,7 +217,7 @@ void RedirectProgram::redirect(uint32_t queue, int socket) {
     request.map_fd = static_cast<uint32_t>(map_.get());
     request.key = reinterpret_cast<uintptr_t>(&queue);
     request.value = reinterpret_cast<uintptr_t>(&value);
-    if (bpf(BPF_MAP_UPDATE_ELEM, request) != 0) fail("an AF_XDP socket does not get its queue");
+    if (bpf(BPF_MAP_UPDATE_ELEM, request) != 0) fail_by_error("an AF_XDP socket does not get its queue");
 }
 
 }  // namespace millrace::io

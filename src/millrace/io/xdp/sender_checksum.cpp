@@ -20,7 +20,7 @@ uint16_t pseudo_header_sum(const uint8_t* frame, const Layers& layers) {
 }
 
 /// Of these headers. Whether something has changed.
-bool finish(std::span<uint8_t> frame, const Layers& layers) {
+bool finish_of(std::span<uint8_t> frame, const Layers& layers) {
     if (layers.malformed != Malformed::no || layers.is_fragment() || !layers.is_ip() || layers.l4_offset == 0)
         return false;
     const uint32_t start = layers.l4_offset;
@@ -45,7 +45,7 @@ bool finish_sender_checksum(std::span<uint8_t> frame) {
     const Layers outer = packet.layers();
     // A frame has one that is yet to be finished. Those around the innermost would be wrong without it.
     enter_tunnels(packet, tunnel::kAny);
-    return (packet.layers().tunnel_depth != 0 && finish(frame, packet.layers())) || finish(frame, outer);
+    return (packet.layers().tunnel_depth != 0 && finish_of(frame, packet.layers())) || finish_of(frame, outer);
 }
 
 }  // namespace millrace::io

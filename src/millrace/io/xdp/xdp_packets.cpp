@@ -11,12 +11,8 @@
 namespace millrace::io {
 namespace {
 
-void add(std::atomic<uint64_t>& counter, uint64_t n) {
-    counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
-}
-
 /// Packets to be sent.
-struct Mbufs {
+struct OutgoingMbufs {
     rte_mbuf** all;
 
     uint32_t bytes(uint32_t i) const { return all[i]->pkt_len; }
@@ -31,7 +27,7 @@ struct Mbufs {
 };
 
 /// Frames to be sent that have no mbufs.
-struct Pieces {
+struct OutgoingPieces {
     std::span<const FramePieces> all;
 
     uint32_t bytes(uint32_t i) const { return all[i].bytes(); }
@@ -72,7 +68,7 @@ uint16_t XdpPort::receive(uint16_t queue_number, rte_mbuf** mbufs, uint16_t coun
     while (!pool_.allocate(mbufs, static_cast<uint16_t>(most))) {
         most /= 2;
         if (most != 0) continue;
-        add(queue.starved, 1);
+        increase(queue.starved, 1);
         return 0;
     }
     const uint64_t now = wall_clock_ns();
@@ -179,11 +175,11 @@ uint32_t XdpPort::send_all(uint16_t queue, uint32_t count, const Frames& frames)
 }
 
 uint16_t XdpPort::send(uint16_t queue, rte_mbuf** mbufs, uint16_t count) {
-    return static_cast<uint16_t>(send_all(queue, count, Mbufs{mbufs}));
+    return static_cast<uint16_t>(send_all(queue, count, OutgoingMbufs{mbufs}));
 }
 
 size_t XdpPort::send_frames(uint16_t queue, const ReceiveBlock&, std::span<const FramePieces> frames) {
-    return send_all(queue, static_cast<uint32_t>(frames.size()), Pieces{frames});
+    return send_all(queue, static_cast<uint32_t>(frames.size()), OutgoingPieces{frames});
 }
 
 }  // namespace millrace::io

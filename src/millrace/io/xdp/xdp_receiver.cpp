@@ -8,11 +8,6 @@
 #include "millrace/packet/headers.hpp"
 
 namespace millrace::io {
-namespace {
-
-constexpr uint32_t kAddressBytes = 12;  // before a VLAN tag
-
-}  // namespace
 
 void XdpReceiver::go_over_to(XdpSocket* socket) {
     if (XdpSocket* const unused = next_.exchange(socket, std::memory_order_acq_rel); unused != nullptr) --unused->users;

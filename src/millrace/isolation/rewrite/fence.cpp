@@ -10,8 +10,6 @@ namespace {
 
 using ptx::Type;
 
-constexpr Type kB32{Type::Kind::bits, 32}, kB64{Type::Kind::bits, 64}, kPredicate{Type::Kind::predicate, 1};
-
 /// Says of a generic access that it is one to global memory: that is where the window lies.
 void make_global(ptx::Statement& statement) {
     if (statement.has("global")) return;

@@ -5,13 +5,8 @@
 #include <algorithm>
 
 namespace millrace::isolation {
-namespace {
 
 using ptx::Type;
-
-constexpr Type kB32{Type::Kind::bits, 32}, kB64{Type::Kind::bits, 64}, kPredicate{Type::Kind::predicate, 1};
-
-}  // namespace
 
 FunctionRewriter::FunctionRewriter(const ptx::Module& module, const std::vector<FunctionPlan>& plans, uint32_t function,
                                    const RewriteOptions& options, Role role)

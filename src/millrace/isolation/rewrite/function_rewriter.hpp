@@ -7,6 +7,10 @@
 
 namespace millrace::isolation {
 
+/// Types of registers that rewriting makes.
+inline constexpr ptx::Type kB32{ptx::Type::Kind::bits, 32}, kB64{ptx::Type::Kind::bits, 64},
+    kPredicate{ptx::Type::Kind::predicate, 1};
+
 /// What a rewritten function is of the module's.
 struct Role {
     bool outer = false;  ///< others call it, as it was declared; else it gets and returns the budget

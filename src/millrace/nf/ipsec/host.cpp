@@ -1,5 +1,7 @@
 #include "millrace/nf/ipsec/host.hpp"
 
+#include <fmt/format.h>
+
 #include <bit>
 #include <set>
 
@@ -8,12 +10,6 @@
 
 namespace millrace::nf::ipsec {
 namespace {
-
-std::string hex(uint32_t value) {
-    char text[16];
-    std::snprintf(text, sizeof text, "0x%x", value);
-    return text;
-}
 
 void add_once(std::vector<Address>& addresses, const Address& address) {
     for (const Address& known : addresses)
@@ -269,7 +265,7 @@ std::string IpsecHost::explain(const Decision& decision) const {
     }
     if (decision.detail >= options_->sas.size()) return {};
     const SaOptions& sa = options_->sas[decision.detail];
-    return "sa " + sa.name + " spi " + hex(sa.sa.spi);
+    return "sa " + sa.name + " spi " + fmt::format("{:#x}", sa.sa.spi);
 }
 
 std::vector<Statistic> IpsecHost::statistics() const {

@@ -3,6 +3,7 @@
 
 #include "millrace/nf/state/keyed_state.hpp"
 #include "millrace/packet/bytes.hpp"
+#include "millrace/packet/hash.hpp"
 #include "millrace/packet/headers.hpp"
 #include "millrace/packet/view.hpp"
 
@@ -99,13 +100,6 @@ struct NatTables {
     uint32_t groups = 0;
 };
 
-/// A hash of words, which nobody can tell who does not know the seed.
-MILLRACE_DEVICE uint32_t hash_words(uint64_t seed, uint32_t a, uint32_t b) {
-    uint64_t h = (seed ^ a) * 0xff51afd7ed558ccdull;
-    h = (h ^ h >> 32 ^ b) * 0xc4ceb9fe1a85ec53ull;
-    h = (h ^ h >> 29) * 0x9fb21c651e98df25ull;
-    return static_cast<uint32_t>(h >> 32);
-}
 MILLRACE_DEVICE uint32_t hash_of(const End& end) {
     return hash_words(0x2545f4914f6cdd1dull, end.address, static_cast<uint32_t>(end.port) << 8 | end.protocol);
 }

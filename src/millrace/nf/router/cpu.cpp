@@ -42,13 +42,13 @@ private:
     void lookup_ipv4(size_t count) {
         if (fibs_ != nullptr) return fibs_->lookup_ipv4({addresses4_, count}, targets_);
         // One miss in a cache at a time would cost more than all else: ask for the entries first.
-        if (!tables_.ipv4_root.empty())
-            for (size_t i = 0; i < count; ++i) __builtin_prefetch(&tables_.ipv4_root[addresses4_[i] >> 8]);
-        for (size_t i = 0; i < count; ++i) targets_[i] = router::lookup_ipv4(tables_, addresses4_[i]);
+        if (!tables_.prefixes.ipv4_root.empty())
+            for (size_t i = 0; i < count; ++i) __builtin_prefetch(&tables_.prefixes.ipv4_root[addresses4_[i] >> 8]);
+        for (size_t i = 0; i < count; ++i) targets_[i] = router::lookup_ipv4(tables_.prefixes, addresses4_[i]);
     }
     void lookup_ipv6(size_t count) {
         if (fibs_ != nullptr) return fibs_->lookup_ipv6({addresses6_, count}, targets_);
-        for (size_t i = 0; i < count; ++i) targets_[i] = router::lookup_ipv6(tables_, addresses6_[i].data());
+        for (size_t i = 0; i < count; ++i) targets_[i] = router::lookup_ipv6(tables_.prefixes, addresses6_[i].data());
     }
 
     void finish(std::span<Packet* const> packets, Decision* decisions, const uint16_t* indexes, size_t count) {

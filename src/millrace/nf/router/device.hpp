@@ -67,8 +67,8 @@ struct Router {
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
         const uint32_t outcome = check(packet, tables);
         if (outcome != kForward) return {kNoDetail, outcome};
-        const uint32_t target = packet.layers().is_ipv4() ? lookup_ipv4(tables, packet.ipv4_dst())
-                                                          : lookup_ipv6(tables, packet.l3() + 24);
+        const uint32_t target = packet.layers().is_ipv4() ? lookup_ipv4(tables.prefixes, packet.ipv4_dst())
+                                                          : lookup_ipv6(tables.prefixes, packet.l3() + 24);
         return finish(packet, tables, target, lanes);
     }
 

@@ -1,5 +1,6 @@
 #include <mutex>
 
+#include "millrace/nf/prefixes/linear_routes.hpp"
 #include "millrace/nf/nf.hpp"
 #include "millrace/nf/router/cpu.hpp"
 #include "millrace/nf/router/device.hpp"
@@ -38,14 +39,14 @@ public:
             if (!array.empty()) image_.attach(view, std::shared_ptr<Array>(owner, &array));
         };
         if (linear()) {
-            image_.attach_some(tables.ipv4_linear, linear_routes(lookup_->ipv4.rib()));
-            image_.attach_some(tables.ipv6_linear, linear_routes(lookup_->ipv6.rib()));
+            image_.attach_some(tables.prefixes.ipv4_linear, linear_routes(lookup_->ipv4.rib()));
+            image_.attach_some(tables.prefixes.ipv6_linear, linear_routes(lookup_->ipv6.rib()));
             warn_of_many(options, environment);
         } else {
-            attach(tables.ipv4_root, lookup_, lookup_->ipv4.root());
-            attach(tables.ipv4_groups, lookup_, lookup_->ipv4.groups());
-            attach(tables.ipv6_root, lookup_, lookup_->ipv6.root());
-            attach(tables.ipv6_groups, lookup_, lookup_->ipv6.groups());
+            attach(tables.prefixes.ipv4_root, lookup_, lookup_->ipv4.root());
+            attach(tables.prefixes.ipv4_groups, lookup_, lookup_->ipv4.groups());
+            attach(tables.prefixes.ipv6_root, lookup_, lookup_->ipv6.root());
+            attach(tables.prefixes.ipv6_groups, lookup_, lookup_->ipv6.groups());
         }
         attach(tables.targets, routes_, routes_->next_hops.targets());
         attach(tables.members, routes_, routes_->next_hops.members());

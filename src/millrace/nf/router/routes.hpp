@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "millrace/base/text/config.hpp"
-#include "millrace/nf/router/lpm.hpp"
+#include "millrace/nf/prefixes/lpm.hpp"
 #include "millrace/nf/router/next_hops.hpp"
 
 namespace millrace::nf::router {
@@ -23,10 +23,6 @@ struct Routes {
     bool has_local = false;  ///< addresses of the router itself
     LookupEngine engine = LookupEngine::dir_24_8;
 };
-
-/// The routes of a table for the linear engine.
-std::vector<LinearIpv4> linear_routes(const Rib<4>& rib);
-std::vector<LinearIpv6> linear_routes(const Rib<16>& rib);
 
 /// Reads the options, and the files that they name. Throws ConfigError with up to Mistakes::kMax mistakes.
 Routes read_options(const Config& options, const std::vector<std::string>& ports);

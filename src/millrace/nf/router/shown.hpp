@@ -7,7 +7,7 @@
 
 #include "millrace/base/text/prefix.hpp"
 #include "millrace/nf/router/next_hops.hpp"
-#include "millrace/nf/router/rib.hpp"
+#include "millrace/nf/prefixes/rib.hpp"
 #include "millrace/nf/shown.hpp"
 
 namespace millrace::nf::router {

@@ -74,43 +74,9 @@ MILLRACE_DEVICE void mark_verified(Packet& packet, const Sa& sa, const Esp& esp)
 /// Takes the outer headers and the trailer off and parses what is left.
 template <class Lanes>
 MILLRACE_DEVICE void decapsulate(Packet& packet, const Esp& esp, uint32_t inner_bytes, Lanes lanes) {
-    const uint32_t l2_bytes = packet.layers().l3_offset;
-    uint8_t* frame = packet.data();
-    const uint32_t head = static_cast<uint32_t>(esp.text() - frame) - l2_bytes;
-    const uint16_t type = esp.text()[esp.text_bytes - 1] == ip::kProtocolIpv6 ? eth::kTypeIpv6 : eth::kTypeIpv4;
-    lanes.once([&] {
-        // To higher addresses, last byte first: the two may overlap.
-        for (uint32_t i = l2_bytes; i-- > 0;) frame[head + i] = frame[i];
-        store_be16(frame + head + l2_bytes - 2, type);
-    });
-    packet.shrink_front(head);
-    packet.shrink_back(packet.length() - l2_bytes - inner_bytes);
-    packet.parse();
+    const bool ipv6 = esp.text()[esp.text_bytes - 1] == ip::kProtocolIpv6;
     // What the sender hid the length with (RFC 4303, section 2.7) goes, too.
-    if (packet.layers().is_ip()) packet.shrink_back(packet.length() - packet.layers().end);
-}
-
-/// Carries congestion marks from the outer header to the inner one (RFC 6040, section 4.2). False when
-/// the outer header says "congestion experienced" and the inner one that its transport knows no such thing.
-template <class Lanes>
-MILLRACE_DEVICE bool combine_ecn(Packet& packet, uint8_t outer, Lanes lanes) {
-    constexpr uint8_t kNotEct = 0, kEct1 = 1, kEct0 = 2, kCe = 3;
-    const bool ipv6 = packet.layers().is_ipv6();
-    uint8_t* header = packet.l3();
-    const uint8_t inner = traffic_class(header, ipv6) & 3;
-    outer &= 3;
-    if (inner == kNotEct) return outer != kCe;
-    const uint8_t combined = outer == kCe || (outer == kEct1 && inner == kEct0) ? outer : inner;
-    if (combined == inner) return true;
-    lanes.once([&] {
-        const uint16_t before = load_be16(header);
-        const unsigned shift = ipv6 ? 4 : 0;
-        const uint16_t after = static_cast<uint16_t>((before & ~(3u << shift)) |
-                                                     (static_cast<uint32_t>(combined) << shift));
-        store_be16(header, after);
-        if (!ipv6) store_be16(header + 10, checksum_update(load_be16(header + 10), before, after));
-    });
-    return true;
+    unwrap_ip(packet, static_cast<uint32_t>(esp.text() - packet.data()), inner_bytes, ipv6, lanes);
 }
 
 /// Whether the SA may carry what was inside (RFC 4301, section 5.2, step 4).

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "millrace/nf/ipsec/lookup.hpp"
+#include "millrace/packet/tunnel_ends.hpp"
 
 namespace millrace::nf::ipsec {
 
@@ -18,11 +19,6 @@ struct Esp {
     /// What the ICV covers, from the header on.
     MILLRACE_DEVICE uint32_t authentic_bytes() const { return kEspHeaderBytes + iv_bytes + text_bytes; }
 };
-
-/// Traffic class of an IP header: DSCP and ECN.
-MILLRACE_DEVICE uint8_t traffic_class(const uint8_t* header, bool ipv6) {
-    return ipv6 ? static_cast<uint8_t>(load_be16(header) >> 4) : header[1];
-}
 
 /// That of the outer header. ECN is copied whatever becomes of the DSCP (RFC 6040, section 4.1, normal mode).
 MILLRACE_DEVICE uint32_t outer_traffic_class(const Packet& packet, const Sa& sa) {

@@ -1,5 +1,6 @@
 #include "millrace/nf/ipsec/kernel/database.hpp"
 
+#include <fmt/format.h>
 #include <linux/in.h>
 #include <linux/udp.h>
 #include <linux/xfrm.h>
@@ -18,15 +19,10 @@ bool is_zero(const Address& address) {
 }
 bool same(const Address& a, const Address& b) { return std::equal(a.words, a.words + 4, b.words); }
 
-std::string hex(uint32_t number) {
-    char text[16];
-    std::snprintf(text, sizeof text, "%x", number);
-    return text;
-}
 /// A name for people, and for statistics; unique by what it is made of.
 std::string name_of(const XfrmId& id) {
-    std::string name = "spi-" + hex(id.spi) + "-to";
-    for (unsigned i = 0; i < (id.ipv6 ? 4u : 1u); ++i) name += "-" + hex(swap32(id.dst.words[i]));
+    std::string name = "spi-" + fmt::format("{:x}", id.spi) + "-to";
+    for (unsigned i = 0; i < (id.ipv6 ? 4u : 1u); ++i) name += "-" + fmt::format("{:x}", swap32(id.dst.words[i]));
     return name;
 }
 

@@ -27,7 +27,7 @@ static_assert(sizeof(ReplayHead) == sizeof(xfrm_replay_state_esn));
 
 bool is_family(uint16_t family) { return family == AF_INET || family == AF_INET6; }
 
-Address address_of(const xfrm_address_t& from, bool ipv6) {
+Address address_from(const xfrm_address_t& from, bool ipv6) {
     Address address;
     std::memcpy(address.words, &from, ipv6 ? 16 : 4);
     return address;
@@ -58,8 +58,8 @@ bool read_selector(const xfrm_selector& from, Selector& to, bool& odd) {
     if (from.prefixlen_s > longest || from.prefixlen_d > longest) return false;
     to = {};
     to.ipv6 = ipv6;
-    to.src = address_of(from.saddr, ipv6);
-    to.dst = address_of(from.daddr, ipv6);
+    to.src = address_from(from.saddr, ipv6);
+    to.dst = address_from(from.daddr, ipv6);
     to.src_mask = mask_of(from.prefixlen_s);
     to.dst_mask = mask_of(from.prefixlen_d);
     for (unsigned i = 0; i < 4; ++i) {
@@ -134,9 +134,9 @@ bool read_sa_attributes(Bytes attributes, XfrmSa& sa) {
 bool read_sa_head(const xfrm_usersa_info& info, XfrmSa& sa) {
     if (!is_family(info.family)) return false;
     sa.id.ipv6 = info.family == AF_INET6;
-    sa.id.dst = address_of(info.id.daddr, sa.id.ipv6);
+    sa.id.dst = address_from(info.id.daddr, sa.id.ipv6);
     sa.id.spi = swap32(info.id.spi);
-    sa.src = address_of(info.saddr, sa.id.ipv6);
+    sa.src = address_from(info.saddr, sa.id.ipv6);
     sa.mode = info.mode;
     sa.reqid = info.reqid;
     sa.flags = info.flags;
@@ -162,7 +162,7 @@ bool parse_sa_gone(const xfrm_address_t& address, uint32_t spi, uint16_t family,
     if (!is_family(family)) return false;
     XfrmId id;
     id.ipv6 = family == AF_INET6;
-    id.dst = address_of(address, id.ipv6);
+    id.dst = address_from(address, id.ipv6);
     id.spi = swap32(spi);
     listener.on_sa_gone(id);
     return true;
@@ -175,8 +175,8 @@ bool read_templates(Bytes value, std::vector<XfrmTemplate>& to) {
         XfrmTemplate made;
         if (!is_family(from->family)) return false;
         made.ipv6 = from->family == AF_INET6;
-        made.src = address_of(from->saddr, made.ipv6);
-        made.dst = address_of(from->id.daddr, made.ipv6);
+        made.src = address_from(from->saddr, made.ipv6);
+        made.dst = address_from(from->id.daddr, made.ipv6);
         made.protocol = from->id.proto;
         made.mode = from->mode;
         made.reqid = from->reqid;

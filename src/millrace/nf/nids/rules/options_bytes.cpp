@@ -6,8 +6,6 @@
 namespace millrace::nf::nids {
 namespace {
 
-constexpr int64_t kMax = 65535;
-
 void read_data_at(RuleBuilder& builder, const Option& option) {
     DataAt data_at;
     const auto parts = split_commas(option.value, option.value_at);
@@ -16,7 +14,7 @@ void read_data_at(RuleBuilder& builder, const Option& option) {
         data_at.negated = true;
         number = {trim(number.text.substr(1)), number.at + 1};
     }
-    data_at.offset = builder.number(number, 0, kMax);
+    data_at.offset = builder.number(number, 0, kMaxOffset);
     for (size_t i = 1; i < parts.size(); ++i) {
         if (parts[i].text == "relative") data_at.relative = true;
         else if (parts[i].text != "rawbytes")
@@ -103,7 +101,7 @@ void read_byte_test(RuleBuilder& builder, const Option& option) {
         throw RuleError{parts[1].at, "'" + std::string(parts[1].text) + "' is not a comparison"};
     test.comparison = found->second;
     test.operand = builder.number(parts[2], 0, std::numeric_limits<int64_t>::max());
-    test.format.offset = builder.number(parts[3], -kMax, kMax);
+    test.format.offset = builder.number(parts[3], -kMaxOffset, kMaxOffset);
     for (size_t i = 4; i < parts.size(); ++i)
         if (!read_format(builder, test.format, words_of(parts[i]))) unknown(option, parts[i]);
     check_count(test.format, parts[0]);
@@ -116,7 +114,7 @@ void read_byte_jump(RuleBuilder& builder, const Option& option) {
     auto parts = need(option, 2);
     ByteJump jump;
     jump.format.count = read_count(builder, parts[0], 0);
-    jump.format.offset = builder.number(parts[1], -kMax, kMax);
+    jump.format.offset = builder.number(parts[1], -kMaxOffset, kMaxOffset);
     for (size_t i = 2; i < parts.size(); ++i) {
         const auto words = words_of(parts[i]);
         const std::string_view name = words[0].text;
@@ -124,9 +122,9 @@ void read_byte_jump(RuleBuilder& builder, const Option& option) {
         else if (name == "from_beginning") jump.from_beginning = true;
         else if (name == "from_end") jump.from_end = true;
         else if (name == "multiplier" && words.size() == 2)
-            jump.multiplier = static_cast<uint32_t>(read_integer(words[1], 1, kMax));
+            jump.multiplier = static_cast<uint32_t>(read_integer(words[1], 1, kMaxOffset));
         else if (name == "post_offset" && words.size() == 2) {
-            const Number post = builder.number(words[1], -kMax, kMax);
+            const Number post = builder.number(words[1], -kMaxOffset, kMaxOffset);
             if (post.slot >= 0) builder.rule.refuse("a post_offset that is a variable");
             jump.post_offset = static_cast<int32_t>(post.value);
         } else if (!read_format(builder, jump.format, words)) unknown(option, parts[i]);
@@ -139,7 +137,7 @@ void read_byte_extract(RuleBuilder& builder, const Option& option) {
     auto parts = need(option, 3);
     ByteExtract extract;
     extract.format.count = read_count(builder, parts[0], 1);
-    extract.format.offset = builder.number(parts[1], -kMax, kMax);
+    extract.format.offset = builder.number(parts[1], -kMaxOffset, kMaxOffset);
     for (size_t i = 3; i < parts.size(); ++i) {
         const auto words = words_of(parts[i]);
         const std::string_view name = words[0].text;
@@ -147,7 +145,7 @@ void read_byte_extract(RuleBuilder& builder, const Option& option) {
             extract.align = true;
             if (words.size() == 2 && words[1].text != "4") builder.rule.refuse("align other than 4");
         } else if (name == "multiplier" && words.size() == 2)
-            extract.multiplier = static_cast<uint32_t>(read_integer(words[1], 1, kMax));
+            extract.multiplier = static_cast<uint32_t>(read_integer(words[1], 1, kMaxOffset));
         else if (!read_format(builder, extract.format, words)) unknown(option, parts[i]);
     }
     check_count(extract.format, parts[0]);

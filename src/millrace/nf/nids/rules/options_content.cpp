@@ -6,20 +6,18 @@
 namespace millrace::nf::nids {
 namespace {
 
-constexpr int64_t kMax = 65535;
-
 /// One modifier, as an option of its own (`depth:5;`) or within the content's (Snort 3: `, depth 5`).
 bool modify(RuleBuilder& builder, Content& content, std::string_view name, const Word& value) {
     if (name == "nocase") {
         content.nocase = true;
     } else if (name == "offset") {
-        content.offset = builder.number(value, -kMax, kMax);
+        content.offset = builder.number(value, -kMaxOffset, kMaxOffset);
     } else if (name == "depth") {
-        content.depth = builder.number(value, 1, kMax);
+        content.depth = builder.number(value, 1, kMaxOffset);
     } else if (name == "distance") {
-        content.distance = builder.number(value, -kMax, kMax);
+        content.distance = builder.number(value, -kMaxOffset, kMaxOffset);
     } else if (name == "within") {
-        content.within = builder.number(value, 0, kMax);
+        content.within = builder.number(value, 0, kMaxOffset);
     } else if (name == "startswith") {
         content.offset = Number{0, -1};
         content.depth = Number{static_cast<int64_t>(content.bytes.size()), -1};
@@ -31,8 +29,8 @@ bool modify(RuleBuilder& builder, Content& content, std::string_view name, const
         const auto part = split_commas(value.text, value.at);
         if (part.size() != 2)
             throw RuleError{value.at, "fast_pattern takes nothing, 'only', or an offset and a length"};
-        content.fast_part = std::pair(static_cast<uint32_t>(read_integer(part[0], 0, kMax)),
-                                      static_cast<uint32_t>(read_integer(part[1], 1, kMax)));
+        content.fast_part = std::pair(static_cast<uint32_t>(read_integer(part[0], 0, kMaxOffset)),
+                                      static_cast<uint32_t>(read_integer(part[1], 1, kMaxOffset)));
     } else if (name == "fast_pattern_offset" || name == "fast_pattern_length") {
         content.fast_pattern = true;  // only a hint on which part to look for first
     } else {

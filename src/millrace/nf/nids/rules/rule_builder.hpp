@@ -10,6 +10,9 @@
 
 namespace millrace::nf::nids {
 
+/// Of offsets, depths and distances: no packet is longer.
+inline constexpr int64_t kMaxOffset = 65535;
+
 struct RuleBuilder {
     Rule rule;
     bool snort3 = false;              ///< `http_uri;` selects a buffer, and does not modify the content before

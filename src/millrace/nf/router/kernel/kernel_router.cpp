@@ -89,10 +89,10 @@ void KernelRouter::make_image() {
         using Array = std::remove_reference_t<decltype(array)>;
         if (!array.empty()) image_.attach(view, std::shared_ptr<Array>(owner, &array), std::move(revision));
     };
-    attach(tables.ipv4_root, snapshot_.ipv4, snapshot_.ipv4->root, snapshot_.ipv4->root_revision);
-    attach(tables.ipv4_groups, snapshot_.ipv4, snapshot_.ipv4->groups, snapshot_.ipv4->groups_revision);
-    attach(tables.ipv6_root, snapshot_.ipv6, snapshot_.ipv6->root, snapshot_.ipv6->root_revision);
-    attach(tables.ipv6_groups, snapshot_.ipv6, snapshot_.ipv6->groups, snapshot_.ipv6->groups_revision);
+    attach(tables.prefixes.ipv4_root, snapshot_.ipv4, snapshot_.ipv4->root, snapshot_.ipv4->root_revision);
+    attach(tables.prefixes.ipv4_groups, snapshot_.ipv4, snapshot_.ipv4->groups, snapshot_.ipv4->groups_revision);
+    attach(tables.prefixes.ipv6_root, snapshot_.ipv6, snapshot_.ipv6->root, snapshot_.ipv6->root_revision);
+    attach(tables.prefixes.ipv6_groups, snapshot_.ipv6, snapshot_.ipv6->groups, snapshot_.ipv6->groups_revision);
     attach(tables.targets, snapshot_.forwarding, snapshot_.forwarding->targets);
     attach(tables.members, snapshot_.forwarding, snapshot_.forwarding->members);
     attach(tables.next_hops, snapshot_.forwarding, snapshot_.forwarding->next_hops);

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "millrace/nf/router/kernel/ways.hpp"
-#include "millrace/nf/router/lpm.hpp"
+#include "millrace/nf/prefixes/lpm.hpp"
 #include "millrace/nf/shown.hpp"
 #include "millrace/packet/packet.hpp"
 

@@ -5,7 +5,7 @@
 #include "millrace/packet/bytes.hpp"
 #include "millrace/packet/view.hpp"
 
-namespace millrace::nf::router {
+namespace millrace::nf::prefixes {
 
 /// A route; the address has zeros where the mask has. Words of the address in network order have their value in host
 /// order.
@@ -39,4 +39,4 @@ MILLRACE_DEVICE uint32_t search_linear(View<LinearIpv6> routes, const uint8_t* a
     return none;
 }
 
-}  // namespace millrace::nf::router
+}  // namespace millrace::nf::prefixes

@@ -1,4 +1,4 @@
-#include "millrace/nf/router/lpm.hpp"
+#include "millrace/nf/prefixes/lpm.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-namespace millrace::nf::router {
+namespace millrace::nf::prefixes {
 namespace {
 
 using Rng = std::mt19937_64;
@@ -269,4 +269,4 @@ TEST(Rib, KeepsItsRunsWholeWhenRoutesGo) {
 }
 
 }  // namespace
-}  // namespace millrace::nf::router
+}  // namespace millrace::nf::prefixes

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "millrace/nf/image.hpp"
-#include "millrace/nf/router/rib.hpp"
-#include "millrace/nf/router/tables.hpp"
+#include "millrace/nf/prefixes/rib.hpp"
+#include "millrace/nf/prefixes/prefix_tables.hpp"
 
-namespace millrace::nf::router {
+namespace millrace::nf::prefixes {
 
 /// Longest-prefix match by a table of 2^RootBits entries and groups of 256 below it, with each prefix
 /// expanded to the entries it covers (leaf pushing). Beside every entry stands the length of the
@@ -233,4 +233,4 @@ private:
 using Ipv4Lpm = Lpm<Ipv4Entry, 4, 24>;
 using Ipv6Lpm = Lpm<Ipv6Entry, 16, 16>;
 
-}  // namespace millrace::nf::router
+}  // namespace millrace::nf::prefixes

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-namespace millrace::nf::router {
+namespace millrace::nf::prefixes {
 
 /// A hash table with open addressing from prefixes to values; `Bytes` is 4 or 16.
 template <unsigned Bytes>
@@ -128,4 +128,4 @@ private:
     std::array<uint32_t, 8 * Bytes + 1> with_length_{};
 };
 
-}  // namespace millrace::nf::router
+}  // namespace millrace::nf::prefixes
