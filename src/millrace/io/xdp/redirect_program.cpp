@@ -22,17 +22,16 @@ int bpf(bpf_cmd command, bpf_attr& request) {
     return static_cast<int>(syscall(SYS_bpf, command, &request, sizeof request));
 }
 
-bpf_insn instruction(uint8_t code, uint8_t to, uint8_t from, int16_t offset, int32_t value) {
-    bpf_insn made{};
-    made.code = code;
-    made.dst_reg = to & 15;
-    made.src_reg = from & 15;
-    made.off = offset;
-    made.imm = value;
-    return made;
-}
+/// As kernels have it (Documentation/bpf/standardization/instruction-set.rst). Their own name for it is libpcap's, too.
+struct Instruction {
+    uint8_t code;
+    uint8_t registers;  // to, and from in the upper half
+    int16_t offset;
+    int32_t value;
+};
+static_assert(sizeof(Instruction) == 8);
 
-/// Instructions one by one, as kernels have them (Documentation/bpf/standardization/instruction-set.rst).
+/// Writes a program.
 class Assembler {
 public:
     enum Register : uint8_t { r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, stack };
@@ -63,8 +62,8 @@ public:
     /// A jump over what is yet to come, until `here`.
     size_t unless_zero(Register what) { return jump(BPF_JMP | BPF_JNE | BPF_K, what, 0); }
     size_t if_above(Register what, Register bound) { return jump(BPF_JMP | BPF_JGT | BPF_X, what, bound); }
-    void here(size_t jump) { code_[jump].off = static_cast<int16_t>(code_.size() - jump - 1); }
-    const std::vector<bpf_insn>& code() const { return code_; }
+    void here(size_t jump) { code_[jump].offset = static_cast<int16_t>(code_.size() - jump - 1); }
+    const std::vector<Instruction>& code() const { return code_; }
 
 private:
     size_t jump(uint8_t code, uint8_t what, uint8_t bound) {
@@ -72,9 +71,9 @@ private:
         return code_.size() - 1;
     }
     void add(uint8_t code, uint8_t to, uint8_t from, int16_t offset, int32_t value) {
-        code_.push_back(instruction(code, to, from, offset, value));
+        code_.push_back({code, static_cast<uint8_t>(to | from << 4), offset, value});
     }
-    std::vector<bpf_insn> code_;
+    std::vector<Instruction> code_;
 };
 
 /// Puts the tag that stands beside the frame before it, where there is room. `vlan_tag` is kVlanTagFunction.
@@ -111,7 +110,7 @@ void put_tag(Assembler& code, uint32_t vlan_tag) {
 }
 
 /// `vlan_tag`: 0 where the kernel has no such function.
-std::vector<bpf_insn> program(int map, uint32_t vlan_tag) {
+std::vector<Instruction> program(int map, uint32_t vlan_tag) {
     using enum Assembler::Register;
     Assembler code;
     code.move(r6, r1);
@@ -145,7 +144,7 @@ int make_map(uint32_t queues) {
 
 /// Negative where the kernel does not take it.
 int load(int map, uint32_t vlan_tag, int interface) {
-    const std::vector<bpf_insn> code = program(map, vlan_tag);
+    const std::vector<Instruction> code = program(map, vlan_tag);
     // Who calls functions of the kernel has to be under its licence, too; these instructions may be.
     static constexpr char kLicence[] = "Dual MIT/GPL";
     bpf_attr request{};

@@ -9,7 +9,7 @@
 namespace millrace::io {
 namespace {
 
-constexpr uint32_t kSctpSumAt = 8, kTcpSumAt = 16, kUdpSumAt = 6;
+constexpr uint32_t kTcpSumAt = 16, kUdpSumAt = 6;
 
 /// Not complemented: what a sender leaves where the checksum is to be.
 uint16_t pseudo_header_sum(const uint8_t* frame, const Layers& layers) {
