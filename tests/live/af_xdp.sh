@@ -49,6 +49,7 @@ start() {
     within 15 in_client ping -c 1 -W 0.3 192.0.2.10 && return
     failed "Millrace comes up"; cat "$folder"/millrace.*; exit 1
 }
+second() { ip netns exec $middle "$millrace" run "$folder/live.yaml" --output "$folder/second" > "$folder/second.log" 2>&1; }
 # The interfaces, but for counters and what changes by itself.
 interfaces() { ip -n $middle -details link show type veth; }
 unchanged() { interfaces | diff "$folder/before" -; }
@@ -70,28 +71,28 @@ interfaces > "$folder/before"
 
 start
 expect "an XDP program is at the interfaces" bash -c "ip -n $middle link show mr-lan | grep -q xdp && ip -n $middle link show mr-wan | grep -q xdp"
-refuse "no second one gets them" ip netns exec $middle "$millrace" run "$folder/live.yaml" --output "$folder/second"
-expect "and says why" grep -q "live.yaml:3:.*another XDP program is at the interface 'mr-lan'" "$folder/last"
+refuse "no second one gets them" second
+expect "and says why" grep "live.yaml:3:.*another XDP program is at the interface 'mr-lan'" "$folder/second.log"
 expect "fragments pass, up to the longest ping" big_pings
 expect "pings from the server pass" in_server ping -c 5 -i 0.05 -W 1 10.0.10.10
 expect "TCP passes with the offloads as they are" stream 2
 expect "and not at a crawl" test "$(figure "int(e['sum_received']['bits_per_second'] / 1e6)")" -gt 50
 echo "        $(figure "f\"{e['sum_received']['bits_per_second'] / 1e6:.0f} Mb/s, {e['sum_sent']['retransmits']} retransmissions\"")"
-expect "and the other way" stream 1 --reverse
-expect "and not at a crawl, either" test "$(figure "int(e['sum_received']['bits_per_second'] / 1e6)")" -gt 50
 
 kill -KILL $running
 wait $running 2> /dev/null
 expect "killed, it leaves the interfaces as they were" within 2 unchanged
 start
 expect "and another takes them again" in_client ping -c 3 -i 0.05 -W 1 192.0.2.10
+expect "TCP passes the other way" stream 1 --reverse
+expect "and not at a crawl, either" test "$(figure "int(e['sum_received']['bits_per_second'] / 1e6)")" -gt 50
 kill -TERM $running
 wait $running
 status=$?
 if ((status == 0)); then passed "SIGTERM ends the run in order"; else failed "exit status $status after SIGTERM"; fi
 expect "which leaves the interfaces as they were, too" within 2 unchanged
-expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] >= 8'
-expect "frames had checksums finished or needed none" report 'all(p["kind"] == "af_xdp" for p in r["ports"])'
+expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 1000'
+expect "what the hosts left to a card was finished" report 'all(p["kind"] == "af_xdp" and p["details"]["checksum-finished"] > 0 for p in r["ports"])'
 ((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }
 echo "$device: $failures failures, $SECONDS s"
 ((failures == 0))
