@@ -67,6 +67,8 @@ public:
     /// The oldest of these: where it lies, and how long it is.
     const xdp_desc& front() { return received_.at(taken_); }
     void pop() { ++taken_; }
+    /// Where the one lies that comes so many behind it; anywhere in the memory, where there is none.
+    uint64_t address_ahead(uint32_t frames) { return received_.at(taken_ + frames).addr; }
     /// A room for a frame to come. There may be `receive_frames` of them.
     void give(uint64_t room) { free_.at(given_++) = room; }
     /// Tells the kernel of what was popped and given.
