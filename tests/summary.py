@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Says how many tests passed, failed and were skipped, and why: summary.py TESTS.xml, as `ctest --output-junit` writes it.
+"""Says how many tests passed, failed and were skipped, and why: summary.py TESTS.xml [AGAIN.xml], as `ctest --output-junit`
+writes it. AGAIN.xml has those entries that failed and ran again.
 
 An entry of ctest may hold many tests of GoogleTest, whose own words count.
 """
@@ -34,13 +35,26 @@ def tests_of(entry):
     return found
 
 
+def read(file):
+    return [test for entry in ElementTree.parse(file).getroot().iter("testcase") for test in tests_of(entry)]
+
+
 def main():
-    tests = [test for entry in ElementTree.parse(sys.argv[1]).getroot().iter("testcase") for test in tests_of(entry)]
+    tests = read(sys.argv[1])
     failed = [(name, why) for name, result, why in tests if result == "FAILED"]
+    late = []
+    if len(sys.argv) > 2:
+        entries = ElementTree.parse(sys.argv[2]).getroot().iter("testcase")
+        passed_again = {entry.get("name") for entry in entries if entry.get("status") == "run"}
+        passed_again |= {name for name, result, _ in read(sys.argv[2]) if result == "OK"}
+        late = [name for name, _ in failed if name in passed_again]
+        failed = [(name, why) for name, why in failed if name not in passed_again]
     skipped = [(name, why) for name, result, why in tests if result == "SKIPPED"]
     without_data = [name for name, why in skipped if MISSING_DATA.search(why)]
     for name, _ in failed:
         print(f"failed: {name}")
+    for name in late:
+        print(f"passed only when it ran again, by itself: {name}")
     for name, why in skipped:
         lines = [line.strip() for line in why.splitlines() if line.strip() and not line.startswith(("[", "../"))]
         reasons = [line for line in lines if line != "Skipped"]

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "millrace/packet/checksum.hpp"
+#include "millrace/packet/headers.hpp"
 
 namespace millrace {
 
@@ -32,6 +33,33 @@ MILLRACE_DEVICE uint32_t follow_udp(uint8_t* checksum, uint32_t gained) {
     if (before == 0) return 0;
     const uint16_t after = with_gain(before, gained);
     return put_word(checksum, after == 0 ? 0xffff : after);
+}
+
+/// Lets a TCP segment that opens a connection ask for segments of at most `most` bytes (RFC 9293, section 3.7.1), where
+/// it asks for longer ones. The header, all of which is in this memory, is at `tcp`. What is no option ends the search.
+MILLRACE_DEVICE void clamp_mss(uint8_t* tcp, uint32_t most) {
+    constexpr uint8_t kEnd = 0, kNothing = 1, kMss = 2, kMssBytes = 4;
+    const uint32_t end = (tcp[12] >> 4) * 4u;
+    for (uint32_t at = tcp::kHeaderBytes; at + kMssBytes <= end && tcp[at] != kEnd;) {
+        if (tcp[at] == kNothing) {
+            ++at;
+            continue;
+        }
+        const uint32_t bytes = tcp[at + 1];
+        if (bytes < 2) return;
+        if (tcp[at] == kMss && bytes == kMssBytes) {
+            const uint16_t before = load_be16(tcp + at + 2);
+            if (before <= most) return;
+            const auto after = static_cast<uint16_t>(most);
+            store_be16(tcp + at + 2, after);
+            // At an odd place its bytes are in the other halves of the sum's words.
+            const bool is_odd = (at & 1) != 0;
+            store_be16(tcp + 16, checksum_update(load_be16(tcp + 16), is_odd ? swap16(before) : before,
+                                                 is_odd ? swap16(after) : after));
+            return;
+        }
+        at += bytes;
+    }
 }
 
 }  // namespace millrace

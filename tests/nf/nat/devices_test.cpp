@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
+#include <set>
 
+#include "millrace/device/sim/sim_device.hpp"
 #include "nf/nat/talk.hpp"
 #include "support/devices.hpp"
 #include "support/engine_runner.hpp"
@@ -109,6 +112,40 @@ TEST(Nat, ReadsNothingBehindWhatAnErrorCarries) {
     for (const Decision& decision : result.decisions)
         EXPECT_TRUE(decision.outcome == kNoMapping || decision.outcome == kUntranslatable ||
                     decision.outcome == kInbound);
+}
+
+/// The device goes, and its mappings with it: the CPU gives out ports anew, to one endpoint each, and keeps to them.
+TEST(Nat, GoesOnWithoutADeviceThatHasGone) {
+    std::vector<Frame> frames;
+    constexpr size_t kEndpoints = 1000;
+    for (size_t i = 0; i < 3 * kEndpoints; ++i) {
+        const auto one = static_cast<uint32_t>(i % kEndpoints);
+        frames.push_back(
+            talk(17, {ipv4("10.1.0.0") + one / 10, static_cast<uint16_t>(5000 + one)}, {ipv4("192.0.2.9"), 53}));
+    }
+    const auto chain = make_configuration("[nat: {inside: 10.0.0.0/8, pool: 198.51.100.1, ports: 1024-9215}]", "sim");
+    device::sim::SimOptions sim;
+    sim.faults = {{device::sim::Fault::Kind::device_lost, 30}};  // among the first thousand packets
+    const EngineRun run = run_on_device(std::make_shared<device::sim::SimDevice>(sim), chain, frames, 100, {},
+                                        Work::fault);
+    expect_conserved(run, frames.size());
+    EXPECT_GT(run.counters->retried_on_cpu.get(), 0u);
+    const auto statistics = chain.chains[0]->nodes[0].nf->statistics();
+    const auto lost = std::ranges::find(statistics, "entries-lost", &nf::Statistic::name);
+    ASSERT_NE(lost, statistics.end());
+    EXPECT_GT(lost->value, 0u) << "some batches had come back";
+
+    std::vector<Peer> external(frames.size());
+    for (const Outcome& outcome : run.outcomes) {
+        ASSERT_EQ(outcome.verdict.decision.outcome, kOutbound);
+        ASSERT_TRUE(checksums_right(outcome.frame));
+        external.at(outcome.number) = source_of(outcome.frame);
+    }
+    std::set<Peer> taken;
+    for (size_t i = kEndpoints; i < 2 * kEndpoints; ++i) {
+        EXPECT_TRUE(taken.insert(external[i]).second) << "given away twice";
+        EXPECT_EQ(external[i], external[i + kEndpoints]);
+    }
 }
 
 class Nats : public DeviceInMode {};

@@ -92,6 +92,7 @@ private:
         }
         if (packet.layers().malformed != Malformed::no) return {number, kMalformedTunnel};
         if (packet.layers().is_ip() && !combine_ecn(packet, outer, lanes)) return {number, kBadEcn};
+        clamp_mss_of(packet, tables, tunnel, lanes);
         if (tunnel.port == kNoPort) return {number, kUnwrapped};
         packet.set_out_port(tunnel.port);
         return {number, kJoined};
@@ -105,6 +106,7 @@ private:
                             !is_df_outside(packet, tables);
         if (wrapping.outer_bytes > (spared ? 0xffff : tables.mtu)) return {number, kMtuExceeded};
         if (wrapping.front > packet.headroom()) return {number, kNoRoom};
+        clamp_mss_of(packet, tables, tunnel, lanes);
         put_in(packet, tables, tunnel, wrapping, lanes);
         return {number, kWrapped};
     }

@@ -68,6 +68,7 @@ public:
         own.mtu = options_.mtu;
         own.dont_fragment = options_.dont_fragment;
         own.mtu_spares_fragmentable = options_.mtu_spares_fragmentable ? 1 : 0;
+        own.clamps_mss = options_.clamp_mss ? 1 : 0;
         own.copies_dscp = options_.copy_dscp ? 1 : 0;
         std::vector<Tunnel> tunnels;
         std::vector<uint32_t> by_port;

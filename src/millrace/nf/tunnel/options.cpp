@@ -27,13 +27,14 @@ Prefix read_address(const Config& value) {
 class Reader {
 public:
     Reader(const Config& config, const std::vector<std::string>& ports) : config_(config), ports_(ports) {
-        config_.only({"local", "mtu", "ttl", "copy-dscp", "dont-fragment", "mtu-applies", "tunnels"});
+        config_.only({"local", "mtu", "ttl", "copy-dscp", "clamp-mss", "dont-fragment", "mtu-applies", "tunnels"});
     }
 
     Options read() {
         if (const auto local = config_.find("local")) read_locals(*local);
         made_.mtu = static_cast<uint32_t>(config_.integer_or("mtu", 1500, 68, 65535));
         made_.copy_dscp = config_.boolean_or("copy-dscp", true);
+        made_.clamp_mss = config_.boolean_or("clamp-mss", true);
         if (const auto value = config_.find("dont-fragment"))
             made_.dont_fragment = static_cast<DontFragment>(value->choice({"set", "copy", "clear"}));
         if (const auto value = config_.find("mtu-applies"))

@@ -19,7 +19,7 @@ struct Options {
     std::vector<TunnelOptions> tunnels;
     uint32_t mtu = 1500;
     DontFragment dont_fragment = DontFragment::set;
-    bool copy_dscp = true;
+    bool copy_dscp = true, clamp_mss = true;
     bool mtu_spares_fragmentable = false;
 };
 

@@ -72,6 +72,7 @@ struct TunnelTables {
     uint32_t mtu = 0;                 ///< longest outer IP packet
     DontFragment dont_fragment = DontFragment::set;
     uint32_t copies_dscp = 1;
+    uint32_t clamps_mss = 1;
     uint32_t mtu_spares_fragmentable = 0;  ///< an outer IPv4 packet that may be cut may be longer
 };
 

@@ -62,6 +62,9 @@ MILLRACE_DEVICE bool find_arrival(const Packet& packet, uint32_t kinds, Arrival&
         arrival.has_id = (flags & kKey) != 0;
         if (arrival.has_id != 0) arrival.id = load_be32(head + ((flags & kChecksum) != 0 ? 8 : 4));
     } else if (arrival.kind != Kind::ipip) {
+        // Control messages, and options that whoever does not know them must not pass over (RFC 8926, section 3.5).
+        constexpr uint8_t kControlOrCritical = 0xc0;
+        if (arrival.kind == Kind::geneve && (head[1] & kControlOrCritical) != 0) arrival.malformed = true;
         arrival.has_id = 1;
         arrival.id = arrival.kind == Kind::gtp_u ? load_be32(head + 4) : load_be32(head + 4) >> 8;
     }

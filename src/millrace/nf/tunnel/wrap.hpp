@@ -2,6 +2,7 @@
 #pragma once
 
 #include "millrace/nf/tunnel/unwrap.hpp"
+#include "millrace/packet/rewrite.hpp"
 
 namespace millrace::nf::tunnel {
 
@@ -36,6 +37,20 @@ MILLRACE_DEVICE Wrapping wrapping_of(const Packet& packet, const Tunnel& tunnel)
     made.outer_bytes = ip_bytes + made.head_bytes + made.bytes;
     made.front = ip_bytes + made.head_bytes + (made.is_frame ? made.l2_bytes : 0);
     return made;
+}
+
+/// Lets a TCP segment that opens a connection through a tunnel ask for what fits into it. Frames of joined ports stay
+/// as they are.
+template <class Lanes>
+MILLRACE_DEVICE void clamp_mss_of(Packet& packet, const TunnelTables& tables, const Tunnel& tunnel, Lanes lanes) {
+    const Layers& layers = packet.layers();
+    if (tables.clamps_mss == 0 || tunnel.port != kNoPort || !layers.is_tcp() || (packet.tcp_flags() & tcp::kSyn) == 0)
+        return;
+    const uint32_t around = (tunnel.ends.ipv6 != 0 ? ip::kIpv6Bytes : ip::kIpv4Bytes) +
+                            head_bytes_of(tunnel.ends.kind, tunnel.ends.has_id != 0, false);
+    const uint32_t headers = (layers.is_ipv6() ? ip::kIpv6Bytes : ip::kIpv4Bytes) + tcp::kHeaderBytes;
+    if (tables.mtu <= around + headers) return;
+    lanes.once([&] { clamp_mss(packet.l4(), tables.mtu - around - headers); });
 }
 
 /// The outer header's traffic class: ECN of what is carried (RFC 6040, section 4.1), its DSCP where that is copied.
