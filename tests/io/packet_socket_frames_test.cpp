@@ -1,4 +1,5 @@
 // Frames that ports on the kernel's interfaces have to cut or finish, and those that go without buffers.
+#include "io/fetch_blocks.hpp"
 #include "io/tcp_frames.hpp"
 
 namespace millrace::io {
@@ -47,14 +48,6 @@ class ReceiveBlocks : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Layouts, ReceiveBlocks, testing::Values("contiguous", "blocks"),
                          [](const auto& info) { return info.param; });
 
-/// Whether a frame lies in memory that devices are told of.
-bool is_known(const Port& port, const uint8_t* frame, size_t bytes) {
-    const auto all = port.memory();
-    return std::ranges::any_of(all, [&](const std::span<uint8_t>& memory) {
-        return frame >= memory.data() && frame + bytes <= memory.data() + memory.size();
-    });
-}
-
 TEST_P(ReceiveBlocks, ComeWithoutBuffers) {
     IN_OWN_NETWORK([] {
         ASSERT_EQ(run(kCable), "");
@@ -94,28 +87,6 @@ TEST_P(ReceiveBlocks, ComeWithoutBuffers) {
         EXPECT_EQ(port.counters().received_packets, 100u * 203);
         EXPECT_EQ(port.pools()[0]->available(), port.pools()[0]->packets());
     });
-}
-
-/// Fetches `count` frames in receive blocks, which are given back at once or, `late`, when all are there.
-std::vector<Bytes> fetch_blocks(Port& port, size_t count, bool late = false) {
-    std::vector<Bytes> all;
-    std::vector<std::pair<ReceiveBlock, size_t>> out;
-    becomes([&] {
-        const ReceiveBlock block = port.receive_block(0, 100);
-        if (block.count != 0) out.emplace_back(block, all.size());
-        for (uint32_t i = 0; i < block.count; ++i)
-            all.emplace_back(block.data(i), block.data(i) + block.spots[i].length);
-        if (block.count != 0 && !late) port.give_back(0, block.count);
-        return all.size() >= count;
-    });
-    if (late)
-        for (const auto& [block, first] : out) {
-            for (uint32_t i = 0; i < block.count; ++i)
-                EXPECT_TRUE(std::equal(block.data(i), block.data(i) + block.spots[i].length, all[first + i].begin()))
-                    << "it stays as it is until it is given back";
-            port.give_back(0, block.count);
-        }
-    return all;
 }
 
 TEST_P(ReceiveBlocks, HaveTagsAndChecksumsInTheirFrames) {

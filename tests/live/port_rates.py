@@ -2,7 +2,8 @@
 """What it takes a worker to receive frames of a virtual cable, by kinds of ports and layouts that take turns. Tells one
 line of JSON; needs root.
 
-usage: port_rates.py MILLRACE SECONDS ROUNDS SIZE WAY...
+usage: port_rates.py MILLRACE DEVICE SECONDS ROUNDS SIZE WAY...
+DEVICE: what runs the receiver's chain, such as cpu or sim
 WAY: what stands for the port, with @ for the interface, such as `af_packet: @, layout: blocks` or
      `dpdk: "net_af_packet0,iface=@", max-frame: 2048`
 """
@@ -26,7 +27,7 @@ chains:
 """
 RECEIVER = """
 version: 1
-device: sim
+device: {device}
 ports:
   from: {{{way}}}
   to: {{sink: {{}}}}
@@ -55,11 +56,12 @@ class Cable:
             subprocess.run(["ip", "netns", "del", name], check=False)
 
 
-def run(millrace, cable, folder, way, seconds, size):
+def run(millrace, device, cable, folder, way, seconds, size):
     """What the receiver's report says."""
     for name, text in (("sender", SENDER), ("receiver", RECEIVER)):
         with open(f"{folder}/{name}.yaml", "w", encoding="utf-8") as out:
-            out.write(text.format(way=way.replace("@", "right"), seconds=seconds, size=size))
+            out.write(text.format(device=device, way=way.replace("@", "right"), seconds=seconds,
+                                  size=size))
 
     def start(where, name):
         return subprocess.Popen(["ip", "netns", "exec", where, millrace, "run", f"{folder}/{name}.yaml", "--output",
@@ -88,19 +90,20 @@ def run(millrace, cable, folder, way, seconds, size):
 
 
 def main():
-    if len(sys.argv) < 6:
+    if len(sys.argv) < 7:
         sys.exit(__doc__)
-    millrace, seconds, rounds, size, ways = (sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]),
-                                             sys.argv[5:])
-    cable = Cable()
+    millrace, device, seconds, rounds, size, ways = (sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4]),
+                                                     int(sys.argv[5]), sys.argv[6:])
     results = {way: [] for way in ways}
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            for _ in range(rounds):
-                for way in ways:
-                    results[way].append(run(millrace, cable, folder, way, seconds, size))
-        finally:
-            cable.close()
+        for _ in range(rounds):
+            for way in ways:
+                # Of its own each time: some drivers leave their XDP program behind.
+                cable = Cable()
+                try:
+                    results[way].append(run(millrace, device, cable, folder, way, seconds, size))
+                finally:
+                    cable.close()
     summary = {}
     for way, runs in results.items():
         good = [each for each in runs if "failed" not in each]
@@ -108,7 +111,7 @@ def main():
                         "received-of-sent": round(statistics.median(each["received"] / each["sent"] for each in good), 3),
                         "kpps": round(statistics.median(each["received"] for each in good) / seconds / 1e3)} if good \
             else runs[0]
-    print(json.dumps({"size": size, "seconds": seconds, "load": round(os.getloadavg()[0], 1), "ways": summary,
+    print(json.dumps({"device": device, "size": size, "seconds": seconds, "load": round(os.getloadavg()[0], 1), "ways": summary,
                       "runs": results}))
 
 

@@ -5,14 +5,18 @@
 #include <pcap/pcap.h>
 #include <rte_build_config.h>
 #include <rte_version.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <set>
 
 #include "millrace/base/cuda_libraries.hpp"
 #include "millrace/doctor/parts.hpp"
+#include "millrace/io/xdp/kernel_functions.hpp"
 
 namespace millrace::doctor {
 namespace {
@@ -55,12 +59,25 @@ void examine_nics(Findings& findings) {
     }
     if (nics == 0)
         absent(findings, "network", "PCI NICs", "none",
-               "no ports at wire speed; captures, rings, tap and af_packet work", "a NIC with a DPDK driver");
+               "no ports at wire speed; captures, rings, tap, af_packet and af_xdp work", "a NIC with a DPDK driver");
     std::string interfaces;
     for (const fs::path& interface : entries("/sys/class/net"))
         interfaces += (interfaces.empty() ? "" : ", ") + interface.filename().string() + " (" +
                       first_line(interface / "operstate") + ")";
     note(findings, "network", "interfaces", interfaces.empty() ? "none" : interfaces);
+}
+
+void examine_xdp(Findings& findings) {
+    // Without the right to it the kernel says so, and has it.
+    const int socket = ::socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
+    const bool has_xdp = socket >= 0 || errno != EAFNOSUPPORT;
+    if (socket >= 0) close(socket);
+    if (!has_xdp) absent(findings, "network", "AF_XDP", "no", "no af_xdp ports", "a kernel with CONFIG_XDP_SOCKETS");
+    else
+        ok(findings, "network", "AF_XDP",
+           io::kernel_function(io::kVlanTagFunction) != 0 ? "yes"
+                                                          : "yes, but the kernel does not tell it of VLAN tags that "
+                                                            "cards and senders keep beside frames (Linux 6.8)");
 }
 
 #ifdef MILLRACE_LINKED_DRIVERS
@@ -146,6 +163,7 @@ void examine_cuda(Findings& findings) {
 
 void examine_network(Findings& findings) {
     examine_nics(findings);
+    examine_xdp(findings);
     examine_drivers(findings);
 }
 

@@ -111,7 +111,8 @@ void examine_rights(Findings& findings) {
     };
     // Numbers of linux/capability.h.
     right("cap_net_raw", 13, "no af_packet ports, which need it for their packet sockets, and no af_xdp");
-    right("cap_net_admin", 12, "no tap ports, no promiscuous mode");
+    right("cap_net_admin", 12, "no tap and af_xdp ports, no promiscuous mode");
+    right("cap_bpf", 39, "no af_xdp ports, which need it for their XDP program");
     right("cap_ipc_lock", 14, "huge pages and locked memory only within the user's limits");
     if (access("/dev/net/tun", R_OK | W_OK) == 0) ok(findings, "rights", "/dev/net/tun", "usable");
     else

@@ -42,6 +42,7 @@ OpenPort plan_source(const PortPlan& plan);
 OpenPort plan_pcap(const PortPlan& plan);  ///< `pcap:` and `output:`
 OpenPort plan_capture(const PortPlan& plan);
 OpenPort plan_packet_socket(const PortPlan& plan);  ///< `af_packet:`
+OpenPort plan_xdp(const PortPlan& plan);            ///< `af_xdp:`
 OpenPort plan_ethdev(const PortPlan& plan);         ///< `tap:` and `dpdk:`
 
 /// Makes both ends of rings. Lives while ports are being made.

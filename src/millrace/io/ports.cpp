@@ -8,8 +8,8 @@
 namespace millrace::io {
 namespace {
 
-const std::vector<std::string> kKinds = {"pcap", "output", "capture",   "source", "sink",
-                                         "null", "ring",   "af_packet", "tap",    "dpdk"};
+const std::vector<std::string> kKinds = {"pcap", "output",    "capture", "source", "sink", "null",
+                                         "ring", "af_packet", "af_xdp",  "tap",    "dpdk"};
 const std::vector<std::string> kShared = {"queues", "buffers", "max-frame"};
 constexpr int64_t kMaxQueues = 64;
 
@@ -80,6 +80,7 @@ OpenPort plan_kind(const PortPlan& plan, RingPlans& rings) {
     if (kind == "null") return plan_null(plan);
     if (kind == "ring") return rings.plan(plan);
     if (kind == "af_packet") return plan_packet_socket(plan);
+    if (kind == "af_xdp") return plan_xdp(plan);
     return plan_ethdev(plan);
 }
 
@@ -98,7 +99,7 @@ std::vector<Planned> plan_ports(const Config& ports, const PortEnvironment& envi
     for (const auto& [name, options] : entries) {
         try {
             const PortPlan plan = read_shared(name, options, index++, environment);
-            if (plan.info.kind == "af_packet" || plan.info.kind == "tap")
+            if (plan.info.kind == "af_packet" || plan.info.kind == "af_xdp" || plan.info.kind == "tap")
                 if (const auto [had, is_new] = interfaces.emplace(plan.value.text(), plan.info.name); !is_new)
                     plan.value.fail("'" + had->first + "' is the interface of port '" + had->second + "' already",
                                     "give each port one of its own");

@@ -19,8 +19,6 @@
 namespace millrace::io {
 namespace {
 
-/// Bytes of a frame above its MTU: Ethernet header and two VLAN tags.
-constexpr uint32_t kFrameOverhead = 14 + 8;
 constexpr uint32_t kSparePackets = 4096;  // beyond what lies in the device's rings
 
 void check(int result, const std::string& what) {

@@ -11,9 +11,8 @@
 namespace millrace::io {
 namespace {
 
-constexpr uint32_t kReserve = 4;        // so that frames begin at a multiple of 8
-constexpr uint32_t kLeastFrame = 96;    // bytes of a block that each takes
-constexpr uint32_t kAddressBytes = 12;  // before a VLAN tag
+constexpr uint32_t kReserve = 4;      // so that frames begin at a multiple of 8
+constexpr uint32_t kLeastFrame = 96;  // bytes of a block that each takes
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 #include "millrace/io/kernel/interface.hpp"
 
 #include <linux/ethtool.h>
+#include <linux/if_packet.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <linux/sockios.h>
@@ -32,12 +33,24 @@ int open_event_socket() {
     throw std::runtime_error(std::string("the kernel does not tell of changes of interfaces: ") + std::strerror(error));
 }
 
+ifreq request_of(const std::string& name) {
+    ifreq request{};
+    name.copy(request.ifr_name, IFNAMSIZ - 1);
+    return request;
+}
+
+/// What the driver answers to a command; false: it knows none.
+template <class Command>
+bool ask_driver(int fd, ifreq request, Command& command) {
+    request.ifr_data = reinterpret_cast<char*>(&command);
+    return ioctl(fd, SIOCETHTOOL, &request) == 0;
+}
+
 /// In Mb/s; 0 when the driver does not know.
-uint32_t speed_of(int fd, ifreq request) {
+uint32_t speed_of(int fd, const ifreq& request) {
     ethtool_cmd command{};
     command.cmd = ETHTOOL_GSET;
-    request.ifr_data = reinterpret_cast<char*>(&command);
-    if (ioctl(fd, SIOCETHTOOL, &request) != 0) return 0;
+    if (!ask_driver(fd, request, command)) return 0;
     const uint32_t speed = ethtool_cmd_speed(&command);
     return speed == static_cast<uint32_t>(SPEED_UNKNOWN) || speed == UINT16_MAX ? 0 : speed;
 }
@@ -60,8 +73,7 @@ int open_packet_socket() {
 Interface find_interface(const std::string& name) {
     Interface found;
     const Descriptor any(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    ifreq request{};
-    name.copy(request.ifr_name, IFNAMSIZ - 1);
+    ifreq request = request_of(name);
     const auto ask = [&](unsigned long what) { return ioctl(any.get(), what, &request) == 0; };
     if (!ask(SIOCGIFINDEX)) return found;
     const int index = request.ifr_ifindex;
@@ -76,6 +88,45 @@ Interface find_interface(const std::string& name) {
     found.speed_mbps = speed_of(any.get(), request);
     found.index = index;
     return found;
+}
+
+Interface ethernet_interface(const std::string& name) {
+    const Interface found = find_interface(name);
+    if (found.index == 0)
+        throw std::runtime_error("there is no network interface '" + name + "'; 'ip link' shows those that are there");
+    if (!found.is_ethernet)
+        throw std::runtime_error("frames of the interface '" + name + "' have no Ethernet header, and chains need one");
+    return found;
+}
+
+InterfaceDriver driver_of(const std::string& name) {
+    InterfaceDriver found;
+    const Descriptor any(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    const ifreq request = request_of(name);
+    ethtool_channels channels{};
+    channels.cmd = ETHTOOL_GCHANNELS;
+    if (ask_driver(any.get(), request, channels)) {
+        found.receive_queues = std::max(channels.rx_count + channels.combined_count, 1u);
+        found.send_queues = std::max(channels.tx_count + channels.combined_count, 1u);
+    }
+    ethtool_drvinfo driver{};
+    driver.cmd = ETHTOOL_GDRVINFO;
+    if (ask_driver(any.get(), request, driver)) {
+        // Who is on no bus is no hardware; behind virtio_net is another kernel of this machine.
+        const std::string bus = driver.bus_info, own = driver.driver;
+        found.is_card = !bus.empty() && bus != "tap" && bus != "N/A" && own != "virtio_net";
+    }
+    ethtool_value flag{};
+    flag.cmd = ETHTOOL_GFLAGS;
+    if (ask_driver(any.get(), request, flag)) found.takes_tags = (flag.data & ETH_FLAG_RXVLAN) != 0;
+    flag.cmd = ETHTOOL_GGRO;
+    if (ask_driver(any.get(), request, flag)) found.joins = flag.data != 0;
+    return found;
+}
+
+bool make_promiscuous(int packet_socket, int interface) {
+    const packet_mreq request{.mr_ifindex = interface, .mr_type = PACKET_MR_PROMISC, .mr_alen = 0, .mr_address = {}};
+    return setsockopt(packet_socket, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &request, sizeof request) == 0;
 }
 
 std::string interface_name(const Config& value) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "millrace/base/text/config.hpp"
 
@@ -16,8 +17,11 @@ class Descriptor {
 public:
     explicit Descriptor(int number = -1) : number_(number) {}
     ~Descriptor();
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
+    Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+    Descriptor& operator=(Descriptor&& other) noexcept {
+        std::swap(number_, other.number_);
+        return *this;
+    }
     int get() const { return number_; }
 
 private:
@@ -38,8 +42,28 @@ struct Interface {
     std::array<uint8_t, 6> mac{};
 };
 
+/// Bytes of a frame above its MTU: Ethernet header and two VLAN tags.
+inline constexpr uint32_t kFrameOverhead = 14 + 8;
+/// Of a frame's addresses, before its VLAN tag.
+inline constexpr uint32_t kAddressBytes = 12;
+
 /// Asks the kernel, in the calling thread's network namespace.
 Interface find_interface(const std::string& name);
+
+/// The same. Throws std::runtime_error when there is none, or no Ethernet on it.
+Interface ethernet_interface(const std::string& name);
+
+/// What stands behind an interface.
+struct InterfaceDriver {
+    uint32_t receive_queues = 1, send_queues = 1;
+    bool is_card = false;     ///< hardware: its frames have crossed a wire, and what senders leave to cards is done
+    bool takes_tags = false;  ///< VLAN tags of what it receives are beside the frames
+    bool joins = false;       ///< what it receives is put together to longer frames (GRO)
+};
+InterfaceDriver driver_of(const std::string& name);
+
+/// Has an interface receive frames for anybody for as long as the packet socket is open. False: it does not.
+bool make_promiscuous(int packet_socket, int interface);
 
 /// The interface's name that `value` is. Throws ConfigError for what no interface can be called.
 std::string interface_name(const Config& value);

@@ -22,8 +22,6 @@ uint32_t sum_of(const uint8_t* data, uint32_t count) {
     return checksum_add(swap16(static_cast<uint16_t>(sum)), data + i, count - i);
 }
 
-constexpr uint32_t kSctpSumAt = 8;  // RFC 9260, section 3.1; no Internet checksum lies so far into its header
-
 /// A CRC-32C in place of a sum (RFC 9260, appendix A).
 bool finish_sctp(std::span<uint8_t> packet) {
     if (packet.size() < kSctpSumAt + 4) return false;

@@ -34,6 +34,10 @@ static_assert(sizeof(OffloadHeader) == 10);
 /// malformed, a fragment, of another protocol, in a tunnel, opens or resets a connection, or fits into one segment.
 std::optional<OffloadHeader> offload_of(std::span<const uint8_t> head, uint32_t bytes, uint16_t segment_bytes);
 
+/// Where SCTP's CRC lies in its header (RFC 9260, section 3.1). No Internet checksum lies so far behind its header's
+/// beginning.
+inline constexpr uint32_t kSctpSumAt = 8;
+
 /// Finishes the checksum (of SCTP: the CRC) of what begins at `start` and lies `offset` behind it, where the sum of the
 /// pseudo header stands. False, and nothing is written, when that is not within the frame.
 bool finish_checksum(std::span<uint8_t> frame, uint32_t start, uint32_t offset);

@@ -12,8 +12,6 @@
 namespace millrace::io {
 namespace {
 
-constexpr uint32_t kAddressBytes = 12;  // before a VLAN tag
-
 /// Puts frames into mbufs. Those that are yet to be cut get another one in place of theirs, from `uncut`.
 struct IntoBuffers {
     rte_mbuf** next;

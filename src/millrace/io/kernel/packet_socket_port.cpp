@@ -7,8 +7,6 @@
 namespace millrace::io {
 namespace {
 
-/// Bytes of a frame above its MTU: Ethernet header and two VLAN tags.
-constexpr uint32_t kFrameOverhead = 14 + 8;
 constexpr size_t kRingBytes = size_t{16} << 20;
 constexpr size_t kLogBytes = size_t{32} << 20;
 constexpr uint32_t kUncutFrames = 256;  // of all queues, besides as many as a queue takes at once
@@ -32,12 +30,7 @@ ReceiveRingOptions ring_options(const PacketSocketOptions& options, int interfac
 }  // namespace
 
 void PacketSocketPort::describe(PortInfo& info, PacketSocketOptions& options, PoolOptions& pool) {
-    const Interface now = find_interface(options.interface);
-    const std::string name = "'" + options.interface + "'";
-    if (now.index == 0)
-        throw std::runtime_error("there is no network interface " + name + "; 'ip link' shows those that are there");
-    if (!now.is_ethernet)
-        throw std::runtime_error("frames of the interface " + name + " have no Ethernet header, and chains need one");
+    const Interface now = ethernet_interface(options.interface);
     info.mac = now.mac;
     info.mtu = now.mtu;
     options.max_frame_bytes = std::min(std::max(options.max_frame_bytes, now.mtu + kFrameOverhead),

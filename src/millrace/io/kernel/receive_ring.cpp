@@ -68,11 +68,9 @@ void ReceiveRing::bind(const ReceiveRingOptions& options) {
     address.sll_family = AF_PACKET;
     address.sll_protocol = htons(ETH_P_ALL);
     address.sll_ifindex = options.interface;
-    const packet_mreq promiscuous{
-        .mr_ifindex = options.interface, .mr_type = PACKET_MR_PROMISC, .mr_alen = 0, .mr_address = {}};
     if (::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
         fail("the packet socket cannot be bound");
-    if (options.promiscuous && !set(socket_.get(), SOL_PACKET, PACKET_ADD_MEMBERSHIP, promiscuous))
+    if (options.promiscuous && !make_promiscuous(socket_.get(), options.interface))
         fail("the interface does not become promiscuous");
 }
 
