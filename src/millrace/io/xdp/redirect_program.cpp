@@ -145,8 +145,8 @@ int make_map(uint32_t queues) {
 /// Negative where the kernel does not take it.
 int load(int map, uint32_t vlan_tag, int interface) {
     const std::vector<Instruction> code = program(map, vlan_tag);
-    // Who calls functions of the kernel has to be under its licence, too. The instructions of `program`, alone of all that
-    // is Millrace's, may be used under the MIT licence and the GPL, version 2, as well.
+    // Who calls functions of the kernel has to be under its licence, too. The instructions of `program`, alone of all
+    // that is Millrace's, may be used under the MIT licence and the GPL, version 2, as well.
     static constexpr char kLicence[] = "Dual MIT/GPL";
     bpf_attr request{};
     request.prog_type = BPF_PROG_TYPE_XDP;
