@@ -181,7 +181,8 @@ std::string ipsec_yaml(const Workload& w) {
 
 std::string nf_yaml(const Workload& w, const std::string& kind) {
     if (kind == "firewall") return firewall_yaml(w);
-    if (kind == "nids") return fmt::format("nids: {{rules: [\"{}\"], mode: ips}}\n", fmt::join(w.nids_rules, "\", \""));
+    if (kind == "nids")
+        return fmt::format("nids: {{rules: [\"{}\"], mode: ips, flows: none}}\n", fmt::join(w.nids_rules, "\", \""));
     if (kind == "router") return router_yaml(w);
     if (kind == "ipsec") return ipsec_yaml(w);
     if (kind == "mirror") return "mirror\n";

@@ -18,6 +18,7 @@ enum class Wish {
     commit,     ///< and it commits
     no_commit,  ///< it could, and does not with these tables
     keyed,      ///< it has state per key
+    keyed_end,  ///< it has, behind a part that needs none
 };
 
 class FakeNf : public nf::NetworkFunction {
@@ -54,7 +55,13 @@ const nf::Type& type_of(Wish wish) {
         type.sweep = [](const void*, uint32_t, uint64_t) {};
         return type;
     }();
+    static const nf::Type keyed_end = [] {
+        nf::Type type = keyed;
+        type.commit = committing.commit;
+        return type;
+    }();
     return wish == Wish::keyed                               ? keyed
+           : wish == Wish::keyed_end                         ? keyed_end
            : wish == Wish::order                             ? numbered
            : wish == Wish::commit || wish == Wish::no_commit ? committing
                                                              : plain;
@@ -123,6 +130,8 @@ TEST(Steps, RunWhatHasStatePerKeyByItself) {
     EXPECT_EQ(steps_of({Wish::keyed}), "n0-0<k a k0 w0$ n1-1>");
     EXPECT_EQ(steps_of({Wish::nothing, Wish::keyed, Wish::nothing}), "n0-1<k a k1 w1$ n2-3>");
     EXPECT_EQ(steps_of({Wish::keyed, Wish::keyed}), "n0-0<k a k0 w0 n1-1k k1 w1$ n2-2>");
+    EXPECT_EQ(steps_of({Wish::keyed_end}), "n0-0<k n0-1h a k0 w0$ n1-1>");
+    EXPECT_EQ(steps_of({Wish::nothing, Wish::keyed_end, Wish::nothing}), "n0-1<k n1-2h a k1 w1$ n2-3>");
     EXPECT_EQ(steps_of({Wish::order, Wish::keyed}), "n0-0<k t0 n0-1k k1 w1$ n2-2>") << "it has its turn already";
     EXPECT_EQ(steps_of({Wish::keyed, Wish::commit}), "n0-0<k a k0 w0 n1-1k t1 n1-2h c1$ n2-2>");
 }

@@ -130,7 +130,7 @@ TEST(XdpPort, GoesOnWhenTheInterfaceWasRemovedAndCameBack) {
             rte_mbuf* none = nullptr;
             EXPECT_EQ(port.receive(0, &none, 1), 0);
             ASSERT_EQ(run(std::string(kCable) + " && ip link set left mtu 1600"), "");
-            ASSERT_TRUE(becomes([&] { return port.mtu() == 1600; }));
+            ASSERT_TRUE(becomes([&] { return port.link().up && port.mtu() == 1600; }));
             EXPECT_EQ(port.receive(0, &none, 1), 0) << "from here on the new one's frames have room";
         }
         ASSERT_TRUE(becomes([&] { return port.link().up; }));

@@ -47,6 +47,7 @@ start() {
     running=$!
     processes+=($running)
     within 15 in_client ping -c 1 -W 0.3 192.0.2.10 && return
+    grep -q "CAP_BPF" "$folder/millrace.log" && skip "XDP programs are not allowed here"
     failed "Millrace comes up"; cat "$folder"/millrace.*; exit 1
 }
 second() { ip netns exec $middle "$millrace" run "$folder/live.yaml" --output "$folder/second" > "$folder/second.log" 2>&1; }
@@ -76,7 +77,7 @@ expect "and says why" grep "live.yaml:3:.*another XDP program is at the interfac
 expect "fragments pass, up to the longest ping" big_pings
 expect "pings from the server pass" in_server ping -c 5 -i 0.05 -W 1 10.0.10.10
 expect "TCP passes with the offloads as they are" stream 2
-expect "and not at a crawl" test "$(figure "int(e['sum_received']['bits_per_second'] / 1e6)")" -gt 50
+expect "and not at a crawl" test "$(figure "int(e['sum_received']['bits_per_second'] / 1e6)")" -gt 30
 echo "        $(figure "f\"{e['sum_received']['bits_per_second'] / 1e6:.0f} Mb/s, {e['sum_sent']['retransmits']} retransmissions\"")"
 
 kill -KILL $running
@@ -85,7 +86,7 @@ expect "killed, it leaves the interfaces as they were" within 2 unchanged
 start
 expect "and another takes them again" in_client ping -c 3 -i 0.05 -W 1 192.0.2.10
 expect "TCP passes the other way" stream 1 --reverse
-expect "and not at a crawl, either" test "$(figure "int(e['sum_received']['bits_per_second'] / 1e6)")" -gt 50
+expect "and not at a crawl, either" test "$(figure "int(e['sum_received']['bits_per_second'] / 1e6)")" -gt 30
 kill -TERM $running
 wait $running
 status=$?

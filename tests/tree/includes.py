@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Includes point one way: base <- packet <- nf <- chain <- device <- exec, io <- doctor, openflow, show <- lab <- cli.
 
-An NF's folder knows base, packet, nf's own headers, the shared folders (classify, crypto, prefixes, state) and itself; `packet` and
+An NF's folder knows base, packet, nf's own headers, the shared folders (classify, crypto, flows, prefixes, state) and itself; `packet` and
 the device halves know nothing of the host. usage: includes.py ROOT
 """
 import pathlib
@@ -9,7 +9,7 @@ import re
 import sys
 
 RANK = {"base": 0, "packet": 0, "isolation": 1, "schedule": 1, "nf": 2, "chain": 3, "device": 4, "exec": 5, "io": 5, "doctor": 6, "openflow": 6, "show": 6, "tenancy": 6, "lab": 7, "cli": 8}
-SHARED = {"classify", "crypto", "prefixes", "state"}
+SHARED = {"classify", "crypto", "flows", "prefixes", "state"}
 source = pathlib.Path(sys.argv[1]) / "src"
 root = source / "millrace"
 mistakes = []

@@ -18,7 +18,8 @@ std::vector<size_t> accepted(PacketArena& arena) {
     return indexes;
 }
 
-void run_cpu(nf::CpuHalf& half, PacketArena& arena, std::vector<Decision>& decisions) {
+void run_cpu(const nf::Type& type, const void* tables, nf::CpuHalf& half, PacketArena& arena,
+             std::vector<Decision>& decisions) {
     const std::vector<size_t> batch = accepted(arena);
     for (size_t at = 0; at < batch.size(); at += nf::kCpuVector) {
         const size_t count = std::min(nf::kCpuVector, batch.size() - at);
@@ -26,6 +27,8 @@ void run_cpu(nf::CpuHalf& half, PacketArena& arena, std::vector<Decision>& decis
         Decision out[nf::kCpuVector];
         for (size_t i = 0; i < count; ++i) packets[i] = &arena[batch[at + i]];
         half.process({packets, count}, out);
+        if (type.commits_keyed())
+            for (size_t i = 0; i < count; ++i) out[i] = type.commit(*packets[i], tables, out[i]);
         for (size_t i = 0; i < count; ++i) decisions[batch[at + i]] = out[i];
     }
 }
@@ -37,6 +40,10 @@ void ask_again(nf::NetworkFunction& nf, PacketArena& arena, const EventBuffer& t
     const auto half = nf.make_teller();
     std::vector<Event> all(nf.most_events());
     for (uint32_t i = 0; i < told.left_count; ++i) {
+        if (told.left[i].lost != 0) {
+            mistakes.push_back("events were lost");
+            continue;
+        }
         std::erase_if(events, [&](const Event& event) { return event.packet == told.left[i].packet; });
         EventBuffer buffer;
         buffer.events = all.data();
@@ -55,11 +62,11 @@ void ask_again(nf::NetworkFunction& nf, PacketArena& arena, const EventBuffer& t
 void run_device_half(const nf::Type& type, const void* tables, unsigned lanes, PacketArena& arena,
                      std::vector<Decision>& decisions) {
     const std::vector<size_t> batch = accepted(arena);
-    if (type.is_keyed()) {
+    if (type.is_keyed() && !type.commits_keyed()) {
         for (const size_t i : batch) decisions[i] = type.process_with(lanes)(arena[i], tables);
         return;
     }
-    if (type.ordered()) {
+    if (type.numbered()) {
         const MutableView<uint64_t> tickets = type.tickets(tables);
         for (const size_t i : batch) {
             const uint32_t key = type.order_key(arena[i], tables);
@@ -134,7 +141,7 @@ NfResult NfRunner::run(const std::vector<Frame>& frames, const Engine& engine, u
     if (engine.lanes == 0) {
         if (cpu_half_ == nullptr) cpu_half_ = nf_->make_cpu_half();
         if (cpu_half_ == nullptr) throw std::logic_error(type_->name + " declares a CPU half and makes none");
-        run_cpu(*cpu_half_, arena, result.decisions);
+        run_cpu(*type_, nf_->image().tables(), *cpu_half_, arena, result.decisions);
     } else {
         run_device_half(*type_, nf_->image().tables(), engine.lanes, arena, result.decisions);
     }

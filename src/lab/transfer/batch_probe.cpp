@@ -16,10 +16,6 @@ using device::Address;
 using device::Status;
 using device::Step;
 
-double ns_since(Clock::time_point begin) {
-    return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
-}
-
 /// Ethernet, IPv4 and UDP from 10.0.0.1 to 10.0.0.2, and bytes that are no pattern of anything.
 void write_frame(uint8_t* frame, uint32_t bytes) {
     std::memset(frame, 'x', bytes);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "lab/clock.hpp"
 #include "lab/transfer/batch_probe.hpp"
 #include "lab/transfer/bus.hpp"
 #include "millrace/schedule/line.hpp"
@@ -13,7 +14,6 @@
 namespace millrace::lab {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using exec::Pace;
 using exec::TransferFigures;
 using schedule::fit_line;
@@ -23,10 +23,6 @@ constexpr size_t kPackets = 8192, kLargest = size_t{16} << 20;
 constexpr const char* kReadsHeads = "[firewall: {default: permit, rules: [deny tcp from 192.0.2.1 to any port 1]}]";
 constexpr const char* kReadsFrames =
     R"([nids: {mode: ips, rule: ['drop ip any any -> any any (msg:"never"; content:"no such bytes"; sid:1;)']}])";
-
-double ns_since(Clock::time_point begin) {
-    return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
-}
 
 class Profiler {
 public:

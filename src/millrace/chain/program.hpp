@@ -40,9 +40,11 @@ struct Node {
                                                : kUndeclaredOutcomeName;
     }
     nf::Growth growth() const { return nf->growth({type->head_growth, type->tail_growth}); }
-    /// Whether it tells the same of a packet when it is asked again, as it is where events find no room.
+    /// Whether it tells the same of a packet when it is asked again, as it is where events find no room; what a
+    /// `commit` with state per key tells (Packet::emit_once) set aside.
     bool tells_again() const {
-        return !type->ordered() && (type->writes | type->cpu_writes) == field::none && !changes_state_in_no_order();
+        return (!type->ordered() || type->commits_keyed()) && (type->writes | type->cpu_writes) == field::none &&
+               !changes_state_in_no_order();
     }
 };
 

@@ -36,6 +36,10 @@ std::vector<Step> plan_steps(const chain::Program& program, const StepOptions& o
         if (steps.size() == before || first < i || steps.back().kind != Step::Kind::nodes) add_nodes(i);
         steps.back().keys_of_next = true;
         if (type.is_keyed()) {
+            if (type.commits_keyed()) {
+                add_nodes(static_cast<uint16_t>(i + 1));
+                steps.back().hold_last = true;
+            }
             add_keyed(i);
             continue;
         }

@@ -37,7 +37,10 @@
 //     static nf::Lookup key(const Packet&, const Tables&, Key&);
 //     static Decision process(Packet&, const Tables&, nf::KeyedEntry<Value>);
 // in place of `process`: it gets the packets of each key one at a time in order of arrival, those of different keys at
-// the same time, on every device.
+// the same time, on every device. One that has much to do which needs no state keeps its `process` with lanes, which
+// runs for all packets at once, as ever, and has
+//     static Decision commit(Packet&, const Tables&, Decision, nf::KeyedEntry<Value>);
+// behind it, which gets its decision, and returns the final one. A CPU half then stands for `process` alone.
 //
 // Time. `packet.time_ns()` is there for NFs with state per key, and those that say `static constexpr bool reads_time`.
 #pragma once
@@ -55,6 +58,7 @@
 #include "millrace/base/reporter.hpp"
 #include "millrace/nf/image.hpp"
 #include "millrace/nf/shown.hpp"
+#include "millrace/nf/state/keyed_state.hpp"
 #include "millrace/packet/lanes.hpp"
 #include "millrace/packet/packet.hpp"
 
@@ -240,6 +244,8 @@ struct Type {
     bool ordered() const { return order_key != nullptr; }
     bool numbered() const { return tickets != nullptr; }  ///< packets get tickets
     bool is_keyed() const { return sweep != nullptr; }    ///< it has state per key
+    /// It has a `process` that runs for all packets at once, and a `commit` with state per key behind it.
+    bool commits_keyed() const { return is_keyed() && commit != nullptr; }
 };
 
 /// Makes a kind known. Throws std::logic_error when the program has one of that name already.
@@ -288,14 +294,12 @@ concept HasFactory = requires(const Config& options, const Environment& environm
 };
 
 template <class Device>
-concept HasKeyedState = requires { typename decltype(Device::Tables::state)::Key; };
-template <class Device>
 concept ReadsTime = requires { Device::reads_time; };
 
 template <class Device, unsigned L>
 Decision process(Packet& packet, const void* tables) {
     const auto& own = *static_cast<const typename Device::Tables*>(tables);
-    if constexpr (HasKeyedState<Device>) {
+    if constexpr (HasKeyedState<Device> && !HasKeyedCommit<Device>) {
         return decltype(Device::Tables::state)::template decide<Device>(packet, own);
     } else {
         const Decision decision = Device::process(packet, own, Lanes<L>{});
@@ -385,6 +389,10 @@ private:
         type.sweep = [](const void* tables, uint32_t bucket, uint64_t now_ns) {
             own(tables).state.sweep(bucket, now_ns);
         };
+        if constexpr (detail::HasKeyedCommit<Device>)
+            type.commit = [](Packet& packet, const void* tables, Decision decision) {
+                return decltype(Device::Tables::state)::template commit<Device>(packet, own(tables), decision);
+            };
     }
 };
 

@@ -55,14 +55,14 @@ struct Event {
 static_assert(sizeof(Event) == 56);
 
 /// A packet on which an NF had more to tell than there was room for. The executor throws away what was stored of it,
-/// and asks the NF again on the CPU, where there is room for all.
+/// and asks the NF again on the CPU, where there is room for all; or counts it as lost.
 struct LeftEvents {
     uint32_t packet = 0;  ///< as in Event
     uint16_t node = 0;
     uint16_t length = 0;   ///< bytes of the frame when the NF saw it
     uint32_t offset = 0;   ///< of the frame in EventBuffer::kept; kNotKept: it is as it was received
     uint16_t present = 0;  ///< bytes of its front that the NF could see
-    uint16_t reserved = 0;
+    uint16_t lost = 0;     ///< not 0: the NF can't be asked again, and what was stored is all that is told
 
     static constexpr uint32_t kNotKept = 0xffffffffu;
 };

@@ -169,20 +169,34 @@ public:
         events_->events[at] = make_event(code);
         if (event_order_ + 1 < kLeft) ++event_order_;
     }
+    /// The same from where the NF can't be asked again, as its state has changed with this packet: what finds no room
+    /// is lost, and the packet counted.
+    MILLRACE_DEVICE void emit_once(uint32_t code) {
+        if (events_ == nullptr || event_order_ == kLeft) return;
+        const uint32_t at = next_of(events_->count);
+        if (at >= events_->capacity) return leave(1);
+        events_->events[at] = make_event(code);
+        if (event_order_ + 1 < kLeft) ++event_order_;
+    }
     /// In place of `emit`, where the device half cannot hold all that it has to tell of this packet: none of it counts,
     /// and the NF is asked again on the CPU (nf::NetworkFunction::make_teller).
-    MILLRACE_DEVICE_CALL void leave_events() {
-        if (events_ == nullptr || event_order_ == kLeft) return;
-        event_order_ = kLeft;
-        const uint32_t at = next_of(events_->left_count);
-        if (at >= events_->left_capacity) return;
-        events_->left[at] = {
-            index_, node_, static_cast<uint16_t>(length_), keep_frame(), static_cast<uint16_t>(present_), 0};
-    }
+    MILLRACE_DEVICE void leave_events() { leave(0); }
 
 private:
     static constexpr uint16_t kLeft = 0xffff;  ///< event_order_ of a packet whose events were left
 
+    MILLRACE_DEVICE_CALL void leave(uint16_t lost) {
+        if (events_ == nullptr || event_order_ == kLeft) return;
+        event_order_ = kLeft;
+        const uint32_t at = next_of(events_->left_count);
+        if (at >= events_->left_capacity) return;
+        events_->left[at] = {index_,
+                             node_,
+                             static_cast<uint16_t>(length_),
+                             lost != 0 ? LeftEvents::kNotKept : keep_frame(),
+                             static_cast<uint16_t>(present_),
+                             lost};
+    }
     MILLRACE_DEVICE static uint32_t next_of(uint32_t& counter, uint32_t by = 1) {
 #if MILLRACE_GPU
         return atomicAdd(&counter, by);

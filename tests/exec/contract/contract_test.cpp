@@ -216,6 +216,13 @@ std::vector<Chains> all_chains() {
                                "-> any any (msg:\"dropped\"; dsize:>300; sid:3;)'" +
                                many + "]}"),
                    .alerts = true});
+    all.push_back(
+        {.name = "NidsOfFlows",
+         .text = one("nids: {flows: {max-flows: 1k}, rule: ['alert udp any any -> any any (msg:\"sets\"; "
+                     "content:\"a\"; nocase; flowbits:set,seen; sid:1;)', 'alert ip any any -> any any "
+                     "(msg:\"asks\"; flow:to_server; flowbits:isset,seen; sid:2;)', 'alert tcp any any -> any "
+                     "any (msg:\"never\"; flow:established; sid:3;)']}"),
+         .alerts = true});
     all.push_back({.name = "Switch",
                    .text = one("switch: {flows: ['priority=9,udp,actions=output:out,output:other', "
                                "'priority=8,icmp,actions=controller', "

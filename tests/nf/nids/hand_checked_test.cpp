@@ -120,7 +120,7 @@ Alerts run(const HandCheckedCapture& expected, const Recording& recording, const
     const std::string folder = testing::TempDir() + "millrace-hand-checked-" + std::to_string(::getpid());
     std::filesystem::remove_all(folder);
     std::filesystem::create_directories(folder);
-    std::string options = std::string(expected.options) + "\nengine: " + way.search + "\nrule:\n";
+    std::string options = std::string(expected.options) + "\nflows: none\nengine: " + way.search + "\nrule:\n";
     for (const HandCheckedRule& rule : expected.rules) {
         options += "- |\n";
         std::istringstream lines(rule.rule);

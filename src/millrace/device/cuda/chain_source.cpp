@@ -155,7 +155,10 @@ std::string ordered_text(const chain::Program& program, const TableLayout& layou
     if (step.kind == Step::Kind::keyed)
         text += open_counts(program.nodes.size()) + stage_nodes(program, layout, step.first) +
                 fmt::format("    keyed_packets(batch, counts.data(), {}, {}, {});\n", stage_name(step.first),
-                            step.resident ? "0, 1" : "blockIdx.x, gridDim.x", function("process")) +
+                            step.resident ? "0, 1" : "blockIdx.x, gridDim.x",
+                            first_node(program, step.first).type->commits_keyed()
+                                ? "ending(batch, " + function("commit") + ")"
+                                : "deciding(" + function("process") + ")") +
                 close_counts(program.nodes.size());
     if (step.kind == Step::Kind::sweep)
         text += fmt::format("    sweep_buckets(batch, {}, {}, {});\n", tables(layout, step.first), function("claim"),

@@ -16,16 +16,27 @@ namespace {
 /// Those of an NF with state per key.
 std::string keyed_functions(const nf::Type& type, unsigned lanes) {
     const auto name = [&](const char* what) { return function_name(type, lanes, what); };
-    return fmt::format(
-        "extern \"C\" __device__ unsigned {}(const millrace::Packet* packet, const void* tables) {{\n"
-        "    return decltype(Tables::state)::bucket_of<Nf>(*packet, *static_cast<const Tables*>(tables));\n}}\n"
-        "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables) {{\n"
-        "    return decltype(Tables::state)::decide<Nf>(*packet, *static_cast<const Tables*>(tables));\n}}\n"
-        "extern \"C\" __device__ unsigned {}(const void* tables, unsigned buckets) {{\n"
-        "    return static_cast<const Tables*>(tables)->state.claim(buckets);\n}}\n"
-        "extern \"C\" __device__ void {}(const void* tables, unsigned bucket, ::uint64_t now) {{\n"
-        "    static_cast<const Tables*>(tables)->state.sweep(bucket, now);\n}}\n",
-        name("order_key"), name("process"), name("claim"), name("sweep"));
+    const std::string decide =
+        type.commits_keyed()
+            ? fmt::format(
+                  "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, "
+                  "millrace::Decision decision) {{\n"
+                  "    return decltype(Tables::state)::commit<Nf>(*packet, *static_cast<const Tables*>(tables), "
+                  "decision);\n}}\n",
+                  name("commit"))
+            : fmt::format(
+                  "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables) {{\n"
+                  "    return decltype(Tables::state)::decide<Nf>(*packet, *static_cast<const Tables*>(tables));\n}}\n",
+                  name("process"));
+    return decide +
+           fmt::format(
+               "extern \"C\" __device__ unsigned {}(const millrace::Packet* packet, const void* tables) {{\n"
+               "    return decltype(Tables::state)::bucket_of<Nf>(*packet, *static_cast<const Tables*>(tables));\n}}\n"
+               "extern \"C\" __device__ unsigned {}(const void* tables, unsigned buckets) {{\n"
+               "    return static_cast<const Tables*>(tables)->state.claim(buckets);\n}}\n"
+               "extern \"C\" __device__ void {}(const void* tables, unsigned bucket, ::uint64_t now) {{\n"
+               "    static_cast<const Tables*>(tables)->state.sweep(bucket, now);\n}}\n",
+               name("order_key"), name("claim"), name("sweep"));
 }
 
 }  // namespace
@@ -33,8 +44,9 @@ std::string keyed_functions(const nf::Type& type, unsigned lanes) {
 TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
     std::string text = fmt::format("#include \"{}\"\nusing Nf = {};\nusing Tables = Nf::Tables;\n", type.device_header,
                                    type.device_struct);
-    if (type.is_keyed())
-        return {fmt::format("{}_{}.cu", type.name, lanes), text + keyed_functions(type, lanes), type.sources};
+    if (type.is_keyed()) text += keyed_functions(type, lanes);
+    if (type.is_keyed() && !type.commits_keyed())
+        return {fmt::format("{}_{}.cu", type.name, lanes), text, type.sources};
     text += fmt::format(
         "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables) {{\n"
         "    return Nf::process(*packet, *static_cast<const Tables*>(tables), millrace::Lanes<{}>{{}});\n}}\n",
@@ -62,7 +74,7 @@ TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
             "    return static_cast<const Tables*>(tables)->tickets;\n}}\n",
             function_name(type, lanes, "tickets"));
     }
-    if (type.commit != nullptr) {
+    if (type.commit != nullptr && !type.is_keyed()) {
         text += fmt::format(
             "extern \"C\" __device__ millrace::Decision {}(millrace::Packet* packet, const void* tables, "
             "millrace::Decision decision) {{\n"

@@ -34,12 +34,23 @@ MILLRACE_DEVICE void run_keyed(const BatchView& batch, uint32_t* counts, const S
         if (k != mine && (key == kNoOrderKey || found.keys[k] != key)) continue;
         const uint32_t i = found.packets[k];
         Packet packet = batch.packets[i];
-        const Decision decision = process(&packet, own.tables);
+        const Decision decision = process(&packet, own.tables, i);
         batch.packets[i] = packet;
         route_packet(batch, counts, i, own, own.first, decision);
     }
 }
 }  // namespace detail
+
+/// What takes a packet of keyed_packets: an NF that decides on it there, or one that ends what it has decided before.
+template <class Process>
+MILLRACE_DEVICE auto deciding(Process process) {
+    return [=](Packet* packet, const void* tables, uint32_t) { return process(packet, tables); };
+}
+template <class Commit>
+MILLRACE_DEVICE auto ending(const BatchView& batch, Commit commit) {
+    const Decision* const decisions = batch.decisions;
+    return [=](Packet* packet, const void* tables, uint32_t i) { return commit(packet, tables, decisions[i]); };
+}
 
 /// Runs a stage of one node, with state per key, for those of the batch's packets whose key is of share `share` of
 /// `shares`; each is one block's. All packets of a key are of one share, so shares need not know of each other.

@@ -79,8 +79,10 @@ public:
         if (batch_.at[i] != node) return;
         Packet& packet = batch_.packets[i];
         const Running running(program_.nodes[node].name, program_.name);
+        const nf::Type& type = *program_.nodes[node].type;
+        if (type.commits_keyed()) return route(i, node, type.commit(packet, tables_[node], batch_.decisions[i]));
         if (watch_) watch_(program_, node, packet);
-        route(i, node, program_.nodes[node].type->process_with(program_.nodes[node].lanes)(packet, tables_[node]));
+        route(i, node, type.process_with(program_.nodes[node].lanes)(packet, tables_[node]));
     }
 
     void sweep() {

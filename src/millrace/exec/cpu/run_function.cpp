@@ -17,8 +17,8 @@ SpinLock& commit_lock(const nf::NetworkFunction* nf) {
     return locks[(reinterpret_cast<uintptr_t>(nf) >> 6) % 64].lock;
 }
 
-/// Runs an NF with state per key; workers share the state. Then frees some of it that has timed out, as much as can be
-/// used up meanwhile.
+/// Runs an NF with state per key, or the `commit` that it has; workers share the state. Then frees some of it that has
+/// timed out, as much as can be used up meanwhile.
 void run_keyed(const chain::Node& node, const void* tables, std::span<Packet* const> packets, Decision* decisions) {
     const nf::Type& type = *node.type;
     const nf::ProcessFunction process = type.process_with(node.lanes);
@@ -27,7 +27,8 @@ void run_keyed(const chain::Node& node, const void* tables, std::span<Packet* co
     for (size_t i = 0; i < packets.size(); ++i) {
         std::unique_lock<SpinLock> alone;
         if (keys[i] != kNoOrderKey) alone = std::unique_lock(nf::key_lock(keys[i]));
-        decisions[i] = process(*packets[i], tables);
+        decisions[i] = type.commits_keyed() ? type.commit(*packets[i], tables, decisions[i])
+                                            : process(*packets[i], tables);
     }
     if (packets.empty()) return;
     const uint64_t now = packets.back()->time_ns();
@@ -41,10 +42,17 @@ void run_keyed(const chain::Node& node, const void* tables, std::span<Packet* co
 }  // namespace
 
 void run_function(const chain::Node& node, nf::CpuHalf* half, std::span<Packet* const> packets, Decision* decisions) {
-    // A CPU half sees to it by itself that workers are not in each other's way.
-    if (half != nullptr) return half->process(packets, decisions);
     const nf::Type& type = *node.type;
     const void* tables = node.nf->image().tables();
+    if (type.commits_keyed()) {
+        const nf::ProcessFunction process = type.process_with(node.lanes);
+        if (half != nullptr) half->process(packets, decisions);
+        else
+            for (size_t i = 0; i < packets.size(); ++i) decisions[i] = process(*packets[i], tables);
+        return run_keyed(node, tables, packets, decisions);
+    }
+    // A CPU half sees to it by itself that workers are not in each other's way.
+    if (half != nullptr) return half->process(packets, decisions);
     if (type.is_keyed()) return run_keyed(node, tables, packets, decisions);
     std::unique_lock<SpinLock> ordered_section;
     if (type.commit != nullptr && node.nf->commits()) ordered_section = std::unique_lock(commit_lock(node.nf.get()));

@@ -47,6 +47,10 @@ void Teller::deliver(std::span<Event> stored, std::span<LeftEvents> left, ChainC
         const auto first = std::exchange(
             next, std::find_if_not(next, stored.end(), [&](const Event& event) { return comes_before(event, each); }));
         hand_on({first, next}, counters, packets);
+        if (each.lost != 0) {
+            counters.of_node(each.node).events_lost.add(1);
+            continue;
+        }
         ask_again(each, counters, packets);
         next = std::find_if_not(next, stored.end(), [&](const Event& event) {
             return event.packet == each.packet && event.node == each.node;

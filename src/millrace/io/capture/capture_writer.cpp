@@ -7,6 +7,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "millrace/io/capture/pcapng.hpp"
+
 namespace millrace::io {
 namespace {
 
@@ -15,10 +17,7 @@ constexpr uint32_t kEthernet = 1;  // LINKTYPE_ETHERNET
 constexpr uint32_t kSnapLength = 262144;
 constexpr uint32_t kNanosecondMagic = 0xa1b23c4d;
 
-// pcapng (draft-ietf-opsawg-pcapng): block types, and options as type and length.
-constexpr uint32_t kSectionHeader = 0x0a0d0d0a, kByteOrderMagic = 0x1a2b3c4d, kInterfaceDescription = 1,
-                   kEnhancedPacket = 6;
-constexpr uint16_t kOptionTimeResolution = 9;
+constexpr uint16_t kOptionTimeResolution = 9;  // of pcapng
 
 uint32_t padding(uint32_t bytes) { return (4 - bytes % 4) % 4; }
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "millrace/io/capture/pcapng.hpp"
+
 namespace millrace::io {
 namespace {
 
-constexpr uint32_t kSectionHeader = 0x0a0d0d0a, kByteOrderMagic = 0x1a2b3c4d, kSwappedMagic = 0x4d3c2b1a;
-constexpr uint32_t kInterfaceDescription = 1, kObsoletePacket = 2, kSimplePacket = 3, kEnhancedPacket = 6;
 constexpr uint16_t kEndOfOptions = 0, kTimeResolution = 9, kTimeOffset = 14;
 
 template <class T>

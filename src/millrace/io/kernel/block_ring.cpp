@@ -11,12 +11,12 @@
 namespace millrace::io {
 namespace {
 
-constexpr uint32_t kReserve = 4;      // so that frames begin at a multiple of 8
+constexpr uint32_t kBeforeEach = 4;   // so that frames begin at a multiple of 8
 constexpr uint32_t kLeastFrame = 96;  // bytes of a block that each takes
 
 }  // namespace
 
-BlockRing::BlockRing(const ReceiveRingOptions& options) : ReceiveRing(TPACKET_V3, kReserve) {
+BlockRing::BlockRing(const ReceiveRingOptions& options) : ReceiveRing(TPACKET_V3, kBeforeEach) {
     tpacket_req3 request{};
     request.tp_block_size = kBlockBytes;
     request.tp_block_nr = kBlocks;

@@ -10,13 +10,13 @@
 namespace millrace::io {
 namespace {
 
-constexpr uint32_t kReserve = 52;      // so that frames begin at a multiple of 64 in their slots
+constexpr uint32_t kBeforeFrame = 52;  // so that frames begin at a multiple of 64 in their slots
 constexpr uint32_t kSlotHeader = 128;  // what stands before a frame in its slot
 constexpr uint32_t kBlockBytes = 1 << 16;
 
 }  // namespace
 
-SlotRing::SlotRing(const ReceiveRingOptions& options) : ReceiveRing(TPACKET_V2, kReserve) {
+SlotRing::SlotRing(const ReceiveRingOptions& options) : ReceiveRing(TPACKET_V2, kBeforeFrame) {
     keep_long_frames();
     slot_bytes_ = std::max(std::bit_ceil(options.frame_bytes + kSlotHeader), 2048u);
     const uint32_t block = std::max(slot_bytes_, kBlockBytes), per_block = block / slot_bytes_;

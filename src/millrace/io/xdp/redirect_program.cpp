@@ -39,7 +39,7 @@ public:
 
     void move(Register to, Register from) { add(BPF_ALU64 | BPF_MOV | BPF_X, to, from, 0, 0); }
     void set(Register to, int32_t value) { add(BPF_ALU64 | BPF_MOV | BPF_K, to, 0, 0, value); }
-    void plus(Register to, int32_t value) { add(BPF_ALU64 | BPF_ADD | BPF_K, to, 0, 0, value); }
+    void plus(Register to, int32_t value) { add(BPF_ALU64 | BPF_ADD, to, 0, 0, value); }
     void shift_left(Register to, int32_t bits) { add(BPF_ALU64 | BPF_LSH | BPF_K, to, 0, 0, bits); }
     void join(Register to, Register from) { add(BPF_ALU64 | BPF_OR | BPF_X, to, from, 0, 0); }
     /// From the network's order.
@@ -51,7 +51,7 @@ public:
         add(static_cast<uint8_t>(BPF_STX | BPF_MEM | size), to, from, offset, 0);
     }
     void set_map(Register to, int map) {
-        add(BPF_LD | BPF_DW | BPF_IMM, to, BPF_PSEUDO_MAP_FD, 0, map);
+        add(BPF_LD | BPF_DW, to, BPF_PSEUDO_MAP_FD, 0, map);
         add(0, 0, 0, 0, 0);
     }
     void call(int32_t helper) { add(BPF_JMP | BPF_CALL, 0, 0, 0, helper); }
@@ -145,7 +145,8 @@ int make_map(uint32_t queues) {
 /// Negative where the kernel does not take it.
 int load(int map, uint32_t vlan_tag, int interface) {
     const std::vector<Instruction> code = program(map, vlan_tag);
-    // Who calls functions of the kernel has to be under its licence, too; these instructions may be.
+    // Who calls functions of the kernel has to be under its licence, too. The instructions of `program`, alone of all
+    // that is Millrace's, may be used under the MIT licence and the GPL, version 2, as well.
     static constexpr char kLicence[] = "Dual MIT/GPL";
     bpf_attr request{};
     request.prog_type = BPF_PROG_TYPE_XDP;

@@ -1,29 +1,30 @@
 // Connection tracking: finds the connection of a packet, follows its state, and says what the packet is to it.
 #pragma once
 
-#include "millrace/nf/conntrack/flow_key.hpp"
-#include "millrace/nf/conntrack/tcp.hpp"
+#include "millrace/nf/flows/flow_key.hpp"
+#include "millrace/nf/flows/tcp.hpp"
 #include "millrace/packet/lanes.hpp"
 
 namespace millrace::nf::conntrack {
 
+using flows::FlowKey;
+
 struct Flow {
-    TcpPeer peers[2];  ///< by whether it is the originator's (0) or the other's
-    uint64_t packets[2], bytes[2];
-    uint64_t begun_ns;
-    Tcp tcp;
+    flows::TcpConnection tcp;
     uint8_t low_began;  ///< the originator is FlowKey::low
     uint8_t answered;   ///< packets have come from both ends
-    uint8_t reserved[5];
+    uint8_t reserved[2];
+    uint64_t packets[2], bytes[2];  ///< by whether they are the originator's (0) or the other's
+    uint64_t begun_ns;
 };
 static_assert(sizeof(Flow) % 8 == 0);
 
 /// How long a connection is remembered, by kind: TCP's by state, then the others.
-enum class Kept : uint8_t { tcp, udp = kTcpStates, udp_answered, icmp, other, count };
+enum class Kept : uint8_t { tcp, udp = flows::kTcpStates, udp_answered, icmp, other, count };
 inline constexpr unsigned kKept = static_cast<unsigned>(Kept::count);
 MILLRACE_DEVICE Kept kept_of(uint32_t protocol, const Flow& flow) {
     const bool icmp = protocol == ip::kProtocolIcmp || protocol == ip::kProtocolIcmpv6;
-    return protocol == ip::kProtocolTcp   ? static_cast<Kept>(flow.tcp)
+    return protocol == ip::kProtocolTcp   ? static_cast<Kept>(flow.tcp.state)
            : protocol == ip::kProtocolUdp ? (flow.answered != 0 ? Kept::udp_answered : Kept::udp)
            : icmp                         ? Kept::icmp
                                           : Kept::other;
@@ -48,12 +49,12 @@ struct Conntrack {
     };
 
     MILLRACE_DEVICE static Lookup key(const Packet& packet, const Tables& tables, FlowKey& key) {
-        return name_flow(packet, tables.by_vlan != 0, key).lookup;
+        return flows::name_flow(packet, tables.by_vlan != 0, key).lookup;
     }
 
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, KeyedEntry<Flow> entry) {
         FlowKey key{};
-        const Named named = name_flow(packet, tables.by_vlan != 0, key);
+        const flows::Named named = flows::name_flow(packet, tables.by_vlan != 0, key);
         const Outcome outcome = entry                          ? follow(packet, tables, named, key, entry)
                                 : entry.refused()              ? kFull
                                 : named.lookup == Lookup::none ? kUntracked
@@ -65,7 +66,7 @@ struct Conntrack {
     }
 
 private:
-    MILLRACE_DEVICE static Outcome follow(const Packet& packet, const Tables& tables, const Named& named,
+    MILLRACE_DEVICE static Outcome follow(const Packet& packet, const Tables& tables, const flows::Named& named,
                                           const FlowKey& key, const KeyedEntry<Flow>& entry) {
         Flow& flow = *entry;
         if (named.is_error) {
@@ -94,25 +95,18 @@ private:
     MILLRACE_DEVICE static bool follow_tcp(const Packet& packet, const Tables& tables, bool& from_originator,
                                            Flow& flow) {
         const Layers& layers = packet.layers();
-        const TcpSegment segment = read_segment(packet.l4(), layers.payload_offset - uint32_t{layers.l4_offset},
-                                                packet.payload_bytes());
-        const TcpStep step = step_of(flow.tcp, segment.flags, from_originator, tables.may_pick_up != 0);
-        if (!step.valid) return false;
-        if (step.reopens) {
-            if (!from_originator) flow.low_began = flow.low_began == 0;
-            from_originator = true;
-            flow.peers[0] = flow.peers[1] = {};
+        const flows::TcpSegment segment = flows::read_segment(
+            packet.l4(), layers.payload_offset - uint32_t{layers.l4_offset}, packet.payload_bytes());
+        const bool from_low = (flow.low_began != 0) == from_originator;
+        const flows::Taken taken = flow.tcp.take(segment, from_originator, tables.may_pick_up != 0,
+                                                 tables.checks_window != 0);
+        if (taken == flows::Taken::reopens) {
+            flow.low_began = from_low;
             flow.answered = 0;
             flow.begun_ns = packet.time_ns();
             flow.packets[0] = flow.packets[1] = flow.bytes[0] = flow.bytes[1] = 0;
         }
-        const uint32_t side = from_originator ? 0 : 1;
-        if (!take_segment(segment, step.reopens ? Tcp::none : flow.tcp, from_originator, flow.peers[side],
-                          flow.peers[1 - side]) &&
-            tables.checks_window != 0)
-            return false;
-        flow.tcp = step.next;
-        return true;
+        return taken != flows::Taken::invalid;
     }
 
     /// Sets the time-out that the connection's state has.

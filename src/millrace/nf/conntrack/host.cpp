@@ -5,6 +5,7 @@
 
 #include "millrace/nf/connections.hpp"
 #include "millrace/nf/conntrack/shown.hpp"
+#include "millrace/nf/flows/timeouts.hpp"
 #include "millrace/nf/state/keyed_table.hpp"
 #include "millrace/nf/whole_packets.hpp"
 
@@ -13,25 +14,23 @@ namespace {
 
 constexpr uint64_t kSecond = 1'000'000'000;
 
-struct Timeout {
-    const char* name;  ///< of the option
-    Kept kept;
-    uint64_t seconds;
-};
-constexpr Kept of(Tcp state) { return static_cast<Kept>(state); }
+using flows::Tcp;
+
+constexpr uint32_t of(Tcp state) { return static_cast<uint32_t>(state); }
+constexpr uint32_t of(Kept kept) { return static_cast<uint32_t>(kept); }
 /// Linux' own.
-constexpr Timeout kTimeouts[] = {{"tcp-syn-sent", of(Tcp::syn_sent), 120},
-                                 {"tcp-syn-received", of(Tcp::syn_recv), 60},
-                                 {"tcp-established", of(Tcp::established), 432000},
-                                 {"tcp-fin-wait", of(Tcp::fin_wait), 120},
-                                 {"tcp-close-wait", of(Tcp::close_wait), 60},
-                                 {"tcp-last-ack", of(Tcp::last_ack), 30},
-                                 {"tcp-time-wait", of(Tcp::time_wait), 120},
-                                 {"tcp-close", of(Tcp::close), 10},
-                                 {"udp", Kept::udp, 30},
-                                 {"udp-answered", Kept::udp_answered, 120},
-                                 {"icmp", Kept::icmp, 30},
-                                 {"other", Kept::other, 600}};
+constexpr flows::Timeout kTimeouts[] = {{"tcp-syn-sent", of(Tcp::syn_sent), 120},
+                                        {"tcp-syn-received", of(Tcp::syn_recv), 60},
+                                        {"tcp-established", of(Tcp::established), 432000},
+                                        {"tcp-fin-wait", of(Tcp::fin_wait), 120},
+                                        {"tcp-close-wait", of(Tcp::close_wait), 60},
+                                        {"tcp-last-ack", of(Tcp::last_ack), 30},
+                                        {"tcp-time-wait", of(Tcp::time_wait), 120},
+                                        {"tcp-close", of(Tcp::close), 10},
+                                        {"udp", of(Kept::udp), 30},
+                                        {"udp-answered", of(Kept::udp_answered), 120},
+                                        {"icmp", of(Kept::icmp), 30},
+                                        {"other", of(Kept::other), 600}};
 
 KeyedOptions read_size(const Config& options) {
     options.only({"max-flows", "when-full", "zones", "pick-up", "check-windows", "timeouts"});
@@ -51,9 +50,7 @@ public:
         own.may_pick_up = options.boolean_or("pick-up", true);
         own.checks_window = options.boolean_or("check-windows", true);
         own.kept_ns[static_cast<size_t>(Tcp::none)] = 10 * kSecond;
-        for (const Timeout& timeout : kTimeouts)
-            own.kept_ns[static_cast<size_t>(timeout.kept)] = timeout.seconds * kSecond;
-        if (const auto timeouts = options.find("timeouts")) read_timeouts(*timeouts, own);
+        flows::read_timeouts(options.find("timeouts"), kTimeouts, own.kept_ns);
         summary_ = fmt::format("{} KiB of connections", table().bytes() >> 10);
     }
     std::string summary() const override { return summary_; }
@@ -69,19 +66,6 @@ public:
     bool takes_uncut() const override { return true; }
 
 private:
-    static void read_timeouts(const Config& timeouts, Conntrack::Tables& own) {
-        std::vector<std::string> known;
-        for (const Timeout& timeout : kTimeouts) known.emplace_back(timeout.name);
-        timeouts.only(known);
-        for (const Timeout& timeout : kTimeouts) {
-            const auto given = timeouts.find(timeout.name);
-            if (!given) continue;
-            const auto ns = given->duration().count();
-            if (ns <= 0) given->fail("a time-out of 0 forgets connections at once", "write 30s");
-            own.kept_ns[static_cast<size_t>(timeout.kept)] = static_cast<uint64_t>(ns);
-        }
-    }
-
     std::string summary_;
 };
 

@@ -10,6 +10,9 @@
 namespace millrace::nf::conntrack {
 namespace {
 
+using flows::End;
+using flows::kTcpStates;
+
 constexpr const char* kTcpNames[kTcpStates] = {"none",       "syn-sent", "syn-received", "established", "fin-wait",
                                                "close-wait", "last-ack", "time-wait",    "close"};
 
@@ -89,7 +92,8 @@ std::vector<ShownTable::Value> FlowList::text_of(const Row& row) const {
         return is_icmp(row.key) ? "id " + std::to_string(end.port) : std::string();
     };
     const bool is_tcp = protocol_of(row.key) == ip::kProtocolTcp;
-    const std::string state = is_tcp ? kTcpNames[std::min<size_t>(static_cast<size_t>(row.flow.tcp), kTcpStates - 1)]
+    const std::string state = is_tcp
+                                  ? kTcpNames[std::min<size_t>(static_cast<size_t>(row.flow.tcp.state), kTcpStates - 1)]
                               : row.flow.answered != 0 ? "established"
                                                        : "new";
     return {classify::protocol_text({protocol_of(row.key), 0xff}),

@@ -1,6 +1,7 @@
 #include "millrace/nf/nids/cpu.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace millrace::nf::nids {
 namespace {
@@ -18,9 +19,13 @@ public:
 private:
     std::vector<uint32_t>* rules_;
 };
-using CpuEvaluation = Evaluation<Lanes<1>, EveryMatchedRule>;
 
+/// `Alerts`: EveryMatchedRule, or OpenRules of it where rules ask for flows, which are known to nobody here.
+template <class Alerts>
 class NidsCpuHalf : public CpuHalf {
+    using CpuEvaluation = Evaluation<Lanes<1>, Alerts>;
+    static constexpr uint16_t kFlow = std::is_same_v<Alerts, EveryMatchedRule> ? 0 : RuleHeader::kFlow;
+
 public:
     NidsCpuHalf(std::shared_ptr<const pattern::PatternSet> patterns, pattern::Engine engine, const NidsTables& tables)
         : tables_(tables), all_have_patterns_(!tables.without_pattern), payloads_(kCpuVector) {
@@ -48,8 +53,8 @@ private:
     Decision evaluate(Packet& packet, std::span<const uint32_t> patterns) {
         if (!CpuEvaluation::concerns(packet)) return {kNoDetail, kClean};
         PayloadBuffers buffers = CpuEvaluation::buffers_of(packet, {});
-        EveryMatchedRule alerts(matched_);
-        CpuEvaluation evaluation(packet, tables_, buffers, alerts, {});
+        Alerts alerts(matched_);
+        CpuEvaluation evaluation(packet, tables_, buffers, alerts, {}, kFlow);
         size_t next = 0;
         evaluation.patterns([&](uint32_t) { return next < patterns.size() ? patterns[next++] : pattern::kNoPattern; });
         return evaluation.finish();
@@ -66,8 +71,10 @@ private:
 }  // namespace
 
 std::unique_ptr<CpuHalf> make_cpu_half(std::shared_ptr<const pattern::PatternSet> patterns, pattern::Engine engine,
-                                       const NidsTables& tables) {
-    return std::make_unique<NidsCpuHalf>(std::move(patterns), engine, tables);
+                                       const NidsTables& tables, bool asks_flows) {
+    if (asks_flows)
+        return std::make_unique<NidsCpuHalf<OpenRules<EveryMatchedRule>>>(std::move(patterns), engine, tables);
+    return std::make_unique<NidsCpuHalf<EveryMatchedRule>>(std::move(patterns), engine, tables);
 }
 
 }  // namespace millrace::nf::nids

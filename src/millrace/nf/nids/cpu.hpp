@@ -7,8 +7,8 @@
 
 namespace millrace::nf::nids {
 
-/// `tables` must live as long as the half.
+/// `tables` must live as long as the half. `asks_flows`: it stands for the `process` of NidsOfFlows.
 std::unique_ptr<CpuHalf> make_cpu_half(std::shared_ptr<const pattern::PatternSet> patterns, pattern::Engine engine,
-                                       const NidsTables& tables);
+                                       const NidsTables& tables, bool asks_flows);
 
 }  // namespace millrace::nf::nids

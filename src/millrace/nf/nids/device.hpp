@@ -20,13 +20,19 @@ struct Nids {
     }
 #endif
 
-    /// Looks for every rule's pattern in the payload at once, then confirms the rules whose pattern is there.
     template <class Lanes>
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
+        return search<MatchedRules>(packet, tables, lanes, 0);
+    }
+
+    /// Looks for every rule's pattern in the payload at once, then confirms the rules whose pattern is there. `flow`:
+    /// as of header_flags.
+    template <class Alerts, class Lanes>
+    MILLRACE_DEVICE static Decision search(Packet& packet, const Tables& tables, Lanes lanes, uint16_t flow) {
         if (!Evaluation<Lanes>::concerns(packet)) return {kNoDetail, kClean};
         PayloadBuffers<Lanes> buffers = Evaluation<Lanes>::buffers_of(packet, lanes);
-        MatchedRules alerts;
-        Evaluation<Lanes> evaluation(packet, tables, buffers, alerts, lanes);
+        Alerts alerts;
+        Evaluation<Lanes, Alerts> evaluation(packet, tables, buffers, alerts, lanes, flow);
         pattern::find_patterns(
             packet.payload(), packet.payload_bytes(), tables.patterns, lanes, [&](auto& found, uint32_t most) {
                 evaluation.patterns([&](uint32_t lane) { return found.of(lane).take(tables.patterns, most); });

@@ -69,11 +69,13 @@ enum Outcome : uint32_t { kClean, kAlert, kBlock };
 /// Most alerts that the device half holds; of packets with more the CPU tells.
 inline constexpr uint32_t kMaxAlerts = 15;
 
-/// The lowest of the rules that matched, ascending, and whether there were more.
+/// The lowest of the rules that matched, of those from a number on, ascending; and whether there were more.
 class MatchedRules {
 public:
+    MILLRACE_DEVICE explicit MatchedRules(uint32_t from = 0) : from_(from) {}
     /// Any number of times.
     MILLRACE_DEVICE_CALL void add(uint32_t rule) {
+        if (rule < from_) return;
         uint32_t i = count_;
         while (i > 0 && rules_[i - 1] > rule) --i;
         if (i > 0 && rules_[i - 1] == rule) return;
@@ -92,9 +94,36 @@ public:
 
 private:
     uint32_t rules_[kMaxAlerts];
+    uint32_t from_;
     uint32_t count_ = 0;
     bool more_ = false;
 };
+
+/// `Alerts` for a packet of whose flow nothing is known yet. Rules that ask for it are held against all else: which of
+/// them has matched is kept, or that several have.
+template <class Alerts>
+class OpenRules : public Alerts {
+public:
+    using Alerts::Alerts;
+    /// Whether the rule was one of these.
+    MILLRACE_DEVICE bool takes(const CompiledRule& rule, uint32_t number) {
+        if (!rule.asks_flow()) return false;
+        several_ = several_ || (one_ != kNoDetail && one_ != number);
+        one_ = number;
+        return true;
+    }
+    MILLRACE_DEVICE bool any() const { return one_ != kNoDetail; }
+    MILLRACE_DEVICE bool several() const { return several_; }
+    MILLRACE_DEVICE uint32_t one() const { return one_; }
+
+private:
+    uint32_t one_ = kNoDetail;
+    bool several_ = false;
+};
+
+/// Outcomes that are none: what the rules say of the packet depends on its flow. The detail of the former is the one
+/// rule that has matched but for that; of the latter there are others, too.
+inline constexpr uint32_t kIfFlowAllows = 16, kAskAgain = 17;
 
 namespace detail {
 MILLRACE_DEVICE_CALL bool has_fields(const Packet& packet, const OptionTables& tables, const CompiledRule& rule) {
@@ -114,13 +143,14 @@ MILLRACE_DEVICE_CALL bool has_options(const Packet& packet, const OptionTables& 
 template <class Lanes>
 class Examination {
 public:
+    /// `flow`: as of header_flags.
     MILLRACE_DEVICE Examination(const Packet& packet, const NidsTables& tables, PayloadBuffers<Lanes>& buffers,
-                                Lanes lanes)
-        : packet_(packet), tables_(tables), buffers_(buffers), lanes_(lanes) {}
+                                Lanes lanes, uint16_t flow)
+        : packet_(packet), tables_(tables), buffers_(buffers), lanes_(lanes), flow_(flow) {}
     /// Looks at the packet, by all lanes, before it is asked of headers.
     MILLRACE_DEVICE void look() {
         if (flags_ != 0) return;
-        flags_ = header_flags(packet_, buffers_);
+        flags_ = header_flags(packet_, buffers_, flow_);
         ports_ = ports_of(tables_.header, packet_);
     }
     /// Whether the packet has a header; `flags` are that header's. Each lane may ask of another one. Most are refused
@@ -145,6 +175,7 @@ private:
     PayloadBuffers<Lanes>& buffers_;
     Lanes lanes_;
     ClassedPorts ports_;
+    const uint16_t flow_;
     uint16_t flags_ = 0;  ///< header_flags of the packet; 0: not looked at yet
 };
 
@@ -201,9 +232,10 @@ MILLRACE_DEVICE_CALL void emit_alerts(Packet& packet, const Alerts& alerts, Lane
 template <class Lanes, class Alerts = MatchedRules>
 class Evaluation {
 public:
+    /// `flow`: as of header_flags.
     MILLRACE_DEVICE Evaluation(Packet& packet, const NidsTables& tables, PayloadBuffers<Lanes>& buffers, Alerts& alerts,
-                               Lanes lanes)
-        : packet_(packet), tables_(tables), lanes_(lanes), examination_(packet, tables, buffers, lanes),
+                               Lanes lanes, uint16_t flow = 0)
+        : packet_(packet), tables_(tables), lanes_(lanes), examination_(packet, tables, buffers, lanes, flow),
           alerts_(alerts) {}
     /// Of the packet's payload.
     MILLRACE_DEVICE static PayloadBuffers<Lanes> buffers_of(const Packet& packet, Lanes lanes) {
@@ -232,11 +264,25 @@ public:
         }
     }
 
-    /// The rules that look for no pattern, the alerts, the decision.
+    /// The rules that look for no pattern.
+    MILLRACE_DEVICE void others() {
+        if (!tables_.without_pattern) return;
+        examination_.look();
+        try_groups();
+    }
+    /// The lowest rule that matched and passes, or drops; kNoDetail: none does.
+    MILLRACE_DEVICE uint32_t passes() const { return pass_; }
+    MILLRACE_DEVICE uint32_t drops() const { return drop_; }
+
+    /// The rules that look for no pattern, the alerts, the decision; or that the flow is to be asked.
     MILLRACE_DEVICE Decision finish() {
-        if (tables_.without_pattern) {
-            examination_.look();
-            try_groups();
+        others();
+        if constexpr (requires { alerts_.any(); }) {
+            if (alerts_.any()) {
+                const bool others = alerts_.several() || alerts_.count() > 0 || pass_ != kNoDetail ||
+                                    drop_ != kNoDetail;
+                return others ? Decision{kNoDetail, kAskAgain} : Decision{alerts_.one(), kIfFlowAllows};
+            }
         }
         if (pass_ != kNoDetail) return {pass_, kClean};
         alerts_.sort();
@@ -311,6 +357,8 @@ private:
         if (named & named_rule::kAlways) {
             matched(number, named >> named_rule::kActionShift & named_rule::kActions);
         } else if (const CompiledRule& rule = tables_.rules[number]; examination_.has_options(rule)) {
+            if constexpr (requires { alerts_.takes(rule, number); })
+                if (alerts_.takes(rule, number)) return;
             matched(number, rule.action);
         }
     }

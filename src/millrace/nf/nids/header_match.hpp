@@ -107,11 +107,12 @@ MILLRACE_DEVICE uint16_t flow_of(const Packet& packet) {
 
 }  // namespace detail
 
-/// What a packet has of the flags of headers: its protocol's, and every condition that it meets. Never 0.
+/// What a packet has of the flags of headers: its protocol's, and every condition that it meets. Never 0. `flow`: what
+/// is known of its flow; 0: what it tells of it by itself.
 template <class Lanes>
-MILLRACE_DEVICE_CALL uint16_t header_flags(const Packet& packet, PayloadBuffers<Lanes>& buffers) {
+MILLRACE_DEVICE_CALL uint16_t header_flags(const Packet& packet, PayloadBuffers<Lanes>& buffers, uint16_t flow = 0) {
     const Layers& layers = packet.layers();
-    uint16_t flags = detail::protocol_of(layers) | detail::flow_of(packet);
+    uint16_t flags = detail::protocol_of(layers) | (flow != 0 ? flow : detail::flow_of(packet));
     flags |= layers.is_ipv4() ? RuleHeader::kIpv4Only : RuleHeader::kIpv6Only;
     flags |= layers.is_fragment() ? RuleHeader::kOnlyFragments : RuleHeader::kNoFragments;
     if (buffers.http_kind() != HttpHead::Kind::none) flags |= RuleHeader::kHttp;

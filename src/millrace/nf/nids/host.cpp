@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -12,7 +13,9 @@
 #include "millrace/nf/nids/compile/compiled_rules.hpp"
 #include "millrace/nf/nids/cpu.hpp"
 #include "millrace/nf/nids/device.hpp"
+#include "millrace/nf/nids/flows/flow_memory.hpp"
 #include "millrace/nf/nids/options.hpp"
+#include "millrace/nf/variant.hpp"
 #include "millrace/nf/whole_packets.hpp"
 
 namespace millrace::nf::nids {
@@ -30,25 +33,43 @@ struct AlertLog {
 
 /// What options and rules come to: the same for all nodes with equal options.
 struct Ruleset {
-    explicit Ruleset(Options options)
+    /// `before`: the state of flows that the generation before has, or null.
+    Ruleset(Options options, const FlowMemory* before)
         : engine(options.engine), classes(std::move(options.classes)), broken(options.broken.size()),
           disabled(options.disabled), eve(std::move(options.eve)), report(std::move(options.report)),
-          rules(compile(std::move(options.rules), options.ips)) {
-        rules.attach(image);
+          flows(options.flows),
+          rules(compile(std::move(options.rules), options.ips, before != nullptr ? before->names() : BitNumbers{})) {
+        if (before != nullptr && rules.bits.names.size() > before->room())
+            rules.bits = compile_bits(rules.rules, rules.compiled, {});
+        if (!asks_flows()) {
+            rules.attach(image);
+            return;
+        }
+        auto& tables = image.start<NidsOfFlows::Tables>();
+        rules.attach(image, tables.rules);
+        rules.bits.attach(image, tables.bits);
     }
-    const NidsTables& tables() const { return *static_cast<const NidsTables*>(image.tables()); }
+    /// Whether any rule does.
+    bool asks_flows() const { return flows.followed && rules.of_flows() > 0; }
+    const NidsTables& tables() const {
+        return asks_flows() ? static_cast<const NidsOfFlows::Tables*>(image.tables())->rules
+                            : *static_cast<const NidsTables*>(image.tables());
+    }
 
     pattern::Engine engine;
     Classifications classes;
     size_t broken, disabled;
     std::string eve, report;
+    FlowOptions flows;
     CompiledRules rules;
     Image image;
 };
 
-class NidsHost : public NetworkFunction, public WantsWholePackets {
+class NidsHost : public NetworkFunction, public WantsWholePackets, public Varied {
 public:
     NidsHost(const Config& config, const Environment& environment) {
+        const auto* previous = dynamic_cast<NidsHost*>(environment.previous);
+        const FlowMemory* const before = previous != nullptr && previous->flows_ ? &*previous->flows_ : nullptr;
         // A report is of one node.
         const auto* const twin = dynamic_cast<const NidsHost*>(environment.twin);
         if (twin != nullptr && twin->set_->report.empty()) {
@@ -56,26 +77,32 @@ public:
         } else {
             Options options = read_options(config, environment);
             const std::vector<Diagnostic> broken = options.broken;
-            set_ = std::make_shared<const Ruleset>(std::move(options));
+            set_ = std::make_shared<const Ruleset>(std::move(options), before);
             warn_of_unsupported(environment);
             if (!set_->report.empty()) make_report(broken);
         }
-        const auto* previous = dynamic_cast<NidsHost*>(environment.previous);
         const bool same_file = previous != nullptr && previous->log_->eve.path() == set_->eve;
         log_ = same_file ? previous->log_ : std::make_shared<AlertLog>(set_->eve, environment.warn);
+        if (!set_->asks_flows()) return;
+        flows_.emplace(set_->flows, set_->rules.bits, environment, before);
+        flows_->attach(image_, image_.start_from<NidsOfFlows::Tables>(set_->image));
     }
 
-    const Image& image() const override { return set_->image; }
+    std::string_view variant() const override { return flows_ ? "flows" : ""; }
+    const Image& image() const override { return flows_ ? image_ : set_->image; }
+    void device_lost() override {
+        if (flows_) flows_->lose();
+    }
 
     std::unique_ptr<CpuHalf> make_cpu_half() override {
-        return nids::make_cpu_half(set_->rules.patterns, set_->engine, set_->tables());
+        return nids::make_cpu_half(set_->rules.patterns, set_->engine, set_->tables(), set_->asks_flows());
     }
 
     size_t most_events() const override { return set_->rules.rules.size(); }
 
     /// By the tables that are there: a few packets need no library's.
     std::unique_ptr<CpuHalf> make_teller() override {
-        return nids::make_cpu_half(set_->rules.patterns, pattern::Engine::scalar, set_->tables());
+        return nids::make_cpu_half(set_->rules.patterns, pattern::Engine::scalar, set_->tables(), set_->asks_flows());
     }
 
     std::string explain(const Decision& decision) const override {
@@ -99,22 +126,30 @@ public:
     void events_told() override { log_->eve.flush(); }
 
     std::vector<Statistic> statistics() const override {
-        return {{"alerts", log_->alerts, "alerts written"},
-                {"alerts-suppressed", log_->suppressed, "alerts that a threshold or suppress line held back"},
-                {"windows-forgotten", log_->thresholds.forgotten(),
-                 "windows of thresholds that ended early, as too many addresses were counted"},
-                {"eve-lines-lost", log_->eve.lost(), "alerts that could not be written"},
-                {"rules", set_->rules.rules.size(), "rules that are applied"},
-                {"rules-unsupported", set_->rules.unsupported.size(),
-                 "rules that one packet cannot decide, or with unknown options"},
-                {"rules-broken", set_->broken, "rules left out as they are broken (on-error: skip)"},
-                {"rules-disabled", set_->disabled, "rules left out by 'disable:'"}};
+        std::vector<Statistic> all = {
+            {"alerts", log_->alerts, "alerts written"},
+            {"alerts-suppressed", log_->suppressed, "alerts that a threshold or suppress line held back"},
+            {"windows-forgotten", log_->thresholds.forgotten(),
+             "windows of thresholds that ended early, as too many addresses were counted"},
+            {"eve-lines-lost", log_->eve.lost(), "alerts that could not be written"},
+            {"rules", set_->rules.rules.size(), "rules that are applied"},
+            {"rules-unsupported", set_->rules.unsupported.size(),
+             "rules that one packet cannot decide, or with unknown options"},
+            {"rules-broken", set_->broken, "rules left out as they are broken (on-error: skip)"},
+            {"rules-disabled", set_->disabled, "rules left out by 'disable:'"}};
+        if (flows_)
+            for (Statistic& statistic : flows_->statistics()) all.push_back(std::move(statistic));
+        return all;
     }
 
     std::string summary() const override {
         std::ostringstream out;
         out << set_->rules.rules.size() << " rules (" << set_->rules.without_pattern.rules() << " without a pattern), "
             << (set_->image.array_bytes() + 1023) / 1024 << " KiB; " << set_->rules.patterns->summary();
+        if (flows_)
+            out << "\n"
+                << set_->rules.of_flows() << " rules ask for the state of flows, " << set_->rules.bits.names.size()
+                << " flowbits; " << (flows_->bytes() + 1023) / 1024 << " KiB of flows";
         if (set_->rules.unsupported.empty()) return out.str();
         out << "\n" << set_->rules.unsupported.size() << " rules not supported:";
         for (const auto& [count, reason] : reasons()) out << "\n  " << count << " " << reason;
@@ -171,20 +206,28 @@ private:
     std::string report_, report_text_;
     std::shared_ptr<const Ruleset> set_;
     std::shared_ptr<AlertLog> log_;
+    std::optional<FlowMemory> flows_;  ///< where rules ask for them
+    Image image_;                      ///< then: the rule set's, and the flows
 };
 
-const Register<Nids, NidsHost> registration{{
-    .name = "nids",
-    .summary = "raises alerts by Snort and Suricata rules, and drops what they say",
-    .outcomes = {{"clean", Disposition::next, "no rule matched, or a pass rule did"},
-                 {"alert", Disposition::next, "a rule matched"},
-                 {"block", Disposition::drop, "a drop or reject rule matched (mode: ips)"}},
-    .device_header = "millrace/nf/nids/device.hpp",
-    .device_struct = "millrace::nf::nids::Nids",
-    .emits_events = true,
-    .has_cpu_half = true,
-    .shares_tables = true,
-}};
+Declaration declare(std::string name, std::string device_header, std::string device_struct) {
+    return {
+        .name = std::move(name),
+        .summary = "raises alerts by Snort and Suricata rules, and drops what they say",
+        .outcomes = {{"clean", Disposition::next, "no rule matched, or a pass rule did"},
+                     {"alert", Disposition::next, "a rule matched"},
+                     {"block", Disposition::drop, "a drop or reject rule matched (mode: ips)"}},
+        .device_header = std::move(device_header),
+        .device_struct = std::move(device_struct),
+        .emits_events = true,
+        .has_cpu_half = true,
+        .shares_tables = true,
+    };
+}
+
+const Register<Nids, NidsHost> registration{declare("nids", "millrace/nf/nids/device.hpp", "millrace::nf::nids::Nids")};
+const Register<NidsOfFlows, NidsHost> registration_of_flows{
+    declare("nids:flows", "millrace/nf/nids/flows/device.hpp", "millrace::nf::nids::NidsOfFlows")};
 
 }  // namespace
 }  // namespace millrace::nf::nids

@@ -59,13 +59,24 @@ void refuse_doubles(std::vector<Rule>& rules) {
     }
 }
 
+/// Where no flows are followed, rules that ask for flowbits, or only set some, are not applied.
+void forget_flow_bits(std::vector<Rule>& rules) {
+    for (Rule& rule : rules) {
+        const bool alerts = rule.action == Action::alert || rule.action == Action::log;
+        for (const FlowBits& bits : rule.flow_bits)
+            if (bits.asks()) rule.refuse("flowbits that are asked for: 'flows: none'");
+        if (!rule.flow_bits.empty() && rule.silent && alerts) rule.refuse("it only sets flowbits: 'flows: none'");
+        rule.flow_bits.clear();
+    }
+}
+
 class Reader {
 public:
     Reader(const Config& options, const Environment& environment) : options_(options), environment_(environment) {}
 
     Options run() {
-        options_.only(
-            {"rules", "rule", "variables", "mode", "engine", "classification", "eve", "report", "disable", "on-error"});
+        options_.only({"rules", "rule", "variables", "mode", "engine", "classification", "eve", "report", "disable",
+                       "on-error", "flows"});
         variables_ = read_variables(options_);
         read_rules();
         apply_alert_filters(filters_, out_.rules, errors_, environment_.warn);
@@ -78,6 +89,8 @@ public:
         out_.broken = std::move(errors_);
         disable();
         refuse_doubles(out_.rules);
+        out_.flows = read_flow_options(options_.find("flows"));
+        if (!out_.flows.followed) forget_flow_bits(out_.rules);
         if (const auto file = options_.find("classification"))
             out_.classes = parse_classifications(read_file(file->path(), file->where()), file->path());
         out_.ips = options_.has("mode") && options_.at("mode").choice({"ids", "ips"}) == 1;

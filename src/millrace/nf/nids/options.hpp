@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "millrace/nf/nf.hpp"
+#include "millrace/nf/nids/flows/options.hpp"
 #include "millrace/nf/nids/pattern/matcher.hpp"
 #include "millrace/nf/nids/rules/rule_files.hpp"
 
@@ -21,6 +22,7 @@ struct Options {
     pattern::Engine engine = pattern::Engine::automatic;
     std::string eve;     ///< path
     std::string report;  ///< path; empty: none
+    FlowOptions flows;
 };
 
 /// Reads the options and all files that they name. Throws ConfigError with every mistake that was found.

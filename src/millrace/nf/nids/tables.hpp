@@ -131,6 +131,8 @@ struct RuleHeader {
     static constexpr uint16_t kOnlyFragments = 2048, kNoFragments = 4096;
     static constexpr uint16_t kHttp = 8192, kTls = 16384;  ///< the payload must begin so
     static constexpr uint16_t kEndpoints = 32768;          ///< addresses or ports are asked for
+    /// What the state of a flow tells.
+    static constexpr uint16_t kFlow = kEstablished | kNotEstablished | kToServer | kToClient;
     /// All that one look at a packet tells of the flags of any rule, but for the protocols.
     static constexpr uint16_t kConditions = kIpv4Only | kIpv6Only | kEstablished | kNotEstablished | kToServer |
                                             kToClient | kOnlyFragments | kNoFragments | kHttp | kTls;
@@ -151,8 +153,38 @@ struct alignas(16) CompiledRule {
     uint16_t ops = 0;
     uint8_t fields = 0;  ///< how many of the first operations look at headers
     uint8_t action = 0;  ///< kPass, kDrop, kSilent: neither is an alert
+    uint16_t bits = 0;   ///< its place among the rules with flowbits (BitTables), and 1; 0: it has none
+
+    /// Whether the state of a flow has a say in it, or it in that.
+    MILLRACE_DEVICE bool asks_flow() const { return (flags & RuleHeader::kFlow) != 0 || bits != 0; }
 };
 static_assert(sizeof(CompiledRule) == 16);
+
+/// What `flowbits` does. The first two ask; the others follow when the rule matches.
+enum class BitVerb : uint8_t { is_set, is_not_set, set, unset, toggle };
+
+/// One `flowbits` of a rule: of several bits that are asked for, any one or all.
+struct BitOp {
+    uint32_t first = 0;  ///< in BitTables::numbers
+    uint16_t count = 0;
+    BitVerb verb = BitVerb::is_set;
+    uint8_t all = 0;
+};
+static_assert(sizeof(BitOp) == 8);
+
+/// A rule with flowbits.
+struct BitRule {
+    uint32_t rule = 0;  ///< its number
+    uint32_t first_op = 0, ops = 0;
+};
+
+/// The rules with flowbits, in the order in which they are asked of one packet: those that set bits before those that
+/// ask for them.
+struct BitTables {
+    View<BitRule> rules;
+    View<BitOp> ops;  ///< of each rule those that ask first
+    View<uint32_t> numbers;
+};
 
 struct AddressSet {
     uint32_t first4 = 0, count4 = 0;  ///< ranges in `ranges4`

@@ -5,6 +5,10 @@
 // ageing and evicting need no atomics, on a GPU neither. Different buckets are worked on at the same time.
 #pragma once
 
+#if !MILLRACE_GPU
+#include <concepts>
+#endif
+
 #include "millrace/packet/bytes.hpp"
 #include "millrace/packet/decision.hpp"
 #include "millrace/packet/packet.hpp"
@@ -176,6 +180,17 @@ struct KeyedState {
         tables.state.settle(entry);
         return decision;
     }
+    /// Ends a packet of `Nf`, which decides in `commit`, where it has its bucket to itself.
+    template <class Nf>
+    MILLRACE_DEVICE static Decision commit(Packet& packet, const typename Nf::Tables& tables, Decision decision) {
+        K key{};
+        const Lookup lookup = Nf::key(packet, tables, key);
+        if (lookup == Lookup::none) return Nf::commit(packet, tables, decision, KeyedEntry<T>{});
+        const KeyedEntry<T> entry = tables.state.find(key, packet.time_ns(), lookup);
+        decision = Nf::commit(packet, tables, decision, entry);
+        tables.state.settle(entry);
+        return decision;
+    }
 
 private:
     MILLRACE_DEVICE uint32_t way_of(uint64_t first, uint32_t tag, const K& key) const {
@@ -218,5 +233,18 @@ private:
         return {&values[at], &deadlines[at], deadlines[at], now, true, false};
     }
 };
+
+#if !MILLRACE_GPU
+namespace detail {
+template <class Device>
+concept HasKeyedState = requires { typename decltype(Device::Tables::state)::Key; };
+template <class Device>
+concept HasKeyedCommit = HasKeyedState<Device> &&
+                         requires(Packet& packet, const typename Device::Tables& tables, Decision decision,
+                                  KeyedEntry<typename decltype(Device::Tables::state)::Value> entry) {
+                             { Device::commit(packet, tables, decision, entry) } -> std::same_as<Decision>;
+                         };
+}  // namespace detail
+#endif
 
 }  // namespace millrace::nf

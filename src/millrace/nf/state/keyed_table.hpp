@@ -77,6 +77,10 @@ public:
         image.attach_state(state.counts, memory_->counts, name + "-counts");
     }
 
+    /// Entries that it has memory for.
+    uint64_t places() const { return uint64_t{buckets_} * State::kWays; }
+    /// Whether both have the same memory.
+    bool goes_on_with(const KeyedTable& other) const { return memory_ == other.memory_; }
     /// Entries that there are, those included that have timed out and were not swept yet.
     uint64_t entries() const {
         const auto of = [this](KeyedCount what) { return (*memory_->counts)[static_cast<size_t>(what)]; };

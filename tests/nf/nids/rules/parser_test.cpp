@@ -87,15 +87,38 @@ TEST(RuleParser, GoesOnBehindABrokenRule) {
 }
 
 TEST(RuleParser, SaysWhyARuleIsNotSupported) {
-    EXPECT_EQ(with("flowbits:isset,a;").unsupported_group, "flowbits isset: needs the packets before");
-    EXPECT_EQ(with("flowbits:set,a; flowbits:noalert;").unsupported_group, "it only sets flowbits");
-    EXPECT_EQ(with("flowbits:set,a;").unsupported, "");
+    EXPECT_EQ(with("flowbits:isset,a; flowbits:noalert;").unsupported_group, "noalert: it never alerts");
+    EXPECT_EQ(with("xbits:set,a; noalert;").unsupported_group, "it only sets xbits");
+    EXPECT_EQ(with("xbits:isset,a;").unsupported_group, "xbits isset: needs the packets before");
+    EXPECT_EQ(with("flowbits:setx,a,group;").unsupported_group, "flowbits of a group");
+    EXPECT_EQ(with("flowbits:isset,any,group;").unsupported_group, "flowbits of a group");
     EXPECT_EQ(with("ja3.hash; content:\"a\";").unsupported_group, "keyword ja3.hash");
     EXPECT_EQ(
         with("byte_math:bytes 1, offset 0, oper +, rvalue 1, result r; content:\"a\"; offset:r;").unsupported_group,
         "keyword byte_math");
     EXPECT_EQ(one("alert pkthdr any any -> any any (sid:1;)").unsupported_group, "protocol pkthdr");
     EXPECT_EQ(one("alert tcp !any any -> any any (sid:1;)").unsupported_group, "the header's addresses are none");
+}
+
+TEST(RuleParser, ReadsFlowbits) {
+    const Rule rule = with("flowbits:isset, a|b c ; flowbits:isnotset,d; flowbits:set,e&f; flowbits:noalert;");
+    EXPECT_EQ(rule.unsupported, "");
+    EXPECT_TRUE(rule.silent);
+    ASSERT_EQ(rule.flow_bits.size(), 3u);
+    EXPECT_EQ(rule.flow_bits[0].verb, BitVerb::is_set);
+    EXPECT_EQ(rule.flow_bits[0].names, (std::vector<std::string>{"a", "b c"}));
+    EXPECT_FALSE(rule.flow_bits[0].all);
+    EXPECT_EQ(rule.flow_bits[1].verb, BitVerb::is_not_set);
+    EXPECT_EQ(rule.flow_bits[2].verb, BitVerb::set);
+    EXPECT_TRUE(rule.flow_bits[2].all);
+    EXPECT_TRUE(rule.sets_bits());
+    EXPECT_EQ(with("flowbits:toggle,a;").flow_bits.at(0).verb, BitVerb::toggle);
+    EXPECT_EQ(with("flowbits:unset,a;").flow_bits.at(0).verb, BitVerb::unset);
+    expect_broken("alert tcp any any -> any any (flowbits:isset; sid:1;)", 1, 40, "names no bit");
+    expect_broken("alert tcp any any -> any any (flowbits:set,a|b; sid:1;)", 1, 44, "which of these");
+    expect_broken("alert tcp any any -> any any (flowbits:isset,a|; sid:1;)", 1, 46, "missing");
+    expect_broken("alert tcp any any -> any any (flowbits:isset,a|b&c; sid:1;)", 1, 46, "either");
+    expect_broken("alert tcp any any -> any any (flowbits:ask,a; sid:1;)", 1, 40, "nothing that flowbits does");
 }
 
 TEST(RuleParser, ReadsListsWithNegationAsRanges) {

@@ -10,7 +10,7 @@ namespace {
 
 class Compiler {
 public:
-    explicit Compiler(bool drops) : drops_(drops) {
+    Compiler(bool drops, const BitNumbers& before) : drops_(drops), before_(before) {
         // Sets 0: any.
         out_.address_sets.emplace_back();
         out_.port_sets.emplace_back();
@@ -21,6 +21,7 @@ public:
         for (Rule& rule : rules) {
             LoweredRule lowered;
             std::string pattern;
+            if (bit_rules_ + !rule.flow_bits.empty() > kMaxBitRules) rule.refuse("too many rules with flowbits");
             if (rule.unsupported.empty()) {
                 pattern = fast_patterns.of(rule);
                 lowered = lower(rule, pattern, out_.regexes);
@@ -31,6 +32,7 @@ public:
                 out_.unsupported.push_back(std::move(rule));
             }
         }
+        out_.bits = compile_bits(out_.rules, out_.compiled, before_);
         finish_patterns();
         out_.without_pattern.build();
         out_.port_classes = classify_ports(out_.port_sets, out_.port_ranges);
@@ -68,6 +70,7 @@ private:
             out_.without_pattern.add(rule, index, compiled);
         }
         out_.compiled.push_back(compiled);
+        bit_rules_ += !rule.flow_bits.empty();
         rule.terms.clear();
         out_.rules.push_back(std::move(rule));
     }
@@ -128,7 +131,7 @@ private:
 
     /// Whether every IP packet that has the rule's pattern meets it.
     static bool asks_for_nothing_more(const CompiledRule& rule) {
-        return rule.ops == 0 && rule.flags == RuleHeader::kAnyProtocol;
+        return rule.ops == 0 && rule.flags == RuleHeader::kAnyProtocol && rule.bits == 0;
     }
 
     /// The rule as the list of its pattern names it.
@@ -141,7 +144,7 @@ private:
 
     /// Of the rules of one pattern, ascending, keeps those that can matter in a packet that has the pattern: behind a
     /// pass rule that all such packets meet, none does, and before it only pass rules do; behind such a drop rule no
-    /// silent one does.
+    /// silent one does. What sets flowbits always can.
     void leave_out_what_others_decide(std::vector<uint32_t>& rules) const {
         const auto always = [&](uint8_t action) {
             return std::find_if(rules.begin(), rules.end(), [&](uint32_t i) {
@@ -149,12 +152,15 @@ private:
             });
         };
         if (const auto pass = always(CompiledRule::kPass); pass != rules.end()) {
-            rules.erase(pass + 1, rules.end());
-            std::erase_if(rules, [&](uint32_t i) { return !(out_.compiled[i].action & CompiledRule::kPass); });
+            const uint32_t last = *pass;
+            std::erase_if(rules, [&](uint32_t i) {
+                return out_.compiled[i].bits == 0 && (i > last || !(out_.compiled[i].action & CompiledRule::kPass));
+            });
         } else if (const auto drop = always(CompiledRule::kDrop); drop != rules.end()) {
             const uint32_t first = *drop;
             std::erase_if(rules, [&](uint32_t i) {
-                return i > first && (out_.compiled[i].action & ~CompiledRule::kDrop) == CompiledRule::kSilent;
+                return i > first && out_.compiled[i].bits == 0 &&
+                       (out_.compiled[i].action & ~CompiledRule::kDrop) == CompiledRule::kSilent;
             });
         }
     }
@@ -173,7 +179,12 @@ private:
         out_.patterns = std::make_shared<const pattern::PatternSet>(std::move(patterns_));
     }
 
+    /// CompiledRule::bits has room for so many.
+    static constexpr size_t kMaxBitRules = 0xfffe;
+
     bool drops_;
+    const BitNumbers& before_;
+    size_t bit_rules_ = 0;
     CompiledRules out_;
     std::map<AddressRanges, uint32_t> address_ids_;
     std::map<PortRanges, uint32_t> port_ids_;
@@ -186,10 +197,16 @@ private:
 
 }  // namespace
 
-CompiledRules compile(std::vector<Rule> rules, bool drops) { return Compiler(drops).run(std::move(rules)); }
+CompiledRules compile(std::vector<Rule> rules, bool drops, const BitNumbers& before) {
+    return Compiler(drops, before).run(std::move(rules));
+}
 
-void CompiledRules::attach(nf::Image& image) const {
-    NidsTables& tables = image.start<NidsTables>();
+size_t CompiledRules::of_flows() const {
+    return static_cast<size_t>(
+        std::count_if(compiled.begin(), compiled.end(), [](const CompiledRule& rule) { return rule.asks_flow(); }));
+}
+
+void CompiledRules::attach(nf::Image& image, NidsTables& tables) const {
     image.attach(tables.rules, compiled);
     image.attach(tables.header.headers, headers);
     image.attach(tables.header.address_sets, address_sets);

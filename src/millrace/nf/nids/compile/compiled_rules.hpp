@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "millrace/nf/image.hpp"
+#include "millrace/nf/nids/compile/flow_bits.hpp"
 #include "millrace/nf/nids/compile/port_classes.hpp"
 #include "millrace/nf/nids/compile/rule_index.hpp"
 #include "millrace/nf/nids/evaluate.hpp"
@@ -36,13 +37,18 @@ struct CompiledRules {
     std::vector<uint32_t> pattern_rules;
     bool asks_more = false;       ///< as of NidsTables
     HeaderIndex without_pattern;  ///< the rules that no pattern leads to
+    CompiledBits bits;
 
-    /// Fills the image with tables; the arrays are copied.
-    void attach(nf::Image& image) const;
+    /// How many rules ask for the state of their flow, or change it.
+    size_t of_flows() const;
+    /// Fills tables, which are the image's or part of them; the arrays are copied.
+    void attach(nf::Image& image, NidsTables& tables) const;
+    void attach(nf::Image& image) const { attach(image, image.start<NidsTables>()); }
 };
 
-/// Compiles all rules that are supported, in their order. `drops`: drop and reject rules drop (ips).
-CompiledRules compile(std::vector<Rule> rules, bool drops);
+/// Compiles all rules that are supported, in their order. `drops`: drop and reject rules drop (ips). `before`: numbers
+/// that flowbits have already.
+CompiledRules compile(std::vector<Rule> rules, bool drops, const BitNumbers& before = {});
 
 /// The options of a rule as operations, or the reason why it cannot be (`rule.unsupported`). `pattern`: what is
 /// searched for before the rule is looked at.

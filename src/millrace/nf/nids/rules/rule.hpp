@@ -1,6 +1,7 @@
 // A rule as it was read: everything resolved that the text alone tells, nothing laid out for a device.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -79,6 +80,14 @@ struct FieldMask {
 };
 struct SameIp {};
 
+/// `flowbits`: what a rule asks of its flow, or makes of it when it matches.
+struct FlowBits {
+    BitVerb verb = BitVerb::is_set;
+    std::vector<std::string> names;
+    bool all = false;  ///< all of several names are asked for, and not any of them
+    bool asks() const { return verb <= BitVerb::is_not_set; }
+};
+
 /// One option that a packet is checked for, and the buffer it looks at.
 struct Term {
     std::variant<Content, Regex, DataAt, ByteTest, ByteJump, ByteExtract, BufferBytes, FieldRange, FieldMask, SameIp>
@@ -130,11 +139,17 @@ struct Rule {
     std::optional<Threshold> threshold;
     std::vector<Suppression> suppressions;
     bool silent = false;  ///< noalert
+    std::vector<FlowBits> flow_bits;
 
     Location where;
     std::string unsupported;        ///< why it cannot be applied; empty when it can
     std::string unsupported_group;  ///< the same without what differs from rule to rule
 
+    /// Whether it asks for more of its flow than one packet tells, or changes it.
+    bool asks_flow() const { return (header & RuleHeader::kFlow) != 0 || !flow_bits.empty(); }
+    bool sets_bits() const {
+        return std::any_of(flow_bits.begin(), flow_bits.end(), [](const FlowBits& bits) { return !bits.asks(); });
+    }
     void refuse(const std::string& group, const std::string& detail = {}) {
         if (!unsupported.empty()) return;
         unsupported_group = group;

@@ -20,7 +20,7 @@ struct RuleBuilder {
     bool dot_prefix = false;
     int last_content = -1;           ///< in rule.terms; -1: none yet
     std::vector<std::string> slots;  ///< names of the variables
-    bool sets_flow_state = false;
+    bool sets_other_state = false;   ///< of hosts, which no rule that is applied asks for
 
     /// Appends a term at the selected buffer.
     template <class T>

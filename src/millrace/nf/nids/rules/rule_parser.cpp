@@ -167,8 +167,8 @@ bool is_snort3(const RuleParts& parts) {
 void check_whole(RuleBuilder& builder) {
     Rule& rule = builder.rule;
     const bool alerts = rule.action == Action::alert || rule.action == Action::log;
-    if (rule.silent && alerts)
-        rule.refuse(builder.sets_flow_state ? "it only sets flowbits" : "noalert: it never alerts");
+    if (rule.silent && alerts && !rule.sets_bits())
+        rule.refuse(builder.sets_other_state ? "it only sets xbits" : "noalert: it never alerts");
     if (rule.action == Action::pass) rule.silent = true;
     if (rule.both_ways) rule.header |= RuleHeader::kBothWays;
 }

@@ -13,23 +13,27 @@
 namespace millrace::nf::flow_switch {
 namespace {
 
-class Reader {
+class ActionReader {
 public:
-    Reader(const FlowMatch* match, const PortNumbers& ports) : ports_(ports), list_(match, ports.count()) {}
+    ActionReader(const FlowMatch* match, const PortNumbers& ports) : ports_(ports), list_(match, ports.count()) {}
 
     void read(Word action) {
         const auto [name, value] = split(action);
-        static const std::map<std::string, void (Reader::*)(Word, Word), std::less<>> kChanges = {
-            {"mod_dl_src", &Reader::mac},      {"mod_dl_dst", &Reader::mac},        {"mod_nw_src", &Reader::address},
-            {"mod_nw_dst", &Reader::address},  {"mod_nw_tos", &Reader::tos},        {"mod_nw_ecn", &Reader::tos},
-            {"mod_nw_ttl", &Reader::ttl},      {"dec_ttl", &Reader::dec_ttl},       {"mod_tp_src", &Reader::port},
-            {"mod_tp_dst", &Reader::port},     {"mod_vlan_vid", &Reader::mod_vlan}, {"mod_vlan_pcp", &Reader::mod_vlan},
-            {"strip_vlan", &Reader::pop_vlan}, {"pop_vlan", &Reader::pop_vlan},     {"push_vlan", &Reader::push_vlan},
-            {"set_field", &Reader::set_field}, {"push_mpls", &Reader::push_label},  {"pop_mpls", &Reader::pop_mpls},
-            {"push_pbb", &Reader::push_label}, {"pop_pbb", &Reader::bare},          {"dec_mpls_ttl", &Reader::bare},
-            {"copy_ttl_in", &Reader::bare},    {"copy_ttl_out", &Reader::bare},     {"set_mpls_ttl", &Reader::mpls},
-            {"set_mpls_label", &Reader::mpls}, {"set_mpls_tc", &Reader::mpls},      {"set_tunnel", &Reader::tunnel},
-            {"set_tunnel64", &Reader::tunnel},
+        static const std::map<std::string, void (ActionReader::*)(Word, Word), std::less<>> kChanges = {
+            {"mod_dl_src", &ActionReader::mac},        {"mod_dl_dst", &ActionReader::mac},
+            {"mod_nw_src", &ActionReader::address},    {"mod_nw_dst", &ActionReader::address},
+            {"mod_nw_tos", &ActionReader::tos},        {"mod_nw_ecn", &ActionReader::tos},
+            {"mod_nw_ttl", &ActionReader::ttl},        {"dec_ttl", &ActionReader::dec_ttl},
+            {"mod_tp_src", &ActionReader::port},       {"mod_tp_dst", &ActionReader::port},
+            {"mod_vlan_vid", &ActionReader::mod_vlan}, {"mod_vlan_pcp", &ActionReader::mod_vlan},
+            {"strip_vlan", &ActionReader::pop_vlan},   {"pop_vlan", &ActionReader::pop_vlan},
+            {"push_vlan", &ActionReader::push_vlan},   {"set_field", &ActionReader::set_field},
+            {"push_mpls", &ActionReader::push_label},  {"pop_mpls", &ActionReader::pop_mpls},
+            {"push_pbb", &ActionReader::push_label},   {"pop_pbb", &ActionReader::bare},
+            {"dec_mpls_ttl", &ActionReader::bare},     {"copy_ttl_in", &ActionReader::bare},
+            {"copy_ttl_out", &ActionReader::bare},     {"set_mpls_ttl", &ActionReader::mpls},
+            {"set_mpls_label", &ActionReader::mpls},   {"set_mpls_tc", &ActionReader::mpls},
+            {"set_tunnel", &ActionReader::tunnel},     {"set_tunnel64", &ActionReader::tunnel},
         };
         const auto change = kChanges.find(name.text);
         try {
@@ -156,15 +160,19 @@ private:
         if (to.text.find('/') != std::string_view::npos)
             to.fail("set_field sets whole fields; masks are not understood", "leave the mask out");
         if (field.text.find('[') != std::string_view::npos) field.fail("parts of fields are not understood");
-        static const std::map<std::string, void (Reader::*)(Word, Word), std::less<>> kFields = {
-            {"eth_src", &Reader::mac},      {"eth_dst", &Reader::mac},    {"dl_src", &Reader::mac},
-            {"dl_dst", &Reader::mac},       {"ip_src", &Reader::address}, {"ip_dst", &Reader::address},
-            {"nw_src", &Reader::address},   {"nw_dst", &Reader::address}, {"ipv6_src", &Reader::address},
-            {"ipv6_dst", &Reader::address}, {"nw_tos", &Reader::tos},     {"ip_dscp", &Reader::tos},
-            {"nw_ecn", &Reader::tos},       {"ip_ecn", &Reader::tos},     {"nw_ttl", &Reader::ttl},
-            {"tp_src", &Reader::port},      {"tp_dst", &Reader::port},    {"tcp_src", &Reader::port},
-            {"tcp_dst", &Reader::port},     {"udp_src", &Reader::port},   {"udp_dst", &Reader::port},
-            {"vlan_vid", &Reader::vlan},    {"vlan_pcp", &Reader::vlan},
+        static const std::map<std::string, void (ActionReader::*)(Word, Word), std::less<>> kFields = {
+            {"eth_src", &ActionReader::mac},      {"eth_dst", &ActionReader::mac},
+            {"dl_src", &ActionReader::mac},       {"dl_dst", &ActionReader::mac},
+            {"ip_src", &ActionReader::address},   {"ip_dst", &ActionReader::address},
+            {"nw_src", &ActionReader::address},   {"nw_dst", &ActionReader::address},
+            {"ipv6_src", &ActionReader::address}, {"ipv6_dst", &ActionReader::address},
+            {"nw_tos", &ActionReader::tos},       {"ip_dscp", &ActionReader::tos},
+            {"nw_ecn", &ActionReader::tos},       {"ip_ecn", &ActionReader::tos},
+            {"nw_ttl", &ActionReader::ttl},       {"tp_src", &ActionReader::port},
+            {"tp_dst", &ActionReader::port},      {"tcp_src", &ActionReader::port},
+            {"tcp_dst", &ActionReader::port},     {"udp_src", &ActionReader::port},
+            {"udp_dst", &ActionReader::port},     {"vlan_vid", &ActionReader::vlan},
+            {"vlan_pcp", &ActionReader::vlan},
         };
         const auto found = kFields.find(field.text);
         if (found != kFields.end()) return (this->*found->second)(field, to);
@@ -284,7 +292,7 @@ private:
 std::vector<Action> parse_actions(std::string_view text, size_t offset, const FlowMatch* match,
                                   const PortNumbers& ports) {
     const Word all{text, offset};
-    Reader reader(match, ports);
+    ActionReader reader(match, ports);
     for_each_action(all, [&](Word action) { reader.read(action); });
     return reader.finish(all);
 }
@@ -292,7 +300,7 @@ std::vector<Action> parse_actions(std::string_view text, size_t offset, const Fl
 std::vector<Action> parse_instructions(std::string_view text, size_t offset, const Flow& flow,
                                        const PortNumbers& ports) {
     const Word all{text, offset};
-    Reader reader(&flow.match, ports);
+    ActionReader reader(&flow.match, ports);
     InstructionReader instructions(flow, ports);
     for_each_action(all, [&](Word action) {
         if (instructions.read(action)) reader.instructed();

@@ -65,26 +65,32 @@ uint8_t protocol_of(std::string_view name) {
     return name.starts_with("tcp_") ? ip::kProtocolTcp : name.starts_with("udp_") ? ip::kProtocolUdp : uint8_t{0};
 }
 
-class Reader {
+class MatchReader {
 public:
-    Reader(FlowMatch& match, const PortNumbers& ports) : v_(match.value), m_(match.mask), ports_(ports) {}
+    MatchReader(FlowMatch& match, const PortNumbers& ports) : v_(match.value), m_(match.mask), ports_(ports) {}
 
     /// False when there is no field of that name.
     bool read(Word name, Word value) {
-        static const std::map<std::string, void (Reader::*)(Word, Word), std::less<>> kFields = {
-            {"in_port", &Reader::in_port},   {"dl_src", &Reader::mac},        {"eth_src", &Reader::mac},
-            {"dl_dst", &Reader::mac},        {"eth_dst", &Reader::mac},       {"dl_type", &Reader::eth_type},
-            {"eth_type", &Reader::eth_type}, {"dl_vlan", &Reader::dl_vlan},   {"dl_vlan_pcp", &Reader::vlan_pcp},
-            {"vlan_pcp", &Reader::vlan_pcp}, {"vlan_vid", &Reader::vlan_vid}, {"vlan_tci", &Reader::vlan_tci},
-            {"nw_src", &Reader::ipv4},       {"ip_src", &Reader::ipv4},       {"nw_dst", &Reader::ipv4},
-            {"ip_dst", &Reader::ipv4},       {"arp_spa", &Reader::ipv4},      {"arp_tpa", &Reader::ipv4},
-            {"ipv6_src", &Reader::ipv6},     {"ipv6_dst", &Reader::ipv6},     {"nw_proto", &Reader::protocol},
-            {"ip_proto", &Reader::protocol}, {"arp_op", &Reader::protocol},   {"nw_tos", &Reader::tos},
-            {"ip_dscp", &Reader::tos},       {"nw_ecn", &Reader::tos},        {"ip_ecn", &Reader::tos},
-            {"tp_src", &Reader::ports},      {"tp_dst", &Reader::ports},      {"tcp_src", &Reader::ports},
-            {"tcp_dst", &Reader::ports},     {"udp_src", &Reader::ports},     {"udp_dst", &Reader::ports},
-            {"icmp_type", &Reader::icmp},    {"icmp_code", &Reader::icmp},    {"icmpv6_type", &Reader::icmp},
-            {"icmpv6_code", &Reader::icmp},
+        static const std::map<std::string, void (MatchReader::*)(Word, Word), std::less<>> kFields = {
+            {"in_port", &MatchReader::in_port},      {"dl_src", &MatchReader::mac},
+            {"eth_src", &MatchReader::mac},          {"dl_dst", &MatchReader::mac},
+            {"eth_dst", &MatchReader::mac},          {"dl_type", &MatchReader::eth_type},
+            {"eth_type", &MatchReader::eth_type},    {"dl_vlan", &MatchReader::dl_vlan},
+            {"dl_vlan_pcp", &MatchReader::vlan_pcp}, {"vlan_pcp", &MatchReader::vlan_pcp},
+            {"vlan_vid", &MatchReader::vlan_vid},    {"vlan_tci", &MatchReader::vlan_tci},
+            {"nw_src", &MatchReader::ipv4},          {"ip_src", &MatchReader::ipv4},
+            {"nw_dst", &MatchReader::ipv4},          {"ip_dst", &MatchReader::ipv4},
+            {"arp_spa", &MatchReader::ipv4},         {"arp_tpa", &MatchReader::ipv4},
+            {"ipv6_src", &MatchReader::ipv6},        {"ipv6_dst", &MatchReader::ipv6},
+            {"nw_proto", &MatchReader::protocol},    {"ip_proto", &MatchReader::protocol},
+            {"arp_op", &MatchReader::protocol},      {"nw_tos", &MatchReader::tos},
+            {"ip_dscp", &MatchReader::tos},          {"nw_ecn", &MatchReader::tos},
+            {"ip_ecn", &MatchReader::tos},           {"tp_src", &MatchReader::ports},
+            {"tp_dst", &MatchReader::ports},         {"tcp_src", &MatchReader::ports},
+            {"tcp_dst", &MatchReader::ports},        {"udp_src", &MatchReader::ports},
+            {"udp_dst", &MatchReader::ports},        {"icmp_type", &MatchReader::icmp},
+            {"icmp_code", &MatchReader::icmp},       {"icmpv6_type", &MatchReader::icmp},
+            {"icmpv6_code", &MatchReader::icmp},
         };
         const auto found = kFields.find(name.text);
         if (found != kFields.end()) (this->*found->second)(name, value);
@@ -256,7 +262,7 @@ FieldValue read_value(const MatchField& field, Word word) {
 }
 
 bool read_match(Word name, Word value, const PortNumbers& ports, FlowMatch& match) {
-    Reader reader(match, ports);
+    MatchReader reader(match, ports);
     return value.offset == name.offset + name.text.size() ? reader.shorthand(name) : reader.read(name, value);
 }
 

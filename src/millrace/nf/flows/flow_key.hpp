@@ -5,7 +5,7 @@
 #include "millrace/packet/icmp.hpp"
 #include "millrace/packet/packet.hpp"
 
-namespace millrace::nf::conntrack {
+namespace millrace::nf::flows {
 
 /// One end: an address as it lies in the packet, and a port in host order (of ICMP queries the identifier).
 struct End {
@@ -128,4 +128,4 @@ MILLRACE_DEVICE Named name_flow(const Packet& packet, bool by_vlan, FlowKey& key
     return named;
 }
 
-}  // namespace millrace::nf::conntrack
+}  // namespace millrace::nf::flows

@@ -5,7 +5,7 @@
 #include "millrace/packet/bytes.hpp"
 #include "millrace/packet/headers.hpp"
 
-namespace millrace::nf::conntrack {
+namespace millrace::nf::flows {
 
 enum class Tcp : uint8_t { none, syn_sent, syn_recv, established, fin_wait, close_wait, last_ack, time_wait, close };
 inline constexpr unsigned kTcpStates = 9;
@@ -143,4 +143,31 @@ MILLRACE_DEVICE TcpStep step_of(Tcp state, uint8_t flags, bool from_originator, 
     return invalid;
 }
 
-}  // namespace millrace::nf::conntrack
+/// What a segment is to a connection.
+enum class Taken : uint8_t { invalid, valid, reopens };
+
+/// A connection between its ends.
+struct TcpConnection {
+    TcpPeer peers[2];  ///< by whether it is the originator's (0) or the other's
+    Tcp state;
+    uint8_t reserved[3];
+
+    /// Takes a segment in, which comes from the originator or not; one that is invalid changes nothing. Where it opens
+    /// a connection of the same name anew, its sender is the originator from here on.
+    MILLRACE_DEVICE Taken take(const TcpSegment& segment, bool& from_originator, bool may_pick_up, bool checks_window) {
+        const TcpStep step = step_of(state, segment.flags, from_originator, may_pick_up);
+        if (!step.valid) return Taken::invalid;
+        if (step.reopens) {
+            from_originator = true;
+            peers[0] = peers[1] = {};
+        }
+        const uint32_t side = from_originator ? 0 : 1;
+        if (!take_segment(segment, step.reopens ? Tcp::none : state, from_originator, peers[side], peers[1 - side]) &&
+            checks_window)
+            return Taken::invalid;
+        state = step.next;
+        return step.reopens ? Taken::reopens : Taken::valid;
+    }
+};
+
+}  // namespace millrace::nf::flows

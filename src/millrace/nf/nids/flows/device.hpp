@@ -1,0 +1,160 @@
+// Intrusion detection by rules that ask for the state of flows: the device half.
+//
+// The search for patterns and all that rules ask of a packet by itself is done for all packets at once, as without
+// flows (`process`). Behind it each packet is taken into its flow, in order of arrival (`commit`), and the few of them
+// that some rule has something to say about are decided there: by the one rule that has matched but for the flow, or,
+// where several have, by all rules once more.
+#pragma once
+
+#include "millrace/nf/nids/device.hpp"
+#include "millrace/nf/nids/flows/bits.hpp"
+#include "millrace/nf/nids/flows/flow.hpp"
+
+namespace millrace::nf::nids {
+
+/// What rules that matched come to.
+struct Matches {
+    uint32_t pass = kNoDetail, drop = kNoDetail, alert = kNoDetail;  ///< the lowest of each
+
+    MILLRACE_DEVICE void add(uint32_t number, uint32_t action) {
+        if (action & CompiledRule::kPass) pass = smaller(pass, number);
+        else if (action & CompiledRule::kDrop) drop = smaller(drop, number);
+        if (!(action & (CompiledRule::kPass | CompiledRule::kSilent))) alert = smaller(alert, number);
+    }
+    MILLRACE_DEVICE Decision decision() const {
+        if (pass != kNoDetail) return {pass, kClean};
+        if (drop != kNoDetail) return {drop, kBlock};
+        return {alert, alert == kNoDetail ? kClean : kAlert};
+    }
+};
+
+/// `Alerts` for a packet whose flow is known: those without flowbits, and the places of those that have some, of each
+/// the lowest from a number on.
+class RulesOfFlow : public MatchedRules {
+public:
+    MILLRACE_DEVICE RulesOfFlow(uint32_t from, uint32_t from_place) : MatchedRules(from), places_(from_place) {}
+    MILLRACE_DEVICE bool takes(const CompiledRule& rule, uint32_t) {
+        if (rule.bits != 0) places_.add(rule.bits - 1u);
+        return rule.bits != 0;
+    }
+    MILLRACE_DEVICE const MatchedRules& places() const { return places_; }
+
+private:
+    MatchedRules places_;
+};
+
+struct NidsOfFlows {
+    static constexpr Fields reads = Nids::reads;
+    static constexpr Fields writes = field::none;
+    static constexpr unsigned lanes = Nids::lanes;
+    static constexpr uint32_t block_bytes = Nids::block_bytes;
+
+    struct Tables {
+        NidsTables rules;
+        KeyedState<flows::FlowKey, Flow> state;
+        FlowRules flows;
+        BitTables bits;
+        MutableView<uint32_t> words;  ///< of the flows' bits, `bit_words` each, in the order of state.values
+        uint32_t bit_words = 0;
+        uint32_t reserved = 0;
+    };
+
+#if MILLRACE_GPU
+    MILLRACE_DEVICE static void stage(const Tables& tables, uint32_t* block) { Nids::stage(tables.rules, block); }
+#endif
+
+    MILLRACE_DEVICE static Lookup key(const Packet& packet, const Tables&, flows::FlowKey& key) {
+        return flows::name_flow(packet, true, key).lookup;
+    }
+
+    template <class Lanes>
+    MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
+        return Nids::search<OpenRules<MatchedRules>>(packet, tables.rules, lanes, RuleHeader::kFlow);
+    }
+
+    MILLRACE_DEVICE static Decision commit(Packet& packet, const Tables& tables, Decision decision,
+                                           KeyedEntry<Flow> entry) {
+        const InFlow in = follow(packet, tables.flows, entry);
+        const BitsOfFlow bits = bits_of(tables, entry, in.begins);
+        if (decision.outcome == kIfFlowAllows) return decide_by_one(packet, tables, decision.detail, in.flags, bits);
+        if (decision.outcome == kAskAgain) return decide_anew(packet, tables, in.flags, bits);
+        return decision;
+    }
+
+private:
+    MILLRACE_DEVICE static BitsOfFlow bits_of(const Tables& tables, const KeyedEntry<Flow>& entry, bool begins) {
+        if (!entry || tables.bit_words == 0) return {};
+        uint32_t* const words = tables.words.data() +
+                                static_cast<uint64_t>(&*entry - tables.state.values.data()) * tables.bit_words;
+        if (begins)
+            for (uint32_t i = 0; i < tables.bit_words; ++i) words[i] = 0;
+        return BitsOfFlow(words);
+    }
+
+    /// A rule that has matched but for the flow.
+    MILLRACE_DEVICE static Decision decide_by_one(Packet& packet, const Tables& tables, uint32_t number, uint16_t flow,
+                                                  BitsOfFlow bits) {
+        const CompiledRule& rule = tables.rules.rules[number];
+        if ((rule.flags & RuleHeader::kFlow & ~flow) != 0) return {kNoDetail, kClean};
+        Matches matches;
+        if (rule.bits == 0 || meets(tables, rule.bits - 1u, bits)) matches.add(number, rule.action);
+        if (matches.alert != kNoDetail) packet.emit_once(number);
+        return matches.decision();
+    }
+
+    /// Whether a rule with flowbits, all else of which is met, matches. Then it does what it does to them.
+    MILLRACE_DEVICE static bool meets(const Tables& tables, uint32_t place, BitsOfFlow bits) {
+        const BitRule& rule = tables.bits.rules[place];
+        if (!bits.allow(tables.bits, rule)) return false;
+        bits.take(tables.bits, rule);
+        return true;
+    }
+
+    /// All rules once more. Those with flowbits come first, in their order, a few at a time; however many alert, each
+    /// is told.
+    MILLRACE_DEVICE_CALL static Decision decide_anew(Packet& packet, const Tables& tables, uint16_t flow,
+                                                     BitsOfFlow bits) {
+        Matches matches;
+        bool more_alerts = true, more_bits = true;
+        uint32_t from = 0, from_place = 0;
+        while (more_alerts || more_bits) {
+            RulesOfFlow found(from, from_place);
+            look_again(packet, tables.rules, found, flow, matches);
+            for (uint32_t i = 0; i < found.places().count() && more_bits; ++i) {
+                const uint32_t place = found.places()[i];
+                if (meets(tables, place, bits)) add(packet, tables, tables.bits.rules[place].rule, matches);
+                from_place = place + 1;
+            }
+            more_bits = more_bits && found.places().more();
+            if (more_bits) continue;
+            for (uint32_t i = 0; i < found.count(); ++i) {
+                add(packet, tables, found[i], matches);
+                from = found[i] + 1;
+            }
+            more_alerts = found.more();
+        }
+        return matches.decision();
+    }
+    MILLRACE_DEVICE static void add(Packet& packet, const Tables& tables, uint32_t number, Matches& matches) {
+        const uint32_t action = tables.rules.rules[number].action;
+        matches.add(number, action);
+        const bool alerts = !(action & (CompiledRule::kPass | CompiledRule::kSilent));
+        if (alerts && matches.pass == kNoDetail) packet.emit_once(number);
+    }
+    MILLRACE_DEVICE_CALL static void look_again(Packet& packet, const NidsTables& tables, RulesOfFlow& found,
+                                                uint16_t flow, Matches& matches) {
+        using One = Lanes<1>;
+        PayloadBuffers<One> buffers = Evaluation<One>::buffers_of(packet, {});
+        Evaluation<One, RulesOfFlow> evaluation(packet, tables, buffers, found, {}, flow);
+        // The block's memory is another step's.
+        pattern::find_patterns<false>(
+            packet.payload(), packet.payload_bytes(), tables.patterns, One{}, [&](auto& ids, uint32_t most) {
+                evaluation.patterns([&](uint32_t lane) { return ids.of(lane).take(tables.patterns, most); });
+            });
+        evaluation.others();
+        matches.pass = smaller(matches.pass, evaluation.passes());
+        matches.drop = smaller(matches.drop, evaluation.drops());
+    }
+};
+
+}  // namespace millrace::nf::nids
