@@ -14,7 +14,8 @@ _millrace() {
     done
 
     case $previous in
-        -d | --device) mapfile -t COMPREPLY < <(compgen -W "cpu sim cuda cuda:0+cuda:1 cuda+cpu" -- "$current"); return ;;
+        -d | --device) [[ $command == tenant ]] && { mapfile -t COMPREPLY < <(compgen -W "auto process gpu" -- "$current"); return; }
+            mapfile -t COMPREPLY < <(compgen -W "cpu sim cuda cuda:0+cuda:1 cuda+cpu" -- "$current"); return ;;
         --lanes) mapfile -t COMPREPLY < <(compgen -W "1 2 4 8 32" -- "$current"); return ;;
         --isolation) mapfile -t COMPREPLY < <(compgen -W "none checked fenced" -- "$current"); return ;;
         --window | --guard | --budget | --shared) return ;;
@@ -51,7 +52,7 @@ _millrace() {
         explain) options+=" --device --output --workers" ;;
         show) options+=" --socket --limit --match --by --json" ;;
         doctor) options+=" --json" ;;
-        tenant) options+=" --manager --name --nf --options --output --once --quiet" ;;
+        tenant) options+=" --manager --name --nf --options --output --device --once --quiet" ;;
         verify) options+=" --function --architecture --ptx --isolation --window --guard --budget --shared --rewrite --json" ;;
         profile) options+=" --device --for --json --chain --size" ;;
         nf)

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cstdint>
 #include <cstdlib>
@@ -15,6 +16,9 @@
 #include <sstream>
 #include <string>
 #include <vector>
+
+#include "nvrtc.hpp"
+#include "ptx.hpp"
 
 namespace fs = std::filesystem;
 
@@ -149,12 +153,14 @@ std::string entries(const std::string& text) {
 std::vector<std::string> compiler() { return {EMULATOR_LAUNCHER EMULATOR_COMPILER}; }
 
 struct Program {
-    std::string name, source, log, object;
+    std::string name, source, log, object, ptx;
     std::vector<std::pair<std::string, std::string>> headers;
 };
 
+constexpr int kInputPtx = 2;
+
 struct Link {
-    std::vector<std::string> objects;
+    std::vector<std::string> objects, ptx;
     std::string image, log;
 };
 
@@ -170,7 +176,7 @@ int nvrtcVersion(int* major, int* minor) {
 const char* nvrtcGetErrorString(int result) { return result == 0 ? "success" : "the compiler of the host refuses it"; }
 int nvrtcCreateProgram(Program** program, const char* source, const char* name, int headers, const char* const* texts,
                        const char* const* names) {
-    *program = new Program{name, source, {}, {}, {}};
+    *program = new Program{name, source, {}, {}, {}, {}};
     for (int i = 0; i < headers; ++i) (*program)->headers.emplace_back(names[i], texts[i]);
     return 0;
 }
@@ -179,7 +185,10 @@ int nvrtcDestroyProgram(Program** program) {
     *program = nullptr;
     return 0;
 }
-int nvrtcCompileProgram(Program* program, int, const char* const*) {
+int nvrtcCompileProgram(Program* program, int count, const char* const* options) {
+    if (!std::any_of(options, options + count, [](const char* option) { return strcmp(option, "-dlto") == 0; }))
+        return emulator::compile_ptx(program->source, program->name, program->headers, {options, options + count},
+                                     program->ptx, program->log);
     const Folder folder;
     for (const auto& [name, text] : program->headers) write(folder.path() / name, for_the_host(text));
     write(folder.path() / program->name, for_the_host(program->source) + "\n" + entries(program->source));
@@ -213,6 +222,14 @@ int nvrtcCompileProgram(Program* program, int, const char* const*) {
     program->object = read(folder.path() / "unit.o");
     return 0;
 }
+int nvrtcGetPTXSize(Program* program, size_t* size) {
+    *size = program->ptx.size() + 1;
+    return 0;
+}
+int nvrtcGetPTX(Program* program, char* to) {
+    memcpy(to, program->ptx.c_str(), program->ptx.size() + 1);
+    return 0;
+}
 int nvrtcGetProgramLogSize(Program* program, size_t* size) {
     *size = program->log.size() + 1;
     return 0;
@@ -239,11 +256,19 @@ int nvJitLinkDestroy(Link** link) {
     *link = nullptr;
     return 0;
 }
-int nvJitLinkAddData(Link* link, int, const void* data, size_t size, const char*) {
-    link->objects.emplace_back(static_cast<const char*>(data), size);
+int nvJitLinkAddData(Link* link, int kind, const void* data, size_t size, const char*) {
+    if (kind == kInputPtx) link->ptx.emplace_back(static_cast<const char*>(data));
+    else link->objects.emplace_back(static_cast<const char*>(data), size);
     return 0;
 }
 int nvJitLinkComplete(Link* link) {
+    if (!link->ptx.empty()) {
+        if (link->ptx.size() > 1 || !link->objects.empty()) return kFailed;
+        if (emulator::PtxModule::read(link->ptx[0], link->log) == nullptr) return kFailed;
+        // In place of a library's length: what follows is text (driver_modules.cpp).
+        link->image = std::string(sizeof(uint64_t), '\0') + link->ptx[0] + '\0';
+        return 0;
+    }
     const Folder folder;
     write(folder.path() / "library.cpp",
           "#include \"" EMULATOR_FOLDER

@@ -146,6 +146,8 @@ int cuInit(unsigned) {
     catch_faults();
     return kSuccess;
 }
+/// What NVIDIA's NVRTC asks of any driver that it finds, and does without.
+int cuGetExportTable(const void**, const void*) { return kNotFound; }
 int cuGetErrorName(int result, const char** name) {
     static const std::map<int, const char*> names = {{kSuccess, "CUDA_SUCCESS"},
                                                      {kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "driver.hpp"
+#include "ptx.hpp"
 
 using namespace emulator;
 
@@ -21,6 +22,7 @@ struct Module {
     void* library = nullptr;
     std::atomic<bool> loaded{true};
     std::map<std::string, Kernel> kernels;
+    std::unique_ptr<PtxModule> ptx;  ///< in place of a library
 };
 
 }  // namespace
@@ -31,6 +33,16 @@ int cuModuleLoadData(Module** module, const void* image) {
     ANSWER_TROUBLE;
     uint64_t bytes = 0;
     memcpy(&bytes, image, sizeof bytes);
+    if (bytes == 0) {
+        // As nvJitLink's part makes an image of PTX: the text follows.
+        std::string why;
+        auto read = PtxModule::read(static_cast<const char*>(image) + sizeof bytes, why);
+        if (read == nullptr) return kInvalidImage;
+        auto made = std::make_unique<Module>();
+        made->ptx = std::move(read);
+        *module = made.release();
+        return kSuccess;
+    }
     const int file = memfd_create("kernels", MFD_CLOEXEC);  // stays open: faults are looked up in it
     const auto* const library = static_cast<const char*>(image) + sizeof bytes;
     if (file < 0 || write(file, library, bytes) != static_cast<ssize_t>(bytes)) return kInvalidImage;
@@ -54,6 +66,17 @@ int cuModuleUnload(Module* module) {
 }
 int cuModuleGetFunction(Kernel** function, Module* module, const char* name) {
     ANSWER_TROUBLE;
+    if (module->ptx != nullptr) {
+        const KernelEntry* const own = module->ptx->entry(name);
+        if (own == nullptr) return kNotFound;
+        Kernel& kernel = module->kernels[name];
+        kernel.name = name;
+        kernel.code = {kernel.name.c_str(), own, nullptr};
+        kernel.ptx = module->ptx.get();
+        kernel.loaded = &module->loaded;
+        *function = &kernel;
+        return kSuccess;
+    }
     const auto* entry = static_cast<const KernelEntry*>(
         dlsym(module->library, (std::string("emulated_") + name).c_str()));
     if (entry == nullptr) return kNotFound;

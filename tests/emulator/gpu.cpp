@@ -1,5 +1,7 @@
 #include "gpu.hpp"
 
+#include "ptx.hpp"
+
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -104,7 +106,23 @@ bool Memory::free(void* address) {
     return true;
 }
 
+bool Memory::use(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    if (bytes > bytes_ - used_) return false;
+    used_ += bytes;
+    return true;
+}
+
+void Memory::unuse(size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    used_ -= bytes;
+}
+
 bool Memory::has(const void* address, size_t bytes) {
+    return has_piece(address, bytes) || mappings_.may_touch(reinterpret_cast<uintptr_t>(address), bytes);
+}
+
+bool Memory::has_piece(const void* address, size_t bytes) {
     const auto at = reinterpret_cast<uintptr_t>(address);
     const std::lock_guard lock(mutex_);
     auto found = pieces_.upper_bound(at);
@@ -220,6 +238,9 @@ void Launch::run(Gpu& gpu) const {
     for (const auto& bytes : parameters) places.push_back(const_cast<unsigned char*>(bytes.data()));
     const auto run_one = [&](unsigned block) {
         try {
+            if (kernel->ptx != nullptr)
+                return kernel->ptx->run(kernel->name, {{block, 0, 0}, block_size, grid, 0, nullptr, nullptr},
+                                        parameters, gpu.memory);
             run_block(kernel->code, {{block, 0, 0}, block_size, grid, block_bytes, places.data(), &gpu.abandoned});
         } catch (const KernelFault& fault) {
             fprintf(stderr, "emulator: %s%s%s\n", fault.what.c_str(), gpu.memory.near(fault.address).c_str(),

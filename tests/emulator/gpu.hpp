@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "block.hpp"
+#include "mappings.hpp"
 
 namespace emulator {
 
@@ -29,8 +30,12 @@ public:
     /// Null when there is not that much left.
     void* allocate(size_t bytes);
     bool free(void* address);
-    /// Whether [address, address + bytes) lies in one piece that has been asked for.
+    /// Whether [address, address + bytes) lies in one piece that has been asked for, or is mapped and may be touched.
     bool has(const void* address, size_t bytes);
+    /// Counts memory that is made by other ways; false when there is not that much left.
+    bool use(size_t bytes);
+    void unuse(size_t bytes);
+    Mappings& mappings() { return mappings_; }
     /// ", 16 bytes behind a piece of 4096": what an address that is not there lies near.
     std::string near(const void* address);
     size_t bytes() const { return bytes_; }
@@ -42,6 +47,8 @@ private:
         void* pages;
         size_t page_bytes;
     };
+    bool has_piece(const void* address, size_t bytes);
+    Mappings mappings_;
     std::mutex mutex_;
     std::map<uintptr_t, Piece> pieces_;
     const size_t bytes_;
@@ -101,10 +108,13 @@ private:
     bool active_ = false;
 };
 
+class PtxModule;
+
 /// A kernel that can be launched.
 struct Kernel {
     std::string name;
     Code code;
+    const PtxModule* ptx = nullptr;             ///< its instructions are interpreted; null: they are the host's
     const std::atomic<bool>* loaded = nullptr;  ///< whether its module still is
     size_t most_block_bytes = 48 << 10;
 };

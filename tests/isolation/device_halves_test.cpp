@@ -8,6 +8,7 @@
 #include "isolation/device_halves.hpp"
 #include "isolation/hostile_corpus.hpp"
 #include "millrace/device/cuda/nf_source.hpp"
+#include "millrace/isolation/kernel.hpp"
 #include "millrace/isolation/ptx/reader.hpp"
 #include "millrace/isolation/ptx/writer.hpp"
 #include "millrace/isolation/rewrite.hpp"
@@ -96,9 +97,12 @@ TEST_P(DeviceHalves, GiveTheSamePacketsAndDecisionsFencedCheckedAndBare) {
 TEST_P(DeviceHalves, AreTakenByTheCompilerForGpus) {
     for (const Isolation isolation : {Isolation::none, Isolation::checked, Isolation::fenced}) {
         std::string text;
-        rewritten(module_, verdict_, isolation, 2u << 20, half_->type().block_bytes, text);
-        const std::string whole = test::with_kernel(text, device::cuda::function_name(half_->type(), 1, "process"));
-        EXPECT_TRUE(test::isolation_compiler().first->assemble(whole, "sm_90").starts_with("\177ELF"));
+        const ptx::Module made = rewritten(module_, verdict_, isolation, 2u << 20, half_->type().block_bytes, text);
+        const std::string function = device::cuda::function_name(half_->type(), 1, "process");
+        EXPECT_EQ(why_not_process(module_, function), "");
+        EXPECT_TRUE(test::isolation_compiler()
+                        .first->assemble(write_with_kernel(made, function), "sm_90")
+                        .starts_with("\177ELF"));
     }
 }
 

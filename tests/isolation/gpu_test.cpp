@@ -110,7 +110,7 @@ protected:
         MILLRACE_NEEDS_DEVICE("cuda");
         void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
         if (driver != nullptr && dlsym(driver, "emulator_inject") != nullptr)
-            GTEST_SKIP() << "emulated GPUs run no PTX";
+            GTEST_SKIP() << "an emulated GPU interprets PTX, slowly";
         const auto [compiler, why] = test::isolation_compiler();
         if (compiler == nullptr) GTEST_SKIP() << why;
         compiler_ = compiler;

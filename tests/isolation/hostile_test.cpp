@@ -48,10 +48,10 @@ protected:
     static Outcome run(const ptx::Module& module, bool in_guards) {
         Window& window = shared_window();
         window.clear();
+        window.open_guards(in_guards);
         MachineOptions options;
         options.shared_bytes = GetParam().shared_bytes;
         options.most_steps = 1'000'000;
-        options.in_guards = in_guards;
         options.thread = 33;
         options.block = 2;
         return Machine(module, window, options).run("hostile", {kPacket, kTables});

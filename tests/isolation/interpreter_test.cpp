@@ -203,7 +203,7 @@ TEST(Interpreter, TellsWhatIsWrong) {
     MachineOptions options;
     options.most_steps = 1000;
     for (const auto& [body, kind] : wrong) EXPECT_EQ(run(window, body, options).violation.kind, kind) << body;
-    options.in_guards = false;
+    window.open_guards(false);
     EXPECT_EQ(run(window, "ld.u32 %r1, [%rd1+-128];", options).violation.kind, Violation::Kind::outside);
 }
 

@@ -52,6 +52,23 @@ std::string text_of(const Configuration& configuration) {
     return text;
 }
 
+TEST(TenantFunctions, SayWhereTheyMayRun) {
+    const auto function_of = [](const Configuration& configuration) {
+        return tenant_of(configuration.chains.front()->nodes.front());
+    };
+    const Configuration plain = load("[" + node_of("b") + "]"),
+                        checked = load("[" + node_of("b", ", runs-on: gpu, isolation: checked") + "]"),
+                        process = load("[" + node_of("b", ", runs-on: process") + "]");
+    EXPECT_TRUE(function_of(plain)->may_run_on_gpu());
+    EXPECT_EQ(function_of(plain)->isolation(), isolation::Isolation::fenced);
+    EXPECT_NE(function_of(plain)->summary().find("; runs in its process, or on the run's GPU, fenced"),
+              std::string::npos);
+    EXPECT_EQ(function_of(checked)->isolation(), isolation::Isolation::checked);
+    EXPECT_NE(function_of(checked)->summary().find("GPU, checked"), std::string::npos);
+    EXPECT_FALSE(function_of(process)->may_run_on_gpu());
+    EXPECT_EQ(function_of(process)->summary().find("GPU"), std::string::npos);
+}
+
 TEST(TenantParts, BeginAtTenantsAndBehindThem) {
     for (const char* device : {"cpu", "sim"})
         EXPECT_EQ(text_of(load("[mirror, {mirror: {}, name: m2}, " + node_of("acme.dpi") + ", {mirror: {}, name: m3}]",
@@ -94,6 +111,9 @@ TEST(TenantConfiguration, SaysWhatIsWrong) {
     expect("[" + node_of("b", ", writes: [length]") + "]", "can't change a packet's length");
     expect("[" + node_of("b", ", memory: 1k") + "]", "from 64Ki to 1Gi");
     expect("[" + node_of("b", ", patience: 1us") + "]", "within 100us to 10s");
+    expect("[" + node_of("b", ", runs-on: cpu") + "]", "process");
+    expect("[" + node_of("b", ", isolation: none") + "]", "fenced");
+    expect("[" + node_of("b", ", runs-on: process, isolation: fenced") + "]", "isolated by itself");
     expect("[" + node_of("b", ", lanes: 8") + "]", "lanes");
     expect("[" + node_of("b", ", latency: 5ms") + "]", "promised up to a rate");
     expect("[" + node_of("b", ", rate: 0") + "]", "1 packet a second at least");

@@ -11,6 +11,7 @@
 #include "millrace/base/files/file_ledger.hpp"
 #include "millrace/chain/configuration.hpp"
 #include "millrace/chain/names.hpp"
+#include "millrace/isolation/report.hpp"
 
 namespace millrace::chain {
 namespace {
@@ -105,6 +106,7 @@ TenantFunction::TenantFunction(const Config& entry, const Tenant& tenant) : tena
     }
     read_patience(entry);
     read_outcomes(entry);
+    read_place(entry);
     image_.start<Tables>().absent = absent();
 }
 
@@ -153,6 +155,17 @@ void TenantFunction::read_outcomes(const Config& entry) {
         {kAbsent, kLeads[absent->choice({"drop", "bypass", "punt"})], "the tenant did not answer"});
 }
 
+void TenantFunction::read_place(const Config& entry) {
+    if (const auto place = entry.find("runs-on")) may_run_on_gpu_ = place->choice({"process", "gpu"}) == 1;
+    const auto isolation = entry.find("isolation");
+    if (!isolation) return;
+    if (!may_run_on_gpu_)
+        isolation->fail("its function runs in its process, which is isolated by itself",
+                        "leave it out, or write 'runs-on: gpu'");
+    isolation_ = isolation->choice({"fenced", "checked"}) == 0 ? isolation::Isolation::fenced
+                                                               : isolation::Isolation::checked;
+}
+
 std::string TenantFunction::explain(const Decision& decision) const {
     if (decision.outcome != absent() || decision.detail >= std::size(kAbsentForNames)) return {};
     return std::string("the tenant was absent: ") + kAbsentForNames[decision.detail];
@@ -160,14 +173,15 @@ std::string TenantFunction::explain(const Decision& decision) const {
 
 std::string TenantFunction::summary() const {
     return "user " + std::to_string(tenant_.user) + " attaches at " + tenant_.socket + "; sees " +
-           field_names(sees() | changes()) + "; may change " + field_names(changes()) +
+           field_names(sees() | changes()) + "; may change " + field_names(changes()) + "; runs in its process" +
+           (may_run_on_gpu_ ? std::string(", or on the run's GPU, ") + isolation::name_of(isolation_) : "") +
            (promise_.made() ? "; is promised " + promise_.text() : "");
 }
 
 Node read_tenant_node(const Config& entry, const std::vector<Tenant>& tenants, const Program& program,
                       std::map<std::string, std::string>& chain_of) {
-    entry.only(
-        {"tenant", "name", "reads", "writes", "outcomes", "absent", "memory", "patience", "rate", "latency", "on"});
+    entry.only({"tenant", "name", "reads", "writes", "outcomes", "absent", "memory", "patience", "rate", "latency",
+                "runs-on", "isolation", "on"});
     const Config kind = entry.at("tenant");
     std::vector<std::string> names;
     for (const Tenant& tenant : tenants) names.push_back(tenant.name);

@@ -12,6 +12,7 @@
 #include "millrace/base/text/config.hpp"
 #include "millrace/chain/program.hpp"
 #include "millrace/chain/promise.hpp"
+#include "millrace/isolation/rewrite.hpp"
 
 namespace millrace::chain {
 
@@ -31,8 +32,8 @@ void read_tenants(const Config& root, Configuration& result);
 /// `names`: fields as `millrace explain` writes them, or `headers`, `five-tuple`, `everything`. Throws ConfigError.
 Fields read_fields(const Config& names);
 
-/// A node that is a tenant's function: what it may see and do. It runs in the tenant's process; whoever runs it here
-/// finds it absent.
+/// A node that is a tenant's function: what it may see and do. It runs in the tenant's process, or fenced on a GPU;
+/// whoever runs it here finds it absent.
 class TenantFunction : public nf::NetworkFunction {
 public:
     /// What happens to packets while the tenant does not answer.
@@ -43,8 +44,8 @@ public:
     /// The outcome of packets that the tenant has not decided on; the last one, behind the tenant's own.
     static constexpr const char* kAbsent = "absent";
 
-    /// Reads `reads`, `writes`, `outcomes`, `absent`, `memory`, `patience`, `rate` and `latency` of an entry of `nfs:`.
-    /// Throws ConfigError.
+    /// Reads `reads`, `writes`, `outcomes`, `absent`, `memory`, `patience`, `rate`, `latency`, `runs-on` and
+    /// `isolation` of an entry of `nfs:`. Throws ConfigError.
     TenantFunction(const Config& entry, const Tenant& tenant);
 
     /// Its kind, which lives as long as this object.
@@ -54,7 +55,9 @@ public:
     Fields changes() const { return type_.writes; }
     uint32_t outcomes() const { return static_cast<uint32_t>(type_.outcomes.size() - 1); }  ///< the tenant's own
     uint32_t absent() const { return outcomes(); }
-    uint64_t memory_bytes() const { return memory_bytes_; }          ///< that may be shared with it
+    uint64_t memory_bytes() const { return memory_bytes_; }  ///< that may be shared with it, and that it has of a GPU
+    bool may_run_on_gpu() const { return may_run_on_gpu_; }  ///< its device half, where it sends one
+    isolation::Isolation isolation() const { return isolation_; }    ///< there
     std::chrono::nanoseconds patience() const { return patience_; }  ///< within which it answers to a batch
     const Promise& promise() const { return promise_; }
 
@@ -66,12 +69,15 @@ public:
 private:
     void read_patience(const Config& entry);
     void read_outcomes(const Config& entry);
+    void read_place(const Config& entry);
 
     const Tenant tenant_;
     nf::Type type_;
     uint64_t memory_bytes_ = 16 << 20;
     std::chrono::nanoseconds patience_ = std::chrono::milliseconds(100);
     Promise promise_;
+    bool may_run_on_gpu_ = true;
+    isolation::Isolation isolation_ = isolation::Isolation::fenced;
     nf::Image image_;
 };
 

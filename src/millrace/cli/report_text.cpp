@@ -62,21 +62,25 @@ std::string ports_table(const exec::Report& report, double seconds) {
 }
 
 std::string tenants_table(const exec::Report& report) {
-    Table table(
-        {"tenant", "chain", "state", "packets", "answered", "absent", "batches", "batch", "p50", "p99", "misdeeds"});
+    Table table({"tenant", "chain", "state", "packets", "answered", "absent", "batches", "on the GPU", "batch", "p50",
+                 "p99", "misdeeds"});
     for (const exec::TenantReport& tenant : report.tenants)
         table.add({tenant.name, tenant.chain, tenant.state, grouped(tenant.packets), grouped(tenant.answered),
-                   reasons(tenant.absent), grouped(tenant.batches),
+                   reasons(tenant.absent), grouped(tenant.batches), grouped(tenant.gpu_batches),
                    tenant.batches > 0 ? fmt::format("{:.0f}", static_cast<double>(tenant.answered) /
                                                                   static_cast<double>(tenant.batches))
                                       : "",
                    time_text(tenant.answer_p50_ns), time_text(tenant.answer_p99_ns), reasons(tenant.misdeeds)});
-    std::string promises;
+    std::string more;
+    for (const exec::TenantReport& tenant : report.tenants)
+        if (tenant.instructions > 0)
+            more += fmt::format("tenant {} ran on the {}: {} instructions, and {} more for that\n", tenant.name,
+                                tenant.runs_on, tenant.instructions, tenant.fence_instructions);
     for (const exec::TenantReport& tenant : report.tenants)
         if (tenant.promise.made())
-            promises += "tenant " + tenant.name + " was promised " +
-                        promise_text(tenant.promise, name_of(tenant.promise.now)) + "\n";
-    return table.text() + promises;
+            more += "tenant " + tenant.name + " was promised " +
+                    promise_text(tenant.promise, name_of(tenant.promise.now)) + "\n";
+    return table.text() + more;
 }
 
 std::string nfs_table(const exec::ChainReport& chain) {

@@ -119,19 +119,25 @@ std::string chains_text(const json& chains) {
 }
 
 std::string tenants_text(const json& tenants) {
-    Table table(
-        {"tenant", "chain", "state", "user", "process", "packets", "answered", "absent", "batches", "p99", "misdeeds"});
+    Table table({"tenant", "chain", "state", "user", "process", "runs on", "packets", "answered", "absent", "batches",
+                 "p99", "misdeeds"});
     for (const json& tenant : tenants)
         table.add({text(tenant, "name"), text(tenant, "chain"), text(tenant, "state"), text(tenant, "user"),
                    number(tenant, "process") > 0 ? std::to_string(number(tenant, "process")) : "-",
-                   text(tenant, "packets"), text(tenant, "answered"), counts(member(tenant, "absent")),
-                   text(tenant, "batches"), time_text(number(member(tenant, "answer-ns"), "p99")),
-                   counts(member(tenant, "misdeeds"))});
+                   number(tenant, "process") > 0 ? text(tenant, "runs-on") : "-", text(tenant, "packets"),
+                   text(tenant, "answered"), counts(member(tenant, "absent")), text(tenant, "batches"),
+                   time_text(number(member(tenant, "answer-ns"), "p99")), counts(member(tenant, "misdeeds"))});
     std::string promises;
     for (const json& tenant : tenants)
         if (const std::string promise = promise_of(tenant); !promise.empty())
             promises += "tenant " + text(tenant, "name") + " was promised " + promise + "\n";
-    return tenants.empty() ? "no chain of this run has a tenant's function\n" : table.text() + promises;
+    std::string fences;
+    for (const json& tenant : tenants)
+        if (const json& instructions = member(tenant, "instructions"); number(instructions, "function") > 0)
+            fences += fmt::format("tenant {} runs on the {}: {} instructions, and {} more for that\n",
+                                  text(tenant, "name"), text(tenant, "runs-on"), text(instructions, "function"),
+                                  text(instructions, "isolation"));
+    return tenants.empty() ? "no chain of this run has a tenant's function\n" : table.text() + fences + promises;
 }
 
 std::string tables_text(const json& tables, const std::string& topic) {

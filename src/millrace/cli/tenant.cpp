@@ -11,13 +11,13 @@
 #include "millrace/cli/signals.hpp"
 #include "millrace/cli/table.hpp"
 #include "millrace/nf/plugin.hpp"
-#include "millrace/tenancy/function_host.hpp"
+#include "millrace/tenancy/offering.hpp"
 
 namespace millrace::cli {
 namespace {
 
 struct TenantArguments {
-    std::string manager, name, plugin, options, output = "out";
+    std::string manager, name, plugin, options, output = "out", device = "auto";
     bool once = false, quiet = false;
 };
 
@@ -55,19 +55,51 @@ void tell(const TenantArguments& arguments, const std::string& what) {
     if (!arguments.quiet) std::cerr << "millrace: " << arguments.name << ": " << what << "\n";
 }
 
+/// A function that was to run on the GPU, and can't.
+struct NotOnGpu : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// Why the function stays in this process; ends it where that was not to be.
+void stay(const TenantArguments& arguments, const std::string& why) {
+    if (arguments.device == "gpu") throw NotOnGpu("the function can't run on the GPU: " + why);
+    tell(arguments, "runs in this process: " + why);
+}
+
+/// What `step` does towards the GPU, if that is wanted. That the run has none is worth no word then.
+template <class Step>
+void try_gpu(const TenantArguments& arguments, const tenancy::Member& member, Step&& step) {
+    if (arguments.device == "process") return;
+    try {
+        step();
+    } catch (const std::runtime_error& e) {
+        if (arguments.device == "gpu" || !member.architecture().empty()) stay(arguments, e.what());
+    }
+}
+
 /// Attached until the manager lets go, or somebody ends it.
-void serve(tenancy::Member& member, tenancy::FunctionHost& host) {
+void serve(const TenantArguments& arguments, tenancy::Member& member, tenancy::FunctionHost& host,
+           tenancy::Offering& offering) {
     constexpr std::chrono::milliseconds kLook{100};
-    while (!stop_asked() && member.attached())
+    try_gpu(arguments, member, [&] { offering.begin(member); });
+    while (!stop_asked() && member.attached()) {
+        try_gpu(arguments, member, [&] { offering.go_on(member); });
         if (const auto batch = member.next(kLook)) {
             host.answer(*batch);
             member.answer(*batch);
         }
+        const auto placed = member.placement();
+        if (!placed) continue;
+        if (placed->kind == tenancy::Notice::Kind::placed)
+            tell(arguments, std::string("runs on the GPU, ") + placed->text);
+        else stay(arguments, std::string("the run refuses its device half: ") + placed->text);
+    }
 }
 
 /// Attaches again and again; false where it could not, or was let go, and that was to be the end.
 bool work(const TenantArguments& arguments, tenancy::FunctionHost& host) {
     constexpr std::chrono::milliseconds kAgain{50};
+    tenancy::Offering offering(host);
     std::string trouble;
     while (!stop_asked()) {
         std::optional<tenancy::Member> member;
@@ -83,7 +115,7 @@ bool work(const TenantArguments& arguments, tenancy::FunctionHost& host) {
         trouble.clear();
         host.agree(member->terms());
         tell(arguments, "attached to " + arguments.manager);
-        serve(*member, host);
+        serve(arguments, *member, host, offering);
         if (stop_asked()) return true;
         const std::string why = member->why();
         tell(arguments, "detached: " + (why.empty() ? "the manager has ended" : why));
@@ -137,6 +169,12 @@ void add_tenant(CLI::App& app, int& status) {
         ->type_name("FILE.yaml");
     command->add_option("-o,--output", arguments->output, "Folder for files that it writes, such as alerts")
         ->type_name("DIR")
+        ->capture_default_str();
+    command
+        ->add_option("--device", arguments->device,
+                     "Where the function runs: in this process, or its device half on the run's GPU, fenced (auto: if "
+                     "it can; gpu: or not at all)")
+        ->check(CLI::IsMember({"auto", "process", "gpu"}))
         ->capture_default_str();
     command->add_flag("--once", arguments->once, "End when the run lets go; else attach again");
     command->add_flag("-q,--quiet", arguments->quiet, "Say nothing, and print no closing table");

@@ -112,6 +112,38 @@ public:
     virtual ~LoadedTask() = default;
 };
 
+/// 4 GiB of a device's addresses, at a multiple of 4 GiB, that code of others can be fenced into: memory from `begin`
+/// on, and a sink wherever it has none and in a guard on both sides. Freed with it, when nothing under way uses it any
+/// more.
+class Window {
+public:
+    static constexpr uint64_t kBytes = uint64_t{1} << 32;
+    virtual ~Window() = default;
+    Address begin() const { return begin_; }
+    size_t bytes() const { return bytes_; }                ///< of memory, cleared when it was made
+    uint32_t guard_bytes() const { return guard_bytes_; }  ///< of each guard
+
+protected:
+    Address begin_ = 0;
+    size_t bytes_ = 0;
+    uint32_t guard_bytes_ = 0;
+};
+
+/// A fenced function with the kernel that calls it (isolation::write_with_kernel), ready to launch. Freed with it, when
+/// it runs no more.
+class LoadedFenced {
+public:
+    virtual ~LoadedFenced() = default;
+};
+/// What it works on: addresses within its window.
+struct FencedBatch {
+    Address packets = 0;  ///< handles, one each `stride` bytes
+    uint64_t stride = 0;
+    Address tables = 0;
+    Address decisions = 0;  ///< gets what the function said of each packet
+    uint32_t count = 0;
+};
+
 /// A kernel that stays on the device and runs all steps of a program's batches, in the order in which they are put on
 /// its list. One thread at a time; ended by its destructor, which waits, but not for ever. Ends before the device does.
 class Resident {
@@ -163,6 +195,14 @@ public:
     /// Brings an image's tables to the device and makes the task ready to launch. Any thread.
     virtual std::shared_ptr<LoadedTask> load(const Task& task, const nf::Image& image) = 0;
 
+    // --- code of others, which is fenced; any thread ---
+    /// What PTX is compiled for that runs here, such as "sm_90"; empty: this device runs no code of others.
+    virtual std::string ptx_architecture() const { return {}; }
+    /// Throws DeviceError when there is not that much memory, or no such addresses; `what` is for the message.
+    virtual std::unique_ptr<Window> make_window(size_t bytes, const std::string& what);
+    /// Throws DeviceError when the code is refused; `name` is for messages.
+    virtual std::shared_ptr<LoadedFenced> load_fenced(const std::string& ptx, const std::string& name);
+
     // --- while packets flow; any thread, one at a time per stream ---
     virtual Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) = 0;
     virtual Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) = 0;
@@ -175,6 +215,8 @@ public:
     virtual Status launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) = 0;
     /// Runs a task; the pointers in `batch` are device addresses.
     virtual Status launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) = 0;
+    /// Runs a fenced function.
+    virtual Status launch_fenced(StreamId stream, const LoadedFenced& function, const FencedBatch& batch);
     /// Sets `event` when all that was put on the stream so far is done.
     virtual Status record(StreamId stream, EventId& event) = 0;
     /// The same for an event that the host alone asks for, and often, and whose time nobody asks for: a device may tell

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "millrace/chain/configuration.hpp"
+#include "millrace/device/device.hpp"
 #include "millrace/exec/engine.hpp"
 #include "millrace/exec/promises/promise_report.hpp"
 
@@ -21,6 +22,10 @@ struct TenantReport {
     uint64_t packets = 0, answered = 0, in_flight = 0;
     std::map<std::string, uint64_t> absent;         ///< packets, by chain::kAbsentForNames
     uint64_t batches = 0;                           ///< that it was asked
+    uint64_t gpu_batches = 0;                       ///< of them those that its device half was asked
+    std::string runs_on = "process";                ///< or "GPU, fenced", "GPU, checked"
+    uint64_t instructions = 0;                      ///< there: of its PTX
+    uint64_t fence_instructions = 0;                ///< there: that isolation adds to them
     uint64_t answer_p50_ns = 0, answer_p99_ns = 0;  ///< from a batch's question to its answer
     std::map<std::string, uint64_t> misdeeds;       ///< "late" and "wrong" answers, "unasked" messages, "gone", "flood"
     PromiseReport promise;                          ///< as PromiseWatch::add_to has it
@@ -30,6 +35,8 @@ struct TenantReport {
 class Tenants {
 public:
     virtual ~Tenants() = default;
+    /// A device that tenants' device halves may run on, if it runs code of others. Before anything else, once.
+    virtual void run_on(std::shared_ptr<device::Device> device) = 0;
     /// The engine of a worker for programs that are tenants' (chain::Program::is_tenants). It holds `most_packets` at
     /// a time, about.
     virtual std::unique_ptr<Engine> engine(Delivery& delivery, unsigned worker, size_t most_packets) = 0;

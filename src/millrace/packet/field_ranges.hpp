@@ -1,4 +1,4 @@
-// Where the fields of a packet lie among its bytes. On the host.
+// Where the fields of a packet lie among its bytes.
 #pragma once
 
 #include "millrace/packet/fields.hpp"
@@ -72,6 +72,15 @@ void for_each_field(uint32_t length, const Layers& layers, Put&& put_whole) {
         put(l4 + 4, 4, field::icmp_rest);
     }
     put_to(payload > covered ? payload : covered, length, field::payload);
+}
+
+/// The pieces of a packet that somebody has who declared `fields`: `each(at, bytes)`. A byte of two fields belongs to
+/// both; ARP's header is for who has all of IP's.
+template <class Each>
+void for_each_declared(uint32_t length, const Layers& layers, Fields fields, Each&& each) {
+    for_each_field(length, layers, [&](uint32_t at, uint32_t bytes, Fields own) {
+        if (own == field::ip ? fields.contains(own) : fields.overlaps(own)) each(at, bytes);
+    });
 }
 
 }  // namespace millrace

@@ -3,6 +3,9 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
+
+#include "millrace/tenancy/fields.hpp"
 
 namespace millrace::tenancy {
 
@@ -16,12 +19,48 @@ Attachment::Attachment(std::string name, uid_t user, pid_t process, std::unique_
 Attachment::~Attachment() = default;
 
 void Attachment::listen() {
-    char bytes[64];
-    const ssize_t n = recv(socket_->get(), bytes, sizeof bytes, MSG_DONTWAIT);
+    char bytes[64] = {};
+    iovec part_of{bytes, sizeof bytes};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &part_of;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    // More descriptors than one are closed by the kernel.
+    const ssize_t n = recvmsg(socket_->get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    std::unique_ptr<io::Descriptor> came;
+    if (const cmsghdr* const head = n >= 0 ? CMSG_FIRSTHDR(&message) : nullptr;
+        head != nullptr && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
+        int descriptor = -1;
+        std::memcpy(&descriptor, CMSG_DATA(head), sizeof descriptor);
+        came = std::make_unique<io::Descriptor>(descriptor);
+    }
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return part(Parting::gone);
     if (n < 0) return;
+    Offer offer;
+    std::memcpy(&offer, bytes, sizeof offer);
+    const bool sound = n == static_cast<ssize_t>(sizeof offer) && offer.magic == Offer().magic &&
+                       offer.version == kVersion && came != nullptr;
+    if (sound && !offered_) {
+        offered_ = true;
+        offer_ = std::move(came);
+        return;
+    }
     unasked_.add(1);
     if (unasked_.get() > patience_.unasked) part(Parting::flood);
+}
+
+void Attachment::tell(Notice::Kind kind, const std::string& text) const {
+    Notice notice;
+    notice.kind = kind;
+    text.copy(notice.text, sizeof notice.text - 1);
+    send(socket_->get(), &notice, sizeof notice, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void Attachment::place(std::shared_ptr<ConfinedFunction> function) {
+    placed_ = std::move(function);
+    confined_.store(placed_.get(), std::memory_order_release);
 }
 
 void Attachment::part(Parting why) {
@@ -29,15 +68,45 @@ void Attachment::part(Parting why) {
     parting_.compare_exchange_strong(none, why, std::memory_order_acq_rel);
 }
 
+uint32_t Lane::room() {
+    if (waiting() == 0) {
+        ConfinedFunction* const placed = attachment_.confined();
+        confined_ = placed != nullptr ? &placed->lane(number_) : nullptr;
+    }
+    if (confined_ != nullptr) return confined_->has_room() ? confined_->batch_packets() : 0;
+    return exchange_.waiting() < kSlots ? exchange_.shape().packets : 0;
+}
+
+bool Lane::takes(uint32_t length, const Layers& layers, Fields shown) const {
+    return confined_ == nullptr || confined_->takes(extent(length, layers, shown));
+}
+
 bool Lane::ask(std::span<const Shown> packets, uint64_t id, Clock::time_point now) {
-    if (!attachment_.attached() || !exchange_.ask(packets, id)) return false;
+    if (!attachment_.attached()) return false;
+    if (!(confined_ != nullptr ? confined_->ask(packets, id) : exchange_.ask(packets, id))) return false;
     asked_at_.push(now);
     counters_.asked.add(1);
+    if (confined_ != nullptr) counters_.on_device.add(1);
     return true;
 }
 
+/// What came of the oldest batch: `waits`, `good`, `wrong`, or `lost`, by the device that is gone.
+Lane::Reply Lane::take(Exchange::Taken& taken) {
+    if (confined_ == nullptr) {
+        constexpr Reply kReplies[] = {Reply::waits, Reply::good, Reply::wrong};
+        return kReplies[static_cast<size_t>(exchange_.take(taken))];
+    }
+    constexpr Reply kReplies[] = {Reply::waits, Reply::good, Reply::wrong, Reply::lost};
+    const Reply reply = kReplies[static_cast<size_t>(confined_->take(taken))];
+    if (reply == Reply::lost) {
+        attachment_.withdraw();
+        taken.id = confined_->give_up();
+    }
+    return reply;
+}
+
 Lane::Reply Lane::next(Exchange::Taken& taken, Clock::time_point now) {
-    if (exchange_.waiting() == 0) return Reply::waits;
+    if (waiting() == 0) return Reply::waits;
     const auto part_of = [&](Reply reply, Counter& counter) {
         counter.add(1);
         asked_at_.pop();
@@ -45,30 +114,31 @@ Lane::Reply Lane::next(Exchange::Taken& taken, Clock::time_point now) {
     };
     // Of one that was told of already, nothing counts.
     const bool may_answer = attachment_.parting() == Parting::none || attachment_.parting() == Parting::gone;
-    const Exchange::Reply reply = may_answer ? exchange_.take(taken) : Exchange::Reply::none;
-    if (reply == Exchange::Reply::good) {
+    const Reply reply = may_answer ? take(taken) : Reply::waits;
+    if (reply == Reply::good) {
         late_in_a_row_ = 0;
         counters_.answer_ns.record(static_cast<uint64_t>((now - asked_at_.front()).count()));
         return part_of(Reply::good, counters_.good);
     }
-    if (reply == Exchange::Reply::wrong) {
+    if (reply == Reply::lost) return part_of(Reply::lost, counters_.lost);
+    if (reply == Reply::wrong) {
         if (counters_.wrong.get() + 1 > attachment_.patience().wrong) attachment_.part(Parting::wrong);
         return part_of(Reply::wrong, counters_.wrong);
     }
     if (!attachment_.attached()) {
-        taken.id = exchange_.give_up();
+        taken.id = give_up_oldest();
         return part_of(Reply::lost, counters_.lost);
     }
     if (now - asked_at_.front() <= attachment_.patience().answer) return Reply::waits;
     if (++late_in_a_row_ > attachment_.patience().late) attachment_.part(Parting::late);
-    taken.id = exchange_.give_up();
+    taken.id = give_up_oldest();
     return part_of(Reply::late, counters_.late);
 }
 
 uint64_t Lane::give_up() {
     counters_.late.add(1);
     asked_at_.pop();
-    return exchange_.give_up();
+    return give_up_oldest();
 }
 
 }  // namespace millrace::tenancy

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "millrace/base/histogram.hpp"
-#include "millrace/tenancy/exchange.hpp"
+#include "millrace/tenancy/confined.hpp"
 
 namespace millrace::tenancy {
 
@@ -39,6 +39,7 @@ struct LaneCounters {
     Counter asked, good;  ///< batches
     Counter late, wrong;  ///< batches
     Counter lost;         ///< batches that it had when it was detached
+    Counter on_device;    ///< batches of `asked` that went to its device half
     Histogram answer_ns;  ///< from question to answer
 };
 
@@ -69,6 +70,18 @@ public:
 
     /// Hears what it has sent, and whether it is still there. Never waits.
     void listen();
+    /// The device half that it has sent, once; null: none.
+    std::unique_ptr<io::Descriptor> take_offer() { return std::move(offer_); }
+    /// Tells it something. Never waits.
+    void tell(Notice::Kind kind, const std::string& text) const;
+
+    // --- its device half ---
+    /// From now on the function runs there, as soon as each lane has nothing that waits. Once, any thread.
+    void place(std::shared_ptr<ConfinedFunction> function);
+    /// Null: it runs in its process.
+    ConfinedFunction* confined() const { return confined_.load(std::memory_order_acquire); }
+    /// The device is gone: it runs in its process again. Any thread.
+    void withdraw() { confined_.store(nullptr, std::memory_order_release); }
     /// Any thread; the first reason stays.
     void part(Parting why);
 
@@ -83,6 +96,10 @@ private:
     std::vector<std::unique_ptr<Lane>> lanes_;
     std::atomic<Parting> parting_{Parting::none};
     Counter unasked_;
+    std::unique_ptr<io::Descriptor> offer_;
+    bool offered_ = false;
+    std::shared_ptr<ConfinedFunction> placed_;  // written once, before confined_
+    std::atomic<ConfinedFunction*> confined_{nullptr};
 };
 
 /// What one worker asks of it.
@@ -90,8 +107,13 @@ class Lane {
 public:
     using Clock = Attachment::Clock;
     Lane(Attachment& attachment, std::shared_ptr<const SharedMemory> memory, uint32_t number)
-        : attachment_(attachment), exchange_(std::move(memory), number) {}
+        : attachment_(attachment), number_(number), exchange_(std::move(memory), number) {}
 
+    /// How many packets a batch may have that is asked about now; 0: there is no place for one. Behind it, and until
+    /// something is asked, the function stays where it runs.
+    uint32_t room();
+    /// Whether there is room for what is shown of such a packet.
+    bool takes(uint32_t length, const Layers& layers, Fields shown) const;
     /// Exchange::ask; false also where nobody is attached any more.
     bool ask(std::span<const Shown> packets, uint64_t id, Clock::time_point now);
 
@@ -108,12 +130,17 @@ public:
     /// Gives the oldest batch up, of those that wait, as if it were late; the tenant stays.
     uint64_t give_up();
 
-    size_t waiting() const { return exchange_.waiting(); }
+    size_t waiting() const { return confined_ != nullptr ? confined_->waiting() : exchange_.waiting(); }
     const LaneCounters& counters() const { return counters_; }
 
 private:
+    Reply take(Exchange::Taken& taken);
+    uint64_t give_up_oldest() { return confined_ != nullptr ? confined_->give_up() : exchange_.give_up(); }
+
     Attachment& attachment_;
+    const uint32_t number_;
     Exchange exchange_;
+    ConfinedLane* confined_ = nullptr;     // where batches are asked about now; null: exchange_
     Waiting<Clock::time_point> asked_at_;  // of the batches that wait
     LaneCounters counters_;
     uint32_t late_in_a_row_ = 0;

@@ -96,6 +96,7 @@ std::unique_ptr<Attachment> Door::greet(Guest& guest, const std::function<bool(c
     Welcome welcome;
     welcome.shape = own.shape;
     welcome.terms = own.terms;
+    own.architecture.copy(welcome.architecture, sizeof welcome.architecture - 1);
     const int descriptors[] = {memory.questions(), memory.answers(), memory.event()};
     if (!send_welcome(attachment->socket(), welcome, descriptors)) return nullptr;
     return attachment;

@@ -18,9 +18,12 @@ struct Expected {
     Shape shape;
     Terms terms;
     Patience patience;
+    /// What PTX its device half may be, for the GPU that it runs on then; empty: it runs in its process alone.
+    std::string architecture = {};
+    ConfinedTerms confined = {};  ///< there
 };
 
-/// Tells a tenant why the manager has nothing to do with it, or no more. Never waits.
+/// Tells somebody who wants to attach why the manager has nothing to do with it. Never waits.
 void send_refusal(int socket, const std::string& why);
 
 class Door {

@@ -13,13 +13,6 @@ constexpr uint32_t kFieldBytes[kFieldCount] = {6, 6, 2, 16, 1, 4, 2,  2, 2, 1, 1
                                                2, 2, 4, 4,  2, 2, 42, 2, 2, 2, 4, 0, 0};
 constexpr uint32_t kArpBytes = 28;
 
-template <class Each>
-void for_each_of(uint32_t length, const Layers& layers, Fields fields, Each&& each) {
-    for_each_field(length, layers, [&](uint32_t at, uint32_t bytes, Fields own) {
-        if (own == field::ip ? fields.contains(own) : fields.overlaps(own)) each(at, bytes);
-    });
-}
-
 }  // namespace
 
 uint32_t most_bytes(Fields fields, uint32_t payload) {
@@ -31,16 +24,17 @@ uint32_t most_bytes(Fields fields, uint32_t payload) {
 
 uint32_t packed_bytes(uint32_t length, const Layers& layers, Fields fields) {
     uint32_t all = 0;
-    for_each_of(length, layers, fields, [&](uint32_t, uint32_t bytes) { all += bytes; });
+    for_each_declared(length, layers, fields, [&](uint32_t, uint32_t bytes) { all += bytes; });
     return all;
 }
 
 void pack(const uint8_t* frame, uint32_t length, const Layers& layers, Fields fields, uint8_t* to) {
-    for_each_of(length, layers, fields, [&](uint32_t at, uint32_t bytes) { to = std::copy_n(frame + at, bytes, to); });
+    for_each_declared(length, layers, fields,
+                      [&](uint32_t at, uint32_t bytes) { to = std::copy_n(frame + at, bytes, to); });
 }
 
 void unpack(const uint8_t* from, uint8_t* frame, uint32_t length, const Layers& layers, Fields fields) {
-    for_each_of(length, layers, fields, [&](uint32_t at, uint32_t bytes) {
+    for_each_declared(length, layers, fields, [&](uint32_t at, uint32_t bytes) {
         std::copy_n(from, bytes, frame + at);
         from += bytes;
     });
@@ -48,7 +42,7 @@ void unpack(const uint8_t* from, uint8_t* frame, uint32_t length, const Layers& 
 
 uint32_t extent(uint32_t length, const Layers& layers, Fields fields) {
     uint32_t end = 0;
-    for_each_of(length, layers, fields, [&](uint32_t at, uint32_t bytes) { end = std::max(end, at + bytes); });
+    for_each_declared(length, layers, fields, [&](uint32_t at, uint32_t bytes) { end = std::max(end, at + bytes); });
     return end;
 }
 

@@ -5,6 +5,8 @@
 
 #include "millrace/base/running.hpp"
 #include "millrace/chain/field_plan.hpp"
+#include "millrace/device/cuda/compiler.hpp"
+#include "millrace/device/cuda/nf_source.hpp"
 #include "millrace/exec/cpu/run_function.hpp"
 #include "millrace/nf/variant.hpp"
 #include "millrace/tenancy/fields.hpp"
@@ -78,6 +80,37 @@ void FunctionHost::agree(const Terms& terms) {
                                      "', and the manager's 'outcomes:' has none of that name");
         outcomes_.push_back(static_cast<uint32_t>(found - std::begin(terms.outcomes)));
     }
+}
+
+void FunctionHost::check_device_half() const {
+    const nf::Type& type = *node().type;
+    if (const std::string why = why_not_sent(type, node().nf->image()); !why.empty()) throw std::runtime_error(why);
+    if (const Fields more = (type.reads - sees_) | (type.writes - changes_); !more.empty())
+        throw std::runtime_error("its device half wants " + chain::field_names(more) +
+                                 ", which the manager does not show it, or does not let it change");
+}
+
+// Several lanes wait for each other, which a fenced function's must not.
+constexpr unsigned kHalfLanes = 1;
+
+std::string FunctionHost::compile_half(const std::string& architecture) const {
+    return device::cuda::Compiler().compile_ptx(device::cuda::nf_unit(*node().type, kHalfLanes), architecture);
+}
+
+DeviceHalf FunctionHost::device_half(std::string ptx) const {
+    const nf::Image& image = node().nf->image();
+    DeviceHalf half;
+    half.function = device::cuda::function_name(*node().type, kHalfLanes, "process");
+    half.ptx = std::move(ptx);
+    for (const uint32_t outcome : outcomes_) half.to_terms.push_back(static_cast<uint8_t>(outcome));
+    const auto bytes_of = [](const void* from, uint64_t count) {
+        const auto* const begin = static_cast<const uint8_t*>(from);
+        return std::vector<uint8_t>(begin, begin + count);
+    };
+    half.tables = bytes_of(image.tables(), image.tables_bytes());
+    for (const nf::Image::Array& array : image.arrays())
+        half.arrays.push_back({array.member_offset, bytes_of(array.data, array.bytes)});
+    return half;
 }
 
 /// Makes frames of what the manager shows: all else in them is 0.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "millrace/exec/cpu/teller.hpp"
+#include "millrace/tenancy/half.hpp"
 #include "millrace/tenancy/member.hpp"
 
 namespace millrace::tenancy {
@@ -21,6 +22,14 @@ public:
     void agree(const Terms& terms);
     /// Runs the function over a batch, and writes the answer. Behind `agree`.
     void answer(const Member::Batch& batch);
+    // --- its device half, for the manager's GPU ---
+    /// Behind `agree`. Throws std::runtime_error with why there is none that could be sent.
+    void check_device_half() const;
+    /// PTX of it, by NVRTC. Throws device::cuda::CompileError. Any thread.
+    std::string compile_half(const std::string& architecture) const;
+    /// All of it. Behind check_device_half.
+    DeviceHalf device_half(std::string ptx) const;
+
     /// Writes out what is held back.
     void finish();
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "millrace/isolation/report.hpp"
 #include "millrace/tenancy/engine.hpp"
 #include "millrace/tenancy/fields.hpp"
 
@@ -22,6 +23,12 @@ constexpr const char* kWords[] = {"",
                                   "it answered by an outcome that it does not have",
                                   "it sent what nobody asked for",
                                   "the configuration has other terms for it"};
+
+/// Whether a tenant that was let in by `before` has agreed on what the configuration says now.
+bool agreed_on(const Expected& before, const Expected& now) {
+    return now.shape == before.shape && now.terms == before.terms && now.user == before.user &&
+           now.architecture == before.architecture && now.confined == before.confined;
+}
 
 }  // namespace
 
@@ -61,6 +68,13 @@ Manager::~Manager() {
     stopping_ = true;
     eventfd_write(called_.get(), 1);
     thread_.join();
+    // Nobody asks about anything any more.
+    for (const auto& [name, seat] : seats_) seat->clear();
+}
+
+void Manager::run_on(std::shared_ptr<device::Device> device) {
+    const std::lock_guard lock(mutex_);
+    if (!device->ptx_architecture().empty()) placer_ = std::make_unique<Placer>(std::move(device));
 }
 
 std::unique_ptr<exec::Engine> Manager::engine(exec::Delivery& delivery, unsigned worker, size_t most_packets) {
@@ -84,22 +98,28 @@ void Manager::follow(const chain::Configuration& configuration) {
         const chain::TenantFunction& function = *chain::tenant_of(node);
         Expected expected{function.tenant().user, shape_of(function, workers_, node.where), terms_of(function), {}};
         expected.patience.answer = function.patience();
+        expected.confined.sees = function.sees() | function.changes();
+        expected.confined.changes = function.changes();
+        expected.confined.shape = expected.shape;
+        expected.confined.memory_bytes = function.memory_bytes();
+        expected.confined.isolation = function.isolation();
+        if (placer_ != nullptr && function.may_run_on_gpu())
+            expected.architecture = placer_->device().ptx_architecture();
         wanted[function.tenant().socket][function.tenant().name] = expected;
         known[function.tenant().name] = {expected, program->whole, function.tenant().socket};
         seat(function.tenant().name);
     }
     const std::lock_guard lock(mutex_);
     open_doors(std::move(wanted));
-    known_ = std::move(known);
     reporter_ = configuration.reporter;
     for (const auto& [name, seat] : seats_) {
         const auto attachment = seat->current();
         if (attachment == nullptr) continue;
-        const auto own = known_.find(name);
-        if (own == known_.end() || !(own->second.expected.shape == attachment->memory().shape()) ||
-            !(own->second.expected.terms == attachment->terms()) || own->second.expected.user != attachment->user())
+        const auto before = known_.find(name), now = known.find(name);
+        if (before == known_.end() || now == known.end() || !agreed_on(before->second.expected, now->second.expected))
             attachment->part(Parting::changed);
     }
+    known_ = std::move(known);
     eventfd_write(called_.get(), 1);
 }
 
@@ -169,16 +189,28 @@ void Manager::let_go() {
         const auto attachment = seat->current();
         if (attachment == nullptr) continue;
         attachment->listen();
+        take_offer(name, attachment);
         const Parting why = attachment->parting();
         if (why == Parting::none) continue;
         const std::string words = kWords[static_cast<size_t>(why)];
-        send_refusal(attachment->socket(), words);
+        attachment->tell(Notice::Kind::parted, words);
         seat->clear();
         if (why != Parting::changed)
             tell(fmt::format("tenant '{}' (user {}, process {}) is detached: {}", name, attachment->user(),
                              attachment->process(), words),
                  "'millrace show tenants' counts what it does");
     }
+}
+
+/// With the lock.
+void Manager::take_offer(const std::string& name, const std::shared_ptr<Attachment>& attachment) {
+    auto memory = attachment->take_offer();
+    const auto known = known_.find(name);
+    if (memory == nullptr || known == known_.end()) return;
+    const Expected& expected = known->second.expected;
+    if (expected.architecture.empty())
+        attachment->tell(Notice::Kind::kept, "no GPU of this run takes a device half of this tenant");
+    else placer_->put(attachment, std::move(memory), expected.confined);
 }
 
 void Manager::tell(const std::string& message, const std::string& hint) const {
@@ -203,8 +235,14 @@ std::vector<exec::TenantReport> Manager::report() const {
             own.state = "attached";
             own.process = static_cast<uint64_t>(state.current->process());
             sum.add(*state.current);
+            if (const ConfinedFunction* const confined = state.current->confined()) {
+                own.runs_on = std::string("GPU, ") + isolation::name_of(confined->isolation());
+                own.instructions = confined->instructions();
+                own.fence_instructions = confined->added();
+            }
         }
         own.batches = sum.batches;
+        own.gpu_batches = sum.on_device;
         own.answer_p50_ns = Histogram::percentile(sum.answer_ns, 50);
         own.answer_p99_ns = Histogram::percentile(sum.answer_ns, 99);
         own.misdeeds = {{"late", sum.late}, {"wrong", sum.wrong}, {"unasked", sum.unasked}};

@@ -12,6 +12,7 @@
 #include "millrace/exec/tenants.hpp"
 #include "millrace/io/kernel/interface.hpp"
 #include "millrace/tenancy/door.hpp"
+#include "millrace/tenancy/placer.hpp"
 #include "millrace/tenancy/seat.hpp"
 
 namespace millrace::tenancy {
@@ -29,6 +30,7 @@ public:
     Manager(const Manager&) = delete;
     Manager& operator=(const Manager&) = delete;
 
+    void run_on(std::shared_ptr<device::Device> device) override;
     std::unique_ptr<exec::Engine> engine(exec::Delivery& delivery, unsigned worker, size_t most_packets) override;
     /// Opens the sockets of tenants that are new, and closes those that are not needed any more. Whoever is attached by
     /// other terms is told so, and may come again.
@@ -48,6 +50,7 @@ private:
     void open_doors(std::map<std::string, std::map<std::string, Expected>> wanted);
     void let_in();
     void let_go();
+    void take_offer(const std::string& name, const std::shared_ptr<Attachment>& attachment);
     bool is_there(const std::string& name);
     void tell(const std::string& message, const std::string& hint) const;
 
@@ -57,7 +60,8 @@ private:
     std::map<std::string, std::unique_ptr<Seat>> seats_;
     std::map<std::string, std::unique_ptr<Door>> doors_;  // by path
     Reporter reporter_;
-    const io::Descriptor called_;  // wakes the thread
+    std::unique_ptr<Placer> placer_;  // null: no device runs tenants' device halves
+    const io::Descriptor called_;     // wakes the thread
     std::atomic<bool> stopping_{false};
     std::thread thread_;
 };

@@ -71,6 +71,8 @@ Member::Member(const std::string& manager, const std::string& name, std::chrono:
     shape_ = welcome.shape;
     terms_ = welcome.terms;
     for (auto& outcome : terms_.outcomes) outcome[sizeof outcome - 1] = 0;
+    welcome.architecture[sizeof welcome.architecture - 1] = 0;
+    architecture_ = welcome.architecture;
     if (count != 3 || !shape_.sound() || !is_lasting(came[0], all_question_bytes(shape_)) ||
         !is_lasting(came[1], all_answer_bytes(shape_)))
         fail(manager, "it gives no memory that could be trusted");
@@ -143,18 +145,44 @@ void Member::answer(const Batch& batch) {
     batch.answer->number.store(batch.number, std::memory_order_release);
 }
 
-std::string Member::why() const {
-    Welcome last;
-    if (recv(socket_.get(), &last, sizeof last, MSG_DONTWAIT) != static_cast<ssize_t>(sizeof last)) return {};
-    last.why[sizeof last.why - 1] = 0;
-    return last.magic == kMagic && last.refused != 0 ? last.why : "";
+void Member::offer(int memory) {
+    Offer offer;
+    iovec part{&offer, sizeof offer};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* const head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(head), &memory, sizeof memory);
+    if (sendmsg(socket_.get(), &message, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof offer))
+        throw std::runtime_error(std::string("the device half can't be sent: ") + std::strerror(errno));
 }
 
-bool Member::attached() const {
-    char byte = 0;
-    const ssize_t n = recv(socket_.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK);
-    // Behind the greeting the manager says why it lets go, and nothing else.
-    return n < 0 && (errno == EAGAIN || errno == EINTR);
+std::optional<Notice> Member::placement() { return std::exchange(placement_, std::nullopt); }
+
+bool Member::attached() {
+    while (!parted_) {
+        Notice notice;
+        const ssize_t n = recv(socket_.get(), &notice, sizeof notice, MSG_DONTWAIT | MSG_PEEK);
+        if (n < 0) return errno == EAGAIN || errno == EINTR;
+        if (n == 0) break;
+        if (n < static_cast<ssize_t>(sizeof notice)) return true;  // the rest is about to come
+        recv(socket_.get(), &notice, sizeof notice, MSG_DONTWAIT);
+        notice.text[sizeof notice.text - 1] = 0;
+        if (notice.magic != Notice().magic || notice.version != kVersion) break;
+        if (notice.kind == Notice::Kind::parted) {
+            why_ = notice.text;
+            break;
+        }
+        placement_ = notice;
+    }
+    parted_ = true;
+    return false;
 }
 
 }  // namespace millrace::tenancy

@@ -45,10 +45,16 @@ public:
     /// manager has given up meanwhile is passed over.
     std::optional<Batch> next(std::chrono::milliseconds wait);
     void answer(const Batch& batch);
-    /// Whether the manager still holds its end.
-    bool attached() const;
+    /// What PTX the manager's GPU takes; empty: it takes no device half.
+    const std::string& architecture() const { return architecture_; }
+    /// Sends a device half, in sealed memory (half.hpp). Once. Throws std::runtime_error.
+    void offer(int memory);
+    /// What has become of it, when the manager has said so; told once.
+    std::optional<Notice> placement();
+    /// Whether the manager still holds its end. Hears what it says.
+    bool attached();
     /// Why the manager has let go, if it has said so.
-    std::string why() const;
+    const std::string& why() const { return why_; }
     int socket() const { return socket_.get(); }
 
 private:
@@ -62,6 +68,9 @@ private:
     std::unique_ptr<io::Descriptor> questions_, answers_, event_;
     std::unique_ptr<Mapping> question_memory_, answer_memory_;
     Terms terms_;
+    std::string architecture_, why_;
+    bool parted_ = false;
+    std::optional<Notice> placement_;
     std::vector<uint64_t> done_;  // by lane: the last batch
     uint32_t next_lane_ = 0;
 };

@@ -158,7 +158,8 @@ void TenantQueue::refuse(size_t number) {
 
 /// One batch more: neighbours of one generation. False where there is no slot.
 bool TenantQueue::ask(Clock::time_point now) {
-    if (lane_->waiting() == kSlots) return false;
+    const uint32_t room = lane_->room();
+    if (room == 0) return false;
     size_t before = 0, run = 0;
     while (before + runs_[run].count <= settled_) before += runs_[run++].count;
     const size_t end = std::min(size_, before + runs_[run].count);
@@ -173,11 +174,12 @@ bool TenantQueue::ask(Clock::time_point now) {
     const Fields changes = function.changes(), shown = function.sees() | changes;
     const Shape& shape = attachment_->memory().shape();
     shown_.clear();
-    for (size_t i = settled_; i < end && shown_.size() < shape.packets && entry(i).asks; ++i) {
+    for (size_t i = settled_; i < end && shown_.size() < room && entry(i).asks; ++i) {
         const Entry& own = entry(i);
         const auto* const frame = rte_pktmbuf_mtod(own.mbuf, const uint8_t*);
         const uint32_t length = own.mbuf->data_len, bytes = packed_bytes(length, own.layers, shown);
-        if (bytes > shape.in_bytes) break;  // it came before these terms did
+        // It came before these terms did, or has headers that are too long for its place.
+        if (bytes > shape.in_bytes || !lane_->takes(length, own.layers, shown)) break;
         uint8_t* const to = packed_.data() + shown_.size() * shape.in_bytes;
         pack(frame, length, own.layers, shown, to);
         shown_.push_back({{io::packet_timestamp_ns(own.mbuf), length, own.layers},

@@ -7,6 +7,7 @@ void Past::add(const Attachment& attachment) {
     for (const auto& lane : attachment.lanes()) {
         const LaneCounters& counters = lane->counters();
         batches += counters.asked.get();
+        on_device += counters.on_device.get();
         late += counters.late.get();
         wrong += counters.wrong.get();
         counters.answer_ns.add_to(answer_ns);

@@ -14,12 +14,12 @@
 #include <cstring>
 #include <type_traits>
 
-#include "millrace/packet/layers.hpp"
+#include "millrace/device/kernel/confined.hpp"
 
 namespace millrace::tenancy {
 
 inline constexpr uint32_t kMagic = 0x544c524d;  // "MRLT"
-inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kVersion = 3;
 inline constexpr uint32_t kSlots = 3;  ///< batches in rotation: before, in and behind the function (G-NET, section 6)
 inline constexpr uint32_t kMaxPackets = 256, kMaxBytes = 16384, kMaxOutcomes = 30, kMaxName = 63, kMaxLanes = 256;
 
@@ -36,13 +36,6 @@ struct Shape {
                outcomes >= 1 && outcomes <= kMaxOutcomes && lanes >= 1 && lanes <= kMaxLanes;
     }
     friend bool operator==(const Shape&, const Shape&) = default;
-};
-
-/// What is known of each packet besides the bytes that were declared.
-struct About {
-    uint64_t time_ns;  ///< when it was received
-    uint32_t length;   ///< of the frame
-    Layers layers;     ///< where its headers lie, as the manager's parser has found
 };
 
 /// At the begin of each slot of the questions.
@@ -94,14 +87,36 @@ struct Terms {
     friend bool operator==(const Terms& a, const Terms& b) { return std::memcmp(&a, &b, sizeof a) == 0; }
 };
 static_assert(std::has_unique_object_representations_v<Terms>);
-/// With the descriptors: questions, answers, an event for the tenant. Later, alone and with `refused`: why the manager
-/// lets go.
+/// With the descriptors: questions, answers, an event for the tenant.
 struct Welcome {
     uint32_t magic = kMagic, version = kVersion;
     uint32_t refused = 0;  ///< 1: `why` says it, and no descriptors come
     Shape shape;
     Terms terms;
+    /// What PTX the manager's GPU takes, such as "sm_90"; empty: it takes no device half. Ends with a zero.
+    char architecture[16] = {};
     char why[128] = {};
 };
+
+// --- behind the greeting ---
+
+/// The tenant's only word, once, with the descriptor of sealed memory: its device half (half.hpp).
+struct Offer {
+    uint32_t magic = 0x4f4c524d;  // "MRLO"
+    uint32_t version = kVersion;
+};
+/// The manager's.
+struct Notice {
+    enum class Kind : uint32_t {
+        parted,  ///< it lets go, and `text` is why
+        placed,  ///< the device half runs on the GPU, and `text` says how
+        kept,    ///< it does not, and `text` says why: the function stays in the tenant's process
+    };
+    uint32_t magic = 0x4e4c524d;  // "MRLN"
+    uint32_t version = kVersion;
+    Kind kind = Kind::parted;
+    char text[2036] = {};  ///< ends with a zero
+};
+static_assert(sizeof(Notice) == 2048);
 
 }  // namespace millrace::tenancy

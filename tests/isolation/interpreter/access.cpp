@@ -28,8 +28,7 @@ uint8_t* Machine::reach_space(Way way, uint64_t address, uint32_t bytes, bool wr
         way = Way::global;
     }
     if (way == Way::global) {
-        const bool within = address >= window_.begin() && address - window_.begin() <= (uint64_t{1} << 32) - bytes;
-        uint8_t* const found = within || options_.in_guards ? window_.find(address, bytes) : nullptr;
+        uint8_t* const found = memory_.reach(address, bytes);
         if (found != nullptr) {
             ++outcome_.accesses;
             return found;

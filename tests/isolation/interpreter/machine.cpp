@@ -28,8 +28,8 @@ Machine::Frame::Frame(const Function& f)
         if (f.body[i].kind == Statement::Kind::label) labels[f.body[i].index] = i;
 }
 
-Machine::Machine(const isolation::ptx::Module& module, Window& window, const MachineOptions& options)
-    : module_(module), window_(window), options_(options), shared_(0, options.shared_bytes, true) {
+Machine::Machine(const isolation::ptx::Module& module, GlobalMemory& memory, const MachineOptions& options)
+    : module_(module), memory_(memory), options_(options), shared_(0, options.shared_bytes, true) {
     place_variables();
 }
 

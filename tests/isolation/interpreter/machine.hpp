@@ -20,7 +20,6 @@ struct MachineOptions {
     uint32_t shared_bytes = 0;
     uint64_t most_steps = 20'000'000;
     uint32_t thread = 0, threads = 256, block = 0, blocks = 1;
-    bool in_guards = true;     ///< the window's guards may be touched
     bool checks_unset = true;  ///< reading what nobody wrote is a violation
 };
 
@@ -28,14 +27,14 @@ struct Outcome {
     std::vector<uint8_t> result;
     Violation violation;
     uint64_t steps = 0;     ///< instructions
-    uint64_t accesses = 0;  ///< to the window
+    uint64_t accesses = 0;  ///< to the GPU's memory
 
     bool harmless() const { return violation.kind == Violation::Kind::none; }
 };
 
 class Machine {
 public:
-    Machine(const isolation::ptx::Module& module, Window& window, const MachineOptions& options = {});
+    Machine(const isolation::ptx::Module& module, GlobalMemory& memory, const MachineOptions& options = {});
     /// Parameters of up to 8 bytes each.
     Outcome run(const std::string& function, const std::vector<uint64_t>& arguments);
     std::vector<uint8_t>& shared() { return shared_.bytes; }
@@ -82,7 +81,7 @@ private:
     [[noreturn]] void stop(Violation::Kind kind, const std::string& what) const;
 
     const isolation::ptx::Module& module_;
-    Window& window_;
+    GlobalMemory& memory_;
     const MachineOptions options_;
     std::vector<uint64_t> places_;  ///< by variable of the module
     std::vector<std::unique_ptr<Region>> globals_, constants_, locals_;

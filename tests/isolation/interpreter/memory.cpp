@@ -23,6 +23,11 @@ uint8_t* Window::find(uint64_t address, uint64_t bytes) {
     return memory_ + (address - first);
 }
 
+uint8_t* Window::reach(uint64_t address, uint64_t bytes) {
+    const bool within = address >= begin_ && address - begin_ <= kWindowBytes - bytes;
+    return within || open_guards_ ? find(address, bytes) : nullptr;
+}
+
 std::span<uint8_t> Window::at(uint64_t address, uint64_t bytes) {
     uint8_t* const found = find(address, bytes);
     if (found == nullptr) throw std::out_of_range("bytes that are not in the window");

@@ -9,11 +9,19 @@
 
 namespace millrace::test::ptx_machine {
 
+/// The memory of a GPU, as far as a thread may touch it.
+class GlobalMemory {
+public:
+    virtual ~GlobalMemory() = default;
+    /// Where a device's bytes lie here; nullptr when it may not touch all of them.
+    virtual uint8_t* reach(uint64_t address, uint64_t bytes) = 0;
+};
+
 /// A window of 4 GiB with a guard on both sides, of which only what is touched takes memory.
-class Window {
+class Window : public GlobalMemory {
 public:
     Window(uint64_t begin, uint32_t guard_bytes);
-    ~Window();
+    ~Window() override;
     Window(const Window&) = delete;
     Window& operator=(const Window&) = delete;
 
@@ -22,10 +30,14 @@ public:
     uint8_t* find(uint64_t address, uint64_t bytes);
     /// The same of bytes that must be there.
     std::span<uint8_t> at(uint64_t address, uint64_t bytes);
+    uint8_t* reach(uint64_t address, uint64_t bytes) override;
+    /// Whether threads may touch the guards; they may unless told otherwise.
+    void open_guards(bool open) { open_guards_ = open; }
     /// All bytes are 0 again.
     void clear();
 
 private:
+    bool open_guards_ = true;
     uint64_t begin_, guard_bytes_, all_bytes_;
     uint8_t* memory_ = nullptr;
 };

@@ -186,6 +186,7 @@ Address CudaDevice::allocate(size_t bytes, const std::string& what) {
     if (result == kSuccess) result = driver_.clear(address, 0, whole);
     if (result == kSuccess) result = driver_.stream_synchronize(nullptr);  // our streams would not wait for it
     if (result == kSuccess) return address;
+    if (address != 0) driver_.free(address);
     size_t free_bytes = 0, total = 0;
     driver_.memory_info(&free_bytes, &total);
     throw DeviceError(fmt::format("{}: no {} MiB for {} ({} MiB are free): {}", describe(), (bytes >> 20) + 1, what,

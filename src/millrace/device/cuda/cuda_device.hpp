@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "millrace/device/cuda/assembler.hpp"
 #include "millrace/device/cuda/driver.hpp"
 #include "millrace/device/cuda/kernel_store.hpp"
 #include "millrace/device/cuda/resident.hpp"
@@ -46,6 +47,9 @@ public:
                                         std::vector<Step> steps) override;
     std::shared_ptr<Resident> start_resident(std::shared_ptr<LoadedProgram> program, unsigned depth) override;
     std::shared_ptr<LoadedTask> load(const Task& task, const nf::Image& image) override;
+    std::string ptx_architecture() const override { return architecture_; }
+    std::unique_ptr<Window> make_window(size_t bytes, const std::string& what) override;
+    std::shared_ptr<LoadedFenced> load_fenced(const std::string& ptx, const std::string& name) override;
     Status copy_to_device(StreamId stream, Address to, const void* from, size_t bytes) override;
     Status copy_to_host(StreamId stream, void* to, Address from, size_t bytes) override;
     Status copy_rows_to_device(StreamId stream, Address to, size_t to_pitch, const void* from, size_t from_pitch,
@@ -54,6 +58,7 @@ public:
                              size_t rows) override;
     Status launch(StreamId stream, const LoadedProgram& program, size_t step, const BatchView& batch) override;
     Status launch(StreamId stream, const LoadedTask& task, const TaskBatch& batch) override;
+    Status launch_fenced(StreamId stream, const LoadedFenced& function, const FencedBatch& batch) override;
     Status record(StreamId stream, EventId& event) override;
     Status announce(StreamId stream, EventId& event) override;
     Status wait(StreamId stream, Device& of, EventId event) override;
@@ -92,6 +97,8 @@ private:
     class StageTables;
     class Loaded;
     class TaskLoaded;
+    class FencedLoaded;
+    class MappedWindow;
     struct LoadedModule;
     /// A stream and its latest events. An event that has been recorded over stands for a later one, so that
     /// waiting for it takes longer but is right.
@@ -158,6 +165,7 @@ private:
     DeviceOrdinal device_ = 0;
     Context context_ = nullptr;
     KernelStore kernels_;
+    Assembler assembler_;
     std::atomic<Status> state_{Status::ok};
     ResidentKernels resident_{*this, driver_};
     std::recursive_mutex mutex_;  // of all below, before that of resident kernels; not taken while packets flow; a

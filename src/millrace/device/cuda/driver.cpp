@@ -39,6 +39,14 @@ void bind_all(void* library, Driver& d) {
     bind(library, d.allocate, "cuMemAlloc_v2");
     bind(library, d.free, "cuMemFree_v2");
     bind(library, d.clear, "cuMemsetD8_v2");
+    bind(library, d.memory_granularity, "cuMemGetAllocationGranularity");
+    bind(library, d.address_reserve, "cuMemAddressReserve");
+    bind(library, d.address_free, "cuMemAddressFree");
+    bind(library, d.memory_create, "cuMemCreate");
+    bind(library, d.memory_release, "cuMemRelease");
+    bind(library, d.memory_map, "cuMemMap");
+    bind(library, d.memory_unmap, "cuMemUnmap");
+    bind(library, d.memory_access, "cuMemSetAccess");
     bind(library, d.host_allocate, "cuMemHostAlloc");
     bind(library, d.host_free, "cuMemFreeHost");
     bind(library, d.host_register, "cuMemHostRegister_v2");

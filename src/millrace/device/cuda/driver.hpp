@@ -72,6 +72,28 @@ struct KernelCall {
     Context context = nullptr;
 };
 
+/// CUmemLocation, of a GPU.
+struct MemoryLocation {
+    unsigned kind = 1;  ///< a device
+    int ordinal = 0;
+};
+/// CUmemAllocationProp.
+struct MemoryKind {
+    unsigned kind = 1;  ///< pinned
+    unsigned handle_kinds = 0;
+    MemoryLocation location;
+    void* handle_data = nullptr;
+    unsigned char compression = 0, reachable_by_others = 0;
+    unsigned short usage = 0;
+    unsigned char reserved[4] = {};
+};
+/// CUmemAccessDesc.
+struct MemoryAccess {
+    MemoryLocation location;
+    unsigned flags = 3;  ///< reads and writes
+};
+using MemoryHandle = unsigned long long;  // CUmemGenericAllocationHandle
+
 /// The driver's functions. One object for the process; null where there is no driver.
 struct Driver {
     /// Loads the driver at the first call. Null without one; `why` then says what was missing.
@@ -100,6 +122,15 @@ struct Driver {
     Result (*allocate)(DevicePointer*, size_t);
     Result (*free)(DevicePointer);
     Result (*clear)(DevicePointer, unsigned char value, size_t bytes);
+    Result (*memory_granularity)(size_t*, const MemoryKind*, unsigned option);
+    Result (*address_reserve)(DevicePointer*, size_t bytes, size_t alignment, DevicePointer wanted,
+                              unsigned long long flags);
+    Result (*address_free)(DevicePointer, size_t);
+    Result (*memory_create)(MemoryHandle*, size_t, const MemoryKind*, unsigned long long flags);
+    Result (*memory_release)(MemoryHandle);
+    Result (*memory_map)(DevicePointer, size_t bytes, size_t offset, MemoryHandle, unsigned long long flags);
+    Result (*memory_unmap)(DevicePointer, size_t);
+    Result (*memory_access)(DevicePointer, size_t, const MemoryAccess*, size_t count);
     Result (*host_allocate)(void**, size_t, unsigned flags);
     Result (*host_free)(void*);
     Result (*host_register)(void*, size_t, unsigned flags);

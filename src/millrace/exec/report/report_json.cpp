@@ -94,14 +94,22 @@ json port_json(const PortReport& port) {
 }
 
 json tenant_json(const TenantReport& tenant) {
-    json entry = {
-        {"name", tenant.name},        {"chain", tenant.chain},
-        {"state", tenant.state},      {"user", tenant.user},
-        {"process", tenant.process},  {"attached", tenant.attached},
-        {"packets", tenant.packets},  {"answered", tenant.answered},
-        {"absent", tenant.absent},    {"in-flight", tenant.in_flight},
-        {"batches", tenant.batches},  {"answer-ns", {{"p50", tenant.answer_p50_ns}, {"p99", tenant.answer_p99_ns}}},
-        {"misdeeds", tenant.misdeeds}};
+    json entry = {{"name", tenant.name},
+                  {"chain", tenant.chain},
+                  {"state", tenant.state},
+                  {"user", tenant.user},
+                  {"process", tenant.process},
+                  {"attached", tenant.attached},
+                  {"packets", tenant.packets},
+                  {"answered", tenant.answered},
+                  {"absent", tenant.absent},
+                  {"in-flight", tenant.in_flight},
+                  {"batches", tenant.batches},
+                  {"answer-ns", {{"p50", tenant.answer_p50_ns}, {"p99", tenant.answer_p99_ns}}},
+                  {"misdeeds", tenant.misdeeds},
+                  {"runs-on", tenant.runs_on},
+                  {"gpu-batches", tenant.gpu_batches},
+                  {"instructions", {{"function", tenant.instructions}, {"isolation", tenant.fence_instructions}}}};
     return with_promise(std::move(entry), tenant.promise);
 }
 

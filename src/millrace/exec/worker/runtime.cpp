@@ -34,7 +34,6 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     if (configuration.files != nullptr) scope.emplace(*configuration.files);
     ports_ = io::make_ports(*configuration.ports, environment);
     check_outputs(configuration);
-    follow_tenants(configuration);
     if (const uint32_t packets = whole_packets_for(configuration); packets > 0)
         whole_packets_ = std::make_unique<WholePackets>(packets, headroom_bytes_, tailroom_bytes_);
     for (const auto& port : ports_) {
@@ -42,6 +41,10 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
         send_locks_.push_back(shared ? std::make_unique<SpinLock>() : nullptr);
     }
     devices_ = !options_.devices.empty() ? options_.devices : device::open_devices(configuration.runs_on.devices);
+    // Kernels that stay would be stopped each time that a tenant comes or goes.
+    if (options_.tenants != nullptr && !devices_.empty() && options_.offload.mode != device::Mode::persistent)
+        options_.tenants->run_on(devices_.front());
+    follow_tenants(configuration);
     if (devices_.size() > 1) options_.offload.gate = std::make_shared<device::OrderGate>();
     if (!devices_.empty() && options_.offload.figures == nullptr)
         options_.offload.figures = figures_of(devices_.front()->model());

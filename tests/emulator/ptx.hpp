@@ -1,0 +1,29 @@
+// Kernels of PTX, such as those around fenced functions: the tests' interpreter runs them, thread by thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpu.hpp"
+#include "millrace/isolation/ptx/module.hpp"
+
+namespace emulator {
+
+class PtxModule {
+public:
+    /// Null, and why, for text that is not understood.
+    static std::unique_ptr<PtxModule> read(const std::string& text, std::string& why);
+    /// The parameters of a kernel; null when there is none of that name.
+    const KernelEntry* entry(const std::string& name) const;
+    /// Runs a block's threads, one after the other: no barrier is among what is interpreted. Throws KernelFault.
+    void run(const std::string& kernel, const BlockLaunch& launch,
+             const std::vector<std::vector<unsigned char>>& parameters, Memory& memory) const;
+
+private:
+    millrace::isolation::ptx::Module module_;
+    std::map<std::string, KernelEntry> entries_;
+};
+
+}  // namespace emulator

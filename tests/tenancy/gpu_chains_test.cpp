@@ -1,0 +1,190 @@
+// Chains whose tenants have their functions on a GPU, fenced: what goes in and out is what it is without.
+#include "millrace/tenancy/offering.hpp"
+#include "tenancy/on_the_gpu.hpp"
+#include "tenancy/scene.hpp"
+
+namespace millrace::tenancy {
+namespace {
+
+using namespace std::chrono_literals;
+using test::OnTheGpu;
+using test::terms_for;
+using test::wait_until;
+
+/// A tenant that runs as `millrace tenant` does, on a thread of its own.
+class Tenant {
+public:
+    Tenant(const std::string& manager, const std::string& name, const std::string& kind, const std::string& options)
+        : host_(*nf::find_type(kind), Config::parse(options), name, testing::TempDir()),
+          thread_([this, manager, name](const std::stop_token& end) { serve(end, manager, name); }) {}
+    /// Empty: nothing was said yet.
+    std::string placement() {
+        const std::lock_guard lock(mutex_);
+        return placement_;
+    }
+
+private:
+    void serve(const std::stop_token& end, const std::string& manager, const std::string& name) {
+        Member member(manager, name);
+        host_.agree(member.terms());
+        Offering offering(host_);
+        const auto keep = [this](const std::string& text) {
+            const std::lock_guard lock(mutex_);
+            placement_ = text;
+        };
+        try {
+            offering.begin(member);
+        } catch (const std::runtime_error& e) {
+            keep(e.what());
+        }
+        while (!end.stop_requested() && member.attached()) {
+            try {
+                offering.go_on(member);
+            } catch (const std::runtime_error& e) {
+                keep(e.what());
+            }
+            if (const auto batch = member.next(5ms)) {
+                host_.answer(*batch);
+                member.answer(*batch);
+            }
+            if (const auto placed = member.placement())
+                keep((placed->kind == Notice::Kind::placed ? "placed: " : "kept: ") + std::string(placed->text));
+        }
+    }
+    std::mutex mutex_;
+    std::string placement_;
+    FunctionHost host_;
+    std::jthread thread_;
+};
+
+/// What becomes of a chain's packets whose tenant has its function on the GPU, and in its process.
+class ChainsOnTheGpu : public OnTheGpu {};
+
+TEST_F(ChainsOnTheGpu, ChainsGiveTheSamePacketsWithAndWithoutIt) {
+    const std::string node = test::node_of("mallory", "drop"), here = "        runs-on: process\n";
+    const std::string checked = "        isolation: checked\n";
+    for (const std::string& more : {std::string(), checked, here}) {
+        SCOPED_TRACE(more);
+        test::Scene scene("{name: mallory}, {name: honest}", test::two_chains(node + more), 0, 4000, 2, "cuda");
+        Tenant tenant(scene.socket(), "mallory", "mirror", "{}"), honest(scene.socket(), "honest", "mirror", "{}");
+        ASSERT_TRUE(scene.wait_for("mallory") && scene.wait_for("honest"));
+        ASSERT_TRUE(wait_until([&] { return !tenant.placement().empty() && !honest.placement().empty(); }));
+        if (tenant.placement().find("NVRTC") != std::string::npos) GTEST_SKIP() << tenant.placement();
+        const bool on_gpu = more != here;
+        EXPECT_EQ(tenant.placement().starts_with("placed: "), on_gpu) << tenant.placement();
+        scene.runtime().start();
+        scene.finish();
+        EXPECT_EQ(scene.sent("out"), 4000u);
+        EXPECT_EQ(scene.sent("out2"), 4000u);
+        const exec::TenantReport report = scene.tenant("mallory");
+        EXPECT_EQ(report.answered, 4000u);
+        EXPECT_EQ(report.gpu_batches, on_gpu ? report.batches : 0u) << "the device did the work, or the process";
+        EXPECT_GT(report.batches, 0u);
+        EXPECT_EQ(report.runs_on, !on_gpu ? "process" : more == checked ? "GPU, checked" : "GPU, fenced");
+        EXPECT_EQ(report.fence_instructions > 0, on_gpu);
+        EXPECT_EQ(scene.tenant("honest").gpu_batches, scene.tenant("honest").batches);
+    }
+}
+
+/// A tenant that sends what it likes, and answers from its process that all packets go on as they are.
+class Sender {
+public:
+    Sender(const std::string& manager, const std::string& name, const DeviceHalf& half)
+        : thread_([this, manager, name, half](const std::stop_token& end) {
+              Member member(manager, name);
+              member.offer(sealed_memory(half_bytes(half))->get());
+              while (!end.stop_requested() && member.attached()) {
+                  if (const auto batch = member.next(5ms)) {
+                      for (uint32_t i = 0; i < batch->count; ++i) {
+                          batch->outcome(i) = 0;
+                          std::ranges::copy(batch->in(i), batch->back(i).begin());
+                      }
+                      member.answer(*batch);
+                  }
+                  const std::lock_guard lock(mutex_);
+                  if (const auto placed = member.placement()) text_ = placed->text;
+              }
+              const std::lock_guard lock(mutex_);
+              parted_ = member.why();
+          }) {}
+    std::string text() {
+        const std::lock_guard lock(mutex_);
+        return text_;
+    }
+    std::string parted() {
+        const std::lock_guard lock(mutex_);
+        return parted_;
+    }
+
+private:
+    std::mutex mutex_;
+    std::string text_, parted_;
+    std::jthread thread_;
+};
+
+TEST_F(ChainsOnTheGpu, GoOnInItsProcessWhereADeviceHalfIsRefused) {
+    std::string barrier = test::reads_and_marks(0, 1);
+    barrier.insert(barrier.find("mov.u32"), "bar.sync 0;\n");
+    DeviceHalf stranger = test::half_of(test::reads_and_marks(0, 1), "marker"), forged = stranger;
+    stranger.function = "another";
+    forged.to_terms = {29};
+    for (const auto& [half, why] :
+         {std::pair(test::half_of(barrier, "marker"), "mallory.ptx:11:1: "),
+          std::pair(stranger, "no function 'another'"), std::pair(forged, "an outcome that was not agreed on")}) {
+        test::Scene scene("{name: mallory}",
+                          "  own:\n    input: in\n    output: out\n    nfs:\n" + test::node_of("mallory", "drop") +
+                              "  other: {input: in2, output: out2, "
+                              "nfs: [mirror]}\n",
+                          0, 1000, 1, "cuda");
+        Sender mallory(scene.socket(), "mallory", half);
+        ASSERT_TRUE(wait_until([&] { return !mallory.text().empty(); }));
+        EXPECT_NE(mallory.text().find(why), std::string::npos) << mallory.text();
+        scene.runtime().start();
+        scene.finish();
+        EXPECT_EQ(scene.tenant("mallory").answered, 1000u);
+        EXPECT_EQ(scene.tenant("mallory").gpu_batches, 0u);
+        EXPECT_EQ(scene.tenant("mallory").runs_on, "process");
+        EXPECT_EQ(scene.sent("out"), 1000u);
+    }
+}
+
+TEST_F(ChainsOnTheGpu, LetATenantGoWhoseFunctionSaysWhatItMayNot) {
+    test::Scene scene(test::kTwo, test::two_chains(test::node_of("mallory", "bypass")), 0, 1000, 1, "cuda");
+    // The outcome is the destination's first byte, or nothing that was declared, which is 0.
+    Sender mallory(scene.socket(), "mallory", test::half_of(test::reads_and_marks(0, 1), "marker")),
+        honest(scene.socket(), "honest", test::half_of(test::reads_and_marks(12, 0), "marker"));
+    ASSERT_TRUE(wait_until([&] { return !mallory.text().empty() && !honest.text().empty(); }));
+    scene.runtime().start();
+    scene.finish();
+    EXPECT_TRUE(wait_until([&] { return !mallory.parted().empty(); })) << scene.tenant("mallory").state;
+    EXPECT_EQ(mallory.parted(), "it answered by an outcome that it does not have");
+    EXPECT_GE(scene.tenant("mallory").misdeeds.at("wrong"), 1u);
+    EXPECT_GT(scene.tenant("mallory").gpu_batches, 0u);
+    EXPECT_EQ(scene.sent("out"), 1000u) << "bypass";
+    EXPECT_EQ(scene.tenant("honest").answered, 1000u);
+    EXPECT_EQ(scene.tenant("honest").gpu_batches, scene.tenant("honest").batches);
+}
+
+TEST_F(ChainsOnTheGpu, WhatAFunctionWantsThatNoTenantHasKeepsItInItsProcess) {
+    struct Case {
+        const char* kind;
+        const char* options;
+        const char* why;
+    };
+    for (const Case& one :
+         {Case{"policer", "{rate: 1Gbps}", "keeps state"}, Case{"nids", "{rules: []}", "tells of events"}}) {
+        std::string why;
+        try {
+            FunctionHost host(*nf::find_type(one.kind), Config::parse(one.options), "acme", testing::TempDir());
+            const Terms terms = terms_for(nf::type_of(*nf::find_type(one.kind), host.function()));
+            host.agree(terms);
+            host.check_device_half();
+        } catch (const std::runtime_error& e) {
+            why = e.what();
+        }
+        EXPECT_NE(why.find(one.why), std::string::npos) << one.kind << ": " << why;
+    }
+}
+
+}  // namespace
+}  // namespace millrace::tenancy
