@@ -140,7 +140,10 @@ TEST(Compile, FunctionsThatKnowFlows) {
         "[policer: {per: flow, rate: 1Mbps}, conntrack: {zones: vlan}, {balancer: {services: [{address: 192.0.2.10, "
         "protocol: tcp, port: 80, back-ends: [{address: 10.0.0.11}]}]}}, {nat: {inside: 10.0.0.0/8, pool: "
         "198.51.100.1, "
-        "ports: 1024-2047}}]",
+        "ports: 1024-2047}}, "
+        "{nids: {rule: ['alert tcp any any -> any 80 (flow:established,to_server; flowbits:set,a; "
+        "content:\"x\"; sid:1;)']}}, {tunnel: {local: 192.0.2.1, tunnels: {a: {kind: gre, remote: 192.0.2.2, to: "
+        "10.1.0.0/16}}}}]",
         "sim");
     const auto& program = *configuration.chains[0];
     const ProgramSource source = make_program_source(

@@ -5,14 +5,14 @@
 // ageing and evicting need no atomics, on a GPU neither. Different buckets are worked on at the same time.
 #pragma once
 
-#if !MILLRACE_GPU
-#include <concepts>
-#endif
-
 #include "millrace/packet/bytes.hpp"
 #include "millrace/packet/decision.hpp"
 #include "millrace/packet/packet.hpp"
 #include "millrace/packet/view.hpp"
+
+#if !MILLRACE_GPU  // which those say
+#include <concepts>
+#endif
 
 namespace millrace::nf {
 
