@@ -87,10 +87,7 @@ start
 expect "and another takes them again" in_client ping -c 3 -i 0.05 -W 1 192.0.2.10
 expect "TCP passes the other way" stream 1 --reverse
 expect "and not at a crawl, either" test "$(figure "int(e['sum_received']['bits_per_second'] / 1e6)")" -gt 30
-kill -TERM $running
-wait $running
-status=$?
-if ((status == 0)); then passed "SIGTERM ends the run in order"; else failed "exit status $status after SIGTERM"; fi
+expect "SIGTERM ends the run in order" ends_in_order $running
 expect "which leaves the interfaces as they were, too" within 2 unchanged
 expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 1000'
 expect "what the hosts left to a card was finished" report 'all(p["kind"] == "af_xdp" and p["details"]["checksum-finished"] > 0 for p in r["ports"])'

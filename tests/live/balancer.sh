@@ -95,10 +95,7 @@ configuration 0
 kill -HUP $running
 expect "a back end is taken out under way" within 5 log_says "generation 2 is at work"
 expect "and gets no connection any more" only_first_answers
-kill -TERM $running
-wait $running
-status=$?
-if ((status == 0)); then passed "SIGTERM ends the run in order"; else failed "exit status $status after SIGTERM"; fi
+expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 1000'
 expect "drops are those of the port that is no service's" report 'set(c["drops"]) <= {"balancer.no-service", "exit.no-punt-port", "router.multicast", "router.martian"} and c["drops"]["balancer.no-service"] >= 1'
 ((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }

@@ -110,10 +110,7 @@ expect "an error about a connection of who is inside comes back" port_is_unreach
 refuse "nobody outside gets a connection" in_outside curl -sf --max-time 2 http://10.0.0.10:8081/border.yaml
 refuse "nor an answer to a ping" in_outside ping -c 2 -i 0.2 -W 1 10.0.0.10
 expect "'millrace show flows' has the connections" flows_have_it
-kill -TERM $running
-wait $running
-status=$?
-if ((status == 0)); then passed "SIGTERM ends the run in order"; else failed "exit status $status after SIGTERM"; fi
+expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 1000'
 expect "drops are those of the firewall" report 'c["drops"].get("firewall.deny", 0) >= 3 and c["drops"].get("conntrack.invalid", 0) < c["received-packets"] / 1000'
 ((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }

@@ -53,10 +53,7 @@ expect "another lease" dhclient -1 -v
 expect "serves as the first" without_kernel within 5 reaches_beyond
 dhclient -x > /dev/null 2>&1
 
-kill -TERM $running
-wait $running
-status=$?
-if ((status == 0)); then passed "SIGTERM ends the run in order"; else failed "exit status $status after SIGTERM"; fi
+expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["from-lan"]["in-flight"] == 0'
 ((failures == 0)) || { echo "--- others said:"; cat "$folder"/millrace.* "$folder/dnsmasq.log"; }
 echo "$device: $failures failures, $SECONDS s"

@@ -97,10 +97,7 @@ expect "those of IPv6, too" within 10 in_client ping -c 1 -W 0.3 2001:db8:20::10
 settle
 expect "without the kernel" without_kernel pings 2001:db8:20::10
 
-kill -TERM $running
-wait $running
-status=$?
-if ((status == 0)); then passed "SIGTERM ends the run in order"; else failed "exit status $status after SIGTERM"; fi
+expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["from-lan"]["in-flight"] == 0'
 expect "most were forwarded by Millrace" report 'c["to-wan"]["received-packets"] < c["from-lan"]["received-packets"]'
 expect "punts have their reasons" report 'all(c["from-lan"]["punts"].get("router." + k, 0) > 0 for k in ("not-ip", "local", "ttl-expired", "no-neighbour", "too-big", "kernel", "no-route"))'

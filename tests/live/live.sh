@@ -134,10 +134,7 @@ expect "iperf3 ends well" wait $stream
 expect "and never stood still" figures "$folder/second.json"
 echo "        $(figures "$folder/second.json")"
 
-kill -TERM $running
-wait $running
-status=$?
-if ((status == 0)); then passed "SIGTERM ends the run in order"; else failed "exit status $status after SIGTERM"; fi
+expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 1000'
 # Two lost SYNs or more, two pings.
 expect "the firewall's drops stand under firewall.deny" report 'c["drops"]["firewall.deny"] >= 5'

@@ -51,6 +51,11 @@ failed() { echo "FAILED  $*"; failures=$((failures + 1)); }
 # expect WHAT COMMAND...: the command succeeds;  refuse WHAT COMMAND...: it does not.
 expect() { local what=$1; shift; if "$@" > "$folder/last" 2>&1; then passed "$what"; else failed "$what: $*"; cat "$folder/last"; fi; }
 refuse() { local what=$1; shift; if "$@" > "$folder/last" 2>&1; then failed "$what: $*"; cat "$folder/last"; else passed "$what"; fi; }
+# ends_in_order PROCESS: a run that is told to end does so, and has nothing to complain of.
+ends_in_order() {
+    kill -TERM "$1"
+    wait "$1" || { echo "exit status $? after SIGTERM"; return 1; }
+}
 # within SECONDS COMMAND...: tries until it succeeds.
 within() {
     local end=$((SECONDS + $1)); shift

@@ -129,10 +129,7 @@ expect "a datagram in fragments passes" fragments_pass
 refuse "no other port leads inside" in_outside curl -sf --max-time 1 http://198.51.100.1:81/home.yaml
 refuse "nor does a ping" in_outside ping -c 1 -W 1 198.51.100.1
 expect "'millrace show flows' has the mappings" flows_have_it
-kill -TERM $running
-wait $running
-status=$?
-if ((status == 0)); then passed "SIGTERM ends the run in order"; else failed "exit status $status after SIGTERM"; fi
+expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 1000'
 expect "drops have the reasons that they should" report 'c["drops"].get("nat.no-mapping", 0) >= 2 and not {"nat.exhausted", "nat.fragment"} & set(c["drops"])'
 ((failures == 0)) || { echo "--- millrace said:"; cat "$folder"/millrace.*; }

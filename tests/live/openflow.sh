@@ -94,10 +94,7 @@ while read -r line; do
     case $line in ok*) passed "controller: ${line#ok }" ;; *) failed "controller: $line" ;; esac
 done < <(sort -u "$folder/results")
 
-kill -TERM $running
-wait $running
-status=$?
-if ((status == 0)); then passed "SIGTERM ends the run in order"; else failed "exit status $status after SIGTERM"; fi
+expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0 and c["received-packets"] > 100'
 expect "what the controller sent is counted" report 'c["injected"] >= 2 and s["statistics"]["packet-outs"] == c["injected"] and s["statistics"]["flows"] >= 3'
 expect "what went to it is counted" report 'c["punts"]["switch.controller"] == s["statistics"]["packet-ins"] + s["statistics"]["lost-packet-ins"] and s["statistics"]["packet-ins"] >= 2'

@@ -86,10 +86,7 @@ expect "a link that flaps a thousand times" grown_by_less 65536 flaps
 expect "passes packets again" answers
 ip -n $middle link set wan0 down && ip -n $middle link set wan0 up
 
-kill -TERM $running
-wait $running
-status=$?
-if ((status == 0)); then passed "SIGTERM ends the run in order"; else failed "exit status $status after SIGTERM"; fi
+expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["from-lan"]["in-flight"] == 0'
 expect "and TCP passed in frames that nobody cut" python3 -c '
 import json, sys

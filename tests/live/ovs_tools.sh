@@ -107,10 +107,7 @@ chmod 644 "$folder/switch.key"
 refuse "a key that others can read is none" "$millrace" check "$folder/switch.yaml"
 cp "$folder/last" "$folder/check"
 expect "which check says" grep -q "open to others than its owner" "$folder/check"
-kill -TERM $running
-wait $running
-status=$?
-if ((status == 0)); then passed "SIGTERM ends the run in order"; else failed "exit status $status after SIGTERM"; fi
+expect "SIGTERM ends the run in order" ends_in_order $running
 ((failures == 0)) || { echo "--- millrace said:"; tail -n 40 "$folder/log"; }
 echo "$device: $failures failures, $SECONDS s"
 ((failures == 0))

@@ -274,10 +274,7 @@ else
 fi
 expect "traceroute sees the router" bash -c "ip netns exec $client traceroute -n -w 1 -q 1 198.51.100.1 2>&1 | tee /dev/stderr | grep -q '^ *1 *10.0.10.1 '"
 
-kill -TERM $running
-wait $running
-status=$?
-if ((status == 0)); then passed "SIGTERM ends the run in order"; else failed "exit status $status after SIGTERM"; fi
+expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["from-lan"]["in-flight"] == 0'
 expect "the kernel was followed" report 's["generations"] >= 10 and s["malformed-messages"] == 0'
 ((failures == 0)) || { for file in "$folder"/millrace.* ./*.out; do echo "--- $file"; tail -20 "$file"; done; }

@@ -99,10 +99,7 @@ expect "a wire is joined to a tunnel: ARP finds the other host" within 10 in_cli
 expect "with packets of all lengths that fit" pings 10.8.0.20 0 1 31 32 33 1000 1421 1422
 expect "and TCP, both ways" stream 10.8.0.20
 
-kill -TERM $running
-wait $running
-status=$?
-if ((status == 0)); then passed "SIGTERM ends the run in order"; else failed "exit status $status after SIGTERM"; fi
+expect "SIGTERM ends the run in order" ends_in_order $running
 expect "every packet is accounted for" report 'r["conserved"] and c["in-flight"] == 0'
 expect "both tunnels were used, both ways" report 'all(c["nfs"][0]["outcomes"][k]["packets"] > 100 for k in ("wrapped", "unwrapped", "joined"))'
 expect "nothing was taken for malformed" report 'not any(k.startswith("tunnel.") for k in c["drops"])'

@@ -4,24 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "millrace/nf/tunnel/device.hpp"
 #include "support/packet_builder.hpp"
 
 namespace millrace::test {
 
-enum TunnelOutcome : uint32_t {
-    kWrapped,
-    kUnwrapped,
-    kJoined,
-    kOther,
-    kNoTunnelHere,
-    kFragment,
-    kMalformedTunnel,
-    kBadChecksum,
-    kNotCarried,
-    kBadEcn,
-    kMtuExceeded,
-    kNoRoom
-};
+using enum nf::tunnel::TunnelEnd::Outcome;
 
 /// Tunnel `i` is of kind i % kKindsOfEnds; from kFirstWithEthernet on they have an Ethernet header inside.
 inline constexpr uint32_t kKindsOfEnds = 8, kFirstWithEthernet = 5;
