@@ -37,6 +37,11 @@ inline Bytes udp_frame(uint32_t number, size_t bytes, uint16_t source_port = 5, 
     return frame;
 }
 
+inline Bytes tagged(Bytes frame, std::initializer_list<uint8_t> tags) {
+    frame.insert(frame.begin() + 12, tags);
+    return frame;
+}
+
 /// The other end of a cable, as any program has it. Frames can be given to the kernel as one gives them to a network
 /// card.
 class OtherEnd {

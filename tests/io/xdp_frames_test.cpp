@@ -1,4 +1,5 @@
-// What AF_XDP ports make of frames: VLAN tags, checksums and cutting that their senders left to a network card.
+// What AF_XDP ports alone do about tags and checksums that senders left to a network card: the kernel keeps or tells
+// them.
 #include <linux/btf.h>
 
 #include "io/fetch_blocks.hpp"
@@ -11,26 +12,6 @@ namespace millrace::io {
 namespace {
 
 using namespace test;
-
-Bytes tagged(Bytes frame, std::initializer_list<uint8_t> tags) {
-    frame.insert(frame.begin() + 12, tags);
-    return frame;
-}
-
-TEST(XdpFrames, KeepVlanTags) {
-    IN_XDP_NETWORK([] {
-        ASSERT_EQ(run(kCable), "");
-        const auto made = ports("a: { af_xdp: left }\nb: { af_xdp: right }\n");
-        ASSERT_TRUE(becomes([&] { return made[0]->link().up; }));
-        std::vector<Bytes> wanted{tagged(udp_frame(1, 100), {0x81, 0x00, 0x20, 0x2a}),
-                                  tagged(udp_frame(1, 100), {0x88, 0xa8, 0, 5, 0x81, 0, 0, 7}),
-                                  tagged(udp_frame(1, 100), {0x81, 0x00, 0, 0}),
-                                  // A full frame is longer by its tag, and within the MTU.
-                                  tagged(udp_frame(2, 1514), {0x81, 0x00, 0, 42})};
-        send(*made[0], *made[0], wanted);
-        EXPECT_TRUE(same_frames(fetch_frames(*made[1], wanted.size()), wanted));
-    });
-}
 
 /// A bridge has the outer tag beside the frame, as cards and VLAN interfaces of senders do.
 TEST(XdpFrames, GetBackTheTagsThatSendersLeaveToACard) {
@@ -57,38 +38,6 @@ TEST(XdpFrames, GetBackTheTagsThatSendersLeaveToACard) {
             EXPECT_TRUE(same_frames(fetch_blocks(*made[0], 100, true), {wanted.begin() + static_cast<long>(at),
                                                                         wanted.begin() + static_cast<long>(at) + 100}));
         }
-    });
-}
-
-TEST(XdpFrames, HaveChecksumsThatSendersLeaveToACardAndAreCut) {
-    IN_XDP_NETWORK([] {
-        ASSERT_EQ(run(kCable), "");
-        const auto made = ports("a: { af_xdp: left }\n");
-        const OtherEnd peer("right", true);
-        uint64_t count = 0;
-        for (const bool is_ipv6 : {false, true})
-            for (const auto& [payload, segment] : std::vector<std::pair<size_t, uint16_t>>{
-                     {1000, 0}, {1001, 0}, {1000, 300}, {3000, 1426}, {60000, 1426}, {65000, 536}}) {
-                const Bytes frame = tcp_frame(payload, is_ipv6);
-                ASSERT_TRUE(peer.send(tcp_offload(segment, is_ipv6), frame)) << payload << " " << segment;
-                const size_t segments = segment == 0 ? 1 : (payload + segment - 1) / segment;
-                const auto got = count % 2 == 0 ? fetch_frames(*made[0], segments) : fetch_blocks(*made[0], segments);
-                expect_segments(got, frame, segment == 0 ? payload : segment, is_ipv6);
-                count += segments;
-            }
-        EXPECT_EQ(made[0]->counters().details.at("checksum-finished"), count);
-        EXPECT_EQ(made[0]->counters().receive_drops(), 0u);
-    });
-}
-
-TEST(XdpFrames, PassFragmentsAsTheyAre) {
-    IN_XDP_NETWORK([] {
-        ASSERT_EQ(run(kCable), "");
-        const auto made = ports("a: { af_xdp: left }\n");
-        const OtherEnd peer("right");
-        std::vector<Bytes> wanted{udp_frame(1, 530, 5, 0x2000), udp_frame(2, 500, 0, 62)};
-        for (uint32_t i = 0; i < 1000; ++i) wanted.push_back(udp_frame(i, 100, 0, static_cast<uint16_t>(0x2000 | i)));
-        EXPECT_TRUE(same_frames(pass(peer, *made[0], wanted), wanted));
     });
 }
 
