@@ -12,10 +12,11 @@ namespace {
 void source_to_sink(benchmark::State& state) {
     static const char* const kRestore[] = {"all", "headers", "nothing"};
     const std::string yaml = "in: { source: { size: " + std::to_string(state.range(0)) +
-                             ", restore: " + kRestore[state.range(2)] +
                              " }, max-frame: 1600, buffers: " + std::to_string(state.range(1)) +
                              " }\nout: { sink: {} }\n";
-    const auto ports = millrace::io::make_ports(millrace::Config::parse(yaml, "bench"));
+    millrace::io::PortEnvironment environment;
+    environment.sources.restore = static_cast<millrace::io::Restore>(state.range(2));
+    const auto ports = millrace::io::make_ports(millrace::Config::parse(yaml, "bench"), environment);
     rte_mbuf* mbufs[256];
     uint64_t packets = 0;
     for (auto _ : state) {

@@ -127,12 +127,8 @@ double measure_offload_path(const OffloadPath& path) {
     options.offload.depth = IdleDevice::kDepth;
     options.devices = {std::make_shared<IdleDevice>()};
     options.buffers = path.buffers;
-    Run run(configuration,
-            bench_ports(
-                configuration,
-                fmt::format("{{size: {}, {}}}", path.size, path.contiguous ? "layout: contiguous" : "restore: nothing"),
-                "{}", options),
-            options);
+    options.sources = {.restore = io::Restore::nothing, .contiguous = path.contiguous};
+    Run run(configuration, bench_ports(configuration, fmt::format("{{size: {}}}", path.size), "{}", options), options);
     run.start();
     const uint64_t packets = run.counts().received_packets;
     const std::clock_t begin = std::clock();

@@ -30,6 +30,7 @@ exec::RuntimeOptions runtime_options(const RunOptions& options) {
     result.offload = options.compared.apply(options.offload,
                                             options.devices.empty() ? "" : options.devices.front()->model());
     result.devices = options.devices;
+    result.sources = options.sources;
     result.timeline_file = options.timeline_file;
     return result;
 }

@@ -61,6 +61,7 @@ struct RunOptions {
     bool whole_frames = false;                             ///< move every byte both ways, whatever the field plans say
     std::vector<std::shared_ptr<device::Device>> devices;  ///< none: the cpu, or those of the configuration
     uint32_t buffers = 65536;                              ///< of each worker
+    io::SourceDelivery sources;                            ///< how they hand out frames
     std::string timeline_file;                             ///< for a trace of every batch; empty: none
 };
 

@@ -87,8 +87,8 @@ nlohmann::json Result::json() const {
         {"workers", point.run.workers},
         {"threading", kThreadingNames[static_cast<int>(point.run.threading)]},
         {"traffic", point.traffic.text()},
-        {"layout", point.traffic.layout},
-        {"restore", point.traffic.restore},
+        {"layout", point.run.sources.contiguous ? "contiguous" : "buffers"},
+        {"restore", kRestoreNames[static_cast<size_t>(point.run.sources.restore)]},
         {"seconds", counts.seconds},
         {"packets-per-second", counts.packet_rate()},
         {"gbps", counts.bit_rate() * 1e-9},
@@ -272,9 +272,10 @@ Reference& Session::reference(const std::string& chain, bool cpu_halves) {
 }
 
 /// What sources must write so that every frame is a fresh one, and no more.
-std::string Session::restore_for(const Point& point, const chain::Configuration& configuration) const {
-    if (options_.layout != "buffers") return "nothing";
-    if (options_.restore != "auto") return options_.restore;
+io::Restore Session::restore_for(const Point& point, const chain::Configuration& configuration) const {
+    using io::Restore;
+    if (options_.contiguous) return Restore::nothing;
+    if (options_.restore) return *options_.restore;
     const bool on_cpu = parse_device_names(point.device).cpu;
     bool payload = !point.traffic.replay.empty(), in_place = false;
     for (const auto& program : configuration.chains) {
@@ -287,28 +288,29 @@ std::string Session::restore_for(const Point& point, const chain::Configuration&
                 payload |= !fields.empty() && chain::prefix_bytes(fields) == chain::kWholeFrame;
     }
     // With new headers alone all frames have one payload.
-    return !in_place ? "nothing" : payload ? "all" : "headers";
+    return !in_place ? Restore::nothing : payload ? Restore::all : Restore::headers;
+}
+
+io::SourceDelivery Session::delivery_for(const Point& point, const chain::Configuration& configuration) const {
+    return {restore_for(point, configuration), options_.contiguous, point.run.sources.descriptors};
 }
 
 std::unique_ptr<Run> Session::open(const Point& point) {
     if (stopped()) throw Stopped();
     Loaded& own = loaded(point);
-    Traffic traffic = point.traffic;
-    traffic.layout = options_.layout;
-    traffic.restore = restore_for(point, own.configuration);
     RunOptions run = point.run;
+    run.sources = delivery_for(point, own.configuration);
     run.devices = devices(point.device, point.run.compared);
     const std::string sink = fmt::format("{{keep: {}, sample: true, latency: {}}}", options_.checked ? kSamples : 0,
                                          point.timed);
-    return std::make_unique<Run>(own.configuration,
-                                 bench_ports(own.configuration, source_options(workload_, traffic), sink, run), run);
+    return std::make_unique<Run>(
+        own.configuration, bench_ports(own.configuration, source_options(workload_, point.traffic), sink, run), run);
 }
 
 Result Session::close(const Point& point, Run& run, const Counts& counts) {
     Result result;
     result.point = point;
-    result.point.traffic.layout = options_.layout;
-    result.point.traffic.restore = restore_for(point, loaded_.at(point.chain + " on " + point.device)->configuration);
+    result.point.run.sources = delivery_for(point, loaded_.at(point.chain + " on " + point.device)->configuration);
     result.counts = counts;
     result.ending = run.finish();
     if (options_.checked) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,15 +20,18 @@
 
 namespace millrace::lab {
 
+/// The names of io::Restore, in its order.
+inline constexpr const char* kRestoreNames[] = {"all", "headers", "nothing"};
+
 /// What is measured, besides the chain and what comes in.
 struct SessionOptions {
     WorkloadOptions workload;
     std::string config;  ///< a configuration file in place of built-in chains
     uint32_t max_batch = 16384;
     std::string max_delay = "100us";
-    unsigned chains = 1;             ///< equal chains that share the port by `classify:`
-    std::string layout = "buffers";  ///< of the sources
-    std::string restore = "auto";
+    unsigned chains = 1;                 ///< equal chains that share the port by `classify:`
+    bool contiguous = false;             ///< as of SourceDelivery
+    std::optional<io::Restore> restore;  ///< none: as little as keeps every frame fresh
     double warm_up = 0.5, seconds = 2;
     double idle_seconds = 0;           ///< of each device, before it runs for the first time: to know its idle power
     std::string powercap = kPowercap;  ///< where the CPU's power is read
@@ -105,7 +109,8 @@ private:
     Loaded& loaded(const Point& point);  // and on its devices
     Reference& reference(const std::string& chain, bool cpu_halves);
     chain::Configuration load(const std::string& chain, const std::string& device) const;
-    std::string restore_for(const Point& point, const chain::Configuration& configuration) const;
+    io::Restore restore_for(const Point& point, const chain::Configuration& configuration) const;
+    io::SourceDelivery delivery_for(const Point& point, const chain::Configuration& configuration) const;
 
     SessionOptions options_;
     Workload workload_;

@@ -240,20 +240,13 @@ std::string source_options(const Workload& w, const Traffic& traffic) {
             traffic.size, w.flows, fmt::format("{}/{}", dotted(w.dst_from), w.dst_bits), w.payload);
     }
     if (traffic.rate > 0) text += fmt::format(", rate: {:.0f}", traffic.rate);
-    if (traffic.descriptors > 0) text += fmt::format(", descriptors: {}", traffic.descriptors);
-    // Contiguous frames are not written to.
-    if (traffic.layout != "buffers") return text + ", layout: " + traffic.layout + "}";
-    return text + ", restore: " + traffic.restore + "}";
+    return text + "}";
 }
 
 io::TrafficFrames frames_of(const Workload& w, const Traffic& traffic, unsigned queue, unsigned queues) {
     Traffic plain = traffic;
     plain.rate = 0;
-    plain.descriptors = 0;
-    plain.layout = "buffers";
-    std::string options = source_options(w, plain);
-    options.erase(options.rfind(", restore:"));
-    const Config config = Config::parse(options + "}", "benchmark");
+    const Config config = Config::parse(source_options(w, plain), "benchmark");
     return io::make_frames(io::TrafficSpec::read(config), queue, queues, false);
 }
 

@@ -72,9 +72,6 @@ struct Traffic {
     std::string size = "64";
     std::string replay = {};  ///< a capture's file; empty: frames are made
     double rate = 0;          ///< packets a second; 0: as fast as it is asked
-    uint32_t descriptors = 0;
-    std::string layout = "buffers";
-    std::string restore = "all";
     std::string text() const { return replay.empty() ? size : replay; }
 };
 

@@ -149,10 +149,15 @@ protected:
     const std::string folder_ = files_.path();
 };
 
-/// Of a capture, `count` frames, in buffers or contiguous.
-std::string source(const std::string& file, size_t count, bool contiguous) {
-    return "{source: {replay: " + file + ", count: " + std::to_string(count) +
-           (contiguous ? ", layout: contiguous" : "") + "}}";
+/// Of a capture, `count` frames.
+std::string source(const std::string& file, size_t count) {
+    return "{source: {replay: " + file + ", count: " + std::to_string(count) + "}}";
+}
+
+exec::RuntimeOptions with(bool contiguous) {
+    exec::RuntimeOptions options;
+    options.sources.contiguous = contiguous;
+    return options;
 }
 
 std::vector<TestChain> both(std::vector<TestChain> chains, const std::vector<TestChain>& more) {
@@ -179,14 +184,14 @@ TEST_P(ClassifiedOnDevices, GivesTheSameAsWorkersThatClassify) {
             const auto known = by_cpu.find({name, size});
             const Run& expected = known != by_cpu.end()
                                       ? known->second
-                                      : by_cpu[{name, size}] = run(
-                                            configuration(chains, source(file, size, false), "cpu"), chains.size());
+                                      : by_cpu[{name, size}] = run(configuration(chains, source(file, size), "cpu"),
+                                                                   chains.size());
             for (const bool contiguous : {false, true}) {
-                exec::RuntimeOptions options;
+                exec::RuntimeOptions options = with(contiguous);
                 options.devices = open_devices(device);
                 options.offload.mode = mode;
                 options.offload.batch_bytes = size_t{1} << 20;
-                auto own = configuration(chains, source(file, size, contiguous), device);
+                auto own = configuration(chains, source(file, size), device);
                 ASSERT_NE(own.classified, nullptr);
                 const Run actual = run(std::move(own), chains.size(), options);
                 const std::string what = std::string(name) + ", " + std::to_string(size) +
@@ -212,10 +217,10 @@ TEST_F(Classified, IsTheWorkersBusinessWhereADeviceHoldsNotAllFunctions) {
                         at + "}}]";
     }
     const std::string file = write_frames(random_frames(500, 9));
-    const Run expected = run(configuration(chains, source(file, 500, false), "cpu"), chains.size());
-    auto own = configuration(chains, source(file, 500, true), "sim");
+    const Run expected = run(configuration(chains, source(file, 500), "cpu"), chains.size());
+    auto own = configuration(chains, source(file, 500), "sim");
     EXPECT_EQ(own.classified, nullptr);
-    const Run actual = run(std::move(own), chains.size());
+    const Run actual = run(std::move(own), chains.size(), with(true));
     expect_same(expected, actual, "17 chains");
     expect_work(Work::but_long_headers, actual.report);
     EXPECT_EQ(find(actual.report, "(classify)"), nullptr);
@@ -225,10 +230,10 @@ TEST_F(Classified, IsTheWorkersBusinessWhereADeviceHoldsNotAllState) {
     std::vector<TestChain> chains = many_chains(9);
     for (TestChain& chain : chains) chain.nfs = into_tunnel_nfs();
     const std::string file = write_frames(random_frames(500, 10));
-    const Run expected = run(configuration(chains, source(file, 500, false), "cpu"), chains.size());
-    auto own = configuration(chains, source(file, 500, true), "sim");
+    const Run expected = run(configuration(chains, source(file, 500), "cpu"), chains.size());
+    auto own = configuration(chains, source(file, 500), "sim");
     EXPECT_EQ(own.classified, nullptr);
-    const Run actual = run(std::move(own), chains.size());
+    const Run actual = run(std::move(own), chains.size(), with(true));
     expect_same(expected, actual, "9 tunnels");
     expect_work(Work::but_long_headers, actual.report);
 }
@@ -242,7 +247,7 @@ TEST_F(Classified, IsNotNeededWhereThePortDecides) {
 TEST_F(Classified, LosesNothingWhenTheDeviceFails) {
     const auto chains = unlike_chains();
     const std::string file = write_frames(random_frames(900, 12));
-    const Run expected = run(configuration(chains, source(file, 900, false), "cpu"), chains.size());
+    const Run expected = run(configuration(chains, source(file, 900), "cpu"), chains.size());
     uint32_t seed = 0;
     for (const bool contiguous : {false, true})
         for (const Fault::Kind kind : {Fault::Kind::copy_fails, Fault::Kind::kernel_fails, Fault::Kind::device_lost})
@@ -250,10 +255,9 @@ TEST_F(Classified, LosesNothingWhenTheDeviceFails) {
                 SimOptions sim;
                 sim.seed = ++seed;
                 sim.faults = {{kind, after}};
-                exec::RuntimeOptions options;
+                exec::RuntimeOptions options = with(contiguous);
                 options.devices = {std::make_shared<SimDevice>(sim)};
-                const Run actual = run(configuration(chains, source(file, 900, contiguous), "sim"), chains.size(),
-                                       options);
+                const Run actual = run(configuration(chains, source(file, 900), "sim"), chains.size(), options);
                 expect_same(expected, actual, "fault " + std::to_string(seed));
             }
 }
@@ -261,8 +265,8 @@ TEST_F(Classified, LosesNothingWhenTheDeviceFails) {
 TEST_F(Classified, IsSharedWithTheCpu) {
     const auto chains = unlike_chains();
     const std::string file = write_frames(random_frames(2000, 13));
-    const Run expected = run(configuration(chains, source(file, 2000, false), "cpu"), chains.size());
-    const Run actual = run(configuration(chains, source(file, 2000, false), "sim+cpu"), chains.size());
+    const Run expected = run(configuration(chains, source(file, 2000), "cpu"), chains.size());
+    const Run actual = run(configuration(chains, source(file, 2000), "sim+cpu"), chains.size());
     expect_same(expected, actual, "sim+cpu");
     expect_work(Work::shared_with_cpu, actual.report);
 }
@@ -272,9 +276,9 @@ TEST_F(Classified, CountsEveryPacketOnceWithSeveralWorkersAndDevices) {
     const std::string file = write_frames(random_frames(2000, 14));
     for (const char* device : {"sim", "sim:0+sim:1"})
         for (const bool contiguous : {false, true}) {
-            exec::RuntimeOptions options;
+            exec::RuntimeOptions options = with(contiguous);
             options.workers = 3;
-            const std::string input = source(file, 6000, contiguous);
+            const std::string input = source(file, 6000);
             const Run actual = run(configuration(chains, input.substr(0, input.size() - 1) + ", queues: 3}", device),
                                    chains.size(), options);
             EXPECT_TRUE(actual.report.conserved()) << device;
@@ -291,9 +295,9 @@ TEST_F(Classified, GoesOnThroughChangesOfTheConfiguration) {
     others[1].nfs = "[mirror, firewall: {default: permit, rules: [deny tcp from any to any]}]";
     std::swap(others[2].lines, others[4].lines);
     for (const bool contiguous : {false, true}) {
-        exec::RuntimeOptions options;
+        exec::RuntimeOptions options = with(contiguous);
         options.workers = 2;
-        std::string input = source(file, 400'000, contiguous);
+        std::string input = source(file, 400'000);
         input = input.substr(0, input.size() - 1) + ", queues: 2}";
         exec::Runtime runtime(configuration(both, input, "sim"), options);
         runtime.start();

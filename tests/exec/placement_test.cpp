@@ -238,7 +238,7 @@ TEST_P(LoadSteps, MoveChainsAndLoseNothing) {
     exec::Runtime runtime(configuration(R"(
 version: 1
 ports:
-  in: {source: {size: 200, flows: 50, count: 100000, rate: 5000, restore: all}, queues: )" +
+  in: {source: {size: 200, flows: 50, count: 100000, rate: 5000}, queues: )" +
                                             std::to_string(workers) + R"(}
   out: {output: )" + file + R"(}
 chains:

@@ -288,11 +288,12 @@ protected:
             frames.emplace_back(record.bytes.begin(), record.bytes.end());
         return frames;
     }
-    /// Runs a chain from a source of that layout to ports of every kind; what left by files, sorted.
-    static std::vector<Frame> run(const std::string& layout, const Setting& setting, exec::Report& report) {
+    /// Runs a chain from a source of such frames to ports of every kind; what left by files, sorted.
+    static std::vector<Frame> run(bool contiguous, const Setting& setting, exec::Report& report) {
         const std::string base = testing::TempDir() + "/contiguous_" + std::to_string(getpid());
         exec::RuntimeOptions options;
         options.workers = setting.workers;
+        options.sources.contiguous = contiguous;
         lab::set_threading(options, setting.threading);
         if (setting.verdicts) options.verdict_file = base + ".jsonl";
         options.devices = open_devices(text_of(parse_device_names(setting.device)));
@@ -301,19 +302,17 @@ protected:
         load.output_folder = testing::TempDir();
         std::vector<Frame> frames;
         {
-            exec::Runtime runtime(
-                chain::parse_configuration(
-                    R"(
+            exec::Runtime runtime(chain::parse_configuration(
+                                      R"(
 version: 1
 ports:
-  in: {source: {size: [64, 200, 1500], flows: 97, count: 20011, seed: 3, layout: )" +
-                        layout + R"(, protocol: tcp, addresses: {src: 10.0.0.0/8, dst: 10.0.0.0/8}}, queues: )" +
-                        std::to_string(setting.workers) + R"(}
+  in: {source: {size: [64, 200, 1500], flows: 97, count: 20011, seed: 3, protocol: tcp, addresses: {src: 10.0.0.0/8, dst: 10.0.0.0/8}}, queues: )" +
+                                          std::to_string(setting.workers) + R"(}
   out: {sink: {}}
   a: {output: )" + base +
-                        R"(-a.pcap}
+                                          R"(-a.pcap}
   b: {output: )" + base +
-                        R"(-b.pcap}
+                                          R"(-b.pcap}
 chains:
   first:
     input: in
@@ -329,8 +328,8 @@ chains:
     output: b
     nfs: [mirror]
 )",
-                    "(contiguous)", load),
-                options);
+                                      "(contiguous)", load),
+                                  options);
             runtime.start();
             EXPECT_TRUE(runtime.wait(std::chrono::seconds(60)));
             runtime.finish();
@@ -350,9 +349,9 @@ chains:
 TEST_P(ContiguousSource, FeedsEveryKindOfEngineAndPort) {
     const Setting& setting = GetParam();
     exec::Report expected, report;
-    const std::vector<Frame> frames = run("buffers", {"", "cpu", setting.workers}, expected);
+    const std::vector<Frame> frames = run(false, {"", "cpu", setting.workers}, expected);
     EXPECT_GT(frames.size(), 5000u);
-    EXPECT_TRUE(frames == run("contiguous", setting, report)) << "other frames left";
+    EXPECT_TRUE(frames == run(true, setting, report)) << "other frames left";
     EXPECT_TRUE(report.conserved());
     EXPECT_EQ(report.ports[0].counters.received_packets, 20011u);
     expect_work(std::string(setting.device).ends_with("+cpu") ? Work::shared_with_cpu : Work::device_alone, report);

@@ -13,7 +13,7 @@
 namespace millrace::io {
 namespace {
 
-using test::mistake;
+using test::kContiguous;
 using test::ports;
 
 TEST(FramesAlike, AreThoseOfOneLengthAtOneDistance) {
@@ -115,9 +115,11 @@ TEST(ReceiveBlock, JoinsWhatGoesOnWhereItEndsAndNothingElse) {
 }
 
 /// All that a source with these options gives out, by number, taken as runs or with mbufs.
-std::map<uint64_t, std::vector<uint8_t>> given_out(const std::string& options, bool runs, uint16_t queues) {
-    const auto made = ports("in: { source: {" + options + "}, queues: " + std::to_string(queues) +
-                            " }\nout: { sink: { keep: 100000 } }\n");
+std::map<uint64_t, std::vector<uint8_t>> given_out(const std::string& options, bool runs, uint16_t queues,
+                                                   const SourceDelivery& sources) {
+    const auto made = ports(
+        "in: { source: {" + options + "}, queues: " + std::to_string(queues) + " }\nout: { sink: { keep: 100000 } }\n",
+        sources);
     Port &in = *made[0], &out = *made[1];
     EXPECT_TRUE(!runs || in.receives_blocks());
     for (bool last = false; !last;) {
@@ -161,9 +163,9 @@ TEST(ContiguousFrames, SourceGivesTheSameFramesAsInBuffers) {
     for (const std::string options : {"count: 12345, size: imix, flows: 100", "count: 3000, size: 64",
                                       "count: 2000, size: [60, 113, 9000], flows: 3", "count: 1"})
         for (const uint16_t queues : {1, 3}) {
-            const auto buffers = given_out(options, false, queues);
-            EXPECT_EQ(buffers, given_out(options + ", layout: contiguous", true, queues)) << options;
-            EXPECT_EQ(buffers, given_out(options + ", layout: contiguous", false, queues)) << options << ", with mbufs";
+            const auto buffers = given_out(options, false, queues, {});
+            EXPECT_EQ(buffers, given_out(options, true, queues, kContiguous)) << options;
+            EXPECT_EQ(buffers, given_out(options, false, queues, kContiguous)) << options << ", with mbufs";
         }
 }
 
@@ -200,7 +202,7 @@ TEST(ContiguousFrames, SinkCountsHowOldEachFrameIs) {
 }
 
 TEST(ContiguousFrames, SourceWaitsForFramesToComeBack) {
-    const auto made = ports("in: { source: { layout: contiguous, size: 64, flows: 16 }, buffers: 64 }\n");
+    const auto made = ports("in: { source: { size: 64, flows: 16 }, buffers: 64 }\n", kContiguous);
     uint32_t out = 0;
     while (const uint32_t n = made[0]->receive_block(0, 1000).count) out += n;
     EXPECT_GE(out, 64u);
@@ -211,18 +213,12 @@ TEST(ContiguousFrames, SourceWaitsForFramesToComeBack) {
 }
 
 TEST(ContiguousFrames, SourceNoticesWhenSomebodyWritesIntoItsFrames) {
-    const auto made = ports("in: { source: { layout: contiguous, size: 64, flows: 16 }, buffers: 64 }\n");
+    const auto made = ports("in: { source: { size: 64, flows: 16 }, buffers: 64 }\n", kContiguous);
     const std::span<uint8_t> frames = made[0]->memory().back();  // behind the pool's
     std::fill(frames.begin(), frames.end(), uint8_t{0x5a});
     for (int i = 0; i < 200 && !made[0]->exhausted(); ++i) made[0]->give_back(0, made[0]->receive_block(0, 10).count);
     EXPECT_TRUE(made[0]->exhausted());
     EXPECT_NE(made[0]->trouble().find("written into received frame"), std::string::npos) << made[0]->trouble();
-}
-
-TEST(ContiguousFrames, NothingIsToBeRestored) {
-    EXPECT_NE(mistake("in: { source: { layout: contiguous, restore: all } }\n").find("leave it out"),
-              std::string::npos);
-    EXPECT_NE(mistake("in: { source: { layout: apart } }\n").find("contiguous"), std::string::npos);
 }
 
 }  // namespace

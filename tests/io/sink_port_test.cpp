@@ -11,8 +11,8 @@ using test::ports;
 using test::pump;
 
 TEST(SinkPort, KeepsASampleOfAllThatPasses) {
-    const auto made = ports(
-        "in: { source: { count: 2000000, restore: nothing } }\nout: { sink: { keep: 1000, sample: true } }\n");
+    const auto made = ports("in: { source: { count: 2000000 } }\nout: { sink: { keep: 1000, sample: true } }\n",
+                            SourceDelivery{Restore::nothing});
     pump(*made[0], *made[1], 256);
     const auto frames = dynamic_cast<SinkPort&>(*made[1]).sample();
     EXPECT_GE(frames.size(), 256u + 15);

@@ -16,8 +16,9 @@ using test::mistake;
 using test::ports;
 using test::pump;
 
-std::vector<SunkFrame> frames_of(const std::string& source, const std::string& more = "") {
-    const auto made = ports("in: { source: " + source + more + " }\nout: { sink: { keep: 1000000 } }\n");
+std::vector<SunkFrame> frames_of(const std::string& source, const std::string& more = "",
+                                 const SourceDelivery& delivery = {}) {
+    const auto made = ports("in: { source: " + source + more + " }\nout: { sink: { keep: 1000000 } }\n", delivery);
     pump(*made[0], *made[1]);
     EXPECT_EQ(made[0]->pools()[0]->available(), made[0]->pools()[0]->packets());
     return dynamic_cast<SinkPort&>(*made[1]).sample();
@@ -78,21 +79,28 @@ TEST(SourcePort, GivesTheSameFramesForTheSameSeedAndOthersForAnother) {
 }
 
 TEST(SourcePort, MakesValidFramesOfEveryProtocolAndSize) {
-    for (const std::string options :
-         {"protocol: udp", "protocol: tcp", "protocol: udp, addresses: { src: 2001:db8::/64, dst: 2001:db8:1::/48 }",
-          "protocol: tcp, addresses: { src: 2001:db8::/64, dst: '2001:db8:1::/48' }", "payload: text", "payload: zero",
-          "restore: headers", "restore: nothing"})
+    const std::pair<std::string, Restore> kWays[] = {
+        {"protocol: udp", Restore::all},
+        {"protocol: tcp", Restore::all},
+        {"protocol: udp, addresses: { src: 2001:db8::/64, dst: 2001:db8:1::/48 }", Restore::all},
+        {"protocol: tcp, addresses: { src: 2001:db8::/64, dst: '2001:db8:1::/48' }", Restore::all},
+        {"payload: text", Restore::all},
+        {"payload: zero", Restore::all},
+        {"protocol: udp", Restore::headers},
+        {"protocol: udp", Restore::nothing}};
+    for (const auto& [options, restore] : kWays)
         for (const std::string size : {"80", "111", "112", "113", "1514", "9000", "[64, { bytes: 1514, weight: 3 }]"}) {
             if (size.starts_with('[') && options.find("2001") != std::string::npos)
                 continue;  // 64 is too small for TCP over IPv6
-            const auto frames = frames_of("{ count: 100, size: " + size + ", " + options + " }", ", buffers: 256");
+            const auto frames = frames_of("{ count: 100, size: " + size + ", " + options + " }", ", buffers: 256",
+                                          {restore});
             ASSERT_EQ(frames.size(), 100u);
             for (const SunkFrame& frame : frames) {
                 if (!size.starts_with('[')) {
                     ASSERT_EQ(frame.bytes.size(), std::stoul(size));
                 }
                 expect_valid_checksums(frame);
-                if (testing::Test::HasFailure()) FAIL() << options << ", size " << size;
+                if (testing::Test::HasFailure()) FAIL() << options << ", size " << size << ", " << int(restore);
             }
         }
 }
@@ -147,8 +155,8 @@ TEST(SourcePort, LeavesQueuesWithoutFlowsIdle) {
 }
 
 TEST(SourcePort, RestoresFramesThatWereChanged) {
-    for (const std::string restore : {"all", "headers"}) {
-        const auto made = ports("in: { source: { count: 200, size: 400, restore: " + restore + " }, buffers: 64 }\n");
+    for (const Restore restore : {Restore::all, Restore::headers}) {
+        const auto made = ports("in: { source: { count: 200, size: 400 }, buffers: 64 }\n", SourceDelivery{restore});
         rte_mbuf* mbuf = nullptr;
         std::vector<uint8_t> first;
         for (int i = 0; i < 200; ++i) {
@@ -158,7 +166,7 @@ TEST(SourcePort, RestoresFramesThatWereChanged) {
             SunkFrame frame{1, 1, {rte_pktmbuf_mtod(mbuf, uint8_t*), rte_pktmbuf_mtod(mbuf, uint8_t*) + 400}};
             expect_valid_checksums(frame);
             // What an NF may do: change headers, grow and shrink.
-            const size_t changed = restore == "all" ? 400 : 100;
+            const size_t changed = restore == Restore::all ? 400 : 100;
             memset(rte_pktmbuf_mtod(mbuf, void*), 0xee, changed);
             rte_pktmbuf_prepend(mbuf, 50);
             mbuf->ol_flags = 3;
@@ -218,6 +226,14 @@ TEST(SourcePort, RefusesOptionsThatMakeNoSense) {
     EXPECT_NE(mistake("in: { source: { ports: { src: 9-3 } } }").find("port range"), std::string::npos);
     EXPECT_NE(mistake("in: { source: { ports: { src: 1-99999 } } }").find("port range"), std::string::npos);
     EXPECT_NE(mistake("in: { source: { payload: { file: /no/such } } }").find("No such file"), std::string::npos);
+    // What only compares ways to receive is no option (SourceDelivery).
+    for (const std::string option : {"restore: nothing", "layout: contiguous", "descriptors: 64"}) {
+        const std::string key = option.substr(0, option.find(':'));
+        EXPECT_NE(
+            mistake("in: { source: { " + option + " } }").find("ports.yaml:1:17: error: unknown field '" + key + "'"),
+            std::string::npos)
+            << mistake("in: { source: { " + option + " } }");
+    }
     EXPECT_NE(mistake("in: { source: { rate: 0 } }").find("packets a second"), std::string::npos);
     EXPECT_NE(mistake("in: { source: { addresses: { src: 10.0.0.0/8, dst: '::1' } } }").find("different IP versions"),
               std::string::npos);
@@ -225,8 +241,9 @@ TEST(SourcePort, RefusesOptionsThatMakeNoSense) {
 
 TEST(SourcePort, LeavesFramesInTheirBuffersAndWritesNone) {
     for (const std::string size : {"64", "[100, 113, { bytes: 1514, weight: 3 }]"}) {
-        const auto made = ports("in: { source: { count: 5000, size: " + size +
-                                ", flows: 100, restore: nothing }, queues: 2, buffers: 512 }\n");
+        const auto made = ports(
+            "in: { source: { count: 5000, size: " + size + ", flows: 100 }, queues: 2, buffers: 512 }\n",
+            SourceDelivery{Restore::nothing});
         const auto& source = dynamic_cast<SourcePort&>(*made[0]);
         std::map<std::vector<uint8_t>, std::set<int>> queues_of;
         size_t told = 0;
@@ -259,7 +276,7 @@ TEST(SourcePort, LeavesFramesInTheirBuffersAndWritesNone) {
 
 TEST(SourcePort, NoticesThatSomebodyWroteIntoItsBuffers) {
     for (const uint32_t at : {0u, 50u, 111u, 112u, 300u}) {
-        const auto made = ports("in: { source: { size: 301, restore: nothing }, buffers: 64 }\n");
+        const auto made = ports("in: { source: { size: 301 }, buffers: 64 }\n", SourceDelivery{Restore::nothing});
         rte_mbuf* mbufs[32];
         for (int burst = 0; burst < 10'000 && !made[0]->exhausted(); ++burst) {
             const uint16_t n = made[0]->receive(0, mbufs, 32);
@@ -267,11 +284,11 @@ TEST(SourcePort, NoticesThatSomebodyWroteIntoItsBuffers) {
             rte_pktmbuf_free_bulk(mbufs, n);
         }
         EXPECT_TRUE(made[0]->exhausted()) << "it goes on with broken frames";
-        EXPECT_NE(made[0]->trouble().find("restore: all"), std::string::npos) << made[0]->trouble();
+        EXPECT_NE(made[0]->trouble().find("needs all restored"), std::string::npos) << made[0]->trouble();
     }
     // What lies around the frame is the packet's to use.
-    const auto made = ports(
-        "in: { source: { size: 301, restore: nothing, count: 100000 }, buffers: 64 }\nout: { sink: {} }\n");
+    const auto made = ports("in: { source: { size: 301, count: 100000 }, buffers: 64 }\nout: { sink: {} }\n",
+                            SourceDelivery{Restore::nothing});
     rte_mbuf* mbufs[32];
     while (const uint16_t n = made[0]->receive(0, mbufs, 32)) {
         for (uint16_t i = 0; i < n; ++i) {
@@ -284,14 +301,16 @@ TEST(SourcePort, NoticesThatSomebodyWroteIntoItsBuffers) {
 }
 
 TEST(SourcePort, KnowsTheFrameOfEveryPacketThatItMakesAnew) {
-    for (const std::string restore : {"all", "headers"}) {
-        const auto made = ports("in: { source: { count: 3000, size: imix, flows: 30, restore: " + restore +
-                                " } }\nout: { sink: { keep: 5000 } }\n");
+    for (const Restore restore : {Restore::all, Restore::headers}) {
+        const auto made = ports(
+            "in: { source: { count: 3000, size: imix, flows: 30 } }\nout: { sink: { keep: 5000 } }\n",
+            SourceDelivery{restore});
         pump(*made[0], *made[1]);
         for (const SunkFrame& frame : dynamic_cast<SinkPort&>(*made[1]).sample()) {
             const auto known = dynamic_cast<SourcePort&>(*made[0]).frame_of(frame.number);
             // With equal payloads only the first bytes are what the template says.
-            const size_t bytes = restore == "all" ? frame.bytes.size() : std::min<size_t>(frame.bytes.size(), 112);
+            const size_t bytes = restore == Restore::all ? frame.bytes.size()
+                                                         : std::min<size_t>(frame.bytes.size(), 112);
             ASSERT_TRUE(std::equal(known.begin(), known.begin() + static_cast<ptrdiff_t>(bytes), frame.bytes.begin()));
             ASSERT_EQ(known.size(), frame.bytes.size());
         }
@@ -314,9 +333,10 @@ TEST(SourcePort, ReplaysTheFramesOfACapture) {
     for (size_t i = 0; i < frames.size(); ++i) EXPECT_EQ(frames[i].bytes, donor[i % 301].bytes) << i;
 
     // Over several queues: the same frames, a flow on one of them; and from buffers that nobody writes.
-    for (const std::string restore : {"all", "nothing"}) {
-        const auto made = ports("in: { source: { count: 5000, " + replay + ", restore: " + restore +
-                                " }, queues: 3, buffers: 1200 }\nout: { sink: { keep: 5000 } }\n");
+    for (const Restore restore : {Restore::all, Restore::nothing}) {
+        const auto made = ports("in: { source: { count: 5000, " + replay +
+                                    " }, queues: 3, buffers: 1200 }\nout: { sink: { keep: 5000 } }\n",
+                                SourceDelivery{restore});
         pump(*made[0], *made[1]);
         std::multiset<std::vector<uint8_t>> sent, wanted;
         for (const SunkFrame& frame : dynamic_cast<SinkPort&>(*made[1]).sample()) sent.insert(frame.bytes);
@@ -327,13 +347,13 @@ TEST(SourcePort, ReplaysTheFramesOfACapture) {
     }
     EXPECT_NE(mistake("in: { source: { " + replay + ", flows: 3 } }").find("'replay' says what the frames are"),
               std::string::npos);
-    EXPECT_NE(mistake("in: { source: { " + replay + ", restore: headers } }").find("write all or nothing"),
+    EXPECT_NE(mistake("in: { source: { " + replay + " } }", {Restore::headers}).find("restore all or nothing"),
               std::string::npos);
     EXPECT_NE(mistake("in: { source: { replay: /no/such.pcap } }").find("No such file"), std::string::npos);
 }
 
 TEST(SourcePort, LosesWhatComesWhenItsDescriptorsAreFull) {
-    const auto made = ports("in: { source: { rate: 1M, descriptors: 64 } }\n");
+    const auto made = ports("in: { source: { rate: 1M } }\n", SourceDelivery{.descriptors = 64});
     rte_mbuf* mbufs[256];
     EXPECT_LE(made[0]->receive(0, mbufs, 1), 1);
     const uint64_t begin = rte_rdtsc();

@@ -20,10 +20,19 @@ inline std::vector<std::unique_ptr<Port>> ports(const std::string& yaml, PortEnv
     return make_ports(Config::parse(yaml, "ports.yaml"), environment);
 }
 
+inline constexpr SourceDelivery kContiguous{.contiguous = true};
+
+/// The same with sources that hand out frames so.
+inline std::vector<std::unique_ptr<Port>> ports(const std::string& yaml, const SourceDelivery& sources) {
+    PortEnvironment environment;
+    environment.sources = sources;
+    return ports(yaml, environment);
+}
+
 /// The message of the ConfigError that the YAML earns, rendered; empty when it earns none.
-inline std::string mistake(const std::string& yaml) {
+inline std::string mistake(const std::string& yaml, const SourceDelivery& sources = {}) {
     try {
-        ports(yaml);
+        ports(yaml, sources);
         return {};
     } catch (const ConfigError& e) {
         return e.what();

@@ -206,16 +206,16 @@ TEST_F(Sessions, ReplayCapturesAndRunConfigurationFiles) {
 
 TEST_F(Sessions, SayWhenSourcesHandOutFramesThatTheChainChanged) {
     SessionOptions wrong = options();
-    wrong.restore = "nothing";
+    wrong.restore = io::Restore::nothing;
     const Result result = Session(wrong).measure(point("firewall+nids+router+ipsec", "cpu"));
-    EXPECT_NE(result.mistake().find("restore: nothing"), std::string::npos) << result.mistake();
+    EXPECT_NE(result.mistake().find("sources restore nothing"), std::string::npos) << result.mistake();
 }
 
 TEST_F(Sessions, CountWhatComesBeyondCapacityAsMissedAndTimeTheRest) {
     Session session(options());
     Point slow = point("router", "cpu");
     slow.traffic.rate = 20e3;
-    slow.traffic.descriptors = 4096;
+    slow.run.sources.descriptors = 4096;
     slow.timed = true;
     const Result relaxed = session.measure(slow);
     EXPECT_EQ(relaxed.mistake(), "");

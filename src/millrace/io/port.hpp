@@ -20,6 +20,7 @@
 #include "millrace/io/receive_block.hpp"
 #include "millrace/io/metadata.hpp"
 #include "millrace/io/memory/pool.hpp"
+#include "millrace/io/source/source_delivery.hpp"
 
 namespace millrace::io {
 
@@ -201,6 +202,7 @@ struct PortEnvironment {
     uint32_t pool_packets = 16384;  ///< buffers of each receiving port, unless its `buffers` option says otherwise
     size_t pool_memory_bytes = size_t{128} << 20;  ///< a pool of long frames gets fewer buffers to stay below
     std::string output_folder;  ///< relative names of output files start here; empty: in the YAML file's folder
+    SourceDelivery sources;     ///< how traffic sources hand out frames
     EalOptions eal;             ///< used when EAL does not run yet
     std::function<void(Diagnostic)> warn = [](Diagnostic) {};
 };

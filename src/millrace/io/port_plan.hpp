@@ -23,6 +23,7 @@ struct PortPlan {
     PoolOptions pool;
     std::function<void(Diagnostic)> warn;
     size_t pool_memory_bytes = 0;
+    SourceDelivery sources = {};
     std::string output_folder = {};  ///< where relative names of output files start, see PortEnvironment
 
     /// The pool for frames of that length: within the memory limit unless `buffers` was given.

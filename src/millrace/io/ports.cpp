@@ -51,6 +51,7 @@ PortPlan read_shared(const Config& name, const Config& options, uint16_t index, 
                   .value = value,
                   .pool = {},
                   .warn = environment.warn,
+                  .sources = environment.sources,
                   .output_folder = environment.output_folder};
     plan.info.name = name.text();
     plan.info.kind = key.text();

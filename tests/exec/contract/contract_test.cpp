@@ -73,14 +73,9 @@ struct Chains {
 void PrintTo(const Way& way, std::ostream* out) { *out << way.name; }
 void PrintTo(const Chains& chains, std::ostream* out) { *out << chains.name; }
 
-std::string source_of(const Chains& chains, const Way& way) {
-    if (!way.contiguous) return chains.source;
-    return chains.source.substr(0, chains.source.size() - 1) + ", layout: contiguous}";
-}
-
 chain::Configuration configuration(const Chains& chains, const Way& way) {
     const std::string queues = std::to_string(way.workers);
-    const std::string text = "version: 1\nports:\n  in: {source: " + source_of(chains, way) + ", queues: " + queues +
+    const std::string text = "version: 1\nports:\n  in: {source: " + chains.source + ", queues: " + queues +
                              "}\n  out: {sink: {latency: true}, queues: " +
                              std::to_string(way.send_queues > 0 ? way.send_queues : way.workers) +
                              "}\n  other: {sink: {}, queues: " + queues + "}\n" + chains.text;
@@ -149,6 +144,7 @@ Watched watch(const Chains& chains, const Way& way) {
     count_logs();
     exec::RuntimeOptions options;
     options.workers = way.workers;
+    options.sources.contiguous = way.contiguous;
     lab::set_threading(options, way.threading);
     options.cpu.use_cpu_halves = way.cpu_halves;
     options.offload.mode = way.mode;

@@ -34,15 +34,16 @@ std::shared_ptr<const schedule::Profile> profile() {
 /// A run whose packets all come within one interval of a second by the watch's clock.
 struct Whole {
     explicit Whole(chain::Configuration configuration, std::shared_ptr<const schedule::Profile> known = nullptr,
-                   std::vector<std::shared_ptr<device::Device>> devices = {})
-        : runtime(std::move(configuration), on(std::move(devices))), watch(runtime, std::move(known)) {
+                   std::vector<std::shared_ptr<device::Device>> devices = {}, const io::SourceDelivery& sources = {})
+        : runtime(std::move(configuration), on(std::move(devices), sources)), watch(runtime, std::move(known)) {
         watch.look(now);
         runtime.start();
         EXPECT_TRUE(runtime.wait(20s));
         look();
     }
-    static RuntimeOptions on(std::vector<std::shared_ptr<device::Device>> devices) {
+    static RuntimeOptions on(std::vector<std::shared_ptr<device::Device>> devices, const io::SourceDelivery& sources) {
         RuntimeOptions options;
+        options.sources = sources;
         options.devices = std::move(devices);
         return options;
     }
@@ -96,7 +97,8 @@ TEST(PromiseWatch, PromisesNothingBeyondTheRate) {
 
 TEST(PromiseWatch, TellsOfARateThatAPortHadNoRoomFor) {
     // More than any machine takes; what waits at the port finds room for 32 packets.
-    const Whole run(load(", rate: 900G, latency: 10s", "count: 50000, rate: 100G, descriptors: 32", "cpu"));
+    const Whole run(load(", rate: 900G, latency: 10s", "count: 50000, rate: 100G", "cpu"), nullptr, {},
+                    {.descriptors = 32});
     EXPECT_EQ(run.watch.of_chain("x").now, PromiseState::rate);
     EXPECT_EQ(run.watch.of_chain("x").rate_broken, 1u);
     EXPECT_EQ(run.watch.of_chain("x").latency_broken, 0u);

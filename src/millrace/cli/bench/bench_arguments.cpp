@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <csignal>
@@ -114,11 +115,10 @@ void BenchArguments::add_to(CLI::App& command) {
                     "Folder of published rules, patterns, routes and payload; without it they are made up")
         ->envname("MILLRACE_DATA")
         ->type_name("DIR");
-    command
-        .add_option("--layout", session.layout, "How received frames lie: each in a buffer of its own, or contiguous")
+    command.add_option("--layout", layout, "How received frames lie: each in a buffer of its own, or contiguous")
         ->check(CLI::IsMember({"buffers", "contiguous"}))
         ->capture_default_str();
-    command.add_option("--restore", session.restore, "What sources write into a buffer that comes back into use")
+    command.add_option("--restore", restore, "What sources write into a buffer that comes back into use")
         ->check(CLI::IsMember({"auto", "all", "headers", "nothing"}))
         ->capture_default_str();
     command.add_flag("--unchecked", unchecked, "Do not hold a sample of packets against the cpu");
@@ -181,6 +181,9 @@ lab::SessionOptions BenchArguments::session_options(const std::string& scratch) 
     options.note_files = [*this](FileLedger& ledger) { note_files(ledger); };
     options.workload.scratch = scratch;
     for (std::string& file : options.workload.nids_rules) file = std::filesystem::absolute(file);
+    options.contiguous = layout == "contiguous";
+    if (const auto* named = std::ranges::find(lab::kRestoreNames, restore); named != std::end(lab::kRestoreNames))
+        options.restore = static_cast<io::Restore>(named - lab::kRestoreNames);
     options.checked = !unchecked;
     options.idle_seconds = kIdleSeconds;
     options.keep_kernels = offload.keep_kernels;

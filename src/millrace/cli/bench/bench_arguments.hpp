@@ -19,6 +19,7 @@ struct BenchArguments {
     std::vector<std::string> chains, devices{"cpu"}, sizes;
     std::vector<unsigned> workers{1}, cores;
     std::string replay, timeline_file, json_file;
+    std::string layout = "buffers", restore = "auto";  // of what sources hand out
     lab::SessionOptions session;
     OffloadArguments offload;
     uint16_t burst = 256;

@@ -105,7 +105,7 @@ int bench_latency(const LatencyArguments& arguments) {
                             most = result.counts.packet_rate();
                         }
                         point.timed = true;
-                        point.traffic.descriptors = arguments.descriptors;
+                        point.run.sources.descriptors = arguments.descriptors;
                         for (const double share : arguments.shares) {
                             point.traffic.rate = most * share;
                             const lab::Result result = session.measure(point);

@@ -26,6 +26,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     environment.queues = static_cast<uint16_t>(options_.workers);
     environment.pool_packets = options_.pool_packets;
     environment.output_folder = configuration.output_folder;
+    environment.sources = options_.sources;
     environment.warn = options_.warn;
     const nf::Growth growth = growth_of(configuration);
     environment.headroom_bytes = headroom_bytes_ = std::max(128u, (growth.head + 63) / 64 * 64);

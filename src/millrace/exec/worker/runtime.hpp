@@ -49,6 +49,7 @@ struct RuntimeOptions {
     std::vector<std::shared_ptr<device::Device>> devices;  ///< to run on, in place of those of the configuration; as
                                                            ///< many
     uint32_t pool_packets = 16384;
+    io::SourceDelivery sources;                                ///< how traffic sources hand out frames
     std::shared_ptr<Tenants> tenants;                          ///< run tenants' functions; null: chains can have none
     std::function<void(Diagnostic)> warn = [](Diagnostic) {};  ///< told what is odd about ports while they are made
     /// Asked before a configuration comes in that was read again; throws ConfigError where it can't be kept.

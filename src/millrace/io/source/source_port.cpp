@@ -13,8 +13,6 @@
 namespace millrace::io {
 namespace {
 
-using Restore = SourceOptions::Restore;
-
 constexpr uint16_t kPrefetchAhead = 12;
 constexpr uint64_t kBurstsBetweenLooks = 64;
 /// Where frames are contiguous, buffers are for what can't use them there.
@@ -49,7 +47,7 @@ SourcePort::SourcePort(PortInfo info, const TrafficSpec& spec, const SourceOptio
       active_queues_(spec.replay_file.empty()
                          ? static_cast<uint16_t>(std::min<uint32_t>(info_.receive_queues, spec.flows))
                          : info_.receive_queues) {
-    const bool one_payload = options.restore == Restore::headers;
+    const bool one_payload = options.delivery.restore == Restore::headers;
     for (uint16_t q = 0; q < info_.receive_queues; ++q) {
         auto queue = std::make_unique<Queue>();
         queue->done = q >= active_queues_;
@@ -57,18 +55,18 @@ SourcePort::SourcePort(PortInfo info, const TrafficSpec& spec, const SourceOptio
             PoolOptions own = pool;
             own.packets = std::max(pool.packets / active_queues_, 1u);
             const uint32_t in_ring = own.packets;
-            if (options.contiguous) own.packets = std::min(own.packets, kFewBuffers);
-            own.all_in_sequence = options.restore == Restore::nothing;  // each holds a frame of its own
+            if (options.delivery.contiguous) own.packets = std::min(own.packets, kFewBuffers);
+            own.all_in_sequence = options.delivery.restore == Restore::nothing;  // each holds a frame of its own
             queue->pool = std::make_unique<PacketPool>(info_.name, own);
             queue->frames = make_frames(spec, q, active_queues_, one_payload);
             if (one_payload) fill_payloads(*queue);
-            if (options.restore == Restore::nothing && !queue->frames.templates.empty()) fill_frames(*queue);
-            if (options.contiguous) fill_ring(*queue, in_ring);
+            if (options.delivery.restore == Restore::nothing && !queue->frames.templates.empty()) fill_frames(*queue);
+            if (options.delivery.contiguous) fill_ring(*queue, in_ring);
             if (options.count)
                 queue->limit = *options.count / active_queues_ + (q < *options.count % active_queues_ ? 1 : 0);
             queue->done = queue->limit == 0 || queue->frames.templates.empty();
             queue->rate = options.packets_per_second / active_queues_;
-            queue->pacer = Pacer(queue->rate, options.descriptors);
+            queue->pacer = Pacer(queue->rate, options.delivery.descriptors);
         }
         queues_.push_back(std::move(queue));
     }
@@ -132,7 +130,7 @@ uint32_t SourcePort::allowed(uint16_t queue_number, uint32_t count) {
         queue.pacer.set_rate(rate);
     }
     const uint32_t due = queue.pacer.due(count);
-    if (options_.descriptors != 0 && queue.pacer.given_up() != queue.given_up) {
+    if (options_.delivery.descriptors != 0 && queue.pacer.given_up() != queue.given_up) {
         receiving(queue_number).drop(PortDrop::missed, queue.pacer.given_up() - queue.given_up);
         queue.given_up = queue.pacer.given_up();
     }
@@ -214,7 +212,7 @@ uint16_t SourcePort::receive_burst(uint16_t queue_number, rte_mbuf** mbufs, uint
     }
     notes = notes_of_next(queue_number);
     uint64_t bytes = 0;
-    switch (options_.restore) {
+    switch (options_.delivery.restore) {
         case Restore::all: bytes = dress_burst<Restore::all, noted>(queue_number, mbufs, count, notes); break;
         case Restore::headers: bytes = dress_burst<Restore::headers, noted>(queue_number, mbufs, count, notes); break;
         case Restore::nothing:
@@ -296,7 +294,7 @@ std::vector<uint8_t> SourcePort::frame_of(uint64_t number) const {
     const Queue& queue = *queues_[queue_number];
     if (queue.frames.templates.empty()) return {};
     size_t made = (number - 1) / active_queues_ % queue.frames.templates.size();
-    if (options_.restore == Restore::nothing) {
+    if (options_.delivery.restore == Restore::nothing) {
         const auto found = std::find_if(queue.remembered.begin(), queue.remembered.end(),
                                         [&](const auto& entry) { return entry.first == number; });
         if (found == queue.remembered.end()) return {};
@@ -332,11 +330,11 @@ PortCounters SourcePort::counters() const {
 std::string SourcePort::trouble() const {
     for (const auto& queue : queues_)
         if (const uint32_t buffer = queue->changed_buffer.load(std::memory_order_relaxed); buffer != UINT32_MAX)
-            return options_.contiguous
+            return options_.delivery.contiguous
                        ? "somebody has written into received frame " + std::to_string(buffer) + ", which nobody may"
-                       : "'restore: nothing' asks that nobody writes into receive buffers, but buffer " +
+                       : "where sources restore nothing, nobody may write into receive buffers, but buffer " +
                              std::to_string(buffer) +
-                             " does not hold its frame any more; use 'restore: all' with what runs here";
+                             " does not hold its frame any more; what runs here needs all restored";
     return {};
 }
 
@@ -358,7 +356,7 @@ OpenPort plan_source(const PortPlan& plan) {
     plan.only({});
     const Config& options = plan.value;
     std::vector<std::string> keys = TrafficSpec::keys();
-    keys.insert(keys.end(), {"count", "rate", "descriptors", "layout", "restore"});
+    keys.insert(keys.end(), {"count", "rate"});
     options.only(keys);
     TrafficSpec spec = TrafficSpec::read(options);
     if (plan.max_frame_bytes != 0)
@@ -372,17 +370,11 @@ OpenPort plan_source(const PortPlan& plan) {
         source.packets_per_second = static_cast<double>(rate->size());
         if (source.packets_per_second < 1) rate->fail("the rate is in packets a second", "write max, or such as 1M");
     }
-    source.descriptors = static_cast<uint32_t>(options.integer_or("descriptors", 0, 0, 1 << 20));
-    if (const auto layout = options.find("layout")) source.contiguous = layout->choice({"buffers", "contiguous"}) == 1;
-    if (const auto restore = options.find("restore")) {
-        static constexpr Restore kNamed[] = {Restore::all, Restore::headers, Restore::nothing};
-        source.restore = kNamed[restore->choice({"all", "headers", "nothing"})];
-        if (source.contiguous)
-            restore->fail("contiguous frames are not written to, so that nothing is to be restored",
-                          "leave it out, or write 'layout: buffers'");
-        if (source.restore == Restore::headers && !spec.replay_file.empty())
-            restore->fail("the payloads of a capture differ from frame to frame", "write all or nothing");
-    }
+    source.delivery = plan.sources;
+    if (source.delivery.contiguous) source.delivery.restore = Restore::all;  // of buffers, for who can't take blocks
+    if (source.delivery.restore == Restore::headers && !spec.replay_file.empty())
+        options.at("replay").fail("the payloads of a capture differ from frame to frame, and only headers are restored",
+                                  "restore all or nothing");
 
     const uint32_t longest = std::max(spec.longest_bytes(), FrameTemplate::kHeadBytes);
     PortPlan shares = plan;

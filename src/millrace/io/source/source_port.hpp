@@ -18,19 +18,7 @@ struct SourceOptions {
     std::optional<uint64_t> count;        ///< packets over all queues
     std::optional<uint64_t> duration_ns;  ///< from a queue's first call of `receive`
     double packets_per_second = 0;        ///< over all queues; 0: as fast as it is asked
-    /// With a rate: packets that may wait in a queue to be received; what comes beyond is lost as `missed`, as by a NIC
-    /// with so many descriptors. 0: none is lost, and 10 ms worth may wait.
-    uint32_t descriptors = 0;
-    /// What is written into a buffer when it comes back into use. NFs change packets, so something must be.
-    enum class Restore {
-        all,      ///< the whole frame
-        headers,  ///< the first 112 bytes; the payload stays as its last use left it
-        nothing,  ///< only lengths and metadata, as by a NIC: frames are written into the buffers at start
-    };
-    Restore restore = Restore::all;
-    /// Frames are contiguous, and given out as receive blocks to those who take them so; nobody writes them, so that
-    /// nothing is to be restored. Others get them in buffers, each written anew.
-    bool contiguous = false;
+    SourceDelivery delivery;
 };
 
 /// Hands out frames that were built at start. Cost of one packet: taking a buffer from the pool, copying
@@ -50,7 +38,7 @@ public:
     uint16_t receive(uint16_t queue, rte_mbuf** mbufs, uint16_t count) override;
     uint16_t receive_noted(uint16_t queue, rte_mbuf** mbufs, uint16_t count, BurstNotes& notes) override;
     uint16_t send(uint16_t, rte_mbuf**, uint16_t) override { return 0; }
-    bool receives_blocks() const override { return options_.contiguous; }
+    bool receives_blocks() const override { return options_.delivery.contiguous; }
     ReceiveBlock receive_block(uint16_t queue, uint32_t most) override;
     void give_back(uint16_t queue, uint32_t count) override { queues_[queue]->ring->give_back(count); }
     void begin_sleep(uint16_t queue, WakeUps& wake_ups) override {
@@ -95,7 +83,7 @@ private:
     static void fill_ring(Queue& queue, uint32_t least);
     uint32_t allowed(uint16_t queue_number, uint32_t count);
     void sent(uint16_t queue_number, uint32_t count, uint64_t bytes);
-    template <SourceOptions::Restore restore, bool noted>
+    template <Restore restore, bool noted>
     uint64_t dress_burst(uint16_t queue_number, rte_mbuf** mbufs, uint16_t count, const BurstNotes& notes);
     template <bool noted>
     uint16_t receive_burst(uint16_t queue_number, rte_mbuf** mbufs, uint16_t count, BurstNotes& notes);
