@@ -90,12 +90,11 @@ protected:
         return ports("a: " + GetParam().interface.port(GetParam().options + options) + "\n");
     }
 };
-INSTANTIATE_TEST_SUITE_P(
-    Kinds, ReceiveBlocks,
-    testing::Values(BlockKind{kInterfaceKinds[0], "contiguous", ", layout: contiguous"},
-                    BlockKind{kInterfaceKinds[0], "blocks", ", layout: blocks"},
-                    BlockKind{kInterfaceKinds[1], "af_xdp", ""}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Kinds, ReceiveBlocks,
+                         testing::Values(BlockKind{kInterfaceKinds[0], "contiguous", ", layout: contiguous"},
+                                         BlockKind{kInterfaceKinds[0], "blocks", ", layout: blocks"},
+                                         BlockKind{kInterfaceKinds[1], "af_xdp", ""}),
+                         [](const auto& info) { return info.param.name; });
 
 TEST_P(ReceiveBlocks, ComeWithoutBuffers) {
     IN_OWN_NETWORK([] {

@@ -11,10 +11,10 @@ namespace millrace::io::test {
 /// How a kind of port is made, and where it differs from others.
 struct InterfaceKind {
     const char* name;
-    const char* key;                 ///< of the YAML
-    uint32_t mtu;                    ///< of a cable that it is tried with; it takes no longer ones
-    std::vector<uint16_t> queues;    ///< that it may have at an interface with one
-    uint16_t segment;                ///< payload of the longest TCP segment that it gives out of a longer one
+    const char* key;               ///< of the YAML
+    uint32_t mtu;                  ///< of a cable that it is tried with; it takes no longer ones
+    std::vector<uint16_t> queues;  ///< that it may have at an interface with one
+    uint16_t segment;              ///< payload of the longest TCP segment that it gives out of a longer one
     bool is_xdp;
     std::string port(const std::string& options = "") const {
         return "{ " + std::string(key) + ": left" + options + " }";
