@@ -2,10 +2,12 @@
 
 #include <sys/socket.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
 #include "millrace/tenancy/fields.hpp"
+#include "millrace/tenancy/message.hpp"
 
 namespace millrace::tenancy {
 
@@ -19,32 +21,18 @@ Attachment::Attachment(std::string name, uid_t user, pid_t process, std::unique_
 Attachment::~Attachment() = default;
 
 void Attachment::listen() {
-    char bytes[64] = {};
-    iovec part_of{bytes, sizeof bytes};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part_of;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    // More descriptors than one are closed by the kernel.
-    const ssize_t n = recvmsg(socket_->get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    std::unique_ptr<io::Descriptor> came;
-    if (const cmsghdr* const head = n >= 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-        head != nullptr && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS) {
-        int descriptor = -1;
-        std::memcpy(&descriptor, CMSG_DATA(head), sizeof descriptor);
-        came = std::make_unique<io::Descriptor>(descriptor);
-    }
+    std::array<std::byte, 64> bytes{};
+    io::Descriptor came;
+    const ssize_t n = receive_message(socket_->get(), bytes, {&came, 1}, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return part(Parting::gone);
     if (n < 0) return;
     Offer offer;
-    std::memcpy(&offer, bytes, sizeof offer);
+    std::memcpy(&offer, bytes.data(), sizeof offer);
     const bool sound = n == static_cast<ssize_t>(sizeof offer) && offer.magic == Offer().magic &&
-                       offer.version == kVersion && came != nullptr;
+                       offer.version == kVersion && came.get() >= 0;
     if (sound && !offered_) {
         offered_ = true;
-        offer_ = std::move(came);
+        offer_ = std::make_unique<io::Descriptor>(std::move(came));
         return;
     }
     unasked_.add(1);

@@ -8,26 +8,15 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "millrace/tenancy/message.hpp"
+
 namespace millrace::tenancy {
 namespace {
 
 /// Sends a welcome, with descriptors where there are any. A guest that does not read it is its own loss.
 bool send_welcome(int socket, const Welcome& welcome, std::span<const int> descriptors) {
-    iovec part{const_cast<Welcome*>(&welcome), sizeof welcome};
-    alignas(cmsghdr) char control[CMSG_SPACE(3 * sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    if (!descriptors.empty()) {
-        message.msg_control = control;
-        message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
-        cmsghdr* const head = CMSG_FIRSTHDR(&message);
-        head->cmsg_level = SOL_SOCKET;
-        head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(descriptors.size_bytes());
-        std::memcpy(CMSG_DATA(head), descriptors.data(), descriptors.size_bytes());
-    }
-    return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(sizeof welcome);
+    return send_message(socket, std::as_bytes(std::span(&welcome, 1)), descriptors, MSG_DONTWAIT) ==
+           static_cast<ssize_t>(sizeof welcome);
 }
 
 }  // namespace

@@ -14,30 +14,13 @@
 #include <thread>
 
 #include "millrace/show/socket_file.hpp"
+#include "millrace/tenancy/message.hpp"
 
 namespace millrace::tenancy {
 namespace {
 
 [[noreturn]] void fail(const std::string& manager, const std::string& why) {
     throw std::runtime_error(manager + ": " + why);
-}
-
-/// The welcome, and how many descriptors came with it.
-size_t receive(int socket, Welcome& welcome, std::array<int, 3>& descriptors) {
-    iovec part{&welcome, sizeof welcome};
-    alignas(cmsghdr) char control[CMSG_SPACE(3 * sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_WAITALL) != static_cast<ssize_t>(sizeof welcome))
-        welcome.magic = 0;
-    const cmsghdr* const head = CMSG_FIRSTHDR(&message);
-    if (head == nullptr || head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) return 0;
-    const size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    std::memcpy(descriptors.data(), CMSG_DATA(head), count * sizeof(int));
-    return count;
 }
 
 /// Memory that nobody can shrink: reading what is gone would end this process.
@@ -60,11 +43,14 @@ Member::Member(const std::string& manager, const std::string& name, std::chrono:
     pollfd waiting{socket_.get(), POLLIN, 0};
     if (poll(&waiting, 1, static_cast<int>(patience.count())) <= 0) fail(manager, "it does not answer");
     Welcome welcome;
-    std::array<int, 3> came{-1, -1, -1};
-    const size_t count = receive(socket_.get(), welcome, came);
-    questions_ = std::make_unique<io::Descriptor>(came[0]);
-    answers_ = std::make_unique<io::Descriptor>(came[1]);
-    event_ = std::make_unique<io::Descriptor>(came[2]);
+    std::array<io::Descriptor, 3> came;
+    if (receive_message(socket_.get(), std::as_writable_bytes(std::span(&welcome, 1)), came, MSG_WAITALL) !=
+        static_cast<ssize_t>(sizeof welcome))
+        welcome.magic = 0;
+    const bool all_came = came.back().get() >= 0;
+    questions_ = std::make_unique<io::Descriptor>(std::move(came[0]));
+    answers_ = std::make_unique<io::Descriptor>(std::move(came[1]));
+    event_ = std::make_unique<io::Descriptor>(std::move(came[2]));
     if (welcome.magic != kMagic || welcome.version != kVersion) fail(manager, "it is no manager of this version");
     welcome.why[sizeof welcome.why - 1] = 0;
     if (welcome.refused != 0) fail(manager, std::string("it refuses: ") + welcome.why);
@@ -73,11 +59,11 @@ Member::Member(const std::string& manager, const std::string& name, std::chrono:
     for (auto& outcome : terms_.outcomes) outcome[sizeof outcome - 1] = 0;
     welcome.architecture[sizeof welcome.architecture - 1] = 0;
     architecture_ = welcome.architecture;
-    if (count != 3 || !shape_.sound() || !is_lasting(came[0], all_question_bytes(shape_)) ||
-        !is_lasting(came[1], all_answer_bytes(shape_)))
+    if (!all_came || !shape_.sound() || !is_lasting(questions_->get(), all_question_bytes(shape_)) ||
+        !is_lasting(answers_->get(), all_answer_bytes(shape_)))
         fail(manager, "it gives no memory that could be trusted");
-    question_memory_ = std::make_unique<Mapping>(came[0], all_question_bytes(shape_), false);
-    answer_memory_ = std::make_unique<Mapping>(came[1], all_answer_bytes(shape_), true);
+    question_memory_ = std::make_unique<Mapping>(questions_->get(), all_question_bytes(shape_), false);
+    answer_memory_ = std::make_unique<Mapping>(answers_->get(), all_answer_bytes(shape_), true);
     done_.resize(shape_.lanes);
 }
 
@@ -147,19 +133,8 @@ void Member::answer(const Batch& batch) {
 
 void Member::offer(int memory) {
     Offer offer;
-    iovec part{&offer, sizeof offer};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    cmsghdr* const head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(head), &memory, sizeof memory);
-    if (sendmsg(socket_.get(), &message, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof offer))
+    if (send_message(socket_.get(), std::as_bytes(std::span(&offer, 1)), {&memory, 1}, 0) !=
+        static_cast<ssize_t>(sizeof offer))
         throw std::runtime_error(std::string("the device half can't be sent: ") + std::strerror(errno));
 }
 

@@ -1,6 +1,7 @@
 // The tenant's side: attaches to a manager, and answers its questions.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -32,7 +33,8 @@ public:
 
         std::span<const uint8_t> in(uint32_t packet) const {
             const auto* const bytes = reinterpret_cast<const uint8_t*>(question + 1);
-            return {bytes + size_t{packet} * shape.in_bytes, question->lengths[packet]};
+            return {bytes + size_t{packet} * shape.in_bytes,
+                    std::min<uint32_t>(question->lengths[packet], shape.in_bytes)};
         }
         const About& about(uint32_t packet) const { return question->about[packet]; }
         std::span<uint8_t> back(uint32_t packet) const {

@@ -43,6 +43,8 @@ void Placer::put(std::shared_ptr<Attachment> attachment, std::unique_ptr<io::Des
                  const ConfinedTerms& terms) {
     {
         const std::lock_guard lock(mutex_);
+        // Who comes and goes while another one's function takes long leaves no memory and descriptors here.
+        std::erase_if(orders_, [](const Order& order) { return !order.attachment->attached(); });
         orders_.push_back({std::move(attachment), std::move(memory), terms});
     }
     wanted_.notify_one();
