@@ -298,7 +298,8 @@ private:
         const std::vector<uint8_t> content = input_.bytes(how % 16);
         const io::Descriptor memory = memory_with(content, how / 16), event(eventfd(0, EFD_CLOEXEC));
         std::vector<int> descriptors;
-        for (unsigned i = 0; i < how % 4u * (how % 4u); ++i) descriptors.push_back(i % 2 == 0 ? memory.get() : event.get());
+        for (unsigned i = 0; i < how % 4u * (how % 4u); ++i)
+            descriptors.push_back(i % 2 == 0 ? memory.get() : event.get());
         say(socket_.get(), bytes, descriptors);
         listen();
     }
@@ -338,8 +339,8 @@ private:
             const DeviceHalf same = read_half(again, kShape.outcomes);
             require(same.function == half.function && same.ptx == half.ptx && same.tables == half.tables &&
                     same.to_terms == half.to_terms && same.arrays.size() == half.arrays.size());
-            attachment_.place(std::make_shared<ConfinedFunction>(scene_.device, scene_.streams, scene_.kernels, half,
-                                                                 terms, "acme"));
+            attachment_.place(
+                std::make_shared<ConfinedFunction>(scene_.device, scene_.streams, scene_.kernels, half, terms, "acme"));
         } catch (const ConfigError& e) {
             require(!e.diagnostics().empty());
         } catch (const std::runtime_error& e) {
@@ -369,7 +370,8 @@ void play(Scene& scene, Input& input) {
     std::vector<std::unique_ptr<Attachment>> in;
     for (const auto part : {std::span(hello).first(first), std::span(hello).subspan(first)}) {
         say(socket.get(), part, {});
-        for (auto& one : scene.door->let_in(now, [](const std::string&) { return false; })) in.push_back(std::move(one));
+        for (auto& one : scene.door->let_in(now, [](const std::string&) { return false; }))
+            in.push_back(std::move(one));
     }
     require(in.size() <= 1);
     if (!in.empty()) Visit(scene, input, *in.front(), std::move(socket)).play();

@@ -23,7 +23,7 @@ namespace {
 /// Longest front of a frame, without its payload, that a function can have: headers that are longer are not for tenants
 /// (too-long).
 constexpr uint32_t kMaxHeaders = 1024;
-/// What its PTX may make of the manager's time and memory; the verifier takes milliseconds for as much.
+/// What its PTX may make of the manager's time and memory; the verifier takes about a second for as much (Effort).
 constexpr size_t kMaxStatements = 200'000;
 
 constexpr uint64_t rounded(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }

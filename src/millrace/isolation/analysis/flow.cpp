@@ -74,19 +74,20 @@ void walk(const ptx::Function& function, Flow& flow) {
 void find_dominators(Flow& flow) {
     flow.dominator.assign(flow.blocks.size(), -1);
     flow.dominator[0] = 0;
+    constexpr size_t kMaxWork = size_t{1} << 26;  // some tenths of a second
+    size_t work = 0;
     const auto meet = [&](int32_t a, int32_t b) {
-        while (a != b) {
-            while (flow.blocks[a].order > flow.blocks[b].order) a = flow.dominator[a];
-            while (flow.blocks[b].order > flow.blocks[a].order) b = flow.dominator[b];
-        }
+        for (; a != b && work < kMaxWork; ++work)
+            if (flow.blocks[a].order > flow.blocks[b].order) a = flow.dominator[a];
+            else b = flow.dominator[b];
         return a;
     };
-    constexpr int kMaxPasses = 1000;
     bool changed = true;
-    for (int pass = 0; changed && pass < kMaxPasses; ++pass) {
+    while (changed && work < kMaxWork) {
         changed = false;
         for (const uint32_t b : flow.in_order) {
             if (b == 0) continue;
+            work += flow.blocks[b].before.size();
             int32_t found = -1;
             for (const uint32_t before : flow.blocks[b].before)
                 if (flow.dominator[before] >= 0)
@@ -96,7 +97,7 @@ void find_dominators(Flow& flow) {
         }
     }
     // Nobody writes such a function, and of every block this much is true.
-    if (changed)
+    if (work >= kMaxWork)
         for (const uint32_t b : flow.in_order) flow.dominator[b] = 0;
 }
 
@@ -141,7 +142,7 @@ Flow flow_of(const ptx::Function& function) {
 
 std::vector<bool> read_before_written(const ptx::Function& function, const Flow& flow) {
     constexpr size_t kMaxWords = size_t{1} << 25;
-    constexpr size_t kMaxWork = size_t{1} << 31;
+    constexpr size_t kMaxWork = size_t{1} << 27, kWorkOfStatement = 16;  // words; some tenths of a second
     const size_t words = (function.registers.size() + 63) / 64;
     std::vector<bool> answer(function.registers.size(), true);
     if (flow.blocks.empty() || words * flow.blocks.size() > kMaxWords) return answer;
@@ -151,7 +152,7 @@ std::vector<bool> read_before_written(const ptx::Function& function, const Flow&
     size_t work = 0;
     for (bool changed = true; changed;) {
         changed = false;
-        work += wanted.size() + function.body.size();
+        work += wanted.size() + kWorkOfStatement * function.body.size();
         if (work > kMaxWork) return answer;
         for (auto b = flow.in_order.rbegin(); b != flow.in_order.rend(); ++b) {
             const Block& block = flow.blocks[*b];
