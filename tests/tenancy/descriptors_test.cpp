@@ -78,7 +78,9 @@ TEST(Descriptors, OfManagersAreClosedBeyondTheThreeThatAreAskedFor) {
     for (const size_t count : {1, 3, 4, 64}) {
         const size_t before = open_descriptors();
         std::thread manager([&] {
-            const io::Descriptor guest(accept4(socket.descriptor(), nullptr, nullptr, SOCK_CLOEXEC));
+            int accepted = -1;
+            while (accepted < 0) accepted = accept4(socket.descriptor(), nullptr, nullptr, SOCK_CLOEXEC);
+            const io::Descriptor guest(accepted);
             Welcome welcome;
             welcome.shape = kShape;
             send_descriptors(guest.get(), &welcome, sizeof welcome, count);
