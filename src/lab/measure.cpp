@@ -199,7 +199,8 @@ Measured measure(const chain::Configuration& configuration, const std::string& p
 std::string bench_ports(const chain::Configuration& configuration, const std::string& source_options,
                         const std::string& sink_options, const RunOptions& options) {
     std::string text;
-    for (uint16_t port = 0; port < configuration.port_names.size(); ++port) {
+    const auto ports = static_cast<uint16_t>(configuration.port_names.size());
+    for (uint16_t port = 0; port < ports; ++port) {
         const bool input = configuration.classification.uses_port(port);
         const bool output = std::any_of(
             configuration.chains.begin(), configuration.chains.end(),

@@ -13,10 +13,11 @@ namespace {
 
 /// A function of so many blocks, each of which writes a register and may go to another one.
 std::string many_blocks(size_t blocks, size_t registers, const std::function<size_t(size_t)>& target) {
-    std::string text = ".version 9.0\n.target sm_90\n.address_size 64\n"
-                       ".visible .func (.param .align 4 .b8 result[8]) process(.param .b64 packet, .param .b64 tables)\n"
-                       "{\n.reg .pred %p<2>;\n.reg .b32 %r<2>;\n.reg .b64 %rd<" +
-                       std::to_string(registers + 1) + ">;\nld.param.u64 %rd0, [packet];\nsetp.eq.u64 %p1, %rd0, 0;\n";
+    std::string text =
+        ".version 9.0\n.target sm_90\n.address_size 64\n"
+        ".visible .func (.param .align 4 .b8 result[8]) process(.param .b64 packet, .param .b64 tables)\n"
+        "{\n.reg .pred %p<2>;\n.reg .b32 %r<2>;\n.reg .b64 %rd<" +
+        std::to_string(registers + 1) + ">;\nld.param.u64 %rd0, [packet];\nsetp.eq.u64 %p1, %rd0, 0;\n";
     for (size_t i = 0; i < blocks; ++i)
         text += "$L" + std::to_string(i) + ":\nadd.u64 %rd" + std::to_string((i + 1) % registers) + ", %rd" +
                 std::to_string(i % registers) + ", 8;\n@%p1 bra $L" + std::to_string(target(i)) + ";\n";
@@ -47,8 +48,7 @@ TEST(Effort, IsNotMuchMoreForWhatIsMadeToTakeLong) {
     expect_like("all go back to the first", seconds_of(many_blocks(kBlocks, 64, [](size_t) { return 0; })));
     expect_like("each goes one back, with many registers",
                 seconds_of(many_blocks(kBlocks / 3, kBlocks / 3, [](size_t i) { return i == 0 ? 0 : i - 1; })));
-    expect_like("anywhere",
-                seconds_of(many_blocks(kBlocks, 64, [](size_t i) { return (i * 7919 + 13) % kBlocks; })));
+    expect_like("anywhere", seconds_of(many_blocks(kBlocks, 64, [](size_t i) { return (i * 7919 + 13) % kBlocks; })));
 }
 
 }  // namespace

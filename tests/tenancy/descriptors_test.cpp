@@ -1,5 +1,6 @@
 // Descriptors and memory that strangers send or leave behind: none stays open in who listens to them.
 #include <gtest/gtest.h>
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -89,6 +90,29 @@ TEST(Descriptors, OfManagersAreClosedBeyondTheThreeThatAreAskedFor) {
         manager.join();
         EXPECT_EQ(open_descriptors(), before) << count;
     }
+}
+
+/// Flags of an open file are shared by all who have it: so a tenant can make calls wait that were not to.
+TEST(Descriptors, WhateverATenantDoesToThemKeepNoWorkerWaiting) {
+    test::Process manager([] {
+        alarm(10);
+        const auto memory = std::make_shared<const SharedMemory>(kShape);
+        for (const int theirs : {memory->questions(), memory->answers(), memory->event()}) {
+            fcntl(theirs, F_SETFL, 0);
+            const uint64_t most = UINT64_MAX - 1;  // of an event's counter
+            if (write(theirs, &most, sizeof most) > 0) lseek(theirs, 0, SEEK_SET);
+        }
+        const Mapping answers(memory->answers(), all_answer_bytes(kShape), true);
+        reinterpret_cast<Rest*>(answers.at(0))->sleeps.store(1);
+        Exchange exchange(memory);
+        // More than there is room for words that nobody reads.
+        for (uint64_t i = 0; i < 200'000; ++i) {
+            if (!exchange.ask({}, i)) return 1;
+            exchange.give_up();
+        }
+        return 0;
+    });
+    EXPECT_EQ(manager.end(), 0) << "142: it waited for ever";
 }
 
 /// A device that places nothing until it is let.

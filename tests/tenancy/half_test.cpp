@@ -78,7 +78,7 @@ TEST(DeviceHalves, WhoseNumbersLieAreRefusedByName) {
     };
     const Case cases[] = {
         {"is none of Millrace", [](HalfHead& head) { head.magic ^= 1; }},
-        {"has version 2, the manager 3", [](HalfHead& head) { head.version = 2; }},
+        {"has version 2, the manager 4", [](HalfHead& head) { head.version = 2; }},
         {"another version of Millrace", [](HalfHead& head) { ++head.layout; }},
         {"without an end", [](HalfHead& head) { std::memset(head.function, 'a', sizeof head.function); }},
         {"bytes of PTX", [](HalfHead& head) { head.ptx_bytes = kMaxPtxBytes + 1; }},

@@ -1,4 +1,6 @@
 // From the YAML map `ports:` to ports.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -38,7 +40,7 @@ std::pair<Config, Config> find_kind(const Config& name, const Config& options) {
     for (const std::string& key : keys)
         if (const std::string near = closest_word(key, kKinds); !near.empty())
             options.fail("port '" + name.text() + "' does not say what it is",
-                         "did you mean '" + near + "' by '" + key + "'?");
+                         fmt::format("did you mean '{}' by '{}'?", near, key));
     std::string all;
     for (const std::string& kind : kKinds) all += (all.empty() ? "" : ", ") + kind;
     options.fail("port '" + name.text() + "' does not say what it is", "one of " + all);

@@ -1,7 +1,6 @@
 #include "millrace/tenancy/exchange.hpp"
 
 #include <fcntl.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -43,12 +42,18 @@ Mapping::~Mapping() {
     if (begin_ != nullptr) munmap(begin_, bytes_);
 }
 
+SharedMemory::Event::Event() {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) fail("no pipe");
+    theirs = io::Descriptor(ends[0]);
+    ours = io::Descriptor(ends[1]);
+}
+
 SharedMemory::SharedMemory(const Shape& shape)
     : shape_(checked(shape)), questions_(new_memory("millrace-questions", all_question_bytes(shape))),
-      answers_(new_memory("millrace-answers", all_answer_bytes(shape))), event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      answers_(new_memory("millrace-answers", all_answer_bytes(shape))),
       question_memory_(questions_.get(), all_question_bytes(shape), true),
       answer_memory_(answers_.get(), all_answer_bytes(shape), true) {
-    if (event_.get() < 0) fail("no event descriptor");
     // From now on nobody can map them for writing, or seal what this process still needs.
     if (fcntl(questions_.get(), F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0 ||
         fcntl(answers_.get(), F_ADD_SEALS, F_SEAL_SEAL) != 0)
@@ -61,7 +66,8 @@ void SharedMemory::wake() const {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (reinterpret_cast<const Rest*>(answer_memory_.at(0))->sleeps.load(std::memory_order_relaxed) == 0) return;
     // A tenant that never reads its event fills it up: then it has been told.
-    eventfd_write(event_.get(), 1);
+    const char word = 1;
+    [[maybe_unused]] const ssize_t n = write(event_.ours.get(), &word, sizeof word);
 }
 
 bool Exchange::ask(std::span<const Shown> packets, uint64_t id) {

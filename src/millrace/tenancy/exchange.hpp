@@ -37,7 +37,7 @@ public:
     const Shape& shape() const { return shape_; }
     int questions() const { return questions_.get(); }
     int answers() const { return answers_.get(); }
-    int event() const { return event_.get(); }  ///< tells the tenant of a question
+    int event() const { return event_.theirs.get(); }  ///< readable for the tenant when there is a question
     Question& question(uint32_t lane, uint64_t number) const {
         return *reinterpret_cast<Question*>(question_memory_.at(question_at(shape_, lane, number)));
     }
@@ -49,7 +49,13 @@ public:
 
 private:
     const Shape shape_;
-    const io::Descriptor questions_, answers_, event_;
+    /// A pipe. With one open file for both sides, as an eventfd is, the tenant could take O_NONBLOCK from the manager.
+    struct Event {
+        Event();
+        io::Descriptor theirs, ours;
+    };
+    const io::Descriptor questions_, answers_;
+    const Event event_;
     const Mapping question_memory_, answer_memory_;
 };
 

@@ -19,7 +19,7 @@
 namespace millrace::tenancy {
 
 inline constexpr uint32_t kMagic = 0x544c524d;  // "MRLT"
-inline constexpr uint32_t kVersion = 3;
+inline constexpr uint32_t kVersion = 4;
 inline constexpr uint32_t kSlots = 3;  ///< batches in rotation: before, in and behind the function (G-NET, section 6)
 inline constexpr uint32_t kMaxPackets = 256, kMaxBytes = 16384, kMaxOutcomes = 30, kMaxName = 63, kMaxLanes = 256;
 
