@@ -5,8 +5,8 @@
 namespace millrace::device::cuda {
 
 /// What has no memory of its own is the sink, a page that is mapped again and again: whatever is stored there is
-/// nobody's. Each window has its own, so that none of it tells of others. On an H200, 2048 mappings take 2 ms, and 50 ms
-/// more until all of it may be touched. Memory is mapped as a whole: the driver supports no part of it.
+/// nobody's. Each window has its own, so that none of it tells of others. On an H200, 2048 mappings take 2 ms, and 50
+/// ms more until all of it may be touched. Memory is mapped as a whole: the driver supports no part of it.
 class CudaDevice::MappedWindow : public Window {
 public:
     MappedWindow(CudaDevice& device, size_t bytes, const std::string& what) : device_(device), what_(what) {
