@@ -37,7 +37,7 @@ inline Bytes udp_frame(uint32_t number, size_t bytes, uint16_t source_port = 5, 
     return frame;
 }
 
-inline Bytes tagged(Bytes frame, std::initializer_list<uint8_t> tags) {
+inline Bytes with_tags(Bytes frame, std::initializer_list<uint8_t> tags) {
     frame.insert(frame.begin() + 12, tags);
     return frame;
 }

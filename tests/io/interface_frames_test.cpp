@@ -19,11 +19,11 @@ TEST_P(InterfaceFrames, KeepVlanTags) {
         const std::string key = GetParam().key;
         const auto made = ports("a: { " + key + ": left }\nb: { " + key + ": right }\n");
         ASSERT_TRUE(becomes([&] { return made[0]->link().up; }));
-        const std::vector<Bytes> wanted{tagged(udp_frame(1, 100), {0x81, 0x00, 0x20, 0x2a}),
-                                        tagged(udp_frame(1, 100), {0x88, 0xa8, 0, 5, 0x81, 0, 0, 7}),
-                                        tagged(udp_frame(1, 100), {0x81, 0x00, 0, 0}),
+        const std::vector<Bytes> wanted{with_tags(udp_frame(1, 100), {0x81, 0x00, 0x20, 0x2a}),
+                                        with_tags(udp_frame(1, 100), {0x88, 0xa8, 0, 5, 0x81, 0, 0, 7}),
+                                        with_tags(udp_frame(1, 100), {0x81, 0x00, 0, 0}),
                                         // A full frame is longer by its tag, and within the MTU.
-                                        tagged(udp_frame(2, 1514), {0x81, 0x00, 0, 42})};
+                                        with_tags(udp_frame(2, 1514), {0x81, 0x00, 0, 42})};
         send(*made[0], *made[0], wanted);
         EXPECT_TRUE(same_frames(fetch_frames(*made[1], wanted.size()), wanted));
     });

@@ -28,8 +28,8 @@ TEST(XdpFrames, GetBackTheTagsThatSendersLeaveToACard) {
         std::vector<Bytes> wanted;
         for (uint32_t i = 0; i < 300; ++i) {
             wanted.push_back(udp_frame(i, 60 + 4 * i));
-            if (i % 3 == 1) wanted.back() = tagged(wanted.back(), {0x81, 0x00, 0x20, static_cast<uint8_t>(i)});
-            if (i % 3 == 2) wanted.back() = tagged(wanted.back(), {0x88, 0xa8, 0, 5, 0x81, 0, 0, 7});
+            if (i % 3 == 1) wanted.back() = with_tags(wanted.back(), {0x81, 0x00, 0x20, static_cast<uint8_t>(i)});
+            if (i % 3 == 2) wanted.back() = with_tags(wanted.back(), {0x88, 0xa8, 0, 5, 0x81, 0, 0, 7});
         }
         becomes([&] { return peer.send(udp_frame(0, 60)) && fetch_frames(*made[0], 1).size() == 1; });
         EXPECT_TRUE(same_frames(pass(peer, *made[0], wanted), wanted));
@@ -78,7 +78,7 @@ TEST(SenderChecksum, IsFinishedInTunnelsToo) {
         for (const auto& [whole, l3] : {std::pair{inner, size_t{14}},
                                         {vxlan(inner), size_t{64}},
                                         {ipip(inner), size_t{34}},
-                                        {tagged(inner, {0x81, 0, 0, 9}), size_t{18}}}) {
+                                        {with_tags(inner, {0x81, 0, 0, 9}), size_t{18}}}) {
             Bytes frame = whole;
             EXPECT_FALSE(is_right(frame, l3));
             EXPECT_TRUE(finish_sender_checksum(frame));

@@ -194,7 +194,7 @@ TEST(TenantChains, ThatGetMoreThanATenantTakesKeepOrderAndBounds) {
         Member member(scene.socket(), "mallory");
         while (member.attached())
             if (const auto batch = member.next(100ms)) {
-                std::this_thread::sleep_for(20ms);
+                std::this_thread::sleep_for(100ms);
                 answer_all(*batch, 0);
                 member.answer(*batch);
             }
