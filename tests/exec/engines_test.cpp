@@ -44,6 +44,21 @@ TEST_P(Devices, GiveTheSameAnswerForEveryBatchSize) {
     }
 }
 
+/// A GPU has kernels for short, usual and long frames.
+TEST_P(Devices, GiveTheSameAnswerForBatchesOfLongFrames) {
+    for (const size_t least_payload : {600, 1150}) {
+        const std::vector<Frame> frames = random_frames(600, 5, least_payload);
+        const EngineRun expected = run_on_cpu(make_test_chain("cpu"), frames, 256);
+        for (const device::Mode mode : kWaysOfBatches) {
+            exec::OffloadOptions options;
+            options.mode = mode;
+            const EngineRun run = run_on_device(device(), make_test_chain(GetParam()), frames, frames.size(), options);
+            expect_conserved(run, frames.size());
+            expect_equal(expected, run, std::to_string(least_payload) + " B or more, " + device::name_of(mode));
+        }
+    }
+}
+
 TEST(Engines, MeetEveryKindOfEndInTheTestTraffic) {
     const EngineRun run = run_on_cpu(make_test_chain("cpu"), random_frames(3000, 3), 256);
     std::set<std::string> ends;

@@ -50,11 +50,13 @@ inline chain::Configuration make_test_chain(const std::string& device, unsigned 
     return make_configuration(test_chain_nfs(), device, lanes, "(test)", previous);
 }
 
-/// Packets of every kind, some malformed, with addresses that the chain's tables know.
-inline std::vector<Frame> random_frames(size_t count, unsigned seed) {
+/// Packets of every kind, some malformed, with addresses that the chain's tables know, and payloads of at least so many
+/// bytes.
+inline std::vector<Frame> random_frames(size_t count, unsigned seed, size_t least_payload = 0) {
     Rng rng(seed);
     RandomOptions options;
-    options.adjust = [](PacketSpec& spec, Rng& random) {
+    options.adjust = [least_payload](PacketSpec& spec, Rng& random) {
+        while (spec.payload.size() < least_payload) spec.payload.push_back(static_cast<uint8_t>(random()));
         if (spec.ipv4) {
             spec.ipv4->src = ipv4("10.0.0.0") + static_cast<uint32_t>(random() & 0xffffff);
             spec.ipv4->dst = ipv4("10.0.0.0") + static_cast<uint32_t>(random() & 0xffffff);

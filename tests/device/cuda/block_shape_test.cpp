@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/device/cuda/block_shape.hpp"
+#include "millrace/device/cuda/chain_source.hpp"
 
 namespace millrace::device::cuda {
 namespace {
@@ -36,6 +37,15 @@ TEST(BlockShape, FillsTheMultiprocessorsWithLargeBatches) {
     EXPECT_EQ(packets_of_block(8, 1024, 132, 8192, 64), 64u) << "as measured on an H200";
     EXPECT_EQ(packets_of_block(8, 1024, 66, 8192, 64), 128u) << "half a device";
     EXPECT_EQ(packets_of_block(8, 1024, 132, 65535, 1500), 32u) << "long frames keep all threads busy";
+}
+
+TEST(BlockShape, LanesSuitTheBatch) {
+    EXPECT_EQ(lanes_for(kFewPackets, 64), KernelLanes::most) << "few packets have the GPU to themselves";
+    EXPECT_EQ(lanes_for(kFewPackets + 1, 64), KernelLanes::one);
+    EXPECT_EQ(lanes_for(kFewPackets + 1, kShortFrame - 1), KernelLanes::one);
+    EXPECT_EQ(lanes_for(kFewPackets + 1, kShortFrame), KernelLanes::usual);
+    EXPECT_EQ(lanes_for(65535, kLongFrame - 1), KernelLanes::usual);
+    EXPECT_EQ(lanes_for(65535, kLongFrame), KernelLanes::most);
 }
 
 }  // namespace

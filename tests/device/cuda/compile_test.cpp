@@ -59,7 +59,7 @@ TEST_P(CompileChain, ForAnArchitecture) {
                 << "what is not asked for costs nothing";
             std::vector<const ChainSource*> parts{&source.usual};
             if (every_size && steps.mode != Mode::persistent)
-                parts.insert(parts.end(), {&source.short_frames, &source.few_packets});
+                parts.insert(parts.end(), {&source.one_lane, &source.most_lanes});
             const std::vector<std::string> cubins = compiler->build(parts, architecture);
             ASSERT_EQ(cubins.size(), parts.size());
             for (size_t i = 0; i < parts.size(); ++i) {
@@ -69,7 +69,7 @@ TEST_P(CompileChain, ForAnArchitecture) {
                 for (const Kernel& kernel : parts[i]->kernels)
                     EXPECT_NE(cubins[i].find(kernel.name), std::string::npos) << kernel.name;
             }
-            if (steps.mode == Mode::persistent) EXPECT_TRUE(source.few_packets.kernels.empty());
+            if (steps.mode == Mode::persistent) EXPECT_TRUE(source.most_lanes.kernels.empty());
         }
     }
 }

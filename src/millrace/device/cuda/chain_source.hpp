@@ -32,6 +32,17 @@ inline constexpr uint32_t kShortFrame = 256;
 /// takes is then what the batch takes, and there are multiprocessors enough.
 inline constexpr uint32_t kFewPackets = 256;
 
+/// Frames at least so long on average are run likewise: there is enough in them for a whole warp, and threads that work
+/// on one packet go the same way.
+inline constexpr uint32_t kLongFrame = 1024;
+
+/// Which of a program's kernels a batch is run by; see ProgramSource.
+enum class KernelLanes { usual, one, most };
+inline KernelLanes lanes_for(uint32_t packets, uint32_t mean_bytes) {
+    if (packets <= kFewPackets || mean_bytes >= kLongFrame) return KernelLanes::most;
+    return mean_bytes < kShortFrame ? KernelLanes::one : KernelLanes::usual;
+}
+
 /// Where each stage's Tables lie among the bytes that every kernel gets as its second parameter: those of its node, or
 /// the address of those of its nodes.
 struct TableLayout {
@@ -51,14 +62,16 @@ struct ChainSource {
     std::vector<Kernel> kernels;
 };
 
-/// The source of a program: its steps by the lanes that suit a batch, each linked by itself, as that takes long.
+/// The source of a program: its steps by the lanes that suit a batch (`lanes_for`), each linked by itself, as that
+/// takes long.
 struct ProgramSource {
     /// One kernel for each step, or one that stays and runs them all (Step::resident).
     ChainSource usual;
-    /// The same steps for short frames; without kernels where they would be no different, or the lanes were asked for.
-    ChainSource short_frames;
-    /// The same steps for batches of few packets; without kernels likewise.
-    ChainSource few_packets;
+    /// The same steps with one lane a packet; without kernels where they would be no different, or the lanes were asked
+    /// for.
+    ChainSource one_lane;
+    /// The same steps with 32 for functions that take several; without kernels likewise.
+    ChainSource most_lanes;
 };
 
 /// A kind of NF alone, with a kernel that calls all that it has: whatever a compiler or linker may refuse is there.

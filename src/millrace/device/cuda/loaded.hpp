@@ -106,13 +106,13 @@ public:
         : LoadedProgram(std::move(program), std::move(steps)), device_(device) {
         const ProgramSource source = make_program_source(*program_, steps_);
         std::vector<const ChainSource*> parts{&source.usual};
-        for (const ChainSource* const part : {&source.short_frames, &source.few_packets})
+        for (const ChainSource* const part : {&source.one_lane, &source.most_lanes})
             if (!part->kernels.empty()) parts.push_back(part);
         modules_ = device_.modules_of(parts);
         launches_ = make_launches(source.usual.kernels, *modules_.front());
         if (parts.size() > 1) {
-            short_launches_ = make_launches(source.short_frames.kernels, *modules_[1]);
-            few_launches_ = make_launches(source.few_packets.kernels, *modules_[2]);
+            one_lane_launches_ = make_launches(source.one_lane.kernels, *modules_[1]);
+            most_lanes_launches_ = make_launches(source.most_lanes.kernels, *modules_[2]);
         }
         bring_tables();
     }
@@ -123,8 +123,10 @@ public:
         stage_tables_.clear();
     }
     const Launch& launch(size_t step, uint32_t mean_bytes, uint32_t count) const {
-        if (!few_launches_.empty() && count <= kFewPackets) return few_launches_[step];
-        return !short_launches_.empty() && mean_bytes < kShortFrame ? short_launches_[step] : launches_[step];
+        const KernelLanes lanes = one_lane_launches_.empty() ? KernelLanes::usual : lanes_for(count, mean_bytes);
+        return (lanes == KernelLanes::one    ? one_lane_launches_
+                : lanes == KernelLanes::most ? most_lanes_launches_
+                                             : launches_)[step];
     }
     void* tables() const { return const_cast<std::byte*>(tables_.data()); }
     /// Of a program whose steps are resident.
@@ -194,7 +196,7 @@ private:
 
     CudaDevice& device_;
     std::vector<std::shared_ptr<LoadedModule>> modules_;
-    std::vector<Launch> launches_, short_launches_, few_launches_;
+    std::vector<Launch> launches_, one_lane_launches_, most_lanes_launches_;
     std::vector<std::byte> tables_;
     std::vector<std::unique_ptr<LoadedImage>> images_;
     std::vector<std::unique_ptr<StageTables>> stage_tables_;  // of stages with several nodes

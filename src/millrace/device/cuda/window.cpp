@@ -4,9 +4,9 @@
 
 namespace millrace::device::cuda {
 
-/// What has no memory of its own is the sink, a few pages that are mapped again and again: whatever is stored there is
-/// nobody's. Each window has its own, so that none of it tells of others. (With one page, on an H200, 2048 mappings
-/// take 2 ms, and 50 ms more until all of it may be touched.)
+/// What has no memory of its own is the sink, a page that is mapped again and again: whatever is stored there is
+/// nobody's. Each window has its own, so that none of it tells of others. On an H200, 2048 mappings take 2 ms, and 50
+/// ms more until all of it may be touched. Memory is mapped as a whole: the driver supports no part of it.
 class CudaDevice::MappedWindow : public Window {
 public:
     MappedWindow(CudaDevice& device, size_t bytes, const std::string& what) : device_(device), what_(what) {
@@ -20,7 +20,6 @@ public:
     ~MappedWindow() override { unmake(); }
 
 private:
-    static constexpr size_t kSinkPages = 16;
     struct Mapped {
         DevicePointer at;
         size_t bytes;
@@ -48,18 +47,16 @@ private:
         require(driver.address_reserve(&reserved_, reserved_bytes_, kBytes, 0, 0), "its addresses");
         begin_ = reserved_ + kBytes;
         require(driver.memory_create(&memory_, bytes_, &kind, 0), "its memory");
-        const size_t sink_bytes = kSinkPages * page_;
-        require(driver.memory_create(&sink_, sink_bytes, &kind, 0), "its sink");
+        require(driver.memory_create(&sink_, page_, &kind, 0), "its sink");
         map(begin_ - page_, page_, sink_);
         map(begin_, bytes_, memory_);
         const DevicePointer end = begin_ + kBytes + page_;
-        for (DevicePointer at = begin_ + bytes_; at < end; at += sink_bytes)
-            map(at, std::min<size_t>(sink_bytes, end - at), sink_);
+        for (DevicePointer at = begin_ + bytes_; at < end; at += page_) map(at, page_, sink_);
         MemoryAccess access;
         access.location = kind.location;
         require(driver.memory_access(begin_ - page_, kBytes + 2 * page_, &access, 1), "access to it");
         require(driver.clear(begin_, 0, bytes_), "its bytes can't be cleared");
-        require(driver.clear(begin_ + bytes_, 0, sink_bytes), "its sink can't be cleared");
+        require(driver.clear(begin_ + bytes_, 0, page_), "its sink can't be cleared");
         require(driver.stream_synchronize(nullptr), "its bytes can't be cleared");
     }
     void map(DevicePointer at, size_t bytes, MemoryHandle memory) {

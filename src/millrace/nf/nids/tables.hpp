@@ -215,6 +215,9 @@ inline constexpr uint32_t kMaxClassedSets = 4096;
 template <class Ranges, class T>
 MILLRACE_DEVICE uint32_t first_range_reaching(const Ranges& ranges, uint32_t first, uint32_t n, T value) {
     uint32_t low = 0, high = n;
+#if MILLRACE_GPU
+#pragma unroll 1
+#endif
     while (low < high) {
         const uint32_t middle = (low + high) / 2;
         if (ranges[first + middle].high < value) {
