@@ -79,8 +79,7 @@ TEST_P(CompileChain, ForAnArchitecture) {
 INSTANTIATE_TEST_SUITE_P(
     Examples, CompileChain,
     testing::Values(ChainCompile{"gateway.yaml", "sm_80", false}, ChainCompile{"gateway.yaml", "sm_90", true},
-                    ChainCompile{"gateway.yaml", "sm_100", false}, ChainCompile{"branches.yaml", "sm_90", false},
-                    ChainCompile{"switch.yaml", "sm_90", true}, ChainCompile{"policer.yaml", "sm_80", false},
+                    ChainCompile{"branches.yaml", "sm_90", false}, ChainCompile{"switch.yaml", "sm_90", true},
                     ChainCompile{"policer.yaml", "sm_100", false}, ChainCompile{"stateful.yaml", "sm_90", false}),
     [](const auto& info) {
         std::string name = std::string(info.param.name) + "_" + info.param.architecture;

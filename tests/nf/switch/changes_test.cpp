@@ -12,6 +12,7 @@
 #include "millrace/exec/worker/runtime.hpp"
 #include "millrace/nf/changeable.hpp"
 #include "millrace/nf/switch/flows/flow_table.hpp"
+#include "nf/switch/scratch.hpp"
 #include "support/device_work.hpp"
 #include "support/nf_runner.hpp"
 #include "support/packet_arena.hpp"
@@ -22,23 +23,15 @@ namespace {
 using namespace millrace::test;
 using namespace millrace::nf::flow_switch;
 
-const PortNumbers kPorts(kTestPorts);
-
-std::filesystem::path scratch(const std::string& name) {
-    const auto folder = std::filesystem::path(testing::TempDir()) / ("millrace_changes_" + std::to_string(::getpid()));
-    std::filesystem::create_directories(folder);
-    return folder / name;
-}
-
 /// What stands in a table after some changes to some flows.
 std::vector<std::string> after(const std::vector<std::string>& flows, const std::vector<std::string>& changes) {
     std::vector<Flow> parsed;
     for (const std::string& flow : flows) {
-        parsed.push_back(parse_flow(flow, kPorts));
+        parsed.push_back(parse_flow(flow, kSwitchPorts));
         parsed.back().text = flow;
     }
     FlowTable table(std::move(parsed));
-    for (const std::string& change : changes) table.apply(parse_change(change, kPorts));
+    for (const std::string& change : changes) table.apply(parse_change(change, kSwitchPorts));
     std::vector<std::string> texts;
     for (const Flow& flow : table.copies()) texts.push_back(flow.text);
     return texts;
@@ -76,7 +69,7 @@ TEST(FlowTable, ModifiesWhatLiesWithinAMatchOrStrictlyTheOneFlow) {
 TEST(FlowChange, SaysWhereItIsWrong) {
     const auto mistake = [](const char* line) -> std::string {
         try {
-            parse_change(line, kPorts);
+            parse_change(line, kSwitchPorts);
         } catch (const nf::classify::WordMistake& wrong) {
             return std::to_string(wrong.offset + 1) + ": " + wrong.message;
         }
@@ -117,7 +110,7 @@ std::string text_behind_place(const std::string& explained) {
 TEST(Switch, IsAfterAnyChangesAsIfItWereMadeAnew) {
     Rng rng(1);
     const nf::Type* type = nf::find_type("switch");
-    const std::string file = scratch("property").string();
+    const std::string file = (scratch() / "property").string();
     for (const std::string engine : {"linear", "tuple", "bloom", "merged", "auto"}) {
         std::filesystem::remove(file);
         nf::Environment environment{
@@ -132,10 +125,10 @@ TEST(Switch, IsAfterAnyChangesAsIfItWereMadeAnew) {
             for (uint64_t i = rng() % 40; i-- > 0;) {
                 const std::string change = random_change(rng);
                 out << change << "\n";
-                table.apply(parse_change(change, kPorts));
+                table.apply(parse_change(change, kSwitchPorts));
             }
             out << "add ip,actions=drop # the last\n" << std::flush;
-            table.apply(parse_change("add ip,actions=drop", kPorts));
+            table.apply(parse_change("add ip,actions=drop", kSwitchPorts));
             flows = table.copies();
             auto next = dynamic_cast<nf::Changeable&>(*now).next();
             ASSERT_NE(next, nullptr);
@@ -143,7 +136,7 @@ TEST(Switch, IsAfterAnyChangesAsIfItWereMadeAnew) {
             EXPECT_EQ(dynamic_cast<nf::Changeable&>(*now).next(), nullptr);
             std::string list;
             for (const Flow& flow : flows) list += flow.text + "\n";
-            const std::string rebuilt = scratch("rebuilt").string();
+            const std::string rebuilt = (scratch() / "rebuilt").string();
             std::ofstream(rebuilt) << list;
             const auto fresh = type->create(Config::parse("{engine: " + engine + ", file: " + rebuilt + "}"),
                                             environment);
@@ -165,7 +158,7 @@ TEST(Switch, IsAfterAnyChangesAsIfItWereMadeAnew) {
 }
 
 TEST(Switch, LeavesOutChangesThatAreWrongAndWaitsForWholeLines) {
-    const std::string file = scratch("wrong").string();
+    const std::string file = (scratch() / "wrong").string();
     std::ofstream(file)
         << "add ip,actions=output:9\nadd udp,actions=group:4\n# nothing\nadd ip,actions=output:2\nadd arp,act";
     nf::Environment environment{.node_name = "nf", .chain_name = "chain", .output_folder = ".", .ports = kTestPorts};
@@ -192,7 +185,7 @@ class ChangesUnderTraffic : public testing::TestWithParam<std::string> {};
 TEST_P(ChangesUnderTraffic, LoseNoPacketAndNoCount) {
     // 5,000 flows that no packet matches come and go; two that share all traffic swap their actions, and keep their
     // counters.
-    const std::string file = scratch("traffic_" + GetParam()).string();
+    const std::string file = (scratch() / ("traffic_" + GetParam())).string();
     std::filesystem::remove(file);
     chain::LoadOptions load;
     load.device = GetParam();

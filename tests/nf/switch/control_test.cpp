@@ -10,6 +10,7 @@
 #include "millrace/nf/changeable.hpp"
 #include "millrace/nf/switch/control/control.hpp"
 #include "millrace/nf/switch/text/match_field.hpp"
+#include "nf/switch/scratch.hpp"
 #include "support/device_work.hpp"
 #include "support/nf_runner.hpp"
 #include "support/packet_arena.hpp"
@@ -22,17 +23,9 @@ using namespace millrace::nf::flow_switch;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-const PortNumbers kPorts(kTestPorts);
-
-FlowChange change(const std::string& text) {
-    FlowChange made = parse_change(text, kPorts);
-    made.flow.file = Flow::kFromController;
-    return made;
-}
-
 std::vector<std::string> texts(const Control& control) {
     std::vector<std::string> all;
-    for (const FlowEntry& entry : control.flows({}, {})) all.push_back(text_of(entry.flow, kPorts));
+    for (const FlowEntry& entry : control.flows({}, {})) all.push_back(text_of(entry.flow, kSwitchPorts));
     return all;
 }
 using Texts = std::vector<std::string>;
@@ -56,7 +49,7 @@ TEST(FlowText, ReadsAsItWasWritten) {
              "priority=1,eth_type=0x800,ip_proto=1,icmp_type=8,icmp_code=0,actions=mod_nw_tos:8,mod_nw_ecn:1,mod_dl_"
              "src:02:00:00:00:00:02,group:7",
          })
-        EXPECT_EQ(text_of(parse_flow(text, kPorts), kPorts), text);
+        EXPECT_EQ(text_of(parse_flow(text, kSwitchPorts), kSwitchPorts), text);
 }
 
 TEST(FlowFields, AreThoseThatFlowsLookAtAndChange) {
@@ -95,13 +88,13 @@ TEST(ControllerAddress, IsAHostOrAPortToListenOn) {
 }
 
 TEST(Control, NumbersVersionsAndSaysWhatIsAtWork) {
-    Control control(kPorts, {});
+    Control control(kSwitchPorts, {});
     EXPECT_EQ(control.progress(0), Control::Progress::at_work);
-    const uint64_t version = control.change(change("add ip,actions=output:1"));
+    const uint64_t version = control.change(controllers_change("add ip,actions=output:1"));
     EXPECT_EQ(control.progress(version), Control::Progress::waits);
     control.at_work(version, nullptr);
     EXPECT_EQ(control.progress(version), Control::Progress::at_work);
-    const uint64_t too_many = control.change(change("add arp,actions=output:1"));
+    const uint64_t too_many = control.change(controllers_change("add arp,actions=output:1"));
     const Control::Wanted wanted = control.wanted();
     EXPECT_EQ(wanted.version, too_many);
     EXPECT_EQ(wanted.flows.size(), 2u);
@@ -112,10 +105,10 @@ TEST(Control, NumbersVersionsAndSaysWhatIsAtWork) {
 }
 
 TEST(Control, RefusesWhatDoesNotFit) {
-    Control control(kPorts, {});
+    Control control(kSwitchPorts, {});
     const auto refusal = [&](const char* text, bool overlap) -> std::optional<Refusal> {
         try {
-            control.change(change(text), overlap);
+            control.change(controllers_change(text), overlap);
         } catch (const Refusal& refused) {
             return refused;
         }
@@ -130,7 +123,7 @@ TEST(Control, RefusesWhatDoesNotFit) {
 }
 
 TEST(Control, MeansFlowsByCookiePortAndGroup) {
-    Control control(kPorts, {});
+    Control control(kSwitchPorts, {});
     Group group;
     group.id = 7;
     group.buckets = {{1, {{ActionKind::output, 0, 0, 0}}}};
@@ -138,7 +131,7 @@ TEST(Control, MeansFlowsByCookiePortAndGroup) {
     for (const char* flow :
          {"priority=1,cookie=0x11,actions=output:1", "priority=2,cookie=0x12,actions=output:1,output:3",
           "priority=3,cookie=0x21,actions=controller", "priority=4,cookie=0x22,actions=group:7"})
-        control.change(change(flow));
+        control.change(controllers_change(flow));
     const auto count = [&](FlowFilter filter) { return control.flows({}, filter).size(); };
     EXPECT_EQ(count({}), 4u);
     EXPECT_EQ(count({0x10, 0xf0, {}, {}}), 2u);
@@ -146,23 +139,23 @@ TEST(Control, MeansFlowsByCookiePortAndGroup) {
     EXPECT_EQ(count({0, 0, 2, {}}), 1u);
     for (const char* flow : {"priority=5,actions=flood", "priority=6,actions=all", "priority=7,actions=in_port",
                              "priority=8,actions=output:2,flood,in_port"})
-        control.change(change(flow));
+        control.change(controllers_change(flow));
     // A port is named, or it is not (OpenFlow 1.3.5, section 6.4); Open vSwitch 3.1 means the same flows.
     EXPECT_EQ(count({0, 0, 0, {}}), 2u);
     EXPECT_EQ(count({0, 0, 1, {}}), 1u);
     EXPECT_EQ(count({0, 0, FlowFilter::kFlood, {}}), 2u);
     EXPECT_EQ(count({0, 0, FlowFilter::kAll, {}}), 1u);
     EXPECT_EQ(count({0, 0, FlowFilter::kInPort, {}}), 2u);
-    FlowChange by_port = change("delete");
+    FlowChange by_port = controllers_change("delete");
     by_port.filter.out_port = 1;
     control.change(by_port);
     EXPECT_EQ(texts(control).back(), "priority=7,actions=in_port");
-    control.change(change("delete_strict priority=5"));
-    control.change(change("delete_strict priority=6"));
-    control.change(change("delete_strict priority=7"));
+    control.change(controllers_change("delete_strict priority=5"));
+    control.change(controllers_change("delete_strict priority=6"));
+    control.change(controllers_change("delete_strict priority=7"));
     EXPECT_EQ(count({0, 0, FlowFilter::kToController, {}}), 1u);
     EXPECT_EQ(count({0, 0, {}, 7}), 1u);
-    FlowChange remove = change("delete");
+    FlowChange remove = controllers_change("delete");
     remove.filter.cookie = 0x11;
     remove.filter.cookie_mask = 0xff;
     control.change(remove);
@@ -184,7 +177,7 @@ TEST(Control, LetsFlowsTimeOutAndTellsWhatTheyCounted) {
     const auto begin = Control::Clock::now();
     for (const char* flow : {"priority=9,idle_timeout=10,udp,actions=output:1",
                              "priority=8,hard_timeout=30,ip,actions=output:2", "priority=7,actions=drop"}) {
-        FlowChange add = change(flow);
+        FlowChange add = controllers_change(flow);
         add.flow.flags = 1;
         control->change(std::move(add), false, begin);
     }
@@ -216,7 +209,7 @@ TEST(Control, LetsFlowsTimeOutAndTellsWhatTheyCounted) {
     removed = control->take_removed();
     ASSERT_EQ(removed.size(), 1u);
     EXPECT_EQ(removed[0].reason, Removal::hard_timeout);
-    FlowChange remove = change("delete");
+    FlowChange remove = controllers_change("delete");
     packet("{ipv4: {}, tcp: {}}");
     control->change(remove);
     packet("{ipv4: {}, tcp: {}}");
@@ -246,19 +239,19 @@ TEST(Control, BeginsCountersAnewForFlowsThatComeAgainAndWhereAsked) {
     step();
     packet();
     EXPECT_EQ(packets(), 1u);
-    control->change(change("modify ip,actions=output:2"));
+    control->change(controllers_change("modify ip,actions=output:2"));
     step();
     packet();
     EXPECT_EQ(packets(), 2u);
-    FlowChange reset = change("modify ip,actions=output:3");
+    FlowChange reset = controllers_change("modify ip,actions=output:3");
     reset.reset_counts = true;
     control->change(reset);
     step();
     EXPECT_EQ(packets(), 0u);
     packet();
     EXPECT_EQ(packets(), 1u);
-    control->change(change("delete ip"));
-    control->change(change("add ip,actions=output:1"));
+    control->change(controllers_change("delete ip"));
+    control->change(controllers_change("add ip,actions=output:1"));
     step();
     EXPECT_EQ(packets(), 0u);
     packet();
@@ -271,15 +264,15 @@ TEST(Control, KeepsItsFlowsWhenTheConfigurationIsReadAnew) {
     std::shared_ptr<nf::NetworkFunction> now = type->create(Config::parse("{flows: ['ip,actions=output:1']}"),
                                                             environment);
     const auto control = dynamic_cast<Controllable&>(*now).control();
-    control->change(change("add arp,actions=output:2"));
-    control->change(change("add ipv6,actions=output:2"));
+    control->change(controllers_change("add arp,actions=output:2"));
+    control->change(controllers_change("add ipv6,actions=output:2"));
     now = dynamic_cast<nf::Changeable&>(*now).next();
     environment.previous = now.get();
     std::shared_ptr<nf::NetworkFunction> next = type->create(
         Config::parse("{flows: ['udp,actions=output:3', 'ipv6,actions=drop']}"), environment);
     EXPECT_EQ(dynamic_cast<Controllable&>(*next).control(), control);
     // A change while the configuration is read, and one of the generation before that is not at work yet.
-    control->change(change("add tcp,actions=output:2"));
+    control->change(controllers_change("add tcp,actions=output:2"));
     auto after = dynamic_cast<nf::Changeable&>(*next).next();
     ASSERT_NE(after, nullptr);
     EXPECT_EQ(texts(*control),

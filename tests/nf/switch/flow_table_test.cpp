@@ -5,6 +5,7 @@
 
 #include "millrace/nf/switch/control/control.hpp"
 #include "millrace/nf/switch/text/match_field.hpp"
+#include "nf/switch/scratch.hpp"
 #include "support/nf_runner.hpp"
 
 namespace millrace {
@@ -12,14 +13,6 @@ namespace {
 
 using namespace millrace::test;
 using namespace millrace::nf::flow_switch;
-
-const PortNumbers kPorts(kTestPorts);
-
-FlowChange change(const std::string& text) {
-    FlowChange made = parse_change(text, kPorts);
-    made.flow.file = Flow::kFromController;
-    return made;
-}
 
 std::string random_match(Rng& rng) {
     std::string match;
@@ -75,7 +68,7 @@ private:
 
 std::vector<std::string> texts(const std::vector<Flow>& flows) {
     std::vector<std::string> all;
-    for (const Flow& flow : flows) all.push_back(text_of(flow, kPorts));
+    for (const Flow& flow : flows) all.push_back(text_of(flow, kSwitchPorts));
     return all;
 }
 
@@ -84,11 +77,11 @@ TEST(FlowIndex, FindsWhatALookAtEachFlowFinds) {
     FlowTable table({});
     Plain plain;
     for (int round = 0; round < 5000; ++round) {
-        const FlowChange made = change(random_change(rng));
+        const FlowChange made = controllers_change(random_change(rng));
         table.apply(made);
         plain.apply(made);
         Flow like;
-        like.match = change("add priority=1," + random_match(rng) + ",actions=drop").flow.match;
+        like.match = controllers_change("add priority=1," + random_match(rng) + ",actions=drop").flow.match;
         like.priority = static_cast<uint16_t>(rng() % 4);
         const bool overlaps = std::any_of(plain.flows().begin(), plain.flows().end(), [&](const Flow& flow) {
             return flow.priority == like.priority && MatchKeys(flow.match).overlap(MatchKeys(like.match));
@@ -107,30 +100,33 @@ TEST(FlowIndex, LooksAtTheFlowsThatAreMeantAndNotAtAll) {
                std::to_string(i % 256);
     };
     for (unsigned i = 0; i < kFlows; ++i) {
-        const FlowChange made = change("add priority=" + std::to_string(i) + "," + flow(i) + ",actions=drop");
+        const FlowChange made = controllers_change("add priority=" + std::to_string(i) + "," + flow(i) +
+                                                   ",actions=drop");
         ASSERT_FALSE(table.overlaps(made.flow));
         table.apply(made);
     }
     EXPECT_EQ(table.looks(), 0u);
-    for (unsigned i = 0; i < kFlows; ++i) table.apply(change("modify " + flow(i) + ",actions=output:1"));
-    for (unsigned i = 0; i < kFlows; i += 2) table.apply(change("delete " + flow(i)));
+    for (unsigned i = 0; i < kFlows; ++i) table.apply(controllers_change("modify " + flow(i) + ",actions=output:1"));
+    for (unsigned i = 0; i < kFlows; i += 2) table.apply(controllers_change("delete " + flow(i)));
     for (unsigned i = 1; i < kFlows; i += 2)
-        table.apply(change("delete_strict priority=" + std::to_string(i) + "," + flow(i)));
+        table.apply(controllers_change("delete_strict priority=" + std::to_string(i) + "," + flow(i)));
     EXPECT_EQ(table.size(), 0u);
     EXPECT_LE(table.looks(), 2 * kFlows);
     // Of any table.
     for (unsigned i = 0; i < kFlows; ++i)
-        table.apply(change("add table=" + std::to_string(i % 200) + "," + flow(i) + ",actions=drop"));
+        table.apply(controllers_change("add table=" + std::to_string(i % 200) + "," + flow(i) + ",actions=drop"));
     for (unsigned i = 0; i < kFlows; ++i) {
-        FlowChange made = change("delete " + flow(i));
+        FlowChange made = controllers_change("delete " + flow(i));
         made.flow.match.mask.table = made.flow.match.value.table = 0;
         table.apply(made);
     }
     EXPECT_EQ(table.size(), 0u);
     EXPECT_LE(table.looks(), 4 * kFlows);
     // One match of many priorities.
-    for (unsigned i = 0; i < kFlows; ++i) table.apply(change("add priority=" + std::to_string(i) + ",ip,actions=drop"));
-    for (unsigned i = 0; i < kFlows; ++i) table.apply(change("delete_strict priority=" + std::to_string(i) + ",ip"));
+    for (unsigned i = 0; i < kFlows; ++i)
+        table.apply(controllers_change("add priority=" + std::to_string(i) + ",ip,actions=drop"));
+    for (unsigned i = 0; i < kFlows; ++i)
+        table.apply(controllers_change("delete_strict priority=" + std::to_string(i) + ",ip"));
     EXPECT_EQ(table.size(), 0u);
     EXPECT_LE(table.looks(), 6 * kFlows);
 }
@@ -141,13 +137,13 @@ TEST(FlowTable, TellsWhatHasChangedSinceAnyPosition) {
     std::map<uint32_t, std::string> seen;
     uint64_t position = table.position();
     for (int round = 0; round < 400; ++round) {
-        for (uint64_t i = rng() % 5; i-- > 0;) table.apply(change(random_change(rng)));
+        for (uint64_t i = rng() % 5; i-- > 0;) table.apply(controllers_change(random_change(rng)));
         if (round % 100 == 99) table.renumber();
         const auto changes = table.changes_since(position);
         if (!changes) seen.clear();
         for (const NumberedFlow& one : changes ? std::vector(changes->begin(), changes->end()) : table.numbered()) {
             if (one.flow == nullptr) seen.erase(one.number);
-            else seen[one.number] = text_of(*one.flow, kPorts);
+            else seen[one.number] = text_of(*one.flow, kSwitchPorts);
         }
         position = table.position();
         table.forget_before(position);
@@ -163,10 +159,10 @@ TEST(FlowTable, IsAsItWasWhenChangesAreTakenBack) {
     Rng rng(5);
     FlowTable table({});
     for (int round = 0; round < 300; ++round) {
-        for (int i = 0; i < 4; ++i) table.apply(change(random_change(rng)));
+        for (int i = 0; i < 4; ++i) table.apply(controllers_change(random_change(rng)));
         const auto before = texts(table.copies());
         table.begin_undo();
-        for (uint64_t i = rng() % 20; i-- > 0;) table.apply(change(random_change(rng)));
+        for (uint64_t i = rng() % 20; i-- > 0;) table.apply(controllers_change(random_change(rng)));
         table.undo();
         ASSERT_EQ(texts(table.copies()), before) << round;
     }
@@ -174,10 +170,10 @@ TEST(FlowTable, IsAsItWasWhenChangesAreTakenBack) {
 
 TEST(Control, ChangesAllOrNothing) {
     Rng rng(6);
-    Control control(kPorts, {}, Flow::kMaxFlows, 0, true);
+    Control control(kSwitchPorts, {}, Flow::kMaxFlows, 0, true);
     const auto state = [&] {
         std::vector<std::string> all;
-        for (const FlowEntry& entry : control.flows({}, {})) all.push_back(text_of(entry.flow, kPorts));
+        for (const FlowEntry& entry : control.flows({}, {})) all.push_back(text_of(entry.flow, kSwitchPorts));
         for (const Group& group : control.groups())
             all.push_back("group " + std::to_string(group.id) + " " + std::to_string(group.buckets.size()));
         for (const Meter& meter : control.meters())
@@ -202,10 +198,11 @@ TEST(Control, ChangesAllOrNothing) {
                 return MeterChange{kind, meter, id};
             }
             case 2:
-                return AskedFlowChange{change("add priority=9," + random_match(rng) + ",actions=meter:" +
-                                              std::to_string(id) + ",group:" + std::to_string(1 + rng() % 5)),
-                                       false};
-            default: return AskedFlowChange{change(random_change(rng)), rng() % 4 == 0};
+                return AskedFlowChange{
+                    controllers_change("add priority=9," + random_match(rng) + ",actions=meter:" + std::to_string(id) +
+                                       ",group:" + std::to_string(1 + rng() % 5)),
+                    false};
+            default: return AskedFlowChange{controllers_change(random_change(rng)), rng() % 4 == 0};
         }
     };
     unsigned done = 0, refused = 0;

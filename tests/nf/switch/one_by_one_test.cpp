@@ -8,6 +8,7 @@
 #include "millrace/nf/switch/control/control.hpp"
 #include "millrace/nf/switch/device.hpp"
 #include "millrace/nf/switch/text/match_field.hpp"
+#include "nf/switch/scratch.hpp"
 #include "support/nf_runner.hpp"
 #include "support/packet_arena.hpp"
 
@@ -16,8 +17,6 @@ namespace {
 
 using namespace millrace::test;
 using namespace millrace::nf::flow_switch;
-
-const PortNumbers kPorts(kTestPorts);
 
 /// A switch under a controller that waits for each of its changes.
 class Changing {
@@ -32,8 +31,7 @@ public:
 
     /// Makes a change and brings it to work.
     void change(const std::string& text) {
-        FlowChange made = parse_change(text, kPorts);
-        made.flow.file = Flow::kFromController;
+        FlowChange made = controllers_change(text);
         const uint64_t version = control_->change(std::move(made));
         look();
         look();
@@ -130,7 +128,7 @@ TEST(ChangesOneByOne, GiveEachPacketTheFlowThatATableMadeAnewGives) {
                              [](const FlowEntry& a, const FlowEntry& b) { return a.flow.priority > b.flow.priority; });
             std::string list;
             for (const FlowEntry& entry : entries)
-                list += (list.empty() ? "'" : ", '") + text_of(entry.flow, kPorts) + "'";
+                list += (list.empty() ? "'" : ", '") + text_of(entry.flow, kSwitchPorts) + "'";
             Changing anew("{engine: linear, controller: 'tcp:127.0.0.1', flows: [" + list + "]}");
             for (int i = 0; i < 30; ++i) {
                 const Frame frame = random_frame(rng);
@@ -261,7 +259,7 @@ TEST(ChangesOneByOne, KeepWhatFlowsHaveCounted) {
 TEST(ChangesOneByOne, AreRefusedWhereTheTablesWouldGrowTooLargeAndTheFlowsStay) {
     Changing changing("{controller: 'tcp:127.0.0.1', max-table: 8000, flows: ['udp,actions=output:1']}");
     const auto change = [&](const std::string& text) {
-        const uint64_t version = changing.control().change(parse_change(text, kPorts));
+        const uint64_t version = changing.control().change(parse_change(text, kSwitchPorts));
         changing.look();
         changing.look();
         return changing.control().progress(version);

@@ -21,12 +21,10 @@ using namespace millrace::test;
 using namespace millrace::nf::flow_switch;
 using std::chrono::milliseconds;
 
-const PortNumbers kPorts(kTestPorts);
-
 TEST(Pipeline, GivesTheGoldenAnswers) { run_golden_file("switch", source_path("tests/nf/switch/pipeline.yaml")); }
 
 /// Flows of four tables, each of which leads on or sends, with fields and actions that a packet may have or not.
-std::string random_flows(Rng& rng, size_t count) {
+std::string random_tables(Rng& rng, size_t count) {
     const auto pick = [&](std::initializer_list<const char*> words) {
         return std::string(words.begin()[rng() % words.size()]);
     };
@@ -113,7 +111,7 @@ std::vector<Frame> random_frames(Rng& rng, size_t count) {
 TEST(Pipeline, IsTheSameWithAnyNumberOfLanesByEveryEngineAndOnEveryDevice) {
     Rng rng(5);
     for (const size_t flows : {1, 33, 300}) {
-        const std::string file = scratch_file("pipeline.flows", random_flows(rng, flows));
+        const std::string file = scratch_file("pipeline.flows", random_tables(rng, flows));
         const auto frames = random_frames(rng, 1100);
         const auto wanted = NfRunner("switch", "{file: " + file + ", engine: linear}").run(frames, {1});
         std::set<uint32_t> outcomes, hit;
@@ -183,8 +181,7 @@ public:
         dynamic_cast<nf::Changeable&>(*now_).at_work();
     }
     void change(const std::string& text) {
-        FlowChange made = parse_change(text, kPorts);
-        made.flow.file = Flow::kFromController;
+        FlowChange made = controllers_change(text);
         control().change(std::move(made));
         step();
     }
@@ -212,10 +209,10 @@ private:
 TEST(Pipeline, SendsByTheFirstLiveBucketOfAGroup) {
     Controlled with;
     Group group = parse_group(
-        "group_id=7,type=ff,bucket=watch_port:2,actions=output:2,bucket=watch_port:3,actions=output:3", kPorts);
+        "group_id=7,type=ff,bucket=watch_port:2,actions=output:2,bucket=watch_port:3,actions=output:3", kSwitchPorts);
     with.control().add_group(group);
     group = parse_group("group_id=8,type=ff,bucket=watch_group:7,actions=output:2,bucket=watch_port:4,actions=output:4",
-                        kPorts);
+                        kSwitchPorts);
     with.control().add_group(group);
     with.change("priority=1,actions=group:7");
     with.change("priority=2,udp,actions=group:8");
@@ -235,11 +232,11 @@ TEST(Pipeline, SendsByTheFirstLiveBucketOfAGroup) {
 }
 
 TEST(Pipeline, RefusesGroupsWhoseBucketsMakeDifferentPackets) {
-    EXPECT_THROW(parse_group("group_id=1,type=all,bucket=dec_ttl,output:2,bucket=output:3", kPorts),
+    EXPECT_THROW(parse_group("group_id=1,type=all,bucket=dec_ttl,output:2,bucket=output:3", kSwitchPorts),
                  nf::classify::WordMistake);
-    EXPECT_NO_THROW(parse_group("group_id=1,type=all,bucket=output:2,bucket=output:3,bucket=output:2", kPorts));
-    EXPECT_THROW(parse_group("group_id=1,type=ff,bucket=output:2", kPorts), nf::classify::WordMistake);
-    EXPECT_THROW(parse_group("group_id=1,type=any,bucket=output:2", kPorts), nf::classify::WordMistake);
+    EXPECT_NO_THROW(parse_group("group_id=1,type=all,bucket=output:2,bucket=output:3,bucket=output:2", kSwitchPorts));
+    EXPECT_THROW(parse_group("group_id=1,type=ff,bucket=output:2", kSwitchPorts), nf::classify::WordMistake);
+    EXPECT_THROW(parse_group("group_id=1,type=any,bucket=output:2", kSwitchPorts), nf::classify::WordMistake);
 }
 
 TEST(Pipeline, MetersByPacketsAndByKilobits) {
@@ -335,7 +332,7 @@ TEST(Pipeline, ChangesOverToLongKeysAndBack) {
 TEST(Pipeline, TakesPacketsThatEndAnywhere) {
     // Every length of frames of every kind, through flows that look at everything: what is not there is left alone.
     Rng rng(7);
-    const std::string file = scratch_file("ends.flows", random_flows(rng, 300));
+    const std::string file = scratch_file("ends.flows", random_tables(rng, 300));
     std::vector<Frame> frames;
     for (const Frame& whole : random_frames(rng, 24))
         for (size_t bytes = 14; bytes < std::min<size_t>(whole.size(), 100); ++bytes)

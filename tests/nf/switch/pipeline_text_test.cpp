@@ -3,6 +3,7 @@
 
 #include "millrace/nf/switch/text/flow_parser.hpp"
 #include "millrace/nf/switch/text/match_field.hpp"
+#include "nf/switch/scratch.hpp"
 #include "support/nf_runner.hpp"
 
 namespace millrace {
@@ -10,8 +11,6 @@ namespace {
 
 using namespace millrace::test;
 using namespace millrace::nf::flow_switch;
-
-const PortNumbers kPorts(kTestPorts);
 
 TEST(FlowText, OfThePipelineReadsAsItWasWritten) {
     for (const char* text : {
@@ -34,8 +33,8 @@ TEST(FlowText, OfThePipelineReadsAsItWasWritten) {
          }) {
         SCOPED_TRACE(text);
         std::string wrote;
-        ASSERT_NO_THROW(wrote = text_of(parse_flow(text, kPorts), kPorts));
-        EXPECT_EQ(text_of(parse_flow(wrote, kPorts), kPorts), wrote);
+        ASSERT_NO_THROW(wrote = text_of(parse_flow(text, kSwitchPorts), kSwitchPorts));
+        EXPECT_EQ(text_of(parse_flow(wrote, kSwitchPorts), kSwitchPorts), wrote);
         EXPECT_EQ(wrote.size(), std::string(text).size()) << wrote;
     }
 }
@@ -43,7 +42,7 @@ TEST(FlowText, OfThePipelineReadsAsItWasWritten) {
 TEST(FlowText, RefusesWhatThePipelineCannotDo) {
     const auto mistake = [](const std::string& flow) {
         try {
-            parse_flow(flow, kPorts);
+            parse_flow(flow, kSwitchPorts);
         } catch (const nf::classify::WordMistake& found) {
             return found.message;
         }

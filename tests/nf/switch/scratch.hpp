@@ -1,4 +1,4 @@
-// Files of flows and groups for tests of the switch, and what is wrong with its options.
+// What tests of the switch share: its ports, changes, files of flows and groups, and what is wrong with its options.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,9 +7,19 @@
 #include <filesystem>
 #include <fstream>
 
+#include "millrace/nf/switch/flows/flow_changes.hpp"
 #include "support/nf_runner.hpp"
 
 namespace millrace::test {
+
+inline const nf::flow_switch::PortNumbers kSwitchPorts(kTestPorts);
+
+/// A change as a controller makes it.
+inline nf::flow_switch::FlowChange controllers_change(const std::string& text) {
+    nf::flow_switch::FlowChange made = nf::flow_switch::parse_change(text, kSwitchPorts);
+    made.flow.file = nf::flow_switch::Flow::kFromController;
+    return made;
+}
 
 inline std::filesystem::path scratch() {
     const auto folder = std::filesystem::path(testing::TempDir()) / ("millrace_switch_" + std::to_string(::getpid()));
