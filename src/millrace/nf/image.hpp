@@ -112,8 +112,8 @@ public:
 
     /// Points `view` at state that stays where the NF runs. The vector is the host's copy: current while the CPU runs
     /// the NF, and where a device begins.
-    template <class T>
-    void attach_resident(MutableView<T>& view, std::shared_ptr<std::vector<T>> state, std::string name) {
+    template <class T, class Allocator>
+    void attach_resident(MutableView<T>& view, std::shared_ptr<std::vector<T, Allocator>> state, std::string name) {
         view = MutableView<T>(state->data(), state->size());
         add(&view, state->data(), state->size(), sizeof(T), state, std::move(name));
         arrays_.back().resident = true;

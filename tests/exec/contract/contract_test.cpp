@@ -219,6 +219,13 @@ std::vector<Chains> all_chains() {
                      "(msg:\"asks\"; flow:to_server; flowbits:isset,seen; sid:2;)', 'alert tcp any any -> any "
                      "any (msg:\"never\"; flow:established; sid:3;)']}"),
          .alerts = true});
+    all.push_back(
+        {.name = "NidsOfStreams",
+         .text = one(
+             "nids: {flows: {max-flows: 1k, midstream: true, streams: {}}, rule: ['alert tcp any any -> any any "
+             "(msg:\"two\"; content:\"a\"; content:\"b\"; nocase; sid:1;)', 'alert ip any any -> any any "
+             "(msg:\"all\"; flow:to_server; sid:2;)']}"),
+         .alerts = true});
     all.push_back({.name = "Switch",
                    .text = one("switch: {flows: ['priority=9,udp,actions=output:out,output:other', "
                                "'priority=8,icmp,actions=controller', "

@@ -123,6 +123,17 @@ TEST(Eve, GivesIcmpItsTypeAndCode) {
     EXPECT_FALSE(line.contains("src_port"));
 }
 
+TEST(Eve, WritesWhatIsOddAboutAStreamAsSuricataDoes) {
+    Event event;
+    event.ip_version = 4;
+    event.protocol = ip::kProtocolTcp;
+    event.src_port = 1000;
+    const auto line = nlohmann::json::parse(anomaly_line("stream.reassembly_seq_gap", event, {}));
+    EXPECT_EQ(line["event_type"], "anomaly");
+    EXPECT_EQ(line["anomaly"], (nlohmann::json{{"type", "stream"}, {"event", "stream.reassembly_seq_gap"}}));
+    EXPECT_EQ(line["src_port"], 1000);
+}
+
 TEST(NidsAlerts, AreInTheFileAndTheStatistics) {
     const std::string folder = testing::TempDir() + "millrace-nids-alerts";
     std::filesystem::remove_all(folder);

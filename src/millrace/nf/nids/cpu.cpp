@@ -20,7 +20,8 @@ private:
     std::vector<uint32_t>* rules_;
 };
 
-/// `Alerts`: EveryMatchedRule, or OpenRules of it where rules ask for flows, which are known to nobody here.
+/// `Alerts`: EveryMatchedRule, or OpenRules or OpenRulesOfStream of it where rules ask for flows, which are known to
+/// nobody here.
 template <class Alerts>
 class NidsCpuHalf : public CpuHalf {
     using CpuEvaluation = Evaluation<Lanes<1>, Alerts>;
@@ -71,8 +72,10 @@ private:
 }  // namespace
 
 std::unique_ptr<CpuHalf> make_cpu_half(std::shared_ptr<const pattern::PatternSet> patterns, pattern::Engine engine,
-                                       const NidsTables& tables, bool asks_flows) {
-    if (asks_flows)
+                                       const NidsTables& tables, Follows follows) {
+    if (follows == Follows::streams)
+        return std::make_unique<NidsCpuHalf<OpenRulesOfStream<EveryMatchedRule>>>(std::move(patterns), engine, tables);
+    if (follows == Follows::flows)
         return std::make_unique<NidsCpuHalf<OpenRules<EveryMatchedRule>>>(std::move(patterns), engine, tables);
     return std::make_unique<NidsCpuHalf<EveryMatchedRule>>(std::move(patterns), engine, tables);
 }

@@ -7,8 +7,11 @@
 
 namespace millrace::nf::nids {
 
-/// `tables` must live as long as the half. `asks_flows`: it stands for the `process` of NidsOfFlows.
+/// Whose `process` a CPU half stands for: that of Nids, NidsOfFlows, NidsOfStreams.
+enum class Follows { nothing, flows, streams };
+
+/// `tables` must live as long as the half.
 std::unique_ptr<CpuHalf> make_cpu_half(std::shared_ptr<const pattern::PatternSet> patterns, pattern::Engine engine,
-                                       const NidsTables& tables, bool asks_flows);
+                                       const NidsTables& tables, Follows follows);
 
 }  // namespace millrace::nf::nids

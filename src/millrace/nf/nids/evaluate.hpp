@@ -3,6 +3,7 @@
 
 #include "millrace/nf/nids/confirm.hpp"
 #include "millrace/nf/nids/lane_lists.hpp"
+#include "millrace/nf/nids/matched_rules.hpp"
 #include "millrace/nf/nids/pattern/device.hpp"
 
 namespace millrace::nf::nids {
@@ -55,75 +56,14 @@ struct NidsTables {
     RangeIndex by_source_port;       ///< by protocol << 16 | source port
     RangeIndex by_destination_port;  ///< by protocol << 16 | destination port
     View<RuleGroup> groups;
-    View<uint32_t> grouped_rules;  ///< numbers of rules, by group
-    bool without_pattern = false;  ///< whether there are any of these
-    bool asks_more = false;        ///< whether any rule that looks for a pattern asks for more than that
+    View<uint32_t> grouped_rules;   ///< numbers of rules, by group
+    bool without_pattern = false;   ///< whether there are any of these
+    bool asks_more = false;         ///< whether any rule that looks for a pattern asks for more than that
+    bool spans_from_start = false;  ///< whether any rule is CompiledRule::kAtStart
 };
 
 /// Protocols in the keys of indexes by port.
 enum class PortKey : uint32_t { tcp, udp, icmp, other };
-
-/// Outcomes of the NF.
-enum Outcome : uint32_t { kClean, kAlert, kBlock };
-
-/// Most alerts that the device half holds; of packets with more the CPU tells.
-inline constexpr uint32_t kMaxAlerts = 15;
-
-/// The lowest of the rules that matched, of those from a number on, ascending; and whether there were more.
-class MatchedRules {
-public:
-    MILLRACE_DEVICE explicit MatchedRules(uint32_t from = 0) : from_(from) {}
-    /// Any number of times.
-    MILLRACE_DEVICE_CALL void add(uint32_t rule) {
-        if (rule < from_) return;
-        uint32_t i = count_;
-        while (i > 0 && rules_[i - 1] > rule) --i;
-        if (i > 0 && rules_[i - 1] == rule) return;
-        if (count_ == kMaxAlerts) {
-            more_ = true;
-            if (i == kMaxAlerts) return;
-            --count_;
-        }
-        for (uint32_t k = count_++; k > i; --k) rules_[k] = rules_[k - 1];
-        rules_[i] = rule;
-    }
-    MILLRACE_DEVICE uint32_t count() const { return count_; }
-    MILLRACE_DEVICE bool more() const { return more_; }
-    MILLRACE_DEVICE void sort() {}
-    MILLRACE_DEVICE uint32_t operator[](uint32_t i) const { return rules_[i]; }
-
-private:
-    uint32_t rules_[kMaxAlerts];
-    uint32_t from_;
-    uint32_t count_ = 0;
-    bool more_ = false;
-};
-
-/// `Alerts` for a packet of whose flow nothing is known yet. Rules that ask for it are held against all else: which of
-/// them has matched is kept, or that several have.
-template <class Alerts>
-class OpenRules : public Alerts {
-public:
-    using Alerts::Alerts;
-    /// Whether the rule was one of these.
-    MILLRACE_DEVICE bool takes(const CompiledRule& rule, uint32_t number) {
-        if (!rule.asks_flow()) return false;
-        several_ = several_ || (one_ != kNoDetail && one_ != number);
-        one_ = number;
-        return true;
-    }
-    MILLRACE_DEVICE bool any() const { return one_ != kNoDetail; }
-    MILLRACE_DEVICE bool several() const { return several_; }
-    MILLRACE_DEVICE uint32_t one() const { return one_; }
-
-private:
-    uint32_t one_ = kNoDetail;
-    bool several_ = false;
-};
-
-/// Outcomes that are none: what the rules say of the packet depends on its flow. The detail of the former is the one
-/// rule that has matched but for that; of the latter there are others, too.
-inline constexpr uint32_t kIfFlowAllows = 16, kAskAgain = 17;
 
 namespace detail {
 MILLRACE_DEVICE_CALL bool has_fields(const Packet& packet, const OptionTables& tables, const CompiledRule& rule) {
@@ -268,6 +208,7 @@ public:
     MILLRACE_DEVICE void others() {
         if (!tables_.without_pattern) return;
         examination_.look();
+        if constexpr (requires { alerts_.others_follow(); }) alerts_.others_follow();
         try_groups();
     }
     /// The lowest rule that matched and passes, or drops; kNoDetail: none does.
@@ -277,6 +218,18 @@ public:
     /// The rules that look for no pattern, the alerts, the decision; or that the flow is to be asked.
     MILLRACE_DEVICE Decision finish() {
         others();
+        const Decision decision = decide();
+        if constexpr (requires { alerts_.with_marks(decision); }) return alerts_.with_marks(decision);
+        else return decision;
+    }
+    /// One rule, whatever leads to it.
+    MILLRACE_DEVICE void one(uint32_t number) {
+        examination_.look();
+        if (may_meet(number)) try_options(number);
+    }
+
+private:
+    MILLRACE_DEVICE Decision decide() {
         if constexpr (requires { alerts_.any(); }) {
             if (alerts_.any()) {
                 const bool others = alerts_.several() || alerts_.count() > 0 || pass_ != kNoDetail ||
@@ -291,7 +244,6 @@ public:
         return alerts_.count() == 0 ? Decision{kNoDetail, kClean} : Decision{alerts_[0], kAlert};
     }
 
-private:
     MILLRACE_DEVICE NumberList rules_of(const PatternRules& rules) const {
         return {rules.count == 1 ? &rules.first : tables_.pattern_rules.data() + rules.first, rules.count};
     }
@@ -355,11 +307,14 @@ private:
     MILLRACE_DEVICE void try_options(uint32_t named) {
         const uint32_t number = named & named_rule::kNumbers;
         if (named & named_rule::kAlways) {
-            matched(number, named >> named_rule::kActionShift & named_rule::kActions);
+            if constexpr (requires { Alerts::kTakesAll; }) alerts_.takes(tables_.rules[number], number);
+            else matched(number, named >> named_rule::kActionShift & named_rule::kActions);
         } else if (const CompiledRule& rule = tables_.rules[number]; examination_.has_options(rule)) {
             if constexpr (requires { alerts_.takes(rule, number); })
                 if (alerts_.takes(rule, number)) return;
             matched(number, rule.action);
+        } else if constexpr (requires { alerts_.not_met(rule, number); }) {
+            alerts_.not_met(rule, number);
         }
     }
 

@@ -14,12 +14,16 @@
 #include "millrace/nf/nids/cpu.hpp"
 #include "millrace/nf/nids/device.hpp"
 #include "millrace/nf/nids/flows/flow_memory.hpp"
+#include "millrace/nf/nids/flows/streams.hpp"
 #include "millrace/nf/nids/options.hpp"
 #include "millrace/nf/variant.hpp"
 #include "millrace/nf/whole_packets.hpp"
 
 namespace millrace::nf::nids {
 namespace {
+
+/// What NidsOfStreams tells of streams, in the order of its codes, by Suricata's names.
+constexpr const char* kAnomalies[] = {"stream.reassembly_overlap_different_data", "stream.reassembly_seq_gap"};
 
 std::string location_text(const Location& where) { return where.file + ":" + std::to_string(where.line); }
 
@@ -49,8 +53,14 @@ struct Ruleset {
         rules.attach(image, tables.rules);
         rules.bits.attach(image, tables.bits);
     }
-    /// Whether any rule does.
-    bool asks_flows() const { return flows.followed && rules.of_flows() > 0; }
+    /// What rules ask for, and the options do: flows where any rule asks for them, and streams then where any rule may
+    /// be met across segments; or where the options have streams.
+    Follows follows() const {
+        const bool streams = flows.followed && flows.streams && rules.spans;
+        if (streams && (flows.streams_asked || rules.of_flows() > 0)) return Follows::streams;
+        return flows.followed && rules.of_flows() > 0 ? Follows::flows : Follows::nothing;
+    }
+    bool asks_flows() const { return follows() != Follows::nothing; }
     const NidsTables& tables() const {
         return asks_flows() ? static_cast<const NidsOfFlows::Tables*>(image.tables())->rules
                             : *static_cast<const NidsTables*>(image.tables());
@@ -84,25 +94,27 @@ public:
         const bool same_file = previous != nullptr && previous->log_->eve.path() == set_->eve;
         log_ = same_file ? previous->log_ : std::make_shared<AlertLog>(set_->eve, environment.warn);
         if (!set_->asks_flows()) return;
-        flows_.emplace(set_->flows, set_->rules.bits, environment, before);
+        flows_.emplace(set_->flows, set_->rules.bits, set_->follows() == Follows::streams, environment, before);
         flows_->attach(image_, image_.start_from<NidsOfFlows::Tables>(set_->image));
     }
 
-    std::string_view variant() const override { return flows_ ? "flows" : ""; }
+    std::string_view variant() const override {
+        return !flows_ ? "" : set_->follows() == Follows::streams ? "streams" : "flows";
+    }
     const Image& image() const override { return flows_ ? image_ : set_->image; }
     void device_lost() override {
         if (flows_) flows_->lose();
     }
 
     std::unique_ptr<CpuHalf> make_cpu_half() override {
-        return nids::make_cpu_half(set_->rules.patterns, set_->engine, set_->tables(), set_->asks_flows());
+        return nids::make_cpu_half(set_->rules.patterns, set_->engine, set_->tables(), set_->follows());
     }
 
-    size_t most_events() const override { return set_->rules.rules.size(); }
+    size_t most_events() const override { return set_->rules.rules.size() + std::size(kAnomalies); }
 
     /// By the tables that are there: a few packets need no library's.
     std::unique_ptr<CpuHalf> make_teller() override {
-        return nids::make_cpu_half(set_->rules.patterns, pattern::Engine::scalar, set_->tables(), set_->asks_flows());
+        return nids::make_cpu_half(set_->rules.patterns, pattern::Engine::scalar, set_->tables(), set_->follows());
     }
 
     std::string explain(const Decision& decision) const override {
@@ -112,7 +124,12 @@ public:
     }
 
     void on_event(const Event& event, const PacketInfo& info) override {
-        if (event.code >= set_->rules.rules.size()) return;
+        const size_t rules = set_->rules.rules.size();
+        if (event.code >= rules) {
+            if (event.code - rules < std::size(kAnomalies))
+                log_->eve.append(anomaly_line(kAnomalies[event.code - rules], event, info));
+            return;
+        }
         const Rule& rule = set_->rules.rules[event.code];
         if (is_suppressed(rule, event) || !log_->thresholds.admits(rule, event, info.timestamp_ns)) {
             ++log_->suppressed;
@@ -150,6 +167,9 @@ public:
             out << "\n"
                 << set_->rules.of_flows() << " rules ask for the state of flows, " << set_->rules.bits.names.size()
                 << " flowbits; " << (flows_->bytes() + 1023) / 1024 << " KiB of flows";
+        if (flows_ && flows_->stream_bytes() > 0)
+            out << ", of which are " << (flows_->stream_bytes() + 1023) / 1024 << " KiB for streams: tails of "
+                << set_->flows.tail << " B";
         if (set_->rules.unsupported.empty()) return out.str();
         out << "\n" << set_->rules.unsupported.size() << " rules not supported:";
         for (const auto& [count, reason] : reasons()) out << "\n  " << count << " " << reason;
@@ -228,6 +248,8 @@ Declaration declare(std::string name, std::string device_header, std::string dev
 const Register<Nids, NidsHost> registration{declare("nids", "millrace/nf/nids/device.hpp", "millrace::nf::nids::Nids")};
 const Register<NidsOfFlows, NidsHost> registration_of_flows{
     declare("nids:flows", "millrace/nf/nids/flows/device.hpp", "millrace::nf::nids::NidsOfFlows")};
+const Register<NidsOfStreams, NidsHost> registration_of_streams{
+    declare("nids:streams", "millrace/nf/nids/flows/streams.hpp", "millrace::nf::nids::NidsOfStreams")};
 
 }  // namespace
 }  // namespace millrace::nf::nids

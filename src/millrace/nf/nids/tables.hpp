@@ -145,18 +145,24 @@ struct RuleHeader {
 
 /// A rule but for what its header's flags do not tell.
 struct alignas(16) CompiledRule {
-    static constexpr uint8_t kPass = 1, kDrop = 2, kSilent = 4;
+    static constexpr uint8_t kPass = 1, kDrop = 2, kSilent = 4, kActions = 7;
+    static constexpr uint8_t kSpans = 8;     ///< it may be met by several segments of a TCP stream together
+    static constexpr uint8_t kAtStart = 16;  ///< and says of the stream's first bytes where they stand
 
     uint32_t first_op = 0;
     uint32_t header = 0;  ///< the RuleHeader's number
     uint16_t flags = 0;   ///< that header's
     uint16_t ops = 0;
     uint8_t fields = 0;  ///< how many of the first operations look at headers
-    uint8_t action = 0;  ///< kPass, kDrop, kSilent: neither is an alert
+    uint8_t action = 0;  ///< kPass, kDrop, kSilent: none of these is an alert; kSpans, kAtStart
     uint16_t bits = 0;   ///< its place among the rules with flowbits (BitTables), and 1; 0: it has none
 
     /// Whether the state of a flow has a say in it, or it in that.
     MILLRACE_DEVICE bool asks_flow() const { return (flags & RuleHeader::kFlow) != 0 || bits != 0; }
+    /// Whether it may be met across segments, of which the first is the stream's or not.
+    MILLRACE_DEVICE bool spans(bool from_start) const {
+        return (action & kSpans) != 0 && (from_start || (action & kAtStart) == 0);
+    }
 };
 static_assert(sizeof(CompiledRule) == 16);
 

@@ -306,7 +306,7 @@ TEST(NidsFlows, AreTheSameOnEveryEngineWithRealRulesAndTraffic) {
     for (const test::Engine& engine : test::engines(test::NfRunner("nids", options).type())) {
         if (engine.lanes == 32) continue;
         test::NfRunner runner("nids", options);
-        ASSERT_EQ(runner.type().name, "nids:flows");
+        ASSERT_EQ(runner.type().name, "nids:streams");
         const auto result = runner.run(frames, engine);
         if (want.decisions.empty()) {
             want = result;
@@ -328,13 +328,23 @@ TEST(NidsFlows, CostNothingWhereNoRuleAsksForThem) {
     EXPECT_EQ(type_of("rule: ['alert ip any any -> any any (content:\"a\"; flow:stateless; sid:1;)']"), "nids");
     EXPECT_EQ(type_of("{flows: none, rule: ['alert ip any any -> any any (content:\"a\"; flow:to_server; sid:1;)']}"),
               "nids");
-    EXPECT_EQ(type_of("rule: ['alert ip any any -> any any (content:\"a\"; flow:to_server; sid:1;)']"), "nids:flows");
-    EXPECT_EQ(type_of("rule: ['alert ip any any -> any any (content:\"a\"; flowbits:set,x; sid:1;)']"), "nids:flows");
+    EXPECT_EQ(type_of("rule: ['alert ip any any -> any any (content:\"a\"; flow:to_server; sid:1;)']"), "nids:streams");
+    EXPECT_EQ(type_of("rule: ['alert udp any any -> any any (content:\"a\"; flowbits:set,x; sid:1;)']"), "nids:flows");
+    EXPECT_EQ(type_of("rule: ['alert tcp any any -> any any (dsize:3; flowbits:set,x; sid:1;)']"), "nids:flows");
+    EXPECT_EQ(type_of("{flows: {streams: none}, rule: ['alert tcp any any -> any any (content:\"a\"; flow:to_server; "
+                      "sid:1;)']}"),
+              "nids:flows");
+    EXPECT_EQ(type_of("{flows: {streams: {}}, rule: ['alert tcp any any -> any any (content:\"a\"; sid:1;)']}"),
+              "nids:streams");
+    EXPECT_EQ(type_of("{flows: {streams: {}}, rule: ['alert udp any any -> any any (content:\"a\"; sid:1;)']}"),
+              "nids");
 }
 
 TEST(NidsFlows, RefuseOptionsThatMakeNoSense) {
-    for (const char* flows : {"some", "{max-flows: 0}", "{max-flow: 3}", "{midstream: perhaps}",
-                              "{timeouts: {tcp: 3s}}", "{timeouts: {tcp-new: 0s}}", "{when-full: wait}"})
+    for (const char* flows :
+         {"some", "{max-flows: 0}", "{max-flow: 3}", "{midstream: perhaps}", "{timeouts: {tcp: 3s}}",
+          "{timeouts: {tcp-new: 0s}}", "{when-full: wait}", "{streams: some}", "{streams: {tail: 63}}",
+          "{streams: {tail: 17k}}", "{streams: {late-segments: 65}}", "{streams: {tails: 64}}"})
         EXPECT_THROW(
             test::NfRunner("nids", fmt::format("{{flows: {}, rule: ['alert ip any any -> any any (sid:1;)']}}", flows)),
             ConfigError)

@@ -102,7 +102,7 @@ std::vector<Said> mixed_conversations(size_t count, unsigned seed) {
 
 const char* const kFlowRules = R"(
 mode: ips
-flows: {max-flows: 4k}
+flows: {max-flows: 4k, streams: none}
 rule:
 - 'alert ip any any -> any any (content:"a"; flow:established,to_server; flowbits:set,one; flowbits:noalert; sid:1;)'
 - 'alert ip any any -> any any (content:"b"; flowbits:isset,one; flowbits:set,two; sid:2;)'

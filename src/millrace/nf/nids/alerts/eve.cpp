@@ -61,13 +61,12 @@ nlohmann::ordered_json alert_object(const Rule& rule, const Classifications& cla
     return alert;
 }
 
-}  // namespace
-
-std::string eve_line(const Rule& rule, const Classifications& classes, const Event& event, const nf::PacketInfo& info) {
+/// All of a line that comes before what it is about.
+nlohmann::ordered_json line_about(const char* type, const Event& event, const nf::PacketInfo& info) {
     nlohmann::ordered_json line;
     line["timestamp"] = timestamp_text(info.timestamp_ns);
     if (!info.in_port.empty()) line["in_iface"] = info.in_port;
-    line["event_type"] = "alert";
+    line["event_type"] = type;
     if (event.vlan_id != 0) line["vlan"] = nlohmann::ordered_json::array({event.vlan_id});
     line["src_ip"] = address_text(event.src, event.ip_version);
     const bool icmp = event.protocol == ip::kProtocolIcmp || event.protocol == ip::kProtocolIcmpv6;
@@ -81,10 +80,23 @@ std::string eve_line(const Rule& rule, const Classifications& classes, const Eve
         line["icmp_code"] = event.dst_port;
     }
     line["pcap_cnt"] = info.number;
+    return line;
+}
+
+}  // namespace
+
+std::string eve_line(const Rule& rule, const Classifications& classes, const Event& event, const nf::PacketInfo& info) {
+    nlohmann::ordered_json line = line_about("alert", event, info);
     line["alert"] = alert_object(rule, classes, info.dropped);
     if (!rule.application_name.empty()) line["app_proto"] = rule.application_name;
     // A rule's text may hold bytes that are no UTF-8.
     return line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::string anomaly_line(const char* name, const Event& event, const nf::PacketInfo& info) {
+    nlohmann::ordered_json line = line_about("anomaly", event, info);
+    line["anomaly"] = {{"type", "stream"}, {"event", name}};
+    return line.dump();
 }
 
 }  // namespace millrace::nf::nids

@@ -4,6 +4,7 @@
 
 #include "millrace/nf/nids/compile/compiled_rules.hpp"
 #include "millrace/nf/nids/compile/fast_pattern.hpp"
+#include "millrace/nf/nids/compile/span.hpp"
 
 namespace millrace::nf::nids {
 namespace {
@@ -51,6 +52,11 @@ private:
         const auto behind = std::find_if_not(lowered.ops.begin(), lowered.ops.end(), looks_at_headers);
         compiled.fields = static_cast<uint8_t>(behind - lowered.ops.begin());
         compiled.action = action_of(rule);
+        if (const Spanning span = span_of(rule); span != Spanning::none) {
+            compiled.action |= CompiledRule::kSpans | (span == Spanning::from_start ? CompiledRule::kAtStart : 0);
+            out_.spans = true;
+            out_.spans_from_start = out_.spans_from_start || span == Spanning::from_start;
+        }
         compiled.header = header_of(rule);
         compiled.flags = out_.headers[compiled.header].flags;
         const auto literals = static_cast<uint32_t>(out_.literals.size());
@@ -139,7 +145,8 @@ private:
         const CompiledRule& rule = out_.compiled[index];
         out_.asks_more = out_.asks_more || !asks_for_nothing_more(rule);
         if (!asks_for_nothing_more(rule)) return index;
-        return named_rule::kAlways | static_cast<uint32_t>(rule.action) << named_rule::kActionShift | index;
+        const uint32_t action = rule.action & CompiledRule::kActions;
+        return named_rule::kAlways | action << named_rule::kActionShift | index;
     }
 
     /// Of the rules of one pattern, ascending, keeps those that can matter in a packet that has the pattern: behind a
@@ -160,7 +167,8 @@ private:
             const uint32_t first = *drop;
             std::erase_if(rules, [&](uint32_t i) {
                 return i > first && out_.compiled[i].bits == 0 &&
-                       (out_.compiled[i].action & ~CompiledRule::kDrop) == CompiledRule::kSilent;
+                       (out_.compiled[i].action & CompiledRule::kActions & ~CompiledRule::kDrop) ==
+                           CompiledRule::kSilent;
             });
         }
     }
@@ -224,6 +232,7 @@ void CompiledRules::attach(nf::Image& image, NidsTables& tables) const {
     image.attach(tables.by_pattern, by_pattern);
     image.attach(tables.pattern_rules, pattern_rules);
     tables.asks_more = asks_more;
+    tables.spans_from_start = spans_from_start;
     without_pattern.attach(image, tables);
 }
 

@@ -6,6 +6,7 @@
 // where several have, by all rules once more.
 #pragma once
 
+#include "millrace/nf/flows/stream.hpp"
 #include "millrace/nf/nids/device.hpp"
 #include "millrace/nf/nids/flows/bits.hpp"
 #include "millrace/nf/nids/flows/flow.hpp"
@@ -57,6 +58,7 @@ struct NidsOfFlows {
         MutableView<uint32_t> words;  ///< of the flows' bits, `bit_words` each, in the order of state.values
         uint32_t bit_words = 0;
         uint32_t reserved = 0;
+        flows::StreamMemory streams;  ///< of NidsOfStreams
     };
 
 #if MILLRACE_GPU
@@ -76,12 +78,22 @@ struct NidsOfFlows {
                                            KeyedEntry<Flow> entry) {
         const InFlow in = follow(packet, tables.flows, entry);
         const BitsOfFlow bits = bits_of(tables, entry, in.begins);
-        if (decision.outcome == kIfFlowAllows) return decide_by_one(packet, tables, decision.detail, in.flags, bits);
-        if (decision.outcome == kAskAgain) return decide_anew(packet, tables, in.flags, bits);
-        return decision;
+        return matches_of(packet, tables, decision, in.flags, bits).decision();
     }
 
-private:
+protected:
+    /// What the rules come to that the packet meets by itself, its flow known.
+    MILLRACE_DEVICE static Matches matches_of(Packet& packet, const Tables& tables, Decision decision, uint16_t flow,
+                                              BitsOfFlow bits) {
+        if (decision.outcome == kIfFlowAllows) return decide_by_one(packet, tables, decision.detail, flow, bits);
+        if (decision.outcome == kAskAgain) return decide_anew(packet, tables, flow, bits);
+        Matches matches;
+        (decision.outcome == kBlock   ? matches.drop
+         : decision.outcome == kAlert ? matches.alert
+                                      : matches.pass) = decision.detail;
+        return matches;
+    }
+
     MILLRACE_DEVICE static BitsOfFlow bits_of(const Tables& tables, const KeyedEntry<Flow>& entry, bool begins) {
         if (!entry || tables.bit_words == 0) return {};
         uint32_t* const words = tables.words.data() +
@@ -92,14 +104,14 @@ private:
     }
 
     /// A rule that has matched but for the flow.
-    MILLRACE_DEVICE static Decision decide_by_one(Packet& packet, const Tables& tables, uint32_t number, uint16_t flow,
-                                                  BitsOfFlow bits) {
+    MILLRACE_DEVICE static Matches decide_by_one(Packet& packet, const Tables& tables, uint32_t number, uint16_t flow,
+                                                 BitsOfFlow bits) {
         const CompiledRule& rule = tables.rules.rules[number];
-        if ((rule.flags & RuleHeader::kFlow & ~flow) != 0) return {kNoDetail, kClean};
         Matches matches;
+        if ((rule.flags & RuleHeader::kFlow & ~flow) != 0) return matches;
         if (rule.bits == 0 || meets(tables, rule.bits - 1u, bits)) matches.add(number, rule.action);
         if (matches.alert != kNoDetail) packet.emit_once(number);
-        return matches.decision();
+        return matches;
     }
 
     /// Whether a rule with flowbits, all else of which is met, matches. Then it does what it does to them.
@@ -112,8 +124,8 @@ private:
 
     /// All rules once more. Those with flowbits come first, in their order, a few at a time; however many alert, each
     /// is told.
-    MILLRACE_DEVICE_CALL static Decision decide_anew(Packet& packet, const Tables& tables, uint16_t flow,
-                                                     BitsOfFlow bits) {
+    MILLRACE_DEVICE_CALL static Matches decide_anew(Packet& packet, const Tables& tables, uint16_t flow,
+                                                    BitsOfFlow bits) {
         Matches matches;
         bool more_alerts = true, more_bits = true;
         uint32_t from = 0, from_place = 0;
@@ -133,7 +145,7 @@ private:
             }
             more_alerts = found.more();
         }
-        return matches.decision();
+        return matches;
     }
     MILLRACE_DEVICE static void add(Packet& packet, const Tables& tables, uint32_t number, Matches& matches) {
         const uint32_t action = tables.rules.rules[number].action;

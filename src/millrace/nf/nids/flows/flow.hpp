@@ -44,6 +44,7 @@ struct FlowRules {
 struct InFlow {
     uint16_t flags = RuleHeader::kNotEstablished;  ///< of RuleHeader::kFlow
     bool begins = false;                           ///< the flow begins with it
+    bool is_valid = false;                         ///< a segment of TCP that the connection has taken in
 };
 
 namespace detail {
@@ -61,7 +62,7 @@ MILLRACE_DEVICE Kept kept_of(uint32_t protocol, const Flow& flow) {
 }
 
 /// Takes a segment in, whose sender is the client or not. Whether its connection was established before it.
-MILLRACE_DEVICE bool follow_tcp(const Packet& packet, bool from_low, bool midstream, Flow& flow, bool& begins) {
+MILLRACE_DEVICE bool follow_tcp(const Packet& packet, bool from_low, bool midstream, Flow& flow, InFlow& in) {
     const Layers& layers = packet.layers();
     const flows::TcpSegment segment = flows::read_segment(
         packet.l4(), layers.payload_offset - uint32_t{layers.l4_offset}, packet.payload_bytes());
@@ -70,8 +71,9 @@ MILLRACE_DEVICE bool follow_tcp(const Packet& packet, bool from_low, bool midstr
     if (flow.tcp.state == flows::Tcp::none && syn && (!ack || midstream)) flow.low_began = from_low != ack;
     bool from_client = (flow.low_began != 0) == from_low;
     const flows::Taken taken = flow.tcp.take(segment, from_client, midstream, true);
+    in.is_valid = taken != flows::Taken::invalid;
     if (taken == flows::Taken::reopens) {
-        begins = true;
+        in.begins = true;
         flow.low_began = from_low;
         flow.seen = flow.established = 0;
     }
@@ -100,7 +102,7 @@ MILLRACE_DEVICE_CALL InFlow follow(const Packet& packet, const FlowRules& rules,
         entry.do_not_count();
         established = flow.established != 0 || flow.seen == 3;
     } else if (packet.layers().is_tcp()) {
-        established = detail::follow_tcp(packet, named.from_low, rules.midstream != 0, flow, in.begins);
+        established = detail::follow_tcp(packet, named.from_low, rules.midstream != 0, flow, in);
     } else {
         flow.seen |= (flow.low_began != 0) == named.from_low ? 1 : 2;
         established = flow.seen == 3;

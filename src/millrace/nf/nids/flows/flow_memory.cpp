@@ -21,11 +21,12 @@ bool extend(const BitNumbers& names, const BitNumbers& before) {
 
 }  // namespace
 
-FlowMemory::FlowMemory(const FlowOptions& options, const CompiledBits& bits, const Environment& environment,
-                       const FlowMemory* previous)
+FlowMemory::FlowMemory(const FlowOptions& options, const CompiledBits& bits, bool streams,
+                       const Environment& environment, const FlowMemory* previous)
     : rules_(options.rules), names_(bits.names),
       table_(options.table, environment, previous != nullptr ? &previous->table_ : nullptr) {
     words_of_flow_ = words_for(names_);
+    if (streams) make_streams(options, previous);
     const bool same_table = previous != nullptr && table_.goes_on_with(previous->table_);
     if (same_table && extend(names_, previous->names_) && names_.size() <= previous->room()) {
         words_of_flow_ = previous->words_of_flow_;
@@ -40,11 +41,48 @@ FlowMemory::FlowMemory(const FlowOptions& options, const CompiledBits& bits, con
                           Diagnostic::Severity::warning});
 }
 
+void FlowMemory::make_streams(const FlowOptions& options, const FlowMemory* previous) {
+    stream_shape_.reader = previous != nullptr ? previous->stream_shape_.reader + 1 : 0;
+    stream_shape_.tail = options.tail;
+    stream_shape_.early = options.early;
+    const bool has_some = previous != nullptr && previous->streams_;
+    stream_counts_ = has_some ? previous->stream_counts_
+                              : std::make_shared<std::vector<uint64_t>>(static_cast<size_t>(flows::StreamCount::count));
+    const bool same_shape = has_some && previous->stream_shape_.tail == options.tail &&
+                            previous->stream_shape_.early == options.early;
+    if (same_shape && table_.goes_on_with(previous->table_)) {
+        streams_ = previous->streams_;
+        return;
+    }
+    // Flows that are known go on in their midst.
+    const uint64_t buckets = table_.places() / flows::StreamMemory::kWays;
+    streams_ = std::make_shared<Words>(buckets * flows::StreamMemory::words_of_bucket(options.tail, options.early));
+}
+
+std::vector<Statistic> FlowMemory::statistics() const {
+    std::vector<Statistic> all = table_.statistics();
+    if (!streams_) return all;
+    const auto of = [&](flows::StreamCount what) { return (*stream_counts_)[static_cast<size_t>(what)]; };
+    all.push_back({"stream-late", of(flows::StreamCount::early), "segments that came before others, and were kept"});
+    all.push_back({"stream-repeated", of(flows::StreamCount::repeated), "segments whose bytes had come before"});
+    all.push_back(
+        {"stream-overlaps", of(flows::StreamCount::changed), "segments with other bytes than had come before"});
+    all.push_back({"stream-gaps", of(flows::StreamCount::gaps),
+                   "gaps in streams that were given up, as there was no room for more segments behind them"});
+    return all;
+}
+
 void FlowMemory::attach(Image& image, NidsOfFlows::Tables& tables) const {
     tables.flows = rules_;
     table_.attach(image, tables.state, "flows");
     tables.bit_words = words_of_flow_;
     if (words_of_flow_ > 0) image.attach_resident(tables.words, words_, "flow-bits");
+    if (!streams_) return;
+    tables.streams.tail = stream_shape_.tail;
+    tables.streams.early = stream_shape_.early;
+    tables.streams.reader = stream_shape_.reader;
+    image.attach_resident(tables.streams.words, streams_, "streams");
+    image.attach_state(tables.streams.counts, stream_counts_, "stream-counts");
 }
 
 }  // namespace millrace::nf::nids

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "millrace/base/zeroed_allocator.hpp"
 #include "millrace/nf/nids/compile/flow_bits.hpp"
 #include "millrace/nf/nids/flows/device.hpp"
 #include "millrace/nf/nids/flows/options.hpp"
@@ -14,26 +15,35 @@ namespace millrace::nf::nids {
 class FlowMemory {
 public:
     /// Goes on with what `previous` has: with its flows, if the table is as large, and with their bits, if the names in
-    /// `bits` have the numbers that they had, and there is room for new ones. Warns where the bits are lost.
-    FlowMemory(const FlowOptions& options, const CompiledBits& bits, const Environment& environment,
+    /// `bits` have the numbers that they had, and there is room for new ones. Warns where the bits are lost. `streams`:
+    /// there is memory for these, too, that of `previous` if it is as large.
+    FlowMemory(const FlowOptions& options, const CompiledBits& bits, bool streams, const Environment& environment,
                const FlowMemory* previous);
 
     void attach(Image& image, NidsOfFlows::Tables& tables) const;
     const BitNumbers& names() const { return names_; }
     /// How many names it has room for.
     size_t room() const { return words_of_flow_ * size_t{32}; }
-    std::vector<Statistic> statistics() const { return table_.statistics(); }
-    uint64_t bytes() const { return table_.bytes() + words_->size() * sizeof(uint32_t); }
+    std::vector<Statistic> statistics() const;
+    uint64_t bytes() const { return table_.bytes() + words_->size() * sizeof(uint32_t) + stream_bytes(); }
+    /// Of which are for streams.
+    uint64_t stream_bytes() const { return streams_ ? streams_->size() * sizeof(uint64_t) : 0; }
     /// NetworkFunction::device_lost. The bits of a flow are cleared when it begins.
     void lose() { table_.lose(); }
 
 private:
     using Table = KeyedTable<flows::FlowKey, Flow>;
+    using Words = std::vector<uint64_t, ZeroedAllocator<uint64_t>>;
+    void make_streams(const FlowOptions& options, const FlowMemory* previous);
+
     const FlowRules rules_;
     const BitNumbers names_;
     Table table_;
     uint32_t words_of_flow_ = 0;
     std::shared_ptr<std::vector<uint32_t>> words_;
+    flows::StreamMemory stream_shape_;  ///< but for its views
+    std::shared_ptr<Words> streams_;    ///< null: they are not looked at
+    std::shared_ptr<std::vector<uint64_t>> stream_counts_;
 };
 
 }  // namespace millrace::nf::nids

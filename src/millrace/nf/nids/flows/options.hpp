@@ -9,7 +9,11 @@
 namespace millrace::nf::nids {
 
 struct FlowOptions {
-    bool followed = true;  ///< where rules ask for flows; else one packet tells
+    bool followed = true;        ///< where rules ask for flows; else one packet tells
+    bool streams = true;         ///< of flows that are followed: rules may be met across segments
+    bool streams_asked = false;  ///< flows are followed for the sake of streams alone, too
+    uint32_t tail = 256;         ///< flows::StreamMemory::tail
+    uint32_t early = 4;          ///< flows::StreamMemory::early
     KeyedOptions table;
     FlowRules rules;
 };

@@ -34,4 +34,31 @@ MILLRACE_DEVICE void find_patterns(const uint8_t* data, uint32_t bytes, const Pa
     }
 }
 
+/// Finds the patterns in data[0, bytes) that begin in [begin, behind), and perhaps some that begin up to seven bytes
+/// before or behind that, by one lane and the walk: calls `f(found, most)` as find_patterns does.
+template <class F>
+MILLRACE_DEVICE void find_beginning(const uint8_t* data, uint32_t bytes, uint32_t begin, uint32_t behind,
+                                    const PatternTables& tables, F&& f) {
+    if (tables.output_ids.empty() || begin >= behind) return;
+    const detail::Text text(data, bytes);
+    const detail::Share share = detail::share_of(text, begin, behind);
+    LaneIds found;
+    for (uint32_t from = 0, most = 0; from != kNoPattern; from = most == kNoPattern ? kNoPattern : most + 1) {
+        found.clear(from);
+        detail::walk_share(text, share, tables, found);
+        if (!found.any()) return;
+        most = found.complete_to();
+        f(found, most);
+    }
+}
+/// Whether find_beginning finds any that begins in data[0, behind).
+MILLRACE_DEVICE bool any_begins(const uint8_t* data, uint32_t bytes, uint32_t behind, const PatternTables& tables) {
+    if (tables.output_ids.empty() || behind == 0) return false;
+    const detail::Text text(data, bytes);
+    LaneIds found;
+    found.clear(0);
+    detail::walk_share(text, detail::share_of(text, 0, behind), tables, found);
+    return found.any();
+}
+
 }  // namespace millrace::nf::nids::pattern

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "millrace/packet/bits.hpp"
+#include "millrace/packet/bytes.hpp"
 
 namespace millrace::nf::nids::pattern::detail {
 
@@ -32,6 +33,7 @@ public:
 #if MILLRACE_GPU
         return reinterpret_cast<const uint64_t*>(start_)[w];
 #else
+        if (8 * w >= first_ && 8 * w + 8 <= behind_) return load_raw<uint64_t>(start_ + 8 * w);
         uint64_t word = 0;
         for (uint32_t k = 0; k < 8; ++k)
             word |= static_cast<uint64_t>(has(8 * w + k) ? start_[8 * w + k] : 'a') << (8 * k);

@@ -74,18 +74,28 @@ MILLRACE_DEVICE void walk_share(const Text& text, const Share& share, const Patt
     found.settle(tables);
 }
 
+MILLRACE_DEVICE void walk_share(const Text& text, const Share& share, const PatternTables& tables, LaneIds& found) {
+    if (tables.wide.empty()) {
+        walk_share(text, share, tables, tables.narrow.data(), found);
+    } else {
+        walk_share(text, share, tables, tables.wide.data(), found);
+    }
+}
+
 /// Finds what begins in a text.
 template <class Lanes>
 MILLRACE_DEVICE void walk_text(const Text& text, const PatternTables& tables, Lanes lanes,
                                PerLane<LaneIds, Lanes>& found) {
-    lanes.for_each(Lanes::count, [&](uint32_t lane) {
-        const Share share(text, lane, Lanes::count);
-        if (tables.wide.empty()) {
-            walk_share(text, share, tables, tables.narrow.data(), found.of(lane));
-        } else {
-            walk_share(text, share, tables, tables.wide.data(), found.of(lane));
-        }
-    });
+    lanes.for_each(Lanes::count,
+                   [&](uint32_t lane) { walk_share(text, Share(text, lane, Lanes::count), tables, found.of(lane)); });
+}
+
+/// The words of a text that have data[begin, behind).
+MILLRACE_DEVICE Share share_of(const Text& text, uint32_t begin, uint32_t behind) {
+    Share share(text, 0, 1);
+    share.begin = (text.first() + begin) / 8;
+    share.end = smaller((text.first() + behind + 7) / 8, text.words());
+    return share;
 }
 
 }  // namespace millrace::nf::nids::pattern::detail

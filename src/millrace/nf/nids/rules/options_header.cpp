@@ -26,6 +26,7 @@ void read_flow(RuleBuilder& builder, const Option& option) {
             throw RuleError{word.at, "'" + std::string(word.text) + "' says nothing of a flow",
                             "such as established, to_server"};
         builder.rule.header |= found->second;
+        if (found->first == "no_stream") builder.rule.no_stream = true;
     }
 }
 

@@ -138,7 +138,8 @@ struct Rule {
     std::vector<std::pair<std::string, std::string>> metadata;
     std::optional<Threshold> threshold;
     std::vector<Suppression> suppressions;
-    bool silent = false;  ///< noalert
+    bool silent = false;     ///< noalert
+    bool no_stream = false;  ///< it is of one packet
     std::vector<FlowBits> flow_bits;
 
     Location where;
