@@ -9,14 +9,14 @@ namespace {
 
 using Strings = std::vector<std::string>;
 
-std::string message(const std::string& name) { return kPipelineMessages.at(name); }
+std::string pipeline_message(const std::string& name) { return kPipelineMessages.at(name); }
 
 class SessionPipeline : public testing::Test {
 protected:
-    Error error_of(const std::string& name) { return with.answer(message(name)).error(); }
+    Error error_of(const std::string& name) { return with.answer(pipeline_message(name)).error(); }
     /// Says it, and expects no answer.
     void say(const std::string& name) {
-        with.say(message(name));
+        with.say(pipeline_message(name));
         for (const Said& said : with.said())
             ADD_FAILURE() << name << ": error " << said.error().type << ", " << said.error().code;
     }
@@ -31,8 +31,8 @@ TEST_F(SessionPipeline, AddsFlowsWithAllInstructionsAndGivesThemBackAsTheyCame) 
               (Strings{"table=3,priority=7,metadata=0x10/0xf0,eth_type=0x8847,mpls_label=100,actions=meter:1,pop_mpls:"
                        "0x800,set_field:10.0.0.9->ip_dst,clear_actions,write_actions(push_vlan:0x8100,output:2),write_"
                        "metadata:0x1/0xff,goto_table:9"}));
-    const Said stats = with.answer(message("mp_flow_3"));
-    const std::string got = to_hex(stats.body), sent = message("flow_pipeline");
+    const Said stats = with.answer(pipeline_message("mp_flow_3"));
+    const std::string got = to_hex(stats.body), sent = pipeline_message("flow_pipeline");
     EXPECT_EQ(got.substr(got.size() - (sent.size() - 96)), sent.substr(96));
     EXPECT_EQ(got.substr(20, 2), "03");  // its table
 }
@@ -92,14 +92,14 @@ TEST_F(SessionPipeline, RefusesFlowsByTheirFault) {
 TEST_F(SessionPipeline, KeepsMetersAndTellsOfThem) {
     say("meter_add");
     EXPECT_EQ(error_of("meter_add"), error::meter_exists);
-    EXPECT_EQ(to_hex(with.answer(message("mp_meter_config")).body).substr(16),
+    EXPECT_EQ(to_hex(with.answer(pipeline_message("mp_meter_config")).body).substr(16),
               "001800050000000100010010000003e80000006400000000");
     say("meter_modify");
     EXPECT_EQ(with.datapath.control().meters().at(0).bands.size(), 2u);
-    const std::string stats = to_hex(with.answer(message("mp_meter")).body);
+    const std::string stats = to_hex(with.answer(pipeline_message("mp_meter")).body);
     EXPECT_EQ(stats.size(), 2u * (8 + 40 + 2 * 16));
     EXPECT_EQ(error_of("mp_meter_7"), error::meter_unknown);
-    EXPECT_EQ(to_hex(with.answer(message("mp_meter_features")).body).substr(16),
+    EXPECT_EQ(to_hex(with.answer(pipeline_message("mp_meter_features")).body).substr(16),
               "00000400"
               "00000006"
               "0000000f"
@@ -124,7 +124,7 @@ TEST_F(SessionPipeline, HasGroupsOfEveryType) {
     EXPECT_EQ(error_of("group_all_differs"), error::action_unsupported_order);
     say("group_ff");
     EXPECT_EQ(error_of("group_ff_blind"), error::group_watch);
-    const std::string described = to_hex(with.answer(message("mp_group_desc")).body);
+    const std::string described = to_hex(with.answer(pipeline_message("mp_group_desc")).body);
     EXPECT_EQ(described.substr(16 + 4, 2), "00");
     EXPECT_NE(described.find("030000000009"), std::string::npos);
     EXPECT_TRUE(with.datapath.control().watches_links());
@@ -145,10 +145,10 @@ TEST_F(SessionPipeline, RefusesMessagesThatAreCutOff) {
 
 TEST_F(SessionPipeline, LeavesTheseOutWhereTheSwitchHasOneTable) {
     Conversation plain;
-    EXPECT_EQ(plain.answer(message("flow_any_table")).error(), error::flow_table_id);
-    EXPECT_EQ(plain.answer(message("meter_add")).error(), error::meter_invalid);
-    EXPECT_EQ(plain.answer(message("flow_nd")).error(), error::instruction_unsupported);
-    plain.say(message("group_all"));
+    EXPECT_EQ(plain.answer(pipeline_message("flow_any_table")).error(), error::flow_table_id);
+    EXPECT_EQ(plain.answer(pipeline_message("meter_add")).error(), error::meter_invalid);
+    EXPECT_EQ(plain.answer(pipeline_message("flow_nd")).error(), error::instruction_unsupported);
+    plain.say(pipeline_message("group_all"));
     EXPECT_TRUE(plain.said().empty());
 }
 

@@ -72,9 +72,9 @@ inline constexpr uint32_t kIfFlowAllows = 16, kAskAgain = 17;
 /// has, ask for more than it has alone.
 namespace open_mark {
 inline constexpr uint32_t kOutcomes = 31;
-inline constexpr uint32_t kSeveral = 32;   ///< more than are named
-inline constexpr uint32_t kAtStart = 64;   ///< such as are CompiledRule::kAtStart
-inline constexpr uint32_t kOthers = 128;   ///< such as no pattern leads to
+inline constexpr uint32_t kSeveral = 32;    ///< more than are named
+inline constexpr uint32_t kAtStart = 64;    ///< such as are CompiledRule::kAtStart
+inline constexpr uint32_t kOthers = 128;    ///< such as no pattern leads to
 inline constexpr uint32_t kInDetail = 256;  ///< the detail is one's number: it has no other meaning then
 inline constexpr uint32_t kFirst = 4096;    ///< one's number, and 1, times this; 0: none is named
 inline constexpr uint32_t kLargest = 0xfffffffeu / kFirst - 1;  ///< number that is named so
