@@ -4,12 +4,7 @@
 Frames of 64 B come from the source, of 1,000 flows, and match the last line: a walk would meet all of them. Without
 lines one chain has the port; with them two chains share it, each a firewall and a router. Best of three runs.
 """
-import datetime
-import json
-import pathlib
-import subprocess
-import sys
-import tempfile
+import one_core
 
 NFS = ("[{firewall: {rules: [deny tcp from any to any port 22], default: permit}}, {router: {next-hops: {a: {mac: '02:00:00:00:00:0a', "
        "src-mac: '02:00:00:00:00:01', port: out}}, routes: [{prefix: 0.0.0.0/0, via: a}]}}]")
@@ -30,27 +25,12 @@ def rate(millrace, folder, lines):
     """In millions of packets a second. Long enough to count, however slow it is."""
     packets, best = 100_000, 0
     for _ in range(4):
-        (folder / "c.yaml").write_text(configuration(lines, packets))
-        subprocess.run([millrace, "run", folder / "c.yaml", "-o", folder / "out", "-q", "--json", folder / "c.json"],
-                       check=True, stderr=subprocess.DEVNULL)
-        report = json.loads((folder / "c.json").read_text())
+        report = one_core.report(millrace, folder, configuration(lines, packets))
         best = max(best, sum(chain["sent-packets"] for chain in report["chains"]) / report["seconds"] / 1e6)
         packets = min(20_000_000, max(1000, int(best * 1e6)))
     return round(best, 3)
 
 
-def main():
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    cpus = [line.split(":")[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")]
-    with tempfile.TemporaryDirectory() as folder:
-        rates = {lines: rate(sys.argv[1], pathlib.Path(folder), lines) for lines in (0, 1, 10, 100, 1000, 10000)}
-    version = subprocess.run([sys.argv[1], "--version"], check=True, capture_output=True, text=True).stdout.strip()
-    result = {"command": "docs/benchmarks/classify_lines.py MILLRACE FILE.json", "date": str(datetime.date.today()),
-              "version": version, "machine": f"one core of {cpus[0]}", "mpkt-per-s-by-lines": rates}
-    pathlib.Path(sys.argv[2]).write_text(json.dumps(result, indent=1) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    one_core.record("classify_lines.py", __doc__, "mpkt-per-s-by-lines", lambda millrace, folder: {
+        lines: rate(millrace, folder, lines) for lines in (0, 1, 10, 100, 1000, 10000)})

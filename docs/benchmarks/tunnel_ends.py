@@ -5,12 +5,9 @@ usage: tunnel_ends.py MILLRACE FILE.json
 Frames of 64 B come from the source, of 65,536 flows. Their destinations, all of 10.0.0.0/8, are shared out among the
 tunnels. Each packet is wrapped by one of them: the script fails where one is not. Best of three runs.
 """
-import datetime
-import json
-import pathlib
-import subprocess
 import sys
-import tempfile
+
+import one_core
 
 MACS = "macs: {dst: '02:00:00:00:00:01', src: '02:00:00:00:00:02'}"
 KINDS = {"gre": lambda i: f"gre, key: {i}", "vxlan": lambda i: f"vxlan, vni: {i}, {MACS}",
@@ -32,12 +29,9 @@ def configuration(kind, count):
 
 
 def cycles(millrace, folder, kind, count):
-    (folder / "c.yaml").write_text(configuration(kind, count))
-    best = None
+    best, text = None, configuration(kind, count)
     for _ in range(3):
-        subprocess.run([millrace, "run", folder / "c.yaml", "-o", folder / "out", "-q", "--json", folder / "c.json"],
-                       check=True, stderr=subprocess.DEVNULL)
-        chain = json.loads((folder / "c.json").read_text())["chains"][0]
+        chain = one_core.report(millrace, folder, text)["chains"][0]
         wrapped = chain["nfs"][0]["outcomes"]["wrapped"]["packets"]
         if wrapped != PACKETS:
             sys.exit(f"{kind}, {count} tunnels: {wrapped} of {PACKETS} packets were wrapped")
@@ -46,19 +40,6 @@ def cycles(millrace, folder, kind, count):
     return round(best, 1)
 
 
-def main():
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    cpus = [line.split(":")[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")]
-    with tempfile.TemporaryDirectory() as folder:
-        measured = {kind: {count: cycles(sys.argv[1], pathlib.Path(folder), kind, count) for count in COUNTS}
-                    for kind in KINDS}
-    version = subprocess.run([sys.argv[1], "--version"], check=True, capture_output=True, text=True).stdout.strip()
-    result = {"command": "docs/benchmarks/tunnel_ends.py MILLRACE FILE.json", "date": str(datetime.date.today()),
-              "version": version, "machine": f"one core of {cpus[0]}", "cycles-per-packet-by-tunnels": measured}
-    pathlib.Path(sys.argv[2]).write_text(json.dumps(result, indent=1) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    one_core.record("tunnel_ends.py", __doc__, "cycles-per-packet-by-tunnels", lambda millrace, folder: {
+        kind: {count: cycles(millrace, folder, kind, count) for count in COUNTS} for kind in KINDS})
