@@ -28,13 +28,12 @@ double transfer_ns(device::Device& device, const exec::BatchBytes& bytes, double
 }  // namespace
 
 schedule::ChainProfile profile_chain(device::Device& device, KernelRun& kernels,
-                                     const std::shared_ptr<const chain::Program>& program, uint32_t sms,
+                                     const std::shared_ptr<const chain::Program>& program,
+                                     const io::TrafficFrames& frames, uint32_t sms,
                                      const ChainProfileOptions& options) {
-    io::TrafficSpec traffic;
-    traffic.sizes = {{options.frame_bytes, 1}};
-    const io::TrafficFrames frames = io::make_frames(traffic, 0, 1, false);
     schedule::ChainProfile profile;
-    profile.frame_bytes = options.frame_bytes;
+    for (const io::FrameTemplate& frame : frames.templates) profile.frame_bytes += frame.length;
+    profile.frame_bytes /= static_cast<double>(frames.templates.size());
     for (const uint32_t batch : options.batches) {
         if (batch > program->max_batch && !profile.points.empty()) continue;
         const uint32_t packets = std::min(batch, program->max_batch);
@@ -43,7 +42,7 @@ schedule::ChainProfile profile_chain(device::Device& device, KernelRun& kernels,
         own.batch = packets;
         own.seconds = options.seconds;
         const double kernel_us = kernels.measure(program, frames, own).batch_us;
-        const auto bytes = batch_bytes(*program, exec::prefixes_of(program->plan), options.frame_bytes, packets);
+        const auto bytes = batch_bytes(*program, exec::prefixes_of(program->plan), profile.frame_bytes, packets);
         profile.points.push_back({packets, sms, kernel_us * 1000, transfer_ns(device, bytes, options.seconds)});
     }
     profile.model = schedule::fit(profile.points);

@@ -14,7 +14,9 @@
 #include "lab/compared/whole_frames.hpp"
 #include "millrace/chain/classified.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
+#include "millrace/chain/parts.hpp"
 #include "millrace/device/open.hpp"
+#include "lab/chain_profile.hpp"
 
 namespace millrace::lab {
 namespace {
@@ -43,6 +45,15 @@ nlohmann::json latency_json(const Counts& counts) {
             {"p99.9", counts.latency_us(99.9)}};
 }
 
+/// What is loaded of a point.
+std::string key_of(const Point& point) {
+    std::string key = point.chain + " on " + point.device;
+    if (point.apart)
+        key += fmt::format(", {} within {} us, {}", schedule::name_of(point.apart->sharing), point.apart->latency_us,
+                           point.traffic.text());
+    return key;
+}
+
 }  // namespace
 
 /// A chain with its tables, ready for a device.
@@ -50,6 +61,7 @@ struct Session::Loaded {
     chain::Configuration configuration;
     /// Keeps the tables on the device from one run to the next.
     std::vector<std::shared_ptr<device::LoadedProgram>> programs;
+    ApartPlan apart;
 };
 
 std::string Result::mistake() const {
@@ -193,6 +205,7 @@ double Session::bus_limit(const std::string& name, double bytes_in, double bytes
 nlohmann::json Session::inputs() const {
     return {{"firewall", workload_.rules_name},
             {"nids", workload_.pattern_name},
+            {"nids-flows", workload_.nids_flows},
             {"router", workload_.route_name},
             {"ipsec", fmt::format("{} tunnel{}, {}", workload_.tunnels, workload_.tunnels == 1 ? "" : "s",
                                   algorithms_of(workload_.cipher))},
@@ -243,13 +256,40 @@ chain::Configuration Session::load(const std::string& chain, const std::string& 
 }
 
 Session::Loaded& Session::configured(const Point& point) {
-    auto& loaded = loaded_[point.chain + " on " + point.device];
+    auto& loaded = loaded_[key_of(point)];
     if (loaded == nullptr) {
         loaded = std::make_unique<Loaded>();
         loaded->configuration = load(point.chain, point.device);
         options_.note_files(*loaded->configuration.files);
+        if (point.apart) stand_apart(point, *loaded);
     }
     return *loaded;
+}
+
+void Session::stand_apart(const Point& point, Loaded& loaded) {
+    chain::cut_apart(loaded.configuration);
+    std::vector<schedule::ChainProfile> profiles;
+    for (const auto& program : loaded.configuration.chains) profiles.push_back(profile(point, program));
+    loaded.apart = share_out(loaded.configuration, profiles, devices(point.device).front()->partitions(), *point.apart);
+}
+
+KernelRun& Session::kernels(const std::string& device) {
+    auto& run = kernel_runs_[device];
+    if (run == nullptr) run = std::make_unique<KernelRun>(*devices(device).front());
+    return *run;
+}
+
+const schedule::ChainProfile& Session::profile(const Point& point,
+                                               const std::shared_ptr<const chain::Program>& program) {
+    auto& known = profiles_[fmt::format("{} {} {}", point.device, program->nodes.front().name, point.traffic.text())];
+    if (!known.points.empty()) return known;
+    const DeviceName device = parse_device_names(point.device).devices.front();
+    ChainProfileOptions options;
+    const io::TrafficFrames frames = frames_of(workload_, point.traffic);
+    options.progress = options_.progress;
+    known = profile_chain(*devices(point.device).front(), kernels(point.device), program, frames,
+                          device::multiprocessors_of(device), options);
+    return known;
 }
 
 Session::Loaded& Session::loaded(const Point& point) {
@@ -310,7 +350,8 @@ std::unique_ptr<Run> Session::open(const Point& point) {
 Result Session::close(const Point& point, Run& run, const Counts& counts) {
     Result result;
     result.point = point;
-    result.point.run.sources = delivery_for(point, loaded_.at(point.chain + " on " + point.device)->configuration);
+    result.point.run.sources = delivery_for(point, loaded_.at(key_of(point))->configuration);
+    result.apart = loaded_.at(key_of(point))->apart;
     result.counts = counts;
     result.ending = run.finish();
     if (options_.checked) {
@@ -334,12 +375,10 @@ KernelTimes Session::time_kernels(const Point& point, uint32_t batch) {
     if (stopped()) throw Stopped();
     const auto own = devices(point.device);
     if (own.empty()) throw std::invalid_argument("the cpu has no kernels to time; name a device such as cuda or sim");
-    auto& run = kernel_runs_[point.device];
-    if (run == nullptr) run = std::make_unique<KernelRun>(*own.front());
     const auto programs = chain::programs_of(configured(point).configuration);
     options_.progress(
         fmt::format("kernels of {} on {}, {} packets of {}", point.chain, point.device, batch, point.traffic.text()));
-    return run->measure(
+    return kernels(point.device).measure(
         programs.front(), frames_of(workload_, point.traffic),
         {.mode = point.run.compared.apply(point.run.offload, own.front()->model()).mode, .batch = batch});
 }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "lab/apart.hpp"
 #include "lab/kernel_run.hpp"
 #include "lab/measure.hpp"
 #include "lab/power.hpp"
@@ -56,6 +57,7 @@ struct Point {
     Traffic traffic;
     RunOptions run;
     bool timed = false;  ///< sinks time packets
+    std::optional<Apart> apart = {};  ///< its functions stand apart
 };
 
 /// What was measured at a point.
@@ -67,6 +69,7 @@ struct Result {
     double bus_limit = 0;       ///< packets a second whose frames the bus could carry both ways; 0: no bus
     double crossing_limit = 0;  ///< packets a second of which the bus could carry what was counted to cross it
     Power power;                ///< while it ran
+    ApartPlan apart;            ///< where functions stand apart
     /// Empty when packets were conserved, nothing went wrong and the sample is right.
     std::string mistake() const;
     double share_of_bus() const { return bus_limit > 0 ? counts.packet_rate() / bus_limit : 0; }
@@ -106,6 +109,9 @@ private:
     };
     const Metered& metered(const std::string& device);
     Loaded& configured(const Point& point);
+    const schedule::ChainProfile& profile(const Point& point, const std::shared_ptr<const chain::Program>& program);
+    KernelRun& kernels(const std::string& device);
+    void stand_apart(const Point& point, Loaded& loaded);
     Loaded& loaded(const Point& point);  // and on its devices
     Reference& reference(const std::string& chain, bool cpu_halves);
     chain::Configuration load(const std::string& chain, const std::string& device) const;
@@ -118,6 +124,7 @@ private:
     std::map<std::string, std::unique_ptr<Loaded>> loaded_;          // by chain and device
     std::map<std::string, std::unique_ptr<Reference>> references_;   // by chain and halves
     std::map<std::string, std::unique_ptr<KernelRun>> kernel_runs_;  // by device
+    std::map<std::string, schedule::ChainProfile> profiles_;         // by device, function and frames
     std::map<std::string, Metered> meters_;                          // by device
     std::map<std::string, double> limits_;
 };

@@ -182,7 +182,10 @@ std::string ipsec_yaml(const Workload& w) {
 std::string nf_yaml(const Workload& w, const std::string& kind) {
     if (kind == "firewall") return firewall_yaml(w);
     if (kind == "nids")
-        return fmt::format("nids: {{rules: [\"{}\"], mode: ips, flows: none}}\n", fmt::join(w.nids_rules, "\", \""));
+        return fmt::format("nids: {{rules: [\"{}\"], mode: ips{}}}\n", fmt::join(w.nids_rules, "\", \""),
+                           w.nids_flows == "none"    ? ", flows: none"
+                           : w.nids_flows == "flows" ? ", flows: {streams: none}"
+                                                     : "");
     if (kind == "router") return router_yaml(w);
     if (kind == "ipsec") return ipsec_yaml(w);
     if (kind == "mirror") return "mirror\n";
@@ -201,6 +204,7 @@ Workload make_workload(const WorkloadOptions& options) {
     Workload w;
     w.scratch = options.scratch;
     w.flows = options.flows;
+    w.nids_flows = options.nids_flows;
     std::mt19937 random(7);
     choose_patterns(w, options, random);
     choose_payload(w, options, random);

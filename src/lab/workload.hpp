@@ -22,6 +22,8 @@ struct WorkloadOptions {
     bool many_rules = false;    ///< about 10,000 rules for the firewall in place of about 1,000
     size_t patterns = 0;        ///< of the NIDS, at most; 0: all of about 3,000
     std::vector<std::string> nids_rules = {};  ///< files of Snort and Suricata rules for the NIDS in place of patterns
+    std::string nids_flows = "none";           ///< what the NIDS keeps of flows: none, flows, or streams, as it does
+                                               ///< unless told otherwise
     std::string payload = "http";              ///< http, capture or random
     uint32_t flows = 65536;
     uint32_t tunnels = 1;  ///< of the IPsec gateway, by destination: a power of two, up to kMaxTunnels
@@ -44,6 +46,7 @@ struct Workload {
     std::vector<std::string> patterns;    ///< of the NIDS, one a rule: raw bytes, found in either case
     std::vector<bool> pattern_drops;      ///< whether it drops packets that hold no other; else it lets them pass
     std::vector<std::string> nids_rules;  ///< the files of its rules: those of the patterns, or the user's
+    std::string nids_flows;               ///< as in the options
     std::string route_file;  ///< prefixes, each with the name of a hop, or without: hops are then chosen by hash
     std::vector<Hop> hops;
     std::string default_hop;

@@ -106,6 +106,7 @@ Launch as_launch(const KernelCall& call) {
 }
 
 void put_launch(Stream& stream, Launch launch) {
+    count_launch(stream);
     stream.put([&stream, launch = std::move(launch)] { launch.run(stream.gpu()); });
 }
 void put_record(Stream& stream, Event* event) {

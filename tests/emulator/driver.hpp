@@ -43,4 +43,7 @@ void put_record(Stream& stream, Event* event);
 void put_wait(Stream& stream, Event* event);
 void put_copy(Stream& stream, const Copy& copy);
 
+/// For those who ask on which multiprocessors kernels were launched.
+void count_launch(const Stream& stream);
+
 }  // namespace emulator

@@ -162,7 +162,7 @@ void Gpu::wait() {
     for (Stream* stream : streams) stream->wait();
 }
 
-Stream::Stream(Gpu& gpu) : gpu_(gpu) {
+Stream::Stream(Gpu& gpu, std::set<unsigned> sms) : gpu_(gpu), sms_(std::move(sms)) {
     const std::lock_guard lock(gpu_.streams_mutex);
     gpu_.streams.insert(this);
 }

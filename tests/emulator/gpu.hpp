@@ -91,9 +91,11 @@ private:
 
 class Stream {
 public:
-    explicit Stream(Gpu& gpu);
+    /// `sms`: numbers of multiprocessors that its kernels may run on; none: all.
+    explicit Stream(Gpu& gpu, std::set<unsigned> sms = {});
     ~Stream();
     Gpu& gpu() const { return gpu_; }
+    const std::set<unsigned>& sms() const { return sms_; }
     /// To be done behind all that was put before, by some thread. Skipped when the GPU has failed meanwhile.
     void put(std::function<void()> what);
     bool idle();
@@ -102,6 +104,7 @@ public:
 private:
     void drain();
     Gpu& gpu_;
+    const std::set<unsigned> sms_;
     std::mutex mutex_;
     std::condition_variable idle_;
     std::deque<std::function<void()>> queue_;

@@ -33,6 +33,10 @@ public:
     bool pin(void* memory, size_t bytes) override { return behind_->pin(memory, bytes); }
     void unpin(void* memory) override { behind_->unpin(memory); }
     StreamId create_stream(bool timed) override { return behind_->create_stream(timed); }
+    void prepare(schedule::SmRange sms) override { behind_->prepare(sms); }
+    schedule::Gpu partitions() override { return behind_->partitions(); }
+    bool has_partitions() const override { return behind_->has_partitions(); }
+    void move_stream(StreamId stream, schedule::SmRange sms) override { behind_->move_stream(stream, sms); }
     std::shared_ptr<device::LoadedProgram> load(std::shared_ptr<const chain::Program> program,
                                                 std::vector<device::Step> steps) override {
         return behind_->load(std::move(program), std::move(steps));

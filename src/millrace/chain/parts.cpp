@@ -10,13 +10,13 @@ namespace {
 
 bool is_tenants(const Node& node) { return tenant_of(node) != nullptr; }
 
-/// The first node of each part, in order.
-std::vector<size_t> starts_of_parts(const Program& chain) {
+/// The first node of each part, in order; each node that `alone` says is one.
+std::vector<size_t> starts_of_parts(const Program& chain, bool (*alone)(const Node&)) {
     const size_t count = chain.nodes.size();
     std::vector<bool> begins(count + 1, false);
     begins[0] = true;
     for (size_t i = 0; i < count; ++i)
-        if (is_tenants(chain.nodes[i])) begins[i] = begins[i + 1] = true;
+        if (alone(chain.nodes[i])) begins[i] = begins[i + 1] = true;
     const auto crosses = [&](size_t from, size_t to) {
         return std::find(begins.begin() + static_cast<ptrdiff_t>(from) + 1,
                          begins.begin() + static_cast<ptrdiff_t>(to) + 1,
@@ -46,9 +46,9 @@ std::shared_ptr<Program> part_of(const Program& chain, size_t from, size_t to) {
     return part;
 }
 
-void cut(Configuration& configuration, size_t number) {
+void cut(Configuration& configuration, size_t number, bool (*alone)(const Node&)) {
     const std::shared_ptr<const Program> chain = configuration.chains[number];
-    const std::vector<size_t> starts = starts_of_parts(*chain);
+    const std::vector<size_t> starts = starts_of_parts(*chain, alone);
     const auto number_of = [&, appended = configuration.chains.size()](size_t part) {
         return static_cast<uint16_t>(part == 0 ? number : appended + part - 1);
     };
@@ -87,7 +87,13 @@ void cut_at_tenants(Configuration& configuration) {
     const size_t chains = configuration.chains.size();
     for (size_t i = 0; i < chains; ++i)
         if (std::any_of(configuration.chains[i]->nodes.begin(), configuration.chains[i]->nodes.end(), is_tenants))
-            cut(configuration, i);
+            cut(configuration, i, is_tenants);
+}
+
+void cut_apart(Configuration& configuration) {
+    const size_t chains = configuration.chains.size();
+    for (size_t i = 0; i < chains; ++i)
+        if (!configuration.chains[i]->nodes.empty()) cut(configuration, i, [](const Node&) { return true; });
 }
 
 std::set<std::string> chains_with_tenants(const Configuration& configuration) {

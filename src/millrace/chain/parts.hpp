@@ -1,4 +1,4 @@
-// Chains with functions of tenants are cut into parts: what runs here, and what runs in tenants' processes.
+// Chains that are cut into parts: what runs here, and what runs in tenants' processes.
 #pragma once
 
 #include <set>
@@ -13,6 +13,9 @@ namespace millrace::chain {
 /// a part begins at each node that another one leads to. The first keeps the chain's name and number, the others are
 /// called "chain/node", after their first node. Throws ConfigError where another chain has that name.
 void cut_at_tenants(Configuration& configuration);
+
+/// The same as if each function were a tenant's that runs here: every one is a part by itself. For comparison.
+void cut_apart(Configuration& configuration);
 
 /// The chains that have tenants' functions, by name.
 std::set<std::string> chains_with_tenants(const Configuration& configuration);

@@ -11,6 +11,10 @@ namespace {
 /// C of the paper, for messages and waits of the bus: what a copy and a launch take, and as much again.
 constexpr double kOverheadNs = 10'000;
 
+/// Multiprocessors of a chain whose batches wait for each other on the GPU: there must be room for all that wait, and
+/// for the one that they wait for. A multiprocessor has room for three, whatever else the kernels take of it.
+constexpr uint32_t kOrderedSms = (schedule::kMostOrderedBatches + 2) / 3;
+
 std::string text_of(std::chrono::nanoseconds time) {
     const auto ns = static_cast<double>(time.count());
     return ns < 1e6 ? fmt::format("{:.4g} us", ns / 1e3) : fmt::format("{:.4g} ms", ns / 1e6);
@@ -65,6 +69,14 @@ void check_tenants_promises(const Promise& promise, const Program& chain) {
                                      "give them less 'patience'"});
 }
 
+schedule::Tenant load_of(const Program& program, const schedule::Model& model, const Asked& asked) {
+    schedule::Tenant tenant;
+    tenant.name = program.name;
+    tenant.load = {model,       asked.rate, asked.latency_ns, program.max_batch,
+                   kOverheadNs, program.ordered() ? kOrderedSms : 0};
+    return tenant;
+}
+
 SharedDevice share_device(const Configuration& configuration, const schedule::Profile* profile) {
     SharedDevice shared;
     const std::set<std::string> with_tenants = chains_with_tenants(configuration);
@@ -90,9 +102,9 @@ SharedDevice share_device(const Configuration& configuration, const schedule::Pr
                                            Diagnostic::Severity::warning});
             continue;
         }
-        schedule::Tenant tenant{configuration.chains[i]->name, {}, 0, promise.weight};
-        tenant.load = {known->model, promise.rate, static_cast<double>(promise.latency.count()),
-                       configuration.chains[i]->max_batch, kOverheadNs};
+        schedule::Tenant tenant = load_of(*configuration.chains[i], known->model,
+                                          {promise.rate, static_cast<double>(promise.latency.count())});
+        tenant.weight = promise.weight;
         shared.chains.push_back(i);
         shared.loads.push_back(std::move(tenant));
     }

@@ -33,6 +33,12 @@ Promise read_promise(const Config& chain);
 /// promise.
 void check_tenants_promises(const Promise& promise, const Program& chain);
 
+/// What the scheduler knows of a program: its model, what it must be able to do, and what it takes to run.
+struct Asked {
+    double rate = 0, latency_ns = 0;  ///< packets a second; 0 ns: no bound
+};
+schedule::Tenant load_of(const Program& program, const schedule::Model& model, const Asked& asked);
+
 /// How the chains of a configuration share a device, by what was measured of them.
 struct SharedDevice {
     schedule::Plan plan;

@@ -16,17 +16,6 @@
 namespace millrace::cli {
 namespace {
 
-/// SMs of a green context on GPUs of today: 8 at least, and 8 more each (CUDA driver API, cuDevSmResourceSplitByCount,
-/// compute capability 9.0).
-constexpr uint32_t kPartitionSms = 8;
-
-schedule::Gpu gpu_of(const std::string& device_name) {
-    schedule::Gpu gpu;
-    gpu.sms = device::multiprocessors_of(parse_device_names(device_name).devices.front());
-    gpu.least = gpu.grain = std::min(kPartitionSms, gpu.sms);
-    return gpu;
-}
-
 /// What was kept of the model, or nothing of it yet.
 schedule::Profile kept(const std::string& model) {
     try {
@@ -63,11 +52,14 @@ int profile_chains(const ProfileChains& arguments, const std::string& device_nam
     const std::string path = schedule::profile_path(device->model());
     if (path.empty()) throw std::runtime_error("there is no home, so what is measured can't be kept");
     schedule::Profile profile = kept(device->model());
-    profile.gpu = gpu_of(device_name);
+    profile.gpu = device->partitions();
+    const uint32_t sms = device::multiprocessors_of(parse_device_names(device_name).devices.front());
     lab::KernelRun kernels(*device);
     lab::ChainProfileOptions measured;
-    measured.frame_bytes = arguments.frame_bytes;
     measured.seconds = arguments.seconds;
+    io::TrafficSpec traffic;
+    traffic.sizes = {{arguments.frame_bytes, 1}};
+    const io::TrafficFrames frames = io::make_frames(traffic, 0, 1, false);
     const std::set<std::string> with_tenants = chains_with_tenants(configuration);
     for (size_t i = 0; i < configuration.chains.size(); ++i) {
         const auto& program = configuration.chains[i];
@@ -78,7 +70,7 @@ int profile_chains(const ProfileChains& arguments, const std::string& device_nam
                           << " has tenants, which nobody can measure before they are there\n";
             continue;
         }
-        schedule::ChainProfile chain = lab::profile_chain(*device, kernels, program, profile.gpu.sms, measured);
+        schedule::ChainProfile chain = lab::profile_chain(*device, kernels, program, frames, sms, measured);
         chain.functions = configuration.promises[i].functions;
         show(program->name, chain, profile.gpu);
         profile.put(std::move(chain));

@@ -25,6 +25,7 @@ std::string promise_text(const exec::PromiseReport& promise, const std::string& 
     text += ": " + words_of(now) + "; " + packet_rate(promise.offered) + " came";
     if (promise.longest_ns > 0) text += ", " + time_text(promise.longest_ns) + " at most";
     if (promise.batch > 0) text += ", batches of " + grouped(promise.batch);
+    if (promise.sms > 0) text += fmt::format(" on {} multiprocessors", promise.sms);
     const auto part = [&](uint64_t intervals, const char* what) {
         if (intervals > 0)
             text += fmt::format("; {} in {} of {}", what, grouped(intervals), grouped(promise.intervals));

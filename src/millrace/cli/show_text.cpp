@@ -62,6 +62,7 @@ std::string promise_of(const json& object) {
     report.offered = static_cast<double>(number(promise, "offered"));
     report.longest_ns = number(promise, "longest-ns");
     report.batch = static_cast<uint32_t>(number(promise, "batch"));
+    report.sms = static_cast<uint32_t>(number(promise, "sms"));
     report.intervals = number(promise, "intervals");
     report.rate_broken = number(promise, "rate-broken");
     report.latency_broken = number(promise, "latency-broken");

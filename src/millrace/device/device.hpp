@@ -18,6 +18,7 @@
 #include "millrace/chain/program.hpp"
 #include "millrace/device/kernel/resident.hpp"
 #include "millrace/packet/lanes.hpp"
+#include "millrace/schedule/plan.hpp"
 
 namespace millrace::device {
 
@@ -160,15 +161,17 @@ public:
 };
 
 struct OrderGate;
+class Turns;
 
 class Device {
 public:
     Device();
-    virtual ~Device() = default;
+    virtual ~Device();
     virtual std::string describe() const = 0;
     /// The same for all devices that are built alike: "NVIDIA H200".
     virtual std::string model() const = 0;
     const std::shared_ptr<OrderGate>& order_gate() const { return order_gate_; }
+    Turns& turns() { return *turns_; }
     /// ok, or what has become of it: then nothing can be loaded either.
     virtual Status state() const = 0;
 
@@ -185,6 +188,15 @@ public:
     /// `timed`: its events know when they came, which costs a little.
     virtual StreamId create_stream(bool timed) = 0;
     StreamId create_stream() { return create_stream(false); }
+    /// Makes ready what streams of so many multiprocessors need. Any thread; move_stream takes longer without it.
+    virtual void prepare(schedule::SmRange) {}
+    /// Of which sizes its partitions can be; those that there might be where it has none.
+    virtual schedule::Gpu partitions() = 0;
+    /// Whether streams get multiprocessors of their own; known once some were asked for.
+    virtual bool has_partitions() const { return false; }
+    /// Kernels that are put on the stream from now on run on these multiprocessors; a device that can't do so runs them
+    /// on any. Nothing may be under way on the stream.
+    virtual void move_stream(StreamId, schedule::SmRange) {}
     /// Brings a program's tables to the device and makes its steps ready to launch. Tables and state that an
     /// earlier generation has there already are shared. Any thread.
     virtual std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program,
@@ -232,10 +244,11 @@ public:
 
 protected:
     /// With the gate of another device, which does this one's work.
-    explicit Device(std::shared_ptr<OrderGate> gate) : order_gate_(std::move(gate)) {}
+    explicit Device(std::shared_ptr<OrderGate> gate);
 
 private:
     const std::shared_ptr<OrderGate> order_gate_;
+    const std::unique_ptr<Turns> turns_;
 };
 
 /// The steps that run a program: as few as its ordered NFs allow (`fused`), or one for each NF (`pipelined`), or those

@@ -3,9 +3,13 @@
 #include <cstring>
 #include <utility>
 
+#include "millrace/device/turns.hpp"
+
 namespace millrace::device {
 
-Device::Device() : order_gate_(std::make_shared<OrderGate>()) {}
+Device::Device() : Device(std::make_shared<OrderGate>()) {}
+Device::Device(std::shared_ptr<OrderGate> gate) : order_gate_(std::move(gate)), turns_(std::make_unique<Turns>()) {}
+Device::~Device() = default;
 
 SharedState::SharedState(std::shared_ptr<Device> device, const StateArray& state)
     : device_(std::move(device)), owner_(state.owner), memory_(device_->allocate_host(state.whole_bytes)) {

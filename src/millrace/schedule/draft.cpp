@@ -153,6 +153,7 @@ void Draft::share_out() {
 }
 
 void Draft::write(Plan& plan) const {
+    uint32_t first = 0;
     for (const Part& part : parts_) {
         double cycle_ns = 0;
         for (size_t i = 0; i < part.tenants.size(); ++i) {
@@ -163,7 +164,8 @@ void Draft::write(Plan& plan) const {
             plan.assignments[part.tenants[i]] = Assignment{plan.partitions.size(), part.turn.batches[i],
                                                            part.turn.cycle_ns, part.turn.cycle_ns + cycle_ns,
                                                            part.rates[i]};
-        plan.partitions.push_back({part.sms, cycle_ns, part.tenants});
+        plan.partitions.push_back({first, part.sms, cycle_ns, part.tenants});
+        first += part.sms;
     }
     plan.bus = bus();
 }

@@ -38,6 +38,11 @@ uint32_t Load::most_packets(uint32_t sms) const {
 
 std::optional<Turn> settle(std::span<const Load* const> loads, uint32_t sms, Stop* stop) {
     double starts_ns = 0, busy = 0;
+    for (size_t i = 0; i < loads.size(); ++i)
+        if (sms < loads[i]->least_sms) {
+            tell(stop, Limit::sms, i, loads[i]->least_sms, sms);
+            return std::nullopt;
+        }
     for (const Load* load : loads) {
         starts_ns += load->start_ns();
         busy += load->rate / kSecond * load->packet_ns(sms);

@@ -17,6 +17,7 @@ struct Load {
     double latency_ns = 0;   ///< that no packet may take longer than, with its wait for the batch; 0: no bound
     uint32_t max_batch = 0;  ///< packets; 0: no bound
     double overhead_ns = 0;  ///< C of the paper, each batch: messages, waits for the bus, errors of the model
+    uint32_t least_sms = 0;  ///< fewer can't run it
 
     /// Most packets of a batch on `sms`.
     uint32_t most_packets(uint32_t sms) const;

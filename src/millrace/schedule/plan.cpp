@@ -57,7 +57,7 @@ void leave_alone(Plan& plan, const std::vector<Tenant>& tenants, const Gpu& gpu)
         cycle_ns += tenant.load.model.batch_ns(batches.back(), gpu.sms) + tenant.load.overhead_ns;
     }
     for (size_t i = 0; i < tenants.size(); ++i) {
-        plan.partitions.push_back({gpu.sms, cycle_ns, {i}});
+        plan.partitions.push_back({0, gpu.sms, cycle_ns, {i}});
         plan.assignments[i] = Assignment{i, batches[i], cycle_ns, 2 * cycle_ns, batches[i] / cycle_ns * 1e9};
         plan.bus += tenants[i].load.model.transfer_ns(batches[i]) / cycle_ns;
     }
@@ -86,11 +86,28 @@ void let_in(Draft& draft, Plan& plan, size_t count) {
 
 }  // namespace
 
+Gpu partitions_of(uint32_t sms) {
+    constexpr uint32_t kGroup = 8;
+    return {sms, std::min(kGroup, sms), std::min(kGroup, sms)};
+}
+
 uint32_t Plan::used_sms() const {
     uint32_t sms = 0;
     for (const Partition& partition : partitions)
         sms = sharing == Sharing::uncoordinated ? std::max(sms, partition.sms) : sms + partition.sms;
     return sms;
+}
+
+GpuShare Plan::share_of(size_t tenant) const {
+    if (!assignments[tenant]) return {};
+    const Partition& partition = partitions[assignments[tenant]->partition];
+    switch (sharing) {
+        case Sharing::spatial:
+        case Sharing::fair: return {.sms = {partition.first, partition.sms}};
+        case Sharing::temporal: return {.in_turn = true};
+        case Sharing::uncoordinated: break;
+    }
+    return {};
 }
 
 Plan make_plan(const std::vector<Tenant>& tenants, const Gpu& gpu, Sharing sharing) {
@@ -110,6 +127,24 @@ Plan make_plan(const std::vector<Tenant>& tenants, const Gpu& gpu, Sharing shari
     if (sharing != Sharing::uncoordinated) draft.write(plan);
     plan.free_sms = gpu.sms - plan.used_sms();
     return plan;
+}
+
+CommonPlan make_common_plan(std::vector<Tenant> tenants, const Gpu& gpu, Sharing sharing) {
+    const auto plan_of = [&](double rate) {
+        for (Tenant& tenant : tenants) tenant.load.rate = rate;
+        return make_plan(tenants, gpu, sharing);
+    };
+    constexpr double kMost = 1e12, kClose = 1.001;
+    CommonPlan best;
+    for (double low = 1, high = kMost; high > low * kClose;) {
+        const double rate = std::sqrt(low * high);
+        Plan plan = plan_of(rate);
+        const bool kept = std::ranges::all_of(plan.assignments,
+                                              [&](const auto& own) { return own && own->rate >= rate; });
+        if (kept) best = {std::move(plan), low = rate};
+        else high = rate;
+    }
+    return best;
 }
 
 std::string text_of(const Refusal& refusal, const Gpu& gpu) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/schedule/gpu_share.hpp"
 #include "millrace/schedule/partition.hpp"
 
 namespace millrace::schedule {
@@ -29,6 +30,10 @@ struct Gpu {
     uint32_t least = 1, grain = 1;  ///< SMs of a partition: this many at least, and how many more there can be
 };
 
+/// A GPU of so many SMs, in partitions as drivers of today make them: 8 SMs at least, and 8 more each (CUDA driver API,
+/// cuDevSmResourceSplitByCount, compute capability 9.0).
+Gpu partitions_of(uint32_t sms);
+
 struct Tenant {
     std::string name;
     Load load;            ///< with the rate that it was promised; 0: none was
@@ -37,7 +42,7 @@ struct Tenant {
 };
 
 struct Partition {
-    uint32_t sms = 0;
+    uint32_t first = 0, sms = 0;  ///< the first of its SMs, and how many it has
     double cycle_ns = 0;
     std::vector<size_t> tenants;  ///< by their numbers
 };
@@ -66,9 +71,20 @@ struct Plan {
 
     /// All SMs of partitions; with `uncoordinated` these are the same for all.
     uint32_t used_sms() const;
+    /// What a tenant works on; all of the GPU where it was not let in.
+    GpuShare share_of(size_t tenant) const;
 };
 
 Plan make_plan(const std::vector<Tenant>& tenants, const Gpu& gpu, Sharing sharing = Sharing::spatial);
+
+/// The plan with the highest rate that all of them can have, whatever they were promised, and that rate: functions of
+/// one service chain, through which the same packets go. G-NET raises the slowest step by step (section 5.3); here the
+/// rate is found by halving. A rate of 0: none is possible.
+struct CommonPlan {
+    Plan plan;
+    double rate = 0;  ///< packets a second
+};
+CommonPlan make_common_plan(std::vector<Tenant> tenants, const Gpu& gpu, Sharing sharing);
 
 /// "latency: 300 us were promised, and 412 us is the least on 132 SMs"
 std::string text_of(const Refusal& refusal, const Gpu& gpu);

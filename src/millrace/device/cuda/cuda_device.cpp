@@ -102,6 +102,7 @@ CudaDevice::CudaDevice(CudaOptions options)
     require(driver_.device_memory(&memory_bytes_, device_), "it does not say how much memory it has");
     require(driver_.context_retain(&context_, device_), "no context can be made on it");
     enter();
+    partitions_.open(device_);
     void* words = nullptr;
     if (const Result result = driver_.host_allocate(&words, (kMaxStreams + 1) * kWordLine * sizeof(uint32_t),
                                                     kHostPortable | kHostMapped);
@@ -130,6 +131,7 @@ CudaDevice::~CudaDevice() {
         if (streams_[i]->anchor != nullptr) driver_.event_destroy(streams_[i]->anchor);
         driver_.stream_destroy(streams_[i]->stream);
     }
+    partitions_.close();
     for (const Spare& spare : spares_) free(spare.address);
     free(sequencer_);
     modules_.clear();

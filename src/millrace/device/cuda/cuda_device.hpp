@@ -12,6 +12,7 @@
 #include "millrace/device/cuda/assembler.hpp"
 #include "millrace/device/cuda/driver.hpp"
 #include "millrace/device/cuda/kernel_store.hpp"
+#include "millrace/device/cuda/partitions.hpp"
 #include "millrace/device/cuda/resident.hpp"
 #include "millrace/device/device.hpp"
 
@@ -43,6 +44,10 @@ public:
     bool pin(void* memory, size_t bytes) override;
     void unpin(void* memory) override;
     StreamId create_stream(bool timed) override;
+    void prepare(schedule::SmRange sms) override;
+    schedule::Gpu partitions() override;
+    bool has_partitions() const override { return !lacks_partitions_; }
+    void move_stream(StreamId stream, schedule::SmRange sms) override;
     std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program,
                                         std::vector<Step> steps) override;
     std::shared_ptr<Resident> start_resident(std::shared_ptr<LoadedProgram> program, unsigned depth) override;
@@ -105,6 +110,7 @@ private:
     struct StreamState {
         static constexpr uint64_t kEvents = 64;  // more than a batch of the most steps records
         Stream stream = nullptr;
+        uint32_t multiprocessors = 0;  ///< that its kernels run on
         std::array<DriverEvent, kEvents> events{};
         uint64_t next = 0;
         uint32_t* word = nullptr;  ///< in host memory: one more than the number of the latest event that the stream has
@@ -142,6 +148,8 @@ private:
     static constexpr size_t kWordLine = 16;  ///< words of a cache line
 
     Status check(Result result, const char* what, StreamId stream);
+    /// Warns once where there are no such partitions; whether there are.
+    bool partitioned(Result result, schedule::SmRange sms);
     Status copy_rows(StreamId stream, const Copy2D& rows, const char* what);
     DriverEvent driver_event(EventId event) const;
     static EventId event_id(StreamId stream, uint64_t number);
@@ -165,6 +173,8 @@ private:
     DeviceOrdinal device_ = 0;
     Context context_ = nullptr;
     KernelStore kernels_;
+    Partitions partitions_{driver_};
+    std::atomic<bool> lacks_partitions_{false};  ///< and has said so
     Assembler assembler_;
     std::atomic<Status> state_{Status::ok};
     ResidentKernels resident_{*this, driver_};

@@ -21,6 +21,20 @@ void bind(void* library, F& function, const char* name) {
         throw std::runtime_error(std::string("the CUDA driver has no function ") + name + ": it is too old");
 }
 
+/// All of them, or none.
+void bind_partitions(void* library, Driver& d) {
+    try {
+        bind(library, d.device_resource, "cuDeviceGetDevResource");
+        bind(library, d.resource_split, "cuDevSmResourceSplitByCount");
+        bind(library, d.resource_describe, "cuDevResourceGenerateDesc");
+        bind(library, d.green_context_destroy, "cuGreenCtxDestroy");
+        bind(library, d.green_stream_create, "cuGreenCtxStreamCreate");
+        bind(library, d.green_context_create, "cuGreenCtxCreate");
+    } catch (const std::runtime_error&) {
+        d.green_context_create = nullptr;
+    }
+}
+
 void bind_all(void* library, Driver& d) {
     bind(library, d.init, "cuInit");
     bind(library, d.error_name, "cuGetErrorName");
@@ -71,6 +85,7 @@ void bind_all(void* library, Driver& d) {
     bind(library, d.module_function, "cuModuleGetFunction");
     bind(library, d.function_set, "cuFuncSetAttribute");
     bind(library, d.launch, "cuLaunchKernel");
+    bind_partitions(library, d);
     bind(library, d.graph_create, "cuGraphCreate");
     bind(library, d.graph_destroy, "cuGraphDestroy");
     bind(library, d.graph_add_kernel, "cuGraphAddKernelNode_v2");

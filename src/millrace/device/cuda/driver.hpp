@@ -19,10 +19,13 @@ using Function = struct FunctionTag*;
 using Graph = struct GraphTag*;
 using GraphNode = struct GraphNodeTag*;
 using GraphProgram = struct GraphProgramTag*;  // CUgraphExec
+using GreenContext = struct GreenContextTag*;
+using ResourceDescription = struct ResourceDescriptionTag*;  // CUdevResourceDesc
 
 inline constexpr Result kSuccess = 0;
 inline constexpr Result kOutOfMemory = 2;
 inline constexpr Result kNotReady = 600;
+inline constexpr Result kNotSupported = 801;
 
 /// CUDA_MEMCPY2D.
 struct Copy2D {
@@ -94,6 +97,14 @@ struct MemoryAccess {
 };
 using MemoryHandle = unsigned long long;  // CUmemGenericAllocationHandle
 
+/// CUdevResource (its first version), of multiprocessors. Made by the driver, and given back to it as it is.
+struct DeviceResource {
+    int kind = 0;
+    unsigned char padding[92] = {};
+    unsigned sms = 0;
+    unsigned char reserved[44] = {};
+};
+
 /// The driver's functions. One object for the process; null where there is no driver.
 struct Driver {
     /// Loads the driver at the first call. Null without one; `why` then says what was missing.
@@ -156,6 +167,14 @@ struct Driver {
     Result (*function_set)(Function, int attribute, int value);
     Result (*launch)(Function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                      unsigned block_z, unsigned shared_bytes, Stream, void** parameters, void** extra);
+    // Of partitions; null in drivers before 12.4.
+    Result (*device_resource)(DeviceOrdinal, DeviceResource*, int kind);
+    Result (*resource_split)(DeviceResource* groups, unsigned* count, const DeviceResource* all, DeviceResource* rest,
+                             unsigned flags, unsigned least_sms);
+    Result (*resource_describe)(ResourceDescription*, DeviceResource* resources, unsigned count);
+    Result (*green_context_create)(GreenContext*, ResourceDescription, DeviceOrdinal, unsigned flags);
+    Result (*green_context_destroy)(GreenContext);
+    Result (*green_stream_create)(Stream*, GreenContext, unsigned flags, int priority);
     Result (*graph_create)(Graph*, unsigned flags);
     Result (*graph_destroy)(Graph);
     Result (*graph_add_kernel)(GraphNode*, Graph, const GraphNode* after, size_t count, const KernelCall*);

@@ -11,7 +11,6 @@ namespace millrace::device::cuda {
 namespace {
 
 // Numbers of flags, as the manual of the driver API gives them.
-constexpr unsigned kStreamNonBlocking = 1;
 constexpr unsigned kEventDisableTiming = 2;
 constexpr unsigned kMemoryHost = 1, kMemoryDevice = 2;
 
@@ -37,13 +36,13 @@ StreamId CudaDevice::create_stream(bool timed) {
     enter();
     if (stream_count_ == kMaxStreams) throw DeviceError(describe() + ": too many streams");
     auto state = std::make_unique<StreamState>();
-    Result result = driver_.stream_create(&state->stream, kStreamNonBlocking);
+    state->multiprocessors = static_cast<uint32_t>(multiprocessors_);
+    Result result = partitions_.create_stream(&state->stream, {});
     for (DriverEvent& event : state->events)
         if (result == kSuccess) result = driver_.event_create(&event, timed ? 0 : kEventDisableTiming);
     if (result == kSuccess && timed) result = make_anchor(*state);
     state->word = words_ + stream_count_ * kWordLine;
     if (result == kSuccess && writes_words_) {
-        constexpr Result kNotSupported = 801;
         result = driver_.stream_write(state->stream, reinterpret_cast<DevicePointer>(state->word), 0, 0);
         if (result == kNotSupported) {
             writes_words_ = false;
@@ -53,6 +52,41 @@ StreamId CudaDevice::create_stream(bool timed) {
     if (result != kSuccess) throw DeviceError(fmt::format("{}: no stream: {}", describe(), driver_.text(result)));
     streams_[stream_count_] = std::move(state);
     return static_cast<StreamId>(stream_count_++);
+}
+
+bool CudaDevice::partitioned(Result result, schedule::SmRange sms) {
+    if (result == kSuccess) return true;
+    if (!lacks_partitions_.exchange(true))
+        spdlog::warn("{}: no partition of {} multiprocessors: {}; chains and tenants share all of them", describe(),
+                     sms.count, driver_.text(result));
+    return false;
+}
+
+schedule::Gpu CudaDevice::partitions() {
+    enter();
+    return partitions_.grid().value_or(schedule::partitions_of(static_cast<uint32_t>(multiprocessors_)));
+}
+
+void CudaDevice::prepare(schedule::SmRange sms) {
+    if (state_ != Status::ok || sms.all()) return;
+    enter();
+    partitioned(partitions_.prepare(sms), sms);
+}
+
+void CudaDevice::move_stream(StreamId stream, schedule::SmRange sms) {
+    if (state_ != Status::ok) return;
+    enter();
+    Stream moved = nullptr;
+    schedule::SmRange on = sms;
+    Result result = partitions_.create_stream(&moved, on);
+    if (!partitioned(result, on)) result = partitions_.create_stream(&moved, on = {});
+    if (result != kSuccess) {
+        check(result, "a stream can't be made", stream);
+        return;
+    }
+    StreamState& state = *streams_[stream];
+    driver_.stream_destroy(std::exchange(state.stream, moved));
+    state.multiprocessors = on.all() ? static_cast<uint32_t>(multiprocessors_) : on.count;
 }
 
 /// An event of the stream that has come at a time that the host knows to a few microseconds.
@@ -138,7 +172,7 @@ Status CudaDevice::launch(StreamId stream, const LoadedProgram& program, size_t 
     const auto& loaded = static_cast<const Loaded&>(program);
     const Loaded::Launch& launch = loaded.launch(step, batch.mean_bytes, batch.count);
     BatchView view = batch;
-    view.block_packets = launch.block_packets(batch, static_cast<uint32_t>(multiprocessors_));
+    view.block_packets = launch.block_packets(batch, streams_[stream]->multiprocessors);
     view.sequencer = reinterpret_cast<Sequencer*>(sequencer_);
     view.given_up = words_ + kMaxStreams * kWordLine;
     unsigned blocks = launch.packets == 0 ? 1 : (batch.count + view.block_packets - 1) / view.block_packets;

@@ -80,7 +80,13 @@ StreamId SimDevice::create_stream(bool timed) {
     const std::lock_guard lock(mutex_);
     streams_.emplace_back();
     timed_.push_back(timed);
+    sms_.emplace_back();
     return static_cast<StreamId>(streams_.size() - 1);
+}
+
+void SimDevice::move_stream(StreamId stream, schedule::SmRange sms) {
+    const std::lock_guard lock(mutex_);
+    sms_.at(stream) = sms;
 }
 
 std::shared_ptr<LoadedProgram> SimDevice::load(std::shared_ptr<const chain::Program> program, std::vector<Step> steps) {
@@ -177,6 +183,12 @@ void SimDevice::inject(const Fault& fault) {
 uint64_t SimDevice::packets() const {
     const std::lock_guard lock(mutex_);
     return packets_;
+}
+
+uint64_t SimDevice::packets_on(schedule::SmRange sms) const {
+    const std::lock_guard lock(mutex_);
+    const auto own = packets_on_.find({sms.first, sms.count});
+    return own != packets_on_.end() ? own->second : 0;
 }
 
 SimDevice::All& SimDevice::all() {

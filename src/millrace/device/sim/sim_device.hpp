@@ -56,6 +56,9 @@ public:
     bool pin(void*, size_t) override { return true; }
     void unpin(void*) override {}
     StreamId create_stream(bool timed) override;
+    schedule::Gpu partitions() override { return schedule::partitions_of(kMultiprocessors); }
+    bool has_partitions() const override { return true; }
+    void move_stream(StreamId stream, schedule::SmRange sms) override;
     std::shared_ptr<LoadedProgram> load(std::shared_ptr<const chain::Program> program,
                                         std::vector<Step> steps) override;
     std::shared_ptr<Resident> start_resident(std::shared_ptr<LoadedProgram> program, unsigned depth) override;
@@ -77,6 +80,8 @@ public:
     void inject(const Fault& fault);
     /// The packets of all batches that its kernels have begun with.
     uint64_t packets() const;
+    /// Of these, those on streams of so many multiprocessors.
+    uint64_t packets_on(schedule::SmRange sms) const;
     /// Bytes of tables and states that it has taken in.
     uint64_t table_bytes() const;
 
@@ -151,6 +156,8 @@ private:
     std::vector<Fault> faults_;
     uint64_t operations_ = 0;
     uint64_t packets_ = 0;
+    std::vector<schedule::SmRange> sms_;  // by stream
+    std::map<std::pair<uint32_t, uint32_t>, uint64_t> packets_on_;  // by first and count of these
     uint64_t stalled_polls_ = 0;
     Status state_ = Status::ok;
 };

@@ -64,6 +64,8 @@ Status SimDevice::launch(StreamId stream, const LoadedProgram& program, size_t s
     }
     const bool passes = batch.sequence != 0 && kind.releases_sequence;
     return put(stream, {Operation::Kind::kernel, [=, this, &program] {
+                            const schedule::SmRange sms = sms_[stream];
+                            if (program.steps()[step].begin) packets_on_[{sms.first, sms.count}] += batch.count;
                             const bool sound = run(program, step, batch);
                             if (passes) {
                                 open_sequences_.erase(batch.sequence);

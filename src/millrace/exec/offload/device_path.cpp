@@ -41,7 +41,7 @@ bool DevicePath::launch(ChainQueue& queue) {
 
 size_t DevicePath::run_on_cpu(ChainQueue& queue, CpuPath& cpu, Placement::Member& member) {
     if (batches_.idle() == 0) return 0;
-    const size_t packets = cpu.run_some(queue, member, states_, batches_.next().stream());
+    const size_t packets = cpu.run_some(queue, member, states_, batches_.idle_stream());
     under_way_ -= packets;
     return packets;
 }

@@ -24,6 +24,7 @@ struct PromiseReport {
     double offered = 0;        ///< packets a second, of the last interval
     uint64_t longest_ns = 0;   ///< that a packet took, of the last interval in which some left
     uint32_t batch = 0;        ///< packets, by the present plan; 0: there is none
+    uint32_t sms = 0;          ///< multiprocessors that are its own; 0: it shares all of them
     uint64_t intervals = 0;    ///< in which packets came, no more than the promised rate
     uint64_t rate_broken = 0;  ///< of these
     uint64_t latency_broken = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "millrace/chain/classified.hpp"
 #include "millrace/exec/worker/worker.hpp"
@@ -192,7 +193,7 @@ void PromiseWatch::look(Clock::time_point now) {
 }
 
 /// Gives the promised chains of a configuration the batches and waits that what was measured of them and what comes now
-/// ask for; false where they have these.
+/// ask for, and all that were measured their multiprocessors; false where they have these.
 bool PromiseWatch::fit(chain::Configuration& next) {
     chain::SharedDevice shared = share_device(next, profile_.get());
     for (size_t i = 0; i < shared.loads.size(); ++i) {
@@ -211,23 +212,29 @@ bool PromiseWatch::fit(chain::Configuration& next) {
     brought_.clear();
     bool any = false;
     const std::lock_guard lock(mutex_);
-    for (auto& [name, chain] : chains_) chain.report.batch = 0;
+    for (auto& [name, chain] : chains_) chain.report.batch = chain.report.sms = 0;
     for (size_t i = 0; i < shared.loads.size(); ++i) {
         const auto& assignment = shared.plan.assignments[i];
         auto& program = next.chains[shared.chains[i]];
         const auto chain = chains_.find(program->name);
-        if (!assignment || chain == chains_.end()) continue;
-        auto [batch, wait] = written_.at(program->name);
-        if (chain->second.off_plan == 0) {
-            batch = std::clamp(assignment->batch, 1u, batch);
-            wait = std::min(wait, std::chrono::nanoseconds(static_cast<int64_t>(assignment->wait_ns)));
-            chain->second.report.batch = batch;
+        Batching batching{program->max_batch, program->max_delay};
+        if (assignment && chain != chains_.end()) {
+            auto& [batch, wait] = batching = written_.at(program->name);
+            if (chain->second.off_plan == 0) {
+                batch = std::clamp(assignment->batch, 1u, batch);
+                wait = std::min(wait, std::chrono::nanoseconds(static_cast<int64_t>(assignment->wait_ns)));
+                chain->second.report.batch = batch;
+            }
+            brought_[program->name] = batching;
         }
-        brought_[program->name] = {batch, wait};
-        if (program->max_batch == batch && program->max_delay == wait) continue;
+        schedule::GpuShare share = shared.plan.share_of(i);
+        const size_t in_flight = runtime_.workers().size() * runtime_.options().offload.depth;
+        if (program->ordered() && in_flight > schedule::kMostOrderedBatches) share.sms = {};
+        if (chain != chains_.end()) chain->second.report.sms = share.sms.count;
+        if (Batching{program->max_batch, program->max_delay} == batching && program->gpu_share == share) continue;
         const auto planned = std::make_shared<chain::Program>(*program);
-        planned->max_batch = batch;
-        planned->max_delay = wait;
+        std::tie(planned->max_batch, planned->max_delay) = batching;
+        planned->gpu_share = share;
         planned->generation = next.generation;
         program = planned;
         any = true;
@@ -238,7 +245,11 @@ bool PromiseWatch::fit(chain::Configuration& next) {
 PromiseReport PromiseWatch::of_chain(const std::string& chain) const {
     const std::lock_guard lock(mutex_);
     const auto own = chains_.find(chain);
-    return own != chains_.end() ? own->second.report : PromiseReport{};
+    if (own == chains_.end()) return {};
+    PromiseReport report = own->second.report;
+    const auto& devices = runtime_.devices();
+    if (!std::ranges::all_of(devices, [](const auto& device) { return device->has_partitions(); })) report.sms = 0;
+    return report;
 }
 
 PromiseReport PromiseWatch::of_tenant(const std::string& tenant) const {

@@ -30,6 +30,7 @@ json with_promise(json entry, const PromiseReport& promise) {
                         {"offered", static_cast<uint64_t>(promise.offered)},
                         {"longest-ns", promise.longest_ns},
                         {"batch", promise.batch},
+                        {"sms", promise.sms},
                         {"intervals", promise.intervals},
                         {"rate-broken", promise.rate_broken},
                         {"latency-broken", promise.latency_broken},

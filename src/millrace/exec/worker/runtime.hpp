@@ -96,6 +96,7 @@ public:
 
     std::shared_ptr<const chain::Configuration> configuration() const;
     const std::vector<std::unique_ptr<io::Port>>& ports() const { return ports_; }
+    const std::vector<std::shared_ptr<device::Device>>& devices() const { return devices_; }
     const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
     const RuntimeOptions& options() const { return options_; }
     /// Reads the state per key that devices have; null: there are none. It is any thread's.

@@ -56,6 +56,7 @@ std::vector<Runtime::Ready> Runtime::make_ready(const chain::Configuration& conf
         for (const auto& device : devices_)
             // Of a device that has failed, the workers are on the CPU.
             if (device->state() == device::Status::ok) {
+                device->prepare(program->gpu_share.sms);
                 ready.loaded.push_back(device->load(program, steps_of(*program, options_.offload)));
                 device_states_->add(device, ready.loaded.back());
             }

@@ -5,10 +5,9 @@
 
 namespace millrace::exec {
 
-Batch::Batch(std::shared_ptr<device::Device> device, uint32_t max_packets, size_t max_bytes, bool wants_visits,
-             bool timed)
+Batch::Batch(std::shared_ptr<device::Device> device, uint32_t max_packets, size_t max_bytes, bool wants_visits)
     : buffers_(device, max_packets, max_bytes, wants_visits), input_(max_packets),
-      submission_(*this, input_, buffers_, device->create_stream(timed)) {
+      submission_(*this, input_, buffers_) {
     submission_.record_.pieces.reserve(max_packets);
 }
 

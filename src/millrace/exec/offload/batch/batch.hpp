@@ -56,12 +56,12 @@ public:
 
 private:
     friend class Batch;
-    BatchSubmission(Batch& batch, const BatchInput& input, const BatchBuffers& buffers, device::StreamId stream)
-        : batch_(batch), input_(input), buffers_(buffers), stream_(stream) {}
+    BatchSubmission(Batch& batch, const BatchInput& input, const BatchBuffers& buffers)
+        : batch_(batch), input_(input), buffers_(buffers) {}
     Batch& batch_;
     const BatchInput& input_;
     const BatchBuffers& buffers_;
-    const device::StreamId stream_;
+    device::StreamId stream_ = 0;
     BatchRecord record_;
 };
 
@@ -76,9 +76,8 @@ public:
         back,       ///< of the worker, all of it
     };
 
-    /// Room for `max_packets` and as many bytes of frames; `timed`: for a timeline. Throws device::DeviceError.
-    Batch(std::shared_ptr<device::Device> device, uint32_t max_packets, size_t max_bytes, bool wants_visits,
-          bool timed);
+    /// Room for `max_packets` and as many bytes of frames. Throws device::DeviceError.
+    Batch(std::shared_ptr<device::Device> device, uint32_t max_packets, size_t max_bytes, bool wants_visits);
     Batch(const Batch&) = delete;
     Batch& operator=(const Batch&) = delete;
 
@@ -91,8 +90,11 @@ public:
     State state() const { return state_.load(std::memory_order_acquire); }
     /// An idle batch is to take packets of that chain: its input, to be written until it is laid out.
     BatchInput& begin(std::shared_ptr<const LoadedChain> chain);
-    /// It has this piece of the packet ring.
-    void place(device::Address piece) { input_.address = piece; }
+    /// It has this piece of the packet ring, and this stream until it ends.
+    void place(device::Address piece, device::StreamId stream) {
+        input_.address = piece;
+        submission_.stream_ = stream;
+    }
     /// Its input is whole: what the driver is to be told of it.
     BatchSubmission& lay_down();
     /// Once it has been submitted and the results are here: what the driver is to be told to bring the rest.

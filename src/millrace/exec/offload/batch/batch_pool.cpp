@@ -13,10 +13,10 @@ constexpr size_t kUsualNodes = 16;
 
 BatchPool::BatchPool(std::shared_ptr<device::Device> device, const OffloadOptions& options, uint32_t most_packets,
                      bool wants_visits)
-    : device_(std::move(device)), options_(options), most_packets_(most_packets) {
+    : device_(std::move(device)), options_(options), most_packets_(most_packets),
+      streams_(device_, options.depth, options.track != nullptr) {
     for (unsigned i = 0; i < options.depth; ++i) {
-        batches_.push_back(std::make_unique<Batch>(device_, most_packets, options.batch_bytes, wants_visits,
-                                                   options.track != nullptr));
+        batches_.push_back(std::make_unique<Batch>(device_, most_packets, options.batch_bytes, wants_visits));
         idle_.push_back(batches_.back().get());
     }
     in_flight_.reserve(options.depth);
@@ -47,7 +47,7 @@ bool BatchPool::begin() {
     Batch& batch = next();
     const size_t place = ring_.take(batch.input().piece.bytes);
     if (place == PacketRing::kNoRoom) return false;
-    batch.place(ring_memory_.address() + place);
+    batch.place(ring_memory_.address() + place, streams_.take(batch.input().chain->program->gpu_share.sms));
     idle_.pop_back();
     in_flight_.push_back(&batch);
     return true;
@@ -60,6 +60,7 @@ void BatchPool::retire() {
 
 void BatchPool::end(Batch& batch) {
     idle_.push_back(&batch);
+    streams_.give(batch.stream());
     batch.end();
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "millrace/exec/offload/batch/batch.hpp"
+#include "millrace/exec/offload/batch/batch_streams.hpp"
 #include "millrace/exec/offload/memory/packet_ring.hpp"
 
 namespace millrace::exec {
@@ -26,6 +27,8 @@ public:
     /// Batches that are not in flight, and the next of them; there must be one.
     size_t idle() const { return idle_.size(); }
     Batch& next() const { return *idle_.back(); }
+    /// A stream for what is done before `next()` begins.
+    device::StreamId idle_stream() const { return streams_.idle(); }
     /// Puts `next()` in flight, with a piece of the packet ring for its layout; false while there is no room for that.
     bool begin();
     /// In order of launch.
@@ -48,6 +51,7 @@ private:
     PacketRing ring_{0};
     device::DeviceMemory ring_memory_;
     RingNeeds has_;  // room for these
+    BatchStreams streams_;
     std::vector<std::unique_ptr<Batch>> batches_;
     std::vector<Batch*> idle_;
     std::vector<Batch*> in_flight_;  // a few, the oldest first

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "millrace/device/turns.hpp"
+
 namespace millrace::exec {
 
 using device::Address;
@@ -30,7 +32,10 @@ void Submission::submit(BatchSubmission& batch) {
 /// All calls that a batch takes.
 Status Submission::put_on_stream(BatchSubmission& batch) {
     Status status = send(batch);
-    if (status == Status::ok) status = run_steps(batch);
+    if (status == Status::ok)
+        status = batch.input().chain->program->gpu_share.in_turn
+                     ? device_->turns().take(*device_, batch.stream(), [&] { return run_steps(batch); })
+                     : run_steps(batch);
     return status == Status::ok ? fetch(batch) : status;
 }
 

@@ -1,0 +1,35 @@
+// A chain whose functions stand apart: each has batches and multiprocessors of its own, as functions of tenants have.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "millrace/chain/configuration.hpp"
+#include "millrace/schedule/profile.hpp"
+
+namespace millrace::lab {
+
+/// How functions stand apart.
+struct Apart {
+    schedule::Sharing sharing = schedule::Sharing::spatial;
+    double latency_us = 2000;  ///< that each may take, with its wait for the batch
+};
+
+/// What the plan gives a function.
+struct ApartPart {
+    std::string chain;
+    uint32_t sms = 0, batch = 0;  ///< 0 SMs: all of them
+    double wait_us = 0;
+};
+struct ApartPlan {
+    double rate = 0;  ///< packets a second that the plan reckons with for each
+    std::vector<ApartPart> parts;
+};
+
+/// Gives each chain of a configuration that is cut apart the multiprocessors, batches and waits of the plan with the
+/// highest rate for all. `profiles`: of these chains, in their order. Throws device::DeviceError where there is no such
+/// plan.
+ApartPlan share_out(chain::Configuration& configuration, const std::vector<schedule::ChainProfile>& profiles,
+                    const schedule::Gpu& gpu, const Apart& apart);
+
+}  // namespace millrace::lab
