@@ -1,6 +1,7 @@
 // A chain whose functions stand apart: each has batches and multiprocessors of its own, as functions of tenants have.
 #pragma once
 
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -26,9 +27,14 @@ struct ApartPlan {
     std::vector<ApartPart> parts;
 };
 
+/// No batches let each function do its packets in time.
+class NoPlan : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
 /// Gives each chain of a configuration that is cut apart the multiprocessors, batches and waits of the plan with the
-/// highest rate for all. `profiles`: of these chains, in their order. Throws device::DeviceError where there is no such
-/// plan.
+/// highest rate for all. `profiles`: of these chains, in their order. Throws NoPlan.
 ApartPlan share_out(chain::Configuration& configuration, const std::vector<schedule::ChainProfile>& profiles,
                     const schedule::Gpu& gpu, const Apart& apart);
 

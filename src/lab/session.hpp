@@ -56,7 +56,7 @@ struct Point {
     std::string device = "cpu";
     Traffic traffic;
     RunOptions run;
-    bool timed = false;  ///< sinks time packets
+    bool timed = false;               ///< sinks time packets
     std::optional<Apart> apart = {};  ///< its functions stand apart
 };
 

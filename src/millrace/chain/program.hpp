@@ -85,7 +85,7 @@ struct Program : std::enable_shared_from_this<Program> {
     std::chrono::nanoseconds max_delay{100'000};
     uint32_t max_batch = 16384;
     schedule::GpuShare gpu_share;  ///< where devices have partitions: by the plan that is at work
-    uint32_t inner = 0;  ///< kinds of tunnels (millrace::tunnel) whose inner headers its functions judge
+    uint32_t inner = 0;            ///< kinds of tunnels (millrace::tunnel) whose inner headers its functions judge
     FieldPlan plan;
     std::shared_ptr<const std::vector<std::string>> port_names;  ///< by port number, of the whole configuration
     Location where;

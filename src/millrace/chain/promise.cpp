@@ -72,8 +72,8 @@ void check_tenants_promises(const Promise& promise, const Program& chain) {
 schedule::Tenant load_of(const Program& program, const schedule::Model& model, const Asked& asked) {
     schedule::Tenant tenant;
     tenant.name = program.name;
-    tenant.load = {model,       asked.rate, asked.latency_ns, program.max_batch,
-                   kOverheadNs, program.ordered() ? kOrderedSms : 0};
+    tenant.load = {
+        model, asked.rate, asked.latency_ns, program.max_batch, kOverheadNs, program.ordered() ? kOrderedSms : 0};
     return tenant;
 }
 

@@ -32,8 +32,8 @@ chain::Configuration load(const std::string& device, const std::vector<std::stri
     }
     chain::LoadOptions options;
     options.output_folder = testing::TempDir();
-    return chain::parse_configuration(
-        "version: 1\ndevice: " + device + "\nsharing: " + sharing + "\n" + ports + chains, "(test)", options);
+    return chain::parse_configuration("version: 1\ndevice: " + device + "\nsharing: " + sharing + "\n" + ports + chains,
+                                      "(test)", options);
 }
 
 /// As if each had been measured: k1 = 100 ns, b1 = 20 us, k2 = 0.02 ns, b2 = 1 us.
@@ -49,7 +49,7 @@ constexpr const char* kMirror = "[mirror]";
 /// All packets, by a run that is watched from the beginning.
 struct WatchedRun {
     WatchedRun(const std::string& device, const std::vector<std::string>& functions, const std::string& sharing,
-        unsigned workers = 1, uint64_t packets = kPackets)
+               unsigned workers = 1, uint64_t packets = kPackets)
         : devices(test::open_devices(device)),
           runtime(load(device, functions, sharing, packets), options(devices, workers)),
           watch(runtime, profile(*runtime.configuration())) {

@@ -20,7 +20,7 @@ int bench_sharing(const BenchArguments& arguments, double share, double latency_
     const ScratchFolder scratch;
     lab::Session session(arguments.session_options(scratch.path()));
     BenchOutput output(arguments.json_file);
-    nlohmann::json ways = nlohmann::json::array();
+    nlohmann::json ways = nlohmann::json::array(), without = nlohmann::json::array();
     try {
         for (const std::string& device : arguments.devices)
             for (const std::string& chain : arguments.chains)
@@ -32,12 +32,18 @@ int bench_sharing(const BenchArguments& arguments, double share, double latency_
                             point.apart = apart;
                             point.traffic.rate = rate;
                             point.timed = rate > 0;
-                            const lab::Result result = session.measure(point);
                             const std::string way = apart ? name_of(apart->sharing) : "in one piece";
-                            output.add(result, way);
-                            ways.push_back({{"way", way}, {"same-load", rate > 0}, {"plan", json_of(result.apart)}});
-                            if (rate == 0 && (slowest == 0 || result.counts.packet_rate() < slowest))
-                                slowest = result.counts.packet_rate();
+                            try {
+                                const lab::Result result = session.measure(point);
+                                output.add(result, way);
+                                ways.push_back(
+                                    {{"way", way}, {"same-load", rate > 0}, {"plan", json_of(result.apart)}});
+                                if (rate == 0 && (slowest == 0 || result.counts.packet_rate() < slowest))
+                                    slowest = result.counts.packet_rate();
+                            } catch (const lab::NoPlan& e) {
+                                show_progress(e.what());
+                                without.push_back({{"chain", chain}, {"traffic", traffic.text()}, {"why", e.what()}});
+                            }
                         };
                         const auto measure_all = [&](double rate) {
                             measure(std::nullopt, rate);
@@ -49,14 +55,16 @@ int bench_sharing(const BenchArguments& arguments, double share, double latency_
                     }
     } catch (const lab::Stopped&) {  // NOLINT(bugprone-empty-catch): what was measured until then is told
     }
-    return output.finish(session, {{"ways", ways}, {"share", share}, {"latency-us", latency_us}});
+    return output.finish(session,
+                         {{"ways", ways}, {"without-plan", without}, {"share", share}, {"latency-us", latency_us}});
 }
 
 }  // namespace
 
 void add_bench_sharing(CLI::App& bench, int& status) {
     CLI::App* command = bench.add_subcommand(
-        "sharing", "Functions of a chain as if each were a tenant's, by each way to share a GPU (G-NET, figures 11 to 17)");
+        "sharing",
+        "Functions of a chain as if each were a tenant's, by each way to share a GPU (G-NET, figures 11 to 17)");
     const auto arguments = std::make_shared<BenchArguments>();
     arguments->devices = {"cuda"};
     arguments->chains = {"nids+ipsec", "firewall+nids+ipsec", "nids+router+ipsec", "firewall+nids+router+ipsec"};

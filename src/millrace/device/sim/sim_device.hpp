@@ -156,7 +156,7 @@ private:
     std::vector<Fault> faults_;
     uint64_t operations_ = 0;
     uint64_t packets_ = 0;
-    std::vector<schedule::SmRange> sms_;  // by stream
+    std::vector<schedule::SmRange> sms_;                            // by stream
     std::map<std::pair<uint32_t, uint32_t>, uint64_t> packets_on_;  // by first and count of these
     uint64_t stalled_polls_ = 0;
     Status state_ = Status::ok;

@@ -25,12 +25,8 @@ device::StreamId BatchStreams::take(schedule::SmRange sms) {
     return found->id;
 }
 
-void BatchStreams::give(device::StreamId stream) {
-    std::ranges::find(streams_, stream, &Own::id)->taken = false;
-}
+void BatchStreams::give(device::StreamId stream) { std::ranges::find(streams_, stream, &Own::id)->taken = false; }
 
-device::StreamId BatchStreams::idle() const {
-    return std::ranges::find(streams_, false, &Own::taken)->id;
-}
+device::StreamId BatchStreams::idle() const { return std::ranges::find(streams_, false, &Own::taken)->id; }
 
 }  // namespace millrace::exec

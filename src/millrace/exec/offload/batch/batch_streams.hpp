@@ -8,8 +8,8 @@
 
 namespace millrace::exec {
 
-/// Each batch in flight has a stream of its own, on the multiprocessors of its chain. Streams stay where they were last,
-/// as chains come again, until another partition needs one. On the worker's thread.
+/// Each batch in flight has a stream of its own, on the multiprocessors of its chain. Streams stay where they were
+/// last, as chains come again, until another partition needs one. On the worker's thread.
 class BatchStreams {
 public:
     /// `depth`: batches in flight, at most; `timed`: for a timeline. Throws device::DeviceError.
