@@ -14,6 +14,9 @@ namespace millrace::lab {
 struct Apart {
     schedule::Sharing sharing = schedule::Sharing::spatial;
     double latency_us = 2000;  ///< that each may take, with its wait for the batch
+    unsigned workers = 1;      ///< that each have batches of their own
+    bool batches = true;       ///< takes the plan's batches, too; else those of the configuration: for more than the
+                               ///< plan reckons with (exec::PromiseWatch)
 };
 
 /// What the plan gives a function.

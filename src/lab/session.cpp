@@ -42,8 +42,8 @@ std::vector<std::string> split(const std::string& text, char by) {
 std::string key_of(const Point& point) {
     std::string key = point.chain + " on " + point.device;
     if (point.apart)
-        key += fmt::format(", {} within {} us, {}", schedule::name_of(point.apart->sharing), point.apart->latency_us,
-                           point.traffic.text());
+        key += fmt::format(", {} within {} us, {} workers, {} batches, {}", schedule::name_of(point.apart->sharing),
+                           point.apart->latency_us, point.apart->workers, point.apart->batches, point.traffic.text());
     return key;
 }
 
@@ -154,17 +154,26 @@ chain::Configuration Session::load(const std::string& chain, const std::string& 
 
 Session::Loaded& Session::configured(const Point& point) {
     auto& loaded = loaded_[key_of(point)];
-    if (loaded == nullptr) {
-        loaded = std::make_unique<Loaded>();
-        loaded->configuration = load(point.chain, point.device);
-        options_.note_files(*loaded->configuration.files);
-        if (point.apart) stand_apart(point, *loaded);
+    if (loaded != nullptr) return *loaded;
+    loaded = std::make_unique<Loaded>();
+    if (point.apart) {
+        stand_apart(point, *loaded);
+        return *loaded;
     }
+    loaded->configuration = load(point.chain, point.device);
+    options_.note_files(*loaded->configuration.files);
     return *loaded;
 }
 
+/// All ways to stand apart have the same tables.
 void Session::stand_apart(const Point& point, Loaded& loaded) {
-    chain::cut_apart(loaded.configuration);
+    auto& whole = apart_[point.chain + " on " + point.device];
+    if (whole == nullptr) {
+        whole = std::make_unique<chain::Configuration>(load(point.chain, point.device));
+        options_.note_files(*whole->files);
+        chain::cut_apart(*whole);
+    }
+    loaded.configuration = *whole;
     std::vector<schedule::ChainProfile> profiles;
     for (const auto& program : loaded.configuration.chains) profiles.push_back(profile(point, program));
     loaded.apart = share_out(loaded.configuration, profiles, devices(point.device).front()->partitions(), *point.apart);

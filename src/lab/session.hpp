@@ -121,11 +121,12 @@ private:
     SessionOptions options_;
     Workload workload_;
     std::map<std::pair<std::string, Comparison>, std::shared_ptr<device::Device>> devices_;
-    std::map<std::string, std::unique_ptr<Loaded>> loaded_;          // by chain and device
-    std::map<std::string, std::unique_ptr<Reference>> references_;   // by chain and halves
-    std::map<std::string, std::unique_ptr<KernelRun>> kernel_runs_;  // by device
-    std::map<std::string, schedule::ChainProfile> profiles_;         // by device, function and frames
-    std::map<std::string, Metered> meters_;                          // by device
+    std::map<std::string, std::unique_ptr<Loaded>> loaded_;               // by chain and device
+    std::map<std::string, std::unique_ptr<chain::Configuration>> apart_;  // by chain and device
+    std::map<std::string, std::unique_ptr<Reference>> references_;        // by chain and halves
+    std::map<std::string, std::unique_ptr<KernelRun>> kernel_runs_;       // by device
+    std::map<std::string, schedule::ChainProfile> profiles_;              // by device, function and frames
+    std::map<std::string, Metered> meters_;                               // by device
     std::map<std::string, double> limits_;
 };
 

@@ -10,41 +10,16 @@
 #include "millrace/base/eal.hpp"
 #include "lab/transfer/bus.hpp"
 #include "lab/machine.hpp"
-#include "lab/session.hpp"
+#include "lab/sessions.hpp"
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/io/capture/capture_writer.hpp"
 #include "millrace/packet/bytes.hpp"
 #include "support/data.hpp"
 #include "support/devices.hpp"
 #include "support/packet_builder.hpp"
-#include "support/test_folder.hpp"
 
 namespace millrace::lab {
 namespace {
-
-class Sessions : public testing::Test {
-protected:
-    SessionOptions options() const {
-        SessionOptions options;
-        options.workload.scratch = scratch_;
-        options.workload.examples = test::source_path("examples");
-        options.workload.flows = 500;
-        options.warm_up = 0.02;
-        options.seconds = 0.1;
-        return options;
-    }
-    static Point point(const std::string& chain, const std::string& device, const std::string& size = "200") {
-        Point point;
-        point.chain = chain;
-        point.device = device;
-        point.traffic.size = size;
-        point.run.buffers = 4096;
-        point.run.offload.batch_bytes = size_t{1} << 20;
-        return point;
-    }
-    test::TestFolder files_;
-    const std::string scratch_ = files_.path();
-};
 
 /// Lets a run work until its counts are so; a minute at most.
 template <class IsSo>

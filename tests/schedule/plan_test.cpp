@@ -236,6 +236,88 @@ TEST(Plan, ComparesWithOneAtATimeEqualPartsAndNobody) {
     for (const Sharing sharing : kSharings) EXPECT_TRUE(make_plan({}, kGpu, sharing).partitions.size() <= 1);
 }
 
+TEST(Plan, SaysWhichMultiprocessorsAreWhose) {
+    const std::vector<Tenant> tenants = {example(10e6, 200), example(20e6, 0), example(1e6, 300)};
+    for (const Sharing sharing : {Sharing::spatial, Sharing::fair}) {
+        const Plan plan = make_plan(tenants, kGpu, sharing);
+        uint32_t next = 0;
+        for (size_t i = 0; i < tenants.size(); ++i) {
+            const GpuShare share = plan.share_of(i);
+            EXPECT_EQ(share.sms.first, next) << name_of(sharing);
+            EXPECT_EQ(share.sms.count, plan.partitions[plan.assignments[i]->partition].sms);
+            EXPECT_FALSE(share.in_turn);
+            next = share.sms.first + share.sms.count;
+        }
+        EXPECT_LE(next, kGpu.sms);
+    }
+    EXPECT_EQ(make_plan(tenants, kGpu, Sharing::temporal).share_of(1), (GpuShare{{}, true}));
+    EXPECT_EQ(make_plan(tenants, kGpu, Sharing::uncoordinated).share_of(1), GpuShare());
+    const Plan refused = make_plan({example(1000, 50)}, kGpu);
+    EXPECT_EQ(refused.share_of(0), GpuShare()) << "it was not let in";
+}
+
+TEST(Plan, GivesNoFewerMultiprocessorsThanItRunsOn) {
+    Tenant ordered = example(1e6, 0);
+    ordered.load.least_sms = 24;
+    EXPECT_EQ(make_plan({ordered}, {24, 8, 8}).partitions.at(0).sms, 24u);
+    const Plan none = make_plan({ordered}, {16, 8, 8});
+    ASSERT_EQ(none.refusals.size(), 1u);
+    EXPECT_EQ(none.refusals[0].limit, Limit::sms);
+    EXPECT_EQ(none.refusals[0].asked, 24);
+}
+
+// Alone a batch takes 30 us, of which 6 are the bus's: it has room for five such tenants. With 800 us between batches
+// it has room for all.
+TEST(Plan, LetsBatchesWaitWhereTheBusHasNoRoom) {
+    const std::vector<Tenant> tenants(12, example(33'000, 2000));
+    for (const Sharing sharing : {Sharing::spatial, Sharing::fair}) {
+        SCOPED_TRACE(name_of(sharing));
+        const Plan plan = make_plan(tenants, kGpu, sharing);
+        EXPECT_TRUE(plan.refusals.empty());
+        expect_sound(tenants, kGpu, plan);
+        EXPECT_EQ(expect_kept(tenants, plan), tenants.size());
+        EXPECT_LE(plan.bus, 1);
+    }
+    for (const auto& own : make_plan(tenants, kGpu, Sharing::fair).assignments) EXPECT_GE(own->wait_ns, 72'000);
+    // None of them can wait for so long.
+    const Plan hasty = make_plan(std::vector<Tenant>(12, example(33'000, 90)), kGpu, Sharing::fair);
+    ASSERT_EQ(hasty.refusals.size(), 7u);
+    EXPECT_EQ(hasty.refusals[0].limit, Limit::bus);
+}
+
+// As in the example, of six workers: 6 · (6 + 4) + 20 us for a cycle without packets.
+TEST(Settle, CountsTheBatchesOfAllWorkers) {
+    Tenant tenant = example(10e6, 0);
+    tenant.load.queues = 6;
+    const auto turn = settled(tenant, 8);
+    ASSERT_TRUE(turn);
+    const double cycle = turn->cycle_ns;
+    EXPECT_DOUBLE_EQ(cycle, tenant.load.batches_ns(turn->batches[0], 8));
+    EXPECT_GT(cycle, 80'000 / (1 - 10e6 * 1e-9 * (100.0 / 8 + 2)));
+    EXPECT_GE(turn->batches[0], 10e6 * cycle * 1e-9);
+    const Plan plan = make_plan({tenant}, {8, 8, 8});
+    EXPECT_EQ(plan.assignments[0]->batch, (turn->batches[0] + 5) / 6);
+    EXPECT_GT(plan.bus, make_plan({example(10e6, 0)}, {8, 8, 8}).bus);
+}
+
+TEST(CommonPlan, HasTheHighestRateThatAllCanHave) {
+    for (const Sharing sharing : {Sharing::spatial, Sharing::temporal, Sharing::fair}) {
+        Tenant slow = example(1, 1000);
+        slow.load.model.kernel.slope = 1000;
+        const std::vector<Tenant> tenants = {example(1, 1000), slow};
+        const CommonPlan common = make_common_plan(tenants, kGpu, sharing);
+        SCOPED_TRACE(name_of(sharing));
+        ASSERT_GT(common.rate, 0);
+        EXPECT_TRUE(common.plan.refusals.empty());
+        std::vector<Tenant> asked = tenants;
+        for (Tenant& tenant : asked) tenant.load.rate = common.rate;
+        EXPECT_TRUE(make_plan(asked, kGpu, sharing).refusals.empty());
+        for (Tenant& tenant : asked) tenant.load.rate = common.rate * 1.01;
+        EXPECT_FALSE(make_plan(asked, kGpu, sharing).refusals.empty());
+    }
+    EXPECT_EQ(make_common_plan({example(1, 50)}, kGpu, Sharing::spatial).rate, 0) << "no rate keeps 50 us";
+}
+
 TEST(TrafficWatch, AsksForAPlanBeyondTenPercent) {
     TrafficWatch watch;
     EXPECT_FALSE(watch.changed({}));

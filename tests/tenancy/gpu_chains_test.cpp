@@ -1,4 +1,7 @@
 // Chains whose tenants have their functions on a GPU, fenced: what goes in and out is what it is without.
+#include <dlfcn.h>
+
+#include "millrace/exec/promises/promise_watch.hpp"
 #include "millrace/tenancy/offering.hpp"
 #include "tenancy/on_the_gpu.hpp"
 #include "tenancy/scene.hpp"
@@ -84,6 +87,64 @@ TEST_F(ChainsOnTheGpu, ChainsGiveTheSamePacketsWithAndWithoutIt) {
         EXPECT_EQ(report.fence_instructions > 0, on_gpu);
         EXPECT_EQ(scene.tenant("honest").gpu_batches, scene.tenant("honest").batches);
     }
+}
+
+/// How many of the device's kernels ran on these multiprocessors; an emulated one tells.
+uint64_t launches_on(schedule::SmRange sms) {
+    const auto launches = reinterpret_cast<unsigned long long (*)(unsigned, unsigned)>(
+        dlsym(dlopen("libcuda.so.1", RTLD_NOW), "emulator_launches_on"));
+    return launches != nullptr ? launches(sms.first, sms.count) : 1;
+}
+
+TEST_F(ChainsOnTheGpu, TenantsHaveMultiprocessorsOfTheirOwn) {
+    const std::string promise = "        rate: 1k\n        latency: 11s\n";
+    test::Scene scene("{name: mallory}, {name: honest}",
+                      test::two_chains(test::node_of("mallory", "drop", "10s", promise)), 0, 2000, 1, "cuda");
+    exec::PromiseWatch watch(scene.runtime(), nullptr);
+    exec::PromiseWatch::Clock::time_point now{};
+    watch.look(now);
+    EXPECT_EQ(watch.plans(), 0u) << "nobody is there";
+    auto mallory = std::make_unique<Tenant>(scene.socket(), "mallory", "mirror", "{}");
+    Tenant honest(scene.socket(), "honest", "mirror", "{}");
+    ASSERT_TRUE(wait_until([&] { return !mallory->placement().empty() && !honest.placement().empty(); }));
+    if (honest.placement().find("NVRTC") != std::string::npos) GTEST_SKIP() << honest.placement();
+    const auto models = scene.manager().models();
+    ASSERT_EQ(models.size(), 2u);
+    for (const auto& [name, model] : models) {
+        EXPECT_GT(model.most_of_sm, 0u) << name;
+        EXPECT_GT(model.kernel_ns(1000, 8), 0) << name;
+        EXPECT_GT(model.transfer_ns(1000), 0) << name;
+    }
+    watch.look(now += std::chrono::seconds(1));
+    EXPECT_EQ(watch.plans(), 1u);
+    const auto shares = [&] {
+        std::map<std::string, schedule::SmRange> all;
+        for (const auto& program : scene.runtime().configuration()->chains)
+            if (program->is_tenants)
+                all[chain::tenant_of(program->nodes.front())->tenant().name] = program->gpu_share.sms;
+        return all;
+    };
+    ASSERT_EQ(shares().size(), 2u);
+    const schedule::SmRange first = shares()["mallory"], second = shares()["honest"];
+    EXPECT_GT(first.count, 0u);
+    EXPECT_GT(second.count, 0u);
+    EXPECT_TRUE(first.first + first.count <= second.first || second.first + second.count <= first.first);
+    EXPECT_EQ(watch.of_tenant("mallory").sms, first.count);
+    scene.runtime().start();
+    scene.finish();
+    for (const char* const name : {"mallory", "honest"}) {
+        EXPECT_EQ(scene.tenant(name).answered, 2000u);
+        EXPECT_EQ(scene.tenant(name).gpu_batches, scene.tenant(name).batches);
+    }
+    EXPECT_GT(launches_on(first), 0u);
+    EXPECT_GT(launches_on(second), 0u);
+    // Who goes leaves its multiprocessors to others.
+    mallory.reset();
+    ASSERT_TRUE(wait_until([&] { return scene.tenant("mallory").state != "attached"; }));
+    watch.look(now += std::chrono::seconds(1));
+    EXPECT_TRUE(shares()["mallory"].all());
+    EXPECT_GT(shares()["honest"].count, second.count);
+    EXPECT_EQ(watch.of_tenant("mallory").sms, 0u);
 }
 
 /// A tenant that sends what it likes, and answers from its process that all packets go on as they are.

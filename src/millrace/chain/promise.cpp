@@ -73,11 +73,12 @@ schedule::Tenant load_of(const Program& program, const schedule::Model& model, c
     schedule::Tenant tenant;
     tenant.name = program.name;
     tenant.load = {
-        model, asked.rate, asked.latency_ns, program.max_batch, kOverheadNs, program.ordered() ? kOrderedSms : 0};
+        model,       asked.rate, asked.latency_ns, program.max_batch, kOverheadNs, program.ordered() ? kOrderedSms : 0,
+        asked.queues};
     return tenant;
 }
 
-SharedDevice share_device(const Configuration& configuration, const schedule::Profile* profile) {
+SharedDevice share_device(const Configuration& configuration, const schedule::Profile* profile, unsigned workers) {
     SharedDevice shared;
     const std::set<std::string> with_tenants = chains_with_tenants(configuration);
     for (size_t i = 0; i < configuration.promises.size(); ++i) {
@@ -103,7 +104,7 @@ SharedDevice share_device(const Configuration& configuration, const schedule::Pr
             continue;
         }
         schedule::Tenant tenant = load_of(*configuration.chains[i], known->model,
-                                          {promise.rate, static_cast<double>(promise.latency.count())});
+                                          {promise.rate, static_cast<double>(promise.latency.count()), workers});
         tenant.weight = promise.weight;
         shared.chains.push_back(i);
         shared.loads.push_back(std::move(tenant));

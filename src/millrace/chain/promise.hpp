@@ -36,6 +36,7 @@ void check_tenants_promises(const Promise& promise, const Program& chain);
 /// What the scheduler knows of a program: its model, what it must be able to do, and what it takes to run.
 struct Asked {
     double rate = 0, latency_ns = 0;  ///< packets a second; 0 ns: no bound
+    uint32_t queues = 1;              ///< as of schedule::Load
 };
 schedule::Tenant load_of(const Program& program, const schedule::Model& model, const Asked& asked);
 
@@ -48,7 +49,7 @@ struct SharedDevice {
     std::vector<Diagnostic> warnings;     ///< promises of chains that nobody has measured
 };
 
-/// `profile`: null where there is none.
-SharedDevice share_device(const Configuration& configuration, const schedule::Profile* profile);
+/// `profile`: null where there is none; `workers`: that each have batches of their own.
+SharedDevice share_device(const Configuration& configuration, const schedule::Profile* profile, unsigned workers = 1);
 
 }  // namespace millrace::chain

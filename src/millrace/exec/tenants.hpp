@@ -10,6 +10,7 @@
 #include "millrace/device/device.hpp"
 #include "millrace/exec/engine.hpp"
 #include "millrace/exec/promises/promise_report.hpp"
+#include "millrace/schedule/model.hpp"
 
 namespace millrace::exec {
 
@@ -42,6 +43,8 @@ public:
     virtual std::unique_ptr<Engine> engine(Delivery& delivery, unsigned worker, size_t most_packets) = 0;
     /// A generation is about to come: its tenants may attach from now on. Throws ConfigError.
     virtual void follow(const chain::Configuration& configuration) = 0;
+    /// What was measured of those whose device halves run on the device, by name.
+    virtual std::map<std::string, schedule::Model> models() const = 0;
     virtual std::vector<TenantReport> report() const = 0;
 };
 

@@ -4,13 +4,14 @@
 
 namespace millrace::schedule {
 
-Draft::Draft(const std::vector<Tenant>& tenants, const Gpu& gpu)
-    : tenants_(&tenants), gpu_(gpu), free_(gpu.sms), alone_(tenants.size()), stops_(tenants.size()) {
+Draft::Draft(const std::vector<Tenant>& tenants, const Gpu& gpu, double least_cycle_ns)
+    : tenants_(&tenants), gpu_(gpu), least_cycle_ns_(least_cycle_ns), free_(gpu.sms), alone_(tenants.size()),
+      stops_(tenants.size()) {
     for (size_t i = 0; i < tenants.size(); ++i) {
         const Load* const load = &tenants[i].load;
         stops_[i] = {Limit::sms, 0, double(gpu.least), double(gpu.sms)};
         for (uint32_t sms = gpu.least; sms <= gpu.sms && alone_[i] == 0; sms += gpu.grain)
-            if (settle({&load, 1}, sms, &stops_[i])) alone_[i] = sms;
+            if (settle({&load, 1}, sms, &stops_[i], least_cycle_ns)) alone_[i] = sms;
     }
 }
 
@@ -39,7 +40,7 @@ std::optional<Draft::Part> Draft::with(const Part& part, uint32_t sms, std::opti
         loads.back().rate = made.rates[i];
     }
     for (const Load& load : loads) views.push_back(&load);
-    auto turn = settle(views, sms, stop);
+    auto turn = settle(views, sms, stop, least_cycle_ns_);
     if (!turn) return std::nullopt;
     for (size_t i = 0; i < loads.size(); ++i) made.bus += bus_share(loads[i], turn->batches[i]);
     if (const double all = bus() - part.bus + made.bus; all > 1) {
@@ -158,12 +159,14 @@ void Draft::write(Plan& plan) const {
         double cycle_ns = 0;
         for (size_t i = 0; i < part.tenants.size(); ++i) {
             const Load& load = (*tenants_)[part.tenants[i]].load;
-            cycle_ns += load.model.batch_ns(part.turn.batches[i], part.sms) + load.overhead_ns;
+            cycle_ns += load.batches_ns(part.turn.batches[i], part.sms);
         }
-        for (size_t i = 0; i < part.tenants.size(); ++i)
-            plan.assignments[part.tenants[i]] = Assignment{plan.partitions.size(), part.turn.batches[i],
-                                                           part.turn.cycle_ns, part.turn.cycle_ns + cycle_ns,
-                                                           part.rates[i]};
+        for (size_t i = 0; i < part.tenants.size(); ++i) {
+            const uint32_t queues = (*tenants_)[part.tenants[i]].load.queues;
+            plan.assignments[part.tenants[i]] = Assignment{
+                plan.partitions.size(), (part.turn.batches[i] + queues - 1) / queues, part.turn.cycle_ns,
+                part.turn.cycle_ns + cycle_ns, part.rates[i]};
+        }
         plan.partitions.push_back({first, part.sms, cycle_ns, part.tenants});
         first += part.sms;
     }

@@ -11,7 +11,11 @@ namespace millrace::schedule {
 /// Partitions and who is in them. What is tried and does not work leaves it as it was. Refers to the tenants.
 class Draft {
 public:
-    Draft(const std::vector<Tenant>& tenants, const Gpu& gpu);
+    /// Batches that wait for longer are larger, so that the bus begins anew less often.
+    static constexpr double kCycles[] = {0, 50'000, 200'000, 800'000, 3'200'000};
+
+    /// `least_cycle_ns`: batches of a tenant begin no sooner than that after each other.
+    Draft(const std::vector<Tenant>& tenants, const Gpu& gpu, double least_cycle_ns = 0);
 
     /// A partition without tenants, for join. It must fit.
     size_t add_empty(uint32_t sms);
@@ -48,6 +52,7 @@ private:
 
     const std::vector<Tenant>* tenants_;
     Gpu gpu_;
+    double least_cycle_ns_;
     uint32_t free_;
     std::vector<Part> parts_;
     std::vector<uint32_t> alone_;  ///< by tenant: fewest SMs by itself; 0: all are too few

@@ -23,7 +23,8 @@ std::optional<Stop> broken(std::span<const Load* const> loads, uint32_t sms, dou
         const double latency = load.latency_ns > 0 ? load.latency_ns : 2 * kLongest;
         if (2 * cycle_ns > latency) return Stop{Limit::latency, i, latency, 2 * cycle_ns};
         const double packets = std::ceil(load.rate * cycle_ns / kSecond);
-        if (packets > load.most_packets(sms)) return Stop{Limit::batch, i, packets, double(load.most_packets(sms))};
+        const double most = double(load.most_packets(sms)) * load.queues;
+        if (packets > most) return Stop{Limit::batch, i, packets, most};
     }
     return std::nullopt;
 }
@@ -36,7 +37,7 @@ uint32_t Load::most_packets(uint32_t sms) const {
     return static_cast<uint32_t>(most);
 }
 
-std::optional<Turn> settle(std::span<const Load* const> loads, uint32_t sms, Stop* stop) {
+std::optional<Turn> settle(std::span<const Load* const> loads, uint32_t sms, Stop* stop, double least_cycle_ns) {
     double starts_ns = 0, busy = 0;
     for (size_t i = 0; i < loads.size(); ++i)
         if (sms < loads[i]->least_sms) {
@@ -56,7 +57,7 @@ std::optional<Turn> settle(std::span<const Load* const> loads, uint32_t sms, Sto
         return std::nullopt;
     }
     // From below to the least cycle within which all that comes is done. What is not whole is no more than what is.
-    Turn turn{starts_ns / (1 - busy), std::vector<uint32_t>(loads.size())};
+    Turn turn{std::max(starts_ns / (1 - busy), least_cycle_ns), std::vector<uint32_t>(loads.size())};
     constexpr int kMaxSteps = 20'000;
     for (int step = 0; step < kMaxSteps; ++step) {
         if (const auto why = broken(loads, sms, turn.cycle_ns)) {
@@ -67,7 +68,7 @@ std::optional<Turn> settle(std::span<const Load* const> loads, uint32_t sms, Sto
         for (size_t i = 0; i < loads.size(); ++i) {
             const Load& load = *loads[i];
             turn.batches[i] = static_cast<uint32_t>(std::max(1.0, std::ceil(load.rate * turn.cycle_ns / kSecond)));
-            cycle_ns += load.model.batch_ns(turn.batches[i], sms) + load.overhead_ns;
+            cycle_ns += load.batches_ns(turn.batches[i], sms);
         }
         const bool settled = cycle_ns <= turn.cycle_ns;
         turn.cycle_ns = std::max(cycle_ns, turn.cycle_ns);
@@ -79,7 +80,7 @@ std::optional<Turn> settle(std::span<const Load* const> loads, uint32_t sms, Sto
 }
 
 double bus_share(const Load& load, uint32_t packets) {
-    return packets == 0 ? 0 : load.rate / kSecond / packets * load.model.transfer_ns(packets);
+    return packets == 0 ? 0 : load.rate / kSecond / packets * load.transfers_ns(packets);
 }
 
 }  // namespace millrace::schedule

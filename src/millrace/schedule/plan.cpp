@@ -29,7 +29,8 @@ std::vector<size_t> all_of(size_t count) {
     return numbers;
 }
 
-void fill_fair(Draft& draft, Plan& plan, size_t count, const Gpu& gpu) {
+void fill_fair(Draft& draft, Plan& plan, const std::vector<Tenant>& tenants, const Gpu& gpu) {
+    const size_t count = tenants.size();
     if (count == 0) return;
     const auto slots = std::min<size_t>(count, gpu.least == 0 ? 0 : gpu.sms / gpu.least);
     if (slots == 0) {
@@ -38,10 +39,20 @@ void fill_fair(Draft& draft, Plan& plan, size_t count, const Gpu& gpu) {
     }
     const auto each = static_cast<uint32_t>(gpu.sms / slots);
     const uint32_t sms = gpu.least + (each - gpu.least) / gpu.grain * gpu.grain;
-    for (size_t slot = 0; slot < slots; ++slot) {
-        std::vector<size_t> members;
-        for (size_t tenant = slot; tenant < count; tenant += slots) members.push_back(tenant);
-        fill(draft, plan, members, sms);
+    // With batches that wait for longer where the bus has no room.
+    for (const double least_cycle_ns : Draft::kCycles) {
+        Plan tried;
+        Draft drafted(tenants, gpu, least_cycle_ns);
+        for (size_t slot = 0; slot < slots; ++slot) {
+            std::vector<size_t> members;
+            for (size_t tenant = slot; tenant < count; tenant += slots) members.push_back(tenant);
+            fill(drafted, tried, members, sms);
+        }
+        const bool is_first = least_cycle_ns == Draft::kCycles[0];
+        if (!is_first && tried.refusals.size() >= plan.refusals.size()) break;
+        draft = std::move(drafted);
+        plan.refusals = std::move(tried.refusals);
+        if (std::ranges::none_of(plan.refusals, [](const Refusal& own) { return own.limit == Limit::bus; })) break;
     }
     std::sort(plan.refusals.begin(), plan.refusals.end(),
               [](const Refusal& a, const Refusal& b) { return a.tenant < b.tenant; });
@@ -54,12 +65,13 @@ void leave_alone(Plan& plan, const std::vector<Tenant>& tenants, const Gpu& gpu)
     for (const Tenant& tenant : tenants) {
         batches.push_back(std::min(tenant.load.most_packets(gpu.sms),
                                    tenant.load.max_batch != 0 ? tenant.load.max_batch : kFullBatch));
-        cycle_ns += tenant.load.model.batch_ns(batches.back(), gpu.sms) + tenant.load.overhead_ns;
+        cycle_ns += tenant.load.batches_ns(batches.back() * tenant.load.queues, gpu.sms);
     }
     for (size_t i = 0; i < tenants.size(); ++i) {
         plan.partitions.push_back({0, gpu.sms, cycle_ns, {i}});
-        plan.assignments[i] = Assignment{i, batches[i], cycle_ns, 2 * cycle_ns, batches[i] / cycle_ns * 1e9};
-        plan.bus += tenants[i].load.model.transfer_ns(batches[i]) / cycle_ns;
+        plan.assignments[i] = Assignment{i, batches[i], cycle_ns, 2 * cycle_ns,
+                                         double(batches[i]) * tenants[i].load.queues / cycle_ns * 1e9};
+        plan.bus += tenants[i].load.transfers_ns(batches[i] * tenants[i].load.queues) / cycle_ns;
     }
 }
 
@@ -121,7 +133,7 @@ Plan make_plan(const std::vector<Tenant>& tenants, const Gpu& gpu, Sharing shari
             draft.share_out();
             break;
         case Sharing::temporal: fill(draft, plan, all_of(tenants.size()), gpu.sms); break;
-        case Sharing::fair: fill_fair(draft, plan, tenants.size(), gpu); break;
+        case Sharing::fair: fill_fair(draft, plan, tenants, gpu); break;
         case Sharing::uncoordinated: leave_alone(plan, tenants, gpu); break;
     }
     if (sharing != Sharing::uncoordinated) draft.write(plan);

@@ -49,7 +49,7 @@ struct Partition {
 
 struct Assignment {
     size_t partition = 0;
-    uint32_t batch = 0;     ///< packets
+    uint32_t batch = 0;     ///< packets of one, of one queue
     double wait_ns = 0;     ///< for which a batch may wait for its packets
     double latency_ns = 0;  ///< that no packet takes longer than, up to `rate`
     double rate = 0;        ///< packets a second, of the promise or of what comes, if more
@@ -75,6 +75,8 @@ struct Plan {
     GpuShare share_of(size_t tenant) const;
 };
 
+/// Small batches have the bus begin anew all the time: where it has no room for that, batches wait for longer, as those
+/// of several tenants on one partition do anyway.
 Plan make_plan(const std::vector<Tenant>& tenants, const Gpu& gpu, Sharing sharing = Sharing::spatial);
 
 /// The plan with the highest rate that all of them can have, whatever they were promised, and that rate: functions of

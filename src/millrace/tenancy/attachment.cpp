@@ -56,12 +56,12 @@ void Attachment::part(Parting why) {
     parting_.compare_exchange_strong(none, why, std::memory_order_acq_rel);
 }
 
-uint32_t Lane::room() {
+uint32_t Lane::room(const schedule::GpuShare& share) {
     if (waiting() == 0) {
         ConfinedFunction* const placed = attachment_.confined();
         confined_ = placed != nullptr ? &placed->lane(number_) : nullptr;
     }
-    if (confined_ != nullptr) return confined_->has_room() ? confined_->batch_packets() : 0;
+    if (confined_ != nullptr) return confined_->has_room(share) ? confined_->batch_packets() : 0;
     return exchange_.waiting() < kSlots ? exchange_.shape().packets : 0;
 }
 

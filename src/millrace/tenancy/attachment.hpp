@@ -109,9 +109,9 @@ public:
     Lane(Attachment& attachment, std::shared_ptr<const SharedMemory> memory, uint32_t number)
         : attachment_(attachment), number_(number), exchange_(std::move(memory), number) {}
 
-    /// How many packets a batch may have that is asked about now; 0: there is no place for one. Behind it, and until
-    /// something is asked, the function stays where it runs.
-    uint32_t room();
+    /// How many packets a batch may have that is asked about now, on that share of the GPU; 0: there is no place for
+    /// one. Behind it, and until something is asked, the function stays where it runs.
+    uint32_t room(const schedule::GpuShare& share = {});
     /// Whether there is room for what is shown of such a packet.
     bool takes(uint32_t length, const Layers& layers, Fields shown) const;
     /// Exchange::ask; false also where nobody is attached any more.

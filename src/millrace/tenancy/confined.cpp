@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "millrace/device/kernel/confined.hpp"
+#include "millrace/device/turns.hpp"
 #include "millrace/isolation/kernel.hpp"
 #include "millrace/isolation/ptx/reader.hpp"
 #include "millrace/tenancy/fields.hpp"
@@ -52,6 +53,7 @@ device::StreamId Streams::take() {
 }
 
 void Streams::give(device::StreamId stream) {
+    device_.move_stream(stream, {});
     const std::lock_guard lock(mutex_);
     free_.push_back(stream);
 }
@@ -178,11 +180,27 @@ bool ConfinedLane::idle() {
     return std::ranges::all_of(slots_, [this](Slot& slot) { return state(slot) != Status::pending; });
 }
 
-bool ConfinedLane::has_room() { return asked_.size() < kSlots && state(slots_[next_slot_]) != Status::pending; }
+bool ConfinedLane::has_room(const schedule::GpuShare& share) {
+    if (share != share_) {
+        if (asked_.size() > 0 || !idle()) return false;
+        function_.device_.move_stream(stream_.id(), share.sms);
+        share_ = share;
+    }
+    return asked_.size() < kSlots && state(slots_[next_slot_]) != Status::pending;
+}
 
 bool ConfinedLane::ask(std::span<const Shown> packets, uint64_t id) {
-    if (!has_room() || packets.size() > function_.packets_) return false;
+    if (!has_room(share_) || packets.size() > function_.packets_) return false;
     Slot& slot = slots_[next_slot_];
+    write(slot, packets);
+    // A device that is gone says so when the answer is asked for.
+    put(slot, static_cast<uint32_t>(packets.size()));
+    asked_.push({next_slot_, id, static_cast<uint32_t>(packets.size())});
+    next_slot_ = (next_slot_ + 1) % kSlots;
+    return true;
+}
+
+void ConfinedLane::write(Slot& slot, std::span<const Shown> packets) const {
     uint8_t* to = slot.host_question.get() + sizeof(ConfinedHead);
     for (size_t i = 0; i < packets.size(); ++i, to += function_.question_stride_) {
         const Shown& packet = packets[i];
@@ -193,22 +211,29 @@ bool ConfinedLane::ask(std::span<const Shown> packets, uint64_t id) {
         slot.back_bytes[i] = std::min<uint16_t>(packet.back_bytes,
                                                 static_cast<uint16_t>(function_.terms_.shape.back_bytes));
     }
-    // A device that is gone says so when the answer is asked for.
-    put(slot, static_cast<uint32_t>(packets.size()));
-    asked_.push({next_slot_, id, static_cast<uint32_t>(packets.size())});
-    next_slot_ = (next_slot_ + 1) % kSlots;
-    return true;
 }
 
 /// In order on one stream: the question, three kernels, the answer.
-Status ConfinedLane::put(Slot& slot, uint32_t count) {
+Status ConfinedLane::put(Slot& slot, uint32_t count, bool kernels) {
     device::Device& device = function_.device_;
-    const auto words = [](device::Address address) { return reinterpret_cast<uint32_t*>(address); };
-    const device::TaskBatch batch{words(slot.question.address()), words(slot.answer.address()), count};
     slot.runs = true;
     Status status = device.copy_to_device(stream_.id(), slot.question.address(), slot.host_question.get(),
                                           sizeof(ConfinedHead) + size_t{count} * function_.question_stride_);
-    if (status == Status::ok) status = device.launch(stream_.id(), *function_.kernels_.enter, batch);
+    const auto run = [&] { return launch(slot, count); };
+    if (status == Status::ok && kernels)
+        status = share_.in_turn ? device.turns().take(device, stream_.id(), run) : run();
+    if (status == Status::ok)
+        status = device.copy_to_host(stream_.id(), slot.host_answer.get(), slot.answer.address(),
+                                     size_t{count} * function_.answer_stride_);
+    if (status == Status::ok) status = device.record(stream_.id(), slot.event);
+    return status;
+}
+
+Status ConfinedLane::launch(Slot& slot, uint32_t count) {
+    device::Device& device = function_.device_;
+    const auto words = [](device::Address address) { return reinterpret_cast<uint32_t*>(address); };
+    const device::TaskBatch batch{words(slot.question.address()), words(slot.answer.address()), count};
+    Status status = device.launch(stream_.id(), *function_.kernels_.enter, batch);
     if (status == Status::ok)
         status = device.launch_fenced(stream_.id(), *function_.code_,
                                       {.packets = slot.handles,
@@ -216,12 +241,7 @@ Status ConfinedLane::put(Slot& slot, uint32_t count) {
                                        .tables = function_.tables_,
                                        .decisions = slot.decisions,
                                        .count = count});
-    if (status == Status::ok) status = device.launch(stream_.id(), *function_.kernels_.leave, batch);
-    if (status == Status::ok)
-        status = device.copy_to_host(stream_.id(), slot.host_answer.get(), slot.answer.address(),
-                                     size_t{count} * function_.answer_stride_);
-    if (status == Status::ok) status = device.record(stream_.id(), slot.event);
-    return status;
+    return status == Status::ok ? device.launch(stream_.id(), *function_.kernels_.leave, batch) : status;
 }
 
 ConfinedLane::Reply ConfinedLane::take(Exchange::Taken& taken) {

@@ -11,6 +11,7 @@
 
 #include "millrace/device/owned_memory.hpp"
 #include "millrace/isolation/rewrite.hpp"
+#include "millrace/schedule/model.hpp"
 #include "millrace/tenancy/exchange.hpp"
 #include "millrace/tenancy/half.hpp"
 
@@ -72,8 +73,9 @@ public:
 
     /// As Exchange::ask. `packets` must fit: ConfinedFunction::takes.
     bool ask(std::span<const Shown> packets, uint64_t id);
-    /// Whether a batch can be asked about now: one that was given up may still have its place.
-    bool has_room();
+    /// Whether a batch can be asked about now, on that share of the GPU: one that was given up may still have its
+    /// place, and a lane goes over to another share when nothing of it runs.
+    bool has_room(const schedule::GpuShare& share = {});
     /// As Exchange::take; `lost` where the device is gone.
     enum class Reply { none, good, wrong, lost };
     Reply take(Exchange::Taken& taken);
@@ -101,7 +103,11 @@ private:
         bool runs = false;
         std::array<uint16_t, kMaxPackets> back_bytes{};
     };
-    device::Status put(Slot& slot, uint32_t count);
+    void write(Slot& slot, std::span<const Shown> packets) const;
+    /// `kernels`: or only the question and the answer.
+    device::Status put(Slot& slot, uint32_t count, bool kernels = true);
+    device::Status launch(Slot& slot, uint32_t count);
+    friend class ConfinedFunction;
     /// Whether the device is done with it.
     device::Status state(Slot& slot);
 
@@ -110,6 +116,7 @@ private:
     std::array<Slot, kSlots> slots_;
     uint32_t next_slot_ = 0;
     Waiting<Asked> asked_;
+    schedule::GpuShare share_;  // that the stream is on
 };
 
 /// One tenant's function, in a window of its own, with a lane for each worker. Must not end before its lanes are idle,
@@ -127,6 +134,10 @@ public:
     bool takes(uint32_t extent) const { return extent <= frame_room_; }
     ConfinedLane& lane(uint32_t number) { return *lanes_[number]; }
     bool idle();
+    /// What its batches take of the GPU, of packets that are made up; for some 10 ms. Nobody may ask it meanwhile.
+    void measure();
+    /// Without points: it was not measured.
+    const schedule::Model& model() const { return model_; }
 
     const ConfinedTerms& terms() const { return terms_; }
     isolation::Isolation isolation() const { return terms_.isolation; }
@@ -151,6 +162,7 @@ private:
     std::unique_ptr<device::Window> window_;
     device::Address tables_ = 0;
     std::shared_ptr<device::LoadedFenced> code_;
+    schedule::Model model_;
     std::vector<std::unique_ptr<ConfinedLane>> lanes_;
 };
 

@@ -217,6 +217,16 @@ void Manager::tell(const std::string& message, const std::string& hint) const {
     reporter_({{}, message, hint, Diagnostic::Severity::warning});
 }
 
+std::map<std::string, schedule::Model> Manager::models() const {
+    std::map<std::string, schedule::Model> all;
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, seat] : seats_)
+        if (const auto current = seat->current(); current != nullptr && current->attached())
+            if (const ConfinedFunction* const confined = current->confined())
+                if (confined->model().most_of_sm != 0) all[name] = confined->model();
+    return all;
+}
+
 std::vector<exec::TenantReport> Manager::report() const {
     std::vector<exec::TenantReport> all;
     const std::lock_guard lock(mutex_);

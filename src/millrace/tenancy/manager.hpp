@@ -35,6 +35,7 @@ public:
     /// Opens the sockets of tenants that are new, and closes those that are not needed any more. Whoever is attached by
     /// other terms is told so, and may come again.
     void follow(const chain::Configuration& configuration) override;
+    std::map<std::string, schedule::Model> models() const override;
     std::vector<exec::TenantReport> report() const override;
 
     /// Any thread. Made where there is none.

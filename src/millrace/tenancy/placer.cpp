@@ -80,6 +80,7 @@ void Placer::place(const Order& order) {
         if (!kernels_) kernels_.emplace(*device_);
         auto function = std::make_shared<ConfinedFunction>(*device_, streams_, *kernels_, half, order.terms,
                                                            attachment.name());
+        function->measure();
         functions_.push_back(function);
         attachment.place(function);
         attachment.tell(Notice::Kind::placed, fmt::format("{}: {} instructions, and {} more for that",

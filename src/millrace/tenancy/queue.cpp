@@ -158,10 +158,10 @@ void TenantQueue::refuse(size_t number) {
 
 /// One batch more: neighbours of one generation. False where there is no slot.
 bool TenantQueue::ask(Clock::time_point now) {
-    const uint32_t room = lane_->room();
-    if (room == 0) return false;
     size_t before = 0, run = 0;
     while (before + runs_[run].count <= settled_) before += runs_[run++].count;
+    const uint32_t room = lane_->room(runs_[run].program->gpu_share);
+    if (room == 0) return false;
     const size_t end = std::min(size_, before + runs_[run].count);
     // Another generation may have other terms, and those who attached by these no say in it.
     if (!(attachment_->terms() == runs_[run].terms)) {

@@ -48,7 +48,7 @@ int bench_sharing(const BenchArguments& arguments, double share, double latency_
                         const auto measure_all = [&](double rate) {
                             measure(std::nullopt, rate);
                             for (const schedule::Sharing sharing : schedule::kSharings)
-                                measure(lab::Apart{sharing, latency_us}, rate);
+                                measure(lab::Apart{sharing, latency_us, workers, rate > 0}, rate);
                         };
                         measure_all(0);
                         if (share > 0) measure_all(slowest * share);

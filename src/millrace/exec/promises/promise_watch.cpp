@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 
 #include "millrace/chain/classified.hpp"
 #include "millrace/exec/worker/worker.hpp"
@@ -177,7 +176,9 @@ void PromiseWatch::look(Clock::time_point now) {
     if (is_first) count_parts();
     else if (!parts_.empty()) changed = count(std::chrono::duration<double>(now - counted_).count()) || changed;
     counted_ = now;
-    if (profile_ == nullptr || chains_.empty() || configuration->runs_on.devices.empty()) return;
+    if (runtime_.devices().empty()) return;
+    changed = tenants_changed() || changed;
+    if ((profile_ == nullptr || chains_.empty()) && models_.empty() && !changed) return;
     std::vector<double> rates;
     for (const auto& [name, chain] : chains_) rates.push_back(chain.report.offered);
     if (!changed && !traffic_.changed(rates)) return;
@@ -192,70 +193,23 @@ void PromiseWatch::look(Clock::time_point now) {
     ++plans_;
 }
 
-/// Gives the promised chains of a configuration the batches and waits that what was measured of them and what comes now
-/// ask for, and all that were measured their multiprocessors; false where they have these.
-bool PromiseWatch::fit(chain::Configuration& next) {
-    chain::SharedDevice shared = share_device(next, profile_.get());
-    for (size_t i = 0; i < shared.loads.size(); ++i) {
-        schedule::Tenant& load = shared.loads[i];
-        const auto chain = chains_.find(load.name);
-        if (chain == chains_.end()) continue;
-        load.offered = chain->second.report.offered;
-        // Batches are bounded by what the file says, whatever the last plan has made of it.
-        const chain::Program& program = *next.chains[shared.chains[i]];
-        const Batching present{program.max_batch, program.max_delay};
-        const auto ours = brought_.find(load.name);
-        if (ours == brought_.end() || ours->second != present) written_[load.name] = present;
-        load.load.max_batch = written_[load.name].first;
-    }
-    shared.plan = schedule::make_plan(shared.loads, profile_->gpu, next.sharing);
-    brought_.clear();
-    bool any = false;
-    const std::lock_guard lock(mutex_);
-    for (auto& [name, chain] : chains_) chain.report.batch = chain.report.sms = 0;
-    for (size_t i = 0; i < shared.loads.size(); ++i) {
-        const auto& assignment = shared.plan.assignments[i];
-        auto& program = next.chains[shared.chains[i]];
-        const auto chain = chains_.find(program->name);
-        Batching batching{program->max_batch, program->max_delay};
-        if (assignment && chain != chains_.end()) {
-            auto& [batch, wait] = batching = written_.at(program->name);
-            if (chain->second.off_plan == 0) {
-                batch = std::clamp(assignment->batch, 1u, batch);
-                wait = std::min(wait, std::chrono::nanoseconds(static_cast<int64_t>(assignment->wait_ns)));
-                chain->second.report.batch = batch;
-            }
-            brought_[program->name] = batching;
-        }
-        schedule::GpuShare share = shared.plan.share_of(i);
-        const size_t in_flight = runtime_.workers().size() * runtime_.options().offload.depth;
-        if (program->ordered() && in_flight > schedule::kMostOrderedBatches) share.sms = {};
-        if (chain != chains_.end()) chain->second.report.sms = share.sms.count;
-        if (Batching{program->max_batch, program->max_delay} == batching && program->gpu_share == share) continue;
-        const auto planned = std::make_shared<chain::Program>(*program);
-        std::tie(planned->max_batch, planned->max_delay) = batching;
-        planned->gpu_share = share;
-        planned->generation = next.generation;
-        program = planned;
-        any = true;
-    }
-    return any;
-}
-
-PromiseReport PromiseWatch::of_chain(const std::string& chain) const {
-    const std::lock_guard lock(mutex_);
-    const auto own = chains_.find(chain);
-    if (own == chains_.end()) return {};
-    PromiseReport report = own->second.report;
+/// Multiprocessors are its own where there are partitions.
+PromiseReport PromiseWatch::with_own_sms(PromiseReport report) const {
     const auto& devices = runtime_.devices();
     if (!std::ranges::all_of(devices, [](const auto& device) { return device->has_partitions(); })) report.sms = 0;
     return report;
 }
 
+PromiseReport PromiseWatch::of_chain(const std::string& chain) const {
+    const std::lock_guard lock(mutex_);
+    const auto own = chains_.find(chain);
+    return own != chains_.end() ? with_own_sms(own->second.report) : PromiseReport{};
+}
+
 PromiseReport PromiseWatch::of_tenant(const std::string& tenant) const {
     const std::lock_guard lock(mutex_);
     const auto own = tenants_.find(tenant);
-    return own != tenants_.end() ? own->second.report : PromiseReport{};
+    return own != tenants_.end() ? with_own_sms(own->second.report) : PromiseReport{};
 }
 
 void PromiseWatch::add_to(Report& report) const {

@@ -27,10 +27,10 @@ public:
     /// `profile`: of the device that the chains run on, or null: then promises are watched, and nothing is planned.
     PromiseWatch(Runtime& runtime, std::shared_ptr<const schedule::Profile> profile);
 
-    /// Call it often: every kInterval it counts. Plans at first, when a configuration has come, and when the traffic of
-    /// a chain has changed by more than a tenth (schedule::TrafficWatch), and brings in the plan's batches and waits,
-    /// but for kOffPlan.
-    /// Throws as Runtime::adjust does.
+    /// Call it often: every kInterval it counts. Plans at first, when a configuration has come, when a tenant has come
+    /// to the device or gone, and when the traffic of a chain has changed by more than a tenth
+    /// (schedule::TrafficWatch), and brings in the plan's multiprocessors, batches and waits, the last two but for
+    /// kOffPlan. Throws as Runtime::adjust does.
     void look(Clock::time_point now);
 
     uint64_t plans() const { return plans_; }  ///< that were brought in
@@ -69,7 +69,10 @@ private:
     std::map<std::string, uint64_t> absent_now() const;
     void count_parts();
     bool count(double seconds);
+    bool tenants_changed();
+    chain::SharedDevice loads_of(const chain::Configuration& next);
     bool fit(chain::Configuration& next);
+    PromiseReport with_own_sms(PromiseReport report) const;
 
     Runtime& runtime_;
     const std::shared_ptr<const schedule::Profile> profile_;
@@ -77,7 +80,8 @@ private:
     std::map<std::string, Part> parts_;                  // by the name that their counters have
     std::map<std::string, Batching> written_, brought_;  // by chain: as in the file; by the last plan
     schedule::TrafficWatch traffic_;
-    uint64_t planned_ = 0;  // the generation that the last plan came with
+    std::map<std::string, schedule::Model> models_;  // of tenants on the device
+    uint64_t planned_ = 0;                           // the generation that the last plan came with
     Clock::time_point counted_{};
     uint64_t plans_ = 0;
     mutable std::mutex mutex_;  // of the reports in these

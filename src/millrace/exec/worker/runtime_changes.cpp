@@ -49,6 +49,7 @@ void Runtime::follow_tenants(const chain::Configuration& configuration) const {
 std::vector<Runtime::Ready> Runtime::make_ready(const chain::Configuration& configuration) {
     std::vector<Ready> all;
     for (const auto& program : chain::programs_of(configuration)) {
+        for (const auto& device : devices_) device->prepare(program->gpu_share.sms);
         if (program->is_tenants) continue;
         Ready& ready = all.emplace_back();
         ready.program = program;
@@ -56,7 +57,6 @@ std::vector<Runtime::Ready> Runtime::make_ready(const chain::Configuration& conf
         for (const auto& device : devices_)
             // Of a device that has failed, the workers are on the CPU.
             if (device->state() == device::Status::ok) {
-                device->prepare(program->gpu_share.sms);
                 ready.loaded.push_back(device->load(program, steps_of(*program, options_.offload)));
                 device_states_->add(device, ready.loaded.back());
             }

@@ -1,0 +1,108 @@
+// What the plan gives to chains and tenants.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "millrace/chain/tenant.hpp"
+#include "millrace/exec/promises/promise_watch.hpp"
+#include "millrace/exec/worker/worker.hpp"
+
+namespace millrace::exec {
+namespace {
+
+const chain::TenantFunction* function_of(const chain::Program& program) {
+    return program.is_tenants ? chain::tenant_of(program.nodes.front()) : nullptr;
+}
+
+}  // namespace
+
+/// Whether others run on the device than when it was asked last.
+bool PromiseWatch::tenants_changed() {
+    Tenants* const tenants = runtime_.options().tenants.get();
+    auto models = tenants != nullptr ? tenants->models() : std::map<std::string, schedule::Model>{};
+    const bool same = std::ranges::equal(
+        models, models_, {}, [](const auto& one) { return one.first; }, [](const auto& one) { return one.first; });
+    models_ = std::move(models);
+    return !same;
+}
+
+/// All chains and tenants of which it is known what they take, with what comes now, and the plan for them.
+chain::SharedDevice PromiseWatch::loads_of(const chain::Configuration& next) {
+    const auto workers = static_cast<unsigned>(runtime_.workers().size());
+    chain::SharedDevice shared = share_device(next, profile_.get(), workers);
+    for (size_t i = 0; i < shared.loads.size(); ++i) {
+        schedule::Tenant& load = shared.loads[i];
+        const auto chain = chains_.find(load.name);
+        if (chain == chains_.end()) continue;
+        load.offered = chain->second.report.offered;
+        // Batches are bounded by what the file says, whatever the last plan has made of it.
+        const chain::Program& program = *next.chains[shared.chains[i]];
+        const Batching present{program.max_batch, program.max_delay};
+        const auto ours = brought_.find(load.name);
+        if (ours == brought_.end() || ours->second != present) written_[load.name] = present;
+        load.load.max_batch = written_[load.name].first;
+    }
+    for (size_t i = 0; i < next.chains.size(); ++i) {
+        const chain::TenantFunction* const function = function_of(*next.chains[i]);
+        const auto model = function != nullptr ? models_.find(function->tenant().name) : models_.end();
+        if (model == models_.end()) continue;
+        const chain::Promise& promise = function->promise();
+        shared.chains.push_back(i);
+        shared.loads.push_back(chain::load_of(*next.chains[i], model->second,
+                                              {promise.rate, static_cast<double>(promise.latency.count()), workers}));
+    }
+    const schedule::Gpu gpu = profile_ != nullptr ? profile_->gpu : runtime_.devices().front()->partitions();
+    shared.plan = schedule::make_plan(shared.loads, gpu, next.sharing);
+    for (const schedule::Refusal& refusal : shared.plan.refusals)
+        if (function_of(*next.chains[shared.chains[refusal.tenant]]) != nullptr)
+            spdlog::warn("{}: this tenant shares all multiprocessors; {}", shared.loads[refusal.tenant].name,
+                         schedule::text_of(refusal, gpu));
+    return shared;
+}
+
+/// Gives the promised chains of a configuration the batches and waits that what was measured of them and what comes now
+/// ask for, and all chains and tenants their multiprocessors; false where they have these.
+bool PromiseWatch::fit(chain::Configuration& next) {
+    const chain::SharedDevice shared = loads_of(next);
+    brought_.clear();
+    bool any = false;
+    const std::lock_guard lock(mutex_);
+    for (auto& [name, chain] : chains_) chain.report.batch = chain.report.sms = 0;
+    for (auto& [name, tenant] : tenants_) tenant.report.sms = 0;
+    for (size_t number = 0; number < next.chains.size(); ++number) {
+        auto& program = next.chains[number];
+        const auto planned = std::ranges::find(shared.chains, number);
+        const auto i = static_cast<size_t>(planned - shared.chains.begin());
+        const bool is_planned = planned != shared.chains.end() && shared.plan.assignments[i].has_value();
+        const auto chain = chains_.find(program->name);
+        Batching batching{program->max_batch, program->max_delay};
+        if (is_planned && chain != chains_.end()) {
+            const schedule::Assignment& own = *shared.plan.assignments[i];
+            auto& [batch, wait] = batching = written_.at(program->name);
+            if (chain->second.off_plan == 0) {
+                batch = std::clamp(own.batch, 1u, batch);
+                wait = std::min(wait, std::chrono::nanoseconds(static_cast<int64_t>(own.wait_ns)));
+                chain->second.report.batch = batch;
+            }
+            brought_[program->name] = batching;
+        }
+        schedule::GpuShare share = is_planned ? shared.plan.share_of(i) : schedule::GpuShare();
+        const size_t in_flight = runtime_.workers().size() * runtime_.options().offload.depth;
+        if (program->ordered() && in_flight > schedule::kMostOrderedBatches) share.sms = {};
+        if (chain != chains_.end()) chain->second.report.sms = share.sms.count;
+        if (const chain::TenantFunction* const function = function_of(*program))
+            if (const auto own = tenants_.find(function->tenant().name); own != tenants_.end())
+                own->second.report.sms = share.sms.count;
+        if (Batching{program->max_batch, program->max_delay} == batching && program->gpu_share == share) continue;
+        const auto changed = std::make_shared<chain::Program>(*program);
+        std::tie(changed->max_batch, changed->max_delay) = batching;
+        changed->gpu_share = share;
+        changed->generation = next.generation;
+        program = changed;
+        any = true;
+    }
+    return any;
+}
+
+}  // namespace millrace::exec

@@ -1,0 +1,38 @@
+// Sessions of benchmarks that take little time, for tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "lab/session.hpp"
+#include "support/data.hpp"
+#include "support/test_folder.hpp"
+
+namespace millrace::lab {
+
+class Sessions : public testing::Test {
+protected:
+    SessionOptions options() const {
+        SessionOptions options;
+        options.workload.scratch = scratch_;
+        options.workload.examples = test::source_path("examples");
+        options.workload.flows = 500;
+        options.warm_up = 0.02;
+        options.seconds = 0.1;
+        return options;
+    }
+    static Point point(const std::string& chain, const std::string& device, const std::string& size = "200") {
+        Point point;
+        point.chain = chain;
+        point.device = device;
+        point.traffic.size = size;
+        point.run.buffers = 4096;
+        point.run.offload.batch_bytes = size_t{1} << 20;
+        return point;
+    }
+    test::TestFolder files_;
+    const std::string scratch_ = files_.path();
+};
+
+}  // namespace millrace::lab
