@@ -2,6 +2,7 @@
 // and a "cubin" a shared library that holds the kernels.
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -152,6 +153,70 @@ std::string entries(const std::string& text) {
 
 std::vector<std::string> compiler() { return {EMULATOR_LAUNCHER EMULATOR_COMPILER}; }
 
+/// Where the object of these texts is kept, for all processes; empty where there is no folder for it (`emulated` names
+/// one). Those of another emulator are gone: CMakeLists.txt.
+fs::path kept_object(const std::vector<std::string>& texts) {
+    static const char* const cache = std::getenv("XDG_CACHE_HOME");
+    std::error_code error;
+    if (cache == nullptr || (fs::create_directories(fs::path(cache) / "units", error), error)) return {};
+    // FNV-1a, over bytes and over lengths with them: 128 bits.
+    uint64_t first = 0xcbf29ce484222325, second = 0x84222325cbf29ce4;
+    for (const std::string& text : texts) {
+        for (const char c : text) {
+            first = (first ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+            second = (second ^ static_cast<uint8_t>(c) ^ (second >> 29)) * 0x100000001b3;
+        }
+        first = (first ^ text.size()) * 0x100000001b3;
+        second = (second ^ text.size()) * 0x100000001b3;
+    }
+    std::ostringstream name;
+    name << std::hex << first << '-' << second << ".o";
+    return fs::path(cache) / "units" / name.str();
+}
+
+/// Held while an object is made: who wants the same waits for it.
+class Lock {
+public:
+    /// Of the object at `path`; of nothing where that is empty.
+    explicit Lock(const fs::path& path)
+        : file_(path.empty() ? -1 : open((path.string() + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+        if (file_ >= 0) flock(file_, LOCK_EX);
+    }
+    ~Lock() {
+        if (file_ >= 0) close(file_);
+    }
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+private:
+    const int file_;
+};
+
+/// The object that `words` make of files by name, the last of which is compiled; false, and why, if they make none.
+/// What was compiled once, by any process, is not compiled again.
+bool compile(std::vector<std::string> words, const std::vector<std::pair<std::string, std::string>>& files,
+             std::string& object, std::string& log) {
+    for (const char* word : {"-c", "-o", "unit.o"}) words.push_back(word);
+    words.push_back(files.back().first);
+    std::vector<std::string> texts = words;
+    for (const auto& [name, text] : files) texts.insert(texts.end(), {name, text});
+    const fs::path kept = kept_object(texts);
+    const Lock lock(kept);
+    object = kept.empty() ? std::string() : read(kept);
+    if (!object.empty()) return true;
+    const Folder folder;
+    for (const auto& [name, text] : files) write(folder.path() / name, text);
+    if (!run(folder.path(), words, log)) return false;
+    object = read(folder.path() / "unit.o");
+    if (kept.empty()) return true;
+    // Whole or not at all, also where a process is killed meanwhile.
+    const fs::path written = kept.string() + ".new";
+    write(written, object);
+    std::error_code error;
+    fs::rename(written, kept, error);
+    return true;
+}
+
 struct Program {
     std::string name, source, log, object, ptx;
     std::vector<std::pair<std::string, std::string>> headers;
@@ -189,38 +254,18 @@ int nvrtcCompileProgram(Program* program, int count, const char* const* options)
     if (!std::any_of(options, options + count, [](const char* option) { return strcmp(option, "-dlto") == 0; }))
         return emulator::compile_ptx(program->source, program->name, program->headers, {options, options + count},
                                      program->ptx, program->log);
-    const Folder folder;
-    for (const auto& [name, text] : program->headers) write(folder.path() / name, for_the_host(text));
-    write(folder.path() / program->name, for_the_host(program->source) + "\n" + entries(program->source));
+    std::vector<std::pair<std::string, std::string>> files;
+    for (const auto& [name, text] : program->headers) files.emplace_back(name, for_the_host(text));
+    files.emplace_back(program->name, for_the_host(program->source) + "\n" + entries(program->source));
     std::vector<std::string> words = compiler();
     // What a GPU faults at is to fault here: what is misaligned. Wholes are read as words, as GPUs' compilers let them
     // be.
     const char* const first = EMULATOR_FOLDER "cuda_words.hpp";
-    for (const char* option : {"-x",
-                               "c++",
-                               "-std=c++20",
-                               "-O1",
-                               "-g1",
-                               "-w",
-                               "-fPIC",
-                               "-fvisibility=hidden",
-                               "-fno-gnu-unique",
-                               "-fno-strict-aliasing",
-                               "-fno-exceptions",
-                               "-fno-rtti",
-                               "-fsanitize=alignment",
-                               "-fsanitize-undefined-trap-on-error",
-                               "-I.",
-                               "-include",
-                               first,
-                               "-c",
-                               "-o",
-                               "unit.o"})
+    for (const char* option : {"-x", "c++", "-std=c++20", "-O1", "-g1", "-w", "-fPIC", "-fvisibility=hidden",
+                               "-fno-gnu-unique", "-fno-strict-aliasing", "-fno-exceptions", "-fno-rtti",
+                               "-fsanitize=alignment", "-fsanitize-undefined-trap-on-error", "-I.", "-include", first})
         words.push_back(option);
-    words.push_back(program->name);
-    if (!run(folder.path(), words, program->log)) return kFailed;
-    program->object = read(folder.path() / "unit.o");
-    return 0;
+    return compile(words, files, program->object, program->log) ? 0 : kFailed;
 }
 int nvrtcGetPTXSize(Program* program, size_t* size) {
     *size = program->ptx.size() + 1;
@@ -269,18 +314,22 @@ int nvJitLinkComplete(Link* link) {
         link->image = std::string(sizeof(uint64_t), '\0') + link->ptx[0] + '\0';
         return 0;
     }
+    const char* const connection =
+        "#include \"" EMULATOR_FOLDER
+        "calls.hpp\"\nnamespace emulator {\nthread_local const ThreadView* self = nullptr;\nconst Calls* calls = "
+        "nullptr;\n}\n"
+        "extern \"C\" __attribute__((visibility(\"default\"))) void emulated_connect(const emulator::Calls* calls) { "
+        "emulator::calls = calls; }\n"
+        "extern \"C\" __attribute__((visibility(\"default\"))) void emulated_enter(const emulator::ThreadView* view) "
+        "{ emulator::self = view; }\n";
+    std::string object;
+    if (!compile({EMULATOR_COMPILER, "-std=c++20", "-O1", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique"},
+                 {{"library.cpp", connection}}, object, link->log))
+        return kFailed;
     const Folder folder;
-    write(folder.path() / "library.cpp",
-          "#include \"" EMULATOR_FOLDER
-          "calls.hpp\"\nnamespace emulator {\nthread_local const ThreadView* self = nullptr;\nconst Calls* calls = "
-          "nullptr;\n}\n"
-          "extern \"C\" __attribute__((visibility(\"default\"))) void emulated_connect(const emulator::Calls* calls) { "
-          "emulator::calls = calls; }\n"
-          "extern \"C\" __attribute__((visibility(\"default\"))) void emulated_enter(const emulator::ThreadView* view) "
-          "{ emulator::self = view; }\n");
-    std::vector<std::string> words = {
-        EMULATOR_COMPILER, "-std=c++20",         "-O1", "-shared",    "-fPIC",      "-fvisibility=hidden",
-        "-fno-gnu-unique", "-Wl,--no-undefined", "-o",  "library.so", "library.cpp"};
+    write(folder.path() / "library.o", object);
+    std::vector<std::string> words = {EMULATOR_COMPILER, "-shared",  "-Wl,--no-undefined", "-o",
+                                      "library.so",      "library.o"};
     for (size_t i = 0; i < link->objects.size(); ++i) {
         const std::string name = "unit" + std::to_string(i) + ".o";
         write(folder.path() / name, link->objects[i]);

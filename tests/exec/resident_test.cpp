@@ -127,7 +127,7 @@ TEST_P(Residents, KeepNoCallOfTheDeviceWaiting) {
     unsigned rounds = 0;
     const std::vector<Frame> frames = random_frames(6000, 43);
     EngineRun run;
-    std::thread traffic([&] {
+    std::jthread traffic([&] {  // joined also where the device is given up meanwhile, and a call throws
         run = run_on_device(device, make_test_chain(GetParam()), frames, 20, persistent());
         ended = true;
     });

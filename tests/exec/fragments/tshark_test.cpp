@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -62,7 +63,7 @@ struct Ours {
 
 Ours put_together(const std::string& capture) {
     Ours ours;
-    ReassemblyRun run({.max_packets = 1024, .max_per_source = 1024, .timeout = std::chrono::minutes(5)});
+    std::optional<ReassemblyRun> runs;  // takes memory for many packets, and most captures have no fragment
     io::CaptureReader reader(capture);
     io::CaptureRecord record;
     while (reader.next(record)) {
@@ -72,6 +73,10 @@ Ours put_together(const std::string& capture) {
         const auto fragment = exec::read_fragment(frame, 0);
         if (!fragment || frame.size() > lab::kMaxFrameBytes) continue;
         ++ours.fragments;
+        if (!runs)
+            runs.emplace(
+                chain::Reassembly{.max_packets = 1024, .max_per_source = 1024, .timeout = std::chrono::minutes(5)});
+        ReassemblyRun& run = *runs;
         const uint64_t duplicates = run.dropped(exec::FragmentDrop::duplicate), drops = run.dropped();
         const Frame whole = run.add(frame, record.timestamp_ns);
         if (!whole.empty()) ours.whole[record.number] = hex(whole, fragment->head_bytes);

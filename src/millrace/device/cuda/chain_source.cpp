@@ -391,8 +391,8 @@ ProgramSource make_program_source(const chain::Program& program, const std::vect
     const bool shares = std::any_of(program.nodes.begin(), program.nodes.end(),
                                     [](const chain::Node& node) { return node.lanes > 1; });
     if (!shares || !as_preferred) return source;
-    source.one_lane = writer(single, "-short").steps("short_step");
-    source.most_lanes = writer(most, "-few").steps("few_step");
+    source.one_lane = writer(single, "-one-lane").steps("one_lane_step");
+    source.most_lanes = writer(most, "-most-lanes").steps("most_lanes_step");
     return source;
 }
 

@@ -17,7 +17,7 @@ struct TranslationUnit {
 
 /// One kernel of a chain and how it is launched.
 struct Kernel {
-    std::string name;          ///< `millrace_step_0`, …
+    std::string name;          ///< `millrace_step_0`, `millrace_one_lane_step_0`, `millrace_most_lanes_step_0`, …
     unsigned threads = 0;      ///< of a block
     unsigned packets = 0;      ///< that a block works on; 0: one block works on the whole batch
     unsigned spread = 0;       ///< batches of up to so many packets are spread over all multiprocessors; 0: none
