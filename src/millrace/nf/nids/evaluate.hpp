@@ -56,10 +56,11 @@ struct NidsTables {
     RangeIndex by_source_port;       ///< by protocol << 16 | source port
     RangeIndex by_destination_port;  ///< by protocol << 16 | destination port
     View<RuleGroup> groups;
-    View<uint32_t> grouped_rules;   ///< numbers of rules, by group
-    bool without_pattern = false;   ///< whether there are any of these
-    bool asks_more = false;         ///< whether any rule that looks for a pattern asks for more than that
-    bool spans_from_start = false;  ///< whether any rule is CompiledRule::kAtStart
+    View<uint32_t> grouped_rules;           ///< numbers of rules, by group
+    bool without_pattern = false;           ///< whether there are any of these
+    bool asks_more = false;                 ///< whether any rule that looks for a pattern asks for more than that
+    bool spans_from_start = false;          ///< whether any rule is CompiledRule::kAtStart
+    bool messages_without_pattern = false;  ///< whether any rule that is CompiledRule::kOfMessage looks for no pattern
 };
 
 /// Protocols in the keys of indexes by port.
@@ -99,6 +100,10 @@ public:
         return has_flags(flags, flags_) &&
                (!(flags & RuleHeader::kEndpoints) ||
                 has_endpoints(tables_.header.headers[header], tables_.header, packet_, ports_));
+    }
+    /// Whether it lacks of the header no more than that an HTTP message begins with it.
+    MILLRACE_DEVICE bool lacks_only_http(uint16_t flags, uint32_t header) const {
+        return (flags_ & RuleHeader::kHttp) == 0 && has_header(flags & ~RuleHeader::kHttp, header);
     }
     /// Whether it has what a rule asks for of other headers. Each lane may ask of another rule.
     MILLRACE_DEVICE bool has_fields(const CompiledRule& rule) const {
@@ -271,8 +276,10 @@ private:
             if (examination_.has_header(group.flags, group.header))
                 rules.of(lane) = {tables_.grouped_rules.data() + group.first, group.count};
         });
-        try_rules(rules, rules.join(lanes_),
-                  [&](uint32_t number) { return examination_.has_fields(tables_.rules[number]); });
+        try_rules(rules, rules.join(lanes_), [&](uint32_t number) {
+            const CompiledRule& rule = tables_.rules[number];
+            return wants(rule, number) && examination_.has_fields(rule);
+        });
     }
 
     /// All rules of lists, named ones: those for which `may_meet`, which each lane asks of another one, holds are
@@ -284,6 +291,7 @@ private:
 #endif
         for (uint32_t base = 0; base < total; base += Lanes::count) {
             PerLane<uint32_t, Lanes> named = rules.numbers(base, total, lanes_);
+            if constexpr (requires { alerts_.mark_message(uint16_t{}); }) mark_messages(named);
             lanes_.for_each(Lanes::count, [&](uint32_t lane) {
                 if (named.of(lane) != kNoNumber && !may_meet(named.of(lane))) named.of(lane) = kNoNumber;
             });
@@ -297,10 +305,32 @@ private:
             }
         }
     }
+    /// Marks the directions in which rules of HTTP messages were led to that a message elsewhere in the stream may
+    /// meet.
+    MILLRACE_DEVICE void mark_messages(PerLane<uint32_t, Lanes>& named) {
+        constexpr uint16_t kBoth = RuleHeader::kToServer | RuleHeader::kToClient;
+        for (const uint16_t way : {RuleHeader::kToServer, RuleHeader::kToClient}) {
+            if (alerts_.has_marked_message(way)) continue;
+            const bool leads = lanes_.any(Lanes::count, [&](uint32_t lane) {
+                const uint32_t number = named.of(lane);
+                if (number == kNoNumber || (number & named_rule::kAlways)) return false;
+                const CompiledRule& rule = tables_.rules[number & named_rule::kNumbers];
+                return (rule.action & CompiledRule::kOfMessage) != 0 && (rule.flags & kBoth & ~way) == 0 &&
+                       examination_.lacks_only_http(rule.flags, rule.header);
+            });
+            if (leads) alerts_.mark_message(way);
+        }
+    }
+    /// Whether anybody asks of a rule.
+    MILLRACE_DEVICE bool wants(const CompiledRule& rule, uint32_t number) const {
+        if constexpr (requires { alerts_.wants(rule, number); }) return alerts_.wants(rule, number);
+        return true;
+    }
     /// Whether the packet has the header and the fields of a named rule.
     MILLRACE_DEVICE bool may_meet(uint32_t named) const {
         if (named & named_rule::kAlways) return true;
         const CompiledRule& rule = tables_.rules[named & named_rule::kNumbers];
+        if (!wants(rule, named & named_rule::kNumbers)) return false;
         return examination_.has_header(rule.flags, rule.header) && examination_.has_fields(rule);
     }
     /// A named rule that the packet may meet.

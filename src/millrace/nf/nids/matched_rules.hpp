@@ -76,8 +76,10 @@ inline constexpr uint32_t kSeveral = 32;    ///< more than are named
 inline constexpr uint32_t kAtStart = 64;    ///< such as are CompiledRule::kAtStart
 inline constexpr uint32_t kOthers = 128;    ///< such as no pattern leads to
 inline constexpr uint32_t kInDetail = 256;  ///< the detail is one's number: it has no other meaning then
-inline constexpr uint32_t kFirst = 4096;    ///< one's number, and 1, times this; 0: none is named
-inline constexpr uint32_t kLargest = 0xfffffffeu / kFirst - 1;  ///< number that is named so
+inline constexpr uint32_t kMessageUp = 512, kMessageDown = 1024;  ///< such as are CompiledRule::kOfMessage, to the
+                                                                  ///< server and to the client
+inline constexpr uint32_t kFirst = 4096;                          ///< one's number, and 1, times this; 0: none is named
+inline constexpr uint32_t kLargest = 0xfffffffeu / kFirst - 1;    ///< number that is named so
 }  // namespace open_mark
 
 /// OpenRules, where streams are looked at.
@@ -89,6 +91,10 @@ public:
     MILLRACE_DEVICE void others_follow() { others_ = true; }
     /// A rule was looked at, and its options are not met.
     MILLRACE_DEVICE void not_met(const CompiledRule& rule, uint32_t number) {
+        if (rule.action & CompiledRule::kOfMessage) {
+            if (!(rule.flags & RuleHeader::kToClient)) mark_message(RuleHeader::kToServer);
+            if (!(rule.flags & RuleHeader::kToServer)) mark_message(RuleHeader::kToClient);
+        }
         if ((rule.action & CompiledRule::kSpans) == 0) return;
         if (rule.action & CompiledRule::kAtStart) marks_ |= open_mark::kAtStart;
         else if (others_) marks_ |= open_mark::kOthers;
@@ -96,6 +102,9 @@ public:
         else if (named_[1] == kNoDetail || named_[1] == number) named_[1] = number;
         else marks_ |= open_mark::kSeveral;
     }
+    /// Rules of HTTP messages to one end were led to, and are not met here.
+    MILLRACE_DEVICE void mark_message(uint16_t way) { marks_ |= mark_of(way); }
+    MILLRACE_DEVICE bool has_marked_message(uint16_t way) const { return (marks_ & mark_of(way)) != 0; }
     MILLRACE_DEVICE Decision with_marks(Decision decision) const {
         decision.outcome |= marks_;
         if (named_[0] == kNoDetail) return decision;
@@ -110,6 +119,10 @@ public:
     }
 
 private:
+    MILLRACE_DEVICE static uint32_t mark_of(uint16_t way) {
+        return way == RuleHeader::kToServer ? open_mark::kMessageUp : open_mark::kMessageDown;
+    }
+
     uint32_t named_[2] = {kNoDetail, kNoDetail};
     uint32_t marks_ = 0;
     bool others_ = false;

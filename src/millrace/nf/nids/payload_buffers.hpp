@@ -1,7 +1,7 @@
-// Where the buffers of application protocols lie in one packet's payload: HTTP/1, TLS, DNS.
+// Where the buffers of application protocols lie in one packet's payload, or in an HTTP message: HTTP/1, TLS, DNS.
 //
-// One packet is all there is: a head that ends in a later segment is seen as far as it goes, a second
-// request in the same packet is not looked at, and nothing is decoded or decompressed.
+// Of one packet's payload there is what it begins with: a head that ends in a later segment is seen as far as it goes,
+// and nothing is decoded. Whoever follows HTTP messages has their heads and their bodies.
 #pragma once
 
 #include "millrace/nf/nids/scan.hpp"
@@ -21,6 +21,14 @@ struct Span {
     const uint8_t* data = nullptr;
     uint32_t bytes = 0;
     bool present = false;
+};
+
+/// An HTTP message that is known as such: the bytes are its head and some of its body.
+struct MessageParts {
+    uint32_t head = 0;  ///< bytes of the head
+    bool is_response = false;
+    bool is_cut = false;      ///< the head's last bytes are missing
+    bool from_start = false;  ///< the body's first bytes are there
 };
 
 /// Start line and headers of an HTTP/1 message that begins with the payload (RFC 9112, section 2).
@@ -115,6 +123,23 @@ MILLRACE_DEVICE_CALL HttpHead find_http_head(const uint8_t* data, uint32_t bytes
     return head;
 }
 
+/// The head of a message that is known as such, whatever it looks like: a line's first two words where there are any.
+template <class Lanes>
+MILLRACE_DEVICE_CALL HttpHead find_message_start(const uint8_t* data, const MessageParts& message, Lanes lanes) {
+    HttpHead head = find_http_start(data, message.head, lanes);
+    const HttpHead::Kind kind = message.is_response ? HttpHead::Kind::response : HttpHead::Kind::request;
+    if (head.kind == kind) return head;
+    const uint32_t line = detail::line_bytes(data, message.head, 0, lanes);
+    const uint32_t end = detail::without_cr(data, 0, line);
+    head.kind = kind;
+    head.headers = smaller(line + 1, message.head);
+    head.line_end = end;
+    while (head.first_space < end && data[head.first_space] != ' ') ++head.first_space;
+    head.second_space = smaller(head.first_space + 1, end);
+    while (head.second_space < end && data[head.second_space] != ' ') ++head.second_space;
+    return head;
+}
+
 /// The value of the first header line whose name, behind the line feed before it and with the colon behind it, is
 /// `literal`, in lower case.
 template <class Lanes>
@@ -174,12 +199,15 @@ public:
 
     MILLRACE_DEVICE PayloadBuffers(const uint8_t* data, uint32_t bytes, bool tcp, Lanes lanes = {})
         : data_(data), bytes_(bytes), tcp_(tcp), lanes_(lanes) {}
+    /// Of a message: `bytes` are those of its head and some of its body.
+    MILLRACE_DEVICE PayloadBuffers(const uint8_t* data, uint32_t bytes, const MessageParts& message, Lanes lanes = {})
+        : data_(data), bytes_(bytes), tcp_(true), is_message_(true), message_(message), lanes_(lanes) {}
 
     MILLRACE_DEVICE const uint8_t* data() const { return data_; }
     MILLRACE_DEVICE uint32_t bytes() const { return bytes_; }
     /// Whether an HTTP message begins here, which most rules of HTTP ask for and no more.
     MILLRACE_DEVICE HttpHead::Kind http_kind() { return http_start().kind; }
-    MILLRACE_DEVICE bool is_tls() const { return tcp_ && looks_like_tls(data_, bytes_); }
+    MILLRACE_DEVICE bool is_tls() const { return tcp_ && !is_message_ && looks_like_tls(data_, bytes_); }
 
     /// The buffer as bytes; with `dot_prefix` a '.' stands before it (Suricata's `dotprefix`). Valid
     /// until the next call: some buffers are put together in scratch memory.
@@ -205,15 +233,20 @@ public:
 private:
     MILLRACE_DEVICE const HttpHead& http_start() {
         if (known_ == Known::nothing) {
-            if (tcp_) http_ = find_http_start(data_, bytes_, lanes_);
+            if (is_message_) http_ = find_message_start(data_, message_, lanes_);
+            else if (tcp_) http_ = find_http_start(data_, bytes_, lanes_);
             known_ = Known::start;
         }
         return http_;
     }
     /// There must be a start line.
     MILLRACE_DEVICE const HttpHead& http_head() {
-        if (known_ != Known::head) http_ = find_http_head(data_, bytes_, http_, lanes_);
+        if (known_ == Known::head) return http_;
         known_ = Known::head;
+        http_ = find_http_head(data_, is_message_ ? message_.head : bytes_, http_, lanes_);
+        if (!is_message_) return http_;
+        http_.body = message_.head;
+        http_.complete = !message_.is_cut;
         return http_;
     }
 
@@ -223,16 +256,23 @@ private:
         if (kind == HttpHead::Kind::none) return {};
         const bool request = kind == HttpHead::Kind::request;
         if (is_in_start_line(buffer)) return start_line_part(buffer, http_, request);
+        if (is_message_ && !message_.from_start && is_whole_body(buffer)) return {};
         // Rules of one list often look into the same header.
         if (buffer != last_) last_part_ = part_behind(buffer, http_head(), request);
         last_ = buffer;
         return last_part_;
     }
+    MILLRACE_DEVICE static bool is_whole_body(Buffer buffer) {
+        return buffer == Buffer::file_data || buffer == Buffer::http_request_body ||
+               buffer == Buffer::http_response_body;
+    }
     MILLRACE_DEVICE static Part start_line_part(Buffer buffer, const HttpHead& head, bool request) {
+        if (head.first_space >= head.second_space) return {};  // no line has come
         switch (buffer) {
             case Buffer::http_method: return {0, head.first_space, request};
             case Buffer::http_uri: return {head.first_space + 1, head.second_space - head.first_space - 1, request};
             case Buffer::http_protocol:
+                if (request && head.second_space >= head.line_end) return {};
                 return request ? Part{head.second_space + 1, head.line_end - head.second_space - 1, true}
                                : Part{0, head.first_space, true};
             case Buffer::http_request_line: return {0, head.line_end, request};
@@ -251,8 +291,10 @@ private:
         switch (buffer) {
             case Buffer::http_header: return {head.headers, head.headers_end - head.headers, true};
             case Buffer::http_start: return {0, head.body, head.complete};
-            case Buffer::http_request_body: return {head.body, rest, request && rest > 0};
+            case Buffer::http_request_body:
+            case Buffer::http_request_body_part: return {head.body, rest, request && rest > 0};
             case Buffer::http_response_body:
+            case Buffer::http_response_body_part:
             case Buffer::file_data:
             case Buffer::file_data_part: return {head.body, rest, !request && rest > 0};
             default: return header_value(buffer, head);
@@ -334,6 +376,8 @@ private:
     const uint8_t* data_;
     uint32_t bytes_;
     bool tcp_;
+    bool is_message_ = false;
+    MessageParts message_;
     enum class Known : uint8_t { nothing, start, head };
     Known known_ = Known::nothing;  ///< of `http_`
     HttpHead http_;

@@ -38,8 +38,10 @@ enum class Buffer : uint8_t {
     http_connection,
     http_location,
     http_server,
-    file_data,       ///< the body that begins in this packet
-    file_data_part,  ///< the body, or the whole payload where no HTTP head begins the packet
+    file_data,               ///< the body that begins in this packet
+    file_data_part,          ///< the body, or the whole payload where no HTTP head begins the packet
+    http_request_body_part,  ///< what of the body is at hand, wherever in it that is
+    http_response_body_part,
     tls_sni,
     dns_query,
 };
@@ -146,15 +148,16 @@ struct RuleHeader {
 /// A rule but for what its header's flags do not tell.
 struct alignas(16) CompiledRule {
     static constexpr uint8_t kPass = 1, kDrop = 2, kSilent = 4, kActions = 7;
-    static constexpr uint8_t kSpans = 8;     ///< it may be met by several segments of a TCP stream together
-    static constexpr uint8_t kAtStart = 16;  ///< and says of the stream's first bytes where they stand
+    static constexpr uint8_t kSpans = 8;       ///< it may be met by several segments of a TCP stream together
+    static constexpr uint8_t kAtStart = 16;    ///< and says of the stream's first bytes where they stand
+    static constexpr uint8_t kOfMessage = 32;  ///< it asks of HTTP messages, which are followed across segments
 
     uint32_t first_op = 0;
     uint32_t header = 0;  ///< the RuleHeader's number
     uint16_t flags = 0;   ///< that header's
     uint16_t ops = 0;
     uint8_t fields = 0;  ///< how many of the first operations look at headers
-    uint8_t action = 0;  ///< kPass, kDrop, kSilent: none of these is an alert; kSpans, kAtStart
+    uint8_t action = 0;  ///< kPass, kDrop, kSilent: none of these is an alert; kSpans, kAtStart, kOfMessage
     uint16_t bits = 0;   ///< its place among the rules with flowbits (BitTables), and 1; 0: it has none
 
     /// Whether the state of a flow has a say in it, or it in that.

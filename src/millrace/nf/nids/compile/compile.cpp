@@ -11,7 +11,8 @@ namespace {
 
 class Compiler {
 public:
-    Compiler(bool drops, const BitNumbers& before) : drops_(drops), before_(before) {
+    Compiler(bool drops, const BitNumbers& before, bool messages)
+        : drops_(drops), before_(before), messages_(messages) {
         // Sets 0: any.
         out_.address_sets.emplace_back();
         out_.port_sets.emplace_back();
@@ -52,7 +53,12 @@ private:
         const auto behind = std::find_if_not(lowered.ops.begin(), lowered.ops.end(), looks_at_headers);
         compiled.fields = static_cast<uint8_t>(behind - lowered.ops.begin());
         compiled.action = action_of(rule);
-        if (const Spanning span = span_of(rule); span != Spanning::none) {
+        if (messages_ && of_message(rule)) {
+            compiled.action |= CompiledRule::kOfMessage;
+            out_.spans = out_.of_messages = true;
+            out_.messages_without_pattern = out_.messages_without_pattern || pattern.empty();
+        }
+        if (const Spanning span = span_of(rule, messages_); span != Spanning::none) {
             compiled.action |= CompiledRule::kSpans | (span == Spanning::from_start ? CompiledRule::kAtStart : 0);
             out_.spans = true;
             out_.spans_from_start = out_.spans_from_start || span == Spanning::from_start;
@@ -192,6 +198,7 @@ private:
 
     bool drops_;
     const BitNumbers& before_;
+    const bool messages_;
     size_t bit_rules_ = 0;
     CompiledRules out_;
     std::map<AddressRanges, uint32_t> address_ids_;
@@ -205,8 +212,8 @@ private:
 
 }  // namespace
 
-CompiledRules compile(std::vector<Rule> rules, bool drops, const BitNumbers& before) {
-    return Compiler(drops, before).run(std::move(rules));
+CompiledRules compile(std::vector<Rule> rules, bool drops, const BitNumbers& before, bool messages) {
+    return Compiler(drops, before, messages).run(std::move(rules));
 }
 
 size_t CompiledRules::of_flows() const {
@@ -233,6 +240,7 @@ void CompiledRules::attach(nf::Image& image, NidsTables& tables) const {
     image.attach(tables.pattern_rules, pattern_rules);
     tables.asks_more = asks_more;
     tables.spans_from_start = spans_from_start;
+    tables.messages_without_pattern = messages_without_pattern;
     without_pattern.attach(image, tables);
 }
 

@@ -35,10 +35,12 @@ struct CompiledRules {
     PortClasses port_classes;  ///< of both
     std::vector<PatternRules> by_pattern;
     std::vector<uint32_t> pattern_rules;
-    bool asks_more = false;         ///< as of NidsTables
-    bool spans = false;             ///< whether any rule may be met across segments of a TCP stream
-    bool spans_from_start = false;  ///< as of NidsTables
-    HeaderIndex without_pattern;    ///< the rules that no pattern leads to
+    bool asks_more = false;                 ///< as of NidsTables
+    bool spans = false;                     ///< whether any rule may be met across segments of a TCP stream
+    bool spans_from_start = false;          ///< as of NidsTables
+    bool of_messages = false;               ///< whether any rule is CompiledRule::kOfMessage
+    bool messages_without_pattern = false;  ///< as of NidsTables
+    HeaderIndex without_pattern;            ///< the rules that no pattern leads to
     CompiledBits bits;
 
     /// How many rules ask for the state of their flow, or change it.
@@ -49,8 +51,8 @@ struct CompiledRules {
 };
 
 /// Compiles all rules that are supported, in their order. `drops`: drop and reject rules drop (ips). `before`: numbers
-/// that flowbits have already.
-CompiledRules compile(std::vector<Rule> rules, bool drops, const BitNumbers& before = {});
+/// that flowbits have already. `messages`: HTTP messages are followed, if flows are.
+CompiledRules compile(std::vector<Rule> rules, bool drops, const BitNumbers& before = {}, bool messages = true);
 
 /// The options of a rule as operations, or the reason why it cannot be (`rule.unsupported`). `pattern`: what is
 /// searched for before the rule is looked at.
