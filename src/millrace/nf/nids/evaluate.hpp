@@ -56,11 +56,10 @@ struct NidsTables {
     RangeIndex by_source_port;       ///< by protocol << 16 | source port
     RangeIndex by_destination_port;  ///< by protocol << 16 | destination port
     View<RuleGroup> groups;
-    View<uint32_t> grouped_rules;           ///< numbers of rules, by group
-    bool without_pattern = false;           ///< whether there are any of these
-    bool asks_more = false;                 ///< whether any rule that looks for a pattern asks for more than that
-    bool spans_from_start = false;          ///< whether any rule is CompiledRule::kAtStart
-    bool messages_without_pattern = false;  ///< whether any rule that is CompiledRule::kOfMessage looks for no pattern
+    View<uint32_t> grouped_rules;   ///< numbers of rules, by group
+    bool without_pattern = false;   ///< whether there are any of these
+    bool asks_more = false;         ///< whether any rule that looks for a pattern asks for more than that
+    bool spans_from_start = false;  ///< whether any rule is CompiledRule::kAtStart
 };
 
 /// Protocols in the keys of indexes by port.
@@ -101,20 +100,29 @@ public:
                (!(flags & RuleHeader::kEndpoints) ||
                 has_endpoints(tables_.header.headers[header], tables_.header, packet_, ports_));
     }
-    /// Whether it lacks of the header no more than that an HTTP message begins with it.
-    MILLRACE_DEVICE bool lacks_only_http(uint16_t flags, uint32_t header) const {
-        return (flags_ & RuleHeader::kHttp) == 0 && has_header(flags & ~RuleHeader::kHttp, header);
+    MILLRACE_DEVICE bool begins_http() const { return (flags_ & RuleHeader::kHttp) != 0; }
+    /// Whether it has a header, but for that an HTTP message begins with it.
+    MILLRACE_DEVICE bool may_have_header(uint16_t flags, uint32_t header) const {
+        return has_header(static_cast<uint16_t>(flags & ~RuleHeader::kHttp), header);
     }
     /// Whether it has what a rule asks for of other headers. Each lane may ask of another rule.
     MILLRACE_DEVICE bool has_fields(const CompiledRule& rule) const {
         return rule.fields == 0 || detail::has_fields(packet_, tables_.options, rule);
     }
     /// Whether it has what a rule asks for besides headers, and besides the pattern that led to it. By all lanes.
-    MILLRACE_DEVICE bool has_options(const CompiledRule& rule) {
-        return rule.fields == rule.ops || detail::has_options(packet_, tables_.options, buffers_, rule, lanes_);
+    MILLRACE_DEVICE bool has_options(const CompiledRule& rule, TakenFor taken_for = TakenFor::what_it_is) {
+        if (taken_for == TakenFor::what_it_is) return has_options_here(rule);
+        buffers_.take_for(taken_for);
+        const bool has = has_options_here(rule);
+        buffers_.take_for(TakenFor::what_it_is);
+        return has;
     }
 
 private:
+    MILLRACE_DEVICE bool has_options_here(const CompiledRule& rule) {
+        return rule.fields == rule.ops || detail::has_options(packet_, tables_.options, buffers_, rule, lanes_);
+    }
+
     const Packet& packet_;
     const NidsTables& tables_;
     PayloadBuffers<Lanes>& buffers_;
@@ -234,6 +242,9 @@ public:
     }
 
 private:
+    /// Whether what the packet does not meet may be met by more of its stream.
+    static constexpr bool kOfStream = requires(Alerts& alerts) { alerts.may_go_on(0u); };
+
     MILLRACE_DEVICE Decision decide() {
         if constexpr (requires { alerts_.any(); }) {
             if (alerts_.any()) {
@@ -273,7 +284,7 @@ private:
         lanes_.for_each(Lanes::count, [&](uint32_t lane) {
             if (numbers.of(lane) == kNoNumber) return;
             const RuleGroup& group = tables_.groups[numbers.of(lane)];
-            if (examination_.has_header(group.flags, group.header))
+            if (has_header(group.flags, group.header))
                 rules.of(lane) = {tables_.grouped_rules.data() + group.first, group.count};
         });
         try_rules(rules, rules.join(lanes_), [&](uint32_t number) {
@@ -291,7 +302,6 @@ private:
 #endif
         for (uint32_t base = 0; base < total; base += Lanes::count) {
             PerLane<uint32_t, Lanes> named = rules.numbers(base, total, lanes_);
-            if constexpr (requires { alerts_.mark_message(uint16_t{}); }) mark_messages(named);
             lanes_.for_each(Lanes::count, [&](uint32_t lane) {
                 if (named.of(lane) != kNoNumber && !may_meet(named.of(lane))) named.of(lane) = kNoNumber;
             });
@@ -305,22 +315,6 @@ private:
             }
         }
     }
-    /// Marks the directions in which rules of HTTP messages were led to that a message elsewhere in the stream may
-    /// meet.
-    MILLRACE_DEVICE void mark_messages(PerLane<uint32_t, Lanes>& named) {
-        constexpr uint16_t kBoth = RuleHeader::kToServer | RuleHeader::kToClient;
-        for (const uint16_t way : {RuleHeader::kToServer, RuleHeader::kToClient}) {
-            if (alerts_.has_marked_message(way)) continue;
-            const bool leads = lanes_.any(Lanes::count, [&](uint32_t lane) {
-                const uint32_t number = named.of(lane);
-                if (number == kNoNumber || (number & named_rule::kAlways)) return false;
-                const CompiledRule& rule = tables_.rules[number & named_rule::kNumbers];
-                return (rule.action & CompiledRule::kOfMessage) != 0 && (rule.flags & kBoth & ~way) == 0 &&
-                       examination_.lacks_only_http(rule.flags, rule.header);
-            });
-            if (leads) alerts_.mark_message(way);
-        }
-    }
     /// Whether anybody asks of a rule.
     MILLRACE_DEVICE bool wants(const CompiledRule& rule, uint32_t number) const {
         if constexpr (requires { alerts_.wants(rule, number); }) return alerts_.wants(rule, number);
@@ -331,7 +325,12 @@ private:
         if (named & named_rule::kAlways) return true;
         const CompiledRule& rule = tables_.rules[named & named_rule::kNumbers];
         if (!wants(rule, named & named_rule::kNumbers)) return false;
-        return examination_.has_header(rule.flags, rule.header) && examination_.has_fields(rule);
+        return has_header(rule.flags, rule.header) && examination_.has_fields(rule);
+    }
+    /// Whether the packet has a header; or, where HTTP messages are followed, lacks of it only that one begins here.
+    MILLRACE_DEVICE bool has_header(uint16_t flags, uint32_t header) const {
+        if constexpr (kOfStream) return examination_.may_have_header(flags, header);
+        else return examination_.has_header(flags, header);
     }
     /// A named rule that the packet may meet.
     MILLRACE_DEVICE void try_options(uint32_t named) {
@@ -339,13 +338,28 @@ private:
         if (named & named_rule::kAlways) {
             if constexpr (requires { Alerts::kTakesAll; }) alerts_.takes(tables_.rules[number], number);
             else matched(number, named >> named_rule::kActionShift & named_rule::kActions);
-        } else if (const CompiledRule& rule = tables_.rules[number]; examination_.has_options(rule)) {
+            return;
+        }
+        const CompiledRule& rule = tables_.rules[number];
+        // One for HTTP, of which the packet has no head, is of a message that began elsewhere.
+        const bool is_elsewhere = kOfStream && (rule.flags & RuleHeader::kHttp) && !examination_.begins_http();
+        if (!is_elsewhere && examination_.has_options(rule)) {
             if constexpr (requires { alerts_.takes(rule, number); })
                 if (alerts_.takes(rule, number)) return;
             matched(number, rule.action);
-        } else if constexpr (requires { alerts_.not_met(rule, number); }) {
-            alerts_.not_met(rule, number);
+            return;
         }
+        if constexpr (kOfStream) try_in_message(rule, number);
+        if constexpr (requires { alerts_.not_met(rule, number); })
+            if (!is_elsewhere) alerts_.not_met(rule, number);
+    }
+    /// A rule that the packet does not meet: whether a message may, of which the packet is a part.
+    MILLRACE_DEVICE_CALL void try_in_message(const CompiledRule& rule, uint32_t number) {
+        if ((rule.action & CompiledRule::kOfBody) == 0 || !packet_.layers().is_tcp()) return;
+        const bool begins = examination_.begins_http();
+        const bool rest_is_open = examination_.has_options(rule, begins ? TakenFor::head : TakenFor::body);
+        if (begins == rest_is_open) alerts_.may_go_on(number);
+        else if (rest_is_open) alerts_.may_be_met(rule, number);
     }
 
     MILLRACE_DEVICE void matched(uint32_t index, uint32_t action) {

@@ -21,6 +21,14 @@ struct Span {
     const uint8_t* data = nullptr;
     uint32_t bytes = 0;
     bool present = false;
+    bool open = false;  ///< it is elsewhere in the message: what is asked of it may be met there
+};
+
+/// How much of an HTTP message a payload is taken for.
+enum class TakenFor : uint8_t {
+    what_it_is,
+    body,  ///< a part of a body, whose head is elsewhere
+    head,  ///< a message whose body goes on elsewhere
 };
 
 /// An HTTP message that is known as such: the bytes are its head and some of its body.
@@ -209,11 +217,18 @@ public:
     MILLRACE_DEVICE HttpHead::Kind http_kind() { return http_start().kind; }
     MILLRACE_DEVICE bool is_tls() const { return tcp_ && !is_message_ && looks_like_tls(data_, bytes_); }
 
+    MILLRACE_DEVICE void take_for(TakenFor what) { taken_for_ = what; }
+
     /// The buffer as bytes; with `dot_prefix` a '.' stands before it (Suricata's `dotprefix`). Valid
     /// until the next call: some buffers are put together in scratch memory.
     MILLRACE_DEVICE Span find(Buffer buffer, bool dot_prefix) {
         Span span;
-        if (buffer == Buffer::payload) {
+        if (is_open(buffer)) {
+            span.open = true;
+            return span;
+        }
+        if (buffer == Buffer::payload ||
+            (taken_for_ == TakenFor::body && is_of_body(buffer) && !is_of_whole_body(buffer))) {
             span = {data_, bytes_, true};
         } else if (buffer == Buffer::dns_query) {
             span = dns_query();
@@ -231,6 +246,10 @@ public:
     }
 
 private:
+    MILLRACE_DEVICE bool is_open(Buffer buffer) const {
+        if (taken_for_ == TakenFor::what_it_is || !is_of_http(buffer)) return false;
+        return is_of_body(buffer) == (taken_for_ == TakenFor::head);
+    }
     MILLRACE_DEVICE const HttpHead& http_start() {
         if (known_ == Known::nothing) {
             if (is_message_) http_ = find_message_start(data_, message_, lanes_);
@@ -251,20 +270,17 @@ private:
     }
 
     MILLRACE_DEVICE Part http_part(Buffer buffer) {
+        if (taken_for_ == TakenFor::body) return {};
         const HttpHead::Kind kind = http_start().kind;
         if (buffer == Buffer::file_data_part && kind == HttpHead::Kind::none) return {0, bytes_, bytes_ > 0};
         if (kind == HttpHead::Kind::none) return {};
         const bool request = kind == HttpHead::Kind::request;
         if (is_in_start_line(buffer)) return start_line_part(buffer, http_, request);
-        if (is_message_ && !message_.from_start && is_whole_body(buffer)) return {};
+        if (is_message_ && !message_.from_start && is_of_whole_body(buffer)) return {};
         // Rules of one list often look into the same header.
         if (buffer != last_) last_part_ = part_behind(buffer, http_head(), request);
         last_ = buffer;
         return last_part_;
-    }
-    MILLRACE_DEVICE static bool is_whole_body(Buffer buffer) {
-        return buffer == Buffer::file_data || buffer == Buffer::http_request_body ||
-               buffer == Buffer::http_response_body;
     }
     MILLRACE_DEVICE static Part start_line_part(Buffer buffer, const HttpHead& head, bool request) {
         if (head.first_space >= head.second_space) return {};  // no line has come
@@ -377,6 +393,7 @@ private:
     uint32_t bytes_;
     bool tcp_;
     bool is_message_ = false;
+    TakenFor taken_for_ = TakenFor::what_it_is;
     MessageParts message_;
     enum class Known : uint8_t { nothing, start, head };
     Known known_ = Known::nothing;  ///< of `http_`

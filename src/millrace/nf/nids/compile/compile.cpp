@@ -54,9 +54,12 @@ private:
         compiled.fields = static_cast<uint8_t>(behind - lowered.ops.begin());
         compiled.action = action_of(rule);
         if (messages_ && of_message(rule)) {
-            compiled.action |= CompiledRule::kOfMessage;
+            const bool of_body = std::any_of(lowered.ops.begin(), lowered.ops.end(), [](const Op& op) {
+                const auto buffer = static_cast<Buffer>(op.mode);
+                return op.kind == OpKind::select_buffer && is_of_body(buffer);
+            });
+            compiled.action |= CompiledRule::kOfMessage | (of_body ? CompiledRule::kOfBody : 0);
             out_.spans = out_.of_messages = true;
-            out_.messages_without_pattern = out_.messages_without_pattern || pattern.empty();
         }
         if (const Spanning span = span_of(rule, messages_); span != Spanning::none) {
             compiled.action |= CompiledRule::kSpans | (span == Spanning::from_start ? CompiledRule::kAtStart : 0);
@@ -240,7 +243,6 @@ void CompiledRules::attach(nf::Image& image, NidsTables& tables) const {
     image.attach(tables.pattern_rules, pattern_rules);
     tables.asks_more = asks_more;
     tables.spans_from_start = spans_from_start;
-    tables.messages_without_pattern = messages_without_pattern;
     without_pattern.attach(image, tables);
 }
 

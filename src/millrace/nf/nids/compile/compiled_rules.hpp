@@ -35,12 +35,11 @@ struct CompiledRules {
     PortClasses port_classes;  ///< of both
     std::vector<PatternRules> by_pattern;
     std::vector<uint32_t> pattern_rules;
-    bool asks_more = false;                 ///< as of NidsTables
-    bool spans = false;                     ///< whether any rule may be met across segments of a TCP stream
-    bool spans_from_start = false;          ///< as of NidsTables
-    bool of_messages = false;               ///< whether any rule is CompiledRule::kOfMessage
-    bool messages_without_pattern = false;  ///< as of NidsTables
-    HeaderIndex without_pattern;            ///< the rules that no pattern leads to
+    bool asks_more = false;         ///< as of NidsTables
+    bool spans = false;             ///< whether any rule may be met across segments of a TCP stream
+    bool spans_from_start = false;  ///< as of NidsTables
+    bool of_messages = false;       ///< whether any rule is CompiledRule::kOfMessage
+    HeaderIndex without_pattern;    ///< the rules that no pattern leads to
     CompiledBits bits;
 
     /// How many rules ask for the state of their flow, or change it.

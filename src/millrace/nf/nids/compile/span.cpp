@@ -26,8 +26,6 @@ struct CountsFromStart {
     bool operator()(const SameIp&) const { return false; }
 };
 
-bool is_of_http(Buffer buffer) { return buffer >= Buffer::http_method && buffer <= Buffer::file_data; }
-
 /// Whether a rule is of no packet's own header.
 bool may_span(const Rule& rule) {
     if (!(rule.header & RuleHeader::kTcp) || (rule.header & RuleHeader::kOnlyFragments) || rule.no_stream) return false;

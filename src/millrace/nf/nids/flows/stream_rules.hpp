@@ -3,8 +3,8 @@
 #pragma once
 
 #include "millrace/nf/flows/stream.hpp"
+#include "millrace/nf/nids/evaluate.hpp"
 #include "millrace/nf/nids/http/message_memory.hpp"
-#include "millrace/nf/nids/matched_rules.hpp"
 
 namespace millrace::nf::nids {
 
@@ -60,12 +60,14 @@ private:
     uint32_t those_ = 0;
 };
 
-/// `Alerts` for an HTTP message: rules that ask of such, the lowest from a number on. Those that patterns led to and
-/// that are not met yet are noted with the message.
+/// `Alerts` for an HTTP message: rules that ask of such, the lowest from a number on. Those that it may meet when more
+/// of its body has come are noted with it.
 class RulesOfMessage : public MatchedRules {
 public:
     static constexpr bool kTakesAll = true;
-    MILLRACE_DEVICE RulesOfMessage(uint32_t from, http::MessageRoom& room) : MatchedRules(from), room_(room) {}
+    /// `for_bytes`: as of MessageRoom::note.
+    MILLRACE_DEVICE RulesOfMessage(uint32_t from, http::MessageRoom& room, uint32_t for_bytes)
+        : MatchedRules(from), room_(room), for_bytes_(for_bytes) {}
     MILLRACE_DEVICE bool wants(const CompiledRule& rule, uint32_t) const {
         return (rule.action & CompiledRule::kOfMessage) != 0;
     }
@@ -73,14 +75,18 @@ public:
         if (wants(rule, number)) add(number);
         return true;
     }
-    MILLRACE_DEVICE void others_follow() { others_ = true; }
-    MILLRACE_DEVICE void not_met(const CompiledRule& rule, uint32_t number) {
-        if (!others_ && wants(rule, number)) room_.note(number);
+    MILLRACE_DEVICE void others_follow() { notes_ = false; }
+    /// Those that were noted are asked.
+    MILLRACE_DEVICE void noted_follow() { notes_ = false; }
+    MILLRACE_DEVICE void may_be_met(const CompiledRule&, uint32_t) {}
+    MILLRACE_DEVICE void may_go_on(uint32_t number) {
+        if (notes_) room_.note(number, for_bytes_);
     }
 
 private:
     http::MessageRoom& room_;
-    bool others_ = false;
+    const uint32_t for_bytes_;
+    bool notes_ = true;
 };
 
 /// The rules that a segment has left open.
@@ -102,7 +108,15 @@ public:
     MILLRACE_DEVICE uint8_t for_later() const {
         const uint32_t several = count_ > 0 ? open_mark::kSeveral : 0;
         return static_cast<uint8_t>(((marks_ & ~kMessages) | several) / open_mark::kSeveral |
-                                    ((marks_ & kMessages) != 0 ? kLater : 0));
+                                    ((marks_ & kMessages) != 0 || count_ > 0 ? kLater : 0));
+    }
+    /// Of those that are named only rules with a flag of CompiledRule.
+    MILLRACE_DEVICE OpenInSegment of(const NidsTables& tables, uint8_t flag) const {
+        OpenInSegment some = *this;
+        some.count_ = 0;
+        for (uint32_t i = 0; i < count_; ++i)
+            if (tables.rules[named_[i]].action & flag) some.named_[some.count_++] = named_[i];
+        return some;
     }
     MILLRACE_DEVICE bool has(uint32_t mark) const { return (marks_ & mark) != 0; }
     MILLRACE_DEVICE uint32_t count() const { return count_; }

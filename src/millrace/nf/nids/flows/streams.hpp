@@ -70,8 +70,11 @@ private:
         };
         const uint32_t events = streams.take(number, segment, gone, [&](const flows::StreamPiece& piece) {
             const OpenInSegment left = piece.data - piece.before == own ? open : OpenInSegment(piece.marks);
-            judge(look, piece, left, streams.of(number));
-            if (!tables.messages.words.empty()) follow_messages(look, bucket, number, piece, left, gone);
+            const NidsTables& rules = tables.rules;
+            const bool joint = piece.tail_bytes > 0 && has_joint(rules, piece);
+            judge(look, piece, left.of(rules, CompiledRule::kSpans), streams.of(number), joint);
+            if (!tables.messages.words.empty())
+                follow_messages(look, bucket, number, piece, left.of(rules, CompiledRule::kOfBody), joint, gone);
         });
         if (events & flows::stream_event::kChanged) packet.emit_once(changed_code(tables.rules));
         if (events & flows::stream_event::kGap) packet.emit_once(changed_code(tables.rules) + 1);
@@ -100,7 +103,7 @@ private:
     static constexpr uint32_t kMostReach = 32;
 
     MILLRACE_DEVICE static void judge(Look& look, const flows::StreamPiece& piece, const OpenInSegment& open,
-                                      flows::Stream& stream) {
+                                      flows::Stream& stream, bool has_joint) {
         const NidsTables& tables = look.tables.rules;
         // Of another generation of rules: these have other numbers.
         if (stream.reader != look.tables.streams.reader && stream.notes != 0) stream.notes = flows::Stream::kMany;
@@ -114,7 +117,7 @@ private:
         if (!flows::is_behind(stream.noted_to, behind - look.tables.streams.tail)) stream.notes = 0;
         const uint32_t stay = stream.notes;
         if (piece.tail_bytes > 0) {
-            const bool joint = all_of_piece || all_of_tail || has_joint(tables, piece);
+            const bool joint = all_of_piece || all_of_tail || has_joint;
             if (joint || open.has(open_mark::kOthers) || before + open.count() > 0)
                 judge_window(look, piece, {joint, all_of_tail, all_of_piece}, open, noted, stream);
         }
@@ -180,56 +183,65 @@ private:
     }
     /// What of an HTTP message is new is asked of its rules.
     struct MessageVisitor {
-        Look& look_;
+        Look& seen;
         const flows::StreamPiece& piece;
+        const OpenInSegment& open;
         bool asks;
         /// A message that the payload begins with is judged with it where it looks like one.
         MILLRACE_DEVICE bool judged(const http::MessagePiece& bytes) const {
             return find_http_start(bytes.data, bytes.bytes, One{}).kind != HttpHead::Kind::none;
         }
-        MILLRACE_DEVICE void look(const http::MessageLook& message, http::MessageRoom& room) {
-            judge_message(look_, piece, asks, message, room);
+        MILLRACE_DEVICE void note(http::MessageRoom& room) const {
+            for (uint32_t i = 0; i < open.count(); ++i) room.note(open[i], 0);
+            room.reader = seen.tables.streams.reader;
+        }
+        MILLRACE_DEVICE void look(const http::MessageLook& message, http::MessageRoom& room) const {
+            judge_message(seen, *this, message, room);
         }
     };
     template <class Gone>
     MILLRACE_DEVICE static void follow_messages(Look& look, uint32_t bucket, uint32_t number,
                                                 const flows::StreamPiece& piece, const OpenInSegment& open,
-                                                Gone& gone) {
+                                                bool has_joint, Gone& gone) {
         const http::MessageBucket messages(look.tables.messages, bucket);
         const bool response = (number & 1) != 0;
-        const bool asks = open.has(response ? open_mark::kMessageDown : open_mark::kMessageUp) ||
-                          look.tables.rules.messages_without_pattern ||
-                          (piece.tail_bytes > 0 && has_joint(look.tables.rules, piece));
-        MessageVisitor visitor{look, piece, asks};
+        const bool asks = open.has(response ? open_mark::kMessageDown : open_mark::kMessageUp);
+        MessageVisitor visitor{look, piece, open, asks};
         http::MessageFollower<Gone, MessageVisitor> follower(messages, number, response, look.packet.time_ns(), gone,
                                                              visitor);
-        follower.take({piece.data, piece.bytes, piece.seq, piece.before == 0, asks});
+        if (!follower.follows()) return;
+        const bool looks = asks || has_joint || open.count() > 0;
+        follower.take({piece.data, piece.bytes, piece.seq, piece.before == 0, looks, asks});
     }
 
     /// Asks the rules of messages of one as far as it has come: those that patterns lead to in what is new, those that
-    /// were noted.
-    MILLRACE_DEVICE_CALL static void judge_message(Look& look, const flows::StreamPiece& piece, bool asks,
+    /// were noted, those that the segment has left open.
+    MILLRACE_DEVICE_CALL static void judge_message(Look& look, const MessageVisitor& of,
                                                    const http::MessageLook& message, http::MessageRoom& room) {
         const NidsTables& tables = look.tables.rules;
-        const uint32_t reader = look.tables.streams.reader;
-        if (room.reader != reader && room.notes > 0) room.notes = http::MessageRoom::kMany;
-        room.reader = reader;
-        const uint32_t before = message.head + message.tail, bytes = before + message.fresh;
-        MessageParts parts{message.head, message.is_response, message.is_cut, message.from_start};
-        const bool all_new = message.decoded || asks;
-        const bool many = room.notes == http::MessageRoom::kMany;
-        const uint32_t joint = before - smaller(message.tail, reach_of(tables));
-        const Part part{message.head_is_new || many ? 0 : joint, all_new || message.head_is_new ? bytes : before, true};
+        const flows::StreamPiece& piece = of.piece;
+        const bool other_rules = room.reader != look.tables.streams.reader && room.notes > 0;
+        if (other_rules) room.notes = 0;  // of another generation: these have other numbers
+        room.reader = look.tables.streams.reader;
         uint32_t noted[http::MessageRoom::kNotes];
-        const uint32_t notes = many ? 0 : room.notes;
-        for (uint32_t i = 0; i < notes; ++i) noted[i] = room.noted[i];
-        room.notes = 0;
+        const uint32_t notes = room.notes;
+        for (uint32_t i = 0; i < notes; ++i) noted[i] = room.noted[i] & ~http::MessageRoom::kExpires;
+        room.pass(message.fresh);
+        const uint32_t before = message.head + message.tail, bytes = before + message.fresh;
+        const MessageParts parts{message.head, message.is_response, message.is_cut, message.from_start};
+        const bool all = message.head_is_new || message.is_unsearched || of.asks || other_rules;
+        const uint32_t joint = before - smaller(message.tail, reach_of(tables));
+        const Part part{message.head_is_new || other_rules ? 0 : joint, all ? bytes : before, all};
         for (uint32_t from = 0;;) {
-            RulesOfMessage found(from, room);
+            RulesOfMessage found(from, room, message.head_is_new ? 0 : look.tables.messages.tail);
             PayloadBuffers<One> buffers(message.data, bytes, parts);
             ask(look, buffers, part, found, [&](auto& evaluation) {
+                found.noted_follow();
                 for (uint32_t i = 0; i < notes; ++i) evaluation.one(noted[i]);
+                for (uint32_t i = 0; i < of.open.count(); ++i) evaluation.one(of.open[i]);
             });
+            for (uint32_t i = 0; i < of.open.count() && !message.head_is_new; ++i)
+                room.note(of.open[i], look.tables.messages.tail);
             if (found.count() == 0) return;
             // What the message met before, or the segment alone, has been told.
             RulesTold by_before(found), by_piece(found);
@@ -240,6 +252,7 @@ private:
             ask(look, piece.data - piece.before, piece.before + piece.bytes, {0, piece.before + piece.bytes, true},
                 by_piece);
             tell(look, found, ~by_piece.those() & ~by_before.those());
+            for (uint32_t i = 0; i < found.count(); ++i) room.forget(found[i]);
             if (!found.more()) return;
             from = found[found.count() - 1] + 1;
         }

@@ -21,29 +21,53 @@ enum class MessageCount : uint32_t {
 
 /// A message that is under way.
 struct MessageRoom {
-    static constexpr uint32_t kNotes = 4, kMany = kNotes + 1, kLayers = 3;
+    static constexpr uint32_t kNotes = 8, kLayers = 3;
+    static constexpr uint32_t kExpires = 0x80000000u;  ///< a note of what the body has, not the head
 
     Message message;
     uint64_t owner;          ///< of its decoders
     uint32_t noted[kNotes];  ///< rules that are to be asked again when more of the message has come
+    uint32_t expires_in;     ///< bytes of the body behind which notes that expire do
     uint32_t reader;         ///< as of flows::Stream
     uint32_t tail;           ///< bytes of the body that are kept, its last ones
     uint32_t decoded;        ///< bytes that decoders have given
     uint32_t decoders[kLayers];
     uint8_t used;       ///< 0: the room is free
     uint8_t number;     ///< of the stream
-    uint8_t notes;      ///< rules in `noted`, or kMany
+    uint8_t notes;      ///< rules in `noted`
     uint8_t layers;     ///< decoders, the first one takes what is sent
     uint8_t seen;       ///< its head was judged with the segment that it began with
     uint8_t dropped;    ///< the tail is not all of the body
     uint8_t undecoded;  ///< its body is not looked at any more
     uint8_t reserved;
 
-    MILLRACE_DEVICE void note(uint32_t number) {
-        for (uint32_t i = 0; i < smaller<uint32_t>(notes, kNotes); ++i)
-            if (noted[i] == number) return;
-        if (notes < kNotes) noted[notes] = number;
-        if (notes < kMany) ++notes;
+    MILLRACE_DEVICE bool has_note(uint32_t number) const {
+        for (uint32_t i = 0; i < notes; ++i)
+            if ((noted[i] & ~kExpires) == number) return true;
+        return false;
+    }
+    /// As far as there is room. `for_bytes`: of the body, behind which it is forgotten; 0: it never is.
+    MILLRACE_DEVICE void note(uint32_t number, uint32_t for_bytes) {
+        if (notes == kNotes || has_note(number)) return;
+        noted[notes++] = number | (for_bytes != 0 ? kExpires : 0);
+        if (for_bytes != 0) expires_in = for_bytes;
+    }
+    MILLRACE_DEVICE void forget(uint32_t number) {
+        remove([&](uint32_t note) { return (note & ~kExpires) == number; });
+    }
+    /// More of the body has come.
+    MILLRACE_DEVICE void pass(uint32_t bytes) {
+        if (expires_in > bytes) expires_in -= bytes;
+        else remove([](uint32_t note) { return (note & kExpires) != 0; });
+    }
+
+private:
+    template <class Which>
+    MILLRACE_DEVICE void remove(Which&& which) {
+        uint32_t stay = 0;
+        for (uint32_t i = 0; i < notes; ++i)
+            if (!which(noted[i])) noted[stay++] = noted[i];
+        notes = static_cast<uint8_t>(stay);
     }
 };
 
@@ -150,7 +174,7 @@ public:
         MessageRoom& own = room(i);
         auto& serial = *reinterpret_cast<uint64_t*>(at_);
         own.owner = (uint64_t{bucket_} * MessageMemory::kStreams + number + 1) << 31 | (++serial & 0x7fffffffu);
-        own.tail = own.decoded = own.reader = 0;
+        own.tail = own.decoded = own.reader = own.expires_in = 0;
         own.used = 1;
         own.number = static_cast<uint8_t>(number);
         own.notes = own.layers = own.seen = own.dropped = own.undecoded = 0;

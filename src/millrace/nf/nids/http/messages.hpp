@@ -17,7 +17,7 @@ struct MessageLook {
     bool from_start = false;     ///< the tail begins where the body does
     bool head_is_new = false;    ///< it was not complete before
     bool head_was_seen = false;  ///< it was judged with its segment
-    bool decoded = false;        ///< the new bytes are not as they were sent
+    bool is_unsearched = false;  ///< the new bytes were not judged with their segment
 };
 
 /// Bytes of a stream that are next in order, and what is known of them.
@@ -26,10 +26,13 @@ struct MessagePiece {
     uint32_t bytes = 0;
     uint32_t seq = 0;
     bool starts_segment = false;  ///< the segment begins with them, and was judged by itself
-    bool asks = false;            ///< their segment may have what a rule of messages wants: look at all of the body
+    bool looks = false;           ///< their segment may have what some rule of messages wants, or a pattern across its
+                                  ///< beginning
+    bool asks = false;            ///< and of more rules than are known: all of a body is to be looked at
 };
 
-/// `Visitor`: look(MessageLook, MessageRoom&); judged(piece): whether the message that its segment begins with was
+/// `Visitor`: look(MessageLook, MessageRoom&); note(MessageRoom&): a message that was judged with its segment goes on;
+/// judged(piece): whether the message that its segment begins with was
 /// judged with that.
 template <class Gone, class Visitor>
 class MessageFollower {
@@ -40,6 +43,8 @@ public:
         : bucket_(bucket), memory_(bucket.memory()), number_(number), response_(response), now_(now), gone_(gone),
           visitor_(visitor) {}
 
+    MILLRACE_DEVICE bool follows() const { return bucket_.stream(number_).state != MessageStream::kLost; }
+
     MILLRACE_DEVICE void take(const MessagePiece& piece) {
         MessageStream& stream = bucket_.stream(number_);
         if (stream.state == MessageStream::kLost) return;
@@ -48,6 +53,7 @@ public:
             return drop(stream);
         stream.any = 1;
         stream.next = piece.seq + piece.bytes;
+        looks_ = piece.looks;
         asks_ = piece.asks;
         uint32_t at = 0;
         while (at < piece.bytes) {
@@ -98,7 +104,7 @@ private:
         stream.room = static_cast<uint8_t>(room);
         stream.state = MessageStream::kWithin;
         bucket_.room(room).message.begin(response_, bucket_.flow(number_ / 2).requested != 0);
-        head_is_new_ = is_laid_out_ = asks_body_ = decoded_ = false;
+        head_is_new_ = is_laid_out_ = asks_body_ = decoded_ = begins_body_ = false;
         fresh_ = 0;
         return true;
     }
@@ -177,7 +183,10 @@ private:
         if (own.undecoded) return;
         if (own.layers > 0) return decode(own, room, data, bytes);
         decoded_ = fields.chunked != 0;
-        if (decoded_ || asks_ || own.notes > 0 || (head_is_new_ && !own.seen)) asks_body_ = true;
+        // The body's first bytes, whose head came before: rules that say where in it something stands want them.
+        if (!head_is_new_ && own.tail == 0 && !own.dropped) begins_body_ = true;
+        if (decoded_ || begins_body_ || own.notes > 0 || (head_is_new_ ? asks_ || !own.seen : looks_))
+            asks_body_ = true;
         if (!asks_body_) return keep(own, room, data, bytes);
         while (bytes > 0) {
             uint8_t* const to = fresh_room(own, room);
@@ -301,13 +310,15 @@ private:
             look.from_start = own.dropped == 0;
             look.head_is_new = head_is_new_;
             look.head_was_seen = own.seen != 0;
-            look.decoded = decoded_;
+            look.is_unsearched = decoded_ || begins_body_;
             visitor_.look(look, own);
         }
+        if (head_is_new_ && own.seen && !ended) visitor_.note(own);
         head_is_new_ = false;
         if (fresh_ == 0) return;
         const uint32_t fresh = fresh_;
         fresh_ = 0;
+        begins_body_ = false;
         keep(own, room, bucket_.window() + own.message.head_bytes() + own.tail, fresh);
         is_laid_out_ = false;
     }
@@ -318,11 +329,11 @@ private:
     const uint64_t now_;
     Gone& gone_;
     Visitor& visitor_;
-    uint32_t fresh_ = 0;          ///< bytes of the body in the window, behind its tail
-    uint32_t decoded_bytes_ = 0;  ///< of this segment
-    bool asks_ = false;           ///< MessagePiece::asks
-    bool asks_body_ = false;      ///< the body's bytes of this segment are looked at
-    bool head_is_new_ = false, is_laid_out_ = false, decoded_ = false;
+    uint32_t fresh_ = 0;                 ///< bytes of the body in the window, behind its tail
+    uint32_t decoded_bytes_ = 0;         ///< of this segment
+    bool looks_ = false, asks_ = false;  ///< as of MessagePiece
+    bool asks_body_ = false;             ///< the body's bytes of this segment are looked at
+    bool head_is_new_ = false, is_laid_out_ = false, decoded_ = false, begins_body_ = false;
 };
 
 }  // namespace millrace::nf::nids::http
