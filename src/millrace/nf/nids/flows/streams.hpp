@@ -248,6 +248,8 @@ private:
             if (!message.head_is_new) {
                 PayloadBuffers<One> old(message.data, before, parts);
                 ask(look, old, {0, before, true}, by_before, [](auto&) {});
+            } else if (message.judged > 0) {
+                ask(look, message.data, message.judged, {0, message.judged, true}, by_before);
             }
             ask(look, piece.data - piece.before, piece.before + piece.bytes, {0, piece.before + piece.bytes, true},
                 by_piece);

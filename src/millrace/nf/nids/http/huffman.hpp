@@ -6,7 +6,8 @@
 
 namespace millrace::nf::nids::http {
 
-inline constexpr uint32_t kCodeLengths = 19, kFixedLengths = 288, kMostLengths = 320, kMostBits = 15;
+inline constexpr uint32_t kCodeLengths = 19, kFixedLengths = 288, kFixedDistances = 32, kMostLengths = 320,
+                          kMostBits = 15;
 
 /// A symbol that bits begin with. Without one `bits` is 0: no code begins so (`value` is kNone), or more are needed.
 struct Symbol {
@@ -24,20 +25,21 @@ struct Code {
     uint16_t symbols[Most];                ///< in the order of their codes
     uint16_t table[1u << kShort];          ///< by the next bits: symbol << 4 | length; 0: it is longer
 
-    /// False where lengths make no code: too many short ones, or too few, of one alone apart.
-    MILLRACE_DEVICE_CALL bool build(const uint8_t* lengths, uint32_t n) {
+    /// False where lengths make no code: too many short ones, or too few. One code alone of one bit may stand for
+    /// itself unless all are `wanted`.
+    MILLRACE_DEVICE_CALL bool build(const uint8_t* lengths, uint32_t n, bool wanted = false) {
         uint16_t next[kMostBits + 1];
         for (uint32_t i = 0; i <= kMostBits; ++i) counts[i] = 0;
         for (uint32_t i = 0; i < n; ++i) ++counts[lengths[i]];
         for (uint16_t& entry : table) entry = 0;
         int32_t left = 1;
-        uint32_t used = n - counts[0];
+        const uint32_t used = n - counts[0];
         counts[0] = 0;
         for (uint32_t i = 1; i <= kMostBits; ++i) {
             left = left * 2 - counts[i];
             if (left < 0) return false;
         }
-        if (left > 0 && used > 1) return false;
+        if (left > 0 && used > 0 && (wanted || used > 1 || counts[1] == 0)) return false;
         next[1] = 0;
         for (uint32_t i = 1; i < kMostBits; ++i) next[i + 1] = static_cast<uint16_t>(next[i] + counts[i]);
         for (uint32_t i = 0; i < n; ++i)
@@ -79,7 +81,7 @@ private:
 
 struct Codes {
     Code<kFixedLengths> literals;
-    Code<32> distances;
+    Code<kFixedDistances> distances;
 };
 
 MILLRACE_DEVICE uint8_t fixed_length(uint32_t symbol) {

@@ -87,6 +87,11 @@ private:
             return true;
         }
         fill(input);
+        // No state wants more bits than there is room for.
+        return decode(input, out, room, given) || !input.empty();
+    }
+    /// The same of what is compressed: false where more bits are needed than are there.
+    MILLRACE_DEVICE bool decode(Input& input, uint8_t* out, uint32_t room, uint32_t& given) {
         switch (state_) {
             case State::first_bytes: return first_bytes();
             case State::gzip_head: return gzip_head();
@@ -97,14 +102,14 @@ private:
                 return true;
             case State::skip:
                 for (; left_ > 0; --left_) {
-                    if (!has(8)) return !input.empty();
+                    if (!has(8)) return false;
                     take(8);
                 }
                 next_of_gzip();
                 return true;
             case State::gzip_text:
                 while (true) {
-                    if (!has(8)) return !input.empty();
+                    if (!has(8)) return false;
                     if (take(8) == 0) break;
                 }
                 next_of_gzip();
@@ -117,7 +122,7 @@ private:
                     --left_;
                 }
                 if (left_ == 0) end_block();
-                return left_ == 0 || !input.empty();
+                return left_ == 0;
             case State::dynamic: return dynamic();
             case State::code_lengths: return code_lengths();
             case State::lengths: return lengths();
@@ -221,8 +226,8 @@ private:
             case 1:
                 for (uint32_t i = 0; i < kFixedLengths; ++i) lengths_[i] = fixed_length(i);
                 codes_.literals.build(lengths_, kFixedLengths);
-                for (uint32_t i = 0; i < 30; ++i) lengths_[i] = 5;
-                codes_.distances.build(lengths_, 30);
+                for (uint32_t i = 0; i < kFixedDistances; ++i) lengths_[i] = 5;
+                codes_.distances.build(lengths_, kFixedDistances);
                 state_ = State::symbols;
                 return true;
             case 2: state_ = State::dynamic; return true;
@@ -256,7 +261,7 @@ private:
             if (!has(3)) return false;
             lengths_[code_length_order(index_)] = static_cast<uint8_t>(take(3));
         }
-        if (!codes_.literals.build(lengths_, kCodeLengths)) return broken();
+        if (!codes_.literals.build(lengths_, kCodeLengths, true)) return broken();
         index_ = 0;
         state_ = State::lengths;
         return true;

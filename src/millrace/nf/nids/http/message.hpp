@@ -37,7 +37,7 @@ public:
         lenient_ = lenient;
         head_bytes_ = 0;
         left_ = 0;
-        place_ = lines_ = 0;
+        place_ = lines_ = empty_ = 0;
         cut_ = false;
         scan_.begin();
     }

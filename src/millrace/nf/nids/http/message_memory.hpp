@@ -29,6 +29,7 @@ struct MessageRoom {
     uint32_t noted[kNotes];  ///< rules that are to be asked again when more of the message has come
     uint32_t expires_in;     ///< bytes of the body behind which notes that expire do
     uint32_t reader;         ///< as of flows::Stream
+    uint32_t judged;         ///< as of MessageLook
     uint32_t tail;           ///< bytes of the body that are kept, its last ones
     uint32_t decoded;        ///< bytes that decoders have given
     uint32_t decoders[kLayers];
@@ -174,7 +175,7 @@ public:
         MessageRoom& own = room(i);
         auto& serial = *reinterpret_cast<uint64_t*>(at_);
         own.owner = (uint64_t{bucket_} * MessageMemory::kStreams + number + 1) << 31 | (++serial & 0x7fffffffu);
-        own.tail = own.decoded = own.reader = own.expires_in = 0;
+        own.judged = own.tail = own.decoded = own.reader = own.expires_in = 0;
         own.used = 1;
         own.number = static_cast<uint8_t>(number);
         own.notes = own.layers = own.seen = own.dropped = own.undecoded = 0;

@@ -12,11 +12,11 @@ namespace millrace::nf::nids::http {
 struct MessageLook {
     const uint8_t* data = nullptr;  ///< all of it
     uint32_t head = 0, tail = 0, fresh = 0;
+    uint32_t judged = 0;  ///< bytes of the head that were judged with their segment, before there was more of it
     bool is_response = false;
     bool is_cut = false;         ///< the head has bytes that were not kept
     bool from_start = false;     ///< the tail begins where the body does
     bool head_is_new = false;    ///< it was not complete before
-    bool head_was_seen = false;  ///< it was judged with its segment
     bool is_unsearched = false;  ///< the new bytes were not judged with their segment
 };
 
@@ -73,7 +73,9 @@ public:
         if (stream.state != MessageStream::kWithin) return;
         MessageRoom& own = bucket_.room(stream.room);
         flush(own, stream.room);
-        if (!own.message.is_in_body()) own.seen = 0;  // it was judged as far as it had come
+        if (own.message.is_in_body()) return;
+        if (own.seen) own.judged = own.message.head_bytes();  // as far as it had come
+        own.seen = 0;
     }
 
 private:
@@ -309,7 +311,7 @@ private:
             look.is_cut = own.message.is_cut();
             look.from_start = own.dropped == 0;
             look.head_is_new = head_is_new_;
-            look.head_was_seen = own.seen != 0;
+            look.judged = own.judged;
             look.is_unsearched = decoded_ || begins_body_;
             visitor_.look(look, own);
         }
