@@ -196,6 +196,29 @@ TEST(NidsHttp, MeetsRulesOfRandomConversationsOutOfOrder) {
     EXPECT_GT(met, 60u);
 }
 
+/// Bytes that were changed, in segments that overlap and are not all there: every engine makes the same of them.
+TEST(NidsHttp, IsTheSameOnEveryEngineWhateverComes) {
+    std::mt19937 rng(17);
+    std::vector<Frame> frames;
+    for (uint32_t i = 0; i < 250; ++i) {
+        const Conversation made = random_conversation(rng, 500);
+        std::string texts[2] = {made.from_client(), made.from_server() + "HTTP/1.1 200 OK\r\n\r\nan evil-body"};
+        Session session(i, static_cast<uint32_t>(rng()), static_cast<uint32_t>(rng()));
+        for (std::string& text : texts) {
+            for (size_t k = rng() % 6; k-- > 0;) text[rng() % text.size()] = "\r\n :0fH"[rng() % 7];
+            for (const Sent& piece : random_pieces(rng, text.size(), 1 + rng() % 400, rng() % 2 == 0)) {
+                if (rng() % 30 == 0) continue;
+                if (&text == texts) session.send(text, piece);
+                else session.answer(text, piece);
+            }
+        }
+        frames.insert(frames.end(), session.frames.begin(), session.frames.end());
+    }
+    const test::NfResult result =
+        run_everywhere(options("{head: 128, body: 64, messages: 1, decoders: 2048, inflate: 400}"), frames);
+    EXPECT_GT(alerts_of(result)[1].size(), 40u);
+}
+
 class NidsHttpOnDevices : public test::DeviceInMode {};
 
 uint64_t statistic(const chain::Configuration& configuration, const std::string& name) {
