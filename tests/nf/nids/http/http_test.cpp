@@ -214,8 +214,8 @@ TEST(NidsHttp, IsTheSameOnEveryEngineWhateverComes) {
         }
         frames.insert(frames.end(), session.frames.begin(), session.frames.end());
     }
-    const test::NfResult result =
-        run_everywhere(options("{head: 128, body: 64, messages: 1, decoders: 2048, inflate: 400}"), frames);
+    const test::NfResult result = run_everywhere(
+        options("{head: 128, body: 64, messages: 1, decoders: 2048, inflate: 400}"), frames);
     EXPECT_GT(alerts_of(result)[1].size(), 40u);
 }
 
@@ -288,6 +288,25 @@ TEST(NidsHttp, CountsBombsAndGoesOn) {
     EXPECT_EQ(statistic(chain, "alerts"), 1u);
     EXPECT_EQ(statistic(chain, "http-inflate-limited"), 1u);
     EXPECT_EQ(statistic(chain, "http-messages"), 4u);
+}
+
+/// Answers that end with their connection give their rooms back with it.
+TEST(NidsHttp, GivesRoomsBackWhenAStreamEnds) {
+    const auto chain = test::make_configuration(
+        "[nids: {flows: {max-flows: 400, streams: {http: {messages: 1}}}, rule: ['" + kRules[0] + "']}]", "cpu");
+    const std::string get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n", server = "HTTP/1.1 200 OK\r\n\r\nan evil-body";
+    std::vector<Frame> frames;
+    for (uint32_t i = 0; i < 200; ++i) {
+        Session session(i, 5);
+        session.send(get, {0, get.size()});
+        session.answer(server, {0, 20});
+        session.answer(server, {20, server.size() - 20});
+        session.add(false, 78 + static_cast<uint32_t>(server.size()), "", tcp::kFin | tcp::kAck);
+        frames.insert(frames.end(), session.frames.begin(), session.frames.end());
+    }
+    test::run_on_cpu(chain, frames, 7);
+    EXPECT_EQ(statistic(chain, "alerts"), 200u);
+    EXPECT_EQ(statistic(chain, "http-unfollowed"), 0u);
 }
 
 /// With `http: none` nothing is followed, as before there were messages.

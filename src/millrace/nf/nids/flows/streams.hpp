@@ -76,6 +76,8 @@ private:
             if (!tables.messages.words.empty())
                 follow_messages(look, bucket, number, piece, left.of(rules, CompiledRule::kOfBody), joint, gone);
         });
+        if (!tables.messages.words.empty() && (streams.of(number).flags & flows::Stream::kEnded))
+            http::MessageBucket(tables.messages, bucket).end(number);
         if (events & flows::stream_event::kChanged) packet.emit_once(changed_code(tables.rules));
         if (events & flows::stream_event::kGap) packet.emit_once(changed_code(tables.rules) + 1);
     }

@@ -162,6 +162,11 @@ public:
         stream(2 * way) = stream(2 * way + 1) = {};
         flow(way) = {};
     }
+    /// No more of stream `number` will come.
+    MILLRACE_DEVICE void end(uint32_t number) const {
+        if (stream(number).state == MessageStream::kWithin) release(stream(number).room);
+        stream(number).state = MessageStream::kLost;
+    }
     /// A room for a message of stream `number`; the number of rooms where all are taken.
     template <class Gone>
     MILLRACE_DEVICE uint32_t take_room(uint32_t number, Gone&& gone) const {
