@@ -60,6 +60,7 @@ struct NidsTables {
     bool without_pattern = false;   ///< whether there are any of these
     bool asks_more = false;         ///< whether any rule that looks for a pattern asks for more than that
     bool spans_from_start = false;  ///< whether any rule is CompiledRule::kAtStart
+    bool follows_messages = false;  ///< whether any rule is CompiledRule::kOfMessage
 };
 
 /// Protocols in the keys of indexes by port.
@@ -284,12 +285,12 @@ private:
         lanes_.for_each(Lanes::count, [&](uint32_t lane) {
             if (numbers.of(lane) == kNoNumber) return;
             const RuleGroup& group = tables_.groups[numbers.of(lane)];
-            if (has_header(group.flags, group.header))
+            if (has_header(group.flags, group.header, kOfStream && tables_.follows_messages))
                 rules.of(lane) = {tables_.grouped_rules.data() + group.first, group.count};
         });
         try_rules(rules, rules.join(lanes_), [&](uint32_t number) {
             const CompiledRule& rule = tables_.rules[number];
-            return wants(rule, number) && examination_.has_fields(rule);
+            return wants(rule, number) && (!is_elsewhere(rule) || is_of_body(rule)) && examination_.has_fields(rule);
         });
     }
 
@@ -325,12 +326,19 @@ private:
         if (named & named_rule::kAlways) return true;
         const CompiledRule& rule = tables_.rules[named & named_rule::kNumbers];
         if (!wants(rule, named & named_rule::kNumbers)) return false;
-        return has_header(rule.flags, rule.header) && examination_.has_fields(rule);
+        return has_header(rule.flags, rule.header, is_of_body(rule)) && examination_.has_fields(rule);
     }
-    /// Whether the packet has a header; or, where HTTP messages are followed, lacks of it only that one begins here.
-    MILLRACE_DEVICE bool has_header(uint16_t flags, uint32_t header) const {
-        if constexpr (kOfStream) return examination_.may_have_header(flags, header);
-        else return examination_.has_header(flags, header);
+    /// Whether it is for HTTP, of which the packet has no head: of a message that began elsewhere.
+    MILLRACE_DEVICE bool is_elsewhere(const CompiledRule& rule) const {
+        return kOfStream && (rule.flags & RuleHeader::kHttp) != 0 && !examination_.begins_http();
+    }
+    /// Whether a body may meet a rule of which this packet has a part.
+    MILLRACE_DEVICE static bool is_of_body(const CompiledRule& rule) {
+        return kOfStream && (rule.action & CompiledRule::kOfBody) != 0;
+    }
+    /// Whether the packet has a header; `of_body`: or lacks of it only that an HTTP message begins here.
+    MILLRACE_DEVICE bool has_header(uint16_t flags, uint32_t header, bool of_body) const {
+        return of_body ? examination_.may_have_header(flags, header) : examination_.has_header(flags, header);
     }
     /// A named rule that the packet may meet.
     MILLRACE_DEVICE void try_options(uint32_t named) {
@@ -341,9 +349,8 @@ private:
             return;
         }
         const CompiledRule& rule = tables_.rules[number];
-        // One for HTTP, of which the packet has no head, is of a message that began elsewhere.
-        const bool is_elsewhere = kOfStream && (rule.flags & RuleHeader::kHttp) && !examination_.begins_http();
-        if (!is_elsewhere && examination_.has_options(rule)) {
+        const bool elsewhere = is_elsewhere(rule);
+        if (!elsewhere && examination_.has_options(rule)) {
             if constexpr (requires { alerts_.takes(rule, number); })
                 if (alerts_.takes(rule, number)) return;
             matched(number, rule.action);
@@ -351,7 +358,7 @@ private:
         }
         if constexpr (kOfStream) try_in_message(rule, number);
         if constexpr (requires { alerts_.not_met(rule, number); })
-            if (!is_elsewhere) alerts_.not_met(rule, number);
+            if (!elsewhere) alerts_.not_met(rule, number);
     }
     /// A rule that the packet does not meet: whether a message may, of which the packet is a part.
     MILLRACE_DEVICE_CALL void try_in_message(const CompiledRule& rule, uint32_t number) {

@@ -243,6 +243,7 @@ void CompiledRules::attach(nf::Image& image, NidsTables& tables) const {
     image.attach(tables.pattern_rules, pattern_rules);
     tables.asks_more = asks_more;
     tables.spans_from_start = spans_from_start;
+    tables.follows_messages = of_messages;
     without_pattern.attach(image, tables);
 }
 
