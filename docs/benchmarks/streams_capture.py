@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""A capture of HTTP-like connections, many at once, each from its SYN to its FINs: streams_capture.py OUT.pcap
+"""A capture of HTTP-like connections, many at once, each from its SYN to its FINs: streams_capture.py OUT.pcap [HOW]
 
 2,000 connections, 200 at a time, 48,000 frames; a request of about 400 B, and an answer of 14 kB in segments of 1,400 B.
-Words are those of a text that Debian and Ubuntu have."""
+Words are those of a text that Debian and Ubuntu have. HOW answers are sent: as they are, or `chunked`, or `gzip`."""
+import gzip
 import random
 import struct
 import sys
@@ -17,6 +18,19 @@ def text(size):
     while len(out) < size:
         out += random.choice(WORDS) + " "
     return out[:size].encode()
+
+
+def sent(body):
+    """The fields that say how a body is sent, and the body so."""
+    how = sys.argv[2] if len(sys.argv) > 2 else ""
+    if how == "chunked":
+        chunks = [body[at:at + 1000] for at in range(0, len(body), 1000)]
+        return (b"Transfer-Encoding: chunked\r\n\r\n" +
+                b"".join(b"%x\r\n" % len(chunk) + chunk + b"\r\n" for chunk in chunks) + b"0\r\n\r\n")
+    fields = b""
+    if how == "gzip":
+        fields, body = b"Content-Encoding: gzip\r\n", gzip.compress(body, mtime=0)
+    return fields + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
 def frame(src, dst, src_port, dst_port, seq, ack, flags, payload=b""):
@@ -46,8 +60,7 @@ def connection(number):
     path = text(60).replace(b" ", b"/")
     yield say(0, PSH_ACK, b"GET /" + path + b" HTTP/1.1\r\nHost: www.example.org\r\nUser-Agent: Mozilla/5.0 (X11; Linux "
               b"x86_64) AppleWebKit/537.36\r\nAccept: */*\r\nCookie: " + text(150) + b"\r\n\r\n")
-    answer = (b"HTTP/1.1 200 OK\r\nServer: nginx\r\nContent-Type: text/html\r\nContent-Length: 14000\r\n\r\n" +
-              text(ANSWER))
+    answer = b"HTTP/1.1 200 OK\r\nServer: nginx\r\nContent-Type: text/html\r\n" + sent(text(ANSWER))
     for at in range(0, len(answer), SEGMENT):
         yield say(1, PSH_ACK, answer[at:at + SEGMENT])
         if at % (2 * SEGMENT) == 0:

@@ -115,6 +115,8 @@ public:
             cursor_ = trail_.before[i];
             if (step(op, i, resume)) {
                 ++i;
+                // What is asked of a buffer that is not here is left open.
+                while (buffer_.open && i < rule.ops && tables_.ops[first_ + i].kind != OpKind::select_buffer) ++i;
                 resume = kNotFound;
                 continue;
             }
@@ -149,7 +151,7 @@ private:
             case OpKind::select_buffer:
                 buffer_ = buffers_.find(static_cast<Buffer>(op.mode), op.flags & Op::kDotPrefix);
                 cursor_ = 0;
-                return buffer_.present;
+                return buffer_.present || buffer_.open;
             case OpKind::content: return content(op, i, resume);
             case OpKind::regex: return regular_expression(op, i, resume);
             case OpKind::data_at: return data_at(op);

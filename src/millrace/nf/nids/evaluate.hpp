@@ -60,6 +60,7 @@ struct NidsTables {
     bool without_pattern = false;   ///< whether there are any of these
     bool asks_more = false;         ///< whether any rule that looks for a pattern asks for more than that
     bool spans_from_start = false;  ///< whether any rule is CompiledRule::kAtStart
+    bool follows_messages = false;  ///< whether any rule is CompiledRule::kOfMessage
 };
 
 /// Protocols in the keys of indexes by port.
@@ -100,16 +101,29 @@ public:
                (!(flags & RuleHeader::kEndpoints) ||
                 has_endpoints(tables_.header.headers[header], tables_.header, packet_, ports_));
     }
+    MILLRACE_DEVICE bool begins_http() const { return (flags_ & RuleHeader::kHttp) != 0; }
+    /// Whether it has a header, but for that an HTTP message begins with it.
+    MILLRACE_DEVICE bool may_have_header(uint16_t flags, uint32_t header) const {
+        return has_header(static_cast<uint16_t>(flags & ~RuleHeader::kHttp), header);
+    }
     /// Whether it has what a rule asks for of other headers. Each lane may ask of another rule.
     MILLRACE_DEVICE bool has_fields(const CompiledRule& rule) const {
         return rule.fields == 0 || detail::has_fields(packet_, tables_.options, rule);
     }
     /// Whether it has what a rule asks for besides headers, and besides the pattern that led to it. By all lanes.
-    MILLRACE_DEVICE bool has_options(const CompiledRule& rule) {
-        return rule.fields == rule.ops || detail::has_options(packet_, tables_.options, buffers_, rule, lanes_);
+    MILLRACE_DEVICE bool has_options(const CompiledRule& rule, TakenFor taken_for = TakenFor::what_it_is) {
+        if (taken_for == TakenFor::what_it_is) return has_options_here(rule);
+        buffers_.take_for(taken_for);
+        const bool has = has_options_here(rule);
+        buffers_.take_for(TakenFor::what_it_is);
+        return has;
     }
 
 private:
+    MILLRACE_DEVICE bool has_options_here(const CompiledRule& rule) {
+        return rule.fields == rule.ops || detail::has_options(packet_, tables_.options, buffers_, rule, lanes_);
+    }
+
     const Packet& packet_;
     const NidsTables& tables_;
     PayloadBuffers<Lanes>& buffers_;
@@ -229,6 +243,9 @@ public:
     }
 
 private:
+    /// Whether what the packet does not meet may be met by more of its stream.
+    static constexpr bool kOfStream = requires(Alerts& alerts) { alerts.may_go_on(0u); };
+
     MILLRACE_DEVICE Decision decide() {
         if constexpr (requires { alerts_.any(); }) {
             if (alerts_.any()) {
@@ -268,11 +285,13 @@ private:
         lanes_.for_each(Lanes::count, [&](uint32_t lane) {
             if (numbers.of(lane) == kNoNumber) return;
             const RuleGroup& group = tables_.groups[numbers.of(lane)];
-            if (examination_.has_header(group.flags, group.header))
+            if (has_header(group.flags, group.header, kOfStream && tables_.follows_messages))
                 rules.of(lane) = {tables_.grouped_rules.data() + group.first, group.count};
         });
-        try_rules(rules, rules.join(lanes_),
-                  [&](uint32_t number) { return examination_.has_fields(tables_.rules[number]); });
+        try_rules(rules, rules.join(lanes_), [&](uint32_t number) {
+            const CompiledRule& rule = tables_.rules[number];
+            return wants(rule, number) && (!is_elsewhere(rule) || is_of_body(rule)) && examination_.has_fields(rule);
+        });
     }
 
     /// All rules of lists, named ones: those for which `may_meet`, which each lane asks of another one, holds are
@@ -297,11 +316,29 @@ private:
             }
         }
     }
+    /// Whether anybody asks of a rule.
+    MILLRACE_DEVICE bool wants(const CompiledRule& rule, uint32_t number) const {
+        if constexpr (requires { alerts_.wants(rule, number); }) return alerts_.wants(rule, number);
+        return true;
+    }
     /// Whether the packet has the header and the fields of a named rule.
     MILLRACE_DEVICE bool may_meet(uint32_t named) const {
         if (named & named_rule::kAlways) return true;
         const CompiledRule& rule = tables_.rules[named & named_rule::kNumbers];
-        return examination_.has_header(rule.flags, rule.header) && examination_.has_fields(rule);
+        if (!wants(rule, named & named_rule::kNumbers)) return false;
+        return has_header(rule.flags, rule.header, is_of_body(rule)) && examination_.has_fields(rule);
+    }
+    /// Whether it is for HTTP, of which the packet has no head: of a message that began elsewhere.
+    MILLRACE_DEVICE bool is_elsewhere(const CompiledRule& rule) const {
+        return kOfStream && (rule.flags & RuleHeader::kHttp) != 0 && !examination_.begins_http();
+    }
+    /// Whether a body may meet a rule of which this packet has a part.
+    MILLRACE_DEVICE static bool is_of_body(const CompiledRule& rule) {
+        return kOfStream && (rule.action & CompiledRule::kOfBody) != 0;
+    }
+    /// Whether the packet has a header; `of_body`: or lacks of it only that an HTTP message begins here.
+    MILLRACE_DEVICE bool has_header(uint16_t flags, uint32_t header, bool of_body) const {
+        return of_body ? examination_.may_have_header(flags, header) : examination_.has_header(flags, header);
     }
     /// A named rule that the packet may meet.
     MILLRACE_DEVICE void try_options(uint32_t named) {
@@ -309,13 +346,27 @@ private:
         if (named & named_rule::kAlways) {
             if constexpr (requires { Alerts::kTakesAll; }) alerts_.takes(tables_.rules[number], number);
             else matched(number, named >> named_rule::kActionShift & named_rule::kActions);
-        } else if (const CompiledRule& rule = tables_.rules[number]; examination_.has_options(rule)) {
+            return;
+        }
+        const CompiledRule& rule = tables_.rules[number];
+        const bool elsewhere = is_elsewhere(rule);
+        if (!elsewhere && examination_.has_options(rule)) {
             if constexpr (requires { alerts_.takes(rule, number); })
                 if (alerts_.takes(rule, number)) return;
             matched(number, rule.action);
-        } else if constexpr (requires { alerts_.not_met(rule, number); }) {
-            alerts_.not_met(rule, number);
+            return;
         }
+        if constexpr (kOfStream) try_in_message(rule, number);
+        if constexpr (requires { alerts_.not_met(rule, number); })
+            if (!elsewhere) alerts_.not_met(rule, number);
+    }
+    /// A rule that the packet does not meet: whether a message may, of which the packet is a part.
+    MILLRACE_DEVICE_CALL void try_in_message(const CompiledRule& rule, uint32_t number) {
+        if ((rule.action & CompiledRule::kOfBody) == 0 || !packet_.layers().is_tcp()) return;
+        const bool begins = examination_.begins_http();
+        const bool rest_is_open = examination_.has_options(rule, begins ? TakenFor::head : TakenFor::body);
+        if (begins == rest_is_open) alerts_.may_go_on(number);
+        else if (rest_is_open) alerts_.may_be_met(rule, number);
     }
 
     MILLRACE_DEVICE void matched(uint32_t index, uint32_t action) {

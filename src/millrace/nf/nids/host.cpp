@@ -42,7 +42,8 @@ struct Ruleset {
         : engine(options.engine), classes(std::move(options.classes)), broken(options.broken.size()),
           disabled(options.disabled), eve(std::move(options.eve)), report(std::move(options.report)),
           flows(options.flows),
-          rules(compile(std::move(options.rules), options.ips, before != nullptr ? before->names() : BitNumbers{})) {
+          rules(compile(std::move(options.rules), options.ips, before != nullptr ? before->names() : BitNumbers{},
+                        flows.followed && flows.streams && flows.messages)) {
         if (before != nullptr && rules.bits.names.size() > before->room())
             rules.bits = compile_bits(rules.rules, rules.compiled, {});
         if (!asks_flows()) {
@@ -94,7 +95,8 @@ public:
         const bool same_file = previous != nullptr && previous->log_->eve.path() == set_->eve;
         log_ = same_file ? previous->log_ : std::make_shared<AlertLog>(set_->eve, environment.warn);
         if (!set_->asks_flows()) return;
-        flows_.emplace(set_->flows, set_->rules.bits, set_->follows() == Follows::streams, environment, before);
+        flows_.emplace(set_->flows, set_->rules.bits, set_->follows() == Follows::streams,
+                       set_->flows.messages && set_->rules.of_messages, environment, before);
         flows_->attach(image_, image_.start_from<NidsOfFlows::Tables>(set_->image));
     }
 
@@ -170,6 +172,8 @@ public:
         if (flows_ && flows_->stream_bytes() > 0)
             out << ", of which are " << (flows_->stream_bytes() + 1023) / 1024 << " KiB for streams: tails of "
                 << set_->flows.tail << " B";
+        if (flows_ && flows_->message_bytes() > 0)
+            out << ", and " << (flows_->message_bytes() + 1023) / 1024 << " KiB for HTTP messages";
         if (set_->rules.unsupported.empty()) return out.str();
         out << "\n" << set_->rules.unsupported.size() << " rules not supported:";
         for (const auto& [count, reason] : reasons()) out << "\n  " << count << " " << reason;

@@ -76,7 +76,9 @@ inline constexpr uint32_t kSeveral = 32;    ///< more than are named
 inline constexpr uint32_t kAtStart = 64;    ///< such as are CompiledRule::kAtStart
 inline constexpr uint32_t kOthers = 128;    ///< such as no pattern leads to
 inline constexpr uint32_t kInDetail = 256;  ///< the detail is one's number: it has no other meaning then
-inline constexpr uint32_t kFirst = 4096;    ///< one's number, and 1, times this; 0: none is named
+/// More than are named that an HTTP message to the server, or to the client, may meet.
+inline constexpr uint32_t kMessageUp = 512, kMessageDown = 1024;
+inline constexpr uint32_t kFirst = 4096;                        ///< one's number, and 1, times this; 0: none is named
 inline constexpr uint32_t kLargest = 0xfffffffeu / kFirst - 1;  ///< number that is named so
 }  // namespace open_mark
 
@@ -92,25 +94,57 @@ public:
         if ((rule.action & CompiledRule::kSpans) == 0) return;
         if (rule.action & CompiledRule::kAtStart) marks_ |= open_mark::kAtStart;
         else if (others_) marks_ |= open_mark::kOthers;
-        else if (named_[0] == kNoDetail || named_[0] == number) named_[0] = number;
-        else if (named_[1] == kNoDetail || named_[1] == number) named_[1] = number;
-        else marks_ |= open_mark::kSeveral;
+        else if (!name(number)) marks_ |= open_mark::kSeveral;
+    }
+    /// An HTTP message that the packet is a part of may meet a rule.
+    MILLRACE_DEVICE void may_be_met(const CompiledRule& rule, uint32_t number) {
+        const uint32_t ways = ((rule.flags & RuleHeader::kToClient) ? 0 : open_mark::kMessageUp) |
+                              ((rule.flags & RuleHeader::kToServer) ? 0 : open_mark::kMessageDown);
+        if (name(number)) named_ways_ |= ways;
+        else marks_ |= ways;
+    }
+    /// It may when more of its body has come, of which the packet has a part: noted as far as there is room.
+    MILLRACE_DEVICE void may_go_on(uint32_t number) {
+        for (uint32_t i = 0; i < 2; ++i) {
+            if (named_[i] == number) return;
+            if (named_[i] != kNoDetail) continue;
+            named_[i] = number;
+            weak_ |= 1u << i;
+            return;
+        }
     }
     MILLRACE_DEVICE Decision with_marks(Decision decision) const {
         decision.outcome |= marks_;
         if (named_[0] == kNoDetail) return decision;
-        const bool has_second = named_[1] != kNoDetail, has_detail = decision.detail != kNoDetail;
-        if (named_[0] > open_mark::kLargest || (has_second && has_detail)) {
-            decision.outcome |= open_mark::kSeveral;
+        const bool has_detail = decision.detail != kNoDetail;
+        const uint32_t first = has_detail && (weak_ & 1) != 0 && named_[1] != kNoDetail ? 1 : 0;
+        const bool has_second = first == 0 && named_[1] != kNoDetail && !(has_detail && (weak_ & 2) != 0);
+        if (named_[first] > open_mark::kLargest || (has_second && has_detail)) {
+            decision.outcome |= open_mark::kSeveral | named_ways_;
             return decision;
         }
-        decision.outcome |= (named_[0] + 1) * open_mark::kFirst | (has_second ? open_mark::kInDetail : 0);
+        decision.outcome |= (named_[first] + 1) * open_mark::kFirst | (has_second ? open_mark::kInDetail : 0);
         if (has_second) decision.detail = named_[1];
         return decision;
     }
 
 private:
+    /// False where two others are named, by more than may_go_on.
+    MILLRACE_DEVICE bool name(uint32_t number) {
+        uint32_t at = 2;
+        for (uint32_t i = 2; i-- > 0;)
+            if (named_[i] == kNoDetail || (weak_ >> i & 1) != 0) at = i;
+        for (uint32_t i = 0; i < 2; ++i)
+            if (named_[i] == number) at = i;
+        if (at == 2) return false;
+        named_[at] = number;
+        weak_ &= ~(1u << at);
+        return true;
+    }
+
     uint32_t named_[2] = {kNoDetail, kNoDetail};
+    uint32_t weak_ = 0;        ///< of them, a bit each: may_go_on has named it
+    uint32_t named_ways_ = 0;  ///< marks to be made where names can't be given
     uint32_t marks_ = 0;
     bool others_ = false;
 };

@@ -1,26 +1,36 @@
-// Where the buffers of application protocols lie in one packet's payload: HTTP/1, TLS, DNS.
+// Where the buffers of application protocols lie in one packet's payload, or in an HTTP message: HTTP/1, TLS, DNS.
 //
-// One packet is all there is: a head that ends in a later segment is seen as far as it goes, a second
-// request in the same packet is not looked at, and nothing is decoded or decompressed.
+// Of one packet's payload there is what it begins with: a head that ends in a later segment is seen as far as it goes,
+// and nothing is decoded. Whoever follows HTTP messages has their heads and their bodies.
 #pragma once
 
 #include "millrace/nf/nids/scan.hpp"
 #include "millrace/nf/nids/tables.hpp"
+#include "millrace/nf/nids/tls_hello.hpp"
 
 namespace millrace::nf::nids {
-
-/// Bytes [at, at + bytes) of a payload, or nothing.
-struct Part {
-    uint32_t at = 0;
-    uint32_t bytes = 0;
-    bool present = false;
-};
 
 /// A buffer as options look at it.
 struct Span {
     const uint8_t* data = nullptr;
     uint32_t bytes = 0;
     bool present = false;
+    bool open = false;  ///< it is elsewhere in the message: what is asked of it may be met there
+};
+
+/// How much of an HTTP message a payload is taken for.
+enum class TakenFor : uint8_t {
+    what_it_is,
+    body,  ///< a part of a body, whose head is elsewhere
+    head,  ///< a message whose body goes on elsewhere
+};
+
+/// An HTTP message that is known as such: the bytes are its head and some of its body.
+struct MessageParts {
+    uint32_t head = 0;  ///< bytes of the head
+    bool is_response = false;
+    bool is_cut = false;      ///< the head's last bytes are missing
+    bool from_start = false;  ///< the body's first bytes are there
 };
 
 /// Start line and headers of an HTTP/1 message that begins with the payload (RFC 9112, section 2).
@@ -115,6 +125,23 @@ MILLRACE_DEVICE_CALL HttpHead find_http_head(const uint8_t* data, uint32_t bytes
     return head;
 }
 
+/// The head of a message that is known as such, whatever it looks like: a line's first two words where there are any.
+template <class Lanes>
+MILLRACE_DEVICE_CALL HttpHead find_message_start(const uint8_t* data, const MessageParts& message, Lanes lanes) {
+    HttpHead head = find_http_start(data, message.head, lanes);
+    const HttpHead::Kind kind = message.is_response ? HttpHead::Kind::response : HttpHead::Kind::request;
+    if (head.kind == kind) return head;
+    const uint32_t line = detail::line_bytes(data, message.head, 0, lanes);
+    const uint32_t end = detail::without_cr(data, 0, line);
+    head.kind = kind;
+    head.headers = smaller(line + 1, message.head);
+    head.line_end = end;
+    while (head.first_space < end && data[head.first_space] != ' ') ++head.first_space;
+    head.second_space = smaller(head.first_space + 1, end);
+    while (head.second_space < end && data[head.second_space] != ' ') ++head.second_space;
+    return head;
+}
+
 /// The value of the first header line whose name, behind the line feed before it and with the colon behind it, is
 /// `literal`, in lower case.
 template <class Lanes>
@@ -134,38 +161,6 @@ MILLRACE_DEVICE_CALL Part find_header(const uint8_t* data, const HttpHead& head,
     return {i, last - i, true};
 }
 
-/// The first host name of a TLS ClientHello (RFC 8446, section 4.1.2; RFC 6066, section 3) that the payload begins
-/// with.
-MILLRACE_DEVICE_CALL Part find_tls_sni(const uint8_t* data, uint32_t bytes) {
-    if (bytes < 44 || data[0] != 0x16 || data[1] != 3 || data[5] != 1) return {};
-    uint32_t at = 5 + 4 + 2 + 32;  // record, handshake header, version, random
-    at += 1u + data[at];           // session id
-    if (at + 2 > bytes) return {};
-    at += 2u + load_be16(data + at);  // cipher suites
-    if (at + 1 > bytes) return {};
-    at += 1u + data[at];  // compression methods
-    if (at + 2 > bytes) return {};
-    const uint32_t end = smaller(at + 2u + load_be16(data + at), bytes);
-    at += 2;
-    while (at + 4 <= end) {
-        const uint32_t type = load_be16(data + at);
-        const uint32_t length = load_be16(data + at + 2);
-        at += 4;
-        if (type == 0) {
-            if (length < 5 || at + 5 > end || data[at + 2] != 0) return {};
-            const uint32_t name = load_be16(data + at + 3);
-            if (at + 5 + name > end) return {};
-            return {at + 5, name, true};
-        }
-        at += length;
-    }
-    return {};
-}
-
-MILLRACE_DEVICE bool looks_like_tls(const uint8_t* data, uint32_t bytes) {
-    return bytes >= 5 && data[0] >= 0x14 && data[0] <= 0x17 && data[1] == 3 && data[2] <= 4;
-}
-
 /// Finds buffers in one payload; what several rules need is found once. Every lane has its own, and all ask at once.
 template <class Lanes = millrace::Lanes<1>>
 class PayloadBuffers {
@@ -174,18 +169,28 @@ public:
 
     MILLRACE_DEVICE PayloadBuffers(const uint8_t* data, uint32_t bytes, bool tcp, Lanes lanes = {})
         : data_(data), bytes_(bytes), tcp_(tcp), lanes_(lanes) {}
+    /// Of a message: `bytes` are those of its head and some of its body.
+    MILLRACE_DEVICE PayloadBuffers(const uint8_t* data, uint32_t bytes, const MessageParts& message, Lanes lanes = {})
+        : data_(data), bytes_(bytes), tcp_(true), is_message_(true), message_(message), lanes_(lanes) {}
 
     MILLRACE_DEVICE const uint8_t* data() const { return data_; }
     MILLRACE_DEVICE uint32_t bytes() const { return bytes_; }
     /// Whether an HTTP message begins here, which most rules of HTTP ask for and no more.
     MILLRACE_DEVICE HttpHead::Kind http_kind() { return http_start().kind; }
-    MILLRACE_DEVICE bool is_tls() const { return tcp_ && looks_like_tls(data_, bytes_); }
+    MILLRACE_DEVICE bool is_tls() const { return tcp_ && !is_message_ && looks_like_tls(data_, bytes_); }
+
+    MILLRACE_DEVICE void take_for(TakenFor what) { taken_for_ = what; }
 
     /// The buffer as bytes; with `dot_prefix` a '.' stands before it (Suricata's `dotprefix`). Valid
     /// until the next call: some buffers are put together in scratch memory.
     MILLRACE_DEVICE Span find(Buffer buffer, bool dot_prefix) {
         Span span;
-        if (buffer == Buffer::payload) {
+        if (is_open(buffer)) {
+            span.open = true;
+            return span;
+        }
+        if (buffer == Buffer::payload ||
+            (taken_for_ == TakenFor::body && is_of_body(buffer) && !is_of_whole_body(buffer))) {
             span = {data_, bytes_, true};
         } else if (buffer == Buffer::dns_query) {
             span = dns_query();
@@ -203,36 +208,49 @@ public:
     }
 
 private:
+    MILLRACE_DEVICE bool is_open(Buffer buffer) const {
+        if (taken_for_ == TakenFor::what_it_is || !is_of_http(buffer)) return false;
+        return is_of_body(buffer) == (taken_for_ == TakenFor::head);
+    }
     MILLRACE_DEVICE const HttpHead& http_start() {
         if (known_ == Known::nothing) {
-            if (tcp_) http_ = find_http_start(data_, bytes_, lanes_);
+            if (is_message_) http_ = find_message_start(data_, message_, lanes_);
+            else if (tcp_) http_ = find_http_start(data_, bytes_, lanes_);
             known_ = Known::start;
         }
         return http_;
     }
     /// There must be a start line.
     MILLRACE_DEVICE const HttpHead& http_head() {
-        if (known_ != Known::head) http_ = find_http_head(data_, bytes_, http_, lanes_);
+        if (known_ == Known::head) return http_;
         known_ = Known::head;
+        http_ = find_http_head(data_, is_message_ ? message_.head : bytes_, http_, lanes_);
+        if (!is_message_) return http_;
+        http_.body = message_.head;
+        http_.complete = !message_.is_cut;
         return http_;
     }
 
     MILLRACE_DEVICE Part http_part(Buffer buffer) {
+        if (taken_for_ == TakenFor::body) return {};
         const HttpHead::Kind kind = http_start().kind;
         if (buffer == Buffer::file_data_part && kind == HttpHead::Kind::none) return {0, bytes_, bytes_ > 0};
         if (kind == HttpHead::Kind::none) return {};
         const bool request = kind == HttpHead::Kind::request;
         if (is_in_start_line(buffer)) return start_line_part(buffer, http_, request);
+        if (is_message_ && !message_.from_start && is_of_whole_body(buffer)) return {};
         // Rules of one list often look into the same header.
         if (buffer != last_) last_part_ = part_behind(buffer, http_head(), request);
         last_ = buffer;
         return last_part_;
     }
     MILLRACE_DEVICE static Part start_line_part(Buffer buffer, const HttpHead& head, bool request) {
+        if (head.first_space >= head.second_space) return {};  // no line has come
         switch (buffer) {
             case Buffer::http_method: return {0, head.first_space, request};
             case Buffer::http_uri: return {head.first_space + 1, head.second_space - head.first_space - 1, request};
             case Buffer::http_protocol:
+                if (request && head.second_space >= head.line_end) return {};
                 return request ? Part{head.second_space + 1, head.line_end - head.second_space - 1, true}
                                : Part{0, head.first_space, true};
             case Buffer::http_request_line: return {0, head.line_end, request};
@@ -251,8 +269,10 @@ private:
         switch (buffer) {
             case Buffer::http_header: return {head.headers, head.headers_end - head.headers, true};
             case Buffer::http_start: return {0, head.body, head.complete};
-            case Buffer::http_request_body: return {head.body, rest, request && rest > 0};
+            case Buffer::http_request_body:
+            case Buffer::http_request_body_part: return {head.body, rest, request && rest > 0};
             case Buffer::http_response_body:
+            case Buffer::http_response_body_part:
             case Buffer::file_data:
             case Buffer::file_data_part: return {head.body, rest, !request && rest > 0};
             default: return header_value(buffer, head);
@@ -334,6 +354,9 @@ private:
     const uint8_t* data_;
     uint32_t bytes_;
     bool tcp_;
+    bool is_message_ = false;
+    TakenFor taken_for_ = TakenFor::what_it_is;
+    MessageParts message_;
     enum class Known : uint8_t { nothing, start, head };
     Known known_ = Known::nothing;  ///< of `http_`
     HttpHead http_;

@@ -38,14 +38,28 @@ enum class Buffer : uint8_t {
     http_connection,
     http_location,
     http_server,
-    file_data,       ///< the body that begins in this packet
-    file_data_part,  ///< the body, or the whole payload where no HTTP head begins the packet
+    file_data,               ///< the body that begins in this packet
+    file_data_part,          ///< the body, or the whole payload where no HTTP head begins the packet
+    http_request_body_part,  ///< what of the body is at hand, wherever in it that is
+    http_response_body_part,
     tls_sni,
     dns_query,
 };
 
 MILLRACE_DEVICE constexpr bool is_in_start_line(Buffer buffer) {
     return buffer >= Buffer::http_method && buffer <= Buffer::http_response_line;
+}
+
+MILLRACE_DEVICE constexpr bool is_of_http(Buffer buffer) {
+    return buffer >= Buffer::http_method && buffer <= Buffer::http_response_body_part;
+}
+
+MILLRACE_DEVICE constexpr bool is_of_whole_body(Buffer buffer) {
+    return buffer == Buffer::file_data || buffer == Buffer::http_request_body || buffer == Buffer::http_response_body;
+}
+MILLRACE_DEVICE constexpr bool is_of_body(Buffer buffer) {
+    return is_of_whole_body(buffer) || buffer == Buffer::file_data_part || buffer == Buffer::http_request_body_part ||
+           buffer == Buffer::http_response_body_part;
 }
 
 /// A number that a packet's headers hold.
@@ -146,15 +160,17 @@ struct RuleHeader {
 /// A rule but for what its header's flags do not tell.
 struct alignas(16) CompiledRule {
     static constexpr uint8_t kPass = 1, kDrop = 2, kSilent = 4, kActions = 7;
-    static constexpr uint8_t kSpans = 8;     ///< it may be met by several segments of a TCP stream together
-    static constexpr uint8_t kAtStart = 16;  ///< and says of the stream's first bytes where they stand
+    static constexpr uint8_t kSpans = 8;       ///< it may be met by several segments of a TCP stream together
+    static constexpr uint8_t kAtStart = 16;    ///< and says of the stream's first bytes where they stand
+    static constexpr uint8_t kOfMessage = 32;  ///< it asks of HTTP messages, which are followed across segments
+    static constexpr uint8_t kOfBody = 64;     ///< and of their bodies
 
     uint32_t first_op = 0;
     uint32_t header = 0;  ///< the RuleHeader's number
     uint16_t flags = 0;   ///< that header's
     uint16_t ops = 0;
     uint8_t fields = 0;  ///< how many of the first operations look at headers
-    uint8_t action = 0;  ///< kPass, kDrop, kSilent: none of these is an alert; kSpans, kAtStart
+    uint8_t action = 0;  ///< kPass, kDrop, kSilent: none of these is an alert; and those from kSpans on
     uint16_t bits = 0;   ///< its place among the rules with flowbits (BitTables), and 1; 0: it has none
 
     /// Whether the state of a flow has a say in it, or it in that.

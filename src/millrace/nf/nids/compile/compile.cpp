@@ -11,7 +11,8 @@ namespace {
 
 class Compiler {
 public:
-    Compiler(bool drops, const BitNumbers& before) : drops_(drops), before_(before) {
+    Compiler(bool drops, const BitNumbers& before, bool messages)
+        : drops_(drops), before_(before), messages_(messages) {
         // Sets 0: any.
         out_.address_sets.emplace_back();
         out_.port_sets.emplace_back();
@@ -52,7 +53,15 @@ private:
         const auto behind = std::find_if_not(lowered.ops.begin(), lowered.ops.end(), looks_at_headers);
         compiled.fields = static_cast<uint8_t>(behind - lowered.ops.begin());
         compiled.action = action_of(rule);
-        if (const Spanning span = span_of(rule); span != Spanning::none) {
+        if (messages_ && of_message(rule)) {
+            const bool of_body = std::any_of(lowered.ops.begin(), lowered.ops.end(), [](const Op& op) {
+                const auto buffer = static_cast<Buffer>(op.mode);
+                return op.kind == OpKind::select_buffer && is_of_body(buffer);
+            });
+            compiled.action |= CompiledRule::kOfMessage | (of_body ? CompiledRule::kOfBody : 0);
+            out_.spans = out_.of_messages = true;
+        }
+        if (const Spanning span = span_of(rule, messages_); span != Spanning::none) {
             compiled.action |= CompiledRule::kSpans | (span == Spanning::from_start ? CompiledRule::kAtStart : 0);
             out_.spans = true;
             out_.spans_from_start = out_.spans_from_start || span == Spanning::from_start;
@@ -192,6 +201,7 @@ private:
 
     bool drops_;
     const BitNumbers& before_;
+    const bool messages_;
     size_t bit_rules_ = 0;
     CompiledRules out_;
     std::map<AddressRanges, uint32_t> address_ids_;
@@ -205,8 +215,8 @@ private:
 
 }  // namespace
 
-CompiledRules compile(std::vector<Rule> rules, bool drops, const BitNumbers& before) {
-    return Compiler(drops, before).run(std::move(rules));
+CompiledRules compile(std::vector<Rule> rules, bool drops, const BitNumbers& before, bool messages) {
+    return Compiler(drops, before, messages).run(std::move(rules));
 }
 
 size_t CompiledRules::of_flows() const {
@@ -233,6 +243,7 @@ void CompiledRules::attach(nf::Image& image, NidsTables& tables) const {
     image.attach(tables.pattern_rules, pattern_rules);
     tables.asks_more = asks_more;
     tables.spans_from_start = spans_from_start;
+    tables.follows_messages = of_messages;
     without_pattern.attach(image, tables);
 }
 

@@ -38,6 +38,7 @@ struct CompiledRules {
     bool asks_more = false;         ///< as of NidsTables
     bool spans = false;             ///< whether any rule may be met across segments of a TCP stream
     bool spans_from_start = false;  ///< as of NidsTables
+    bool of_messages = false;       ///< whether any rule is CompiledRule::kOfMessage
     HeaderIndex without_pattern;    ///< the rules that no pattern leads to
     CompiledBits bits;
 
@@ -49,8 +50,8 @@ struct CompiledRules {
 };
 
 /// Compiles all rules that are supported, in their order. `drops`: drop and reject rules drop (ips). `before`: numbers
-/// that flowbits have already.
-CompiledRules compile(std::vector<Rule> rules, bool drops, const BitNumbers& before = {});
+/// that flowbits have already. `messages`: HTTP messages are followed, if flows are.
+CompiledRules compile(std::vector<Rule> rules, bool drops, const BitNumbers& before = {}, bool messages = true);
 
 /// The options of a rule as operations, or the reason why it cannot be (`rule.unsupported`). `pattern`: what is
 /// searched for before the rule is looked at.

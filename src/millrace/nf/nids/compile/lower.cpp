@@ -36,15 +36,23 @@ private:
         Op select;
         select.kind = OpKind::select_buffer;
         Buffer buffer = head.buffer;
-        if (buffer == Buffer::file_data &&
-            std::none_of(group.begin(), group.end(), [](const Term* t) { return is_anchored(*t); }))
-            buffer = Buffer::file_data_part;
+        if (std::none_of(group.begin(), group.end(), [](const Term* t) { return is_anchored(*t); }))
+            buffer = part_of(buffer);
         select.mode = static_cast<uint8_t>(buffer);
         if (head.dot_prefix) select.flags |= Op::kDotPrefix;
         out_.ops.push_back(select);
         for (const Term* term : group) add(*term);
     }
 
+    /// Where it is enough that some of a body is at hand.
+    static Buffer part_of(Buffer buffer) {
+        switch (buffer) {
+            case Buffer::file_data: return Buffer::file_data_part;
+            case Buffer::http_request_body: return Buffer::http_request_body_part;
+            case Buffer::http_response_body: return Buffer::http_response_body_part;
+            default: return buffer;
+        }
+    }
     /// Whether a term says something of a buffer's start, end or whole, which one segment of it cannot tell.
     static bool is_anchored(const Term& term) {
         if (const auto* content = std::get_if<Content>(&term.option))

@@ -1,5 +1,7 @@
 #include "millrace/nf/nids/compile/span.hpp"
 
+#include <algorithm>
+
 namespace millrace::nf::nids {
 namespace {
 
@@ -24,17 +26,34 @@ struct CountsFromStart {
     bool operator()(const SameIp&) const { return false; }
 };
 
+/// Whether a rule is of no packet's own header.
+bool may_span(const Rule& rule) {
+    if (!(rule.header & RuleHeader::kTcp) || (rule.header & RuleHeader::kOnlyFragments) || rule.no_stream) return false;
+    return std::all_of(rule.terms.begin(), rule.terms.end(), [](const Term& term) {
+        return term.looks_at_buffer() || std::holds_alternative<SameIp>(term.option);
+    });
+}
+
 }  // namespace
 
-Spanning span_of(const Rule& rule) {
-    if (!(rule.header & RuleHeader::kTcp) || (rule.header & RuleHeader::kOnlyFragments) || rule.no_stream)
-        return Spanning::none;
+bool of_message(const Rule& rule) {
+    return may_span(rule) && (rule.application == Application::none || rule.application == Application::http) &&
+           std::any_of(rule.terms.begin(), rule.terms.end(),
+                       [](const Term& term) { return term.looks_at_buffer() && is_of_http(term.buffer); });
+}
+
+Spanning span_of(const Rule& rule, bool messages) {
+    if (!may_span(rule)) return Spanning::none;
+    // The body of anything else is a payload.
+    const bool of_files = rule.application == Application::none &&
+                          std::all_of(rule.terms.begin(), rule.terms.end(), [](const Term& term) {
+                              return !term.looks_at_buffer() || !is_of_http(term.buffer) ||
+                                     term.buffer == Buffer::file_data;
+                          });
+    if (messages && of_message(rule) && !of_files) return Spanning::none;
     bool looks = false, from_start = rule.application == Application::http || rule.application == Application::tls;
     for (const Term& term : rule.terms) {
-        if (!term.looks_at_buffer()) {
-            if (!std::holds_alternative<SameIp>(term.option)) return Spanning::none;  // of one packet's header
-            continue;
-        }
+        if (!term.looks_at_buffer()) continue;
         looks = true;
         // Where other buffers lie is told from the start of what is looked at.
         from_start = from_start || (term.buffer != Buffer::payload && term.buffer != Buffer::file_data) ||

@@ -11,6 +11,9 @@ enum class Spanning {
     from_start,  ///< it says of bytes where in the stream they stand: those from its first one on tell
 };
 
-Spanning span_of(const Rule& rule);
+/// `messages`: HTTP messages are followed, which tell more of rules that are of_message.
+Spanning span_of(const Rule& rule, bool messages);
+/// Whether a rule asks of HTTP messages, and of nothing that one packet alone has.
+bool of_message(const Rule& rule);
 
 }  // namespace millrace::nf::nids

@@ -10,6 +10,7 @@
 #include "millrace/nf/nids/device.hpp"
 #include "millrace/nf/nids/flows/bits.hpp"
 #include "millrace/nf/nids/flows/flow.hpp"
+#include "millrace/nf/nids/http/message_memory.hpp"
 
 namespace millrace::nf::nids {
 
@@ -58,7 +59,8 @@ struct NidsOfFlows {
         MutableView<uint32_t> words;  ///< of the flows' bits, `bit_words` each, in the order of state.values
         uint32_t bit_words = 0;
         uint32_t reserved = 0;
-        flows::StreamMemory streams;  ///< of NidsOfStreams
+        flows::StreamMemory streams;   ///< of NidsOfStreams
+        http::MessageMemory messages;  ///< of NidsOfStreams
     };
 
 #if MILLRACE_GPU

@@ -21,12 +21,13 @@ bool extend(const BitNumbers& names, const BitNumbers& before) {
 
 }  // namespace
 
-FlowMemory::FlowMemory(const FlowOptions& options, const CompiledBits& bits, bool streams,
+FlowMemory::FlowMemory(const FlowOptions& options, const CompiledBits& bits, bool streams, bool messages,
                        const Environment& environment, const FlowMemory* previous)
     : rules_(options.rules), names_(bits.names),
       table_(options.table, environment, previous != nullptr ? &previous->table_ : nullptr) {
     words_of_flow_ = words_for(names_);
     if (streams) make_streams(options, previous);
+    if (streams && messages) make_messages(options, previous);
     const bool same_table = previous != nullptr && table_.goes_on_with(previous->table_);
     if (same_table && extend(names_, previous->names_) && names_.size() <= previous->room()) {
         words_of_flow_ = previous->words_of_flow_;
@@ -59,6 +60,44 @@ void FlowMemory::make_streams(const FlowOptions& options, const FlowMemory* prev
     streams_ = std::make_shared<Words>(buckets * flows::StreamMemory::words_of_bucket(options.tail, options.early));
 }
 
+void FlowMemory::make_messages(const FlowOptions& options, const FlowMemory* previous) {
+    message_shape_.rooms = options.rooms;
+    message_shape_.head = options.head;
+    message_shape_.tail = options.body;
+    message_shape_.inflate = options.inflate;
+    message_shape_.decoders.count = options.decoders;
+    const bool has_some = previous != nullptr && previous->messages_;
+    message_counts_ = has_some
+                          ? previous->message_counts_
+                          : std::make_shared<std::vector<uint64_t>>(static_cast<size_t>(http::MessageCount::count));
+    const http::MessageMemory& before = has_some ? previous->message_shape_ : message_shape_;
+    if (has_some && before.rooms == options.rooms && before.head == options.head && before.tail == options.body &&
+        before.decoders.count == options.decoders && table_.goes_on_with(previous->table_)) {
+        messages_ = previous->messages_;
+        decoders_ = previous->decoders_;
+        return;
+    }
+    const uint64_t buckets = table_.places() / flows::StreamMemory::kWays;
+    messages_ = std::make_shared<Words>(
+        buckets * http::MessageMemory::words_of_bucket(options.rooms, options.head, options.body));
+    decoders_ = std::make_shared<Words>(http::DecoderPool::words_of(options.decoders));
+}
+
+std::vector<Statistic> FlowMemory::message_statistics() const {
+    const auto of = [&](http::MessageCount what) { return (*message_counts_)[static_cast<size_t>(what)]; };
+    return {{"http-messages", of(http::MessageCount::messages), "HTTP messages whose head has come"},
+            {"http-unfollowed", of(http::MessageCount::unfollowed),
+             "directions of connections that are not followed, as there was no room for a message"},
+            {"http-lost", of(http::MessageCount::lost),
+             "directions of connections that are not followed any more, behind a gap or what is no HTTP"},
+            {"http-heads-cut", of(http::MessageCount::cut), "heads that are longer than what is kept of one"},
+            {"http-decompressed", of(http::MessageCount::decoded), "bodies that were decompressed"},
+            {"http-not-decompressed", of(http::MessageCount::undecoded),
+             "bodies that were not, as there was no decoder or some of them was missing"},
+            {"http-inflate-limited", of(http::MessageCount::limited),
+             "bodies of which no more than 'inflate' was decompressed"}};
+}
+
 std::vector<Statistic> FlowMemory::statistics() const {
     std::vector<Statistic> all = table_.statistics();
     if (!streams_) return all;
@@ -69,6 +108,8 @@ std::vector<Statistic> FlowMemory::statistics() const {
         {"stream-overlaps", of(flows::StreamCount::changed), "segments with other bytes than had come before"});
     all.push_back({"stream-gaps", of(flows::StreamCount::gaps),
                    "gaps in streams that were given up, as there was no room for more segments behind them"});
+    if (messages_)
+        for (Statistic& statistic : message_statistics()) all.push_back(std::move(statistic));
     return all;
 }
 
@@ -83,6 +124,15 @@ void FlowMemory::attach(Image& image, NidsOfFlows::Tables& tables) const {
     tables.streams.reader = stream_shape_.reader;
     image.attach_resident(tables.streams.words, streams_, "streams");
     image.attach_state(tables.streams.counts, stream_counts_, "stream-counts");
+    if (!messages_) return;
+    tables.messages.rooms = message_shape_.rooms;
+    tables.messages.head = message_shape_.head;
+    tables.messages.tail = message_shape_.tail;
+    tables.messages.inflate = message_shape_.inflate;
+    tables.messages.decoders.count = message_shape_.decoders.count;
+    image.attach_resident(tables.messages.words, messages_, "http-messages");
+    image.attach_resident(tables.messages.decoders.words, decoders_, "http-decoders");
+    image.attach_state(tables.messages.counts, message_counts_, "http-counts");
 }
 
 }  // namespace millrace::nf::nids

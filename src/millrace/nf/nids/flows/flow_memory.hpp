@@ -17,17 +17,24 @@ public:
     /// Goes on with what `previous` has: with its flows, if the table is as large, and with their bits, if the names in
     /// `bits` have the numbers that they had, and there is room for new ones. Warns where the bits are lost. `streams`:
     /// there is memory for these, too, that of `previous` if it is as large.
-    FlowMemory(const FlowOptions& options, const CompiledBits& bits, bool streams, const Environment& environment,
-               const FlowMemory* previous);
+    /// `messages`: for HTTP messages, too.
+    FlowMemory(const FlowOptions& options, const CompiledBits& bits, bool streams, bool messages,
+               const Environment& environment, const FlowMemory* previous);
 
     void attach(Image& image, NidsOfFlows::Tables& tables) const;
     const BitNumbers& names() const { return names_; }
     /// How many names it has room for.
     size_t room() const { return words_of_flow_ * size_t{32}; }
     std::vector<Statistic> statistics() const;
-    uint64_t bytes() const { return table_.bytes() + words_->size() * sizeof(uint32_t) + stream_bytes(); }
+    uint64_t bytes() const {
+        return table_.bytes() + words_->size() * sizeof(uint32_t) + stream_bytes() + message_bytes();
+    }
     /// Of which are for streams.
     uint64_t stream_bytes() const { return streams_ ? streams_->size() * sizeof(uint64_t) : 0; }
+    /// And for HTTP messages.
+    uint64_t message_bytes() const {
+        return messages_ ? (messages_->size() + decoders_->size()) * sizeof(uint64_t) : 0;
+    }
     /// NetworkFunction::device_lost. The bits of a flow are cleared when it begins.
     void lose() { table_.lose(); }
 
@@ -35,6 +42,8 @@ private:
     using Table = KeyedTable<flows::FlowKey, Flow>;
     using Words = std::vector<uint64_t, ZeroedAllocator<uint64_t>>;
     void make_streams(const FlowOptions& options, const FlowMemory* previous);
+    std::vector<Statistic> message_statistics() const;
+    void make_messages(const FlowOptions& options, const FlowMemory* previous);
 
     const FlowRules rules_;
     const BitNumbers names_;
@@ -44,6 +53,9 @@ private:
     flows::StreamMemory stream_shape_;  ///< but for its views
     std::shared_ptr<Words> streams_;    ///< null: they are not looked at
     std::shared_ptr<std::vector<uint64_t>> stream_counts_;
+    http::MessageMemory message_shape_;           ///< but for its views
+    std::shared_ptr<Words> messages_, decoders_;  ///< null: they are not followed
+    std::shared_ptr<std::vector<uint64_t>> message_counts_;
 };
 
 }  // namespace millrace::nf::nids

@@ -7,85 +7,11 @@
 // segment alone meets has been told.
 #pragma once
 
-#include "millrace/nf/flows/stream.hpp"
 #include "millrace/nf/nids/flows/device.hpp"
+#include "millrace/nf/nids/flows/stream_rules.hpp"
+#include "millrace/nf/nids/http/messages.hpp"
 
 namespace millrace::nf::nids {
-
-/// `Alerts` for bytes of several segments: rules that may be met by such, whatever they do then, the lowest from a
-/// number on.
-class SpanningRules : public MatchedRules {
-public:
-    static constexpr bool kTakesAll = true;
-    MILLRACE_DEVICE SpanningRules(uint32_t from, bool from_start) : MatchedRules(from), from_start_(from_start) {}
-    MILLRACE_DEVICE bool takes(const CompiledRule& rule, uint32_t number) {
-        if (rule.spans(from_start_)) add(number);
-        return true;
-    }
-    MILLRACE_DEVICE void others_follow() { others_ = true; }
-    /// A rule that a pattern led to was looked at, and is not met yet.
-    MILLRACE_DEVICE void not_met(const CompiledRule& rule, uint32_t number) {
-        if (!others_ && rule.spans(false)) open_.note(number);
-    }
-    MILLRACE_DEVICE const flows::Stream& open() const { return open_; }
-
-private:
-    bool from_start_;
-    bool others_ = false;
-    flows::Stream open_{};  ///< its notes
-};
-
-/// `Alerts` for bytes that have been judged before: which of some rules they meet.
-class RulesTold {
-public:
-    static constexpr bool kTakesAll = true;
-    MILLRACE_DEVICE explicit RulesTold(const MatchedRules& rules) : rules_(rules) {}
-    MILLRACE_DEVICE bool takes(const CompiledRule&, uint32_t number) {
-        for (uint32_t i = 0; i < rules_.count(); ++i)
-            if (rules_[i] == number) those_ |= 1u << i;
-        return true;
-    }
-    MILLRACE_DEVICE void add(uint32_t) {}
-    MILLRACE_DEVICE void sort() {}
-    MILLRACE_DEVICE uint32_t count() const { return 0; }
-    MILLRACE_DEVICE bool more() const { return false; }
-    MILLRACE_DEVICE uint32_t operator[](uint32_t) const { return kNoDetail; }
-    /// By the place of a rule among them, a bit.
-    MILLRACE_DEVICE uint32_t those() const { return those_; }
-
-private:
-    const MatchedRules& rules_;
-    uint32_t those_ = 0;
-};
-
-/// The rules that a segment has left open.
-class OpenInSegment {
-public:
-    /// As `process` has marked them: takes the marks off the decision.
-    MILLRACE_DEVICE explicit OpenInSegment(Decision& decision) : marks_(decision.outcome & kMarks) {
-        if (const uint32_t first = decision.outcome / open_mark::kFirst; first != 0) named_[count_++] = first - 1;
-        if (decision.outcome & open_mark::kInDetail) {
-            named_[count_++] = decision.detail;
-            decision.detail = kNoDetail;
-        }
-        decision.outcome &= open_mark::kOutcomes;
-    }
-    /// Of an early segment.
-    MILLRACE_DEVICE explicit OpenInSegment(uint8_t kept) : marks_(uint32_t{kept} * open_mark::kSeveral) {}
-    /// What is kept of it with an early segment: which rules they are is not.
-    MILLRACE_DEVICE uint8_t for_later() const {
-        return static_cast<uint8_t>((marks_ | (count_ > 0 ? open_mark::kSeveral : 0)) / open_mark::kSeveral);
-    }
-    MILLRACE_DEVICE bool has(uint32_t mark) const { return (marks_ & mark) != 0; }
-    MILLRACE_DEVICE uint32_t count() const { return count_; }
-    MILLRACE_DEVICE uint32_t operator[](uint32_t i) const { return named_[i]; }
-
-private:
-    static constexpr uint32_t kMarks = open_mark::kSeveral | open_mark::kAtStart | open_mark::kOthers;
-    uint32_t marks_;
-    uint32_t named_[2] = {};
-    uint32_t count_ = 0;
-};
 
 struct NidsOfStreams : NidsOfFlows {
     template <class Lanes>
@@ -123,13 +49,14 @@ private:
         const auto place = static_cast<uint64_t>(&*entry - tables.state.values.data());
         const uint64_t first = place / flows::StreamMemory::kWays * flows::StreamMemory::kWays;
         const auto way = static_cast<uint32_t>(place - first);
-        const flows::Streams streams(tables.streams, static_cast<uint32_t>(first / flows::StreamMemory::kWays));
-        if (in.begins) streams.begin(way);
+        const auto bucket = static_cast<uint32_t>(first / flows::StreamMemory::kWays);
+        const flows::Streams streams(tables.streams, bucket);
+        if (in.begins) begin(tables, streams, bucket, way);
         const Layers& layers = packet.layers();
         if (!in.is_valid || layers.is_fragment()) return;
         flows::StreamSegment segment;
         segment.flags = packet.tcp_flags();
-        if (segment.flags & tcp::kRst) return streams.end(way);
+        if (segment.flags & tcp::kRst) return end(tables, streams, bucket, way);
         segment.seq = load_be32(packet.l4() + 4);
         segment.data = packet.payload();
         segment.bytes = packet.payload_bytes();
@@ -138,17 +65,31 @@ private:
         const uint64_t now = packet.time_ns();
         Look look{packet, tables, streams, bits, matches, MatchedRules(), in.flags};
         const uint8_t* const own = segment.data;
-        const uint32_t events = streams.take(
-            number, segment,
-            [&](uint32_t other) {
-                return tables.state.tags[first + other] == 0 || tables.state.deadlines[first + other] < now;
-            },
-            [&](const flows::StreamPiece& piece) {
-                judge(look, piece, piece.data - piece.before == own ? open : OpenInSegment(piece.marks),
-                      streams.of(number));
-            });
+        const auto gone = [&](uint32_t other) {
+            return tables.state.tags[first + other] == 0 || tables.state.deadlines[first + other] < now;
+        };
+        const uint32_t events = streams.take(number, segment, gone, [&](const flows::StreamPiece& piece) {
+            const OpenInSegment left = piece.data - piece.before == own ? open : OpenInSegment(piece.marks);
+            const NidsTables& rules = tables.rules;
+            const bool joint = piece.tail_bytes > 0 && has_joint(rules, piece);
+            judge(look, piece, left.of(rules, CompiledRule::kSpans), streams.of(number), joint);
+            if (!tables.messages.words.empty())
+                follow_messages(look, bucket, number, piece, left.of(rules, CompiledRule::kOfBody), joint, gone);
+        });
+        if (!tables.messages.words.empty() && (streams.of(number).flags & flows::Stream::kEnded))
+            http::MessageBucket(tables.messages, bucket).end(number);
         if (events & flows::stream_event::kChanged) packet.emit_once(changed_code(tables.rules));
         if (events & flows::stream_event::kGap) packet.emit_once(changed_code(tables.rules) + 1);
+    }
+    MILLRACE_DEVICE static void begin(const Tables& tables, const flows::Streams& streams, uint32_t bucket,
+                                      uint32_t way) {
+        streams.begin(way);
+        if (!tables.messages.words.empty()) http::MessageBucket(tables.messages, bucket).begin(way);
+    }
+    MILLRACE_DEVICE static void end(const Tables& tables, const flows::Streams& streams, uint32_t bucket,
+                                    uint32_t way) {
+        streams.end(way);
+        if (!tables.messages.words.empty()) http::MessageBucket(tables.messages, bucket).begin(way);
     }
     /// Events that are no rule's come behind those.
     MILLRACE_DEVICE static uint32_t changed_code(const NidsTables& tables) {
@@ -164,7 +105,7 @@ private:
     static constexpr uint32_t kMostReach = 32;
 
     MILLRACE_DEVICE static void judge(Look& look, const flows::StreamPiece& piece, const OpenInSegment& open,
-                                      flows::Stream& stream) {
+                                      flows::Stream& stream, bool has_joint) {
         const NidsTables& tables = look.tables.rules;
         // Of another generation of rules: these have other numbers.
         if (stream.reader != look.tables.streams.reader && stream.notes != 0) stream.notes = flows::Stream::kMany;
@@ -178,7 +119,7 @@ private:
         if (!flows::is_behind(stream.noted_to, behind - look.tables.streams.tail)) stream.notes = 0;
         const uint32_t stay = stream.notes;
         if (piece.tail_bytes > 0) {
-            const bool joint = all_of_piece || all_of_tail || has_joint(tables, piece);
+            const bool joint = all_of_piece || all_of_tail || has_joint;
             if (joint || open.has(open_mark::kOthers) || before + open.count() > 0)
                 judge_window(look, piece, {joint, all_of_tail, all_of_piece}, open, noted, stream);
         }
@@ -242,6 +183,85 @@ private:
             from = found[found.count() - 1] + 1;
         }
     }
+    /// What of an HTTP message is new is asked of its rules.
+    struct MessageVisitor {
+        Look& seen;
+        const flows::StreamPiece& piece;
+        const OpenInSegment& open;
+        bool asks;
+        /// A message that the payload begins with is judged with it where it looks like one.
+        MILLRACE_DEVICE bool judged(const http::MessagePiece& bytes) const {
+            return find_http_start(bytes.data, bytes.bytes, One{}).kind != HttpHead::Kind::none;
+        }
+        MILLRACE_DEVICE void note(http::MessageRoom& room) const {
+            for (uint32_t i = 0; i < open.count(); ++i) room.note(open[i], 0);
+            room.reader = seen.tables.streams.reader;
+        }
+        MILLRACE_DEVICE void look(const http::MessageLook& message, http::MessageRoom& room) const {
+            judge_message(seen, *this, message, room);
+        }
+    };
+    template <class Gone>
+    MILLRACE_DEVICE static void follow_messages(Look& look, uint32_t bucket, uint32_t number,
+                                                const flows::StreamPiece& piece, const OpenInSegment& open,
+                                                bool has_joint, Gone& gone) {
+        const http::MessageBucket messages(look.tables.messages, bucket);
+        const bool response = (number & 1) != 0;
+        const bool asks = open.has(response ? open_mark::kMessageDown : open_mark::kMessageUp);
+        MessageVisitor visitor{look, piece, open, asks};
+        http::MessageFollower<Gone, MessageVisitor> follower(messages, number, response, look.packet.time_ns(), gone,
+                                                             visitor);
+        if (!follower.follows()) return;
+        const bool looks = asks || has_joint || open.count() > 0;
+        follower.take({piece.data, piece.bytes, piece.seq, piece.before == 0, looks, asks});
+    }
+
+    /// Asks the rules of messages of one as far as it has come: those that patterns lead to in what is new, those that
+    /// were noted, those that the segment has left open.
+    MILLRACE_DEVICE_CALL static void judge_message(Look& look, const MessageVisitor& of,
+                                                   const http::MessageLook& message, http::MessageRoom& room) {
+        const NidsTables& tables = look.tables.rules;
+        const flows::StreamPiece& piece = of.piece;
+        const bool other_rules = room.reader != look.tables.streams.reader && room.notes > 0;
+        if (other_rules) room.notes = 0;  // of another generation: these have other numbers
+        room.reader = look.tables.streams.reader;
+        uint32_t noted[http::MessageRoom::kNotes];
+        const uint32_t notes = room.notes;
+        for (uint32_t i = 0; i < notes; ++i) noted[i] = room.noted[i] & ~http::MessageRoom::kExpires;
+        room.pass(message.fresh);
+        const uint32_t before = message.head + message.tail, bytes = before + message.fresh;
+        const MessageParts parts{message.head, message.is_response, message.is_cut, message.from_start};
+        const bool all = message.head_is_new || message.is_unsearched || of.asks || other_rules;
+        const uint32_t joint = before - smaller(message.tail, reach_of(tables));
+        const Part part{message.head_is_new || other_rules ? 0 : joint, all ? bytes : before, all};
+        for (uint32_t from = 0;;) {
+            RulesOfMessage found(from, room, message.head_is_new ? 0 : look.tables.messages.tail);
+            PayloadBuffers<One> buffers(message.data, bytes, parts);
+            ask(look, buffers, part, found, [&](auto& evaluation) {
+                found.noted_follow();
+                for (uint32_t i = 0; i < notes; ++i) evaluation.one(noted[i]);
+                for (uint32_t i = 0; i < of.open.count(); ++i) evaluation.one(of.open[i]);
+            });
+            for (uint32_t i = 0; i < of.open.count() && !message.head_is_new; ++i)
+                room.note(of.open[i], look.tables.messages.tail);
+            if (found.count() == 0) return;
+            // What the message met before, or the segment alone, has been told.
+            RulesTold by_before(found), by_piece(found);
+            if (!message.head_is_new) {
+                PayloadBuffers<One> old(message.data, before, parts);
+                ask(look, old, {0, before, true}, by_before, [](auto&) {});
+            } else if (message.judged > 0) {
+                ask(look, message.data, message.judged, {0, message.judged, true}, by_before);
+            }
+            ask(look, piece.data - piece.before, piece.before + piece.bytes, {0, piece.before + piece.bytes, true},
+                by_piece);
+            tell(look, found, ~by_piece.those() & ~by_before.those());
+            for (uint32_t i = 0; i < found.count(); ++i) room.forget(found[i]);
+            if (!found.more()) return;
+            from = found[found.count() - 1] + 1;
+        }
+    }
+
     /// Of some rules, those that count from the stream's start.
     MILLRACE_DEVICE static uint32_t at_start(const NidsTables& tables, const MatchedRules& rules) {
         uint32_t those = 0;
@@ -261,10 +281,17 @@ private:
     }
     /// `more(evaluation)` asks some more rules.
     template <class Alerts, class More>
-    MILLRACE_DEVICE_CALL static void ask(Look& look, const uint8_t* data, uint32_t bytes, Part part, Alerts& alerts,
+    MILLRACE_DEVICE static void ask(Look& look, const uint8_t* data, uint32_t bytes, Part part, Alerts& alerts,
+                                    More&& more) {
+        PayloadBuffers<One> buffers(data, bytes, true, {});
+        ask(look, buffers, part, alerts, more);
+    }
+    template <class Alerts, class More>
+    MILLRACE_DEVICE_CALL static void ask(Look& look, PayloadBuffers<One>& buffers, Part part, Alerts& alerts,
                                          More&& more) {
         const NidsTables& tables = look.tables.rules;
-        PayloadBuffers<One> buffers(data, bytes, true, {});
+        const uint8_t* const data = buffers.data();
+        const uint32_t bytes = buffers.bytes();
         Evaluation<One, Alerts> evaluation(look.packet, tables, buffers, alerts, {}, look.flow);
         pattern::find_beginning(data, bytes, part.begin, part.behind, tables.patterns, [&](auto& ids, uint32_t most) {
             evaluation.patterns([&](uint32_t) { return ids.take(tables.patterns, most); });
