@@ -90,6 +90,7 @@ public:
     void free_host(void* memory) override { std::free(memory); }
     bool pin(void*, size_t) override { return false; }
     void unpin(void*) override {}
+    schedule::Gpu partitions() override { return schedule::partitions_of(0); }
     StreamId create_stream(bool) override { return 1; }
     std::shared_ptr<device::LoadedProgram> load(std::shared_ptr<const chain::Program>,
                                                 std::vector<device::Step>) override {

@@ -39,6 +39,7 @@ public:
     void free_host(void* memory) override { std::free(memory); }
     bool pin(void*, size_t) override { return true; }
     void unpin(void*) override {}
+    schedule::Gpu partitions() override { return schedule::partitions_of(0); }
     device::StreamId create_stream(bool) override { return streams_++; }
     std::shared_ptr<device::LoadedProgram> load(std::shared_ptr<const chain::Program> program,
                                                 std::vector<device::Step> steps) override {

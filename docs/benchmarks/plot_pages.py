@@ -105,6 +105,31 @@ def two_gpus(records, colors, markers):
     return plot
 
 
+def sharing(records, colors, _markers):
+    """Throughput of functions apart by each way to share a GPU, and p95 at the same load."""
+    plot, axes = plt.subplots(2, 1, figsize=(9, 7))
+    both = zip(records[0]["ways"], records[0]["results"], strict=True)
+    found = [(way["way"], way["same-load"], result) for way, result in both]
+    points = list(dict.fromkeys((result["chain"], result["traffic"]) for _, _, result in found))
+    ways = list(dict.fromkeys(way for way, _, _ in found))
+    for axis, same_load, what, of in (
+        (axes[0], False, "Mpkt/s", lambda result: result["packets-per-second"] * 1e-6),
+        (axes[1], True, "p95 at the same load, us", lambda result: result["latency-us"]["p95"]),
+    ):
+        for i, way in enumerate(ways):
+            heights = [
+                next((of(r) for w, s, r in found if (w, s, r["chain"], r["traffic"]) == (way, same_load, *point)), 0)
+                for point in points
+            ]
+            places = [at + (i - (len(ways) - 1) / 2) * 0.16 for at in range(len(points))]
+            axis.bar(places, heights, 0.16, label=way, color=colors[i])
+        axis.set_xticks(range(len(points)), [f"{c.replace('+', chr(10))}\n{size} B" for c, size in points], fontsize=6)
+        axis.set_ylabel(what)
+    axes[1].set_yscale("log")
+    axes[0].legend(fontsize=8)
+    return plot
+
+
 def draw_pages(folder, colors, markers, others):
     """Draws what there are records for. `others`: how plot.py draws files of one kind, by the plot's name."""
     own = {
@@ -112,6 +137,7 @@ def draw_pages(folder, colors, markers, others):
         "tunnels": growth("tunnels", "ESP tunnels"),
         "chains": growth("chains", "chains of firewall and router that share a port"),
         "two-gpus": two_gpus,
+        "sharing": sharing,
     }
     for name, records in PLOTS.items():
         files = [folder / f"{record}.json" for record in records]

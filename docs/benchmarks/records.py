@@ -15,6 +15,7 @@ PLOTS = {
     "latency": ["latency", "latency-shared", "latency-mbufs"],
     "two-gpus": ["two-gpus-few-workers", "two-gpus-64"],
     "profile": ["profile"],
+    "sharing": ["sharing"],
 }
 
 

@@ -62,8 +62,7 @@ void expect_no_leak(const Make& make, size_t pieces) {
 }
 
 TEST(Batches, LeaveNoMemoryBehindWhenThereIsNotEnough) {
-    expect_no_leak([](const std::shared_ptr<ScantDevice>& device) { const Batch batch(device, 64, 4096, true, false); },
-                   6);
+    expect_no_leak([](const std::shared_ptr<ScantDevice>& device) { const Batch batch(device, 64, 4096, true); }, 6);
     expect_no_leak([](const std::shared_ptr<ScantDevice>& device) { std::make_shared<ResultBuffers>(device, 3, 4096); },
                    3);
     OffloadOptions options;
@@ -85,7 +84,7 @@ TEST(Batches, AreOfOneAfterTheOther) {
     ChainCounters counters(*configuration.chains[0]);
     const auto chain = std::make_shared<const LoadedChain>(configuration.chains[0], counters, device,
                                                            *device->order_gate(), OffloadOptions{});
-    Batch batch(device, 64, 4096, false, false);
+    Batch batch(device, 64, 4096, false);
     for (int round = 0; round < 2; ++round) {
         EXPECT_EQ(batch.state(), Batch::State::idle);
         BatchInput& input = batch.begin(chain);
@@ -123,7 +122,7 @@ TEST(Batches, AreOfOneAfterTheOther) {
 
 TEST(Batches, KeepTheMemoryOfTheirListsFromOneToTheNext) {
     const auto device = std::make_shared<device::sim::SimDevice>();
-    Batch batch(device, 64, 4096, false, false);
+    Batch batch(device, 64, 4096, false);
     batch.begin(nullptr);
     BatchRecord& record = batch.lay_down().record();
     record.pieces.resize(64);

@@ -323,9 +323,13 @@ public:
         add_nfs();
     }
 
-    /// A kernel for each step, `prefix` and its number.
-    ChainSource steps(const char* prefix) && {
+    /// A kernel for each step, `prefix` and its number; `with_ordered`: also of those that have an order.
+    ChainSource steps(const char* prefix, bool with_ordered) && {
         for (size_t i = 0; i < steps_.size(); ++i) {
+            if (!with_ordered && steps_[i].in_order()) {
+                source_.kernels.emplace_back();
+                continue;
+            }
             Kernel kernel = geometry(program_, steps_[i], lanes_);
             kernel.name = fmt::format("millrace_{}_{}", prefix, i);
             source_.chain.text += step_kernel(program_, layout_, steps_[i], kernel, lanes_);
@@ -387,12 +391,13 @@ ProgramSource make_program_source(const chain::Program& program, const std::vect
         source.usual = writer(as_preferred ? most : preferred, "").resident();
         return source;
     }
-    source.usual = writer(preferred, "").steps("step");
+    source.usual = writer(preferred, "").steps("step", true);
     const bool shares = std::any_of(program.nodes.begin(), program.nodes.end(),
                                     [](const chain::Node& node) { return node.lanes > 1; });
     if (!shares || !as_preferred) return source;
-    source.one_lane = writer(single, "-one-lane").steps("one_lane_step");
-    source.most_lanes = writer(most, "-most-lanes").steps("most_lanes_step");
+    // What has an order takes a packet or key by one thread, whatever its functions like.
+    source.one_lane = writer(single, "-one-lane").steps("one_lane_step", false);
+    source.most_lanes = writer(most, "-most-lanes").steps("most_lanes_step", false);
     return source;
 }
 

@@ -68,7 +68,7 @@ struct ProgramSource {
     /// One kernel for each step, or one that stays and runs them all (Step::resident).
     ChainSource usual;
     /// The same steps with one lane a packet; without kernels where they would be no different, or the lanes were asked
-    /// for.
+    /// for. Those that have an order have no names: they are as usual.
     ChainSource one_lane;
     /// The same steps with 32 for functions that take several; without kernels likewise.
     ChainSource most_lanes;

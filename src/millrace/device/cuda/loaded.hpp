@@ -124,9 +124,10 @@ public:
     }
     const Launch& launch(size_t step, uint32_t mean_bytes, uint32_t count) const {
         const KernelLanes lanes = one_lane_launches_.empty() ? KernelLanes::usual : lanes_for(count, mean_bytes);
-        return (lanes == KernelLanes::one    ? one_lane_launches_
-                : lanes == KernelLanes::most ? most_lanes_launches_
-                                             : launches_)[step];
+        const Launch& own = (lanes == KernelLanes::one    ? one_lane_launches_
+                             : lanes == KernelLanes::most ? most_lanes_launches_
+                                                          : launches_)[step];
+        return own.function != nullptr ? own : launches_[step];
     }
     void* tables() const { return const_cast<std::byte*>(tables_.data()); }
     /// Of a program whose steps are resident.
@@ -145,6 +146,10 @@ private:
         };
         for (size_t i = 0; i < kernels.size(); ++i) {
             const Kernel& kernel = kernels[i];
+            if (kernel.name.empty()) {  // as usual
+                launches.emplace_back();
+                continue;
+            }
             Launch launch{nullptr,
                           kernel.threads,
                           kernel.packets,
