@@ -106,7 +106,7 @@ def two_gpus(records, colors, markers):
 
 
 def sharing(records, colors, _markers):
-    """Throughput of functions apart by each way to share a GPU, and p95 at the same load."""
+    """Throughput of functions apart by each way to share a GPU, and p99 at the same load."""
     plot, axes = plt.subplots(2, 1, figsize=(9, 7))
     both = zip(records[0]["ways"], records[0]["results"], strict=True)
     found = [(way["way"], way["same-load"], result) for way, result in both]
@@ -114,7 +114,7 @@ def sharing(records, colors, _markers):
     ways = list(dict.fromkeys(way for way, _, _ in found))
     for axis, same_load, what, of in (
         (axes[0], False, "Mpkt/s", lambda result: result["packets-per-second"] * 1e-6),
-        (axes[1], True, "p95 at the same load, us", lambda result: result["latency-us"]["p95"]),
+        (axes[1], True, "p99 at the same load, us", lambda result: result["latency-us"]["p99"]),
     ):
         for i, way in enumerate(ways):
             heights = [

@@ -27,6 +27,7 @@ _millrace() {
         --keep-kernels) mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
         -o | --output) [[ $command == bench ]] && { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; }
             mapfile -t COMPREPLY < <(compgen -d -- "$current"); return ;;
+        --nids-flows) mapfile -t COMPREPLY < <(compgen -W "none flows streams messages" -- "$current"); return ;;
         --payload) mapfile -t COMPREPLY < <(compgen -W "http capture random" -- "$current"); return ;;
         --cipher) mapfile -t COMPREPLY < <(compgen -W "aes-128-ctr aes-256-ctr aes-128-cbc aes-256-cbc aes-128-gcm aes-256-gcm" -- "$current"); return ;;
         --layout) mapfile -t COMPREPLY < <(compgen -W "buffers contiguous" -- "$current"); return ;;
@@ -36,7 +37,7 @@ _millrace() {
         --fields) mapfile -t COMPREPLY < <(compgen -W "5 12" -- "$current"); return ;;
         -n | --rules | -c | --classes | --full | --overlap | --seed | --packets) return ;;
         --cores | --for | --batches | -w | --workers | --chain | --sizes | --warm-up | --max-batch | --max-delay | --burst | --buffers | --patterns) return ;;
-        --flows | --tunnels | --chains | --share | --shares | --most | --step | --descriptors) return ;;
+        --flows | --tunnels | --chains | --share | --shares | --latency | --most | --step | --descriptors) return ;;
         --socket) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
         --by) mapfile -t COMPREPLY < <(compgen -W "bytes packets duration" -- "$current"); return ;;
         --limit | --match) return ;;
@@ -63,12 +64,13 @@ _millrace() {
                 rules) options+=" --rules --classes --full --overlap --fields --seed --output --trace --packets --measure --figures --device"
                        options+=" --data --for --headers --lanes --engines --sets --most-rules --acl --json" ;;
                 transfer) options+=" --device --for --json" ;;
-                chain | nf | modes | latency)
+                chain | nf | modes | sharing | latency)
                     options+=" --chain --config --device --workers --cores --sizes --replay --for --warm-up --threading --mode --transfer-in --transfer-out --call-thread --graphs"
-                    options+=" --keep-kernels --whole-frames --device-halves --batches --max-batch --max-delay --burst --buffers --many-rules --patterns --payload"
+                    options+=" --keep-kernels --whole-frames --device-halves --batches --max-batch --max-delay --burst --buffers --many-rules --patterns --nids-flows --payload"
                     options+=" --flows --tunnels --cipher --chains --data --layout --restore --unchecked --json"
                     [[ $sub == chain || $sub == nf ]] && options+=" --kernels --kernels-only"
                     [[ $sub == modes ]] && options+=" --share --transfers"
+                    [[ $sub == sharing ]] && options+=" --share --latency"
                     [[ $sub == latency ]] && options+=" --shares --most --step --descriptors"
                     ;;
             esac ;;
@@ -90,7 +92,7 @@ _millrace() {
             mapfile -t COMPREPLY < <(compgen -f -- "$current")
         fi
     elif [[ $command == bench ]]; then
-        [[ -n $sub ]] || mapfile -t COMPREPLY < <(compgen -W "chain nf modes latency transfer rules" -- "$current")
+        [[ -n $sub ]] || mapfile -t COMPREPLY < <(compgen -W "chain nf modes sharing latency transfer rules" -- "$current")
     elif [[ $command == verify ]]; then
         mapfile -t COMPREPLY < <(compgen -f -X '!*.ptx' -- "$current"; compgen -d -- "$current")
     elif [[ $command != doctor && $command != profile ]]; then

@@ -185,8 +185,8 @@ std::string nf_yaml(const Workload& w, const std::string& kind) {
         return fmt::format("nids: {{rules: [\"{}\"], mode: ips{}}}\n", fmt::join(w.nids_rules, "\", \""),
                            w.nids_flows == "none"      ? ", flows: none"
                            : w.nids_flows == "flows"   ? ", flows: {streams: none}"
-                           : w.nids_flows == "streams" ? ", flows: {streams: {http: none}}"
-                                                       : "");
+                           : w.nids_flows == "streams" ? ""
+                                                       : ", flows: {streams: {http: usual}}");
     if (kind == "router") return router_yaml(w);
     if (kind == "ipsec") return ipsec_yaml(w);
     if (kind == "mirror") return "mirror\n";

@@ -22,9 +22,9 @@ struct WorkloadOptions {
     bool many_rules = false;    ///< about 10,000 rules for the firewall in place of about 1,000
     size_t patterns = 0;        ///< of the NIDS, at most; 0: all of about 3,000
     std::vector<std::string> nids_rules = {};  ///< files of Snort and Suricata rules for the NIDS in place of patterns
-    std::string nids_flows = "none";           ///< what the NIDS keeps of flows: none, flows, streams, or messages, as
-                                               ///< it does unless told otherwise
-    std::string payload = "http";              ///< http, capture or random
+    std::string nids_flows = "none";  ///< what the NIDS keeps of flows: none, flows, streams, as it does unless
+                                      ///< told otherwise, or messages
+    std::string payload = "http";     ///< http, capture or random
     uint32_t flows = 65536;
     uint32_t tunnels = 1;  ///< of the IPsec gateway, by destination: a power of two, up to kMaxTunnels
     std::string cipher = kCiphers[0];

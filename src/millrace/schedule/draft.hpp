@@ -12,7 +12,7 @@ namespace millrace::schedule {
 class Draft {
 public:
     /// Batches that wait for longer are larger, so that the bus begins anew less often.
-    static constexpr double kCycles[] = {0, 50'000, 200'000, 800'000, 3'200'000};
+    static constexpr double kCycles[] = {0, 50'000, 200'000, 800'000, 3'200'000, 12'800'000, 51'200'000, 204'800'000};
 
     /// `least_cycle_ns`: batches of a tenant begin no sooner than that after each other.
     Draft(const std::vector<Tenant>& tenants, const Gpu& gpu, double least_cycle_ns = 0);

@@ -48,11 +48,13 @@ void fill_fair(Draft& draft, Plan& plan, const std::vector<Tenant>& tenants, con
             for (size_t tenant = slot; tenant < count; tenant += slots) members.push_back(tenant);
             fill(drafted, tried, members, sms);
         }
-        const bool is_first = least_cycle_ns == Draft::kCycles[0];
-        if (!is_first && tried.refusals.size() >= plan.refusals.size()) break;
-        draft = std::move(drafted);
-        plan.refusals = std::move(tried.refusals);
-        if (std::ranges::none_of(plan.refusals, [](const Refusal& own) { return own.limit == Limit::bus; })) break;
+        const bool bus_is_full = std::ranges::any_of(tried.refusals,
+                                                     [](const Refusal& own) { return own.limit == Limit::bus; });
+        if (least_cycle_ns == 0 || tried.refusals.size() < plan.refusals.size()) {
+            draft = std::move(drafted);
+            plan.refusals = std::move(tried.refusals);
+        }
+        if (!bus_is_full) break;
     }
     std::sort(plan.refusals.begin(), plan.refusals.end(),
               [](const Refusal& a, const Refusal& b) { return a.tenant < b.tenant; });

@@ -130,9 +130,9 @@ Outcome run_cases(const std::vector<Case>& cases, bool follows) {
     const fs::path file = fs::path(testing::TempDir()) / "millrace-nids-case.rules";
     for (const Case& own : cases) {
         write_file(file.string(), own.rules);
-        const std::string flows = follows
-                                      ? fmt::format("{{max-flows: 4k, midstream: {}, streams: {{}}}}", own.midstream)
-                                      : "none";
+        const std::string flows = follows ? fmt::format("{{max-flows: 4k, midstream: {}, streams: {{http: usual}}}}",
+                                                        own.midstream)
+                                          : "none";
         std::unique_ptr<test::NfRunner> runner;
         try {
             runner = std::make_unique<test::NfRunner>(

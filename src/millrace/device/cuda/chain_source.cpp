@@ -255,8 +255,7 @@ constexpr unsigned kGatherThreads = 512, kGatherBlocks = 8;
 /// Each looks at the keys of the whole batch, and has those of its share.
 constexpr unsigned kKeyedBlocks = 128;
 
-/// Copies take 8 threads a packet; so do kernels with an NF that likes several lanes, which then hold fewer packets a
-/// block.
+/// Copies take 8 threads a packet; so do kernels with an NF that likes several lanes: fewer packets a block then.
 Kernel geometry(const chain::Program& program, const Step& step, const LaneChoice& choice) {
     Kernel kernel;
     if (step.kind == Step::Kind::keyed)
@@ -326,14 +325,11 @@ public:
     /// A kernel for each step, `prefix` and its number; `with_ordered`: also of those that have an order.
     ChainSource steps(const char* prefix, bool with_ordered) && {
         for (size_t i = 0; i < steps_.size(); ++i) {
-            if (!with_ordered && steps_[i].in_order()) {
-                source_.kernels.emplace_back();
-                continue;
-            }
-            Kernel kernel = geometry(program_, steps_[i], lanes_);
+            Kernel& kernel = source_.kernels.emplace_back();
+            if (!with_ordered && steps_[i].in_order()) continue;
+            kernel = geometry(program_, steps_[i], lanes_);
             kernel.name = fmt::format("millrace_{}_{}", prefix, i);
             source_.chain.text += step_kernel(program_, layout_, steps_[i], kernel, lanes_);
-            source_.kernels.push_back(std::move(kernel));
         }
         return std::move(source_);
     }
@@ -395,7 +391,6 @@ ProgramSource make_program_source(const chain::Program& program, const std::vect
     const bool shares = std::any_of(program.nodes.begin(), program.nodes.end(),
                                     [](const chain::Node& node) { return node.lanes > 1; });
     if (!shares || !as_preferred) return source;
-    // What has an order takes a packet or key by one thread, whatever its functions like.
     source.one_lane = writer(single, "-one-lane").steps("one_lane_step", false);
     source.most_lanes = writer(most, "-most-lanes").steps("most_lanes_step", false);
     return source;

@@ -34,11 +34,11 @@ uint32_t size_between(const Config& given, const char* name, uint32_t usual, uin
     return static_cast<uint32_t>((bytes + 7) / 8 * 8);
 }
 
-/// `http: none`, or how much is kept of messages.
+/// `http: none`, `http: usual`, or how much is kept of messages.
 void read_messages(const Config& given, FlowOptions& options) {
+    options.messages = true;
     if (given.is_scalar()) {
-        given.choice({"none"});
-        options.messages = false;
+        options.messages = given.choice({"none", "usual"}) == 1;
         return;
     }
     given.only({"messages", "head", "body", "decoders", "inflate"});

@@ -14,7 +14,7 @@ struct FlowOptions {
     bool streams_asked = false;     ///< flows are followed for the sake of streams alone, too
     uint32_t tail = 256;            ///< flows::StreamMemory::tail
     uint32_t early = 4;             ///< flows::StreamMemory::early
-    bool messages = true;           ///< HTTP messages of streams are followed
+    bool messages = false;          ///< HTTP messages of streams are followed
     uint32_t rooms = 8;             ///< http::MessageMemory::rooms
     uint32_t head = 1024;           ///< http::MessageMemory::head
     uint32_t body = 512;            ///< http::MessageMemory::tail

@@ -249,7 +249,7 @@ private:
             RulesTold by_before(found), by_piece(found);
             if (!message.head_is_new) {
                 PayloadBuffers<One> old(message.data, before, parts);
-                ask(look, old, {0, before, true}, by_before, [](auto&) {});
+                ask(look, old, {0, before, true}, by_before, NoMore{});
             } else if (message.judged > 0) {
                 ask(look, message.data, message.judged, {0, message.judged, true}, by_before);
             }
@@ -275,9 +275,12 @@ private:
         uint32_t begin, behind;
         bool others;
     };
+    struct NoMore {
+        MILLRACE_DEVICE void operator()(auto&) const {}
+    };
     template <class Alerts>
     MILLRACE_DEVICE static void ask(Look& look, const uint8_t* data, uint32_t bytes, Part part, Alerts& alerts) {
-        ask(look, data, bytes, part, alerts, [](auto&) {});
+        ask(look, data, bytes, part, alerts, NoMore{});
     }
     /// `more(evaluation)` asks some more rules.
     template <class Alerts, class More>

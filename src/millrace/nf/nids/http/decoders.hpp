@@ -31,7 +31,7 @@ public:
     MILLRACE_DEVICE PooledDecoder& of(uint32_t i) const { return reinterpret_cast<PooledDecoder*>(words.data())[i]; }
 
     /// A decoder that is `owner`'s from now on, in use; kNone where there is none.
-    MILLRACE_DEVICE uint32_t acquire(uint64_t owner, uint64_t now) const {
+    MILLRACE_DEVICE_CALL uint32_t acquire(uint64_t owner, uint64_t now) const {
         const auto first = static_cast<uint32_t>((owner * 0x9e3779b97f4a7c15ull) >> 32);
         for (uint32_t i = 0; i < smaller(kTries, count); ++i) {
             const uint32_t at = (first + i) % count;

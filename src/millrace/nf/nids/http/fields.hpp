@@ -31,7 +31,7 @@ public:
     }
     MILLRACE_DEVICE const BodyFields& fields() const { return fields_; }
 
-    MILLRACE_DEVICE void take(uint8_t byte) {
+    MILLRACE_DEVICE_CALL void take(uint8_t byte) {
         const bool ends_line = byte == '\n' || byte == '\r';
         switch (at_) {
             case Where::line_start:

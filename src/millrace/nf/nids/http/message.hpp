@@ -50,7 +50,7 @@ public:
 
     /// Takes of data[0, bytes) what is the message's; `body(data, bytes)` gets what is its body's.
     template <class Sink>
-    MILLRACE_DEVICE Got take(const uint8_t* data, uint32_t bytes, uint32_t& taken, HeadRoom room, Sink&& body) {
+    MILLRACE_DEVICE_CALL Got take(const uint8_t* data, uint32_t bytes, uint32_t& taken, HeadRoom room, Sink&& body) {
         taken = 0;
         while (taken < bytes) {
             const uint8_t byte = data[taken];
@@ -141,7 +141,7 @@ public:
     /// How many bytes of a started version are no part of this message: behind Got::end.
     MILLRACE_DEVICE uint32_t given_back() const { return at_ == Where::maybe ? kVersion : 0; }
     /// Goes on behind bytes that are missing; false where it is not known what they were.
-    MILLRACE_DEVICE bool skip(uint32_t bytes) {
+    MILLRACE_DEVICE_CALL bool skip(uint32_t bytes) {
         if (at_ == Where::rest) return true;
         if ((at_ != Where::counted && at_ != Where::chunk) || bytes >= left_) return false;
         left_ -= bytes;
@@ -175,7 +175,7 @@ private:
     }
 
     /// A method, a blank, and a version at the line's end.
-    MILLRACE_DEVICE bool request_line(uint8_t byte, HeadRoom room) {
+    MILLRACE_DEVICE_CALL bool request_line(uint8_t byte, HeadRoom room) {
         if (head_bytes_ == 0 && (byte == '\r' || byte == '\n') && lines_ < 8) {
             ++lines_;
             return true;
@@ -205,7 +205,7 @@ private:
     }
 
     /// A status line, or blanks and at most two other lines before it.
-    MILLRACE_DEVICE bool lead(uint8_t byte, HeadRoom room) {
+    MILLRACE_DEVICE_CALL bool lead(uint8_t byte, HeadRoom room) {
         keep(byte, room);
         if (head_bytes_ > kMostLead || cut_) return false;
         if (place_ == 0 && byte <= ' ') return true;

@@ -79,6 +79,10 @@ public:
     }
 
 private:
+    /// For what has no body yet.
+    struct NoBody {
+        MILLRACE_DEVICE void operator()(const uint8_t*, uint32_t) const {}
+    };
     /// Goes on behind bytes that are missing, if that can be.
     MILLRACE_DEVICE bool skip(MessageRoom& own, uint32_t bytes) {
         if (!own.message.skip(bytes)) return false;
@@ -87,7 +91,7 @@ private:
         if (own.layers > 0) give_up(own, MessageCount::undecoded);
         return true;
     }
-    MILLRACE_DEVICE void drop(MessageStream& stream) {
+    MILLRACE_DEVICE_CALL void drop(MessageStream& stream) {
         if (stream.state == MessageStream::kWithin) {
             const bool in_body = bucket_.room(stream.room).message.is_in_body();
             flush(bucket_.room(stream.room), stream.room);
@@ -96,7 +100,7 @@ private:
         }
         stream.state = MessageStream::kLost;
     }
-    MILLRACE_DEVICE bool begin(MessageStream& stream) {
+    MILLRACE_DEVICE_CALL bool begin(MessageStream& stream) {
         const uint32_t room = bucket_.take_room(number_, gone_);
         if (room == memory_.rooms) {
             memory_.count(MessageCount::unfollowed);
@@ -121,7 +125,7 @@ private:
             complete_head(stream, own, room);
             uint32_t none = 0;  // there may be no body
             if (stream.state == MessageStream::kWithin)
-                got = own.message.take(data, 0, none, bucket_.head(room), [](const uint8_t*, uint32_t) {});
+                got = own.message.take(data, 0, none, bucket_.head(room), NoBody{});
         }
         if (got != Message::Got::end || stream.state != MessageStream::kWithin) return got;
         const uint32_t back = own.message.given_back();
@@ -131,11 +135,10 @@ private:
         if (back == 0 || !begin(stream)) return Message::Got::more;
         uint32_t none = 0;
         return bucket_.room(stream.room)
-            .message.take(reinterpret_cast<const uint8_t*>("HTTP/"), back, none, bucket_.head(stream.room),
-                          [](const uint8_t*, uint32_t) {});
+            .message.take(reinterpret_cast<const uint8_t*>("HTTP/"), back, none, bucket_.head(stream.room), NoBody{});
     }
 
-    MILLRACE_DEVICE void complete_head(MessageStream& stream, MessageRoom& own, uint32_t room) {
+    MILLRACE_DEVICE_CALL void complete_head(MessageStream& stream, MessageRoom& own, uint32_t room) {
         memory_.count(MessageCount::messages);
         if (own.message.is_cut()) memory_.count(MessageCount::cut);
         head_is_new_ = true;
@@ -178,7 +181,7 @@ private:
     }
 
     /// Bytes of the body as they are sent, without chunks.
-    MILLRACE_DEVICE void body(MessageRoom& own, uint32_t room, const uint8_t* data, uint32_t bytes) {
+    MILLRACE_DEVICE_CALL void body(MessageRoom& own, uint32_t room, const uint8_t* data, uint32_t bytes) {
         if (own.undecoded || bytes == 0) return;
         const BodyFields& fields = own.message.fields();
         if (fields.codings > 0 && own.layers == 0) begin_decoding(own);
@@ -206,14 +209,14 @@ private:
         return bucket_.window() + own.message.head_bytes() + own.tail + fresh_;
     }
     /// Head and tail into the window, where new bytes follow.
-    MILLRACE_DEVICE void lay_out(const MessageRoom& own, uint32_t room) {
+    MILLRACE_DEVICE_CALL void lay_out(const MessageRoom& own, uint32_t room) {
         if (is_laid_out_) return;
         copy_bytes(bucket_.window(), bucket_.head(room).data, own.message.head_bytes());
         copy_bytes(bucket_.window() + own.message.head_bytes(), bucket_.tail(room), own.tail);
         is_laid_out_ = true;
     }
     /// Bytes that are not looked at become part of the tail.
-    MILLRACE_DEVICE void keep(MessageRoom& own, uint32_t room, const uint8_t* data, uint32_t bytes) {
+    MILLRACE_DEVICE_CALL void keep(MessageRoom& own, uint32_t room, const uint8_t* data, uint32_t bytes) {
         uint8_t* const to = bucket_.tail(room);
         if (own.tail + bytes > memory_.tail) {
             own.dropped = 1;
@@ -230,7 +233,7 @@ private:
         own.tail += bytes;
     }
 
-    MILLRACE_DEVICE void begin_decoding(MessageRoom& own) {
+    MILLRACE_DEVICE_CALL void begin_decoding(MessageRoom& own) {
         const uint32_t wanted = smaller<uint32_t>(own.message.fields().codings, MessageRoom::kLayers);
         while (own.layers < wanted) {
             const uint32_t decoder = memory_.decoders.acquire(own.owner, now_);
@@ -240,13 +243,13 @@ private:
         }
         memory_.count(MessageCount::decoded);
     }
-    MILLRACE_DEVICE void give_up(MessageRoom& own, MessageCount why) {
+    MILLRACE_DEVICE_CALL void give_up(MessageRoom& own, MessageCount why) {
         memory_.count(why);
         for (uint32_t i = 0; i < own.layers; ++i) memory_.decoders.release(own.decoders[i], own.owner);
         own.layers = 0;
         own.undecoded = 1;
     }
-    MILLRACE_DEVICE void decode(MessageRoom& own, uint32_t room, const uint8_t* data, uint32_t bytes) {
+    MILLRACE_DEVICE_CALL void decode(MessageRoom& own, uint32_t room, const uint8_t* data, uint32_t bytes) {
         for (uint32_t i = 0; i < own.layers; ++i) {
             if (memory_.decoders.enter(own.decoders[i], own.owner)) continue;
             for (uint32_t k = 0; k < i; ++k) memory_.decoders.leave(own.decoders[k], own.owner, now_);
