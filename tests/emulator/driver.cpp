@@ -73,6 +73,15 @@ struct Rows {
     size_t width, height;
 };
 
+std::atomic<unsigned>& enlarged() {
+    static std::atomic<unsigned> count{0};
+    return count;
+}
+void set_local_bytes(size_t bytes) {
+    current->wait_alone();
+    current->local_bytes = bytes;
+}
+
 }  // namespace
 
 namespace emulator {
@@ -220,6 +229,15 @@ int cuCtxSetCurrent(void* context) {
     return kSuccess;
 }
 
+/// For tests: how often a launch had to wait until memory for its threads was set aside.
+unsigned emulator_enlarging_launches() { return enlarged(); }
+int cuCtxSetLimit(int limit, size_t value) {
+    ANSWER_TROUBLE;
+    constexpr int kStackSize = 0;
+    if (limit != kStackSize) return kInvalidValue;
+    set_local_bytes(value);
+    return kSuccess;
+}
 int cuMemGetInfo_v2(size_t* free_bytes, size_t* total) {
     *free_bytes = current->memory.free_bytes();
     *total = current->memory.bytes();
@@ -232,7 +250,7 @@ int cuMemAlloc_v2(void** address, size_t bytes) {
 }
 int cuMemFree_v2(void* address) {
     ANSWER_TROUBLE;
-    current->wait();
+    current->wait_alone();
     return current->memory.free(address) ? kSuccess : kInvalidValue;
 }
 int cuMemsetD8_v2(void* address, unsigned char value, size_t bytes) {
@@ -247,7 +265,7 @@ int cuMemHostAlloc(void** address, size_t bytes, unsigned) {
     return *address != nullptr ? kSuccess : kOutOfMemory;
 }
 int cuMemFreeHost(void* address) {
-    current->wait();
+    current->wait_alone();
     std::free(address);
     return kSuccess;
 }
@@ -257,7 +275,7 @@ int cuMemHostRegister_v2(void* address, size_t, unsigned) {
     return registered().memory.insert(address).second ? kSuccess : kAlreadyRegistered;
 }
 int cuMemHostUnregister(void* address) {
-    current->wait();
+    current->wait_alone();
     const std::lock_guard lock(registered().mutex);
     return registered().memory.erase(address) != 0 ? kSuccess : kNotRegistered;
 }
@@ -358,6 +376,11 @@ int cuLaunchKernel(Kernel* function, unsigned grid_x, unsigned grid_y, unsigned 
     Launch launch = as_launch({function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, parameters,
                                nullptr, nullptr, nullptr});
     if (const int result = launch.trouble(); result != kSuccess) return result;
+    if (function->local_bytes() > current->local_bytes) {
+        set_local_bytes(function->local_bytes());
+        ++enlarged();
+    }
+    const std::shared_lock lock(current->launches);
     put_launch(of(stream), std::move(launch));
     return kSuccess;
 }

@@ -134,6 +134,7 @@ int cuGraphExecEventWaitNodeSetEvent(GraphProgram* program, Node* node, Event* e
 }
 int cuGraphLaunch(GraphProgram* program, Stream* stream) {
     ANSWER_TROUBLE;
+    const std::shared_lock lock(current->launches);
     for (const Node* one : program->order) {
         const Node& node = program->nodes.at(one);
         switch (node.kind) {

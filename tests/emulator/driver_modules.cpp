@@ -31,6 +31,7 @@ extern "C" {
 
 int cuModuleLoadData(Module** module, const void* image) {
     ANSWER_TROUBLE;
+    current->wait_alone();
     uint64_t bytes = 0;
     memcpy(&bytes, image, sizeof bytes);
     if (bytes == 0) {
@@ -85,6 +86,13 @@ int cuModuleGetFunction(Kernel** function, Module* module, const char* name) {
     kernel.code = {kernel.name.c_str(), entry, reinterpret_cast<Enter>(dlsym(module->library, "emulated_enter"))};
     kernel.loaded = &module->loaded;
     *function = &kernel;
+    return kSuccess;
+}
+int cuFuncGetAttribute(int* value, int attribute, Kernel* function) {
+    ANSWER_TROUBLE;
+    constexpr int kLocalBytes = 3;
+    if (attribute != kLocalBytes) return kInvalidValue;
+    *value = static_cast<int>(function->local_bytes());
     return kSuccess;
 }
 int cuFuncSetAttribute(Kernel* function, int attribute, int value) {

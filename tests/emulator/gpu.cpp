@@ -162,6 +162,20 @@ void Gpu::wait() {
     for (Stream* stream : streams) stream->wait();
 }
 
+void Gpu::wait_alone() {
+    constexpr int kUnknown = 999;
+    constexpr std::chrono::seconds kPatience{60};
+    const std::unique_lock alone(launches);
+    const std::lock_guard lock(streams_mutex);
+    const auto end = std::chrono::steady_clock::now() + kPatience;
+    for (Stream* stream : streams) {
+        if (stream->wait_until(end)) continue;
+        fprintf(stderr, "emulator: the driver waits for kernels to end, and these for one that it does not launch\n");
+        fail(kUnknown);
+        stream->wait();
+    }
+}
+
 Stream::Stream(Gpu& gpu, std::set<unsigned> sms) : gpu_(gpu), sms_(std::move(sms)) {
     const std::lock_guard lock(gpu_.streams_mutex);
     gpu_.streams.insert(this);
@@ -207,6 +221,11 @@ void Stream::drain() {
 bool Stream::idle() {
     const std::lock_guard lock(mutex_);
     return !active_;
+}
+
+bool Stream::wait_until(std::chrono::steady_clock::time_point end) {
+    std::unique_lock lock(mutex_);
+    return idle_.wait_until(lock, end, [this] { return !active_; });
 }
 
 void Stream::wait() {

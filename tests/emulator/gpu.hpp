@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -59,8 +61,13 @@ class Stream;
 
 struct Gpu {
     explicit Gpu(int its_ordinal);
-    /// Waits until all streams are idle, as the driver does before it takes memory away.
+    /// Waits until all streams are idle.
     void wait();
+    /// The same, as the driver does before it takes memory away: it puts no kernel on a stream meanwhile. If a kernel
+    /// waits for such a one, the driver waits for ever; here the GPU fails after a while.
+    void wait_alone();
+    std::shared_mutex launches;             ///< shared by those who put a kernel on a stream
+    std::atomic<size_t> local_bytes{1024};  ///< set aside for each thread of a kernel
     std::mutex streams_mutex;
     std::set<Stream*> streams;
     const int ordinal;
@@ -100,6 +107,7 @@ public:
     void put(std::function<void()> what);
     bool idle();
     void wait();
+    bool wait_until(std::chrono::steady_clock::time_point end);
 
 private:
     void drain();
@@ -120,6 +128,8 @@ struct Kernel {
     const PtxModule* ptx = nullptr;             ///< its instructions are interpreted; null: they are the host's
     const std::atomic<bool>* loaded = nullptr;  ///< whether its module still is
     size_t most_block_bytes = 48 << 10;
+    /// That each thread has of its own, as if: more than is set aside unasked, for most names.
+    size_t local_bytes() const { return 512 * (1 + std::hash<std::string>()(name) % 16); }
 };
 
 /// All of a launch, with copies of its parameters.

@@ -147,6 +147,52 @@ TEST_P(OrderOfWorkers, LeavesTheLatestStateWhicheverBatchComesBackFirst) {
     }
 }
 
+/// What frees or unpins memory waits for all kernels to end, and a driver launches none meanwhile: with a batch half
+/// launched that the others wait for, that would be for ever.
+class Interrupted : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(All, Interrupted, testing::ValuesIn(offload_devices()), device_test_name);
+TEST_P(Interrupted, NeverBetweenTheKernelsOfABatch) {
+    MILLRACE_NEEDS_DEVICE(GetParam());
+    constexpr unsigned kPackets = 8000;
+    const auto device = open_device(GetParam());
+    exec::RuntimeOptions options;
+    options.workers = 4;
+    options.offload.patience = std::chrono::seconds(300);
+    options.devices = {device};
+    exec::Runtime runtime(
+        configuration("version: 1\nports: {in: {source: {size: 200, flows: 50, count: " + std::to_string(kPackets) +
+                          "}, queues: 4}, out: {sink: {}}}\nchains: {c: {input: in, output: out, max-batch: 64, nfs: "
+                          "[policer: {per: flow, rate: 100Gbps}]}}\n",
+                      GetParam()),
+        options);
+    std::atomic<bool> over{false};
+    unsigned times = 0;
+    runtime.start();
+    std::thread other([&] {
+        std::vector<char> memory(1 << 20);
+        try {
+            for (; !over; ++times) {
+                device->free_host(device->allocate_host(4096));
+                device->free(device->allocate(4096, "a test"));
+                if (device->pin(memory.data(), memory.size())) device->unpin(memory.data());
+            }
+        } catch (const device::DeviceError& e) {
+            ADD_FAILURE() << e.what();
+        }
+    });
+    const bool ended = runtime.wait(std::chrono::seconds(240));
+    over = true;
+    other.join();
+    ASSERT_TRUE(ended);
+    runtime.finish();
+    EXPECT_EQ(runtime.trouble(), "");
+    EXPECT_GT(times, 3u);
+    const exec::Report report = exec::make_report(runtime);
+    EXPECT_TRUE(report.conserved());
+    EXPECT_EQ(report.chains[0].sent_packets, kPackets);
+    expect_work(Work::device_alone, report);
+}
+
 class WorkersStop : public testing::TestWithParam<std::tuple<lab::Threading, device::Mode>> {};
 
 TEST_P(WorkersStop, InOrderWhenAskedTo) {

@@ -250,9 +250,9 @@ TEST_F(OnTheGpu, CallsThatAreRefusedLeaveNothingBehind) {
     place(half, terms_of_addresses());
     const size_t before = free_bytes();
     unsigned refused = 0;
-    for (const char* function :
-         {"cuMemGetAllocationGranularity", "cuMemAddressReserve", "cuMemCreate", "cuMemMap", "cuMemSetAccess",
-          "cuMemsetD8_v2", "cuModuleLoadData", "cuModuleGetFunction", "cuMemAlloc_v2", "cuMemHostAlloc"})
+    for (const char* function : {"cuMemGetAllocationGranularity", "cuMemAddressReserve", "cuMemCreate", "cuMemMap",
+                                 "cuMemSetAccess", "cuMemsetD8_v2", "cuModuleLoadData", "cuModuleGetFunction",
+                                 "cuFuncGetAttribute", "cuMemAlloc_v2", "cuMemHostAlloc"})
         for (const unsigned after : {0u, 1u, 4u}) {
             SCOPED_TRACE(std::string(function) + " " + std::to_string(after));
             inject(function, after, device::cuda::kOutOfMemory);

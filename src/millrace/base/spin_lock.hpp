@@ -2,24 +2,19 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <thread>
 
 namespace millrace {
 
-/// A flag that one thread has at a time, for sections of a few instructions, one call of a driver or one vector of
-/// packets. Who waits for it stays awake, as a worker has nothing else to do, and the kernel is not asked, unless the
-/// section's owner has lost its core. Fits std::lock_guard and std::unique_lock.
-class SpinLock {
+/// How often a thread has found that it must wait. It stays awake, as a worker has nothing else to do, and the kernel
+/// is not asked, unless what is waited for takes long: its owner may have lost its core.
+class SpinWait {
 public:
-    void lock() noexcept {
-        for (unsigned looks = 1; taken_.exchange(true, std::memory_order_acquire); ++looks)
-            while (taken_.load(std::memory_order_relaxed)) {
-                if (++looks % kLooksBeforeYield == 0) std::this_thread::yield();
-                else pause();
-            }
+    void again() noexcept {
+        if (++looks_ % kLooksBeforeYield == 0) std::this_thread::yield();
+        else pause();
     }
-    bool try_lock() noexcept { return !taken_.exchange(true, std::memory_order_acquire); }
-    void unlock() noexcept { taken_.store(false, std::memory_order_release); }
 
 private:
     static constexpr unsigned kLooksBeforeYield = 1024;
@@ -28,7 +23,48 @@ private:
         __builtin_ia32_pause();
 #endif
     }
+    unsigned looks_ = 0;
+};
+
+/// A flag that one thread has at a time, for sections of a few instructions, one call of a driver or one vector of
+/// packets. Who waits for it stays awake (SpinWait). Fits std::lock_guard and std::unique_lock.
+class SpinLock {
+public:
+    void lock() noexcept {
+        for (SpinWait wait; taken_.exchange(true, std::memory_order_acquire);) do
+                wait.again();
+            while (taken_.load(std::memory_order_relaxed));
+    }
+    bool try_lock() noexcept { return !taken_.exchange(true, std::memory_order_acquire); }
+    void unlock() noexcept { taken_.store(false, std::memory_order_release); }
+
+private:
     std::atomic<bool> taken_{false};
+};
+
+/// The same for sections that many threads may be in at once, or one alone, who comes first: nobody else enters while
+/// it waits. No section may be entered from within another. Fits std::shared_lock and std::unique_lock.
+class SharedSpinLock {
+public:
+    void lock_shared() noexcept {
+        for (SpinWait wait;;) {
+            within_.fetch_add(1);
+            if (!closed_) return;
+            within_.fetch_sub(1);
+            while (closed_.load(std::memory_order_relaxed)) wait.again();
+        }
+    }
+    void unlock_shared() noexcept { within_.fetch_sub(1, std::memory_order_release); }
+    void lock() noexcept {
+        SpinWait wait;
+        while (closed_.exchange(true)) wait.again();
+        while (within_ != 0) wait.again();
+    }
+    void unlock() noexcept { closed_.store(false, std::memory_order_release); }
+
+private:
+    std::atomic<uint32_t> within_{0};
+    std::atomic<bool> closed_{false};
 };
 
 }  // namespace millrace

@@ -42,6 +42,11 @@ private:
 /// the event of the one before.
 struct OrderGate {
     SpinLock mutex;
+    /// Shared while the kernels of a batch with a sequence number are launched, from the first that has an order to the
+    /// last: once the first runs, those of other batches wait for the last. A device takes it alone around calls by
+    /// which its driver waits for all kernels to end and launches no others meanwhile. Were a batch half launched then,
+    /// that would take for ever. Before the mutex.
+    SharedSpinLock launches;
     Device* last_device = nullptr;
     EventId last = 0;                  ///< behind the ordered steps of the latest batch; 0: none
     uint64_t batches = 0;              ///< that have passed

@@ -18,11 +18,14 @@ constexpr Result kUnknownError = 999;
 struct Emulator {
     void (*inject)(const char* function, unsigned after, Result) = nullptr;
     unsigned (*forgive)() = nullptr;
+    unsigned (*enlarging_launches)() = nullptr;
     Emulator() {
         void* driver = dlopen("libcuda.so.1", RTLD_NOW);
         if (driver == nullptr) return;
         inject = reinterpret_cast<decltype(inject)>(dlsym(driver, "emulator_inject"));
         forgive = reinterpret_cast<decltype(forgive)>(dlsym(driver, "emulator_forgive"));
+        enlarging_launches = reinterpret_cast<decltype(enlarging_launches)>(
+            dlsym(driver, "emulator_enlarging_launches"));
     }
 };
 
@@ -126,12 +129,29 @@ TEST(RefusedWords, LeaveBatchesToEvents) {
     }
 }
 
+/// A launch that has to wait until there is memory for the stacks of its threads keeps others from launching what
+/// kernels wait for.
+TEST(Stacks, AreThereBeforeAKernelIsLaunched) {
+    const Emulator emulator;
+    if (emulator.enlarging_launches == nullptr) GTEST_SKIP() << "needs an emulated GPU";
+    const std::vector<test::Frame> frames = test::random_frames(600, 49);
+    for (const Mode mode : {Mode::fused, Mode::pipelined, Mode::persistent}) {
+        exec::OffloadOptions options;
+        options.mode = mode;
+        const auto device = std::make_shared<CudaDevice>();
+        test::expect_conserved(test::run_on_device(device, test::make_test_chain("cuda"), frames, 100, options),
+                               frames.size());
+    }
+    EXPECT_EQ(emulator.enlarging_launches(), 0u);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, RefusedCalls,
                          testing::Values("cuMemAlloc_v2", "cuMemsetD8_v2", "cuMemHostAlloc", "cuStreamCreate",
                                          "cuStreamSynchronize", "cuStreamQuery", "cuStreamWriteValue32_v2",
                                          "cuEventCreate", "cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2",
                                          "cuMemcpyDtoHAsync_v2", "cuModuleLoadData", "cuModuleGetFunction",
-                                         "cuLaunchKernel", "cuGraphInstantiateWithFlags", "cuGraphLaunch"),
+                                         "cuFuncGetAttribute", "cuCtxSetLimit", "cuLaunchKernel",
+                                         "cuGraphInstantiateWithFlags", "cuGraphLaunch"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -267,6 +267,29 @@ std::shared_ptr<CudaDevice::LoadedModule> CudaDevice::load_module(const std::str
     return module;
 }
 
+/// The driver sets memory aside for the stacks of as many threads as the GPU has room for, as much for each as any
+/// kernel has asked for so far. Left to itself it does so when a kernel is launched that asks for more, for which it
+/// waits until all others have ended, those that wait for this very launch as well.
+Function CudaDevice::function_of(const LoadedModule& module, const std::string& kernel, const std::string& what) {
+    constexpr int kLocalBytes = 3, kStackSize = 0;
+    constexpr size_t kStep = 1024;
+    const auto require = [&](Result result, const std::string& trouble) {
+        if (result != kSuccess)
+            throw DeviceError(fmt::format("{}: {}: {}: {}", describe(), what, trouble, driver_.text(result)));
+    };
+    Function function = nullptr;
+    require(driver_.module_function(&function, module.module, kernel.c_str()), "no kernel " + kernel);
+    int bytes = 0;
+    require(driver_.function_attribute(&bytes, kLocalBytes, function), "kernel " + kernel + " is not known");
+    if (static_cast<size_t>(bytes) <= local_bytes_) return function;
+    const size_t wanted = (static_cast<size_t>(bytes) + kStep - 1) / kStep * kStep;
+    const ResidentKernels::Pause pause(resident_);
+    if (!pause) throw DeviceError(fmt::format("{}: {}: the GPU does not answer", describe(), what));
+    require(driver_.context_limit(kStackSize, wanted), fmt::format("no {} bytes of its own for each thread", wanted));
+    local_bytes_ = wanted;
+    return function;
+}
+
 std::shared_ptr<LoadedProgram> CudaDevice::load(std::shared_ptr<const chain::Program> program,
                                                 std::vector<Step> steps) {
     const std::lock_guard lock(mutex_);

@@ -157,6 +157,8 @@ private:
     Result make_anchor(StreamState& state) const;
     std::vector<std::shared_ptr<LoadedModule>> modules_of(const std::vector<const ChainSource*>& sources);
     std::shared_ptr<LoadedModule> load_module(const std::string& cubin, const std::string& name);
+    /// A kernel of a module, with memory of its threads' own set aside. `what`: whose it is, for the message.
+    Function function_of(const LoadedModule& module, const std::string& kernel, const std::string& what);
     Address share_array(const nf::Image::Array& array);
     /// Room for an array, a spare one or new.
     Spare take_room(const nf::Image::Array& array);
@@ -184,6 +186,7 @@ private:
     size_t stream_count_ = 0;
     uint32_t* words_ = nullptr;  // of the streams, each in a cache line of its own; behind them BatchView::given_up
     Address sequencer_ = 0;
+    size_t local_bytes_ = 0;                ///< that are set aside for each thread
     std::atomic<bool> writes_words_{true};  // whether streams can
     std::map<const void*, SharedArray> arrays_;
     std::vector<Spare> spares_;  // the longest unused first

@@ -49,6 +49,7 @@ void bind_all(void* library, Driver& d) {
     bind(library, d.context_retain, "cuDevicePrimaryCtxRetain");
     bind(library, d.context_release, "cuDevicePrimaryCtxRelease_v2");
     bind(library, d.context_set, "cuCtxSetCurrent");
+    bind(library, d.context_limit, "cuCtxSetLimit");
     bind(library, d.memory_info, "cuMemGetInfo_v2");
     bind(library, d.allocate, "cuMemAlloc_v2");
     bind(library, d.free, "cuMemFree_v2");
@@ -84,6 +85,7 @@ void bind_all(void* library, Driver& d) {
     bind(library, d.module_unload, "cuModuleUnload");
     bind(library, d.module_function, "cuModuleGetFunction");
     bind(library, d.function_set, "cuFuncSetAttribute");
+    bind(library, d.function_attribute, "cuFuncGetAttribute");
     bind(library, d.launch, "cuLaunchKernel");
     bind_partitions(library, d);
     bind(library, d.graph_create, "cuGraphCreate");

@@ -129,6 +129,7 @@ struct Driver {
     Result (*context_retain)(Context*, DeviceOrdinal);
     Result (*context_release)(DeviceOrdinal);
     Result (*context_set)(Context);
+    Result (*context_limit)(int limit, size_t value);
     Result (*memory_info)(size_t* free, size_t* total);
     Result (*allocate)(DevicePointer*, size_t);
     Result (*free)(DevicePointer);
@@ -165,6 +166,7 @@ struct Driver {
     Result (*module_unload)(Module);
     Result (*module_function)(Function*, Module, const char*);
     Result (*function_set)(Function, int attribute, int value);
+    Result (*function_attribute)(int* value, int attribute, Function);
     Result (*launch)(Function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                      unsigned block_z, unsigned shared_bytes, Stream, void** parameters, void** extra);
     // Of partitions; null in drivers before 12.4.

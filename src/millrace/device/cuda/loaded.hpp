@@ -139,11 +139,7 @@ public:
 private:
     std::vector<Launch> make_launches(const std::vector<Kernel>& kernels, const LoadedModule& module) {
         std::vector<Launch> launches;
-        const auto require = [&](Result result, const std::string& what) {
-            if (result != kSuccess)
-                throw DeviceError(fmt::format("{}: chain '{}': {}: {}", device_.describe(), program_->name, what,
-                                              device_.driver_.text(result)));
-        };
+        const std::string chain = "chain '" + program_->name + "'";
         for (size_t i = 0; i < kernels.size(); ++i) {
             const Kernel& kernel = kernels[i];
             if (kernel.name.empty()) {  // as usual
@@ -158,14 +154,16 @@ private:
                           kernel.block_bytes,
                           steps_[i].kind == Step::Kind::nodes,
                           nullptr};
-            require(device_.driver_.module_function(&launch.function, module.module, kernel.name.c_str()),
-                    "no kernel " + kernel.name);
+            launch.function = device_.function_of(module, kernel.name, chain);
             if (launch.block_bytes > (steps_[i].resident ? 0 : kPlainBlockBytes))
-                require(device_.driver_.function_set(launch.function, kMaxDynamicShared,
-                                                     static_cast<int>(launch.block_bytes)),
-                        fmt::format("no {} bytes of shared memory for a block", launch.block_bytes));
+                if (const Result result = device_.driver_.function_set(launch.function, kMaxDynamicShared,
+                                                                       static_cast<int>(launch.block_bytes));
+                    result != kSuccess)
+                    throw DeviceError(fmt::format("{}: {}: no {} bytes of shared memory for a block: {}",
+                                                  device_.describe(), chain, launch.block_bytes,
+                                                  device_.driver_.text(result)));
             launch.name = &*device_.launch_names_
-                                .insert("chain '" + program_->name + "', " +
+                                .insert(chain + ", " +
                                         (steps_[i].resident ? "resident kernel" : step_text(*program_, steps_[i])))
                                 .first;
             launches.push_back(launch);
@@ -216,10 +214,7 @@ public:
         items_ = source.items;
         const ChainSource alone{.nfs = {}, .chain = source.unit, .kernels = {}};
         module_ = device_.modules_of({&alone}).front();
-        if (const Result result = device_.driver_.module_function(&function_, module_->module, source.kernel.c_str());
-            result != kSuccess)
-            throw DeviceError(
-                fmt::format("{}: {}: no kernel: {}", device_.describe(), name_, device_.driver_.text(result)));
+        function_ = device_.function_of(*module_, source.kernel, name_);
         image_.emplace(device_, image);
         tables_ = image_->tables();
         tables_.resize((tables_.size() + kTableAlignment - 1) / kTableAlignment * kTableAlignment);

@@ -11,6 +11,7 @@
 
 #include "millrace/device/communication_list.hpp"
 #include "millrace/device/cuda/cuda_device.hpp"
+#include "millrace/device/order_gate.hpp"
 
 namespace millrace::device::cuda {
 namespace {
@@ -223,6 +224,7 @@ bool ResidentKernels::await_end(const std::vector<Kernel*>& kernels) {
 
 void ResidentKernels::pause() {
     if (pauses_++ > 0) return;
+    device_.order_gate()->launches.lock();
     {
         const std::lock_guard lock(posting_);
         for (Kernel* kernel : kernels_) kernel->end_behind_list();
@@ -231,7 +233,9 @@ void ResidentKernels::pause() {
 }
 
 void ResidentKernels::resume() {
-    if (--pauses_ > 0 || stuck_) return;
+    if (--pauses_ > 0) return;
+    device_.order_gate()->launches.unlock();
+    if (stuck_) return;
     for (Kernel* kernel : kernels_)
         if (device_.state() == Status::ok) kernel->launch();
 }

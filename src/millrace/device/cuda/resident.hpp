@@ -1,9 +1,10 @@
 // Kernels that stay on a GPU, and the calls of the driver that they would keep waiting.
 //
-// Memory is freed, pinned and unpinned, and modules come and go, only when no kernel runs: such a call would wait for a
+// Memory is freed and unpinned, and modules come and go, only when no kernel runs: such a call would wait for a
 // resident one for ever. A `Pause` around the call lets all of them end behind what is on their lists, and starts them
-// again. All blocks of all kernels must be on the GPU at the same time, as they wait for each other: together they have
-// fewer than it has multiprocessors, so that each block finds one without another of them.
+// again. Nor is a batch half launched meanwhile whose ordered kernels others wait for (OrderGate::launches). All blocks
+// of all kernels must be on the GPU at the same time, as they wait for each other: together they have fewer than it has
+// multiprocessors, so that each block finds one without another of them.
 #pragma once
 
 #include <condition_variable>
@@ -41,7 +42,8 @@ public:
     std::shared_ptr<Resident> start(std::shared_ptr<LoadedProgram> program, const ResidentFunction& function,
                                     unsigned depth);
 
-    /// No kernel runs as long as it lives. For calls that wait for all that is on the GPU.
+    /// No resident kernel runs as long as it lives, and all that do end. For calls that wait for all that is on the
+    /// GPU.
     class Pause {
     public:
         explicit Pause(ResidentKernels& kernels);

@@ -97,10 +97,7 @@ public:
         device_.enter();
         module_ = device_.load_module(cubin, name_);
         launch_name_ = &*device_.launch_names_.insert(name_).first;
-        if (const Result result = device_.driver_.module_function(&function_, module_->module, isolation::kKernelName);
-            result != kSuccess)
-            throw DeviceError(
-                fmt::format("{}: {}: no kernel: {}", device_.describe(), name_, device_.driver_.text(result)));
+        function_ = device_.function_of(*module_, isolation::kKernelName, name_);
     }
     Result launch(const FencedBatch& batch, Stream stream) const {
         FencedBatch own = batch;

@@ -3,6 +3,7 @@
 #include <rte_cycles.h>
 
 #include <algorithm>
+#include <shared_mutex>
 #include <utility>
 
 #include "millrace/device/turns.hpp"
@@ -133,6 +134,8 @@ Status Submission::run_steps(BatchSubmission& batch) {
     if (Status status = launch(steps.begin(), first); status != Status::ok || first == steps.end()) return status;
     // The ordered parts of batches come one after the other.
     device::OrderGate& gate = *gate_;
+    std::shared_lock whole(gate.launches, std::defer_lock);
+    if (!between_devices_) whole.lock();
     std::unique_lock in_order(gate.mutex);
     if (gate.broken) return Status::lost;
     batch.record().order = ++gate.batches;
@@ -143,6 +146,7 @@ Status Submission::run_steps(BatchSubmission& batch) {
         batch.record().unsequenced = gate.batches - gate.launched_sequences;
         in_order.unlock();  // the kernels wait for their sequence themselves
         status = launch(first, behind);
+        whole.unlock();
     } else {
         if (gate.last != 0) status = device_->wait(batch.stream(), *gate.last_device, gate.last);
         timeline_.mark(batch, timeline_.names().order);
