@@ -73,8 +73,12 @@ private:
 
 std::unique_ptr<CpuHalf> make_cpu_half(std::shared_ptr<const pattern::PatternSet> patterns, pattern::Engine engine,
                                        const NidsTables& tables, Follows follows) {
+    if (follows == Follows::messages)
+        return std::make_unique<NidsCpuHalf<OpenRulesOfStream<EveryMatchedRule, true>>>(std::move(patterns), engine,
+                                                                                        tables);
     if (follows == Follows::streams)
-        return std::make_unique<NidsCpuHalf<OpenRulesOfStream<EveryMatchedRule>>>(std::move(patterns), engine, tables);
+        return std::make_unique<NidsCpuHalf<OpenRulesOfStream<EveryMatchedRule, false>>>(std::move(patterns), engine,
+                                                                                         tables);
     if (follows == Follows::flows)
         return std::make_unique<NidsCpuHalf<OpenRules<EveryMatchedRule>>>(std::move(patterns), engine, tables);
     return std::make_unique<NidsCpuHalf<EveryMatchedRule>>(std::move(patterns), engine, tables);

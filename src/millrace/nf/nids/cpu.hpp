@@ -7,8 +7,8 @@
 
 namespace millrace::nf::nids {
 
-/// Whose `process` a CPU half stands for: that of Nids, NidsOfFlows, NidsOfStreams.
-enum class Follows { nothing, flows, streams };
+/// Whose `process` a CPU half stands for: that of Nids, NidsOfFlows, NidsOfStreams, NidsOfMessages.
+enum class Follows { nothing, flows, streams, messages };
 
 /// `tables` must live as long as the half.
 std::unique_ptr<CpuHalf> make_cpu_half(std::shared_ptr<const pattern::PatternSet> patterns, pattern::Engine engine,

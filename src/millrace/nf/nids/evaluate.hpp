@@ -5,6 +5,7 @@
 #include "millrace/nf/nids/lane_lists.hpp"
 #include "millrace/nf/nids/matched_rules.hpp"
 #include "millrace/nf/nids/pattern/device.hpp"
+#include "millrace/nf/nids/rule_notes.hpp"
 
 namespace millrace::nf::nids {
 
@@ -61,6 +62,7 @@ struct NidsTables {
     bool asks_more = false;         ///< whether any rule that looks for a pattern asks for more than that
     bool spans_from_start = false;  ///< whether any rule is CompiledRule::kAtStart
     bool follows_messages = false;  ///< whether any rule is CompiledRule::kOfMessage
+    RuleNotes notes;                ///< where rules ask for flows
 };
 
 /// Protocols in the keys of indexes by port.
@@ -243,22 +245,32 @@ public:
     }
 
 private:
-    /// Whether what the packet does not meet may be met by more of its stream.
+    /// Whether what the packet does not meet may be met by more of an HTTP message.
     static constexpr bool kOfStream = requires(Alerts& alerts) { alerts.may_go_on(0u); };
+    MILLRACE_DEVICE bool of_stream() const {
+        if constexpr (requires { alerts_.asks_messages(); }) return alerts_.asks_messages();
+        return kOfStream;
+    }
 
     MILLRACE_DEVICE Decision decide() {
-        if constexpr (requires { alerts_.any(); }) {
-            if (alerts_.any()) {
-                const bool others = alerts_.several() || alerts_.count() > 0 || pass_ != kNoDetail ||
-                                    drop_ != kNoDetail;
-                return others ? Decision{kNoDetail, kAskAgain} : Decision{alerts_.one(), kIfFlowAllows};
-            }
-        }
+        if constexpr (requires { alerts_.any(); })
+            if (alerts_.any()) return open_decision();
         if (pass_ != kNoDetail) return {pass_, kClean};
         alerts_.sort();
         if (alerts_.count() > 0) detail::emit_alerts(packet_, alerts_, lanes_);
         if (drop_ != kNoDetail) return {drop_, kBlock};
         return alerts_.count() == 0 ? Decision{kNoDetail, kClean} : Decision{alerts_[0], kAlert};
+    }
+
+    /// Where rules ask for the flow.
+    MILLRACE_DEVICE_CALL Decision open_decision() {
+        alerts_.sort();
+        if (alerts_.count() == 1 && !alerts_.more() && pass_ == kNoDetail && drop_ == kNoDetail)
+            return {alerts_[0], kIfFlowAllows};
+        if (alerts_.more() || alerts_.count() > RuleNote::kMaxRules || tables_.notes.words.empty())
+            return {kNoDetail, kAskAgain};
+        const uint32_t number = lanes_.minimum(1, [&](uint32_t) { return tables_.notes.write(pass_, drop_, alerts_); });
+        return {number, kNoted};
     }
 
     MILLRACE_DEVICE NumberList rules_of(const PatternRules& rules) const {
@@ -285,7 +297,7 @@ private:
         lanes_.for_each(Lanes::count, [&](uint32_t lane) {
             if (numbers.of(lane) == kNoNumber) return;
             const RuleGroup& group = tables_.groups[numbers.of(lane)];
-            if (has_header(group.flags, group.header, kOfStream && tables_.follows_messages))
+            if (has_header(group.flags, group.header, of_stream() && tables_.follows_messages))
                 rules.of(lane) = {tables_.grouped_rules.data() + group.first, group.count};
         });
         try_rules(rules, rules.join(lanes_), [&](uint32_t number) {
@@ -330,11 +342,11 @@ private:
     }
     /// Whether it is for HTTP, of which the packet has no head: of a message that began elsewhere.
     MILLRACE_DEVICE bool is_elsewhere(const CompiledRule& rule) const {
-        return kOfStream && (rule.flags & RuleHeader::kHttp) != 0 && !examination_.begins_http();
+        return of_stream() && (rule.flags & RuleHeader::kHttp) != 0 && !examination_.begins_http();
     }
     /// Whether a body may meet a rule of which this packet has a part.
-    MILLRACE_DEVICE static bool is_of_body(const CompiledRule& rule) {
-        return kOfStream && (rule.action & CompiledRule::kOfBody) != 0;
+    MILLRACE_DEVICE bool is_of_body(const CompiledRule& rule) const {
+        return of_stream() && (rule.action & CompiledRule::kOfBody) != 0;
     }
     /// Whether the packet has a header; `of_body`: or lacks of it only that an HTTP message begins here.
     MILLRACE_DEVICE bool has_header(uint16_t flags, uint32_t header, bool of_body) const {
@@ -356,7 +368,8 @@ private:
             matched(number, rule.action);
             return;
         }
-        if constexpr (kOfStream) try_in_message(rule, number);
+        if constexpr (kOfStream)
+            if (of_stream()) try_in_message(rule, number);
         if constexpr (requires { alerts_.not_met(rule, number); })
             if (!elsewhere) alerts_.not_met(rule, number);
     }

@@ -58,7 +58,8 @@ struct Ruleset {
     /// be met across segments; or where the options have streams.
     Follows follows() const {
         const bool streams = flows.followed && flows.streams && rules.spans;
-        if (streams && (flows.streams_asked || rules.of_flows() > 0)) return Follows::streams;
+        if (streams && (flows.streams_asked || rules.of_flows() > 0))
+            return flows.messages && rules.of_messages ? Follows::messages : Follows::streams;
         return flows.followed && rules.of_flows() > 0 ? Follows::flows : Follows::nothing;
     }
     bool asks_flows() const { return follows() != Follows::nothing; }
@@ -95,13 +96,13 @@ public:
         const bool same_file = previous != nullptr && previous->log_->eve.path() == set_->eve;
         log_ = same_file ? previous->log_ : std::make_shared<AlertLog>(set_->eve, environment.warn);
         if (!set_->asks_flows()) return;
-        flows_.emplace(set_->flows, set_->rules.bits, set_->follows() == Follows::streams,
-                       set_->flows.messages && set_->rules.of_messages, environment, before);
+        flows_.emplace(set_->flows, set_->rules.bits, set_->follows(), environment, before);
         flows_->attach(image_, image_.start_from<NidsOfFlows::Tables>(set_->image));
     }
 
     std::string_view variant() const override {
-        return !flows_ ? "" : set_->follows() == Follows::streams ? "streams" : "flows";
+        static constexpr const char* kVariants[] = {"", "flows", "streams", "messages"};
+        return kVariants[static_cast<size_t>(set_->follows())];
     }
     const Image& image() const override { return flows_ ? image_ : set_->image; }
     void device_lost() override {
@@ -109,7 +110,9 @@ public:
     }
 
     std::unique_ptr<CpuHalf> make_cpu_half() override {
-        return nids::make_cpu_half(set_->rules.patterns, set_->engine, set_->tables(), set_->follows());
+        const NidsTables& tables = flows_ ? static_cast<const NidsOfFlows::Tables*>(image_.tables())->rules
+                                          : set_->tables();
+        return nids::make_cpu_half(set_->rules.patterns, set_->engine, tables, set_->follows());
     }
 
     size_t most_events() const override { return set_->rules.rules.size() + std::size(kAnomalies); }
@@ -254,6 +257,8 @@ const Register<NidsOfFlows, NidsHost> registration_of_flows{
     declare("nids:flows", "millrace/nf/nids/flows/device.hpp", "millrace::nf::nids::NidsOfFlows")};
 const Register<NidsOfStreams, NidsHost> registration_of_streams{
     declare("nids:streams", "millrace/nf/nids/flows/streams.hpp", "millrace::nf::nids::NidsOfStreams")};
+const Register<NidsOfMessages, NidsHost> registration_of_messages{
+    declare("nids:messages", "millrace/nf/nids/flows/streams.hpp", "millrace::nf::nids::NidsOfMessages")};
 
 }  // namespace
 }  // namespace millrace::nf::nids

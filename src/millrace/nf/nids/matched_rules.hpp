@@ -42,8 +42,8 @@ private:
     bool more_ = false;
 };
 
-/// `Alerts` for a packet of whose flow nothing is known yet. Rules that ask for it are held against all else: which of
-/// them has matched is kept, or that several have.
+/// `Alerts` for a packet of whose flow nothing is known yet. Rules that ask for it are held against all else; those
+/// that match then are kept with the others.
 template <class Alerts>
 class OpenRules : public Alerts {
 public:
@@ -51,22 +51,20 @@ public:
     /// Whether the rule was one of these.
     MILLRACE_DEVICE bool takes(const CompiledRule& rule, uint32_t number) {
         if (!rule.asks_flow()) return false;
-        several_ = several_ || (one_ != kNoDetail && one_ != number);
-        one_ = number;
+        any_ = true;
+        Alerts::add(number);
         return true;
     }
-    MILLRACE_DEVICE bool any() const { return one_ != kNoDetail; }
-    MILLRACE_DEVICE bool several() const { return several_; }
-    MILLRACE_DEVICE uint32_t one() const { return one_; }
+    MILLRACE_DEVICE bool any() const { return any_; }
 
 private:
-    uint32_t one_ = kNoDetail;
-    bool several_ = false;
+    bool any_ = false;
 };
 
-/// Outcomes that are none: what the rules say of the packet depends on its flow. The detail of the former is the one
-/// rule that has matched but for that; of the latter there are others, too.
-inline constexpr uint32_t kIfFlowAllows = 16, kAskAgain = 17;
+/// Outcomes that are none: what the rules say of the packet depends on its flow. The detail of the first is the one
+/// rule that has matched but for that; of the second the number of a RuleNote that has all; of the last there are more
+/// than a note has room for.
+inline constexpr uint32_t kIfFlowAllows = 16, kNoted = 17, kAskAgain = 18;
 
 /// What is known of a segment's bytes besides an outcome, and added to that: rules that they led to, whose headers it
 /// has, ask for more than it has alone.
@@ -82,8 +80,8 @@ inline constexpr uint32_t kFirst = 4096;                        ///< one's numbe
 inline constexpr uint32_t kLargest = 0xfffffffeu / kFirst - 1;  ///< number that is named so
 }  // namespace open_mark
 
-/// OpenRules, where streams are looked at.
-template <class Alerts>
+/// OpenRules, where streams are looked at; `kMessages`: and HTTP messages in them.
+template <class Alerts, bool kMessages>
 class OpenRulesOfStream : public OpenRules<Alerts> {
 public:
     using OpenRules<Alerts>::OpenRules;
@@ -97,14 +95,18 @@ public:
         else if (!name(number)) marks_ |= open_mark::kSeveral;
     }
     /// An HTTP message that the packet is a part of may meet a rule.
-    MILLRACE_DEVICE void may_be_met(const CompiledRule& rule, uint32_t number) {
+    MILLRACE_DEVICE void may_be_met(const CompiledRule& rule, uint32_t number)
+        requires kMessages
+    {
         const uint32_t ways = ((rule.flags & RuleHeader::kToClient) ? 0 : open_mark::kMessageUp) |
                               ((rule.flags & RuleHeader::kToServer) ? 0 : open_mark::kMessageDown);
         if (name(number)) named_ways_ |= ways;
         else marks_ |= ways;
     }
     /// It may when more of its body has come, of which the packet has a part: noted as far as there is room.
-    MILLRACE_DEVICE void may_go_on(uint32_t number) {
+    MILLRACE_DEVICE void may_go_on(uint32_t number)
+        requires kMessages
+    {
         for (uint32_t i = 0; i < 2; ++i) {
             if (named_[i] == number) return;
             if (named_[i] != kNoDetail) continue;

@@ -10,6 +10,7 @@
 
 #include "millrace/device/sim/sim_device.hpp"
 #include "millrace/exec/cpu/cpu_engine.hpp"
+#include "millrace/nf/nids/flows/device.hpp"
 #include "millrace/nf/variant.hpp"
 
 #include "nf/nids/captures.hpp"
@@ -31,11 +32,44 @@ std::vector<Frame> frames_of(const std::vector<Said>& said, size_t from = 0, siz
     return frames;
 }
 
-uint64_t statistic(const chain::Configuration& configuration, const std::string& name, size_t node = 0) {
-    for (const Statistic& each : configuration.chains[0]->nodes[node].nf->statistics())
+uint64_t statistic(NetworkFunction& nf, const std::string& name) {
+    for (const Statistic& each : nf.statistics())
         if (each.name == name) return each.value;
     ADD_FAILURE() << name << " is not counted";
     return 0;
+}
+uint64_t statistic(const chain::Configuration& configuration, const std::string& name, size_t node = 0) {
+    return statistic(*configuration.chains[0]->nodes[node].nf, name);
+}
+
+/// Batch by batch of any size, with room for so many notes of packets.
+void expect_as_judged(const std::vector<Said>& said, const std::vector<Judged>& judged, const test::Engine& engine,
+                      uint32_t notes) {
+    SCOPED_TRACE(engine.text() + ", " + std::to_string(notes) + " notes");
+    test::NfRunner runner("nids", kFlowRules);
+    ASSERT_EQ(runner.type().name, "nids:flows");
+    auto& tables = *static_cast<NidsOfFlows::Tables*>(const_cast<void*>(runner.nf().image().tables()));
+    ASSERT_EQ(tables.rules.notes.words.size(), RuleNotes::kUsual * RuleNotes::kWords);
+    tables.rules.notes.words = {tables.rules.notes.words.data(), size_t{notes} * RuleNotes::kWords};
+    std::mt19937 rng(engine.lanes);
+    for (size_t from = 0; from < said.size();) {
+        const size_t to = std::min(said.size(), from + 1 + rng() % 400);
+        const auto result = runner.run(frames_of(said, from, to), engine);
+        std::vector<std::set<uint32_t>> told(to - from);
+        for (const Event& event : result.events)
+            EXPECT_TRUE(told[event.packet].insert(event.code).second) << "told twice";
+        for (size_t i = from; i < to; ++i) {
+            ASSERT_EQ(told[i - from], judged[i].alerts) << "packet " << i << ", '" << said[i].text << "'";
+            ASSERT_EQ(result.decisions[i - from].outcome, judged[i].outcome) << "packet " << i;
+        }
+        from = to;
+    }
+    const uint64_t noted = tables.rules.notes.counts[RuleNotes::kTaken], again = statistic(runner.nf(),
+                                                                                          "rules-asked-again");
+    if (engine.device.empty()) {
+        EXPECT_EQ(noted > 0, notes > 0);
+        EXPECT_EQ(again > 0, notes == 1);
+    }
 }
 
 /// Batch by batch of any size, what was told of each packet and decided on it.
@@ -50,24 +84,45 @@ TEST(NidsFlows, AreWhatTheModelSaysOnEveryEngine) {
     for (const uint32_t rule : {1u, 2u, 3u, 4u, 5u, 6u, 8u, 9u, 10u, 11u, 12u, 13u})
         ASSERT_GT(of_rule[rule], 10u) << "equal must not be equally nothing: rule " << rule;
     ASSERT_GT(of_outcome[2], 10u);
-    for (const test::Engine& engine : test::engines(test::NfRunner("nids", kFlowRules).type())) {
-        test::NfRunner runner("nids", kFlowRules);
-        ASSERT_EQ(runner.type().name, "nids:flows");
-        std::mt19937 rng(engine.lanes);
-        for (size_t from = 0; from < said.size();) {
-            const size_t to = std::min(said.size(), from + 1 + rng() % 400);
-            const auto result = runner.run(frames_of(said, from, to), engine);
-            std::vector<std::set<uint32_t>> told(to - from);
-            for (const Event& event : result.events)
-                EXPECT_TRUE(told[event.packet].insert(event.code).second) << engine.text() << ": told twice";
-            for (size_t i = from; i < to; ++i) {
-                ASSERT_EQ(told[i - from], judged[i].alerts)
-                    << engine.text() << ": packet " << i << ", '" << said[i].text << "'";
-                ASSERT_EQ(result.decisions[i - from].outcome, judged[i].outcome) << engine.text() << ": packet " << i;
-            }
-            from = to;
-        }
-    }
+    for (const test::Engine& engine : test::engines(test::NfRunner("nids", kFlowRules).type()))
+        expect_as_judged(said, judged, engine, RuleNotes::kUsual);
+}
+
+/// What no note tells of is looked for again: where all are lost, and where there are none.
+TEST(NidsFlows, AreTheSameWithoutNotes) {
+    const std::vector<Said> said = mixed_conversations(150, 2);
+    const std::vector<Judged> judged = judge(said);
+    for (const test::Engine& engine : test::host_engines(test::NfRunner("nids", kFlowRules).type()))
+        for (const uint32_t notes : {1u, 0u}) expect_as_judged(said, judged, engine, notes);
+}
+
+TEST(NidsFlows, HaveNotesUntilTheyAreWrittenOver) {
+    std::vector<uint32_t> words(2 * RuleNotes::kWords);
+    std::vector<uint64_t> counts(RuleNotes::kCounts);
+    RuleNotes notes;
+    notes.words = {words.data(), words.size()};
+    notes.counts = {counts.data(), counts.size()};
+    std::vector<uint32_t> rules = {3, 3, 5, 70000};
+    struct Alerts {
+        const std::vector<uint32_t>& rules;
+        uint32_t count() const { return static_cast<uint32_t>(rules.size()); }
+        uint32_t operator[](uint32_t i) const { return rules[i]; }
+    };
+    RuleNote note;
+    EXPECT_FALSE(notes.read(0, note) && note.count > 0) << "nobody has written any";
+    const uint32_t first = notes.write(7, kNoDetail, Alerts{rules});
+    const uint32_t second = notes.write(kNoDetail, 9, Alerts{{}});
+    ASSERT_TRUE(notes.read(first, note));
+    EXPECT_EQ(std::vector(note.rules, note.rules + note.count), (std::vector<uint32_t>{3, 5, 70000}));
+    EXPECT_EQ(note.pass, 7u);
+    EXPECT_EQ(note.drop, kNoDetail);
+    notes.write(kNoDetail, kNoDetail, Alerts{rules});
+    counts[RuleNotes::kLost] = 0;
+    EXPECT_FALSE(notes.read(first, note));
+    EXPECT_EQ(counts[RuleNotes::kLost], 1u);
+    ASSERT_TRUE(notes.read(second, note));
+    EXPECT_EQ(note.count, 0u);
+    EXPECT_EQ(note.drop, 9u);
 }
 
 /// A chain of that NIDS, with a rule more in front of its own and one behind them.
@@ -336,6 +391,13 @@ TEST(NidsFlows, CostNothingWhereNoRuleAsksForThem) {
               "nids:flows");
     EXPECT_EQ(type_of("{flows: {streams: {}}, rule: ['alert tcp any any -> any any (content:\"a\"; sid:1;)']}"),
               "nids:streams");
+    EXPECT_EQ(type_of("{flows: {streams: {http: usual}}, rule: ['alert tcp any any -> any any (content:\"a\"; "
+                      "http_client_body; sid:1;)']}"),
+              "nids:messages");
+    EXPECT_EQ(type_of("{flows: {streams: {http: usual}}, rule: ['alert tcp any any -> any any (content:\"a\"; "
+                      "sid:1;)']}"),
+              "nids:streams")
+        << "no rule asks of messages";
     EXPECT_EQ(type_of("{flows: {streams: {}}, rule: ['alert udp any any -> any any (content:\"a\"; sid:1;)']}"),
               "nids");
 }

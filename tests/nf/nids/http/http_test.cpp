@@ -53,12 +53,13 @@ std::map<uint32_t, std::vector<uint32_t>> alerts_of(const test::NfResult& result
     return alerts;
 }
 
-test::NfResult run_everywhere(const std::string& text, const std::vector<Frame>& frames) {
+test::NfResult run_everywhere(const std::string& text, const std::vector<Frame>& frames,
+                              const std::string& type = "nids:messages") {
     test::NfResult want;
     bool first = true;
     for (const test::Engine& engine : test::engines(test::NfRunner("nids", text).type())) {
         test::NfRunner runner("nids", text);
-        EXPECT_EQ(runner.type().name, "nids:streams");
+        EXPECT_EQ(runner.type().name, type);
         const test::NfResult result = runner.run(frames, engine);
         if (first) want = result;
         first = false;

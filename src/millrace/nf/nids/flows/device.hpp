@@ -88,6 +88,7 @@ protected:
     MILLRACE_DEVICE static Matches matches_of(Packet& packet, const Tables& tables, Decision decision, uint16_t flow,
                                               BitsOfFlow bits) {
         if (decision.outcome == kIfFlowAllows) return decide_by_one(packet, tables, decision.detail, flow, bits);
+        if (decision.outcome == kNoted) return decide_by_note(packet, tables, decision.detail, flow, bits);
         if (decision.outcome == kAskAgain) return decide_anew(packet, tables, flow, bits);
         Matches matches;
         (decision.outcome == kBlock   ? matches.drop
@@ -122,6 +123,38 @@ protected:
         if (!bits.allow(tables.bits, rule)) return false;
         bits.take(tables.bits, rule);
         return true;
+    }
+
+    /// Several rules, some of which have matched but for the flow: as decide_anew, which has to look for them.
+    MILLRACE_DEVICE_CALL static Matches decide_by_note(Packet& packet, const Tables& tables, uint32_t number,
+                                                       uint16_t flow, BitsOfFlow bits) {
+        RuleNote note;
+        if (!tables.rules.notes.read(number, note)) return decide_anew(packet, tables, flow, bits);
+        Matches matches;
+        matches.pass = note.pass;
+        matches.drop = note.drop;
+        uint32_t plain = 0, with_bits = 0;  // of those that the flow allows, a bit each
+        for (uint32_t i = 0; i < note.count; ++i) {
+            const CompiledRule& rule = tables.rules.rules[note.rules[i]];
+            if ((rule.flags & RuleHeader::kFlow & ~flow) != 0) continue;
+            if (rule.bits != 0) with_bits |= 1u << i;
+            else if (rule.action & CompiledRule::kPass) matches.pass = smaller(matches.pass, note.rules[i]);
+            else plain |= 1u << i;
+        }
+        while (with_bits != 0) {
+            uint32_t next = 0, place = kNoDetail;
+            for (uint32_t i = 0; i < note.count; ++i) {
+                const uint32_t own = tables.rules.rules[note.rules[i]].bits - 1u;
+                if ((with_bits >> i & 1) == 0 || own >= place) continue;
+                place = own;
+                next = i;
+            }
+            with_bits &= ~(1u << next);
+            if (meets(tables, place, bits)) add(packet, tables, note.rules[next], matches);
+        }
+        for (uint32_t i = 0; i < note.count; ++i)
+            if ((plain >> i & 1) != 0) add(packet, tables, note.rules[i], matches);
+        return matches;
     }
 
     /// All rules once more. Those with flowbits come first, in their order, a few at a time; however many alert, each
@@ -160,11 +193,10 @@ protected:
         using One = Lanes<1>;
         PayloadBuffers<One> buffers = Evaluation<One>::buffers_of(packet, {});
         Evaluation<One, RulesOfFlow> evaluation(packet, tables, buffers, found, {}, flow);
-        // The block's memory is another step's.
-        pattern::find_patterns<false>(
-            packet.payload(), packet.payload_bytes(), tables.patterns, One{}, [&](auto& ids, uint32_t most) {
-                evaluation.patterns([&](uint32_t lane) { return ids.of(lane).take(tables.patterns, most); });
-            });
+        pattern::find_beginning(packet.payload(), packet.payload_bytes(), 0, packet.payload_bytes(), tables.patterns,
+                                [&](auto& ids, uint32_t most) {
+                                    evaluation.patterns([&](uint32_t) { return ids.take(tables.patterns, most); });
+                                });
         evaluation.others();
         matches.pass = smaller(matches.pass, evaluation.passes());
         matches.drop = smaller(matches.drop, evaluation.drops());

@@ -21,13 +21,18 @@ bool extend(const BitNumbers& names, const BitNumbers& before) {
 
 }  // namespace
 
-FlowMemory::FlowMemory(const FlowOptions& options, const CompiledBits& bits, bool streams, bool messages,
+FlowMemory::FlowMemory(const FlowOptions& options, const CompiledBits& bits, Follows follows,
                        const Environment& environment, const FlowMemory* previous)
     : rules_(options.rules), names_(bits.names),
       table_(options.table, environment, previous != nullptr ? &previous->table_ : nullptr) {
+    notes_ = previous != nullptr ? previous->notes_
+                                 : std::make_shared<std::vector<uint32_t, ZeroedAllocator<uint32_t>>>(
+                                       size_t{RuleNotes::kUsual} * RuleNotes::kWords);
+    note_counts_ = previous != nullptr ? previous->note_counts_
+                                       : std::make_shared<std::vector<uint64_t>>(RuleNotes::kCounts);
     words_of_flow_ = words_for(names_);
-    if (streams) make_streams(options, previous);
-    if (streams && messages) make_messages(options, previous);
+    if (follows >= Follows::streams) make_streams(options, previous);
+    if (follows == Follows::messages) make_messages(options, previous);
     const bool same_table = previous != nullptr && table_.goes_on_with(previous->table_);
     if (same_table && extend(names_, previous->names_) && names_.size() <= previous->room()) {
         words_of_flow_ = previous->words_of_flow_;
@@ -100,6 +105,8 @@ std::vector<Statistic> FlowMemory::message_statistics() const {
 
 std::vector<Statistic> FlowMemory::statistics() const {
     std::vector<Statistic> all = table_.statistics();
+    all.push_back({"rules-asked-again", (*note_counts_)[RuleNotes::kLost],
+                   "packets whose rules were looked for twice, as too many packets waited for their flows"});
     if (!streams_) return all;
     const auto of = [&](flows::StreamCount what) { return (*stream_counts_)[static_cast<size_t>(what)]; };
     all.push_back({"stream-late", of(flows::StreamCount::early), "segments that came before others, and were kept"});
@@ -117,6 +124,8 @@ void FlowMemory::attach(Image& image, NidsOfFlows::Tables& tables) const {
     tables.flows = rules_;
     table_.attach(image, tables.state, "flows");
     tables.bit_words = words_of_flow_;
+    image.attach_resident(tables.rules.notes.words, notes_, "rule-notes");
+    image.attach_state(tables.rules.notes.counts, note_counts_, "rule-note-counts");
     if (words_of_flow_ > 0) image.attach_resident(tables.words, words_, "flow-bits");
     if (!streams_) return;
     tables.streams.tail = stream_shape_.tail;

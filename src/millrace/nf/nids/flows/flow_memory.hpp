@@ -6,6 +6,7 @@
 
 #include "millrace/base/zeroed_allocator.hpp"
 #include "millrace/nf/nids/compile/flow_bits.hpp"
+#include "millrace/nf/nids/cpu.hpp"
 #include "millrace/nf/nids/flows/device.hpp"
 #include "millrace/nf/nids/flows/options.hpp"
 #include "millrace/nf/state/keyed_table.hpp"
@@ -15,11 +16,10 @@ namespace millrace::nf::nids {
 class FlowMemory {
 public:
     /// Goes on with what `previous` has: with its flows, if the table is as large, and with their bits, if the names in
-    /// `bits` have the numbers that they had, and there is room for new ones. Warns where the bits are lost. `streams`:
-    /// there is memory for these, too, that of `previous` if it is as large.
-    /// `messages`: for HTTP messages, too.
-    FlowMemory(const FlowOptions& options, const CompiledBits& bits, bool streams, bool messages,
-               const Environment& environment, const FlowMemory* previous);
+    /// `bits` have the numbers that they had, and there is room for new ones. Warns where the bits are lost. There is
+    /// memory for what is followed, that of `previous` if it is as large.
+    FlowMemory(const FlowOptions& options, const CompiledBits& bits, Follows follows, const Environment& environment,
+               const FlowMemory* previous);
 
     void attach(Image& image, NidsOfFlows::Tables& tables) const;
     const BitNumbers& names() const { return names_; }
@@ -27,7 +27,8 @@ public:
     size_t room() const { return words_of_flow_ * size_t{32}; }
     std::vector<Statistic> statistics() const;
     uint64_t bytes() const {
-        return table_.bytes() + words_->size() * sizeof(uint32_t) + stream_bytes() + message_bytes();
+        return table_.bytes() + (words_->size() + notes_->size()) * sizeof(uint32_t) + stream_bytes() +
+               message_bytes();
     }
     /// Of which are for streams.
     uint64_t stream_bytes() const { return streams_ ? streams_->size() * sizeof(uint64_t) : 0; }
@@ -50,6 +51,8 @@ private:
     Table table_;
     uint32_t words_of_flow_ = 0;
     std::shared_ptr<std::vector<uint32_t>> words_;
+    std::shared_ptr<std::vector<uint32_t, ZeroedAllocator<uint32_t>>> notes_;  ///< RuleNotes
+    std::shared_ptr<std::vector<uint64_t>> note_counts_;
     flows::StreamMemory stream_shape_;  ///< but for its views
     std::shared_ptr<Words> streams_;    ///< null: they are not looked at
     std::shared_ptr<std::vector<uint64_t>> stream_counts_;

@@ -8,85 +8,90 @@
 
 namespace millrace::nf::nids {
 
-/// `Alerts` for bytes of several segments: rules that may be met by such, whatever they do then, the lowest from a
-/// number on.
-class SpanningRules : public MatchedRules {
+/// `Alerts` for bytes of a stream, whatever is asked of them, so that a GPU has the code that holds rules against bytes
+/// once. `kMessages`: HTTP messages are followed.
+template <bool kMessages>
+class StreamAlerts : public MatchedRules {
 public:
     static constexpr bool kTakesAll = true;
-    MILLRACE_DEVICE SpanningRules(uint32_t from, bool from_start) : MatchedRules(from), from_start_(from_start) {}
-    MILLRACE_DEVICE bool takes(const CompiledRule& rule, uint32_t number) {
-        if (rule.spans(from_start_)) add(number);
-        return true;
-    }
-    MILLRACE_DEVICE void others_follow() { others_ = true; }
-    /// A rule that a pattern led to was looked at, and is not met yet.
-    MILLRACE_DEVICE void not_met(const CompiledRule& rule, uint32_t number) {
-        if (!others_ && rule.spans(false)) open_.note(number);
-    }
-    MILLRACE_DEVICE const flows::Stream& open() const { return open_; }
 
-private:
-    bool from_start_;
-    bool others_ = false;
-    flows::Stream open_{};  ///< its notes
-};
-
-/// `Alerts` for bytes that have been judged before: which of some rules they meet.
-class RulesTold {
-public:
-    static constexpr bool kTakesAll = true;
-    MILLRACE_DEVICE explicit RulesTold(const MatchedRules& rules) : rules_(rules) {}
-    MILLRACE_DEVICE bool takes(const CompiledRule&, uint32_t number) {
-        for (uint32_t i = 0; i < rules_.count(); ++i)
-            if (rules_[i] == number) those_ |= 1u << i;
-        return true;
+    /// For bytes of several segments: the lowest rules from a number on that may be met by such. `from_start`: they
+    /// begin where the stream does.
+    MILLRACE_DEVICE static StreamAlerts spanning(uint32_t from, bool from_start) {
+        StreamAlerts made(Asks::spanning, from);
+        made.from_start_ = from_start;
+        return made;
     }
-    /// No other rule is looked at.
-    MILLRACE_DEVICE bool wants(const CompiledRule&, uint32_t number) const {
-        for (uint32_t i = 0; i < rules_.count(); ++i)
-            if (rules_[i] == number) return true;
+    /// For bytes that have been judged before: which of some rules they meet, and no other is looked at.
+    MILLRACE_DEVICE static StreamAlerts told_of(const MatchedRules& rules) {
+        StreamAlerts made(Asks::told, 0);
+        made.rules_ = &rules;
+        return made;
+    }
+    /// For an HTTP message: the lowest rules from a number on that ask of such. Those that it may meet when more of its
+    /// body has come are noted with it; `for_bytes`: as of MessageRoom::note.
+    MILLRACE_DEVICE static StreamAlerts of_message(uint32_t from, http::MessageRoom& room, uint32_t for_bytes) {
+        StreamAlerts made(Asks::message, from);
+        made.room_ = &room;
+        made.for_bytes_ = for_bytes;
+        return made;
+    }
+
+    MILLRACE_DEVICE bool wants(const CompiledRule& rule, uint32_t number) const {
+        if (asks_ == Asks::spanning) return true;
+        if (asks_ == Asks::message) return (rule.action & CompiledRule::kOfMessage) != 0;
+        for (uint32_t i = 0; i < rules_->count(); ++i)
+            if ((*rules_)[i] == number) return true;
         return false;
     }
-    MILLRACE_DEVICE void add(uint32_t) {}
-    MILLRACE_DEVICE void sort() {}
-    MILLRACE_DEVICE uint32_t count() const { return 0; }
-    MILLRACE_DEVICE bool more() const { return false; }
-    MILLRACE_DEVICE uint32_t operator[](uint32_t) const { return kNoDetail; }
-    /// By the place of a rule among them, a bit.
+    MILLRACE_DEVICE bool takes(const CompiledRule& rule, uint32_t number) {
+        if (asks_ != Asks::told) {
+            if (asks_ == Asks::message ? wants(rule, number) : rule.spans(from_start_)) add(number);
+            return true;
+        }
+        for (uint32_t i = 0; i < rules_->count(); ++i)
+            if ((*rules_)[i] == number) those_ |= 1u << i;
+        return true;
+    }
+    /// Rules that follow are those without a pattern.
+    MILLRACE_DEVICE void others_follow() { by_pattern_ = false; }
+    /// They are named by whoever asks.
+    MILLRACE_DEVICE void named_follow() { by_pattern_ = by_pattern_ && asks_ != Asks::message; }
+    /// A rule was looked at, and is not met yet.
+    MILLRACE_DEVICE void not_met(const CompiledRule& rule, uint32_t number) {
+        if (asks_ == Asks::spanning && by_pattern_ && rule.spans(false)) open_.note(number);
+    }
+    MILLRACE_DEVICE bool asks_messages() const
+        requires kMessages
+    {
+        return asks_ == Asks::message;
+    }
+    MILLRACE_DEVICE void may_be_met(const CompiledRule&, uint32_t)
+        requires kMessages
+    {}
+    MILLRACE_DEVICE void may_go_on(uint32_t number)
+        requires kMessages
+    {
+        if (by_pattern_) room_->note(number, for_bytes_);
+    }
+
+    /// Of several segments: those that are not met yet, its notes.
+    MILLRACE_DEVICE const flows::Stream& open() const { return open_; }
+    /// Of those that were named: which are met, by their places, a bit each.
     MILLRACE_DEVICE uint32_t those() const { return those_; }
 
 private:
-    const MatchedRules& rules_;
+    enum class Asks : uint32_t { spanning, told, message };
+    MILLRACE_DEVICE StreamAlerts(Asks asks, uint32_t from) : MatchedRules(from), asks_(asks) {}
+
+    Asks asks_;
+    bool from_start_ = false;
+    bool by_pattern_ = true;
     uint32_t those_ = 0;
-};
-
-/// `Alerts` for an HTTP message: rules that ask of such, the lowest from a number on. Those that it may meet when more
-/// of its body has come are noted with it.
-class RulesOfMessage : public MatchedRules {
-public:
-    static constexpr bool kTakesAll = true;
-    /// `for_bytes`: as of MessageRoom::note.
-    MILLRACE_DEVICE RulesOfMessage(uint32_t from, http::MessageRoom& room, uint32_t for_bytes)
-        : MatchedRules(from), room_(room), for_bytes_(for_bytes) {}
-    MILLRACE_DEVICE bool wants(const CompiledRule& rule, uint32_t) const {
-        return (rule.action & CompiledRule::kOfMessage) != 0;
-    }
-    MILLRACE_DEVICE bool takes(const CompiledRule& rule, uint32_t number) {
-        if (wants(rule, number)) add(number);
-        return true;
-    }
-    MILLRACE_DEVICE void others_follow() { notes_ = false; }
-    /// Those that were noted are asked.
-    MILLRACE_DEVICE void noted_follow() { notes_ = false; }
-    MILLRACE_DEVICE void may_be_met(const CompiledRule&, uint32_t) {}
-    MILLRACE_DEVICE void may_go_on(uint32_t number) {
-        if (notes_) room_.note(number, for_bytes_);
-    }
-
-private:
-    http::MessageRoom& room_;
-    const uint32_t for_bytes_;
-    bool notes_ = true;
+    uint32_t for_bytes_ = 0;
+    flows::Stream open_{};
+    const MatchedRules* rules_ = nullptr;
+    http::MessageRoom* room_ = nullptr;
 };
 
 /// The rules that a segment has left open.

@@ -13,10 +13,13 @@
 
 namespace millrace::nf::nids {
 
-struct NidsOfStreams : NidsOfFlows {
+/// `kMessages`: HTTP messages are followed, too.
+template <bool kMessages>
+struct StreamsHalf : NidsOfFlows {
     template <class Lanes>
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
-        return Nids::search<OpenRulesOfStream<MatchedRules>>(packet, tables.rules, lanes, RuleHeader::kFlow);
+        return Nids::search<OpenRulesOfStream<MatchedRules, kMessages>>(packet, tables.rules, lanes,
+                                                                        RuleHeader::kFlow);
     }
 
     MILLRACE_DEVICE static Decision commit(Packet& packet, const Tables& tables, Decision decision,
@@ -31,6 +34,7 @@ struct NidsOfStreams : NidsOfFlows {
 
 private:
     using One = Lanes<1>;
+    using Alerts = StreamAlerts<kMessages>;
 
     /// What is known of a packet while its stream is looked at.
     struct Look {
@@ -73,23 +77,24 @@ private:
             const NidsTables& rules = tables.rules;
             const bool joint = piece.tail_bytes > 0 && has_joint(rules, piece);
             judge(look, piece, left.of(rules, CompiledRule::kSpans), streams.of(number), joint);
-            if (!tables.messages.words.empty())
+            if constexpr (kMessages)
                 follow_messages(look, bucket, number, piece, left.of(rules, CompiledRule::kOfBody), joint, gone);
         });
-        if (!tables.messages.words.empty() && (streams.of(number).flags & flows::Stream::kEnded))
-            http::MessageBucket(tables.messages, bucket).end(number);
+        if constexpr (kMessages)
+            if (streams.of(number).flags & flows::Stream::kEnded)
+                http::MessageBucket(tables.messages, bucket).end(number);
         if (events & flows::stream_event::kChanged) packet.emit_once(changed_code(tables.rules));
         if (events & flows::stream_event::kGap) packet.emit_once(changed_code(tables.rules) + 1);
     }
     MILLRACE_DEVICE static void begin(const Tables& tables, const flows::Streams& streams, uint32_t bucket,
                                       uint32_t way) {
         streams.begin(way);
-        if (!tables.messages.words.empty()) http::MessageBucket(tables.messages, bucket).begin(way);
+        if constexpr (kMessages) http::MessageBucket(tables.messages, bucket).begin(way);
     }
     MILLRACE_DEVICE static void end(const Tables& tables, const flows::Streams& streams, uint32_t bucket,
                                     uint32_t way) {
         streams.end(way);
-        if (!tables.messages.words.empty()) http::MessageBucket(tables.messages, bucket).begin(way);
+        if constexpr (kMessages) http::MessageBucket(tables.messages, bucket).begin(way);
     }
     /// Events that are no rule's come behind those.
     MILLRACE_DEVICE static uint32_t changed_code(const NidsTables& tables) {
@@ -158,18 +163,17 @@ private:
         Part part{where.all_of_tail ? 0 : near, where.all_of_piece ? bytes : joint,
                   open.has(open_mark::kOthers | open_mark::kAtStart) || where.all_of_tail};
         if (!where.joint) part.behind = part.begin;
+        Named named;
+        for (uint32_t i = 0; i < noted.notes && noted.notes != flows::Stream::kMany; ++i) named.add(noted.noted[i]);
+        for (uint32_t i = 0; i < open.count(); ++i) named.add(open[i]);
         for (uint32_t from = 0;;) {
-            SpanningRules found(from, piece.whole);
-            ask(look, window, bytes, part, found, [&](auto& evaluation) {
-                for (uint32_t i = 0; i < noted.notes && noted.notes != flows::Stream::kMany; ++i)
-                    evaluation.one(noted.noted[i]);
-                for (uint32_t i = 0; i < open.count(); ++i) evaluation.one(open[i]);
-            });
+            Alerts found = Alerts::spanning(from, piece.whole);
+            ask(look, window, bytes, part, found, named);
             for (uint32_t i = 0; i < found.open().notes && i < 2; ++i) stream.note(found.open().noted[i]);
             if (found.open().notes == flows::Stream::kMany) stream.notes = flows::Stream::kMany;
             if (found.count() == 0) return;
             // What either alone meets has been told, unless it is met once more from the joint's surroundings on.
-            RulesTold by_tail(found), by_piece(found), once_more(found), near_alone(found);
+            Alerts by_tail = Alerts::told_of(found), by_piece = by_tail, once_more = by_tail, near_alone = by_tail;
             ask(look, window, joint, {0, joint, true}, by_tail);
             ask(look, piece.data - piece.before, piece.before + piece.bytes, {0, piece.before + piece.bytes, true},
                 by_piece);
@@ -225,9 +229,9 @@ private:
         const bool other_rules = room.reader != look.tables.streams.reader && room.notes > 0;
         if (other_rules) room.notes = 0;  // of another generation: these have other numbers
         room.reader = look.tables.streams.reader;
-        uint32_t noted[http::MessageRoom::kNotes];
-        const uint32_t notes = room.notes;
-        for (uint32_t i = 0; i < notes; ++i) noted[i] = room.noted[i] & ~http::MessageRoom::kExpires;
+        Named named;
+        for (uint32_t i = 0; i < room.notes; ++i) named.add(room.noted[i] & ~http::MessageRoom::kExpires);
+        for (uint32_t i = 0; i < of.open.count(); ++i) named.add(of.open[i]);
         room.pass(message.fresh);
         const uint32_t before = message.head + message.tail, bytes = before + message.fresh;
         const MessageParts parts{message.head, message.is_response, message.is_cut, message.from_start};
@@ -235,21 +239,17 @@ private:
         const uint32_t joint = before - smaller(message.tail, reach_of(tables));
         const Part part{message.head_is_new || other_rules ? 0 : joint, all ? bytes : before, all};
         for (uint32_t from = 0;;) {
-            RulesOfMessage found(from, room, message.head_is_new ? 0 : look.tables.messages.tail);
+            Alerts found = Alerts::of_message(from, room, message.head_is_new ? 0 : look.tables.messages.tail);
             PayloadBuffers<One> buffers(message.data, bytes, parts);
-            ask(look, buffers, part, found, [&](auto& evaluation) {
-                found.noted_follow();
-                for (uint32_t i = 0; i < notes; ++i) evaluation.one(noted[i]);
-                for (uint32_t i = 0; i < of.open.count(); ++i) evaluation.one(of.open[i]);
-            });
+            ask(look, buffers, part, found, named);
             for (uint32_t i = 0; i < of.open.count() && !message.head_is_new; ++i)
                 room.note(of.open[i], look.tables.messages.tail);
             if (found.count() == 0) return;
             // What the message met before, or the segment alone, has been told.
-            RulesTold by_before(found), by_piece(found);
+            Alerts by_before = Alerts::told_of(found), by_piece = by_before;
             if (!message.head_is_new) {
                 PayloadBuffers<One> old(message.data, before, parts);
-                ask(look, old, {0, before, true}, by_before, NoMore{});
+                ask(look, old, {0, before, true}, by_before, {});
             } else if (message.judged > 0) {
                 ask(look, message.data, message.judged, {0, message.judged, true}, by_before);
             }
@@ -275,31 +275,28 @@ private:
         uint32_t begin, behind;
         bool others;
     };
-    struct NoMore {
-        MILLRACE_DEVICE void operator()(auto&) const {}
+    /// Rules that are asked whatever leads to them.
+    struct Named {
+        static constexpr uint32_t kMost = http::MessageRoom::kNotes + 2;
+        uint32_t numbers[kMost];
+        uint32_t count = 0;
+        MILLRACE_DEVICE void add(uint32_t number) { numbers[count++] = number; }
     };
-    template <class Alerts>
-    MILLRACE_DEVICE static void ask(Look& look, const uint8_t* data, uint32_t bytes, Part part, Alerts& alerts) {
-        ask(look, data, bytes, part, alerts, NoMore{});
-    }
-    /// `more(evaluation)` asks some more rules.
-    template <class Alerts, class More>
     MILLRACE_DEVICE static void ask(Look& look, const uint8_t* data, uint32_t bytes, Part part, Alerts& alerts,
-                                    More&& more) {
+                                    const Named& named = {}) {
         PayloadBuffers<One> buffers(data, bytes, true, {});
-        ask(look, buffers, part, alerts, more);
+        ask(look, buffers, part, alerts, named);
     }
-    template <class Alerts, class More>
     MILLRACE_DEVICE_CALL static void ask(Look& look, PayloadBuffers<One>& buffers, Part part, Alerts& alerts,
-                                         More&& more) {
+                                         const Named& named) {
         const NidsTables& tables = look.tables.rules;
-        const uint8_t* const data = buffers.data();
-        const uint32_t bytes = buffers.bytes();
         Evaluation<One, Alerts> evaluation(look.packet, tables, buffers, alerts, {}, look.flow);
-        pattern::find_beginning(data, bytes, part.begin, part.behind, tables.patterns, [&](auto& ids, uint32_t most) {
-            evaluation.patterns([&](uint32_t) { return ids.take(tables.patterns, most); });
-        });
-        more(evaluation);
+        pattern::find_beginning(buffers.data(), buffers.bytes(), part.begin, part.behind, tables.patterns,
+                                [&](auto& ids, uint32_t most) {
+                                    evaluation.patterns([&](uint32_t) { return ids.take(tables.patterns, most); });
+                                });
+        alerts.named_follow();
+        for (uint32_t i = 0; i < named.count; ++i) evaluation.one(named.numbers[i]);
         if (part.others) evaluation.others();
     }
 
@@ -338,5 +335,8 @@ private:
         return false;
     }
 };
+
+using NidsOfStreams = StreamsHalf<false>;
+using NidsOfMessages = StreamsHalf<true>;
 
 }  // namespace millrace::nf::nids

@@ -13,9 +13,7 @@ namespace millrace::nf::nids::pattern {
 ///
 /// A payload is searched once unless one lane finds more than `LaneIds::kKept` rare ids; then it is searched again for
 /// the ids behind those known to be complete, `most`, and `f` is called again.
-///
-/// Without `kStaged` nothing has been staged, and the walk alone searches.
-template <bool kStaged = true, class Lanes, class F>
+template <class Lanes, class F>
 MILLRACE_DEVICE void find_patterns(const uint8_t* data, uint32_t bytes, const PatternTables& tables, Lanes lanes,
                                    F&& f) {
     if (tables.output_ids.empty() || bytes == 0) return;
@@ -24,10 +22,8 @@ MILLRACE_DEVICE void find_patterns(const uint8_t* data, uint32_t bytes, const Pa
     uint32_t most = 0;
     for (uint32_t from = 0; from != kNoPattern; from = most == kNoPattern ? kNoPattern : most + 1) {
         lanes.for_each(Lanes::count, [&](uint32_t lane) { found.of(lane).clear(from); });
-        bool filtered = false;
-        if constexpr (kStaged)
-            filtered = detail::filters(tables, text) && detail::filter_text(text, tables, lanes, found);
-        if (!filtered) detail::walk_text(text, tables, lanes, found);
+        if (!detail::filters(tables, text) || !detail::filter_text(text, tables, lanes, found))
+            detail::walk_text(text, tables, lanes, found);
         if (!lanes.any(Lanes::count, [&](uint32_t lane) { return found.of(lane).any(); })) return;
         most = lanes.minimum(Lanes::count, [&](uint32_t lane) { return found.of(lane).complete_to(); });
         f(found, most);
@@ -35,7 +31,8 @@ MILLRACE_DEVICE void find_patterns(const uint8_t* data, uint32_t bytes, const Pa
 }
 
 /// Finds the patterns in data[0, bytes) that begin in [begin, behind), and perhaps some that begin up to seven bytes
-/// before or behind that, by one lane and the walk: calls `f(found, most)` as find_patterns does.
+/// before or behind that, by one lane and the walk, for which nothing need be staged: calls `f(found, most)` as
+/// find_patterns does.
 template <class F>
 MILLRACE_DEVICE void find_beginning(const uint8_t* data, uint32_t bytes, uint32_t begin, uint32_t behind,
                                     const PatternTables& tables, F&& f) {
@@ -45,7 +42,7 @@ MILLRACE_DEVICE void find_beginning(const uint8_t* data, uint32_t bytes, uint32_
     LaneIds found;
     for (uint32_t from = 0, most = 0; from != kNoPattern; from = most == kNoPattern ? kNoPattern : most + 1) {
         found.clear(from);
-        detail::walk_share(text, share, tables, found);
+        detail::walk_alone(text, share, tables, found);
         if (!found.any()) return;
         most = found.complete_to();
         f(found, most);
@@ -57,7 +54,7 @@ MILLRACE_DEVICE bool any_begins(const uint8_t* data, uint32_t bytes, uint32_t be
     const detail::Text text(data, bytes);
     LaneIds found;
     found.clear(0);
-    detail::walk_share(text, detail::share_of(text, 0, behind), tables, found);
+    detail::walk_alone(text, detail::share_of(text, 0, behind), tables, found);
     return found.any();
 }
 

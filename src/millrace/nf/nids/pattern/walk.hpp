@@ -82,6 +82,12 @@ MILLRACE_DEVICE void walk_share(const Text& text, const Share& share, const Patt
     }
 }
 
+/// The same for who looks at little, or seldom: less code.
+MILLRACE_DEVICE_CALL void walk_alone(const Text& text, const Share& share, const PatternTables& tables,
+                                     LaneIds& found) {
+    walk_share(text, share, tables, found);
+}
+
 /// Finds what begins in a text.
 template <class Lanes>
 MILLRACE_DEVICE void walk_text(const Text& text, const PatternTables& tables, Lanes lanes,
