@@ -49,7 +49,7 @@ _millrace() {
         "") options+=" --version --nf" ;;
         run) options+=" --device --output --workers --cores --verdicts --timeline --json --for --mode --call-thread --checked"
             options+=" --socket --no-socket --quiet" ;;
-        check) options+=" --device --output --plugins" ;;
+        check) options+=" --device --output --workers --plugins" ;;
         explain) options+=" --device --output --workers" ;;
         show) options+=" --socket --limit --match --by --json" ;;
         doctor) options+=" --json" ;;
