@@ -3,14 +3,17 @@
 they should be. usage: bench_tenants.py MILLRACE DEVICE PLACE [EMULATED]. EMULATED: the program that makes a GPU believe."""
 import json
 import math
+import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
 
 millrace, device, place, *emulated = sys.argv[1:]
 on_gpu = place != "process"
-folder = pathlib.Path(tempfile.mkdtemp(prefix="millrace-bench-tenants-"))
+scratch = tempfile.TemporaryDirectory(prefix="millrace-bench-tenants-")
+folder = pathlib.Path(scratch.name)
 # The emulated GPU interprets fenced functions: the least of them are enough.
 FUNCTIONS = ["--chain", "mirror+mirror"] if on_gpu else []
 # And the packets of neighbours that loop take it seconds.
@@ -113,4 +116,20 @@ def tenants_of(mixes):
 check(tenants_of(some["mixes"])[:1] == tenants_of(made["mixes"])[:1], "a seed gives other mixes the next time")
 done = subprocess.run([*emulated, millrace, "bench", "tenants", "--device", device, "--chain", "nids"], capture_output=True, text=True)
 check(done.returncode == 1 and "no function of this benchmark" in done.stderr, done.stderr)
+
+# Told to stop it tells what it has, ends its tenants, and leaves nothing behind.
+(folder / "tmp").mkdir()
+bench_process = subprocess.Popen([*emulated, millrace, "bench", "tenants", "--device", device, "--workers", "1", "--rules", "20", "--routes",
+                                  "20", *FUNCTIONS, "--only", "mixes", "--json", folder / "stopped.json"], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(folder / "tmp")})
+for line in bench_process.stderr:
+    if "mixes: 1 of" in line:
+        break
+children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(bench_process.pid)], capture_output=True, text=True).stdout.split()
+bench_process.send_signal(signal.SIGINT)
+out, _ = bench_process.communicate(timeout=60)
+check(bench_process.returncode == 1 and "stopped before its end" in out, f"stopped, it ends with {bench_process.returncode}: {out}")
+check(json.loads((folder / "stopped.json").read_text())["stopped"], "the JSON does not say that it was stopped")
+check(len(children) >= 8 and not any(pathlib.Path(f"/proc/{child}").exists() for child in children), f"tenants are left: {children}")
+check(not any((folder / "tmp").iterdir()), "temporary files are left")
 print(f"{len(made['figures'])} figures, {len(scenes)} scenes: every packet is accounted for")

@@ -54,8 +54,8 @@ void let_pass(const tenancy::Member::Batch& batch) {
 }  // namespace
 
 void misbehave(const std::string& what, const std::string& manager, const std::string& name) {
-    // About 1 ms of a GPU, and less than its budget.
-    constexpr uint32_t kRounds = 100'000;
+    // Some hundred us of a GPU for each batch, and less than its budget.
+    constexpr uint32_t kRounds = 60'000;
     const auto* const known = std::ranges::find(kMischiefs, what);
     if (known == std::end(kMischiefs)) throw std::invalid_argument("'" + what + "' is no mischief");
     const bool loops = what == "loops", floods = what == "floods";

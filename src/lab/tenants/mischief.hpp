@@ -8,7 +8,7 @@ namespace millrace::lab {
 /// What they do.
 inline constexpr const char* kMischiefs[] = {
     "loops",  ///< the function never ends: on a GPU its budget ends it, else its process never answers
-    "slow",   ///< it takes some ms for each batch, and answers rightly
+    "slow",   ///< it takes long for each batch (some ms in a process), and answers rightly
     "floods"  ///< the process sends what nobody asked for, and attaches again when it is let go
 };
 
