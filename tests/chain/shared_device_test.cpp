@@ -118,6 +118,15 @@ TEST(SharedDevice, HasRoomForAsManyAsItHasAndRefusesTheNext) {
     EXPECT_TRUE(broken(load_chains(keys)).empty());
 }
 
+TEST(SharedDevice, AnswersForAThousandInTime) {
+    const Configuration made = load_chains(std::vector<std::string>(1000, "rate: 1M, latency: 20ms"));
+    const auto begin = std::chrono::steady_clock::now();
+    const auto refused = broken(made);
+    EXPECT_EQ(refused.size(), 1000u - 56) << "seven take turns on each of eight partitions";
+    EXPECT_NE(refused.front().hint.find("has room"), std::string::npos) << refused.front().hint;
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+}
+
 TEST(SharedDevice, HasRoomForTheBatchesOfEachWorker) {
     const Configuration made = load_chains({"rate: 10M, latency: 120us"});
     EXPECT_TRUE(broken(made, 1).empty());
