@@ -40,7 +40,8 @@ _millrace() {
         --flows | --tunnels | --chains | --share | --shares | --latency | --most | --step | --descriptors) return ;;
         --socket) mapfile -t COMPREPLY < <(compgen -f -- "$current"); return ;;
         --by) mapfile -t COMPREPLY < <(compgen -W "bytes packets duration" -- "$current"); return ;;
-        --limit | --match) return ;;
+        --only) mapfile -t COMPREPLY < <(compgen -W "domains batch fence victim killed mixes" -- "$current"); return ;;
+        --limit | --match | --seconds | --mixes | --kills | --routes) return ;;
         --json) [[ $command == doctor || $command == show || $command == verify ]] || { mapfile -t COMPREPLY < <(compgen -f -- "$current"); return; } ;;
     esac
 
@@ -49,7 +50,7 @@ _millrace() {
         "") options+=" --version --nf" ;;
         run) options+=" --device --output --workers --cores --verdicts --timeline --json --for --mode --call-thread --checked"
             options+=" --socket --no-socket --quiet" ;;
-        check) options+=" --device --output --plugins" ;;
+        check) options+=" --device --output --workers --plugins" ;;
         explain) options+=" --device --output --workers" ;;
         show) options+=" --socket --limit --match --by --json" ;;
         doctor) options+=" --json" ;;
@@ -64,6 +65,7 @@ _millrace() {
                 rules) options+=" --rules --classes --full --overlap --fields --seed --output --trace --packets --measure --figures --device"
                        options+=" --data --for --headers --lanes --engines --sets --most-rules --acl --json" ;;
                 transfer) options+=" --device --for --json" ;;
+                tenants) options+=" --device --only --chain --sizes --workers --cores --seconds --mixes --kills --seed --rules --routes --json" ;;
                 chain | nf | modes | sharing | latency)
                     options+=" --chain --config --device --workers --cores --sizes --replay --for --warm-up --threading --mode --transfer-in --transfer-out --call-thread --graphs"
                     options+=" --keep-kernels --whole-frames --device-halves --batches --max-batch --max-delay --burst --buffers --many-rules --patterns --nids-flows --payload"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "millrace/chain/promise.hpp"
+#include "millrace/chain/shared_device.hpp"
 
 namespace millrace::lab {
 

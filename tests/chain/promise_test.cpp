@@ -1,4 +1,4 @@
-// Promises of chains: read from YAML, and held against a profile.
+// Promises of chains, read from YAML.
 #include "millrace/chain/promise.hpp"
 
 #include <gtest/gtest.h>
@@ -24,13 +24,6 @@ std::string mistake_of(const std::string& chains, const std::string& more = "") 
     return "";
 }
 
-/// One chain like the scheduler's example, k1 = 100 ns, b1 = 20 us, k2 = 2 ns, b2 = 6 us.
-schedule::Profile profile(std::initializer_list<const char*> functions) {
-    schedule::Profile made{"simulated GPU", "kept.json", {132, 8, 8}, {}};
-    for (const char* one : functions) made.put({one, 512, {{20'000, 100}, {6'000, 2}, 1, 1, 0}, {}});
-    return made;
-}
-
 TEST(Promise, IsReadFromAChain) {
     const Configuration made = load(
         "  x: {input: a, output: out, rate: 2M, latency: 200us, weight: 7, nfs: [mirror]}\n"
@@ -49,6 +42,14 @@ TEST(Promise, IsReadFromAChain) {
     EXPECT_EQ(load("  x: {input: a, output: out}\n").sharing, schedule::Sharing::spatial);
 }
 
+TEST(Promise, HasRoomOrIsRefusedUnlessTheFileAdmitsIt) {
+    EXPECT_EQ(load("  x: {input: a, output: out}\n").admission, Admission::refuse);
+    EXPECT_EQ(load("  x: {input: a, output: out}\n", "admission: refuse\n").admission, Admission::refuse);
+    EXPECT_EQ(load("  x: {input: a, output: out}\n", "admission: warn\n").admission, Admission::warn);
+    EXPECT_NE(mistake_of("  x: {input: a, output: out}\n", "admission: always\n").find("3:12 'always' is not one of"),
+              std::string::npos);
+}
+
 TEST(Promise, IsRefusedWithItsPlace) {
     const auto with = [](const std::string& keys) {
         return mistake_of("  x: {input: a, output: out, " + keys + "}\n");
@@ -62,38 +63,6 @@ TEST(Promise, IsRefusedWithItsPlace) {
     EXPECT_NE(with("weight: 1001"), "");
     EXPECT_NE(mistake_of("  x: {input: a, output: out}\n", "sharing: spacial\n").find("'spacial' is not one of"),
               std::string::npos);
-}
-
-TEST(Promise, IsHeldAgainstWhatWasMeasured) {
-    const auto shared = [](const std::string& keys, const schedule::Profile* kept) {
-        return share_device(load("  x: {input: a, output: out, nfs: [mirror], " + keys +
-                                 "}\n"
-                                 "  y: {input: b, output: out, nfs: [mirror]}\n"),
-                            kept);
-    };
-    const schedule::Profile known = profile({"[mirror]"}), other = profile({"[router]"});
-    const SharedDevice good = shared("rate: 10M, latency: 200us", &known);
-    EXPECT_TRUE(good.mistakes.empty());
-    EXPECT_TRUE(good.warnings.empty());
-    EXPECT_EQ(good.chains, (std::vector<size_t>{0, 1})) << "who was promised nothing gets of what is left";
-    ASSERT_TRUE(good.plan.assignments[0]);
-    EXPECT_LE(good.plan.assignments[0]->latency_ns, 200'000);
-    EXPECT_EQ(good.plan.used_sms(), 128u);
-
-    const SharedDevice bad = shared("rate: 10M, latency: 40us", &known);
-    ASSERT_EQ(bad.mistakes.size(), 1u);
-    EXPECT_EQ(bad.mistakes[0].where.line, 5u);
-    EXPECT_NE(bad.mistakes[0].message.find("latency: 40 us were asked for, and a packet may take"), std::string::npos);
-    EXPECT_EQ(bad.mistakes[0].hint, "by kept.json");
-    EXPECT_EQ(shared("rate: 1000M", &known).mistakes.size(), 1u);
-
-    for (const schedule::Profile* unknown : {&other, static_cast<const schedule::Profile*>(nullptr)}) {
-        const SharedDevice open = shared("rate: 1000M", unknown);
-        EXPECT_TRUE(open.mistakes.empty());
-        ASSERT_EQ(open.warnings.size(), 1u);
-        EXPECT_NE(open.warnings[0].message.find("it was not measured"), std::string::npos);
-        EXPECT_TRUE(open.chains.empty());
-    }
 }
 
 }  // namespace

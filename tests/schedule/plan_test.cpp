@@ -101,6 +101,30 @@ TEST(Plan, TakesTheFewestMultiprocessorsOfTheExample) {
     EXPECT_FALSE(make_plan({example(10e6, 100)}, {2, 1, 1}).assignments[0]);
 }
 
+// Two SMs of three keep the promise; the third is left over.
+TEST(Plan, TellsWhatIsNeededOfAPartition) {
+    const Plan plan = make_plan({example(10e6, 200)}, {3, 1, 1});
+    ASSERT_EQ(plan.partitions.size(), 1u);
+    EXPECT_EQ(plan.partitions[0].needed, 2u);
+    EXPECT_EQ(plan.partitions[0].sms, 3u);
+    for (const Sharing sharing : kSharings)
+        for (const Partition& own : make_plan({example(10e6, 200), example(1e6, 0)}, kGpu, sharing).partitions) {
+            EXPECT_GT(own.needed, 0u) << name_of(sharing);
+            EXPECT_LE(own.needed, own.sms) << name_of(sharing);
+        }
+}
+
+TEST(Plan, LetsThoseInFirstWhoWerePromisedSomething) {
+    // As many as there are partitions stand before it.
+    std::vector<Tenant> tenants(16, example(0, 0));
+    tenants.push_back(example(10e6, 80));
+    for (const Sharing sharing : {Sharing::spatial, Sharing::temporal}) {
+        const Plan plan = make_plan(tenants, kGpu, sharing);
+        EXPECT_TRUE(plan.assignments.back()) << name_of(sharing);
+        ASSERT_TRUE(make_plan({tenants.back()}, kGpu, sharing).assignments[0]);
+    }
+}
+
 TEST(Plan, RefusesWithTheFigureThatStopsIt) {
     const auto refusal = [](const std::vector<Tenant>& tenants, const Gpu& gpu) {
         const Plan plan = make_plan(tenants, gpu);

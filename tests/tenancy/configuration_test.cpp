@@ -112,7 +112,7 @@ TEST(TenantConfiguration, SaysWhatIsWrong) {
     expect("[" + node_of("b", ", memory: 1k") + "]", "from 64Ki to 1Gi");
     expect("[" + node_of("b", ", patience: 1us") + "]", "within 100us to 10s");
     expect("[" + node_of("b", ", runs-on: cpu") + "]", "process");
-    expect("[" + node_of("b", ", isolation: none") + "]", "fenced");
+    expect("[" + node_of("b", ", isolation: some") + "]", "fenced");
     expect("[" + node_of("b", ", runs-on: process, isolation: fenced") + "]", "isolated by itself");
     expect("[" + node_of("b", ", lanes: 8") + "]", "lanes");
     expect("[" + node_of("b", ", latency: 5ms") + "]", "promised up to a rate");

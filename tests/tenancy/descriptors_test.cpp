@@ -130,7 +130,7 @@ public:
 
 TEST(Descriptors, OfTenantsThatAreGoneDoNotWaitForThePlacer) {
     const auto device = std::make_shared<Patient>();
-    Placer placer(device);
+    Placer placer(device, [](Attachment&, const ConfinedFunction&) { return true; });
     ConfinedTerms terms;
     terms.shape = kShape;
     terms.memory_bytes = 1 << 20;

@@ -96,6 +96,27 @@ TEST(Door, LetsATenantInOnce) {
     EXPECT_EQ(manager.door().refused(), 2u);
 }
 
+TEST(Door, TellsATenantWhyItMayNotComeNow) {
+    Doorway manager({{"acme.dpi", of(getuid())}});
+    const Hello hello = hello_of("acme.dpi");
+    const io::Descriptor first(show::connect_to(manager.path()));
+    send(first.get(), &hello, sizeof hello, 0);
+    const auto nobody = [](const std::string&) { return false; };
+    const auto no_room = [](const std::string& name, pid_t process) {
+        return name == "acme.dpi" && process == getpid() ? std::string(200, 'x') : "";
+    };
+    EXPECT_TRUE(manager.door().let_in(Attachment::Clock::now(), nobody, no_room).empty());
+    EXPECT_EQ(manager.door().refused(), 1u);
+    Welcome welcome;
+    ASSERT_EQ(recv(first.get(), &welcome, sizeof welcome, MSG_WAITALL), static_cast<ssize_t>(sizeof welcome));
+    EXPECT_EQ(welcome.refused, 1u);
+    EXPECT_EQ(std::string(welcome.why), std::string(127, 'x')) << "as much as there is room for";
+    const io::Descriptor second(show::connect_to(manager.path()));
+    send(second.get(), &hello, sizeof hello, 0);
+    const auto room = [](const std::string&, pid_t) { return std::string(); };
+    EXPECT_EQ(manager.door().let_in(Attachment::Clock::now(), nobody, room).size(), 1u);
+}
+
 TEST(Door, IsNotHeldByThoseWhoSayNothing) {
     Doorway manager({{"acme.dpi", of(getuid())}});
     std::vector<std::unique_ptr<io::Descriptor>> silent;

@@ -5,12 +5,14 @@
 #include "millrace/tenancy/offering.hpp"
 #include "tenancy/on_the_gpu.hpp"
 #include "tenancy/scene.hpp"
+#include "tenancy/sender.hpp"
 
 namespace millrace::tenancy {
 namespace {
 
 using namespace std::chrono_literals;
 using test::OnTheGpu;
+using test::Sender;
 using test::terms_for;
 using test::wait_until;
 
@@ -108,10 +110,11 @@ TEST_F(ChainsOnTheGpu, TenantsHaveMultiprocessorsOfTheirOwn) {
     Tenant honest(scene.socket(), "honest", "mirror", "{}");
     ASSERT_TRUE(wait_until([&] { return !mallory->placement().empty() && !honest.placement().empty(); }));
     if (honest.placement().find("NVRTC") != std::string::npos) GTEST_SKIP() << honest.placement();
-    const auto models = scene.manager().models();
-    ASSERT_EQ(models.size(), 2u);
-    for (const auto& [name, model] : models) {
-        EXPECT_GT(model.most_of_sm, 0u) << name;
+    const auto present = scene.manager().on_device().tenants;
+    ASSERT_EQ(present.size(), 2u);
+    for (const auto& [name, model, max_batch] : present) {
+        EXPECT_GT(max_batch, 0u) << name;
+        EXPECT_GE(model.most_of_sm, max_batch / 8) << name << ": it was measured on the least partition, too";
         EXPECT_GT(model.kernel_ns(1000, 8), 0) << name;
         EXPECT_GT(model.transfer_ns(1000), 0) << name;
     }
@@ -146,42 +149,6 @@ TEST_F(ChainsOnTheGpu, TenantsHaveMultiprocessorsOfTheirOwn) {
     EXPECT_GT(shares()["honest"].count, second.count);
     EXPECT_EQ(watch.of_tenant("mallory").sms, 0u);
 }
-
-/// A tenant that sends what it likes, and answers from its process that all packets go on as they are.
-class Sender {
-public:
-    Sender(const std::string& manager, const std::string& name, const DeviceHalf& half)
-        : thread_([this, manager, name, half](const std::stop_token& end) {
-              Member member(manager, name);
-              member.offer(sealed_memory(half_bytes(half))->get());
-              while (!end.stop_requested() && member.attached()) {
-                  if (const auto batch = member.next(5ms)) {
-                      for (uint32_t i = 0; i < batch->count; ++i) {
-                          batch->outcome(i) = 0;
-                          std::ranges::copy(batch->in(i), batch->back(i).begin());
-                      }
-                      member.answer(*batch);
-                  }
-                  const std::lock_guard lock(mutex_);
-                  if (const auto placed = member.placement()) text_ = placed->text;
-              }
-              const std::lock_guard lock(mutex_);
-              parted_ = member.why();
-          }) {}
-    std::string text() {
-        const std::lock_guard lock(mutex_);
-        return text_;
-    }
-    std::string parted() {
-        const std::lock_guard lock(mutex_);
-        return parted_;
-    }
-
-private:
-    std::mutex mutex_;
-    std::string text_, parted_;
-    std::jthread thread_;
-};
 
 TEST_F(ChainsOnTheGpu, GoOnInItsProcessWhereADeviceHalfIsRefused) {
     std::string barrier = test::reads_and_marks(0, 1);

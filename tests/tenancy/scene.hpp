@@ -24,8 +24,8 @@ inline std::string node_of(const std::string& tenant, const std::string& absent,
 class Scene {
 public:
     Scene(const std::string& tenants, const std::string& chains, unsigned rate, unsigned count, unsigned workers = 1,
-          const std::string& device = "cpu")
-        : manager_(std::make_shared<Manager>(workers)) {
+          const std::string& device = "cpu", Placer::Measure measure = Placer::measure)
+        : manager_(std::make_shared<Manager>(workers, nullptr, std::move(measure))) {
         const std::string source = "{source: {size: 128, flows: 64, count: " + std::to_string(count) +
                                    ", rate: " + (rate == 0 ? "max" : std::to_string(rate)) + "}}";
         text_ = "version: 1\nports:\n  in: " + source + "\n  in2: " + source +

@@ -37,7 +37,7 @@ public:
         find_functions();
         attempt([&] {
             root_.only({"version", "device", "idle", "socket", "output", "plugins", "ports", "chains", "classify",
-                        "sharing", "tenants"});
+                        "sharing", "admission", "tenants"});
         });
         attempt([&] { read_head(); });
         attempt([&] { read_ports(); });
@@ -96,6 +96,7 @@ private:
         attempt([&] { read_devices(root_, options_, result_); });
         attempt([&] { read_idle(root_, result_); });
         attempt([&] { read_sharing(root_, result_); });
+        attempt([&] { read_admission(root_, result_); });
         result_.output_folder = options_.output_folder.empty() ? root_.text_or("output", "out")
                                                                : options_.output_folder;
         const auto output = options_.output_folder.empty() ? root_.find("output") : std::nullopt;

@@ -14,6 +14,7 @@
 #include "millrace/chain/program.hpp"
 #include "millrace/chain/promise.hpp"
 #include "millrace/chain/tenant.hpp"
+#include "millrace/schedule/plan.hpp"
 
 namespace millrace::chain {
 
@@ -21,6 +22,12 @@ namespace millrace::chain {
 enum class Idle : uint8_t {
     sleep,  ///< until there are some
     poll,   ///< looks for some all the time
+};
+
+/// What becomes of a promise that has no room on its device.
+enum class Admission : uint8_t {
+    refuse,  ///< its chain's configuration, or its tenant, is not let in
+    warn,    ///< it is let in all the same
 };
 
 /// One generation of everything that a configuration file says. Constant once loaded.
@@ -40,6 +47,7 @@ struct Configuration {
     std::vector<Promise> promises;                           ///< by chain
     std::vector<Tenant> tenants;                             ///< who may attach
     schedule::Sharing sharing = schedule::Sharing::spatial;  ///< how chains share a device's multiprocessors
+    Admission admission = Admission::refuse;
     Classification classification;
     /// The chains that headers decide between, as one program, where a device can hold it (classified.hpp); or null.
     std::shared_ptr<const Program> classified;

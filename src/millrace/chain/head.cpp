@@ -31,6 +31,11 @@ void read_sharing(const Config& root, Configuration& result) {
     result.sharing = schedule::kSharings[sharing->choice(words)];
 }
 
+void read_admission(const Config& root, Configuration& result) {
+    if (const auto admission = root.find("admission"))
+        result.admission = admission->choice({"refuse", "warn"}) == 0 ? Admission::refuse : Admission::warn;
+}
+
 void read_socket(const Config& root, Configuration& result) {
     constexpr size_t kMaxBytes = 107;  // of Linux
     const auto socket = root.find("socket");

@@ -9,6 +9,7 @@ namespace millrace::chain {
 void read_devices(const Config& root, const LoadOptions& options, Configuration& result);
 void read_idle(const Config& root, Configuration& result);
 void read_sharing(const Config& root, Configuration& result);
+void read_admission(const Config& root, Configuration& result);
 /// Behind the output folder.
 void read_socket(const Config& root, Configuration& result);
 

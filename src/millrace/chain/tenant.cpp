@@ -162,8 +162,9 @@ void TenantFunction::read_place(const Config& entry) {
     if (!may_run_on_gpu_)
         isolation->fail("its function runs in its process, which is isolated by itself",
                         "leave it out, or write 'runs-on: gpu'");
-    isolation_ = isolation->choice({"fenced", "checked"}) == 0 ? isolation::Isolation::fenced
-                                                               : isolation::Isolation::checked;
+    constexpr isolation::Isolation kChoices[] = {isolation::Isolation::fenced, isolation::Isolation::checked,
+                                                 isolation::Isolation::none};
+    isolation_ = kChoices[isolation->choice({"fenced", "checked", "none"})];
 }
 
 std::string TenantFunction::explain(const Decision& decision) const {

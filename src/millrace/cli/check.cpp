@@ -52,7 +52,7 @@ void tell_functions(const chain::Configuration& configuration) {
         std::cout << "  and " << lines - kMaxLines << " more network functions; 'millrace explain' shows all\n";
 }
 
-int check(const LoadArguments& arguments, bool load_plugins) {
+int check(const LoadArguments& arguments, bool load_plugins, unsigned workers) {
     std::vector<Diagnostic> mistakes;
     const auto attempt = [&](const auto& what) {
         try {
@@ -74,7 +74,7 @@ int check(const LoadArguments& arguments, bool load_plugins) {
             io::check_ports(*configuration->ports, environment);
             check_directions(*configuration);
         });
-        attempt([&] { planned(*configuration); });
+        attempt([&] { planned(*configuration, workers_of(*configuration, workers)); });
     } else if (const auto ports = find_ports(arguments.file)) {
         // Mistakes of chains do not hide those of ports.
         attempt([&] { io::check_ports(*ports, environment); });
@@ -98,8 +98,14 @@ void add_check(CLI::App& app, int& status) {
     const auto load_plugins = std::make_shared<bool>(false);
     arguments->add_to(*command);
     command->add_flag("--plugins", *load_plugins, "Load the plugins that the file names; their code runs");
+    const auto workers = std::make_shared<unsigned>(0);
+    command
+        ->add_option("-w,--workers", *workers,
+                     "Worker threads of the run, as it would get them: promises must have room with so many")
+        ->check(CLI::Range(1, 256));
     command->footer("Exit status: 0 when the configuration is sound, 2 when it has mistakes.");
-    command->callback([arguments, load_plugins, &status] { status = check(*arguments, *load_plugins); });
+    command->callback(
+        [arguments, load_plugins, workers, &status] { status = check(*arguments, *load_plugins, *workers); });
 }
 
 }  // namespace millrace::cli

@@ -52,6 +52,7 @@ void add_bench_chain(CLI::App& bench, int& status);
 void add_bench_nf(CLI::App& bench, int& status);
 void add_bench_modes(CLI::App& bench, int& status);
 void add_bench_sharing(CLI::App& bench, int& status);
+void add_bench_tenants(CLI::App& bench, int& status);
 void add_bench_latency(CLI::App& bench, int& status);
 void add_bench_transfer(CLI::App& bench, int& status);
 

@@ -83,7 +83,6 @@ void add_options(CLI::App& command, RunArguments& arguments) {
 exec::RuntimeOptions runtime_options(const RunArguments& arguments) {
     exec::RuntimeOptions options = arguments.runtime;
     options.warn = [](const Diagnostic& warning) { std::cerr << warning.render() << "\n"; };
-    options.admit = [](const chain::Configuration& configuration) { planned(configuration); };
     if (arguments.mode == name_of(device::Mode::persistent)) {
         options.offload.mode = device::Mode::persistent;
         device::cuda::Driver::expect_residents();
@@ -255,7 +254,9 @@ int run(RunArguments arguments) {
     std::filesystem::create_directories(configuration.output_folder);
     const std::string output = configuration.output_folder;
     exec::RuntimeOptions options = runtime_options(arguments);
-    options.admit(configuration);
+    // By this number and that of devices the runtime settles how many there are.
+    const unsigned workers = workers_of(configuration, arguments.runtime.workers);
+    planned(configuration, workers);
     const auto profile = known_profile(configuration);
     lab::CheckedRun checked(output + "/checked.pcap");
     if (arguments.checked) {
@@ -263,10 +264,12 @@ int run(RunArguments arguments) {
         configuration = lab::with_whole_frames(std::move(configuration));
         options.devices = {checked.device()};
     }
-    // By this number and that of devices the runtime settles how many there are.
-    const size_t workers = std::max(
-        {size_t{1}, size_t{arguments.runtime.workers}, configuration.runs_on.devices.size()});
-    options.tenants = std::make_shared<tenancy::Manager>(static_cast<unsigned>(workers));
+    const auto manager = std::make_shared<tenancy::Manager>(workers, profile);
+    options.tenants = manager;
+    // Asked for each configuration that is read again; who is attached then stays.
+    options.admit = [manager, workers](const chain::Configuration& next) {
+        planned(next, workers, manager->on_device());
+    };
     exec::Runtime runtime(std::move(configuration), std::move(options));
     if (stop_asked()) throw Stopped{};
 

@@ -6,11 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "millrace/chain/configuration.hpp"
+#include "millrace/chain/shared_device.hpp"
 #include "millrace/device/device.hpp"
 #include "millrace/exec/engine.hpp"
 #include "millrace/exec/promises/promise_report.hpp"
-#include "millrace/schedule/model.hpp"
 
 namespace millrace::exec {
 
@@ -43,8 +42,8 @@ public:
     virtual std::unique_ptr<Engine> engine(Delivery& delivery, unsigned worker, size_t most_packets) = 0;
     /// A generation is about to come: its tenants may attach from now on. Throws ConfigError.
     virtual void follow(const chain::Configuration& configuration) = 0;
-    /// What was measured of those whose device halves run on the device, by name.
-    virtual std::map<std::string, schedule::Model> models() const = 0;
+    /// Those whose device halves run on the device.
+    virtual chain::TenantsOnDevice on_device() const = 0;
     virtual std::vector<TenantReport> report() const = 0;
 };
 

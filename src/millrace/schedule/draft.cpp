@@ -22,13 +22,13 @@ double Draft::bus() const {
 }
 
 size_t Draft::add_empty(uint32_t sms) {
-    parts_.push_back({sms, {}, {}, {}, 0});
+    parts_.push_back({sms, 0, {}, {}, {}, 0});
     free_ -= sms;
     return parts_.size() - 1;
 }
 
 std::optional<Draft::Part> Draft::with(const Part& part, uint32_t sms, std::optional<size_t> tenant, Stop* stop) const {
-    Part made{sms, part.tenants, {}, part.rates, 0};
+    Part made{sms, part.needed, part.tenants, {}, part.rates, 0};
     if (tenant) {
         made.tenants.push_back(*tenant);
         made.rates.push_back((*tenants_)[*tenant].load.rate);
@@ -133,6 +133,7 @@ void Draft::share_out() {
     std::vector<double> weights(parts_.size());
     std::vector<bool> content(parts_.size());
     for (size_t i = 0; i < parts_.size(); ++i) {
+        parts_[i].needed = parts_[i].sms;
         for (const size_t tenant : parts_[i].tenants) weights[i] += (*tenants_)[tenant].weight;
         content[i] = raise(parts_[i]);
     }
@@ -167,7 +168,7 @@ void Draft::write(Plan& plan) const {
                 plan.partitions.size(), (part.turn.batches[i] + queues - 1) / queues, part.turn.cycle_ns,
                 part.turn.cycle_ns + cycle_ns, part.rates[i]};
         }
-        plan.partitions.push_back({first, part.sms, cycle_ns, part.tenants});
+        plan.partitions.push_back({first, part.sms, part.needed == 0 ? part.sms : part.needed, cycle_ns, part.tenants});
         first += part.sms;
     }
     plan.bus = bus();

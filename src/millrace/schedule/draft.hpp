@@ -35,6 +35,7 @@ public:
 private:
     struct Part {
         uint32_t sms = 0;
+        uint32_t needed = 0;  ///< before anything was shared out; 0: it was not yet
         std::vector<size_t> tenants;
         Turn turn;
         std::vector<double> rates;  ///< that it is settled for, by its tenants

@@ -23,9 +23,11 @@ void fill(Draft& draft, Plan& plan, const std::vector<size_t>& members, uint32_t
     }
 }
 
-std::vector<size_t> all_of(size_t count) {
-    std::vector<size_t> numbers(count);
+/// Those that were promised something, then the others.
+std::vector<size_t> in_order(const std::vector<Tenant>& tenants) {
+    std::vector<size_t> numbers(tenants.size());
     std::iota(numbers.begin(), numbers.end(), size_t{0});
+    std::ranges::stable_partition(numbers, [&](size_t tenant) { return tenants[tenant].load.rate > 0; });
     return numbers;
 }
 
@@ -34,9 +36,11 @@ void fill_fair(Draft& draft, Plan& plan, const std::vector<Tenant>& tenants, con
     if (count == 0) return;
     const auto slots = std::min<size_t>(count, gpu.least == 0 ? 0 : gpu.sms / gpu.least);
     if (slots == 0) {
-        for (const size_t tenant : all_of(count)) plan.refusals.push_back({tenant, Limit::sms, double(gpu.least), 0});
+        for (const size_t tenant : in_order(tenants))
+            plan.refusals.push_back({tenant, Limit::sms, double(gpu.least), 0});
         return;
     }
+    const std::vector<size_t> order = in_order(tenants);
     const auto each = static_cast<uint32_t>(gpu.sms / slots);
     const uint32_t sms = gpu.least + (each - gpu.least) / gpu.grain * gpu.grain;
     // With batches that wait for longer where the bus has no room.
@@ -45,7 +49,7 @@ void fill_fair(Draft& draft, Plan& plan, const std::vector<Tenant>& tenants, con
         Draft drafted(tenants, gpu, least_cycle_ns);
         for (size_t slot = 0; slot < slots; ++slot) {
             std::vector<size_t> members;
-            for (size_t tenant = slot; tenant < count; tenant += slots) members.push_back(tenant);
+            for (size_t i = slot; i < count; i += slots) members.push_back(order[i]);
             fill(drafted, tried, members, sms);
         }
         const bool bus_is_full = std::ranges::any_of(tried.refusals,
@@ -70,7 +74,7 @@ void leave_alone(Plan& plan, const std::vector<Tenant>& tenants, const Gpu& gpu)
         cycle_ns += tenant.load.batches_ns(batches.back() * tenant.load.queues, gpu.sms);
     }
     for (size_t i = 0; i < tenants.size(); ++i) {
-        plan.partitions.push_back({0, gpu.sms, cycle_ns, {i}});
+        plan.partitions.push_back({0, gpu.sms, gpu.sms, cycle_ns, {i}});
         plan.assignments[i] = Assignment{i, batches[i], cycle_ns, 2 * cycle_ns,
                                          double(batches[i]) * tenants[i].load.queues / cycle_ns * 1e9};
         plan.bus += tenants[i].load.transfers_ns(batches[i] * tenants[i].load.queues) / cycle_ns;
@@ -78,11 +82,11 @@ void leave_alone(Plan& plan, const std::vector<Tenant>& tenants, const Gpu& gpu)
 }
 
 /// Lets tenants in one after the other; what was let in can be put together anew for one more.
-void let_in(Draft& draft, Plan& plan, size_t count) {
+void let_in(Draft& draft, Plan& plan, const std::vector<size_t>& order) {
     // Each takes as long as a whole plan: enough for those that matter, and bounded for a thousand that don't fit.
     int anew = 8;
     std::vector<size_t> in;
-    for (const size_t tenant : all_of(count)) {
+    for (const size_t tenant : order) {
         in.push_back(tenant);
         if (draft.place_apart(tenant)) continue;
         const Refusal why = draft.why_not(tenant);
@@ -131,10 +135,10 @@ Plan make_plan(const std::vector<Tenant>& tenants, const Gpu& gpu, Sharing shari
     Draft draft(tenants, gpu);
     switch (sharing) {
         case Sharing::spatial:
-            let_in(draft, plan, tenants.size());
+            let_in(draft, plan, in_order(tenants));
             draft.share_out();
             break;
-        case Sharing::temporal: fill(draft, plan, all_of(tenants.size()), gpu.sms); break;
+        case Sharing::temporal: fill(draft, plan, in_order(tenants), gpu.sms); break;
         case Sharing::fair: fill_fair(draft, plan, tenants, gpu); break;
         case Sharing::uncoordinated: leave_alone(plan, tenants, gpu); break;
     }

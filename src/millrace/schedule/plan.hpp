@@ -1,6 +1,7 @@
 // Who gets which SMs, and what batches: G-NET's section 5 for chains and tenants that were promised rate and latency.
 //
-// It goes through them in their order. Who was let in stays in, whoever comes later. Each gets the fewest SMs of its
+// It goes through them in their order, those that were promised something first. Who was let in stays in, whoever comes
+// later. Each gets the fewest SMs of its
 // own that keep its promise, and the smallest batch that does. Where SMs run out, it joins others on theirs, if all
 // promises are kept like that, or their partition grows, or all are put together anew; else it is refused.
 #pragma once
@@ -43,6 +44,7 @@ struct Tenant {
 
 struct Partition {
     uint32_t first = 0, sms = 0;  ///< the first of its SMs, and how many it has
+    uint32_t needed = 0;          ///< of them to keep its tenants' promises; the rest was left over
     double cycle_ns = 0;
     std::vector<size_t> tenants;  ///< by their numbers
 };

@@ -48,6 +48,7 @@ void Attachment::tell(Notice::Kind kind, const std::string& text) const {
 
 void Attachment::place(std::shared_ptr<ConfinedFunction> function) {
     placed_ = std::move(function);
+    placed_at_ = Clock::now();
     confined_.store(placed_.get(), std::memory_order_release);
 }
 

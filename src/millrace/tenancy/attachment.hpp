@@ -30,8 +30,9 @@ enum class Parting : uint8_t {
     wrong,    ///< it answered what it may not
     flood,    ///< it sent what nobody asked for
     changed,  ///< the configuration has other terms for it now
+    refused,  ///< its promise has no room on the device
 };
-inline constexpr const char* kPartingNames[] = {"none", "gone", "late", "wrong", "flood", "changed"};
+inline constexpr const char* kPartingNames[] = {"none", "gone", "late", "wrong", "flood", "changed", "refused"};
 inline const char* name_of(Parting parting) { return kPartingNames[static_cast<int>(parting)]; }
 
 /// One writer, any number of readers.
@@ -78,6 +79,8 @@ public:
     // --- its device half ---
     /// From now on the function runs there, as soon as each lane has nothing that waits. Once, any thread.
     void place(std::shared_ptr<ConfinedFunction> function);
+    /// Where confined() is not null: since when.
+    Clock::time_point placed_at() const { return placed_at_; }
     /// Null: it runs in its process.
     ConfinedFunction* confined() const { return confined_.load(std::memory_order_acquire); }
     /// The device is gone: it runs in its process again. Any thread.
@@ -98,7 +101,8 @@ private:
     Counter unasked_;
     std::unique_ptr<io::Descriptor> offer_;
     bool offered_ = false;
-    std::shared_ptr<ConfinedFunction> placed_;  // written once, before confined_
+    std::shared_ptr<ConfinedFunction> placed_;  // both written once, before confined_
+    Clock::time_point placed_at_{};
     std::atomic<ConfinedFunction*> confined_{nullptr};
 };
 

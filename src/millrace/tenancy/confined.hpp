@@ -136,8 +136,13 @@ public:
     bool idle();
     /// What its batches take of the GPU, of packets that are made up; for some 10 ms. Nobody may ask it meanwhile.
     void measure();
+    /// In place of what measure() finds.
+    void take_model(const schedule::Model& model) { model_ = model; }
     /// Without points: it was not measured.
     const schedule::Model& model() const { return model_; }
+    /// What measure() found last: batches of one packet, of some, and of all that there is room for, on all
+    /// multiprocessors; then on the least partition.
+    const std::vector<schedule::ProfilePoint>& points() const { return points_; }
 
     const ConfinedTerms& terms() const { return terms_; }
     isolation::Isolation isolation() const { return terms_.isolation; }
@@ -163,6 +168,7 @@ private:
     device::Address tables_ = 0;
     std::shared_ptr<device::LoadedFenced> code_;
     schedule::Model model_;
+    std::vector<schedule::ProfilePoint> points_;
     std::vector<std::unique_ptr<ConfinedLane>> lanes_;
 };
 

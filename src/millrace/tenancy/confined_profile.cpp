@@ -62,16 +62,27 @@ void ConfinedFunction::measure() {
     const auto of_batch = [&](uint32_t packets, bool kernels) {
         return quickest_ns([&] { return settle(lane.put(slot, packets, kernels)); });
     };
-    std::vector<schedule::ProfilePoint> points;
+    points_.clear();
     const std::vector<Shown> all(packets_, shown);
     lane.write(slot, all);
-    for (const uint32_t packets : {1u, std::max(packets_ / 4, 1u), packets_}) {
-        const double whole = of_batch(packets, true), copies = of_batch(packets, false);
-        if (packets == 1 && (whole == 0 || whole > kLongestNs)) break;
-        points.push_back({packets, device_.partitions().sms, std::max(whole - copies, 1.0), copies});
+    const schedule::Gpu gpu = device_.partitions();
+    const auto measure_on = [&](uint32_t sms) {
+        for (const uint32_t packets : {1u, std::max(packets_ / 4, 1u), packets_}) {
+            const double whole = of_batch(packets, true), copies = of_batch(packets, false);
+            if (packets == 1 && (whole == 0 || whole > kLongestNs)) return;
+            points_.push_back({packets, sms, std::max(whole - copies, 1.0), copies});
+        }
+    };
+    measure_on(gpu.sms);
+    // There a full batch has more packets for each multiprocessor, which a plan may ask of it.
+    if (!points_.empty() && gpu.least < gpu.sms) {
+        device_.prepare({0, gpu.least});
+        device_.move_stream(lane.stream_.id(), {0, gpu.least});
+        if (device_.has_partitions()) measure_on(gpu.least);
+        device_.move_stream(lane.stream_.id(), {});
     }
     slot.runs = false;
-    model_ = schedule::fit(points);
+    model_ = schedule::fit(points_);
 }
 
 }  // namespace millrace::tenancy

@@ -35,8 +35,8 @@ void Door::accept_all(Clock::time_point now) {
     }
 }
 
-std::vector<std::unique_ptr<Attachment>> Door::let_in(Clock::time_point now,
-                                                      const std::function<bool(const std::string&)>& is_there) {
+std::vector<std::unique_ptr<Attachment>> Door::let_in(Clock::time_point now, const IsThere& is_there,
+                                                      const WhyNot& why_not) {
     accept_all(now);
     std::vector<std::unique_ptr<Attachment>> in;
     std::erase_if(guests_, [&](Guest& guest) {
@@ -49,7 +49,7 @@ std::vector<std::unique_ptr<Attachment>> Door::let_in(Clock::time_point now,
                 return is_there(name) ||
                        std::any_of(in.begin(), in.end(), [&](const auto& other) { return other->name() == name; });
             };
-            if (auto attachment = greet(guest, known)) in.push_back(std::move(attachment));
+            if (auto attachment = greet(guest, known, why_not)) in.push_back(std::move(attachment));
             return true;
         }
         return is_gone || now - guest.since > kGreeting;
@@ -57,7 +57,7 @@ std::vector<std::unique_ptr<Attachment>> Door::let_in(Clock::time_point now,
     return in;
 }
 
-std::unique_ptr<Attachment> Door::greet(Guest& guest, const std::function<bool(const std::string&)>& is_there) {
+std::unique_ptr<Attachment> Door::greet(Guest& guest, const IsThere& is_there, const WhyNot& why_not) {
     const Hello& hello = guest.hello;
     const auto refused = [&](const std::string& why) {
         refuse(guest, why);
@@ -78,6 +78,7 @@ std::unique_ptr<Attachment> Door::greet(Guest& guest, const std::function<bool(c
     if (expected == expected_.end() || expected->second.user != peer.uid)
         return refused("user " + std::to_string(peer.uid) + " may not be this tenant");
     if (is_there(name)) return refused("this tenant is attached already");
+    if (const std::string why = why_not(name, peer.pid); !why.empty()) return refused(why);
     const Expected& own = expected->second;
     auto attachment = std::make_unique<Attachment>(name, peer.uid, peer.pid, std::move(guest.socket), own.shape,
                                                    own.terms, own.patience);

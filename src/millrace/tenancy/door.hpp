@@ -37,10 +37,14 @@ public:
 
     /// From now on these may attach.
     void expect(std::map<std::string, Expected> expected) { expected_ = std::move(expected); }
-    /// Hears who has come, and never waits. `is_there` says whether a tenant of that name is attached already. Each
-    /// refusal is told with a reason.
-    std::vector<std::unique_ptr<Attachment>> let_in(Clock::time_point now,
-                                                    const std::function<bool(const std::string&)>& is_there);
+    /// Whether a tenant of that name is attached already.
+    using IsThere = std::function<bool(const std::string& name)>;
+    /// Why a process of a tenant may not attach now, though it is one; empty: it may.
+    using WhyNot = std::function<std::string(const std::string& name, pid_t process)>;
+    /// Hears who has come, and never waits. Each refusal is told with a reason.
+    std::vector<std::unique_ptr<Attachment>> let_in(
+        Clock::time_point now, const IsThere& is_there,
+        const WhyNot& why_not = [](const std::string&, pid_t) { return std::string(); });
 
     uint64_t refused() const { return refused_; }
     const std::string& path() const { return socket_.path(); }
@@ -56,7 +60,7 @@ private:
         size_t heard = 0;  ///< bytes of it
     };
     void accept_all(Clock::time_point now);
-    std::unique_ptr<Attachment> greet(Guest& guest, const std::function<bool(const std::string&)>& is_there);
+    std::unique_ptr<Attachment> greet(Guest& guest, const IsThere& is_there, const WhyNot& why_not);
     void refuse(const Guest& guest, const std::string& why);
 
     show::SocketFile socket_;

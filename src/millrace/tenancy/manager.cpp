@@ -22,7 +22,8 @@ constexpr const char* kWords[] = {"",
                                   "it did not answer in time",
                                   "it answered by an outcome that it does not have",
                                   "it sent what nobody asked for",
-                                  "the configuration has other terms for it"};
+                                  "the configuration has other terms for it",
+                                  "its promise has no room"};
 
 /// Whether a tenant that was let in by `before` has agreed on what the configuration says now.
 bool agreed_on(const Expected& before, const Expected& now) {
@@ -61,8 +62,9 @@ Shape shape_of(const chain::TenantFunction& function, unsigned lanes, const Loca
     return shape;
 }
 
-Manager::Manager(unsigned workers)
-    : workers_(workers), called_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), thread_([this] { listen(); }) {}
+Manager::Manager(unsigned workers, std::shared_ptr<const schedule::Profile> profile, Placer::Measure measure)
+    : workers_(workers), profile_(std::move(profile)), measure_(std::move(measure)),
+      called_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), thread_([this] { listen(); }) {}
 
 Manager::~Manager() {
     stopping_ = true;
@@ -74,7 +76,10 @@ Manager::~Manager() {
 
 void Manager::run_on(std::shared_ptr<device::Device> device) {
     const std::lock_guard lock(mutex_);
-    if (!device->ptx_architecture().empty()) placer_ = std::make_unique<Placer>(std::move(device));
+    if (device->ptx_architecture().empty()) return;
+    placer_ = std::make_unique<Placer>(
+        std::move(device), [this](Attachment& attachment, const auto& function) { return admit(attachment, function); },
+        measure_);
 }
 
 std::unique_ptr<exec::Engine> Manager::engine(exec::Delivery& delivery, unsigned worker, size_t most_packets) {
@@ -120,6 +125,8 @@ void Manager::follow(const chain::Configuration& configuration) {
             attachment->part(Parting::changed);
     }
     known_ = std::move(known);
+    demand_ = demand_of(configuration, profile_.get(), workers_);
+    ++changes_;
     eventfd_write(called_.get(), 1);
 }
 
@@ -166,8 +173,9 @@ void Manager::listen() {
 /// With the lock.
 void Manager::let_in() {
     const auto is_there = [this](const std::string& name) { return this->is_there(name); };
+    const auto why_not = [this](const std::string& name, pid_t process) { return no_room_for(name, process); };
     for (const auto& [path, door] : doors_)
-        for (std::unique_ptr<Attachment>& attachment : door->let_in(Door::Clock::now(), is_there)) {
+        for (std::unique_ptr<Attachment>& attachment : door->let_in(Door::Clock::now(), is_there, why_not)) {
             const auto seat = seats_.find(attachment->name());
             if (seat == seats_.end()) continue;
             seat->second->seat(std::move(attachment));
@@ -192,10 +200,11 @@ void Manager::let_go() {
         take_offer(name, attachment);
         const Parting why = attachment->parting();
         if (why == Parting::none) continue;
-        const std::string words = kWords[static_cast<size_t>(why)];
+        const std::string words = why == Parting::refused ? refused_[name].why : kWords[static_cast<size_t>(why)];
         attachment->tell(Notice::Kind::parted, words);
         seat->clear();
-        if (why != Parting::changed)
+        ++changes_;
+        if (why != Parting::changed && why != Parting::refused)
             tell(fmt::format("tenant '{}' (user {}, process {}) is detached: {}", name, attachment->user(),
                              attachment->process(), words),
                  "'millrace show tenants' counts what it does");
@@ -217,14 +226,9 @@ void Manager::tell(const std::string& message, const std::string& hint) const {
     reporter_({{}, message, hint, Diagnostic::Severity::warning});
 }
 
-std::map<std::string, schedule::Model> Manager::models() const {
-    std::map<std::string, schedule::Model> all;
+chain::TenantsOnDevice Manager::on_device() const {
     const std::lock_guard lock(mutex_);
-    for (const auto& [name, seat] : seats_)
-        if (const auto current = seat->current(); current != nullptr && current->attached())
-            if (const ConfinedFunction* const confined = current->confined())
-                if (confined->model().most_of_sm != 0) all[name] = confined->model();
-    return all;
+    return those_on_device();
 }
 
 std::vector<exec::TenantReport> Manager::report() const {

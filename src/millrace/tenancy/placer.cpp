@@ -24,8 +24,9 @@ std::string refusal_text(const std::vector<Diagnostic>& refusals) {
     return text;
 }
 
-Placer::Placer(std::shared_ptr<device::Device> device)
-    : device_(std::move(device)), streams_(*device_), thread_([this] { work(); }) {}
+Placer::Placer(std::shared_ptr<device::Device> device, Admit admit, Measure measure)
+    : device_(std::move(device)), admit_(std::move(admit)), measure_(std::move(measure)), streams_(*device_),
+      thread_([this] { work(); }) {}
 
 Placer::~Placer() {
     {
@@ -80,8 +81,9 @@ void Placer::place(const Order& order) {
         if (!kernels_) kernels_.emplace(*device_);
         auto function = std::make_shared<ConfinedFunction>(*device_, streams_, *kernels_, half, order.terms,
                                                            attachment.name());
-        function->measure();
+        measure_(attachment.name(), *function);
         functions_.push_back(function);
+        if (!admit_(attachment, *function)) return;
         attachment.place(function);
         attachment.tell(Notice::Kind::placed, fmt::format("{}: {} instructions, and {} more for that",
                                                           isolation::name_of(function->isolation()),

@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,13 +17,20 @@ namespace millrace::tenancy {
 
 class Placer {
 public:
-    explicit Placer(std::shared_ptr<device::Device> device);
+    /// Asked on its thread of a function that was measured, before packets come to it: false where it may not come.
+    using Admit = std::function<bool(Attachment& attachment, const ConfinedFunction& function)>;
+
+    /// How what a function takes becomes known: it is measured, but in tests of what comes of that.
+    using Measure = std::function<void(const std::string& tenant, ConfinedFunction& function)>;
+    static void measure(const std::string&, ConfinedFunction& function) { function.measure(); }
+
+    Placer(std::shared_ptr<device::Device> device, Admit admit, Measure measure = Placer::measure);
     /// Waits for what is being placed, and until nothing of all runs on the device any more.
     ~Placer();
     Placer(const Placer&) = delete;
     Placer& operator=(const Placer&) = delete;
 
-    const device::Device& device() const { return *device_; }
+    device::Device& device() const { return *device_; }
     /// Reads, verifies, fences and places what lies in `memory`, and tells the tenant what has become of it.
     void put(std::shared_ptr<Attachment> attachment, std::unique_ptr<io::Descriptor> memory,
              const ConfinedTerms& terms);
@@ -39,6 +47,8 @@ private:
     void sweep();
 
     const std::shared_ptr<device::Device> device_;
+    const Admit admit_;
+    const Measure measure_;
     Streams streams_;
     std::optional<TrustedKernels> kernels_;  // from the first tenant on
     std::vector<std::shared_ptr<ConfinedFunction>> functions_;

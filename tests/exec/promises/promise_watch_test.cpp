@@ -237,8 +237,8 @@ TEST(Admission, IsAskedBeforeAConfigurationIsReadAgain) {
     const auto known = profile();
     RuntimeOptions options;
     options.admit = [&](const chain::Configuration& next) {
-        const chain::SharedDevice shared = share_device(next, known.get());
-        if (!shared.mistakes.empty()) throw ConfigError(shared.mistakes);
+        const auto broken = broken_promises(share_device(demand_of(next, known.get(), 1)));
+        if (!broken.empty()) throw ConfigError(broken);
     };
     Runtime runtime(chain::load_configuration(path), options);
     write("900G");

@@ -10,6 +10,7 @@ void add_bench(CLI::App& app, int& status) {
     add_bench_nf(*command, status);
     add_bench_modes(*command, status);
     add_bench_sharing(*command, status);
+    add_bench_tenants(*command, status);
     add_bench_latency(*command, status);
     add_bench_transfer(*command, status);
     add_bench_rules(*command, status);

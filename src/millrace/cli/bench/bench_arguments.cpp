@@ -195,13 +195,16 @@ lab::SessionOptions BenchArguments::session_options(const std::string& scratch) 
     options.idle_seconds = kIdleSeconds;
     options.keep_kernels = offload.keep_kernels;
     options.progress = show_progress;
-    options.stopped = [] { return stop_asked != 0; };
-    // The second signal ends the program at once.
+    options.stopped = stop_on_signals();
+    return options;
+}
+
+std::function<bool()> stop_on_signals() {
     struct sigaction stop{};
     stop.sa_handler = [](int) { stop_asked = 1; };
     stop.sa_flags = SA_RESETHAND;
     for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &stop, nullptr);
-    return options;
+    return [] { return stop_asked != 0; };
 }
 
 void BenchOutput::add(const lab::Result& result, std::string note) {

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -59,6 +60,9 @@ private:
 
 /// Writes a benchmark's JSON: where it comes from, then `content`. Throws when it can't be written.
 void write_json(const std::string& file, nlohmann::json content);
+
+/// From now on SIGINT and SIGTERM ask for an end; the second ends the program. Whether one has come.
+std::function<bool()> stop_on_signals();
 
 /// What is being done, on standard error.
 void show_progress(const std::string& what);

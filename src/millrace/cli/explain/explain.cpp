@@ -217,7 +217,7 @@ int explain(const LoadArguments& arguments, unsigned workers) {
                          "all go to the device. The NFs' state goes along.\n\n";
     }
     explain_classification(configuration);
-    std::cout << promises_text(configuration);
+    std::cout << promises_text(configuration, workers_of(configuration, workers));
     return kOk;
 }
 
@@ -230,7 +230,8 @@ void add_explain(CLI::App& app, int& status) {
     arguments->add_to(*command);
     const auto workers = std::make_shared<unsigned>(1);
     command
-        ->add_option("-w,--workers", *workers, "Worker threads that share a device: what they cost of CPUs counts less")
+        ->add_option("-w,--workers", *workers,
+                     "Worker threads of the run: each has batches of its own, and what they cost of CPUs counts less")
         ->check(CLI::Range(1, 256))
         ->capture_default_str();
     command->callback([arguments, workers, &status] { status = explain(*arguments, *workers); });

@@ -4,7 +4,8 @@
 #include <memory>
 #include <string>
 
-#include "millrace/chain/configuration.hpp"
+#include "millrace/chain/shared_device.hpp"
+#include "millrace/schedule/profile.hpp"
 
 namespace millrace::cli {
 
@@ -12,11 +13,16 @@ namespace millrace::cli {
 /// or nobody has measured.
 std::shared_ptr<const schedule::Profile> known_profile(const chain::Configuration& configuration);
 
-/// What is planned for the chains of a configuration, by what was measured of them on the device that it names. Throws
-/// ConfigError for promises that can't be kept; warns of those that nobody knows of.
-chain::SharedDevice planned(const chain::Configuration& configuration);
+/// The workers of a run: as many as were asked for, and one for each device at least.
+unsigned workers_of(const chain::Configuration& configuration, unsigned asked);
+
+/// How the chains of a configuration share the device that it names, by what was measured of them there, with those
+/// tenants. Throws ConfigError for promises that have no room; warns of those that nobody knows of, and of those that
+/// the file admits all the same. `workers`: of the run.
+chain::SharedDevice planned(const chain::Configuration& configuration, unsigned workers,
+                            const chain::TenantsOnDevice& present = {});
 
 /// The same as a table; empty where nothing was promised.
-std::string promises_text(const chain::Configuration& configuration);
+std::string promises_text(const chain::Configuration& configuration, unsigned workers);
 
 }  // namespace millrace::cli

@@ -54,7 +54,9 @@ Child::Child(const std::vector<std::string>& words, const std::string& output) {
     int report[2];
     if (pipe2(report, O_CLOEXEC) != 0) throw std::runtime_error(words[0] + " can't be started: " + strerror(errno));
     const pid_t parent = getpid();
-    const pid_t process = fork();
+    // Not fork(): whoever has much memory would stand still while its pages are marked, and for each that it writes to.
+    // It calls only what may be called then.
+    const pid_t process = vfork();  // NOLINT(bugprone-unsafe-functions,clang-analyzer-security.insecureAPI.vfork)
     if (process == 0) become(pointers.data(), output.empty() ? nullptr : output.c_str(), parent, report[1]);
     int why = process < 0 ? errno : 0;
     close(report[1]);

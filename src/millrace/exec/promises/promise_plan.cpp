@@ -2,6 +2,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 #include "millrace/chain/tenant.hpp"
@@ -20,51 +21,45 @@ const chain::TenantFunction* function_of(const chain::Program& program) {
 /// Whether others run on the device than when it was asked last.
 bool PromiseWatch::tenants_changed() {
     Tenants* const tenants = runtime_.options().tenants.get();
-    auto models = tenants != nullptr ? tenants->models() : std::map<std::string, schedule::Model>{};
-    const bool same = std::ranges::equal(
-        models, models_, {}, [](const auto& one) { return one.first; }, [](const auto& one) { return one.first; });
-    models_ = std::move(models);
+    chain::TenantsOnDevice now = tenants != nullptr ? tenants->on_device() : chain::TenantsOnDevice{};
+    const bool same = std::ranges::equal(now.tenants, present_.tenants, {}, &chain::MeasuredTenant::name,
+                                         &chain::MeasuredTenant::name);
+    present_ = std::move(now);
     return !same;
 }
 
 /// All chains and tenants of which it is known what they take, with what comes now, and the plan for them.
-chain::SharedDevice PromiseWatch::loads_of(const chain::Configuration& next) {
-    const auto workers = static_cast<unsigned>(runtime_.workers().size());
-    chain::SharedDevice shared = share_device(next, profile_.get(), workers);
-    for (size_t i = 0; i < shared.loads.size(); ++i) {
-        schedule::Tenant& load = shared.loads[i];
+chain::SharedDevice PromiseWatch::shared_by(const chain::Configuration& next) {
+    chain::Demand demand = demand_of(next, profile_.get(), static_cast<unsigned>(runtime_.workers().size()));
+    for (chain::Sharer& sharer : demand.chains) {
+        schedule::Tenant& load = sharer.load;
         const auto chain = chains_.find(load.name);
         if (chain == chains_.end()) continue;
         load.offered = chain->second.report.offered;
         // Batches are bounded by what the file says, whatever the last plan has made of it.
-        const chain::Program& program = *next.chains[shared.chains[i]];
+        const chain::Program& program = *next.chains[sharer.chain];
         const Batching present{program.max_batch, program.max_delay};
         const auto ours = brought_.find(load.name);
         if (ours == brought_.end() || ours->second != present) written_[load.name] = present;
         load.load.max_batch = written_[load.name].first;
     }
-    for (size_t i = 0; i < next.chains.size(); ++i) {
-        const chain::TenantFunction* const function = function_of(*next.chains[i]);
-        const auto model = function != nullptr ? models_.find(function->tenant().name) : models_.end();
-        if (model == models_.end()) continue;
-        const chain::Promise& promise = function->promise();
-        shared.chains.push_back(i);
-        shared.loads.push_back(chain::load_of(*next.chains[i], model->second,
-                                              {promise.rate, static_cast<double>(promise.latency.count()), workers}));
+    chain::SharedDevice shared = share_device(demand, present_);
+    std::set<std::string> without;
+    for (const schedule::Refusal& refusal : shared.plan.refusals) {
+        const chain::Sharer& sharer = shared.sharers[refusal.tenant];
+        if (!sharer.promise.made()) continue;
+        without.insert(sharer.who);
+        if (!without_room_.contains(sharer.who))
+            spdlog::warn("{} shares all multiprocessors; {}", sharer.who, schedule::text_of(refusal, shared.gpu));
     }
-    const schedule::Gpu gpu = profile_ != nullptr ? profile_->gpu : runtime_.devices().front()->partitions();
-    shared.plan = schedule::make_plan(shared.loads, gpu, next.sharing);
-    for (const schedule::Refusal& refusal : shared.plan.refusals)
-        if (function_of(*next.chains[shared.chains[refusal.tenant]]) != nullptr)
-            spdlog::warn("{}: this tenant shares all multiprocessors; {}", shared.loads[refusal.tenant].name,
-                         schedule::text_of(refusal, gpu));
+    without_room_ = std::move(without);
     return shared;
 }
 
 /// Gives the promised chains of a configuration the batches and waits that what was measured of them and what comes now
 /// ask for, and all chains and tenants their multiprocessors; false where they have these.
 bool PromiseWatch::fit(chain::Configuration& next) {
-    const chain::SharedDevice shared = loads_of(next);
+    const chain::SharedDevice shared = shared_by(next);
     brought_.clear();
     bool any = false;
     const std::lock_guard lock(mutex_);
@@ -72,9 +67,9 @@ bool PromiseWatch::fit(chain::Configuration& next) {
     for (auto& [name, tenant] : tenants_) tenant.report.sms = 0;
     for (size_t number = 0; number < next.chains.size(); ++number) {
         auto& program = next.chains[number];
-        const auto planned = std::ranges::find(shared.chains, number);
-        const auto i = static_cast<size_t>(planned - shared.chains.begin());
-        const bool is_planned = planned != shared.chains.end() && shared.plan.assignments[i].has_value();
+        const auto planned = std::ranges::find(shared.sharers, number, &chain::Sharer::chain);
+        const auto i = static_cast<size_t>(planned - shared.sharers.begin());
+        const bool is_planned = planned != shared.sharers.end() && shared.plan.assignments[i].has_value();
         const auto chain = chains_.find(program->name);
         Batching batching{program->max_batch, program->max_delay};
         if (is_planned && chain != chains_.end()) {

@@ -178,7 +178,7 @@ void PromiseWatch::look(Clock::time_point now) {
     counted_ = now;
     if (runtime_.devices().empty()) return;
     changed = tenants_changed() || changed;
-    if ((profile_ == nullptr || chains_.empty()) && models_.empty() && !changed) return;
+    if ((profile_ == nullptr || chains_.empty()) && present_.tenants.empty() && !changed) return;
     std::vector<double> rates;
     for (const auto& [name, chain] : chains_) rates.push_back(chain.report.offered);
     if (!changed && !traffic_.changed(rates)) return;

@@ -7,11 +7,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "millrace/base/histogram.hpp"
+#include "millrace/chain/shared_device.hpp"
 #include "millrace/exec/report/report.hpp"
+#include "millrace/schedule/profile.hpp"
 
 namespace millrace::exec {
 
@@ -70,7 +73,7 @@ private:
     void count_parts();
     bool count(double seconds);
     bool tenants_changed();
-    chain::SharedDevice loads_of(const chain::Configuration& next);
+    chain::SharedDevice shared_by(const chain::Configuration& next);
     bool fit(chain::Configuration& next);
     PromiseReport with_own_sms(PromiseReport report) const;
 
@@ -80,8 +83,9 @@ private:
     std::map<std::string, Part> parts_;                  // by the name that their counters have
     std::map<std::string, Batching> written_, brought_;  // by chain: as in the file; by the last plan
     schedule::TrafficWatch traffic_;
-    std::map<std::string, schedule::Model> models_;  // of tenants on the device
-    uint64_t planned_ = 0;                           // the generation that the last plan came with
+    chain::TenantsOnDevice present_;
+    std::set<std::string> without_room_;  // by Sharer::who: whose promise the last plan had no room for
+    uint64_t planned_ = 0;                // the generation that the last plan came with
     Clock::time_point counted_{};
     uint64_t plans_ = 0;
     mutable std::mutex mutex_;  // of the reports in these
