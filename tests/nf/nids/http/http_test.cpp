@@ -317,7 +317,7 @@ TEST(NidsHttp, IsNotFollowedWhereItIsNotAskedFor) {
     session.send(talk.client, {0, talk.client.size()});
     session.answer(talk.server, {0, talk.server.size()});
     EXPECT_EQ(alerts_of(run_everywhere(options(), session.frames)).size(), 2u);
-    EXPECT_EQ(alerts_of(run_everywhere(options("none"), session.frames)).size(), 0u);
+    EXPECT_EQ(alerts_of(run_everywhere(options("none"), session.frames, "nids:streams")).size(), 0u);
 }
 
 TEST(NidsHttp, RefusesOptionsThatMakeNoSense) {
