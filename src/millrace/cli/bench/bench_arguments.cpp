@@ -99,8 +99,8 @@ void BenchArguments::add_to(CLI::App& command) {
     command
         .add_option(
             "--nids-flows", session.workload.nids_flows,
-            "What the NIDS keeps of flows: nothing; their state; TCP streams, too; HTTP messages, too, as it does by "
-            "default")
+            "What the NIDS keeps of flows: nothing; their state; TCP streams, too, as it does by default; HTTP "
+            "messages, too")
         ->check(CLI::IsMember({"none", "flows", "streams", "messages"}))
         ->capture_default_str();
     command.add_option("--payload", session.workload.payload, "What frames carry")

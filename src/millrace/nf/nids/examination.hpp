@@ -1,0 +1,136 @@
+// The tables of the NF, and what of a packet its rules are held against.
+#pragma once
+
+#include "millrace/nf/nids/confirm.hpp"
+#include "millrace/nf/nids/pattern/device.hpp"
+#include "millrace/nf/nids/rule_notes.hpp"
+
+namespace millrace::nf::nids {
+
+/// Rules that no pattern leads to, with the same header.
+struct alignas(16) RuleGroup {
+    uint32_t header = 0;            ///< the RuleHeader's number
+    uint32_t first = 0, count = 0;  ///< in `grouped_rules`
+    uint16_t flags = 0;             ///< the header's
+};
+static_assert(sizeof(RuleGroup) == 16);
+
+/// Lists of groups by ranges of a number: the groups for `value` are those of the last start <= value, which lies
+/// between two entries of `tops`.
+struct RangeIndex {
+    View<uint32_t> starts;  ///< ascending, the first is 0
+    View<uint32_t> tops;    ///< by value >> shift, and one more: the last start <= that value << shift
+    View<uint32_t> begin;   ///< by start, and one more: where its groups begin in `groups`
+    View<uint32_t> groups;  ///< numbers of RuleGroups
+    uint32_t shift = 0;
+};
+
+/// A rule as lists name it: by its number, and whether all packets that the list is for meet it.
+namespace named_rule {
+inline constexpr uint32_t kAlways = 0x80000000u;  ///< they do: no look at the rule is needed, its action stands here,
+                                                  ///< too
+inline constexpr uint32_t kActionShift = 28, kActions = 7;
+inline constexpr uint32_t kNumbers = (1u << kActionShift) - 1;
+}  // namespace named_rule
+
+/// The rules that look for a pattern.
+struct PatternRules {
+    uint32_t first = 0;  ///< where they begin in `pattern_rules`; of one alone: the named rule itself
+    uint32_t count = 0;
+};
+static_assert(sizeof(PatternRules) == 8);
+
+/// The tables of the NF.
+struct NidsTables {
+    View<CompiledRule> rules;
+    HeaderTables header;
+    OptionTables options;
+    pattern::PatternTables patterns;
+    View<PatternRules> by_pattern;
+    View<uint32_t> pattern_rules;  ///< named rules, those of one header next to each other
+    // Rules without a content to look for stand in one of these.
+    RangeIndex by_source;            ///< by IPv4 source
+    RangeIndex by_destination;       ///< by IPv4 destination
+    View<uint32_t> only_ipv6;        ///< groups of the two above that have IPv6 addresses
+    RangeIndex by_source_port;       ///< by protocol << 16 | source port
+    RangeIndex by_destination_port;  ///< by protocol << 16 | destination port
+    View<RuleGroup> groups;
+    View<uint32_t> grouped_rules;   ///< numbers of rules, by group
+    bool without_pattern = false;   ///< whether there are any of these
+    bool asks_more = false;         ///< whether any rule that looks for a pattern asks for more than that
+    bool spans_from_start = false;  ///< whether any rule is CompiledRule::kAtStart
+    bool follows_messages = false;  ///< whether any rule is CompiledRule::kOfMessage
+    RuleNotes notes;                ///< where rules ask for flows
+};
+
+/// Protocols in the keys of indexes by port.
+enum class PortKey : uint32_t { tcp, udp, icmp, other };
+
+namespace detail {
+MILLRACE_DEVICE_CALL bool has_fields(const Packet& packet, const OptionTables& tables, const CompiledRule& rule) {
+    for (uint32_t i = 0; i < rule.fields; ++i)
+        if (!has_field(packet, tables.ops[rule.first_op + i])) return false;
+    return true;
+}
+template <class Lanes>
+MILLRACE_DEVICE_CALL bool has_options(const Packet& packet, const OptionTables& tables, PayloadBuffers<Lanes>& buffers,
+                                      const CompiledRule& rule, Lanes lanes) {
+    Trail trail;
+    return Confirmation<Lanes>(packet, tables, buffers, trail, lanes).run(rule);
+}
+}  // namespace detail
+
+/// What of one packet rules are held against.
+template <class Lanes>
+class Examination {
+public:
+    /// `flow`: as of header_flags.
+    MILLRACE_DEVICE Examination(const Packet& packet, const NidsTables& tables, PayloadBuffers<Lanes>& buffers,
+                                Lanes lanes, uint16_t flow)
+        : packet_(packet), tables_(tables), buffers_(buffers), lanes_(lanes), flow_(flow) {}
+    /// Looks at the packet, by all lanes, before it is asked of headers.
+    MILLRACE_DEVICE void look() {
+        if (flags_ != 0) return;
+        flags_ = header_flags(packet_, buffers_, flow_);
+        ports_ = ports_of(tables_.header, packet_);
+    }
+    /// Whether the packet has a header; `flags` are that header's. Each lane may ask of another one. Most are refused
+    /// by their flags, without a call.
+    MILLRACE_DEVICE bool has_header(uint16_t flags, uint32_t header) const {
+        return has_flags(flags, flags_) &&
+               (!(flags & RuleHeader::kEndpoints) ||
+                has_endpoints(tables_.header.headers[header], tables_.header, packet_, ports_));
+    }
+    MILLRACE_DEVICE bool begins_http() const { return (flags_ & RuleHeader::kHttp) != 0; }
+    /// Whether it has a header, but for that an HTTP message begins with it.
+    MILLRACE_DEVICE bool may_have_header(uint16_t flags, uint32_t header) const {
+        return has_header(static_cast<uint16_t>(flags & ~RuleHeader::kHttp), header);
+    }
+    /// Whether it has what a rule asks for of other headers. Each lane may ask of another rule.
+    MILLRACE_DEVICE bool has_fields(const CompiledRule& rule) const {
+        return rule.fields == 0 || detail::has_fields(packet_, tables_.options, rule);
+    }
+    /// Whether it has what a rule asks for besides headers, and besides the pattern that led to it. By all lanes.
+    MILLRACE_DEVICE bool has_options(const CompiledRule& rule, TakenFor taken_for = TakenFor::what_it_is) {
+        if (taken_for == TakenFor::what_it_is) return has_options_here(rule);
+        buffers_.take_for(taken_for);
+        const bool has = has_options_here(rule);
+        buffers_.take_for(TakenFor::what_it_is);
+        return has;
+    }
+
+private:
+    MILLRACE_DEVICE bool has_options_here(const CompiledRule& rule) {
+        return rule.fields == rule.ops || detail::has_options(packet_, tables_.options, buffers_, rule, lanes_);
+    }
+
+    const Packet& packet_;
+    const NidsTables& tables_;
+    PayloadBuffers<Lanes>& buffers_;
+    Lanes lanes_;
+    ClassedPorts ports_;
+    const uint16_t flow_;
+    uint16_t flags_ = 0;  ///< header_flags of the packet; 0: not looked at yet
+};
+
+}  // namespace millrace::nf::nids
