@@ -36,13 +36,13 @@ build: setup ## build the program into build/
 run: build ## run the example chain over the recorded traffic; CONFIG=file.yaml runs another one
 	@$(BUILD)/millrace run $(CONFIG)
 
-# One more test at a time than there are cores: those of networks mostly wait. A test that failed is tried again by itself:
-# on a busy machine some are late. The last lines name those that passed only then.
+# Two more tests at a time than there are cores: two of networks may run at once, and mostly wait. A test that failed is
+# tried again by itself: on a busy machine some are late. The last lines name those that passed only then.
 test: setup ## build and pass every test
 	@$(call CONFIGURE,Release) $(BUILD) > /dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 	@[ -n "$$MILLRACE_CUDA$$MILLRACE_NO_CUDA" ] || { echo "make test: NVRTC is not where 'make setup' puts it" >&2; exit 1; }
-	@passed=0; again=; $(CTEST) --test-dir $(BUILD) --timeout 1200 -j $$(($(JOBS) + 1)) $(call JUNIT,tests) || passed=$$?; \
+	@passed=0; again=; $(CTEST) --test-dir $(BUILD) --timeout 1200 -j $$(($(JOBS) + 2)) $(call JUNIT,tests) || passed=$$?; \
 	    if [ $$passed != 0 ]; then \
 	        echo "What failed runs once more, one test at a time."; again=$(BUILD)/again.xml; passed=0; \
 	        $(CTEST) --test-dir $(BUILD) --timeout 1200 --rerun-failed -j 1 $(call JUNIT,again) || passed=$$?; \

@@ -61,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     parser.parse({data, size / 2});
     parser.parse({data, size});
     const KernelTable::Forwarding forwarding = table.forwarding();
-    for (const Target& target : forwarding.targets) {
+    for (const auto& target : forwarding.targets) {
         if (target.count == 1) require(target.first < forwarding.next_hops.size());
         if (target.count > 1) require(uint64_t{target.first} + target.count <= forwarding.members.size());
     }

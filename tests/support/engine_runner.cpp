@@ -127,6 +127,11 @@ void be_patient(exec::OffloadOptions& options, Work work) {
     if (work != Work::fault) options.patience = std::max<std::chrono::nanoseconds>(options.patience, kPatience);
 }
 
+/// No batch can be as large: room for more would only have to be cleared, which takes longer than to run some packets.
+uint32_t room_for(const std::vector<Frame>& frames, const chain::Configuration& configuration) {
+    return static_cast<uint32_t>(std::min<size_t>(configuration.chains[0]->max_batch, frames.size() + 1));
+}
+
 }  // namespace
 
 EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Configuration& configuration,
@@ -139,7 +144,7 @@ EngineRun run_on_device(std::shared_ptr<device::Device> device, const chain::Con
     options.pinned = device->pin(frame_pool().memory(), frame_pool().memory_bytes());
     EngineRun result;
     {
-        exec::OffloadEngine engine(device, collector, configuration.chains[0]->max_batch, options);
+        exec::OffloadEngine engine(device, collector, room_for(frames, configuration), options);
         result = run(engine, collector, configuration, frames, burst);
         expect_work(work, {&engine}, *result.counters, frames.size());
     }
@@ -175,7 +180,7 @@ EngineRun run_contiguous(std::shared_ptr<device::Device> device, const chain::Co
     EngineRun result;
     result.counters = std::make_unique<exec::ChainCounters>(*configuration.chains[0]);
     {
-        exec::OffloadEngine engine(device, collector, configuration.chains[0]->max_batch, options);
+        exec::OffloadEngine engine(device, collector, room_for(frames, configuration), options);
         for (size_t first = 0; first < frames.size();) {
             const size_t place = (first + frames.size() - half) % frames.size();
             io::ReceiveBlock run = ring.take(static_cast<uint32_t>(place),

@@ -2,7 +2,9 @@
 // for those before and after. No GPU is needed.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
+#include <set>
 
 #include "millrace/chain/classified.hpp"
 #include "millrace/chain/configuration.hpp"
@@ -29,16 +31,58 @@ std::pair<Compiler*, std::string> shared_compiler() {
     return {compiler.get(), why};
 }
 
+/// The lanes that kernels are made for: ProgramSource.
+enum class Lanes { usual, one, most };
+
+/// What is linked for an architecture.
+struct LinkedWay {
+    StepOptions steps;
+    Lanes lanes = Lanes::usual;
+};
+
 struct ChainCompile {
     const char* name;
     const char* architecture;
-    bool every_size;  ///< also the kernels for short frames and few packets, which have other lanes
+    std::vector<LinkedWay> linked;
 };
+void PrintTo(const ChainCompile& compile, std::ostream* out) {
+    *out << compile.name << " for " << compile.architecture;
+}
+
+constexpr StepOptions kFused{.mode = Mode::fused, .gather = true, .pack = true};
+constexpr StepOptions kPipelined{.mode = Mode::pipelined, .gather = true, .pack = true};
+constexpr StepOptions kTimed{.mode = Mode::fused, .timed = true};
+constexpr StepOptions kPersistent{.mode = Mode::persistent, .gather = true, .pack = true};
 
 class CompileChain : public testing::TestWithParam<ChainCompile> {};
 
+/// Units that NVRTC has taken, with their architecture.
+std::set<std::string>& taken() {
+    static std::set<std::string> all;
+    return all;
+}
+std::vector<TranslationUnit> units_of(const ChainSource& source) {
+    std::vector<TranslationUnit> units = source.nfs;
+    units.push_back(source.chain);
+    return units;
+}
+
+void expect_units(const Compiler& compiler, const ChainSource& source, const std::string& architecture) {
+    for (const TranslationUnit& unit : units_of(source))
+        if (taken().insert(architecture + unit.text).second)
+            EXPECT_FALSE(compiler.compile(unit, architecture).empty()) << unit.name;
+}
+
+void expect_kernels(Compiler& compiler, const ChainSource& source, const std::string& architecture) {
+    const std::string cubin = compiler.build({&source}, architecture).front();
+    for (const TranslationUnit& unit : units_of(source)) taken().insert(architecture + unit.text);
+    // A cubin is an ELF file that holds the kernels by name.
+    ASSERT_TRUE(cubin.starts_with("\177ELF"));
+    for (const Kernel& kernel : source.kernels) EXPECT_NE(cubin.find(kernel.name), std::string::npos) << kernel.name;
+}
+
 TEST_P(CompileChain, ForAnArchitecture) {
-    const auto& [name, architecture, every_size] = GetParam();
+    const auto& [name, architecture, linked] = GetParam();
     const auto [compiler, why] = shared_compiler();
     if (compiler == nullptr) GTEST_SKIP() << why;
     chain::LoadOptions options;
@@ -46,48 +90,39 @@ TEST_P(CompileChain, ForAnArchitecture) {
     const chain::Configuration configuration = chain::load_configuration(test::source_path("examples/") + name,
                                                                          options);
     for (const auto& program : chain::programs_of(configuration)) {
-        std::vector<StepOptions> ways = {{.mode = Mode::fused, .gather = true, .pack = true}};
-        // The same NFs in other kernels: one chain with an order tells, and the one that compiles fastest.
-        if (std::string(name) == "switch.yaml")
-            ways.insert(ways.end(), {{.mode = Mode::pipelined, .gather = true, .pack = true},
-                                     {.mode = Mode::fused, .timed = true}});
-        if (std::string(name) == "gateway.yaml" && std::string(architecture) == "sm_90")
-            ways.push_back({.mode = Mode::persistent, .gather = true, .pack = true});
-        for (const StepOptions& steps : ways) {
+        for (const auto& [steps, lanes] : linked) {
             const std::vector<Step> planned = plan_steps(*program, steps);
             const ProgramSource source = make_program_source(*program, planned);
             EXPECT_EQ(source.usual.chain.text.find("timer") != std::string::npos, steps.timed)
                 << "what is not asked for costs nothing";
-            std::vector<const ChainSource*> parts{&source.usual};
-            if (every_size && steps.mode != Mode::persistent)
-                parts.insert(parts.end(), {&source.one_lane, &source.most_lanes});
-            const std::vector<std::string> cubins = compiler->build(parts, architecture);
-            ASSERT_EQ(cubins.size(), parts.size());
-            for (size_t i = 0; i < parts.size(); ++i) {
-                // A cubin is an ELF file that holds the kernels by name.
-                ASSERT_TRUE(cubins[i].starts_with("\177ELF"));
-                EXPECT_EQ(parts[i]->kernels.size(), source.usual.kernels.size());
-                for (const Kernel& kernel : parts[i]->kernels)
-                    EXPECT_NE(cubins[i].find(kernel.name), std::string::npos) << kernel.name;
-            }
+            const std::array sources{&source.usual, &source.one_lane, &source.most_lanes};
+            const ChainSource& own = *sources[static_cast<size_t>(lanes)];
+            EXPECT_FALSE(own.kernels.empty());
+            EXPECT_EQ(own.kernels.size(), source.usual.kernels.size());
+            expect_kernels(*compiler, own, architecture);
+            for (const ChainSource* other : sources)
+                if (!other->kernels.empty()) expect_units(*compiler, *other, architecture);
             // Profilers show kernels by these names, which say what lanes they have.
-            for (const auto& [own, prefix] : {std::pair(&source.one_lane, "millrace_one_lane_step_"),
-                                              std::pair(&source.most_lanes, "millrace_most_lanes_step_")})
-                for (size_t i = 0; i < own->kernels.size(); ++i)
-                    EXPECT_TRUE(planned[i].in_order() ? own->kernels[i].name.empty()
-                                                      : own->kernels[i].name.starts_with(prefix));
+            for (const auto& [some, prefix] : {std::pair(&source.one_lane, "millrace_one_lane_step_"),
+                                               std::pair(&source.most_lanes, "millrace_most_lanes_step_")})
+                for (size_t i = 0; i < some->kernels.size(); ++i)
+                    EXPECT_TRUE(planned[i].in_order() ? some->kernels[i].name.empty()
+                                                      : some->kernels[i].name.starts_with(prefix));
             if (steps.mode == Mode::persistent) EXPECT_TRUE(source.most_lanes.kernels.empty());
         }
     }
 }
 
-// Every size of a chain shows where it has all kinds of functions, and where it is the fastest to compile. The rest has
-// the same functions, and its own kernels around them.
+// NVRTC sees everything that each chain has, for all lanes. The linker takes nine times as long: every number of lanes
+// is linked where a chain has all kinds of functions, every mode too, and no two links differ in an architecture alone.
 INSTANTIATE_TEST_SUITE_P(
     Examples, CompileChain,
-    testing::Values(ChainCompile{"gateway.yaml", "sm_80", false}, ChainCompile{"gateway.yaml", "sm_90", true},
-                    ChainCompile{"branches.yaml", "sm_90", false}, ChainCompile{"switch.yaml", "sm_90", true},
-                    ChainCompile{"policer.yaml", "sm_100", false}, ChainCompile{"stateful.yaml", "sm_90", false}),
+    testing::Values(ChainCompile{"gateway.yaml", "sm_80", {{kFused, Lanes::one}}},
+                    ChainCompile{"gateway.yaml", "sm_90", {{kFused}, {kFused, Lanes::most}, {kPersistent}}},
+                    ChainCompile{"branches.yaml", "sm_90", {{kFused}}},
+                    ChainCompile{"switch.yaml", "sm_90", {{kFused}, {kPipelined, Lanes::one}, {kTimed, Lanes::most}}},
+                    ChainCompile{"policer.yaml", "sm_100", {{kFused}}},
+                    ChainCompile{"stateful.yaml", "sm_90", {{kFused}}}),
     [](const auto& info) {
         std::string name = std::string(info.param.name) + "_" + info.param.architecture;
         for (char& c : name)

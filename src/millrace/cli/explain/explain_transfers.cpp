@@ -65,10 +65,10 @@ BatchShape contiguous(BatchShape shape, const Traffic& traffic) {
     return shape;
 }
 
-std::string us(double ns) { return fmt::format("{:.0f}", ns / 1000); }
+std::string microseconds(double ns) { return fmt::format("{:.0f}", ns / 1000); }
 
 std::string cell(const Estimate& cost) {
-    return cost.obstacle != nullptr ? "-" : us(cost.bus_ns) + " · " + us(cost.cpu_ns);
+    return cost.obstacle != nullptr ? "-" : microseconds(cost.bus_ns) + " · " + microseconds(cost.cpu_ns);
 }
 
 /// "gather, bus-bound: rows would cost 1.30 times as much".
