@@ -57,7 +57,7 @@ protected:
     void put(uint16_t node) {
         Event event{};
         event.node = node;
-        ASSERT_TRUE(line.put(program, event, {}, false));
+        ASSERT_TRUE(line.put(program, {&event, 1}, {}, false));
     }
     std::shared_ptr<const chain::Program> program;
     std::vector<std::shared_ptr<Showing>> functions;

@@ -40,7 +40,9 @@
 // the same time, on every device. One that has much to do which needs no state keeps its `process` with lanes, which
 // runs for all packets at once, as ever, and has
 //     static Decision commit(Packet&, const Tables&, Decision, nf::KeyedEntry<Value>);
-// behind it, which gets its decision, and returns the final one. A CPU half then stands for `process` alone.
+// behind it, which gets its decision, and returns the final one. A CPU half then stands for `process` alone. With
+//     static bool ended(Packet& teller, const Tables&, const Key&, const Value&, nf::Ended);
+// it is told of entries that time out or are evicted, before they are gone.
 //
 // Time. `packet.time_ns()` is there for NFs with state per key, and those that say `static constexpr bool reads_time`.
 #pragma once
@@ -195,7 +197,7 @@ using OrderKeyFunction = uint32_t (*)(const Packet&, const void* tables);
 using TicketsFunction = MutableView<uint64_t> (*)(const void* tables);
 using CommitFunction = Decision (*)(Packet&, const void* tables, Decision);
 using ClaimFunction = uint32_t (*)(const void* tables, uint32_t buckets);
-using SweepFunction = void (*)(const void* tables, uint32_t bucket, uint64_t now_ns);
+using SweepFunction = void (*)(Packet& teller, const void* tables, uint32_t bucket, uint64_t now_ns);
 
 /// The numbers of lanes that device halves are compiled with for the host.
 inline constexpr unsigned kLaneCounts[] = {1, 8, 32};
@@ -214,6 +216,7 @@ struct Type {
     uint32_t tail_growth = 0;
     unsigned lanes = 1;         ///< preferred lanes per packet
     bool emits_events = false;  ///< then it changes neither packets nor state: it may be asked twice of a packet
+    size_t note_bytes = 0;      ///< see Declaration
     bool has_cpu_half = false;
     bool shareable = false, shares_tables = false;  ///< see Declaration
 
@@ -222,7 +225,7 @@ struct Type {
     TicketsFunction tickets = nullptr;
     CommitFunction commit = nullptr;
     ClaimFunction claim = nullptr;  ///< KeyedState::claim, of an NF with state per key
-    SweepFunction sweep = nullptr;  ///< KeyedState::sweep; the bucket may be beyond the last one
+    SweepFunction sweep = nullptr;  ///< KeyedState::sweep_of; the bucket may be beyond the last one
     bool reads_time = false;
     bool finishes = false;     ///< the device half has `finish`
     uint32_t block_bytes = 0;  ///< of a GPU block's shared memory
@@ -240,6 +243,10 @@ struct Type {
         for (size_t i = 0; i < std::size(kLaneCounts); ++i)
             if (kLaneCounts[i] == lane_count) return process[i];
         return nullptr;
+    }
+    /// How many events one behind the other belong together.
+    size_t event_pieces() const {
+        return note_bytes == 0 ? 1 : (note_bytes + Event::kNoteBytes - 1) / Event::kNoteBytes;
     }
     bool ordered() const { return order_key != nullptr; }
     bool numbered() const { return tickets != nullptr; }  ///< packets get tickets
@@ -269,7 +276,10 @@ struct Declaration {
     std::string device_struct;
     uint32_t head_growth = 0;
     uint32_t tail_growth = 0;
-    bool emits_events = false;  ///< by Packet::emit; only of an NF that changes neither packets nor state
+    /// By Packet::emit; only of an NF that changes neither packets nor state. One with state per key may tell what it
+    /// can't be asked again: by Packet::emit_once in `commit`, by Packet::emit_note anywhere.
+    bool emits_events = false;
+    size_t note_bytes = 0;  ///< of each note, where all its events are pieces of notes (Packet::emit_note)
     bool has_cpu_half = false;
     /// Nodes with equal options are one, and its tables exist once: it keeps no state, and does not look at its name or
     /// chain.
@@ -337,6 +347,7 @@ struct Register {
         type.head_growth = declaration.head_growth;
         type.tail_growth = declaration.tail_growth;
         type.emits_events = declaration.emits_events;
+        type.note_bytes = declaration.note_bytes;
         type.has_cpu_half = declaration.has_cpu_half;
         type.shareable = declaration.shareable;
         type.shares_tables = declaration.shares_tables;
@@ -386,8 +397,8 @@ private:
             return decltype(Device::Tables::state)::template bucket_of<Device>(packet, own(tables));
         };
         type.claim = [](const void* tables, uint32_t buckets) { return own(tables).state.claim(buckets); };
-        type.sweep = [](const void* tables, uint32_t bucket, uint64_t now_ns) {
-            own(tables).state.sweep(bucket, now_ns);
+        type.sweep = [](Packet& teller, const void* tables, uint32_t bucket, uint64_t now_ns) {
+            decltype(Device::Tables::state)::template sweep_of<Device>(teller, own(tables), bucket, now_ns);
         };
         if constexpr (detail::HasKeyedCommit<Device>)
             type.commit = [](Packet& packet, const void* tables, Decision decision) {

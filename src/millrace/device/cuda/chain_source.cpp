@@ -158,11 +158,14 @@ std::string ordered_text(const chain::Program& program, const TableLayout& layou
                             step.resident ? "0, 1" : "blockIdx.x, gridDim.x",
                             first_node(program, step.first).type->commits_keyed()
                                 ? "ending(batch, " + function("commit") + ")"
+                            : first_node(program, step.first).type->emits_events
+                                ? fmt::format("telling(batch, {}, {})", program.stage(step.first).first,
+                                              function("process"))
                                 : "deciding(" + function("process") + ")") +
                 close_counts(program.nodes.size());
     if (step.kind == Step::Kind::sweep)
-        text += fmt::format("    sweep_buckets(batch, {}, {}, {});\n", tables(layout, step.first), function("claim"),
-                            function("sweep"));
+        text += fmt::format("    sweep_buckets(batch, {}, {}, {}, {});\n", tables(layout, step.first),
+                            program.stage(step.first).first, function("claim"), function("sweep"));
     if (step.snapshot) text += kTakeSnapshot;
     if (in_sequence && step.releases_sequence) text += "    release_sequence(batch);\n";
     return text;

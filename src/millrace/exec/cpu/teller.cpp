@@ -63,14 +63,20 @@ void Teller::hand_on(std::span<const Event> events, ChainCounters& counters, con
     if (events.empty()) return;
     std::unique_lock<std::mutex> at_once;
     if (line_ == nullptr) at_once = std::unique_lock(event_mutex());
-    for (const Event& event : events) {
-        const Verdict& verdict = packets.verdicts[event.packet];
-        const bool dropped = verdict.target.kind == chain::Target::Kind::drop && verdict.node == event.node;
-        const Origin from = packets.origin(event.packet);
+    for (size_t i = 0; i < events.size();) {
+        const Event& first = events[i];
+        // Pieces of a note stand one behind the other.
+        const std::span<const Event> note = events.subspan(
+            i, std::min(program_->nodes[first.node].type->event_pieces(), events.size() - i));
+        i += note.size();
+        const Verdict& verdict = packets.verdicts[first.packet];
+        const bool dropped = verdict.target.kind == chain::Target::Kind::drop && verdict.node == first.node;
+        const Origin from = packets.origin(first.packet);
         bool told = true;
-        if (line_ != nullptr) told = line_->put(program_, event, from, dropped);
-        else tell(*program_, event, from, dropped);
-        ChainCounters& own = counters.of_node(event.node);
+        if (line_ != nullptr) told = line_->put(program_, note, from, dropped);
+        else
+            for (const Event& event : note) tell(*program_, event, from, dropped);
+        ChainCounters& own = counters.of_node(first.node);
         (told ? own.events : own.events_lost).add(1);
     }
 }

@@ -255,6 +255,7 @@ void Runtime::finish() {
     };
     events_.finish();
     if (!events_.trouble().empty()) add_trouble({{}, events_.trouble(), ""});
+    attempt([&] { end_tended(); });
     for (const auto& port : ports_) {
         attempt([&] { port->flush(); });
         attempt([&] { port->close(); });
