@@ -30,6 +30,10 @@ public:
         std::memcpy(reinterpret_cast<uint8_t*>(&note_) + event.code * Event::kNoteBytes, &event, Event::kNoteBytes);
         if (event.code == 1) log_->add(note_);
     }
+    void device_lost() override {
+        KeyedFunction::device_lost();
+        log_->forget();
+    }
     void events_told() override { log_->send_rest(); }
 
     void tend(StateReader* reader) override {

@@ -1,6 +1,7 @@
 #include "millrace/nf/ipfix/record_log.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <string_view>
 
@@ -9,9 +10,9 @@ namespace {
 
 /// Packets may be late.
 constexpr uint64_t kGraceNs = decltype(Ipfix::Tables::state)::kGraceNs;
-constexpr std::chrono::seconds kBetweenLooks{1};
+constexpr uint64_t kBetweenLooksNs = 1'000'000'000;
 /// A look takes one part of so many of a core's time.
-constexpr int kShareOfTime = 50;
+constexpr uint64_t kShareOfTime = 50;
 
 std::string_view bytes_of(const FlowKey& key) { return {reinterpret_cast<const char*>(&key), sizeof key}; }
 
@@ -74,16 +75,17 @@ void RecordLog::found(const FlowKey& key, const FlowCount& count, EndReason reas
 
 void RecordLog::end_idle(uint64_t entries, const Each& each) {
     const auto start = std::chrono::steady_clock::now();
-    uint64_t until = 0;
+    const uint64_t now = wall_ns_(), until = now - kGraceNs;
     {
         const std::lock_guard lock(mutex_);
-        if (start < next_look_) return;
-        next_look_ = start + kBetweenLooks;
+        // The time of day may have been set back meanwhile.
+        if (now >= last_look_ns_ && now - last_look_ns_ < pause_ns_) return;
+        last_look_ns_ = now;
+        pause_ns_ = kBetweenLooksNs;
         exporter_.settle_last();
         if (entries <= told_.size()) return;
         looking_ = true;
         ++looks_;
-        until = wall_ns_() - kGraceNs;
     }
     const bool whole = each(until, [&](const FlowKey& key, const FlowCount& count, uint64_t) {
         if (count.last_ns >= since_ns_) found(key, count, end_reason(count, EndReason::idle));
@@ -94,7 +96,8 @@ void RecordLog::end_idle(uint64_t entries, const Each& each) {
     // What was told of and is gone from the table was freed, or went with a device.
     std::erase_if(told_, [&](const auto& told) { return !whole || told.second.look != looks_; });
     exporter_.send_rest();
-    next_look_ += (std::chrono::steady_clock::now() - start) * kShareOfTime;
+    const std::chrono::nanoseconds taken = std::chrono::steady_clock::now() - start;
+    pause_ns_ += static_cast<uint64_t>(taken.count()) * kShareOfTime;
 }
 
 void RecordLog::end_all(const Each& each) {
@@ -110,6 +113,11 @@ void RecordLog::end_all(const Each& each) {
     const std::lock_guard lock(mutex_);
     told_.clear();
     exporter_.finish();
+}
+
+void RecordLog::forget() {
+    const std::lock_guard lock(mutex_);
+    told_.clear();
 }
 
 void RecordLog::set_ignored(uint64_t packets, const RecordSum& not_told) {

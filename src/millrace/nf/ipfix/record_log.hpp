@@ -1,7 +1,6 @@
 // Records of flows, from wherever they are found to the exporter: each packet is in one.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -31,6 +30,8 @@ public:
     /// that it takes much time. Flows of packets older than this object, as those of captures are, end by the times of
     /// packets alone.
     void end_idle(uint64_t entries, const Each& each);
+    /// The table is empty: it went with a device.
+    void forget();
     /// The run ends: so do all flows. Those whose deadline was before the last packet had been idle.
     void end_all(const Each& each);
 
@@ -71,7 +72,7 @@ private:
     std::unordered_map<FlowKey, uint64_t, Hash, Equal> ended_;
     bool looking_ = false;
     uint64_t looks_ = 0, newest_ns_ = 0;
-    std::chrono::steady_clock::time_point next_look_{};
+    uint64_t last_look_ns_ = 0, pause_ns_ = 0;
 };
 
 }  // namespace millrace::nf::ipfix
