@@ -28,14 +28,10 @@ folder = pathlib.Path(tempfile.mkdtemp(prefix="millrace-ipfix-"))
 PACKETS, OCTETS, REASON, PROTOCOL = 2, 1, 136, 4
 
 
-def fail(message):
-    print("FAILED:", message)
-    sys.exit(1)
-
-
 def expect(condition, message):
     if not condition:
-        fail(message)
+        print("FAILED:", message)
+        sys.exit(1)
 
 
 # --- a collector ---
@@ -252,11 +248,7 @@ def receive(receiver, collector, messages=None, seconds=0.3):
 def by_sockets():
     expected = None
     for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "[::1]")):
-        try:
-            receiver, port = listener(family)
-        except OSError:
-            print("skipped: no", host)
-            continue
+        receiver, port = listener(family)
         collector, messages = Collector(), []
         outcomes, statistics = run(f"collector: '{host}:{port}', domain: 5, mtu: 1280", f"  in: {{pcap: '{capture}'}}")
         receive(receiver, collector, messages)
@@ -277,8 +269,7 @@ def by_sockets():
 
 def by_tshark(messages, flows):
     if shutil.which("tshark") is None:
-        print("skipped: no tshark")
-        return
+        return print("skipped: no tshark")
     packets = b""
     for message in messages:
         udp = struct.pack("!HHHH", 40000, 4739, 8 + len(message), 0) + message
@@ -302,8 +293,7 @@ def by_tshark(messages, flows):
 
 def by_nfcapd(expected):
     if shutil.which("nfcapd") is None or shutil.which("nfdump") is None:
-        print("skipped: no nfcapd")
-        return
+        return print("skipped: no nfcapd")
     flows = folder / "nfcapd"
     flows.mkdir()
     receiver, port = listener()

@@ -44,8 +44,8 @@ struct Node {
     /// Whether it tells the same of a packet when it is asked again, as it is where events find no room; what is told
     /// once of state per key (Packet::emit_once, Packet::emit_note) set aside.
     bool tells_again() const {
-        return (!type->ordered() || type->commits_keyed() || type->note_bytes > 0) && (type->writes | type->cpu_writes) == field::none &&
-               !changes_state_in_no_order();
+        return (!type->ordered() || type->commits_keyed() || type->note_bytes > 0) &&
+               (type->writes | type->cpu_writes) == field::none && !changes_state_in_no_order();
     }
 };
 

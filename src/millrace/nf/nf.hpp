@@ -40,9 +40,7 @@
 // the same time, on every device. One that has much to do which needs no state keeps its `process` with lanes, which
 // runs for all packets at once, as ever, and has
 //     static Decision commit(Packet&, const Tables&, Decision, nf::KeyedEntry<Value>);
-// behind it, which gets its decision, and returns the final one. A CPU half then stands for `process` alone. With
-//     static bool ended(Packet& teller, const Tables&, const Key&, const Value&, nf::Ended);
-// it is told of entries that time out or are evicted, before they are gone.
+// behind it, which gets its decision, and returns the final one. A CPU half then stands for `process` alone.
 //
 // Time. `packet.time_ns()` is there for NFs with state per key, and those that say `static constexpr bool reads_time`.
 #pragma once
@@ -207,14 +205,13 @@ using DeviceSources = std::map<std::string, std::string_view, std::less<>>;
 
 /// A kind of NF.
 struct Type {
-    std::string name;               ///< as in the YAML: "router"
-    std::string summary;            ///< one line
-    std::vector<Outcome> outcomes;  ///< by `Decision::outcome`
-    Fields reads, writes;           ///< of the device half
-    Fields cpu_reads, cpu_writes;   ///< of the CPU half; the same unless declared
-    uint32_t head_growth = 0;       ///< most bytes that a packet may grow at its head, at its tail
-    uint32_t tail_growth = 0;
-    unsigned lanes = 1;         ///< preferred lanes per packet
+    std::string name;                           ///< as in the YAML: "router"
+    std::string summary;                        ///< one line
+    std::vector<Outcome> outcomes;              ///< by `Decision::outcome`
+    Fields reads, writes;                       ///< of the device half
+    Fields cpu_reads, cpu_writes;               ///< of the CPU half; the same unless declared
+    uint32_t head_growth = 0, tail_growth = 0;  ///< most bytes that a packet may grow at its head, at its tail
+    unsigned lanes = 1;                         ///< preferred lanes per packet
     bool emits_events = false;  ///< then it changes neither packets nor state: it may be asked twice of a packet
     size_t note_bytes = 0;      ///< see Declaration
     bool has_cpu_half = false;
@@ -244,10 +241,6 @@ struct Type {
             if (kLaneCounts[i] == lane_count) return process[i];
         return nullptr;
     }
-    /// How many events one behind the other belong together.
-    size_t event_pieces() const {
-        return note_bytes == 0 ? 1 : (note_bytes + Event::kNoteBytes - 1) / Event::kNoteBytes;
-    }
     bool ordered() const { return order_key != nullptr; }
     bool numbered() const { return tickets != nullptr; }  ///< packets get tickets
     bool is_keyed() const { return sweep != nullptr; }    ///< it has state per key
@@ -274,12 +267,9 @@ struct Declaration {
     std::vector<Outcome> outcomes;
     std::string device_header;
     std::string device_struct;
-    uint32_t head_growth = 0;
-    uint32_t tail_growth = 0;
-    /// By Packet::emit; only of an NF that changes neither packets nor state. One with state per key may tell what it
-    /// can't be asked again: by Packet::emit_once in `commit`, by Packet::emit_note anywhere.
-    bool emits_events = false;
-    size_t note_bytes = 0;  ///< of each note, where all its events are pieces of notes (Packet::emit_note)
+    uint32_t head_growth = 0, tail_growth = 0;
+    bool emits_events = false;  ///< by Packet::emit; only of an NF that changes neither packets nor state
+    size_t note_bytes = 0;  ///< of each, where its events are pieces of notes (Packet::emit_note); it may keep state
     bool has_cpu_half = false;
     /// Nodes with equal options are one, and its tables exist once: it keeps no state, and does not look at its name or
     /// chain.

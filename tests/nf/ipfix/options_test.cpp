@@ -6,16 +6,29 @@ namespace millrace::test {
 namespace {
 
 TEST(IpfixOptions, RefuseWhatMakesNoSense) {
-    for (const char* options :
-         {"{}", "{collector: ''}", "{collector: '192.0.2.1:'}", "{collector: '192.0.2.1:0'}",
-          "{collector: '192.0.2.1:65536'}", "{collector: '192.0.2.1:http'}", "{collector: '[2001:db8::1'}",
-          "{collector: '[2001:db8::1]4739'}", "{collector: 'a b:4739'}", "{collector: ':4739'}",
-          "{collector: 192.0.2.1, file: flows.ipfix}", "{collector: 192.0.2.1, domain: -1}",
-          "{collector: 192.0.2.1, domain: 4294967296}", "{collector: 192.0.2.1, active-timeout: 0s}",
-          "{collector: 192.0.2.1, idle-timeout: 0s}", "{collector: 192.0.2.1, timeout: 10s}",
-          "{collector: 192.0.2.1, template-refresh: 0s}", "{collector: 192.0.2.1, template-messages: 0}",
-          "{collector: 192.0.2.1, mtu: 575}", "{collector: 192.0.2.1, mtu: 65536}", "{collector: 192.0.2.1, max-flows: 0}",
-          "{collector: 192.0.2.1, when-full: wait}", "{collector: 192.0.2.1, colour: green}"})
+    for (const char* options : {"{}",
+                                "{collector: ''}",
+                                "{collector: '192.0.2.1:'}",
+                                "{collector: '192.0.2.1:0'}",
+                                "{collector: '192.0.2.1:65536'}",
+                                "{collector: '192.0.2.1:http'}",
+                                "{collector: '[2001:db8::1'}",
+                                "{collector: '[2001:db8::1]4739'}",
+                                "{collector: 'a b:4739'}",
+                                "{collector: ':4739'}",
+                                "{collector: 192.0.2.1, file: flows.ipfix}",
+                                "{collector: 192.0.2.1, domain: -1}",
+                                "{collector: 192.0.2.1, domain: 4294967296}",
+                                "{collector: 192.0.2.1, active-timeout: 0s}",
+                                "{collector: 192.0.2.1, idle-timeout: 0s}",
+                                "{collector: 192.0.2.1, timeout: 10s}",
+                                "{collector: 192.0.2.1, template-refresh: 0s}",
+                                "{collector: 192.0.2.1, template-messages: 0}",
+                                "{collector: 192.0.2.1, mtu: 575}",
+                                "{collector: 192.0.2.1, mtu: 65536}",
+                                "{collector: 192.0.2.1, max-flows: 0}",
+                                "{collector: 192.0.2.1, when-full: wait}",
+                                "{collector: 192.0.2.1, colour: green}"})
         EXPECT_THROW(NfRunner("ipfix", options), ConfigError) << options;
 }
 

@@ -70,8 +70,12 @@ private:
         std::vector<Element> elements;
         bool is_option = false;
     };
-    static uint16_t be16(std::span<const uint8_t> at, size_t i) { return static_cast<uint16_t>(at[i] << 8 | at[i + 1]); }
-    static uint32_t be32(std::span<const uint8_t> at, size_t i) { return uint32_t{be16(at, i)} << 16 | be16(at, i + 2); }
+    static uint16_t be16(std::span<const uint8_t> at, size_t i) {
+        return static_cast<uint16_t>(at[i] << 8 | at[i + 1]);
+    }
+    static uint32_t be32(std::span<const uint8_t> at, size_t i) {
+        return uint32_t{be16(at, i)} << 16 | be16(at, i + 2);
+    }
 
     void read_sets(std::span<const uint8_t> rest) {
         while (!rest.empty()) {

@@ -43,6 +43,13 @@ std::string keyed_functions(const nf::Type& type, unsigned lanes) {
 
 }  // namespace
 
+std::string keyed_taker(const nf::Type& type, unsigned lanes, uint16_t node) {
+    if (type.commits_keyed()) return fmt::format("ending(batch, {})", function_name(type, lanes, "commit"));
+    const std::string process = function_name(type, lanes, "process");
+    return type.emits_events ? fmt::format("telling(batch, {}, {})", node, process)
+                             : fmt::format("deciding({})", process);
+}
+
 TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
     std::string text = fmt::format("#include \"{}\"\nusing Nf = {};\nusing Tables = Nf::Tables;\n", type.device_header,
                                    type.device_struct);

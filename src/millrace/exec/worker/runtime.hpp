@@ -149,6 +149,7 @@ private:
     void retire(std::shared_ptr<const chain::Configuration> before, std::vector<Ready> ready);
     void end_retired(bool all);
     void end_tended();
+    void look_for_tended();
     void listen_for_changes(const chain::Configuration& configuration, bool listens);
     /// Throws ConfigError where packets could not go from the running configuration to this one.
     void check_change(const chain::Configuration& next) const;
@@ -183,6 +184,7 @@ private:
         std::chrono::steady_clock::time_point since;
     };
     std::vector<Ending> ending_;
+    std::atomic<bool> has_tended_{false};  // there are functions to be tended, or to be ended
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     std::atomic<uint64_t> generation_{0};

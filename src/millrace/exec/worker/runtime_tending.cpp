@@ -28,16 +28,13 @@ bool goes_on(const chain::Configuration& configuration, const nf::NetworkFunctio
 
 /// `before` is not at work any more; `ready` keeps its state on the devices.
 void Runtime::retire(std::shared_ptr<const chain::Configuration> before, std::vector<Ready> ready) {
-    bool any = false;
-    each_tended(*before, [&](const nf::Tended&, const nf::NetworkFunction& nf) {
-        any = any || !goes_on(*configuration_, nf);
-    });
-    if (!any) return;
     std::vector<nf::NetworkFunction*> ended;
     each_tended(*before, [&](const nf::Tended&, nf::NetworkFunction& nf) {
         if (!goes_on(*configuration_, nf)) ended.push_back(&nf);
     });
-    ending_.push_back({std::move(before), std::move(ready), std::move(ended), std::chrono::steady_clock::now()});
+    if (!ended.empty())
+        ending_.push_back({std::move(before), std::move(ready), std::move(ended), std::chrono::steady_clock::now()});
+    look_for_tended();
 }
 
 void Runtime::end_retired(bool all) {
@@ -49,19 +46,26 @@ void Runtime::end_retired(bool all) {
     });
 }
 
+void Runtime::look_for_tended() {
+    has_tended_ = !ending_.empty();
+    each_tended(*configuration(), [this](const nf::Tended&, const nf::NetworkFunction&) { has_tended_ = true; });
+}
+
 void Runtime::tend() {
-    const std::lock_guard changing(changing_);
-    end_retired(false);
-    each_tended(*configuration(), [this](nf::Tended& tended, const nf::NetworkFunction&) {
-        tended.tend(device_states());
-    });
+    if (!has_tended_) return;
+    {
+        const std::lock_guard changing(changing_);
+        end_retired(false);
+        look_for_tended();
+    }
+    const auto current = configuration();
+    each_tended(*current, [this](nf::Tended& tended, const nf::NetworkFunction&) { tended.tend(device_states()); });
 }
 
 void Runtime::end_tended() {
     end_retired(true);
-    each_tended(*configuration(), [this](nf::Tended& tended, const nf::NetworkFunction&) {
-        tended.end(device_states());
-    });
+    each_tended(*configuration(),
+                [this](nf::Tended& tended, const nf::NetworkFunction&) { tended.end(device_states()); });
 }
 
 }  // namespace millrace::exec

@@ -53,9 +53,8 @@ private:
     IpfixHost(const Options& options, const Environment& environment)
         : KeyedFunction(options.flows, environment, "flows"), log_(log_of(options.to, environment)) {
         const auto* const previous = dynamic_cast<const IpfixHost*>(environment.previous);
-        not_told_ = previous != nullptr
-                        ? previous->not_told_
-                        : std::make_shared<std::vector<uint64_t>>(static_cast<size_t>(NotTold::count));
+        not_told_ = previous != nullptr ? previous->not_told_
+                                        : std::make_shared<std::vector<uint64_t>>(static_cast<size_t>(NotTold::count));
         Ipfix::Tables& own = tables();
         image_to_fill().attach_state(own.not_told, not_told_, "not-told");
         own.active_ns = options.active_ns;
@@ -65,7 +64,7 @@ private:
     static std::shared_ptr<RecordLog> log_of(const ExportOptions& to, const Environment& environment) {
         auto* const previous = dynamic_cast<IpfixHost*>(environment.previous);
         if (previous != nullptr && previous->log_->is_of(to)) return previous->log_;
-        std::unique_ptr<Sender> sender = !to.file.empty()  ? make_file_sender(to, environment.warn)
+        std::unique_ptr<Sender> sender = !to.file.empty()   ? make_file_sender(to, environment.warn)
                                          : environment.live ? make_udp_sender(to)
                                                             : make_no_sender(to);
         return std::make_shared<RecordLog>(to, std::move(sender), environment.ports, wall_ns);

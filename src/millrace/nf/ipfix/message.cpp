@@ -19,14 +19,14 @@ constexpr Field kProtocolIdentifier{4, 1}, kClassOfService{5, 1}, kTcpControlBit
     kEndReason{136, 1}, kIcmpIpv6{139, 2}, kStartMilliseconds{152, 8}, kEndMilliseconds{153, 8}, kOctetDelta{1, 8},
     kPacketDelta{2, 8};
 
-constexpr Field kIpv4Fields[] = {kSourceIpv4,       kDestinationIpv4, kSourcePort, kDestinationPort,
-                                 kProtocolIdentifier, kClassOfService,  kTcpControlBits, kIcmpIpv4,
-                                 kVlanId,           kIngressInterface, kEgressInterface, kStartMilliseconds,
-                                 kEndMilliseconds,  kOctetDelta,      kPacketDelta,    kEndReason};
-constexpr Field kIpv6Fields[] = {kSourceIpv6,       kDestinationIpv6, kSourcePort, kDestinationPort,
-                                 kProtocolIdentifier, kClassOfService,  kTcpControlBits, kIcmpIpv6,
-                                 kVlanId,           kIngressInterface, kEgressInterface, kStartMilliseconds,
-                                 kEndMilliseconds,  kOctetDelta,      kPacketDelta,    kEndReason};
+constexpr Field kIpv4Fields[] = {
+    kSourceIpv4,      kDestinationIpv4, kSourcePort,  kDestinationPort,  kProtocolIdentifier, kClassOfService,
+    kTcpControlBits,  kIcmpIpv4,        kVlanId,      kIngressInterface, kEgressInterface,    kStartMilliseconds,
+    kEndMilliseconds, kOctetDelta,      kPacketDelta, kEndReason};
+constexpr Field kIpv6Fields[] = {
+    kSourceIpv6,      kDestinationIpv6, kSourcePort,  kDestinationPort,  kProtocolIdentifier, kClassOfService,
+    kTcpControlBits,  kIcmpIpv6,        kVlanId,      kIngressInterface, kEgressInterface,    kStartMilliseconds,
+    kEndMilliseconds, kOctetDelta,      kPacketDelta, kEndReason};
 /// observationDomainId (the scope), exportedMessageTotalCount, exportedFlowRecordTotalCount, exportedOctetTotalCount,
 /// ignoredPacketTotalCount, notSentFlowTotalCount, notSentPacketTotalCount, notSentOctetTotalCount.
 constexpr Field kStatisticsFields[] = {{149, 4}, {41, 8}, {42, 8}, {40, 8}, {164, 8}, {166, 8}, {167, 8}, {168, 8}};

@@ -103,7 +103,8 @@ std::unique_ptr<Sender> make_udp_sender(const ExportOptions& to) {
     hints.ai_flags = AI_NUMERICSERV;
     addrinfo* list = nullptr;
     if (const int failed = ::getaddrinfo(to.host.c_str(), to.port.c_str(), &hints, &list); failed != 0)
-        throw ConfigError(Diagnostic{to.where, "the collector '" + to.host + "' has no address: " + gai_strerror(failed),
+        throw ConfigError(Diagnostic{to.where,
+                                     "the collector '" + to.host + "' has no address: " + gai_strerror(failed),
                                      "names are looked up once, at the start: write an address, or see to the name"});
     const std::unique_ptr<addrinfo, void (*)(addrinfo*)> found(list, ::freeaddrinfo);
     sockaddr_storage address{};

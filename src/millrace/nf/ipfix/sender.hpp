@@ -14,8 +14,8 @@ namespace millrace::nf::ipfix {
 class Sender {
 public:
     virtual ~Sender() = default;
-    /// 0, or the errno with which this message, and no other, was not taken. ECONNREFUSED is of one before: it was taken
-    /// and refused, and this one may be tried again.
+    /// 0, or the errno with which this message, and no other, was not taken. ECONNREFUSED is of one before: it was
+    /// taken and refused, and this one may be tried again.
     virtual int send(std::span<const uint8_t> message) = 0;
     /// ECONNREFUSED where the last message that was taken has been refused since; 0.
     virtual int refused() { return 0; }

@@ -244,7 +244,8 @@ private:
     /// Where a new entry goes: a free place, else that of the entry which would have timed out first, if it has or may
     /// be evicted.
     template <class OnEnd>
-    MILLRACE_DEVICE KeyedEntry<T> create(uint64_t first, uint32_t tag, const K& key, uint64_t now, OnEnd&& ended) const {
+    MILLRACE_DEVICE KeyedEntry<T> create(uint64_t first, uint32_t tag, const K& key, uint64_t now,
+                                         OnEnd&& ended) const {
         uint64_t at = first;
         bool free = false;
         for (uint64_t way = first; way < first + kWays && !free; ++way) {
