@@ -162,8 +162,8 @@ case_policer() {  # 8 Mi buckets
     run_case policer 20000
 }
 
-case_ipfix() {  # 4 Mi flows
-    echo "      - ipfix: {file: flows.ipfix, max-flows: 4194304}" > nf.yaml
+case_ipfix() {  # 2 Mi flows
+    echo "      - ipfix: {file: flows.ipfix, max-flows: 2097152}" > nf.yaml
     run_case ipfix 20000
 }
 

@@ -183,6 +183,33 @@ TEST(IpfixMessages, SayWhatWasLostAndWhy) {
     EXPECT_EQ(statistics.number(167), 2u + 3 + 4 + 5 + 6 + 1000);
 }
 
+TEST(IpfixMessages, WaitForRoomWhereTheyAreAskedTo) {
+    Post post;
+    Clock clock;
+    Exporter exporter({}, std::make_unique<TestSender>(post, 1472), {}, clock.function());
+    const auto send_one = [&](std::vector<int> errors) {
+        post.errors = std::move(errors);
+        exporter.add(ipv4_note());
+        exporter.send_rest();
+    };
+    send_one({});
+    post.rooms = 2;
+    send_one({EAGAIN});
+    EXPECT_EQ(exporter.unsent(Unsent::queue_full).records, 1u) << "nobody has asked";
+    exporter.wait_for_room();
+    send_one({EAGAIN, ENOBUFS});
+    EXPECT_EQ(exporter.unsent(Unsent::queue_full).records, 1u);
+    EXPECT_EQ(post.rooms, 0);
+    send_one({EAGAIN, EAGAIN});
+    EXPECT_EQ(exporter.unsent(Unsent::queue_full).records, 2u);
+    post.rooms = 9;
+    post.errors.clear();
+    send_one({EAGAIN});
+    EXPECT_EQ(exporter.unsent(Unsent::queue_full).records, 3u)
+        << "a collector that has taken too long is waited for no more";
+    EXPECT_EQ(post.rooms, 9);
+}
+
 TEST(IpfixMessages, ComeAlsoOfARunWithoutFlows) {
     Post post;
     Clock clock;

@@ -65,6 +65,7 @@ struct Post {
     std::vector<std::vector<uint8_t>> messages;
     std::vector<int> errors;  ///< of the next messages, the first one last
     int refused = 0;
+    int rooms = 0;  ///< how often it may be waited for room
 };
 class TestSender : public Sender {
 public:
@@ -79,6 +80,7 @@ public:
         return 0;
     }
     int refused() override { return std::exchange(post_.refused, 0); }
+    bool wait_for_room() override { return post_.rooms-- > 0; }
     size_t most_bytes() const override { return most_; }
 
 private:

@@ -110,6 +110,8 @@ void Exporter::send_message() {
     settle(last_sent_, refused ? error : 0);
     last_sent_ = {};
     if (refused) error = sender_->send(bytes);
+    while (error != 0 && waits_ && reason_of(error) == Unsent::queue_full && (waits_ = sender_->wait_for_room()))
+        error = sender_->send(bytes);
     if (error == 0) {
         ++messages_;
         message_bytes_ += bytes.size();

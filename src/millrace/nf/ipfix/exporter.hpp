@@ -47,6 +47,8 @@ public:
     void add(const Note& note);
     /// Sends what waits.
     void send_rest();
+    /// From now on it waits for room in the system, as long as there is any in time: nobody else waits for it.
+    void wait_for_room() { waits_ = true; }
     /// Takes what was sent for sent, or for refused where its answer has come: some time after the last message.
     void settle_last();
     /// The last message: with the statistics of all, and of what has been refused since.
@@ -79,7 +81,7 @@ private:
     uint64_t messages_ = 0, message_bytes_ = 0, ignored_packets_ = 0;
     uint64_t templates_ns_ = 0, messages_since_templates_ = 0;
     uint32_t sequence_ = 0;
-    bool told_templates_ = false;
+    bool told_templates_ = false, waits_ = false;
 };
 
 }  // namespace millrace::nf::ipfix

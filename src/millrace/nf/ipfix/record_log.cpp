@@ -105,6 +105,10 @@ void RecordLog::end_all(const Each& each) {
         const std::lock_guard lock(mutex_);
         newest_ns_ = std::max(newest_ns_, count.last_ns);
     });
+    {
+        const std::lock_guard lock(mutex_);
+        exporter_.wait_for_room();
+    }
     each(UINT64_MAX, [this](const FlowKey& key, const FlowCount& count, uint64_t deadline_ns) {
         const std::lock_guard lock(mutex_);
         const bool idle = deadline_ns < newest_ns_;

@@ -2,6 +2,7 @@
 
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -38,6 +39,10 @@ public:
         int error = 0;
         socklen_t bytes = sizeof error;
         return ::getsockopt(socket_, SOL_SOCKET, SO_ERROR, &error, &bytes) == 0 && error == ECONNREFUSED ? error : 0;
+    }
+    bool wait_for_room() override {
+        pollfd room{socket_, POLLOUT, 0};
+        return ::poll(&room, 1, kPatienceMs) > 0;
     }
     size_t most_bytes() const override { return mtu_ - (address_.ss_family == AF_INET6 ? kIpv6AndUdp : kIpv4AndUdp); }
 

@@ -10,7 +10,7 @@
 
 namespace millrace::nf::ipfix {
 
-/// Sends whole messages, and waits for nobody.
+/// Sends whole messages, and waits for nobody unless it is asked to.
 class Sender {
 public:
     virtual ~Sender() = default;
@@ -19,10 +19,11 @@ public:
     virtual int send(std::span<const uint8_t> message) = 0;
     /// ECONNREFUSED where the last message that was taken has been refused since; 0.
     virtual int refused() { return 0; }
+    /// Waits until the system may have room for another message, for kPatienceMs at most. False: it has none.
+    virtual bool wait_for_room() { return false; }
+    static constexpr int kPatienceMs = 200;
     /// Most bytes of a message.
     virtual size_t most_bytes() const = 0;
-    /// Writes out what is held back. Throws what makes the run end badly.
-    virtual void flush() {}
 };
 
 /// Resolves the collector's name, if it has one. Throws ConfigError.
