@@ -57,7 +57,7 @@ protected:
     void put(uint16_t node) {
         Event event{};
         event.node = node;
-        ASSERT_TRUE(line.put(program, event, {}, false));
+        ASSERT_TRUE(line.put(program, {&event, 1}, {}, false));
     }
     std::shared_ptr<const chain::Program> program;
     std::vector<std::shared_ptr<Showing>> functions;
@@ -95,6 +95,35 @@ TEST_F(EventThreadOfTwo, AsksTheOthersWhereOneThrowsAndSaysWhy) {
     events.finish();
     EXPECT_EQ(functions[0]->shown + functions[1]->shown, 2u);
     EXPECT_EQ(events.trouble(), "an event could not be shown: no room");
+}
+
+/// However full the line is, and however many lines there are.
+TEST_F(EventThreadOfTwo, TellsThePiecesOfANoteOneBehindTheOther) {
+    exec::EventLine& other = events.add_line();
+    constexpr uint32_t kNotes = 20'000;
+    const auto put_notes = [this](exec::EventLine& into, uint16_t node) {
+        Event pieces[3] = {};
+        for (uint32_t note = 0; note < kNotes; ++note) {
+            for (uint32_t i = 0; i < 3; ++i) {
+                pieces[i].node = node;
+                pieces[i].code = i;
+                pieces[i].packet = note;
+            }
+            ASSERT_TRUE(into.put(program, pieces, {}, false));
+        }
+    };
+    std::vector<std::pair<uint16_t, uint32_t>> told;
+    for (const uint16_t node : {0, 1})
+        functions[node]->then = [&, node] { told.emplace_back(node, functions[node]->events.back().code); };
+    events.start();
+    std::thread first([&] { put_notes(line, 0); }), second([&] { put_notes(other, 1); });
+    first.join();
+    second.join();
+    events.finish();
+    ASSERT_EQ(told.size(), 6 * kNotes);
+    for (size_t i = 0; i < told.size(); i += 3)
+        for (uint32_t piece = 0; piece < 3; ++piece)
+            ASSERT_EQ(told[i + piece], std::pair(told[i].first, piece)) << "event " << i;
 }
 
 /// So few alerts a second that they don't fill a buffer meanwhile.

@@ -162,6 +162,11 @@ case_policer() {  # 8 Mi buckets
     run_case policer 20000
 }
 
+case_ipfix() {  # 2 Mi flows
+    echo "      - ipfix: {file: flows.ipfix, max-flows: 2097152}" > nf.yaml
+    run_case ipfix 20000
+}
+
 case_balancer() {  # 10,000 services with four back ends each
     python3 - > nf.yaml << 'PYTHON'
 print("      - balancer:\n          services:")
@@ -175,6 +180,6 @@ PYTHON
 case_mirror() { echo "      - mirror:" > nf.yaml && run_case mirror 100000; }
 case_crc() { echo "      - crc: {mode: set}" > nf.yaml && run_case crc 100000; }
 
-(($# > 0)) || set -- firewall firewall_ipc nids router ipsec switch conntrack nat tunnel policer balancer mirror crc
+(($# > 0)) || set -- firewall firewall_ipc nids router ipsec switch conntrack nat tunnel policer ipfix balancer mirror crc
 for name in "$@"; do case_"$name"; done
 ((failures == 0)) || { echo "$failures failures"; exit 1; }

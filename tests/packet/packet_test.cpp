@@ -95,6 +95,45 @@ TEST(Packet, EmitsEventsWithTheAddressesOfTheMoment) {
     EXPECT_EQ(events[0].ip_version, 4);
 }
 
+TEST(Packet, EmitsANoteAsEventsOneBehindTheOtherOrNotAtAll) {
+    struct Note {
+        uint32_t words[13];
+    };
+    static_assert(sizeof(Note) > Event::kNoteBytes && offsetof(Event, packet) == Event::kNoteBytes);
+    Note note;
+    for (uint32_t i = 0; i < 13; ++i) note.words[i] = 100 + i;
+    Packet packet;  // a frame is not needed
+    EXPECT_FALSE(packet.emit_note(note)) << "nobody listens";
+    Event events[5];
+    LeftEvents left[1];
+    EventBuffer buffer;
+    buffer.events = events;
+    buffer.capacity = 5;
+    buffer.left = left;
+    buffer.left_capacity = 1;
+    packet.set_index(9);
+    packet.set_events(&buffer, 3, 40);
+    EXPECT_TRUE(packet.emit_note(note));
+    EXPECT_TRUE(packet.emit_note(note));
+    EXPECT_FALSE(packet.emit_note(note)) << "a piece would find no room";
+    EXPECT_EQ(buffer.count, 4u);
+    EXPECT_EQ(buffer.left_count, 0u);
+    for (uint32_t i = 0; i < 4; ++i) {
+        EXPECT_EQ(events[i].code, i % 2);
+        EXPECT_EQ(events[i].order, 40 + i);
+        EXPECT_EQ(events[i].packet, 9u);
+        EXPECT_EQ(events[i].node, 3u);
+    }
+    Note back{};
+    std::memcpy(back.words, &events[2], Event::kNoteBytes);
+    std::memcpy(back.words + 11, &events[3], 8);
+    EXPECT_EQ(std::memcmp(&back, &note, sizeof note), 0);
+    // Where another function's events have found no room, none is left.
+    buffer.count = 7;
+    EXPECT_FALSE(packet.emit_note(note));
+    EXPECT_EQ(buffer.count, 7u);
+}
+
 TEST(Packet, LeavesItsEventsWhereTheyFindNoRoomOnceForEachNf) {
     PacketArena arena;
     Packet& full = arena.add(build_packet("{ipv4: {}, udp: {}, payload: abc}"));

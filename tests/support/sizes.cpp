@@ -116,6 +116,10 @@ SizedTables policer() {
 SizedTables conntrack() {
     return {.nfs = "[conntrack: {max-flows: 2k}]", .first = {}, .middle = {}, .last = {}, .others = {}};
 }
+SizedTables ipfix() {
+    return {
+        .nfs = "[ipfix: {collector: 192.0.2.1, max-flows: 2k}]", .first = {}, .middle = {}, .last = {}, .others = {}};
+}
 SizedTables nat(size_t n) {
     const auto forward = [](size_t i) {
         return "{protocol: udp, address: 198.51." + std::to_string(i >> 8 & 255) + "." + std::to_string(i & 255) +
@@ -148,7 +152,8 @@ std::vector<SizedNf> all_sizes() {
     std::vector<SizedNf> all{{"mirror", "usual", "", mirror},
                              {"crc", "usual", "", crc},
                              {"policer", "usual", "", policer},
-                             {"conntrack", "usual", "", conntrack}};
+                             {"conntrack", "usual", "", conntrack},
+                             {"ipfix", "usual", "", ipfix}};
     const auto add = [&](const std::string& nf, SizedTables (*make)(size_t), size_t usual, SizedNf largest) {
         for (const auto& [size, n] : {std::pair{"0", size_t{0}}, {"1", 1}, {"usual", usual}, {"1000", 1000}})
             if (why_not_sized(nf, size).empty()) all.push_back({nf, size, "", [make, n] { return make(n); }});
@@ -192,7 +197,7 @@ const std::vector<SizedNf>& sized_nfs() {
 
 std::string why_not_sized(const std::string& nf, const std::string& size) {
     if (nf == "mirror" && size != "usual") return "it has no tables";
-    if ((nf == "policer" || nf == "conntrack") && size != "usual") return "packets fill its table";
+    if ((nf == "policer" || nf == "conntrack" || nf == "ipfix") && size != "usual") return "packets fill its table";
     if (nf == "tunnel" && size == "0") return "it has one tunnel at least";
     if (nf == "crc" && size != "usual") return "its tables have one size";
     return "";

@@ -41,11 +41,11 @@ struct Node {
                                                : kUndeclaredOutcomeName;
     }
     nf::Growth growth() const { return nf->growth({type->head_growth, type->tail_growth}); }
-    /// Whether it tells the same of a packet when it is asked again, as it is where events find no room; what a
-    /// `commit` with state per key tells (Packet::emit_once) set aside.
+    /// Whether it tells the same of a packet when it is asked again, as it is where events find no room; what is told
+    /// once of state per key (Packet::emit_once, Packet::emit_note) set aside.
     bool tells_again() const {
-        return (!type->ordered() || type->commits_keyed()) && (type->writes | type->cpu_writes) == field::none &&
-               !changes_state_in_no_order();
+        return (!type->ordered() || type->commits_keyed() || type->note_bytes > 0) &&
+               (type->writes | type->cpu_writes) == field::none && !changes_state_in_no_order();
     }
 };
 

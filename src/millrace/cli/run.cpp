@@ -181,6 +181,7 @@ double work(exec::Runtime& runtime, exec::PromiseWatch& promises, const RunArgum
     while (!runtime.wait(std::chrono::milliseconds(10))) {
         agents.watch_links();
         runtime.apply_changes();
+        runtime.tend();
         try {
             promises.look(exec::PromiseWatch::Clock::now());
         } catch (const std::exception& e) {

@@ -195,7 +195,7 @@ using OrderKeyFunction = uint32_t (*)(const Packet&, const void* tables);
 using TicketsFunction = MutableView<uint64_t> (*)(const void* tables);
 using CommitFunction = Decision (*)(Packet&, const void* tables, Decision);
 using ClaimFunction = uint32_t (*)(const void* tables, uint32_t buckets);
-using SweepFunction = void (*)(const void* tables, uint32_t bucket, uint64_t now_ns);
+using SweepFunction = void (*)(Packet& teller, const void* tables, uint32_t bucket, uint64_t now_ns);
 
 /// The numbers of lanes that device halves are compiled with for the host.
 inline constexpr unsigned kLaneCounts[] = {1, 8, 32};
@@ -205,15 +205,15 @@ using DeviceSources = std::map<std::string, std::string_view, std::less<>>;
 
 /// A kind of NF.
 struct Type {
-    std::string name;               ///< as in the YAML: "router"
-    std::string summary;            ///< one line
-    std::vector<Outcome> outcomes;  ///< by `Decision::outcome`
-    Fields reads, writes;           ///< of the device half
-    Fields cpu_reads, cpu_writes;   ///< of the CPU half; the same unless declared
-    uint32_t head_growth = 0;       ///< most bytes that a packet may grow at its head, at its tail
-    uint32_t tail_growth = 0;
-    unsigned lanes = 1;         ///< preferred lanes per packet
+    std::string name;                           ///< as in the YAML: "router"
+    std::string summary;                        ///< one line
+    std::vector<Outcome> outcomes;              ///< by `Decision::outcome`
+    Fields reads, writes;                       ///< of the device half
+    Fields cpu_reads, cpu_writes;               ///< of the CPU half; the same unless declared
+    uint32_t head_growth = 0, tail_growth = 0;  ///< most bytes that a packet may grow at its head, at its tail
+    unsigned lanes = 1;                         ///< preferred lanes per packet
     bool emits_events = false;  ///< then it changes neither packets nor state: it may be asked twice of a packet
+    size_t note_bytes = 0;      ///< see Declaration
     bool has_cpu_half = false;
     bool shareable = false, shares_tables = false;  ///< see Declaration
 
@@ -222,7 +222,7 @@ struct Type {
     TicketsFunction tickets = nullptr;
     CommitFunction commit = nullptr;
     ClaimFunction claim = nullptr;  ///< KeyedState::claim, of an NF with state per key
-    SweepFunction sweep = nullptr;  ///< KeyedState::sweep; the bucket may be beyond the last one
+    SweepFunction sweep = nullptr;  ///< KeyedState::sweep_of; the bucket may be beyond the last one
     bool reads_time = false;
     bool finishes = false;     ///< the device half has `finish`
     uint32_t block_bytes = 0;  ///< of a GPU block's shared memory
@@ -267,9 +267,9 @@ struct Declaration {
     std::vector<Outcome> outcomes;
     std::string device_header;
     std::string device_struct;
-    uint32_t head_growth = 0;
-    uint32_t tail_growth = 0;
+    uint32_t head_growth = 0, tail_growth = 0;
     bool emits_events = false;  ///< by Packet::emit; only of an NF that changes neither packets nor state
+    size_t note_bytes = 0;  ///< of each, where its events are pieces of notes (Packet::emit_note); it may keep state
     bool has_cpu_half = false;
     /// Nodes with equal options are one, and its tables exist once: it keeps no state, and does not look at its name or
     /// chain.
@@ -337,6 +337,7 @@ struct Register {
         type.head_growth = declaration.head_growth;
         type.tail_growth = declaration.tail_growth;
         type.emits_events = declaration.emits_events;
+        type.note_bytes = declaration.note_bytes;
         type.has_cpu_half = declaration.has_cpu_half;
         type.shareable = declaration.shareable;
         type.shares_tables = declaration.shares_tables;
@@ -386,8 +387,8 @@ private:
             return decltype(Device::Tables::state)::template bucket_of<Device>(packet, own(tables));
         };
         type.claim = [](const void* tables, uint32_t buckets) { return own(tables).state.claim(buckets); };
-        type.sweep = [](const void* tables, uint32_t bucket, uint64_t now_ns) {
-            own(tables).state.sweep(bucket, now_ns);
+        type.sweep = [](Packet& teller, const void* tables, uint32_t bucket, uint64_t now_ns) {
+            decltype(Device::Tables::state)::template sweep_of<Device>(teller, own(tables), bucket, now_ns);
         };
         if constexpr (detail::HasKeyedCommit<Device>)
             type.commit = [](Packet& packet, const void* tables, Decision decision) {

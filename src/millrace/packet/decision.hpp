@@ -51,6 +51,10 @@ struct Event {
     uint32_t code = 0;
     uint16_t node = 0;   ///< index of the NF in its program
     uint16_t order = 0;  ///< 0, 1, … of this NF on this packet
+
+    /// An event that is a piece of a note (Packet::emit_note) has this many bytes of it in place of what stands before
+    /// `packet`, and the number of the piece as its code.
+    static constexpr uint32_t kNoteBytes = 44;
 };
 static_assert(sizeof(Event) == 56);
 

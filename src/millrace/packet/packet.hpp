@@ -155,10 +155,11 @@ public:
     MILLRACE_DEVICE uint8_t tcp_flags() const { return l4()[13]; }
 
     // --- events ---
-    MILLRACE_DEVICE void set_events(EventBuffer* events, uint16_t node) {
+    /// `first_order`: of its first event.
+    MILLRACE_DEVICE void set_events(EventBuffer* events, uint16_t node, uint16_t first_order = 0) {
         events_ = events;
         node_ = node;
-        event_order_ = 0;
+        event_order_ = first_order;
     }
     /// Tells the host something about this packet, such as an alert; call it inside `lanes.once`, and
     /// only there. The host half's `on_event` gets it once the batch is done.
@@ -177,6 +178,30 @@ public:
         if (at >= events_->capacity) return leave(1);
         events_->events[at] = make_event(code);
         if (event_order_ + 1 < kLeft) ++event_order_;
+    }
+    /// Tells the host half what no single event holds: `note`, plain and made of words of four bytes, as several events
+    /// one behind the other. Of a packet that can't be asked again, too. False, and nothing is told, where it finds no
+    /// room.
+    template <class Note>
+    MILLRACE_DEVICE bool emit_note(const Note& note) {
+        static_assert(sizeof(Note) % 4 == 0 && alignof(Note) >= 4);
+        constexpr uint32_t kWords = sizeof(Note) / 4, kOfPiece = Event::kNoteBytes / 4;
+        constexpr uint32_t kPieces = (kWords + kOfPiece - 1) / kOfPiece;
+        uint32_t at = 0;
+        if (events_ == nullptr || event_order_ >= kLeft - kPieces) return false;
+        if (!take(events_->count, kPieces, events_->capacity, at)) return false;
+        for (uint32_t piece = 0; piece < kPieces; ++piece) {
+            Event event;
+            for (uint32_t i = 0; i < kOfPiece && piece * kOfPiece + i < kWords; ++i)
+                store_raw(reinterpret_cast<uint8_t*>(&event) + 4 * i,
+                          load_raw<uint32_t>(reinterpret_cast<const uint8_t*>(&note) + 4 * (piece * kOfPiece + i)));
+            event.packet = index_;
+            event.code = piece;
+            event.node = node_;
+            event.order = event_order_++;
+            events_->events[at + piece] = event;
+        }
+        return true;
     }
     /// In place of `emit`, where the device half cannot hold all that it has to tell of this packet: none of it counts,
     /// and the NF is asked again on the CPU (nf::NetworkFunction::make_teller).
@@ -204,6 +229,19 @@ private:
         const uint32_t before = counter;
         counter += by;
         return before;
+#endif
+    }
+    /// Takes `n` places of `capacity`, or none. Where the first one is.
+    MILLRACE_DEVICE static bool take(uint32_t& counter, uint32_t n, uint32_t capacity, uint32_t& at) {
+#if MILLRACE_GPU
+        for (uint32_t seen = *const_cast<volatile uint32_t*>(&counter); seen + n <= capacity; seen = at)
+            if ((at = atomicCAS(&counter, seen, seen + n)) == seen) return true;
+        return false;
+#else
+        at = counter;
+        if (at + n > capacity) return false;
+        counter += n;
+        return true;
 #endif
     }
     /// Keeps the frame as it is now, if it may be another than was received. Where.

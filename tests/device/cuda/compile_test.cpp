@@ -187,7 +187,7 @@ TEST(Compile, FunctionsThatKnowFlows) {
         "ports: 1024-2047}}, "
         "{nids: {rule: ['alert tcp any any -> any 80 (flow:established,to_server; flowbits:set,a; "
         "content:\"x\"; sid:1;)']}}, {tunnel: {local: 192.0.2.1, tunnels: {a: {kind: gre, remote: 192.0.2.2, to: "
-        "10.1.0.0/16}}}}]",
+        "10.1.0.0/16}}}}, {ipfix: {collector: 192.0.2.1}}]",
         "sim");
     const auto& program = *configuration.chains[0];
     const ProgramSource source = make_program_source(

@@ -202,6 +202,10 @@ std::vector<Chains> all_chains() {
     all.push_back({.name = "Conntrack", .text = one("conntrack")});
     all.push_back({.name = "Nat", .text = one("nat: {inside: 10.0.0.0/8, pool: 198.51.100.0/30, ports: 1024-9215}")});
     all.push_back({.name = "Policer", .text = one("policer: {rate: 10Mpps, per: source/24}")});
+    // Records all the time, to nobody.
+    all.push_back({.name = "Ipfix",
+                   .text = one("ipfix: {collector: \"192.0.2.1:4739\", max-flows: 64, idle-timeout: 1us}"),
+                   .alerts = true});
     // Several alerts for each packet, some more than a device has room for, thresholds, and packets that are dropped.
     std::string many;
     for (unsigned sid = 100; sid < 140; ++sid)

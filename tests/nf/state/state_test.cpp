@@ -262,10 +262,11 @@ TEST(StatePerKey, HoldsAMillionKeys) {
     const auto chain = tally_chain("timeout: 1000s, max-keys: 1M", "cpu");
     const auto& tables = *static_cast<const Tally::Tables*>(tally_of(chain).image().tables());
     constexpr uint32_t kCount = 1'000'000;
+    const auto nobody = [](const auto&, const auto&, nf::Ended) { return true; };
     uint32_t refused = 0;
     for (int round = 0; round < 2; ++round)
         for (uint32_t key = 1; key <= kCount; ++key) {
-            const auto entry = tables.state.find({{key, 0, 0, 0}}, 1000 + key, nf::Lookup::create);
+            const auto entry = tables.state.find({{key, 0, 0, 0}}, 1000 + key, nf::Lookup::create, nobody);
             if (!entry) {
                 ++refused;
                 continue;

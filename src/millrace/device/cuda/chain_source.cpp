@@ -156,13 +156,12 @@ std::string ordered_text(const chain::Program& program, const TableLayout& layou
         text += open_counts(program.nodes.size()) + stage_nodes(program, layout, step.first) +
                 fmt::format("    keyed_packets(batch, counts.data(), {}, {}, {});\n", stage_name(step.first),
                             step.resident ? "0, 1" : "blockIdx.x, gridDim.x",
-                            first_node(program, step.first).type->commits_keyed()
-                                ? "ending(batch, " + function("commit") + ")"
-                                : "deciding(" + function("process") + ")") +
+                            keyed_taker(*first_node(program, step.first).type, lanes(first_node(program, step.first)),
+                                        program.stage(step.first).first)) +
                 close_counts(program.nodes.size());
     if (step.kind == Step::Kind::sweep)
-        text += fmt::format("    sweep_buckets(batch, {}, {}, {});\n", tables(layout, step.first), function("claim"),
-                            function("sweep"));
+        text += fmt::format("    sweep_buckets(batch, {}, {}, {}, {});\n", tables(layout, step.first),
+                            program.stage(step.first).first, function("claim"), function("sweep"));
     if (step.snapshot) text += kTakeSnapshot;
     if (in_sequence && step.releases_sequence) text += "    release_sequence(batch);\n";
     return text;

@@ -34,12 +34,21 @@ std::string keyed_functions(const nf::Type& type, unsigned lanes) {
                "    return decltype(Tables::state)::bucket_of<Nf>(*packet, *static_cast<const Tables*>(tables));\n}}\n"
                "extern \"C\" __device__ unsigned {}(const void* tables, unsigned buckets) {{\n"
                "    return static_cast<const Tables*>(tables)->state.claim(buckets);\n}}\n"
-               "extern \"C\" __device__ void {}(const void* tables, unsigned bucket, ::uint64_t now) {{\n"
-               "    static_cast<const Tables*>(tables)->state.sweep(bucket, now);\n}}\n",
+               "extern \"C\" __device__ void {}(millrace::Packet* teller, const void* tables, unsigned bucket, "
+               "::uint64_t now) {{\n"
+               "    decltype(Tables::state)::sweep_of<Nf>(*teller, *static_cast<const Tables*>(tables), bucket, "
+               "now);\n}}\n",
                name("order_key"), name("claim"), name("sweep"));
 }
 
 }  // namespace
+
+std::string keyed_taker(const nf::Type& type, unsigned lanes, uint16_t node) {
+    if (type.commits_keyed()) return fmt::format("ending(batch, {})", function_name(type, lanes, "commit"));
+    const std::string process = function_name(type, lanes, "process");
+    return type.emits_events ? fmt::format("telling(batch, {}, {})", node, process)
+                             : fmt::format("deciding({})", process);
+}
 
 TranslationUnit nf_unit(const nf::Type& type, unsigned lanes) {
     std::string text = fmt::format("#include \"{}\"\nusing Nf = {};\nusing Tables = Nf::Tables;\n", type.device_header,
@@ -90,7 +99,7 @@ std::string declarations(const chain::Node& node, unsigned lanes) {
     if (node.type->is_keyed())
         text += fmt::format(
             "extern \"C\" __device__ unsigned {}(const void*, unsigned);\n"
-            "extern \"C\" __device__ void {}(const void*, unsigned, uint64_t);\n",
+            "extern \"C\" __device__ void {}(Packet*, const void*, unsigned, uint64_t);\n",
             function_name(*node.type, lanes, "claim"), function_name(*node.type, lanes, "sweep"));
     if (node.type->ordered()) {
         text += fmt::format("extern \"C\" __device__ unsigned {}(const Packet*, const void*);\n",

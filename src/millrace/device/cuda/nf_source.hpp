@@ -12,6 +12,9 @@ namespace millrace::device::cuda {
 std::string function_name(const nf::Type& type, unsigned lanes, const char* what);
 /// The unit of a kind of NF, the same for every chain that it stands in.
 TranslationUnit nf_unit(const nf::Type& type, unsigned lanes);
+/// What takes packets of an NF with state per key in a keyed step (device/kernel/keyed.hpp); `node`: its place in the
+/// program.
+std::string keyed_taker(const nf::Type& type, unsigned lanes, uint16_t node);
 /// What a chain's unit says of a node's functions.
 std::string declarations(const chain::Node& node, unsigned lanes);
 /// What finds packets' chains; the same for every program.

@@ -152,6 +152,17 @@ using chain::kNowhere;
 /// Buckets of a KeyedState that are swept with each batch.
 inline constexpr uint32_t kSweptBuckets = 256;
 
+/// What takes the events of the `k`th bucket that is swept for `node`: they come behind those of the batch's last
+/// packet.
+MILLRACE_DEVICE Packet sweep_teller(const BatchView& batch, uint16_t node, uint32_t k) {
+    constexpr uint32_t kBehind = 64, kOfBucket = 64;
+    static_assert(kBehind + kSweptBuckets * kOfBucket < 0xffff);
+    Packet teller;
+    teller.set_index(batch.count - 1);
+    teller.set_events(batch.events, node, static_cast<uint16_t>(kBehind + k * kOfBucket));
+    return teller;
+}
+
 /// One kernel of a chain. A fused chain without ordered NFs is a single step with begin and end.
 struct Step {
     enum class Kind : uint8_t {

@@ -46,6 +46,15 @@ template <class Process>
 MILLRACE_DEVICE auto deciding(Process process) {
     return [=](Packet* packet, const void* tables, uint32_t) { return process(packet, tables); };
 }
+/// The same for one that emits events.
+template <class Process>
+MILLRACE_DEVICE auto telling(const BatchView& batch, uint16_t node, Process process) {
+    EventBuffer* const events = batch.events;
+    return [=](Packet* packet, const void* tables, uint32_t) {
+        packet->set_events(events, node);
+        return process(packet, tables);
+    };
+}
 template <class Commit>
 MILLRACE_DEVICE auto ending(const BatchView& batch, Commit commit) {
     const Decision* const decisions = batch.decisions;
@@ -120,13 +129,17 @@ MILLRACE_DEVICE void keyed_packets(const BatchView& batch, uint32_t* counts, con
     }
 }
 
-/// Frees what has timed out in a few buckets of a node's state. One block.
+/// Frees what has timed out in a few buckets of the state of `node`. One block.
 template <class Claim, class Sweep>
-MILLRACE_DEVICE void sweep_buckets(const BatchView& batch, const void* tables, Claim claim, Sweep sweep) {
+MILLRACE_DEVICE void sweep_buckets(const BatchView& batch, const void* tables, uint16_t node, Claim claim,
+                                   Sweep sweep) {
     uint32_t& first = detail::keyed().of_warp[0];
     if (threadIdx.x == 0) first = claim(tables, kSweptBuckets);
     __syncthreads();
-    for (uint32_t k = threadIdx.x; k < kSweptBuckets; k += blockDim.x) sweep(tables, first + k, batch.last_time());
+    for (uint32_t k = threadIdx.x; k < kSweptBuckets; k += blockDim.x) {
+        Packet teller = sweep_teller(batch, node, k);
+        sweep(&teller, tables, first + k, batch.last_time());
+    }
     __syncthreads();
 }
 

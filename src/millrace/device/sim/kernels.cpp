@@ -82,6 +82,7 @@ public:
         const nf::Type& type = *program_.nodes[node].type;
         if (type.commits_keyed()) return route(i, node, type.commit(packet, tables_[node], batch_.decisions[i]));
         if (watch_) watch_(program_, node, packet);
+        if (type.emits_events) packet.set_events(batch_.events, node);
         route(i, node, type.process_with(program_.nodes[node].lanes)(packet, tables_[node]));
     }
 
@@ -89,7 +90,10 @@ public:
         const uint16_t node = program_.stage(step_.first).first;
         const nf::Type& type = *program_.nodes[node].type;
         const uint32_t first = type.claim(tables_[node], kSweptBuckets);
-        for (uint32_t k = 0; k < kSweptBuckets; ++k) type.sweep(tables_[node], first + k, batch_.last_time());
+        for (uint32_t k = 0; k < kSweptBuckets; ++k) {
+            Packet teller = sweep_teller(batch_, node, k);
+            type.sweep(teller, tables_[node], first + k, batch_.last_time());
+        }
     }
 
     /// The batch's packets with all keys mixed, those of each key in order of arrival.

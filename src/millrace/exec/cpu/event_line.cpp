@@ -19,25 +19,27 @@ void tell(const chain::Program& program, const Event& event, const Origin& from,
     program.nodes[event.node].nf->on_event(event, info);
 }
 
-bool EventLine::put(const std::shared_ptr<const chain::Program>& program, const Event& event, const Origin& from,
-                    bool dropped) {
-    if (room() == 0 && !wait_for_room()) return false;
-    const uint64_t number = put_.load(std::memory_order_relaxed);
-    Place& place = places_[number % kPlaces];
-    place.program = program;
-    place.event = event;
-    place.from = from;
-    place.dropped = dropped;
+bool EventLine::put(const std::shared_ptr<const chain::Program>& program, std::span<const Event> events,
+                    const Origin& from, bool dropped) {
+    if (room() < events.size() && !wait_for_room(events.size())) return false;
+    uint64_t number = put_.load(std::memory_order_relaxed);
+    for (const Event& event : events) {
+        Place& place = places_[number++ % kPlaces];
+        place.program = program;
+        place.event = event;
+        place.from = from;
+        place.dropped = dropped;
+    }
     given_up_ = false;
-    put_.store(number + 1, std::memory_order_release);
+    put_.store(number, std::memory_order_release);
     if (reader_ != nullptr && room() < kPlaces - kMany) reader_->wake();
     return true;
 }
 
 /// Packets that come in leave room; only what one batch has to tell can be too much for it.
-bool EventLine::wait_for_room() {
+bool EventLine::wait_for_room(size_t n) {
     const auto until = std::chrono::steady_clock::now() + kPatience;
-    while (room() == 0) {
+    while (room() < n) {
         if (given_up_ || std::chrono::steady_clock::now() > until) {
             given_up_ = true;
             return false;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,7 +44,8 @@ public:
     /// `reader` sleeps until it is called, or looks by itself.
     explicit EventLine(io::WakeEvent* reader = nullptr) : places_(kPlaces), reader_(reader) {}
     /// False when it has been full for kPatience: the event is lost. So it is from then on until there is room again.
-    bool put(const std::shared_ptr<const chain::Program>& program, const Event& event, const Origin& from,
+    /// `events`: one, or the pieces of a note, which are told one after the other.
+    bool put(const std::shared_ptr<const chain::Program>& program, std::span<const Event> events, const Origin& from,
              bool dropped);
     /// How many more it has room for. Any thread.
     size_t room() const {
@@ -67,7 +69,7 @@ private:
         Origin from;
         bool dropped = false;
     };
-    bool wait_for_room();
+    bool wait_for_room(size_t n);
     std::vector<Place> places_;
     io::WakeEvent* const reader_;
     alignas(64) std::atomic<uint64_t> put_{0};

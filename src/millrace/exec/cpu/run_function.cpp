@@ -35,7 +35,7 @@ void run_keyed(const chain::Node& node, const void* tables, std::span<Packet* co
     for (size_t k = 0; k < packets.size() / 16 + 1; ++k) {
         const uint32_t bucket = type.claim(tables, 1);
         const std::lock_guard alone(nf::key_lock(bucket));
-        type.sweep(tables, bucket, now);
+        type.sweep(*packets.back(), tables, bucket, now);
     }
 }
 

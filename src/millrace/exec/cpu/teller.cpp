@@ -15,6 +15,11 @@ std::mutex& event_mutex() {
     return mutex;
 }
 
+/// How many events of a function belong together.
+size_t pieces_of(const nf::Type& type) {
+    return type.note_bytes == 0 ? 1 : (type.note_bytes + Event::kNoteBytes - 1) / Event::kNoteBytes;
+}
+
 /// Whether what was told of a packet comes before the events that were left.
 bool comes_before(const Event& event, const LeftEvents& left) {
     return event.packet != left.packet ? event.packet < left.packet : event.node < left.node;
@@ -63,14 +68,20 @@ void Teller::hand_on(std::span<const Event> events, ChainCounters& counters, con
     if (events.empty()) return;
     std::unique_lock<std::mutex> at_once;
     if (line_ == nullptr) at_once = std::unique_lock(event_mutex());
-    for (const Event& event : events) {
-        const Verdict& verdict = packets.verdicts[event.packet];
-        const bool dropped = verdict.target.kind == chain::Target::Kind::drop && verdict.node == event.node;
-        const Origin from = packets.origin(event.packet);
+    for (size_t i = 0; i < events.size();) {
+        const Event& first = events[i];
+        // Pieces of a note stand one behind the other.
+        const size_t pieces = pieces_of(*program_->nodes[first.node].type);
+        const std::span<const Event> note = events.subspan(i, std::min(pieces, events.size() - i));
+        i += note.size();
+        const Verdict& verdict = packets.verdicts[first.packet];
+        const bool dropped = verdict.target.kind == chain::Target::Kind::drop && verdict.node == first.node;
+        const Origin from = packets.origin(first.packet);
         bool told = true;
-        if (line_ != nullptr) told = line_->put(program_, event, from, dropped);
-        else tell(*program_, event, from, dropped);
-        ChainCounters& own = counters.of_node(event.node);
+        if (line_ != nullptr) told = line_->put(program_, note, from, dropped);
+        else
+            for (const Event& event : note) tell(*program_, event, from, dropped);
+        ChainCounters& own = counters.of_node(first.node);
         (told ? own.events : own.events_lost).add(1);
     }
 }

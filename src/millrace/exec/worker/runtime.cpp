@@ -70,6 +70,7 @@ Runtime::Runtime(chain::Configuration configuration, RuntimeOptions options) : o
     configuration_ = std::make_shared<const chain::Configuration>(std::move(configuration));
     generation_ = configuration_->generation;
     ready_ = make_ready(*configuration_);
+    look_for_tended();
     if (options_.offload.calls_by_thread)
         for (size_t i = 0; i < devices_.size(); ++i)
             call_threads_.push_back(std::make_shared<CallThread>(configuration_->idle == chain::Idle::poll));
@@ -255,6 +256,7 @@ void Runtime::finish() {
     };
     events_.finish();
     if (!events_.trouble().empty()) add_trouble({{}, events_.trouble(), ""});
+    attempt([&] { end_tended(); });
     for (const auto& port : ports_) {
         attempt([&] { port->flush(); });
         attempt([&] { port->close(); });

@@ -89,6 +89,9 @@ public:
     /// here.
     void hurry_changes();
 
+    /// Lets network functions look after their state (nf::Tended). Who waits calls it many times a second.
+    void tend();
+
     /// Puts in a packet that came by no port, for the chain with this index: a copy of `frame` that is said to have
     /// come in by `in_port` (kNoPort: none) and leaves by `out_port` (Injection). Any thread. False when there is no
     /// room for it, in the queue or in memory.
@@ -143,6 +146,10 @@ private:
     /// What `apply` and `apply_changes` do, without a check. With `changing_` locked.
     void bring_in(chain::Configuration configuration, bool same_chains = false);
     bool bring_in_changes();
+    void retire(std::shared_ptr<const chain::Configuration> before, std::vector<Ready> ready);
+    void end_retired(bool all);
+    void end_tended();
+    void look_for_tended();
     void listen_for_changes(const chain::Configuration& configuration, bool listens);
     /// Throws ConfigError where packets could not go from the running configuration to this one.
     void check_change(const chain::Configuration& next) const;
@@ -166,9 +173,18 @@ private:
     std::vector<std::unique_ptr<Worker>> workers_;
     std::vector<std::thread> threads_;
     /// Of who makes the next generation, until all workers have taken it: this before `mutex_`, and before any lock of
-    /// a network function. Guards `retired_`, `ready_`, `change_failed_`.
+    /// a network function. Guards `retired_`, `ready_`, `change_failed_`, `ending_`.
     std::mutex changing_;
     std::exception_ptr change_failed_;  // in hurry_changes
+    /// Functions of a generation before which none goes on with: they end when no packet is under way to them.
+    struct Ending {
+        std::shared_ptr<const chain::Configuration> configuration;
+        std::vector<Ready> ready;
+        std::vector<nf::NetworkFunction*> functions;
+        std::chrono::steady_clock::time_point since;
+    };
+    std::vector<Ending> ending_;
+    std::atomic<bool> has_tended_{false};  // there are functions to be tended, or to be ended
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     std::atomic<uint64_t> generation_{0};

@@ -109,6 +109,7 @@ void Runtime::bring_in(chain::Configuration configuration, bool same_chains) {
     std::shared_ptr<const chain::Configuration> previous;
     std::unique_lock lock(mutex_);
     previous = std::exchange(configuration_, next);
+    const auto before = previous;
     // Freeing tables takes its time: it is this thread's job, at the next change, when no worker holds them any more.
     previous.swap(retired_);
     ready_.swap(ready);
@@ -118,6 +119,7 @@ void Runtime::bring_in(chain::Configuration configuration, bool same_chains) {
     // A worker that sleeps is at rest: it takes tables of the same chains before it touches a packet.
     if (!same_chains) wake_workers();
     wait_until_taken(next->generation, same_chains);
+    if (!same_chains) retire(before, std::move(ready));
 }
 
 /// Has the NFs that take changes wake whoever applies them, or no more.

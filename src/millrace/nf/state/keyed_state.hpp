@@ -29,6 +29,13 @@ enum class WhenFull : uint32_t {
     evict,   ///< it takes the place of the entry that would have timed out first
 };
 
+/// How an entry came to its end.
+enum class Ended : uint32_t {
+    expired,  ///< it has timed out
+    evicted,  ///< another key takes its place
+    swept,    ///< it has timed out; nothing comes in its place, so it may stay for the next sweep
+};
+
 /// What is counted of a table; `cursor` is where the next sweep goes on.
 enum class KeyedCount : uint32_t { created, expired, removed, evicted, refused, cursor, count };
 
@@ -108,8 +115,10 @@ struct KeyedState {
         return at;
     }
 
-    /// The entry of `key` for a packet that came at `now`, which has the bucket to itself.
-    MILLRACE_DEVICE KeyedEntry<T> find(const K& key, uint64_t now, Lookup lookup) const {
+    /// The entry of `key` for a packet that came at `now`, which has the bucket to itself. `ended(key, value, how)` is
+    /// called before another entry's end, or that of the same key's before.
+    template <class OnEnd>
+    MILLRACE_DEVICE KeyedEntry<T> find(const K& key, uint64_t now, Lookup lookup, OnEnd&& ended) const {
         const uint64_t h = hash(key);
         const uint64_t first = uint64_t{static_cast<uint32_t>(h >> 32) & (buckets - 1)} * kWays;
         const uint32_t tag = tag_of(h);
@@ -121,22 +130,26 @@ struct KeyedState {
             return {&values[at], &deadlines[at], before, now, false, false};
         }
         if (way != kWays) {
+            ended(keys[at], values[at], Ended::expired);
             tags[at] = 0;
             count(KeyedCount::expired);
         }
         if (lookup != Lookup::create) return {};
-        return create(first, tag, key, now);
+        return create(first, tag, key, now, ended);
     }
 
     /// The next `n` buckets that are to be swept: from this one on, round and round.
     MILLRACE_DEVICE uint32_t claim(uint32_t n) const {
         return static_cast<uint32_t>(add(KeyedCount::cursor, n)) & (buckets - 1);
     }
-    /// Frees the bucket's entries that have been timed out for a while at `now`: packets may be late.
-    MILLRACE_DEVICE void sweep(uint32_t bucket, uint64_t now) const {
-        constexpr uint64_t kGraceNs = 1'000'000'000;
+    /// How long an entry that has timed out is left alone: packets may be late.
+    static constexpr uint64_t kGraceNs = 1'000'000'000;
+    /// Frees the bucket's entries that have been timed out for kGraceNs at `now`, where `ended` lets it.
+    template <class OnEnd>
+    MILLRACE_DEVICE void sweep(uint32_t bucket, uint64_t now, OnEnd&& ended) const {
         for (uint64_t at = uint64_t{bucket & (buckets - 1)} * kWays, end = at + kWays; at < end; ++at) {
             if (tags[at] == 0 || deadlines[at] >= now || now - deadlines[at] < kGraceNs) continue;
+            if (!ended(keys[at], values[at], Ended::swept)) continue;
             tags[at] = 0;
             count(KeyedCount::expired);
         }
@@ -175,7 +188,7 @@ struct KeyedState {
         K key{};
         const Lookup lookup = Nf::key(packet, tables, key);
         if (lookup == Lookup::none) return Nf::process(packet, tables, KeyedEntry<T>{});
-        const KeyedEntry<T> entry = tables.state.find(key, packet.time_ns(), lookup);
+        const KeyedEntry<T> entry = tables.state.find(key, packet.time_ns(), lookup, OnEndOf<Nf>{packet, tables});
         const Decision decision = Nf::process(packet, tables, entry);
         tables.state.settle(entry);
         return decision;
@@ -186,13 +199,30 @@ struct KeyedState {
         K key{};
         const Lookup lookup = Nf::key(packet, tables, key);
         if (lookup == Lookup::none) return Nf::commit(packet, tables, decision, KeyedEntry<T>{});
-        const KeyedEntry<T> entry = tables.state.find(key, packet.time_ns(), lookup);
+        const KeyedEntry<T> entry = tables.state.find(key, packet.time_ns(), lookup, OnEndOf<Nf>{packet, tables});
         decision = Nf::commit(packet, tables, decision, entry);
         tables.state.settle(entry);
         return decision;
     }
+    /// `sweep` for an `Nf` that has this state. `teller` takes what is told of entries that end.
+    template <class Nf>
+    MILLRACE_DEVICE static void sweep_of(Packet& teller, const typename Nf::Tables& tables, uint32_t bucket,
+                                         uint64_t now) {
+        tables.state.sweep(bucket, now, OnEndOf<Nf>{teller, tables});
+    }
 
 private:
+    /// Calls `Nf::ended`, where there is one.
+    template <class Nf>
+    struct OnEndOf {
+        Packet& teller;
+        const typename Nf::Tables& tables;
+        MILLRACE_DEVICE bool operator()(const K& key, const T& value, Ended how) const {
+            if constexpr (requires { Nf::ended(teller, tables, key, value, how); })
+                return Nf::ended(teller, tables, key, value, how);
+            return true;
+        }
+    };
     MILLRACE_DEVICE uint32_t way_of(uint64_t first, uint32_t tag, const K& key) const {
         for (uint32_t way = 0; way < kWays; ++way)
             if (tags[first + way] == tag && same(keys[first + way], key)) return way;
@@ -213,7 +243,9 @@ private:
     }
     /// Where a new entry goes: a free place, else that of the entry which would have timed out first, if it has or may
     /// be evicted.
-    MILLRACE_DEVICE KeyedEntry<T> create(uint64_t first, uint32_t tag, const K& key, uint64_t now) const {
+    template <class OnEnd>
+    MILLRACE_DEVICE KeyedEntry<T> create(uint64_t first, uint32_t tag, const K& key, uint64_t now,
+                                         OnEnd&& ended) const {
         uint64_t at = first;
         bool free = false;
         for (uint64_t way = first; way < first + kWays && !free; ++way) {
@@ -224,7 +256,11 @@ private:
             count(KeyedCount::refused);
             return {nullptr, nullptr, 0, now, false, true};
         }
-        if (!free) count(deadlines[at] < now ? KeyedCount::expired : KeyedCount::evicted);
+        if (!free) {
+            const bool expired = deadlines[at] < now;
+            ended(keys[at], values[at], expired ? Ended::expired : Ended::evicted);
+            count(expired ? KeyedCount::expired : KeyedCount::evicted);
+        }
         tags[at] = tag;
         keys[at] = key;
         values[at] = T{};

@@ -86,6 +86,8 @@ public:
         const auto of = [this](KeyedCount what) { return (*memory_->counts)[static_cast<size_t>(what)]; };
         return of(KeyedCount::created) - of(KeyedCount::expired) - of(KeyedCount::removed) - of(KeyedCount::evicted);
     }
+    /// Packets whose key was new and found no room.
+    uint64_t refused() const { return (*memory_->counts)[static_cast<size_t>(KeyedCount::refused)]; }
     std::vector<Statistic> statistics() const { return keyed_statistics(*memory_->counts, memory_->lost); }
     uint64_t bytes() const {
         return uint64_t{buckets_} * State::kWays * (sizeof(uint32_t) + sizeof(uint64_t) + sizeof(Key) + sizeof(Value));
@@ -93,18 +95,19 @@ public:
 
     /// Calls `visit(key, value, deadline_ns)` for each entry, wherever the state lies, while packets flow. Who has
     /// timed out and was not swept yet is among them; who comes or goes meanwhile may be. `reader`: of devices; null:
-    /// none has the state. False, and not all were there, where the device has gone. Any thread but a worker's.
+    /// none has the state. `until`: only those whose deadline is not later. False, and not all were there, where the
+    /// device has gone. Any thread but a worker's.
     template <class Visit>
-    bool each(StateReader* reader, Visit&& visit) const {
+    bool each(StateReader* reader, Visit&& visit, uint64_t until = UINT64_MAX) const {
         const bool on_device = reader != nullptr && !memory_->given_up && reader->on_device(memory_->tags->data());
         Part part;
         for (uint64_t first = 0; first < memory_->tags->size(); first += Part::kPlaces) {
             part.count = std::min<uint64_t>(Part::kPlaces, memory_->tags->size() - first);
-            if (!on_device) copy(first, part);
-            else if (!read(first, part, *reader)) return false;
+            if (!on_device) copy(first, part, until);
+            else if (!read(first, part, until, *reader)) return false;
             for (uint64_t i = 0; i < part.count; ++i)
                 // A key that another has taken the place of meanwhile has another tag, nearly always.
-                if (part.tags[i] != 0 && part.tags[i] == State::tag_of(state_hash(part.keys[i])))
+                if (part.has(i, until) && part.tags[i] == State::tag_of(state_hash(part.keys[i])))
                     visit(part.keys[i], part.values[i], part.deadlines[i]);
         }
         return true;
@@ -131,6 +134,11 @@ private:
         std::vector<Key> keys = std::vector<Key>(kPlaces);
         std::vector<Value> values = std::vector<Value>(kPlaces);
         uint64_t count = 0;
+        bool has(uint64_t i, uint64_t until) const { return tags[i] != 0 && deadlines[i] <= until; }
+        bool has_any(uint64_t from, uint64_t end, uint64_t until) const {
+            while (from < end && !has(from, until)) ++from;
+            return from < end;
+        }
     };
     uint64_t state_hash(const Key& key) const {
         State state;
@@ -138,25 +146,27 @@ private:
         return state.hash(key);
     }
     /// Bucket by bucket, which a packet has to itself, too.
-    void copy(uint64_t first, Part& part) const {
+    void copy(uint64_t first, Part& part, uint64_t until) const {
         for (uint64_t i = 0; i < part.count; i += State::kWays) {
             const uint64_t from = first + i;
             const std::lock_guard alone(key_lock(static_cast<uint32_t>(from / State::kWays)));
             std::copy_n(memory_->tags->data() + from, State::kWays, part.tags.data() + i);
             std::copy_n(memory_->deadlines->data() + from, State::kWays, part.deadlines.data() + i);
+            if (!part.has_any(i, i + State::kWays, until)) continue;
             std::copy_n(memory_->keys->data() + from, State::kWays, part.keys.data() + i);
             std::copy_n(memory_->values->data() + from, State::kWays, part.values.data() + i);
         }
     }
     /// What has the same tag before and behind is one entry.
-    bool read(uint64_t first, Part& part, StateReader& reader) const {
+    bool read(uint64_t first, Part& part, uint64_t until, StateReader& reader) const {
         const auto piece = [&](const auto& all, auto& into) {
             return StateReader::Piece{all.data(), first * sizeof(all[0]), into.data(), part.count * sizeof(all[0])};
         };
-        const StateReader::Piece tags[] = {piece(*memory_->tags, part.tags_before)};
+        const StateReader::Piece tags[] = {piece(*memory_->tags, part.tags_before),
+                                           piece(*memory_->deadlines, part.deadlines)};
         if (!reader.read(tags)) return false;
         part.tags = part.tags_before;
-        if (std::ranges::all_of(part.tags, [](uint32_t tag) { return tag == 0; })) return true;
+        if (!part.has_any(0, part.count, until)) return true;
         const StateReader::Piece rest[] = {piece(*memory_->keys, part.keys), piece(*memory_->values, part.values),
                                            piece(*memory_->deadlines, part.deadlines),
                                            piece(*memory_->tags, part.tags)};
