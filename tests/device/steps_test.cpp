@@ -52,7 +52,7 @@ const nf::Type& type_of(Wish wish) {
     }();
     static const nf::Type keyed = [] {
         nf::Type type = numbered;
-        type.sweep = [](const void*, uint32_t, uint64_t) {};
+        type.sweep = [](Packet&, const void*, uint32_t, uint64_t) {};
         return type;
     }();
     static const nf::Type keyed_end = [] {
