@@ -21,12 +21,14 @@ MILLRACE_DEVICE Keyed& keyed() {
 }
 
 /// Runs `count` of the packets found, from `from` on, a thread each at most; the first one of a key takes all of that
-/// key.
+/// key. Neighbours go to different warps: lanes that do different things wait for each other.
 template <class Process>
 MILLRACE_DEVICE void run_keyed(const BatchView& batch, uint32_t* counts, const StageNodes& own, uint32_t from,
                                uint32_t count, Process process) {
     const Keyed& found = keyed();
-    const uint32_t mine = from + threadIdx.x, end = from + count, key = mine < end ? found.keys[mine] : 0;
+    constexpr uint32_t kWarps = kOrderedThreads / 32;
+    const uint32_t mine = from + threadIdx.x % 32 * kWarps + threadIdx.x / 32, end = from + count;
+    const uint32_t key = mine < end ? found.keys[mine] : 0;
     bool leads = mine < end;
     for (uint32_t k = from; k < mine && leads && key != kNoOrderKey; ++k) leads = found.keys[k] != key;
     if (!leads) return;
