@@ -26,11 +26,13 @@ import tables_method
 import tables_rules
 import tables_several_gpus
 import tables_sharing
+import tables_tenants
 import tables_thesis
 from records import Missing, Refused, digest, lines_of
 
 PAPERS = "papers.md"  # whose records are in papers/
-PAGES = [PAPERS, "gpu.md", "chains.md", "tunnels.md", "kernels.md", "rules.md", "latency.md", "several-gpus.md", "sharing.md", "method.md"]
+PAGES = [PAPERS, "gpu.md", "chains.md", "tunnels.md", "kernels.md", "rules.md", "latency.md", "several-gpus.md", "sharing.md",
+         "tenants.md", "method.md"]
 
 
 def machine_of(record):
@@ -149,7 +151,7 @@ class Page:
 def find_table(name):
     """The function that makes a table."""
     own = "table_" + name.replace("-", "_")
-    for module in (tables_gpu, tables_latency, tables_several_gpus, tables_method, tables_rules, tables_sharing):
+    for module in (tables_gpu, tables_latency, tables_several_gpus, tables_method, tables_rules, tables_sharing, tables_tenants):
         if hasattr(module, own):
             return getattr(module, own)
     raise Refused(f"no table is called {name}")

@@ -5,12 +5,14 @@
 
 #include "millrace/cli/commands.hpp"
 #include "millrace/cli/signals.hpp"
+#include "millrace/device/cuda/driver.hpp"
 #include "millrace/nf/plugin.hpp"
 
 int main(int argc, char** argv) {
     using namespace millrace;
     spdlog::set_default_logger(spdlog::stderr_color_st("millrace"));
     spdlog::set_pattern("%^%l%$: %v");
+    device::cuda::Driver::expect_waiting_kernels();
 
     CLI::App app{"Runs service chains of network functions on CPUs and GPUs."};
     app.set_version_flag("--version", "millrace " MILLRACE_VERSION);

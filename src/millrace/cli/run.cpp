@@ -17,7 +17,6 @@
 #include "millrace/cli/signals.hpp"
 #include "millrace/cli/table.hpp"
 #include "millrace/cli/explain/explain_promises.hpp"
-#include "millrace/device/cuda/driver.hpp"
 #include "millrace/exec/promises/promise_watch.hpp"
 #include "millrace/exec/report/report.hpp"
 #include "millrace/openflow/agent.hpp"
@@ -83,10 +82,7 @@ void add_options(CLI::App& command, RunArguments& arguments) {
 exec::RuntimeOptions runtime_options(const RunArguments& arguments) {
     exec::RuntimeOptions options = arguments.runtime;
     options.warn = [](const Diagnostic& warning) { std::cerr << warning.render() << "\n"; };
-    if (arguments.mode == name_of(device::Mode::persistent)) {
-        options.offload.mode = device::Mode::persistent;
-        device::cuda::Driver::expect_residents();
-    }
+    if (arguments.mode == name_of(device::Mode::persistent)) options.offload.mode = device::Mode::persistent;
     return options;
 }
 

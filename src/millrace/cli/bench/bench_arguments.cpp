@@ -97,10 +97,9 @@ void BenchArguments::add_to(CLI::App& command) {
         ->check(CLI::ExistingFile)
         ->type_name("FILE,…");
     command
-        .add_option(
-            "--nids-flows", session.workload.nids_flows,
-            "What the NIDS keeps of flows: nothing; their state; TCP streams, too, as it does by default; HTTP "
-            "messages, too")
+        .add_option("--nids-flows", session.workload.nids_flows,
+                    "What the NIDS keeps of flows: nothing; their state; TCP streams, too, as it does by default; HTTP "
+                    "messages, too")
         ->check(CLI::IsMember({"none", "flows", "streams", "messages"}))
         ->capture_default_str();
     command.add_option("--payload", session.workload.payload, "What frames carry")

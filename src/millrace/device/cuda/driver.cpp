@@ -126,9 +126,10 @@ Loaded load() {
 
 }  // namespace
 
-void Driver::expect_residents() {
-    // A kernel that stays on the GPU holds up what comes behind it in the same of the hardware's queues, of which the
-    // driver takes 8 unless told otherwise; and code that is brought there when it first runs would wait for it.
+void Driver::expect_waiting_kernels() {
+    // What waits behind such a kernel holds up all that comes after it in the same of the hardware's queues, of which
+    // the driver takes 8 unless told otherwise, and 32 at most; and code that is brought to the GPU when it first runs
+    // would wait for the kernel.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }

@@ -64,8 +64,8 @@ void expect_as_judged(const std::vector<Said>& said, const std::vector<Judged>& 
         }
         from = to;
     }
-    const uint64_t noted = tables.rules.notes.counts[RuleNotes::kTaken], again = statistic(runner.nf(),
-                                                                                          "rules-asked-again");
+    const uint64_t noted = tables.rules.notes.counts[RuleNotes::kTaken],
+                   again = statistic(runner.nf(), "rules-asked-again");
     if (engine.device.empty()) {
         EXPECT_EQ(noted > 0, notes > 0);
         EXPECT_EQ(again > 0, notes == 1);

@@ -27,8 +27,7 @@ public:
     size_t room() const { return words_of_flow_ * size_t{32}; }
     std::vector<Statistic> statistics() const;
     uint64_t bytes() const {
-        return table_.bytes() + (words_->size() + notes_->size()) * sizeof(uint32_t) + stream_bytes() +
-               message_bytes();
+        return table_.bytes() + (words_->size() + notes_->size()) * sizeof(uint32_t) + stream_bytes() + message_bytes();
     }
     /// Of which are for streams.
     uint64_t stream_bytes() const { return streams_ ? streams_->size() * sizeof(uint64_t) : 0; }

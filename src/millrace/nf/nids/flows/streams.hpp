@@ -18,8 +18,7 @@ template <bool kMessages>
 struct StreamsHalf : NidsOfFlows {
     template <class Lanes>
     MILLRACE_DEVICE static Decision process(Packet& packet, const Tables& tables, Lanes lanes) {
-        return Nids::search<OpenRulesOfStream<MatchedRules, kMessages>>(packet, tables.rules, lanes,
-                                                                        RuleHeader::kFlow);
+        return Nids::search<OpenRulesOfStream<MatchedRules, kMessages>>(packet, tables.rules, lanes, RuleHeader::kFlow);
     }
 
     MILLRACE_DEVICE static Decision commit(Packet& packet, const Tables& tables, Decision decision,
