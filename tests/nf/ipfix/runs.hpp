@@ -10,6 +10,7 @@
 #include "millrace/exec/report/report.hpp"
 #include "millrace/exec/worker/runtime.hpp"
 #include "nf/ipfix/reader.hpp"
+#include "support/device_work.hpp"
 #include "support/devices.hpp"
 #include "support/packet_builder.hpp"
 #include "support/test_folder.hpp"
@@ -105,7 +106,8 @@ public:
                 (options.empty() ? "" : ", " + options) + "}]\n",
             "(test)", load_options);
     }
-    Exported read(const exec::Runtime& runtime) {
+    /// Expects that the device has done all of the work, unless `work` says otherwise.
+    Exported read(const exec::Runtime& runtime, Work work = Work::device_alone) {
         Exported exported;
         const std::string all = read_file(folder_ / "flows.ipfix", {}, size_t{1} << 30);
         IpfixReader reader;
@@ -118,6 +120,7 @@ public:
         for (const auto& outcome : report.chains[0].nodes[0].outcomes)
             exported.outcomes[outcome.name] = outcome.packets;
         EXPECT_EQ(report.chains[0].events_lost, 0u);
+        expect_work(work, report);
         return exported;
     }
     TestFolder folder_;
