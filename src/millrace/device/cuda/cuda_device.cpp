@@ -161,7 +161,7 @@ Status CudaDevice::check(Result result, const char* what, StreamId stream) {
     if (result == kSuccess) return Status::ok;
     Status expected = Status::ok;
     if (!state_.compare_exchange_strong(expected, is_gone(result) ? Status::lost : Status::failed)) return expected;
-    std::atomic_ref(words_[kMaxStreams * kWordLine]).store(1, std::memory_order_release);
+    end_waiting_kernels();
     // The stream that the error was met on first; kernels of others may have run as well.
     std::string running;
     for (size_t i = 0; i < stream_count_; ++i) {

@@ -148,6 +148,8 @@ private:
     static constexpr size_t kWordLine = 16;  ///< words of a cache line
 
     Status check(Result result, const char* what, StreamId stream);
+    /// Lets kernels that wait for others end, whatever comes of their batches.
+    void end_waiting_kernels() { std::atomic_ref(words_[kMaxStreams * kWordLine]).store(1, std::memory_order_release); }
     /// Warns once where there are no such partitions; whether there are.
     bool partitioned(Result result, schedule::SmRange sms);
     Status copy_rows(StreamId stream, const Copy2D& rows, const char* what);

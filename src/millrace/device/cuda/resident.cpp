@@ -224,6 +224,8 @@ bool ResidentKernels::await_end(const std::vector<Kernel*>& kernels) {
 
 void ResidentKernels::pause() {
     if (pauses_++ > 0) return;
+    // Whoever gave the GPU up waits for its batches no more; kernels that wait for each other still would.
+    if (device_.order_gate()->broken) device_.end_waiting_kernels();
     device_.order_gate()->launches.lock();
     {
         const std::lock_guard lock(posting_);
