@@ -1,5 +1,7 @@
 """The tables of tenants.md: what functions of tenants in processes of their own cost, and get."""
 
+import functools
+
 from records import lines_of
 
 UNITS = {"packets/s": "Mpkt/s"}
@@ -22,25 +24,5 @@ def rows_of(page, part):
     return lines_of(["what", "measured"], rows, 1)
 
 
-def table_tenants_domains(page):
-    return rows_of(page, "domains")
-
-
-def table_tenants_batch(page):
-    return rows_of(page, "batch")
-
-
-def table_tenants_fence(page):
-    return rows_of(page, "fence")
-
-
-def table_tenants_victim(page):
-    return rows_of(page, "victim")
-
-
-def table_tenants_killed(page):
-    return rows_of(page, "killed")
-
-
-def table_tenants_mixes(page):
-    return rows_of(page, "mixes")
+for own in ("domains", "batch", "fence", "victim", "killed", "mixes"):
+    globals()[f"table_tenants_{own}"] = functools.partial(rows_of, part=own)

@@ -7,7 +7,21 @@
 namespace millrace::test {
 namespace {
 
-class IpfixGenerations : public IpfixOn {};
+class IpfixGenerations : public IpfixOn {
+protected:
+    /// The chain has this function from now on.
+    void reload(exec::Runtime& runtime, const std::string& ports, const std::string& function) const {
+        chain::LoadOptions load_options;
+        const auto current = runtime.configuration();
+        load_options.device = GetParam();
+        load_options.output_folder = folder_.path();
+        load_options.previous = current.get();
+        runtime.apply(chain::parse_configuration("version: 1\nports:\n" + ports +
+                                                     "chains:\n  test:\n    input: in\n    output: out\n    nfs: [" +
+                                                     function + "]\n",
+                                                 "(test)", load_options));
+    }
+};
 INSTANTIATE_TEST_SUITE_P(Devices, IpfixGenerations, testing::ValuesIn(test_devices()), device_test_name);
 
 /// The flows that it has are lost with it, the records that it has told are not; the CPU begins anew.
@@ -45,16 +59,7 @@ TEST_P(IpfixGenerations, GoesOnOverGenerations) {
     runtime.start();
     for (int generation = 0; generation < 5; ++generation) {
         runtime.wait(std::chrono::milliseconds(100));
-        chain::LoadOptions load_options;
-        const auto current = runtime.configuration();
-        load_options.device = GetParam();
-        load_options.output_folder = folder_.path();
-        load_options.previous = current.get();
-        runtime.apply(chain::parse_configuration(
-            "version: 1\nports:\n" + ports +
-                "chains:\n  test:\n    input: in\n    output: out\n    nfs: [ipfix: {file: flows.ipfix, " + options +
-                "}]\n",
-            "(test)", load_options));
+        reload(runtime, ports, "ipfix: {file: flows.ipfix, " + options + "}");
         runtime.tend();
     }
     EXPECT_TRUE(runtime.wait(std::chrono::minutes(1)));
@@ -73,14 +78,8 @@ TEST_P(IpfixGenerations, EndsItsFlowsWhereNoGenerationGoesOnWithThem) {
     exec::Runtime runtime(load(GetParam(), "active-timeout: 1000s", {}, ports), {});
     runtime.start();
     runtime.wait(std::chrono::milliseconds(300));
-    chain::LoadOptions load_options;
     const auto first = runtime.configuration();
-    load_options.device = GetParam();
-    load_options.output_folder = folder_.path();
-    load_options.previous = first.get();
-    runtime.apply(chain::parse_configuration(
-        "version: 1\nports:\n" + ports + "chains:\n  test:\n    input: in\n    output: out\n    nfs: [mirror]\n",
-        "(test)", load_options));
+    reload(runtime, ports, "mirror");
     runtime.wait(std::chrono::milliseconds(200));
     runtime.stop();
     EXPECT_TRUE(runtime.wait(std::chrono::minutes(1)));
