@@ -58,20 +58,21 @@ for ((tenth = 0; tenth < 300; ++tenth)); do
     "$millrace" show chains --socket out/millrace.sock > shown 2>&1 && break
     sleep 0.1
 done
+# Waits until the run has said something, for 30 s at most.
+is_said() {
+    for ((tenth = 0; tenth < 300; ++tenth)); do
+        grep -q "$1" said && return
+        sleep 0.1
+    done
+    return 1
+}
 write 30M
 kill -HUP "$running"
-for ((tenth = 0; tenth < 300; ++tenth)); do
-    grep -q "nothing was changed" said && break
-    sleep 0.1
-done
+is_said "nothing was changed" || fail "a reload that has no room is not refused"
 grep -q "chain 'second' can't keep this; SMs: 40 are needed" said || fail "a reload makes a promise that has no room"
 write 12M
 kill -HUP "$running"
-for ((tenth = 0; tenth < 300; ++tenth)); do
-    grep -q "generation .* is at work" said && break
-    sleep 0.1
-done
-grep -q "generation .* is at work" said || fail "what has room does not come to work"
+is_said "generation .* is at work" || fail "what has room does not come to work"
 kill -INT "$running"
 wait "$running" || fail "the run ends with $?"
 running=
